@@ -1,0 +1,151 @@
+//! Must this admission first ask the region, and why? Section 3 of the design, as one pure function.
+//!
+//! Only admissions are ever asked about: a denial on the local view is always right (INV-3).
+
+use crate::time::Nanos;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Accuracy {
+    /// No credit check: a burst over many nodes can overshoot.
+    Fast,
+    Bounded,
+    /// Every admission asks.
+    Exact,
+    /// Decide on the cached view, publish behind, never wait: for billing.
+    Async,
+}
+
+/// Decides what becomes of an admission that needed to ask and couldn't, and which N its credit divides by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Class {
+    Paid,
+    Free,
+    Abuse,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AskReason {
+    Cold,
+    Stale,
+    Strict,
+    Credit,
+    Exact,
+}
+
+/// What a node knows about its own view of a key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct View {
+    /// The origin has answered for the current or the previous cell.
+    pub is_owner: bool,
+    pub fresh_until: Nanos,
+    pub strict_until: Nanos,
+    /// Owners of the cell, as the origin last counted them: of the previous cell until the first sync.
+    pub owners: u32,
+    pub live_nodes: u32,
+    /// Granted, not yet spent: needs no asking.
+    pub prepaid: u64,
+    /// Admitted since the last sync.
+    pub spent: u64,
+    /// Limit minus what is in use.
+    pub headroom: u64,
+}
+
+/// A quarter of the headroom may be spent unseen, over all nodes together.
+const CREDIT_DIVISOR: u64 = 4;
+
+/// How much may be admitted between two syncs: `δ·H/N`.
+pub fn credit(view: &View, class: Class) -> u64 {
+    let live = view.live_nodes.max(1);
+    let nodes = match class {
+        Class::Abuse => live,
+        Class::Paid | Class::Free => live.min(view.owners.saturating_add(1)),
+    };
+    view.headroom / (CREDIT_DIVISOR * u64::from(nodes))
+}
+
+/// Why an admission of `cost` must ask before it is given; `None` when it needn't.
+pub fn must_ask(accuracy: Accuracy, class: Class, view: &View, cost: u64, now: Nanos) -> Option<AskReason> {
+    if accuracy == Accuracy::Async || cost == 0 {
+        return None;
+    }
+    if cost <= view.prepaid {
+        return None;
+    }
+    if !view.is_owner {
+        return Some(AskReason::Cold);
+    }
+    if accuracy == Accuracy::Exact {
+        return Some(AskReason::Exact);
+    }
+    if now >= view.fresh_until {
+        return Some(AskReason::Stale);
+    }
+    match accuracy {
+        Accuracy::Fast => (now < view.strict_until).then_some(AskReason::Strict),
+        Accuracy::Bounded => {
+            (view.spent.saturating_add(cost) > credit(view, class)).then_some(AskReason::Credit)
+        }
+        Accuracy::Exact | Accuracy::Async => None,
+    }
+}
+
+/// How long strict mode lasts after a denial: min(period, 60 s).
+pub fn strict_for(period: Nanos) -> Nanos {
+    period.min(Nanos::from_secs(60))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Nanos = Nanos::from_secs(100);
+
+    fn warm() -> View {
+        View {
+            is_owner: true,
+            fresh_until: Nanos::from_secs(101),
+            strict_until: Nanos::ZERO,
+            owners: 2,
+            live_nodes: 9,
+            prepaid: 0,
+            spent: 0,
+            headroom: 120,
+        }
+    }
+
+    fn ask(accuracy: Accuracy, view: View, cost: u64) -> Option<AskReason> {
+        must_ask(accuracy, Class::Paid, &view, cost, NOW)
+    }
+
+    #[test]
+    fn each_reason_in_its_case() {
+        let warm = warm();
+        assert_eq!(ask(Accuracy::Bounded, warm, 10), None);
+        assert_eq!(ask(Accuracy::Bounded, warm, 11), Some(AskReason::Credit));
+        assert_eq!(ask(Accuracy::Bounded, View { spent: 10, ..warm }, 1), Some(AskReason::Credit));
+        assert_eq!(ask(Accuracy::Fast, warm, 11), None);
+        assert_eq!(
+            ask(Accuracy::Fast, View { strict_until: Nanos::from_secs(101), ..warm }, 1),
+            Some(AskReason::Strict)
+        );
+        assert_eq!(ask(Accuracy::Bounded, View { fresh_until: NOW, ..warm }, 1), Some(AskReason::Stale));
+        assert_eq!(ask(Accuracy::Bounded, View { is_owner: false, ..warm }, 1), Some(AskReason::Cold));
+        assert_eq!(ask(Accuracy::Exact, warm, 1), Some(AskReason::Exact));
+        assert_eq!(ask(Accuracy::Async, View { is_owner: false, ..warm }, 1), None);
+    }
+
+    #[test]
+    fn prepaid_is_spent_without_asking_and_a_peek_never_asks() {
+        let view = View { prepaid: 5, fresh_until: Nanos::ZERO, ..warm() };
+        assert_eq!(ask(Accuracy::Exact, view, 5), None);
+        assert_eq!(ask(Accuracy::Exact, view, 6), Some(AskReason::Exact));
+        assert_eq!(ask(Accuracy::Exact, View { prepaid: 0, ..view }, 0), None);
+    }
+
+    #[test]
+    fn abuse_divides_the_credit_by_all_live_nodes() {
+        assert_eq!(credit(&warm(), Class::Paid), 10);
+        assert_eq!(credit(&warm(), Class::Abuse), 3);
+        assert_eq!(credit(&View { live_nodes: 0, owners: 0, ..warm() }, Class::Abuse), 30);
+    }
+}

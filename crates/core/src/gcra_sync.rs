@@ -1,0 +1,154 @@
+//! GCRA across nodes: how an origin merges what nodes admitted into one theoretical arrival time.
+//!
+//! Section 3 of the design, as a pure function of the origin's state and a node's message. The in-process
+//! origin and the simulator call it; the Redis script computes the same. Costs are cumulative and merged by
+//! max, so a lost reply or a retry is charged once; a store that forgot takes the node's own pair.
+
+use crate::gcra::Tat;
+use crate::limit::{Burst, Rate};
+use crate::time::Nanos;
+
+/// The arrival time, and where the busy period that it ends began. Whole nanoseconds: charges are rounded up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Busy {
+    pub tat: Nanos,
+    pub since: Nanos,
+}
+
+/// What the origin keeps for one key and one node; `busy` is shared by all nodes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct OriginGcra {
+    pub busy: Busy,
+    /// This node's cumulative cost.
+    pub stored: u64,
+}
+
+/// A node's sync of one key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GcraSync {
+    /// Everything that the node ever admitted.
+    pub cumulative: u64,
+    /// The last `cumulative` that the origin confirmed to it.
+    pub acked: u64,
+    /// When the oldest admission was made that isn't confirmed yet.
+    pub oldest: Nanos,
+    pub busy: Busy,
+    pub rate: Rate,
+}
+
+impl OriginGcra {
+    /// Steps 1 to 3 of the scheme: charge what is new, adopt the node's pair if it is ahead.
+    pub fn merge(&mut self, sync: &GcraSync) {
+        let before = *self;
+        // A store that knows less than it once confirmed forgot: the node's pair restores it, not a charge.
+        let new = if self.stored < sync.acked { 0 } else { sync.cumulative.saturating_sub(self.stored) };
+        if new > 0 {
+            self.charge(interval_times(sync.rate, new), sync.oldest);
+        }
+        self.stored = self.stored.max(sync.cumulative);
+        if sync.busy.tat > self.busy.tat {
+            self.busy = sync.busy;
+        }
+        assert!(self.stored >= before.stored, "INV-1: a component never shrinks");
+        assert!(self.busy.tat >= before.busy.tat, "INV-1: an arrival time never goes back");
+    }
+
+    /// Admissions that began before this busy period did are partly paid by the idle time between.
+    fn charge(&mut self, length: Nanos, oldest: Nanos) {
+        if self.busy.tat < oldest {
+            self.busy = Busy { tat: oldest.plus(length), since: oldest };
+            return;
+        }
+        let extra = length.minus(self.busy.since.minus(oldest));
+        if extra > Nanos::ZERO {
+            self.busy = Busy { tat: self.busy.tat.plus(extra), since: self.busy.since.min(oldest) };
+        }
+    }
+
+    /// Step 4: grants `cost` if it fits, and counts it as the node's.
+    pub fn grant(&mut self, rate: Rate, burst: Burst, cost: u64, now: Nanos) -> bool {
+        let start = self.busy.tat.max(now);
+        let tat = start.plus(interval_times(rate, cost));
+        if tat.minus(now) > interval_times(rate, burst.get()) {
+            return false;
+        }
+        self.busy = Busy { tat, since: if self.busy.tat < now { now } else { self.busy.since } };
+        self.stored = self.stored.saturating_add(cost);
+        true
+    }
+}
+
+/// A node adopts the origin's pair if it is ahead, plus what it admitted since it sent its own.
+pub fn adopt(own: Busy, reply: Busy, admitted_since: u64, rate: Rate) -> Busy {
+    let replied = Busy { tat: reply.tat.plus(interval_times(rate, admitted_since)), since: reply.since };
+    if replied.tat > own.tat { replied } else { own }
+}
+
+/// `cost × interval`, rounded up to a whole nanosecond. Saturates at the end of time.
+pub fn interval_times(rate: Rate, cost: u64) -> Nanos {
+    let ticks = u128::from(cost) * u128::from(rate.interval_numerator_ns());
+    Tat::after(Nanos::ZERO, ticks, rate).whole_ceil()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rate() -> Rate {
+        Rate::new(10, Nanos::from_secs(1)).unwrap()
+    }
+
+    fn at(millis: u64) -> Nanos {
+        Nanos::from_secs(1000).plus(Nanos::from_millis(millis))
+    }
+
+    fn sync(cumulative: u64, acked: u64, oldest: Nanos) -> GcraSync {
+        GcraSync { cumulative, acked, oldest, busy: Busy::default(), rate: rate() }
+    }
+
+    #[test]
+    fn a_lost_reply_and_a_retry_charge_once() {
+        let mut origin = OriginGcra::default();
+        origin.merge(&sync(5, 0, at(0)));
+        assert_eq!(origin.busy, Busy { tat: at(500), since: at(0) });
+        origin.merge(&sync(5, 0, at(0)));
+        assert_eq!(origin.busy.tat, at(500));
+        origin.merge(&sync(7, 0, at(0)));
+        assert_eq!((origin.busy.tat, origin.stored), (at(700), 7));
+    }
+
+    #[test]
+    fn a_forgetful_store_takes_the_nodes_pair_and_charges_nothing_twice() {
+        let mut origin = OriginGcra::default();
+        let pair = Busy { tat: at(900), since: at(0) };
+        origin.merge(&GcraSync { busy: pair, ..sync(9, 8, at(800)) });
+        assert_eq!((origin.busy, origin.stored), (pair, 9));
+    }
+
+    #[test]
+    fn late_news_of_older_admissions_is_paid_by_the_idle_time_between() {
+        let mut origin = OriginGcra { busy: Busy { tat: at(1300), since: at(1000) }, stored: 0 };
+        origin.merge(&sync(2, 0, at(0)));
+        assert_eq!(origin.busy.tat, at(1300), "200 ms of work fit into the idle second before");
+        let mut origin = OriginGcra { busy: Busy { tat: at(1300), since: at(1000) }, stored: 0 };
+        origin.merge(&sync(15, 0, at(0)));
+        assert_eq!(origin.busy, Busy { tat: at(1800), since: at(0) });
+    }
+
+    #[test]
+    fn grants_stop_at_the_burst() {
+        let mut origin = OriginGcra::default();
+        let burst = Burst::new(3).unwrap();
+        let granted = (0..5).filter(|_| origin.grant(rate(), burst, 1, at(0))).count();
+        assert_eq!((granted, origin.stored, origin.busy.tat), (3, 3, at(300)));
+        assert!(origin.grant(rate(), burst, 1, at(100)));
+    }
+
+    #[test]
+    fn a_node_adopts_a_pair_that_is_ahead_of_its_own() {
+        let own = Busy { tat: at(100), since: at(0) };
+        let reply = Busy { tat: at(150), since: at(10) };
+        assert_eq!(adopt(own, reply, 2, rate()), Busy { tat: at(350), since: at(10) });
+        assert_eq!(adopt(Busy { tat: at(900), ..own }, reply, 2, rate()).tat, at(900));
+    }
+}

@@ -1,0 +1,213 @@
+//! The identity of a limit's key: 128 bits, keyed with the fleet's secret, equal on all nodes.
+//!
+//! Every part is hashed with its length before it, padded to whole blocks, so two different lists of parts
+//! never have the same encoding: (`a:b`, `c`) and (`a`, `b:c`) don't meet. Bytes are hashed as they are: no
+//! case folding, no collation. A limit's *number* is never part of it: a changed number keeps the counts.
+
+use crate::calendar::CalendarUnit;
+use crate::sip::SipState;
+use crate::time::{Nanos, Period};
+use std::fmt;
+
+/// The key of the identity hash. Without it nobody can craft two callers that share a counter.
+#[derive(Clone, Copy)]
+pub struct FleetSecret([u8; 16]);
+
+impl FleetSecret {
+    /// What nodes use that were given no secret: they agree with each other, and anybody can read it.
+    pub const BUILT_IN: FleetSecret = FleetSecret(*b"tidegate-no-key!");
+
+    pub const fn new(key: [u8; 16]) -> Self {
+        FleetSecret(key)
+    }
+
+    /// Any number of bytes, hashed down to the key's length.
+    pub fn from_bytes(bytes: &[u8]) -> Self {
+        let mut state = SipState::new(&Self::BUILT_IN.0);
+        absorb(&mut state, bytes);
+        FleetSecret(state.finish().to_le_bytes())
+    }
+
+    /// Tells two secrets apart without giving either away.
+    pub fn fingerprint(&self) -> u64 {
+        let mut state = SipState::new(&self.0);
+        absorb(&mut state, b"fingerprint");
+        u64::try_from(state.finish() >> 64).unwrap_or(0)
+    }
+}
+
+impl fmt::Debug for FleetSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("FleetSecret(…)")
+    }
+}
+
+/// Names one key's counts, in the table and in every store.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KeyId(u128);
+
+impl KeyId {
+    /// Above every key: marks an empty slot of the table.
+    pub(crate) const NONE: KeyId = KeyId(u128::MAX);
+
+    pub const fn get(self) -> u128 {
+        self.0
+    }
+
+    /// The one hash in 2^128 that means "no key" becomes its neighbour.
+    pub const fn from_hash(hash: u128) -> Self {
+        KeyId(if hash == u128::MAX { u128::MAX - 1 } else { hash })
+    }
+
+    /// The key that stands in for this one from its `epoch`-th reset on: grow-only counts can't be emptied,
+    /// but a key can move on to new ones.
+    #[must_use]
+    pub fn at_epoch(self, secret: &FleetSecret, epoch: u64) -> KeyId {
+        if epoch == 0 {
+            return self;
+        }
+        let mut state = SipState::new(&secret.0);
+        absorb(&mut state, &self.get().to_le_bytes());
+        absorb(&mut state, &epoch.to_le_bytes());
+        KeyId::from_hash(state.finish())
+    }
+}
+
+impl fmt::Debug for KeyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.get())
+    }
+}
+
+/// What of an algorithm belongs to the identity: changing it starts the counts afresh.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shape<'a> {
+    Sliding(Period),
+    Fixed(Period),
+    Calendar { unit: CalendarUnit, time_zone: &'a str },
+    Gcra,
+}
+
+/// The hash of everything that a rule's callers have in common. Made once per rule; a key costs only the
+/// hash of the caller's own part.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyPrefix(SipState);
+
+impl KeyPrefix {
+    /// `rule` is empty for a limit that was given in the request.
+    pub fn new(secret: &FleetSecret, tenant: &str, namespace: &str, rule: &str, shape: Shape<'_>) -> Self {
+        let mut state = SipState::new(&secret.0);
+        for part in [tenant, namespace, rule] {
+            absorb(&mut state, part.as_bytes());
+        }
+        let (tag, length, zone) = match shape {
+            Shape::Sliding(period) => (1, period.length(), ""),
+            Shape::Fixed(period) => (2, period.length(), ""),
+            Shape::Calendar { unit, time_zone } => (3 + unit as u64, Nanos::ZERO, time_zone),
+            Shape::Gcra => (0, Nanos::ZERO, ""),
+        };
+        state.block(tag);
+        state.block(length.get());
+        absorb(&mut state, zone.as_bytes());
+        KeyPrefix(state)
+    }
+
+    /// The key of a caller named by one part.
+    #[inline]
+    pub fn key(&self, identifier: &str) -> KeyId {
+        let mut state = self.0;
+        absorb(&mut state, identifier.as_bytes());
+        KeyId::from_hash(state.finish())
+    }
+
+    /// The key of a caller named by several parts, in order.
+    pub fn key_of_parts<'a>(&self, parts: impl IntoIterator<Item = &'a str>) -> KeyId {
+        let mut state = self.0;
+        for part in parts {
+            absorb(&mut state, part.as_bytes());
+        }
+        KeyId::from_hash(state.finish())
+    }
+}
+
+/// Length, then the bytes in whole blocks, the last one padded with zeros.
+#[inline(always)]
+fn absorb(state: &mut SipState, bytes: &[u8]) {
+    state.block(bytes.len() as u64);
+    let mut blocks = bytes.chunks_exact(8);
+    for block in &mut blocks {
+        let mut word = [0; 8];
+        word.copy_from_slice(block);
+        state.block(u64::from_le_bytes(word));
+    }
+    let rest = blocks.remainder();
+    if !rest.is_empty() {
+        let mut word = [0; 8];
+        word[..rest.len()].copy_from_slice(rest);
+        state.block(u64::from_le_bytes(word));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prefix(tenant: &str, namespace: &str, rule: &str) -> KeyPrefix {
+        KeyPrefix::new(&FleetSecret::BUILT_IN, tenant, namespace, rule, Shape::Gcra)
+    }
+
+    #[test]
+    fn parts_never_run_into_each_other() {
+        let keys = [
+            prefix("t", "a:b", "").key("c"),
+            prefix("t", "a", "").key("b:c"),
+            prefix("t", "a", "b:").key("c"),
+            prefix("t", "a:b", "c").key(""),
+            prefix("t", "", "a:b").key("c"),
+            prefix("t", "a:b", "").key_of_parts(["c", ""]),
+            prefix("t", "a:b", "").key_of_parts(["", "c"]),
+            prefix("t", "a:b", "").key("c\0"),
+        ];
+        for (i, key) in keys.iter().enumerate() {
+            assert!(keys[i + 1..].iter().all(|other| other != key), "key {i} meets another");
+        }
+    }
+
+    #[test]
+    fn names_that_a_database_collates_stay_apart() {
+        let p = prefix("t", "n", "r");
+        let keys = ["Alice", "alice", "álice", "alice ", "a\u{301}lice"].map(|name| p.key(name));
+        for (i, key) in keys.iter().enumerate() {
+            assert!(keys[i + 1..].iter().all(|other| other != key));
+        }
+    }
+
+    #[test]
+    fn shape_secret_and_epoch_change_the_key_and_one_part_equals_a_list_of_one() {
+        let minute = Period::new(Nanos::from_secs(60)).unwrap();
+        let hour = Period::new(Nanos::from_secs(3600)).unwrap();
+        let paris = Shape::Calendar { unit: CalendarUnit::Day, time_zone: "Europe/Paris" };
+        let utc = Shape::Calendar { unit: CalendarUnit::Day, time_zone: "UTC" };
+        let week = Shape::Calendar { unit: CalendarUnit::Week, time_zone: "UTC" };
+        let shapes = [
+            Shape::Gcra,
+            Shape::Sliding(minute),
+            Shape::Sliding(hour),
+            Shape::Fixed(minute),
+            paris,
+            utc,
+            week,
+        ];
+        let keys = shapes.map(|shape| KeyPrefix::new(&FleetSecret::BUILT_IN, "t", "n", "r", shape).key("x"));
+        for (i, key) in keys.iter().enumerate() {
+            assert!(keys[i + 1..].iter().all(|other| other != key));
+        }
+        let other = FleetSecret::from_bytes(b"another fleet");
+        assert_ne!(KeyPrefix::new(&other, "t", "n", "r", Shape::Gcra).key("x"), keys[0]);
+        assert_ne!(other.fingerprint(), FleetSecret::BUILT_IN.fingerprint());
+        assert_ne!(keys[0].at_epoch(&other, 1), keys[0]);
+        assert_ne!(keys[0].at_epoch(&other, 1), keys[0].at_epoch(&other, 2));
+        assert_eq!(keys[0].at_epoch(&other, 0), keys[0]);
+        assert_eq!(prefix("t", "n", "r").key_of_parts(["x"]), prefix("t", "n", "r").key("x"));
+    }
+}

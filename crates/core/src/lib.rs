@@ -1,0 +1,32 @@
+//! The pure heart of Tidegate: what a limit is, what it admits, and the table that holds the counts.
+//!
+//! Nothing here reads a clock, touches a file or a socket, spawns a thread or knows a wire format: time
+//! and input are arguments, decisions are return values. `docs/algorithms.md` defines what is computed.
+
+pub mod ask;
+pub mod batch;
+pub mod calendar;
+pub mod counts;
+pub mod decision;
+pub mod gcra;
+pub mod gcra_sync;
+pub mod identity;
+pub mod limit;
+pub mod local;
+pub mod shared;
+pub mod sip;
+pub mod state;
+mod sync;
+pub mod table;
+pub mod time;
+pub mod window;
+
+pub use batch::{Charge, Item, Outcome, Refused, Role};
+pub use calendar::{Calendar, CalendarUnit};
+pub use decision::{Decision, Verdict};
+pub use identity::{FleetSecret, KeyId, KeyPrefix};
+pub use limit::{Burst, Cost, Limit, OutOfRange, Rate, Spec};
+pub use local::LocalState;
+pub use shared::SharedState;
+pub use table::{Full, Table};
+pub use time::{Cell, Moment, Nanos, Period, Sequence, StepId};

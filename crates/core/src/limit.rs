@@ -1,0 +1,206 @@
+//! The numbers of a limit. A value that exists is valid; nothing below the edge checks it again.
+//!
+//! Must never accept a number that some later product can't hold: the ranges here are what makes the
+//! arithmetic of `window.rs` and `gcra.rs` exact.
+
+use crate::calendar::CalendarUnit;
+use crate::time::{Cell, Nanos, Period};
+use std::num::NonZeroU64;
+
+/// The largest cost, limit and burst: 2^53, the last integer up to which a double, and so Lua and
+/// JavaScript, counts without gaps.
+pub const NUMBER_MAX: u64 = 1 << 53;
+
+/// Which number was out of its range; the message says what the range is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum OutOfRange {
+    #[error("a limit is a whole number from 0 to 2^53 (9007199254740992)")]
+    Limit,
+    #[error("a cost is a whole number from 0 to 2^53 (9007199254740992)")]
+    Cost,
+    #[error("a burst is a whole number from 0 to 2^53 (9007199254740992)")]
+    Burst,
+    #[error("a window's period is 1 second to 366 days")]
+    Period,
+    #[error("a rate is from 1 per 366 days to 1000000000 per second, over a period of 1 ms to 366 days")]
+    Rate,
+}
+
+/// How much a window admits. 0 blocks.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Limit(u64);
+
+impl Limit {
+    pub const BLOCKED: Limit = Limit(0);
+
+    pub const fn new(limit: u64) -> Result<Self, OutOfRange> {
+        if limit > NUMBER_MAX { Err(OutOfRange::Limit) } else { Ok(Limit(limit)) }
+    }
+
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+/// What a request weighs. 0 only peeks.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Cost(u64);
+
+impl Cost {
+    pub const PEEK: Cost = Cost(0);
+    pub const ONE: Cost = Cost(1);
+
+    pub const fn new(cost: u64) -> Result<Self, OutOfRange> {
+        if cost > NUMBER_MAX { Err(OutOfRange::Cost) } else { Ok(Cost(cost)) }
+    }
+
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+/// How much GCRA admits at once. 0 blocks.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Burst(u64);
+
+impl Burst {
+    pub const BLOCKED: Burst = Burst(0);
+
+    pub const fn new(burst: u64) -> Result<Self, OutOfRange> {
+        if burst > NUMBER_MAX { Err(OutOfRange::Burst) } else { Ok(Burst(burst)) }
+    }
+
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+/// `count` per `period`, kept as an exact fraction in lowest terms: the interval between two units of cost
+/// is `interval_numerator / interval_denominator` nanoseconds, never rounded.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Rate {
+    numerator_ns: NonZeroU64,
+    denominator: NonZeroU64,
+}
+
+impl Rate {
+    const PERIOD_MIN: Nanos = Nanos::from_millis(1);
+
+    pub fn new(count: u64, period: Nanos) -> Result<Self, OutOfRange> {
+        if period < Self::PERIOD_MIN || period > Period::MAX || count > NUMBER_MAX || count > period.get() {
+            return Err(OutOfRange::Rate);
+        }
+        let divisor = greatest_common_divisor(count, period.get());
+        match (NonZeroU64::new(period.get() / divisor), NonZeroU64::new(count / divisor)) {
+            (Some(numerator_ns), Some(denominator)) => Ok(Rate { numerator_ns, denominator }),
+            _ => Err(OutOfRange::Rate),
+        }
+    }
+
+    /// Puts a rate together again from its two parts; `None` when either is 0.
+    pub(crate) fn from_lowest_terms(numerator_ns: u64, denominator: u64) -> Option<Self> {
+        Some(Rate {
+            numerator_ns: NonZeroU64::new(numerator_ns)?,
+            denominator: NonZeroU64::new(denominator)?,
+        })
+    }
+
+    /// At most 366 days, so below 2^55.
+    pub const fn interval_numerator_ns(self) -> u64 {
+        self.numerator_ns.get()
+    }
+
+    /// At most 2^53.
+    pub const fn interval_denominator(self) -> u64 {
+        self.denominator.get()
+    }
+
+    /// What this rate admits in a second, rounded up: the default burst.
+    pub fn one_second_of_burst(self) -> Burst {
+        let per_second = u128::from(self.denominator.get()) * u128::from(Nanos::PER_SECOND);
+        let burst = per_second.div_ceil(u128::from(self.numerator_ns.get()));
+        // A rate is at most 10^9 per second, so this always fits.
+        Burst(u64::try_from(burst).unwrap_or(NUMBER_MAX).clamp(1, NUMBER_MAX))
+    }
+}
+
+/// Euclid's. `gcd(0, b)` is `b`, so a count of 0 yields a zero denominator, which `Rate::new` refuses.
+const fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+/// A limit with its algorithm: what one check is decided by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Spec {
+    Sliding {
+        limit: Limit,
+        period: Period,
+    },
+    Fixed {
+        limit: Limit,
+        period: Period,
+    },
+    /// `cell` is the calendar's cell of the moment of the check.
+    Calendar {
+        limit: Limit,
+        unit: CalendarUnit,
+        cell: Cell,
+    },
+    Gcra {
+        rate: Rate,
+        burst: Burst,
+    },
+}
+
+impl Spec {
+    /// The number to show: what is admitted at once.
+    pub const fn shown_limit(&self) -> u64 {
+        match self {
+            Spec::Sliding { limit, .. } | Spec::Fixed { limit, .. } | Spec::Calendar { limit, .. } => {
+                limit.get()
+            }
+            Spec::Gcra { burst, .. } => burst.get(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_up_to_2_to_the_53_are_valid_and_larger_ones_are_not() {
+        assert_eq!(Limit::new(1 << 53).map(Limit::get), Ok(1 << 53));
+        assert_eq!(Limit::new((1 << 53) + 1), Err(OutOfRange::Limit));
+        assert_eq!(Cost::new(u64::MAX), Err(OutOfRange::Cost));
+        assert_eq!(Burst::new((1 << 53) + 1), Err(OutOfRange::Burst));
+    }
+
+    #[test]
+    fn a_rate_is_reduced_and_exact() {
+        let rate = Rate::new(700_000, Nanos::from_secs(1)).unwrap();
+        assert_eq!((rate.interval_numerator_ns(), rate.interval_denominator()), (10_000, 7));
+        let yearly = Rate::new(1, Period::MAX).unwrap();
+        assert_eq!(yearly.interval_numerator_ns(), Period::MAX.get());
+        assert_eq!(Rate::new(0, Nanos::from_secs(1)), Err(OutOfRange::Rate));
+        assert_eq!(Rate::new(1_000_000_001, Nanos::from_secs(1)), Err(OutOfRange::Rate));
+    }
+
+    #[test]
+    fn the_default_burst_is_a_second_of_the_rate() {
+        assert_eq!(Rate::new(100, Nanos::from_secs(1)).unwrap().one_second_of_burst().get(), 100);
+        assert_eq!(Rate::new(1, Nanos::from_secs(60)).unwrap().one_second_of_burst().get(), 1);
+        assert_eq!(Rate::new(90, Nanos::from_secs(60)).unwrap().one_second_of_burst().get(), 2);
+    }
+
+    #[test]
+    fn a_period_is_one_second_to_366_days() {
+        assert!(Period::new(Nanos::from_secs(1)).is_ok());
+        assert!(Period::new(Nanos::new(999_999_999)).is_err());
+        assert!(Period::new(Nanos::from_secs(366 * 86_400)).is_ok());
+        assert!(Period::new(Nanos::from_secs(366 * 86_400 + 1)).is_err());
+    }
+}

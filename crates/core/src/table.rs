@@ -1,0 +1,183 @@
+//! The counter table: every key's state, in shards, each behind its own lock.
+//!
+//! A decision locks the shards of its keys in ascending order, so batches that share keys never deadlock,
+//! and nobody sees half a batch. It never allocates but to grow, and grows one shard at a time.
+
+mod shard;
+#[cfg(test)]
+mod tests;
+
+use crate::identity::KeyId;
+use crate::limit::Spec;
+use crate::state::State;
+use crate::sync::Mutex;
+use crate::time::{Moment, Nanos, StepId};
+pub(crate) use shard::Shard;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+/// The table has no room for another key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the counter table is full")]
+pub struct Full;
+
+/// Its own cache line, lock and header together.
+#[repr(align(64))]
+#[derive(Debug)]
+struct Aligned<T>(T);
+
+#[derive(Debug)]
+pub struct Table<S> {
+    shards: Box<[Aligned<Mutex<Shard<S>>>]>,
+    shard_bits: u32,
+    steps: Steps,
+}
+
+const SHARD_BITS: u32 = 10;
+/// An entry is swept only this long after it expired: callers' timestamps may lag behind the sweeper's.
+const SWEEP_MARGIN: Nanos = Nanos::from_secs(1);
+/// How many entries a walk visits before it lets decisions in: some microseconds.
+const VISITED_AT_ONCE: usize = 256;
+
+impl<S: State> Table<S> {
+    /// A table for at most `keys_max` keys; rounded up to a whole number per shard.
+    pub fn new(keys_max: usize) -> Self {
+        Self::with_shard_bits(keys_max, SHARD_BITS)
+    }
+
+    /// Fewer shards make collisions in a test likely.
+    pub fn with_shard_bits(keys_max: usize, shard_bits: u32) -> Self {
+        assert!((1..=16).contains(&shard_bits), "2 to 65536 shards");
+        let shards = 1_usize << shard_bits;
+        let len_max = keys_max.div_ceil(shards).max(1);
+        let shards = (0..shards).map(|_| Aligned(Mutex::new(Shard::new(shard_bits, len_max)))).collect();
+        Table { shards, shard_bits, steps: Steps::default() }
+    }
+
+    #[inline]
+    pub(crate) fn shard_index(&self, key: KeyId) -> usize {
+        usize::try_from(key.get() >> (128 - self.shard_bits)).unwrap_or(0)
+    }
+
+    #[inline]
+    pub(crate) fn shard(&self, index: usize) -> &Mutex<Shard<S>> {
+        &self.shards[index].0
+    }
+
+    /// The state as it stands at `moment`, and the present in the state's own time.
+    #[inline]
+    pub(crate) fn align(&self, state: S, spec: &Spec, moment: Moment) -> (S, Nanos) {
+        if state.step() == moment.step {
+            (state, moment.now)
+        } else {
+            self.align_over_step(state, spec, moment)
+        }
+    }
+
+    #[cold]
+    fn align_over_step(&self, state: S, spec: &Spec, moment: Moment) -> (S, Nanos) {
+        if state == S::default() {
+            return (state.with_step(moment.step), moment.now);
+        }
+        let delta_ns = self.steps.between(state.step(), moment.step);
+        if delta_ns == 0 {
+            return (state.with_step(moment.step), moment.now);
+        }
+        if self.steps.is_later(state.step(), moment.step) {
+            // The caller read the clock before the step, somebody else wrote the state after it.
+            return (state, moment.now.shifted(delta_ns.saturating_neg()));
+        }
+        (state.carried(spec, delta_ns, moment.now).with_step(moment.step), moment.now)
+    }
+
+    /// Tells the table that the clock is about to step by `delta_ns`. Moments with the step that is returned
+    /// are in the new time; nothing that was charged in the old one is forgotten.
+    pub fn clock_stepped(&self, delta_ns: i64) -> StepId {
+        self.steps.push(delta_ns)
+    }
+
+    pub(crate) fn is_expired(&self, state: &S, moment: Moment) -> bool {
+        let delta_ns = self.steps.between(state.step(), moment.step);
+        state.expires().shifted(delta_ns).plus(SWEEP_MARGIN) <= moment.now
+    }
+
+    pub fn len(&self) -> usize {
+        self.shards.iter().map(|shard| shard.0.lock().len()).sum()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub fn shard_count(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// Drops what has expired in one shard. Locks it for some tens of microseconds per 1,000 entries.
+    pub fn sweep_shard(&self, index: usize, moment: Moment) -> usize {
+        self.shards[index].0.lock().sweep(|state| self.is_expired(state, moment))
+    }
+
+    /// Visits every entry that is there from the beginning to the end of the walk exactly once, letting
+    /// decisions in every few microseconds.
+    pub fn for_each(&self, mut visit: impl FnMut(KeyId, &mut S)) {
+        for shard in &self.shards {
+            let mut from = KeyId::from_hash(0);
+            while let Some(next) = shard.0.lock().visit(from, VISITED_AT_ONCE, &mut visit) {
+                from = next;
+            }
+        }
+    }
+
+    /// Changes the state of one key, if it has one.
+    pub fn update(&self, key: KeyId, change: impl FnOnce(&mut S)) -> bool {
+        let mut shard = self.shard(self.shard_index(key)).lock();
+        let Ok(place) = shard.find(key) else { return false };
+        let mut state = shard.state(place);
+        change(&mut state);
+        shard.set_state(place, state);
+        true
+    }
+
+    pub fn state(&self, key: KeyId) -> Option<S> {
+        let shard = self.shard(self.shard_index(key)).lock();
+        shard.find(key).ok().map(|place| shard.state(place))
+    }
+}
+
+/// By how much the clock has been stepped in all, after each of the last 256 steps.
+#[derive(Debug)]
+struct Steps {
+    total_ns: [AtomicI64; 256],
+    last: Mutex<StepId>,
+}
+
+impl Default for Steps {
+    fn default() -> Self {
+        Steps { total_ns: std::array::from_fn(|_| AtomicI64::new(0)), last: Mutex::new(StepId(0)) }
+    }
+}
+
+impl Steps {
+    fn push(&self, delta_ns: i64) -> StepId {
+        let mut last = self.last.lock();
+        let next = StepId(last.0.wrapping_add(1));
+        // Saturates: both ends of time are as far as a clock can be wrong.
+        let total_ns = self.total_ns(*last).saturating_add(delta_ns);
+        self.total_ns[usize::from(next.0)].store(total_ns, Ordering::Release);
+        *last = next;
+        next
+    }
+
+    fn total_ns(&self, step: StepId) -> i64 {
+        self.total_ns[usize::from(step.0)].load(Ordering::Acquire)
+    }
+
+    fn between(&self, from: StepId, to: StepId) -> i64 {
+        self.total_ns(to).saturating_sub(self.total_ns(from))
+    }
+
+    /// Steps are counted modulo 256; of two, the one less than half a turn ahead is the later.
+    fn is_later(&self, a: StepId, b: StepId) -> bool {
+        a != b && a.0.wrapping_sub(b.0) < 128
+    }
+}

@@ -1,0 +1,205 @@
+//! One shard of the counter table: a sorted array with gaps.
+//!
+//! Keys are hashes, evenly spread, so a key's place in the sorted order can be computed: a look-up goes to
+//! where the key should be and walks right over the few slots before it. What that buys: one look-up
+//! touches one place in memory; growing is a single pass in order, in steps of a fifth rather than by
+//! doubling; and a walk that was interrupted resumes at a key, missing none and repeating none.
+
+use crate::identity::KeyId;
+use crate::state::State;
+use crate::time::Nanos;
+
+#[derive(Clone, Copy, Debug)]
+struct Slot<S> {
+    key: KeyId,
+    state: S,
+}
+
+impl<S: State> Slot<S> {
+    fn empty() -> Self {
+        Slot { key: KeyId::NONE, state: S::default() }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.key == KeyId::NONE
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Shard<S> {
+    /// Sorted by key but for empty slots. `homes` slots that keys are aimed at, then [`PADDING`] for those
+    /// that were pushed right, the last of which is always empty and ends every walk.
+    slots: Box<[Slot<S>]>,
+    homes: usize,
+    len: usize,
+    len_max: usize,
+    /// The top bits of a key chose the shard; the rest order it.
+    shard_bits: u32,
+    /// No entry expires before this: a full shard isn't searched in vain.
+    sweep_from: Nanos,
+}
+
+/// Where the keys of a shard are aimed at that many slots, clusters at the end stay this short.
+const PADDING: usize = 32;
+const HOMES_MIN: usize = 8;
+/// A shard grows when it is 7/8 full, to where it is 8/11 full.
+const LOAD_MAX: (usize, usize) = (7, 8);
+const LOAD_AFTER_REBUILD: (usize, usize) = (8, 11);
+/// A full shard is searched for expired entries at most this often.
+const SWEEP_PAUSE: Nanos = Nanos::from_millis(10);
+
+impl<S: State> Shard<S> {
+    pub(crate) fn new(shard_bits: u32, len_max: usize) -> Self {
+        Shard { slots: Box::default(), homes: 0, len: 0, len_max, shard_bits, sweep_from: Nanos::ZERO }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Where `key` is aimed at: its rank among all possible keys, scaled to the slots. Monotone in the key.
+    #[inline]
+    fn home(&self, key: KeyId, homes: usize) -> usize {
+        let [.., a, b, c, d, e, f, g, h] = (key.get() << self.shard_bits).to_le_bytes();
+        let rank = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
+        let scaled = u128::from(rank) * homes as u128;
+        // The product of a 64-bit fraction and `homes`, so below `homes`.
+        usize::try_from(scaled >> 64).unwrap_or(0)
+    }
+
+    /// The place of `key`: where it is, or where it would be put.
+    #[inline]
+    pub(crate) fn find(&self, key: KeyId) -> Result<usize, usize> {
+        if self.slots.is_empty() {
+            return Err(0);
+        }
+        let mut place = self.home(key, self.homes);
+        // An empty slot's key is above every other, so it ends the walk too.
+        while self.slots[place].key < key {
+            place += 1;
+        }
+        if self.slots[place].key == key { Ok(place) } else { Err(place) }
+    }
+
+    #[inline]
+    pub(crate) fn state(&self, place: usize) -> S {
+        self.slots[place].state
+    }
+
+    #[inline]
+    pub(crate) fn set_state(&mut self, place: usize, state: S) {
+        self.slots[place].state = state;
+    }
+
+    /// Whether `more` entries fit under the cap.
+    pub(crate) fn has_room(&self, more: usize) -> bool {
+        self.len + more <= self.len_max
+    }
+
+    /// Puts in a key that `find` didn't find, or overwrites one that it would now find.
+    pub(crate) fn insert(&mut self, key: KeyId, state: S) {
+        if (self.len + 1) * LOAD_MAX.1 > self.homes * LOAD_MAX.0 {
+            self.rebuild(homes_for(self.len + 1), |_| true);
+        }
+        let place = match self.find(key) {
+            Ok(place) => return self.set_state(place, state),
+            Err(place) => place,
+        };
+        let gap =
+            self.slots[place..].iter().position(Slot::is_empty).map_or(self.slots.len(), |gap| place + gap);
+        if gap + 1 >= self.slots.len() {
+            // The last slot must stay empty. More homes spread the cluster at the end.
+            self.rebuild(self.homes + self.homes / 8 + HOMES_MIN, |_| true);
+            return self.insert(key, state);
+        }
+        self.slots.copy_within(place..gap, place + 1);
+        self.slots[place] = Slot { key, state };
+        self.len += 1;
+        self.sweep_from = self.sweep_from.min(state.expires());
+    }
+
+    /// Lays the entries that `keep` names out anew, over `homes` homes.
+    fn rebuild(&mut self, homes: usize, mut keep: impl FnMut(&S) -> bool) {
+        let mut slots = vec![Slot::empty(); homes + PADDING].into_boxed_slice();
+        let mut next = 0;
+        let mut len = 0;
+        for slot in self.slots.iter().filter(|slot| !slot.is_empty() && keep(&slot.state)) {
+            let place = self.home(slot.key, homes).max(next);
+            if place + 1 >= slots.len() {
+                return self.rebuild(homes + homes / 8 + HOMES_MIN, keep);
+            }
+            slots[place] = *slot;
+            next = place + 1;
+            len += 1;
+        }
+        self.slots = slots;
+        self.homes = homes;
+        self.len = len;
+    }
+
+    /// Drops what expired before `now` when that is an eighth or more of the shard. Says how many it dropped.
+    pub(crate) fn sweep(&mut self, mut expired: impl FnMut(&S) -> bool) -> usize {
+        let count = self.slots.iter().filter(|slot| !slot.is_empty() && expired(&slot.state)).count();
+        if count * 8 < self.len.max(1) {
+            return 0;
+        }
+        self.rebuild(homes_for(self.len - count), |state| !expired(state));
+        count
+    }
+
+    /// Makes room in a full shard: what expired goes first, then the coldest entries that may go.
+    pub(crate) fn make_room(&mut self, now: Nanos, mut expired: impl FnMut(&S) -> bool) -> usize {
+        if now < self.sweep_from {
+            return 0;
+        }
+        let before = self.len;
+        self.rebuild(self.homes, |state| !expired(state));
+        if self.len == before {
+            let coldest = self.coldest_sixteenth();
+            self.rebuild(self.homes, |state| !(state.is_evictable() && state.expires() <= coldest));
+        }
+        let earliest = self.iter().map(|(_, state)| state.expires()).min().unwrap_or(Nanos::ZERO);
+        self.sweep_from = earliest.max(now.plus(SWEEP_PAUSE));
+        before - self.len
+    }
+
+    /// Up to when the sixteenth of the evictable entries that expires first does so.
+    fn coldest_sixteenth(&self) -> Nanos {
+        let mut expiries: Vec<Nanos> =
+            self.iter().filter(|(_, state)| state.is_evictable()).map(|(_, state)| state.expires()).collect();
+        if expiries.is_empty() {
+            return Nanos::ZERO;
+        }
+        let rank = expiries.len() / 16;
+        *expiries.select_nth_unstable(rank).1
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (KeyId, &S)> {
+        self.slots.iter().filter(|slot| !slot.is_empty()).map(|slot| (slot.key, &slot.state))
+    }
+
+    /// Visits up to `count` entries from the first key at or above `from`; says where to go on.
+    pub(crate) fn visit(
+        &mut self,
+        from: KeyId,
+        count: usize,
+        mut visit: impl FnMut(KeyId, &mut S),
+    ) -> Option<KeyId> {
+        let place = match self.find(from) {
+            Ok(place) | Err(place) => place,
+        };
+        let mut visited = 0;
+        for slot in self.slots.iter_mut().skip(place).filter(|slot| !slot.is_empty()) {
+            if visited == count {
+                return Some(slot.key);
+            }
+            visit(slot.key, &mut slot.state);
+            visited += 1;
+        }
+        None
+    }
+}
+
+fn homes_for(len: usize) -> usize {
+    (len * LOAD_AFTER_REBUILD.1).div_ceil(LOAD_AFTER_REBUILD.0).max(HOMES_MIN)
+}
