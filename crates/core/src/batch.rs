@@ -52,15 +52,23 @@ pub struct Item {
 }
 
 impl Item {
+    #[inline]
     pub const fn new(key: KeyId, spec: Spec, cost: Cost) -> Self {
         Item { key, spec, cost, charge: Charge::IfAdmitted, role: Role::Enforced, room: Room::Capped }
     }
 
+    #[inline]
     const fn settle(&self) -> Settle {
         match self.charge {
             Charge::IfAdmitted => Settle::IfAdmitted,
             Charge::Always => Settle::Always,
         }
+    }
+
+    /// Whether a decision means that the cost was counted.
+    #[inline]
+    fn charges(&self, decision: &Decision) -> bool {
+        self.cost > Cost::PEEK && self.settle().charges(decision.is_admitted())
     }
 }
 
@@ -81,9 +89,10 @@ pub struct Refused {
     pub index: usize,
 }
 
+/// What became of one item, before anything is written.
 struct Evaluated<S> {
-    /// Index into the guards.
-    guard: usize,
+    /// Index into the locked shards.
+    locked: usize,
     /// Where the key was found.
     place: Option<usize>,
     before: S,
@@ -92,13 +101,17 @@ struct Evaluated<S> {
     charged: bool,
 }
 
-type Guards<'a, S> = SmallVec<[(usize, MutexGuard<'a, Shard<S>>); ITEMS_INLINE]>;
+type Locked<'a, S> = SmallVec<[(usize, MutexGuard<'a, Shard<S>>); ITEMS_INLINE]>;
+type Evaluations<S> = SmallVec<[Evaluated<S>; ITEMS_INLINE]>;
 
 impl<S: State> Table<S> {
     /// Decides a request of one limit: the hot path.
     #[inline]
     pub fn decide(&self, item: &Item, moment: Moment) -> Result<Decision, Refused> {
-        let mut shard = self.shard(self.shard_index(item.key)).lock();
+        // The lock is taken while the entry is on its way from memory.
+        self.prefetch(item.key);
+        let index = self.shard_index(item.key);
+        let mut shard = self.shard(index).lock();
         match shard.find(item.key) {
             Ok(place) => {
                 let (state, now) = self.align(shard.state(place), &item.spec, moment);
@@ -106,149 +119,170 @@ impl<S: State> Table<S> {
                 shard.set_state(place, after);
                 Ok(decision)
             }
-            Err(_) => self.decide_first_sight(&mut shard, item, moment),
+            Err(_) => self.decide_first_sight(index, &mut shard, item, moment),
         }
     }
 
+    #[cold]
     fn decide_first_sight(
         &self,
+        index: usize,
         shard: &mut Shard<S>,
         item: &Item,
         moment: Moment,
     ) -> Result<Decision, Refused> {
         let fresh = S::default().with_step(moment.step);
         let (decision, after) = fresh.decide(&item.spec, item.cost, item.settle(), moment.now);
-        if charges(item, &decision) {
+        if item.charges(&decision) {
             if item.room == Room::Capped && !shard.has_room(1) {
                 shard.make_room(moment.now, |state| self.is_expired(state, moment));
                 if !shard.has_room(1) {
+                    self.publish_hint(index, shard);
                     return Err(Refused { index: 0 });
                 }
             }
             shard.insert(item.key, after);
+            self.publish_hint(index, shard);
         }
         Ok(decision)
     }
 
-    /// Decides a request of up to [`ITEMS_MAX`] limits, all or none. A key that comes twice counts twice, in
-    /// order.
-    pub fn decide_all(&self, items: &[Item], moment: Moment) -> Result<(Outcome, Decisions), Refused> {
+    /// Decides a request of up to [`ITEMS_MAX`] limits, all or none, and writes each one's answer to
+    /// `decisions`. A key that comes twice counts twice, in order.
+    pub fn decide_all(
+        &self,
+        items: &[Item],
+        moment: Moment,
+        decisions: &mut Decisions,
+    ) -> Result<Outcome, Refused> {
         assert!(items.len() <= ITEMS_MAX, "front ends refuse larger requests");
+        decisions.clear();
         if let [item] = items {
-            let decision = self.decide(item, moment)?;
-            return Ok((outcome(items, &[decision]), SmallVec::from_slice(&[decision])));
+            decisions.push(self.decide(item, moment)?);
+            return Ok(outcome(items, decisions));
         }
-        let mut guards = self.lock_all(items, moment);
-        let mut decisions = Decisions::new();
-        let mut evaluated = self.evaluate(&guards, items, moment, &mut decisions)?;
-        let outcome = outcome(items, &decisions);
+        let mut locked = Locked::new();
+        self.lock_all(items, moment, &mut locked);
+        let mut evaluations = Evaluations::new();
+        self.evaluate(items, moment, &locked, &mut evaluations, decisions)?;
+        let outcome = outcome(items, decisions);
         if outcome == Outcome::Denied {
-            self.keep_only_overdrafts(items, moment, &mut evaluated, &mut decisions);
+            self.keep_only_overdrafts(items, moment, &mut evaluations, decisions);
         }
-        commit(&mut guards, items, &evaluated);
-        Ok((outcome, decisions))
+        self.commit(items, &evaluations, &mut locked);
+        Ok(outcome)
     }
 
     /// Locks every shard that the items need, once, in ascending order, and makes room where it may lack.
-    fn lock_all(&self, items: &[Item], moment: Moment) -> Guards<'_, S> {
-        let mut shards: SmallVec<[usize; ITEMS_INLINE]> =
-            items.iter().map(|item| self.shard_index(item.key)).collect();
+    fn lock_all<'a>(&'a self, items: &[Item], moment: Moment, locked: &mut Locked<'a, S>) {
+        let mut shards = SmallVec::<[usize; ITEMS_INLINE]>::new();
+        for item in items {
+            self.prefetch(item.key);
+            shards.push(self.shard_index(item.key));
+        }
         shards.sort_unstable();
-        let mut guards = Guards::new();
         for run in shards.chunk_by(|a, b| a == b) {
             let mut shard = self.shard(run[0]).lock();
             if !shard.has_room(run.len()) {
                 shard.make_room(moment.now, |state| self.is_expired(state, moment));
             }
-            guards.push((run[0], shard));
+            locked.push((run[0], shard));
         }
-        guards
     }
 
     fn evaluate(
         &self,
-        guards: &Guards<'_, S>,
         items: &[Item],
         moment: Moment,
+        locked: &Locked<'_, S>,
+        evaluations: &mut Evaluations<S>,
         decisions: &mut Decisions,
-    ) -> Result<SmallVec<[Evaluated<S>; ITEMS_INLINE]>, Refused> {
-        let mut evaluated = SmallVec::<[Evaluated<S>; ITEMS_INLINE]>::new();
+    ) -> Result<(), Refused> {
         for (index, item) in items.iter().enumerate() {
             let shard_index = self.shard_index(item.key);
-            let guard = guards.partition_point(|(shard, _)| *shard < shard_index);
-            let place = guards[guard].1.find(item.key).ok();
-            let earlier = items[..index].iter().rposition(|earlier| earlier.key == item.key);
-            let before = match (earlier, place) {
-                (Some(earlier), _) => evaluated[earlier].after,
-                (None, Some(place)) => guards[guard].1.state(place),
+            let position = locked.iter().position(|(shard, _)| *shard == shard_index).unwrap_or(0);
+            let shard = &locked[position].1;
+            let place = shard.find(item.key).ok();
+            let before = match (earlier_same_key(items, index), place) {
+                (Some(earlier), _) => evaluations[earlier].after,
+                (None, Some(place)) => shard.state(place),
                 (None, None) => S::default().with_step(moment.step),
             };
             let (before, now) = self.align(before, &item.spec, moment);
             let (decision, after) = before.decide(&item.spec, item.cost, item.settle(), now);
-            let charged = charges(item, &decision);
+            let charged = item.charges(&decision);
             if charged && place.is_none() && item.room == Room::Capped {
-                let is_new =
-                    |other: &&Evaluated<S>| other.guard == guard && other.charged && other.place.is_none();
-                if !guards[guard].1.has_room(evaluated.iter().filter(is_new).count() + 1) {
+                let is_new = |other: &&Evaluated<S>| other.locked == position && other.charged && other.place.is_none();
+                if !shard.has_room(evaluations.iter().filter(is_new).count() + 1) {
                     return Err(Refused { index });
                 }
             }
             decisions.push(decision);
-            evaluated.push(Evaluated { guard, place, before, after, charged });
+            evaluations.push(Evaluated { locked: position, place, before, after, charged });
         }
-        Ok(evaluated)
+        Ok(())
     }
 
     /// A denied request is charged to nothing but its post-paid limits; the others answer as if only looked
     /// at.
+    #[cold]
     fn keep_only_overdrafts(
         &self,
         items: &[Item],
         moment: Moment,
-        evaluated: &mut [Evaluated<S>],
+        evaluations: &mut Evaluations<S>,
         decisions: &mut Decisions,
     ) {
-        for index in 0..items.len() {
-            let item = &items[index];
-            let earlier = items[..index].iter().rposition(|earlier| earlier.key == item.key);
-            let before = match earlier {
-                Some(earlier) => evaluated[earlier].after,
-                None => evaluated[index].before,
+        for (index, item) in items.iter().enumerate() {
+            let before = match earlier_same_key(items, index) {
+                Some(earlier) => evaluations[earlier].after,
+                None => evaluations[index].before,
             };
-            let admitted = decisions[index].is_admitted();
             let settle = if item.charge == Charge::Always { Settle::Always } else { Settle::Never };
             let (_, now) = self.align(before, &item.spec, moment);
             let (decision, after) = before.decide(&item.spec, item.cost, settle, now);
             // What a limit said of the whole request stands; what it has left is told without it.
-            if admitted {
+            if decisions[index].is_admitted() {
                 decisions[index] = Decision { verdict: decisions[index].verdict, ..decision };
             }
-            evaluated[index].after = after;
-            evaluated[index].charged = item.cost > Cost::PEEK && settle == Settle::Always;
+            evaluations[index].after = after;
+            evaluations[index].charged = item.cost > Cost::PEEK && settle == Settle::Always;
+        }
+    }
+
+    /// Writes what was evaluated. Entries that exist first: an insertion may move the others.
+    fn commit(&self, items: &[Item], evaluations: &Evaluations<S>, locked: &mut Locked<'_, S>) {
+        let mut has_new = false;
+        for entry in evaluations {
+            match entry.place {
+                Some(place) => locked[entry.locked].1.set_state(place, entry.after),
+                None => has_new |= entry.charged,
+            }
+        }
+        if has_new {
+            self.insert_new(items, evaluations, locked);
+        }
+    }
+
+    #[cold]
+    fn insert_new(&self, items: &[Item], evaluations: &Evaluations<S>, locked: &mut Locked<'_, S>) {
+        for (item, entry) in items.iter().zip(evaluations) {
+            if entry.place.is_none() && entry.charged {
+                let (index, shard) = &mut locked[entry.locked];
+                shard.insert(item.key, entry.after);
+                self.publish_hint(*index, shard);
+            }
         }
     }
 }
 
-/// Writes what was evaluated. Entries that exist first: an insertion may move the others.
-fn commit<S: State>(guards: &mut Guards<'_, S>, items: &[Item], evaluated: &[Evaluated<S>]) {
-    for entry in evaluated {
-        if let Some(place) = entry.place {
-            guards[entry.guard].1.set_state(place, entry.after);
-        }
-    }
-    for (item, entry) in items.iter().zip(evaluated) {
-        if entry.place.is_none() && entry.charged {
-            guards[entry.guard].1.insert(item.key, entry.after);
-        }
-    }
+/// The last item before `index` that has the same key.
+fn earlier_same_key(items: &[Item], index: usize) -> Option<usize> {
+    items[..index].iter().rposition(|earlier| earlier.key == items[index].key)
 }
 
-fn charges(item: &Item, decision: &Decision) -> bool {
-    item.cost > Cost::PEEK && item.settle().charges(decision.is_admitted())
-}
-
+#[inline]
 fn outcome(items: &[Item], decisions: &[Decision]) -> Outcome {
-    let denies =
-        |(item, decision): (&Item, &Decision)| item.role == Role::Enforced && !decision.is_admitted();
+    let denies = |(item, decision): (&Item, &Decision)| item.role == Role::Enforced && !decision.is_admitted();
     if items.iter().zip(decisions).any(denies) { Outcome::Denied } else { Outcome::Admitted }
 }

@@ -30,6 +30,7 @@ impl Tat {
     }
 
     /// How far `tat` lies ahead of `now`, in ticks of `rate`; 0 when it has passed.
+    #[inline]
     pub fn backlog(self, rate: Rate, now: Nanos) -> u128 {
         if self.whole < now {
             return 0;
@@ -39,6 +40,7 @@ impl Tat {
 
     /// The instant that lies `backlog` ticks after `now`. Saturates at the end of time: a debt of
     /// centuries stays one.
+    #[inline]
     pub fn after(now: Nanos, backlog: u128, rate: Rate) -> Tat {
         let (whole, ticks) = divide(backlog, rate.interval_denominator());
         match u64::try_from(whole).ok().and_then(|whole| now.get().checked_add(whole)) {
@@ -49,6 +51,7 @@ impl Tat {
 
     /// The same debt at another rate: what was spent stays spent. Rounds up by less than a tick.
     #[must_use]
+    #[cold]
     pub fn rescaled(self, from: Rate, to: Rate, now: Nanos) -> Tat {
         let backlog = self.backlog(from, now);
         if backlog == 0 {
@@ -63,6 +66,7 @@ impl Tat {
 }
 
 /// Decides one check. `tat` is in ticks of `rate`.
+#[inline]
 pub fn decide(tat: Tat, rate: Rate, burst: Burst, cost: Cost, settle: Settle, now: Nanos) -> (Decision, Tat) {
     let unit = wide(rate.interval_numerator_ns());
     let full = wide(burst.get()) * unit;
@@ -91,17 +95,20 @@ pub fn decide(tat: Tat, rate: Rate, burst: Burst, cost: Cost, settle: Settle, no
 }
 
 /// Until the backlog has drained so far that `cost` fits under a full burst.
+#[cold]
 fn wait(backlog: u128, unit: u128, full: u128, rate: Rate, cost: Cost) -> Option<Nanos> {
     let room = full.checked_sub(wide(cost.get()) * unit)?;
     Some(whole_nanos_ceil(backlog.saturating_sub(room), rate))
 }
 
+#[inline]
 fn whole_nanos_ceil(ticks: u128, rate: Rate) -> Nanos {
     let (whole, rest) = divide(ticks, rate.interval_denominator());
     Nanos::new(narrow(whole).saturating_add(u64::from(rest > 0)))
 }
 
 /// Quotient and remainder; the usual small dividend takes one 64-bit division instead of a 128-bit one.
+#[inline]
 fn divide(dividend: u128, divisor: u64) -> (u128, u64) {
     if divisor == 1 {
         return (dividend, 0);

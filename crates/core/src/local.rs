@@ -24,41 +24,49 @@ const PAYLOAD_MAX: u64 = (1 << 55) - 1;
 const IS_GCRA: u64 = 1;
 
 /// The last word of a state, without its step.
+#[inline]
 pub(crate) fn window_tag(expires: Nanos) -> u64 {
     // An instant in milliseconds needs 45 bits.
     expires.as_millis_ceil() << 1
 }
 
 /// The last word of a state, without its step.
+#[inline]
 pub(crate) fn gcra_tag(rate: Rate) -> u64 {
     // At most 366 days in nanoseconds: below 2^55.
     rate.interval_numerator_ns() << 1 | IS_GCRA
 }
 
+#[inline]
 pub(crate) fn step_of(tag: u64) -> StepId {
     let [.., step] = tag.to_le_bytes();
     StepId(step)
 }
 
+#[inline]
 pub(crate) fn tag_with_step(tag: u64, step: StepId) -> u64 {
     tag & !(0xff << STEP_SHIFT) | u64::from(step.0) << STEP_SHIFT
 }
 
+#[inline]
 pub(crate) fn payload_of(tag: u64) -> u64 {
     tag >> 1 & PAYLOAD_MAX
 }
 
+#[inline]
 pub(crate) fn is_gcra(tag: u64) -> bool {
     tag & IS_GCRA == IS_GCRA
 }
 
 /// The rate that a GCRA state was written with; `None` when it was never written.
+#[inline]
 pub(crate) fn rate_of(denominator: u64, tag: u64) -> Option<Rate> {
     // Already in lowest terms, and in range: it was a `Rate` when it was stored.
     (denominator > 0).then(|| Rate::from_lowest_terms(payload_of(tag), denominator)).flatten()
 }
 
 /// A GCRA state's tat in ticks of `rate`, whatever rate it was written with.
+#[inline]
 pub(crate) fn tat_at_rate(tat: Tat, written_with: Option<Rate>, rate: Rate, now: Nanos) -> Tat {
     match written_with {
         Some(before) if before != rate => tat.rescaled(before, rate, now),
@@ -68,6 +76,7 @@ pub(crate) fn tat_at_rate(tat: Tat, written_with: Option<Rate>, rate: Rate, now:
 }
 
 /// Where a window's counts stop mattering: a sliding window's cell is weighed for one more period.
+#[inline]
 pub(crate) fn window_expiry(spec: &Spec, sequence: Sequence, before: Nanos) -> Nanos {
     match *spec {
         Spec::Sliding { period, .. } => period.cell(sequence).end.plus(period.length()),
@@ -80,6 +89,7 @@ pub(crate) fn window_expiry(spec: &Spec, sequence: Sequence, before: Nanos) -> N
 }
 
 /// Decides a check of a window: the part that both states share.
+#[inline]
 pub(crate) fn decide_window(
     counted: Counted,
     expires: Nanos,
@@ -89,16 +99,12 @@ pub(crate) fn decide_window(
     now: Nanos,
 ) -> (Decision, Counted, Nanos) {
     let (decision, counted) = match *spec {
-        Spec::Sliding { limit, period } => window::decide_sliding(
-            counted.rolled_to(period.cell_at(now).sequence),
-            limit,
-            period,
-            cost,
-            settle,
-            now,
-        ),
+        Spec::Sliding { limit, period } => {
+            let counted = counted.rolled_to(period.cell_at_after(now, counted.sequence).sequence);
+            window::decide_sliding(counted, limit, period, cost, settle, now)
+        }
         Spec::Fixed { limit, period } => {
-            let counted = counted.rolled_to(period.cell_at(now).sequence);
+            let counted = counted.rolled_to(period.cell_at_after(now, counted.sequence).sequence);
             let cell_end = period.cell(counted.sequence).end;
             window::decide_fixed(counted, limit, cell_end, cost, settle, now)
         }
@@ -114,20 +120,24 @@ pub(crate) fn decide_window(
 }
 
 impl LocalState {
+    #[inline]
     fn counted(self) -> Counted {
         let [current, previous, sequence, _] = self.0;
         Counted { current, previous, sequence: Sequence(sequence) }
     }
 
+    #[inline]
     fn of_window(counted: Counted, expires: Nanos) -> Self {
         LocalState([counted.current, counted.previous, counted.sequence.0, window_tag(expires)])
     }
 
+    #[inline]
     fn tat(self) -> Tat {
         let [whole, ticks, ..] = self.0;
         Tat { whole: Nanos::new(whole), ticks }
     }
 
+    #[inline]
     fn of_gcra(tat: Tat, rate: Rate) -> Self {
         LocalState([tat.whole.get(), tat.ticks, rate.interval_denominator(), gcra_tag(rate)])
     }
@@ -154,10 +164,12 @@ impl State for LocalState {
         (decision, after)
     }
 
+    #[inline]
     fn step(&self) -> StepId {
         step_of(self.0[3])
     }
 
+    #[inline]
     fn with_step(self, step: StepId) -> Self {
         let [a, b, c, tag] = self.0;
         LocalState([a, b, c, tag_with_step(tag, step)])
@@ -182,6 +194,7 @@ impl State for LocalState {
         LocalState::of_window(Counted { current, previous: 0, sequence }, expires)
     }
 
+    #[inline]
     fn expires(&self) -> Nanos {
         let [_, _, _, tag] = self.0;
         if is_gcra(tag) { self.tat().whole_ceil() } else { Nanos::from_millis(payload_of(tag)) }

@@ -12,22 +12,29 @@ use crate::limit::Spec;
 use crate::state::State;
 use crate::sync::Mutex;
 use crate::time::{Moment, Nanos, StepId};
+use shard::Hint;
 pub(crate) use shard::Shard;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 /// The table has no room for another key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the counter table is full")]
 pub struct Full;
 
-/// Its own cache line, lock and header together.
+/// A shard behind its lock, with the hint for prefetching: one cache line.
 #[repr(align(64))]
 #[derive(Debug)]
-struct Aligned<T>(T);
+struct Guarded<S> {
+    shard: Mutex<Shard<S>>,
+    /// A copy of the shard's [`Hint`], read without the lock. It may be out of date: it only ever leads to
+    /// a prefetch, which may be useless but never wrong.
+    address: AtomicUsize,
+    homes: AtomicUsize,
+}
 
 #[derive(Debug)]
 pub struct Table<S> {
-    shards: Box<[Aligned<Mutex<Shard<S>>>]>,
+    shards: Box<[Guarded<S>]>,
     shard_bits: u32,
     steps: Steps,
 }
@@ -48,8 +55,13 @@ impl<S: State> Table<S> {
     pub fn with_shard_bits(keys_max: usize, shard_bits: u32) -> Self {
         assert!((1..=16).contains(&shard_bits), "2 to 65536 shards");
         let shards = 1_usize << shard_bits;
-        let len_max = keys_max.div_ceil(shards).max(1);
-        let shards = (0..shards).map(|_| Aligned(Mutex::new(Shard::new(shard_bits, len_max)))).collect();
+        let len_max = u32::try_from(keys_max.div_ceil(shards).max(1)).unwrap_or(u32::MAX);
+        let guarded = |_| Guarded {
+            shard: Mutex::new(Shard::new(shard_bits, len_max)),
+            address: AtomicUsize::new(0),
+            homes: AtomicUsize::new(0),
+        };
+        let shards = (0..shards).map(guarded).collect();
         Table { shards, shard_bits, steps: Steps::default() }
     }
 
@@ -60,7 +72,26 @@ impl<S: State> Table<S> {
 
     #[inline]
     pub(crate) fn shard(&self, index: usize) -> &Mutex<Shard<S>> {
-        &self.shards[index].0
+        &self.shards[index].shard
+    }
+
+    /// Tells the prefetcher where the shard's slots are now.
+    pub(crate) fn publish_hint(&self, index: usize, shard: &Shard<S>) {
+        let Hint { address, homes } = shard.hint();
+        self.shards[index].address.store(address, Ordering::Relaxed);
+        self.shards[index].homes.store(homes, Ordering::Relaxed);
+    }
+
+    /// Starts fetching what a decision about `key` will read, so that several keys' cache misses overlap.
+    #[inline]
+    pub fn prefetch(&self, key: KeyId) {
+        let guarded = &self.shards[self.shard_index(key)];
+        let hint = Hint {
+            address: guarded.address.load(Ordering::Relaxed),
+            homes: guarded.homes.load(Ordering::Relaxed),
+        };
+        prefetch_line(hint.address_of::<S>(key, self.shard_bits));
+        prefetch_line(hint.address_of::<S>(key, self.shard_bits).wrapping_add(64));
     }
 
     /// The state as it stands at `moment`, and the present in the state's own time.
@@ -101,7 +132,7 @@ impl<S: State> Table<S> {
     }
 
     pub fn len(&self) -> usize {
-        self.shards.iter().map(|shard| shard.0.lock().len()).sum()
+        self.shards.iter().map(|guarded| guarded.shard.lock().len()).sum()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -114,15 +145,18 @@ impl<S: State> Table<S> {
 
     /// Drops what has expired in one shard. Locks it for some tens of microseconds per 1,000 entries.
     pub fn sweep_shard(&self, index: usize, moment: Moment) -> usize {
-        self.shards[index].0.lock().sweep(|state| self.is_expired(state, moment))
+        let mut shard = self.shards[index].shard.lock();
+        let swept = shard.sweep(|state| self.is_expired(state, moment));
+        self.publish_hint(index, &shard);
+        swept
     }
 
     /// Visits every entry that is there from the beginning to the end of the walk exactly once, letting
     /// decisions in every few microseconds.
     pub fn for_each(&self, mut visit: impl FnMut(KeyId, &mut S)) {
-        for shard in &self.shards {
+        for guarded in &self.shards {
             let mut from = KeyId::from_hash(0);
-            while let Some(next) = shard.0.lock().visit(from, VISITED_AT_ONCE, &mut visit) {
+            while let Some(next) = guarded.shard.lock().visit(from, VISITED_AT_ONCE, &mut visit) {
                 from = next;
             }
         }
@@ -142,6 +176,21 @@ impl<S: State> Table<S> {
         let shard = self.shard(self.shard_index(key)).lock();
         shard.find(key).ok().map(|place| shard.state(place))
     }
+}
+
+/// Brings a cache line nearer. Does nothing on processors for which Rust has no stable way to say it.
+#[inline]
+#[allow(unsafe_code)]
+fn prefetch_line(address: usize) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch reads nothing, writes nothing and never faults, whatever the address. Measured:
+        // a five-limit request and a run of pipelined requests wait for one cache miss instead of for each.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::without_provenance(address)) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
 }
 
 /// By how much the clock has been stepped in all, after each of the last 256 steps.

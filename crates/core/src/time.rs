@@ -113,7 +113,15 @@ impl Period {
         self.cell(Sequence(now.0 / self.0.get()))
     }
 
+    /// The same, without dividing when `now` is still in the cell `likely`.
+    #[inline]
+    pub const fn cell_at_after(self, now: Nanos, likely: Sequence) -> Cell {
+        let cell = self.cell(likely);
+        if cell.start.0 <= now.0 && now.0 < cell.end.0 { cell } else { self.cell_at(now) }
+    }
+
     /// Saturates: a cell at the end of time has no end.
+    #[inline]
     pub const fn cell(self, sequence: Sequence) -> Cell {
         let start = sequence.0.saturating_mul(self.0.get());
         Cell { sequence, start: Nanos(start), end: Nanos(start.saturating_add(self.0.get())) }

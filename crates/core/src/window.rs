@@ -21,6 +21,7 @@ pub struct Counted {
 impl Counted {
     /// Rolls over to the cell `sequence`. A clock that went back doesn't reopen an earlier cell.
     #[must_use]
+    #[inline]
     pub fn rolled_to(self, sequence: Sequence) -> Counted {
         if sequence <= self.sequence {
             return self;
@@ -31,17 +32,20 @@ impl Counted {
 
     /// Saturates at [`COUNT_MAX`]: an overdrawn count stays overdrawn.
     #[must_use]
+    #[inline]
     fn charged(self, cost: Cost) -> Counted {
         Counted { current: add_count(self.current, cost.get()), ..self }
     }
 }
 
 /// Saturates at [`COUNT_MAX`].
+#[inline]
 pub fn add_count(count: u64, more: u64) -> u64 {
     count.saturating_add(more).min(COUNT_MAX)
 }
 
 /// What of the window is in use at `now`: `current + floor(previous × (period − elapsed) / period)`.
+#[inline]
 pub fn sliding_used(counted: Counted, cell: Cell, period: Period, now: Nanos) -> u64 {
     let rest = cell.end.minus(now.max(cell.start)).get();
     // Both terms are below 2^63: no overflow.
@@ -49,6 +53,7 @@ pub fn sliding_used(counted: Counted, cell: Cell, period: Period, now: Nanos) ->
 }
 
 /// `floor(count × rest / period)`, with `rest ≤ period`.
+#[inline]
 fn weighted(count: u64, rest: u64, period: u64) -> u64 {
     if count == 0 {
         return 0;
@@ -62,6 +67,7 @@ fn weighted(count: u64, rest: u64, period: u64) -> u64 {
 }
 
 /// Decides one check of a sliding window. `counted` was rolled to the cell of `now`.
+#[inline]
 pub fn decide_sliding(
     counted: Counted,
     limit: Limit,
@@ -89,6 +95,7 @@ pub fn decide_sliding(
 
 /// The smallest wait until `cost` passes. `used + cost ≤ limit` first holds when the weighted cell has at
 /// most `rest` left, the largest `rest` with `floor(count × rest / period) ≤ room`.
+#[cold]
 fn sliding_wait(
     counted: Counted,
     cell: Cell,
@@ -119,6 +126,7 @@ fn largest_rest(count: u64, room: u64, period: Period) -> Nanos {
 }
 
 /// When nothing of the window would be in use any more.
+#[inline]
 fn sliding_reset(counted: Counted, cell: Cell, period: Period, used: u64, now: Nanos) -> Nanos {
     // `largest_rest` with room 0 in one 64-bit division: the usual case on the hot path.
     let faded = |count: u64, end: Nanos| end.minus(Nanos::new((period.get() - 1) / count));
@@ -132,6 +140,7 @@ fn sliding_reset(counted: Counted, cell: Cell, period: Period, used: u64, now: N
 }
 
 /// Decides one check of a fixed window or calendar cell; `cell` is the one that `counted` belongs to.
+#[inline]
 pub fn decide_fixed(
     counted: Counted,
     limit: Limit,

@@ -27,16 +27,15 @@ impl<S: State> Slot<S> {
 
 #[derive(Debug)]
 pub(crate) struct Shard<S> {
-    /// Sorted by key but for empty slots. `homes` slots that keys are aimed at, then [`PADDING`] for those
-    /// that were pushed right, the last of which is always empty and ends every walk.
+    /// Sorted by key but for empty slots. First the homes, which keys are aimed at, then [`PADDING`] for
+    /// those that were pushed right, the last of which is always empty and ends every walk.
     slots: Box<[Slot<S>]>,
-    homes: usize,
-    len: usize,
-    len_max: usize,
-    /// The top bits of a key chose the shard; the rest order it.
-    shard_bits: u32,
+    len: u32,
+    len_max: u32,
     /// No entry expires before this: a full shard isn't searched in vain.
     sweep_from: Nanos,
+    /// The top bits of a key chose the shard; the rest order it.
+    shard_bits: u32,
 }
 
 /// Where the keys of a shard are aimed at that many slots, clusters at the end stay this short.
@@ -49,22 +48,22 @@ const LOAD_AFTER_REBUILD: (usize, usize) = (8, 11);
 const SWEEP_PAUSE: Nanos = Nanos::from_millis(10);
 
 impl<S: State> Shard<S> {
-    pub(crate) fn new(shard_bits: u32, len_max: usize) -> Self {
-        Shard { slots: Box::default(), homes: 0, len: 0, len_max, shard_bits, sweep_from: Nanos::ZERO }
+    pub(crate) fn new(shard_bits: u32, len_max: u32) -> Self {
+        Shard { slots: Box::default(), len: 0, len_max, sweep_from: Nanos::ZERO, shard_bits }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.len
+        self.len as usize
     }
 
-    /// Where `key` is aimed at: its rank among all possible keys, scaled to the slots. Monotone in the key.
+    /// Where the slots are, for prefetching.
+    pub(crate) fn hint(&self) -> Hint {
+        Hint { address: self.slots.as_ptr().addr(), homes: self.homes() }
+    }
+
     #[inline]
-    fn home(&self, key: KeyId, homes: usize) -> usize {
-        let [.., a, b, c, d, e, f, g, h] = (key.get() << self.shard_bits).to_le_bytes();
-        let rank = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
-        let scaled = u128::from(rank) * homes as u128;
-        // The product of a 64-bit fraction and `homes`, so below `homes`.
-        usize::try_from(scaled >> 64).unwrap_or(0)
+    fn homes(&self) -> usize {
+        self.slots.len().saturating_sub(PADDING)
     }
 
     /// The place of `key`: where it is, or where it would be put.
@@ -73,7 +72,7 @@ impl<S: State> Shard<S> {
         if self.slots.is_empty() {
             return Err(0);
         }
-        let mut place = self.home(key, self.homes);
+        let mut place = home(key, self.shard_bits, self.homes());
         // An empty slot's key is above every other, so it ends the walk too.
         while self.slots[place].key < key {
             place += 1;
@@ -93,13 +92,13 @@ impl<S: State> Shard<S> {
 
     /// Whether `more` entries fit under the cap.
     pub(crate) fn has_room(&self, more: usize) -> bool {
-        self.len + more <= self.len_max
+        self.len() + more <= self.len_max as usize
     }
 
     /// Puts in a key that `find` didn't find, or overwrites one that it would now find.
     pub(crate) fn insert(&mut self, key: KeyId, state: S) {
-        if (self.len + 1) * LOAD_MAX.1 > self.homes * LOAD_MAX.0 {
-            self.rebuild(homes_for(self.len + 1), |_| true);
+        if (self.len() + 1) * LOAD_MAX.1 > self.homes() * LOAD_MAX.0 {
+            self.rebuild(homes_for(self.len() + 1), |_| true);
         }
         let place = match self.find(key) {
             Ok(place) => return self.set_state(place, state),
@@ -109,7 +108,7 @@ impl<S: State> Shard<S> {
             self.slots[place..].iter().position(Slot::is_empty).map_or(self.slots.len(), |gap| place + gap);
         if gap + 1 >= self.slots.len() {
             // The last slot must stay empty. More homes spread the cluster at the end.
-            self.rebuild(self.homes + self.homes / 8 + HOMES_MIN, |_| true);
+            self.rebuild(self.homes() + self.homes() / 8 + HOMES_MIN, |_| true);
             return self.insert(key, state);
         }
         self.slots.copy_within(place..gap, place + 1);
@@ -124,7 +123,7 @@ impl<S: State> Shard<S> {
         let mut next = 0;
         let mut len = 0;
         for slot in self.slots.iter().filter(|slot| !slot.is_empty() && keep(&slot.state)) {
-            let place = self.home(slot.key, homes).max(next);
+            let place = home(slot.key, self.shard_bits, homes).max(next);
             if place + 1 >= slots.len() {
                 return self.rebuild(homes + homes / 8 + HOMES_MIN, keep);
             }
@@ -133,17 +132,16 @@ impl<S: State> Shard<S> {
             len += 1;
         }
         self.slots = slots;
-        self.homes = homes;
         self.len = len;
     }
 
     /// Drops what expired before `now` when that is an eighth or more of the shard. Says how many it dropped.
     pub(crate) fn sweep(&mut self, mut expired: impl FnMut(&S) -> bool) -> usize {
         let count = self.slots.iter().filter(|slot| !slot.is_empty() && expired(&slot.state)).count();
-        if count * 8 < self.len.max(1) {
+        if count * 8 < self.len().max(1) {
             return 0;
         }
-        self.rebuild(homes_for(self.len - count), |state| !expired(state));
+        self.rebuild(homes_for(self.len() - count), |state| !expired(state));
         count
     }
 
@@ -152,15 +150,15 @@ impl<S: State> Shard<S> {
         if now < self.sweep_from {
             return 0;
         }
-        let before = self.len;
-        self.rebuild(self.homes, |state| !expired(state));
-        if self.len == before {
+        let before = self.len();
+        self.rebuild(self.homes(), |state| !expired(state));
+        if self.len() == before {
             let coldest = self.coldest_sixteenth();
-            self.rebuild(self.homes, |state| !(state.is_evictable() && state.expires() <= coldest));
+            self.rebuild(self.homes(), |state| !(state.is_evictable() && state.expires() <= coldest));
         }
         let earliest = self.iter().map(|(_, state)| state.expires()).min().unwrap_or(Nanos::ZERO);
         self.sweep_from = earliest.max(now.plus(SWEEP_PAUSE));
-        before - self.len
+        before - self.len()
     }
 
     /// Up to when the sixteenth of the evictable entries that expires first does so.
@@ -198,6 +196,31 @@ impl<S: State> Shard<S> {
         }
         None
     }
+}
+
+/// Where a shard's slots are and how many of them keys are aimed at.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Hint {
+    pub(crate) address: usize,
+    pub(crate) homes: usize,
+}
+
+impl Hint {
+    /// The address at which `key` is looked up first.
+    #[inline]
+    pub(crate) fn address_of<S>(self, key: KeyId, shard_bits: u32) -> usize {
+        self.address.wrapping_add(home(key, shard_bits, self.homes).wrapping_mul(size_of::<Slot<S>>()))
+    }
+}
+
+/// The slot that `key` is aimed at: its rank among all keys that a shard can have, scaled to the homes.
+/// Monotone in the key.
+#[inline]
+fn home(key: KeyId, shard_bits: u32, homes: usize) -> usize {
+    let [.., a, b, c, d, e, f, g, h] = (key.get() << shard_bits).to_le_bytes();
+    let rank = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
+    // The product of a 64-bit fraction and `homes`, so below `homes`.
+    usize::try_from((u128::from(rank) * homes as u128) >> 64).unwrap_or(0)
 }
 
 fn homes_for(len: usize) -> usize {

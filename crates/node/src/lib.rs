@@ -1,0 +1,3 @@
+//! The engine of a node.
+
+pub mod clock;

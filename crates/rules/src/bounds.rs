@@ -1,0 +1,32 @@
+//! How long and how many: every string and list of a rules file has a bound, so that no file can make a
+//! node slow or large. A bound that users may meet is named in the error that they get.
+
+/// All files of a set together.
+pub const SOURCES_BYTES_MAX: usize = 64 << 20;
+/// All rules of a set together.
+pub const RULES_MAX: usize = 100_000;
+/// Files of a directory.
+pub(crate) const FILES_MAX: usize = 10_000;
+/// Values in the YAML of a set, lists and maps included: what bounds the memory of reading it.
+pub(crate) const NODES_MAX: usize = 8_000_000;
+/// Rules need 5 levels; whatever is deeper is a mistake or an attack.
+pub(crate) const NESTING_MAX: usize = 16;
+/// Errors that are told of one set; the rest are only counted.
+pub(crate) const ERRORS_MAX: usize = 50;
+/// Warnings that are kept of one set.
+pub(crate) const WARNINGS_MAX: usize = 200;
+
+/// Of a rule, a namespace, a tenant.
+pub(crate) const NAME_CHARS_MAX: usize = 128;
+pub(crate) const ATTRIBUTE_CHARS_MAX: usize = 64;
+/// Of a value or a `*` pattern.
+pub(crate) const VALUE_CHARS_MAX: usize = 512;
+pub(crate) const DESCRIPTION_CHARS_MAX: usize = 512;
+pub(crate) const TIME_ZONE_CHARS_MAX: usize = 64;
+/// Of a limit, a rate, a number or a timestamp.
+pub(crate) const QUANTITY_CHARS_MAX: usize = 64;
+
+pub(crate) const KEY_PARTS_MAX: usize = 8;
+pub(crate) const CONDITIONS_MAX: usize = 16;
+/// Values in one rule's `when`, all attributes together.
+pub(crate) const CONDITION_VALUES_MAX: usize = 1000;

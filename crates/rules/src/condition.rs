@@ -1,0 +1,98 @@
+//! Conditions: which values of which attributes a rule is for.
+//!
+//! All attributes must match, each by any of its values. Exact values are sorted and found by bisection, so
+//! a list of a thousand costs ten comparisons.
+
+use crate::address::{Cidr, parse_address};
+use crate::attributes::Attributes;
+use crate::pattern::Pattern;
+
+/// A rule's `when`.
+#[derive(Debug, Default)]
+pub(crate) struct Conditions(pub(crate) Box<[Condition]>);
+
+/// What one attribute must be.
+#[derive(Debug)]
+pub(crate) struct Condition {
+    pub(crate) attribute: Box<str>,
+    pub(crate) values: ValueSet,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct ValueSet {
+    exact: Vec<Box<str>>,
+    patterns: Vec<Pattern>,
+    networks: Vec<Cidr>,
+}
+
+/// Whether a rule is for a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Holds<'s> {
+    Yes,
+    No,
+    /// What there is matches, but this attribute is absent.
+    Missing(&'s str),
+}
+
+impl Conditions {
+    /// An attribute that is there and doesn't match outweighs one that is absent: the rule isn't meant.
+    pub(crate) fn hold(&self, attributes: Attributes<'_>) -> Holds<'_> {
+        let mut holds = Holds::Yes;
+        for condition in &self.0 {
+            match attributes.get(&condition.attribute) {
+                Some(value) if condition.values.contains(value) => {}
+                Some(_) => return Holds::No,
+                None if holds == Holds::Yes => holds = Holds::Missing(&condition.attribute),
+                None => {}
+            }
+        }
+        holds
+    }
+
+    /// Whether a value of an attribute could ever reach the rule.
+    pub(crate) fn admit(&self, attribute: &str, value: &str) -> bool {
+        let of_attribute = self.0.iter().find(|condition| &*condition.attribute == attribute);
+        of_attribute.is_none_or(|condition| condition.values.contains(value))
+    }
+}
+
+impl ValueSet {
+    pub(crate) fn add_exact(&mut self, value: &str) {
+        self.exact.push(value.into());
+    }
+
+    pub(crate) fn add_pattern(&mut self, pattern: Pattern) {
+        self.patterns.push(pattern);
+    }
+
+    pub(crate) fn add_network(&mut self, network: Cidr) {
+        self.networks.push(network);
+    }
+
+    /// To be called once all values are in.
+    pub(crate) fn seal(&mut self) {
+        self.exact.sort_unstable();
+        self.exact.dedup();
+    }
+
+    pub(crate) fn contains(&self, value: &str) -> bool {
+        self.exact.binary_search_by(|exact| (**exact).cmp(value)).is_ok()
+            || self.patterns.iter().any(|pattern| pattern.matches(value))
+            || self.contains_address(value)
+    }
+
+    fn contains_address(&self, value: &str) -> bool {
+        if self.networks.is_empty() {
+            return false;
+        }
+        parse_address(value)
+            .is_some_and(|address| self.networks.iter().any(|network| network.contains(address)))
+    }
+
+    /// Every value as text: exact ones, then patterns, then networks.
+    pub(crate) fn texts(&self) -> impl Iterator<Item = String> {
+        let exact = self.exact.iter().map(|value| value.to_string());
+        let patterns = self.patterns.iter().map(|pattern| pattern.text().to_owned());
+        exact.chain(patterns).chain(self.networks.iter().map(Cidr::to_string))
+    }
+}

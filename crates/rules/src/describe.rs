@@ -1,0 +1,152 @@
+//! What a rule set means, for `tidegate rules check`: each namespace with its rules in plain words, and
+//! what is most likely not meant.
+//!
+//! Data first, text second: a dashboard shows the same without parsing it.
+
+use crate::error::Warning;
+use crate::rule::{Accuracy, Class, Declared, Mode, OnMissing, Rule, Scope};
+use crate::set::{Namespace, RuleSet};
+use crate::words;
+use std::fmt;
+use tidegate_core::{Charge, Nanos};
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Description {
+    pub fleet_mode: Mode,
+    pub namespaces: Vec<NamespaceDescription>,
+    pub warnings: Vec<Warning>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NamespaceDescription {
+    pub tenant: String,
+    pub namespace: String,
+    pub mode: Mode,
+    pub rules: Vec<RuleDescription>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RuleDescription {
+    pub name: String,
+    pub description: Option<String>,
+    pub declared: Declared,
+    /// `at most 10 in any 1 minute, for each user and endpoint, when endpoint is /search*`.
+    pub meaning: String,
+    /// What differs from the defaults, such as `class abuse`.
+    pub options: Vec<&'static str>,
+    pub exact_overrides: usize,
+    pub pattern_overrides: usize,
+    /// Overrides whose `until` has passed.
+    pub ended_overrides: usize,
+}
+
+impl RuleSet {
+    /// `now` tells which overrides have ended.
+    pub fn describe(&self, now: Nanos) -> Description {
+        let namespace = |namespace: &Namespace| NamespaceDescription {
+            tenant: namespace.tenant.to_string(),
+            namespace: namespace.name.to_string(),
+            mode: namespace.mode,
+            rules: namespace.rules.iter().map(|rule| describe_rule(rule, now)).collect(),
+        };
+        Description {
+            fleet_mode: self.fleet_mode(),
+            namespaces: self.namespaces().iter().map(namespace).collect(),
+            warnings: self.warnings().to_vec(),
+        }
+    }
+}
+
+fn describe_rule(rule: &Rule, now: Nanos) -> RuleDescription {
+    let mut meaning = format!("{}, {}", words::policy(&rule.policy), words::key(&rule.key));
+    if !rule.when.0.is_empty() {
+        let conditions: Vec<String> = rule.when.0.iter().map(words::condition).collect();
+        meaning = format!("{meaning}, when {}", conditions.join(" and "));
+    }
+    RuleDescription {
+        name: rule.name.to_string(),
+        description: rule.description.as_deref().map(str::to_owned),
+        declared: rule.declared.clone(),
+        meaning,
+        options: options(rule),
+        exact_overrides: rule.overrides.exact_count(),
+        pattern_overrides: rule.overrides.pattern_count(),
+        ended_overrides: rule.overrides.ended_count(now),
+    }
+}
+
+fn options(rule: &Rule) -> Vec<&'static str> {
+    let class = match rule.class {
+        Class::Paid => None,
+        Class::Free => Some("class free"),
+        Class::Abuse => Some("class abuse"),
+    };
+    let accuracy = match rule.accuracy {
+        Accuracy::Fast => Some("accuracy fast"),
+        Accuracy::Bounded => None,
+        Accuracy::Exact => Some("accuracy exact"),
+        Accuracy::Async => Some("accuracy async"),
+    };
+    let scope = rule.scope.map(|scope| match scope {
+        Scope::Region => "scope region",
+        Scope::World => "scope world",
+    });
+    let shadow = rule.shadow.then_some("shadow: never denies");
+    let on_missing = (rule.on_missing == OnMissing::Deny).then_some("denies requests that lack an attribute");
+    let charge = (rule.charge == Charge::Always).then_some("charged also when over");
+    [class, accuracy, scope, shadow, on_missing, charge].into_iter().flatten().collect()
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Mode::Enforce => "enforce",
+            Mode::Shadow => "shadow",
+            Mode::Off => "off",
+        })
+    }
+}
+
+impl fmt::Display for RuleDescription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.name, self.meaning)?;
+        for option in &self.options {
+            write!(f, "; {option}")?;
+        }
+        if self.exact_overrides + self.pattern_overrides > 0 {
+            write!(f, "; overrides: {} exact, {} by pattern", self.exact_overrides, self.pattern_overrides)?;
+        }
+        if self.ended_overrides > 0 {
+            write!(f, ", {} of them ended", self.ended_overrides)?;
+        }
+        Ok(())
+    }
+}
+
+/// Ends with a line break unless it is empty.
+impl fmt::Display for Description {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.fleet_mode != Mode::Enforce {
+            writeln!(f, "fleet mode: {}", self.fleet_mode)?;
+        }
+        for namespace in &self.namespaces {
+            write!(f, "namespace {}, tenant {}", namespace.namespace, namespace.tenant)?;
+            writeln!(
+                f,
+                "{}",
+                if namespace.mode == Mode::Enforce {
+                    String::new()
+                } else {
+                    format!(", mode {}", namespace.mode)
+                }
+            )?;
+            for rule in &namespace.rules {
+                writeln!(f, "  {rule}")?;
+            }
+        }
+        for warning in &self.warnings {
+            writeln!(f, "warning: {warning}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,104 @@
+//! Who is limited: the values of a rule's key attributes, in order.
+//!
+//! Values are borrowed from the request; a grouped address is written on the stack. Nothing is allocated.
+
+use crate::address::{AddressText, group_of};
+use crate::attributes::Attributes;
+use crate::bounds::KEY_PARTS_MAX;
+use crate::rule::Rule;
+use smallvec::SmallVec;
+use std::fmt;
+use tidegate_core::{KeyId, KeyPrefix};
+
+/// One attribute of a rule's `key`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KeyPart {
+    pub attribute: Box<str>,
+    /// `64` for `ip/64`: IPv6 addresses that share as many first bits are one caller.
+    pub group_prefix: Option<u8>,
+}
+
+impl fmt::Display for KeyPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.attribute)?;
+        self.group_prefix.map_or(Ok(()), |length| write!(f, "/{length}"))
+    }
+}
+
+impl KeyPart {
+    /// The value to count by. `None` when the attribute is absent, or should be an address and isn't: such a
+    /// value names nobody, and a counter per garbage value would let callers escape their own.
+    #[inline]
+    fn value<'a>(&self, attributes: Attributes<'a>) -> Option<PartValue<'a>> {
+        let given = attributes.get(&self.attribute)?;
+        match self.group_prefix {
+            None => Some(PartValue::Given(given)),
+            Some(length) => group_of(given, length).map(PartValue::Group),
+        }
+    }
+}
+
+pub(crate) enum PartValue<'a> {
+    Given(&'a str),
+    Group(AddressText),
+}
+
+impl PartValue<'_> {
+    pub(crate) fn as_str(&self) -> &str {
+        match self {
+            PartValue::Given(value) => value,
+            PartValue::Group(group) => group.as_str(),
+        }
+    }
+}
+
+pub(crate) struct Identifier<'a>(SmallVec<[PartValue<'a>; KEY_PARTS_MAX]>);
+
+impl<'a> Identifier<'a> {
+    pub(crate) fn new() -> Self {
+        Identifier(SmallVec::new())
+    }
+
+    /// Takes the key's values, or tells which attribute is missing. Filled in place: it is too large to be
+    /// handed around on the path of a decision.
+    #[inline]
+    pub(crate) fn fill<'s>(&mut self, key: &'s [KeyPart], attributes: Attributes<'a>) -> Result<(), &'s str> {
+        for part in key {
+            self.0.push(part.value(attributes).ok_or(&*part.attribute)?);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn parts(&self) -> &[PartValue<'a>] {
+        &self.0
+    }
+
+    #[inline]
+    pub(crate) fn key(&self, prefix: &KeyPrefix) -> KeyId {
+        match self.0.as_slice() {
+            [only] => prefix.key(only.as_str()),
+            parts => prefix.key_of_parts(parts.iter().map(PartValue::as_str)),
+        }
+    }
+}
+
+/// The key that no caller has: it has more parts than any rule's `key` may name.
+pub(crate) fn overflow_key(prefix: &KeyPrefix) -> KeyId {
+    prefix.key_of_parts(["overflow"; KEY_PARTS_MAX + 1])
+}
+
+/// A caller's identifier for people to read: parts joined by `,`, an absent one as `?`. Two callers may have
+/// the same text; never count by it.
+pub fn identifier_text(rule: &Rule, attributes: Attributes<'_>) -> String {
+    let mut text = String::new();
+    for (index, part) in rule.key.iter().enumerate() {
+        if index > 0 {
+            text.push(',');
+        }
+        match part.value(attributes) {
+            Some(value) => text.push_str(value.as_str()),
+            None => text.push('?'),
+        }
+    }
+    text
+}

@@ -1,0 +1,32 @@
+//! Rules: the model, the YAML rules file, validation with exact places, and matching.
+//!
+//! A [`RuleSet`] that exists is valid; a bad set of files is refused whole, with every error's line, column
+//! and remedy. Nothing here touches a network or reads a clock: `now` is an argument.
+
+mod address;
+mod attributes;
+mod bounds;
+mod condition;
+mod describe;
+mod error;
+mod identifier;
+mod matching;
+mod overrides;
+mod parse;
+mod pattern;
+mod policy;
+mod rule;
+mod set;
+mod source;
+mod words;
+
+pub use attributes::Attributes;
+pub use bounds::{RULES_MAX, SOURCES_BYTES_MAX};
+pub use describe::{Description, NamespaceDescription, RuleDescription};
+pub use error::{RuleError, RuleErrors, Warning};
+pub use identifier::{KeyPart, identifier_text};
+pub use matching::{Effect, Match, Matched, Matches};
+pub use policy::Policy;
+pub use rule::{Accuracy, Class, Declared, Mode, OnMissing, Rule, Scope};
+pub use set::{Counts, Namespace, RuleSet};
+pub use source::{ReadError, Source, read_sources};

@@ -1,0 +1,140 @@
+//! Matching: which rules a request meets, with which key and which numbers.
+//!
+//! The hot path: takes no lock of its own, compiles nothing and, for up to 16 matching rules, allocates
+//! nothing.
+
+use crate::attributes::Attributes;
+use crate::condition::Holds;
+use crate::identifier::Identifier;
+use crate::overrides::{Change, Override};
+use crate::policy::Policy;
+use crate::rule::{Mode, OnMissing, Rule};
+use crate::set::{Namespace, RuleSet};
+use smallvec::SmallVec;
+use tidegate_core::batch::{ITEMS_INLINE, ITEMS_MAX};
+use tidegate_core::{Burst, KeyId, Nanos, Role, Spec};
+
+/// A rule that a request meets.
+#[derive(Clone, Copy, Debug)]
+pub struct Match<'s> {
+    pub rule: &'s Rule,
+    pub role: Role,
+    /// Declared hot by an override.
+    pub hot: bool,
+    pub effect: Effect<'s>,
+}
+
+/// What the rule says of the request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Effect<'s> {
+    /// Decide by this; overrides are in it.
+    Limited { key: KeyId, spec: Spec },
+    /// An override lifts the limit.
+    Unlimited { key: KeyId },
+    /// The rule wants this attribute, and denies a request without it (unless the role is shadow).
+    MissingDenied { attribute: &'s str },
+}
+
+impl Match<'_> {
+    /// The caller's key; a request that lacks an attribute has none.
+    pub fn key(&self) -> Option<KeyId> {
+        match self.effect {
+            Effect::Limited { key, .. } | Effect::Unlimited { key } => Some(key),
+            Effect::MissingDenied { .. } => None,
+        }
+    }
+}
+
+pub type Matches<'s> = SmallVec<[Match<'s>; ITEMS_INLINE]>;
+
+/// What came of it as a whole.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Matched {
+    /// At least one rule applies.
+    Rules,
+    /// The namespace has rules; none is for this request.
+    NoRule,
+    /// Nobody wrote rules for this tenant and namespace.
+    UnknownNamespace,
+    /// The namespace's or the fleet's mode is `off`.
+    Off,
+    /// More rules apply than one request may name ([`ITEMS_MAX`]); only the first of them were given out.
+    TooMany,
+}
+
+impl RuleSet {
+    /// Finds the rules for a request, in the order of their files. What `out` held before is dropped.
+    pub fn matches<'s>(
+        &'s self,
+        tenant: &str,
+        namespace: &str,
+        attributes: Attributes<'_>,
+        now: Nanos,
+        out: &mut Matches<'s>,
+    ) -> Matched {
+        out.clear();
+        let Some(namespace) = self.namespace(tenant, namespace) else { return Matched::UnknownNamespace };
+        let mode = self.effective_mode(namespace);
+        if mode == Mode::Off {
+            return Matched::Off;
+        }
+        for rule in &namespace.rules {
+            let Some((effect, hot)) = rule.apply(attributes, now) else { continue };
+            if out.len() == ITEMS_MAX {
+                return Matched::TooMany;
+            }
+            let shadow = rule.shadow || mode == Mode::Shadow;
+            let role = if shadow { Role::Shadow } else { Role::Enforced };
+            out.push(Match { rule, role, hot, effect });
+        }
+        if out.is_empty() { Matched::NoRule } else { Matched::Rules }
+    }
+
+    /// The laxer of the namespace's mode and the fleet's.
+    pub fn effective_mode(&self, namespace: &Namespace) -> Mode {
+        namespace.mode.max(self.fleet_mode())
+    }
+}
+
+impl Rule {
+    /// What this rule says of a request, and whether the caller is hot; `None` when it isn't for it.
+    fn apply<'s>(&'s self, attributes: Attributes<'_>, now: Nanos) -> Option<(Effect<'s>, bool)> {
+        match self.when.hold(attributes) {
+            Holds::Yes => {}
+            Holds::No => return None,
+            Holds::Missing(attribute) => return self.missing(attribute),
+        }
+        let mut identifier = Identifier::new();
+        if let Err(attribute) = identifier.fill(&self.key, attributes) {
+            return self.missing(attribute);
+        }
+        let key = identifier.key(&self.prefix);
+        match self.overrides.find(key, &identifier, now) {
+            None => Some((Effect::Limited { key, spec: self.policy.spec(now) }, false)),
+            Some(Override { change: Change::Unlimited, hot, .. }) => Some((Effect::Unlimited { key }, *hot)),
+            Some(Override { change, hot, .. }) => {
+                Some((Effect::Limited { key, spec: changed(&self.policy, *change, now) }, *hot))
+            }
+        }
+    }
+
+    fn missing<'s>(&'s self, attribute: &'s str) -> Option<(Effect<'s>, bool)> {
+        match self.on_missing {
+            OnMissing::Skip => None,
+            OnMissing::Deny => Some((Effect::MissingDenied { attribute }, false)),
+        }
+    }
+}
+
+/// The rule's spec with an override's numbers.
+fn changed(policy: &Policy, change: Change, now: Nanos) -> Spec {
+    match (policy.spec(now), change) {
+        (Spec::Sliding { period, .. }, Change::Limit(limit)) => Spec::Sliding { limit, period },
+        (Spec::Fixed { period, .. }, Change::Limit(limit)) => Spec::Fixed { limit, period },
+        (Spec::Calendar { unit, cell, .. }, Change::Limit(limit)) => Spec::Calendar { limit, unit, cell },
+        // The only limit that a rate's override can have is 0, which blocks.
+        (Spec::Gcra { rate, .. }, Change::Limit(_)) => Spec::Gcra { rate, burst: Burst::BLOCKED },
+        (Spec::Gcra { .. }, Change::Rate { rate, burst }) => Spec::Gcra { rate, burst },
+        (spec, Change::Keep | Change::Unlimited | Change::Rate { .. }) => spec,
+    }
+}

@@ -1,0 +1,246 @@
+//! Puts a set together: all documents, then all rules, then all overrides, which may be in another file
+//! than their rule.
+//!
+//! Overrides are looked at only where their rule could be read: a mistake is told once, not once for every
+//! line that leans on it.
+
+use super::cursor::Cursor;
+use super::document::{Head, Said, agree, is_list, read_head};
+use super::fields::Fields;
+use super::override_entry::{self, read_override};
+use super::policy_fields::Calendars;
+use super::rule_entry::{self, Home, read_rule};
+use super::suggest;
+use super::syntax::{Syntax, read_documents};
+use super::tree::{Node, Place, Value};
+use super::value;
+use crate::bounds::{NODES_MAX, RULES_MAX, SOURCES_BYTES_MAX};
+use crate::error::{Problems, Refusal, RuleError, RuleErrors, Warning, quoted};
+use crate::rule::{Declared, Mode, Rule, Scope};
+use crate::set::Namespace;
+use crate::source::Source;
+use crate::words;
+use std::collections::HashMap;
+use std::sync::Arc;
+use tidegate_core::FleetSecret;
+
+type Assembled = (Vec<Namespace>, Mode, Vec<Warning>);
+type File<'t> = (Arc<str>, Vec<Node<'t>>);
+
+pub(crate) fn assemble(sources: &[Source], secret: &FleetSecret) -> Result<Assembled, RuleErrors> {
+    let mut problems = Problems::default();
+    let (files, syntax) = read_files(sources, &mut problems);
+    let mut draft = Draft::default();
+    let mut documents = Vec::new();
+    for (file, nodes) in &files {
+        for node in nodes {
+            let at = Cursor::document(file, node);
+            let home = draft.read_document(&at, secret, &mut problems);
+            documents.push((at, home));
+        }
+    }
+    if syntax == Syntax::Sound {
+        for (at, home) in &documents {
+            home.iter().for_each(|home| draft.read_overrides(at, *home, &mut problems));
+        }
+    }
+    let file_order = |name: &str| sources.iter().position(|source| source.name == name).unwrap_or(usize::MAX);
+    let warnings = problems.finish(file_order)?;
+    Ok(draft.finish(warnings))
+}
+
+fn read_files<'s>(sources: &'s [Source], problems: &mut Problems) -> (Vec<File<'s>>, Syntax) {
+    let (mut files, mut all_sound) = (Vec::new(), Syntax::Sound);
+    let (mut bytes_left, mut nodes_left) = (SOURCES_BYTES_MAX, NODES_MAX);
+    for source in sources {
+        let file: Arc<str> = source.name.as_str().into();
+        let Some(left) = bytes_left.checked_sub(source.text.len()) else {
+            let message = format!("the rules are larger than {} MiB", SOURCES_BYTES_MAX >> 20);
+            let refusal = Refusal::new(message, "split them, or use a control plane");
+            refuse_file(&file, Place::START, refusal, problems);
+            return (files, Syntax::Broken);
+        };
+        bytes_left = left;
+        match std::str::from_utf8(&source.text) {
+            Ok(text) => {
+                let (documents, syntax) = read_documents(&file, text, &mut nodes_left, problems);
+                all_sound = if syntax == Syntax::Broken { syntax } else { all_sound };
+                files.push((file, documents));
+            }
+            Err(error) => {
+                all_sound = Syntax::Broken;
+                let place = place_after(&source.text[..error.valid_up_to()]);
+                let refusal = Refusal::new("a byte here isn't UTF-8", "save the file as UTF-8");
+                refuse_file(&file, place, refusal, problems);
+            }
+        }
+    }
+    (files, all_sound)
+}
+
+fn refuse_file(
+    file: &Arc<str>,
+    Place { line, column }: Place,
+    Refusal { message, fix }: Refusal,
+    problems: &mut Problems,
+) {
+    problems.push(RuleError { file: file.clone(), line, column, field: "document".to_owned(), message, fix });
+}
+
+/// The place right after a valid piece of text.
+fn place_after(text: &[u8]) -> Place {
+    let text = std::str::from_utf8(text).unwrap_or("");
+    let last_line = text.rsplit('\n').next().unwrap_or("");
+    let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX).saturating_add(1);
+    Place { line: number(text.matches('\n').count()), column: number(last_line.chars().count()) }
+}
+
+/// Where a rule of a namespace stands.
+enum Slot {
+    Read(usize),
+    /// It has mistakes of its own, already told.
+    Broken,
+}
+
+#[derive(Default)]
+struct DraftNamespace {
+    tenant: Arc<str>,
+    name: Arc<str>,
+    mode: Option<Said>,
+    rules: Vec<Rule>,
+    slots: HashMap<Box<str>, (Slot, Declared)>,
+}
+
+#[derive(Default)]
+struct Draft {
+    namespaces: Vec<DraftNamespace>,
+    index: HashMap<(Box<str>, Box<str>), usize>,
+    fleet_mode: Option<Said>,
+    calendars: Calendars,
+    rules_total: usize,
+}
+
+impl Draft {
+    /// Reads all of a document but its overrides; answers with its namespace's position.
+    fn read_document(
+        &mut self,
+        at: &Cursor<'_, '_>,
+        secret: &FleetSecret,
+        problems: &mut Problems,
+    ) -> Option<usize> {
+        if let Value::Null = at.value() {
+            return None;
+        }
+        let Head { tenant, namespace, mode, fleet_mode } = read_head(at, problems)?;
+        agree(at, "fleet_mode", &mut self.fleet_mode, fleet_mode, problems);
+        let position = self.position(tenant, namespace?);
+        agree(at, "mode", &mut self.namespaces[position].mode, mode, problems);
+        if let Some(rules) = at.get("rules")
+            && is_list(&rules, "`- name: per-user`", problems)
+        {
+            rules.items().for_each(|at| self.read_rule(&at, position, secret, problems));
+        }
+        Some(position)
+    }
+
+    fn position(&mut self, tenant: &str, namespace: &str) -> usize {
+        let next = self.namespaces.len();
+        let position = *self.index.entry((tenant.into(), namespace.into())).or_insert(next);
+        if position == next {
+            let (tenant, name) = (tenant.into(), namespace.into());
+            self.namespaces.push(DraftNamespace { tenant, name, ..DraftNamespace::default() });
+        }
+        position
+    }
+
+    fn read_rule(
+        &mut self,
+        at: &Cursor<'_, '_>,
+        position: usize,
+        secret: &FleetSecret,
+        problems: &mut Problems,
+    ) {
+        self.rules_total += 1;
+        if self.rules_total > RULES_MAX {
+            if self.rules_total == RULES_MAX + 1 {
+                let message = format!("a set has at most {RULES_MAX} rules");
+                at.refuse(problems, Refusal::new(message, "use overrides for single callers"));
+            }
+            return;
+        }
+        let draft = &mut self.namespaces[position];
+        let mut home =
+            Home { secret, tenant: &draft.tenant, namespace: &draft.name, calendars: &mut self.calendars };
+        let rule = read_rule(at, &mut home, problems);
+        draft.add(at, rule, problems);
+    }
+
+    fn read_overrides(&mut self, at: &Cursor<'_, '_>, position: usize, problems: &mut Problems) {
+        let Some(overrides) = at.get("overrides") else { return };
+        if is_list(&overrides, override_entry::EXAMPLE, problems) {
+            let draft = &mut self.namespaces[position];
+            overrides.items().for_each(|at| draft.read_override(&at, problems));
+        }
+    }
+
+    fn finish(self, warnings: Vec<Warning>) -> Assembled {
+        let fleet_mode = self.fleet_mode.map(|(mode, _)| mode).unwrap_or_default();
+        let seal = |draft: DraftNamespace| {
+            let DraftNamespace { tenant, name, mode, mut rules, .. } = draft;
+            rules.iter_mut().for_each(|rule| rule.overrides.seal());
+            Namespace { tenant, name, mode: mode.map(|(mode, _)| mode).unwrap_or_default(), rules }
+        };
+        (self.namespaces.into_iter().map(seal).collect(), fleet_mode, warnings)
+    }
+}
+
+impl DraftNamespace {
+    /// Takes a rule in, or the name of one that couldn't be read, unless the name is taken.
+    fn add(&mut self, at: &Cursor<'_, '_>, rule: Option<Rule>, problems: &mut Problems) {
+        let Some(name) = rule_entry::name_of(at) else { return };
+        if let Some((_, first)) = self.slots.get(name) {
+            let message = format!("the rule {} exists already, at {first}", quoted(name));
+            let place = at.get("name").map_or(at.place(), |named| named.place());
+            let refusal = Refusal::new(message, "give one of the two another name");
+            at.refuse_at(problems, place, Some("name"), refusal);
+            return;
+        }
+        let slot = match rule {
+            None => Slot::Broken,
+            Some(rule) => {
+                warn_of(at, &rule, problems);
+                self.rules.push(rule);
+                Slot::Read(self.rules.len() - 1)
+            }
+        };
+        let declared = Declared { file: at.file().clone(), line: at.place().line };
+        self.slots.insert(name.into(), (slot, declared));
+    }
+
+    fn read_override(&mut self, at: &Cursor<'_, '_>, problems: &mut Problems) {
+        let Some(fields) = Fields::of(at, override_entry::EXAMPLE, problems) else { return };
+        let Some(named) = fields.require("rule", "per-user", problems) else { return };
+        let Some(name) = value::name(&named, problems) else { return };
+        match self.slots.get(name) {
+            Some((Slot::Read(index), _)) => read_override(at, &fields, &mut self.rules[*index], problems),
+            Some((Slot::Broken, _)) => {}
+            None => {
+                let fix = match suggest::nearest(name, self.slots.keys().map(|name| &**name)) {
+                    Some(candidate) => format!("did you mean `{candidate}`?"),
+                    None => "name a rule of the same namespace".to_owned(),
+                };
+                let message = format!("namespace {} has no rule {}", quoted(&self.name), quoted(name));
+                named.refuse(problems, Refusal::new(message, fix));
+            }
+        }
+    }
+}
+
+fn warn_of(at: &Cursor<'_, '_>, rule: &Rule, problems: &mut Problems) {
+    if rule.policy.blocks() {
+        at.warn(problems, "blocks every caller that it matches");
+    }
+    if rule.scope == Some(Scope::World) && words::is_short_window(&rule.policy) {
+        at.warn(problems, "a window under 60 s is shared between regions by quotas, not by counts");
+    }
+}

@@ -1,0 +1,65 @@
+//! The fields of a map: which are known, which are there, which are missing.
+//!
+//! A field that isn't known is an error, never ignored: a misspelt `limit` must not mean "no limit".
+
+use super::cursor::Cursor;
+use super::suggest;
+use super::tree::{Entry, Value};
+use crate::error::{Problems, Refusal, quoted};
+
+#[derive(Clone, Copy)]
+pub(crate) struct Fields<'p, 't> {
+    at: &'p Cursor<'p, 't>,
+}
+
+impl<'p, 't> Fields<'p, 't> {
+    /// `None`, with the error told, when it isn't a map.
+    pub(crate) fn of(at: &'p Cursor<'p, 't>, example: &str, problems: &mut Problems) -> Option<Self> {
+        if let Value::Map(_) = at.value() {
+            return Some(Fields { at });
+        }
+        let message = format!("expected fields, found {}", at.value().kind());
+        at.refuse(problems, Refusal::new(message, format!("write it as {example}")));
+        None
+    }
+
+    /// Tells of every field that `known` doesn't have.
+    pub(crate) fn only(&self, known: &[&str], problems: &mut Problems) {
+        for entry in self.at.entries() {
+            if !known.contains(&&*entry.key) {
+                self.unknown(entry, suggest::remedy(&entry.key, known), problems);
+            }
+        }
+    }
+
+    pub(crate) fn unknown(&self, entry: &Entry<'t>, fix: String, problems: &mut Problems) {
+        let refusal = Refusal::new(format!("unknown field {}", quoted(&entry.key)), fix);
+        self.at.refuse_at(problems, entry.key_place, Some(&entry.key), refusal);
+    }
+
+    pub(crate) fn entries(&self) -> &'p [Entry<'t>] {
+        self.at.entries()
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<Cursor<'p, 't>> {
+        self.at.get(name)
+    }
+
+    pub(crate) fn require(
+        &self,
+        name: &str,
+        example: &str,
+        problems: &mut Problems,
+    ) -> Option<Cursor<'p, 't>> {
+        let found = self.get(name);
+        if found.is_none() {
+            self.missing(name, format!("`{name}` is missing"), format!("add `{name}: {example}`"), problems);
+        }
+        found
+    }
+
+    /// An error about a field that isn't there.
+    pub(crate) fn missing(&self, name: &str, message: String, fix: String, problems: &mut Problems) {
+        self.at.refuse_at(problems, self.at.place(), Some(name), Refusal::new(message, fix));
+    }
+}

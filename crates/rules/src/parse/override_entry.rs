@@ -1,0 +1,198 @@
+//! One entry of `overrides`: which callers of which rule, and what changes for them.
+//!
+//! Never lets an override change what belongs to the identity: another period would mean other counts.
+
+use super::cursor::Cursor;
+use super::fields::Fields;
+use super::key::OVERRIDE_FIELDS;
+use super::policy_fields::burst_of;
+use super::quantity::{self, LimitText, Window};
+use super::suggest;
+use super::value;
+use crate::address::group_of;
+use crate::bounds::VALUE_CHARS_MAX;
+use crate::error::{Problems, Refusal, quoted};
+use crate::identifier::KeyPart;
+use crate::overrides::{Change, Override, PartMatch};
+use crate::pattern::Pattern;
+use crate::policy::Policy;
+use crate::rule::Rule;
+use crate::words;
+use tidegate_core::{Limit, Nanos};
+
+pub(crate) const EXAMPLE: &str = "`{ rule: per-user, user: \"acme-*\", rate: 1000/s }`";
+
+/// Reads an entry into the rule that it names.
+pub(crate) fn read_override(
+    at: &Cursor<'_, '_>,
+    fields: &Fields<'_, '_>,
+    rule: &mut Rule,
+    problems: &mut Problems,
+) {
+    let errors_before = problems.count();
+    refuse_unknown(fields, rule, problems);
+    let parts: Vec<Option<PartMatch>> = rule
+        .key
+        .iter()
+        .map(|part| match fields.get(&part.attribute) {
+            None => Some(PartMatch::Anything),
+            Some(at) => read_part(&at, part, problems),
+        })
+        .collect();
+    let change = read_change(fields, rule, problems);
+    let flag =
+        |name: &str, problems: &mut Problems| fields.get(name).and_then(|at| value::boolean(&at, problems));
+    let hot = flag("hot", problems).unwrap_or(false);
+    let until = fields.get("until").map(|at| value::instant(&at, problems));
+    let (Some(parts), Some(change)) = (parts.into_iter().collect::<Option<Vec<_>>>(), change) else { return };
+    if problems.count() > errors_before {
+        return;
+    }
+    if change == Change::Keep && !hot {
+        let fix = "give `limit`, `rate`, `burst`, `unlimited: true` or `hot: true`";
+        at.refuse(problems, Refusal::new("the override changes nothing", fix));
+        return;
+    }
+    let applied = Override { change, hot, until: until.flatten().unwrap_or(Nanos::MAX) };
+    add(at, rule, parts, applied, problems);
+}
+
+fn refuse_unknown(fields: &Fields<'_, '_>, rule: &Rule, problems: &mut Problems) {
+    let attributes: Vec<&str> = rule.key.iter().map(|part| &*part.attribute).collect();
+    for entry in fields.entries() {
+        let name = &*entry.key;
+        if OVERRIDE_FIELDS.contains(&name) || attributes.contains(&name) {
+            continue;
+        }
+        let known = attributes.iter().chain(&OVERRIDE_FIELDS).copied();
+        let fix = match suggest::nearest(name, known) {
+            Some(candidate) => format!("did you mean `{candidate}`?"),
+            None if attributes.is_empty() => format!("rule {} has no key attributes", quoted(&rule.name)),
+            None => format!("the key of rule {} has: {}", quoted(&rule.name), attributes.join(", ")),
+        };
+        fields.unknown(entry, fix, problems);
+    }
+}
+
+fn read_part(at: &Cursor<'_, '_>, part: &KeyPart, problems: &mut Problems) -> Option<PartMatch> {
+    let text = value::line(at, VALUE_CHARS_MAX, problems)?;
+    if let Some(pattern) = Pattern::new(text) {
+        return Some(PartMatch::Pattern(pattern));
+    }
+    let Some(length) = part.group_prefix else { return Some(PartMatch::Exact(text.into())) };
+    // A group may be given by any of its addresses, or as answers show it: `2001:db8::/64`.
+    let address = text.strip_suffix(&format!("/{length}")).unwrap_or(text);
+    if let Some(group) = group_of(address, length) {
+        return Some(PartMatch::Exact(group.as_str().into()));
+    }
+    let message = format!("{} isn't an IP address or a /{length} of them", quoted(text));
+    let fix = "give one address or a `*` pattern; for a network, write a rule with `when`";
+    at.refuse(problems, Refusal::new(message, fix));
+    None
+}
+
+fn read_change(fields: &Fields<'_, '_>, rule: &Rule, problems: &mut Problems) -> Option<Change> {
+    let given: Vec<&str> =
+        ["limit", "rate", "burst"].into_iter().filter(|name| fields.get(name).is_some()).collect();
+    let unlimited = match fields.get("unlimited") {
+        None => false,
+        Some(at) => {
+            let unlimited = value::boolean(&at, problems)?;
+            if unlimited && !given.is_empty() {
+                let message = format!("`unlimited` contradicts `{}`", given.join("` and `"));
+                at.refuse(problems, Refusal::new(message, "keep one of them"));
+                return None;
+            }
+            unlimited
+        }
+    };
+    match (unlimited, fields.get("limit")) {
+        (true, _) => Some(Change::Unlimited),
+        (false, Some(at)) if given.len() > 1 => {
+            let message = format!("`limit` contradicts `{}`", given[1..].join("` and `"));
+            at.refuse(problems, Refusal::new(message, "keep one of them"));
+            None
+        }
+        (false, Some(at)) => read_limit(&at, rule, problems),
+        (false, None) => read_rate(fields, rule, problems),
+    }
+}
+
+fn read_limit(at: &Cursor<'_, '_>, rule: &Rule, problems: &mut Problems) -> Option<Change> {
+    let LimitText { limit, window } = value::parsed(at, problems, quantity::limit)?;
+    let own_window = match &rule.policy {
+        Policy::Sliding { period, .. } | Policy::Fixed { period, .. } => Some(Window::Rolling(*period)),
+        Policy::Calendar { calendar, .. } => Some(Window::Calendar(calendar.unit())),
+        Policy::Gcra { .. } => None,
+    };
+    let refusal = match (window, own_window) {
+        (None, Some(_)) => return Some(Change::Limit(limit)),
+        (None, None) if limit == Limit::BLOCKED => return Some(Change::Limit(limit)),
+        (Some(given), Some(own)) if given == own => return Some(Change::Limit(limit)),
+        (_, None) => {
+            let message = format!("rule {} is a rate, not a limit", quoted(&rule.name));
+            Refusal::new(message, "give `rate` or `burst`; `limit: 0` blocks")
+        }
+        (Some(_), Some(_)) => {
+            let own = words::window(&rule.policy);
+            let message = format!(
+                "rule {} counts {own}, and a period is part of what a counter is",
+                quoted(&rule.name)
+            );
+            Refusal::new(
+                message,
+                format!("write only the number, `limit: {}`, or make it a rule of its own", limit.get()),
+            )
+        }
+    };
+    at.refuse(problems, refusal);
+    None
+}
+
+fn read_rate(fields: &Fields<'_, '_>, rule: &Rule, problems: &mut Problems) -> Option<Change> {
+    let Policy::Gcra { rate: own_rate, .. } = rule.policy else {
+        let Some(at) = fields.get("rate").or_else(|| fields.get("burst")) else { return Some(Change::Keep) };
+        let message = format!("rule {} is a limit, not a rate", quoted(&rule.name));
+        at.refuse(problems, Refusal::new(message, "give `limit: N`, or make it a rule of its own"));
+        return None;
+    };
+    let rate = fields.get("rate").map(|at| value::parsed(&at, problems, quantity::rate));
+    let burst = fields.get("burst").map(|at| value::parsed(&at, problems, burst_of));
+    match (rate, burst) {
+        (None, None) => Some(Change::Keep),
+        (rate, burst) => {
+            let rate = rate.unwrap_or(Some(own_rate))?;
+            // As in a rule: a new rate without a burst gets one second's worth of itself.
+            let burst = burst.unwrap_or(Some(rate.one_second_of_burst()))?;
+            Some(Change::Rate { rate, burst })
+        }
+    }
+}
+
+fn add(
+    at: &Cursor<'_, '_>,
+    rule: &mut Rule,
+    parts: Vec<PartMatch>,
+    applied: Override,
+    problems: &mut Problems,
+) {
+    for (part, matched) in rule.key.iter().zip(&parts) {
+        let PartMatch::Exact(value) = matched else { continue };
+        if part.group_prefix.is_none() && !rule.when.admit(&part.attribute, value) {
+            let message =
+                format!("never applies: the rule's `when` leaves out {} {}", part.attribute, quoted(value));
+            at.warn(problems, message);
+        }
+    }
+    if !parts.iter().all(|part| matches!(part, PartMatch::Exact(_))) {
+        rule.overrides.add_pattern(parts.into(), applied);
+        return;
+    }
+    let key = rule.prefix.key_of_parts(parts.iter().map(PartMatch::text));
+    if !rule.overrides.add_exact(key, applied) {
+        at.warn(
+            problems,
+            "never applies: an earlier override for the same identifier lasts as long or longer",
+        );
+    }
+}

@@ -1,0 +1,102 @@
+//! A rule: a template that makes one limit per caller.
+//!
+//! Made only by reading a rules file, so one that exists is valid and belongs to a set.
+
+use crate::condition::Conditions;
+use crate::identifier::KeyPart;
+use crate::overrides::Overrides;
+use crate::policy::Policy;
+use std::fmt;
+use std::sync::Arc;
+use tidegate_core::{Charge, KeyId, KeyPrefix};
+
+/// Whether a namespace's, or the fleet's, rules deny.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub enum Mode {
+    #[default]
+    Enforce,
+    /// Counted and reported, never denied.
+    Shadow,
+    /// As if there were no rules.
+    Off,
+}
+
+/// What happens to an admission that needed to ask and couldn't.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Class {
+    #[default]
+    Paid,
+    Free,
+    Abuse,
+}
+
+/// When an admission asks its region first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Accuracy {
+    Fast,
+    #[default]
+    Bounded,
+    Exact,
+    Async,
+}
+
+/// Over what a limit counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scope {
+    Region,
+    World,
+}
+
+/// What a rule does with a request that lacks an attribute of its `key` or `when`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum OnMissing {
+    #[default]
+    Skip,
+    Deny,
+}
+
+/// The rule's place in its file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Declared {
+    pub file: Arc<str>,
+    pub line: u32,
+}
+
+impl fmt::Display for Declared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)
+    }
+}
+
+#[derive(Debug)]
+pub struct Rule {
+    pub name: Arc<str>,
+    pub tenant: Arc<str>,
+    pub namespace: Arc<str>,
+    pub description: Option<Box<str>>,
+    /// The attributes that name a caller, in order; none: one counter for all.
+    pub key: Box<[KeyPart]>,
+    pub policy: Policy,
+    pub class: Class,
+    pub accuracy: Accuracy,
+    /// `None`: world where a world store is configured, region elsewhere.
+    pub scope: Option<Scope>,
+    /// Counted and reported, never denied.
+    pub shadow: bool,
+    pub on_missing: OnMissing,
+    pub charge: Charge,
+    pub declared: Declared,
+    /// The part of the identity that all callers share.
+    pub prefix: KeyPrefix,
+    /// Stands in for callers that get no entry in a full table. No caller has it.
+    pub overflow_key: KeyId,
+    pub(crate) when: Conditions,
+    pub(crate) overrides: Overrides,
+}
+
+impl Rule {
+    /// How many overrides it has: for one identifier, and for a pattern.
+    pub fn override_counts(&self) -> (usize, usize) {
+        (self.overrides.exact_count(), self.overrides.pattern_count())
+    }
+}
