@@ -4,10 +4,12 @@
 
 use crate::time::Nanos;
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// When an admission asks its region first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Accuracy {
     /// No credit check: a burst over many nodes can overshoot.
     Fast,
+    #[default]
     Bounded,
     /// Every admission asks.
     Exact,
@@ -16,8 +18,9 @@ pub enum Accuracy {
 }
 
 /// Decides what becomes of an admission that needed to ask and couldn't, and which N its credit divides by.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Class {
+    #[default]
     Paid,
     Free,
     Abuse,

@@ -212,7 +212,9 @@ impl<S: State> Table<S> {
             let (decision, after) = before.decide(&item.spec, item.cost, item.settle(), now);
             let charged = item.charges(&decision);
             if charged && place.is_none() && item.room == Room::Capped {
-                let is_new = |other: &&Evaluated<S>| other.locked == position && other.charged && other.place.is_none();
+                let is_new = |other: &&Evaluated<S>| {
+                    other.locked == position && other.charged && other.place.is_none()
+                };
                 if !shard.has_room(evaluations.iter().filter(is_new).count() + 1) {
                     return Err(Refused { index });
                 }
@@ -283,6 +285,7 @@ fn earlier_same_key(items: &[Item], index: usize) -> Option<usize> {
 
 #[inline]
 fn outcome(items: &[Item], decisions: &[Decision]) -> Outcome {
-    let denies = |(item, decision): (&Item, &Decision)| item.role == Role::Enforced && !decision.is_admitted();
+    let denies =
+        |(item, decision): (&Item, &Decision)| item.role == Role::Enforced && !decision.is_admitted();
     if items.iter().zip(decisions).any(denies) { Outcome::Denied } else { Outcome::Admitted }
 }

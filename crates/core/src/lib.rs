@@ -21,12 +21,13 @@ pub mod table;
 pub mod time;
 pub mod window;
 
-pub use batch::{Charge, Item, Outcome, Refused, Role};
+pub use ask::{Accuracy, Class};
+pub use batch::{Charge, Decisions, Item, Outcome, Refused, Role};
 pub use calendar::{Calendar, CalendarUnit};
 pub use decision::{Decision, Verdict};
 pub use identity::{FleetSecret, KeyId, KeyPrefix};
 pub use limit::{Burst, Cost, Limit, OutOfRange, Rate, Spec};
 pub use local::LocalState;
 pub use shared::SharedState;
-pub use table::{Full, Table};
+pub use table::Table;
 pub use time::{Cell, Moment, Nanos, Period, Sequence, StepId};

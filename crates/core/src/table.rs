@@ -16,11 +16,6 @@ use shard::Hint;
 pub(crate) use shard::Shard;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
-/// The table has no room for another key.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("the counter table is full")]
-pub struct Full;
-
 /// A shard behind its lock, with the hint for prefetching: one cache line.
 #[repr(align(64))]
 #[derive(Debug)]

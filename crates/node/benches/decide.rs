@@ -12,10 +12,12 @@ use siphasher::sip128::{Hasher128, SipHasher13};
 use std::hash::Hasher;
 use std::hint::black_box;
 use std::num::NonZeroU32;
+use tidegate_core::batch::Decisions;
 use tidegate_core::identity::Shape;
 use tidegate_core::state::State;
-use tidegate_core::batch::Decisions;
-use tidegate_core::{Burst, Cost, FleetSecret, Item, KeyId, KeyPrefix, Limit, LocalState, Nanos, Period, Rate, Spec, Table};
+use tidegate_core::{
+    Burst, Cost, FleetSecret, Item, KeyId, KeyPrefix, Limit, LocalState, Nanos, Period, Rate, Spec, Table,
+};
 use tidegate_node::clock::Clock;
 
 const BATCH: usize = 16;

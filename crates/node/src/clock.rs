@@ -56,7 +56,11 @@ impl Clock {
         let line = Line { steady: reading.steady, now: reading.wall, slew: 0, step: StepId(0) };
         let published = PublishedLine::default();
         published.store(line);
-        Clock { source, line: published, discipline: std::sync::Mutex::new(Discipline { line, suspect: None }) }
+        Clock {
+            source,
+            line: published,
+            discipline: std::sync::Mutex::new(Discipline { line, suspect: None }),
+        }
     }
 
     /// The present. Two reads never go back but over a step.

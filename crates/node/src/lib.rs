@@ -1,3 +1,16 @@
-//! The engine of a node.
+//! The engine of a node: what turns a request into decisions, and what runs behind them.
+//!
+//! The hot path is a plain call with the moment as an argument. `driver.rs` alone owns timers and files;
+//! `clock.rs` alone reads the time.
 
 pub mod clock;
+pub mod driver;
+pub mod engine;
+pub mod request;
+pub mod stats;
+
+pub use engine::{Engine, EngineOptions, RulesInForce};
+pub use request::{
+    Answer, GivenLimit, GivenPolicy, LimitAnswer, Origin, Path, Purpose, Reason, Request, RequestError, Said,
+    Subject,
+};

@@ -27,6 +27,6 @@ pub use error::{RuleError, RuleErrors, Warning};
 pub use identifier::{KeyPart, identifier_text};
 pub use matching::{Effect, Match, Matched, Matches};
 pub use policy::Policy;
-pub use rule::{Accuracy, Class, Declared, Mode, OnMissing, Rule, Scope};
+pub use rule::{Declared, Mode, OnMissing, Rule, Scope};
 pub use set::{Counts, Namespace, RuleSet};
 pub use source::{ReadError, Source, read_sources};

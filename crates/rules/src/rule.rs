@@ -8,7 +8,7 @@ use crate::overrides::Overrides;
 use crate::policy::Policy;
 use std::fmt;
 use std::sync::Arc;
-use tidegate_core::{Charge, KeyId, KeyPrefix};
+use tidegate_core::{Accuracy, Charge, Class, KeyId, KeyPrefix};
 
 /// Whether a namespace's, or the fleet's, rules deny.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
@@ -19,25 +19,6 @@ pub enum Mode {
     Shadow,
     /// As if there were no rules.
     Off,
-}
-
-/// What happens to an admission that needed to ask and couldn't.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Class {
-    #[default]
-    Paid,
-    Free,
-    Abuse,
-}
-
-/// When an admission asks its region first.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Accuracy {
-    Fast,
-    #[default]
-    Bounded,
-    Exact,
-    Async,
 }
 
 /// Over what a limit counts.

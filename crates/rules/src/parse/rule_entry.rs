@@ -13,9 +13,9 @@ use crate::bounds::{DESCRIPTION_CHARS_MAX, NAME_CHARS_MAX};
 use crate::error::{Problems, Refusal, quoted};
 use crate::identifier::overflow_key;
 use crate::overrides::Overrides;
-use crate::rule::{Accuracy, Class, Declared, OnMissing, Rule, Scope};
+use crate::rule::{Declared, OnMissing, Rule, Scope};
 use std::sync::Arc;
-use tidegate_core::{Charge, FleetSecret, KeyPrefix};
+use tidegate_core::{Accuracy, Charge, Class, FleetSecret, KeyPrefix};
 
 const FIELDS: [&str; 15] = [
     "name",

@@ -1,0 +1,113 @@
+//! What runs behind the requests: the clock's samples, the sweep, and the watch over the rules files.
+//!
+//! Timers and files live here and nowhere else in this crate. A bad rules file is reported and the rules in
+//! force stay.
+
+use crate::clock::{Clock, SAMPLE_EVERY_MS};
+use crate::engine::Engine;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tidegate_core::FleetSecret;
+use tidegate_rules::{RuleSet, Source, read_sources};
+
+/// Every shard is swept once in about ten seconds.
+const SWEEP_TICK: Duration = Duration::from_millis(100);
+const SWEEP_TICKS_PER_ROUND: usize = 100;
+/// How soon a changed rules file is noticed.
+const WATCH_EVERY: Duration = Duration::from_millis(500);
+
+/// Keeps the engine's clock and table in order until the future is dropped.
+pub async fn run_upkeep(engine: Arc<Engine>, clock: Arc<Clock>) {
+    let mut sample = tokio::time::interval(Duration::from_millis(SAMPLE_EVERY_MS));
+    let mut sweep = tokio::time::interval(SWEEP_TICK);
+    let shards_per_tick = engine.shard_count().div_ceil(SWEEP_TICKS_PER_ROUND);
+    let mut shard = 0;
+    loop {
+        tokio::select! {
+            _ = sample.tick() => sample_clock(&engine, &clock),
+            _ = sweep.tick() => {
+                for _ in 0..shards_per_tick {
+                    engine.sweep(shard, clock.now());
+                    shard = (shard + 1) % engine.shard_count();
+                }
+            }
+        }
+    }
+}
+
+/// Steers the clock; tells the table of a step before the clock makes it, so that no limit refills.
+pub fn sample_clock(engine: &Engine, clock: &Clock) {
+    if let Some(step) = clock.sample() {
+        tracing::warn!(delta_ms = step.delta_ns / 1_000_000, "the wall clock was set; following it");
+        let id = engine.clock_stepped(step.delta_ns);
+        clock.follow(step, id);
+    }
+}
+
+/// Reads the rules files again when they changed, and puts them in force when they are valid.
+#[derive(Debug)]
+pub struct RulesWatch {
+    path: PathBuf,
+    /// The texts that were read last, valid or not: a bad set is reported once.
+    seen: Option<Vec<Source>>,
+}
+
+impl RulesWatch {
+    pub fn new(path: PathBuf, seen: Vec<Source>) -> Self {
+        RulesWatch { path, seen: Some(seen) }
+    }
+
+    /// Looks once; `Some` when the texts changed.
+    pub fn look(&mut self, secret: &FleetSecret) -> Option<Result<RuleSet, String>> {
+        let sources = match read_sources(&self.path) {
+            Ok(sources) => sources,
+            Err(error) => {
+                // Reported once; the files may be on their way.
+                return self.seen.take().map(|_| Err(error.to_string()));
+            }
+        };
+        if self.seen.as_ref().is_some_and(|seen| same_texts(seen, &sources)) {
+            return None;
+        }
+        let parsed = RuleSet::parse(&sources, secret).map_err(|errors| errors.to_string());
+        self.seen = Some(sources);
+        Some(parsed)
+    }
+}
+
+fn same_texts(a: &[Source], b: &[Source]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.name == b.name && a.text == b.text)
+}
+
+/// Watches the rules files until the future is dropped.
+pub async fn watch_rules(engine: Arc<Engine>, mut watch: RulesWatch) {
+    let mut tick = tokio::time::interval(WATCH_EVERY);
+    loop {
+        tick.tick().await;
+        let secret = *engine.secret();
+        // Reading and parsing may take seconds for a large set: not on a thread that serves requests.
+        let looked = tokio::task::spawn_blocking(move || {
+            let outcome = watch.look(&secret);
+            (watch, outcome)
+        });
+        let Ok((returned, outcome)) = looked.await else {
+            tracing::error!("the watch over the rules files failed; rules are no longer reloaded");
+            return;
+        };
+        watch = returned;
+        match outcome {
+            None => {}
+            Some(Ok(rules)) => {
+                let counts = rules.counts();
+                let version = engine.replace_rules(rules);
+                engine.stats().reloaded(true);
+                tracing::info!(version, rules = counts.rules, overrides = counts.overrides, "rules reloaded");
+            }
+            Some(Err(problem)) => {
+                engine.stats().reloaded(false);
+                tracing::error!(%problem, "the changed rules were refused; the old ones stay in force");
+            }
+        }
+    }
+}

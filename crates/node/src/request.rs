@@ -1,0 +1,212 @@
+//! The one request type that every front end converts into, and the one answer that it converts from.
+//!
+//! Wire types stay at the edge: nothing here knows JSON, protobuf or RESP. Everything in a `Request` is valid
+//! by its type; lengths and counts are what [`RequestError`] is for.
+
+use smallvec::SmallVec;
+use tidegate_core::batch::{ITEMS_INLINE, ITEMS_MAX};
+use tidegate_core::identity::Shape;
+use tidegate_core::{Accuracy, Burst, Class, Cost, Decision, Limit, Period, Rate, Role, Spec};
+use tidegate_rules::{Attributes, Rule, Scope};
+
+/// The longest namespace, in characters.
+pub const NAMESPACE_CHARS_MAX: usize = 128;
+/// The longest identifier or attribute value, in characters.
+pub const IDENTIFIER_CHARS_MAX: usize = 512;
+/// The most attributes of a request, and the longest name of one.
+pub const ATTRIBUTES_MAX: usize = 64;
+pub const ATTRIBUTE_NAME_CHARS_MAX: usize = 64;
+
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    pub tenant: &'a str,
+    pub purpose: Purpose,
+    pub subject: Subject<'a>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Purpose {
+    /// May it pass? Charged if so.
+    Check,
+    /// It has passed already: charge it whatever the limits say.
+    Report,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum Subject<'a> {
+    /// Limited by the rules of a namespace.
+    Rules { namespace: &'a str, attributes: Attributes<'a>, cost: Cost },
+    /// Limited by what the request itself says: 1 to 100 limits, all or none.
+    Limits(&'a [GivenLimit<'a>]),
+}
+
+/// A limit that was given in the request.
+#[derive(Clone, Copy, Debug)]
+pub struct GivenLimit<'a> {
+    pub namespace: &'a str,
+    pub identifier: &'a str,
+    pub policy: GivenPolicy,
+    pub cost: Cost,
+    pub class: Class,
+    pub accuracy: Accuracy,
+    pub scope: Option<Scope>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GivenPolicy {
+    Sliding { limit: Limit, period: Period },
+    Fixed { limit: Limit, period: Period },
+    Gcra { rate: Rate, burst: Burst },
+}
+
+impl GivenPolicy {
+    pub(crate) fn spec(self) -> Spec {
+        match self {
+            GivenPolicy::Sliding { limit, period } => Spec::Sliding { limit, period },
+            GivenPolicy::Fixed { limit, period } => Spec::Fixed { limit, period },
+            GivenPolicy::Gcra { rate, burst } => Spec::Gcra { rate, burst },
+        }
+    }
+
+    pub(crate) fn shape(self) -> Shape<'static> {
+        match self {
+            GivenPolicy::Sliding { period, .. } => Shape::Sliding(period),
+            GivenPolicy::Fixed { period, .. } => Shape::Fixed(period),
+            GivenPolicy::Gcra { .. } => Shape::Gcra,
+        }
+    }
+}
+
+/// What was wrong with a request. Nothing was changed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum RequestError {
+    #[error("a namespace has 1 to {NAMESPACE_CHARS_MAX} characters")]
+    Namespace,
+    #[error("an identifier has 1 to {IDENTIFIER_CHARS_MAX} characters")]
+    Identifier { index: usize },
+    #[error("a request has at most {ATTRIBUTES_MAX} attributes")]
+    TooManyAttributes,
+    #[error("an attribute's name has 1 to {ATTRIBUTE_NAME_CHARS_MAX} characters")]
+    AttributeName { name: String },
+    #[error("an attribute's value has at most {IDENTIFIER_CHARS_MAX} characters")]
+    AttributeValue { name: String },
+    #[error("a request names 1 to {ITEMS_MAX} limits")]
+    LimitCount,
+    #[error("more than {ITEMS_MAX} rules match this request")]
+    TooManyRules,
+}
+
+/// How a request was decided.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Path {
+    Local,
+    /// A limit had no room in the counter table, and was decided by its class.
+    Unverified,
+}
+
+/// Something to say about the request as a whole.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reason {
+    NoRuleMatches,
+    UnknownNamespace,
+    NamespaceOff,
+}
+
+#[derive(Clone, Debug)]
+pub struct Answer<'r> {
+    pub allowed: bool,
+    pub limits: SmallVec<[LimitAnswer<'r>; ITEMS_INLINE]>,
+    pub path: Path,
+    pub reason: Option<Reason>,
+    pub rule_version: u64,
+}
+
+/// Where a limit came from.
+#[derive(Clone, Copy, Debug)]
+pub enum Origin<'r> {
+    Rule(&'r Rule),
+    /// The `index`-th limit of the request.
+    Given {
+        index: usize,
+    },
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct LimitAnswer<'r> {
+    pub origin: Origin<'r>,
+    pub role: Role,
+    pub said: Said<'r>,
+}
+
+/// What one limit said.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Said<'r> {
+    Decided(Decision),
+    /// An override lifts the limit.
+    Unlimited,
+    /// The rule denies requests that lack this attribute.
+    Missing {
+        attribute: &'r str,
+    },
+}
+
+impl LimitAnswer<'_> {
+    pub fn is_allowed(&self) -> bool {
+        match self.said {
+            Said::Decided(decision) => decision.is_admitted(),
+            Said::Unlimited => true,
+            Said::Missing { .. } => false,
+        }
+    }
+
+    pub(crate) fn denies(&self) -> bool {
+        self.role == Role::Enforced && !self.is_allowed()
+    }
+}
+
+impl Request<'_> {
+    /// Checks what types can't: lengths and counts.
+    pub fn validate(&self) -> Result<(), RequestError> {
+        match self.subject {
+            Subject::Rules { namespace, attributes, .. } => {
+                validate_namespace(namespace)?;
+                validate_attributes(attributes)
+            }
+            Subject::Limits(limits) => {
+                if limits.is_empty() || limits.len() > ITEMS_MAX {
+                    return Err(RequestError::LimitCount);
+                }
+                limits.iter().enumerate().try_for_each(|(index, limit)| {
+                    validate_namespace(limit.namespace)?;
+                    let fits = !limit.identifier.is_empty() && fits(limit.identifier, IDENTIFIER_CHARS_MAX);
+                    fits.then_some(()).ok_or(RequestError::Identifier { index })
+                })
+            }
+        }
+    }
+}
+
+fn validate_namespace(namespace: &str) -> Result<(), RequestError> {
+    let valid = !namespace.is_empty() && fits(namespace, NAMESPACE_CHARS_MAX);
+    valid.then_some(()).ok_or(RequestError::Namespace)
+}
+
+fn validate_attributes(attributes: Attributes<'_>) -> Result<(), RequestError> {
+    if attributes.0.len() > ATTRIBUTES_MAX {
+        return Err(RequestError::TooManyAttributes);
+    }
+    for (name, value) in attributes.0 {
+        if name.is_empty() || !fits(name, ATTRIBUTE_NAME_CHARS_MAX) {
+            return Err(RequestError::AttributeName { name: name.chars().take(80).collect() });
+        }
+        if !fits(value, IDENTIFIER_CHARS_MAX) {
+            return Err(RequestError::AttributeValue { name: (*name).to_owned() });
+        }
+    }
+    Ok(())
+}
+
+/// Whether a text has at most so many characters; counts them only when its bytes leave a doubt.
+fn fits(text: &str, chars_max: usize) -> bool {
+    text.len() <= chars_max || (text.len() <= 4 * chars_max && text.chars().count() <= chars_max)
+}
