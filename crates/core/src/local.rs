@@ -144,6 +144,9 @@ impl LocalState {
 }
 
 impl State for LocalState {
+    /// Nothing else knows what a lone node admitted: dropping a live state would refill its limit.
+    const MAY_BE_EVICTED: bool = false;
+
     #[inline]
     fn decide(self, spec: &Spec, cost: Cost, settle: Settle, now: Nanos) -> (Decision, Self) {
         let step = self.step();
@@ -200,8 +203,7 @@ impl State for LocalState {
         if is_gcra(tag) { self.tat().whole_ceil() } else { Nanos::from_millis(payload_of(tag)) }
     }
 
-    /// Nothing else knows what a lone node admitted: dropping a live state would refill its limit.
     fn is_evictable(&self) -> bool {
-        false
+        Self::MAY_BE_EVICTED
     }
 }

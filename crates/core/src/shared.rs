@@ -140,6 +140,8 @@ impl SharedState {
 }
 
 impl State for SharedState {
+    const MAY_BE_EVICTED: bool = true;
+
     fn decide(self, spec: &Spec, cost: Cost, settle: Settle, now: Nanos) -> (Decision, Self) {
         if matches!(spec, Spec::Gcra { .. }) {
             return self.decide_gcra(spec, cost, settle, now);

@@ -9,6 +9,9 @@ use crate::time::{Nanos, StepId};
 use crate::window::{Counted, sliding_used};
 
 pub trait State: Copy + Default + PartialEq + Send + Sync + std::fmt::Debug + 'static {
+    /// Whether a live state can ever be dropped, because somebody else may know what is in it.
+    const MAY_BE_EVICTED: bool;
+
     /// Decides one check, and says what the state is after it. A default state has never been charged.
     fn decide(self, spec: &Spec, cost: Cost, settle: Settle, now: Nanos) -> (Decision, Self);
 

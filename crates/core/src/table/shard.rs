@@ -27,9 +27,10 @@ impl<S: State> Slot<S> {
 
 #[derive(Debug)]
 pub(crate) struct Shard<S> {
-    /// Sorted by key but for empty slots. First the homes, which keys are aimed at, then [`PADDING`] for
+    /// Sorted by key but for empty slots. First the homes, which keys are aimed at, then the padding for
     /// those that were pushed right, the last of which is always empty and ends every walk.
     slots: Box<[Slot<S>]>,
+    padding: u32,
     len: u32,
     len_max: u32,
     /// No entry expires before this: a full shard isn't searched in vain.
@@ -38,7 +39,7 @@ pub(crate) struct Shard<S> {
     shard_bits: u32,
 }
 
-/// Where the keys of a shard are aimed at that many slots, clusters at the end stay this short.
+/// Enough for the cluster at the end while keys are evenly spread; doubled when it isn't.
 const PADDING: usize = 32;
 const HOMES_MIN: usize = 8;
 /// A shard grows when it is 7/8 full, to where it is 8/11 full.
@@ -49,7 +50,7 @@ const SWEEP_PAUSE: Nanos = Nanos::from_millis(10);
 
 impl<S: State> Shard<S> {
     pub(crate) fn new(shard_bits: u32, len_max: u32) -> Self {
-        Shard { slots: Box::default(), len: 0, len_max, sweep_from: Nanos::ZERO, shard_bits }
+        Shard { slots: Box::default(), padding: 0, len: 0, len_max, sweep_from: Nanos::ZERO, shard_bits }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -63,7 +64,7 @@ impl<S: State> Shard<S> {
 
     #[inline]
     fn homes(&self) -> usize {
-        self.slots.len().saturating_sub(PADDING)
+        self.slots.len() - self.padding as usize
     }
 
     /// The place of `key`: where it is, or where it would be put.
@@ -98,7 +99,7 @@ impl<S: State> Shard<S> {
     /// Puts in a key that `find` didn't find, or overwrites one that it would now find.
     pub(crate) fn insert(&mut self, key: KeyId, state: S) {
         if (self.len() + 1) * LOAD_MAX.1 > self.homes() * LOAD_MAX.0 {
-            self.rebuild(homes_for(self.len() + 1), |_| true);
+            self.rebuild(homes_for(self.len() + 1), PADDING, |_| true);
         }
         let place = match self.find(key) {
             Ok(place) => return self.set_state(place, state),
@@ -107,8 +108,8 @@ impl<S: State> Shard<S> {
         let gap =
             self.slots[place..].iter().position(Slot::is_empty).map_or(self.slots.len(), |gap| place + gap);
         if gap + 1 >= self.slots.len() {
-            // The last slot must stay empty. More homes spread the cluster at the end.
-            self.rebuild(self.homes() + self.homes() / 8 + HOMES_MIN, |_| true);
+            // The last slot must stay empty.
+            self.rebuild(self.homes(), 2 * self.padding as usize, |_| true);
             return self.insert(key, state);
         }
         self.slots.copy_within(place..gap, place + 1);
@@ -117,21 +118,23 @@ impl<S: State> Shard<S> {
         self.sweep_from = self.sweep_from.min(state.expires());
     }
 
-    /// Lays the entries that `keep` names out anew, over `homes` homes.
-    fn rebuild(&mut self, homes: usize, mut keep: impl FnMut(&S) -> bool) {
-        let mut slots = vec![Slot::empty(); homes + PADDING].into_boxed_slice();
+    /// Lays the entries that `keep` names out anew, over `homes` homes and at least so much padding.
+    fn rebuild(&mut self, homes: usize, padding: usize, mut keep: impl FnMut(&S) -> bool) {
+        let mut slots = vec![Slot::empty(); homes + padding].into_boxed_slice();
         let mut next = 0;
         let mut len = 0;
         for slot in self.slots.iter().filter(|slot| !slot.is_empty() && keep(&slot.state)) {
             let place = home(slot.key, self.shard_bits, homes).max(next);
             if place + 1 >= slots.len() {
-                return self.rebuild(homes + homes / 8 + HOMES_MIN, keep);
+                return self.rebuild(homes, 2 * padding, keep);
             }
             slots[place] = *slot;
             next = place + 1;
             len += 1;
         }
         self.slots = slots;
+        // At most twice the number of entries, which is a u32 by `len_max`.
+        self.padding = u32::try_from(padding).unwrap_or(u32::MAX);
         self.len = len;
     }
 
@@ -141,7 +144,7 @@ impl<S: State> Shard<S> {
         if count * 8 < self.len().max(1) {
             return 0;
         }
-        self.rebuild(homes_for(self.len() - count), |state| !expired(state));
+        self.rebuild(homes_for(self.len() - count), PADDING, |state| !expired(state));
         count
     }
 
@@ -151,25 +154,32 @@ impl<S: State> Shard<S> {
             return 0;
         }
         let before = self.len();
-        self.rebuild(self.homes(), |state| !expired(state));
-        if self.len() == before {
-            let coldest = self.coldest_sixteenth();
-            self.rebuild(self.homes(), |state| !(state.is_evictable() && state.expires() <= coldest));
+        self.rebuild(self.homes(), PADDING, |state| !expired(state));
+        if self.len() == before && S::MAY_BE_EVICTED {
+            self.evict_coldest();
         }
         let earliest = self.iter().map(|(_, state)| state.expires()).min().unwrap_or(Nanos::ZERO);
-        self.sweep_from = earliest.max(now.plus(SWEEP_PAUSE));
+        let pause_ends = now.plus(SWEEP_PAUSE);
+        // What may be evicted can become so at any time; what can't, goes only when it expires.
+        self.sweep_from = if S::MAY_BE_EVICTED { pause_ends } else { earliest.max(pause_ends) };
         before - self.len()
     }
 
-    /// Up to when the sixteenth of the evictable entries that expires first does so.
-    fn coldest_sixteenth(&self) -> Nanos {
+    /// Drops a sixteenth of the entries that may go, those that expire first.
+    fn evict_coldest(&mut self) {
         let mut expiries: Vec<Nanos> =
             self.iter().filter(|(_, state)| state.is_evictable()).map(|(_, state)| state.expires()).collect();
         if expiries.is_empty() {
-            return Nanos::ZERO;
+            return;
         }
         let rank = expiries.len() / 16;
-        *expiries.select_nth_unstable(rank).1
+        let coldest = *expiries.select_nth_unstable(rank).1;
+        let mut left = rank + 1;
+        self.rebuild(self.homes(), PADDING, |state| {
+            let goes = left > 0 && state.is_evictable() && state.expires() <= coldest;
+            left -= usize::from(goes);
+            !goes
+        });
     }
 
     fn iter(&self) -> impl Iterator<Item = (KeyId, &S)> {
@@ -186,13 +196,12 @@ impl<S: State> Shard<S> {
         let place = match self.find(from) {
             Ok(place) | Err(place) => place,
         };
-        let mut visited = 0;
-        for slot in self.slots.iter_mut().skip(place).filter(|slot| !slot.is_empty()) {
+        let entries = self.slots.iter_mut().skip(place).filter(|slot| !slot.is_empty());
+        for (visited, slot) in entries.enumerate() {
             if visited == count {
                 return Some(slot.key);
             }
             visit(slot.key, &mut slot.state);
-            visited += 1;
         }
         None
     }

@@ -1,0 +1,32 @@
+//! The front ends of a node: HTTP in, the engine's one request type through, JSON out.
+//!
+//! Owns sockets and wire formats and nothing else: it decides nothing, keeps no counts of callers, and must
+//! never answer 5xx for what a caller sent.
+
+mod listener;
+
+pub use listener::serve;
+
+use std::sync::Arc;
+use tidegate_node::Engine;
+use tidegate_node::clock::Clock;
+
+/// What every request is answered from.
+#[derive(Debug)]
+pub struct App {
+    pub engine: Arc<Engine>,
+    pub clock: Arc<Clock>,
+    /// Every caller's tenant until tokens exist.
+    pub tenant: String,
+    pub region: String,
+    pub node: String,
+}
+
+/// Which of the node's two faces a listener shows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Surface {
+    /// What callers use.
+    Api,
+    /// What operators use.
+    Admin,
+}
