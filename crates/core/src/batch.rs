@@ -95,13 +95,17 @@ struct Evaluated<S> {
     locked: usize,
     /// Where the key was found.
     place: Option<usize>,
-    before: S,
     after: S,
     /// Whether `after` includes the item's cost. A key without an entry gets one only then.
     charged: bool,
 }
 
-type Locked<'a, S> = SmallVec<[(usize, MutexGuard<'a, Shard<S>>); ITEMS_INLINE]>;
+/// The shards of a request, locked in ascending order, and which of them each item is in.
+struct Locked<'a, S> {
+    shards: SmallVec<[(usize, MutexGuard<'a, Shard<S>>); ITEMS_INLINE]>,
+    of_item: [u8; ITEMS_MAX],
+}
+
 type Evaluations<S> = SmallVec<[Evaluated<S>; ITEMS_INLINE]>;
 
 impl<S: State> Table<S> {
@@ -161,35 +165,40 @@ impl<S: State> Table<S> {
             decisions.push(self.decide(item, moment)?);
             return Ok(outcome(items, decisions));
         }
-        let mut locked = Locked::new();
+        let mut locked = Locked { shards: SmallVec::new(), of_item: [0; ITEMS_MAX] };
         self.lock_all(items, moment, &mut locked);
         let mut evaluations = Evaluations::new();
         self.evaluate(items, moment, &locked, &mut evaluations, decisions)?;
         let outcome = outcome(items, decisions);
         if outcome == Outcome::Denied {
-            self.keep_only_overdrafts(items, moment, &mut evaluations, decisions);
+            self.keep_only_overdrafts(items, moment, &locked, &mut evaluations, decisions);
         }
         self.commit(items, &evaluations, &mut locked);
         Ok(outcome)
     }
 
     /// Locks every shard that the items need, once, in ascending order, and makes room where it may lack.
+    #[inline]
     fn lock_all<'a>(&'a self, items: &[Item], moment: Moment, locked: &mut Locked<'a, S>) {
-        let mut shards = SmallVec::<[usize; ITEMS_INLINE]>::new();
-        for item in items {
+        let mut order = SmallVec::<[(usize, usize); ITEMS_INLINE]>::new();
+        for (index, item) in items.iter().enumerate() {
             self.prefetch(item.key);
-            shards.push(self.shard_index(item.key));
+            order.push((self.shard_index(item.key), index));
         }
-        shards.sort_unstable();
-        for run in shards.chunk_by(|a, b| a == b) {
-            let mut shard = self.shard(run[0]).lock();
+        order.sort_unstable();
+        for run in order.chunk_by(|a, b| a.0 == b.0) {
+            let mut shard = self.shard(run[0].0).lock();
             if !shard.has_room(run.len()) {
                 shard.make_room(moment.now, |state| self.is_expired(state, moment));
             }
-            locked.push((run[0], shard));
+            for (_, index) in run {
+                locked.of_item[*index] = u8::try_from(locked.shards.len()).unwrap_or(u8::MAX);
+            }
+            locked.shards.push((run[0].0, shard));
         }
     }
 
+    #[inline]
     fn evaluate(
         &self,
         items: &[Item],
@@ -199,15 +208,9 @@ impl<S: State> Table<S> {
         decisions: &mut Decisions,
     ) -> Result<(), Refused> {
         for (index, item) in items.iter().enumerate() {
-            let shard_index = self.shard_index(item.key);
-            let position = locked.iter().position(|(shard, _)| *shard == shard_index).unwrap_or(0);
-            let shard = &locked[position].1;
+            let (position, shard) = locked.shard_of(index);
             let place = shard.find(item.key).ok();
-            let before = match (earlier_same_key(items, index), place) {
-                (Some(earlier), _) => evaluations[earlier].after,
-                (None, Some(place)) => shard.state(place),
-                (None, None) => S::default().with_step(moment.step),
-            };
+            let before = locked.before(items, index, place, evaluations, moment);
             let (before, now) = self.align(before, &item.spec, moment);
             let (decision, after) = before.decide(&item.spec, item.cost, item.settle(), now);
             let charged = item.charges(&decision);
@@ -220,7 +223,7 @@ impl<S: State> Table<S> {
                 }
             }
             decisions.push(decision);
-            evaluations.push(Evaluated { locked: position, place, before, after, charged });
+            evaluations.push(Evaluated { locked: position, place, after, charged });
         }
         Ok(())
     }
@@ -232,16 +235,14 @@ impl<S: State> Table<S> {
         &self,
         items: &[Item],
         moment: Moment,
+        locked: &Locked<'_, S>,
         evaluations: &mut Evaluations<S>,
         decisions: &mut Decisions,
     ) {
         for (index, item) in items.iter().enumerate() {
-            let before = match earlier_same_key(items, index) {
-                Some(earlier) => evaluations[earlier].after,
-                None => evaluations[index].before,
-            };
+            let before = locked.before(items, index, evaluations[index].place, evaluations, moment);
             let settle = if item.charge == Charge::Always { Settle::Always } else { Settle::Never };
-            let (_, now) = self.align(before, &item.spec, moment);
+            let (before, now) = self.align(before, &item.spec, moment);
             let (decision, after) = before.decide(&item.spec, item.cost, settle, now);
             // What a limit said of the whole request stands; what it has left is told without it.
             if decisions[index].is_admitted() {
@@ -253,11 +254,12 @@ impl<S: State> Table<S> {
     }
 
     /// Writes what was evaluated. Entries that exist first: an insertion may move the others.
+    #[inline]
     fn commit(&self, items: &[Item], evaluations: &Evaluations<S>, locked: &mut Locked<'_, S>) {
         let mut has_new = false;
         for entry in evaluations {
             match entry.place {
-                Some(place) => locked[entry.locked].1.set_state(place, entry.after),
+                Some(place) => locked.shards[entry.locked].1.set_state(place, entry.after),
                 None => has_new |= entry.charged,
             }
         }
@@ -270,7 +272,7 @@ impl<S: State> Table<S> {
     fn insert_new(&self, items: &[Item], evaluations: &Evaluations<S>, locked: &mut Locked<'_, S>) {
         for (item, entry) in items.iter().zip(evaluations) {
             if entry.place.is_none() && entry.charged {
-                let (index, shard) = &mut locked[entry.locked];
+                let (index, shard) = &mut locked.shards[entry.locked];
                 shard.insert(item.key, entry.after);
                 self.publish_hint(*index, shard);
             }
@@ -278,9 +280,35 @@ impl<S: State> Table<S> {
     }
 }
 
-/// The last item before `index` that has the same key.
-fn earlier_same_key(items: &[Item], index: usize) -> Option<usize> {
-    items[..index].iter().rposition(|earlier| earlier.key == items[index].key)
+impl<S: State> Locked<'_, S> {
+    #[inline]
+    fn shard_of(&self, item: usize) -> (usize, &Shard<S>) {
+        let position = usize::from(self.of_item[item]);
+        (position, &self.shards[position].1)
+    }
+
+    /// The state that an item is decided on: what an earlier item of the same key left, or the table's.
+    #[inline]
+    fn before(
+        &self,
+        items: &[Item],
+        index: usize,
+        place: Option<usize>,
+        evaluations: &Evaluations<S>,
+        moment: Moment,
+    ) -> S {
+        // Where every item has a shard of its own, no two have the same key.
+        if self.shards.len() < items.len() {
+            let same_key = |earlier: &Item| earlier.key == items[index].key;
+            if let Some(earlier) = items[..index].iter().rposition(same_key) {
+                return evaluations[earlier].after;
+            }
+        }
+        match place {
+            Some(place) => self.shard_of(index).1.state(place),
+            None => S::default().with_step(moment.step),
+        }
+    }
 }
 
 #[inline]

@@ -54,6 +54,12 @@ impl KeyId {
         self.0
     }
 
+    /// The top 64 bits, which place a key in the table.
+    #[inline]
+    pub(crate) const fn high(self) -> u64 {
+        (self.0 >> 64) as u64
+    }
+
     /// The one hash in 2^128 that means "no key" becomes its neighbour.
     pub const fn from_hash(hash: u128) -> Self {
         KeyId(if hash == u128::MAX { u128::MAX - 1 } else { hash })

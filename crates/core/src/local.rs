@@ -92,13 +92,13 @@ pub(crate) fn window_expiry(spec: &Spec, sequence: Sequence, before: Nanos) -> N
 #[inline]
 pub(crate) fn decide_window(
     counted: Counted,
-    expires: Nanos,
+    tag: u64,
     spec: &Spec,
     cost: Cost,
     settle: Settle,
     now: Nanos,
-) -> (Decision, Counted, Nanos) {
-    let (decision, counted) = match *spec {
+) -> (Decision, Counted) {
+    match *spec {
         Spec::Sliding { limit, period } => {
             let counted = counted.rolled_to(period.cell_at_after(now, counted.sequence).sequence);
             window::decide_sliding(counted, limit, period, cost, settle, now)
@@ -110,13 +110,25 @@ pub(crate) fn decide_window(
         }
         Spec::Calendar { limit, cell, .. } => {
             let counted = counted.rolled_to(cell.sequence);
-            let cell_end = window_expiry(spec, counted.sequence, expires);
+            let cell_end = window_expiry(spec, counted.sequence, window_expires(tag));
             window::decide_fixed(counted, limit, cell_end, cost, settle, now)
         }
         Spec::Gcra { .. } => unreachable!("a window's spec was asked for"),
-    };
-    let expires = window_expiry(spec, counted.sequence, expires);
-    (decision, counted, expires)
+    }
+}
+
+/// The tag of a window's state after a charge: the same while it stays in its cell.
+#[inline]
+pub(crate) fn window_tag_after(tag: u64, spec: &Spec, before: Sequence, after: Sequence) -> u64 {
+    if before == after && payload_of(tag) != 0 {
+        return tag;
+    }
+    tag_with_step(window_tag(window_expiry(spec, after, window_expires(tag))), step_of(tag))
+}
+
+#[inline]
+pub(crate) fn window_expires(tag: u64) -> Nanos {
+    Nanos::from_millis(payload_of(tag))
 }
 
 impl LocalState {
@@ -149,18 +161,18 @@ impl State for LocalState {
 
     #[inline]
     fn decide(self, spec: &Spec, cost: Cost, settle: Settle, now: Nanos) -> (Decision, Self) {
-        let step = self.step();
+        let [_, _, denominator, tag] = self.0;
         if let Spec::Gcra { rate, burst } = *spec {
-            let [_, _, denominator, tag] = self.0;
             let tat = tat_at_rate(self.tat(), rate_of(denominator, tag), rate, now);
             let (decision, tat) = gcra::decide(tat, rate, burst, cost, settle, now);
-            return (decision, LocalState::of_gcra(tat, rate).with_step(step));
+            return (decision, LocalState::of_gcra(tat, rate).with_step(self.step()));
         }
-        let (decision, counted, expires) =
-            decide_window(self.counted(), self.expires(), spec, cost, settle, now);
+        let before = self.counted();
+        let (decision, counted) = decide_window(before, tag, spec, cost, settle, now);
         // Only a charge moves a key on to its next cell.
         let after = if settle.charges(decision.is_admitted()) && cost > Cost::PEEK {
-            LocalState::of_window(counted, expires).with_step(step)
+            let tag = window_tag_after(tag, spec, before.sequence, counted.sequence);
+            LocalState([counted.current, counted.previous, counted.sequence.0, tag])
         } else {
             self
         };
@@ -200,7 +212,7 @@ impl State for LocalState {
     #[inline]
     fn expires(&self) -> Nanos {
         let [_, _, _, tag] = self.0;
-        if is_gcra(tag) { self.tat().whole_ceil() } else { Nanos::from_millis(payload_of(tag)) }
+        if is_gcra(tag) { self.tat().whole_ceil() } else { window_expires(tag) }
     }
 
     fn is_evictable(&self) -> bool {

@@ -10,8 +10,8 @@ use crate::gcra::{self, Tat};
 use crate::gcra_sync::Busy;
 use crate::limit::{Cost, Spec};
 use crate::local::{
-    decide_window, gcra_tag, is_gcra, payload_of, rate_of, step_of, tag_with_step, tat_at_rate,
-    window_expiry, window_tag,
+    decide_window, gcra_tag, is_gcra, rate_of, step_of, tag_with_step, tat_at_rate, window_expires,
+    window_expiry, window_tag, window_tag_after,
 };
 use crate::state::{State, used_before_step};
 use crate::time::{Nanos, Sequence, StepId};
@@ -146,14 +146,13 @@ impl State for SharedState {
         if matches!(spec, Spec::Gcra { .. }) {
             return self.decide_gcra(spec, cost, settle, now);
         }
-        let (decision, counted, expires) =
-            decide_window(self.counted(), self.expires(), spec, cost, settle, now);
+        let (decision, counted) = decide_window(self.counted(), self.tag, spec, cost, settle, now);
         if !settle.charges(decision.is_admitted()) || cost == Cost::PEEK {
             return (decision, self);
         }
         let mut after = self.rolled_to(counted.sequence);
         after.current.admit(cost.get());
-        after.tag = tag_with_step(window_tag(expires), self.step());
+        after.tag = window_tag_after(self.tag, spec, self.sequence, counted.sequence);
         (decision, after)
     }
 
@@ -195,7 +194,7 @@ impl State for SharedState {
     }
 
     fn expires(&self) -> Nanos {
-        if is_gcra(self.tag) { self.busy().tat } else { Nanos::from_millis(payload_of(self.tag)) }
+        if is_gcra(self.tag) { self.busy().tat } else { window_expires(self.tag) }
     }
 
     fn is_evictable(&self) -> bool {

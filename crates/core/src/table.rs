@@ -62,7 +62,7 @@ impl<S: State> Table<S> {
 
     #[inline]
     pub(crate) fn shard_index(&self, key: KeyId) -> usize {
-        usize::try_from(key.get() >> (128 - self.shard_bits)).unwrap_or(0)
+        usize::try_from(key.high() >> (64 - self.shard_bits)).unwrap_or(0)
     }
 
     #[inline]

@@ -3,7 +3,22 @@
 //! Owns sockets and wire formats and nothing else: it decides nothing, keeps no counts of callers, and must
 //! never answer 5xx for what a caller sent.
 
+mod admin;
+mod answer;
+mod body;
+mod connection;
+mod counters;
+mod decide;
+mod json;
 mod listener;
+mod progress;
+mod refusal;
+mod request_id;
+mod respond;
+mod route;
+mod service;
+mod transport;
+mod wire;
 
 pub use listener::serve;
 

@@ -1,1 +1,86 @@
-fn main() {}
+//! The `tidegate` binary: settings → rules → engine → listeners → shutdown.
+//!
+//! Wires the crates together and speaks to people. Nothing is decided here, and nothing on the way of a
+//! request lives here.
+
+mod ask;
+mod banner;
+mod command_line;
+mod failure;
+mod http_client;
+mod listeners;
+mod logs;
+mod memory;
+mod node;
+mod output;
+mod rules_at_start;
+mod rules_check;
+mod settings;
+mod signals;
+
+use command_line::Command;
+use failure::Failure;
+use listeners::Listeners;
+use node::{Node, Parts};
+use rules_at_start::RulesAtStart;
+use settings::{Settings, Sources};
+use std::process::ExitCode;
+use std::sync::Arc;
+use tidegate_node::clock::Clock;
+use tidegate_node::{Engine, EngineOptions};
+use tidegate_server::App;
+
+/// Of callers without a token; tokens come with `auth.tokens`.
+const TENANT: &str = "default";
+
+fn main() -> ExitCode {
+    run(command_line::read()).unwrap_or_else(|failure| {
+        output::complain(&failure.to_string());
+        failure.exit_code()
+    })
+}
+
+fn run(command: Command) -> Result<ExitCode, Failure> {
+    match command {
+        Command::Serve(sources) => serve(sources),
+        Command::PrintConfig(sources) => {
+            output::print(&settings::print(&Settings::load(sources)?));
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Check { question, form } => Ok(ask::check(&question, form)?),
+        Command::Reset { question } => Ok(ask::reset(&question)?),
+        Command::RulesCheck { path, sources } => rules_check::run(path, sources),
+    }
+}
+
+fn serve(sources: Sources) -> Result<ExitCode, Failure> {
+    let settings = Settings::load(sources)?;
+    logs::start(settings.log_format, settings.log_level.clone());
+    if settings.exposes_built_in_key() {
+        tracing::warn!("the built-in key is used beyond loopback; set cluster.secret_file");
+    }
+
+    let secret = settings.fleet_secret();
+    let rules = RulesAtStart::read(settings.rules_file.as_deref(), &secret)?;
+    let rules_summary = rules.to_string();
+
+    let engine = Engine::new(EngineOptions { secret, keys_max: settings.keys_max.get() }, rules.set);
+    let app = Arc::new(App {
+        engine: Arc::new(engine),
+        clock: Arc::new(Clock::system()),
+        tenant: TENANT.into(),
+        region: settings.region.clone(),
+        node: settings.node.clone(),
+    });
+
+    let runtime = node::runtime()?;
+    let listeners = Listeners::bind(&runtime, &settings)?;
+    let banner = banner::text(&settings, &listeners, &rules_summary);
+    let parts = Parts { app, listeners, rules: rules.watch, drain: settings.drain };
+    let node = Node::start(&runtime, parts)?;
+    output::print(&banner);
+    let code = runtime.block_on(node.run_until_stopped());
+    // Rules may be being read just now: that isn't worth waiting for.
+    runtime.shutdown_background();
+    Ok(code)
+}

@@ -226,8 +226,7 @@ impl Hint {
 /// Monotone in the key.
 #[inline]
 fn home(key: KeyId, shard_bits: u32, homes: usize) -> usize {
-    let [.., a, b, c, d, e, f, g, h] = (key.get() << shard_bits).to_le_bytes();
-    let rank = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
+    let rank = key.high() << shard_bits;
     // The product of a 64-bit fraction and `homes`, so below `homes`.
     usize::try_from((u128::from(rank) * homes as u128) >> 64).unwrap_or(0)
 }

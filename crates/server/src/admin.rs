@@ -1,0 +1,138 @@
+//! What a node tells about itself: state, readiness, and the rules in force. Read-only.
+
+use crate::App;
+use crate::counters::COUNTERS;
+use crate::json::write;
+use std::fmt::Display;
+use tidegate_rules::{NamespaceDescription, RuleDescription};
+
+/// One JSON object, field by field.
+struct Object<'o> {
+    out: &'o mut Vec<u8>,
+    open: u8,
+}
+
+impl<'o> Object<'o> {
+    fn new(out: &'o mut Vec<u8>) -> Self {
+        Object { out, open: b'{' }
+    }
+
+    fn name(&mut self, name: &str) -> &mut Vec<u8> {
+        self.out.push(std::mem::replace(&mut self.open, b','));
+        write::string(self.out, name);
+        self.out.push(b':');
+        self.out
+    }
+
+    fn string(&mut self, name: &str, value: &str) -> &mut Self {
+        write::string(self.name(name), value);
+        self
+    }
+
+    fn shown(&mut self, name: &str, value: impl Display) -> &mut Self {
+        self.string(name, &value.to_string())
+    }
+
+    fn number(&mut self, name: &str, value: u64) -> &mut Self {
+        write::number(self.name(name), value);
+        self
+    }
+
+    fn count(&mut self, name: &str, value: usize) -> &mut Self {
+        self.number(name, u64::try_from(value).unwrap_or(u64::MAX))
+    }
+
+    fn object(&mut self, name: &str, fill: impl FnOnce(&mut Object<'_>)) -> &mut Self {
+        let mut inner = Object::new(self.name(name));
+        fill(&mut inner);
+        inner.end();
+        self
+    }
+
+    fn list<T>(&mut self, name: &str, items: &[T], item: impl Fn(&mut Vec<u8>, &T)) -> &mut Self {
+        let out = self.name(name);
+        out.push(b'[');
+        for (index, value) in items.iter().enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            item(out, value);
+        }
+        out.push(b']');
+        self
+    }
+
+    fn end(&mut self) {
+        if self.open == b'{' {
+            self.out.push(b'{');
+        }
+        self.out.push(b'}');
+    }
+}
+
+fn document(fill: impl FnOnce(&mut Object<'_>)) -> Vec<u8> {
+    let mut out = Vec::with_capacity(1024);
+    let mut object = Object::new(&mut out);
+    fill(&mut object);
+    object.end();
+    out.push(b'\n');
+    out
+}
+
+pub(crate) fn ready(app: &App) -> Vec<u8> {
+    document(|object| {
+        write::boolean(object.name("ready"), true);
+        object.string("node", &app.node).string("region", &app.region);
+        object.number("rule_version", app.engine.rules().version);
+    })
+}
+
+pub(crate) fn state(app: &App) -> Vec<u8> {
+    let rules = app.engine.rules();
+    let counts = rules.set.counts();
+    let stats = app.engine.stats().named();
+    let clock_steps = stats.iter().find(|(name, _)| *name == "clock_steps").map_or(0, |(_, count)| *count);
+    document(|object| {
+        object.string("node", &app.node).string("region", &app.region);
+        object.string("version", env!("CARGO_PKG_VERSION")).number("rule_version", rules.version);
+        object.count("namespaces", counts.namespaces).count("rules", counts.rules);
+        object.count("overrides", counts.overrides).count("keys", app.engine.key_count());
+        object.number("clock_steps", clock_steps);
+        object.object("stats", |inner| {
+            for (name, count) in stats.into_iter().chain(COUNTERS.named()) {
+                inner.number(name, count);
+            }
+        });
+    })
+}
+
+pub(crate) fn rules(app: &App) -> Vec<u8> {
+    let rules = app.engine.rules();
+    let description = rules.set.describe(app.clock.now().now);
+    document(|object| {
+        object.number("rule_version", rules.version).shown("fleet_mode", description.fleet_mode);
+        object.list("namespaces", &description.namespaces, namespace);
+        object.list("warnings", &description.warnings, |out, warning| {
+            write::string(out, &warning.to_string());
+        });
+    })
+}
+
+fn namespace(out: &mut Vec<u8>, namespace: &NamespaceDescription) {
+    let mut object = Object::new(out);
+    object.string("tenant", &namespace.tenant).string("namespace", &namespace.namespace);
+    object.shown("mode", namespace.mode).list("rules", &namespace.rules, rule).end();
+}
+
+fn rule(out: &mut Vec<u8>, rule: &RuleDescription) {
+    let mut object = Object::new(out);
+    object.string("name", &rule.name).string("meaning", &rule.meaning);
+    write::optional_string(object.name("description"), rule.description.as_deref());
+    object.shown("declared", &rule.declared);
+    object.list("options", &rule.options, |out, option| write::string(out, option));
+    object.object("overrides", |inner| {
+        inner.count("exact", rule.exact_overrides).count("pattern", rule.pattern_overrides);
+        inner.count("ended", rule.ended_overrides);
+    });
+    object.end();
+}

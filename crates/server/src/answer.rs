@@ -1,0 +1,125 @@
+//! An answer of the engine, as JSON.
+//!
+//! Times are rounded up: whoever waits as long as it says has waited long enough.
+
+use crate::json::write;
+use std::borrow::Cow;
+use tidegate_core::{Decision, Nanos, Role, Verdict};
+use tidegate_node::{Answer, LimitAnswer, Origin, Path, Reason, Said, Subject};
+use tidegate_rules::{Rule, identifier_text};
+
+pub(crate) fn to_json(answer: &Answer<'_>, subject: Subject<'_>, request_id: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(160 + 192 * answer.limits.len());
+    out.extend_from_slice(b"{\"allowed\":");
+    write::boolean(&mut out, answer.allowed);
+    out.extend_from_slice(b",\"limits\":[");
+    for (index, limit) in answer.limits.iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        write_limit(&mut out, limit, subject);
+    }
+    out.extend_from_slice(b"],\"rule_version\":");
+    write::number(&mut out, answer.rule_version);
+    out.extend_from_slice(b",\"request_id\":");
+    write::string(&mut out, request_id);
+    out.extend_from_slice(b",\"path\":");
+    write::string(&mut out, path_word(answer.path));
+    if let Some(reason) = answer.reason {
+        out.extend_from_slice(b",\"reason\":");
+        write::string(&mut out, reason_words(reason));
+    }
+    out.extend_from_slice(b"}\n");
+    out
+}
+
+fn write_limit(out: &mut Vec<u8>, limit: &LimitAnswer<'_>, subject: Subject<'_>) {
+    let (name, identifier) = names(limit.origin, subject);
+    out.extend_from_slice(b"{\"name\":");
+    write::string(out, name);
+    out.extend_from_slice(b",\"identifier\":");
+    write::string(out, &identifier);
+    match limit.said {
+        Said::Decided(decision) => write_decision(out, &decision),
+        Said::Unlimited => out.extend_from_slice(
+            b",\"limit\":null,\"remaining\":null,\"reset_ms\":null,\"retry_after_ms\":0,\"unlimited\":true",
+        ),
+        Said::Missing { attribute } => {
+            out.extend_from_slice(
+                b",\"limit\":null,\"remaining\":null,\"reset_ms\":null,\"retry_after_ms\":null,\"missing\":",
+            );
+            write::string(out, attribute);
+        }
+    }
+    out.extend_from_slice(b",\"allowed\":");
+    write::boolean(out, limit.is_allowed());
+    out.extend_from_slice(b",\"shadow\":");
+    write::boolean(out, limit.role == Role::Shadow);
+    out.push(b'}');
+}
+
+fn write_decision(out: &mut Vec<u8>, decision: &Decision) {
+    out.extend_from_slice(b",\"limit\":");
+    write::number(out, decision.limit);
+    out.extend_from_slice(b",\"remaining\":");
+    write::number(out, decision.remaining);
+    out.extend_from_slice(b",\"reset_ms\":");
+    write::number(out, decision.reset.as_millis_ceil());
+    out.extend_from_slice(b",\"retry_after_ms\":");
+    let retry_after = match decision.verdict {
+        Verdict::Admit => Some(0),
+        Verdict::Deny { retry_after } => retry_after.map(Nanos::as_millis_ceil),
+    };
+    write::optional_number(out, retry_after);
+}
+
+/// The limit's name, empty for one given in the request, and whom it limits.
+fn names<'a>(origin: Origin<'a>, subject: Subject<'a>) -> (&'a str, Cow<'a, str>) {
+    match (origin, subject) {
+        (Origin::Given { index }, Subject::Limits(limits)) => ("", Cow::Borrowed(limits[index].identifier)),
+        (Origin::Rule(rule), Subject::Rules { attributes, .. }) => {
+            (&rule.name, rule_identifier(rule, attributes))
+        }
+        // The engine answers each kind of subject with its own kind of origin.
+        (Origin::Given { .. }, Subject::Rules { .. }) | (Origin::Rule(_), Subject::Limits(_)) => {
+            ("", Cow::Borrowed(""))
+        }
+    }
+}
+
+/// Built only for keys of several parts or of grouped addresses.
+fn rule_identifier<'a>(rule: &Rule, attributes: tidegate_rules::Attributes<'a>) -> Cow<'a, str> {
+    match &*rule.key {
+        [part] if part.group_prefix.is_none() => Cow::Borrowed(attributes.get(&part.attribute).unwrap_or("?")),
+        _ => Cow::Owned(identifier_text(rule, attributes)),
+    }
+}
+
+const fn path_word(path: Path) -> &'static str {
+    match path {
+        Path::Local => "local",
+        Path::Unverified => "unverified",
+    }
+}
+
+const fn reason_words(reason: Reason) -> &'static str {
+    match reason {
+        Reason::NoRuleMatches => "no rule matches",
+        Reason::UnknownNamespace => "unknown namespace",
+        Reason::NamespaceOff => "namespace is off",
+    }
+}
+
+/// After how many whole seconds a denied request would pass; `None` when it was allowed or no wait helps.
+pub(crate) fn retry_after_seconds(answer: &Answer<'_>) -> Option<u64> {
+    if answer.allowed {
+        return None;
+    }
+    let denying = answer.limits.iter().filter(|limit| limit.role == Role::Enforced && !limit.is_allowed());
+    let waits = denying.map(|limit| match limit.said {
+        Said::Decided(Decision { verdict: Verdict::Deny { retry_after }, .. }) => retry_after,
+        _ => None,
+    });
+    let longest = waits.collect::<Option<smallvec::SmallVec<[Nanos; 16]>>>()?.into_iter().max()?;
+    Some(longest.get().div_ceil(Nanos::PER_SECOND))
+}

@@ -1,0 +1,48 @@
+//! What the listeners of this process count about themselves. Nothing is dropped silently: each drop has a
+//! counter here.
+//!
+//! One set per process, as there is one `/v1/state`; none of them is touched by a request that succeeds.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub connections_refused: Counter,
+    pub connections_too_slow: Counter,
+    pub accept_failures: Counter,
+    pub requests_refused: Counter,
+}
+
+/// A count that nobody waits for.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    const fn new() -> Self {
+        Counter(AtomicU64::new(0))
+    }
+
+    pub(crate) fn add_one(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+pub(crate) static COUNTERS: Counters = Counters {
+    connections_refused: Counter::new(),
+    connections_too_slow: Counter::new(),
+    accept_failures: Counter::new(),
+    requests_refused: Counter::new(),
+};
+
+impl Counters {
+    /// All counters at one time, by name.
+    pub(crate) fn named(&self) -> [(&'static str, u64); 4] {
+        [
+            ("connections_refused", &self.connections_refused),
+            ("connections_too_slow", &self.connections_too_slow),
+            ("accept_failures", &self.accept_failures),
+            ("http_requests_refused", &self.requests_refused),
+        ]
+        .map(|(name, counter)| (name, counter.0.load(Ordering::Relaxed)))
+    }
+}

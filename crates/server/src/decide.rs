@@ -1,0 +1,61 @@
+//! The five calls: a body in, an answer of the engine out.
+//!
+//! Synchronous from first to last: the rules in force and the moment are taken once per request.
+
+use crate::App;
+use crate::answer;
+use crate::json::write;
+use crate::refusal::Refusal;
+use crate::route::Call;
+use crate::wire::{Body, Form, Prepared, Use};
+use tidegate_node::{Purpose, Request};
+
+pub(crate) struct Decided {
+    pub body: Vec<u8>,
+    /// For the header of the same name.
+    pub retry_after_seconds: Option<u64>,
+}
+
+impl Call {
+    const fn form(self) -> Form {
+        match self {
+            Call::Check => Form::Check,
+            Call::Limit => Form::Limit,
+            Call::LimitMany => Form::LimitMany,
+            Call::Report | Call::Reset => Form::Any,
+        }
+    }
+
+    const fn purpose(self) -> Purpose {
+        match self {
+            Call::Report => Purpose::Report,
+            Call::Check | Call::Limit | Call::LimitMany | Call::Reset => Purpose::Check,
+        }
+    }
+}
+
+pub(crate) fn decide(app: &App, call: Call, body: &[u8], request_id: &str) -> Result<Decided, Refusal> {
+    let body = Body::read(body, call.form())?;
+    let needed_for = if call == Call::Reset { Use::Reset } else { Use::Decide };
+    let prepared = Prepared::new(&body, call.form(), needed_for)?;
+    let request = Request { tenant: &app.tenant, purpose: call.purpose(), subject: prepared.subject() };
+    let rules = app.engine.rules();
+    if call == Call::Reset {
+        let count = app.engine.reset(&rules, &request, app.clock.now())?;
+        return Ok(Decided { body: reset_json(count), retry_after_seconds: None });
+    }
+    let answer = app.engine.decide(&rules, &request, app.clock.now())?;
+    let retry_after_seconds = match call.purpose() {
+        Purpose::Check => answer::retry_after_seconds(&answer),
+        // It has passed already: there is nothing to try again.
+        Purpose::Report => None,
+    };
+    Ok(Decided { body: answer::to_json(&answer, request.subject, request_id), retry_after_seconds })
+}
+
+fn reset_json(count: usize) -> Vec<u8> {
+    let mut out = b"{\"reset\":".to_vec();
+    write::number(&mut out, u64::try_from(count).unwrap_or(u64::MAX));
+    out.extend_from_slice(b"}\n");
+    out
+}

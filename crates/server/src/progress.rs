@@ -1,0 +1,105 @@
+//! Whether a connection's client keeps up: asked every two seconds, told by a flag that reads and writes set.
+//!
+//! A timer per request would cost more than the decision; this costs two relaxed stores. It bounds how long
+//! a client may take over a request, its head and its body alike, and how long it may idle.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// Ten seconds for a request, from its first byte to its answer.
+const LOOKS_PER_REQUEST: u32 = 5;
+/// A bit more than the 60 seconds for which most clients keep a connection: better that they close it.
+const LOOKS_WHILE_IDLE: u32 = 40;
+
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    /// Bytes have come that no answer was written for.
+    owes_answer: AtomicBool,
+    answers: AtomicU64,
+    lingers: AtomicBool,
+}
+
+impl Progress {
+    #[inline]
+    pub(crate) fn read(&self) {
+        self.owes_answer.store(true, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn wrote(&self) {
+        self.owes_answer.store(false, Ordering::Relaxed);
+        // One task reads and writes a connection, so nothing is lost between the load and the store.
+        self.answers.store(self.answers.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// Asks that the connection, when it closes, first takes what the client still sends.
+    pub(crate) fn linger(&self) {
+        self.lingers.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn lingers(&self) -> bool {
+        self.lingers.load(Ordering::Relaxed)
+    }
+
+    /// Returns once the client is too slow.
+    pub(crate) async fn until_too_slow(&self) {
+        let mut watch = Watch::default();
+        while !watch.is_too_slow(self) {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+}
+
+/// What was seen so far.
+#[derive(Debug, Default)]
+struct Watch {
+    answers: u64,
+    looks_owing: u32,
+    looks_idle: u32,
+}
+
+impl Watch {
+    /// One look.
+    fn is_too_slow(&mut self, progress: &Progress) -> bool {
+        let answers = progress.answers.load(Ordering::Relaxed);
+        if answers != self.answers {
+            *self = Watch { answers, ..Watch::default() };
+        } else if progress.owes_answer.load(Ordering::Relaxed) {
+            self.looks_owing += 1;
+        } else {
+            self.looks_idle += 1;
+        }
+        self.looks_owing > LOOKS_PER_REQUEST || self.looks_idle > LOOKS_WHILE_IDLE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn looks_until_too_slow(progress: &Progress) -> u32 {
+        let mut watch = Watch::default();
+        (1..100).find(|_| watch.is_too_slow(progress)).unwrap_or(0)
+    }
+
+    #[test]
+    fn a_started_request_has_ten_seconds_and_an_idle_client_eighty() {
+        let progress = Progress::default();
+        assert_eq!(looks_until_too_slow(&progress), LOOKS_WHILE_IDLE + 1);
+        progress.read();
+        assert_eq!(looks_until_too_slow(&progress), LOOKS_PER_REQUEST + 1);
+    }
+
+    #[test]
+    fn a_client_that_gets_answers_is_never_too_slow() {
+        let progress = Progress::default();
+        let mut watch = Watch::default();
+        for _ in 0..1000 {
+            progress.read();
+            assert!(!watch.is_too_slow(&progress));
+            progress.wrote();
+            assert!(!watch.is_too_slow(&progress));
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Responses: a body, its type, and the request's id.
+
+use crate::counters::COUNTERS;
+use crate::refusal::{Code, Refusal};
+use crate::request_id::{self, RequestId};
+use crate::route::allowed_methods;
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use hyper::{Response, StatusCode};
+
+pub(crate) type HttpResponse = Response<Full<Bytes>>;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+
+pub(crate) fn json(status: StatusCode, body: Vec<u8>, id: RequestId) -> HttpResponse {
+    response(status, JSON, body, id)
+}
+
+pub(crate) fn text(body: impl Into<Vec<u8>>, id: RequestId) -> HttpResponse {
+    response(StatusCode::OK, TEXT, body.into(), id)
+}
+
+fn response(status: StatusCode, content_type: HeaderValue, body: Vec<u8>, id: RequestId) -> HttpResponse {
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, content_type);
+    headers.insert(request_id::HEADER, id.into_header());
+    response
+}
+
+/// Tells a denied caller when to come back, in whole seconds.
+pub(crate) fn add_retry_after(response: &mut HttpResponse, seconds: u64) {
+    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+}
+
+#[cold]
+pub(crate) fn refusal(refusal: &Refusal, path: &str, id: RequestId) -> HttpResponse {
+    COUNTERS.requests_refused.add_one();
+    let mut response = json(refusal.code.status(), refusal.to_json(), id);
+    if refusal.code == Code::WrongMethod {
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed_methods(path)));
+    }
+    response
+}

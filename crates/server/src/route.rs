@@ -1,0 +1,89 @@
+//! Which endpoint a path names, on which surface, and by which methods.
+
+use crate::Surface;
+use crate::refusal::{Code, Refusal, excerpt};
+use crate::wire::nearest;
+use hyper::Method;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Endpoint {
+    Decision(Call),
+    Page(Page),
+}
+
+/// What is sent to the engine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Call {
+    Check,
+    Limit,
+    LimitMany,
+    Report,
+    Reset,
+}
+
+/// What is only shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Page {
+    Front,
+    Healthy,
+    Ready,
+    State,
+    Rules,
+}
+
+const API_PATHS: [&str; 8] =
+    ["/v1/check", "/v1/limit", "/v1/limit-many", "/v1/report", "/v1/reset", "/healthz", "/readyz", "/"];
+const ADMIN_PATHS: [&str; 4] = ["/v1/state", "/v1/rules", "/healthz", "/readyz"];
+
+pub(crate) fn endpoint(surface: Surface, method: &Method, path: &str) -> Result<Endpoint, Refusal> {
+    let endpoint = match (surface, path) {
+        (Surface::Api, "/v1/limit") => Endpoint::Decision(Call::Limit),
+        (Surface::Api, "/v1/check") => Endpoint::Decision(Call::Check),
+        (Surface::Api, "/v1/limit-many") => Endpoint::Decision(Call::LimitMany),
+        (Surface::Api, "/v1/report") => Endpoint::Decision(Call::Report),
+        (Surface::Api, "/v1/reset") => Endpoint::Decision(Call::Reset),
+        (Surface::Api, "/") => Endpoint::Page(Page::Front),
+        (_, "/healthz") => Endpoint::Page(Page::Healthy),
+        (_, "/readyz") => Endpoint::Page(Page::Ready),
+        (Surface::Admin, "/v1/state") => Endpoint::Page(Page::State),
+        (Surface::Admin, "/v1/rules") => Endpoint::Page(Page::Rules),
+        _ => return Err(unknown_path(surface, path)),
+    };
+    let fits = match endpoint {
+        Endpoint::Decision(_) => method == Method::POST,
+        Endpoint::Page(_) => method == Method::GET || method == Method::HEAD,
+    };
+    if fits { Ok(endpoint) } else { Err(wrong_method(endpoint, method, path)) }
+}
+
+/// The methods of the endpoint at a path, for the `Allow` header.
+pub(crate) fn allowed_methods(path: &str) -> &'static str {
+    match endpoint(Surface::Api, &Method::POST, path) {
+        Ok(Endpoint::Decision(_)) => "POST",
+        _ => "GET, HEAD",
+    }
+}
+
+#[cold]
+fn unknown_path(surface: Surface, path: &str) -> Refusal {
+    let known: &[&str] = match surface {
+        Surface::Api => &API_PATHS,
+        Surface::Admin => &ADMIN_PATHS,
+    };
+    let message = format!("there is nothing at `{}`; known paths: {}", excerpt(path), known.join(", "));
+    let fix = match nearest(path, known.iter().copied()) {
+        Some(candidate) => format!("did you mean `{candidate}`?"),
+        None => "use one of the known paths".to_owned(),
+    };
+    Refusal::new(Code::UnknownPath, message, fix)
+}
+
+#[cold]
+fn wrong_method(endpoint: Endpoint, method: &Method, path: &str) -> Refusal {
+    let wanted = match endpoint {
+        Endpoint::Decision(_) => "POST with a JSON body",
+        Endpoint::Page(_) => "GET",
+    };
+    let message = format!("`{path}` doesn't take {}", excerpt(method.as_str()));
+    Refusal::new(Code::WrongMethod, message, format!("use {wanted}"))
+}

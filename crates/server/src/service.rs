@@ -1,0 +1,70 @@
+//! One request: route it, read it, answer it.
+
+use crate::progress::Progress;
+use crate::refusal::{Code, Refusal};
+use crate::request_id::RequestId;
+use crate::respond::{self, HttpResponse};
+use crate::route::{Call, Endpoint, Page, endpoint};
+use crate::{App, Surface, admin, body, decide};
+use hyper::body::Incoming;
+use hyper::header::HOST;
+use hyper::{HeaderMap, Request, StatusCode};
+
+/// Answers whatever comes; what is wrong with a request becomes a refusal.
+pub(crate) async fn answer(
+    app: &App,
+    surface: Surface,
+    progress: &Progress,
+    request: Request<Incoming>,
+) -> HttpResponse {
+    let (head, incoming) = request.into_parts();
+    let id = RequestId::of(&head.headers);
+    let path = head.uri.path();
+    let outcome = match endpoint(surface, &head.method, path) {
+        Ok(Endpoint::Decision(call)) => decision(app, call, incoming, &id).await,
+        Ok(Endpoint::Page(page)) => Ok(show(app, page, &head.headers, &id)),
+        Err(refusal) => Err(refusal),
+    };
+    outcome.unwrap_or_else(|refusal| {
+        if refusal.code == Code::BodyTooLarge {
+            // The caller is still sending: closing on it at once could destroy the answer on its way.
+            progress.linger();
+        }
+        respond::refusal(&refusal, path, id)
+    })
+}
+
+async fn decision(app: &App, call: Call, incoming: Incoming, id: &RequestId) -> Result<HttpResponse, Refusal> {
+    let body = body::read(incoming).await?;
+    let decided = decide::decide(app, call, &body, id.as_str())?;
+    let mut response = respond::json(StatusCode::OK, decided.body, id.clone());
+    if let Some(seconds) = decided.retry_after_seconds {
+        respond::add_retry_after(&mut response, seconds);
+    }
+    Ok(response)
+}
+
+fn show(app: &App, page: Page, headers: &HeaderMap, id: &RequestId) -> HttpResponse {
+    let json = |body| respond::json(StatusCode::OK, body, id.clone());
+    match page {
+        Page::Front => respond::text(front(headers), id.clone()),
+        Page::Healthy => respond::text("ok\n", id.clone()),
+        Page::Ready => json(admin::ready(app)),
+        Page::State => json(admin::state(app)),
+        Page::Rules => json(admin::rules(app)),
+    }
+}
+
+/// What a person sees who opens the address in a browser.
+fn front(headers: &HeaderMap) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b':' | b'-' | b'[' | b']');
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+    let host = host.filter(|host| host.len() <= 255 && host.bytes().all(is_plain)).unwrap_or("127.0.0.1:8080");
+    format!(
+        "This is Tidegate {}, a rate limiter. It is running. Try it:\n\n  \
+         curl -s http://{host}/v1/limit -d '{{\"namespace\":\"demo\",\"identifier\":\"me\",\
+         \"limit\":5,\"duration_ms\":60000}}'\n\n\
+         The sixth time within a minute it says \"allowed\":false, and when to come back.\n",
+        env!("CARGO_PKG_VERSION"),
+    )
+}

@@ -1,0 +1,19 @@
+//! Bodies of requests: from JSON to the engine's request type, or to a refusal that names the field.
+//!
+//! What comes out is valid but for what only the engine knows. Nothing here touches a count.
+
+mod attributes;
+mod body;
+mod field;
+mod limit_fields;
+mod policy;
+mod prepared;
+mod rate;
+mod suggest;
+mod value;
+
+pub(crate) use body::Body;
+pub(crate) use field::Form;
+pub(crate) use policy::Use;
+pub(crate) use prepared::Prepared;
+pub(crate) use suggest::nearest;

@@ -1,0 +1,128 @@
+//! `tidegate check` and `tidegate reset`: one question to a running node, its answer for people or programs.
+//!
+//! The node decides; nothing is limited here. An answer that makes no sense is an error, never "allowed".
+
+mod answer;
+
+use crate::http_client::{self, HttpError, Response, Url};
+use crate::output;
+use answer::{Answer, Refused, Reset};
+use serde_json::{Map, Value, json};
+use std::io;
+use std::process::ExitCode;
+use tidegate_node::clock::Clock;
+use tokio::runtime::Builder;
+
+/// Whom and what to ask, as it was typed.
+#[derive(Debug)]
+pub(crate) struct Question {
+    pub(crate) url: String,
+    pub(crate) namespace: String,
+    /// `name=value` each.
+    pub(crate) attributes: Vec<String>,
+    pub(crate) cost: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    Text,
+    Json,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AskError {
+    #[error("--url {0:?} isn't a node's address; write it as http://127.0.0.1:8080 (no https, no path)")]
+    Url(String),
+    #[error("{0:?} isn't an attribute; write it as name=value, such as user=42")]
+    Attribute(String),
+    #[error("attribute {0:?} is given twice; give it once")]
+    AttributeTwice(String),
+    #[error("{url}: {source}; is a node running there? start one with `tidegate`, or name it with --url")]
+    Unreachable { url: String, source: HttpError },
+    #[error("can't start: {0}; check the limits of this process (`ulimit -a`)")]
+    Start(io::Error),
+    #[error("the node refused: {0}")]
+    Refused(String),
+    #[error("{url} answered with status {status} and something that isn't a node's answer; check --url")]
+    NotANode { url: String, status: u16 },
+}
+
+pub(crate) fn check(question: &Question, form: Form) -> Result<ExitCode, AskError> {
+    let response = ask(question, "/v1/check")?;
+    let answer: Answer = understood(question, &response)?;
+    match form {
+        Form::Text => output::print(&answer.in_words(Clock::system().now().now)),
+        Form::Json => output::print(&format!("{}\n", String::from_utf8_lossy(&response.body).trim_end())),
+    }
+    Ok(if answer.allowed { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+pub(crate) fn reset(question: &Question) -> Result<ExitCode, AskError> {
+    let response = ask(question, "/v1/reset")?;
+    let reset: Reset = understood(question, &response)?;
+    output::print(&reset.in_words());
+    Ok(ExitCode::SUCCESS)
+}
+
+fn ask(question: &Question, path: &str) -> Result<Response, AskError> {
+    let url = Url::parse(&question.url).ok_or_else(|| AskError::Url(question.url.clone()))?;
+    let body = body(question)?;
+    let runtime = Builder::new_current_thread().enable_all().build().map_err(AskError::Start)?;
+    let response = runtime.block_on(http_client::post(&url, path, &body));
+    // A name that is still being resolved isn't worth waiting for.
+    runtime.shutdown_background();
+    response.map_err(|source| AskError::Unreachable { url: question.url.clone(), source })
+}
+
+fn body(question: &Question) -> Result<String, AskError> {
+    let mut attributes = Map::new();
+    for attribute in &question.attributes {
+        let (name, value) = attribute
+            .split_once('=')
+            .filter(|(name, _)| !name.is_empty())
+            .ok_or_else(|| AskError::Attribute(attribute.clone()))?;
+        if attributes.insert(name.to_owned(), value.into()).is_some() {
+            return Err(AskError::AttributeTwice(name.to_owned()));
+        }
+    }
+    let mut body = json!({ "namespace": question.namespace, "attributes": Value::Object(attributes) });
+    if let Some(cost) = question.cost {
+        body["cost"] = cost.into();
+    }
+    Ok(body.to_string())
+}
+
+fn understood<T: serde::de::DeserializeOwned>(
+    question: &Question,
+    response: &Response,
+) -> Result<T, AskError> {
+    let not_a_node = || AskError::NotANode { url: question.url.clone(), status: response.status };
+    if response.status == 200 {
+        return serde_json::from_slice(&response.body).map_err(|_| not_a_node());
+    }
+    let refused: Refused = serde_json::from_slice(&response.body).map_err(|_| not_a_node())?;
+    Err(AskError::Refused(refused.in_words()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn question(attributes: &[&str]) -> Question {
+        let attributes = attributes.iter().map(|&attribute| attribute.to_owned()).collect();
+        Question { url: String::new(), namespace: "api".into(), attributes, cost: None }
+    }
+
+    #[test]
+    fn attributes_are_split_at_their_first_equals_sign() {
+        let text = body(&question(&["user=a=b", "empty="])).unwrap();
+        assert_eq!(text, r#"{"attributes":{"empty":"","user":"a=b"},"namespace":"api"}"#);
+    }
+
+    #[test]
+    fn an_attribute_without_a_name_or_given_twice_is_refused() {
+        assert!(matches!(body(&question(&["user"])), Err(AskError::Attribute(_))));
+        assert!(matches!(body(&question(&["=x"])), Err(AskError::Attribute(_))));
+        assert!(matches!(body(&question(&["a=1", "a=2"])), Err(AskError::AttributeTwice(_))));
+    }
+}

@@ -1,0 +1,161 @@
+//! A node's answers, as far as people are told of them.
+//!
+//! Fields that this version doesn't know are passed over: a node may be newer than the command.
+
+use crate::output::plain;
+use serde::Deserialize;
+use std::fmt::Write;
+use tidegate_core::Nanos;
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Answer {
+    pub(super) allowed: bool,
+    limits: Vec<LimitAnswer>,
+    rule_version: Option<u64>,
+    path: Option<String>,
+    reason: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct LimitAnswer {
+    name: Option<String>,
+    identifier: Option<String>,
+    limit: Option<u64>,
+    remaining: Option<u64>,
+    reset_ms: Option<u64>,
+    retry_after_ms: Option<u64>,
+    allowed: bool,
+    #[serde(default)]
+    shadow: bool,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Reset {
+    reset: u64,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Refused {
+    error: Refusal,
+}
+
+#[derive(Debug, Deserialize)]
+struct Refusal {
+    message: String,
+    field: Option<String>,
+    fix: Option<String>,
+}
+
+impl Answer {
+    pub(super) fn in_words(&self, now: Nanos) -> String {
+        let mut text = String::from(if self.allowed { "allowed" } else { "denied" });
+        let known = [
+            self.reason.as_deref().map(|reason| plain(reason).replace('_', " ")),
+            self.path.as_deref().map(|path| format!("decided {}", plain(path))),
+            self.rule_version.map(|version| format!("rules version {version}")),
+        ];
+        let known: Vec<String> = known.into_iter().flatten().collect();
+        if !known.is_empty() {
+            let _ = write!(text, " ({})", known.join(", "));
+        }
+        text.push('\n');
+        for limit in &self.limits {
+            let _ = writeln!(text, "  {}", limit.in_words(now));
+        }
+        text
+    }
+}
+
+impl LimitAnswer {
+    fn in_words(&self, now: Nanos) -> String {
+        let mut text = plain(self.name.as_deref().unwrap_or("limit"));
+        if let Some(identifier) = self.identifier.as_deref().filter(|identifier| !identifier.is_empty()) {
+            let _ = write!(text, " {}", plain(identifier));
+        }
+        let _ = write!(text, ": {}", if self.allowed { "allowed" } else { "denied" });
+        match (self.remaining, self.limit) {
+            (Some(remaining), Some(limit)) => _ = write!(text, ", {remaining} of {limit} left"),
+            (None, None) => text.push_str(", unlimited"),
+            _ => {}
+        }
+        if let Some(retry_after_ms) = self.retry_after_ms.filter(|_| !self.allowed) {
+            let _ = write!(text, ", retry in {}", duration(retry_after_ms));
+        } else if let Some(reset_ms) = self.reset_ms {
+            let now_ms = now.get() / 1_000_000;
+            let _ = write!(text, ", resets in {}", duration(reset_ms.saturating_sub(now_ms)));
+        }
+        if self.shadow {
+            text.push_str(" (shadow: never denies)");
+        }
+        text
+    }
+}
+
+impl Reset {
+    pub(super) fn in_words(&self) -> String {
+        match self.reset {
+            0 => {
+                "nothing to start afresh: none of these keys has been used, or no rule has them\n".to_owned()
+            }
+            1 => "1 key started afresh\n".to_owned(),
+            keys => format!("{keys} keys started afresh\n"),
+        }
+    }
+}
+
+impl Refused {
+    pub(super) fn in_words(&self) -> String {
+        let Refusal { message, field, fix } = &self.error;
+        let field = field.as_deref().map_or(String::new(), |field| format!("{}: ", plain(field)));
+        let fix = fix.as_deref().map_or(String::new(), |fix| format!("; {}", plain(fix)));
+        format!("{field}{}{fix}", plain(message))
+    }
+}
+
+/// `412 ms`, `59.3 s`, `2 h 5 min`.
+fn duration(ms: u64) -> String {
+    const SECOND: u64 = 1_000;
+    const MINUTE: u64 = 60 * SECOND;
+    const HOUR: u64 = 60 * MINUTE;
+    const DAY: u64 = 24 * HOUR;
+    match ms {
+        0..SECOND => format!("{ms} ms"),
+        SECOND..MINUTE => format!("{}.{} s", ms / SECOND, ms % SECOND / 100),
+        MINUTE..HOUR => format!("{} min {} s", ms / MINUTE, ms % MINUTE / SECOND),
+        HOUR..DAY => format!("{} h {} min", ms / HOUR, ms % HOUR / MINUTE),
+        _ => format!("{} d {} h", ms / DAY, ms % DAY / HOUR),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Nanos = Nanos::from_secs(1_763_230_000);
+
+    #[test]
+    fn a_denial_says_how_long_to_wait() {
+        let answer: Answer = serde_json::from_str(
+            r#"{"allowed":false,"limits":[{"name":"per-user","identifier":"42","limit":100,"remaining":0,
+            "reset_ms":1763230020000,"retry_after_ms":412,"allowed":false,"shadow":false}],"rule_version":7,
+            "request_id":"x","path":"local"}"#,
+        )
+        .unwrap();
+        let text = "denied (decided local, rules version 7)\n  per-user 42: denied, 0 of 100 left, retry in 412 ms\n";
+        assert_eq!(answer.in_words(NOW), text);
+    }
+
+    #[test]
+    fn an_answer_without_limits_says_why() {
+        let text =
+            r#"{"allowed":true,"limits":[],"reason":"no_rule_matches","path":"local","rule_version":1}"#;
+        let answer: Answer = serde_json::from_str(text).unwrap();
+        assert_eq!(answer.in_words(NOW), "allowed (no rule matches, decided local, rules version 1)\n");
+    }
+
+    #[test]
+    fn durations_are_told_in_two_units_at_most() {
+        let told = [412, 59_300, 61_000, 7_500_000, 200_000_000].map(duration);
+        assert_eq!(told, ["412 ms", "59.3 s", "1 min 1 s", "2 h 5 min", "2 d 7 h"]);
+    }
+}

@@ -1,0 +1,31 @@
+//! What a node says when it has started: where it listens, by which rules, and a line to try.
+//!
+//! On stdout and for people, whatever the format of the logs. Tests and scripts read the addresses here, so
+//! they are the real ones, also for port 0.
+
+use crate::listeners::Listeners;
+use crate::output::grouped;
+use crate::settings::Settings;
+use std::net::TcpListener;
+
+pub(crate) fn text(settings: &Settings, listeners: &Listeners, rules: &str) -> String {
+    let (http, admin) = (url(&listeners.http), url(&listeners.admin));
+    let Settings { node, region, keys_max, .. } = settings;
+    let version = env!("CARGO_PKG_VERSION");
+    let keys = grouped(keys_max.get());
+    format!(
+        "tidegate {version}, node {node}, region {region}
+  http   {http}
+  admin  {admin}
+  rules  {rules}
+  keys   at most {keys} ({keys_max})
+try:
+  curl -s {http}/v1/limit -d '{{\"namespace\":\"demo\",\"identifier\":\"me\",\"limit\":5,\"duration_ms\":60000}}'
+"
+    )
+}
+
+fn url(listener: &TcpListener) -> String {
+    // Fails only for a socket that isn't bound.
+    listener.local_addr().map_or_else(|error| error.to_string(), |address| format!("http://{address}"))
+}

@@ -1,0 +1,207 @@
+//! The command line: what each command takes, and its help, which fits a screen.
+//!
+//! The flags of a node follow the table of settings; none is listed here.
+
+use crate::ask::{Form, Question};
+use crate::settings::{Setting, Sources, TABLE, long_flag};
+use clap::{Arg, ArgAction, ArgMatches, Command as Clap, value_parser};
+use std::path::PathBuf;
+
+const DEFAULT_URL: &str = "http://127.0.0.1:8080";
+
+const ABOUT: &str = "A rate limiter. Without a command: the same as `tidegate serve`.";
+const SETTINGS_NOTE: &str = "\
+Each setting is also a key in tidegate.toml and a variable, the later winning:
+  [listen] http = \"…\"   TIDEGATE_LISTEN_HTTP=…   --listen-http …
+TIDEGATE_LISTEN_HTTP_FILE=PATH reads the value from a file.";
+const CHECK_NOTE: &str = "Exit code: 0 allowed, 1 denied, 2 error. For example:
+  tidegate check api user=42 endpoint=/search";
+const RULES_CHECK_NOTE: &str = "Exit code: 0 valid, 1 invalid, 2 nothing to check.";
+
+#[derive(Debug)]
+pub(crate) enum Command {
+    Serve(Sources),
+    PrintConfig(Sources),
+    Check { question: Question, form: Form },
+    Reset { question: Question },
+    RulesCheck { path: Option<PathBuf>, sources: Sources },
+}
+
+/// What this process was asked. Ends it for `--help`, and for a command line that makes no sense.
+pub(crate) fn read() -> Command {
+    command_of(&clap().get_matches())
+}
+
+fn command_of(matches: &ArgMatches) -> Command {
+    match matches.subcommand() {
+        Some(("check", matches)) => {
+            let form = if matches.get_flag("json") { Form::Json } else { Form::Text };
+            Command::Check { question: question(matches), form }
+        }
+        Some(("reset", matches)) => Command::Reset { question: question(matches) },
+        Some(("rules", matches)) => {
+            // `rules` can't be had without a command below it, and `check` is the only one.
+            let matches = matches.subcommand_matches("check").unwrap_or(matches);
+            let sources = Sources { file: path(matches, "config"), ..with_environment() };
+            Command::RulesCheck { path: path(matches, "path"), sources }
+        }
+        Some((_, matches)) => serve(matches),
+        None => serve(matches),
+    }
+}
+
+fn serve(matches: &ArgMatches) -> Command {
+    let flags = std::array::from_fn(|index| matches.get_one::<String>(TABLE[index].key).cloned());
+    let sources = Sources { file: path(matches, "config"), flags, ..with_environment() };
+    if matches.get_flag("print-config") { Command::PrintConfig(sources) } else { Command::Serve(sources) }
+}
+
+fn with_environment() -> Sources {
+    Sources { environment: std::env::vars_os().collect(), ..Sources::default() }
+}
+
+fn path(matches: &ArgMatches, id: &str) -> Option<PathBuf> {
+    matches.get_one::<PathBuf>(id).cloned()
+}
+
+fn question(matches: &ArgMatches) -> Question {
+    let text = |id| matches.get_one::<String>(id).cloned().unwrap_or_default();
+    Question {
+        url: text("url"),
+        namespace: text("namespace"),
+        attributes: matches.get_many::<String>("attributes").into_iter().flatten().cloned().collect(),
+        cost: matches.try_get_one::<u64>("cost").ok().flatten().copied(),
+    }
+}
+
+fn clap() -> Clap {
+    let rules = Clap::new("rules")
+        .about("Work with rules files")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(rules_check());
+    let root = Clap::new("tidegate")
+        .about(ABOUT)
+        .version(env!("CARGO_PKG_VERSION"))
+        .after_help("Every flag of `tidegate serve` works without the word `serve` too.")
+        .args_conflicts_with_subcommands(true)
+        .disable_help_subcommand(true)
+        // Long ones belong to `serve`, where they are explained.
+        .args(serve_args().into_iter().map(|arg| arg.hide(true)));
+    root.subcommands([serve_command(), check_command(), reset_command(), rules])
+}
+
+fn serve_command() -> Clap {
+    Clap::new("serve").about("Run a node").after_help(SETTINGS_NOTE).args(serve_args())
+}
+
+fn serve_args() -> Vec<Arg> {
+    let print_config = Arg::new("print-config")
+        .long("print-config")
+        .action(ArgAction::SetTrue)
+        .help("show every setting and where it comes from, and end");
+    let mut args = vec![config_arg(), print_config];
+    args.extend(TABLE.iter().map(setting_arg));
+    args
+}
+
+fn config_arg() -> Arg {
+    Arg::new("config")
+        .long("config")
+        .value_name("PATH")
+        .value_parser(value_parser!(PathBuf))
+        .help("settings file [tidegate.toml if it exists]")
+}
+
+fn setting_arg(setting: &'static Setting) -> Arg {
+    Arg::new(setting.key)
+        .long(long_flag(setting.key))
+        .value_name(setting.value_name)
+        // `--memory-max-keys -1` is a bad value, and is told so by the setting.
+        .allow_hyphen_values(true)
+        .help(format!("{} [{}]", setting.meaning, setting.default))
+}
+
+fn check_command() -> Clap {
+    let cost = Arg::new("cost")
+        .long("cost")
+        .value_name("N")
+        .value_parser(value_parser!(u64))
+        .help("what the request costs; 0 only looks [1]");
+    let json =
+        Arg::new("json").long("json").action(ArgAction::SetTrue).help("print the node's answer as it is");
+    Clap::new("check")
+        .about("Ask a running node once, by its rules")
+        .after_help(CHECK_NOTE)
+        .args(question_args())
+        .args([cost, json])
+}
+
+fn reset_command() -> Clap {
+    Clap::new("reset").about("Start the keys of a caller afresh on a running node").args(question_args())
+}
+
+fn question_args() -> [Arg; 3] {
+    [
+        Arg::new("namespace").value_name("NAMESPACE").required(true).help("the rules' namespace"),
+        Arg::new("attributes").value_name("k=v").num_args(0..).help("attributes, such as user=42"),
+        Arg::new("url").long("url").value_name("URL").default_value(DEFAULT_URL).help("the node's address"),
+    ]
+}
+
+fn rules_check() -> Clap {
+    let path = Arg::new("path")
+        .value_name("PATH")
+        .value_parser(value_parser!(PathBuf))
+        .help("a file or a directory [the setting rules.file]");
+    Clap::new("check")
+        .about("Say what rules mean, or everything that is wrong with them")
+        .after_help(RULES_CHECK_NOTE)
+        .args([path, config_arg()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(words: &[&str]) -> Result<Command, clap::Error> {
+        let words = std::iter::once(&"tidegate").chain(words);
+        clap().try_get_matches_from(words).map(|matches| command_of(&matches))
+    }
+
+    #[test]
+    fn the_command_line_is_sound() {
+        clap().debug_assert();
+    }
+
+    #[test]
+    fn help_fits_a_screen() {
+        let mut root = clap();
+        root.build();
+        let mut commands = vec![&mut root];
+        while let Some(command) = commands.pop() {
+            let lines = command.render_help().to_string().lines().count();
+            assert!(lines <= 40, "{} has {lines} lines of help", command.get_name());
+            commands.extend(command.get_subcommands_mut());
+        }
+    }
+
+    #[test]
+    fn flags_work_with_and_without_the_word_serve() {
+        for words in [&["serve", "--listen-http", "[::1]:1"][..], &["--listen-http=[::1]:1"]] {
+            let Command::Serve(sources) = read(words).unwrap() else { panic!("{words:?} should serve") };
+            assert_eq!(sources.flags[3].as_deref(), Some("[::1]:1"));
+        }
+        assert!(matches!(read(&[]).unwrap(), Command::Serve(_)));
+        assert!(matches!(read(&["--print-config"]).unwrap(), Command::PrintConfig(_)));
+    }
+
+    #[test]
+    fn what_isnt_a_command_or_a_flag_is_refused() {
+        for words in
+            [&["sreve"][..], &["--lisen-http", "x"], &["check"], &["rules"], &["check", "a", "--cost", "-1"]]
+        {
+            assert!(read(words).is_err(), "{words:?}");
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Why the program ends without having done what it was asked, and the code that it ends with.
+//!
+//! 1: it tried (`rules check`: the rules are bad; `check`: denied). 2: it was asked wrongly, or couldn't ask.
+
+use crate::ask::AskError;
+use crate::settings::SettingErrors;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use tidegate_rules::{ReadError, RuleErrors};
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error(transparent)]
+    Settings(#[from] SettingErrors),
+    #[error(transparent)]
+    Ask(#[from] AskError),
+    #[error("there is no {}; name the rules to check: `tidegate rules check PATH`", .default.display())]
+    NothingToCheck { default: PathBuf },
+    #[error(transparent)]
+    RulesToCheck(ReadError),
+    #[error("rules.file: {0}")]
+    Rules(#[from] ReadError),
+    #[error("not started: the rules are bad; mend them, and try them with `tidegate rules check`\n{0}")]
+    BadRules(#[from] RuleErrors),
+    #[error("{key}: can't listen on {address}: {source}; {fix}")]
+    Listen { key: &'static str, address: SocketAddr, source: io::Error, fix: String },
+    #[error("can't start {what}: {source}; check the limits of this process (`ulimit -a`)")]
+    Start { what: &'static str, source: io::Error },
+}
+
+impl Failure {
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        match self {
+            Failure::Settings(_)
+            | Failure::Ask(_)
+            | Failure::NothingToCheck { .. }
+            | Failure::RulesToCheck(_) => ExitCode::from(2),
+            Failure::Rules(_) | Failure::BadRules(_) | Failure::Listen { .. } | Failure::Start { .. } => {
+                ExitCode::from(1)
+            }
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! One HTTP/1.1 request to a node, for `tidegate check` and its like.
+//!
+//! Every step has a deadline and every answer a bound: a command must never hang on what it talks to. No
+//! TLS, no redirects, no pooling.
+
+use std::io;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+const CONNECT_WITHIN: Duration = Duration::from_secs(2);
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
+
+/// `http://host:port`, nothing more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Url {
+    host: String,
+    port: u16,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Response {
+    pub(crate) status: u16,
+    pub(crate) body: Vec<u8>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum HttpError {
+    #[error("can't connect: {0}")]
+    Connect(io::Error),
+    #[error("can't connect within {} s", CONNECT_WITHIN.as_secs())]
+    ConnectTimeout,
+    #[error("the connection broke: {0}")]
+    Broken(io::Error),
+    #[error("no answer within {} s", ANSWER_WITHIN.as_secs())]
+    AnswerTimeout,
+    #[error("what answered there doesn't speak HTTP as a node does")]
+    NotHttp,
+}
+
+impl Url {
+    /// `None` for anything that isn't `http://host[:port][/]`.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let authority = text.strip_prefix("http://")?;
+        let authority = authority.strip_suffix('/').unwrap_or(authority);
+        let (host, port) = match authority.rsplit_once(':') {
+            // A colon within brackets is part of an IPv6 address.
+            Some((host, port)) if !port.contains(']') => (host, port.parse().ok()?),
+            _ => (authority, 80),
+        };
+        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        let is_host = |c: char| c.is_ascii_alphanumeric() || "-._:%".contains(c);
+        (!host.is_empty() && host.chars().all(is_host)).then(|| Url { host: host.to_owned(), port })
+    }
+
+    fn authority(&self) -> String {
+        let Url { host, port } = self;
+        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+    }
+}
+
+pub(crate) async fn post(url: &Url, path: &str, body: &str) -> Result<Response, HttpError> {
+    let connecting = TcpStream::connect((url.host.as_str(), url.port));
+    let stream = timeout(CONNECT_WITHIN, connecting).await.map_err(|_| HttpError::ConnectTimeout)?;
+    let exchange = exchange(stream.map_err(HttpError::Connect)?, request(url, path, body));
+    let bytes = timeout(ANSWER_WITHIN, exchange).await.map_err(|_| HttpError::AnswerTimeout)?;
+    Response::parse(&bytes.map_err(HttpError::Broken)?).ok_or(HttpError::NotHttp)
+}
+
+fn request(url: &Url, path: &str, body: &str) -> String {
+    format!(
+        "POST {path} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
+         Connection: close\r\n\r\n{body}",
+        url.authority(),
+        body.len(),
+    )
+}
+
+async fn exchange(mut stream: TcpStream, request: String) -> io::Result<Vec<u8>> {
+    stream.write_all(request.as_bytes()).await?;
+    let mut bytes = Vec::new();
+    stream.take(ANSWER_BYTES_MAX).read_to_end(&mut bytes).await?;
+    Ok(bytes)
+}
+
+impl Response {
+    /// `None` unless it is a whole response with a plain body.
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let head_end = bytes.windows(4).position(|window| window == b"\r\n\r\n")?;
+        let head = std::str::from_utf8(&bytes[..head_end]).ok()?;
+        let body = &bytes[head_end + 4..];
+        let mut lines = head.split("\r\n");
+        let status = lines.next()?.strip_prefix("HTTP/1.")?.get(2..5)?.parse().ok()?;
+        let mut length = body.len();
+        for (name, value) in lines.filter_map(|line| line.split_once(':')) {
+            if name.eq_ignore_ascii_case("content-length") {
+                length = value.trim().parse().ok()?;
+            } else if name.eq_ignore_ascii_case("transfer-encoding") {
+                return None;
+            }
+        }
+        Some(Response { status, body: body.get(..length)?.to_vec() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_plain_http_urls_are_taken() {
+        let authority = |text| Url::parse(text).map(|url| url.authority());
+        assert_eq!(authority("http://127.0.0.1:8080").as_deref(), Some("127.0.0.1:8080"));
+        assert_eq!(authority("http://node-1/").as_deref(), Some("node-1:80"));
+        assert_eq!(authority("http://[::1]:9/").as_deref(), Some("[::1]:9"));
+        assert_eq!(authority("http://[::1]").as_deref(), Some("[::1]:80"));
+        let bad =
+            ["", "https://h", "h:80", "http://", "http://:80", "http://h:99999", "http://a b", "http://u@h"];
+        for text in bad.into_iter().chain(["http://h/path", "http://h:80\r\nX: y", "http://h:"]) {
+            assert_eq!(Url::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_whole_answer_is_taken_and_a_broken_one_is_not() {
+        let whole = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}";
+        assert_eq!(Response::parse(whole), Some(Response { status: 200, body: b"{}".to_vec() }));
+        for length in 0..whole.len() {
+            assert_eq!(Response::parse(&whole[..length]), None, "{length} bytes");
+        }
+        for odd in [
+            "SSH-2.0-x\r\n\r\n",
+            "HTTP/1.1 abc\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        ] {
+            assert_eq!(Response::parse(odd.as_bytes()), None, "{odd}");
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! A running node: a thread per core that answers, this thread for everything behind it, and the end of both.
+//!
+//! Stopping is orderly: no new connections, requests in flight are answered, all within the drain time; a
+//! second signal cuts it short. A thread that dies takes the node down, so that a supervisor starts it anew.
+
+use crate::failure::Failure;
+use crate::listeners::Listeners;
+use crate::rules_at_start::Watch;
+use crate::signals::Signals;
+use std::io;
+use std::net::TcpListener;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+use tidegate_node::driver::run_upkeep;
+use tidegate_server::{App, Surface, serve};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+
+/// What a thread may take beyond the drain time before it is left behind.
+const DRAIN_SLACK: Duration = Duration::from_millis(250);
+
+/// What a node is made of.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    pub(crate) app: Arc<App>,
+    pub(crate) listeners: Listeners,
+    pub(crate) rules: Watch,
+    pub(crate) drain: Duration,
+}
+
+#[derive(Debug)]
+pub(crate) struct Node {
+    signals: Signals,
+    shutdown: watch::Sender<bool>,
+    drain: Duration,
+    /// A message from each listener's task that ended, and how many there still are.
+    ended: mpsc::UnboundedReceiver<()>,
+    listening: usize,
+    upkeep: JoinHandle<()>,
+}
+
+/// What each of the tasks that answer has in common.
+#[derive(Clone)]
+struct Answering {
+    app: Arc<App>,
+    shutdown: watch::Receiver<bool>,
+    drain: Duration,
+    ended: mpsc::UnboundedSender<()>,
+}
+
+/// Tells also when its thread or task panics.
+struct TellsWhenDropped(mpsc::UnboundedSender<()>);
+
+impl Drop for TellsWhenDropped {
+    fn drop(&mut self) {
+        // Nobody listens once the node has stopped waiting.
+        let _ = self.0.send(());
+    }
+}
+
+pub(crate) fn runtime() -> Result<Runtime, Failure> {
+    build_runtime().map_err(|source| Failure::Start { what: "the runtime", source })
+}
+
+fn build_runtime() -> io::Result<Runtime> {
+    Builder::new_current_thread().enable_all().build()
+}
+
+impl Node {
+    /// Starts everything; connections are answered from here on.
+    pub(crate) fn start(runtime: &Runtime, parts: Parts) -> Result<Self, Failure> {
+        let Parts { app, listeners, rules, drain } = parts;
+        let _context = runtime.enter();
+        let signals = Signals::register()
+            .map_err(|source| Failure::Start { what: "the handling of signals", source })?;
+        let (shutdown, shutdown_seen) = watch::channel(false);
+        let (ended_sender, ended) = mpsc::unbounded_channel();
+        let upkeep = tokio::spawn(run_upkeep(app.engine.clone(), app.clock.clone()));
+        tokio::spawn(rules.run(app.engine.clone()));
+        let answering = Answering { app, shutdown: shutdown_seen, drain, ended: ended_sender };
+        tokio::spawn(answering.clone().answer(listeners.admin, Surface::Admin));
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        for core in 0..cores {
+            answering
+                .spawn_thread(core, &listeners.http)
+                .map_err(|source| Failure::Start { what: "a thread", source })?;
+        }
+        Ok(Node { signals, shutdown, drain, ended, listening: cores + 1, upkeep })
+    }
+
+    /// The code that the process ends with.
+    pub(crate) async fn run_until_stopped(mut self) -> ExitCode {
+        let code = tokio::select! {
+            stop = self.signals.stop() => {
+                tracing::info!(?stop, drain_ms = self.drain.as_millis(), "stopping; requests in flight are answered");
+                ExitCode::SUCCESS
+            }
+            _ = self.ended.recv() => {
+                tracing::error!("a listener ended by itself; stopping, so that a supervisor starts afresh");
+                self.listening -= 1;
+                ExitCode::FAILURE
+            }
+            _ = &mut self.upkeep => {
+                tracing::error!("the upkeep of clock and table ended; stopping, so that a supervisor starts afresh");
+                ExitCode::FAILURE
+            }
+        };
+        self.shutdown.send_replace(true);
+        tokio::select! {
+            () = all_ended(&mut self.ended, self.listening) => code,
+            stop = self.signals.stop() => {
+                tracing::warn!(?stop, "stopping at once: a second signal");
+                ExitCode::from(stop.exit_code())
+            }
+            () = tokio::time::sleep(self.drain + DRAIN_SLACK) => {
+                tracing::warn!("the drain time is over; what is still in flight is dropped");
+                code
+            }
+        }
+    }
+}
+
+async fn all_ended(ended: &mut mpsc::UnboundedReceiver<()>, listening: usize) {
+    for _ in 0..listening {
+        ended.recv().await;
+    }
+}
+
+impl Answering {
+    fn spawn_thread(&self, core: usize, listener: &TcpListener) -> io::Result<()> {
+        let (listener, answering) = (listener.try_clone()?, self.clone());
+        let runtime = build_runtime()?;
+        let answer = move || runtime.block_on(answering.answer(listener, Surface::Api));
+        thread::Builder::new().name(format!("http-{core}")).spawn(answer).map(drop)
+    }
+
+    /// Within a runtime, until shutdown.
+    async fn answer(self, listener: TcpListener, surface: Surface) {
+        let _ended = TellsWhenDropped(self.ended);
+        match tokio::net::TcpListener::from_std(listener) {
+            Ok(listener) => serve(listener, surface, self.app, self.shutdown, self.drain).await,
+            Err(error) => tracing::error!(%error, "can't listen"),
+        }
+    }
+}

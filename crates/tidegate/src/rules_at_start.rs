@@ -1,0 +1,80 @@
+//! The rules that a node starts with, and the watch that keeps them up to date.
+//!
+//! At the start bad rules are an error: later ones are refused by the watch, and the old ones stay.
+
+use crate::failure::Failure;
+use crate::output::counted;
+use crate::settings::RULES_FILE;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tidegate_core::FleetSecret;
+use tidegate_node::Engine;
+use tidegate_node::driver::{RulesWatch, watch_rules};
+use tidegate_rules::{RuleSet, read_sources};
+
+/// How often the default rules file is looked for where there is none.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+#[derive(Debug)]
+pub(crate) struct RulesAtStart {
+    pub(crate) set: RuleSet,
+    pub(crate) watch: Watch,
+    shown_path: Option<String>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Watch {
+    Changes(RulesWatch),
+    /// Nothing was set and nothing was there: whoever follows the banner creates it while the node runs.
+    Creation,
+}
+
+impl RulesAtStart {
+    pub(crate) fn read(path: Option<&Path>, secret: &FleetSecret) -> Result<Self, Failure> {
+        let Some(path) = path else {
+            return Ok(RulesAtStart { set: RuleSet::empty(), watch: Watch::Creation, shown_path: None });
+        };
+        let sources = read_sources(path)?;
+        let set = RuleSet::parse(&sources, secret)?;
+        for warning in set.warnings() {
+            tracing::warn!(%warning, "rules");
+        }
+        let watch = Watch::Changes(RulesWatch::new(path.to_owned(), sources));
+        Ok(RulesAtStart { set, watch, shown_path: Some(path.display().to_string()) })
+    }
+}
+
+/// For the banner.
+impl fmt::Display for RulesAtStart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(path) = &self.shown_path else {
+            return write!(f, "none (create {RULES_FILE}, or send limits with each request)");
+        };
+        let counts = self.set.counts();
+        let rules = counted(counts.rules, "rule");
+        write!(f, "{path}: {rules} in {}", counted(counts.namespaces, "namespace"))?;
+        if counts.overrides > 0 {
+            write!(f, ", {}", counted(counts.overrides, "override"))?;
+        }
+        Ok(())
+    }
+}
+
+impl Watch {
+    /// Until the future is dropped.
+    pub(crate) async fn run(self, engine: Arc<Engine>) {
+        let watch = match self {
+            Watch::Changes(watch) => watch,
+            Watch::Creation => {
+                let mut tick = tokio::time::interval(LOOK_EVERY);
+                while !Path::new(RULES_FILE).exists() {
+                    tick.tick().await;
+                }
+                RulesWatch::new(RULES_FILE.into(), Vec::new())
+            }
+        };
+        watch_rules(engine, watch).await;
+    }
+}

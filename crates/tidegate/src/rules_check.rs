@@ -1,0 +1,79 @@
+//! `tidegate rules check`: what rules mean in plain words, or everything that is wrong with them.
+//!
+//! Starts nothing and changes nothing. Reads what a node would read, so that both always agree.
+
+use crate::failure::Failure;
+use crate::output::{self, Colour, Colours, counted};
+use crate::settings::{RULES_FILE, Settings, Sources};
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use tidegate_core::FleetSecret;
+use tidegate_node::clock::Clock;
+use tidegate_rules::{Description, Mode, NamespaceDescription, RuleErrors, RuleSet, read_sources};
+
+pub(crate) fn run(path: Option<PathBuf>, sources: Sources) -> Result<ExitCode, Failure> {
+    let path = match path {
+        Some(path) => path,
+        None => Settings::load(sources)?
+            .rules_file
+            .ok_or_else(|| Failure::NothingToCheck { default: RULES_FILE.into() })?,
+    };
+    let sources = read_sources(&path).map_err(Failure::RulesToCheck)?;
+    let colours = Colours::of_stdout();
+    // What rules mean doesn't depend on the secret.
+    match RuleSet::parse(&sources, &FleetSecret::BUILT_IN) {
+        Ok(rules) => {
+            let description = rules.describe(Clock::system().now().now);
+            let counts = rules.counts();
+            let summary = format!(
+                "{}: {}, {}",
+                path.display(),
+                counted(counts.rules, "rule"),
+                counted(counts.overrides, "override")
+            );
+            output::print(&good(&description, &summary, colours));
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(errors) => {
+            output::complain(&bad(&errors, Colours::of_stderr()));
+            Ok(ExitCode::from(1))
+        }
+    }
+}
+
+fn good(description: &Description, summary: &str, colours: Colours) -> String {
+    let mut text = String::new();
+    // Writing to a String can't fail.
+    if description.fleet_mode != Mode::Enforce {
+        let _ = writeln!(
+            text,
+            "{}",
+            colours.paint(Colour::Yellow, &format!("fleet mode: {}", description.fleet_mode))
+        );
+    }
+    for namespace in &description.namespaces {
+        let _ = writeln!(text, "{}", colours.paint(Colour::Bold, &heading(namespace)));
+        for rule in &namespace.rules {
+            let _ = writeln!(text, "  {rule}");
+        }
+    }
+    for warning in &description.warnings {
+        let _ = writeln!(text, "{} {warning}", colours.paint(Colour::Yellow, "warning:"));
+    }
+    let _ = writeln!(text, "{summary}: {}", colours.paint(Colour::Green, "valid"));
+    text
+}
+
+fn heading(namespace: &NamespaceDescription) -> String {
+    let mode = match namespace.mode {
+        Mode::Enforce => String::new(),
+        mode => format!(", mode {mode}"),
+    };
+    format!("namespace {}, tenant {}{mode}", namespace.namespace, namespace.tenant)
+}
+
+fn bad(errors: &RuleErrors, colours: Colours) -> String {
+    let count = counted(errors.total(), "error");
+    format!("the rules have {}\n{errors}", colours.paint(Colour::Red, &count))
+}

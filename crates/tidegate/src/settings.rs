@@ -1,0 +1,187 @@
+//! The settings of a node: every key, what was given for it and where, and the values that came of it.
+//!
+//! A [`Settings`] that exists is valid. [`TABLE`] is the only list of keys: the file, the environment, the
+//! flags, `--help` and `--print-config` all follow it. What a secret was set to is never shown.
+
+mod environment;
+mod error;
+mod file;
+mod key;
+mod parse;
+mod print;
+mod table;
+
+pub(crate) use error::SettingErrors;
+pub(crate) use key::long_flag;
+pub(crate) use parse::LogFormat;
+pub(crate) use print::print;
+pub(crate) use table::{Setting, TABLE};
+
+use crate::memory::{self, MemoryLimit};
+use error::{Place, SettingError};
+use std::ffi::OsString;
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tidegate_core::FleetSecret;
+use tracing_subscriber::filter::Targets;
+
+/// Read when `rules.file` isn't set.
+pub(crate) const RULES_FILE: &str = "rules.yaml";
+
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) region: String,
+    pub(crate) node: String,
+    pub(crate) fleet_key: FleetKey,
+    pub(crate) listen_http: SocketAddr,
+    pub(crate) listen_admin: SocketAddr,
+    /// `None`: not set, and there is no [`RULES_FILE`].
+    pub(crate) rules_file: Option<PathBuf>,
+    pub(crate) keys_max: KeysMax,
+    pub(crate) log_format: LogFormat,
+    pub(crate) log_level: Targets,
+    pub(crate) drain: Duration,
+    /// What was given, and where, beside each row of the table.
+    given: Given,
+}
+
+#[derive(Debug)]
+pub(crate) enum FleetKey {
+    /// Anybody can read it in our source.
+    BuiltIn,
+    FromFile {
+        path: PathBuf,
+        secret: FleetSecret,
+    },
+}
+
+/// The cap of the counter table.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum KeysMax {
+    QuarterOf(MemoryLimit),
+    Set(usize),
+}
+
+/// For each row of the table, the last text that was given for it.
+type Given = [Option<GivenValue>; TABLE.len()];
+
+#[derive(Debug)]
+struct GivenValue {
+    text: String,
+    place: Place,
+}
+
+/// Where settings are looked for.
+#[derive(Debug, Default)]
+pub(crate) struct Sources {
+    /// Of `--config`; otherwise `tidegate.toml`, if it exists.
+    pub(crate) file: Option<PathBuf>,
+    pub(crate) environment: Vec<(OsString, OsString)>,
+    /// Beside each row of the table.
+    pub(crate) flags: [Option<String>; TABLE.len()],
+}
+
+impl Settings {
+    /// Reads file, environment and flags, the later winning, or says everything that is wrong with them.
+    pub(crate) fn load(sources: Sources) -> Result<Self, SettingErrors> {
+        let mut errors = Vec::new();
+        let mut given = Given::default();
+        file::read(sources.file.as_deref(), &mut given, &mut errors);
+        environment::read(&sources.environment, &mut given, &mut errors);
+        for ((slot, setting), flag) in given.iter_mut().zip(&TABLE).zip(sources.flags) {
+            if let Some(text) = flag {
+                *slot = Some(GivenValue { text, place: Place::Flag(key::flag(setting.key)) });
+            }
+        }
+        let settings = Self::validated(given, &mut errors);
+        if errors.is_empty() { Ok(settings) } else { Err(SettingErrors(errors)) }
+    }
+
+    fn validated(given: Given, errors: &mut Vec<SettingError>) -> Self {
+        let mut settings = Settings::defaults();
+        for (slot, setting) in given.iter().zip(&TABLE) {
+            let Some(GivenValue { text, place }) = slot else { continue };
+            if let Err(refusal) = (setting.read)(text, &mut settings) {
+                errors.push(SettingError::refused(setting, text, place, refusal));
+            }
+        }
+        settings.given = given;
+        errors.extend(settings.shared_address());
+        settings
+    }
+
+    fn defaults() -> Self {
+        Settings {
+            region: "local".into(),
+            node: format!("{:016x}", RandomState::new().hash_one("node")),
+            fleet_key: FleetKey::BuiltIn,
+            listen_http: SocketAddr::from(([127, 0, 0, 1], 8080)),
+            listen_admin: SocketAddr::from(([127, 0, 0, 1], 9090)),
+            rules_file: Path::new(RULES_FILE).exists().then(|| RULES_FILE.into()),
+            keys_max: KeysMax::QuarterOf(memory::limit(Path::new("/"))),
+            log_format: LogFormat::of_stderr(),
+            log_level: Targets::new().with_default(tracing::Level::INFO),
+            drain: Duration::from_secs(5),
+            given: Given::default(),
+        }
+    }
+
+    /// Both listeners on one address: said here, where both keys can be named.
+    fn shared_address(&self) -> Option<SettingError> {
+        let shared = self.listen_http == self.listen_admin && self.listen_http.port() != 0;
+        let index = TABLE.iter().position(|setting| setting.key == "listen.admin")?;
+        shared.then(|| {
+            let refusal =
+                parse::Refusal::new("listen.http has the same address", "give them different ports");
+            let place = self.given[index].as_ref().map_or(&Place::Default, |given| &given.place);
+            SettingError::refused(&TABLE[index], &self.listen_admin.to_string(), place, refusal)
+        })
+    }
+
+    pub(crate) fn fleet_secret(&self) -> FleetSecret {
+        match self.fleet_key {
+            FleetKey::BuiltIn => FleetSecret::BUILT_IN,
+            FleetKey::FromFile { secret, .. } => secret,
+        }
+    }
+
+    /// Whether strangers may reach a node whose key anybody can read: they could craft callers that share
+    /// a counter.
+    pub(crate) fn exposes_built_in_key(&self) -> bool {
+        let reachable =
+            [self.listen_http, self.listen_admin].iter().any(|address| !address.ip().is_loopback());
+        matches!(self.fleet_key, FleetKey::BuiltIn) && reachable
+    }
+}
+
+impl KeysMax {
+    /// Entry and slack, both cells in use.
+    const BYTES_PER_KEY: u64 = 80;
+    pub(crate) const RANGE: std::ops::RangeInclusive<u64> = 1_000..=2_000_000_000;
+
+    pub(crate) fn get(self) -> usize {
+        match self {
+            KeysMax::Set(keys) => keys,
+            KeysMax::QuarterOf(limit) => {
+                let keys = limit.bytes / 4 / Self::BYTES_PER_KEY;
+                usize::try_from(keys.clamp(*Self::RANGE.start(), *Self::RANGE.end())).unwrap_or(usize::MAX)
+            }
+        }
+    }
+}
+
+/// Why the cap is what it is.
+impl fmt::Display for KeysMax {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            KeysMax::Set(_) => f.write_str("memory.max_keys"),
+            KeysMax::QuarterOf(limit) => write!(f, "a quarter of {limit}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

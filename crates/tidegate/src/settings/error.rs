@@ -1,0 +1,114 @@
+//! What is wrong with the settings: which key, what was given, where, and what to do about it.
+//!
+//! Gathered, not returned at the first: whoever mends settings wants to mend them once. A value that is
+//! quoted back is escaped and cut short, and that of a secret is never quoted.
+
+use super::parse::Refusal;
+use super::table::{Secrecy, Setting};
+use std::fmt;
+use std::path::PathBuf;
+
+/// Where a value was given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Place {
+    Default,
+    File {
+        path: PathBuf,
+        line: usize,
+    },
+    Environment(String),
+    /// The file that an `…_FILE` variable names.
+    EnvironmentFile {
+        variable: String,
+        path: String,
+    },
+    Flag(String),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Default => f.write_str("default"),
+            Place::File { path, line } => write!(f, "{}:{line}", path.display()),
+            Place::Environment(variable) => write!(f, "environment {variable}"),
+            Place::EnvironmentFile { variable, path } => {
+                write!(f, "file {} of environment {variable}", Quoted(path))
+            }
+            Place::Flag(flag) => write!(f, "flag {flag}"),
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SettingError {
+    #[error("{key} = {value} ({place}): {message}; {fix}")]
+    Refused { key: &'static str, value: String, place: String, message: String, fix: String },
+    #[error("{name} ({place}): no such setting; {fix}")]
+    Unknown { name: String, place: String, fix: String },
+    /// The place itself can't be used: an unreadable file, bad TOML, a variable that isn't UTF-8.
+    #[error("{place}: {message}; {fix}")]
+    Unusable { place: String, message: String, fix: String },
+}
+
+impl SettingError {
+    pub(super) fn refused(setting: &Setting, text: &str, place: &Place, refusal: Refusal) -> Self {
+        let value = match setting.secrecy {
+            Secrecy::Open => Quoted(text).to_string(),
+            Secrecy::Secret => "(hidden)".to_owned(),
+        };
+        let Refusal { message, fix } = refusal;
+        SettingError::Refused { key: setting.key, value, place: place.to_string(), message, fix }
+    }
+
+    /// Of the path that an `…_FILE` variable gave: shown, for a path is no secret.
+    pub(super) fn bad_path(setting: &Setting, path: &str, place: &Place, refusal: Refusal) -> Self {
+        let Refusal { message, fix } = refusal;
+        let value = Quoted(path).to_string();
+        SettingError::Refused { key: setting.key, value, place: place.to_string(), message, fix }
+    }
+
+    pub(super) fn unknown(name: &str, place: &Place, suggestion: Option<String>) -> Self {
+        let fix = match suggestion {
+            Some(suggestion) => format!("did you mean `{suggestion}`?"),
+            None => "remove it; `tidegate serve --help` lists the settings".to_owned(),
+        };
+        SettingError::Unknown { name: Quoted(name).to_string(), place: place.to_string(), fix }
+    }
+
+    pub(super) fn unusable(place: impl Into<String>, message: impl Into<String>, fix: &str) -> Self {
+        SettingError::Unusable { place: place.into(), message: message.into(), fix: fix.to_owned() }
+    }
+}
+
+/// Never empty.
+#[derive(Debug)]
+pub(crate) struct SettingErrors(pub(super) Vec<SettingError>);
+
+impl fmt::Display for SettingErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, error) in self.0.iter().enumerate() {
+            if index > 0 {
+                f.write_str("\n")?;
+            }
+            error.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for SettingErrors {}
+
+/// A text that somebody gave, fit for a terminal: escaped, and cut after 60 characters.
+#[derive(Debug)]
+struct Quoted<'a>(&'a str);
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN_CHARS_MAX: usize = 60;
+        let text = self.0;
+        match text.char_indices().nth(SHOWN_CHARS_MAX) {
+            None => write!(f, "{text:?}"),
+            Some((end, _)) => write!(f, "{:?}… ({} bytes)", &text[..end], text.len()),
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Settings from `tidegate.toml`.
+//!
+//! Every value is taken as text with the line it stands on, and validated like any other. An error never
+//! quotes a line of the file: it may hold a secret.
+
+use super::error::{Place, SettingError};
+use super::table::TABLE;
+use super::{Given, GivenValue, key};
+use std::fs::File;
+use std::io::{self, Read};
+use std::ops::Range;
+use std::path::Path;
+use toml::de::{DeTable, DeValue};
+
+const DEFAULT_FILE: &str = "tidegate.toml";
+const FILE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Reads the file that was named, or the default one where it exists.
+pub(super) fn read(named: Option<&Path>, given: &mut Given, errors: &mut Vec<SettingError>) {
+    let path = named.unwrap_or(Path::new(DEFAULT_FILE));
+    match read_text(path) {
+        Ok(text) => Reader { path, text: &text, given, errors }.read(),
+        Err(error) if named.is_none() && error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => {
+            let place = path.display().to_string();
+            let message = format!("can't read settings: {error}");
+            let fix = "check the path, its permissions, and that it is a TOML file";
+            errors.push(SettingError::unusable(place, message, fix));
+        }
+    }
+}
+
+fn read_text(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
+    if u64::try_from(text.len()).unwrap_or(u64::MAX) > FILE_BYTES_MAX {
+        return Err(io::Error::other("larger than 1 MiB"));
+    }
+    Ok(text)
+}
+
+struct Reader<'a> {
+    path: &'a Path,
+    text: &'a str,
+    given: &'a mut Given,
+    errors: &'a mut Vec<SettingError>,
+}
+
+impl Reader<'_> {
+    fn read(mut self) {
+        match DeTable::parse(self.text) {
+            Ok(table) => self.table("", table.get_ref()),
+            Err(error) => {
+                let start = error.span().map_or(0, |span| span.start);
+                let (line, column) = line_and_column(self.text, start);
+                let place = format!("{}:{line}:{column}", self.path.display());
+                let message = format!("isn't TOML: {}", error.message().replace('\n', ", "));
+                let fix = "write settings as `key = value`, text in quotes";
+                self.errors.push(SettingError::unusable(place, message, fix));
+            }
+        }
+    }
+
+    fn table(&mut self, section: &str, table: &DeTable<'_>) {
+        for (name, value) in table {
+            let key = match section {
+                "" => name.get_ref().to_string(),
+                section => format!("{section}.{}", name.get_ref()),
+            };
+            let place = self.place(&name.span());
+            match (position(&key), value.get_ref()) {
+                (Some(index), value) => self.value(index, value, place),
+                (None, DeValue::Table(table)) if is_section(&key) => self.table(&key, table),
+                (None, _) => self.errors.push(SettingError::unknown(&key, &place, suggestion(&key))),
+            }
+        }
+    }
+
+    fn value(&mut self, index: usize, value: &DeValue<'_>, place: Place) {
+        let text = match value {
+            DeValue::String(text) => text.to_string(),
+            DeValue::Integer(number) if number.radix() == 10 => number.as_str().to_owned(),
+            other => {
+                let message =
+                    format!("{} takes text or a whole number, not a {}", TABLE[index].key, other.type_str());
+                let fix = format!("write its value as in `{} = {:?}`", TABLE[index].key, example(index));
+                self.errors.push(SettingError::unusable(place.to_string(), message, &fix));
+                return;
+            }
+        };
+        self.given[index] = Some(GivenValue { text, place });
+    }
+
+    fn place(&self, span: &Range<usize>) -> Place {
+        Place::File { path: self.path.to_owned(), line: line_and_column(self.text, span.start).0 }
+    }
+}
+
+fn example(index: usize) -> &'static str {
+    if TABLE[index].default.contains(' ') { "…" } else { TABLE[index].default }
+}
+
+fn position(key: &str) -> Option<usize> {
+    TABLE.iter().position(|setting| setting.key == key)
+}
+
+fn is_section(name: &str) -> bool {
+    TABLE.iter().any(|setting| setting.key.strip_prefix(name).is_some_and(|rest| rest.starts_with('.')))
+}
+
+/// For a section that was given a value, its first key; otherwise what is spelt alike.
+fn suggestion(key: &str) -> Option<String> {
+    let in_section = TABLE.iter().find(|setting| setting.key.split('.').next() == Some(key));
+    in_section
+        .map(|setting| setting.key.to_owned())
+        .or_else(|| key::nearest(key, TABLE.iter().map(|setting| setting.key.to_owned())))
+}
+
+/// Both from 1, the column in characters.
+fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
+    let before = text.get(..offset).unwrap_or(text);
+    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+}

@@ -1,0 +1,183 @@
+//! From a setting's text to its value, or to why it isn't one and what to write instead.
+//!
+//! Knows nothing of keys and places: whoever calls adds them. Reads no more of a file than its bound.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, IsTerminal, Read};
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use tracing_subscriber::filter::Targets;
+
+pub(super) const DRAIN_MS: RangeInclusive<u64> = 0..=3_600_000;
+const NAME_CHARS_MAX: usize = 64;
+const SECRET_BYTES_MIN: usize = 16;
+/// Of a secret's file, and of a file that holds a setting's value.
+pub(super) const VALUE_FILE_BYTES_MAX: usize = 64 * 1024;
+
+/// Why a text isn't a value, and the remedy.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    pub(super) message: String,
+    pub(super) fix: String,
+}
+
+impl Refusal {
+    pub(super) fn new(message: impl Into<String>, fix: impl Into<String>) -> Self {
+        Refusal { message: message.into(), fix: fix.into() }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LogFormat {
+    Text,
+    Json,
+}
+
+impl LogFormat {
+    /// People read terminals; programs read the rest.
+    pub(super) fn of_stderr() -> Self {
+        if io::stderr().is_terminal() { LogFormat::Text } else { LogFormat::Json }
+    }
+}
+
+impl fmt::Display for LogFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            LogFormat::Text => "text",
+            LogFormat::Json => "json",
+        })
+    }
+}
+
+pub(super) fn region(text: &str) -> Result<String, Refusal> {
+    let fix = "use 1 to 64 of a-z, 0-9 and -";
+    name(text, |c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-', fix)
+}
+
+pub(super) fn node(text: &str) -> Result<String, Refusal> {
+    let fix = "use 1 to 64 of A-Z, a-z, 0-9, -, _ and .";
+    name(text, |c| c.is_ascii_alphanumeric() || "-_.".contains(c), fix)
+}
+
+fn name(text: &str, is_allowed: impl Fn(char) -> bool, fix: &str) -> Result<String, Refusal> {
+    let length_fits = (1..=NAME_CHARS_MAX).contains(&text.len());
+    if length_fits && text.chars().all(is_allowed) {
+        Ok(text.to_owned())
+    } else {
+        Err(Refusal::new("isn't a name", fix))
+    }
+}
+
+/// An address of this machine that only this machine reaches; `localhost` means 127.0.0.1.
+pub(super) fn listen_address(text: &str) -> Result<SocketAddr, Refusal> {
+    let numeric = match text.strip_prefix("localhost:") {
+        Some(port) => format!("127.0.0.1:{port}"),
+        None => text.to_owned(),
+    };
+    let malformed = |_| {
+        let fix = "write an IP address and a port from 0 to 65535, such as 127.0.0.1:8080 or [::1]:8080";
+        Refusal::new("isn't an address", fix)
+    };
+    let address: SocketAddr = numeric.parse().map_err(malformed)?;
+    if !address.ip().to_canonical().is_loopback() {
+        let message = "isn't a loopback address: this version has no tokens (`auth.tokens`), so whoever \
+                       reached it could spend and reset every limit";
+        let fix = "listen on 127.0.0.1 or [::1], behind a proxy that knows its callers";
+        return Err(Refusal::new(message, fix));
+    }
+    Ok(address)
+}
+
+pub(super) fn path(text: &str) -> Result<PathBuf, Refusal> {
+    if text.is_empty() || text.contains('\0') {
+        return Err(Refusal::new("isn't a path", "name a file or a directory, or leave the setting out"));
+    }
+    Ok(PathBuf::from(text))
+}
+
+/// The bytes of a secret's file.
+pub(super) fn secret_file(text: &str) -> Result<Vec<u8>, Refusal> {
+    let bytes = bounded_file(&path(text)?)?;
+    if bytes.len() < SECRET_BYTES_MIN {
+        let message = format!("that file has {} bytes, too few for a secret", bytes.len());
+        let fix = format!("make one of at least {SECRET_BYTES_MIN}, such as by `openssl rand -hex 32`");
+        return Err(Refusal::new(message, fix));
+    }
+    Ok(bytes)
+}
+
+/// A whole file, if it is small.
+pub(super) fn bounded_file(path: &Path) -> Result<Vec<u8>, Refusal> {
+    let unreadable = |error: io::Error| {
+        Refusal::new(format!("can't read that file: {error}"), "check the path and its permissions")
+    };
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(unreadable)?;
+    // One byte more than fits tells "full" from "too large".
+    let room = u64::try_from(VALUE_FILE_BYTES_MAX + 1).unwrap_or(u64::MAX);
+    file.take(room).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() > VALUE_FILE_BYTES_MAX {
+        let message = format!("that file has more than {} KiB", VALUE_FILE_BYTES_MAX / 1024);
+        return Err(Refusal::new(message, "check that it is the file you mean"));
+    }
+    Ok(bytes)
+}
+
+pub(super) fn origin_url(text: &str) -> Result<(), Refusal> {
+    if text == "memory:" {
+        return Ok(());
+    }
+    // No more than the scheme: the rest of a URL may hold a password.
+    let scheme = text
+        .split_once(':')
+        .map(|(scheme, _)| scheme)
+        .filter(|scheme| !scheme.is_empty() && scheme.chars().all(|c| c.is_ascii_alphanumeric() || c == '+'));
+    let message = match scheme {
+        Some("memory") => "takes nothing after `memory:`".to_owned(),
+        Some(scheme) => format!("scheme {scheme}: only memory: is supported by this version"),
+        None => "has no scheme; only memory: is supported by this version".to_owned(),
+    };
+    Err(Refusal::new(message, "write memory: or leave the setting out"))
+}
+
+/// Digits, which may be grouped by `_`.
+pub(super) fn whole_number(text: &str, range: RangeInclusive<u64>) -> Result<u64, Refusal> {
+    let fix = format!("write a whole number from {} to {}", range.start(), range.end());
+    let is_number = text.starts_with(|c: char| c.is_ascii_digit())
+        && text.chars().all(|c| c.is_ascii_digit() || c == '_');
+    if !is_number {
+        return Err(Refusal::new("isn't a whole number", fix));
+    }
+    match text.replace('_', "").parse::<u64>() {
+        Ok(number) if range.contains(&number) => Ok(number),
+        Ok(number) if number < *range.start() => Err(Refusal::new("is too small", fix)),
+        _ => Err(Refusal::new("is too large", fix)),
+    }
+}
+
+pub(super) fn log_format(text: &str) -> Result<LogFormat, Refusal> {
+    match text {
+        "text" => Ok(LogFormat::Text),
+        "json" => Ok(LogFormat::Json),
+        _ => Err(Refusal::new("isn't a log format", "write text or json")),
+    }
+}
+
+/// Levels, for all or for one target each: `info,tidegate_node=debug`.
+pub(super) fn log_level(text: &str) -> Result<Targets, Refusal> {
+    let refusal = || {
+        let fix = "write off, error, warn, info, debug or trace, and target=level after a comma";
+        Refusal::new("isn't a log filter", fix)
+    };
+    // The parser takes a misspelt level for a target's name, and would then log nothing at all.
+    let has_level = |part: &str| {
+        let (target, level) = part.rsplit_once('=').unwrap_or(("all", part));
+        !target.is_empty() && ["off", "error", "warn", "info", "debug", "trace"].contains(&level)
+    };
+    if !text.split(',').all(has_level) {
+        return Err(refusal());
+    }
+    text.parse().map_err(|_| refusal())
+}

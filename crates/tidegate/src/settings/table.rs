@@ -1,0 +1,150 @@
+//! The table of settings: everything that can be set, in one place.
+//!
+//! Only what does something in this version: a setting that is accepted and ignored misleads.
+
+use super::parse::{self, Refusal};
+use super::{FleetKey, KeysMax, Settings};
+use std::path::PathBuf;
+use std::time::Duration;
+use tidegate_core::FleetSecret;
+
+pub(crate) struct Setting {
+    pub(crate) key: &'static str,
+    /// What stands for the value in `--help`.
+    pub(crate) value_name: &'static str,
+    /// In words, where it is computed.
+    pub(crate) default: &'static str,
+    pub(crate) meaning: &'static str,
+    pub(crate) secrecy: Secrecy,
+    /// Parses, validates and puts the value in its place.
+    pub(super) read: fn(&str, &mut Settings) -> Result<(), Refusal>,
+    /// The value in force. Never asked of a secret that was set.
+    pub(super) show: fn(&Settings) -> String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Secrecy {
+    Open,
+    /// May hold a password: shown as `(set)`, in errors as `(hidden)`.
+    Secret,
+}
+
+pub(crate) static TABLE: [Setting; 11] = [
+    Setting {
+        key: "region",
+        value_name: "NAME",
+        default: "local",
+        meaning: "this region's name",
+        secrecy: Secrecy::Open,
+        read: |text, settings| parse::region(text).map(|region| settings.region = region),
+        show: |settings| settings.region.clone(),
+    },
+    Setting {
+        key: "node",
+        value_name: "NAME",
+        default: "random per start",
+        meaning: "this process incarnation's name",
+        secrecy: Secrecy::Open,
+        read: |text, settings| parse::node(text).map(|node| settings.node = node),
+        show: |settings| settings.node.clone(),
+    },
+    Setting {
+        key: "cluster.secret_file",
+        value_name: "PATH",
+        default: "a built-in key",
+        meaning: "key of the identity hash, equal on all nodes",
+        // The path is no secret; what the file holds is never kept as text.
+        secrecy: Secrecy::Open,
+        read: |text, settings| {
+            let secret = FleetSecret::from_bytes(&parse::secret_file(text)?);
+            settings.fleet_key = FleetKey::FromFile { path: PathBuf::from(text), secret };
+            Ok(())
+        },
+        show: |settings| match &settings.fleet_key {
+            FleetKey::BuiltIn => "a built-in key".into(),
+            FleetKey::FromFile { path, .. } => path.display().to_string(),
+        },
+    },
+    Setting {
+        key: "listen.http",
+        value_name: "ADDRESS",
+        default: "127.0.0.1:8080",
+        meaning: "native HTTP",
+        secrecy: Secrecy::Open,
+        read: |text, settings| parse::listen_address(text).map(|address| settings.listen_http = address),
+        show: |settings| settings.listen_http.to_string(),
+    },
+    Setting {
+        key: "listen.admin",
+        value_name: "ADDRESS",
+        default: "127.0.0.1:9090",
+        meaning: "health, metrics and state",
+        secrecy: Secrecy::Open,
+        read: |text, settings| parse::listen_address(text).map(|address| settings.listen_admin = address),
+        show: |settings| settings.listen_admin.to_string(),
+    },
+    Setting {
+        key: "rules.file",
+        value_name: "PATH",
+        default: "rules.yaml if it exists",
+        meaning: "rules: a file or a directory, reloaded when changed",
+        secrecy: Secrecy::Open,
+        read: |text, settings| parse::path(text).map(|path| settings.rules_file = Some(path)),
+        show: |settings| {
+            settings.rules_file.as_ref().map_or("none".into(), |path| path.display().to_string())
+        },
+    },
+    Setting {
+        key: "origin.url",
+        value_name: "URL",
+        default: "memory:",
+        meaning: "the region's store; this version has only memory:",
+        secrecy: Secrecy::Secret,
+        read: |text, _| parse::origin_url(text),
+        show: |_| "memory:".into(),
+    },
+    Setting {
+        key: "memory.max_keys",
+        value_name: "COUNT",
+        default: "what fits in a quarter of memory",
+        meaning: "cap of the counter table",
+        secrecy: Secrecy::Open,
+        read: |text, settings| {
+            let keys = parse::whole_number(text, KeysMax::RANGE)?;
+            settings.keys_max = KeysMax::Set(usize::try_from(keys).unwrap_or(usize::MAX));
+            Ok(())
+        },
+        show: |settings| settings.keys_max.get().to_string(),
+    },
+    Setting {
+        key: "log.format",
+        value_name: "FORMAT",
+        default: "text on a terminal, else json",
+        meaning: "how logs are written: text or json",
+        secrecy: Secrecy::Open,
+        read: |text, settings| parse::log_format(text).map(|format| settings.log_format = format),
+        show: |settings| settings.log_format.to_string(),
+    },
+    Setting {
+        key: "log.level",
+        value_name: "FILTER",
+        default: "info",
+        meaning: "what is logged, such as warn,tidegate_node=debug",
+        secrecy: Secrecy::Open,
+        read: |text, settings| parse::log_level(text).map(|level| settings.log_level = level),
+        show: |settings| settings.log_level.to_string(),
+    },
+    Setting {
+        key: "shutdown.drain_ms",
+        value_name: "MS",
+        default: "5000",
+        meaning: "how long a shutdown waits for requests in flight",
+        secrecy: Secrecy::Open,
+        read: |text, settings| {
+            let drain_ms = parse::whole_number(text, parse::DRAIN_MS)?;
+            settings.drain = Duration::from_millis(drain_ms);
+            Ok(())
+        },
+        show: |settings| settings.drain.as_millis().to_string(),
+    },
+];

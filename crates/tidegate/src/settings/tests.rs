@@ -1,0 +1,98 @@
+//! Settings without a process: what each layer gives, and what each parser refuses.
+
+use super::*;
+
+fn environment(pairs: &[(&str, &str)]) -> Sources {
+    let environment = pairs.iter().map(|(name, value)| (name.into(), value.into())).collect();
+    Sources { environment, ..Sources::default() }
+}
+
+fn errors(pairs: &[(&str, &str)]) -> String {
+    Settings::load(environment(pairs)).expect_err("these settings are bad").to_string()
+}
+
+#[test]
+fn a_flag_beats_the_environment() {
+    let mut sources = environment(&[("TIDEGATE_REGION", "from-environment")]);
+    sources.flags[0] = Some("from-flag".into());
+    assert_eq!(Settings::load(sources).unwrap().region, "from-flag");
+}
+
+#[test]
+fn all_errors_are_told_at_once() {
+    let text = errors(&[("TIDEGATE_REGION", "A B"), ("TIDEGATE_LOG_FORMAT", "xml"), ("TIDEGATE_NODDE", "x")]);
+    assert_eq!(text.lines().count(), 3, "{text}");
+    assert!(text.contains("did you mean `TIDEGATE_NODE`?"), "{text}");
+}
+
+#[test]
+fn what_kubernetes_adds_for_a_service_of_our_name_is_left_alone() {
+    let pairs = [
+        ("TIDEGATE_SERVICE_HOST", "10.0.0.1"),
+        ("TIDEGATE_SERVICE_PORT", "8080"),
+        ("TIDEGATE_SERVICE_PORT_HTTP", "8080"),
+        ("TIDEGATE_PORT", "tcp://10.0.0.1:8080"),
+        ("TIDEGATE_PORT_8080_TCP", "tcp://10.0.0.1:8080"),
+        ("TIDEGATE_PORT_8080_TCP_ADDR", "10.0.0.1"),
+        ("TIDEGATE_ADMIN_PORT_9090_TCP_PROTO", "tcp"),
+    ];
+    assert!(Settings::load(environment(&pairs)).is_ok());
+    assert!(errors(&[("TIDEGATE_PORT", "8080")]).contains("no such setting"));
+}
+
+#[test]
+fn only_loopback_is_listened_on() {
+    for address in ["127.0.0.1:0", "127.9.9.9:80", "[::1]:8080", "localhost:8080", "[::ffff:127.0.0.1]:1"] {
+        assert!(parse::listen_address(address).is_ok(), "{address}");
+    }
+    for address in ["0.0.0.0:80", "[::]:80", "10.0.0.1:80", "[::ffff:10.0.0.1]:80"] {
+        assert!(parse::listen_address(address).unwrap_err().message.contains("auth.tokens"), "{address}");
+    }
+}
+
+#[test]
+fn a_misspelt_log_level_is_refused() {
+    for good in ["info", "off", "warn,tidegate_node=debug", "tidegate_server::http=trace"] {
+        assert!(parse::log_level(good).is_ok(), "{good}");
+    }
+    for bad in ["", "infoo", "warn,,info", "tidegate=", "=info", "info,tidegate=loud"] {
+        assert!(parse::log_level(bad).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn the_key_cap_is_a_quarter_of_memory_within_its_range() {
+    let keys = |bytes| KeysMax::QuarterOf(MemoryLimit { bytes }).get();
+    assert_eq!(keys(320_000_000), 1_000_000);
+    assert_eq!(keys(0), 1_000);
+    assert_eq!(keys(u64::MAX), 2_000_000_000);
+}
+
+#[test]
+fn a_secret_is_neither_printed_nor_quoted() {
+    let text = errors(&[("TIDEGATE_ORIGIN_URL", "redis://:hunter2@h:1")]);
+    assert!(
+        text.contains("only memory: is supported by this version") && !text.contains("hunter2"),
+        "{text}"
+    );
+    let printed = print(&Settings::load(environment(&[("TIDEGATE_ORIGIN_URL", "memory:")])).unwrap());
+    assert!(printed.contains("(set)"), "{printed}");
+}
+
+#[test]
+fn every_key_has_its_own_spellings() {
+    let mut spellings: Vec<String> = TABLE.iter().map(|setting| key::environment(setting.key)).collect();
+    spellings.extend(TABLE.iter().map(|setting| key::environment(setting.key) + "_FILE"));
+    spellings.sort();
+    let total = spellings.len();
+    spellings.dedup();
+    assert_eq!(spellings.len(), total, "two settings share an environment variable");
+}
+
+#[test]
+fn the_built_in_key_is_exposed_only_off_loopback() {
+    let mut settings = Settings::load(Sources::default()).unwrap();
+    assert!(!settings.exposes_built_in_key());
+    settings.listen_http = SocketAddr::from(([10, 0, 0, 1], 8080));
+    assert!(settings.exposes_built_in_key());
+}
