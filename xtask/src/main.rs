@@ -1,1 +1,52 @@
-fn main() {}
+//! The commands of this repository. `cargo xtask` without arguments lists them.
+//!
+//! Depends on nothing but the standard library: on a fresh machine it is built before anything else.
+
+mod bars;
+mod instructions;
+mod packages;
+mod report;
+mod steps;
+mod test;
+mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+The commands of this repository:
+
+  cargo xtask test           everything that must hold; what CI runs
+  cargo xtask tidy           only the rules about the tree itself (seconds)
+  cargo xtask bars [GROUP]   measure what wants a quiet machine, and write docs/bars.md
+                             groups: decide, memory, instructions, oracle (all when none is named)
+";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let outcome = match args.as_slice() {
+        ["test"] => test::run(),
+        ["tidy"] => tidy::run(),
+        ["bars"] => bars::run(None),
+        ["bars", group] => bars::run(Some(group)),
+        [] | ["help" | "--help" | "-h"] => {
+            print!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        _ => Err(format!("there is no such command: cargo xtask {}\n\n{USAGE}", args.join(" "))),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            eprintln!("{problem}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Where the repository is.
+fn root() -> PathBuf {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    manifest.parent().unwrap_or(manifest).to_owned()
+}

@@ -27,6 +27,10 @@ struct LimitAnswer {
     allowed: bool,
     #[serde(default)]
     shadow: bool,
+    #[serde(default)]
+    unlimited: bool,
+    /// The attribute that the request lacks.
+    missing: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -73,10 +77,14 @@ impl LimitAnswer {
             let _ = write!(text, " {}", plain(identifier));
         }
         let _ = write!(text, ": {}", if self.allowed { "allowed" } else { "denied" });
-        match (self.remaining, self.limit) {
-            (Some(remaining), Some(limit)) => _ = write!(text, ", {remaining} of {limit} left"),
-            (None, None) => text.push_str(", unlimited"),
-            _ => {}
+        if self.unlimited {
+            text.push_str(", unlimited");
+        }
+        if let Some(attribute) = &self.missing {
+            let _ = write!(text, ", the request lacks `{}`", plain(attribute));
+        }
+        if let (Some(remaining), Some(limit)) = (self.remaining, self.limit) {
+            let _ = write!(text, ", {remaining} of {limit} left");
         }
         if let Some(retry_after_ms) = self.retry_after_ms.filter(|_| !self.allowed) {
             let _ = write!(text, ", retry in {}", duration(retry_after_ms));
@@ -143,6 +151,19 @@ mod tests {
         .unwrap();
         let text = "denied (decided local, rules version 7)\n  per-user 42: denied, 0 of 100 left, retry in 412 ms\n";
         assert_eq!(answer.in_words(NOW), text);
+    }
+
+    #[test]
+    fn unlimited_missing_and_shadow_are_told() {
+        let told = |text: &str| serde_json::from_str::<LimitAnswer>(text).unwrap().in_words(NOW);
+        let unlimited = told(r#"{"name":"a","identifier":"x","limit":null,"unlimited":true,"allowed":true}"#);
+        assert_eq!(unlimited, "a x: allowed, unlimited");
+        let missing = told(r#"{"name":"a","identifier":"","missing":"user","allowed":false}"#);
+        assert_eq!(missing, "a: denied, the request lacks `user`");
+        let shadow = told(
+            r#"{"name":"a","limit":5,"remaining":4,"reset_ms":1763230001500,"allowed":true,"shadow":true}"#,
+        );
+        assert_eq!(shadow, "a: allowed, 4 of 5 left, resets in 1.5 s (shadow: never denies)");
     }
 
     #[test]

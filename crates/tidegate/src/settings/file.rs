@@ -79,12 +79,14 @@ impl Reader<'_> {
     fn value(&mut self, index: usize, value: &DeValue<'_>, place: Place) {
         let text = match value {
             DeValue::String(text) => text.to_string(),
-            DeValue::Integer(number) if number.radix() == 10 => number.as_str().to_owned(),
-            other => {
-                let message =
-                    format!("{} takes text or a whole number, not a {}", TABLE[index].key, other.type_str());
-                let fix = format!("write its value as in `{} = {:?}`", TABLE[index].key, example(index));
-                self.errors.push(SettingError::unusable(place.to_string(), message, &fix));
+            DeValue::Integer(number) => number.to_string(),
+            // No setting takes one: refused with its value, as any other text.
+            DeValue::Float(number) => number.to_string(),
+            DeValue::Boolean(_) | DeValue::Datetime(_) | DeValue::Array(_) | DeValue::Table(_) => {
+                let place = format!("{} ({place})", TABLE[index].key);
+                let message = format!("takes text or a number; this is of type {}", value.type_str());
+                let fix = "write one value, text in quotes";
+                self.errors.push(SettingError::unusable(place, message, fix));
                 return;
             }
         };
@@ -94,10 +96,6 @@ impl Reader<'_> {
     fn place(&self, span: &Range<usize>) -> Place {
         Place::File { path: self.path.to_owned(), line: line_and_column(self.text, span.start).0 }
     }
-}
-
-fn example(index: usize) -> &'static str {
-    if TABLE[index].default.contains(' ') { "…" } else { TABLE[index].default }
 }
 
 fn position(key: &str) -> Option<usize> {

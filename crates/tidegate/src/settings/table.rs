@@ -78,7 +78,7 @@ pub(crate) static TABLE: [Setting; 11] = [
         key: "listen.admin",
         value_name: "ADDRESS",
         default: "127.0.0.1:9090",
-        meaning: "health, metrics and state",
+        meaning: "health and state",
         secrecy: Secrecy::Open,
         read: |text, settings| parse::listen_address(text).map(|address| settings.listen_admin = address),
         show: |settings| settings.listen_admin.to_string(),

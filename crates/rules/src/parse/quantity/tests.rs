@@ -1,3 +1,5 @@
+//! How quantities are read, and what is refused.
+
 use super::*;
 
 fn rolling(limit: u64, seconds: u64) -> Result<LimitText, Refusal> {

@@ -1,0 +1,216 @@
+//! The engine as front ends use it: rules and given limits, a full table by class, reports, resets.
+
+use tidegate_core::{Cost, FleetSecret, Limit, Moment, Nanos, Period};
+use tidegate_node::{
+    Answer, Engine, EngineOptions, GivenLimit, GivenPolicy, Path, Purpose, Reason, Request, RequestError, Said,
+    Subject,
+};
+use tidegate_rules::{Attributes, RuleSet, Source};
+
+const NOW: Moment = Moment::at(Nanos::from_secs(1_800_000_000));
+
+const RULES: &str = "
+namespace: api
+rules:
+  - { name: per-user, key: [user], limit: 3 per 1m }
+  - { name: per-org, key: [org], limit: 5 per 1m, on_missing: deny }
+  - { name: watched, key: [user], limit: 1 per 1m, shadow: true }
+overrides:
+  - { rule: per-user, user: vip, unlimited: true }
+  - { rule: per-user, user: mallory, limit: 0 }
+---
+namespace: quiet
+mode: 'off'
+rules:
+  - { name: all, key: [], limit: 0 per 1m }
+";
+
+fn engine_with(rules: &str, keys_max: usize) -> Engine {
+    let secret = FleetSecret::BUILT_IN;
+    let source = Source { name: "rules.yaml".into(), text: rules.as_bytes().to_vec() };
+    let set = RuleSet::parse(&[source], &secret).unwrap_or_else(|errors| panic!("{errors}"));
+    Engine::new(EngineOptions { secret, keys_max }, set)
+}
+
+fn engine() -> Engine {
+    engine_with(RULES, 1_000_000)
+}
+
+fn by_rules<'a>(namespace: &'a str, attributes: &'a [(&'a str, &'a str)], purpose: Purpose) -> Request<'a> {
+    let subject = Subject::Rules { namespace, attributes: Attributes(attributes), cost: Cost::ONE };
+    Request { tenant: "default", purpose, subject }
+}
+
+/// Decides and keeps what a test looks at: allowed, and each limit's (allowed, remaining).
+fn check(engine: &Engine, attributes: &[(&str, &str)]) -> (bool, Vec<(bool, Option<u64>)>) {
+    let rules = engine.rules();
+    let answer = engine.decide(&rules, &by_rules("api", attributes, Purpose::Check), NOW).unwrap();
+    (answer.allowed, summary(&answer))
+}
+
+fn summary(answer: &Answer<'_>) -> Vec<(bool, Option<u64>)> {
+    let remaining = |said: Said<'_>| match said {
+        Said::Decided(decision) => Some(decision.remaining),
+        Said::Unlimited | Said::Missing { .. } => None,
+    };
+    answer.limits.iter().map(|limit| (limit.is_allowed(), remaining(limit.said))).collect()
+}
+
+fn given(identifier: &str, limit: u64) -> GivenLimit<'_> {
+    let period = Period::new(Nanos::from_secs(60)).unwrap();
+    GivenLimit {
+        namespace: "given",
+        identifier,
+        policy: GivenPolicy::Sliding { limit: Limit::new(limit).unwrap(), period },
+        cost: Cost::ONE,
+        class: tidegate_core::Class::Paid,
+        accuracy: tidegate_core::Accuracy::Bounded,
+        scope: None,
+    }
+}
+
+#[test]
+fn all_matching_rules_are_decided_together() {
+    let engine = engine();
+    let who = [("user", "42"), ("org", "acme")];
+    assert_eq!(check(&engine, &who), (true, vec![(true, Some(2)), (true, Some(4)), (true, Some(0))]));
+    // The shadow rule says no and doesn't count; the others go on.
+    assert_eq!(check(&engine, &who), (true, vec![(true, Some(1)), (true, Some(3)), (false, Some(0))]));
+    assert!(check(&engine, &who).0);
+    let (allowed, limits) = check(&engine, &who);
+    assert!(!allowed);
+    assert_eq!(limits[1], (true, Some(2)), "a denied request took from another limit");
+}
+
+#[test]
+fn overrides_lift_and_block() {
+    let engine = engine();
+    assert_eq!(check(&engine, &[("user", "vip"), ("org", "a")]).1[0], (true, None));
+    assert_eq!(check(&engine, &[("user", "mallory"), ("org", "a")]).1[0], (false, Some(0)));
+}
+
+#[test]
+fn a_missing_attribute_denies_where_the_rule_says_so_and_charges_nothing() {
+    let engine = engine();
+    let (allowed, limits) = check(&engine, &[("user", "42")]);
+    assert!(!allowed);
+    assert_eq!(limits, [(true, Some(3)), (false, None), (true, Some(1))]);
+    assert_eq!(engine.key_count(), 0);
+}
+
+#[test]
+fn what_matches_nothing_is_allowed_and_says_so() {
+    let engine = engine();
+    let rules = engine.rules();
+    let reason = |namespace| {
+        let request = by_rules(namespace, &[], Purpose::Check);
+        let answer = engine.decide(&rules, &request, NOW).unwrap();
+        assert!(answer.allowed);
+        answer.reason
+    };
+    assert_eq!(reason("elsewhere"), Some(Reason::UnknownNamespace));
+    assert_eq!(reason("quiet"), Some(Reason::NamespaceOff));
+}
+
+#[test]
+fn a_report_charges_whatever_the_limits_say() {
+    let engine = engine();
+    let rules = engine.rules();
+    let who = [("user", "42"), ("org", "acme")];
+    for _ in 0..6 {
+        engine.decide(&rules, &by_rules("api", &who, Purpose::Report), NOW).unwrap();
+    }
+    let (allowed, limits) = check(&engine, &who);
+    assert!(!allowed && limits.iter().all(|limit| *limit == (false, Some(0))));
+}
+
+#[test]
+fn a_reset_starts_a_key_afresh() {
+    let engine = engine();
+    let who = [("user", "42"), ("org", "acme")];
+    while check(&engine, &who).0 {}
+    let rules = engine.rules();
+    assert_eq!(engine.reset(&rules, &by_rules("api", &who, Purpose::Check), NOW), Ok(3));
+    assert_eq!(check(&engine, &who).1[0], (true, Some(2)));
+}
+
+#[test]
+fn replaced_rules_keep_the_counts() {
+    let engine = engine();
+    let who = [("user", "42"), ("org", "acme")];
+    check(&engine, &who);
+    check(&engine, &who);
+    let source = Source { name: "r".into(), text: RULES.replace("limit: 3", "limit: 10").into_bytes() };
+    let version = engine.replace_rules(RuleSet::parse(&[source], engine.secret()).unwrap());
+    assert_eq!(version, 2);
+    assert_eq!(check(&engine, &who).1[0], (true, Some(7)));
+}
+
+#[test]
+fn limits_given_in_the_request_are_all_or_none_and_apart_from_rules() {
+    let engine = engine();
+    let rules = engine.rules();
+    let decide = |limits: &[GivenLimit<'_>]| {
+        let request = Request { tenant: "default", purpose: Purpose::Check, subject: Subject::Limits(limits) };
+        engine.decide(&rules, &request, NOW).map(|answer| answer.allowed)
+    };
+    assert_eq!(decide(&[given("a", 2), given("b", 1)]), Ok(true));
+    assert_eq!(decide(&[given("a", 2), given("b", 1)]), Ok(false));
+    assert_eq!(decide(&[given("a", 2)]), Ok(true));
+    assert_eq!(decide(&[]), Err(RequestError::LimitCount));
+    assert_eq!(decide(&[given("a", 2); 101]), Err(RequestError::LimitCount));
+    assert_eq!(decide(&[given("", 2)]), Err(RequestError::Identifier { index: 0 }));
+    let long = "é".repeat(512);
+    assert_eq!(decide(&[given(&long, 2)]), Ok(true));
+    let longer = "é".repeat(513);
+    assert_eq!(decide(&[given("a", 2), given(&longer, 2)]), Err(RequestError::Identifier { index: 1 }));
+}
+
+#[test]
+fn tenants_never_share_a_count() {
+    let engine = engine();
+    let rules = engine.rules();
+    let limits = [given("a", 1)];
+    let decide = |tenant| {
+        let request = Request { tenant, purpose: Purpose::Check, subject: Subject::Limits(&limits) };
+        engine.decide(&rules, &request, NOW).unwrap().allowed
+    };
+    assert!(decide("one") && decide("two") && !decide("one") && !decide("two"));
+}
+
+#[test]
+fn a_full_table_follows_the_rules_class_and_counts_it() {
+    const CLASSES: &str = "
+namespace: api
+rules:
+  - { name: paid, key: [p], limit: 5 per 1m }
+  - { name: free, key: [f], limit: 5 per 1m, class: free }
+  - { name: abuse, key: [a], limit: 5 per 1m, class: abuse }
+";
+    // 1024 shards of one entry each: most new keys find theirs taken.
+    let engine = engine_with(CLASSES, 1);
+    let ids: Vec<String> = (0..20_000).map(|number| number.to_string()).collect();
+    let rules = engine.rules();
+    let run = |attribute: &str| {
+        let (mut allowed, mut unverified) = (0, 0);
+        for id in &ids {
+            let attributes = [(attribute, id.as_str())];
+            let answer = engine.decide(&rules, &by_rules("api", &attributes, Purpose::Check), NOW).unwrap();
+            allowed += u32::from(answer.allowed);
+            unverified += u32::from(answer.path == Path::Unverified);
+        }
+        (allowed, unverified)
+    };
+    let (allowed, unverified) = run("p");
+    assert_eq!(allowed, 20_000, "paid is admitted");
+    assert!(unverified > 18_000);
+    let (allowed, unverified) = run("f");
+    assert!(allowed - (20_000 - unverified) <= 5, "free keys share one limit: {allowed}");
+    let (allowed, unverified) = run("a");
+    assert_eq!(allowed, 20_000 - unverified, "abuse is denied");
+    let stats = engine.stats().named();
+    let count = |name| stats.iter().find(|(known, _)| *known == name).map_or(0, |(_, count)| *count);
+    assert!(count("keys_refused_admitted") > 18_000 && count("keys_refused_shared") > 18_000);
+    assert!(count("keys_refused_denied") > 18_000);
+    assert!(engine.key_count() <= 1024 + 1, "the cap and one shared key");
+}

@@ -1,0 +1,12 @@
+//! The native HTTP interface as a client sees it: a server in this process, raw bytes over real sockets, and
+//! a clock that only the test moves.
+
+mod arbitrary_bytes;
+mod client;
+mod connections;
+mod decisions;
+mod node;
+mod pages;
+mod rules;
+mod wrong_http;
+mod wrong_requests;

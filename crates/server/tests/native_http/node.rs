@@ -1,0 +1,86 @@
+//! A node to test against: both listeners, on ports of their own.
+
+use crate::client::{Client, Reply};
+use serde_json::Value;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tidegate_core::{FleetSecret, Nanos};
+use tidegate_node::clock::{Clock, ManualTime};
+use tidegate_node::{Engine, EngineOptions};
+use tidegate_rules::{RuleSet, Source};
+use tidegate_server::{App, Surface, serve};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+pub(crate) const START_MS: u64 = 1_800_000_000_000;
+
+pub(crate) struct Node {
+    pub api: SocketAddr,
+    pub admin: SocketAddr,
+    pub time: ManualTime,
+    pub stop: watch::Sender<bool>,
+    pub listeners: Vec<JoinHandle<()>>,
+}
+
+impl Node {
+    pub(crate) async fn start() -> Self {
+        Node::with_rules("rules: []").await
+    }
+
+    pub(crate) async fn with_rules(rules: &str) -> Self {
+        Node::with_drain(rules, Duration::from_secs(30)).await
+    }
+
+    pub(crate) async fn with_drain(rules: &str, drain: Duration) -> Self {
+        let secret = FleetSecret::BUILT_IN;
+        let source = Source { name: "rules.yaml".to_owned(), text: rules.as_bytes().to_vec() };
+        let rules = RuleSet::parse(&[source], &secret).expect("the test's rules are valid");
+        let engine = Engine::new(EngineOptions { secret, keys_max: 100_000 }, rules);
+        let (clock, time) = Clock::manual(Nanos::from_millis(START_MS));
+        let app = Arc::new(App {
+            engine: Arc::new(engine),
+            clock: Arc::new(clock),
+            tenant: "default".to_owned(),
+            region: "local".to_owned(),
+            node: "node-1".to_owned(),
+        });
+        let (stop, stopped) = watch::channel(false);
+        let mut listeners = Vec::new();
+        let mut addresses = Vec::new();
+        for surface in [Surface::Api, Surface::Admin] {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            addresses.push(listener.local_addr().unwrap());
+            listeners.push(tokio::spawn(serve(listener, surface, Arc::clone(&app), stopped.clone(), drain)));
+        }
+        Node { api: addresses[0], admin: addresses[1], time, stop, listeners }
+    }
+
+    pub(crate) async fn client(&self) -> Client {
+        Client::connect(self.api).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &str) -> Reply {
+        self.client().await.post(path, body.as_bytes()).await
+    }
+
+    /// The answer of a request that is valid.
+    pub(crate) async fn answer(&self, path: &str, body: &str) -> Value {
+        let reply = self.post(path, body).await;
+        assert_eq!(reply.status, 200, "{body}: {}", reply.text());
+        reply.json()
+    }
+
+    pub(crate) async fn get_admin(&self, path: &str) -> Reply {
+        Client::connect(self.admin).await.get(path).await
+    }
+
+    pub(crate) async fn key_count(&self) -> u64 {
+        self.get_admin("/v1/state").await.json()["keys"].as_u64().unwrap()
+    }
+
+    pub(crate) fn advance_ms(&self, millis: u64) {
+        self.time.advance(Nanos::from_millis(millis));
+    }
+}

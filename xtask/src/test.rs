@@ -1,0 +1,25 @@
+//! `cargo xtask test`: everything that must hold, in the order in which a mistake is cheapest to find.
+
+use crate::steps::Steps;
+use crate::{instructions, packages, tidy};
+
+pub(crate) fn run() -> Result<(), String> {
+    let mut steps = Steps::default();
+    steps.step("system packages", packages::install)?;
+    steps.step("tidy", tidy::run)?;
+    steps.command("format", "cargo fmt --all --check")?;
+    steps.command("lints", "cargo clippy --workspace --all-targets --quiet -- -D warnings")?;
+    steps.command("tests", "cargo test --workspace --all-targets --exclude tidegate-node --quiet")?;
+    // Its benches are programs of their own, not tests.
+    steps.command("tests of the node", "cargo test --package tidegate-node --lib --tests --quiet")?;
+    steps.command("documentation examples", "cargo test --workspace --doc --quiet")?;
+    steps.command(
+        "interleavings (shuttle)",
+        "cargo test --package tidegate-core --features shuttle --test interleavings --quiet",
+    )?;
+    steps.step("instructions per decision (callgrind)", instructions::check)?;
+    steps.command("release build", "cargo build --release --quiet")?;
+    steps.summary();
+    println!("\neverything holds");
+    Ok(())
+}
