@@ -49,8 +49,9 @@ pub(crate) fn record(counts: &Counts) -> Result<(), String> {
 }
 
 fn read_record() -> Result<Counts, String> {
-    let text = std::fs::read_to_string(crate::root().join(RECORD))
-        .map_err(|error| format!("can't read {RECORD}: {error}; make it with: cargo xtask bars instructions"))?;
+    let text = std::fs::read_to_string(crate::root().join(RECORD)).map_err(|error| {
+        format!("can't read {RECORD}: {error}; make it with: cargo xtask bars instructions")
+    })?;
     let parse = |line: &str| {
         let (case, count) = line.split_once(' ')?;
         Some((case.to_owned(), count.parse().ok()?))

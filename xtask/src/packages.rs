@@ -15,14 +15,16 @@ pub(crate) fn install() -> Result<(), String> {
     let packages = missing.join(" ");
     let by_hand = format!("install them with: sudo apt-get install -y {packages}");
     if !is_installed("apt-get") {
-        return Err(format!("the tests need {packages}, and this system has no apt-get; install them by its means"));
+        return Err(format!(
+            "the tests need {packages}, and this system has no apt-get; install them by its means"
+        ));
     }
     if !is_root() {
         return Err(format!("the tests need {packages}; {by_hand}"));
     }
-    run("apt-get update -q").and_then(|()| run(&format!("apt-get install -y -q {packages}"))).map_err(|problem| {
-        format!("{problem}\nthe tests need {packages}; {by_hand}")
-    })
+    run("apt-get update -q")
+        .and_then(|()| run(&format!("apt-get install -y -q {packages}")))
+        .map_err(|problem| format!("{problem}\nthe tests need {packages}; {by_hand}"))
 }
 
 fn is_installed(program: &str) -> bool {

@@ -31,7 +31,8 @@ fn stamp(group: &str) -> String {
     let line = |command: &str| output(command).map(|text| text.trim().to_owned()).unwrap_or_default();
     let date = line("date -u +%Y-%m-%d");
     let cpu_info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = cpu_info.lines().find_map(|line| line.strip_prefix("model name\t: ")).unwrap_or("unknown processor");
+    let model =
+        cpu_info.lines().find_map(|line| line.strip_prefix("model name\t: ")).unwrap_or("unknown processor");
     let cores = cpu_info.lines().filter(|line| line.starts_with("processor")).count();
     format!("`cargo xtask bars {group}`, {date}, {cores} × {model}, {}.", line("rustc --version"))
 }

@@ -11,7 +11,11 @@ pub(crate) struct Steps {
 impl Steps {
     /// Runs a step and remembers how long it took.
     #[expect(clippy::disallowed_methods, reason = "tells people how long a step took")]
-    pub(crate) fn step(&mut self, name: &str, run: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+    pub(crate) fn step(
+        &mut self,
+        name: &str,
+        run: impl FnOnce() -> Result<(), String>,
+    ) -> Result<(), String> {
         println!("==> {name}");
         let start = Instant::now();
         run().map_err(|problem| format!("{name} failed\n{problem}"))?;
@@ -54,6 +58,11 @@ pub(crate) fn run(command: &str) -> Result<(), String> {
 /// Runs a command and returns what it printed, on both streams.
 pub(crate) fn output(command: &str) -> Result<String, String> {
     let output = command_of(command).output().map_err(|error| format!("can't run `{command}`: {error}"))?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    if output.status.success() { Ok(text) } else { Err(format!("`{command}` ended with {}\n{text}", output.status)) }
+    let text =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    if output.status.success() {
+        Ok(text)
+    } else {
+        Err(format!("`{command}` ended with {}\n{text}", output.status))
+    }
 }

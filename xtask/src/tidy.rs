@@ -12,14 +12,28 @@ const CRATES: [&str; 5] = ["core", "rules", "node", "server", "tidegate"];
 const CORE_DEPENDENCIES: [&str; 5] = ["jiff", "parking_lot", "shuttle", "smallvec", "thiserror"];
 /// What the core's sources may not mention.
 const IMPURE: [&str; 10] = [
-    "std::fs", "std::net", "std::io", "std::process", "std::env", "std::thread", "Instant", "SystemTime", "tokio",
+    "std::fs",
+    "std::net",
+    "std::io",
+    "std::process",
+    "std::env",
+    "std::thread",
+    "Instant",
+    "SystemTime",
+    "tokio",
     "serde",
 ];
 /// A source file longer than this isn't one idea.
 const LINES_MAX: usize = 500;
 /// Left behind by somebody who meant to come back. Spelt so that this file doesn't match.
-const LEFT_BEHIND: [&str; 6] =
-    [concat!("todo", "!("), concat!("unimple", "mented!("), concat!("db", "g!("), concat!("#[ig", "nore"), concat!("FIX", "ME"), concat!("XX", "X")];
+const LEFT_BEHIND: [&str; 6] = [
+    concat!("todo", "!("),
+    concat!("unimple", "mented!("),
+    concat!("db", "g!("),
+    concat!("#[ig", "nore"),
+    concat!("FIX", "ME"),
+    concat!("XX", "X"),
+];
 
 pub(crate) fn run() -> Result<(), String> {
     let root = crate::root();
@@ -76,7 +90,8 @@ fn check_arrows(root: &Path, problems: &mut Vec<String>) {
         for dependency in section(&manifest, "dependencies") {
             let Some(target) = dependency.strip_prefix("tidegate-") else { continue };
             if !CRATES[..rank].contains(&target) {
-                problems.push(format!("crates/{name}: depends on {target}; arrows point only down ({CRATES:?})"));
+                problems
+                    .push(format!("crates/{name}: depends on {target}; arrows point only down ({CRATES:?})"));
             }
         }
     }
@@ -84,7 +99,8 @@ fn check_arrows(root: &Path, problems: &mut Vec<String>) {
     let folders = std::fs::read_dir(root.join("crates")).into_iter().flatten().flatten();
     for folder in folders.map(|entry| entry.file_name().to_string_lossy().into_owned()) {
         if !known.contains(&folder) {
-            problems.push(format!("crates/{folder}: say where it belongs among {CRATES:?} in xtask/src/tidy.rs"));
+            problems
+                .push(format!("crates/{folder}: say where it belongs among {CRATES:?} in xtask/src/tidy.rs"));
         }
     }
 }
@@ -98,7 +114,9 @@ fn check_core(root: &Path, files: &[PathBuf], problems: &mut Vec<String>) {
     }
     for file in files.iter().filter(|file| file.starts_with(core.join("src"))) {
         let text = read(file);
-        for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//")) {
+        for (number, line) in
+            text.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"))
+        {
             for word in IMPURE.iter().filter(|word| line.contains(**word)) {
                 problems.push(format!("{}:{}: {word} in the core", shown(root, file), number + 1));
             }
@@ -142,7 +160,9 @@ fn check_documents(root: &Path, files: &[PathBuf], problems: &mut Vec<String>) {
 
 fn quoted_paths(text: &str) -> Vec<&str> {
     let is_ours = |word: &&str| {
-        ["crates/", "docs/", "xtask/", "examples/", ".ci/", ".cargo/"].iter().any(|start| word.starts_with(start))
+        ["crates/", "docs/", "xtask/", "examples/", ".ci/", ".cargo/"]
+            .iter()
+            .any(|start| word.starts_with(start))
             && !word.contains(['*', ' ', '<', '…'])
     };
     text.split('`').skip(1).step_by(2).filter(is_ours).collect()
@@ -188,14 +208,16 @@ mod tests {
 
     #[test]
     fn paths_and_links_are_found_in_documents() {
-        let text = "see `crates/core/src/lib.rs` and `cargo run`, [this](docs/x.md#part), [that](https://a.b/c)";
+        let text =
+            "see `crates/core/src/lib.rs` and `cargo run`, [this](docs/x.md#part), [that](https://a.b/c)";
         assert_eq!(quoted_paths(text), ["crates/core/src/lib.rs"]);
         assert_eq!(link_targets(text), ["docs/x.md"]);
     }
 
     #[test]
     fn a_manifests_dependencies_are_read() {
-        let manifest = "[dependencies]\n# why\na.workspace = true\nb = \"1\"\n\n[dev-dependencies]\nc = \"1\"\n";
+        let manifest =
+            "[dependencies]\n# why\na.workspace = true\nb = \"1\"\n\n[dev-dependencies]\nc = \"1\"\n";
         assert_eq!(section(manifest, "dependencies"), ["a", "b"]);
     }
 

@@ -38,9 +38,15 @@ pub enum ReplyError {
 }
 
 impl Counts {
+    /// What this node publishes: what it admitted, or was granted if that is more. With the grant in it, a
+    /// store that forgot gets its prepaid part back too, and nobody takes that for somebody else's.
+    pub fn component(&self) -> u64 {
+        self.own.max(self.stored)
+    }
+
     /// What the region has admitted, as far as this node knows.
     pub fn regional(&self) -> u64 {
-        add_count(self.own.max(self.stored), self.others)
+        add_count(self.component(), self.others)
     }
 
     pub fn effective(&self) -> u64 {
@@ -89,20 +95,6 @@ impl Counts {
         assert!(self.effective() <= explained, "INV-3: the view never exceeds the true count");
         Ok(())
     }
-
-    /// Imports the region's own component from the world tier: it can only raise the region's count, and
-    /// says nothing about freshness, which is the caller's to leave alone (INV-5).
-    pub fn raise_regional(&mut self, floor: u64) {
-        let before = self.regional();
-        let base = self.own.max(self.stored);
-        self.others = self.others.max(floor.min(COUNT_MAX).saturating_sub(base));
-        assert!(self.regional() >= before, "INV-5: the own world component only raises");
-    }
-
-    /// Imports the sum of the other regions.
-    pub fn raise_world(&mut self, world: u64) {
-        self.world = self.world.max(world.min(COUNT_MAX));
-    }
 }
 
 #[cfg(test)]
@@ -146,14 +138,5 @@ mod tests {
         assert!(counts.merge(CellReply { component: 5, total: 4, world: 0 }).is_err());
         assert!(counts.merge(CellReply { component: 0, total: u64::MAX, world: 0 }).is_err());
         assert_eq!(counts, before);
-    }
-
-    #[test]
-    fn the_own_world_row_only_raises() {
-        let mut counts = Counts { own: 10, stored: 8, others: 5, world: 1 };
-        counts.raise_regional(12);
-        assert_eq!(counts.regional(), 15);
-        counts.raise_regional(40);
-        assert_eq!((counts.regional(), counts.own, counts.world), (40, 10, 1));
     }
 }

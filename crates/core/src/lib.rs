@@ -13,6 +13,7 @@ pub mod gcra_sync;
 pub mod identity;
 pub mod limit;
 pub mod local;
+pub mod origin_cell;
 pub mod shared;
 pub mod sip;
 pub mod state;

@@ -6,7 +6,8 @@
 use std::hint::black_box;
 use tidegate_core::identity::Shape;
 use tidegate_core::{
-    Burst, Cost, Decisions, FleetSecret, Item, KeyPrefix, Limit, LocalState, Moment, Nanos, Period, Rate, Spec, Table,
+    Burst, Cost, Decisions, FleetSecret, Item, KeyPrefix, Limit, LocalState, Moment, Nanos, Period, Rate,
+    Spec, Table,
 };
 
 const KEYS: u64 = 64;
@@ -20,7 +21,10 @@ fn main() {
     };
     let period = Period::new(Nanos::from_secs(60)).unwrap();
     let roomy = Limit::new(1 << 40).unwrap();
-    let gcra = Spec::Gcra { rate: Rate::new(1000, Nanos::from_secs(1)).unwrap(), burst: Burst::new(1 << 40).unwrap() };
+    let gcra = Spec::Gcra {
+        rate: Rate::new(1000, Nanos::from_secs(1)).unwrap(),
+        burst: Burst::new(1 << 40).unwrap(),
+    };
     let sliding = Spec::Sliding { limit: roomy, period };
     match case.as_str() {
         "gcra" => single(gcra, Shape::Gcra, operations),
@@ -63,7 +67,8 @@ fn five(spec: Spec, shape: Shape<'_>, operations: u64) {
     let mut decisions = Decisions::new();
     for number in 0..operations {
         let text = black_box(&texts[usize::try_from(number % KEYS).unwrap()]);
-        let items: [Item; 5] = std::array::from_fn(|limit| Item::new(prefixes[limit].key(text), spec, Cost::ONE));
+        let items: [Item; 5] =
+            std::array::from_fn(|limit| Item::new(prefixes[limit].key(text), spec, Cost::ONE));
         black_box(table.decide_all(&items, NOW, &mut decisions).is_ok());
     }
 }

@@ -59,7 +59,8 @@ fn fill<S: State>(name: &str, keys: u64, share: impl Fn(&mut S)) {
 
 /// A well-mixed key: what the identity hash would give.
 fn key(number: u64) -> KeyId {
-    let mut mixed = u128::from(number).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+    let mut mixed =
+        u128::from(number).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
     mixed ^= mixed >> 67;
     mixed = mixed.wrapping_mul(0xda94_2042_e4dd_58b5_d1b5_4a32_d192_ed03);
     KeyId::from_hash(mixed ^ (mixed >> 64))

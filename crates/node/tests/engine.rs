@@ -2,8 +2,8 @@
 
 use tidegate_core::{Cost, FleetSecret, Limit, Moment, Nanos, Period};
 use tidegate_node::{
-    Answer, Engine, EngineOptions, GivenLimit, GivenPolicy, Path, Purpose, Reason, Request, RequestError, Said,
-    Subject,
+    Answer, Engine, EngineOptions, GivenLimit, GivenPolicy, Path, Purpose, Reason, Request, RequestError,
+    Said, Subject,
 };
 use tidegate_rules::{Attributes, RuleSet, Source};
 
@@ -151,7 +151,8 @@ fn limits_given_in_the_request_are_all_or_none_and_apart_from_rules() {
     let engine = engine();
     let rules = engine.rules();
     let decide = |limits: &[GivenLimit<'_>]| {
-        let request = Request { tenant: "default", purpose: Purpose::Check, subject: Subject::Limits(limits) };
+        let request =
+            Request { tenant: "default", purpose: Purpose::Check, subject: Subject::Limits(limits) };
         engine.decide(&rules, &request, NOW).map(|answer| answer.allowed)
     };
     assert_eq!(decide(&[given("a", 2), given("b", 1)]), Ok(true));

@@ -90,7 +90,9 @@ fn names<'a>(origin: Origin<'a>, subject: Subject<'a>) -> (&'a str, Cow<'a, str>
 /// Built only for keys of several parts or of grouped addresses.
 fn rule_identifier<'a>(rule: &Rule, attributes: tidegate_rules::Attributes<'a>) -> Cow<'a, str> {
     match &*rule.key {
-        [part] if part.group_prefix.is_none() => Cow::Borrowed(attributes.get(&part.attribute).unwrap_or("?")),
+        [part] if part.group_prefix.is_none() => {
+            Cow::Borrowed(attributes.get(&part.attribute).unwrap_or("?"))
+        }
         _ => Cow::Owned(identifier_text(rule, attributes)),
     }
 }

@@ -51,7 +51,10 @@ pub async fn serve(
     }
     drop(listener);
     if tokio::time::timeout(drain, graceful.shutdown()).await.is_err() {
-        tracing::warn!(connections = connections.len(), "cut connections that were still busy after the drain");
+        tracing::warn!(
+            connections = connections.len(),
+            "cut connections that were still busy after the drain"
+        );
     }
 }
 

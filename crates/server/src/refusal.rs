@@ -127,7 +127,9 @@ impl From<RequestError> for Refusal {
     fn from(error: RequestError) -> Self {
         let message = error.to_string();
         let (code, field, fix) = match error {
-            RequestError::Namespace => (Code::InvalidText, "namespace", "give a shorter, non-empty namespace"),
+            RequestError::Namespace => {
+                (Code::InvalidText, "namespace", "give a shorter, non-empty namespace")
+            }
             RequestError::Identifier { .. } => {
                 (Code::InvalidText, "identifier", "give a shorter, non-empty identifier, such as a hash")
             }

@@ -34,7 +34,12 @@ pub(crate) async fn answer(
     })
 }
 
-async fn decision(app: &App, call: Call, incoming: Incoming, id: &RequestId) -> Result<HttpResponse, Refusal> {
+async fn decision(
+    app: &App,
+    call: Call,
+    incoming: Incoming,
+    id: &RequestId,
+) -> Result<HttpResponse, Refusal> {
     let body = body::read(incoming).await?;
     let decided = decide::decide(app, call, &body, id.as_str())?;
     let mut response = respond::json(StatusCode::OK, decided.body, id.clone());
@@ -57,9 +62,11 @@ fn show(app: &App, page: Page, headers: &HeaderMap, id: &RequestId) -> HttpRespo
 
 /// What a person sees who opens the address in a browser.
 fn front(headers: &HeaderMap) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b':' | b'-' | b'[' | b']');
+    let is_plain =
+        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b':' | b'-' | b'[' | b']');
     let host = headers.get(HOST).and_then(|host| host.to_str().ok());
-    let host = host.filter(|host| host.len() <= 255 && host.bytes().all(is_plain)).unwrap_or("127.0.0.1:8080");
+    let host =
+        host.filter(|host| host.len() <= 255 && host.bytes().all(is_plain)).unwrap_or("127.0.0.1:8080");
     format!(
         "This is Tidegate {}, a rate limiter. It is running. Try it:\n\n  \
          curl -s http://{host}/v1/limit -d '{{\"namespace\":\"demo\",\"identifier\":\"me\",\

@@ -95,7 +95,7 @@ impl Node {
     pub(crate) async fn run_until_stopped(mut self) -> ExitCode {
         let code = tokio::select! {
             stop = self.signals.stop() => {
-                tracing::info!(?stop, drain_ms = self.drain.as_millis(), "stopping; requests in flight are answered");
+                tracing::info!(?stop, drain = ?self.drain, "stopping; requests in flight are answered");
                 ExitCode::SUCCESS
             }
             _ = self.ended.recv() => {

@@ -39,7 +39,8 @@ impl Decimal {
             decimal.exponent = decimal.exponent.saturating_sub(1);
             decimal.push(byte, &mut zeros)?;
         }
-        decimal.exponent = if decimal.digits == 0 { 0 } else { decimal.exponent.saturating_add_unsigned(zeros) };
+        decimal.exponent =
+            if decimal.digits == 0 { 0 } else { decimal.exponent.saturating_add_unsigned(zeros) };
         Some(decimal)
     }
 

@@ -121,7 +121,9 @@ impl<'b> Reader<'b> {
                 self.at += 1;
                 Ok(true)
             }
-            (Place::Later, _) => Err(self.invalid(&format!("a `,` or a `{}` should be here", char::from(close)))),
+            (Place::Later, _) => {
+                Err(self.invalid(&format!("a `,` or a `{}` should be here", char::from(close))))
+            }
         }
     }
 

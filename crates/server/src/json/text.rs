@@ -39,7 +39,8 @@ fn take_escaped(rest: &str, first_escape: usize) -> Result<(String, usize), Prob
         match rest.as_bytes().get(at) {
             Some(b'"') => return Ok((text, at + 1)),
             Some(b'\\') => {
-                let (character, taken) = unescape(&rest.as_bytes()[at + 1..]).map_err(|problem| (problem, at))?;
+                let (character, taken) =
+                    unescape(&rest.as_bytes()[at + 1..]).map_err(|problem| (problem, at))?;
                 text.push(character);
                 at += 1 + taken;
             }

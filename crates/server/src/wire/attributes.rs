@@ -56,7 +56,8 @@ fn value<'b>(reader: &mut Reader<'b>, name: &str) -> Result<Cow<'b, str>, Refusa
         }
     };
     if !fits(&value, IDENTIFIER_CHARS_MAX) {
-        let message = format!("attribute `{}` is longer than {IDENTIFIER_CHARS_MAX} characters", excerpt(name));
+        let message =
+            format!("attribute `{}` is longer than {IDENTIFIER_CHARS_MAX} characters", excerpt(name));
         let fix = format!("give at most {IDENTIFIER_CHARS_MAX} characters; a hash of it will do");
         return Err(Refusal::of_field(Code::InvalidText, path(name), message, fix));
     }

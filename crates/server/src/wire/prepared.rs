@@ -34,7 +34,10 @@ impl<'a> Prepared<'a> {
         let namespace =
             namespace.ok_or_else(|| missing(Field::Namespace, "name the namespace whose rules apply"))?;
         let attributes = body.attributes.as_ref().ok_or_else(|| {
-            missing(Field::Attributes, "send who asks for what, such as {\"user\":\"42\"}; {} when there is nothing")
+            missing(
+                Field::Attributes,
+                "send who asks for what, such as {\"user\":\"42\"}; {} when there is nothing",
+            )
         })?;
         Ok(Prepared::Rules {
             namespace,
@@ -44,9 +47,10 @@ impl<'a> Prepared<'a> {
     }
 
     fn many(body: &'a Body<'_>, needed_for: Use) -> Result<Self, Refusal> {
-        let limits = body.limits.as_ref().ok_or_else(|| {
-            missing(Field::Limits, "send a list of 1 to 100 limits, each as for /v1/limit")
-        })?;
+        let limits = body
+            .limits
+            .as_ref()
+            .ok_or_else(|| missing(Field::Limits, "send a list of 1 to 100 limits, each as for /v1/limit"))?;
         let given = |(index, limit): (usize, &'a super::limit_fields::LimitFields<'_>)| {
             limit.given(needed_for).map_err(|refusal| refusal.within_limit(index))
         };

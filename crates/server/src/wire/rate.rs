@@ -67,7 +67,8 @@ impl RateProblem {
 fn not_a_rate(kind: Kind, word: &str) -> Refusal {
     let found = if word.is_empty() { kind.name().to_owned() } else { excerpt(word) };
     let message = format!("`rate_per_s` must be a number above 0 and up to 1000000000, not {found}");
-    let fix = if kind == Kind::Text { "write the number without quotes" } else { "write a number, such as 0.5" };
+    let fix =
+        if kind == Kind::Text { "write the number without quotes" } else { "write a number, such as 0.5" };
     Refusal::of_field(Code::WrongType, Field::RatePerS.name(), message, fix)
 }
 

@@ -9,8 +9,8 @@ use crate::refusal::{Code, Refusal, excerpt};
 use crate::wire::field::Field;
 use crate::wire::suggest::remedy;
 use std::borrow::Cow;
-use tidegate_core::{Nanos, Period};
 use tidegate_core::limit::NUMBER_MAX;
+use tidegate_core::{Nanos, Period};
 
 /// The numbers that a field takes, both ends included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,10 +22,8 @@ pub(crate) struct Range {
 impl Range {
     /// Of costs, limits and bursts.
     pub(crate) const COUNT: Range = Range { min: 0, max: NUMBER_MAX };
-    pub(crate) const DURATION_MS: Range = Range {
-        min: Period::MIN.get() / Nanos::PER_MILLI,
-        max: Period::MAX.get() / Nanos::PER_MILLI,
-    };
+    pub(crate) const DURATION_MS: Range =
+        Range { min: Period::MIN.get() / Nanos::PER_MILLI, max: Period::MAX.get() / Nanos::PER_MILLI };
 
     fn holds(self, number: u64) -> bool {
         (self.min..=self.max).contains(&number)
@@ -65,10 +63,12 @@ fn not_whole(kind: Kind, word: &str, field: Field, range: Range) -> Refusal {
             (Code::OutOfRange, format!("use {end} or a number within the range"))
         }
         Some(decimal) if decimal.is_negative => (Code::OutOfRange, format!("use {min} or more")),
-        Some(decimal) if decimal.exponent >= 0 => match decimal.as_whole().filter(|number| range.holds(*number)) {
-            Some(number) => (Code::NotAnInteger, format!("write it as {number}")),
-            None => (Code::OutOfRange, format!("use a number from {min} to {max}, in plain digits")),
-        },
+        Some(decimal) if decimal.exponent >= 0 => {
+            match decimal.as_whole().filter(|number| range.holds(*number)) {
+                Some(number) => (Code::NotAnInteger, format!("write it as {number}")),
+                None => (Code::OutOfRange, format!("use a number from {min} to {max}, in plain digits")),
+            }
+        }
         Some(_) => (Code::NotAnInteger, "round it to a whole number".to_owned()),
         None if kind == Kind::Text => (Code::WrongType, "write the number without quotes".to_owned()),
         None => (Code::WrongType, "write a JSON number in plain digits, such as 5".to_owned()),
@@ -77,7 +77,11 @@ fn not_whole(kind: Kind, word: &str, field: Field, range: Range) -> Refusal {
 }
 
 /// A text of 1 to so many characters, none of them a control character.
-pub(crate) fn text<'b>(reader: &mut Reader<'b>, field: Field, chars_max: usize) -> Result<Cow<'b, str>, Refusal> {
+pub(crate) fn text<'b>(
+    reader: &mut Reader<'b>,
+    field: Field,
+    chars_max: usize,
+) -> Result<Cow<'b, str>, Refusal> {
     let kind = reader.peek();
     if kind != Kind::Text {
         return Err(wrong_type(field.name(), "a string", kind));

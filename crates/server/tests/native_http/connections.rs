@@ -1,7 +1,7 @@
 //! Connections: pipelined, half-closed, and ended by a shutdown.
 
 use crate::client::post_bytes;
-use crate::node::Node;
+use crate::node::{NO_RULES, Node};
 use serde_json::json;
 use std::time::Duration;
 
@@ -78,7 +78,7 @@ async fn a_shutdown_ends_idle_connections_and_answers_what_is_in_flight() {
 
 #[tokio::test]
 async fn a_shutdown_cuts_what_is_still_busy_after_the_drain() {
-    let node = Node::with_drain("rules: []", Duration::ZERO).await;
+    let node = Node::with_drain(NO_RULES, Duration::ZERO).await;
     let mut busy = node.client().await;
     begin_request(&mut busy, &limit_body("i")).await;
     node.stop.send(true).unwrap();

@@ -15,7 +15,10 @@ async fn a_limit_denies_and_admits_again_after_exactly_its_retry_after() {
         node.advance_ms(12_345);
         for remaining in [2, 1, 0] {
             let answer = node.answer("/v1/limit", body).await;
-            assert_eq!((&answer["allowed"], &answer["limits"][0]["remaining"]), (&json!(true), &json!(remaining)));
+            assert_eq!(
+                (&answer["allowed"], &answer["limits"][0]["remaining"]),
+                (&json!(true), &json!(remaining))
+            );
             assert_eq!(answer["limits"][0]["retry_after_ms"], 0);
         }
         let denied = node.answer("/v1/limit", body).await;
@@ -107,9 +110,7 @@ async fn many_limits_are_charged_all_or_none() {
 #[tokio::test]
 async fn a_hundred_limits_are_answered_in_their_order() {
     let node = Node::start().await;
-    let limit = |index| {
-        json!({"namespace": "n", "identifier": format!("i{index}"), "limit": index + 1, "duration_ms": 1000})
-    };
+    let limit = |index| json!({"namespace": "n", "identifier": format!("i{index}"), "limit": index + 1, "duration_ms": 1000});
     let body = json!({ "limits": (0..100).map(limit).collect::<Vec<_>>() }).to_string();
     let answer = node.answer("/v1/limit-many", &body).await;
     for index in 0..100 {
@@ -160,17 +161,33 @@ async fn a_reset_starts_a_key_afresh() {
 #[tokio::test]
 async fn hostile_identifiers_come_back_as_they_were() {
     let node = Node::start().await;
-    let hostile = ["\"", "\\", "\\\"", "😀", "\u{2028}\u{2029}", "</script>", "a b", "ünïcödé", "%00", "{}[]:,", "\u{feff}x"];
+    let hostile = [
+        "\"",
+        "\\",
+        "\\\"",
+        "😀",
+        "\u{2028}\u{2029}",
+        "</script>",
+        "a b",
+        "ünïcödé",
+        "%00",
+        "{}[]:,",
+        "\u{feff}x",
+    ];
     for identifier in hostile {
-        let body = json!({"namespace": identifier, "identifier": identifier, "limit": 1, "duration_ms": 1000});
+        let body =
+            json!({"namespace": identifier, "identifier": identifier, "limit": 1, "duration_ms": 1000});
         let answer = node.answer("/v1/limit", &body.to_string()).await;
         assert_eq!(answer["limits"][0]["identifier"], identifier);
         assert_eq!(answer["allowed"], true, "{identifier} has a counter of its own");
         let escaped: String = identifier.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect();
-        let body = format!(
-            r#"{{"namespace":"{escaped}","identifier":"{escaped}","limit":1,"duration_ms":1000}}"#
+        let body =
+            format!(r#"{{"namespace":"{escaped}","identifier":"{escaped}","limit":1,"duration_ms":1000}}"#);
+        assert_eq!(
+            node.answer("/v1/limit", &body).await["allowed"],
+            false,
+            "the same, however it is written"
         );
-        assert_eq!(node.answer("/v1/limit", &body).await["allowed"], false, "the same, however it is written");
     }
 }
 

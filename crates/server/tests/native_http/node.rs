@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 pub(crate) const START_MS: u64 = 1_800_000_000_000;
+pub(crate) const NO_RULES: &str = "namespace: empty\nrules: []\n";
 
 pub(crate) struct Node {
     pub api: SocketAddr,
@@ -26,7 +27,7 @@ pub(crate) struct Node {
 
 impl Node {
     pub(crate) async fn start() -> Self {
-        Node::with_rules("rules: []").await
+        Node::with_rules(NO_RULES).await
     }
 
     pub(crate) async fn with_rules(rules: &str) -> Self {

@@ -37,7 +37,8 @@ async fn the_front_page_shows_a_command_that_works() {
 
 #[tokio::test]
 async fn state_counts_what_happened() {
-    let node = Node::with_rules("namespace: api\nrules:\n  - { name: a, key: [user], limit: 1 per 1m }\n").await;
+    let node =
+        Node::with_rules("namespace: api\nrules:\n  - { name: a, key: [user], limit: 1 per 1m }\n").await;
     for _ in 0..2 {
         node.answer("/v1/check", r#"{"namespace":"api","attributes":{"user":"1"}}"#).await;
     }

@@ -32,7 +32,10 @@ async fn a_rule_limits_each_of_its_callers() {
     for allowed in [true, true, false] {
         let answer = check(&node, json!({"user": "42"})).await;
         assert_eq!(answer["allowed"], allowed);
-        assert_eq!((&answer["limits"][0]["name"], &answer["limits"][0]["identifier"]), (&json!("per-user"), &json!("42")));
+        assert_eq!(
+            (&answer["limits"][0]["name"], &answer["limits"][0]["identifier"]),
+            (&json!("per-user"), &json!("42"))
+        );
     }
     assert_eq!(check(&node, json!({"user": "43"})).await["allowed"], true);
     assert_eq!(check(&node, json!({"user": 42})).await["allowed"], false, "a number is compared as text");
@@ -62,7 +65,10 @@ async fn a_shadow_rule_reports_a_denial_and_denies_nothing() {
     let answer = check(&node, attributes).await;
     assert_eq!(answer["allowed"], true);
     let shadow = &answer["limits"][1];
-    assert_eq!((&shadow["name"], &shadow["shadow"], &shadow["allowed"]), (&json!("search"), &json!(true), &json!(false)));
+    assert_eq!(
+        (&shadow["name"], &shadow["shadow"], &shadow["allowed"]),
+        (&json!("search"), &json!(true), &json!(false))
+    );
     assert_eq!(shadow["identifier"], "7,/search/x");
 }
 
@@ -72,7 +78,10 @@ async fn a_missing_attribute_is_named_by_the_rule_that_denies_for_it() {
     let answer = check(&node, json!({"plan": "team"})).await;
     assert_eq!(answer["allowed"], false);
     let limit = &answer["limits"][0];
-    assert_eq!((&limit["missing"], &limit["limit"], &limit["retry_after_ms"]), (&json!("org"), &Value::Null, &Value::Null));
+    assert_eq!(
+        (&limit["missing"], &limit["limit"], &limit["retry_after_ms"]),
+        (&json!("org"), &Value::Null, &Value::Null)
+    );
 }
 
 #[tokio::test]

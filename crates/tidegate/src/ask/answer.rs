@@ -55,7 +55,7 @@ impl Answer {
         let mut text = String::from(if self.allowed { "allowed" } else { "denied" });
         let known = [
             self.reason.as_deref().map(|reason| plain(reason).replace('_', " ")),
-            self.path.as_deref().map(|path| format!("decided {}", plain(path))),
+            self.path.as_deref().map(|path| format!("path {}", plain(path))),
             self.rule_version.map(|version| format!("rules version {version}")),
         ];
         let known: Vec<String> = known.into_iter().flatten().collect();
@@ -149,7 +149,8 @@ mod tests {
             "request_id":"x","path":"local"}"#,
         )
         .unwrap();
-        let text = "denied (decided local, rules version 7)\n  per-user 42: denied, 0 of 100 left, retry in 412 ms\n";
+        let text =
+            "denied (path local, rules version 7)\n  per-user 42: denied, 0 of 100 left, retry in 412 ms\n";
         assert_eq!(answer.in_words(NOW), text);
     }
 
@@ -171,7 +172,7 @@ mod tests {
         let text =
             r#"{"allowed":true,"limits":[],"reason":"no_rule_matches","path":"local","rule_version":1}"#;
         let answer: Answer = serde_json::from_str(text).unwrap();
-        assert_eq!(answer.in_words(NOW), "allowed (no rule matches, decided local, rules version 1)\n");
+        assert_eq!(answer.in_words(NOW), "allowed (no rule matches, path local, rules version 1)\n");
     }
 
     #[test]

@@ -1,0 +1,131 @@
+//! INV-1, 2, 3 and 5 for the counts, and no overcharge for GCRA: many nodes, one store, messages that are lost
+//! or repeated, a store that forgets; compared at every step with an omniscient count.
+
+mod random;
+
+use random::Random;
+use tidegate_core::counts::Counts;
+use tidegate_core::gcra_sync::{Busy, GcraSync, OriginGcra, interval_times};
+use tidegate_core::origin_cell::{NodeId, OriginCell};
+use tidegate_core::{Nanos, Rate};
+
+const NODES: usize = 4;
+const SEEDS: u64 = 3_000;
+const STEPS: u32 = 200;
+
+#[test]
+fn no_view_ever_exceeds_the_true_count_and_no_component_shrinks() {
+    for seed in 0..SEEDS {
+        let mut random = Random::new(seed);
+        let forgetful = random.one_in(3);
+        let mut store = OriginCell::default();
+        let mut nodes = [Counts::default(); NODES];
+        // What each node ever admitted or was granted: granted counts as spent.
+        let mut truth = [0_u64; NODES];
+        let mut world_truth = 0;
+        // Grants whose replies were lost, and which the store then forgot: spent, though nobody knows by whom.
+        let mut lapsed = 0;
+        for step in 0..STEPS {
+            let node = usize::try_from(random.below(NODES as u64)).unwrap();
+            let own_before = nodes[node].own;
+            match random.below(10) {
+                0..=3 => {
+                    nodes[node].admit(random.below(5));
+                    truth[node] = truth[node].max(nodes[node].own);
+                }
+                4..=7 => {
+                    let owner = NodeId(node as u64);
+                    let before = store.component(owner);
+                    let mut reply = store.publish(owner, nodes[node].component(), nodes[node].regional());
+                    if random.one_in(3) {
+                        reply = store.grant(owner, random.below(4));
+                    }
+                    assert!(reply.component >= before, "INV-1 in the store, seed {seed}");
+                    truth[node] = truth[node].max(reply.component);
+                    // A third of the replies is lost, some come twice.
+                    for _ in 0..random.below(3) {
+                        nodes[node].merge(reply).unwrap();
+                    }
+                }
+                8 => {
+                    // The region's own row of the world tier is never more than the region admitted.
+                    world_truth += random.below(3);
+                    let row = truth.iter().sum::<u64>() + lapsed;
+                    let before = store.total();
+                    store.import(random.below(row + 1), world_truth);
+                    assert!(store.total() >= before, "INV-5, seed {seed}");
+                }
+                _ if forgetful && random.one_in(4) => {
+                    for (node, counts) in nodes.iter().enumerate() {
+                        lapsed += truth[node] - counts.component();
+                        truth[node] = counts.component();
+                    }
+                    store = OriginCell::default();
+                }
+                _ => {}
+            }
+            assert!(nodes[node].own >= own_before, "INV-1, seed {seed} step {step}");
+            let true_count = truth.iter().sum::<u64>() + lapsed + world_truth;
+            for counts in &nodes {
+                assert!(counts.effective() <= true_count, "INV-3, seed {seed} step {step}: {counts:?}");
+            }
+        }
+    }
+}
+
+/// What one bucket that saw every admission at its time would have: the largest over k of
+/// `tₖ + i × (cₖ + … + cₙ)`.
+fn true_tat(log: &[(Nanos, u64)], rate: Rate) -> Nanos {
+    let mut cost = 0;
+    let mut latest = Nanos::ZERO;
+    for (at, more) in log.iter().rev() {
+        cost += more;
+        latest = latest.max(at.plus(interval_times(rate, cost)));
+    }
+    latest
+}
+
+#[test]
+fn gcra_never_overcharges_whatever_is_lost_or_repeated() {
+    let rate = Rate::new(10, Nanos::from_secs(1)).unwrap();
+    for seed in 0..SEEDS {
+        let mut random = Random::new(seed);
+        let mut busy = Busy::default();
+        let mut stored = [0_u64; NODES];
+        let mut cumulative = [0_u64; NODES];
+        let mut acked = [0_u64; NODES];
+        let mut oldest = [Nanos::ZERO; NODES];
+        let mut log = Vec::new();
+        let mut now = Nanos::from_secs(1000);
+        for step in 0..STEPS {
+            now = now.plus(Nanos::from_millis(random.below(300)));
+            let node = usize::try_from(random.below(NODES as u64)).unwrap();
+            if random.one_in(2) {
+                if cumulative[node] == acked[node] {
+                    oldest[node] = now;
+                }
+                let cost = 1 + random.below(3);
+                cumulative[node] += cost;
+                log.push((now, cost));
+                continue;
+            }
+            let sync = GcraSync {
+                cumulative: cumulative[node],
+                acked: acked[node],
+                oldest: oldest[node],
+                busy: Busy::default(),
+                rate,
+            };
+            for _ in 0..=random.below(2) {
+                let mut origin = OriginGcra { busy, stored: stored[node] };
+                origin.merge(&sync);
+                (busy, stored[node]) = (origin.busy, origin.stored);
+            }
+            if !random.one_in(3) {
+                acked[node] = stored[node];
+            }
+            let exact = true_tat(&log, rate);
+            assert!(busy.tat <= exact, "overcharged, seed {seed} step {step}: {:?} > {exact:?}", busy.tat);
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! The binary as its users meet it: a real process, real sockets, real files.
+//!
+//! Few and whole; what a piece does by itself is tested beside it. Every process is ended by its own handle,
+//! and every wait has a deadline.
+
+mod ask;
+mod bad_settings;
+mod first_minute;
+mod rules;
+mod secrets;
+mod settings;
+mod shutdown;
+mod start;
+mod support;

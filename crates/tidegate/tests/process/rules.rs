@@ -1,0 +1,101 @@
+//! Rules from files: in force at the start, reloaded when they change, kept when the change is bad; and
+//! `tidegate rules check`.
+
+use crate::support::{CHECK, Directory, Node, SOON, poll, rules_of, run};
+use std::fs;
+use std::os::unix::fs::symlink;
+
+fn wait_for_version(node: &Node, version: u64) {
+    poll("the changed rules", SOON, || (node.state()["rule_version"] == version).then_some(()));
+}
+
+#[test]
+fn rules_limit_and_are_reloaded_when_the_file_changes() {
+    let directory = Directory::new();
+    directory.write("rules.yaml", rules_of(3));
+    let node = Node::start(&directory, &[]);
+    assert!(node.banner.contains("rules  rules.yaml: 1 rule in 1 namespace\n"), "{}", node.banner);
+    assert_eq!(node.allowed(10, CHECK), 3);
+    directory.write("rules.yaml", rules_of(5));
+    wait_for_version(&node, 2);
+    assert_eq!(node.allowed(10, CHECK), 2, "what was admitted before still counts");
+}
+
+#[test]
+fn a_swapped_config_map_is_followed() {
+    let directory = Directory::new();
+    let version = |name: &str, limit| {
+        fs::create_dir_all(directory.path(name)).unwrap();
+        fs::write(directory.path(name).join("api.yaml"), rules_of(limit)).unwrap();
+    };
+    version("rules/..1", 1);
+    symlink("..1", directory.path("rules/..data")).unwrap();
+    symlink("..data/api.yaml", directory.path("rules/api.yaml")).unwrap();
+    let node = Node::start(&directory, &["--rules-file", "rules"]);
+    assert_eq!(node.allowed(5, CHECK), 1);
+    version("rules/..2", 4);
+    symlink("..2", directory.path("rules/..data_new")).unwrap();
+    fs::rename(directory.path("rules/..data_new"), directory.path("rules/..data")).unwrap();
+    wait_for_version(&node, 2);
+    assert_eq!(node.allowed(5, CHECK), 3);
+}
+
+#[test]
+fn a_bad_change_keeps_the_old_rules_and_says_so() {
+    let directory = Directory::new();
+    directory.write("rules.yaml", rules_of(2));
+    let node = Node::start(&directory, &[]);
+    directory.write("rules.yaml", "namespace: api\nrules: [{ name: a, key: [user], limit: ten }]\n");
+    poll("the refusal", SOON, || (node.state()["stats"]["rule_reload_failures"] == 1).then_some(()));
+    assert_eq!(node.state()["rule_version"], 1);
+    assert_eq!(node.allowed(5, CHECK), 2);
+    assert!(directory.read("stderr").contains("rules.yaml:2:"), "{}", directory.read("stderr"));
+    directory.write("rules.yaml", rules_of(3));
+    wait_for_version(&node, 2);
+    assert_eq!(node.allowed(5, CHECK), 1);
+}
+
+#[test]
+fn good_rules_are_told_in_plain_words() {
+    let directory = Directory::new();
+    directory.write("rules.yaml", rules_of(10));
+    for arguments in [&["rules", "check"][..], &["rules", "check", "rules.yaml"]] {
+        let checked = run(&directory, arguments, &[]);
+        assert_eq!(checked.code, Some(0), "{}", checked.stderr);
+        assert!(
+            checked.stdout.contains("per-user: at most 10 in any 1 hour, for each user"),
+            "{}",
+            checked.stdout
+        );
+        assert!(!checked.stdout.contains('\u{1b}'), "colours are for terminals");
+    }
+}
+
+#[test]
+fn the_rules_to_check_come_from_the_settings_too() {
+    let directory = Directory::new();
+    directory.write("other.yaml", rules_of(10));
+    let checked = run(&directory, &["rules", "check"], &[("TIDEGATE_RULES_FILE", "other.yaml")]);
+    assert_eq!(checked.code, Some(0), "{}", checked.stderr);
+    assert!(checked.stdout.contains("other.yaml: 1 rule"), "{}", checked.stdout);
+}
+
+#[test]
+fn every_error_of_bad_rules_is_told_with_its_place() {
+    let directory = Directory::new();
+    directory.write("bad.yaml", "namespace: api\nrules:\n  - name: a\n    limit: ten\n    clas: paid\n");
+    let checked = run(&directory, &["rules", "check", "bad.yaml"], &[]);
+    assert_eq!(checked.code, Some(1));
+    for part in ["bad.yaml:4:12: rules[0].limit", "bad.yaml:5:5: rules[0].clas", "did you mean `class`"] {
+        assert!(checked.stderr.contains(part), "no {part:?} in {}", checked.stderr);
+    }
+}
+
+#[test]
+fn nothing_to_check_is_another_exit_code_than_bad() {
+    let directory = Directory::new();
+    let checked = run(&directory, &["rules", "check"], &[]);
+    assert_eq!(checked.code, Some(2));
+    assert!(checked.stderr.contains("there is no rules.yaml"), "{}", checked.stderr);
+    assert_eq!(run(&directory, &["rules", "check", "missing.yaml"], &[]).code, Some(2));
+}

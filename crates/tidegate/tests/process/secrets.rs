@@ -1,0 +1,59 @@
+//! A secret is never printed: not by `--print-config`, not in an error, not in the most detailed log.
+
+use crate::support::{Directory, Node, SOON, request, run};
+use rustix::process::Signal;
+
+const SECRET: &str = "correct-horse-battery-staple";
+const URL: &str = "redis://user:correct-horse-battery-staple@h:6379";
+
+#[test]
+fn no_error_quotes_a_secret() {
+    let in_file = |line: &str| Some(line.replace("SECRET", SECRET));
+    let cases: [(Option<String>, &[&str], &[(&str, &str)]); 8] = [
+        (None, &["--origin-url", URL], &[]),
+        (None, &[], &[("TIDEGATE_ORIGIN_URL", URL)]),
+        (None, &[], &[("TIDEGATE_ORIGIN_URL_FILE", "url")]),
+        (None, &[], &[("TIDEGATE_ORIGIN_ULR", URL)]),
+        (in_file("origin.url = \"redis://SECRET@h\"\n"), &[], &[]),
+        (in_file("origin.url = [\"redis://SECRET@h\"]\n"), &[], &[]),
+        (in_file("origin.ulr = \"redis://SECRET@h\"\n"), &[], &[]),
+        (in_file("origin.url = \"redis://SECRET@h\n"), &[], &[]),
+    ];
+    for (file, flags, environment) in cases {
+        let directory = Directory::new();
+        directory.write("url", URL);
+        directory.write("tidegate.toml", file.clone().unwrap_or_default());
+        let started = run(&directory, &[&["serve", "--print-config"], flags].concat(), environment);
+        assert_eq!(started.code, Some(2), "{file:?} {flags:?} {environment:?}");
+        let told = started.stdout + &started.stderr;
+        assert!(!told.contains(SECRET), "{told}");
+        assert!(
+            told.contains("origin") || told.contains("ORIGIN") || told.contains("tidegate.toml:1"),
+            "{told}"
+        );
+    }
+}
+
+#[test]
+fn a_secret_that_was_set_is_shown_as_set() {
+    let directory = Directory::new();
+    directory.write("key", SECRET);
+    let flags = ["--print-config", "--origin-url", "memory:", "--cluster-secret-file", "key"];
+    let printed = run(&directory, &flags, &[]);
+    assert_eq!(printed.code, Some(0), "{}", printed.stderr);
+    assert!(printed.stdout.contains("(set)") && !printed.stdout.contains(SECRET), "{}", printed.stdout);
+}
+
+#[test]
+fn a_node_never_tells_its_key() {
+    let directory = Directory::new();
+    directory.write("key", SECRET);
+    let mut node = Node::start(&directory, &["--cluster-secret-file", "key", "--log-level", "trace"]);
+    let body = r#"{"namespace":"demo","identifier":"me","limit":5,"duration_ms":60000}"#;
+    let (_, answer) = request(&node.http, "POST", "/v1/limit", body);
+    let state = node.state();
+    node.process.signal(Signal::TERM);
+    assert_eq!(node.process.exit_code(SOON), Some(0));
+    let told = format!("{}{answer}{state}{}", node.banner, directory.read("stderr"));
+    assert!(told.contains("stopping") && !told.contains(SECRET), "{told}");
+}

@@ -1,0 +1,198 @@
+//! What these tests stand on: a directory of their own, a process that never outlives its test, and HTTP.
+
+use serde_json::Value;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+pub const SOON: Duration = Duration::from_secs(5);
+
+/// Asks until there is an answer.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "another process can't be given a clock: polled, with a deadline"
+)]
+pub fn poll<T>(what: &str, within: Duration, mut look: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + within;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "{what}: not within {within:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A working directory, empty at first and removed in the end.
+pub struct Directory(PathBuf);
+
+impl Directory {
+    pub fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("process-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        fs::create_dir_all(&path).unwrap();
+        Directory(path)
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// Replaces the file in one step, as editors do: a node never reads half of it.
+    pub fn write(&self, name: &str, text: impl AsRef<[u8]>) {
+        let written = self.path("being-written");
+        fs::write(&written, text).unwrap();
+        fs::rename(written, self.path(name)).unwrap();
+    }
+
+    pub fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap_or_default()
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A process that is killed when its test ends, however it ends.
+pub struct Process(pub Child);
+
+impl Process {
+    pub fn exit_code(&mut self, within: Duration) -> Option<i32> {
+        poll("the end of the process", within, || self.0.try_wait().unwrap()).code()
+    }
+
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        let id = rustix::process::Pid::from_raw(self.0.id().try_into().unwrap()).unwrap();
+        rustix::process::kill_process(id, signal).unwrap();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+type Environment<'a> = &'a [(&'a str, &'a str)];
+
+fn command(directory: &Directory, arguments: &[&str], environment: Environment<'_>) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    let stderr = File::create(directory.path("stderr")).unwrap();
+    command.current_dir(&directory.0).env_clear().envs(environment.iter().copied());
+    command.args(arguments).stdin(Stdio::null()).stderr(stderr);
+    command
+}
+
+pub struct Finished {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+/// Runs a command to its end, which must come soon.
+pub fn run(directory: &Directory, arguments: &[&str], environment: Environment<'_>) -> Finished {
+    let mut command = command(directory, arguments, environment);
+    command.stdout(File::create(directory.path("stdout")).unwrap());
+    let mut process = Process(command.spawn().unwrap());
+    let code = process.exit_code(Duration::from_secs(2));
+    Finished { code, stdout: directory.read("stdout"), stderr: directory.read("stderr") }
+}
+
+/// A running node, on ports of its own.
+pub struct Node {
+    pub process: Process,
+    pub banner: String,
+    /// `127.0.0.1:port` each.
+    pub http: String,
+    pub admin: String,
+}
+
+impl Node {
+    pub fn start(directory: &Directory, arguments: &[&str]) -> Self {
+        Self::start_with(directory, arguments, &[])
+    }
+
+    pub fn start_with(directory: &Directory, arguments: &[&str], environment: Environment<'_>) -> Self {
+        let ports = ["--listen-http", "127.0.0.1:0", "--listen-admin", "127.0.0.1:0"];
+        let mut command = command(directory, &[&["serve"], &ports, arguments].concat(), environment);
+        let mut process = Process(command.stdout(Stdio::piped()).spawn().unwrap());
+        let banner = read_banner(&mut process, directory);
+        let address = |label: &str| {
+            let line = banner.lines().find_map(|line| line.trim().strip_prefix(label));
+            line.and_then(|rest| rest.trim().strip_prefix("http://")).unwrap().to_owned()
+        };
+        Node { http: address("http "), admin: address("admin "), process, banner }
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://{}", self.http)
+    }
+
+    pub fn state(&self) -> Value {
+        request(&self.admin, "GET", "/v1/state", "").1
+    }
+
+    /// How many of so many requests by a namespace's rules are allowed.
+    pub fn allowed(&self, requests: u32, body: &str) -> usize {
+        let allowed = |_: &u32| request(&self.http, "POST", "/v1/check", body).1["allowed"] == true;
+        (0..requests).filter(allowed).count()
+    }
+}
+
+/// Up to the line to try, which comes last.
+fn read_banner(process: &mut Process, directory: &Directory) -> String {
+    let stdout = BufReader::new(process.0.stdout.take().unwrap());
+    let (sender, lines) = mpsc::channel();
+    std::thread::spawn(move || stdout.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+    let mut banner = String::new();
+    while !banner.contains("curl") {
+        let line = lines.recv_timeout(SOON);
+        let line = line.unwrap_or_else(|_| panic!("no banner; stderr: {}", directory.read("stderr")));
+        banner.push_str(&line);
+        banner.push('\n');
+    }
+    banner
+}
+
+pub fn connect(address: &str) -> TcpStream {
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(SOON)).unwrap();
+    stream
+}
+
+/// One request on a connection of its own; the status and the body, which must be JSON.
+pub fn request(address: &str, method: &str, path: &str, body: &str) -> (u16, Value) {
+    let mut stream = connect(address);
+    let length = body.len();
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n"
+    );
+    stream.write_all((head + body).as_bytes()).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    parse(&text)
+}
+
+pub fn parse(response: &str) -> (u16, Value) {
+    let status = response[9..12].parse().unwrap();
+    let (_, body) = response.split_once("\r\n\r\n").unwrap();
+    (status, serde_json::from_str(body).unwrap())
+}
+
+/// Rules for the namespace `api`: so many requests per hour for each user.
+pub fn rules_of(limit: u32) -> String {
+    format!("namespace: api\nrules:\n  - {{ name: per-user, key: [user], limit: {limit} per 1h }}\n")
+}
+
+/// A request by those rules.
+pub const CHECK: &str = r#"{"namespace":"api","attributes":{"user":"42"}}"#;
