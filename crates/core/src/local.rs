@@ -159,7 +159,7 @@ impl State for LocalState {
     /// Nothing else knows what a lone node admitted: dropping a live state would refill its limit.
     const MAY_BE_EVICTED: bool = false;
 
-    #[inline]
+    #[inline(always)]
     fn decide(self, spec: &Spec, cost: Cost, settle: Settle, now: Nanos) -> (Decision, Self) {
         let [_, _, denominator, tag] = self.0;
         if let Spec::Gcra { rate, burst } = *spec {

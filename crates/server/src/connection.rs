@@ -49,7 +49,7 @@ fn builder() -> http1::Builder {
         .max_header_size(HEADER_BYTES_MAX)
         // `progress.rs` bounds this, without a timer per request.
         .header_read_timeout(None)
-        .half_close(true)
-        .pipeline_flush(true);
+        // Not `pipeline_flush`: hyper then keeps an answer back while any byte of what follows is unread.
+        .half_close(true);
     builder
 }

@@ -18,7 +18,6 @@ const CHECK_NOTE: &str = "Exit code: 0 allowed, 1 denied, 2 error. For example:
   tidegate check api user=42 endpoint=/search";
 const RULES_CHECK_NOTE: &str = "Exit code: 0 valid, 1 invalid, 2 nothing to check.";
 
-#[derive(Debug)]
 pub(crate) enum Command {
     Serve(Sources),
     PrintConfig(Sources),

@@ -68,14 +68,20 @@ pub(crate) enum KeysMax {
 /// For each row of the table, the last text that was given for it.
 type Given = [Option<GivenValue>; TABLE.len()];
 
-#[derive(Debug)]
 struct GivenValue {
     text: String,
     place: Place,
 }
 
-/// Where settings are looked for.
-#[derive(Debug, Default)]
+/// The text may be a secret.
+impl fmt::Debug for GivenValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "given by {}", self.place)
+    }
+}
+
+/// Where settings are looked for. May hold secrets: can't be shown.
+#[derive(Default)]
 pub(crate) struct Sources {
     /// Of `--config`; otherwise `tidegate.toml`, if it exists.
     pub(crate) file: Option<PathBuf>,

@@ -45,6 +45,9 @@ impl<'b> LimitFields<'b> {
     /// One element of `limits`.
     pub(crate) fn read(reader: &mut Reader<'b>) -> Result<Self, Refusal> {
         let kind = reader.peek();
+        if matches!(kind, Kind::Other | Kind::End) {
+            return Err(reader.invalid("an object should be here"));
+        }
         if kind != Kind::Object {
             let mut refusal = wrong_type("limits", "an object", kind);
             // The place is the element itself, not a field of it.

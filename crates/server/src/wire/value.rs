@@ -46,9 +46,15 @@ pub(crate) fn whole_number(reader: &mut Reader<'_>, field: Field, range: Range) 
 /// A whole number in plain digits; `None` also when it has more than 19 of them.
 #[inline]
 fn plain_digits(word: &str) -> Option<u64> {
-    let plain = !word.is_empty() && word.len() <= 19 && word.bytes().all(|byte| byte.is_ascii_digit());
-    let canonical = plain && (word.len() == 1 || !word.starts_with('0'));
-    canonical.then(|| word.bytes().fold(0, |number, byte| number * 10 + u64::from(byte - b'0')))
+    let fits = word.len() <= 19 && is_plain_whole(word);
+    fits.then(|| word.bytes().fold(0, |number, byte| number * 10 + u64::from(byte - b'0')))
+}
+
+/// Digits only, and no zero before others.
+#[inline]
+fn is_plain_whole(word: &str) -> bool {
+    let is_digits = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
+    is_digits && (word.len() == 1 || !word.starts_with('0'))
 }
 
 #[cold]
@@ -58,8 +64,8 @@ fn not_whole(kind: Kind, word: &str, field: Field, range: Range) -> Refusal {
     let found = if word.is_empty() { kind.name().to_owned() } else { excerpt(word) };
     let message = format!("`{name}` must be a whole number from {min} to {max}, not {found}");
     let (code, fix) = match Decimal::parse(word) {
-        Some(decimal) if word.bytes().all(|byte| byte.is_ascii_digit()) => {
-            let end = if decimal.as_whole().is_some_and(|number| number < min) { min } else { max };
+        _ if is_plain_whole(word) => {
+            let end = if plain_digits(word).is_some_and(|number| number < min) { min } else { max };
             (Code::OutOfRange, format!("use {end} or a number within the range"))
         }
         Some(decimal) if decimal.is_negative => (Code::OutOfRange, format!("use {min} or more")),

@@ -24,6 +24,18 @@ async fn pipelined_requests_are_answered_in_order() {
 }
 
 #[tokio::test]
+async fn an_answer_does_not_wait_for_the_rest_of_the_next_request() {
+    let node = Node::start().await;
+    let mut client = node.client().await;
+    let first = post_bytes("/v1/limit", limit_body("first").as_bytes());
+    let second = post_bytes("/v1/limit", limit_body("second").as_bytes());
+    client.send(&[&first, &second[..30]].concat()).await;
+    assert_eq!(client.reply().await.json()["limits"][0]["identifier"], "first");
+    client.send(&second[30..]).await;
+    assert_eq!(client.reply().await.json()["limits"][0]["identifier"], "second");
+}
+
+#[tokio::test]
 async fn a_client_that_closes_its_half_still_gets_its_answer() {
     let node = Node::start().await;
     let mut client = node.client().await;

@@ -121,17 +121,30 @@ async fn a_hundred_limits_are_answered_in_their_order() {
 
 #[tokio::test]
 async fn a_report_charges_whatever_the_limit_says() {
+    let mut waits_ms = Vec::new();
+    for cost in [3, 30] {
+        let node = Node::start().await;
+        let report = SLIDING.replace('}', &format!(r#","cost":{cost}}}"#));
+        let answer = node.answer("/v1/report", &report).await;
+        assert_eq!(answer["limits"][0]["remaining"], 0);
+        let wait_ms =
+            node.answer("/v1/limit", SLIDING).await["limits"][0]["retry_after_ms"].as_u64().unwrap();
+        node.advance_ms(wait_ms - 1);
+        assert_eq!(node.answer("/v1/limit", SLIDING).await["allowed"], false);
+        node.advance_ms(1);
+        assert_eq!(node.answer("/v1/limit", SLIDING).await["allowed"], true);
+        waits_ms.push(wait_ms);
+    }
+    assert!(waits_ms[0] < waits_ms[1], "what was overdrawn is waited for: {waits_ms:?}");
+}
+
+#[tokio::test]
+async fn a_report_is_never_told_to_come_back() {
     let node = Node::start().await;
-    let report = GCRA.replace('}', r#","cost":5}"#);
-    let answer = node.answer("/v1/report", &report).await;
-    assert_eq!(answer["limits"][0]["remaining"], 0);
-    let denied = node.post("/v1/limit", GCRA).await;
-    // Five are owed at a burst of three: two must be paid back, and one more to pass, at two seconds each.
-    assert_eq!(denied.json()["limits"][0]["retry_after_ms"], 6_000);
-    node.advance_ms(5_999);
-    assert_eq!(node.answer("/v1/limit", GCRA).await["allowed"], false);
-    node.advance_ms(1);
-    assert_eq!(node.answer("/v1/limit", GCRA).await["allowed"], true);
+    let reply = node.post("/v1/report", &FIXED.replace('}', r#","cost":5}"#)).await;
+    assert_eq!(reply.json()["allowed"], false, "it would not have passed");
+    assert_eq!(reply.header("retry-after"), None);
+    assert_eq!(node.answer("/v1/limit", FIXED).await["allowed"], false, "but it was charged");
 }
 
 #[tokio::test]

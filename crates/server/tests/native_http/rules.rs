@@ -9,11 +9,14 @@ rules:
   - { name: per-user, key: [user], limit: 2 per 1m }
   - { name: search, key: [user, endpoint], when: { endpoint: "/search*" }, limit: 1 per 1m, shadow: true }
   - { name: per-net, key: [ip/64], limit: 5 per 1m }
-  - { name: needs-org, key: [org], when: { plan: "team" }, limit: 5 per 1m, on_missing: deny }
 overrides:
   - { rule: per-user, user: "vip", unlimited: true }
   - { rule: per-user, user: "big-*", limit: 100 per 1m }
   - { rule: per-user, user: "mallory", limit: 0 }
+---
+namespace: strict
+rules:
+  - { name: needs-org, key: [org], limit: 5 per 1m, on_missing: deny }
 ---
 namespace: quiet
 mode: "off"
@@ -75,7 +78,7 @@ async fn a_shadow_rule_reports_a_denial_and_denies_nothing() {
 #[tokio::test]
 async fn a_missing_attribute_is_named_by_the_rule_that_denies_for_it() {
     let node = Node::with_rules(RULES).await;
-    let answer = check(&node, json!({"plan": "team"})).await;
+    let answer = node.answer("/v1/check", r#"{"namespace":"strict","attributes":{"plan":"team"}}"#).await;
     assert_eq!(answer["allowed"], false);
     let limit = &answer["limits"][0];
     assert_eq!(

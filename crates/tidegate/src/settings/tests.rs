@@ -96,3 +96,14 @@ fn the_built_in_key_is_exposed_only_off_loopback() {
     settings.listen_http = SocketAddr::from(([10, 0, 0, 1], 8080));
     assert!(settings.exposes_built_in_key());
 }
+
+#[test]
+fn the_defaults_that_help_tells_are_those_in_force() {
+    let defaults = Settings::defaults();
+    for setting in TABLE.iter().filter(|setting| !setting.default.contains(' ')) {
+        let mut given = Settings::defaults();
+        (setting.read)(setting.default, &mut given).unwrap();
+        assert_eq!((setting.show)(&given), (setting.show)(&defaults), "{}", setting.key);
+        assert_eq!((setting.show)(&defaults), setting.default, "{}", setting.key);
+    }
+}

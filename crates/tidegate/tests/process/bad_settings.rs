@@ -2,7 +2,6 @@
 
 use crate::support::{Directory, run};
 
-#[derive(Default)]
 struct Case {
     file: Option<&'static str>,
     environment: &'static [(&'static str, &'static str)],

@@ -9,7 +9,8 @@ const URL: &str = "redis://user:correct-horse-battery-staple@h:6379";
 #[test]
 fn no_error_quotes_a_secret() {
     let in_file = |line: &str| Some(line.replace("SECRET", SECRET));
-    let cases: [(Option<String>, &[&str], &[(&str, &str)]); 8] = [
+    type Case<'a> = (Option<String>, &'a [&'a str], &'a [(&'a str, &'a str)]);
+    let cases: [Case<'_>; 8] = [
         (None, &["--origin-url", URL], &[]),
         (None, &[], &[("TIDEGATE_ORIGIN_URL", URL)]),
         (None, &[], &[("TIDEGATE_ORIGIN_URL_FILE", "url")]),

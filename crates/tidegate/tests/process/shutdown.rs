@@ -48,7 +48,7 @@ fn an_idle_node_ends_at_once_on_either_signal() {
         let directory = Directory::new();
         let mut node = Node::start(&directory, &["--shutdown-drain-ms", "60000"]);
         let _idle = connect(&node.http);
-        request(&node.http, "GET", "/healthz", "{}");
+        assert_eq!(request(&node.http, "POST", "/v1/limit", BODY).0, 200);
         node.process.signal(signal);
         assert_eq!(node.process.exit_code(Duration::from_secs(2)), Some(0), "{signal:?}");
     }

@@ -10,14 +10,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-pub const SOON: Duration = Duration::from_secs(5);
+pub(crate) const SOON: Duration = Duration::from_secs(5);
 
 /// Asks until there is an answer.
 #[expect(
     clippy::disallowed_methods,
     reason = "another process can't be given a clock: polled, with a deadline"
 )]
-pub fn poll<T>(what: &str, within: Duration, mut look: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn poll<T>(what: &str, within: Duration, mut look: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + within;
     loop {
         if let Some(found) = look() {
@@ -29,10 +29,10 @@ pub fn poll<T>(what: &str, within: Duration, mut look: impl FnMut() -> Option<T>
 }
 
 /// A working directory, empty at first and removed in the end.
-pub struct Directory(PathBuf);
+pub(crate) struct Directory(PathBuf);
 
 impl Directory {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!("process-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
@@ -40,18 +40,18 @@ impl Directory {
         Directory(path)
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 
     /// Replaces the file in one step, as editors do: a node never reads half of it.
-    pub fn write(&self, name: &str, text: impl AsRef<[u8]>) {
+    pub(crate) fn write(&self, name: &str, text: impl AsRef<[u8]>) {
         let written = self.path("being-written");
         fs::write(&written, text).unwrap();
         fs::rename(written, self.path(name)).unwrap();
     }
 
-    pub fn read(&self, name: &str) -> String {
+    pub(crate) fn read(&self, name: &str) -> String {
         fs::read_to_string(self.path(name)).unwrap_or_default()
     }
 }
@@ -63,14 +63,14 @@ impl Drop for Directory {
 }
 
 /// A process that is killed when its test ends, however it ends.
-pub struct Process(pub Child);
+pub(crate) struct Process(pub(crate) Child);
 
 impl Process {
-    pub fn exit_code(&mut self, within: Duration) -> Option<i32> {
+    pub(crate) fn exit_code(&mut self, within: Duration) -> Option<i32> {
         poll("the end of the process", within, || self.0.try_wait().unwrap()).code()
     }
 
-    pub fn signal(&self, signal: rustix::process::Signal) {
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
         let id = rustix::process::Pid::from_raw(self.0.id().try_into().unwrap()).unwrap();
         rustix::process::kill_process(id, signal).unwrap();
     }
@@ -93,14 +93,14 @@ fn command(directory: &Directory, arguments: &[&str], environment: Environment<'
     command
 }
 
-pub struct Finished {
-    pub code: Option<i32>,
-    pub stdout: String,
-    pub stderr: String,
+pub(crate) struct Finished {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 /// Runs a command to its end, which must come soon.
-pub fn run(directory: &Directory, arguments: &[&str], environment: Environment<'_>) -> Finished {
+pub(crate) fn run(directory: &Directory, arguments: &[&str], environment: Environment<'_>) -> Finished {
     let mut command = command(directory, arguments, environment);
     command.stdout(File::create(directory.path("stdout")).unwrap());
     let mut process = Process(command.spawn().unwrap());
@@ -109,22 +109,26 @@ pub fn run(directory: &Directory, arguments: &[&str], environment: Environment<'
 }
 
 /// A running node, on ports of its own.
-pub struct Node {
-    pub process: Process,
-    pub banner: String,
+pub(crate) struct Node {
+    pub(crate) process: Process,
+    pub(crate) banner: String,
     /// `127.0.0.1:port` each.
-    pub http: String,
-    pub admin: String,
+    pub(crate) http: String,
+    pub(crate) admin: String,
 }
 
 impl Node {
-    pub fn start(directory: &Directory, arguments: &[&str]) -> Self {
+    pub(crate) fn start(directory: &Directory, arguments: &[&str]) -> Self {
         Self::start_with(directory, arguments, &[])
     }
 
-    pub fn start_with(directory: &Directory, arguments: &[&str], environment: Environment<'_>) -> Self {
-        let ports = ["--listen-http", "127.0.0.1:0", "--listen-admin", "127.0.0.1:0"];
-        let mut command = command(directory, &[&["serve"], &ports, arguments].concat(), environment);
+    pub(crate) fn start_with(
+        directory: &Directory,
+        arguments: &[&str],
+        environment: Environment<'_>,
+    ) -> Self {
+        let serve = ["serve", "--listen-http", "127.0.0.1:0", "--listen-admin", "127.0.0.1:0"];
+        let mut command = command(directory, &[&serve, arguments].concat(), environment);
         let mut process = Process(command.stdout(Stdio::piped()).spawn().unwrap());
         let banner = read_banner(&mut process, directory);
         let address = |label: &str| {
@@ -134,16 +138,16 @@ impl Node {
         Node { http: address("http "), admin: address("admin "), process, banner }
     }
 
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}", self.http)
     }
 
-    pub fn state(&self) -> Value {
+    pub(crate) fn state(&self) -> Value {
         request(&self.admin, "GET", "/v1/state", "").1
     }
 
     /// How many of so many requests by a namespace's rules are allowed.
-    pub fn allowed(&self, requests: u32, body: &str) -> usize {
+    pub(crate) fn allowed(&self, requests: u32, body: &str) -> usize {
         let allowed = |_: &u32| request(&self.http, "POST", "/v1/check", body).1["allowed"] == true;
         (0..requests).filter(allowed).count()
     }
@@ -164,14 +168,14 @@ fn read_banner(process: &mut Process, directory: &Directory) -> String {
     banner
 }
 
-pub fn connect(address: &str) -> TcpStream {
+pub(crate) fn connect(address: &str) -> TcpStream {
     let stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(SOON)).unwrap();
     stream
 }
 
 /// One request on a connection of its own; the status and the body, which must be JSON.
-pub fn request(address: &str, method: &str, path: &str, body: &str) -> (u16, Value) {
+pub(crate) fn request(address: &str, method: &str, path: &str, body: &str) -> (u16, Value) {
     let mut stream = connect(address);
     let length = body.len();
     let head = format!(
@@ -183,16 +187,16 @@ pub fn request(address: &str, method: &str, path: &str, body: &str) -> (u16, Val
     parse(&text)
 }
 
-pub fn parse(response: &str) -> (u16, Value) {
+pub(crate) fn parse(response: &str) -> (u16, Value) {
     let status = response[9..12].parse().unwrap();
     let (_, body) = response.split_once("\r\n\r\n").unwrap();
     (status, serde_json::from_str(body).unwrap())
 }
 
 /// Rules for the namespace `api`: so many requests per hour for each user.
-pub fn rules_of(limit: u32) -> String {
+pub(crate) fn rules_of(limit: u32) -> String {
     format!("namespace: api\nrules:\n  - {{ name: per-user, key: [user], limit: {limit} per 1h }}\n")
 }
 
 /// A request by those rules.
-pub const CHECK: &str = r#"{"namespace":"api","attributes":{"user":"42"}}"#;
+pub(crate) const CHECK: &str = r#"{"namespace":"api","attributes":{"user":"42"}}"#;
