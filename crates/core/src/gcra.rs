@@ -17,9 +17,11 @@ use crate::time::Nanos;
 pub struct Tat {
     pub whole: Nanos,
     pub ticks: u64,
+    /// Post-paid costs have taken more than a full burst: a debt that is paid back, never forgiven.
+    pub overdrawn: bool,
 }
 
-/// A debt beyond a full burst is forgiven only past this: threads that share a key read clocks that differ
+/// A debt beyond a full burst that isn't overdrawn is forgiven only past this: threads that share a key read clocks that differ
 /// by microseconds, and that must never refill anything.
 const FORGIVEN_BEYOND: Nanos = Nanos::from_secs(1);
 
@@ -44,8 +46,8 @@ impl Tat {
     pub fn after(now: Nanos, backlog: u128, rate: Rate) -> Tat {
         let (whole, ticks) = divide(backlog, rate.interval_denominator());
         match u64::try_from(whole).ok().and_then(|whole| now.get().checked_add(whole)) {
-            Some(whole) => Tat { whole: Nanos::new(whole), ticks },
-            None => Tat { whole: Nanos::MAX, ticks: 0 },
+            Some(whole) => Tat { whole: Nanos::new(whole), ticks, overdrawn: false },
+            None => Tat { whole: Nanos::MAX, ticks: 0, overdrawn: false },
         }
     }
 
@@ -55,13 +57,14 @@ impl Tat {
     pub fn rescaled(self, from: Rate, to: Rate, now: Nanos) -> Tat {
         let backlog = self.backlog(from, now);
         if backlog == 0 {
-            return Tat { whole: self.whole_ceil(), ticks: 0 };
+            return Tat { whole: self.whole_ceil(), ticks: 0, overdrawn: false };
         }
         // `count ≤ period` in nanoseconds bounds the whole units by 2^64, so the products stay below 2^120.
         let unit_from = wide(from.interval_numerator_ns());
         let unit_to = wide(to.interval_numerator_ns());
         let (units, part) = (backlog / unit_from, backlog % unit_from);
-        Tat::after(now, units * unit_to + (part * unit_to).div_ceil(unit_from), to)
+        let backlog = units * unit_to + (part * unit_to).div_ceil(unit_from);
+        Tat { overdrawn: self.overdrawn, ..Tat::after(now, backlog, to) }
     }
 }
 
@@ -71,9 +74,9 @@ pub fn decide(tat: Tat, rate: Rate, burst: Burst, cost: Cost, settle: Settle, no
     let unit = wide(rate.interval_numerator_ns());
     let full = wide(burst.get()) * unit;
     let mut backlog = tat.backlog(rate, now);
-    let mut tat = tat;
+    let mut tat = Tat { overdrawn: tat.overdrawn && backlog > full, ..tat };
     let forgiven_beyond = full + wide(FORGIVEN_BEYOND.get()) * wide(rate.interval_denominator());
-    if backlog > forgiven_beyond && settle != Settle::Always {
+    if backlog > forgiven_beyond && settle != Settle::Always && !tat.overdrawn {
         // A lowered burst costs a caller one empty bucket, not a debt of the old size.
         backlog = full;
         tat = Tat::after(now, backlog, rate);
@@ -82,7 +85,7 @@ pub fn decide(tat: Tat, rate: Rate, burst: Burst, cost: Cost, settle: Settle, no
     let admitted = asked <= full;
     if settle.charges(admitted) && cost.get() > 0 {
         backlog = asked;
-        tat = Tat::after(now, backlog, rate);
+        tat = Tat { overdrawn: backlog > full, ..Tat::after(now, backlog, rate) };
     }
     let verdict = if admitted {
         Verdict::Admit
@@ -168,7 +171,24 @@ mod tests {
         let third = rate(3, Nanos::from_secs(1));
         let now = Nanos::from_secs(50);
         let (_, tat) = admitted_at_once(Tat::default(), third, 3, now);
-        assert_eq!(tat, Tat { whole: Nanos::from_secs(51), ticks: 0 });
+        assert_eq!(tat, Tat { whole: Nanos::from_secs(51), ticks: 0, overdrawn: false });
+    }
+
+    #[test]
+    fn an_overdraft_is_paid_back_in_full_and_a_lowered_burst_is_not() {
+        let slow = rate(1, Nanos::from_secs(2));
+        let now = Nanos::from_secs(50);
+        let check = |tat, burst, cost, settle| {
+            decide(tat, slow, Burst::new(burst).unwrap(), Cost::new(cost).unwrap(), settle, now)
+        };
+        let wait = |decision: Decision| match decision.verdict {
+            Verdict::Deny { retry_after } => retry_after,
+            Verdict::Admit => Some(Nanos::ZERO),
+        };
+        let (_, overdrawn) = check(Tat::default(), 3, 5, Settle::Always);
+        assert_eq!(wait(check(overdrawn, 3, 1, Settle::IfAdmitted).0), Some(Nanos::from_secs(6)));
+        let (_, full) = check(Tat::default(), 5, 5, Settle::IfAdmitted);
+        assert_eq!(wait(check(full, 3, 1, Settle::IfAdmitted).0), Some(Nanos::from_secs(2)));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::window::{self, Counted};
 /// |---|---|---|
 /// | 0 | current | tat, whole nanoseconds |
 /// | 1 | previous | tat, ticks below a nanosecond |
-/// | 2 | sequence | the interval's denominator |
+/// | 2 | sequence | overdrawn (1 bit), the interval's denominator |
 /// | 3 | step (8 bits), expiry in ms (55), 0 | step (8 bits), the interval's numerator in ns (55), 1 |
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LocalState([u64; 4]);
@@ -22,6 +22,8 @@ pub struct LocalState([u64; 4]);
 const STEP_SHIFT: u32 = 56;
 const PAYLOAD_MAX: u64 = (1 << 55) - 1;
 const IS_GCRA: u64 = 1;
+/// Above any denominator, which is at most 2^53.
+const OVERDRAWN: u64 = 1 << 63;
 
 /// The last word of a state, without its step.
 #[inline]
@@ -58,9 +60,22 @@ pub(crate) fn is_gcra(tag: u64) -> bool {
     tag & IS_GCRA == IS_GCRA
 }
 
+/// The interval's denominator and the overdrawn bit, in one word.
+#[inline]
+pub(crate) fn denominator_word(tat: Tat, rate: Rate) -> u64 {
+    rate.interval_denominator() | if tat.overdrawn { OVERDRAWN } else { 0 }
+}
+
+/// The tat that three words of a GCRA state hold.
+#[inline]
+pub(crate) fn tat_of(whole: u64, ticks: u64, denominator_word: u64) -> Tat {
+    Tat { whole: Nanos::new(whole), ticks, overdrawn: denominator_word & OVERDRAWN != 0 }
+}
+
 /// The rate that a GCRA state was written with; `None` when it was never written.
 #[inline]
-pub(crate) fn rate_of(denominator: u64, tag: u64) -> Option<Rate> {
+pub(crate) fn rate_of(denominator_word: u64, tag: u64) -> Option<Rate> {
+    let denominator = denominator_word & !OVERDRAWN;
     // Already in lowest terms, and in range: it was a `Rate` when it was stored.
     (denominator > 0).then(|| Rate::from_lowest_terms(payload_of(tag), denominator)).flatten()
 }
@@ -145,13 +160,13 @@ impl LocalState {
 
     #[inline]
     fn tat(self) -> Tat {
-        let [whole, ticks, ..] = self.0;
-        Tat { whole: Nanos::new(whole), ticks }
+        let [whole, ticks, denominator_word, _] = self.0;
+        tat_of(whole, ticks, denominator_word)
     }
 
     #[inline]
     fn of_gcra(tat: Tat, rate: Rate) -> Self {
-        LocalState([tat.whole.get(), tat.ticks, rate.interval_denominator(), gcra_tag(rate)])
+        LocalState([tat.whole.get(), tat.ticks, denominator_word(tat, rate), gcra_tag(rate)])
     }
 }
 

@@ -6,12 +6,12 @@
 use crate::ask::View;
 use crate::counts::Counts;
 use crate::decision::{Decision, Settle};
-use crate::gcra::{self, Tat};
+use crate::gcra;
 use crate::gcra_sync::Busy;
 use crate::limit::{Cost, Spec};
 use crate::local::{
-    decide_window, gcra_tag, is_gcra, rate_of, step_of, tag_with_step, tat_at_rate, window_expires,
-    window_expiry, window_tag, window_tag_after,
+    decide_window, denominator_word, gcra_tag, is_gcra, rate_of, step_of, tag_with_step, tat_at_rate, tat_of,
+    window_expires, window_expiry, window_tag, window_tag_after,
 };
 use crate::state::{State, used_before_step};
 use crate::time::{Nanos, Sequence, StepId};
@@ -21,7 +21,7 @@ use crate::window::Counted;
 const DEADLINE_TICK: u64 = Nanos::PER_MILLI;
 
 /// GCRA reuses the fields of the previous cell: `own` is the tat's whole nanoseconds, `stored` its ticks,
-/// `others` the interval's denominator, `world` where the busy period began. In the current cell, `own` and
+/// `others` the interval's denominator and whether it is overdrawn, `world` where the busy period began. In the current cell, `own` and
 /// `stored` are the cumulative costs, `others` the oldest admission that isn't confirmed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SharedState {
@@ -93,7 +93,7 @@ impl SharedState {
 
     /// GCRA's pair, to publish or to adopt.
     pub fn busy(&self) -> Busy {
-        let tat = Tat { whole: Nanos::new(self.previous.own), ticks: self.previous.stored };
+        let tat = tat_of(self.previous.own, self.previous.stored, self.previous.others);
         Busy { tat: tat.whole_ceil(), since: Nanos::new(self.previous.world) }
     }
 
@@ -119,7 +119,7 @@ impl SharedState {
 
     fn decide_gcra(mut self, spec: &Spec, cost: Cost, settle: Settle, now: Nanos) -> (Decision, Self) {
         let Spec::Gcra { rate, burst } = *spec else { unreachable!("GCRA's spec was asked for") };
-        let tat = Tat { whole: Nanos::new(self.previous.own), ticks: self.previous.stored };
+        let tat = tat_of(self.previous.own, self.previous.stored, self.previous.others);
         let was_idle = tat.whole < now;
         let tat = tat_at_rate(tat, rate_of(self.previous.others, self.tag), rate, now);
         let (decision, tat) = gcra::decide(tat, rate, burst, cost, settle, now);
@@ -133,7 +133,7 @@ impl SharedState {
             self.current.admit(cost.get());
         }
         (self.previous.own, self.previous.stored) = (tat.whole.get(), tat.ticks);
-        self.previous.others = rate.interval_denominator();
+        self.previous.others = denominator_word(tat, rate);
         self.tag = tag_with_step(gcra_tag(rate), step_of(self.tag));
         (decision, self)
     }

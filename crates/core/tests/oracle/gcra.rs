@@ -49,6 +49,8 @@ pub struct GcraOracle {
     /// What `tat` was before the log began; none when that was the distant past.
     tat_before_log: Option<ExactInstant>,
     log: Vec<LogEntry>,
+    /// "Overdrawn", as the page defines it.
+    overdrawn: bool,
 }
 
 /// The state at one moment of a check. All its instants are in units of 1 / `unit` nanoseconds.
@@ -61,7 +63,7 @@ struct Snapshot {
 impl GcraOracle {
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
-        Self { interval: None, tat_before_log: None, log: Vec::new() }
+        Self { interval: None, tat_before_log: None, log: Vec::new(), overdrawn: false }
     }
 
     pub fn check(
@@ -76,14 +78,20 @@ impl GcraOracle {
         let now = i128::from(now_ns);
         let interval = Interval::new(period_ns, count);
         self.change_interval(interval, now);
-        if charge == Charge::IfAllowed && self.snapshot(interval).is_more_than_empty(now, burst) {
+        if self.snapshot(interval).passes(now, 0, burst) {
+            self.overdrawn = false;
+        }
+        let is_forgiven = charge == Charge::IfAllowed && !self.overdrawn;
+        if is_forgiven && self.snapshot(interval).is_more_than_empty(now, burst) {
             self.set_tat_to_empty(interval, now, burst);
         }
         let before = self.snapshot(interval);
         let allowed = before.passes(now, cost, burst);
         let after = if charge.applies(allowed) && cost > 0 {
             self.record(&before, now, cost);
-            self.snapshot(interval)
+            let after = self.snapshot(interval);
+            self.overdrawn |= charge == Charge::Always && !after.passes(now, 0, burst);
+            after
         } else {
             before
         };

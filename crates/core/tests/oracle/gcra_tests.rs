@@ -82,17 +82,21 @@ fn charge_always_goes_below_empty() {
     // A peek charged always changes nothing, and is denied.
     let answer = oracle.check(1, SECOND, 10, 0, Always, NOW);
     assert_eq!(answer, verdict(false, 10, 0, NOW + 25 * SECOND, 15 * SECOND));
-    // A denied check makes the bucket just empty, and is answered from there.
+    // What was overdrawn is not forgiven: 25 spent, 2 asked, 10 at once.
     let answer = oracle.check(1, SECOND, 10, 2, IfAllowed, NOW);
-    assert_eq!(answer, verdict(false, 10, 0, NOW + 10 * SECOND, 2 * SECOND));
+    assert_eq!(answer, verdict(false, 10, 0, NOW + 25 * SECOND, 17 * SECOND));
+    // Once it is paid back, a lowered burst makes the bucket just empty.
+    oracle.check(1, SECOND, 10, 0, IfAllowed, NOW + 15 * SECOND);
+    let answer = oracle.check(1, SECOND, 5, 2, IfAllowed, NOW + 15 * SECOND);
+    assert_eq!(answer, verdict(false, 5, 0, NOW + 20 * SECOND, 2 * SECOND));
 }
 
 #[test]
 fn more_than_empty_by_a_second_is_left_alone() {
     for (extra, allowed, reset) in [(0, false, NOW + 11 * SECOND), (1, true, NOW + 10 * SECOND - 1)] {
         let mut oracle = GcraOracle::new();
-        oracle.check(1, SECOND, 10, 11, Always, NOW);
-        // The clock has gone back by `extra` nanoseconds.
+        oracle.check(1, SECOND, 11, 11, IfAllowed, NOW);
+        // The burst was lowered by one, and the clock has gone back by `extra` nanoseconds.
         let answer = oracle.check(1, SECOND, 10, 0, IfAllowed, NOW - extra);
         assert_eq!((answer.allowed, answer.reset_ns), (allowed, reset));
         assert_eq!(answer.retry_after_ns, Some(if extra == 0 { SECOND } else { 0 }));
