@@ -17,8 +17,6 @@ use smallvec::SmallVec;
 pub const ITEMS_MAX: usize = 100;
 /// Up to this many limits are decided without allocating.
 pub const ITEMS_INLINE: usize = 16;
-/// Bits that number the items of a request.
-const ITEM_BITS: u32 = 7;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Charge {
@@ -182,30 +180,21 @@ impl<S: State> Table<S> {
     /// Locks every shard that the items need, once, in ascending order, and makes room where it may lack.
     #[inline]
     fn lock_all<'a>(&'a self, items: &[Item], moment: Moment, locked: &mut Locked<'a, S>) {
-        // Shard and item in one number each, sorted by insertion: a request has a handful.
-        let mut order = [0_u32; ITEMS_MAX];
+        let mut order = SmallVec::<[(usize, usize); ITEMS_INLINE]>::new();
         for (index, item) in items.iter().enumerate() {
             self.prefetch(item.key);
-            let shard_and_item = (self.shard_index(item.key) << ITEM_BITS | index) as u32;
-            let mut place = index;
-            while place > 0 && order[place - 1] > shard_and_item {
-                order[place] = order[place - 1];
-                place -= 1;
-            }
-            order[place] = shard_and_item;
+            order.push((self.shard_index(item.key), index));
         }
-        let shard_of = |entry: u32| (entry >> ITEM_BITS) as usize;
-        for run in order[..items.len()].chunk_by(|a, b| shard_of(*a) == shard_of(*b)) {
-            let index = shard_of(run[0]);
-            let mut shard = self.shard(index).lock();
+        order.sort_unstable();
+        for run in order.chunk_by(|a, b| a.0 == b.0) {
+            let mut shard = self.shard(run[0].0).lock();
             if !shard.has_room(run.len()) {
                 shard.make_room(moment.now, |state| self.is_expired(state, moment));
             }
-            for entry in run {
-                let item = (*entry & ((1 << ITEM_BITS) - 1)) as usize;
-                locked.of_item[item] = u8::try_from(locked.shards.len()).unwrap_or(u8::MAX);
+            for (_, index) in run {
+                locked.of_item[*index] = u8::try_from(locked.shards.len()).unwrap_or(u8::MAX);
             }
-            locked.shards.push((index, shard));
+            locked.shards.push((run[0].0, shard));
         }
     }
 

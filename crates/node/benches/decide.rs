@@ -187,7 +187,7 @@ impl Floor {
         let now = self.clock.now().now.get();
         let mut shard = self.shards[usize::try_from(hash.h2 >> 54).unwrap()].lock();
         let same = |entry: &(u128, u64)| entry.0 == key;
-        let rehash = |entry: &(u128, u64)| entry.0 as u64;
+        let rehash = |entry: &(u128, u64)| ((entry.0 << 64) >> 64) as u64;
         *shard.entry(hash.h1, same, rehash).or_insert((key, 0)).into_mut() = (key, now);
     }
 }

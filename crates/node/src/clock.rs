@@ -215,7 +215,7 @@ impl PublishedLine {
                 step: StepId(u8::try_from(self.step.load(Ordering::Relaxed)).unwrap_or(0)),
             };
             fence(Ordering::Acquire);
-            if before % 2 == 0 && self.version.load(Ordering::Relaxed) == before {
+            if before.is_multiple_of(2) && self.version.load(Ordering::Relaxed) == before {
                 return line;
             }
             std::hint::spin_loop();

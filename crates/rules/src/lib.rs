@@ -18,6 +18,7 @@ mod policy;
 mod rule;
 mod set;
 mod source;
+pub mod suggest;
 mod words;
 
 pub use attributes::Attributes;

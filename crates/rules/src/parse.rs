@@ -12,7 +12,6 @@ mod override_entry;
 mod policy_fields;
 mod quantity;
 mod rule_entry;
-mod suggest;
 mod syntax;
 mod tree;
 mod value;

@@ -21,7 +21,7 @@ pub enum ReadError {
     Unreadable { path: PathBuf, source: io::Error },
     #[error("the rules at {} are larger than {} MiB; split them, or use a control plane", .path.display(), SOURCES_BYTES_MAX >> 20)]
     TooLarge { path: PathBuf },
-    #[error("{} has no *.yaml or *.yml file; for no rules at all, put a file with `rules: []` there", .path.display())]
+    #[error("{} has no *.yaml or *.yml file; for no rules at all, put a file with `namespace: default` in it there", .path.display())]
     NoFiles { path: PathBuf },
     #[error("{} has more than {FILES_MAX} files; keep the rules in fewer", .path.display())]
     TooManyFiles { path: PathBuf },

@@ -3,8 +3,9 @@
 mod reading;
 
 use reading::{NOW, ask, at, limited, rules, said};
+use tidegate_core::{Accuracy, Class};
 use tidegate_core::{Burst, CalendarUnit, Charge, Limit, Nanos, Period, Rate, Spec};
-use tidegate_rules::{Accuracy, Attributes, Class, Matched, OnMissing, Policy, Rule, RuleSet, Scope};
+use tidegate_rules::{Attributes, Matched, OnMissing, Policy, Rule, RuleSet, Scope};
 
 fn sample() -> RuleSet {
     rules(include_str!("sample.yaml"))

@@ -9,11 +9,10 @@ mod limit_fields;
 mod policy;
 mod prepared;
 mod rate;
-mod suggest;
 mod value;
 
 pub(crate) use body::Body;
 pub(crate) use field::Form;
 pub(crate) use policy::Use;
 pub(crate) use prepared::Prepared;
-pub(crate) use suggest::nearest;
+pub(crate) use tidegate_rules::suggest::nearest;

@@ -28,6 +28,16 @@ impl Listeners {
     }
 }
 
+/// As many open files as the system lets us have: each connection is one, and the usual 1,024 are few.
+pub(crate) fn raise_open_file_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        tracing::warn!(%error, "can't raise the limit on open files; there may be room for few connections");
+    }
+}
+
 fn bind(key: &'static str, address: SocketAddr) -> Result<TcpListener, Failure> {
     try_bind(address).map_err(|source| Failure::Listen {
         key,

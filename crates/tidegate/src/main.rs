@@ -73,6 +73,7 @@ fn serve(sources: Sources) -> Result<ExitCode, Failure> {
         node: settings.node.clone(),
     });
 
+    listeners::raise_open_file_limit();
     let runtime = node::runtime()?;
     let listeners = Listeners::bind(&runtime, &settings)?;
     let banner = banner::text(&settings, &listeners, &rules_summary);

@@ -1,14 +1,14 @@
 //! A small seeded generator (SplitMix64), so that a failing run is replayed by its seed alone.
 
 #[derive(Clone, Debug)]
-pub struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Random(seed ^ 0x5851_f42d_4c95_7f2d)
     }
 
-    pub fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -16,12 +16,12 @@ impl Random {
     }
 
     /// 0 up to but without `bound`.
-    pub fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         let scaled = u128::from(self.next()) * u128::from(bound.max(1));
         u64::try_from(scaled >> 64).unwrap_or(0)
     }
 
-    pub fn one_in(&mut self, odds: u64) -> bool {
+    pub(crate) fn one_in(&mut self, odds: u64) -> bool {
         self.below(odds) == 0
     }
 }

@@ -3,9 +3,9 @@
 //! A field that isn't known is an error, never ignored: a misspelt `limit` must not mean "no limit".
 
 use super::cursor::Cursor;
-use super::suggest;
 use super::tree::{Entry, Value};
 use crate::error::{Problems, Refusal, quoted};
+use crate::suggest;
 
 #[derive(Clone, Copy)]
 pub(crate) struct Fields<'p, 't> {

@@ -7,7 +7,6 @@ use super::fields::Fields;
 use super::key::OVERRIDE_FIELDS;
 use super::policy_fields::burst_of;
 use super::quantity::{self, LimitText, Window};
-use super::suggest;
 use super::value;
 use crate::address::group_of;
 use crate::bounds::VALUE_CHARS_MAX;
@@ -17,6 +16,7 @@ use crate::overrides::{Change, Override, PartMatch};
 use crate::pattern::Pattern;
 use crate::policy::Policy;
 use crate::rule::Rule;
+use crate::suggest;
 use crate::words;
 use tidegate_core::{Limit, Nanos};
 

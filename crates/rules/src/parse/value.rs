@@ -4,10 +4,10 @@
 
 use super::cursor::Cursor;
 use super::fields::Fields;
-use super::suggest;
 use super::tree::Value;
 use crate::bounds::{NAME_CHARS_MAX, QUANTITY_CHARS_MAX};
 use crate::error::{Problems, Refusal, quoted};
+use crate::suggest;
 use jiff::Timestamp;
 use tidegate_core::Nanos;
 

@@ -1,7 +1,7 @@
 //! The fields that a body may have, and which of them each form of request takes.
 
 use crate::refusal::{Code, Refusal, excerpt};
-use crate::wire::suggest::remedy;
+use tidegate_rules::suggest::remedy;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Field {

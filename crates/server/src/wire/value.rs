@@ -7,10 +7,10 @@ use crate::json::decimal::Decimal;
 use crate::json::read::{Kind, Reader};
 use crate::refusal::{Code, Refusal, excerpt};
 use crate::wire::field::Field;
-use crate::wire::suggest::remedy;
 use std::borrow::Cow;
 use tidegate_core::limit::NUMBER_MAX;
 use tidegate_core::{Nanos, Period};
+use tidegate_rules::suggest::remedy;
 
 /// The numbers that a field takes, both ends included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -3,7 +3,6 @@
 //! Spelling only; what the keys are is the table's.
 
 pub(super) const ENVIRONMENT_PREFIX: &str = "TIDEGATE_";
-const EDITS_MAX: usize = 2;
 
 pub(crate) fn flag(key: &str) -> String {
     format!("--{}", long_flag(key))
@@ -17,13 +16,12 @@ pub(super) fn environment(key: &str) -> String {
     format!("{ENVIRONMENT_PREFIX}{}", key.replace('.', "_").to_ascii_uppercase())
 }
 
-/// The candidate that was most likely meant.
+/// The candidate that was most likely meant, whatever its case.
 pub(super) fn nearest(given: &str, candidates: impl Iterator<Item = String>) -> Option<String> {
-    candidates
-        .map(|candidate| (strsim::damerau_levenshtein(given, &candidate), candidate))
-        .filter(|(edits, _)| *edits <= EDITS_MAX)
-        .min_by_key(|(edits, _)| *edits)
-        .map(|(_, candidate)| candidate)
+    let candidates: Vec<String> = candidates.collect();
+    let lower: Vec<String> = candidates.iter().map(|candidate| candidate.to_ascii_lowercase()).collect();
+    let found = tidegate_rules::suggest::nearest(given, lower.iter().map(String::as_str))?;
+    candidates.into_iter().find(|candidate| candidate.eq_ignore_ascii_case(found))
 }
 
 #[cfg(test)]

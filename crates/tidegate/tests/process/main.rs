@@ -5,6 +5,7 @@
 
 mod ask;
 mod bad_settings;
+mod documents;
 mod first_minute;
 mod rules;
 mod secrets;

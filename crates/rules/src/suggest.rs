@@ -8,7 +8,7 @@ const CANDIDATES_MAX: usize = 1000;
 const WORD_CHARS_MAX: usize = 64;
 
 /// The nearest of `known` within two edits, or one for short words; the first in the alphabet of several.
-pub(crate) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let word: Vec<char> = word.chars().take(WORD_CHARS_MAX).flat_map(char::to_lowercase).collect();
     let edits_max = match word.len() {
         0..=2 => 0,
@@ -25,7 +25,7 @@ pub(crate) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) 
 }
 
 /// The remedy for an unknown word: the nearest known one, or all of them.
-pub(crate) fn remedy(word: &str, known: &[&str]) -> String {
+pub fn remedy(word: &str, known: &[&str]) -> String {
     match nearest(word, known.iter().copied()) {
         Some(candidate) => format!("did you mean `{candidate}`?"),
         None => format!("use one of: {}", known.join(", ")),

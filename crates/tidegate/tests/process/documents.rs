@@ -1,0 +1,63 @@
+//! What the documents tell people to do, done: the README's requests and rules, the reference's samples.
+
+use crate::support::{Directory, Node, run};
+use std::process::Command;
+
+fn document(name: &str) -> String {
+    let path = format!("{}/../../{name}", env!("CARGO_MANIFEST_DIR"));
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The fenced blocks of one language.
+fn blocks<'t>(text: &'t str, language: &str) -> Vec<&'t str> {
+    let fence = format!("```{language}\n");
+    text.split(&fence).skip(1).filter_map(|rest| rest.split("```").next()).collect()
+}
+
+#[test]
+fn the_readmes_requests_work_with_the_readmes_rules() {
+    let readme = document("README.md");
+    let directory = Directory::new();
+    let rules = blocks(&readme, "yaml");
+    assert_eq!(rules.len(), 1);
+    directory.write("rules.yaml", rules[0]);
+    let node = Node::start(&directory, &[]);
+    let requests: Vec<&str> =
+        blocks(&readme, "sh").into_iter().filter(|block| block.starts_with("curl")).collect();
+    assert_eq!(requests.len(), 2);
+    for request in requests {
+        let line = request.replace("http://127.0.0.1:8080", &node.url());
+        let output = Command::new("bash").args(["-c", &line]).output().expect("bash and curl");
+        let answer: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(answer["allowed"], true, "{line}");
+        assert!(!answer["limits"].as_array().expect("limits").is_empty(), "{line}: {answer}");
+    }
+}
+
+/// The sample answer has exactly the fields of a real one.
+#[test]
+fn the_readmes_answer_looks_like_a_real_one() {
+    let readme = document("README.md");
+    let sample: serde_json::Value = serde_json::from_str(blocks(&readme, "json")[0]).expect("JSON");
+    let node = Node::start(&Directory::new(), &[]);
+    let body = r#"{"namespace":"demo","identifier":"me","limit":5,"duration_ms":60000}"#;
+    let (_, real) = crate::support::request(&node.http, "POST", "/v1/limit", body);
+    let fields = |value: &serde_json::Value| -> Vec<String> {
+        value.as_object().expect("an object").keys().cloned().collect()
+    };
+    assert_eq!(fields(&sample), fields(&real));
+    assert_eq!(fields(&sample["limits"][0]), fields(&real["limits"][0]));
+}
+
+#[test]
+fn every_sample_of_the_rules_reference_is_valid() {
+    let reference = document("docs/rules.md");
+    let samples = blocks(&reference, "yaml");
+    assert!(samples.len() >= 3);
+    for sample in samples {
+        let directory = Directory::new();
+        directory.write("rules.yaml", sample);
+        let finished = run(&directory, &["rules", "check"], &[]);
+        assert_eq!(finished.code, Some(0), "{sample}\n{}{}", finished.stdout, finished.stderr);
+    }
+}
