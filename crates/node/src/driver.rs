@@ -5,11 +5,12 @@
 
 use crate::clock::{Clock, SAMPLE_EVERY_MS};
 use crate::engine::Engine;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_core::FleetSecret;
-use tidegate_rules::{RuleSet, Source, read_sources};
+use tidegate_rules::{RuleSet, Source, Stamp, read_sources};
 
 /// Every shard is swept once in about ten seconds.
 const SWEEP_TICK: Duration = Duration::from_millis(100);
@@ -45,39 +46,57 @@ pub fn sample_clock(engine: &Engine, clock: &Clock) {
     }
 }
 
-/// Reads the rules files again when they changed, and puts them in force when they are valid.
+/// Reads the rules files again when they changed, and says what came of it.
 #[derive(Debug)]
 pub struct RulesWatch {
     path: PathBuf,
-    /// The texts that were read last, valid or not: a bad set is reported once.
-    seen: Option<Vec<Source>>,
+    /// The texts that were read last, valid or not: a bad set is reported once. `None` after a failure.
+    seen: Option<u64>,
+    stamp: Option<Stamp>,
+    /// The files were read when their stamp had not changed for a whole look. Only then it is enough to look
+    /// at the stamp: two changes within one tick of the file system's clock have the same.
+    is_settled: bool,
 }
 
 impl RulesWatch {
-    pub fn new(path: PathBuf, seen: Vec<Source>) -> Self {
-        RulesWatch { path, seen: Some(seen) }
+    pub fn new(path: PathBuf, seen: &[Source]) -> Self {
+        RulesWatch { path, seen: Some(fingerprint(seen)), stamp: None, is_settled: false }
     }
 
     /// Looks once; `Some` when the texts changed.
     pub fn look(&mut self, secret: &FleetSecret) -> Option<Result<RuleSet, String>> {
-        let sources = match read_sources(&self.path) {
-            Ok(sources) => sources,
-            Err(error) => {
-                // Reported once; the files may be on their way.
-                return self.seen.take().map(|_| Err(error.to_string()));
+        let read = Stamp::read(&self.path).and_then(|stamp| {
+            let is_same = self.stamp.as_ref() == Some(&stamp);
+            if is_same && self.is_settled {
+                return Ok(None);
             }
-        };
-        if self.seen.as_ref().is_some_and(|seen| same_texts(seen, &sources)) {
-            return None;
+            self.is_settled = is_same;
+            self.stamp = Some(stamp);
+            read_sources(&self.path).map(Some)
+        });
+        match read {
+            Ok(None) => None,
+            Ok(Some(sources)) => {
+                let fingerprint = fingerprint(&sources);
+                let is_new = self.seen.replace(fingerprint) != Some(fingerprint);
+                is_new.then(|| RuleSet::parse(&sources, secret).map_err(|errors| errors.to_string()))
+            }
+            Err(error) => {
+                self.stamp = None;
+                // Reported once; the files may be on their way.
+                self.seen.take().map(|_| Err(error.to_string()))
+            }
         }
-        let parsed = RuleSet::parse(&sources, secret).map_err(|errors| errors.to_string());
-        self.seen = Some(sources);
-        Some(parsed)
     }
 }
 
-fn same_texts(a: &[Source], b: &[Source]) -> bool {
-    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.name == b.name && a.text == b.text)
+/// Tells texts apart from those read before, in this process only.
+fn fingerprint(sources: &[Source]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for source in sources {
+        (&source.name, &source.text).hash(&mut hasher);
+    }
+    hasher.finish()
 }
 
 /// Watches the rules files until the future is dropped.
@@ -106,7 +125,7 @@ pub async fn watch_rules(engine: Arc<Engine>, mut watch: RulesWatch) {
             }
             Some(Err(problem)) => {
                 engine.stats().reloaded(false);
-                tracing::error!(%problem, "the changed rules were refused; the old ones stay in force");
+                tracing::error!(%problem, "rules can't be reloaded; the old ones stay in force");
             }
         }
     }

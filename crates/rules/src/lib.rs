@@ -30,4 +30,4 @@ pub use matching::{Effect, Match, Matched, Matches};
 pub use policy::Policy;
 pub use rule::{Declared, Mode, OnMissing, Rule, Scope};
 pub use set::{Counts, Namespace, RuleSet};
-pub use source::{ReadError, Source, read_sources};
+pub use source::{ReadError, Source, Stamp, read_sources};

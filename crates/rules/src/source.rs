@@ -49,6 +49,42 @@ pub fn read_sources(path: &Path) -> Result<Vec<Source>, ReadError> {
     sources
 }
 
+/// What the file system says of rules files without their being read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Stamp(Vec<FileStamp>);
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct FileStamp {
+    path: PathBuf,
+    inode: u64,
+    bytes: u64,
+    modified_ns: (i64, i64),
+    changed_ns: (i64, i64),
+}
+
+impl Stamp {
+    /// Of a file, or of a directory's rules files.
+    pub fn read(path: &Path) -> Result<Self, ReadError> {
+        let metadata = fs::metadata(path).map_err(|source| unreadable(path, source))?;
+        let files = if metadata.is_dir() { rule_files(path)? } else { vec![path.to_owned()] };
+        files.into_iter().map(FileStamp::read).collect::<Result<_, _>>().map(Stamp)
+    }
+}
+
+impl FileStamp {
+    fn read(path: PathBuf) -> Result<Self, ReadError> {
+        use std::os::unix::fs::MetadataExt;
+        let metadata = fs::metadata(&path).map_err(|source| unreadable(&path, source))?;
+        Ok(FileStamp {
+            inode: metadata.ino(),
+            bytes: metadata.len(),
+            modified_ns: (metadata.mtime(), metadata.mtime_nsec()),
+            changed_ns: (metadata.ctime(), metadata.ctime_nsec()),
+            path,
+        })
+    }
+}
+
 /// Where a ConfigMap's `..data` points to; `None` in any other directory.
 fn config_map_version(directory: &Path) -> Option<PathBuf> {
     fs::read_link(directory.join("..data")).ok()

@@ -41,7 +41,7 @@ impl RulesAtStart {
         for warning in set.warnings() {
             tracing::warn!(%warning, "rules");
         }
-        let watch = Watch::Changes(RulesWatch::new(path.to_owned(), sources));
+        let watch = Watch::Changes(RulesWatch::new(path.to_owned(), &sources));
         Ok(RulesAtStart { set, watch, shown_path: Some(path.display().to_string()) })
     }
 }
@@ -72,7 +72,7 @@ impl Watch {
                 while !Path::new(RULES_FILE).exists() {
                     tick.tick().await;
                 }
-                RulesWatch::new(RULES_FILE.into(), Vec::new())
+                RulesWatch::new(RULES_FILE.into(), &[])
             }
         };
         watch_rules(engine, watch).await;
