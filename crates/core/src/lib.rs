@@ -14,6 +14,7 @@ pub mod identity;
 pub mod limit;
 pub mod local;
 pub mod origin_cell;
+mod packed;
 pub mod shared;
 pub mod sip;
 pub mod state;

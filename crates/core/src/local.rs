@@ -6,145 +6,22 @@
 use crate::decision::{Decision, Settle};
 use crate::gcra::{self, Tat};
 use crate::limit::{Cost, Rate, Spec};
-use crate::state::{State, used_before_step};
+use crate::packed::{
+    denominator_word, gcra_tag, is_gcra, rate_of, step_of, tag_with_step, tat_at_rate, tat_of,
+    window_expires, window_tag,
+};
+use crate::state::{State, decide_window, used_before_step, window_expiry, window_tag_after};
 use crate::time::{Nanos, Sequence, StepId};
-use crate::window::{self, Counted};
+use crate::window::Counted;
 
 /// | word | window | GCRA |
 /// |---|---|---|
 /// | 0 | current | tat, whole nanoseconds |
 /// | 1 | previous | tat, ticks below a nanosecond |
 /// | 2 | sequence | overdrawn (1 bit), the interval's denominator |
-/// | 3 | step (8 bits), expiry in ms (55), 0 | step (8 bits), the interval's numerator in ns (55), 1 |
+/// | 3 | tag: expiry | tag: the interval's numerator |
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LocalState([u64; 4]);
-
-const STEP_SHIFT: u32 = 56;
-const PAYLOAD_MAX: u64 = (1 << 55) - 1;
-const IS_GCRA: u64 = 1;
-/// Above any denominator, which is at most 2^53.
-const OVERDRAWN: u64 = 1 << 63;
-
-/// The last word of a state, without its step.
-#[inline]
-pub(crate) fn window_tag(expires: Nanos) -> u64 {
-    // An instant in milliseconds needs 45 bits.
-    expires.as_millis_ceil() << 1
-}
-
-/// The last word of a state, without its step.
-#[inline]
-pub(crate) fn gcra_tag(rate: Rate) -> u64 {
-    // At most 366 days in nanoseconds: below 2^55.
-    rate.interval_numerator_ns() << 1 | IS_GCRA
-}
-
-#[inline]
-pub(crate) fn step_of(tag: u64) -> StepId {
-    let [.., step] = tag.to_le_bytes();
-    StepId(step)
-}
-
-#[inline]
-pub(crate) fn tag_with_step(tag: u64, step: StepId) -> u64 {
-    tag & !(0xff << STEP_SHIFT) | u64::from(step.0) << STEP_SHIFT
-}
-
-#[inline]
-pub(crate) fn payload_of(tag: u64) -> u64 {
-    tag >> 1 & PAYLOAD_MAX
-}
-
-#[inline]
-pub(crate) fn is_gcra(tag: u64) -> bool {
-    tag & IS_GCRA == IS_GCRA
-}
-
-/// The interval's denominator and the overdrawn bit, in one word.
-#[inline]
-pub(crate) fn denominator_word(tat: Tat, rate: Rate) -> u64 {
-    rate.interval_denominator() | if tat.overdrawn { OVERDRAWN } else { 0 }
-}
-
-/// The tat that three words of a GCRA state hold.
-#[inline]
-pub(crate) fn tat_of(whole: u64, ticks: u64, denominator_word: u64) -> Tat {
-    Tat { whole: Nanos::new(whole), ticks, overdrawn: denominator_word & OVERDRAWN != 0 }
-}
-
-/// The rate that a GCRA state was written with; `None` when it was never written.
-#[inline]
-pub(crate) fn rate_of(denominator_word: u64, tag: u64) -> Option<Rate> {
-    let denominator = denominator_word & !OVERDRAWN;
-    // Already in lowest terms, and in range: it was a `Rate` when it was stored.
-    (denominator > 0).then(|| Rate::from_lowest_terms(payload_of(tag), denominator)).flatten()
-}
-
-/// A GCRA state's tat in ticks of `rate`, whatever rate it was written with.
-#[inline]
-pub(crate) fn tat_at_rate(tat: Tat, written_with: Option<Rate>, rate: Rate, now: Nanos) -> Tat {
-    match written_with {
-        Some(before) if before != rate => tat.rescaled(before, rate, now),
-        Some(_) => tat,
-        None => Tat::default(),
-    }
-}
-
-/// Where a window's counts stop mattering: a sliding window's cell is weighed for one more period.
-#[inline]
-pub(crate) fn window_expiry(spec: &Spec, sequence: Sequence, before: Nanos) -> Nanos {
-    match *spec {
-        Spec::Sliding { period, .. } => period.cell(sequence).end.plus(period.length()),
-        Spec::Fixed { period, .. } => period.cell(sequence).end,
-        // After a clock that went back, the state's own cell is the later one, and it knows its end.
-        Spec::Calendar { cell, .. } if cell.sequence < sequence => before,
-        Spec::Calendar { cell, .. } => cell.end,
-        Spec::Gcra { .. } => Nanos::ZERO,
-    }
-}
-
-/// Decides a check of a window: the part that both states share.
-#[inline]
-pub(crate) fn decide_window(
-    counted: Counted,
-    tag: u64,
-    spec: &Spec,
-    cost: Cost,
-    settle: Settle,
-    now: Nanos,
-) -> (Decision, Counted) {
-    match *spec {
-        Spec::Sliding { limit, period } => {
-            let counted = counted.rolled_to(period.cell_at_after(now, counted.sequence).sequence);
-            window::decide_sliding(counted, limit, period, cost, settle, now)
-        }
-        Spec::Fixed { limit, period } => {
-            let counted = counted.rolled_to(period.cell_at_after(now, counted.sequence).sequence);
-            let cell_end = period.cell(counted.sequence).end;
-            window::decide_fixed(counted, limit, cell_end, cost, settle, now)
-        }
-        Spec::Calendar { limit, cell, .. } => {
-            let counted = counted.rolled_to(cell.sequence);
-            let cell_end = window_expiry(spec, counted.sequence, window_expires(tag));
-            window::decide_fixed(counted, limit, cell_end, cost, settle, now)
-        }
-        Spec::Gcra { .. } => unreachable!("a window's spec was asked for"),
-    }
-}
-
-/// The tag of a window's state after a charge: the same while it stays in its cell.
-#[inline]
-pub(crate) fn window_tag_after(tag: u64, spec: &Spec, before: Sequence, after: Sequence) -> u64 {
-    if before == after && payload_of(tag) != 0 {
-        return tag;
-    }
-    tag_with_step(window_tag(window_expiry(spec, after, window_expires(tag))), step_of(tag))
-}
-
-#[inline]
-pub(crate) fn window_expires(tag: u64) -> Nanos {
-    Nanos::from_millis(payload_of(tag))
-}
 
 impl LocalState {
     #[inline]

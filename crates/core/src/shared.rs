@@ -9,11 +9,11 @@ use crate::decision::{Decision, Settle};
 use crate::gcra;
 use crate::gcra_sync::Busy;
 use crate::limit::{Cost, Spec};
-use crate::local::{
-    decide_window, denominator_word, gcra_tag, is_gcra, rate_of, step_of, tag_with_step, tat_at_rate, tat_of,
-    window_expires, window_expiry, window_tag, window_tag_after,
+use crate::packed::{
+    denominator_word, gcra_tag, is_gcra, rate_of, step_of, tag_with_step, tat_at_rate, tat_of,
+    window_expires, window_tag,
 };
-use crate::state::{State, used_before_step};
+use crate::state::{State, decide_window, used_before_step, window_expiry, window_tag_after};
 use crate::time::{Nanos, Sequence, StepId};
 use crate::window::Counted;
 

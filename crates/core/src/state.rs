@@ -5,8 +5,9 @@
 
 use crate::decision::{Decision, Settle};
 use crate::limit::{Cost, Spec};
-use crate::time::{Nanos, StepId};
-use crate::window::{Counted, sliding_used};
+use crate::packed::{payload_of, step_of, tag_with_step, window_expires, window_tag};
+use crate::time::{Nanos, Sequence, StepId};
+use crate::window::{self, Counted, sliding_used};
 
 pub trait State: Copy + Default + PartialEq + Send + Sync + std::fmt::Debug + 'static {
     /// Whether a live state can ever be dropped, because somebody else may know what is in it.
@@ -44,4 +45,55 @@ pub(crate) fn used_before_step(counted: Counted, expires: Nanos, spec: &Spec, ol
         Spec::Calendar { .. } if old_now < expires => counted.current,
         Spec::Calendar { .. } | Spec::Gcra { .. } => 0,
     }
+}
+
+/// Where a window's counts stop mattering: a sliding window's cell is weighed for one more period.
+#[inline]
+pub(crate) fn window_expiry(spec: &Spec, sequence: Sequence, before: Nanos) -> Nanos {
+    match *spec {
+        Spec::Sliding { period, .. } => period.cell(sequence).end.plus(period.length()),
+        Spec::Fixed { period, .. } => period.cell(sequence).end,
+        // After a clock that went back, the state's own cell is the later one, and it knows its end.
+        Spec::Calendar { cell, .. } if cell.sequence < sequence => before,
+        Spec::Calendar { cell, .. } => cell.end,
+        Spec::Gcra { .. } => Nanos::ZERO,
+    }
+}
+
+/// Decides a check of a window: the part that both states share.
+#[inline]
+pub(crate) fn decide_window(
+    counted: Counted,
+    tag: u64,
+    spec: &Spec,
+    cost: Cost,
+    settle: Settle,
+    now: Nanos,
+) -> (Decision, Counted) {
+    match *spec {
+        Spec::Sliding { limit, period } => {
+            let counted = counted.rolled_to(period.cell_at_after(now, counted.sequence).sequence);
+            window::decide_sliding(counted, limit, period, cost, settle, now)
+        }
+        Spec::Fixed { limit, period } => {
+            let counted = counted.rolled_to(period.cell_at_after(now, counted.sequence).sequence);
+            let cell_end = period.cell(counted.sequence).end;
+            window::decide_fixed(counted, limit, cell_end, cost, settle, now)
+        }
+        Spec::Calendar { limit, cell, .. } => {
+            let counted = counted.rolled_to(cell.sequence);
+            let cell_end = window_expiry(spec, counted.sequence, window_expires(tag));
+            window::decide_fixed(counted, limit, cell_end, cost, settle, now)
+        }
+        Spec::Gcra { .. } => unreachable!("a window's spec was asked for"),
+    }
+}
+
+/// The tag of a window's state after a charge: the same while it stays in its cell.
+#[inline]
+pub(crate) fn window_tag_after(tag: u64, spec: &Spec, before: Sequence, after: Sequence) -> u64 {
+    if before == after && payload_of(tag) != 0 {
+        return tag;
+    }
+    tag_with_step(window_tag(window_expiry(spec, after, window_expires(tag))), step_of(tag))
 }
