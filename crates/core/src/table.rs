@@ -118,7 +118,10 @@ impl<S: State> Table<S> {
     /// Tells the table that the clock is about to step by `delta_ns`. Moments with the step that is returned
     /// are in the new time; nothing that was charged in the old one is forgotten.
     pub fn clock_stepped(&self, delta_ns: i64) -> StepId {
-        self.steps.push(delta_ns)
+        let step = self.steps.push(delta_ns);
+        // When a full shard is worth searching was told in the old time.
+        self.shards.iter().for_each(|guarded| guarded.shard.lock().search_again());
+        step
     }
 
     pub(crate) fn is_expired(&self, state: &S, moment: Moment) -> bool {

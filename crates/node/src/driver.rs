@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tidegate_core::FleetSecret;
 use tidegate_rules::{RuleSet, Source, Stamp, read_sources};
+use tokio::time::{Interval, MissedTickBehavior};
 
 /// Every shard is swept once in about ten seconds.
 const SWEEP_TICK: Duration = Duration::from_millis(100);
@@ -20,8 +21,8 @@ const WATCH_EVERY: Duration = Duration::from_millis(500);
 
 /// Keeps the engine's clock and table in order until the future is dropped.
 pub async fn run_upkeep(engine: Arc<Engine>, clock: Arc<Clock>) {
-    let mut sample = tokio::time::interval(Duration::from_millis(SAMPLE_EVERY_MS));
-    let mut sweep = tokio::time::interval(SWEEP_TICK);
+    let mut sample = calm_interval(Duration::from_millis(SAMPLE_EVERY_MS));
+    let mut sweep = calm_interval(SWEEP_TICK);
     let shards_per_tick = engine.shard_count().div_ceil(SWEEP_TICKS_PER_ROUND);
     let mut shard = 0;
     loop {
@@ -35,6 +36,13 @@ pub async fn run_upkeep(engine: Arc<Engine>, clock: Arc<Clock>) {
             }
         }
     }
+}
+
+/// After a pause, goes on at its pace instead of making up for it.
+fn calm_interval(period: Duration) -> Interval {
+    let mut interval = tokio::time::interval(period);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    interval
 }
 
 /// Steers the clock; tells the table of a step before the clock makes it, so that no limit refills.
@@ -101,7 +109,7 @@ fn fingerprint(sources: &[Source]) -> u64 {
 
 /// Watches the rules files until the future is dropped.
 pub async fn watch_rules(engine: Arc<Engine>, mut watch: RulesWatch) {
-    let mut tick = tokio::time::interval(WATCH_EVERY);
+    let mut tick = calm_interval(WATCH_EVERY);
     loop {
         tick.tick().await;
         let secret = *engine.secret();

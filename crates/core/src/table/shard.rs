@@ -91,6 +91,11 @@ impl<S: State> Shard<S> {
         self.slots[place].state = state;
     }
 
+    /// Forgets when an entry may expire first: the clock is about to step.
+    pub(crate) fn search_again(&mut self) {
+        self.sweep_from = Nanos::ZERO;
+    }
+
     /// Whether `more` entries fit under the cap.
     pub(crate) fn has_room(&self, more: usize) -> bool {
         self.len() + more <= self.len_max as usize

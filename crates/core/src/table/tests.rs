@@ -190,6 +190,17 @@ fn a_full_table_lets_expired_entries_go_first() {
 }
 
 #[test]
+fn a_full_table_lets_expired_entries_go_also_after_the_clock_was_set_back() {
+    let table = table(40);
+    (0..400).for_each(|number| ignore(table.decide(&item(number, 10, 1), at(0))));
+    let step = table.clock_stepped(-86_400_000_000_000);
+    let day_earlier = NOW.shifted(-86_400_000_000_000);
+    let later = Moment { now: day_earlier.plus(Nanos::from_secs(300)), step };
+    let found_room = (1000..1400).filter(|number| table.decide(&item(*number, 10, 1), later).is_ok()).count();
+    assert_eq!(found_room, 40);
+}
+
+#[test]
 fn a_sharing_node_evicts_the_coldest_of_what_the_origin_knows() {
     let table = Table::<SharedState>::with_shard_bits(40, 1);
     let synced = |state: &mut SharedState| {
