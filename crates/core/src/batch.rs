@@ -23,6 +23,8 @@ pub enum Charge {
     IfAdmitted,
     /// Post-paid: charged whatever the verdict, may overdraw.
     Always,
+    /// Looked at for the answer only: the request is denied already.
+    Never,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,7 +38,7 @@ pub enum Role {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Room {
     Capped,
-    /// One of the few keys that stand in for those that got no entry.
+    /// One of the few keys that stand in for those that got no entry. Their number is bounded too.
     Reserved,
 }
 
@@ -62,6 +64,15 @@ impl Item {
         match self.charge {
             Charge::IfAdmitted => Settle::IfAdmitted,
             Charge::Always => Settle::Always,
+            Charge::Never => Settle::Never,
+        }
+    }
+
+    /// Whether its key may get an entry beside `others` that are new too.
+    fn finds_room<S: State>(&self, shard: &Shard<S>, others: usize) -> bool {
+        match self.room {
+            Room::Capped => shard.has_room(others + 1),
+            Room::Reserved => shard.has_reserved_room(),
         }
     }
 
@@ -138,17 +149,22 @@ impl<S: State> Table<S> {
         let fresh = S::default().with_step(moment.step);
         let (decision, after) = fresh.decide(&item.spec, item.cost, item.settle(), moment.now);
         if item.charges(&decision) {
-            if item.room == Room::Capped && !shard.has_room(1) {
-                shard.make_room(moment.now, |state| self.is_expired(state, moment));
-                if !shard.has_room(1) {
-                    self.publish_hint(index, shard);
-                    return Err(Refused { index: 0 });
-                }
+            self.make_room(index, shard, moment);
+            if !item.finds_room(shard, 0) {
+                return Err(Refused { index: 0 });
             }
             shard.insert(item.key, after);
             self.publish_hint(index, shard);
         }
         Ok(decision)
+    }
+
+    /// Makes room in a shard that has none, if that can be.
+    fn make_room(&self, index: usize, shard: &mut Shard<S>, moment: Moment) {
+        if !shard.has_room(1) {
+            shard.make_room(moment.now, |state| self.is_expired(state, moment));
+            self.publish_hint(index, shard);
+        }
     }
 
     /// Decides a request of up to [`ITEMS_MAX`] limits, all or none, and writes each one's answer to
@@ -188,8 +204,9 @@ impl<S: State> Table<S> {
         order.sort_unstable();
         for run in order.chunk_by(|a, b| a.0 == b.0) {
             let mut shard = self.shard(run[0].0).lock();
-            if !shard.has_room(run.len()) {
-                shard.make_room(moment.now, |state| self.is_expired(state, moment));
+            if !shard.has_room(run.len()) && run.iter().any(|(_, item)| shard.find(items[*item].key).is_err())
+            {
+                self.make_room(run[0].0, &mut shard, moment);
             }
             for (_, index) in run {
                 locked.of_item[*index] = u8::try_from(locked.shards.len()).unwrap_or(u8::MAX);
@@ -214,13 +231,8 @@ impl<S: State> Table<S> {
             let (before, now) = self.align(before, &item.spec, moment);
             let (decision, after) = before.decide(&item.spec, item.cost, item.settle(), now);
             let charged = item.charges(&decision);
-            if charged && place.is_none() && item.room == Room::Capped {
-                let is_new = |other: &&Evaluated<S>| {
-                    other.locked == position && other.charged && other.place.is_none()
-                };
-                if !shard.has_room(evaluations.iter().filter(is_new).count() + 1) {
-                    return Err(Refused { index });
-                }
+            if charged && place.is_none() && !locked.has_room_for(items, index, evaluations) {
+                return Err(Refused { index });
             }
             decisions.push(decision);
             evaluations.push(Evaluated { locked: position, place, after, charged });
@@ -242,12 +254,18 @@ impl<S: State> Table<S> {
         for (index, item) in items.iter().enumerate() {
             let before = locked.before(items, index, evaluations[index].place, evaluations, moment);
             let settle = if item.charge == Charge::Always { Settle::Always } else { Settle::Never };
+            // A key that comes again asks for all that it was asked for so far.
+            let same_key = |earlier: &&Item| earlier.key == item.key && earlier.charge == Charge::IfAdmitted;
+            let asked: u64 = match item.charge {
+                Charge::IfAdmitted => {
+                    items[..index].iter().filter(same_key).map(|item| item.cost.get()).sum()
+                }
+                Charge::Always | Charge::Never => 0,
+            };
+            let cost = Cost::new(asked + item.cost.get()).unwrap_or(Cost::MAX);
             let (before, now) = self.align(before, &item.spec, moment);
-            let (decision, after) = before.decide(&item.spec, item.cost, settle, now);
-            // What a limit said of the whole request stands; what it has left is told without it.
-            if decisions[index].is_admitted() {
-                decisions[index] = Decision { verdict: decisions[index].verdict, ..decision };
-            }
+            let (decision, after) = before.decide(&item.spec, cost, settle, now);
+            decisions[index] = decision;
             evaluations[index].after = after;
             evaluations[index].charged = item.cost > Cost::PEEK && settle == Settle::Always;
         }
@@ -285,6 +303,17 @@ impl<S: State> Locked<'_, S> {
     fn shard_of(&self, item: usize) -> (usize, &Shard<S>) {
         let position = usize::from(self.of_item[item]);
         (position, &self.shards[position].1)
+    }
+
+    /// Whether a new key finds room beside the other new keys of the request.
+    fn has_room_for(&self, items: &[Item], index: usize, evaluations: &Evaluations<S>) -> bool {
+        let (position, shard) = self.shard_of(index);
+        let new_keys = items
+            .iter()
+            .zip(evaluations)
+            .filter(|(_, other)| other.locked == position && other.charged && other.place.is_none());
+        let is_counted = new_keys.clone().any(|(other, _)| other.key == items[index].key);
+        is_counted || items[index].finds_room(shard, new_keys.count())
     }
 
     /// The state that an item is decided on: what an earlier item of the same key left, or the table's.

@@ -89,10 +89,13 @@ impl Counts {
         self.world = self.world.max(world);
         assert!(self.own == before.own, "INV-2: a reply never writes the own component");
         assert!(self.others >= before.others && self.world >= before.world, "INV-1: merge is max");
-        // The view may exceed what the region knows only by what this node has not yet told it.
-        let explained =
-            add_count(add_count(self.own.max(component), before.others.max(total - component)), self.world);
-        assert!(self.effective() <= explained, "INV-3: the view never exceeds the true count");
+        let news = component.saturating_sub(before.component())
+            + (total - component).saturating_sub(before.others)
+            + world.saturating_sub(before.world);
+        assert!(
+            self.effective() <= add_count(before.effective(), news),
+            "INV-3: a view grows by no more than what is new to it"
+        );
         Ok(())
     }
 }

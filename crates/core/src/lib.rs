@@ -32,4 +32,4 @@ pub use limit::{Burst, Cost, Limit, OutOfRange, Rate, Spec};
 pub use local::LocalState;
 pub use shared::SharedState;
 pub use table::Table;
-pub use time::{Cell, Moment, Nanos, Period, Sequence, StepId};
+pub use time::{Cell, ClockStep, Moment, Nanos, Period, Sequence, StepId};

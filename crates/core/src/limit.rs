@@ -49,6 +49,7 @@ pub struct Cost(u64);
 impl Cost {
     pub const PEEK: Cost = Cost(0);
     pub const ONE: Cost = Cost(1);
+    pub const MAX: Cost = Cost(NUMBER_MAX);
 
     pub const fn new(cost: u64) -> Result<Self, OutOfRange> {
         if cost > NUMBER_MAX { Err(OutOfRange::Cost) } else { Ok(Cost(cost)) }

@@ -10,8 +10,8 @@ use crate::packed::{
     denominator_word, gcra_tag, is_gcra, rate_of, step_of, tag_with_step, tat_at_rate, tat_of,
     window_expires, window_tag,
 };
-use crate::state::{State, decide_window, used_before_step, window_expiry, window_tag_after};
-use crate::time::{Nanos, Sequence, StepId};
+use crate::state::{State, decide_window, landing_cell, used_before_step, window_expiry, window_tag_after};
+use crate::time::{ClockStep, Nanos, Sequence, StepId};
 use crate::window::Counted;
 
 /// | word | window | GCRA |
@@ -82,23 +82,19 @@ impl State for LocalState {
         LocalState([a, b, c, tag_with_step(tag, step)])
     }
 
-    fn carried(self, spec: &Spec, delta_ns: i64, now: Nanos) -> Self {
+    fn carried(self, spec: &Spec, step: ClockStep) -> Self {
         if matches!(spec, Spec::Gcra { .. }) {
             let [whole, ticks, denominator, tag] = self.0;
-            return LocalState([Nanos::new(whole).shifted(delta_ns).get(), ticks, denominator, tag]);
+            return LocalState([Nanos::new(whole).shifted(step.delta_ns).get(), ticks, denominator, tag]);
         }
-        let old_now = now.shifted(delta_ns.saturating_neg());
-        let current = used_before_step(self.counted(), self.expires(), spec, old_now);
-        if current == 0 {
-            return LocalState::default();
+        let current = used_before_step(self.counted(), self.expires(), spec, step.left_at());
+        match landing_cell(spec, step) {
+            Some(sequence) if current > 0 => {
+                let expires = window_expiry(spec, sequence, Nanos::ZERO);
+                LocalState::of_window(Counted { current, previous: 0, sequence }, expires)
+            }
+            _ => LocalState::default(),
         }
-        let sequence = match *spec {
-            Spec::Sliding { period, .. } | Spec::Fixed { period, .. } => period.cell_at(now).sequence,
-            Spec::Calendar { cell, .. } => cell.sequence,
-            Spec::Gcra { .. } => Sequence(0),
-        };
-        let expires = window_expiry(spec, sequence, Nanos::ZERO);
-        LocalState::of_window(Counted { current, previous: 0, sequence }, expires)
     }
 
     #[inline]

@@ -13,8 +13,8 @@ use crate::packed::{
     denominator_word, gcra_tag, is_gcra, rate_of, step_of, tag_with_step, tat_at_rate, tat_of,
     window_expires, window_tag,
 };
-use crate::state::{State, decide_window, used_before_step, window_expiry, window_tag_after};
-use crate::time::{Nanos, Sequence, StepId};
+use crate::state::{State, decide_window, landing_cell, used_before_step, window_expiry, window_tag_after};
+use crate::time::{ClockStep, Nanos, Sequence, StepId};
 use crate::window::Counted;
 
 /// Deadlines are kept in these ticks: 32 bits of them last 49 days, then wrap.
@@ -32,7 +32,9 @@ pub struct SharedState {
     fresh_until: Deadline,
     strict_until: Deadline,
     owners: u32,
-    is_owner: bool,
+    /// The origin has answered for the current cell, for the previous one.
+    owns_current: bool,
+    owns_previous: bool,
 }
 
 /// An instant in milliseconds modulo 2^32, for deadlines of at most some minutes.
@@ -54,23 +56,25 @@ impl Deadline {
 }
 
 impl SharedState {
-    /// What the node knows about its view of this key.
-    pub fn view(&self, headroom: u64, live_nodes: u32, now: Nanos) -> View {
+    /// What the node knows about its view of this key in the cell `sequence`: what is left of an earlier
+    /// cell's prepaid lapsed with it. GCRA has one cell, 0.
+    pub fn view(&self, sequence: Sequence, headroom: u64, live_nodes: u32, now: Nanos) -> View {
+        let state = self.rolled_to(sequence);
         View {
-            is_owner: self.is_owner,
-            fresh_until: self.fresh_until.instant(now),
-            strict_until: self.strict_until.instant(now),
-            owners: self.owners,
+            is_owner: state.owns_current || state.owns_previous,
+            fresh_until: state.fresh_until.instant(now),
+            strict_until: state.strict_until.instant(now),
+            owners: state.owners,
             live_nodes,
-            prepaid: self.current.prepaid(),
-            spent: self.current.unsynced(),
+            prepaid: state.current.prepaid(),
+            spent: state.current.unsynced(),
             headroom,
         }
     }
 
     /// A reply was merged: the view is fresh for a while.
     pub fn set_fresh(&mut self, owners: u32, until: Nanos) {
-        self.is_owner = true;
+        self.owns_current = true;
         self.owners = owners;
         self.fresh_until = Deadline::at(until);
     }
@@ -112,7 +116,8 @@ impl SharedState {
             self.current = Counts::default();
             self.sequence = sequence;
             // Whoever owned the cell before this one is not cold in the next; whoever didn't, is.
-            self.is_owner &= distance == 1;
+            self.owns_previous = self.owns_current && distance == 1;
+            self.owns_current = false;
         }
         self
     }
@@ -165,31 +170,24 @@ impl State for SharedState {
         self
     }
 
-    /// What a step carries over isn't an admission of the new cell: it is held as if others had spent it, and
-    /// never published (INV-2).
-    fn carried(mut self, spec: &Spec, delta_ns: i64, now: Nanos) -> Self {
+    /// What a step carries into another cell isn't an admission of that cell: it is held as if others had
+    /// spent it, and never published (INV-2). Whoever was moved must ask before it admits.
+    fn carried(mut self, spec: &Spec, step: ClockStep) -> Self {
+        (self.fresh_until, self.strict_until) = (Deadline::default(), Deadline::default());
         if matches!(spec, Spec::Gcra { .. }) {
             for instant in [&mut self.previous.own, &mut self.previous.world, &mut self.current.others] {
-                *instant = instant.saturating_add_signed(delta_ns);
+                *instant = instant.saturating_add_signed(step.delta_ns);
             }
             return self;
         }
-        let old_now = now.shifted(delta_ns.saturating_neg());
-        let others = used_before_step(self.counted(), self.expires(), spec, old_now);
-        if others == 0 {
-            return SharedState::default();
-        }
-        let sequence = match *spec {
-            Spec::Sliding { period, .. } | Spec::Fixed { period, .. } => period.cell_at(now).sequence,
-            Spec::Calendar { cell, .. } => cell.sequence,
-            Spec::Gcra { .. } => Sequence(0),
-        };
-        let tag = window_tag(window_expiry(spec, sequence, Nanos::ZERO));
-        SharedState {
-            current: Counts { others, ..Counts::default() },
-            sequence,
-            tag,
-            ..SharedState::default()
+        let others = used_before_step(self.counted(), self.expires(), spec, step.left_at());
+        match landing_cell(spec, step) {
+            Some(sequence) if others > 0 => {
+                let tag = window_tag(window_expiry(spec, sequence, Nanos::ZERO));
+                let current = Counts { others, ..Counts::default() };
+                SharedState { current, sequence, tag, ..SharedState::default() }
+            }
+            _ => SharedState::default(),
         }
     }
 
@@ -250,10 +248,24 @@ mod tests {
         assert!(state.is_evictable());
         let (decision, state) = state.decide(&sliding(10), Cost::ONE, Settle::IfAdmitted, now);
         assert_eq!((decision.is_admitted(), decision.remaining), (true, 0));
-        let view = state.view(0, 4, now);
+        let view = state.view(Sequence(100), 0, 4, now);
         assert_eq!((view.is_owner, view.owners, view.spent), (true, 3, 1));
         assert_eq!(view.fresh_until, now.plus(Nanos::from_secs(5)));
         let (decision, _) = state.decide(&sliding(10), Cost::ONE, Settle::IfAdmitted, now);
         assert!(!decision.is_admitted());
+        let is_owner = |cell| state.view(Sequence(cell), 0, 4, now).is_owner;
+        assert!(is_owner(101) && !is_owner(102), "cold after a whole cell without an answer");
+    }
+
+    #[test]
+    fn a_clock_step_neither_keeps_a_view_fresh_nor_publishes_what_it_carried() {
+        let now = Nanos::from_secs(1_000_000);
+        let (_, mut state) = SharedState::default().decide(&sliding(10), Cost::ONE, Settle::IfAdmitted, now);
+        state.set_fresh(1, now.plus(Nanos::from_secs(5)));
+        let step = ClockStep { delta_ns: -3_600_000_000_000, lands_at: now.shifted(-3_600_000_000_000) };
+        let carried = state.carried(&sliding(10), step);
+        let view = carried.view(carried.sequence, 0, 4, step.lands_at);
+        assert!(!view.is_owner && view.fresh_until <= step.lands_at);
+        assert_eq!((carried.current.own, carried.current.others), (0, 1));
     }
 }

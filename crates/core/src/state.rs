@@ -6,7 +6,7 @@
 use crate::decision::{Decision, Settle};
 use crate::limit::{Cost, Spec};
 use crate::packed::{payload_of, step_of, tag_with_step, window_expires, window_tag};
-use crate::time::{Nanos, Sequence, StepId};
+use crate::time::{ClockStep, Nanos, Sequence, StepId};
 use crate::window::{self, Counted, sliding_used};
 
 pub trait State: Copy + Default + PartialEq + Send + Sync + std::fmt::Debug + 'static {
@@ -22,9 +22,10 @@ pub trait State: Copy + Default + PartialEq + Send + Sync + std::fmt::Debug + 's
     #[must_use]
     fn with_step(self, step: StepId) -> Self;
 
-    /// Carries the state over a clock step: what was used at `now − delta` of the old time is used at `now`.
+    /// Carries the state over a clock step: what was used at its last instant of the old time is used at its
+    /// first of the new.
     #[must_use]
-    fn carried(self, spec: &Spec, delta_ns: i64, now: Nanos) -> Self;
+    fn carried(self, spec: &Spec, step: ClockStep) -> Self;
 
     /// From when on this state says no more than a default one.
     fn expires(&self) -> Nanos;
@@ -44,6 +45,18 @@ pub(crate) fn used_before_step(counted: Counted, expires: Nanos, spec: &Spec, ol
         // A calendar's cells end at whole seconds, so the expiry in milliseconds is exact.
         Spec::Calendar { .. } if old_now < expires => counted.current,
         Spec::Calendar { .. } | Spec::Gcra { .. } => 0,
+    }
+}
+
+/// The cell in which a step lands. A calendar's spec knows only the cell of the check: `None` when the step
+/// landed in an earlier one, which is over.
+pub(crate) fn landing_cell(spec: &Spec, step: ClockStep) -> Option<Sequence> {
+    match *spec {
+        Spec::Sliding { period, .. } | Spec::Fixed { period, .. } => {
+            Some(period.cell_at(step.lands_at).sequence)
+        }
+        Spec::Calendar { cell, .. } => (step.lands_at >= cell.start).then_some(cell.sequence),
+        Spec::Gcra { .. } => None,
     }
 }
 

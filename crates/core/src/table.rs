@@ -11,7 +11,7 @@ use crate::identity::KeyId;
 use crate::limit::Spec;
 use crate::state::State;
 use crate::sync::Mutex;
-use crate::time::{Moment, Nanos, StepId};
+use crate::time::{ClockStep, Moment, Nanos, StepId};
 use shard::Hint;
 pub(crate) use shard::Shard;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
@@ -34,16 +34,21 @@ pub struct Table<S> {
     steps: Steps,
 }
 
-const SHARD_BITS: u32 = 10;
+/// Enough that threads seldom meet.
+const SHARD_BITS_MAX: u32 = 10;
+/// A small table has fewer shards, so that each is large enough for all to fill up together.
+const KEYS_PER_SHARD_MIN: usize = 1024;
 /// An entry is swept only this long after it expired: callers' timestamps may lag behind the sweeper's.
 const SWEEP_MARGIN: Nanos = Nanos::from_secs(1);
 /// How many entries a walk visits before it lets decisions in: some microseconds.
 const VISITED_AT_ONCE: usize = 256;
 
 impl<S: State> Table<S> {
-    /// A table for at most `keys_max` keys; rounded up to a whole number per shard.
+    /// A table for at most `keys_max` keys, rounded up to a whole number per shard. Where keys are few, the
+    /// first to find no room does so at nine tenths of that.
     pub fn new(keys_max: usize) -> Self {
-        Self::with_shard_bits(keys_max, SHARD_BITS)
+        let shards = (keys_max / KEYS_PER_SHARD_MIN).max(2);
+        Self::with_shard_bits(keys_max, shards.ilog2().min(SHARD_BITS_MAX))
     }
 
     /// Fewer shards make collisions in a test likely.
@@ -104,24 +109,23 @@ impl<S: State> Table<S> {
         if state == S::default() {
             return (state.with_step(moment.step), moment.now);
         }
-        let delta_ns = self.steps.between(state.step(), moment.step);
-        if delta_ns == 0 {
-            return (state.with_step(moment.step), moment.now);
-        }
-        if self.steps.is_later(state.step(), moment.step) {
+        if is_later(state.step(), moment.step) {
             // The caller read the clock before the step, somebody else wrote the state after it.
-            return (state, moment.now.shifted(delta_ns.saturating_neg()));
+            let ahead_ns = self.steps.between(moment.step, state.step());
+            return (state, moment.now.shifted(ahead_ns));
         }
-        (state.carried(spec, delta_ns, moment.now).with_step(moment.step), moment.now)
+        let mut state = state;
+        while state.step() != moment.step {
+            let next = StepId(state.step().0.wrapping_add(1));
+            state = state.carried(spec, self.steps.step(next)).with_step(next);
+        }
+        (state, moment.now)
     }
 
-    /// Tells the table that the clock is about to step by `delta_ns`. Moments with the step that is returned
-    /// are in the new time; nothing that was charged in the old one is forgotten.
-    pub fn clock_stepped(&self, delta_ns: i64) -> StepId {
-        let step = self.steps.push(delta_ns);
-        // When a full shard is worth searching was told in the old time.
-        self.shards.iter().for_each(|guarded| guarded.shard.lock().search_again());
-        step
+    /// Tells the table that the clock is about to be set, by `delta_ns` and to `lands_at`. Moments with the
+    /// step that is returned are in the new time; nothing that was charged in the old one is forgotten.
+    pub fn clock_stepped(&self, delta_ns: i64, lands_at: Nanos) -> StepId {
+        self.steps.push(ClockStep { delta_ns, lands_at })
     }
 
     pub(crate) fn is_expired(&self, state: &S, moment: Moment) -> bool {
@@ -191,28 +195,34 @@ fn prefetch_line(address: usize) {
     let _ = address;
 }
 
-/// By how much the clock has been stepped in all, after each of the last 256 steps.
+/// The last 256 clock steps, and by how much the clock was set in all after each.
 #[derive(Debug)]
 struct Steps {
     total_ns: [AtomicI64; 256],
-    last: Mutex<StepId>,
+    steps: Mutex<(StepId, Vec<ClockStep>)>,
 }
 
 impl Default for Steps {
     fn default() -> Self {
-        Steps { total_ns: std::array::from_fn(|_| AtomicI64::new(0)), last: Mutex::new(StepId(0)) }
+        let steps = Mutex::new((StepId(0), vec![ClockStep::default(); 256]));
+        Steps { total_ns: std::array::from_fn(|_| AtomicI64::new(0)), steps }
     }
 }
 
 impl Steps {
-    fn push(&self, delta_ns: i64) -> StepId {
-        let mut last = self.last.lock();
-        let next = StepId(last.0.wrapping_add(1));
+    fn push(&self, step: ClockStep) -> StepId {
+        let mut steps = self.steps.lock();
+        let next = StepId(steps.0.0.wrapping_add(1));
         // Saturates: both ends of time are as far as a clock can be wrong.
-        let total_ns = self.total_ns(*last).saturating_add(delta_ns);
+        let total_ns = self.total_ns(steps.0).saturating_add(step.delta_ns);
         self.total_ns[usize::from(next.0)].store(total_ns, Ordering::Release);
-        *last = next;
+        steps.1[usize::from(next.0)] = step;
+        steps.0 = next;
         next
+    }
+
+    fn step(&self, id: StepId) -> ClockStep {
+        self.steps.lock().1[usize::from(id.0)]
     }
 
     fn total_ns(&self, step: StepId) -> i64 {
@@ -222,9 +232,9 @@ impl Steps {
     fn between(&self, from: StepId, to: StepId) -> i64 {
         self.total_ns(to).saturating_sub(self.total_ns(from))
     }
+}
 
-    /// Steps are counted modulo 256; of two, the one less than half a turn ahead is the later.
-    fn is_later(&self, a: StepId, b: StepId) -> bool {
-        a != b && a.0.wrapping_sub(b.0) < 128
-    }
+/// Steps are counted modulo 256; of two, the one less than half a turn ahead is the later.
+fn is_later(a: StepId, b: StepId) -> bool {
+    a != b && a.0.wrapping_sub(b.0) < 128
 }

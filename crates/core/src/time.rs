@@ -85,6 +85,20 @@ impl Moment {
     }
 }
 
+/// A clock that was set: by how much, and the first instant of the new time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ClockStep {
+    pub delta_ns: i64,
+    pub lands_at: Nanos,
+}
+
+impl ClockStep {
+    /// The last instant of the old time.
+    pub(crate) const fn left_at(self) -> Nanos {
+        self.lands_at.shifted(self.delta_ns.saturating_neg())
+    }
+}
+
 /// The length of a window: 1 second to 366 days.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Period(NonZeroU64);

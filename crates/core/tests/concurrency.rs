@@ -10,10 +10,11 @@ use tidegate_core::{
 
 const NOW: Moment = Moment::at(Nanos::from_secs(1_800_000_000));
 
+/// Numbers below 2,048, spread over the shards.
 fn item(key: u128, limit: u64) -> Item {
     let period = Period::new(Nanos::from_secs(60)).unwrap();
     let spec = Spec::Sliding { limit: Limit::new(limit).unwrap(), period };
-    Item::new(KeyId::from_hash(key << 100), spec, Cost::ONE)
+    Item::new(KeyId::from_hash(key << 117), spec, Cost::ONE)
 }
 
 #[test]

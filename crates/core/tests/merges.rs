@@ -70,6 +70,17 @@ fn no_view_ever_exceeds_the_true_count_and_no_component_shrinks() {
                 assert!(counts.effective() <= true_count, "INV-3, seed {seed} step {step}: {counts:?}");
             }
         }
+        if !forgetful {
+            // Once messages get through, every node knows the truth.
+            store.import(0, world_truth);
+            for node in (0..NODES).chain(0..NODES) {
+                let counts = &mut nodes[node];
+                let reply = store.publish(NodeId(node as u64), counts.component(), counts.regional());
+                counts.merge(reply).unwrap();
+            }
+            let true_count = truth.iter().sum::<u64>() + world_truth;
+            assert!(nodes.iter().all(|counts| counts.effective() == true_count), "seed {seed}: {nodes:?}");
+        }
     }
 }
 
@@ -83,6 +94,25 @@ fn true_tat(log: &[(Nanos, u64)], rate: Rate) -> Nanos {
         latest = latest.max(at.plus(interval_times(rate, cost)));
     }
     latest
+}
+
+#[test]
+fn gcra_that_is_told_at_once_is_exact() {
+    let rate = Rate::new(10, Nanos::from_secs(1)).unwrap();
+    for seed in 0..SEEDS {
+        let mut random = Random::new(seed);
+        let mut origin = OriginGcra::default();
+        let mut log = Vec::new();
+        let mut now = Nanos::from_secs(1000);
+        for _ in 0..STEPS {
+            now = now.plus(Nanos::from_millis(random.below(300)));
+            let (acked, cost) = (origin.stored, 1 + random.below(3));
+            log.push((now, cost));
+            let busy = Busy::default();
+            origin.merge(&GcraSync { cumulative: acked + cost, acked, oldest: now, busy, rate });
+            assert_eq!(origin.busy.tat, true_tat(&log, rate), "seed {seed}");
+        }
+    }
 }
 
 #[test]

@@ -14,7 +14,7 @@ use tidegate_core::{Moment, Nanos, StepId};
 const STEP_FROM_NS: i64 = 250_000_000;
 /// Samples that must agree before a step is believed, and how closely.
 const STEP_SAMPLES: u32 = 3;
-const STEP_AGREES_NS: i64 = 50_000_000;
+const STEP_AGREES_NS: u64 = 50_000_000;
 /// An error is slewed away over ten seconds, at 500 parts per million at most.
 const SLEW_OVER_NS: i64 = 10_000_000_000;
 const SLEW_MAX: i64 = SLEW_ONE / 2000;
@@ -63,7 +63,7 @@ impl Clock {
         }
     }
 
-    /// The present. Two reads never go back but over a step.
+    /// The present. Goes back only over a step, but for the microseconds that a sample may take to be seen.
     #[inline]
     pub fn now(&self) -> Moment {
         let line = self.line.load();
@@ -243,7 +243,7 @@ impl Discipline {
             return None;
         }
         let agreed = match self.suspect {
-            Some((suspected, count)) if (error_ns - suspected).abs() <= STEP_AGREES_NS => count + 1,
+            Some((suspected, count)) if error_ns.abs_diff(suspected) <= STEP_AGREES_NS => count + 1,
             _ => 1,
         };
         self.suspect = Some((error_ns, agreed));

@@ -10,13 +10,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_core::FleetSecret;
-use tidegate_rules::{RuleSet, Source, Stamp, read_sources};
+use tidegate_rules::{ReadError, RuleSet, Source, Stamp, read_sources};
 use tokio::time::{Interval, MissedTickBehavior};
 
 /// Every shard is swept once in about ten seconds.
 const SWEEP_TICK: Duration = Duration::from_millis(100);
 const SWEEP_TICKS_PER_ROUND: usize = 100;
-/// How soon a changed rules file is noticed.
+/// The tenant of callers without a token.
+pub const DEFAULT_TENANT: &str = "default";
+/// How often the rules files are looked at. A change is in force after two looks that saw the same.
 const WATCH_EVERY: Duration = Duration::from_millis(500);
 
 /// Keeps the engine's clock and table in order until the future is dropped.
@@ -49,7 +51,7 @@ fn calm_interval(period: Duration) -> Interval {
 pub fn sample_clock(engine: &Engine, clock: &Clock) {
     if let Some(step) = clock.sample() {
         tracing::warn!(delta_ms = step.delta_ns / 1_000_000, "the wall clock was set; following it");
-        let id = engine.clock_stepped(step.delta_ns);
+        let id = engine.clock_stepped(step.delta_ns, clock.now().now.shifted(step.delta_ns));
         clock.follow(step, id);
     }
 }
@@ -61,28 +63,18 @@ pub struct RulesWatch {
     /// The texts that were read last, valid or not: a bad set is reported once. `None` after a failure.
     seen: Option<u64>,
     stamp: Option<Stamp>,
-    /// The files were read when their stamp had not changed for a whole look. Only then it is enough to look
-    /// at the stamp: two changes within one tick of the file system's clock have the same.
-    is_settled: bool,
+    /// The files were read after they had stood still.
+    is_read: bool,
 }
 
 impl RulesWatch {
     pub fn new(path: PathBuf, seen: &[Source]) -> Self {
-        RulesWatch { path, seen: Some(fingerprint(seen)), stamp: None, is_settled: false }
+        RulesWatch { path, seen: Some(fingerprint(seen)), stamp: None, is_read: false }
     }
 
     /// Looks once; `Some` when the texts changed.
     pub fn look(&mut self, secret: &FleetSecret) -> Option<Result<RuleSet, String>> {
-        let read = Stamp::read(&self.path).and_then(|stamp| {
-            let is_same = self.stamp.as_ref() == Some(&stamp);
-            if is_same && self.is_settled {
-                return Ok(None);
-            }
-            self.is_settled = is_same;
-            self.stamp = Some(stamp);
-            read_sources(&self.path).map(Some)
-        });
-        match read {
+        match self.read_when_still() {
             Ok(None) => None,
             Ok(Some(sources)) => {
                 let fingerprint = fingerprint(&sources);
@@ -95,6 +87,38 @@ impl RulesWatch {
                 self.seen.take().map(|_| Err(error.to_string()))
             }
         }
+    }
+
+    /// Reads the files once they have stood still for a look, and during the reading: half a file can be
+    /// valid, and would lift the limits in the other half.
+    fn read_when_still(&mut self) -> Result<Option<Vec<Source>>, ReadError> {
+        let stamp = Stamp::read(&self.path)?;
+        if self.stamp.as_ref() != Some(&stamp) {
+            self.stamp = Some(stamp);
+            self.is_read = false;
+            return Ok(None);
+        }
+        if self.is_read {
+            return Ok(None);
+        }
+        let sources = read_sources(&self.path)?;
+        self.is_read = Stamp::read(&self.path)? == stamp;
+        Ok(self.is_read.then_some(sources))
+    }
+}
+
+/// Tells what is valid and hardly meant.
+pub fn log_warnings(rules: &RuleSet) {
+    for warning in rules.warnings() {
+        tracing::warn!(%warning, "rules");
+    }
+    for namespace in rules.namespaces().iter().filter(|namespace| *namespace.tenant != *DEFAULT_TENANT) {
+        let (tenant, namespace) = (&*namespace.tenant, &*namespace.name);
+        tracing::warn!(
+            tenant,
+            namespace,
+            "without tokens every caller is of tenant `default`: these rules never apply"
+        );
     }
 }
 
@@ -126,7 +150,14 @@ pub async fn watch_rules(engine: Arc<Engine>, mut watch: RulesWatch) {
         match outcome {
             None => {}
             Some(Ok(rules)) => {
-                let counts = rules.counts();
+                let (before, counts) = (engine.rules().set.counts(), rules.counts());
+                log_warnings(&rules);
+                if counts.rules == 0 && before.rules > 0 {
+                    tracing::warn!(
+                        before = before.rules,
+                        "the rules have no rule any more: everything is allowed"
+                    );
+                }
                 let version = engine.replace_rules(rules);
                 engine.stats().reloaded(true);
                 tracing::info!(version, rules = counts.rules, overrides = counts.overrides, "rules reloaded");

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tidegate_core::batch::{ITEMS_INLINE, Room};
 use tidegate_core::{
     Charge, Class, Cost, Decision, Decisions, FleetSecret, Item, KeyId, KeyPrefix, LocalState, Moment, Nanos,
-    Refused, Role, Table, Verdict,
+    Refused, Role, StepId, Table, Verdict,
 };
 use tidegate_rules::{Effect, Matched, Matches, RuleSet};
 
@@ -171,21 +171,31 @@ impl Engine {
     fn refuse(&self, plan: &mut Plan<'_>, index: usize, moment: Moment) {
         let target = plan.targets[index];
         plan.path = Path::Unverified;
-        match target.class {
-            Class::Free => {
-                self.stats.refused(Refusal::Shared);
+        let total = match target.class {
+            Class::Free if plan.items[index].room == Room::Capped => {
                 plan.items[index].key = target.overflow_key;
                 plan.items[index].room = Room::Reserved;
+                self.stats.refused(Refusal::Shared)
             }
             Class::Paid => {
-                self.stats.refused(Refusal::Admitted);
                 plan.say(index, Verdict::Admit, moment);
+                self.stats.refused(Refusal::Admitted)
             }
-            Class::Abuse => {
-                self.stats.refused(Refusal::Denied);
+            // Shared limits have run out of room too, where callers make them up.
+            Class::Abuse | Class::Free => {
                 plan.say(index, Verdict::Deny { retry_after: Some(RETRY_WHEN_FULL) }, moment);
-                plan.only_look();
+                if plan.is_denied() {
+                    plan.only_look();
+                }
+                self.stats.refused(Refusal::Denied)
             }
+        };
+        // At 1, 2, 4, 8 … refusals: told at once, and never a flood.
+        if total.is_power_of_two() {
+            tracing::warn!(
+                refused = total,
+                "the counter table is full; keys without room follow their class"
+            );
         }
     }
 
@@ -219,9 +229,9 @@ impl Engine {
     }
 
     /// Tells the table of a clock step, before the clock makes it.
-    pub fn clock_stepped(&self, delta_ns: i64) -> tidegate_core::StepId {
+    pub fn clock_stepped(&self, delta_ns: i64, lands_at: Nanos) -> StepId {
         self.stats.clock_stepped();
-        self.table.clock_stepped(delta_ns)
+        self.table.clock_stepped(delta_ns, lands_at)
     }
 }
 
@@ -260,7 +270,7 @@ impl<'r> Plan<'r> {
     fn only_look(&mut self) {
         for item in &mut self.items {
             if item.charge == Charge::IfAdmitted {
-                item.cost = Cost::PEEK;
+                item.charge = Charge::Never;
             }
         }
     }

@@ -50,12 +50,14 @@ impl Stats {
         if allowed { self.admitted.add(1) } else { self.denied.add(1) }
     }
 
-    pub(crate) fn refused(&self, what: Refusal) {
+    /// Counts a refusal, and says how many there have been in all.
+    pub(crate) fn refused(&self, what: Refusal) -> u64 {
         match what {
             Refusal::Admitted => self.refused_admitted.add(1),
             Refusal::Shared => self.refused_shared.add(1),
             Refusal::Denied => self.refused_denied.add(1),
         }
+        self.refused_admitted.get() + self.refused_shared.get() + self.refused_denied.get()
     }
 
     pub(crate) fn swept(&self, count: u64) {

@@ -19,6 +19,8 @@ pub struct Source {
 pub enum ReadError {
     #[error("can't read rules from {}: {source}; check the path and its permissions", .path.display())]
     Unreadable { path: PathBuf, source: io::Error },
+    #[error("{} isn't a regular file; rules are read again when they change, so give a file or a directory", .path.display())]
+    NotAFile { path: PathBuf },
     #[error("the rules at {} are larger than {} MiB; split them, or use a control plane", .path.display(), SOURCES_BYTES_MAX >> 20)]
     TooLarge { path: PathBuf },
     #[error("{} has no *.yaml or *.yml file; for no rules at all, put a file with `namespace: default` in it there", .path.display())]
@@ -74,7 +76,7 @@ impl Stamp {
 impl FileStamp {
     fn read(path: PathBuf) -> Result<Self, ReadError> {
         use std::os::unix::fs::MetadataExt;
-        let metadata = fs::metadata(&path).map_err(|source| unreadable(&path, source))?;
+        let metadata = file_metadata(&path)?;
         Ok(FileStamp {
             inode: metadata.ino(),
             bytes: metadata.len(),
@@ -124,6 +126,7 @@ fn has_rule_name(path: &Path) -> bool {
 }
 
 fn read_file(path: &Path, room: &mut usize) -> Result<Source, ReadError> {
+    file_metadata(path)?;
     let mut text = Vec::new();
     let file = File::open(path).map_err(|source| unreadable(path, source))?;
     // One byte more than fits tells "full" from "too large".
@@ -131,6 +134,12 @@ fn read_file(path: &Path, room: &mut usize) -> Result<Source, ReadError> {
     file.take(bytes_max).read_to_end(&mut text).map_err(|source| unreadable(path, source))?;
     *room = room.checked_sub(text.len()).ok_or_else(|| ReadError::TooLarge { path: path.to_owned() })?;
     Ok(Source { name: path.display().to_string(), text })
+}
+
+/// Of a regular file, links followed. A pipe can be read only once, and not at all when nobody writes to it.
+fn file_metadata(path: &Path) -> Result<fs::Metadata, ReadError> {
+    let metadata = fs::metadata(path).map_err(|source| unreadable(path, source))?;
+    if metadata.is_file() { Ok(metadata) } else { Err(ReadError::NotAFile { path: path.to_owned() }) }
 }
 
 fn unreadable(path: &Path, source: io::Error) -> ReadError {

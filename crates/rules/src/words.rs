@@ -28,10 +28,10 @@ pub(crate) fn policy(policy: &Policy) -> String {
     }
 }
 
-/// `in any 1 minute`, `per calendar month in Europe/Paris`.
+/// `over a sliding 1 minute`, `per calendar month in Europe/Paris`.
 pub(crate) fn window(policy: &Policy) -> String {
     match policy {
-        Policy::Sliding { period, .. } => format!("in any {}", period_length(*period)),
+        Policy::Sliding { period, .. } => format!("over a sliding {}", period_length(*period)),
         Policy::Fixed { period, .. } => {
             format!("in each {} from the last round time", period_length(*period))
         }

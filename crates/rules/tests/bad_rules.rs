@@ -352,11 +352,40 @@ fn a_thousand_mistakes_are_told_as_fifty_and_a_count() {
 fn one_rule_more_than_the_bound_is_refused() {
     let mut text = "namespace: api\nrules:\n".to_owned();
     for n in 0..=tidegate_rules::RULES_MAX {
-        text += &format!("- {{name: r{n}, key: [], limit: 1 per 1m}}\n");
+        text += &format!("- {{name: r{n}, key: [], when: {{ n: {n} }}, limit: 1 per 1m}}\n");
     }
     let errors = parse(text).unwrap_err();
     assert_eq!(errors.total(), 1);
     assert!(errors.to_string().contains("at most 100000 rules"), "{errors}");
+}
+
+#[test]
+fn a_set_that_says_nothing_is_refused() {
+    for text in ["", "# all gone", "---\n---\n", "null"] {
+        let errors = parse(text).unwrap_err();
+        assert!(errors.to_string().contains("write `namespace: default`"), "{errors}");
+    }
+    assert!(parse("namespace: default").is_ok());
+}
+
+#[test]
+fn more_rules_than_a_request_can_have_are_refused() {
+    let rules = |count: usize| -> String {
+        let rule = |n| format!("- {{name: r{n}, key: [], limit: 1 per 1m}}\n");
+        "namespace: api\nrules:\n".to_owned() + &(0..count).map(rule).collect::<String>()
+    };
+    assert!(parse(rules(100)).is_ok());
+    let errors = parse(rules(101)).unwrap_err();
+    assert_eq!(errors.total(), 1);
+    assert!(errors.to_string().contains("rules[100]: a request is decided by at most 100 rules"), "{errors}");
+}
+
+#[test]
+fn an_override_that_names_no_caller_is_refused() {
+    let rules = "namespace: api\nrules:\n- {name: r, key: [user], limit: 1 per 1m}\noverrides:\n";
+    let errors = parse(format!("{rules}- {{rule: r, unlimited: true}}\n")).unwrap_err();
+    assert!(errors.to_string().contains("write `user: \"*\"` for all"), "{errors}");
+    assert!(parse(format!("{rules}- {{rule: r, user: '*', unlimited: true}}\n")).is_ok());
 }
 
 #[test]

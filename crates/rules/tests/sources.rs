@@ -81,3 +81,13 @@ fn what_cant_be_read_says_so_with_its_path_and_a_remedy() {
 fn an_endless_file_is_refused_and_not_read_to_its_end() {
     assert!(matches!(read_sources(Path::new("/dev/zero")), Err(ReadError::TooLarge { .. })));
 }
+
+#[test]
+fn a_pipe_is_refused_instead_of_waited_for() {
+    let pipe = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("pipe-{}", std::process::id()));
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    let refused = read_sources(&pipe).unwrap_err();
+    std::fs::remove_file(&pipe).unwrap();
+    assert!(matches!(refused, ReadError::NotAFile { .. }), "{refused}");
+}

@@ -8,6 +8,7 @@ mod answer;
 mod body;
 mod connection;
 mod counters;
+mod cross_site;
 mod decide;
 mod json;
 mod listener;

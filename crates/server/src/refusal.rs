@@ -30,6 +30,7 @@ pub(crate) enum Code {
     MalformedHttp,
     HeaderTooLarge,
     UriTooLong,
+    CrossSite,
 }
 
 impl Code {
@@ -57,6 +58,7 @@ impl Code {
             Code::MalformedHttp => "malformed_http",
             Code::HeaderTooLarge => "header_too_large",
             Code::UriTooLong => "uri_too_long",
+            Code::CrossSite => "cross_site",
         }
     }
 
@@ -67,6 +69,7 @@ impl Code {
             Code::WrongMethod => StatusCode::METHOD_NOT_ALLOWED,
             Code::HeaderTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Code::UriTooLong => StatusCode::URI_TOO_LONG,
+            Code::CrossSite => StatusCode::FORBIDDEN,
             _ => StatusCode::BAD_REQUEST,
         }
     }

@@ -25,6 +25,7 @@ pub(crate) enum Call {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Page {
     Front,
+    AdminFront,
     Healthy,
     Ready,
     State,
@@ -33,7 +34,7 @@ pub(crate) enum Page {
 
 const API_PATHS: [&str; 8] =
     ["/v1/check", "/v1/limit", "/v1/limit-many", "/v1/report", "/v1/reset", "/healthz", "/readyz", "/"];
-const ADMIN_PATHS: [&str; 4] = ["/v1/state", "/v1/rules", "/healthz", "/readyz"];
+const ADMIN_PATHS: [&str; 5] = ["/v1/state", "/v1/rules", "/healthz", "/readyz", "/"];
 
 pub(crate) fn endpoint(surface: Surface, method: &Method, path: &str) -> Result<Endpoint, Refusal> {
     let endpoint = match (surface, path) {
@@ -45,6 +46,7 @@ pub(crate) fn endpoint(surface: Surface, method: &Method, path: &str) -> Result<
         (Surface::Api, "/") => Endpoint::Page(Page::Front),
         (_, "/healthz") => Endpoint::Page(Page::Healthy),
         (_, "/readyz") => Endpoint::Page(Page::Ready),
+        (Surface::Admin, "/") => Endpoint::Page(Page::AdminFront),
         (Surface::Admin, "/v1/state") => Endpoint::Page(Page::State),
         (Surface::Admin, "/v1/rules") => Endpoint::Page(Page::Rules),
         _ => return Err(unknown_path(surface, path)),

@@ -5,7 +5,7 @@ use crate::refusal::{Code, Refusal};
 use crate::request_id::RequestId;
 use crate::respond::{self, HttpResponse};
 use crate::route::{Call, Endpoint, Page, endpoint};
-use crate::{App, Surface, admin, body, decide};
+use crate::{App, Surface, admin, body, cross_site, decide};
 use hyper::body::Incoming;
 use hyper::header::HOST;
 use hyper::{HeaderMap, Request, StatusCode};
@@ -20,7 +20,8 @@ pub(crate) async fn answer(
     let (head, incoming) = request.into_parts();
     let id = RequestId::of(&head.headers);
     let path = head.uri.path();
-    let outcome = match endpoint(surface, &head.method, path) {
+    let permitted = cross_site::refuse(surface, &head.headers);
+    let outcome = match permitted.and_then(|()| endpoint(surface, &head.method, path)) {
         Ok(Endpoint::Decision(call)) => decision(app, call, incoming, &id).await,
         Ok(Endpoint::Page(page)) => Ok(show(app, page, &head.headers, &id)),
         Err(refusal) => Err(refusal),
@@ -53,6 +54,7 @@ fn show(app: &App, page: Page, headers: &HeaderMap, id: &RequestId) -> HttpRespo
     let json = |body| respond::json(StatusCode::OK, body, id.clone());
     match page {
         Page::Front => respond::text(front(headers), id.clone()),
+        Page::AdminFront => respond::text(ADMIN_FRONT, id.clone()),
         Page::Healthy => respond::text("ok\n", id.clone()),
         Page::Ready => json(admin::ready(app)),
         Page::State => json(admin::state(app)),
@@ -60,7 +62,18 @@ fn show(app: &App, page: Page, headers: &HeaderMap, id: &RequestId) -> HttpRespo
     }
 }
 
-/// What a person sees who opens the address in a browser.
+/// What a person sees who opens the operators' address in a browser.
+const ADMIN_FRONT: &str = concat!(
+    "This is Tidegate ",
+    env!("CARGO_PKG_VERSION"),
+    ", a rate limiter. Operators find here:\n\n",
+    "  /v1/state  this node and what it has counted\n",
+    "  /v1/rules  the rules in force and what they mean\n",
+    "  /healthz   whether it is alive\n",
+    "  /readyz    whether it is ready for requests\n",
+);
+
+/// What a person sees who opens the callers' address in a browser.
 fn front(headers: &HeaderMap) -> String {
     let is_plain =
         |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b':' | b'-' | b'[' | b']');

@@ -93,8 +93,8 @@ fn rewritten(head: &[u8]) -> Option<Rewritten> {
         b"414" => Refusal::new(Code::UriTooLong, "the path is too long", "send parameters in the body"),
         b"431" => Refusal::new(
             Code::HeaderTooLarge,
-            "the request has more than 64 headers, or more than 16 KiB of them",
-            "send fewer or shorter headers; cookies are not needed here",
+            "the request has more than 64 headers, or more than 16 KiB of them, or a longer first line",
+            "send fewer or shorter headers, and parameters in the body; cookies are not needed here",
         ),
         _ => return None,
     };

@@ -6,6 +6,7 @@ mod answer;
 
 use crate::http_client::{self, HttpError, Response, Url};
 use crate::output;
+use crate::settings::{SettingErrors, Settings, Sources};
 use answer::{Answer, Refused, Reset};
 use serde_json::{Map, Value, json};
 use std::io;
@@ -13,10 +14,25 @@ use std::process::ExitCode;
 use tidegate_node::clock::Clock;
 use tokio::runtime::Builder;
 
-/// Whom and what to ask, as it was typed.
+/// Which node to ask.
+pub(crate) struct Whom {
+    /// As it was typed; otherwise the node that is started by the settings.
+    pub(crate) url: Option<String>,
+    pub(crate) settings: Sources,
+}
+
+impl Whom {
+    pub(crate) fn url(self) -> Result<String, SettingErrors> {
+        match self.url {
+            Some(url) => Ok(url),
+            None => Ok(format!("http://{}", Settings::listen_http(self.settings)?)),
+        }
+    }
+}
+
+/// What to ask, as it was typed.
 #[derive(Debug)]
 pub(crate) struct Question {
-    pub(crate) url: String,
     pub(crate) namespace: String,
     /// `name=value` each.
     pub(crate) attributes: Vec<String>,
@@ -47,9 +63,9 @@ pub(crate) enum AskError {
     NotANode { url: String, status: u16 },
 }
 
-pub(crate) fn check(question: &Question, form: Form) -> Result<ExitCode, AskError> {
-    let response = ask(question, "/v1/check")?;
-    let answer: Answer = understood(question, &response)?;
+pub(crate) fn check(url: &str, question: &Question, form: Form) -> Result<ExitCode, AskError> {
+    let response = ask(url, question, "/v1/check")?;
+    let answer: Answer = understood(url, &response)?;
     match form {
         Form::Text => output::print(&answer.in_words(Clock::system().now().now)),
         Form::Json => output::print(&format!("{}\n", String::from_utf8_lossy(&response.body).trim_end())),
@@ -57,21 +73,21 @@ pub(crate) fn check(question: &Question, form: Form) -> Result<ExitCode, AskErro
     Ok(if answer.allowed { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-pub(crate) fn reset(question: &Question) -> Result<ExitCode, AskError> {
-    let response = ask(question, "/v1/reset")?;
-    let reset: Reset = understood(question, &response)?;
+pub(crate) fn reset(url: &str, question: &Question) -> Result<ExitCode, AskError> {
+    let response = ask(url, question, "/v1/reset")?;
+    let reset: Reset = understood(url, &response)?;
     output::print(&reset.in_words());
     Ok(ExitCode::SUCCESS)
 }
 
-fn ask(question: &Question, path: &str) -> Result<Response, AskError> {
-    let url = Url::parse(&question.url).ok_or_else(|| AskError::Url(question.url.clone()))?;
+fn ask(url: &str, question: &Question, path: &str) -> Result<Response, AskError> {
+    let node = Url::parse(url).ok_or_else(|| AskError::Url(url.to_owned()))?;
     let body = body(question)?;
     let runtime = Builder::new_current_thread().enable_all().build().map_err(AskError::Start)?;
-    let response = runtime.block_on(http_client::post(&url, path, &body));
+    let response = runtime.block_on(http_client::post(&node, path, &body));
     // A name that is still being resolved isn't worth waiting for.
     runtime.shutdown_background();
-    response.map_err(|source| AskError::Unreachable { url: question.url.clone(), source })
+    response.map_err(|source| AskError::Unreachable { url: url.to_owned(), source })
 }
 
 fn body(question: &Question) -> Result<String, AskError> {
@@ -92,11 +108,8 @@ fn body(question: &Question) -> Result<String, AskError> {
     Ok(body.to_string())
 }
 
-fn understood<T: serde::de::DeserializeOwned>(
-    question: &Question,
-    response: &Response,
-) -> Result<T, AskError> {
-    let not_a_node = || AskError::NotANode { url: question.url.clone(), status: response.status };
+fn understood<T: serde::de::DeserializeOwned>(url: &str, response: &Response) -> Result<T, AskError> {
+    let not_a_node = || AskError::NotANode { url: url.to_owned(), status: response.status };
     if response.status == 200 {
         return serde_json::from_slice(&response.body).map_err(|_| not_a_node());
     }
@@ -110,7 +123,7 @@ mod tests {
 
     fn question(attributes: &[&str]) -> Question {
         let attributes = attributes.iter().map(|&attribute| attribute.to_owned()).collect();
-        Question { url: String::new(), namespace: "api".into(), attributes, cost: None }
+        Question { namespace: "api".into(), attributes, cost: None }
     }
 
     #[test]

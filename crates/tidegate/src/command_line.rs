@@ -2,14 +2,14 @@
 //!
 //! The flags of a node follow the table of settings; none is listed here.
 
-use crate::ask::{Form, Question};
+use crate::ask::{Form, Question, Whom};
 use crate::settings::{Setting, Sources, TABLE, long_flag};
 use clap::{Arg, ArgAction, ArgMatches, Command as Clap, value_parser};
 use std::path::PathBuf;
 
-const DEFAULT_URL: &str = "http://127.0.0.1:8080";
-
 const ABOUT: &str = "A rate limiter. Without a command: the same as `tidegate serve`.";
+const ROOT_NOTE: &str = "\
+`tidegate serve --help` lists the settings. Each of its flags works without the word `serve` too.";
 const SETTINGS_NOTE: &str = "\
 Each setting is also a key in tidegate.toml and a variable, the later winning:
   [listen] http = \"…\"   TIDEGATE_LISTEN_HTTP=…   --listen-http …
@@ -21,8 +21,8 @@ const RULES_CHECK_NOTE: &str = "Exit code: 0 valid, 1 invalid, 2 nothing to chec
 pub(crate) enum Command {
     Serve(Sources),
     PrintConfig(Sources),
-    Check { question: Question, form: Form },
-    Reset { question: Question },
+    Check { whom: Whom, question: Question, form: Form },
+    Reset { whom: Whom, question: Question },
     RulesCheck { path: Option<PathBuf>, sources: Sources },
 }
 
@@ -35,9 +35,9 @@ fn command_of(matches: &ArgMatches) -> Command {
     match matches.subcommand() {
         Some(("check", matches)) => {
             let form = if matches.get_flag("json") { Form::Json } else { Form::Text };
-            Command::Check { question: question(matches), form }
+            Command::Check { whom: whom(matches), question: question(matches), form }
         }
-        Some(("reset", matches)) => Command::Reset { question: question(matches) },
+        Some(("reset", matches)) => Command::Reset { whom: whom(matches), question: question(matches) },
         Some(("rules", matches)) => {
             // `rules` can't be had without a command below it, and `check` is the only one.
             let matches = matches.subcommand_matches("check").unwrap_or(matches);
@@ -63,11 +63,13 @@ fn path(matches: &ArgMatches, id: &str) -> Option<PathBuf> {
     matches.get_one::<PathBuf>(id).cloned()
 }
 
+fn whom(matches: &ArgMatches) -> Whom {
+    Whom { url: matches.get_one::<String>("url").cloned(), settings: with_environment() }
+}
+
 fn question(matches: &ArgMatches) -> Question {
-    let text = |id| matches.get_one::<String>(id).cloned().unwrap_or_default();
     Question {
-        url: text("url"),
-        namespace: text("namespace"),
+        namespace: matches.get_one::<String>("namespace").cloned().unwrap_or_default(),
         attributes: matches.get_many::<String>("attributes").into_iter().flatten().cloned().collect(),
         cost: matches.try_get_one::<u64>("cost").ok().flatten().copied(),
     }
@@ -82,9 +84,8 @@ fn clap() -> Clap {
     let root = Clap::new("tidegate")
         .about(ABOUT)
         .version(env!("CARGO_PKG_VERSION"))
-        .after_help("Every flag of `tidegate serve` works without the word `serve` too.")
+        .after_help(ROOT_NOTE)
         .args_conflicts_with_subcommands(true)
-        .disable_help_subcommand(true)
         // Long ones belong to `serve`, where they are explained.
         .args(serve_args().into_iter().map(|arg| arg.hide(true)));
     root.subcommands([serve_command(), check_command(), reset_command(), rules])
@@ -144,7 +145,7 @@ fn question_args() -> [Arg; 3] {
     [
         Arg::new("namespace").value_name("NAMESPACE").required(true).help("the rules' namespace"),
         Arg::new("attributes").value_name("k=v").num_args(0..).help("attributes, such as user=42"),
-        Arg::new("url").long("url").value_name("URL").default_value(DEFAULT_URL).help("the node's address"),
+        Arg::new("url").long("url").value_name("URL").help("the node's address [the setting listen.http]"),
     ]
 }
 
@@ -183,6 +184,17 @@ mod tests {
             assert!(lines <= 40, "{} has {lines} lines of help", command.get_name());
             commands.extend(command.get_subcommands_mut());
         }
+    }
+
+    #[test]
+    fn help_is_a_command_too_and_points_at_the_settings() {
+        for words in [&["help"][..], &["--help"]] {
+            let help = read(words).err().expect("help ends the program");
+            assert_eq!(help.kind(), clap::error::ErrorKind::DisplayHelp, "{words:?}");
+            assert!(help.to_string().contains("`tidegate serve --help` lists the settings"), "{help}");
+        }
+        let help = read(&["help", "serve"]).err().expect("help ends the program").to_string();
+        assert!(help.contains("--listen-http"), "{help}");
     }
 
     #[test]

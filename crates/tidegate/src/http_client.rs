@@ -41,9 +41,9 @@ pub(crate) enum HttpError {
 }
 
 impl Url {
-    /// `None` for anything that isn't `http://host[:port][/]`.
+    /// `None` for anything that isn't `[http://]host[:port][/]`.
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        let authority = text.strip_prefix("http://")?;
+        let authority = text.strip_prefix("http://").unwrap_or(text);
         let authority = authority.strip_suffix('/').unwrap_or(authority);
         let (host, port) = match authority.rsplit_once(':') {
             // A colon within brackets is part of an IPv6 address.
@@ -116,8 +116,22 @@ mod tests {
         assert_eq!(authority("http://node-1/").as_deref(), Some("node-1:80"));
         assert_eq!(authority("http://[::1]:9/").as_deref(), Some("[::1]:9"));
         assert_eq!(authority("http://[::1]").as_deref(), Some("[::1]:80"));
-        let bad =
-            ["", "https://h", "h:80", "http://", "http://:80", "http://h:99999", "http://a b", "http://u@h"];
+        assert_eq!(authority("localhost:8080").as_deref(), Some("localhost:8080"));
+        assert_eq!(authority("[::1]:9").as_deref(), Some("[::1]:9"));
+        let bad = [
+            "",
+            "https://h",
+            "https://h:80",
+            "ftp://h",
+            "h:80/path",
+            "u@h:80",
+            ":80",
+            "http://",
+            "http://:80",
+            "http://h:99999",
+            "http://a b",
+            "http://u@h",
+        ];
         for text in bad.into_iter().chain(["http://h/path", "http://h:80\r\nX: y", "http://h:"]) {
             assert_eq!(Url::parse(text), None, "{text}");
         }

@@ -47,8 +47,8 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
             output::print(&settings::print(&Settings::load(sources)?));
             Ok(ExitCode::SUCCESS)
         }
-        Command::Check { question, form } => Ok(ask::check(&question, form)?),
-        Command::Reset { question } => Ok(ask::reset(&question)?),
+        Command::Check { whom, question, form } => Ok(ask::check(&whom.url()?, &question, form)?),
+        Command::Reset { whom, question } => Ok(ask::reset(&whom.url()?, &question)?),
         Command::RulesCheck { path, sources } => rules_check::run(path, sources),
     }
 }
@@ -56,9 +56,6 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
 fn serve(sources: Sources) -> Result<ExitCode, Failure> {
     let settings = Settings::load(sources)?;
     logs::start(settings.log_format, settings.log_level.clone());
-    if settings.exposes_built_in_key() {
-        tracing::warn!("the built-in key is used beyond loopback; set cluster.secret_file");
-    }
 
     let secret = settings.fleet_secret();
     let rules = RulesAtStart::read(settings.rules_file.as_deref(), &secret)?;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tidegate_core::FleetSecret;
 use tidegate_node::Engine;
-use tidegate_node::driver::{RulesWatch, watch_rules};
+use tidegate_node::driver::{RulesWatch, log_warnings, watch_rules};
 use tidegate_rules::{RuleSet, read_sources};
 
 /// How often the default rules file is looked for where there is none.
@@ -38,9 +38,7 @@ impl RulesAtStart {
         };
         let sources = read_sources(path)?;
         let set = RuleSet::parse(&sources, secret)?;
-        for warning in set.warnings() {
-            tracing::warn!(%warning, "rules");
-        }
+        log_warnings(&set);
         let watch = Watch::Changes(RulesWatch::new(path.to_owned(), &sources));
         Ok(RulesAtStart { set, watch, shown_path: Some(path.display().to_string()) })
     }

@@ -94,29 +94,49 @@ impl Settings {
     /// Reads file, environment and flags, the later winning, or says everything that is wrong with them.
     pub(crate) fn load(sources: Sources) -> Result<Self, SettingErrors> {
         let mut errors = Vec::new();
+        let given = Self::gathered(sources, &mut errors);
+        let settings = Self::validated(given, &mut errors);
+        if errors.is_empty() { Ok(settings) } else { Err(SettingErrors(errors)) }
+    }
+
+    /// Where the node of these settings is asked. No other value is looked at: whoever asks a node needn't
+    /// be allowed to read its secret.
+    pub(crate) fn listen_http(sources: Sources) -> Result<SocketAddr, SettingErrors> {
+        let mut errors = Vec::new();
+        let given = Self::gathered(sources, &mut errors);
+        let mut settings = Settings::defaults();
+        for (slot, setting) in given.iter().zip(&TABLE).filter(|(_, setting)| setting.key == "listen.http") {
+            errors.extend(settings.set(setting, slot.as_ref()));
+        }
+        if errors.is_empty() { Ok(settings.listen_http) } else { Err(SettingErrors(errors)) }
+    }
+
+    fn gathered(sources: Sources, errors: &mut Vec<SettingError>) -> Given {
         let mut given = Given::default();
-        file::read(sources.file.as_deref(), &mut given, &mut errors);
-        environment::read(&sources.environment, &mut given, &mut errors);
+        file::read(sources.file.as_deref(), &mut given, errors);
+        environment::read(&sources.environment, &mut given, errors);
         for ((slot, setting), flag) in given.iter_mut().zip(&TABLE).zip(sources.flags) {
             if let Some(text) = flag {
                 *slot = Some(GivenValue { text, place: Place::Flag(key::flag(setting.key)) });
             }
         }
-        let settings = Self::validated(given, &mut errors);
-        if errors.is_empty() { Ok(settings) } else { Err(SettingErrors(errors)) }
+        given
     }
 
     fn validated(given: Given, errors: &mut Vec<SettingError>) -> Self {
         let mut settings = Settings::defaults();
         for (slot, setting) in given.iter().zip(&TABLE) {
-            let Some(GivenValue { text, place }) = slot else { continue };
-            if let Err(refusal) = (setting.read)(text, &mut settings) {
-                errors.push(SettingError::refused(setting, text, place, refusal));
-            }
+            errors.extend(settings.set(setting, slot.as_ref()));
         }
         settings.given = given;
         errors.extend(settings.shared_address());
         settings
+    }
+
+    fn set(&mut self, setting: &Setting, given: Option<&GivenValue>) -> Option<SettingError> {
+        let GivenValue { text, place } = given?;
+        let refusal = (setting.read)(text, self).err()?;
+        Some(SettingError::refused(setting, text, place, refusal))
     }
 
     fn defaults() -> Self {
@@ -152,14 +172,6 @@ impl Settings {
             FleetKey::BuiltIn => FleetSecret::BUILT_IN,
             FleetKey::FromFile { secret, .. } => secret,
         }
-    }
-
-    /// Whether strangers may reach a node whose key anybody can read: they could craft callers that share
-    /// a counter.
-    pub(crate) fn exposes_built_in_key(&self) -> bool {
-        let reachable =
-            [self.listen_http, self.listen_admin].iter().any(|address| !address.ip().is_loopback());
-        matches!(self.fleet_key, FleetKey::BuiltIn) && reachable
     }
 }
 

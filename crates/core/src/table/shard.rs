@@ -33,8 +33,8 @@ pub(crate) struct Shard<S> {
     padding: u32,
     len: u32,
     len_max: u32,
-    /// No entry expires before this: a full shard isn't searched in vain.
-    sweep_from: Nanos,
+    /// When a full shard may be searched for room again.
+    search_from: Nanos,
     /// The top bits of a key chose the shard; the rest order it.
     shard_bits: u32,
 }
@@ -45,12 +45,14 @@ const HOMES_MIN: usize = 8;
 /// A shard grows when it is 7/8 full, to where it is 8/11 full.
 const LOAD_MAX: (usize, usize) = (7, 8);
 const LOAD_AFTER_REBUILD: (usize, usize) = (8, 11);
-/// A full shard is searched for expired entries at most this often.
-const SWEEP_PAUSE: Nanos = Nanos::from_millis(10);
+/// A full shard is searched for room at most this often: a search looks at every entry.
+const SEARCH_PAUSE: Nanos = Nanos::from_secs(1);
+/// Beyond the cap, for the keys that stand in for those that got no entry.
+const RESERVED_MAX: usize = 16;
 
 impl<S: State> Shard<S> {
     pub(crate) fn new(shard_bits: u32, len_max: u32) -> Self {
-        Shard { slots: Box::default(), padding: 0, len: 0, len_max, sweep_from: Nanos::ZERO, shard_bits }
+        Shard { slots: Box::default(), padding: 0, len: 0, len_max, search_from: Nanos::ZERO, shard_bits }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -91,20 +93,20 @@ impl<S: State> Shard<S> {
         self.slots[place].state = state;
     }
 
-    /// Forgets when an entry may expire first: the clock is about to step.
-    pub(crate) fn search_again(&mut self) {
-        self.sweep_from = Nanos::ZERO;
-    }
-
     /// Whether `more` entries fit under the cap.
     pub(crate) fn has_room(&self, more: usize) -> bool {
         self.len() + more <= self.len_max as usize
     }
 
+    /// Whether one more entry fits into what is kept beyond the cap.
+    pub(crate) fn has_reserved_room(&self) -> bool {
+        self.len() < self.len_max as usize + RESERVED_MAX
+    }
+
     /// Puts in a key that `find` didn't find, or overwrites one that it would now find.
     pub(crate) fn insert(&mut self, key: KeyId, state: S) {
         if (self.len() + 1) * LOAD_MAX.1 > self.homes() * LOAD_MAX.0 {
-            self.rebuild(homes_for(self.len() + 1), PADDING, |_| true);
+            self.rebuild(homes_for(self.len() + 1), PADDING, |_, _| true);
         }
         let place = match self.find(key) {
             Ok(place) => return self.set_state(place, state),
@@ -114,21 +116,20 @@ impl<S: State> Shard<S> {
             self.slots[place..].iter().position(Slot::is_empty).map_or(self.slots.len(), |gap| place + gap);
         if gap + 1 >= self.slots.len() {
             // The last slot must stay empty.
-            self.rebuild(self.homes(), 2 * self.padding as usize, |_| true);
+            self.rebuild(self.homes(), 2 * self.padding as usize, |_, _| true);
             return self.insert(key, state);
         }
         self.slots.copy_within(place..gap, place + 1);
         self.slots[place] = Slot { key, state };
         self.len += 1;
-        self.sweep_from = self.sweep_from.min(state.expires());
     }
 
     /// Lays the entries that `keep` names out anew, over `homes` homes and at least so much padding.
-    fn rebuild(&mut self, homes: usize, padding: usize, mut keep: impl FnMut(&S) -> bool) {
+    fn rebuild(&mut self, homes: usize, padding: usize, mut keep: impl FnMut(KeyId, &S) -> bool) {
         let mut slots = vec![Slot::empty(); homes + padding].into_boxed_slice();
         let mut next = 0;
         let mut len = 0;
-        for slot in self.slots.iter().filter(|slot| !slot.is_empty() && keep(&slot.state)) {
+        for slot in self.slots.iter().filter(|slot| !slot.is_empty() && keep(slot.key, &slot.state)) {
             let place = home(slot.key, self.shard_bits, homes).max(next);
             if place + 1 >= slots.len() {
                 return self.rebuild(homes, 2 * padding, keep);
@@ -143,47 +144,43 @@ impl<S: State> Shard<S> {
         self.len = len;
     }
 
-    /// Drops what expired before `now` when that is an eighth or more of the shard. Says how many it dropped.
+    /// Drops what has expired when that is an eighth or more of the shard. Says how many it dropped.
     pub(crate) fn sweep(&mut self, mut expired: impl FnMut(&S) -> bool) -> usize {
-        let count = self.slots.iter().filter(|slot| !slot.is_empty() && expired(&slot.state)).count();
+        let count = self.iter().filter(|(_, state)| expired(state)).count();
         if count * 8 < self.len().max(1) {
             return 0;
         }
-        self.rebuild(homes_for(self.len() - count), PADDING, |state| !expired(state));
+        self.rebuild(homes_for(self.len() - count), PADDING, |_, state| !expired(state));
         count
     }
 
     /// Makes room in a full shard: what expired goes first, then the coldest entries that may go.
-    pub(crate) fn make_room(&mut self, now: Nanos, mut expired: impl FnMut(&S) -> bool) -> usize {
-        if now < self.sweep_from {
-            return 0;
+    pub(crate) fn make_room(&mut self, now: Nanos, mut expired: impl FnMut(&S) -> bool) {
+        let next_search = now.plus(SEARCH_PAUSE);
+        // Further ahead than a pause means that the clock was set back.
+        if now < self.search_from && self.search_from <= next_search {
+            return;
         }
-        let before = self.len();
-        self.rebuild(self.homes(), PADDING, |state| !expired(state));
-        if self.len() == before && S::MAY_BE_EVICTED {
+        self.search_from = next_search;
+        if self.iter().any(|(_, state)| expired(state)) {
+            self.rebuild(self.homes(), PADDING, |_, state| !expired(state));
+        } else if S::MAY_BE_EVICTED {
             self.evict_coldest();
         }
-        let earliest = self.iter().map(|(_, state)| state.expires()).min().unwrap_or(Nanos::ZERO);
-        let pause_ends = now.plus(SWEEP_PAUSE);
-        // What may be evicted can become so at any time; what can't, goes only when it expires.
-        self.sweep_from = if S::MAY_BE_EVICTED { pause_ends } else { earliest.max(pause_ends) };
-        before - self.len()
     }
 
     /// Drops a sixteenth of the entries that may go, those that expire first.
     fn evict_coldest(&mut self) {
-        let mut expiries: Vec<Nanos> =
-            self.iter().filter(|(_, state)| state.is_evictable()).map(|(_, state)| state.expires()).collect();
-        if expiries.is_empty() {
+        let evictable = self.iter().filter(|(_, state)| state.is_evictable());
+        let mut coldest: Vec<(Nanos, KeyId)> = evictable.map(|(key, state)| (state.expires(), key)).collect();
+        if coldest.is_empty() {
             return;
         }
-        let rank = expiries.len() / 16;
-        let coldest = *expiries.select_nth_unstable(rank).1;
-        let mut left = rank + 1;
-        self.rebuild(self.homes(), PADDING, |state| {
-            let goes = left > 0 && state.is_evictable() && state.expires() <= coldest;
-            left -= usize::from(goes);
-            !goes
+        let last = coldest.len() / 16;
+        let (_, threshold, _) = coldest.select_nth_unstable(last);
+        let threshold = *threshold;
+        self.rebuild(self.homes(), PADDING, |key, state| {
+            !state.is_evictable() || (state.expires(), key) > threshold
         });
     }
 

@@ -135,6 +135,25 @@ fn the_same_key_twice_counts_twice_in_order() {
 }
 
 #[test]
+fn a_key_that_comes_twice_is_told_when_both_would_pass() {
+    let table = table(1000);
+    let waits = |items: &[Item], moment: Moment| {
+        let mut decisions = Decisions::new();
+        let outcome = table.decide_all(items, moment, &mut decisions).unwrap();
+        (outcome, decisions.iter().map(|decision| decision.verdict).collect::<Vec<_>>())
+    };
+    assert!(waits(&[item(1, 5, 2)], at(0)).0 == Outcome::Admitted);
+    let (outcome, verdicts) = waits(&[item(1, 5, 3), item(1, 5, 2)], at(0));
+    assert_eq!((outcome, verdicts[0]), (Outcome::Denied, Verdict::Admit));
+    let Verdict::Deny { retry_after: Some(wait) } = verdicts[1] else { panic!("{verdicts:?}") };
+    let later = |wait: Nanos| Moment::at(NOW.plus(wait));
+    assert_eq!(waits(&[item(1, 5, 3), item(1, 5, 2)], later(wait.minus(Nanos::new(1)))).0, Outcome::Denied);
+    assert_eq!(waits(&[item(1, 5, 3), item(1, 5, 2)], later(wait)).0, Outcome::Admitted);
+    let (_, verdicts) = waits(&[item(2, 5, 3), item(2, 5, 3)], at(0));
+    assert_eq!(verdicts[1], Verdict::Deny { retry_after: None }, "more than the limit never passes");
+}
+
+#[test]
 fn a_hundred_limits_are_decided_together() {
     let table = table(1000);
     let mut items: Vec<Item> = (0..100).map(|number| item(number, 5, 1)).collect();
@@ -182,6 +201,16 @@ fn a_full_table_keeps_what_is_live_and_refuses_the_rest() {
 }
 
 #[test]
+fn a_table_fills_up_before_it_refuses() {
+    for keys_max in [1_000, 10_000, 200_000] {
+        let table = Table::<LocalState>::new(keys_max);
+        let first_refused = (0..).find(|number| table.decide(&item(*number, 10, 1), at(0)).is_err()).unwrap();
+        assert!(first_refused * 10 >= keys_max as u64 * 9, "{first_refused} of {keys_max}");
+        assert!(table.len() <= keys_max + table.shard_count());
+    }
+}
+
+#[test]
 fn a_full_table_lets_expired_entries_go_first() {
     let table = table(40);
     (0..400).for_each(|number| ignore(table.decide(&item(number, 10, 1), at(0))));
@@ -193,8 +222,10 @@ fn a_full_table_lets_expired_entries_go_first() {
 fn a_full_table_lets_expired_entries_go_also_after_the_clock_was_set_back() {
     let table = table(40);
     (0..400).for_each(|number| ignore(table.decide(&item(number, 10, 1), at(0))));
-    let step = table.clock_stepped(-86_400_000_000_000);
     let day_earlier = NOW.shifted(-86_400_000_000_000);
+    let step = table.clock_stepped(-86_400_000_000_000, day_earlier);
+    let refused = Moment { now: day_earlier.plus(Nanos::from_secs(1)), step };
+    assert!((2000..2100).all(|number| table.decide(&item(number, 10, 1), refused).is_err()));
     let later = Moment { now: day_earlier.plus(Nanos::from_secs(300)), step };
     let found_room = (1000..1400).filter(|number| table.decide(&item(*number, 10, 1), later).is_ok()).count();
     assert_eq!(found_room, 40);
@@ -259,7 +290,7 @@ fn a_clock_step_refills_nothing_in_either_direction() {
             (0..10).for_each(|_| assert!(table.decide(item, at(0)).unwrap().is_admitted()));
         }
         let delta_ns = hours * 3_600_000_000_000 + 1;
-        let step = table.clock_stepped(delta_ns);
+        let step = table.clock_stepped(delta_ns, NOW.shifted(delta_ns));
         let after = Moment { now: NOW.shifted(delta_ns), step };
         let denied = |item| !table.decide(item, after).unwrap().is_admitted();
         assert!(denied(&bucket) && denied(&window), "refilled by a step of {hours} h");
@@ -269,6 +300,33 @@ fn a_clock_step_refills_nothing_in_either_direction() {
         assert!(table.decide(&bucket, second_later).unwrap().is_admitted());
         assert!(!table.decide(&bucket, second_later).unwrap().is_admitted());
     }
+}
+
+#[test]
+fn a_step_in_january_bills_nothing_to_february() {
+    let calendar = crate::calendar::Calendar::new(crate::calendar::CalendarUnit::Month, "UTC").unwrap();
+    let january_20 = Nanos::from_secs(1_768_867_200);
+    let february_1 = calendar.cell_at(january_20).end;
+    let monthly = |now: Nanos| Spec::Calendar {
+        limit: Limit::new(10).unwrap(),
+        unit: calendar.unit(),
+        cell: calendar.cell_at(now),
+    };
+    let check = |table: &Table<LocalState>, moment: Moment| {
+        table.decide(&Item::new(key(1), monthly(moment.now), Cost::ONE), moment).unwrap().remaining
+    };
+    let table = table(1000);
+    (0..10).for_each(|_| assert!(check(&table, Moment::at(january_20)) < 10));
+    let lands_at = january_20.plus(Nanos::from_secs(3600));
+    let step = table.clock_stepped(3_600_000_000_000, lands_at);
+    let just_after = Moment { now: february_1.plus(Nanos::from_secs(60)), step };
+    assert_eq!(check(&table, just_after), 9);
+    // A step over the end of the month itself refills nothing.
+    let table = self::table(1000);
+    (0..10).for_each(|_| assert!(check(&table, Moment::at(january_20)) < 10));
+    let step = table.clock_stepped(20 * 86_400_000_000_000, january_20.plus(Nanos::from_secs(20 * 86_400)));
+    let february_9 = Moment { now: january_20.plus(Nanos::from_secs(20 * 86_400)), step };
+    assert_eq!(check(&table, february_9), 0);
 }
 
 #[test]

@@ -207,8 +207,8 @@ impl CalendarOracle {
         self.0.check(limit, cost, charge, now_ns)
     }
 
-    pub fn step(&mut self, delta_ns: i64) {
-        self.0.step(delta_ns);
+    pub fn step(&mut self, delta_ns: i64, first_ns: u64) {
+        self.0.step(delta_ns, first_ns);
     }
 }
 

@@ -130,6 +130,6 @@ fn checks_count_per_cell() {
     assert_eq!(oracle.check(5, 0, IfAllowed, noon).remaining, 4);
     // A step of a month takes along what was used.
     let month = 30 * 24 * HOUR as i64;
-    oracle.step(month);
+    oracle.step(month, end + month as u64);
     assert_eq!(oracle.check(5, 0, IfAllowed, end + month as u64).remaining, 4);
 }

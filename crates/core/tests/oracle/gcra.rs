@@ -108,7 +108,8 @@ impl GcraOracle {
         }
     }
 
-    pub fn step(&mut self, delta_ns: i64) {
+    /// `tat` moves with the clock, whenever that was.
+    pub fn step(&mut self, delta_ns: i64, _first_ns: u64) {
         let delta = i128::from(delta_ns);
         for entry in &mut self.log {
             entry.time += delta;

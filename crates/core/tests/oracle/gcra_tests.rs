@@ -139,8 +139,8 @@ fn steps_move_tat() {
     let mut oracle = GcraOracle::new();
     oracle.check(3, SECOND, 10, 10, IfAllowed, NOW);
     oracle.check(3, SECOND, 5, 0, Always, NOW);
-    oracle.step(-(NOW as i64));
-    oracle.step(77);
+    oracle.step(-(NOW as i64), 0);
+    oracle.step(77, 77);
     let answer = oracle.check(3, SECOND, 10, 1, IfAllowed, 77);
     assert_eq!(answer, verdict(false, 10, 0, 77 + 3_333_333_334, 333_333_334));
 }

@@ -12,7 +12,6 @@
 //!   check that was charged always waits for its own charge too.
 //! - A cost of 0 charges nothing: it does not make its cell "one in which something was charged".
 //! - After a step the carried amount replaces everything charged before, also when it is 0.
-//!   Steps between two checks add up; when they add up to 0 there was no step.
 //! - Instants and waits beyond `u64::MAX` nanoseconds are reported as `u64::MAX`.
 
 // A harness need not use everything; what is `pub` is so for the harness that includes this folder.

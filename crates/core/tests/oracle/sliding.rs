@@ -18,18 +18,16 @@ struct LogEntry {
 pub struct SlidingOracle {
     period: u64,
     log: Vec<LogEntry>,
-    step_since_last_check: i128,
 }
 
 impl SlidingOracle {
     pub fn new(period_ns: u64) -> Self {
         assert!(period_ns > 0, "a period is at least one nanosecond");
-        Self { period: period_ns, log: Vec::new(), step_since_last_check: 0 }
+        Self { period: period_ns, log: Vec::new() }
     }
 
     pub fn check(&mut self, limit: u64, cost: u64, charge: Charge, now_ns: u64) -> Verdict {
         let now = i128::from(now_ns);
-        self.carry_over_step(now);
         let allowed = fits(self.used_at(now), cost, limit);
         if charge.applies(allowed) {
             self.record(now, cost);
@@ -51,19 +49,12 @@ impl SlidingOracle {
         }
     }
 
-    pub fn step(&mut self, delta_ns: i64) {
-        self.step_since_last_check += i128::from(delta_ns);
-    }
-
-    /// What was used in the old time becomes the only charge, in the cell of the new now.
-    fn carry_over_step(&mut self, now: i128) {
-        let delta = std::mem::take(&mut self.step_since_last_check);
-        if delta == 0 {
-            return;
-        }
-        let carried = saturating_sum(std::iter::once(self.used_at(now - delta)));
+    /// What was used at the last instant of the old time becomes the only charge, at the first of the new.
+    pub fn step(&mut self, delta_ns: i64, first_ns: u64) {
+        let first = i128::from(first_ns);
+        let carried = saturating_sum(std::iter::once(self.used_at(first - i128::from(delta_ns))));
         self.log.clear();
-        self.record(now, carried);
+        self.record(first, carried);
     }
 
     fn record(&mut self, instant: i128, cost: u64) {

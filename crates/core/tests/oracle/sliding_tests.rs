@@ -91,10 +91,9 @@ fn peeks_do_not_move_the_latest_cell() {
 #[test]
 fn steps_carry_what_was_used() {
     let mut oracle = prepared(5, 10);
-    oracle.step(-7_000_000_000_000);
-    oracle.step(1_000_000_000_000);
-    // As of half the cell in the old time, 10 were used.
+    // At half the cell in the old time, 10 were used.
     let now = START + PERIOD / 2 - 6_000_000_000_000;
+    oracle.step(-6_000_000_000_000, now);
     let verdict = oracle.check(12, 3, IfAllowed, now);
     assert_eq!((verdict.allowed, verdict.remaining), (false, 2));
     assert_eq!(verdict.reset_ns, START - 6_000_000_000_000 + PERIOD + 54_000_000_000 + 1);

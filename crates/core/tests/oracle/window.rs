@@ -30,17 +30,15 @@ struct LogEntry {
 pub struct WindowLog<C: Cells> {
     cells: C,
     log: Vec<LogEntry>,
-    step_since_last_check: i128,
 }
 
 impl<C: Cells> WindowLog<C> {
     pub fn new(cells: C) -> Self {
-        Self { cells, log: Vec::new(), step_since_last_check: 0 }
+        Self { cells, log: Vec::new() }
     }
 
     pub fn check(&mut self, limit: u64, cost: u64, charge: Charge, now_ns: u64) -> Verdict {
         let now = i128::from(now_ns);
-        self.carry_over_step(now);
         let cell = self.effective_cell(now);
         let allowed = fits(self.charged_in(cell), cost, limit);
         if charge.applies(allowed) {
@@ -62,19 +60,12 @@ impl<C: Cells> WindowLog<C> {
         }
     }
 
-    pub fn step(&mut self, delta_ns: i64) {
-        self.step_since_last_check += i128::from(delta_ns);
-    }
-
-    /// What was used in the old time becomes the only charge, in the cell of the new now.
-    fn carry_over_step(&mut self, now: i128) {
-        let delta = std::mem::take(&mut self.step_since_last_check);
-        if delta == 0 {
-            return;
-        }
-        let carried = self.charged_in(self.effective_cell(now - delta));
+    /// What was used at the last instant of the old time becomes the only charge, at the first of the new.
+    pub fn step(&mut self, delta_ns: i64, first_ns: u64) {
+        let first = i128::from(first_ns);
+        let carried = self.charged_in(self.effective_cell(first - i128::from(delta_ns)));
         self.log.clear();
-        self.record(self.cells.cell_of(now), carried);
+        self.record(self.cells.cell_of(first), carried);
     }
 
     fn record(&mut self, cell: Cell, cost: u64) {
@@ -139,8 +130,8 @@ impl FixedOracle {
         self.0.check(limit, cost, charge, now_ns)
     }
 
-    pub fn step(&mut self, delta_ns: i64) {
-        self.0.step(delta_ns);
+    pub fn step(&mut self, delta_ns: i64, first_ns: u64) {
+        self.0.step(delta_ns, first_ns);
     }
 }
 
@@ -185,17 +176,23 @@ mod tests {
     fn steps_carry_what_was_used() {
         let mut oracle = FixedOracle::new(100);
         oracle.check(10, 4, IfAllowed, 1_050);
-        oracle.step(-500);
+        oracle.step(-500, 555);
         assert_eq!(oracle.check(10, 0, IfAllowed, 560), verdict(true, 6, 600, Some(0)));
-        // As of 1_199 − 99 = 1_100 in the old time, nothing was used any more.
+        // At 1_199 − 99 = 1_100 in the old time, nothing was used any more.
         let mut oracle = FixedOracle::new(100);
         oracle.check(10, 4, IfAllowed, 1_050);
-        oracle.step(99);
+        oracle.step(99, 1_199);
         assert_eq!(oracle.check(10, 0, IfAllowed, 1_199), verdict(true, 10, 1_200, Some(0)));
         // Nothing carried also means nothing left behind in the old cells.
         oracle.check(10, 4, IfAllowed, 1_199);
-        oracle.step(-100);
+        oracle.step(-100, 1_110);
         assert_eq!(oracle.check(10, 0, IfAllowed, 1_150), verdict(true, 10, 1_200, Some(0)));
+        // What is carried is forgotten with the cell in which it landed.
+        let mut oracle = FixedOracle::new(100);
+        oracle.check(10, 4, IfAllowed, 1_050);
+        oracle.step(500, 1_560);
+        assert_eq!(oracle.check(10, 0, IfAllowed, 1_570), verdict(true, 6, 1_600, Some(0)));
+        assert_eq!(oracle.check(10, 0, IfAllowed, 1_600), verdict(true, 10, 1_700, Some(0)));
     }
 
     #[test]

@@ -23,6 +23,7 @@ use crate::words;
 use std::collections::HashMap;
 use std::sync::Arc;
 use tidegate_core::FleetSecret;
+use tidegate_core::batch::ITEMS_MAX;
 
 type Assembled = (Vec<Namespace>, Mode, Vec<Warning>);
 type File<'t> = (Arc<str>, Vec<Node<'t>>);
@@ -40,6 +41,7 @@ pub(crate) fn assemble(sources: &[Source], secret: &FleetSecret) -> Result<Assem
         }
     }
     if syntax == Syntax::Sound {
+        refuse_silence(&files, sources, &mut problems);
         for (at, home) in &documents {
             home.iter().for_each(|home| draft.read_overrides(at, *home, &mut problems));
         }
@@ -78,6 +80,18 @@ fn read_files<'s>(sources: &'s [Source], problems: &mut Problems) -> (Vec<File<'
     (files, all_sound)
 }
 
+/// A file that says nothing is more likely lost than meant: it would lift every limit.
+fn refuse_silence(files: &[File<'_>], sources: &[Source], problems: &mut Problems) {
+    let says_nothing = |node: &Node<'_>| matches!(node.value, Value::Null);
+    if let Some(first) = sources.first()
+        && files.iter().all(|(_, documents)| documents.iter().all(says_nothing))
+    {
+        let refusal =
+            Refusal::new("there is nothing in it", "for no rules at all, write `namespace: default`");
+        refuse_file(&first.name.as_str().into(), Place::START, refusal, problems);
+    }
+}
+
 fn refuse_file(
     file: &Arc<str>,
     Place { line, column }: Place,
@@ -109,6 +123,8 @@ struct DraftNamespace {
     mode: Option<Said>,
     rules: Vec<Rule>,
     slots: HashMap<Box<str>, (Slot, Declared)>,
+    /// Rules without a condition: every request of the namespace meets all of them.
+    unconditional: usize,
 }
 
 #[derive(Default)]
@@ -209,6 +225,13 @@ impl DraftNamespace {
             None => Slot::Broken,
             Some(rule) => {
                 warn_of(at, &rule, problems);
+                self.unconditional += usize::from(rule.when.0.is_empty());
+                if self.unconditional == ITEMS_MAX + 1 {
+                    let message =
+                        format!("a request is decided by at most {ITEMS_MAX} rules, and this is one more");
+                    let fix = "give rules of this namespace a `when`, or spread them over namespaces";
+                    at.refuse(problems, Refusal::new(message, fix));
+                }
                 self.rules.push(rule);
                 Slot::Read(self.rules.len() - 1)
             }

@@ -48,6 +48,11 @@ pub(crate) fn read_override(
     if problems.count() > errors_before {
         return;
     }
+    if is_for_everybody(fields, rule) {
+        let fix = format!("name a caller, or write `{}: \"*\"` for all of them", rule.key[0].attribute);
+        at.refuse(problems, Refusal::new("the override names no caller", fix));
+        return;
+    }
     if change == Change::Keep && !hot {
         let fix = "give `limit`, `rate`, `burst`, `unlimited: true` or `hot: true`";
         at.refuse(problems, Refusal::new("the override changes nothing", fix));
@@ -72,6 +77,11 @@ fn refuse_unknown(fields: &Fields<'_, '_>, rule: &Rule, problems: &mut Problems)
         };
         fields.unknown(entry, fix, problems);
     }
+}
+
+/// An override that names no caller is more likely a lost line than meant for all.
+fn is_for_everybody(fields: &Fields<'_, '_>, rule: &Rule) -> bool {
+    !rule.key.is_empty() && rule.key.iter().all(|part| fields.get(&part.attribute).is_none())
 }
 
 fn read_part(at: &Cursor<'_, '_>, part: &KeyPart, problems: &mut Problems) -> Option<PartMatch> {

@@ -67,6 +67,18 @@ impl Decimal {
     }
 }
 
+/// Whether a text is a JSON number, also one of more digits than a [`Decimal`] holds.
+pub(crate) fn is_number(text: &str) -> bool {
+    let unsigned = text.strip_prefix('-').unwrap_or(text);
+    let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, exponent.strip_prefix(['+', '-']).unwrap_or(exponent)),
+        None => (unsigned, "0"),
+    };
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, "0"));
+    let is_digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    [whole, fraction, exponent].into_iter().all(is_digits) && (whole == "0" || !whole.starts_with('0'))
+}
+
 /// Saturates: beyond a billion, one exponent is as bad as another.
 fn parse_exponent(text: &str) -> Option<i32> {
     let (sign, digits) = match text.as_bytes() {
@@ -105,6 +117,14 @@ mod tests {
     fn what_json_has_no_such_number_for_is_none() {
         for text in ["", "-", "01", "1.", ".5", "1e", "1e+", "NaN", "+1", "1_000", "0x10", "1.2.3", "1e1e1"] {
             assert_eq!(Decimal::parse(text), None, "{text}");
+            assert!(!is_number(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_number_of_many_digits_is_a_number_still() {
+        for text in ["12345678901234567890123", "-0.12345678901234567890123", "1.0e+99999999999999999999"] {
+            assert!(is_number(text), "{text}");
         }
     }
 
@@ -112,6 +132,11 @@ mod tests {
         #[test]
         fn a_whole_number_is_itself(value in any::<u64>()) {
             prop_assert_eq!(Decimal::parse(&value.to_string()).and_then(Decimal::as_whole), Some(value));
+        }
+
+        #[test]
+        fn short_texts_are_numbers_for_both_or_for_neither(text in "-?[0-9.eE+-]{0,12}") {
+            prop_assert_eq!(is_number(&text), Decimal::parse(&text).is_some());
         }
     }
 }

@@ -1,8 +1,8 @@
 //! `attributes`: names and values of a request, compared as text.
 //!
-//! Numbers and booleans are taken as they are written: `1.0` is the text `1.0`.
+//! Numbers and booleans are taken as they are written, however long: `1.0` is the text `1.0`.
 
-use crate::json::decimal::Decimal;
+use crate::json::decimal::is_number;
 use crate::json::read::{Kind, Reader};
 use crate::refusal::{Code, Refusal, excerpt};
 use crate::wire::field::{Field, duplicate};
@@ -69,7 +69,7 @@ fn scalar<'b>(reader: &mut Reader<'b>, kind: Kind) -> Result<Cow<'b, str>, Refus
     let word = reader.word();
     let valid = match kind {
         Kind::Boolean => word == "true" || word == "false",
-        _ => Decimal::parse(word).is_some(),
+        _ => is_number(word),
     };
     if valid { Ok(Cow::Borrowed(word)) } else { Err(invalid) }
 }

@@ -16,6 +16,19 @@ pub(crate) enum Use {
     Reset,
 }
 
+impl Use {
+    /// For a limit that lacks something.
+    const fn fix(self) -> &'static str {
+        match self {
+            Use::Decide => "give `limit` and `duration_ms`, or `rate_per_s`",
+            Use::Reset => {
+                "give `duration_ms`, and `algorithm` if it isn't sliding, as they were when it was limited; \
+                 or any `rate_per_s` if it had one; `limit` isn't needed"
+            }
+        }
+    }
+}
+
 impl LimitFields<'_> {
     pub(crate) fn given(&self, needed_for: Use) -> Result<GivenLimit<'_>, Refusal> {
         let namespace = self.namespace.as_deref();
@@ -41,13 +54,12 @@ impl LimitFields<'_> {
         if self.burst.is_some() {
             return Err(conflict(Field::Burst, "`burst` goes with `rate_per_s`, which is missing"));
         }
-        const FIX: &str = "give `limit` and `duration_ms`, or `rate_per_s`";
         let limit = match (self.limit, needed_for) {
             (Some(limit), _) => limit,
             (None, Use::Reset) => Limit::BLOCKED,
-            (None, Use::Decide) => return Err(missing(Field::Limit, FIX)),
+            (None, Use::Decide) => return Err(missing(Field::Limit, needed_for.fix())),
         };
-        let period = self.period.ok_or_else(|| missing(Field::DurationMs, FIX))?;
+        let period = self.period.ok_or_else(|| missing(Field::DurationMs, needed_for.fix()))?;
         Ok(match self.algorithm.unwrap_or(Algorithm::Sliding) {
             Algorithm::Sliding => GivenPolicy::Sliding { limit, period },
             Algorithm::Fixed => GivenPolicy::Fixed { limit, period },

@@ -4,6 +4,7 @@
 mod arbitrary_bytes;
 mod client;
 mod connections;
+mod cross_site;
 mod decisions;
 mod node;
 mod pages;

@@ -30,9 +30,22 @@ async fn a_head_request_gets_the_head_of_the_answer() {
 async fn the_front_page_shows_a_command_that_works() {
     let node = Node::start().await;
     let page = node.client().await.get("/").await.text();
-    assert!(page.contains("http://test/v1/limit"), "{page}");
+    assert!(page.contains("http://localhost/v1/limit"), "{page}");
     let body = page.split('\'').nth(1).expect("the command quotes its body");
     assert_eq!(node.answer("/v1/limit", body).await["allowed"], true);
+}
+
+#[tokio::test]
+async fn the_admin_front_page_names_pages_that_are_there() {
+    let node = Node::start().await;
+    let page = node.get_admin("/").await;
+    assert_eq!((page.status, page.header("content-type")), (200, Some("text/plain; charset=utf-8")));
+    let text = page.text();
+    let paths: Vec<&str> = text.split_whitespace().filter(|word| word.starts_with('/')).collect();
+    assert_eq!(paths, ["/v1/state", "/v1/rules", "/healthz", "/readyz"], "{text}");
+    for path in paths {
+        assert_eq!(node.get_admin(path).await.status, 200, "{path}");
+    }
 }
 
 #[tokio::test]

@@ -42,6 +42,9 @@ async fn a_rule_limits_each_of_its_callers() {
     }
     assert_eq!(check(&node, json!({"user": "43"})).await["allowed"], true);
     assert_eq!(check(&node, json!({"user": 42})).await["allowed"], false, "a number is compared as text");
+    let long = r#"{"namespace":"api","attributes":{"user":12345678901234567890123}}"#;
+    let answer = node.answer("/v1/check", long).await;
+    assert_eq!(answer["limits"][0]["identifier"], "12345678901234567890123", "as it is written");
     assert_eq!(check(&node, json!({"user": true})).await["limits"][0]["identifier"], "true");
 }
 

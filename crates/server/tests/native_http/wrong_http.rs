@@ -111,6 +111,13 @@ async fn a_wrong_method_is_told_the_right_ones() {
 }
 
 #[tokio::test]
+async fn too_long_a_first_line_is_told_so() {
+    let node = Node::start().await;
+    let error = node.client().await.get(&format!("/{}", "x".repeat(17 << 10))).await.json()["error"].clone();
+    assert!(error["message"].as_str().unwrap().contains("a longer first line"), "{error}");
+}
+
+#[tokio::test]
 async fn an_unknown_path_is_told_the_known_ones() {
     let node = Node::start().await;
     let error = node.client().await.get("/v1/chek").await.json()["error"].clone();

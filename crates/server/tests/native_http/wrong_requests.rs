@@ -152,6 +152,7 @@ const CHECKS: &[(&str, &str, Option<&str>)] = &[
     (r#"{"namespace":"n","attributes":{"user":{"id":1}}}"#, "wrong_type", Some("attributes.user")),
     (r#"{"namespace":"n","attributes":{"user":NaN}}"#, "wrong_type", Some("attributes.user")),
     (r#"{"namespace":"n","attributes":{"user":01}}"#, "invalid_json", None),
+    (r#"{"namespace":"n","attributes":{"user":1e}}"#, "invalid_json", None),
     (r#"{"namespace":"n","attributes":{"user":truthy}}"#, "invalid_json", None),
     (r#"{"namespace":"n","attributes":{"":"1"}}"#, "invalid_text", Some("attributes.")),
     (r#"{"namespace":"n","attributes":{"us\u0000er":"1"}}"#, "invalid_text", Some("attributes.us\u{0}er")),
@@ -236,6 +237,13 @@ fn large_and_binary() -> Vec<Wrong> {
         ),
         (
             CHECK,
+            format!(r#"{{"namespace":"n","attributes":{{"user":{}}}}}"#, "1".repeat(513)).into_bytes(),
+            400,
+            "invalid_text",
+            Some("attributes.user"),
+        ),
+        (
+            CHECK,
             [br#"{"namespace":"n","attributes":{"a":"#.to_vec(), b"{\"a\":".repeat(100_000)].concat(),
             400,
             "wrong_type",
@@ -295,6 +303,16 @@ async fn a_refusal_tells_how_to_write_it_instead() {
         let reply = node.post("/v1/limit", &format!(r#"{{"namespace":"n","identifier":"i",{wrong}}}"#)).await;
         assert_eq!(reply.json()["error"]["fix"], fix);
     }
+}
+
+#[tokio::test]
+async fn a_reset_isnt_told_to_give_a_number_that_it_doesnt_need() {
+    let node = Node::start().await;
+    let body = r#"{"namespace":"d","identifier":"x"}"#;
+    let error = node.post("/v1/reset", body).await.json()["error"].clone();
+    assert_eq!(error["field"], "duration_ms");
+    let fix = error["fix"].as_str().unwrap();
+    assert!(fix.contains("`limit` isn't needed") && !fix.contains("give `limit`"), "{fix}");
 }
 
 #[tokio::test]

@@ -83,19 +83,31 @@ impl LimitAnswer {
         if let Some(attribute) = &self.missing {
             let _ = write!(text, ", the request lacks `{}`", plain(attribute));
         }
-        if let (Some(remaining), Some(limit)) = (self.remaining, self.limit) {
-            let _ = write!(text, ", {remaining} of {limit} left");
+        match (self.remaining, self.limit) {
+            (Some(_), Some(0)) if !self.allowed => text.push_str(", blocked"),
+            (Some(remaining), Some(limit)) => {
+                let _ = write!(text, ", {remaining} of {limit} left");
+            }
+            _ => {}
         }
-        if let Some(retry_after_ms) = self.retry_after_ms.filter(|_| !self.allowed) {
-            let _ = write!(text, ", retry in {}", duration(retry_after_ms));
-        } else if let Some(reset_ms) = self.reset_ms {
-            let now_ms = now.get() / 1_000_000;
-            let _ = write!(text, ", resets in {}", duration(reset_ms.saturating_sub(now_ms)));
-        }
+        text.push_str(&self.wait_in_words(now));
         if self.shadow {
             text.push_str(" (shadow: never denies)");
         }
         text
+    }
+
+    fn wait_in_words(&self, now: Nanos) -> String {
+        match (self.allowed, self.retry_after_ms, self.reset_ms) {
+            (false, Some(retry_after_ms), _) => format!(", retry in {}", duration(retry_after_ms)),
+            // Blocked, or it costs more than there ever is.
+            (false, None, Some(_)) => ": no wait helps".to_owned(),
+            (true, _, Some(reset_ms)) => {
+                let now_ms = now.get() / 1_000_000;
+                format!(", resets in {}", duration(reset_ms.saturating_sub(now_ms)))
+            }
+            (_, _, None) => String::new(),
+        }
     }
 }
 
@@ -103,7 +115,9 @@ impl Reset {
     pub(super) fn in_words(&self) -> String {
         match self.reset {
             0 => {
-                "nothing to start afresh: none of these keys has been used, or no rule has them\n".to_owned()
+                "nothing to start afresh: none of these keys has been used, no rule matches, or the namespace \
+                 is unknown; `tidegate check` with --cost 0 tells which\n"
+                    .to_owned()
             }
             1 => "1 key started afresh\n".to_owned(),
             keys => format!("{keys} keys started afresh\n"),
@@ -165,6 +179,21 @@ mod tests {
             r#"{"name":"a","limit":5,"remaining":4,"reset_ms":1763230001500,"allowed":true,"shadow":true}"#,
         );
         assert_eq!(shadow, "a: allowed, 4 of 5 left, resets in 1.5 s (shadow: never denies)");
+    }
+
+    #[test]
+    fn who_waits_in_vain_is_told_so() {
+        let told = |text: &str| serde_json::from_str::<LimitAnswer>(text).unwrap().in_words(NOW);
+        let blocked = told(
+            r#"{"name":"a","identifier":"x","limit":0,"remaining":0,"reset_ms":1763230000000,
+            "retry_after_ms":null,"allowed":false}"#,
+        );
+        assert_eq!(blocked, "a x: denied, blocked: no wait helps");
+        let too_dear = told(
+            r#"{"name":"a","identifier":"x","limit":5,"remaining":5,"reset_ms":1763230000000,
+            "retry_after_ms":null,"allowed":false}"#,
+        );
+        assert_eq!(too_dear, "a x: denied, 5 of 5 left: no wait helps");
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! What is wrong with the settings: which key, what was given, where, and what to do about it.
 //!
 //! Gathered, not returned at the first: whoever mends settings wants to mend them once. A value that is
-//! quoted back is escaped and cut short, and that of a secret is never quoted.
+//! quoted back is escaped and cut short, and what may be a secret is never quoted, also not where the path
+//! of its file should be.
 
 use super::parse::Refusal;
 use super::table::{Secrecy, Setting};
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Where a value was given.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,18 +53,35 @@ pub(crate) enum SettingError {
 
 impl SettingError {
     pub(super) fn refused(setting: &Setting, text: &str, place: &Place, refusal: Refusal) -> Self {
-        let value = match setting.secrecy {
-            Secrecy::Open => Quoted(text).to_string(),
-            Secrecy::Secret => "(hidden)".to_owned(),
-        };
-        let Refusal { message, fix } = refusal;
-        SettingError::Refused { key: setting.key, value, place: place.to_string(), message, fix }
+        match setting.secrecy {
+            Secrecy::Open => Self::quoted(setting, text, place, refusal),
+            Secrecy::PathOfSecret if Path::new(text).exists() => Self::quoted(setting, text, place, refusal),
+            Secrecy::PathOfSecret => Self::hidden(setting, place, not_a_path(refusal)),
+            Secrecy::Secret => Self::hidden(setting, place, refusal),
+        }
     }
 
-    /// Of the path that an `…_FILE` variable gave: shown, for a path is no secret.
+    /// Of the path that an `…_FILE` variable gave. It may be the secret itself, put in the wrong variable.
     pub(super) fn bad_path(setting: &Setting, path: &str, place: &Place, refusal: Refusal) -> Self {
+        match setting.secrecy {
+            Secrecy::Open => Self::quoted(setting, path, place, refusal),
+            Secrecy::Secret | Secrecy::PathOfSecret => {
+                let refusal = if Path::new(path).exists() { refusal } else { not_a_path(refusal) };
+                Self::hidden(setting, place, refusal)
+            }
+        }
+    }
+
+    fn quoted(setting: &Setting, text: &str, place: &Place, refusal: Refusal) -> Self {
+        Self::of_value(setting, Quoted(text).to_string(), place, refusal)
+    }
+
+    fn hidden(setting: &Setting, place: &Place, refusal: Refusal) -> Self {
+        Self::of_value(setting, "(hidden)".to_owned(), place, refusal)
+    }
+
+    fn of_value(setting: &Setting, value: String, place: &Place, refusal: Refusal) -> Self {
         let Refusal { message, fix } = refusal;
-        let value = Quoted(path).to_string();
         SettingError::Refused { key: setting.key, value, place: place.to_string(), message, fix }
     }
 
@@ -78,6 +96,11 @@ impl SettingError {
     pub(super) fn unusable(place: impl Into<String>, message: impl Into<String>, fix: &str) -> Self {
         SettingError::Unusable { place: place.into(), message: message.into(), fix: fix.to_owned() }
     }
+}
+
+fn not_a_path(refusal: Refusal) -> Refusal {
+    let message = format!("{}; that takes the path of a file, not the secret itself", refusal.message);
+    Refusal { message, ..refusal }
 }
 
 /// Never empty.

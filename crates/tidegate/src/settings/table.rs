@@ -27,6 +27,8 @@ pub(crate) enum Secrecy {
     Open,
     /// May hold a password: shown as `(set)`, in errors as `(hidden)`.
     Secret,
+    /// Names the file of a secret: shown only if there is such a file, as otherwise it may be the secret.
+    PathOfSecret,
 }
 
 pub(crate) static TABLE: [Setting; 11] = [
@@ -53,8 +55,8 @@ pub(crate) static TABLE: [Setting; 11] = [
         value_name: "PATH",
         default: "a built-in key",
         meaning: "key of the identity hash, equal on all nodes",
-        // The path is no secret; what the file holds is never kept as text.
-        secrecy: Secrecy::Open,
+        // What the file holds is never kept as text.
+        secrecy: Secrecy::PathOfSecret,
         read: |text, settings| {
             let secret = FleetSecret::from_bytes(&parse::secret_file(text)?);
             settings.fleet_key = FleetKey::FromFile { path: PathBuf::from(text), secret };

@@ -90,11 +90,12 @@ fn every_key_has_its_own_spellings() {
 }
 
 #[test]
-fn the_built_in_key_is_exposed_only_off_loopback() {
-    let mut settings = Settings::load(Sources::default()).unwrap();
-    assert!(!settings.exposes_built_in_key());
-    settings.listen_http = SocketAddr::from(([10, 0, 0, 1], 8080));
-    assert!(settings.exposes_built_in_key());
+fn where_a_node_is_asked_needs_no_other_setting_to_be_right() {
+    let asked = |pairs: &[(&str, &str)]| Settings::listen_http(environment(pairs));
+    assert_eq!(asked(&[]).unwrap().to_string(), "127.0.0.1:8080");
+    let pairs = [("TIDEGATE_LISTEN_HTTP", "127.0.0.1:9090"), ("TIDEGATE_CLUSTER_SECRET_FILE", "/unreadable")];
+    assert_eq!(asked(&pairs).unwrap().to_string(), "127.0.0.1:9090");
+    assert!(asked(&[("TIDEGATE_LISTEN_HTTP", "nowhere")]).unwrap_err().to_string().contains("listen.http"));
 }
 
 #[test]

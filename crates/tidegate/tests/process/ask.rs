@@ -51,6 +51,40 @@ fn a_reset_key_starts_afresh() {
 }
 
 #[test]
+fn a_reset_of_nothing_says_why_that_may_be() {
+    let directory = Directory::new();
+    let node = node_with_rules(&directory);
+    let reset = ask(&node, &["reset", "nope", "user=1"]);
+    assert_eq!(reset.code, Some(0), "{}", reset.stderr);
+    for part in ["nothing to start afresh", "no rule matches", "namespace is unknown"] {
+        assert!(reset.stdout.contains(part), "no {part:?} in {}", reset.stdout);
+    }
+}
+
+#[test]
+fn a_node_is_found_by_its_settings_or_by_a_bare_address() {
+    let directory = Directory::new();
+    let node = node_with_rules(&directory);
+    let asked = run(&directory, &["check", "api", "user=1", "--url", &node.http], &[]);
+    assert_eq!(asked.code, Some(0), "{}", asked.stderr);
+    let asked = run(&directory, &["check", "api", "user=2"], &[("TIDEGATE_LISTEN_HTTP", &node.http)]);
+    assert_eq!(asked.code, Some(0), "{}", asked.stderr);
+    directory.write("tidegate.toml", format!("listen.http = \"{}\"\n", node.http));
+    let asked = run(&directory, &["reset", "api", "user=2"], &[]);
+    assert_eq!((asked.code, asked.stdout.as_str()), (Some(0), "1 key started afresh\n"), "{}", asked.stderr);
+}
+
+#[test]
+fn a_blocked_caller_is_told_that_no_wait_helps() {
+    let directory = Directory::new();
+    directory.write("rules.yaml", rules_of(0));
+    let node = Node::start(&directory, &[]);
+    let asked = ask(&node, &["check", "api", "user=42"]);
+    assert_eq!(asked.code, Some(1), "{}", asked.stderr);
+    assert!(asked.stdout.contains("per-user 42: denied, blocked: no wait helps"), "{}", asked.stdout);
+}
+
+#[test]
 fn a_question_that_makes_no_sense_is_an_error() {
     let directory = Directory::new();
     let node = node_with_rules(&directory);

@@ -118,7 +118,7 @@ const CASES: &[Case] = &[
     // Files, stores, logs.
     flags(
         &["--cluster-secret-file", "missing"],
-        &["cluster.secret_file = \"missing\"", "can't read", "check the path"],
+        &["cluster.secret_file = (hidden)", "flag --cluster-secret-file", "can't read", "check the path"],
     ),
     flags(
         &["--cluster-secret-file", "short"],

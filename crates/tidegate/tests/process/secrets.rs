@@ -36,6 +36,28 @@ fn no_error_quotes_a_secret() {
 }
 
 #[test]
+fn a_secret_in_place_of_its_path_isnt_quoted() {
+    const KEY: &str = "3f9a8c7b6d5e4f3a2b1c0d9e8f7a6b5c";
+    type Case<'a> = (&'a str, &'a [&'a str], &'a [(&'a str, &'a str)]);
+    let cases: [Case<'_>; 5] = [
+        ("", &[], &[("TIDEGATE_ORIGIN_URL_FILE", "redis://u:3f9a8c7b6d5e4f3a2b1c0d9e8f7a6b5c@h")]),
+        ("", &[], &[("TIDEGATE_CLUSTER_SECRET_FILE", KEY)]),
+        ("", &[], &[("TIDEGATE_CLUSTER_SECRET_FILE_FILE", KEY)]),
+        ("", &["--cluster-secret-file", KEY], &[]),
+        ("cluster.secret_file = \"3f9a8c7b6d5e4f3a2b1c0d9e8f7a6b5c\"\n", &[], &[]),
+    ];
+    for (file, flags, environment) in cases {
+        let directory = Directory::new();
+        directory.write("tidegate.toml", file);
+        let started = run(&directory, &[&["serve", "--print-config"], flags].concat(), environment);
+        assert_eq!(started.code, Some(2), "{file:?} {flags:?} {environment:?}");
+        let told = started.stdout + &started.stderr;
+        assert!(!told.contains(&KEY[..8]) && told.contains("(hidden)"), "{told}");
+        assert!(told.contains("that takes the path of a file, not the secret itself"), "{told}");
+    }
+}
+
+#[test]
 fn a_secret_that_was_set_is_shown_as_set() {
     let directory = Directory::new();
     directory.write("key", SECRET);
