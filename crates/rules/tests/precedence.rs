@@ -18,10 +18,10 @@ fn value() -> impl Strategy<Value = Option<String>> {
 }
 
 fn entry() -> impl Strategy<Value = Entry> {
-    (value(), value(), proptest::option::of(0..60_u8)).prop_map(|(user, endpoint, until)| Entry {
-        user,
-        endpoint,
-        until,
+    (value(), value(), proptest::option::of(0..60_u8)).prop_map(|(user, endpoint, until)| {
+        // One of the two must be named: an override for everybody is written `*`.
+        let user = user.or_else(|| endpoint.is_none().then(|| "*".to_owned()));
+        Entry { user, endpoint, until }
     })
 }
 
