@@ -78,8 +78,14 @@ fn what_cant_be_read_says_so_with_its_path_and_a_remedy() {
 }
 
 #[test]
-fn an_endless_file_is_refused_and_not_read_to_its_end() {
-    assert!(matches!(read_sources(Path::new("/dev/zero")), Err(ReadError::TooLarge { .. })));
+fn a_file_beyond_the_bound_is_refused() {
+    let large = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("large-{}.yaml", std::process::id()));
+    let file = std::fs::File::create(&large).unwrap();
+    file.set_len(tidegate_rules::SOURCES_BYTES_MAX as u64 + 1).unwrap();
+    let refused = read_sources(&large);
+    std::fs::remove_file(&large).unwrap();
+    assert!(matches!(refused, Err(ReadError::TooLarge { .. })));
+    assert!(matches!(read_sources(Path::new("/dev/zero")), Err(ReadError::NotAFile { .. })));
 }
 
 #[test]
