@@ -25,10 +25,13 @@ pub(crate) fn refuse(surface: Surface, headers: &HeaderMap) -> Result<(), Refusa
     {
         return Err(of_another_site("Sec-Fetch-Site", site));
     }
-    match headers.get(HOST) {
-        Some(host) if surface == Surface::Admin && !is_unforgeable(host) => Err(to_a_name(host)),
-        // Every browser sends it; a probe that speaks HTTP/1.0 may not.
-        _ => Ok(()),
+    match surface {
+        Surface::Api => Ok(()),
+        // Every browser sends a host; a probe that speaks HTTP/1.0 may not.
+        Surface::Admin => match headers.get(HOST) {
+            Some(host) if !is_unforgeable(host) => Err(to_a_name(host)),
+            _ => Ok(()),
+        },
     }
 }
 
