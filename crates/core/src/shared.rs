@@ -15,7 +15,7 @@ use crate::packed::{
 };
 use crate::state::{State, decide_window, landing_cell, used_before_step, window_expiry, window_tag_after};
 use crate::time::{ClockStep, Nanos, Sequence, StepId};
-use crate::window::Counted;
+use crate::window::{Counted, add_count};
 
 /// Deadlines are kept in these ticks: 32 bits of them last 49 days, then wrap.
 const DEADLINE_TICK: u64 = Nanos::PER_MILLI;
@@ -170,8 +170,8 @@ impl State for SharedState {
         self
     }
 
-    /// What a step carries into another cell isn't an admission of that cell: it is held as if others had
-    /// spent it, and never published (INV-2). Whoever was moved must ask before it admits.
+    /// What a step carries isn't an admission of the cell where it lands: it is held as if others had spent
+    /// it, and never published (INV-2). The own component stays where the cell does. The view is stale.
     fn carried(mut self, spec: &Spec, step: ClockStep) -> Self {
         (self.fresh_until, self.strict_until) = (Deadline::default(), Deadline::default());
         if matches!(spec, Spec::Gcra { .. }) {
@@ -180,11 +180,17 @@ impl State for SharedState {
             }
             return self;
         }
-        let others = used_before_step(self.counted(), self.expires(), spec, step.left_at());
+        let used = used_before_step(self.counted(), self.expires(), spec, step.left_at());
+        let known = add_count(self.current.component(), self.current.world);
         match landing_cell(spec, step) {
-            Some(sequence) if others > 0 => {
+            Some(sequence) if used > 0 && used >= known && sequence == self.sequence => {
+                self.current.others = used - known;
+                self.previous = Counts::default();
+                self
+            }
+            Some(sequence) if used > 0 => {
                 let tag = window_tag(window_expiry(spec, sequence, Nanos::ZERO));
-                let current = Counts { others, ..Counts::default() };
+                let current = Counts { others: used, ..Counts::default() };
                 SharedState { current, sequence, tag, ..SharedState::default() }
             }
             _ => SharedState::default(),
@@ -267,5 +273,11 @@ mod tests {
         let view = carried.view(carried.sequence, 0, 4, step.lands_at);
         assert!(!view.is_owner && view.fresh_until <= step.lands_at);
         assert_eq!((carried.current.own, carried.current.others), (0, 1));
+        // Within its cell it keeps its own component, so that a reply counts it once.
+        let step = ClockStep { delta_ns: 300_000_000, lands_at: now.shifted(300_000_000) };
+        let mut carried = state.carried(&sliding(10), step);
+        let reply = CellReply { component: 1, total: 1, world: 0 };
+        carried.cell_mut(carried.sequence).unwrap().merge(reply).unwrap();
+        assert_eq!((carried.current.effective(), carried.current.prepaid()), (1, 0));
     }
 }
