@@ -299,16 +299,9 @@ impl<S: State> Tidegate<S> {
 
     /// Five limits for each of a fifth of the callers: as many entries as in the other cases.
     fn pass_five(&self, walk: &mut Walk, operations: u64) {
-        let mut items: [Item; 5] = self.items(&key_text(0));
         let mut decisions = Decisions::new();
         for _ in 0..operations {
-            let text = key_text(walk.next() / 5);
-            let text = std::str::from_utf8(&text).expect("digits");
-            for (item, prefix) in items.iter_mut().zip(&self.prefixes) {
-                item.key = prefix.key(text);
-                // As the engine does: on its way while the next ones are hashed.
-                self.table.prefetch(item.key);
-            }
+            let items: [Item; 5] = self.items(&key_text(walk.next() / 5));
             let outcome = self.table.decide_all(&items, self.clock.now(), &mut decisions);
             black_box(outcome.is_ok());
         }

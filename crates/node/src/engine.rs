@@ -131,9 +131,7 @@ impl Engine {
         match request.subject {
             Subject::Limits(limits) => {
                 for (index, limit) in limits.iter().enumerate() {
-                    let key = plan.push_given(&self.secret, request.tenant, index, limit);
-                    // On its way while the next ones are hashed.
-                    self.table.prefetch(key);
+                    plan.push_given(&self.secret, request.tenant, index, limit);
                 }
                 Ok(None)
             }
@@ -142,7 +140,6 @@ impl Engine {
                 let matched =
                     rules.set.matches(request.tenant, namespace, attributes, moment.now, &mut matches);
                 for found in &matches {
-                    found.key().iter().for_each(|key| self.table.prefetch(*key));
                     plan.push_rule(found, cost);
                 }
                 match matched {
@@ -239,20 +236,13 @@ impl Engine {
 }
 
 impl<'r> Plan<'r> {
-    fn push_given(
-        &mut self,
-        secret: &FleetSecret,
-        tenant: &str,
-        index: usize,
-        limit: &GivenLimit<'_>,
-    ) -> KeyId {
+    fn push_given(&mut self, secret: &FleetSecret, tenant: &str, index: usize, limit: &GivenLimit<'_>) {
         let prefix = KeyPrefix::new(secret, tenant, limit.namespace, "", limit.policy.shape());
         let item = Item::new(prefix.key(limit.identifier), limit.policy.spec(), limit.cost);
         let overflow_key = prefix.key_of_parts(OVERFLOW_PARTS);
         self.targets.push(Target { answer: self.answers.len(), class: limit.class, overflow_key });
         self.items.push(item);
         self.answers.push(undecided(Origin::Given { index }, Role::Enforced));
-        item.key
     }
 
     fn push_rule(&mut self, found: &tidegate_rules::Match<'r>, cost: Cost) {
