@@ -108,12 +108,7 @@ impl Engine {
         moment: Moment,
     ) -> Result<Answer<'r>, RequestError> {
         request.validate()?;
-        let mut plan = Plan {
-            items: SmallVec::new(),
-            targets: SmallVec::new(),
-            answers: SmallVec::new(),
-            path: Path::Local,
-        };
+        let mut plan = Plan::new();
         let reason = self.plan(&mut plan, rules, request, moment)?;
         self.decide_plan(&mut plan, request.purpose, moment);
         let allowed = !plan.is_denied();
@@ -207,12 +202,7 @@ impl Engine {
         moment: Moment,
     ) -> Result<usize, RequestError> {
         request.validate()?;
-        let mut plan = Plan {
-            items: SmallVec::new(),
-            targets: SmallVec::new(),
-            answers: SmallVec::new(),
-            path: Path::Local,
-        };
+        let mut plan = Plan::new();
         self.plan(&mut plan, rules, request, moment)?;
         let fresh = |state: &mut LocalState| *state = LocalState::default();
         Ok(plan.items.iter().filter(|item| self.table.update(item.key, fresh)).count())
@@ -236,6 +226,10 @@ impl Engine {
 }
 
 impl<'r> Plan<'r> {
+    fn new() -> Self {
+        Plan { items: SmallVec::new(), targets: SmallVec::new(), answers: SmallVec::new(), path: Path::Local }
+    }
+
     fn push_given(&mut self, secret: &FleetSecret, tenant: &str, index: usize, limit: &GivenLimit<'_>) {
         let prefix = KeyPrefix::new(secret, tenant, limit.namespace, "", limit.policy.shape());
         let item = Item::new(prefix.key(limit.identifier), limit.policy.spec(), limit.cost);
