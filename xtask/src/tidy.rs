@@ -6,8 +6,9 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Crates from the bottom up: each may depend only on those before it.
-const CRATES: [&str; 5] = ["core", "rules", "node", "server", "tidegate"];
+/// Crates from the bottom up: each may depend only on those before it. The test kit comes last: tests may use
+/// it, and nothing that ships.
+const CRATES: [&str; 7] = ["core", "rules", "origin", "node", "server", "tidegate", "testkit"];
 /// What the core may depend on outside of tests: nothing that does IO.
 const CORE_DEPENDENCIES: [&str; 5] = ["jiff", "parking_lot", "shuttle", "smallvec", "thiserror"];
 /// What the core's sources may not mention.

@@ -40,8 +40,10 @@ pub enum AskReason {
 pub struct View {
     /// The origin has answered for the current or the previous cell.
     pub is_owner: bool,
-    pub fresh_until: Nanos,
-    pub strict_until: Nanos,
+    /// The last reply isn't too old.
+    pub is_fresh: bool,
+    /// A denial isn't long ago.
+    pub is_strict: bool,
     /// Owners of the cell, as the origin last counted them: of the previous cell until the first sync.
     pub owners: u32,
     pub live_nodes: u32,
@@ -56,18 +58,27 @@ pub struct View {
 /// A quarter of the headroom may be spent unseen, over all nodes together.
 const CREDIT_DIVISOR: u64 = 4;
 
-/// How much may be admitted between two syncs: `δ·H/N`.
-pub fn credit(view: &View, class: Class) -> u64 {
+/// Whether `amount` is more than may be admitted between two syncs: `amount > δ·H/N`.
+#[inline]
+pub fn exceeds_credit(view: &View, class: Class, amount: u64) -> bool {
     let live = view.live_nodes.max(1);
     let nodes = match class {
         Class::Abuse => live,
         Class::Paid | Class::Free => live.min(view.owners.saturating_add(1)),
     };
-    view.headroom / (CREDIT_DIVISOR * u64::from(nodes))
+    // Without a division. It saturates far above any headroom.
+    amount.saturating_mul(CREDIT_DIVISOR * u64::from(nodes)) > view.headroom
+}
+
+/// Whether an admission, already counted in `spent`, is to be published at once: half of the credit is spent.
+#[inline]
+pub fn must_publish(view: &View, class: Class) -> bool {
+    exceeds_credit(view, class, view.spent.saturating_mul(2))
 }
 
 /// Why an admission of `cost` must ask before it is given; `None` when it needn't.
-pub fn must_ask(accuracy: Accuracy, class: Class, view: &View, cost: u64, now: Nanos) -> Option<AskReason> {
+#[inline]
+pub fn must_ask(accuracy: Accuracy, class: Class, view: &View, cost: u64) -> Option<AskReason> {
     if accuracy == Accuracy::Async || cost == 0 {
         return None;
     }
@@ -80,13 +91,13 @@ pub fn must_ask(accuracy: Accuracy, class: Class, view: &View, cost: u64, now: N
     if accuracy == Accuracy::Exact {
         return Some(AskReason::Exact);
     }
-    if now >= view.fresh_until {
+    if !view.is_fresh {
         return Some(AskReason::Stale);
     }
     match accuracy {
-        Accuracy::Fast => (now < view.strict_until).then_some(AskReason::Strict),
+        Accuracy::Fast => view.is_strict.then_some(AskReason::Strict),
         Accuracy::Bounded => {
-            (view.spent.saturating_add(cost) > credit(view, class)).then_some(AskReason::Credit)
+            exceeds_credit(view, class, view.spent.saturating_add(cost)).then_some(AskReason::Credit)
         }
         Accuracy::Exact | Accuracy::Async => None,
     }
@@ -101,13 +112,11 @@ pub fn strict_for(period: Nanos) -> Nanos {
 mod tests {
     use super::*;
 
-    const NOW: Nanos = Nanos::from_secs(100);
-
     fn warm() -> View {
         View {
             is_owner: true,
-            fresh_until: Nanos::from_secs(101),
-            strict_until: Nanos::ZERO,
+            is_fresh: true,
+            is_strict: false,
             owners: 2,
             live_nodes: 9,
             prepaid: 0,
@@ -117,7 +126,7 @@ mod tests {
     }
 
     fn ask(accuracy: Accuracy, view: View, cost: u64) -> Option<AskReason> {
-        must_ask(accuracy, Class::Paid, &view, cost, NOW)
+        must_ask(accuracy, Class::Paid, &view, cost)
     }
 
     #[test]
@@ -127,11 +136,8 @@ mod tests {
         assert_eq!(ask(Accuracy::Bounded, warm, 11), Some(AskReason::Credit));
         assert_eq!(ask(Accuracy::Bounded, View { spent: 10, ..warm }, 1), Some(AskReason::Credit));
         assert_eq!(ask(Accuracy::Fast, warm, 11), None);
-        assert_eq!(
-            ask(Accuracy::Fast, View { strict_until: Nanos::from_secs(101), ..warm }, 1),
-            Some(AskReason::Strict)
-        );
-        assert_eq!(ask(Accuracy::Bounded, View { fresh_until: NOW, ..warm }, 1), Some(AskReason::Stale));
+        assert_eq!(ask(Accuracy::Fast, View { is_strict: true, ..warm }, 1), Some(AskReason::Strict));
+        assert_eq!(ask(Accuracy::Bounded, View { is_fresh: false, ..warm }, 1), Some(AskReason::Stale));
         assert_eq!(ask(Accuracy::Bounded, View { is_owner: false, ..warm }, 1), Some(AskReason::Cold));
         assert_eq!(ask(Accuracy::Exact, warm, 1), Some(AskReason::Exact));
         assert_eq!(ask(Accuracy::Async, View { is_owner: false, ..warm }, 1), None);
@@ -139,7 +145,7 @@ mod tests {
 
     #[test]
     fn prepaid_is_spent_without_asking_and_a_peek_never_asks() {
-        let view = View { prepaid: 5, fresh_until: Nanos::ZERO, ..warm() };
+        let view = View { prepaid: 5, is_fresh: false, ..warm() };
         assert_eq!(ask(Accuracy::Exact, view, 5), None);
         assert_eq!(ask(Accuracy::Exact, view, 6), Some(AskReason::Exact));
         assert_eq!(ask(Accuracy::Exact, View { prepaid: 0, ..view }, 0), None);
@@ -147,8 +153,11 @@ mod tests {
 
     #[test]
     fn abuse_divides_the_credit_by_all_live_nodes() {
+        let credit = |view: &View, class| (0..).find(|spent| exceeds_credit(view, class, spent + 1)).unwrap();
         assert_eq!(credit(&warm(), Class::Paid), 10);
         assert_eq!(credit(&warm(), Class::Abuse), 3);
         assert_eq!(credit(&View { live_nodes: 0, owners: 0, ..warm() }, Class::Abuse), 30);
+        assert!(!must_publish(&View { spent: 5, ..warm() }, Class::Paid));
+        assert!(must_publish(&View { spent: 6, ..warm() }, Class::Paid));
     }
 }

@@ -1,12 +1,13 @@
 //! Deciding a request: all of its limits, or none.
 //!
-//! The shards of all keys are locked in ascending order, every limit is evaluated on a copy of its state,
-//! and only then the copies are written or dropped. Nothing is incremented speculatively, so a request that
-//! is denied never makes another one's limit look fuller than it is (INV-4).
+//! The shards of all keys are locked in ascending order and every limit is decided in place; when one of them
+//! denies, what the others were charged is taken back before anybody can see it. Nothing is incremented where
+//! others look, so a request that is denied never makes another one's limit look fuller than it is (INV-4).
 
-use crate::decision::{Decision, Settle};
-use crate::identity::KeyId;
-use crate::limit::{Cost, Spec};
+use crate::ask::AskReason;
+use crate::decision::Decision;
+use crate::item::{Charge, Item, Role, Room};
+use crate::limit::Cost;
 use crate::state::State;
 use crate::sync::MutexGuard;
 use crate::table::{Shard, Table};
@@ -18,71 +19,6 @@ pub const ITEMS_MAX: usize = 100;
 /// Up to this many limits are decided without allocating.
 pub const ITEMS_INLINE: usize = 16;
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Charge {
-    IfAdmitted,
-    /// Post-paid: charged whatever the verdict, may overdraw.
-    Always,
-    /// Looked at for the answer only: the request is denied already.
-    Never,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Role {
-    Enforced,
-    /// Counted as if enforced when the request passes; never denies it.
-    Shadow,
-}
-
-/// Whether a key may get an entry when the table is full.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Room {
-    Capped,
-    /// One of the few keys that stand in for those that got no entry. Their number is bounded too.
-    Reserved,
-}
-
-/// One limit of a request.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Item {
-    pub key: KeyId,
-    pub spec: Spec,
-    pub cost: Cost,
-    pub charge: Charge,
-    pub role: Role,
-    pub room: Room,
-}
-
-impl Item {
-    #[inline]
-    pub const fn new(key: KeyId, spec: Spec, cost: Cost) -> Self {
-        Item { key, spec, cost, charge: Charge::IfAdmitted, role: Role::Enforced, room: Room::Capped }
-    }
-
-    #[inline]
-    const fn settle(&self) -> Settle {
-        match self.charge {
-            Charge::IfAdmitted => Settle::IfAdmitted,
-            Charge::Always => Settle::Always,
-            Charge::Never => Settle::Never,
-        }
-    }
-
-    /// Whether its key may get an entry beside `others` that are new too.
-    fn finds_room<S: State>(&self, shard: &Shard<S>, others: usize) -> bool {
-        match self.room {
-            Room::Capped => shard.has_room(others + 1),
-            Room::Reserved => shard.has_reserved_room(),
-        }
-    }
-
-    /// Whether a decision means that the cost was counted.
-    #[inline]
-    fn charges(&self, decision: &Decision) -> bool {
-        self.cost > Cost::PEEK && self.settle().charges(decision.is_admitted())
-    }
-}
-
 /// The answers of a request's limits, in their order.
 pub type Decisions = SmallVec<[Decision; ITEMS_INLINE]>;
 
@@ -93,23 +29,18 @@ pub enum Outcome {
     Denied,
 }
 
-/// The table is full, and this item's key got no entry. Nothing was changed.
+/// Why a request wasn't decided. Nothing was changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("the counter table is full, and item {index} has no entry in it")]
-pub struct Refused {
-    pub index: usize,
+pub enum Undecided {
+    #[error("the counter table is full, and item {index} has no entry in it")]
+    NoRoom { index: usize },
+    /// It would pass, but the region has to be asked first: [`Table::reasons`] says for which items.
+    #[error("the region has to be asked first")]
+    MustAsk,
 }
 
-/// What became of one item, before anything is written.
-struct Evaluated<S> {
-    /// Index into the locked shards.
-    locked: usize,
-    /// Where the key was found.
-    place: Option<usize>,
-    after: S,
-    /// Whether `after` includes the item's cost. A key without an entry gets one only then.
-    charged: bool,
-}
+/// Why each item must ask first, if it must.
+pub type Reasons = SmallVec<[Option<AskReason>; ITEMS_INLINE]>;
 
 /// The shards of a request, locked in ascending order, and which of them each item is in.
 struct Locked<'a, S> {
@@ -117,25 +48,52 @@ struct Locked<'a, S> {
     of_item: [u8; ITEMS_MAX],
 }
 
-type Evaluations<S> = SmallVec<[Evaluated<S>; ITEMS_INLINE]>;
+/// A request half decided: what to put back if it is denied, and what to put in if it isn't.
+struct Draft<S> {
+    /// Entries as they were, in the order in which they were written.
+    undo: SmallVec<[Undo<S>; ITEMS_INLINE]>,
+    /// Items whose key has no entry, with the states that they would get.
+    fresh: Vec<Fresh<S>>,
+    must_ask: bool,
+}
+
+struct Undo<S> {
+    /// Index into the locked shards.
+    locked: u8,
+    place: usize,
+    before: S,
+}
+
+struct Fresh<S> {
+    item: usize,
+    after: S,
+    /// Whether `after` includes the item's cost. A key gets an entry only then.
+    charged: bool,
+}
 
 impl<S: State> Table<S> {
     /// Decides a request of one limit: the hot path.
     #[inline]
-    pub fn decide(&self, item: &Item, moment: Moment) -> Result<Decision, Refused> {
+    pub fn decide(&self, item: &Item, moment: Moment) -> Result<Decision, Undecided> {
         // The lock is taken while the entry is on its way from memory.
         self.prefetch(item.key);
         let index = self.shard_index(item.key);
         let mut shard = self.shard(index).lock();
-        match shard.find(item.key) {
-            Ok(place) => {
-                let (state, now) = self.align(shard.state(place), &item.spec, moment);
-                let (decision, after) = state.decide(&item.spec, item.cost, item.settle(), now);
-                shard.set_state(place, after);
-                Ok(decision)
+        let Ok(place) = shard.find(item.key) else {
+            return self.decide_first_sight(index, &mut shard, item, moment);
+        };
+        let state = shard.state_mut(place);
+        let before = *state;
+        let now = self.align(state, &item.spec, moment);
+        let (decision, reason) = state.decide(item, self.live_nodes(), now);
+        if S::SHARED {
+            if reason.is_some() {
+                *state = before;
+                return Err(Undecided::MustAsk);
             }
-            Err(_) => self.decide_first_sight(index, &mut shard, item, moment),
+            self.announce(item.key, before.publish(), state.publish());
         }
+        Ok(decision)
     }
 
     #[cold]
@@ -145,22 +103,26 @@ impl<S: State> Table<S> {
         shard: &mut Shard<S>,
         item: &Item,
         moment: Moment,
-    ) -> Result<Decision, Refused> {
-        let fresh = S::default().with_step(moment.step);
-        let (decision, after) = fresh.decide(&item.spec, item.cost, item.settle(), moment.now);
+    ) -> Result<Decision, Undecided> {
+        let mut state = S::default().with_step(moment.step);
+        let (decision, reason) = state.decide(item, self.live_nodes(), moment.now);
+        if reason.is_some() {
+            return Err(Undecided::MustAsk);
+        }
         if item.charges(&decision) {
             self.make_room(index, shard, moment);
             if !item.finds_room(shard, 0) {
-                return Err(Refused { index: 0 });
+                return Err(Undecided::NoRoom { index: 0 });
             }
-            shard.insert(item.key, after);
+            shard.insert(item.key, state);
             self.publish_hint(index, shard);
+            self.announce(item.key, S::default().publish(), state.publish());
         }
         Ok(decision)
     }
 
     /// Makes room in a shard that has none, if that can be.
-    fn make_room(&self, index: usize, shard: &mut Shard<S>, moment: Moment) {
+    pub(crate) fn make_room(&self, index: usize, shard: &mut Shard<S>, moment: Moment) {
         if !shard.has_room(1) {
             shard.make_room(moment.now, |state| self.is_expired(state, moment));
             self.publish_hint(index, shard);
@@ -174,7 +136,7 @@ impl<S: State> Table<S> {
         items: &[Item],
         moment: Moment,
         decisions: &mut Decisions,
-    ) -> Result<Outcome, Refused> {
+    ) -> Result<Outcome, Undecided> {
         assert!(items.len() <= ITEMS_MAX, "front ends refuse larger requests");
         decisions.clear();
         if let [item] = items {
@@ -183,14 +145,34 @@ impl<S: State> Table<S> {
         }
         let mut locked = Locked { shards: SmallVec::new(), of_item: [0; ITEMS_MAX] };
         self.lock_all(items, moment, &mut locked);
-        let mut evaluations = Evaluations::new();
-        self.evaluate(items, moment, &locked, &mut evaluations, decisions)?;
+        let mut draft = Draft { undo: SmallVec::new(), fresh: Vec::new(), must_ask: false };
+        self.draft(items, moment, &mut locked, &mut draft, |_, decision, _| decisions.push(decision));
         let outcome = outcome(items, decisions);
         if outcome == Outcome::Denied {
-            self.keep_only_overdrafts(items, moment, &locked, &mut evaluations, decisions);
+            locked.put_back(&mut draft);
+            self.charge_overdrafts(items, moment, &mut locked, &mut draft, decisions);
+        } else if S::SHARED && draft.must_ask {
+            locked.put_back(&mut draft);
+            return Err(Undecided::MustAsk);
         }
-        self.commit(items, &evaluations, &mut locked);
+        if !draft.fresh.is_empty() {
+            self.insert_fresh(items, &mut draft, &mut locked)?;
+        }
+        if S::SHARED {
+            self.announce_all(&draft, &locked);
+        }
         Ok(outcome)
+    }
+
+    /// Why the items of a request that must ask have to.
+    pub fn reasons(&self, items: &[Item], moment: Moment) -> Reasons {
+        let mut locked = Locked { shards: SmallVec::new(), of_item: [0; ITEMS_MAX] };
+        self.lock_all(items, moment, &mut locked);
+        let mut draft = Draft { undo: SmallVec::new(), fresh: Vec::new(), must_ask: false };
+        let mut reasons = Reasons::new();
+        self.draft(items, moment, &mut locked, &mut draft, |_, _, reason| reasons.push(reason));
+        locked.put_back(&mut draft);
+        reasons
     }
 
     /// Locks every shard that the items need, once, in ascending order, and makes room where it may lack.
@@ -215,45 +197,46 @@ impl<S: State> Table<S> {
         }
     }
 
+    /// Decides every item in place, as if all passed.
     #[inline]
-    fn evaluate(
+    fn draft(
         &self,
         items: &[Item],
         moment: Moment,
-        locked: &Locked<'_, S>,
-        evaluations: &mut Evaluations<S>,
-        decisions: &mut Decisions,
-    ) -> Result<(), Refused> {
+        locked: &mut Locked<'_, S>,
+        draft: &mut Draft<S>,
+        mut decided: impl FnMut(usize, Decision, Option<AskReason>),
+    ) {
+        let live_nodes = self.live_nodes();
         for (index, item) in items.iter().enumerate() {
-            let (position, shard) = locked.shard_of(index);
-            let place = shard.find(item.key).ok();
-            let before = locked.before(items, index, place, evaluations, moment);
-            let (before, now) = self.align(before, &item.spec, moment);
-            let (decision, after) = before.decide(&item.spec, item.cost, item.settle(), now);
-            let charged = item.charges(&decision);
-            if charged && place.is_none() && !locked.has_room_for(items, index, evaluations) {
-                return Err(Refused { index });
-            }
-            decisions.push(decision);
-            evaluations.push(Evaluated { locked: position, place, after, charged });
+            let position = locked.of_item[index];
+            let shard = &mut locked.shards[usize::from(position)].1;
+            let (decision, reason) = match shard.find(item.key) {
+                Ok(place) => {
+                    let state = shard.state_mut(place);
+                    draft.undo.push(Undo { locked: position, place, before: *state });
+                    let now = self.align(state, &item.spec, moment);
+                    state.decide(item, live_nodes, now)
+                }
+                Err(_) => draft.decide_fresh(items, index, live_nodes, moment),
+            };
+            draft.must_ask |= reason.is_some();
+            decided(index, decision, reason);
         }
-        Ok(())
     }
 
     /// A denied request is charged to nothing but its post-paid limits; the others answer as if only looked
     /// at.
     #[cold]
-    fn keep_only_overdrafts(
+    fn charge_overdrafts(
         &self,
         items: &[Item],
         moment: Moment,
-        locked: &Locked<'_, S>,
-        evaluations: &mut Evaluations<S>,
+        locked: &mut Locked<'_, S>,
+        draft: &mut Draft<S>,
         decisions: &mut Decisions,
     ) {
-        for (index, item) in items.iter().enumerate() {
-            let before = locked.before(items, index, evaluations[index].place, evaluations, moment);
-            let settle = if item.charge == Charge::Always { Settle::Always } else { Settle::Never };
+        let looked_at = |(index, item): (usize, &Item)| {
             // A key that comes again asks for all that it was asked for so far.
             let same_key = |earlier: &&Item| earlier.key == item.key && earlier.charge == Charge::IfAdmitted;
             let asked: u64 = match item.charge {
@@ -263,79 +246,108 @@ impl<S: State> Table<S> {
                 Charge::Always | Charge::Never => 0,
             };
             let cost = Cost::new(asked + item.cost.get()).unwrap_or(Cost::MAX);
-            let (before, now) = self.align(before, &item.spec, moment);
-            let (decision, after) = before.decide(&item.spec, cost, settle, now);
-            decisions[index] = decision;
-            evaluations[index].after = after;
-            evaluations[index].charged = item.cost > Cost::PEEK && settle == Settle::Always;
-        }
+            let charge = if item.charge == Charge::Always { Charge::Always } else { Charge::Never };
+            Item { cost, charge, ..*item }
+        };
+        let items: SmallVec<[Item; ITEMS_INLINE]> = items.iter().enumerate().map(looked_at).collect();
+        self.draft(&items, moment, locked, draft, |index, decision, _| decisions[index] = decision);
     }
 
-    /// Writes what was evaluated. Entries that exist first: an insertion may move the others.
-    #[inline]
-    fn commit(&self, items: &[Item], evaluations: &Evaluations<S>, locked: &mut Locked<'_, S>) {
-        let mut has_new = false;
-        for entry in evaluations {
-            match entry.place {
-                Some(place) => locked.shards[entry.locked].1.set_state(place, entry.after),
-                None => has_new |= entry.charged,
-            }
-        }
-        if has_new {
-            self.insert_new(items, evaluations, locked);
-        }
-    }
-
+    /// Gives the new keys their entries. An insertion may move the others, so it comes last.
     #[cold]
-    fn insert_new(&self, items: &[Item], evaluations: &Evaluations<S>, locked: &mut Locked<'_, S>) {
-        for (item, entry) in items.iter().zip(evaluations) {
-            if entry.place.is_none() && entry.charged {
-                let (index, shard) = &mut locked.shards[entry.locked];
-                shard.insert(item.key, entry.after);
-                self.publish_hint(*index, shard);
-            }
+    fn insert_fresh(
+        &self,
+        items: &[Item],
+        draft: &mut Draft<S>,
+        locked: &mut Locked<'_, S>,
+    ) -> Result<(), Undecided> {
+        if let Some(index) = locked.first_without_room(items, draft) {
+            locked.put_back(draft);
+            return Err(Undecided::NoRoom { index });
+        }
+        self.announce_all(draft, locked);
+        for fresh in draft.fresh.iter().filter(|fresh| fresh.charged) {
+            let key = items[fresh.item].key;
+            let (index, shard) = &mut locked.shards[usize::from(locked.of_item[fresh.item])];
+            shard.insert(key, fresh.after);
+            self.publish_hint(*index, shard);
+            self.announce(key, S::default().publish(), fresh.after.publish());
+        }
+        draft.undo.clear();
+        Ok(())
+    }
+
+    /// Queues what the request charged. Before the places of its entries move.
+    #[inline]
+    fn announce_all(&self, draft: &Draft<S>, locked: &Locked<'_, S>) {
+        if !S::SHARED {
+            return;
+        }
+        for undo in &draft.undo {
+            let shard = &locked.shards[usize::from(undo.locked)].1;
+            let (key, after) = (shard.key(undo.place), shard.state(undo.place));
+            self.announce(key, undo.before.publish(), after.publish());
         }
     }
 }
 
-impl<S: State> Locked<'_, S> {
-    #[inline]
-    fn shard_of(&self, item: usize) -> (usize, &Shard<S>) {
-        let position = usize::from(self.of_item[item]);
-        (position, &self.shards[position].1)
-    }
-
-    /// Whether a new key finds room beside the other new keys of the request.
-    fn has_room_for(&self, items: &[Item], index: usize, evaluations: &Evaluations<S>) -> bool {
-        let (position, shard) = self.shard_of(index);
-        let new_keys = items
-            .iter()
-            .zip(evaluations)
-            .filter(|(_, other)| other.locked == position && other.charged && other.place.is_none());
-        let is_counted = new_keys.clone().any(|(other, _)| other.key == items[index].key);
-        is_counted || items[index].finds_room(shard, new_keys.count())
-    }
-
-    /// The state that an item is decided on: what an earlier item of the same key left, or the table's.
-    #[inline]
-    fn before(
-        &self,
+impl<S: State> Draft<S> {
+    /// Decides an item whose key has no entry, on what an earlier item of that key left.
+    #[cold]
+    fn decide_fresh(
+        &mut self,
         items: &[Item],
         index: usize,
-        place: Option<usize>,
-        evaluations: &Evaluations<S>,
+        live_nodes: u32,
         moment: Moment,
-    ) -> S {
-        // Where every item has a shard of its own, no two have the same key.
-        if self.shards.len() < items.len() {
-            let same_key = |earlier: &Item| earlier.key == items[index].key;
-            if let Some(earlier) = items[..index].iter().rposition(same_key) {
-                return evaluations[earlier].after;
-            }
+    ) -> (Decision, Option<AskReason>) {
+        let earlier = self.fresh.iter().rev().find(|fresh| items[fresh.item].key == items[index].key);
+        let (mut after, was_charged) = match earlier {
+            Some(earlier) => (earlier.after, earlier.charged),
+            None => (S::default().with_step(moment.step), false),
+        };
+        let (decision, reason) = after.decide(&items[index], live_nodes, moment.now);
+        let charged = was_charged || items[index].charges(&decision);
+        self.fresh.push(Fresh { item: index, after, charged });
+        (decision, reason)
+    }
+}
+
+impl<S: State> Locked<'_, S> {
+    /// Takes back everything that was written.
+    #[cold]
+    fn put_back(&mut self, draft: &mut Draft<S>) {
+        // In reverse: a key that comes twice ends as it was before the first time.
+        for undo in draft.undo.drain(..).rev() {
+            self.shards[usize::from(undo.locked)].1.set_state(undo.place, undo.before);
         }
-        match place {
-            Some(place) => self.shard_of(index).1.state(place),
-            None => S::default().with_step(moment.step),
+        draft.fresh.clear();
+    }
+
+    /// The first new key that finds no room beside the other new keys of the request.
+    fn first_without_room(&self, items: &[Item], draft: &Draft<S>) -> Option<usize> {
+        let mut new_keys = SmallVec::<[(u8, usize); ITEMS_INLINE]>::new();
+        for fresh in draft.fresh.iter().filter(|fresh| fresh.charged) {
+            let (item, position) = (&items[fresh.item], self.of_item[fresh.item]);
+            if new_keys.iter().any(|(_, other)| items[*other].key == item.key) {
+                continue;
+            }
+            let others = new_keys.iter().filter(|(other, _)| *other == position).count();
+            if !item.finds_room(&self.shards[usize::from(position)].1, others) {
+                return Some(fresh.item);
+            }
+            new_keys.push((position, fresh.item));
+        }
+        None
+    }
+}
+
+impl Item {
+    /// Whether its key may get an entry beside `others` that are new too.
+    fn finds_room<S: State>(&self, shard: &Shard<S>, others: usize) -> bool {
+        match self.room {
+            Room::Capped => shard.has_room(others + 1),
+            Room::Reserved => shard.has_reserved_room(),
         }
     }
 }

@@ -35,6 +35,8 @@ pub enum ReplyError {
     ComponentAboveTotal { component: u64, total: u64 },
     #[error("the store reports a count of {count}, more than any cell can hold")]
     Implausible { count: u64 },
+    #[error("the store answers about another algorithm")]
+    OtherAlgorithm,
 }
 
 impl Counts {
@@ -51,6 +53,12 @@ impl Counts {
 
     pub fn effective(&self) -> u64 {
         add_count(self.regional(), self.world)
+    }
+
+    /// What an admission of this node is decided on: prepaid is this node's own to spend.
+    #[inline]
+    pub fn spent(&self) -> u64 {
+        add_count(add_count(self.own, self.others), self.world)
     }
 
     /// Granted by the origin, not yet spent.
@@ -72,6 +80,23 @@ impl Counts {
             (self.others, self.world) == (before.others, before.world),
             "INV-2: only the own one is written"
         );
+    }
+
+    /// Merges a reply in which `granted` is new. A node that had forgotten what it published before counts
+    /// that as its own again: it did admit it.
+    pub(crate) fn take(
+        &mut self,
+        reply: CellReply,
+        granted: u64,
+        had_forgotten: bool,
+    ) -> Result<(), ReplyError> {
+        let mut after = *self;
+        if had_forgotten {
+            after.own = add_count(after.own, reply.component.saturating_sub(granted));
+        }
+        after.merge(reply)?;
+        *self = after;
+        Ok(())
     }
 
     /// Merges the origin's reply.

@@ -5,7 +5,7 @@
 //! max, so a lost reply or a retry is charged once; a store that forgot takes the node's own pair.
 
 use crate::gcra::Tat;
-use crate::limit::{Burst, Rate};
+use crate::limit::{Burst, NUMBER_MAX, Rate};
 use crate::time::Nanos;
 
 /// The arrival time, and where the busy period that it ends began. Whole nanoseconds: charges are rounded up.
@@ -67,14 +67,38 @@ impl OriginGcra {
 
     /// Step 4: grants `cost` if it fits, and counts it as the node's.
     pub fn grant(&mut self, rate: Rate, burst: Burst, cost: u64, now: Nanos) -> bool {
-        let start = self.busy.tat.max(now);
-        let tat = start.plus(interval_times(rate, cost));
-        if tat.minus(now) > interval_times(rate, burst.get()) {
-            return false;
+        let fits = self.fits(rate, burst.get(), cost, now);
+        if fits {
+            self.take(rate, cost, now);
         }
-        self.busy = Busy { tat, since: if self.busy.tat < now { now } else { self.busy.since } };
-        self.stored = self.stored.saturating_add(cost);
-        true
+        fits
+    }
+
+    /// Whether `units` more would leave no more than `burst` owed.
+    pub fn fits(&self, rate: Rate, burst: u64, units: u64, now: Nanos) -> bool {
+        let tat = self.busy.tat.max(now).plus(interval_times(rate, units));
+        units <= burst && tat.minus(now) <= interval_times(rate, burst)
+    }
+
+    /// Counts `units` that were found to fit. Several at once are rounded up once.
+    pub fn take(&mut self, rate: Rate, units: u64, now: Nanos) {
+        let since = if self.busy.tat < now { now } else { self.busy.since };
+        self.busy = Busy { tat: self.busy.tat.max(now).plus(interval_times(rate, units)), since };
+        self.stored = self.stored.saturating_add(units).min(NUMBER_MAX);
+    }
+
+    /// How long until `units` fit if nobody else comes; `None` when they never do.
+    pub fn wait(&self, rate: Rate, burst: u64, units: u64, now: Nanos) -> Option<Nanos> {
+        let owed = self.busy.tat.plus(interval_times(rate, units)).minus(now);
+        (units <= burst).then(|| owed.minus(interval_times(rate, burst)))
+    }
+
+    /// A changed rate keeps what was spent: what is owed becomes as many of the new intervals as of the old.
+    pub fn rescale(&mut self, from: Rate, to: Rate, now: Nanos) {
+        if from != to && self.busy.tat > now {
+            let tat = Tat { whole: self.busy.tat, ticks: 0, overdrawn: false };
+            self.busy.tat = tat.rescaled(from, to, now).whole_ceil();
+        }
     }
 }
 
@@ -142,6 +166,24 @@ mod tests {
         let granted = (0..5).filter(|_| origin.grant(rate(), burst, 1, at(0))).count();
         assert_eq!((granted, origin.stored, origin.busy.tat), (3, 3, at(300)));
         assert!(origin.grant(rate(), burst, 1, at(100)));
+    }
+
+    #[test]
+    fn a_refusal_says_exactly_how_long_to_wait() {
+        let mut origin = OriginGcra::default();
+        origin.take(rate(), 3, at(0));
+        let wait = origin.wait(rate(), 3, 2, at(50)).unwrap();
+        assert_eq!(wait, Nanos::from_millis(150));
+        assert!(!origin.fits(rate(), 3, 2, at(50).plus(wait).minus(Nanos::new(1))));
+        assert!(origin.fits(rate(), 3, 2, at(50).plus(wait)));
+        assert_eq!(origin.wait(rate(), 3, 4, at(50)), None);
+    }
+
+    #[test]
+    fn a_changed_rate_keeps_what_was_spent() {
+        let mut origin = OriginGcra { busy: Busy { tat: at(500), since: at(0) }, stored: 5 };
+        origin.rescale(rate(), Rate::new(1, Nanos::from_secs(1)).unwrap(), at(0));
+        assert_eq!(origin.busy, Busy { tat: at(5000), since: at(0) });
     }
 
     #[test]

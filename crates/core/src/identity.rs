@@ -46,6 +46,9 @@ impl fmt::Debug for FleetSecret {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyId(u128);
 
+/// The low bits: the table, which needs evenly spread keys, goes by the high ones.
+const PLACE_MASK: u128 = 0xffff_ffff;
+
 impl KeyId {
     /// Above every key: marks an empty slot of the table.
     pub(crate) const NONE: KeyId = KeyId(u128::MAX);
@@ -60,22 +63,20 @@ impl KeyId {
         (self.0 >> 64) as u64
     }
 
+    /// Keys of one place are kept together in a store, so that one call can decide about them all.
+    pub const fn place(self) -> u32 {
+        (self.0 & PLACE_MASK) as u32
+    }
+
+    /// The same key, kept where `place` is. The other 96 bits tell it from every other key of that place.
+    #[must_use]
+    pub const fn placed(self, place: u32) -> KeyId {
+        KeyId::from_hash(self.0 & !PLACE_MASK | place as u128)
+    }
+
     /// The one hash in 2^128 that means "no key" becomes its neighbour.
     pub const fn from_hash(hash: u128) -> Self {
         KeyId(if hash == u128::MAX { u128::MAX - 1 } else { hash })
-    }
-
-    /// The key that stands in for this one from its `epoch`-th reset on: grow-only counts can't be emptied,
-    /// but a key can move on to new ones.
-    #[must_use]
-    pub fn at_epoch(self, secret: &FleetSecret, epoch: u64) -> KeyId {
-        if epoch == 0 {
-            return self;
-        }
-        let mut state = SipState::new(&secret.0);
-        absorb(&mut state, &self.get().to_le_bytes());
-        absorb(&mut state, &epoch.to_le_bytes());
-        KeyId::from_hash(state.finish())
     }
 }
 
@@ -189,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn shape_secret_and_epoch_change_the_key_and_one_part_equals_a_list_of_one() {
+    fn shape_and_secret_change_the_key_and_one_part_equals_a_list_of_one() {
         let minute = Period::new(Nanos::from_secs(60)).unwrap();
         let hour = Period::new(Nanos::from_secs(3600)).unwrap();
         let paris = Shape::Calendar { unit: CalendarUnit::Day, time_zone: "Europe/Paris" };
@@ -211,9 +212,8 @@ mod tests {
         let other = FleetSecret::from_bytes(b"another fleet");
         assert_ne!(KeyPrefix::new(&other, "t", "n", "r", Shape::Gcra).key("x"), keys[0]);
         assert_ne!(other.fingerprint(), FleetSecret::BUILT_IN.fingerprint());
-        assert_ne!(keys[0].at_epoch(&other, 1), keys[0]);
-        assert_ne!(keys[0].at_epoch(&other, 1), keys[0].at_epoch(&other, 2));
-        assert_eq!(keys[0].at_epoch(&other, 0), keys[0]);
+        let placed = keys[0].placed(7);
+        assert_eq!((placed.place(), placed.placed(keys[0].place())), (7, keys[0]));
         assert_eq!(prefix("t", "n", "r").key_of_parts(["x"]), prefix("t", "n", "r").key("x"));
     }
 }

@@ -4,6 +4,7 @@
 //! arithmetic of `window.rs` and `gcra.rs` exact.
 
 use crate::calendar::CalendarUnit;
+use crate::gcra_sync::interval_times;
 use crate::time::{Cell, Nanos, Period};
 use std::num::NonZeroU64;
 
@@ -98,6 +99,31 @@ impl Rate {
         }
     }
 
+    /// `count` per `length`, or what comes nearest to it within the range of a rate.
+    pub fn nearest(count: u64, length: Nanos) -> Self {
+        let length = length.get().clamp(Self::PERIOD_MIN.get(), Period::MAX.get());
+        let count = NonZeroU64::new(count.min(NUMBER_MAX).min(length)).unwrap_or(NonZeroU64::MIN);
+        let divisor = greatest_common_divisor(count.get(), length);
+        // Both are at least 1, and so are their quotients by a common divisor.
+        let part = |number: u64| NonZeroU64::new(number / divisor).unwrap_or(NonZeroU64::MIN);
+        Rate { numerator_ns: part(length), denominator: part(count.get()) }
+    }
+
+    /// This rate times `part / whole`, as near as the range of a rate allows.
+    #[must_use]
+    pub fn scaled(self, part: u64, whole: u64) -> Self {
+        let mut count = u128::from(self.denominator.get()) * u128::from(part);
+        let mut length = u128::from(self.numerator_ns.get()) * u128::from(whole.max(1));
+        while length < u128::from(Self::PERIOD_MIN.get()) {
+            (count, length) = (count * 1000, length * 1000);
+        }
+        while count > u128::from(NUMBER_MAX) || (length > u128::from(Period::MAX.get()) && count > 1) {
+            (count, length) = (count.div_ceil(2), length.div_ceil(2));
+        }
+        let narrow = |number| u64::try_from(number).unwrap_or(u64::MAX);
+        Self::nearest(narrow(count), Nanos::new(narrow(length)))
+    }
+
     /// Puts a rate together again from its two parts; `None` when either is 0.
     pub(crate) fn from_lowest_terms(numerator_ns: u64, denominator: u64) -> Option<Self> {
         Some(Rate {
@@ -157,6 +183,16 @@ pub enum Spec {
 }
 
 impl Spec {
+    /// How long what is admitted now can matter.
+    pub fn longest_memory(&self) -> Nanos {
+        match *self {
+            Spec::Sliding { period, .. } => period.length().plus(period.length()),
+            Spec::Fixed { period, .. } => period.length(),
+            Spec::Calendar { cell, .. } => cell.end.minus(cell.start),
+            Spec::Gcra { rate, burst } => interval_times(rate, burst.get()),
+        }
+    }
+
     /// The number to show: what is admitted at once.
     pub const fn shown_limit(&self) -> u64 {
         match self {
@@ -188,6 +224,17 @@ mod tests {
         assert_eq!(yearly.interval_numerator_ns(), Period::MAX.get());
         assert_eq!(Rate::new(0, Nanos::from_secs(1)), Err(OutOfRange::Rate));
         assert_eq!(Rate::new(1_000_000_001, Nanos::from_secs(1)), Err(OutOfRange::Rate));
+    }
+
+    #[test]
+    fn a_scaled_rate_is_that_part_of_it() {
+        let rate = |count, secs| Rate::new(count, Nanos::from_secs(secs)).unwrap();
+        assert_eq!(rate(100, 10).scaled(3, 6), rate(50, 10));
+        assert_eq!(rate(1, 60).scaled(1, 2), rate(1, 120));
+        assert_eq!(rate(1_000_000_000, 1).scaled(1, 4), rate(250_000_000, 1));
+        assert_eq!(Rate::nearest(0, Nanos::ZERO), Rate::new(1, Nanos::from_millis(1)).unwrap());
+        let slowest = Rate::nearest(1, Period::MAX);
+        assert_eq!(slowest.scaled(1, 9), slowest, "there is nothing slower");
     }
 
     #[test]

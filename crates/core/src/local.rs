@@ -3,16 +3,20 @@
 //! The algorithm is part of a key's identity, so a state is always read by the algorithm that wrote it:
 //! four words serve windows and GCRA alike, and the last one says which it was.
 
-use crate::decision::{Decision, Settle};
+use crate::ask::AskReason;
+use crate::decision::Decision;
 use crate::gcra::{self, Tat};
+use crate::item::Item;
 use crate::limit::{Cost, Rate, Spec};
 use crate::packed::{
     denominator_word, gcra_tag, is_gcra, rate_of, step_of, tag_with_step, tat_at_rate, tat_of,
     window_expires, window_tag,
 };
-use crate::state::{State, decide_window, landing_cell, used_before_step, window_expiry, window_tag_after};
-use crate::time::{ClockStep, Nanos, Sequence, StepId};
-use crate::window::Counted;
+use crate::state::{
+    Publish, State, decide_window, landing_cell, used_before_step, window_expiry, window_tag_after,
+};
+use crate::time::{ClockStep, Nanos, Period, Sequence, StepId};
+use crate::window::{COUNT_MAX, Counted};
 
 /// | word | window | GCRA |
 /// |---|---|---|
@@ -24,6 +28,27 @@ use crate::window::Counted;
 pub struct LocalState([u64; 4]);
 
 impl LocalState {
+    /// What `from_words` reads, to be kept where this process ends.
+    pub const fn to_words(self) -> [u64; 4] {
+        self.0
+    }
+
+    /// `None` for words that no state has: whatever was kept may have been changed since.
+    pub fn from_words(words: [u64; 4]) -> Option<Self> {
+        let state = LocalState(words);
+        let [first, second, third, tag] = words;
+        let is_sound = if is_gcra(tag) {
+            let rate = rate_of(third, tag)?;
+            let numerator = rate.interval_numerator_ns();
+            numerator <= Period::MAX.get()
+                && rate.interval_denominator() <= numerator
+                && second < rate.interval_denominator()
+        } else {
+            first <= COUNT_MAX && second <= COUNT_MAX
+        };
+        is_sound.then_some(state)
+    }
+
     #[inline]
     fn counted(self) -> Counted {
         let [current, previous, sequence, _] = self.0;
@@ -48,27 +73,26 @@ impl LocalState {
 }
 
 impl State for LocalState {
-    /// Nothing else knows what a lone node admitted: dropping a live state would refill its limit.
-    const MAY_BE_EVICTED: bool = false;
+    const SHARED: bool = false;
 
     #[inline(always)]
-    fn decide(self, spec: &Spec, cost: Cost, settle: Settle, now: Nanos) -> (Decision, Self) {
+    fn decide(&mut self, item: &Item, _live_nodes: u32, now: Nanos) -> (Decision, Option<AskReason>) {
+        let (spec, cost, settle) = (&item.spec, item.cost, item.settle());
         let [_, _, denominator, tag] = self.0;
         if let Spec::Gcra { rate, burst } = *spec {
             let tat = tat_at_rate(self.tat(), rate_of(denominator, tag), rate, now);
             let (decision, tat) = gcra::decide(tat, rate, burst, cost, settle, now);
-            return (decision, LocalState::of_gcra(tat, rate).with_step(self.step()));
+            *self = LocalState::of_gcra(tat, rate).with_step(self.step());
+            return (decision, None);
         }
         let before = self.counted();
         let (decision, counted) = decide_window(before, tag, spec, cost, settle, now);
         // Only a charge moves a key on to its next cell.
-        let after = if settle.charges(decision.is_admitted()) && cost > Cost::PEEK {
+        if settle.charges(decision.is_admitted()) && cost > Cost::PEEK {
             let tag = window_tag_after(tag, spec, before.sequence, counted.sequence);
-            LocalState([counted.current, counted.previous, counted.sequence.0, tag])
-        } else {
-            self
-        };
-        (decision, after)
+            *self = LocalState([counted.current, counted.previous, counted.sequence.0, tag]);
+        }
+        (decision, None)
     }
 
     #[inline]
@@ -104,6 +128,12 @@ impl State for LocalState {
     }
 
     fn is_evictable(&self) -> bool {
-        Self::MAY_BE_EVICTED
+        // Nothing else knows what a lone node admitted: dropping a live state would refill its limit.
+        false
+    }
+
+    #[inline]
+    fn publish(&self) -> Publish {
+        Publish::Nothing
     }
 }

@@ -4,8 +4,11 @@
 //! the same. Everything only grows (INV-1), so two writers at once, a retry or a repeat do no harm.
 
 use crate::counts::CellReply;
-use crate::window::{COUNT_MAX, add_count};
+use crate::limit::NUMBER_MAX;
 use std::collections::BTreeMap;
+
+/// What a store counts up to: the last integer up to which Lua counts without gaps.
+const STORED_MAX: u64 = NUMBER_MAX;
 
 /// One process incarnation: the owner of a component.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -28,17 +31,22 @@ impl OriginCell {
     pub fn publish(&mut self, node: NodeId, component: u64, claim: u64) -> CellReply {
         let stored = self.components.entry(node).or_default();
         let before = *stored;
-        *stored = before.max(component.min(COUNT_MAX));
+        *stored = before.max(component.min(STORED_MAX));
         assert!(*stored >= before, "INV-1: a component never shrinks");
-        self.sum = add_count(self.sum, *stored - before);
-        self.floor = self.floor.max(claim.min(COUNT_MAX)).max(self.sum);
-        self.reply(node)
+        self.sum = add_stored(self.sum, *stored - before);
+        self.claim(claim.max(self.sum));
+        self.read(node)
+    }
+
+    /// Takes a claim about the region alone: registers nobody.
+    pub fn claim(&mut self, claim: u64) {
+        self.floor = self.floor.max(claim.min(STORED_MAX));
     }
 
     /// Grants a cost that the caller has found to fit: it counts at once, for everybody.
     pub fn grant(&mut self, node: NodeId, cost: u64) -> CellReply {
-        let component = add_count(self.component(node), cost);
-        let claim = add_count(self.total(), cost);
+        let component = add_stored(self.component(node), cost);
+        let claim = add_stored(self.total(), cost);
         self.publish(node, component, claim)
     }
 
@@ -46,8 +54,8 @@ impl OriginCell {
     /// regions' sum is kept apart and never published again (INV-2).
     pub fn import(&mut self, own_row: u64, other_regions: u64) {
         let before = self.total();
-        self.floor = self.floor.max(own_row.min(COUNT_MAX));
-        self.world = self.world.max(other_regions.min(COUNT_MAX));
+        self.claim(own_row);
+        self.world = self.world.max(other_regions.min(STORED_MAX));
         assert!(self.total() >= before, "INV-5: the own world component only raises");
     }
 
@@ -73,9 +81,20 @@ impl OriginCell {
         self.sum.max(self.floor)
     }
 
-    fn reply(&self, node: NodeId) -> CellReply {
+    /// What the region and the others have admitted: what a limit is compared with.
+    pub fn in_use(&self) -> u64 {
+        add_stored(self.total(), self.world)
+    }
+
+    /// What a node is told, without publishing anything.
+    pub fn read(&self, node: NodeId) -> CellReply {
         CellReply { component: self.component(node), total: self.total(), world: self.world }
     }
+}
+
+/// Saturates at [`STORED_MAX`].
+fn add_stored(count: u64, more: u64) -> u64 {
+    count.saturating_add(more).min(STORED_MAX)
 }
 
 #[cfg(test)]
@@ -98,6 +117,26 @@ mod tests {
         let mut cell = OriginCell::default();
         assert_eq!(cell.grant(NodeId(1), 4), CellReply { component: 4, total: 4, world: 0 });
         assert_eq!(cell.publish(NodeId(2), 0, 0).total, 4);
+    }
+
+    #[test]
+    fn a_claim_alone_and_a_reading_register_nobody() {
+        let mut cell = OriginCell::default();
+        cell.claim(7);
+        assert_eq!(cell.read(NodeId(1)), CellReply { component: 0, total: 7, world: 0 });
+        assert_eq!(cell.owners(), 0);
+    }
+
+    #[test]
+    fn counts_stop_at_2_to_the_53() {
+        let mut cell = OriginCell::default();
+        cell.publish(NodeId(1), u64::MAX, 0);
+        assert_eq!(
+            cell.publish(NodeId(2), 5, u64::MAX),
+            CellReply { component: 5, total: 1 << 53, world: 0 }
+        );
+        cell.import(0, u64::MAX);
+        assert_eq!(cell.in_use(), 1 << 53);
     }
 
     #[test]

@@ -57,6 +57,11 @@ pub(crate) fn denominator_word(tat: Tat, rate: Rate) -> u64 {
     rate.interval_denominator() | if tat.overdrawn { OVERDRAWN } else { 0 }
 }
 
+/// The same for a tat that was adopted from the region: the debt is the region's, and isn't forgiven here.
+pub(crate) fn adopted_denominator(rate: Rate) -> u64 {
+    rate.interval_denominator() | OVERDRAWN
+}
+
 /// The tat that three words of a GCRA state hold.
 #[inline]
 pub(crate) fn tat_of(whole: u64, ticks: u64, denominator_word: u64) -> Tat {

@@ -3,18 +3,22 @@
 //! Two implementations: `local.rs` for a node that is alone (32 bytes) and `shared.rs` for one that shares
 //! its counts (96 bytes). The table and the batches are the same code for both.
 
+use crate::ask::AskReason;
 use crate::decision::{Decision, Settle};
+use crate::item::Item;
 use crate::limit::{Cost, Spec};
 use crate::packed::{payload_of, step_of, tag_with_step, window_expires, window_tag};
 use crate::time::{ClockStep, Nanos, Sequence, StepId};
 use crate::window::{self, Counted, sliding_used};
 
 pub trait State: Copy + Default + PartialEq + Send + Sync + std::fmt::Debug + 'static {
-    /// Whether a live state can ever be dropped, because somebody else may know what is in it.
-    const MAY_BE_EVICTED: bool;
+    /// Whether other nodes know of these counts: then an admission may have to ask, a charge is to be
+    /// published, and a live state may be dropped, because somebody else knows what is in it.
+    const SHARED: bool;
 
-    /// Decides one check, and says what the state is after it. A default state has never been charged.
-    fn decide(self, spec: &Spec, cost: Cost, settle: Settle, now: Nanos) -> (Decision, Self);
+    /// Decides one check in place; says also why it must first ask the region, if it must. A default state
+    /// has never been charged.
+    fn decide(&mut self, item: &Item, live_nodes: u32, now: Nanos) -> (Decision, Option<AskReason>);
 
     /// The clock step that this state was last written under.
     fn step(&self) -> StepId;
@@ -32,6 +36,22 @@ pub trait State: Copy + Default + PartialEq + Send + Sync + std::fmt::Debug + 's
 
     /// Whether it may be dropped before it expires, because everything in it is known elsewhere.
     fn is_evictable(&self) -> bool;
+
+    /// How soon what was charged must be published.
+    fn publish(&self) -> Publish;
+}
+
+/// How soon a state's charges are to be published.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+#[repr(u8)]
+pub enum Publish {
+    /// Everything is known to the origin.
+    #[default]
+    Nothing,
+    /// With the next periodic flush.
+    Soon,
+    /// At once: half of the credit is spent.
+    Now,
 }
 
 /// What a window's counts amount to, to be carried over a clock step.
@@ -70,6 +90,18 @@ pub(crate) fn window_expiry(spec: &Spec, sequence: Sequence, before: Nanos) -> N
         Spec::Calendar { cell, .. } if cell.sequence < sequence => before,
         Spec::Calendar { cell, .. } => cell.end,
         Spec::Gcra { .. } => Nanos::ZERO,
+    }
+}
+
+/// The cell of `now`, without dividing when that is still `likely`.
+#[inline]
+pub(crate) fn sequence_of(spec: &Spec, now: Nanos, likely: Sequence) -> Sequence {
+    match *spec {
+        Spec::Sliding { period, .. } | Spec::Fixed { period, .. } => {
+            period.cell_at_after(now, likely).sequence
+        }
+        Spec::Calendar { cell, .. } => cell.sequence,
+        Spec::Gcra { .. } => Sequence(0),
     }
 }
 

@@ -3,18 +3,23 @@
 //! A decision locks the shards of its keys in ascending order, so batches that share keys never deadlock,
 //! and nobody sees half a batch. It never allocates but to grow, and grows one shard at a time.
 
+mod outbox;
 mod shard;
+mod steps;
 #[cfg(test)]
 mod tests;
 
 use crate::identity::KeyId;
 use crate::limit::Spec;
-use crate::state::State;
+use crate::state::{Publish, State};
 use crate::sync::Mutex;
 use crate::time::{ClockStep, Moment, Nanos, StepId};
+use outbox::Outbox;
 use shard::Hint;
 pub(crate) use shard::Shard;
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+pub use steps::STEPS_HANDED_ON_MAX;
+use steps::{Steps, is_later};
 
 /// A shard behind its lock, with the hint for prefetching: one cache line.
 #[repr(align(64))]
@@ -32,6 +37,9 @@ pub struct Table<S> {
     shards: Box<[Guarded<S>]>,
     shard_bits: u32,
     steps: Steps,
+    /// How many nodes share the region, this one included.
+    live_nodes: AtomicU32,
+    outbox: Outbox,
 }
 
 /// Enough that threads seldom meet.
@@ -61,8 +69,9 @@ impl<S: State> Table<S> {
             address: AtomicUsize::new(0),
             homes: AtomicUsize::new(0),
         };
+        let outbox = Outbox::new(if S::SHARED { shards } else { 0 });
         let shards = (0..shards).map(guarded).collect();
-        Table { shards, shard_bits, steps: Steps::default() }
+        Table { shards, shard_bits, steps: Steps::default(), live_nodes: AtomicU32::new(1), outbox }
     }
 
     #[inline]
@@ -94,32 +103,28 @@ impl<S: State> Table<S> {
         prefetch_line(hint.address_of::<S>(key, self.shard_bits).wrapping_add(64));
     }
 
-    /// The state as it stands at `moment`, and the present in the state's own time.
+    /// Brings a state to `moment`; says the present in the state's own time.
     #[inline]
-    pub(crate) fn align(&self, state: S, spec: &Spec, moment: Moment) -> (S, Nanos) {
-        if state.step() == moment.step {
-            (state, moment.now)
-        } else {
-            self.align_over_step(state, spec, moment)
-        }
+    pub(crate) fn align(&self, state: &mut S, spec: &Spec, moment: Moment) -> Nanos {
+        if state.step() == moment.step { moment.now } else { self.align_over_step(state, spec, moment) }
     }
 
     #[cold]
-    fn align_over_step(&self, state: S, spec: &Spec, moment: Moment) -> (S, Nanos) {
-        if state == S::default() {
-            return (state.with_step(moment.step), moment.now);
+    fn align_over_step(&self, state: &mut S, spec: &Spec, moment: Moment) -> Nanos {
+        if *state == S::default() {
+            *state = state.with_step(moment.step);
+            return moment.now;
         }
         if is_later(state.step(), moment.step) {
             // The caller read the clock before the step, somebody else wrote the state after it.
             let ahead_ns = self.steps.between(moment.step, state.step());
-            return (state, moment.now.shifted(ahead_ns));
+            return moment.now.shifted(ahead_ns);
         }
-        let mut state = state;
         while state.step() != moment.step {
             let next = StepId(state.step().0.wrapping_add(1));
-            state = state.carried(spec, self.steps.step(next)).with_step(next);
+            *state = state.carried(spec, self.steps.step(next)).with_step(next);
         }
-        (state, moment.now)
+        moment.now
     }
 
     /// Tells the table that the clock is about to be set, by `delta_ns` and to `lands_at`. Moments with the
@@ -128,9 +133,25 @@ impl<S: State> Table<S> {
         self.steps.push(ClockStep { delta_ns, lands_at })
     }
 
+    /// The step that the latest moments are of, and the steps up to it, the latest first: what a table that
+    /// is to hold this one's states must know.
+    pub fn steps(&self) -> (StepId, Vec<ClockStep>) {
+        self.steps.latest_first()
+    }
+
+    /// Learns the steps of another table, the latest first, before it takes over that table's states. For a
+    /// table that has none of its own yet.
+    pub fn take_over_steps(&self, latest_first: &[ClockStep]) {
+        self.steps.take_over(latest_first);
+    }
+
+    /// From when on a state says no more than a default one, in the time of `moment`.
+    pub fn expires_at(&self, state: &S, moment: Moment) -> Nanos {
+        state.expires().shifted(self.steps.between(state.step(), moment.step))
+    }
+
     pub(crate) fn is_expired(&self, state: &S, moment: Moment) -> bool {
-        let delta_ns = self.steps.between(state.step(), moment.step);
-        state.expires().shifted(delta_ns).plus(SWEEP_MARGIN) <= moment.now
+        self.expires_at(state, moment).plus(SWEEP_MARGIN) <= moment.now
     }
 
     pub fn len(&self) -> usize {
@@ -164,6 +185,22 @@ impl<S: State> Table<S> {
         }
     }
 
+    /// Hands out copies of what `for_each` visits, a few at a time and with no lock held, so that whoever takes
+    /// them may be slow. Ends at the first error.
+    pub fn for_each_batch<E>(&self, mut take: impl FnMut(&[(KeyId, S)]) -> Result<(), E>) -> Result<(), E> {
+        let mut batch = Vec::with_capacity(VISITED_AT_ONCE);
+        for guarded in &self.shards {
+            let mut from = Some(KeyId::from_hash(0));
+            while let Some(key) = from {
+                batch.clear();
+                let copy = |key, state: &mut S| batch.push((key, *state));
+                from = guarded.shard.lock().visit(key, VISITED_AT_ONCE, copy);
+                take(&batch)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Changes the state of one key, if it has one.
     pub fn update(&self, key: KeyId, change: impl FnOnce(&mut S)) -> bool {
         let mut shard = self.shard(self.shard_index(key)).lock();
@@ -172,6 +209,69 @@ impl<S: State> Table<S> {
         change(&mut state);
         shard.set_state(place, state);
         true
+    }
+
+    /// Changes the state of one key, which gets an entry if there is room. Says what the change said.
+    pub fn upsert<T>(&self, key: KeyId, moment: Moment, change: impl FnOnce(&mut S) -> T) -> Option<T> {
+        let index = self.shard_index(key);
+        let mut shard = self.shard(index).lock();
+        if let Ok(place) = shard.find(key) {
+            return Some(change(shard.state_mut(place)));
+        }
+        self.make_room(index, &mut shard, moment);
+        if !shard.has_room(1) {
+            return None;
+        }
+        let mut state = S::default().with_step(moment.step);
+        let said = change(&mut state);
+        shard.insert(key, state);
+        self.publish_hint(index, &shard);
+        Some(said)
+    }
+
+    #[inline]
+    pub fn live_nodes(&self) -> u32 {
+        if S::SHARED { self.live_nodes.load(Ordering::Relaxed) } else { 1 }
+    }
+
+    pub fn set_live_nodes(&self, nodes: u32) {
+        self.live_nodes.store(nodes.max(1), Ordering::Relaxed);
+    }
+
+    /// Queues a key for publishing when its state has come to need it.
+    #[inline]
+    pub(crate) fn announce(&self, key: KeyId, before: Publish, after: Publish) {
+        if S::SHARED && after > before {
+            self.outbox.push(self.shard_index(key), key, after);
+        }
+    }
+
+    /// Queues a key again whose state says so already.
+    pub fn requeue(&self, key: KeyId, publish: Publish) {
+        self.outbox.push(self.shard_index(key), key, publish);
+    }
+
+    /// The state of a key as it stands at `moment`; a default one when it has none.
+    pub fn aligned(&self, key: KeyId, spec: &Spec, moment: Moment) -> S {
+        let mut state = self.state(key).unwrap_or_else(|| S::default().with_step(moment.step));
+        self.align(&mut state, spec, moment);
+        state
+    }
+
+    /// Whether some key is to be published at once.
+    #[inline]
+    pub fn is_urgent(&self) -> bool {
+        self.outbox.is_urgent()
+    }
+
+    /// The keys that are to be published at once.
+    pub fn take_urgent(&self) -> Vec<KeyId> {
+        self.outbox.take_urgent()
+    }
+
+    /// The keys that are to be published with the flush.
+    pub fn take_soon(&self, into: &mut Vec<KeyId>) {
+        self.outbox.take_soon(into);
     }
 
     pub fn state(&self, key: KeyId) -> Option<S> {
@@ -193,48 +293,4 @@ fn prefetch_line(address: usize) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = address;
-}
-
-/// The last 256 clock steps, and by how much the clock was set in all after each.
-#[derive(Debug)]
-struct Steps {
-    total_ns: [AtomicI64; 256],
-    steps: Mutex<(StepId, Vec<ClockStep>)>,
-}
-
-impl Default for Steps {
-    fn default() -> Self {
-        let steps = Mutex::new((StepId(0), vec![ClockStep::default(); 256]));
-        Steps { total_ns: std::array::from_fn(|_| AtomicI64::new(0)), steps }
-    }
-}
-
-impl Steps {
-    fn push(&self, step: ClockStep) -> StepId {
-        let mut steps = self.steps.lock();
-        let next = StepId(steps.0.0.wrapping_add(1));
-        // Saturates: both ends of time are as far as a clock can be wrong.
-        let total_ns = self.total_ns(steps.0).saturating_add(step.delta_ns);
-        self.total_ns[usize::from(next.0)].store(total_ns, Ordering::Release);
-        steps.1[usize::from(next.0)] = step;
-        steps.0 = next;
-        next
-    }
-
-    fn step(&self, id: StepId) -> ClockStep {
-        self.steps.lock().1[usize::from(id.0)]
-    }
-
-    fn total_ns(&self, step: StepId) -> i64 {
-        self.total_ns[usize::from(step.0)].load(Ordering::Acquire)
-    }
-
-    fn between(&self, from: StepId, to: StepId) -> i64 {
-        self.total_ns(to).saturating_sub(self.total_ns(from))
-    }
-}
-
-/// Steps are counted modulo 256; of two, the one less than half a turn ahead is the later.
-fn is_later(a: StepId, b: StepId) -> bool {
-    a != b && a.0.wrapping_sub(b.0) < 128
 }

@@ -68,6 +68,19 @@ impl fmt::Debug for Nanos {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct StepId(pub u8);
 
+impl StepId {
+    /// The step that was made so many steps before this one.
+    #[must_use]
+    pub const fn aged(self, steps: u8) -> StepId {
+        StepId(self.0.wrapping_sub(steps))
+    }
+
+    /// How many steps were made from this one to `later`.
+    pub const fn age_at(self, later: StepId) -> u8 {
+        later.0.wrapping_sub(self.0)
+    }
+}
+
 /// The present, and the clock steps that it already includes.
 ///
 /// A state written before a step carries an older `StepId`, and is moved by the step when it is next read,

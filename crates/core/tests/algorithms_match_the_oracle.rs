@@ -12,11 +12,10 @@ mod random;
 use oracle::{CalendarOracle, FixedOracle, GcraOracle, SlidingOracle, Verdict as Expected};
 use random::Random;
 use std::cell::RefCell;
-use tidegate_core::batch::Room;
 use tidegate_core::state::State;
 use tidegate_core::{
     Burst, Calendar, CalendarUnit, Charge, Cost, Decision, Item, KeyId, Limit, LocalState, Moment, Nanos,
-    Period, Rate, Role, SharedState, Spec, StepId, Table, Verdict,
+    Period, Rate, SharedState, Spec, StepId, Table, Verdict,
 };
 
 const OPERATIONS: u64 = 10_000_000;
@@ -91,14 +90,7 @@ impl<S: State> Life<S> {
     }
 
     fn check(&mut self, spec: Spec, cost: u64, charge: Charge, expected: Expected) {
-        let item = Item {
-            key: KeyId::from_hash(42),
-            spec,
-            cost: Cost::new(cost).unwrap(),
-            charge,
-            role: Role::Enforced,
-            room: Room::Capped,
-        };
+        let item = Item { charge, ..Item::new(KeyId::from_hash(42), spec, Cost::new(cost).unwrap()) };
         let got = self.table.decide(&item, self.moment).unwrap();
         trace(|| format!("{:?} {cost} {charge:?} {spec:?} -> {got:?}", self.moment.now));
         assert_eq!(as_expected(&got), expected, "our answer, and the oracle's\n{}", trace_text());
@@ -113,9 +105,9 @@ impl<S: State> Life<S> {
         let Some(state) = self.table.state(item.key) else { return };
         let passes_after = |wait: Nanos| {
             let now = self.moment.now.plus(wait);
-            let spec = at_its_cell(item.spec, now);
-            let look = tidegate_core::decision::Settle::Never;
-            state.decide(&spec, item.cost, look, now).0.is_admitted()
+            let look = Item { spec: at_its_cell(item.spec, now), charge: Charge::Never, ..*item };
+            let mut state = state;
+            state.decide(&look, 1, now).0.is_admitted()
         };
         assert!(passes_after(wait), "waited {wait:?}\n{}", trace_text());
         assert!(!passes_after(wait.minus(Nanos::new(1))), "one less than {wait:?}\n{}", trace_text());

@@ -4,13 +4,16 @@
 //! the figures are its own; `cargo xtask bars memory` reads them.
 
 use std::hint::black_box;
+use smallvec::SmallVec;
 use tidegate_core::counts::CellReply;
+use tidegate_core::exchange::{CountReply, KeyReply, KeySync, Wants};
 use tidegate_core::state::State;
 use tidegate_core::time::Sequence;
 use tidegate_core::{Cost, Item, KeyId, Limit, LocalState, Moment, Nanos, Period, SharedState, Spec, Table};
 use tidegate_node::clock::Clock;
 
 const PERIOD: Nanos = Nanos::from_secs(60);
+const KEYS_PER_FLUSH: u64 = 16_384;
 const CELL: Sequence = Sequence(30_000_000);
 
 fn main() {
@@ -22,36 +25,42 @@ fn main() {
     if args.iter().any(|arg| arg == "shared") {
         fill::<SharedState>("shared", keys, use_both_tiers);
     } else {
-        fill::<LocalState>("local", keys, |_| {});
+        fill::<LocalState>("local", keys, |_, _| {});
     }
 }
 
 /// Every count of both cells has something in it, as in a region among regions.
-fn use_both_tiers(state: &mut SharedState) {
-    for sequence in [CELL, Sequence(CELL.0 + 1)] {
-        if let Some(counts) = state.cell_mut(sequence) {
-            counts.merge(CellReply { component: 1, total: 7, world: 9 }).expect("plausible");
-        }
-    }
-    state.set_fresh(3, Nanos::from_secs(1));
+fn use_both_tiers(key: KeyId, state: &mut SharedState) {
+    let counts = state.publishing().expect("something was admitted");
+    let sent = KeySync { key, epoch: 0, counts, wants: Wants::default(), settled: SmallVec::new() };
+    let cell = CellReply { component: 1, total: 7, world: 9 };
+    let counts = CountReply::Window { current: cell, previous: Some(cell), owners: 3 };
+    let reply = KeyReply { epoch: 0, counts, granted: SmallVec::new(), drawn: 0, retry_after: None };
+    state.merge(&sent, &reply, Nanos::ZERO, Nanos::from_secs(1)).expect("plausible");
 }
 
-fn fill<S: State>(name: &str, keys: u64, share: impl Fn(&mut S)) {
+fn fill<S: State>(name: &str, keys: u64, share: impl Fn(KeyId, &mut S)) {
     let empty = resident_bytes();
     let table = Table::<S>::new(usize::try_from(keys).unwrap() * 2);
     let clock = Clock::system();
     let period = Period::new(PERIOD).unwrap();
     let spec = Spec::Sliding { limit: Limit::new(1000).unwrap(), period };
     let mut worst = Nanos::ZERO;
+    let mut published = Vec::new();
     for cell in 0..2 {
         let moment = Moment::at(period.cell(Sequence(CELL.0 + cell)).start);
         for number in 0..keys {
             let before = clock.now().now;
             black_box(table.decide(&Item::new(key(number), spec, Cost::ONE), moment).expect("room"));
             worst = worst.max(clock.now().now.minus(before));
+            if number % KEYS_PER_FLUSH == 0 {
+                // As a node does every 50 ms.
+                table.take_soon(&mut published);
+                published.clear();
+            }
         }
     }
-    table.for_each(|_, state| share(state));
+    table.for_each(share);
     assert_eq!(table.len() as u64, keys);
     let bytes = (resident_bytes() - empty) as f64 / keys as f64;
     println!("memory {name} keys={keys} bytes_per_key={bytes:.1} worst_decision_us={}", worst.get() / 1000);

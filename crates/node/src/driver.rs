@@ -41,7 +41,7 @@ pub async fn run_upkeep(engine: Arc<Engine>, clock: Arc<Clock>) {
 }
 
 /// After a pause, goes on at its pace instead of making up for it.
-fn calm_interval(period: Duration) -> Interval {
+pub(crate) fn calm_interval(period: Duration) -> Interval {
     let mut interval = tokio::time::interval(period);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
     interval

@@ -3,24 +3,27 @@
 //! The hot path: it allocates nothing for up to 16 limits, takes no lock but the table's, and makes no
 //! system call. What can't get an entry in the full table is decided by its class, and counted.
 
-use crate::request::{
-    Answer, GivenLimit, LimitAnswer, Origin, Path, Purpose, Reason, Request, RequestError, Said, Subject,
-};
+use crate::plan::Plan;
+use crate::region::{AskItem, RegionOptions, Standing};
+use crate::request::{Answer, Path, Purpose, Reason, Request, RequestError, Subject};
+use crate::sharing::Sharing;
 use crate::stats::{Refusal, Stats};
 use arc_swap::{ArcSwap, Guard};
 use smallvec::SmallVec;
 use std::sync::{Arc, Mutex, PoisonError};
-use tidegate_core::batch::{ITEMS_INLINE, Room};
+use tidegate_core::state::State;
 use tidegate_core::{
-    Charge, Class, Cost, Decision, Decisions, FleetSecret, Item, KeyId, KeyPrefix, LocalState, Moment, Nanos,
-    Refused, Role, StepId, Table, Verdict,
+    Accuracy, Class, Decisions, FleetSecret, Item, KeyId, LocalState, Moment, Nanos, Room, StepId, Table,
+    Undecided, Verdict,
 };
-use tidegate_rules::{Effect, Matched, Matches, RuleSet};
+use tidegate_rules::{Matched, Matches, RuleSet};
 
 /// A caller denied because the table is full is told to come back after this.
 const RETRY_WHEN_FULL: Nanos = Nanos::from_secs(1);
-/// An identifier of more parts than any rule's key has: no caller can have it.
-const OVERFLOW_PARTS: [&str; 9] = [""; 9];
+/// A caller denied because its region can't be asked is told to come back after this.
+const RETRY_WHEN_UNVERIFIED: Nanos = Nanos::from_millis(300);
+/// A reset is remembered this much longer than what it reset: nodes' clocks differ.
+const RESET_MARGIN: Nanos = Nanos::from_secs(60);
 
 #[derive(Debug, Clone, Copy)]
 pub struct EngineOptions {
@@ -32,11 +35,52 @@ pub struct EngineOptions {
 #[derive(Debug)]
 pub struct Engine {
     secret: FleetSecret,
-    table: Table<LocalState>,
+    counters: Counters,
     rules: ArcSwap<VersionedRules>,
     /// Held while rules are replaced, so that versions come in order.
     last_version: Mutex<u64>,
     stats: Stats,
+}
+
+/// Where the counts are.
+#[derive(Debug)]
+enum Counters {
+    Alone(Table<LocalState>),
+    Shared(Box<Sharing>),
+}
+
+/// A decision, or what has to be asked before there is one.
+#[derive(Debug)]
+pub enum Decided<'r> {
+    Answer(Answer<'r>),
+    Ask(Box<Asking<'r>>),
+}
+
+impl<'r> Decided<'r> {
+    /// The answer, where nobody has to be asked.
+    pub fn answer(self) -> Option<Answer<'r>> {
+        match self {
+            Decided::Answer(answer) => Some(answer),
+            Decided::Ask(_) => None,
+        }
+    }
+}
+
+/// A request that would pass, and the limits that must ask before it does.
+#[derive(Debug)]
+pub struct Asking<'r> {
+    plan: Plan<'r>,
+    asks: SmallVec<[AskItem; 4]>,
+    /// For each ask, the index of its item in the plan.
+    items: SmallVec<[usize; 4]>,
+    reason: Option<Reason>,
+    rule_version: u64,
+}
+
+impl Asking<'_> {
+    pub fn asks(&self) -> &[AskItem] {
+        &self.asks
+    }
 }
 
 /// A rule set and the number it is known by: 1 at the start, one more at each change.
@@ -49,27 +93,22 @@ pub struct VersionedRules {
 /// The rules that a request is decided by; the answer borrows from them.
 pub type RulesInForce = Guard<Arc<VersionedRules>>;
 
-/// The limits of a request, side by side: what the table decides, and what the answer says.
-struct Plan<'r> {
-    items: SmallVec<[Item; ITEMS_INLINE]>,
-    /// For each item: its answer's index, and what to do when the table is full.
-    targets: SmallVec<[Target; ITEMS_INLINE]>,
-    answers: SmallVec<[LimitAnswer<'r>; ITEMS_INLINE]>,
-    path: Path,
-}
-
-#[derive(Clone, Copy)]
-struct Target {
-    answer: usize,
-    class: Class,
-    overflow_key: KeyId,
-}
-
 impl Engine {
+    /// A node that is alone: it decides by itself, and tells nobody.
     pub fn new(options: EngineOptions, rules: RuleSet) -> Self {
+        Self::with_counters(options, Counters::Alone(Table::new(options.keys_max)), rules)
+    }
+
+    /// A node that shares its counts with the other nodes of its region.
+    pub fn sharing(options: EngineOptions, region: RegionOptions, rules: RuleSet) -> Self {
+        let sharing = Sharing::new(options.keys_max, region);
+        Self::with_counters(options, Counters::Shared(Box::new(sharing)), rules)
+    }
+
+    fn with_counters(options: EngineOptions, counters: Counters, rules: RuleSet) -> Self {
         Engine {
             secret: options.secret,
-            table: Table::new(options.keys_max),
+            counters,
             rules: ArcSwap::from_pointee(VersionedRules { set: rules, version: 1 }),
             last_version: Mutex::new(1),
             stats: Stats::default(),
@@ -97,7 +136,18 @@ impl Engine {
     }
 
     pub fn key_count(&self) -> usize {
-        self.table.len()
+        match &self.counters {
+            Counters::Alone(table) => table.len(),
+            Counters::Shared(sharing) => sharing.table.len(),
+        }
+    }
+
+    /// What is shared with the region; `None` when the node is alone.
+    pub fn shared(&self) -> Option<&Sharing> {
+        match &self.counters {
+            Counters::Alone(_) => None,
+            Counters::Shared(sharing) => Some(sharing),
+        }
     }
 
     /// Decides a request. The rules are taken once, so that all of its limits are of one version.
@@ -106,14 +156,114 @@ impl Engine {
         rules: &'r VersionedRules,
         request: &Request<'_>,
         moment: Moment,
-    ) -> Result<Answer<'r>, RequestError> {
+    ) -> Result<Decided<'r>, RequestError> {
         request.validate()?;
         let mut plan = Plan::new();
         let reason = self.plan(&mut plan, rules, request, moment)?;
-        self.decide_plan(&mut plan, request.purpose, moment);
+        if request.purpose == Purpose::Report {
+            plan.report();
+        } else if plan.is_denied() {
+            plan.only_look();
+        }
+        let decided = match &self.counters {
+            Counters::Alone(table) => self.decide_on(table, &mut plan, moment),
+            Counters::Shared(sharing) => self.decide_on(&sharing.table, &mut plan, moment),
+        };
+        match (decided, &self.counters) {
+            (Err(MustAsk), Counters::Shared(sharing)) => {
+                Ok(self.ask_first(sharing, plan, reason, rules.version, moment))
+            }
+            _ => Ok(Decided::Answer(self.answer(plan, reason, rules.version))),
+        }
+    }
+
+    fn answer<'r>(&self, plan: Plan<'r>, reason: Option<Reason>, rule_version: u64) -> Answer<'r> {
         let allowed = !plan.is_denied();
         self.stats.decided(allowed);
-        Ok(Answer { allowed, limits: plan.answers, path: plan.path, reason, rule_version: rules.version })
+        Answer { allowed, limits: plan.answers, path: plan.path, reason, rule_version }
+    }
+
+    /// Finds out which limits must ask, and why.
+    #[cold]
+    fn ask_first<'r>(
+        &self,
+        sharing: &Sharing,
+        mut plan: Plan<'r>,
+        reason: Option<Reason>,
+        rule_version: u64,
+        moment: Moment,
+    ) -> Decided<'r> {
+        let reasons = sharing.table.reasons(&plan.items, moment);
+        let (mut asks, mut items) = (SmallVec::new(), SmallVec::new());
+        for (index, (item, reason)) in plan.items.iter().zip(&reasons).enumerate() {
+            let Some(reason) = *reason else { continue };
+            asks.push(AskItem {
+                key: item.key,
+                spec: item.spec,
+                cost: item.cost,
+                accuracy: item.accuracy,
+                reason,
+            });
+            items.push(index);
+        }
+        plan.path = asks.first().map_or(Path::Local, |ask: &AskItem| Path::Asked(ask.reason));
+        Decided::Ask(Box::new(Asking { plan, asks, items, reason, rule_version }))
+    }
+
+    /// Decides a request whose limits have been asked about, as far as they could be.
+    pub fn resume<'r>(&self, asking: Asking<'r>, standings: &[Standing], moment: Moment) -> Answer<'r> {
+        let Asking { mut plan, asks, items, reason, rule_version } = asking;
+        let Some(sharing) = self.shared() else { return self.answer(plan, reason, rule_version) };
+        // From the last to the first: what is answered is taken out, and the indexes before it stay.
+        for (position, (ask, item)) in asks.iter().zip(&items).enumerate().rev() {
+            let standing = standings.get(position).copied().unwrap_or(Standing::Unverified);
+            self.apply(sharing, &mut plan, *item, ask, standing, moment);
+        }
+        for item in &mut plan.items {
+            // Everything was asked that had to be; what is needed now waits for the next request.
+            item.accuracy = Accuracy::Async;
+        }
+        if plan.is_denied() {
+            plan.only_look();
+        }
+        let decided = self.decide_on(&sharing.table, &mut plan, moment);
+        assert!(decided.is_ok(), "a request that asked asks no more");
+        if !plan.is_denied() {
+            sharing.charge_fallbacks(&plan.fallbacks, moment);
+        }
+        self.answer(plan, reason, rule_version)
+    }
+
+    fn apply(
+        &self,
+        sharing: &Sharing,
+        plan: &mut Plan<'_>,
+        index: usize,
+        ask: &AskItem,
+        standing: Standing,
+        moment: Moment,
+    ) {
+        match standing {
+            Standing::Granted => {}
+            // One of several that were asked about together: another one was in the way.
+            Standing::Refused { retry_after: None } if ask.cost.get() <= ask.spec.shown_limit() => {}
+            Standing::Refused { retry_after } => plan.say(index, Verdict::Deny { retry_after }, moment),
+            Standing::Unverified => {
+                plan.path = Path::Unverified;
+                let denied = match plan.targets[index].class {
+                    Class::Paid => None,
+                    Class::Abuse => Some(RETRY_WHEN_UNVERIFIED),
+                    Class::Free => {
+                        let fallback = sharing.fallback(ask, moment);
+                        plan.fallbacks.push(fallback);
+                        sharing.peek_fallback(&fallback, moment)
+                    }
+                };
+                if let Some(retry_after) = denied {
+                    plan.say(index, Verdict::Deny { retry_after: Some(retry_after) }, moment);
+                }
+            }
+        }
     }
 
     fn plan<'r>(
@@ -149,17 +299,22 @@ impl Engine {
     }
 
     /// Decides the items together. When the table has no room for one, its class says how to go on.
-    fn decide_plan(&self, plan: &mut Plan<'_>, purpose: Purpose, moment: Moment) {
-        if purpose == Purpose::Report {
-            plan.items.iter_mut().for_each(|item| item.charge = Charge::Always);
-        } else if plan.is_denied() {
-            plan.only_look();
-        }
+    fn decide_on<S: State>(
+        &self,
+        table: &Table<S>,
+        plan: &mut Plan<'_>,
+        moment: Moment,
+    ) -> Result<(), MustAsk> {
         let mut decisions = Decisions::new();
-        while let Err(Refused { index }) = self.table.decide_all(&plan.items, moment, &mut decisions) {
-            self.refuse(plan, index, moment);
+        loop {
+            match table.decide_all(&plan.items, moment, &mut decisions) {
+                Ok(_) => break,
+                Err(Undecided::NoRoom { index }) => self.refuse(plan, index, moment),
+                Err(Undecided::MustAsk) => return Err(MustAsk),
+            }
         }
         plan.write(&decisions);
+        Ok(())
     }
 
     #[cold]
@@ -194,98 +349,62 @@ impl Engine {
         }
     }
 
-    /// Starts the keys of a request afresh. Says how many there were.
-    pub fn reset(
+    /// The keys of a request, to be started afresh.
+    pub fn keys(
         &self,
         rules: &VersionedRules,
         request: &Request<'_>,
         moment: Moment,
-    ) -> Result<usize, RequestError> {
+    ) -> Result<Vec<ResetKey>, RequestError> {
         request.validate()?;
         let mut plan = Plan::new();
         self.plan(&mut plan, rules, request, moment)?;
+        let reset_key = |item: &Item| ResetKey {
+            key: item.key,
+            forgotten_at: moment.now.plus(item.spec.longest_memory()).plus(RESET_MARGIN),
+        };
+        Ok(plan.items.iter().map(reset_key).collect())
+    }
+
+    /// Starts keys afresh that only this node knows. Says how many there were.
+    pub fn reset(&self, keys: &[ResetKey]) -> usize {
+        let Counters::Alone(table) = &self.counters else { return 0 };
         let fresh = |state: &mut LocalState| *state = LocalState::default();
-        Ok(plan.items.iter().filter(|item| self.table.update(item.key, fresh)).count())
+        keys.iter().filter(|reset| table.update(reset.key, fresh)).count()
     }
 
     /// Drops what has expired in one shard of the table; called in turn for all of them.
     pub fn sweep(&self, shard: usize, moment: Moment) {
-        let swept = self.table.sweep_shard(shard % self.table.shard_count(), moment);
+        let swept = match &self.counters {
+            Counters::Alone(table) => table.sweep_shard(shard % table.shard_count(), moment),
+            Counters::Shared(sharing) => sharing.sweep(shard, moment),
+        };
         self.stats.swept(u64::try_from(swept).unwrap_or(0));
     }
 
     pub fn shard_count(&self) -> usize {
-        self.table.shard_count()
+        match &self.counters {
+            Counters::Alone(table) => table.shard_count(),
+            Counters::Shared(sharing) => sharing.table.shard_count(),
+        }
     }
 
     /// Tells the table of a clock step, before the clock makes it.
     pub fn clock_stepped(&self, delta_ns: i64, lands_at: Nanos) -> StepId {
         self.stats.clock_stepped();
-        self.table.clock_stepped(delta_ns, lands_at)
-    }
-}
-
-impl<'r> Plan<'r> {
-    fn new() -> Self {
-        Plan { items: SmallVec::new(), targets: SmallVec::new(), answers: SmallVec::new(), path: Path::Local }
-    }
-
-    fn push_given(&mut self, secret: &FleetSecret, tenant: &str, index: usize, limit: &GivenLimit<'_>) {
-        let prefix = KeyPrefix::new(secret, tenant, limit.namespace, "", limit.policy.shape());
-        let item = Item::new(prefix.key(limit.identifier), limit.policy.spec(), limit.cost);
-        let overflow_key = prefix.key_of_parts(OVERFLOW_PARTS);
-        self.targets.push(Target { answer: self.answers.len(), class: limit.class, overflow_key });
-        self.items.push(item);
-        self.answers.push(undecided(Origin::Given { index }, Role::Enforced));
-    }
-
-    fn push_rule(&mut self, found: &tidegate_rules::Match<'r>, cost: Cost) {
-        let rule = found.rule;
-        let mut answer = undecided(Origin::Rule(rule), found.role);
-        match found.effect {
-            Effect::Limited { key, spec } => {
-                let target =
-                    Target { answer: self.answers.len(), class: rule.class, overflow_key: rule.overflow_key };
-                self.targets.push(target);
-                self.items.push(Item { charge: rule.charge, role: found.role, ..Item::new(key, spec, cost) });
-            }
-            Effect::Unlimited { .. } => answer.said = Said::Unlimited,
-            Effect::MissingDenied { attribute } => answer.said = Said::Missing { attribute },
-        }
-        self.answers.push(answer);
-    }
-
-    fn is_denied(&self) -> bool {
-        self.answers.iter().any(LimitAnswer::denies)
-    }
-
-    /// The request is denied whatever the table says: look at its limits for the answer, charge only what is
-    /// charged always.
-    fn only_look(&mut self) {
-        for item in &mut self.items {
-            if item.charge == Charge::IfAdmitted {
-                item.charge = Charge::Never;
-            }
-        }
-    }
-
-    /// Answers for an item that gets no entry, and takes it out of what the table decides.
-    fn say(&mut self, index: usize, verdict: Verdict, moment: Moment) {
-        let limit = self.items[index].spec.shown_limit();
-        let decision = Decision { verdict, limit, remaining: 0, reset: moment.now };
-        self.answers[self.targets[index].answer].said = Said::Decided(decision);
-        self.items.remove(index);
-        self.targets.remove(index);
-    }
-
-    fn write(&mut self, decisions: &Decisions) {
-        for (target, decision) in self.targets.iter().zip(decisions) {
-            self.answers[target.answer].said = Said::Decided(*decision);
+        match &self.counters {
+            Counters::Alone(table) => table.clock_stepped(delta_ns, lands_at),
+            Counters::Shared(sharing) => sharing.clock_stepped(delta_ns, lands_at),
         }
     }
 }
 
-/// Stands in an answer until the table has decided it.
-const fn undecided(origin: Origin<'_>, role: Role) -> LimitAnswer<'_> {
-    LimitAnswer { origin, role, said: Said::Unlimited }
+/// A key to be started afresh, and when nobody will remember that it was.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ResetKey {
+    pub key: KeyId,
+    pub forgotten_at: Nanos,
 }
+
+/// An admission needs the region's word first.
+struct MustAsk;

@@ -6,10 +6,14 @@
 pub mod clock;
 pub mod driver;
 pub mod engine;
+mod plan;
+pub mod region;
+pub mod region_driver;
 pub mod request;
+pub mod sharing;
 pub mod stats;
 
-pub use engine::{Engine, EngineOptions, RulesInForce};
+pub use engine::{Asking, Decided, Engine, EngineOptions, ResetKey, RulesInForce};
 pub use request::{
     Answer, GivenLimit, GivenPolicy, LimitAnswer, Origin, Path, Purpose, Reason, Request, RequestError, Said,
     Subject,

@@ -4,6 +4,7 @@
 //! by its type; lengths and counts are what [`RequestError`] is for.
 
 use smallvec::SmallVec;
+use tidegate_core::ask::AskReason;
 use tidegate_core::batch::{ITEMS_INLINE, ITEMS_MAX};
 use tidegate_core::identity::Shape;
 use tidegate_core::{Accuracy, Burst, Class, Cost, Decision, Limit, Period, Rate, Role, Spec};
@@ -100,7 +101,9 @@ pub enum RequestError {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Path {
     Local,
-    /// A limit had no room in the counter table, and was decided by its class.
+    /// The region was asked first, for this reason.
+    Asked(AskReason),
+    /// A limit had no room in the counter table, or couldn't ask its region, and was decided by its class.
     Unverified,
 }
 

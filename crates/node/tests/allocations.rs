@@ -60,7 +60,7 @@ fn sixteen_rules_are_decided_without_allocating() {
     let request = Request { tenant: "default", purpose: Purpose::Check, subject };
     let count = allocations(|| {
         let rules = engine.rules();
-        let answer = engine.decide(&rules, &request, NOW).unwrap();
+        let answer = engine.decide(&rules, &request, NOW).unwrap().answer().unwrap();
         assert!(answer.allowed && answer.limits.len() == 16);
     });
     assert_eq!(count, 0);
@@ -86,7 +86,7 @@ fn sixteen_given_limits_are_decided_without_allocating() {
     let request = Request { tenant: "default", purpose: Purpose::Check, subject: Subject::Limits(&limits) };
     let count = allocations(|| {
         let rules = engine.rules();
-        assert!(engine.decide(&rules, &request, NOW).unwrap().allowed);
+        assert!(engine.decide(&rules, &request, NOW).unwrap().answer().unwrap().allowed);
     });
     assert_eq!(count, 0);
 }

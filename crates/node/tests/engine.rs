@@ -44,7 +44,7 @@ fn by_rules<'a>(namespace: &'a str, attributes: &'a [(&'a str, &'a str)], purpos
 /// Decides and keeps what a test looks at: allowed, and each limit's (allowed, remaining).
 fn check(engine: &Engine, attributes: &[(&str, &str)]) -> (bool, Vec<(bool, Option<u64>)>) {
     let rules = engine.rules();
-    let answer = engine.decide(&rules, &by_rules("api", attributes, Purpose::Check), NOW).unwrap();
+    let answer = engine.decide(&rules, &by_rules("api", attributes, Purpose::Check), NOW).unwrap().answer().unwrap();
     (answer.allowed, summary(&answer))
 }
 
@@ -136,7 +136,7 @@ fn what_matches_nothing_is_allowed_and_says_so() {
     let rules = engine.rules();
     let reason = |namespace| {
         let request = by_rules(namespace, &[], Purpose::Check);
-        let answer = engine.decide(&rules, &request, NOW).unwrap();
+        let answer = engine.decide(&rules, &request, NOW).unwrap().answer().unwrap();
         assert!(answer.allowed);
         answer.reason
     };
@@ -162,7 +162,8 @@ fn a_reset_starts_a_key_afresh() {
     let who = [("user", "42"), ("org", "acme")];
     while check(&engine, &who).0 {}
     let rules = engine.rules();
-    assert_eq!(engine.reset(&rules, &by_rules("api", &who, Purpose::Check), NOW), Ok(3));
+    let keys = engine.keys(&rules, &by_rules("api", &who, Purpose::Check), NOW).unwrap();
+    assert_eq!(engine.reset(&keys), 3);
     assert_eq!(check(&engine, &who).1[0], (true, Some(2)));
 }
 
@@ -185,7 +186,7 @@ fn limits_given_in_the_request_are_all_or_none_and_apart_from_rules() {
     let decide = |limits: &[GivenLimit<'_>]| {
         let request =
             Request { tenant: "default", purpose: Purpose::Check, subject: Subject::Limits(limits) };
-        engine.decide(&rules, &request, NOW).map(|answer| answer.allowed)
+        engine.decide(&rules, &request, NOW).map(|decided| decided.answer().unwrap().allowed)
     };
     assert_eq!(decide(&[given("a", 2), given("b", 1)]), Ok(true));
     assert_eq!(decide(&[given("a", 2), given("b", 1)]), Ok(false));
@@ -206,7 +207,7 @@ fn tenants_never_share_a_count() {
     let limits = [given("a", 1)];
     let decide = |tenant| {
         let request = Request { tenant, purpose: Purpose::Check, subject: Subject::Limits(&limits) };
-        engine.decide(&rules, &request, NOW).unwrap().allowed
+        engine.decide(&rules, &request, NOW).unwrap().answer().unwrap().allowed
     };
     assert!(decide("one") && decide("two") && !decide("one") && !decide("two"));
 }
@@ -227,7 +228,8 @@ rules:
         let (mut allowed, mut unverified) = (0, 0);
         for id in &ids {
             let attributes = [(attribute, id.as_str())];
-            let answer = engine.decide(&rules, &by_rules("api", &attributes, Purpose::Check), NOW).unwrap();
+            let decided = engine.decide(&rules, &by_rules("api", &attributes, Purpose::Check), NOW).unwrap();
+            let answer = decided.answer().unwrap();
             allowed += u32::from(answer.allowed);
             unverified += u32::from(answer.path == Path::Unverified);
         }

@@ -22,6 +22,8 @@ pub struct NamespaceDescription {
     pub tenant: String,
     pub namespace: String,
     pub mode: Mode,
+    /// The attribute by which all keys of a request are kept together.
+    pub place_by: Option<String>,
     pub rules: Vec<RuleDescription>,
 }
 
@@ -47,7 +49,8 @@ impl RuleSet {
             tenant: namespace.tenant.to_string(),
             namespace: namespace.name.to_string(),
             mode: namespace.mode,
-            rules: namespace.rules.iter().map(|rule| describe_rule(rule, now)).collect(),
+            place_by: namespace.place_by.as_ref().map(|place_by| place_by.attribute().to_owned()),
+            rules: namespace.rules.iter().map(|rule| describe_rule(namespace, rule, now)).collect(),
         };
         Description {
             fleet_mode: self.fleet_mode(),
@@ -57,8 +60,11 @@ impl RuleSet {
     }
 }
 
-fn describe_rule(rule: &Rule, now: Nanos) -> RuleDescription {
+fn describe_rule(namespace: &Namespace, rule: &Rule, now: Nanos) -> RuleDescription {
     let mut meaning = format!("{}, {}", words::policy(&rule.policy), words::key(&rule.key));
+    if let Some(place_by) = namespace.place_by.as_ref().filter(|place_by| place_by.splits(&rule.key)) {
+        meaning = format!("{meaning}, apart for each {}", place_by.attribute());
+    }
     if !rule.when.0.is_empty() {
         let conditions: Vec<String> = rule.when.0.iter().map(words::condition).collect();
         meaning = format!("{meaning}, when {}", conditions.join(" and "));
@@ -107,6 +113,20 @@ impl fmt::Display for Mode {
     }
 }
 
+impl NamespaceDescription {
+    /// `namespace api, tenant default, mode shadow`, without its rules.
+    pub fn heading(&self) -> String {
+        let mut text = format!("namespace {}, tenant {}", self.namespace, self.tenant);
+        if self.mode != Mode::Enforce {
+            text = format!("{text}, mode {}", self.mode);
+        }
+        match &self.place_by {
+            Some(attribute) => format!("{text}, keys placed by {attribute}"),
+            None => text,
+        }
+    }
+}
+
 impl fmt::Display for RuleDescription {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.name, self.meaning)?;
@@ -130,16 +150,7 @@ impl fmt::Display for Description {
             writeln!(f, "fleet mode: {}", self.fleet_mode)?;
         }
         for namespace in &self.namespaces {
-            write!(f, "namespace {}, tenant {}", namespace.namespace, namespace.tenant)?;
-            writeln!(
-                f,
-                "{}",
-                if namespace.mode == Mode::Enforce {
-                    String::new()
-                } else {
-                    format!(", mode {}", namespace.mode)
-                }
-            )?;
+            writeln!(f, "{}", namespace.heading())?;
             for rule in &namespace.rules {
                 writeln!(f, "  {rule}")?;
             }

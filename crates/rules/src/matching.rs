@@ -7,6 +7,7 @@ use crate::attributes::Attributes;
 use crate::condition::Holds;
 use crate::identifier::Identifier;
 use crate::overrides::{Change, Override};
+use crate::place::Place;
 use crate::policy::Policy;
 use crate::rule::{Mode, OnMissing, Rule};
 use crate::set::{Namespace, RuleSet};
@@ -33,6 +34,16 @@ pub enum Effect<'s> {
     Unlimited { key: KeyId },
     /// The rule wants this attribute, and denies a request without it (unless the role is shadow).
     MissingDenied { attribute: &'s str },
+}
+
+impl Effect<'_> {
+    fn placed(self, place: Place) -> Self {
+        match self {
+            Effect::Limited { key, spec } => Effect::Limited { key: place.of(key), spec },
+            Effect::Unlimited { key } => Effect::Unlimited { key: place.of(key) },
+            Effect::MissingDenied { .. } => self,
+        }
+    }
 }
 
 impl Match<'_> {
@@ -78,8 +89,11 @@ impl RuleSet {
         if mode == Mode::Off {
             return Matched::Off;
         }
+        let place = namespace.place_by.as_ref().and_then(|place_by| place_by.place(attributes));
         for rule in &namespace.rules {
             let Some((effect, hot)) = rule.apply(attributes, now) else { continue };
+            // Only now: overrides are found by the key that the rule's attributes alone give.
+            let effect = place.map_or(effect, |place| effect.placed(place));
             if out.len() == ITEMS_MAX {
                 return Matched::TooMany;
             }

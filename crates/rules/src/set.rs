@@ -5,6 +5,7 @@
 
 use crate::error::{RuleErrors, Warning};
 use crate::parse;
+use crate::place::PlaceBy;
 use crate::rule::{Mode, Rule};
 use crate::source::Source;
 use std::sync::Arc;
@@ -17,6 +18,8 @@ pub struct Namespace {
     pub tenant: Arc<str>,
     pub name: Arc<str>,
     pub mode: Mode,
+    /// `None`: every key has a place of its own.
+    pub place_by: Option<PlaceBy>,
     /// In the order of the files.
     pub rules: Vec<Rule>,
 }

@@ -32,7 +32,7 @@ static ALLOCATOR: Counting = Counting;
 
 #[test]
 fn sixteen_matching_rules_with_overrides_allocate_nothing() {
-    let mut text = "namespace: api\nrules:\n".to_owned();
+    let mut text = "namespace: api\nplace_by: org\nrules:\n".to_owned();
     for n in 0..4 {
         text += &format!(
             "  - {{ name: a{n}, key: [user, endpoint, org, ip/64], when: {{ endpoint: '/s*', ip: '2001:db8::/32' }}, rate: 5/s }}\n  \

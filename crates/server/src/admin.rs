@@ -4,6 +4,7 @@ use crate::App;
 use crate::counters::COUNTERS;
 use crate::json::write;
 use std::fmt::Display;
+use tidegate_node::region_driver::{BreakerState, RegionDriver};
 use tidegate_rules::{NamespaceDescription, RuleDescription};
 
 /// One JSON object, field by field.
@@ -98,12 +99,39 @@ pub(crate) fn state(app: &App) -> Vec<u8> {
         object.count("namespaces", counts.namespaces).count("rules", counts.rules);
         object.count("overrides", counts.overrides).count("keys", app.engine.key_count());
         object.number("clock_steps", clock_steps);
+        if let Some(driver) = &app.sharing {
+            object.object("origin", |inner| origin(inner, app, driver));
+        }
         object.object("stats", |inner| {
             for (name, count) in stats.into_iter().chain(COUNTERS.named()) {
                 inner.number(name, count);
             }
         });
     })
+}
+
+/// The region tier: who is alive, what is reachable, what waits.
+fn origin(object: &mut Object<'_>, app: &App, driver: &RegionDriver) {
+    let Some(sharing) = app.engine.shared() else { return };
+    let origin = driver.origin();
+    object.number("live_nodes", u64::from(sharing.table.live_nodes()));
+    object.count("keys_waiting_for_a_shard", sharing.region.held());
+    if driver.is_foreign() {
+        object.string("problem", "the store was set up with another fleet secret: nothing is sent to it");
+    }
+    let breakers = sharing.region.breakers();
+    object.list("shards", &origin.shards(), |out, shard| {
+        let mut object = Object::new(out);
+        object.string("address", &origin.shard_name(*shard));
+        let breaker = breakers.iter().find(|(of, _, _)| of == shard);
+        let is_open = breaker.is_some_and(|(_, state, _)| matches!(state, BreakerState::Open { .. }));
+        object.string("breaker", if is_open { "open" } else { "closed" });
+        object.number("breaker_opened", breaker.map_or(0, |(_, _, opens)| *opens));
+        object.end();
+    });
+    for (name, count) in sharing.region.counters().named() {
+        object.number(name, count);
+    }
 }
 
 pub(crate) fn rules(app: &App) -> Vec<u8> {

@@ -4,6 +4,7 @@
 
 use crate::json::write;
 use std::borrow::Cow;
+use tidegate_core::ask::AskReason;
 use tidegate_core::{Decision, Nanos, Role, Verdict};
 use tidegate_node::{Answer, LimitAnswer, Origin, Path, Reason, Said, Subject};
 use tidegate_rules::{Rule, identifier_text};
@@ -100,6 +101,11 @@ fn rule_identifier<'a>(rule: &Rule, attributes: tidegate_rules::Attributes<'a>) 
 const fn path_word(path: Path) -> &'static str {
     match path {
         Path::Local => "local",
+        Path::Asked(AskReason::Cold) => "cold",
+        Path::Asked(AskReason::Stale) => "stale",
+        Path::Asked(AskReason::Strict) => "strict",
+        Path::Asked(AskReason::Credit) => "credit",
+        Path::Asked(AskReason::Exact) => "exact",
         Path::Unverified => "unverified",
     }
 }

@@ -1,6 +1,7 @@
 //! The five calls: a body in, an answer of the engine out.
 //!
-//! Synchronous from first to last: the rules in force and the moment are taken once per request.
+//! The rules in force are taken once per request. Nearly always nobody waits: only a request that must ask its
+//! region does, for some milliseconds at most.
 
 use crate::App;
 use crate::answer;
@@ -8,9 +9,9 @@ use crate::json::write;
 use crate::refusal::Refusal;
 use crate::route::Call;
 use crate::wire::{Body, Form, Prepared, Use};
-use tidegate_node::{Purpose, Request};
+use tidegate_node::{Decided, Purpose, Request};
 
-pub(crate) struct Decided {
+pub(crate) struct Reply {
     pub body: Vec<u8>,
     /// For the header of the same name.
     pub retry_after_seconds: Option<u64>,
@@ -34,23 +35,36 @@ impl Call {
     }
 }
 
-pub(crate) fn decide(app: &App, call: Call, body: &[u8], request_id: &str) -> Result<Decided, Refusal> {
+pub(crate) async fn decide(app: &App, call: Call, body: &[u8], request_id: &str) -> Result<Reply, Refusal> {
     let body = Body::read(body, call.form())?;
     let needed_for = if call == Call::Reset { Use::Reset } else { Use::Decide };
     let prepared = Prepared::new(&body, call.form(), needed_for)?;
     let request = Request { tenant: &app.tenant, purpose: call.purpose(), subject: prepared.subject() };
     let rules = app.engine.rules();
     if call == Call::Reset {
-        let count = app.engine.reset(&rules, &request, app.clock.now())?;
-        return Ok(Decided { body: reset_json(count), retry_after_seconds: None });
+        let keys = app.engine.keys(&rules, &request, app.clock.now())?;
+        let count = match &app.sharing {
+            Some(region) => region.reset(&keys).await.map_err(Refusal::origin)?,
+            None => app.engine.reset(&keys),
+        };
+        return Ok(Reply { body: reset_json(count), retry_after_seconds: None });
     }
-    let answer = app.engine.decide(&rules, &request, app.clock.now())?;
+    let answer = match (app.engine.decide(&rules, &request, app.clock.now())?, &app.sharing) {
+        (Decided::Answer(answer), None) => answer,
+        (Decided::Answer(answer), Some(region)) => {
+            region.publish_urgent();
+            answer
+        }
+        (Decided::Ask(asking), Some(region)) => region.ask(*asking).await,
+        // Without a driver nobody answers.
+        (Decided::Ask(asking), None) => app.engine.resume(*asking, &[], app.clock.now()),
+    };
     let retry_after_seconds = match call.purpose() {
         Purpose::Check => answer::retry_after_seconds(&answer),
         // It has passed already: there is nothing to try again.
         Purpose::Report => None,
     };
-    Ok(Decided { body: answer::to_json(&answer, request.subject, request_id), retry_after_seconds })
+    Ok(Reply { body: answer::to_json(&answer, request.subject, request_id), retry_after_seconds })
 }
 
 fn reset_json(count: usize) -> Vec<u8> {

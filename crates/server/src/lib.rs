@@ -26,12 +26,15 @@ pub use listener::serve;
 use std::sync::Arc;
 use tidegate_node::Engine;
 use tidegate_node::clock::Clock;
+use tidegate_node::region_driver::RegionDriver;
 
 /// What every request is answered from.
 #[derive(Debug)]
 pub struct App {
     pub engine: Arc<Engine>,
     pub clock: Arc<Clock>,
+    /// What carries the region's messages; `None` when the node is alone.
+    pub sharing: Option<Arc<RegionDriver>>,
     /// Every caller's tenant until tokens exist.
     pub tenant: String,
     pub region: String,

@@ -1,10 +1,12 @@
 //! Why a request was not answered as asked: a stable code, what happened, where, and what to do about it.
 //!
-//! Always 4xx: a refusal is about what the caller sent. Codes are part of the interface and never change.
+//! Always 4xx: a refusal is about what the caller sent, but for a reset while the region's store is away. Codes
+//! are part of the interface and never change.
 
 use crate::json::write;
 use hyper::StatusCode;
 use tidegate_node::RequestError;
+use tidegate_node::region_driver::OriginError;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Code {
@@ -31,6 +33,7 @@ pub(crate) enum Code {
     HeaderTooLarge,
     UriTooLong,
     CrossSite,
+    OriginUnavailable,
 }
 
 impl Code {
@@ -59,6 +62,7 @@ impl Code {
             Code::HeaderTooLarge => "header_too_large",
             Code::UriTooLong => "uri_too_long",
             Code::CrossSite => "cross_site",
+            Code::OriginUnavailable => "origin_unavailable",
         }
     }
 
@@ -70,6 +74,7 @@ impl Code {
             Code::HeaderTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Code::UriTooLong => StatusCode::URI_TOO_LONG,
             Code::CrossSite => StatusCode::FORBIDDEN,
+            Code::OriginUnavailable => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::BAD_REQUEST,
         }
     }
@@ -85,6 +90,12 @@ pub(crate) struct Refusal {
 }
 
 impl Refusal {
+    /// The one thing that a node can't do by itself: start a key afresh for everybody.
+    pub(crate) fn origin(error: OriginError) -> Self {
+        let message = format!("the region's store can't be told of the reset: {error}");
+        Self::new(Code::OriginUnavailable, message, "try again when the store answers; /v1/state says so")
+    }
+
     pub(crate) fn new(code: Code, message: impl Into<String>, fix: impl Into<String>) -> Self {
         Refusal { code, message: message.into(), field: None, fix: fix.into() }
     }

@@ -42,7 +42,7 @@ async fn decision(
     id: &RequestId,
 ) -> Result<HttpResponse, Refusal> {
     let body = body::read(incoming).await?;
-    let decided = decide::decide(app, call, &body, id.as_str())?;
+    let decided = decide::decide(app, call, &body, id.as_str()).await?;
     let mut response = respond::json(StatusCode::OK, decided.body, id.clone());
     if let Some(seconds) = decided.retry_after_seconds {
         respond::add_retry_after(&mut response, seconds);

@@ -10,14 +10,15 @@ use std::net::TcpListener;
 
 pub(crate) fn text(settings: &Settings, listeners: &Listeners, rules: &str) -> String {
     let (http, admin) = (url(&listeners.http), url(&listeners.admin));
-    let Settings { node, region, keys_max, .. } = settings;
+    let Settings { node, region, keys_max, origin, .. } = settings;
     let version = env!("CARGO_PKG_VERSION");
-    let keys = grouped(keys_max.get());
+    let keys = grouped(settings.keys_max());
     format!(
         "tidegate {version}, node {node}, region {region}
   http   {http}
   admin  {admin}
   rules  {rules}
+  origin {origin}
   keys   at most {keys} ({keys_max})
 try:
   curl -s {http}/v1/limit -d '{{\"namespace\":\"demo\",\"identifier\":\"me\",\"limit\":5,\"duration_ms\":60000}}'

@@ -13,6 +13,7 @@ mod logs;
 mod memory;
 mod node;
 mod output;
+mod region;
 mod rules_at_start;
 mod rules_check;
 mod settings;
@@ -22,12 +23,13 @@ use command_line::Command;
 use failure::Failure;
 use listeners::Listeners;
 use node::{Node, Parts};
+use region::Reload;
 use rules_at_start::RulesAtStart;
 use settings::{Settings, Sources};
 use std::process::ExitCode;
 use std::sync::Arc;
 use tidegate_node::clock::Clock;
-use tidegate_node::{Engine, EngineOptions};
+use tidegate_node::EngineOptions;
 use tidegate_server::App;
 
 /// Of callers without a token; tokens come with `auth.tokens`.
@@ -54,27 +56,31 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
 }
 
 fn serve(sources: Sources) -> Result<ExitCode, Failure> {
-    let settings = Settings::load(sources)?;
+    let settings = Settings::load(sources.clone())?;
     logs::start(settings.log_format, settings.log_level.clone());
 
     let secret = settings.fleet_secret();
     let rules = RulesAtStart::read(settings.rules_file.as_deref(), &secret)?;
     let rules_summary = rules.to_string();
 
-    let engine = Engine::new(EngineOptions { secret, keys_max: settings.keys_max.get() }, rules.set);
+    let runtime = node::runtime()?;
+    let clock = Arc::new(Clock::system());
+    let options = EngineOptions { secret, keys_max: settings.keys_max() };
+    let (engine, sharing) = region::engine(&settings, options, rules.set, &clock, runtime.handle());
     let app = Arc::new(App {
-        engine: Arc::new(engine),
-        clock: Arc::new(Clock::system()),
+        engine,
+        clock,
+        sharing,
         tenant: TENANT.into(),
         region: settings.region.clone(),
         node: settings.node.clone(),
     });
 
     listeners::raise_open_file_limit();
-    let runtime = node::runtime()?;
     let listeners = Listeners::bind(&runtime, &settings)?;
     let banner = banner::text(&settings, &listeners, &rules_summary);
-    let parts = Parts { app, listeners, rules: rules.watch, drain: settings.drain };
+    let drain = settings.drain;
+    let parts = Parts { app, listeners, rules: rules.watch, drain, reload: Reload { sources, settings } };
     let node = Node::start(&runtime, parts)?;
     output::print(&banner);
     let code = runtime.block_on(node.run_until_stopped());

@@ -6,7 +6,8 @@
 use crate::failure::Failure;
 use crate::listeners::Listeners;
 use crate::rules_at_start::Watch;
-use crate::signals::Signals;
+use crate::region::Reload;
+use crate::signals::{Signalled, Signals, Stop};
 use std::io;
 use std::net::TcpListener;
 use std::process::ExitCode;
@@ -29,10 +30,13 @@ pub(crate) struct Parts {
     pub(crate) listeners: Listeners,
     pub(crate) rules: Watch,
     pub(crate) drain: Duration,
+    pub(crate) reload: Reload,
 }
 
 #[derive(Debug)]
 pub(crate) struct Node {
+    app: Arc<App>,
+    reload: Reload,
     signals: Signals,
     shutdown: watch::Sender<bool>,
     drain: Duration,
@@ -72,7 +76,7 @@ fn build_runtime() -> io::Result<Runtime> {
 impl Node {
     /// Starts everything; connections are answered from here on.
     pub(crate) fn start(runtime: &Runtime, parts: Parts) -> Result<Self, Failure> {
-        let Parts { app, listeners, rules, drain } = parts;
+        let Parts { app, listeners, rules, drain, reload } = parts;
         let _context = runtime.enter();
         let signals = Signals::register()
             .map_err(|source| Failure::Start { what: "the handling of signals", source })?;
@@ -80,7 +84,10 @@ impl Node {
         let (ended_sender, ended) = mpsc::unbounded_channel();
         let upkeep = tokio::spawn(run_upkeep(app.engine.clone(), app.clock.clone()));
         tokio::spawn(rules.run(app.engine.clone()));
-        let answering = Answering { app, shutdown: shutdown_seen, drain, ended: ended_sender };
+        if let Some(driver) = app.sharing.clone() {
+            tokio::spawn(driver.run());
+        }
+        let answering = Answering { app: app.clone(), shutdown: shutdown_seen, drain, ended: ended_sender };
         tokio::spawn(answering.clone().answer(listeners.admin, Surface::Admin));
         let cores = thread::available_parallelism().map_or(1, usize::from);
         for core in 0..cores {
@@ -88,13 +95,13 @@ impl Node {
                 .spawn_thread(core, &listeners.http)
                 .map_err(|source| Failure::Start { what: "a thread", source })?;
         }
-        Ok(Node { signals, shutdown, drain, ended, listening: cores + 1, upkeep })
+        Ok(Node { app, reload, signals, shutdown, drain, ended, listening: cores + 1, upkeep })
     }
 
     /// The code that the process ends with.
     pub(crate) async fn run_until_stopped(mut self) -> ExitCode {
         let code = tokio::select! {
-            stop = self.signals.stop() => {
+            stop = stop_signal(&mut self.signals, &mut self.reload, &self.app) => {
                 tracing::info!(?stop, drain = ?self.drain, "stopping; requests in flight are answered");
                 ExitCode::SUCCESS
             }
@@ -109,9 +116,10 @@ impl Node {
             }
         };
         self.shutdown.send_replace(true);
-        tokio::select! {
+        let app = self.app.clone();
+        let code = tokio::select! {
             () = all_ended(&mut self.ended, self.listening) => code,
-            stop = self.signals.stop() => {
+            stop = stop_signal(&mut self.signals, &mut self.reload, &app) => {
                 tracing::warn!(?stop, "stopping at once: a second signal");
                 ExitCode::from(stop.exit_code())
             }
@@ -119,6 +127,20 @@ impl Node {
                 tracing::warn!("the drain time is over; what is still in flight is dropped");
                 code
             }
+        };
+        if let Some(driver) = app.sharing.clone() {
+            driver.leave().await;
+        }
+        code
+    }
+}
+
+/// Waits for a signal that stops; does meanwhile what the others ask for.
+async fn stop_signal(signals: &mut Signals, reload: &mut Reload, app: &App) -> Stop {
+    loop {
+        match signals.next().await {
+            Signalled::Stop(stop) => return stop,
+            Signalled::Reload => reload.run(app),
         }
     }
 }

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use tidegate_core::FleetSecret;
 use tidegate_node::clock::Clock;
-use tidegate_rules::{Description, Mode, NamespaceDescription, RuleErrors, RuleSet, read_sources};
+use tidegate_rules::{Description, Mode, RuleErrors, RuleSet, read_sources};
 
 pub(crate) fn run(path: Option<PathBuf>, sources: Sources) -> Result<ExitCode, Failure> {
     let path = match path {
@@ -53,7 +53,7 @@ fn good(description: &Description, summary: &str, colours: Colours) -> String {
         );
     }
     for namespace in &description.namespaces {
-        let _ = writeln!(text, "{}", colours.paint(Colour::Bold, &heading(namespace)));
+        let _ = writeln!(text, "{}", colours.paint(Colour::Bold, &namespace.heading()));
         for rule in &namespace.rules {
             let _ = writeln!(text, "  {rule}");
         }
@@ -63,14 +63,6 @@ fn good(description: &Description, summary: &str, colours: Colours) -> String {
     }
     let _ = writeln!(text, "{summary}: {}", colours.paint(Colour::Green, "valid"));
     text
-}
-
-fn heading(namespace: &NamespaceDescription) -> String {
-    let mode = match namespace.mode {
-        Mode::Enforce => String::new(),
-        mode => format!(", mode {mode}"),
-    };
-    format!("namespace {}, tenant {}{mode}", namespace.namespace, namespace.tenant)
 }
 
 fn bad(errors: &RuleErrors, colours: Colours) -> String {

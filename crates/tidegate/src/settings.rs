@@ -25,7 +25,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tidegate_core::FleetSecret;
+use tidegate_core::{FleetSecret, Nanos};
+use tidegate_origin::RedisUrl;
 use tracing_subscriber::filter::Targets;
 
 /// Read when `rules.file` isn't set.
@@ -40,6 +41,10 @@ pub(crate) struct Settings {
     pub(crate) listen_admin: SocketAddr,
     /// `None`: not set, and there is no [`RULES_FILE`].
     pub(crate) rules_file: Option<PathBuf>,
+    pub(crate) origin: OriginUrl,
+    /// The longest that a request waits for the origin.
+    pub(crate) origin_timeout: Duration,
+    pub(crate) origin_fresh: Nanos,
     pub(crate) keys_max: KeysMax,
     pub(crate) log_format: LogFormat,
     pub(crate) log_level: Targets,
@@ -56,6 +61,24 @@ pub(crate) enum FleetKey {
         path: PathBuf,
         secret: FleetSecret,
     },
+}
+
+/// Where the nodes of a region agree.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum OriginUrl {
+    /// Nowhere: this node is alone.
+    Memory,
+    Redis(RedisUrl),
+}
+
+/// Without a password.
+impl fmt::Display for OriginUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OriginUrl::Memory => f.write_str("memory:"),
+            OriginUrl::Redis(url) => url.fmt(f),
+        }
+    }
 }
 
 /// The cap of the counter table.
@@ -81,13 +104,19 @@ impl fmt::Debug for GivenValue {
 }
 
 /// Where settings are looked for. May hold secrets: can't be shown.
-#[derive(Default)]
+#[derive(Default, Clone)]
 pub(crate) struct Sources {
     /// Of `--config`; otherwise `tidegate.toml`, if it exists.
     pub(crate) file: Option<PathBuf>,
     pub(crate) environment: Vec<(OsString, OsString)>,
     /// Beside each row of the table.
     pub(crate) flags: [Option<String>; TABLE.len()],
+}
+
+impl fmt::Debug for Sources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sources").field("file", &self.file).finish_non_exhaustive()
+    }
 }
 
 impl Settings {
@@ -147,6 +176,9 @@ impl Settings {
             listen_http: SocketAddr::from(([127, 0, 0, 1], 8080)),
             listen_admin: SocketAddr::from(([127, 0, 0, 1], 9090)),
             rules_file: Path::new(RULES_FILE).exists().then(|| RULES_FILE.into()),
+            origin: OriginUrl::Memory,
+            origin_timeout: Duration::from_millis(5),
+            origin_fresh: Nanos::from_secs(5),
             keys_max: KeysMax::QuarterOf(memory::limit(Path::new("/"))),
             log_format: LogFormat::of_stderr(),
             log_level: Targets::new().with_default(tracing::Level::INFO),
@@ -167,6 +199,11 @@ impl Settings {
         })
     }
 
+    /// The cap of the counter table.
+    pub(crate) fn keys_max(&self) -> usize {
+        self.keys_max.get(&self.origin)
+    }
+
     pub(crate) fn fleet_secret(&self) -> FleetSecret {
         match self.fleet_key {
             FleetKey::BuiltIn => FleetSecret::BUILT_IN,
@@ -176,15 +213,20 @@ impl Settings {
 }
 
 impl KeysMax {
-    /// Entry and slack, both cells in use.
+    /// Entry and slack, both cells in use, by whether the counts are shared.
     const BYTES_PER_KEY: u64 = 80;
+    const BYTES_PER_SHARED_KEY: u64 = 160;
     pub(crate) const RANGE: std::ops::RangeInclusive<u64> = 1_000..=2_000_000_000;
 
-    pub(crate) fn get(self) -> usize {
+    fn get(self, origin: &OriginUrl) -> usize {
         match self {
             KeysMax::Set(keys) => keys,
             KeysMax::QuarterOf(limit) => {
-                let keys = limit.bytes / 4 / Self::BYTES_PER_KEY;
+                let bytes_per_key = match origin {
+                    OriginUrl::Memory => Self::BYTES_PER_KEY,
+                    OriginUrl::Redis(_) => Self::BYTES_PER_SHARED_KEY,
+                };
+                let keys = limit.bytes / 4 / bytes_per_key;
                 usize::try_from(keys.clamp(*Self::RANGE.start(), *Self::RANGE.end())).unwrap_or(usize::MAX)
             }
         }

@@ -1,4 +1,4 @@
-//! Signals: SIGTERM and SIGINT stop the node, SIGHUP is answered in the log.
+//! Signals: SIGTERM and SIGINT stop the node, SIGHUP has it read its settings again.
 //!
 //! Registered before the node says that it runs, so that no signal meets the default action.
 
@@ -17,6 +17,13 @@ pub(crate) struct Signals {
 pub(crate) enum Stop {
     Terminate,
     Interrupt,
+}
+
+/// What a signal asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Signalled {
+    Stop(Stop),
+    Reload,
 }
 
 impl Stop {
@@ -39,16 +46,11 @@ impl Signals {
         })
     }
 
-    /// Waits for a signal that stops.
-    pub(crate) async fn stop(&mut self) -> Stop {
-        loop {
-            tokio::select! {
-                _ = self.terminate.recv() => return Stop::Terminate,
-                _ = self.interrupt.recv() => return Stop::Interrupt,
-                _ = self.hangup.recv() => {
-                    tracing::info!("SIGHUP: nothing to do, changed rules are noticed by themselves");
-                }
-            }
+    pub(crate) async fn next(&mut self) -> Signalled {
+        tokio::select! {
+            _ = self.terminate.recv() => Signalled::Stop(Stop::Terminate),
+            _ = self.interrupt.recv() => Signalled::Stop(Stop::Interrupt),
+            _ = self.hangup.recv() => Signalled::Reload,
         }
     }
 }

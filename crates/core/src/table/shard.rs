@@ -88,6 +88,15 @@ impl<S: State> Shard<S> {
         self.slots[place].state
     }
 
+    pub(crate) fn key(&self, place: usize) -> KeyId {
+        self.slots[place].key
+    }
+
+    #[inline]
+    pub(crate) fn state_mut(&mut self, place: usize) -> &mut S {
+        &mut self.slots[place].state
+    }
+
     #[inline]
     pub(crate) fn set_state(&mut self, place: usize, state: S) {
         self.slots[place].state = state;
@@ -164,7 +173,7 @@ impl<S: State> Shard<S> {
         self.search_from = next_search;
         if self.iter().any(|(_, state)| expired(state)) {
             self.rebuild(self.homes(), PADDING, |_, state| !expired(state));
-        } else if S::MAY_BE_EVICTED {
+        } else if S::SHARED {
             self.evict_coldest();
         }
     }

@@ -1,13 +1,17 @@
 //! The table against a plain map, its cap, its sweep, its walk, and requests of many limits.
 
 use super::*;
-use crate::batch::{Charge, Decisions, Item, Outcome, Refused, Role, Room};
-use crate::decision::{Decision, Settle, Verdict};
+use crate::batch::{Decisions, Outcome, Undecided};
+use crate::counts::CellReply;
+use crate::decision::{Decision, Verdict};
+use crate::exchange::{CountReply, KeyReply, KeySync, Wants};
+use crate::item::{Charge, Item, Role, Room};
 use crate::limit::{Burst, Cost, Limit, Rate};
 use crate::local::LocalState;
 use crate::shared::SharedState;
 use crate::time::Period;
 use proptest::prelude::*;
+use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 
 const NOW: Nanos = Nanos::from_secs(1_800_000_000);
@@ -46,7 +50,7 @@ fn decide_all(table: &Table<LocalState>, items: &[Item]) -> (Outcome, Vec<(bool,
 }
 
 /// Fills a table where it doesn't matter which keys still find room.
-fn ignore(_: Result<Decision, Refused>) {}
+fn ignore(_: Result<Decision, Undecided>) {}
 
 fn remaining(table: &Table<LocalState>, number: u64, limit: u64) -> u64 {
     table.decide(&item(number, limit, 0), at(0)).unwrap().remaining
@@ -70,7 +74,7 @@ proptest! {
         prop_assert_eq!(table.len(), plain.len());
         let mut walked = BTreeMap::new();
         table.for_each(|key, state| {
-            let peek = state.decide(&sliding(10_000), Cost::PEEK, Settle::Never, NOW).0;
+            let peek = state.decide(&Item::new(key, sliding(10_000), Cost::PEEK), 1, NOW).0;
             assert!(walked.insert(key, 10_000 - peek.remaining).is_none(), "visited twice");
         });
         prop_assert_eq!(walked, plain);
@@ -194,7 +198,7 @@ fn a_full_table_keeps_what_is_live_and_refuses_the_rest() {
     assert_eq!(table.decide(&item(held, 10, 1), at(0)).unwrap().remaining, 8);
     assert_eq!(table.decide(&item(other, 10, 0), at(0)).unwrap().remaining, 10);
     let refused = table.decide_all(&[item(held, 10, 1), item(other, 10, 1)], at(0), &mut Decisions::new());
-    assert_eq!(refused, Err(Refused { index: 1 }));
+    assert_eq!(refused, Err(Undecided::NoRoom { index: 1 }));
     assert_eq!(remaining(&table, held, 10), 8, "a refused batch changed something");
     let reserved = Item { room: Room::Reserved, ..item(other, 10, 1) };
     assert!(table.decide(&reserved, at(0)).is_ok());
@@ -234,15 +238,21 @@ fn a_full_table_lets_expired_entries_go_also_after_the_clock_was_set_back() {
 #[test]
 fn a_sharing_node_evicts_the_coldest_of_what_the_origin_knows() {
     let table = Table::<SharedState>::with_shard_bits(40, 1);
-    let synced = |state: &mut SharedState| {
-        let cell = Period::new(Nanos::from_secs(60)).unwrap().cell_at(NOW).sequence;
-        let reply = crate::counts::CellReply { component: 1, total: 1, world: 0 };
-        state.cell_mut(cell).unwrap().merge(reply).unwrap();
+    let synced = |key: KeyId, state: &mut SharedState| {
+        let counts = state.publishing().unwrap();
+        let sent = KeySync { key, epoch: 0, counts, wants: Wants::default(), settled: SmallVec::new() };
+        let cell = CellReply { component: 0, total: 0, world: 0 };
+        let counts = CountReply::Window { current: cell, previous: Some(cell), owners: 1 };
+        let none = KeyReply { epoch: 0, counts, granted: SmallVec::new(), drawn: 0, retry_after: None };
+        state.merge(&sent, &none, NOW, NOW).unwrap();
+        let cell = CellReply { component: 1, total: 1, world: 0 };
+        let counts = CountReply::Window { current: cell, previous: Some(cell), owners: 1 };
+        state.merge(&sent, &KeyReply { counts, ..none }, NOW, NOW).unwrap();
     };
     let decide = |number| table.decide(&item(number, 10, 1), at(0));
     assert_eq!((0..400).filter(|number| decide(*number).is_ok()).count(), 40);
     assert!(decide(1000).is_err(), "everything is unsynced, nothing may go");
-    table.for_each(|_, state| synced(state));
+    table.for_each(synced);
     let later = |number| table.decide(&item(number, 10, 1), at(1));
     assert!((1000..1004).all(|number| later(number).is_ok()));
     assert!(table.len() > 30, "a few make room, not all");

@@ -15,6 +15,8 @@ use super::tree::{Node, Place, Value};
 use super::value;
 use crate::bounds::{NODES_MAX, RULES_MAX, SOURCES_BYTES_MAX};
 use crate::error::{Problems, Refusal, RuleError, RuleErrors, Warning, quoted};
+use crate::identifier::KeyPart;
+use crate::place::PlaceBy;
 use crate::rule::{Declared, Mode, Rule, Scope};
 use crate::set::Namespace;
 use crate::source::Source;
@@ -43,12 +45,15 @@ pub(crate) fn assemble(sources: &[Source], secret: &FleetSecret) -> Result<Assem
     if syntax == Syntax::Sound {
         refuse_silence(&files, sources, &mut problems);
         for (at, home) in &documents {
-            home.iter().for_each(|home| draft.read_overrides(at, *home, &mut problems));
+            if let Some(home) = home {
+                draft.read_overrides(at, *home, &mut problems);
+                draft.namespaces[*home].warn_of_splits(at, &mut problems);
+            }
         }
     }
     let file_order = |name: &str| sources.iter().position(|source| source.name == name).unwrap_or(usize::MAX);
     let warnings = problems.finish(file_order)?;
-    Ok(draft.finish(warnings))
+    Ok(draft.finish(secret, warnings))
 }
 
 fn read_files<'s>(sources: &'s [Source], problems: &mut Problems) -> (Vec<File<'s>>, Syntax) {
@@ -120,7 +125,8 @@ enum Slot {
 struct DraftNamespace {
     tenant: Arc<str>,
     name: Arc<str>,
-    mode: Option<Said>,
+    mode: Option<Said<Mode>>,
+    place_by: Option<Said<Box<str>>>,
     rules: Vec<Rule>,
     slots: HashMap<Box<str>, (Slot, Declared)>,
     /// Rules without a condition: every request of the namespace meets all of them.
@@ -131,7 +137,7 @@ struct DraftNamespace {
 struct Draft {
     namespaces: Vec<DraftNamespace>,
     index: HashMap<(Box<str>, Box<str>), usize>,
-    fleet_mode: Option<Said>,
+    fleet_mode: Option<Said<Mode>>,
     calendars: Calendars,
     rules_total: usize,
 }
@@ -147,10 +153,13 @@ impl Draft {
         if let Value::Null = at.value() {
             return None;
         }
-        let Head { tenant, namespace, mode, fleet_mode } = read_head(at, problems)?;
+        let Head { tenant, namespace, mode, place_by, fleet_mode } = read_head(at, problems)?;
         agree(at, "fleet_mode", &mut self.fleet_mode, fleet_mode, problems);
         let position = self.position(tenant, namespace?);
-        agree(at, "mode", &mut self.namespaces[position].mode, mode, problems);
+        let draft = &mut self.namespaces[position];
+        agree(at, "mode", &mut draft.mode, mode, problems);
+        let place_by = place_by.map(|(attribute, declared)| (attribute.into(), declared));
+        agree(at, "place_by", &mut draft.place_by, place_by, problems);
         if let Some(rules) = at.get("rules")
             && is_list(&rules, "`- name: per-user`", problems)
         {
@@ -199,18 +208,38 @@ impl Draft {
         }
     }
 
-    fn finish(self, warnings: Vec<Warning>) -> Assembled {
+    fn finish(self, secret: &FleetSecret, warnings: Vec<Warning>) -> Assembled {
         let fleet_mode = self.fleet_mode.map(|(mode, _)| mode).unwrap_or_default();
         let seal = |draft: DraftNamespace| {
-            let DraftNamespace { tenant, name, mode, mut rules, .. } = draft;
+            let DraftNamespace { tenant, name, mode, place_by, mut rules, .. } = draft;
+            let place_by = place_by.map(|(attribute, _)| PlaceBy::new(secret, &tenant, &name, attribute));
             rules.iter_mut().for_each(|rule| rule.overrides.seal());
-            Namespace { tenant, name, mode: mode.map(|(mode, _)| mode).unwrap_or_default(), rules }
+            let mode = mode.map(|(mode, _)| mode).unwrap_or_default();
+            Namespace { tenant, name, mode, place_by, rules }
         };
         (self.namespaces.into_iter().map(seal).collect(), fleet_mode, warnings)
     }
 }
 
 impl DraftNamespace {
+    /// Known only when all documents are read: `place_by` may stand in a later one than the rules.
+    fn warn_of_splits(&self, at: &Cursor<'_, '_>, problems: &mut Problems) {
+        let (Some((attribute, _)), Some(rules)) = (&self.place_by, at.get("rules")) else { return };
+        for rule_at in rules.items() {
+            let slot = rule_entry::name_of(&rule_at).and_then(|name| self.slots.get(name));
+            let Some((Slot::Read(index), _)) = slot else { continue };
+            let key = &self.rules[*index].key;
+            let groups = |part: &KeyPart| part.attribute == *attribute && part.group_prefix.is_some();
+            if key.is_empty() || key.iter().any(groups) {
+                let message = format!(
+                    "`place_by: {attribute}` makes this a limit for each single {attribute}; \
+                     if it is to be shared, put the rule into a namespace of its own"
+                );
+                rule_at.warn(problems, message);
+            }
+        }
+    }
+
     /// Takes a rule in, or the name of one that couldn't be read, unless the name is taken.
     fn add(&mut self, at: &Cursor<'_, '_>, rule: Option<Rule>, problems: &mut Problems) {
         let Some(name) = rule_entry::name_of(at) else { return };

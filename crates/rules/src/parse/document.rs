@@ -1,28 +1,30 @@
-//! The head of a document: whose rules these are, and the modes.
+//! The head of a document: whose rules these are, the modes, and where the keys are kept.
 //!
-//! A namespace may be spread over documents and files; its mode, and the fleet's, may be said only once or
-//! always alike.
+//! A namespace may be spread over documents and files; what holds for all of it, and the fleet's mode, may be
+//! said only once or always alike.
 
 use super::cursor::Cursor;
 use super::fields::Fields;
+use super::key::read_attribute;
 use super::tree::Value;
 use super::value;
 use crate::error::{Problems, Refusal};
 use crate::rule::{Declared, Mode};
 
-const FIELDS: [&str; 6] = ["tenant", "namespace", "mode", "fleet_mode", "rules", "overrides"];
+const FIELDS: [&str; 7] = ["tenant", "namespace", "mode", "place_by", "fleet_mode", "rules", "overrides"];
 const EXAMPLE: &str = "`namespace: api` with `rules:` below it";
 pub(crate) const DEFAULT_TENANT: &str = "default";
 
-/// A mode and where it was said.
-pub(crate) type Said = (Mode, Declared);
+/// Something that holds for a namespace or the fleet, and where it was said.
+pub(crate) type Said<T> = (T, Declared);
 
 pub(crate) struct Head<'p> {
     pub(crate) tenant: &'p str,
     /// `None` when the document only sets the fleet's mode.
     pub(crate) namespace: Option<&'p str>,
-    pub(crate) mode: Option<Said>,
-    pub(crate) fleet_mode: Option<Said>,
+    pub(crate) mode: Option<Said<Mode>>,
+    pub(crate) place_by: Option<Said<&'p str>>,
+    pub(crate) fleet_mode: Option<Said<Mode>>,
 }
 
 /// `None`, with the errors told, when the document can't be placed.
@@ -39,7 +41,9 @@ pub(crate) fn read_head<'p>(at: &'p Cursor<'p, '_>, problems: &mut Problems) -> 
     };
     let mode = fields.get("mode").and_then(|at| read_mode(&at, problems));
     let fleet_mode = fields.get("fleet_mode").and_then(|at| read_mode(&at, problems));
-    let needs_namespace = ["rules", "overrides", "mode"].into_iter().find(|name| fields.get(name).is_some());
+    let place_by = fields.get("place_by").and_then(|at| Some(said(&at, read_attribute(&at, problems)?)));
+    let of_a_namespace = ["rules", "overrides", "mode", "place_by"];
+    let needs_namespace = of_a_namespace.into_iter().find(|name| fields.get(name).is_some());
     if let (None, Some(name)) = (namespace, needs_namespace) {
         let message = format!("`{name}` needs a `namespace`");
         fields.missing(
@@ -50,26 +54,29 @@ pub(crate) fn read_head<'p>(at: &'p Cursor<'p, '_>, problems: &mut Problems) -> 
         );
         return None;
     }
-    Some(Head { tenant: tenant?, namespace, mode, fleet_mode })
+    Some(Head { tenant: tenant?, namespace, mode, place_by, fleet_mode })
 }
 
-fn read_mode(at: &Cursor<'_, '_>, problems: &mut Problems) -> Option<Said> {
+fn read_mode(at: &Cursor<'_, '_>, problems: &mut Problems) -> Option<Said<Mode>> {
     let modes = [("enforce", Mode::Enforce), ("shadow", Mode::Shadow), ("off", Mode::Off)];
-    let mode = value::word(at, &modes, problems)?;
-    Some((mode, Declared { file: at.file().clone(), line: at.place().line }))
+    Some(said(at, value::word(at, &modes, problems)?))
 }
 
-/// Takes over a mode, or tells that another was said before.
-pub(crate) fn agree(
+fn said<T>(at: &Cursor<'_, '_>, value: T) -> Said<T> {
+    (value, Declared { file: at.file().clone(), line: at.place().line })
+}
+
+/// Takes over what was said, or tells that something else was said before.
+pub(crate) fn agree<T: PartialEq>(
     at: &Cursor<'_, '_>,
     name: &str,
-    known: &mut Option<Said>,
-    said: Option<Said>,
+    known: &mut Option<Said<T>>,
+    said: Option<Said<T>>,
     problems: &mut Problems,
 ) {
     match (&*known, said) {
         (None, said) => *known = said,
-        (Some((before, place)), Some((mode, _))) if *before != mode => {
+        (Some((before, place)), Some((now, _))) if *before != now => {
             let message = format!("`{name}` differs from what {place} says");
             let refusal = Refusal::new(message, "say it once, or the same everywhere");
             let place = at.get(name).map_or(at.place(), |field| field.place());

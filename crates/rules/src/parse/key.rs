@@ -69,6 +69,18 @@ fn read_part(at: &Cursor<'_, '_>, problems: &mut Problems) -> Option<KeyPart> {
     Some(KeyPart { attribute: attribute.into(), group_prefix })
 }
 
+/// The name of one attribute, not grouped.
+pub(crate) fn read_attribute<'p>(at: &Cursor<'p, '_>, problems: &mut Problems) -> Option<&'p str> {
+    let name = value::line(at, ATTRIBUTE_CHARS_MAX, problems)?;
+    match check_attribute(name) {
+        Ok(()) => Some(name),
+        Err(refusal) => {
+            at.refuse(problems, refusal);
+            None
+        }
+    }
+}
+
 fn group_prefix(text: &str) -> Option<u8> {
     let digits = text.bytes().all(|b| b.is_ascii_digit()) && !text.starts_with('0');
     text.parse().ok().filter(|length| digits && (1..=128).contains(length))

@@ -43,6 +43,7 @@ impl Node {
         let app = Arc::new(App {
             engine: Arc::new(engine),
             clock: Arc::new(clock),
+            sharing: None,
             tenant: "default".to_owned(),
             region: "local".to_owned(),
             node: "node-1".to_owned(),

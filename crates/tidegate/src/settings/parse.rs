@@ -2,15 +2,20 @@
 //!
 //! Knows nothing of keys and places: whoever calls adds them. Reads no more of a file than its bound.
 
+use super::OriginUrl;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, IsTerminal, Read};
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+
+use tidegate_origin::RedisUrl;
 use tracing_subscriber::filter::Targets;
 
 pub(super) const DRAIN_MS: RangeInclusive<u64> = 0..=3_600_000;
+pub(super) const ORIGIN_TIMEOUT_MS: RangeInclusive<u64> = 1..=1_000;
+pub(super) const ORIGIN_FRESH_MS: RangeInclusive<u64> = 100..=60_000;
 const NAME_CHARS_MAX: usize = 64;
 const SECRET_BYTES_MIN: usize = 16;
 /// Of a secret's file, and of a file that holds a setting's value.
@@ -125,21 +130,17 @@ pub(super) fn bounded_file(path: &Path) -> Result<Vec<u8>, Refusal> {
     Ok(bytes)
 }
 
-pub(super) fn origin_url(text: &str) -> Result<(), Refusal> {
+pub(super) fn origin_url(text: &str) -> Result<OriginUrl, Refusal> {
     if text == "memory:" {
-        return Ok(());
+        return Ok(OriginUrl::Memory);
     }
-    // No more than the scheme: the rest of a URL may hold a password.
-    let scheme = text
-        .split_once(':')
-        .map(|(scheme, _)| scheme)
-        .filter(|scheme| !scheme.is_empty() && scheme.chars().all(|c| c.is_ascii_alphanumeric() || c == '+'));
-    let message = match scheme {
-        Some("memory") => "takes nothing after `memory:`".to_owned(),
-        Some(scheme) => format!("scheme {scheme}: only memory: is supported by this version"),
-        None => "has no scheme; only memory: is supported by this version".to_owned(),
-    };
-    Err(Refusal::new(message, "write memory: or leave the setting out"))
+    if text.starts_with("memory:") {
+        return Err(Refusal::new("takes nothing after `memory:`", "write memory: or leave the setting out"));
+    }
+    // The error names the part that is wrong, and never a password.
+    RedisUrl::parse(text)
+        .map(OriginUrl::Redis)
+        .map_err(|error| Refusal::new(error.message(), error.fix()))
 }
 
 /// Digits, which may be grouped by `_`.

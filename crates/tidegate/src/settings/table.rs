@@ -6,7 +6,7 @@ use super::parse::{self, Refusal};
 use super::{FleetKey, KeysMax, Settings};
 use std::path::PathBuf;
 use std::time::Duration;
-use tidegate_core::FleetSecret;
+use tidegate_core::{FleetSecret, Nanos};
 
 pub(crate) struct Setting {
     pub(crate) key: &'static str,
@@ -31,7 +31,7 @@ pub(crate) enum Secrecy {
     PathOfSecret,
 }
 
-pub(crate) static TABLE: [Setting; 11] = [
+pub(crate) static TABLE: [Setting; 13] = [
     Setting {
         key: "region",
         value_name: "NAME",
@@ -100,10 +100,36 @@ pub(crate) static TABLE: [Setting; 11] = [
         key: "origin.url",
         value_name: "URL",
         default: "memory:",
-        meaning: "the region's store; this version has only memory:",
+        meaning: "the region's store: redis://host:port, redis+cluster://h:p,h:p, redis+sentinel://h:p,h:p/master",
         secrecy: Secrecy::Secret,
-        read: |text, _| parse::origin_url(text),
-        show: |_| "memory:".into(),
+        read: |text, settings| parse::origin_url(text).map(|origin| settings.origin = origin),
+        show: |settings| settings.origin.to_string(),
+    },
+    Setting {
+        key: "origin.timeout_ms",
+        value_name: "MS",
+        default: "5",
+        meaning: "the longest that a request waits for the region's store",
+        secrecy: Secrecy::Open,
+        read: |text, settings| {
+            let wait_ms = parse::whole_number(text, parse::ORIGIN_TIMEOUT_MS)?;
+            settings.origin_timeout = Duration::from_millis(wait_ms);
+            Ok(())
+        },
+        show: |settings| settings.origin_timeout.as_millis().to_string(),
+    },
+    Setting {
+        key: "origin.fresh_ms",
+        value_name: "MS",
+        default: "5000",
+        meaning: "how long a sync keeps an entry fresh",
+        secrecy: Secrecy::Open,
+        read: |text, settings| {
+            let fresh_ms = parse::whole_number(text, parse::ORIGIN_FRESH_MS)?;
+            settings.origin_fresh = Nanos::from_millis(fresh_ms);
+            Ok(())
+        },
+        show: |settings| settings.origin_fresh.as_millis_ceil().to_string(),
     },
     Setting {
         key: "memory.max_keys",
@@ -116,7 +142,7 @@ pub(crate) static TABLE: [Setting; 11] = [
             settings.keys_max = KeysMax::Set(usize::try_from(keys).unwrap_or(usize::MAX));
             Ok(())
         },
-        show: |settings| settings.keys_max.get().to_string(),
+        show: |settings| settings.keys_max().to_string(),
     },
     Setting {
         key: "log.format",

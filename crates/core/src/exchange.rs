@@ -1,0 +1,111 @@
+//! What a node and its region's origin say to each other about one key: sections 1 and 3 of the design.
+//!
+//! One exchange publishes the node's absolute component, reads the region's total and grants what waits. A
+//! message may be lost, repeated or late without harm: everything in it is absolute and merged by max, but for
+//! grants, which count at once and come back as prepaid when nobody waits for them any more.
+
+use crate::counts::CellReply;
+use crate::gcra_sync::{Busy, GcraSync};
+use crate::identity::KeyId;
+use crate::time::{Nanos, Sequence};
+use smallvec::SmallVec;
+
+/// The most asks that one exchange carries for one key; what waits beyond them joins the next.
+pub const ASKS_MAX: usize = 1000;
+/// How long a reservation lasts by the origin's time, unless it is settled before.
+pub const RESERVED_FOR: Nanos = Nanos::from_millis(250);
+/// How much of its refill a saturated key may give out in advance.
+pub const DRAW_AHEAD: Nanos = Nanos::from_millis(10);
+
+/// A reservation of one request, the same at every key that it reserves. Unique among the live nodes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ReservationId(pub u64);
+
+/// What a node sends about one key.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KeySync {
+    pub key: KeyId,
+    /// How often the key was reset, as far as the node knows. The store keeps the highest that it heard of.
+    pub epoch: u16,
+    pub counts: CountSync,
+    pub wants: Wants,
+    /// Reservations of this node that are over: confirmed (their cost is in the component now) or released.
+    pub settled: SmallVec<[ReservationId; 2]>,
+}
+
+/// What a node wants from the key beside publishing and reading.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Wants {
+    /// Costs to grant, in order, each if it fits. A granted one counts for everybody at once.
+    pub asks: SmallVec<[u64; 4]>,
+    /// Draw up to [`DRAW_AHEAD`] of refill beside the asks: the key is saturated and busy.
+    pub draw: bool,
+    /// Hold the single ask's cost back for this reservation instead of granting it.
+    pub reserve: Option<ReservationId>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CountSync {
+    Window(WindowSync),
+    Gcra { sync: GcraSync, burst: u64 },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WindowSync {
+    pub limit: u64,
+    pub sequence: Sequence,
+    pub current: CellSync,
+    /// The cell before: read and published when it is weighed, or when something of it is unpublished.
+    pub previous: Option<CellSync>,
+    /// How the previous cell fades; `None` for fixed and calendar windows, which forget it at once.
+    pub fading: Option<Fading>,
+}
+
+/// A sliding window weighs its previous cell by what is left of the current one: `(end − now) / period`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fading {
+    pub end: Nanos,
+    pub period: Nanos,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CellSync {
+    /// The node's own component; 0 before it knows what it published earlier.
+    pub component: u64,
+    /// The highest count of the region that the node knows of.
+    pub claim: u64,
+    /// When nobody needs the cell any more.
+    pub expires: Nanos,
+}
+
+/// What the origin answers about one key.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KeyReply {
+    /// Above the node's own epoch: the key was reset, and this is the state of the new epoch's cells, in
+    /// which nothing was published, granted or reserved by this exchange.
+    pub epoch: u16,
+    pub counts: CountReply,
+    /// For each ask, in order, whether it was granted (or reserved).
+    pub granted: SmallVec<[bool; 4]>,
+    /// What was drawn beside the asks. It is in the component already, like the granted asks.
+    pub drawn: u64,
+    /// For a refused ask: the earliest that the first of them could pass if nobody else came.
+    pub retry_after: Option<Nanos>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CountReply {
+    Window {
+        current: CellReply,
+        /// Given when the sync named it.
+        previous: Option<CellReply>,
+        /// How many nodes have a component of the current cell, the asking one included.
+        owners: u32,
+    },
+    Gcra {
+        busy: Busy,
+        /// The node's cumulative cost, grants included.
+        stored: u64,
+        owners: u32,
+    },
+}

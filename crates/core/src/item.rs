@@ -1,0 +1,75 @@
+//! One limit of a request, as the table decides it.
+
+use crate::ask::{Accuracy, Class};
+use crate::decision::{Decision, Settle};
+use crate::identity::KeyId;
+use crate::limit::{Cost, Spec};
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Charge {
+    IfAdmitted,
+    /// Post-paid: charged whatever the verdict, may overdraw.
+    Always,
+    /// Looked at for the answer only: the request is denied already.
+    Never,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    Enforced,
+    /// Counted as if enforced when the request passes; never denies it.
+    Shadow,
+}
+
+/// Whether a key may get an entry when the table is full.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Room {
+    Capped,
+    /// One of the few keys that stand in for those that got no entry. Their number is bounded too.
+    Reserved,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Item {
+    pub key: KeyId,
+    pub spec: Spec,
+    pub cost: Cost,
+    pub charge: Charge,
+    pub role: Role,
+    pub room: Room,
+    /// When its admission asks the region first. `Async` decides on the local view, whatever that is.
+    pub accuracy: Accuracy,
+    pub class: Class,
+}
+
+impl Item {
+    /// Decided on the local view, enforced, charged if admitted.
+    #[inline]
+    pub const fn new(key: KeyId, spec: Spec, cost: Cost) -> Self {
+        Item {
+            key,
+            spec,
+            cost,
+            charge: Charge::IfAdmitted,
+            role: Role::Enforced,
+            room: Room::Capped,
+            accuracy: Accuracy::Async,
+            class: Class::Paid,
+        }
+    }
+
+    #[inline]
+    pub(crate) const fn settle(&self) -> Settle {
+        match self.charge {
+            Charge::IfAdmitted => Settle::IfAdmitted,
+            Charge::Always => Settle::Always,
+            Charge::Never => Settle::Never,
+        }
+    }
+
+    /// Whether a decision means that the cost was counted.
+    #[inline]
+    pub(crate) fn charges(&self, decision: &Decision) -> bool {
+        self.cost > Cost::PEEK && self.settle().charges(decision.is_admitted())
+    }
+}

@@ -1,0 +1,194 @@
+//! What a shared state says to its origin, and what it takes from the answer.
+//!
+//! A reply may be late, repeated, or about a cell that is over; it raises what is known and never lowers it.
+//! What a store says is checked before anything is written.
+
+use super::{Deadline, SharedState};
+use crate::counts::{CellReply, Counts, ReplyError};
+use crate::exchange::{CellSync, CountReply, CountSync, Fading, KeyReply, KeySync, WindowSync};
+use crate::gcra_sync::{Busy, GcraSync, adopt};
+use crate::limit::{Rate, Spec};
+use crate::packed::{
+    adopted_denominator, gcra_tag, is_gcra, payload_of, rate_of, step_of, tag_with_step, window_expires,
+    window_tag,
+};
+use crate::state::{Publish, sequence_of, window_expiry};
+use crate::time::{Nanos, Sequence};
+use crate::window::add_count;
+
+/// A store keeps a cell this much longer than its nodes: their clocks and their syncs may lag.
+const STORE_MARGIN: Nanos = Nanos::from_secs(60);
+
+impl SharedState {
+    /// What is to be asked about a check of `spec` now.
+    pub fn asking(&self, spec: &Spec, now: Nanos) -> CountSync {
+        if let Spec::Gcra { rate, burst } = *spec {
+            return CountSync::Gcra { sync: self.gcra_sync(rate, now), burst: burst.get() };
+        }
+        let sequence = sequence_of(spec, now, self.sequence).max(self.sequence);
+        let state = if sequence > self.sequence { self.rolled_to(sequence) } else { *self };
+        let expires = window_expiry(spec, sequence, window_expires(self.tag)).plus(STORE_MARGIN);
+        let fading = match *spec {
+            Spec::Sliding { period, .. } => {
+                Some(Fading { end: period.cell(sequence).end, period: period.length() })
+            }
+            _ => None,
+        };
+        let previous = (fading.is_some() || state.previous.unsynced() > 0)
+            .then(|| state.cell_sync(&state.previous, expires));
+        CountSync::Window(WindowSync {
+            limit: spec.shown_limit(),
+            sequence,
+            current: state.cell_sync(&state.current, expires),
+            previous,
+            fading,
+        })
+    }
+
+    /// What is to be published, whatever the rules say by now; `None` when nothing was ever admitted.
+    pub fn publishing(&self) -> Option<CountSync> {
+        if is_gcra(self.tag) {
+            let rate = rate_of(self.previous.others, self.tag)?;
+            return Some(CountSync::Gcra { sync: self.gcra_sync(rate, Nanos::ZERO), burst: 0 });
+        }
+        if payload_of(self.tag) == 0 {
+            return None;
+        }
+        let expires = window_expires(self.tag).plus(STORE_MARGIN);
+        let previous =
+            (self.fades || self.previous.unsynced() > 0).then(|| self.cell_sync(&self.previous, expires));
+        Some(CountSync::Window(WindowSync {
+            limit: 0,
+            sequence: self.sequence,
+            current: self.cell_sync(&self.current, expires),
+            previous,
+            fading: None,
+        }))
+    }
+
+    /// A cold node publishes 0: it doesn't know yet what it published before its entry was dropped.
+    fn cell_sync(&self, counts: &Counts, expires: Nanos) -> CellSync {
+        let component = if self.is_cold() { 0 } else { counts.component() };
+        CellSync { component, claim: counts.regional(), expires }
+    }
+
+    fn gcra_sync(&self, rate: Rate, now: Nanos) -> GcraSync {
+        let cumulative = if self.is_cold() { 0 } else { self.current.component() };
+        let has_unsynced = self.current.unsynced() > 0;
+        let oldest = if has_unsynced { Nanos::new(self.current.others) } else { now };
+        let busy = if self.is_cold() { Busy::default() } else { self.busy() };
+        GcraSync { cumulative, acked: self.current.stored, oldest, busy, rate }
+    }
+
+    /// Takes the origin's answer to `sent`, which left at `sent_at`.
+    pub fn merge(
+        &mut self,
+        sent: &KeySync,
+        reply: &KeyReply,
+        sent_at: Nanos,
+        fresh_until: Nanos,
+    ) -> Result<(), ReplyError> {
+        let mut after = *self;
+        if reply.epoch > after.epoch {
+            after = after.at_epoch(reply.epoch);
+        }
+        let granted = granted_in(sent, reply);
+        let owners = match (sent.counts, reply.counts) {
+            (CountSync::Window(sync), CountReply::Window { current, previous, owners }) => {
+                after.merge_window(&sync, current, previous, granted)?;
+                owners
+            }
+            (CountSync::Gcra { sync, .. }, CountReply::Gcra { busy, stored, owners }) => {
+                after.merge_gcra(&sync, busy, stored, granted, sent_at)?;
+                owners
+            }
+            _ => return Err(ReplyError::OtherAlgorithm),
+        };
+        after.owners = u16::try_from(owners).unwrap_or(u16::MAX);
+        after.fresh_until = Deadline::at(fresh_until);
+        after.queued = if after.unsynced() > 0 { Publish::Soon } else { Publish::Nothing };
+        *self = after;
+        Ok(())
+    }
+
+    fn merge_window(
+        &mut self,
+        sent: &WindowSync,
+        current: CellReply,
+        previous: Option<CellReply>,
+        granted: u64,
+    ) -> Result<(), ReplyError> {
+        if sent.sequence > self.sequence || payload_of(self.tag) == 0 {
+            *self = self.rolled_to(sent.sequence);
+            let expires = window_tag(sent.current.expires.minus(STORE_MARGIN));
+            self.tag = tag_with_step(expires, step_of(self.tag));
+            self.fades |= sent.fading.is_some();
+        }
+        let was_cold = self.is_cold();
+        if let Some(cell) = self.cell_mut(sent.sequence) {
+            cell.take(current, granted, was_cold)?;
+        }
+        if let (Some(reply), Some(before)) = (previous, sent.sequence.0.checked_sub(1)) {
+            if let Some(cell) = self.cell_mut(Sequence(before)) {
+                cell.take(reply, 0, was_cold)?;
+            }
+        }
+        match self.sequence.0 - sent.sequence.0 {
+            0 => self.owns_current = true,
+            1 => self.owns_previous = true,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn merge_gcra(
+        &mut self,
+        sent: &GcraSync,
+        busy: Busy,
+        stored: u64,
+        granted: u64,
+        sent_at: Nanos,
+    ) -> Result<(), ReplyError> {
+        let was_cold = self.is_cold();
+        let admitted_since = if was_cold {
+            self.current.own
+        } else {
+            self.current.component().saturating_sub(sent.cumulative)
+        };
+        // The counts of GCRA have no others: those are in the arrival time.
+        let mut counts = Counts { others: 0, ..self.current };
+        counts.take(CellReply { component: stored, total: stored, world: 0 }, granted, was_cold)?;
+        let oldest = if counts.unsynced() > 0 { sent_at.get() } else { self.current.others };
+        self.current = Counts { others: oldest, ..counts };
+        let own = self.busy();
+        let adopted = adopt(own, busy, admitted_since, sent.rate);
+        if adopted != own || payload_of(self.tag) == 0 {
+            (self.previous.own, self.previous.stored) = (adopted.tat.get(), 0);
+            self.previous.others = adopted_denominator(sent.rate);
+            self.previous.world = adopted.since.get();
+            self.tag = tag_with_step(gcra_tag(sent.rate), step_of(self.tag));
+        }
+        self.owns_current = true;
+        Ok(())
+    }
+
+    /// The counts of the cell `sequence`, if the state still has them.
+    fn cell_mut(&mut self, sequence: Sequence) -> Option<&mut Counts> {
+        if sequence == self.sequence {
+            Some(&mut self.current)
+        } else if sequence.0.checked_add(1) == Some(self.sequence.0) {
+            Some(&mut self.previous)
+        } else {
+            None
+        }
+    }
+}
+
+/// How much of the replied component is new by this very exchange.
+fn granted_in(sent: &KeySync, reply: &KeyReply) -> u64 {
+    if sent.wants.reserve.is_some() {
+        return 0;
+    }
+    let granted = sent.wants.asks.iter().zip(&reply.granted).filter(|(_, granted)| **granted);
+    granted.fold(reply.drawn, |sum, (cost, _)| add_count(sum, *cost))
+}

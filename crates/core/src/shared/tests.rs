@@ -1,0 +1,215 @@
+//! The shared state against the lone one, and what it makes of replies.
+
+use super::*;
+use crate::ask::Class;
+use crate::counts::CellReply;
+use crate::exchange::{CountReply, CountSync, KeyReply, KeySync, Wants};
+use crate::identity::KeyId;
+use crate::item::Charge;
+use crate::limit::{Burst, Limit, Rate};
+use crate::local::LocalState;
+use crate::time::Period;
+use smallvec::smallvec;
+
+const NOW: Nanos = Nanos::from_secs(1_000_000);
+
+fn period() -> Period {
+    Period::new(Nanos::from_secs(10)).unwrap()
+}
+
+fn sliding(limit: u64) -> Spec {
+    Spec::Sliding { limit: Limit::new(limit).unwrap(), period: period() }
+}
+
+fn gcra(burst: u64) -> Spec {
+    Spec::Gcra { rate: Rate::new(10, Nanos::from_secs(1)).unwrap(), burst: Burst::new(burst).unwrap() }
+}
+
+fn check(spec: Spec, cost: u64) -> Item {
+    Item { accuracy: Accuracy::Bounded, ..Item::new(KeyId::from_hash(1), spec, Cost::new(cost).unwrap()) }
+}
+
+fn local(spec: Spec, cost: u64) -> Item {
+    Item { accuracy: Accuracy::Async, ..check(spec, cost) }
+}
+
+/// A sync of what the state would ask about `spec` now, for `asks`.
+fn sync(state: &SharedState, spec: Spec, asks: &[u64], now: Nanos) -> KeySync {
+    let wants = Wants { asks: asks.into(), ..Wants::default() };
+    KeySync {
+        key: KeyId::from_hash(1),
+        epoch: state.epoch(),
+        counts: state.asking(&spec, now),
+        wants,
+        settled: smallvec![],
+    }
+}
+
+fn window_reply(current: (u64, u64), previous: Option<(u64, u64)>, granted: &[bool]) -> KeyReply {
+    let cell = |(component, total)| CellReply { component, total, world: 0 };
+    KeyReply {
+        epoch: 0,
+        counts: CountReply::Window { current: cell(current), previous: previous.map(cell), owners: 2 },
+        granted: granted.into(),
+        drawn: 0,
+        retry_after: None,
+    }
+}
+
+fn merge(state: &mut SharedState, sent: &KeySync, reply: &KeyReply, now: Nanos) {
+    state.merge(sent, reply, now, now.plus(Nanos::from_secs(5))).unwrap();
+}
+
+#[test]
+fn it_is_96_bytes_and_a_lone_nodes_32() {
+    assert_eq!((size_of::<SharedState>(), size_of::<LocalState>()), (96, 32));
+}
+
+#[test]
+fn alone_it_decides_as_a_lone_node_does() {
+    let thirds =
+        Spec::Gcra { rate: Rate::new(7, Nanos::from_secs(3)).unwrap(), burst: Burst::new(4).unwrap() };
+    for spec in [sliding(5), thirds] {
+        let (mut shared, mut lone) = (SharedState::default(), LocalState::default());
+        for tick in 0..500_u64 {
+            let now = NOW.plus(Nanos::from_millis(tick * 313));
+            let item = local(spec, tick % 4);
+            assert_eq!(shared.decide(&item, 1, now), lone.decide(&item, 1, now), "tick {tick}");
+            assert_eq!(shared.expires(), lone.expires());
+        }
+    }
+}
+
+#[test]
+fn a_cold_key_asks_and_a_granted_ask_is_spent_without_asking_again() {
+    for spec in [sliding(10), gcra(10)] {
+        let mut state = SharedState::default();
+        assert_eq!(state.decide(&check(spec, 1), 3, NOW).1, Some(AskReason::Cold));
+        let mut state = SharedState::default();
+        let sent = sync(&state, spec, &[1], NOW);
+        let counts = match spec {
+            Spec::Gcra { .. } => CountReply::Gcra {
+                busy: Busy { tat: NOW.plus(Nanos::from_secs(1)), since: NOW },
+                stored: 1,
+                owners: 2,
+            },
+            _ => window_reply((1, 10), Some((0, 0)), &[true]).counts,
+        };
+        let reply = KeyReply { counts, ..window_reply((0, 0), None, &[true]) };
+        merge(&mut state, &sent, &reply, NOW);
+        let (decision, reason) = state.decide(&check(spec, 1), 3, NOW);
+        assert!(decision.is_admitted() && reason.is_none(), "the last of ten was granted to this node");
+        assert_eq!((decision.remaining, state.unsynced()), (0, 0));
+        let (decision, reason) = state.decide(&check(spec, 1), 3, NOW);
+        assert!(!decision.is_admitted() && reason.is_none(), "a denial asks nobody");
+    }
+}
+
+#[test]
+fn a_node_that_forgot_counts_what_it_published_as_its_own() {
+    let mut state = SharedState::default();
+    // Admitted unverified while it was cold, after an earlier entry had published 4.
+    state.decide(&local(sliding(10), 2), 1, NOW);
+    let sent = sync(&state, sliding(10), &[1], NOW);
+    let CountSync::Window(window) = sent.counts else { panic!("a window") };
+    assert_eq!(window.current.component, 0, "a cold node publishes nothing");
+    merge(&mut state, &sent, &window_reply((5, 7), Some((0, 0)), &[true]), NOW);
+    assert_eq!((state.current.own, state.current.prepaid(), state.unsynced()), (6, 0, 1));
+    assert_eq!(state.current.effective(), 8);
+}
+
+#[test]
+fn credit_runs_out_and_half_of_it_publishes_at_once() {
+    let mut state = SharedState::default();
+    let sent = sync(&state, sliding(120), &[], NOW);
+    merge(&mut state, &sent, &window_reply((0, 0), Some((0, 0)), &[]), NOW);
+    let mut publish = Vec::new();
+    let asked_at = (1..).find(|_| {
+        let reason = state.decide(&check(sliding(120), 1), 9, NOW).1;
+        publish.push(state.publish());
+        reason == Some(AskReason::Credit)
+    });
+    // N = owners + 1 = 3, so the credit is a twelfth of what is left.
+    assert_eq!(asked_at, Some(10));
+    assert_eq!(publish.iter().position(|publish| *publish == Publish::Now), Some(4));
+    let abuse = Item { class: Class::Abuse, ..check(sliding(120), 1) };
+    assert_eq!(state.decide(&abuse, 9, NOW).1, Some(AskReason::Credit));
+}
+
+#[test]
+fn fast_is_strict_after_a_denial_and_over_the_rollover() {
+    let fast = |cost| Item { accuracy: Accuracy::Fast, ..check(sliding(10), cost) };
+    let mut state = SharedState::default();
+    let sent = sync(&state, sliding(10), &[], NOW);
+    merge(&mut state, &sent, &window_reply((0, 4), Some((0, 0)), &[]), NOW);
+    assert_eq!(state.decide(&fast(6), 9, NOW).1, None);
+    assert!(!state.decide(&fast(11), 9, NOW).0.is_admitted());
+    assert!(!state.view(0, 9, NOW).is_strict, "a cost above the limit says nothing about the key");
+    assert!(!state.decide(&fast(1), 9, NOW).0.is_admitted());
+    let later = NOW.plus(Nanos::from_millis(9_999));
+    assert!(state.view(0, 9, later).is_strict && !state.view(0, 9, NOW.plus(Nanos::from_secs(10))).is_strict);
+}
+
+#[test]
+fn a_reset_elsewhere_starts_afresh_and_a_late_reply_of_an_older_cell_is_ignored() {
+    let mut state = SharedState::default();
+    state.decide(&local(sliding(10), 3), 1, NOW);
+    let sent = sync(&state, sliding(10), &[], NOW);
+    let reset = KeyReply { epoch: 3, ..window_reply((0, 2), Some((0, 0)), &[]) };
+    merge(&mut state, &sent, &reset, NOW);
+    assert_eq!((state.epoch(), state.current.effective(), state.unsynced()), (3, 2, 0));
+    let later = NOW.plus(Nanos::from_secs(40));
+    state.decide(&local(sliding(10), 1), 1, later);
+    let before = state;
+    merge(&mut state, &sent, &window_reply((9, 9), Some((9, 9)), &[]), later);
+    assert_eq!((state.current, state.previous), (before.current, before.previous));
+}
+
+#[test]
+fn nonsense_changes_nothing() {
+    let mut state = SharedState::default();
+    let sent = sync(&state, sliding(10), &[1], NOW);
+    let before = state;
+    let reply = window_reply((5, 4), Some((0, 0)), &[true]);
+    assert!(state.merge(&sent, &reply, NOW, NOW).is_err());
+    let gcra = CountReply::Gcra { busy: Busy::default(), stored: 0, owners: 1 };
+    assert!(state.merge(&sent, &KeyReply { counts: gcra, ..reply }, NOW, NOW).is_err());
+    assert_eq!(state, before);
+}
+
+#[test]
+fn what_was_drawn_ahead_is_spent_though_the_limit_is_reached_and_lapses_when_gcra_is_idle() {
+    let mut state = SharedState::default();
+    let sent = sync(&state, sliding(10), &[1], NOW);
+    let reply = KeyReply { drawn: 2, ..window_reply((3, 12), Some((0, 0)), &[true]) };
+    merge(&mut state, &sent, &reply, NOW);
+    let admitted = (0..9).filter(|_| state.decide(&check(sliding(10), 1), 3, NOW).0.is_admitted()).count();
+    assert_eq!((admitted, state.unsynced()), (3, 0));
+    let mut state = SharedState::default();
+    let sent = sync(&state, gcra(5), &[4], NOW);
+    let busy = Busy { tat: NOW.plus(Nanos::from_millis(400)), since: NOW };
+    let counts = CountReply::Gcra { busy, stored: 4, owners: 1 };
+    merge(&mut state, &sent, &KeyReply { counts, ..window_reply((0, 0), None, &[true]) }, NOW);
+    assert_eq!(state.current.prepaid(), 4);
+    let idle = NOW.plus(Nanos::from_secs(3));
+    let always = |cost| Item { charge: Charge::IfAdmitted, ..local(gcra(5), cost) };
+    assert!(!state.decide(&always(6), 1, idle).0.is_admitted(), "a burst of 5 is 5");
+    assert!(state.decide(&always(5), 1, idle).0.is_admitted());
+}
+
+#[test]
+fn a_clock_step_neither_keeps_a_view_fresh_nor_publishes_what_it_carried() {
+    let mut state = SharedState::default();
+    state.decide(&local(sliding(10), 1), 1, NOW);
+    let sent = sync(&state, sliding(10), &[], NOW);
+    merge(&mut state, &sent, &window_reply((0, 0), Some((0, 0)), &[]), NOW);
+    let step = ClockStep { delta_ns: -3_600_000_000_000, lands_at: NOW.shifted(-3_600_000_000_000) };
+    let carried = state.carried(&sliding(10), step);
+    assert!(carried.is_cold() && !carried.view(0, 1, step.lands_at).is_fresh);
+    assert_eq!((carried.current.own, carried.current.others), (0, 1));
+    // Within its cell it keeps its own component, so that a reply counts it once.
+    let step = ClockStep { delta_ns: 300_000_000, lands_at: NOW.shifted(300_000_000) };
+    let mut carried = state.carried(&sliding(10), step);
+    merge(&mut carried, &sent, &window_reply((1, 1), Some((0, 0)), &[]), NOW);
+    assert_eq!((carried.current.effective(), carried.current.prepaid()), (1, 0));
+}

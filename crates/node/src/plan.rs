@@ -1,0 +1,122 @@
+//! The limits of one request, from what names them to what they said.
+//!
+//! Allocates nothing for up to 16 limits.
+
+use crate::request::{GivenLimit, LimitAnswer, Origin, Path, Said};
+use smallvec::SmallVec;
+use tidegate_core::batch::ITEMS_INLINE;
+use tidegate_core::{
+    Accuracy, Charge, Class, Cost, Decision, Decisions, FleetSecret, Item, KeyId, KeyPrefix, Moment, Role,
+    Verdict,
+};
+use tidegate_rules::Effect;
+
+/// An identifier of more parts than any rule's key has: no caller can have it.
+const OVERFLOW_PARTS: [&str; 9] = [""; 9];
+
+/// The limits of a request, side by side: what the table decides, and what the answer says.
+#[derive(Debug)]
+pub(crate) struct Plan<'r> {
+    pub(crate) items: SmallVec<[Item; ITEMS_INLINE]>,
+    /// For each item: its answer's index, and what to do when the table is full.
+    pub(crate) targets: SmallVec<[Target; ITEMS_INLINE]>,
+    pub(crate) answers: SmallVec<[LimitAnswer<'r>; ITEMS_INLINE]>,
+    pub(crate) path: Path,
+    /// The local limits that stand in for those of class `free` which couldn't ask.
+    pub(crate) fallbacks: SmallVec<[Item; 2]>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Target {
+    answer: usize,
+    pub(crate) class: Class,
+    pub(crate) overflow_key: KeyId,
+}
+
+impl<'r> Plan<'r> {
+    pub(crate) fn new() -> Self {
+        Plan {
+            items: SmallVec::new(),
+            targets: SmallVec::new(),
+            answers: SmallVec::new(),
+            path: Path::Local,
+            fallbacks: SmallVec::new(),
+        }
+    }
+
+    pub(crate) fn push_given(&mut self, secret: &FleetSecret, tenant: &str, index: usize, limit: &GivenLimit<'_>) {
+        let prefix = KeyPrefix::new(secret, tenant, limit.namespace, "", limit.policy.shape());
+        let item = Item {
+            accuracy: limit.accuracy,
+            class: limit.class,
+            ..Item::new(prefix.key(limit.identifier), limit.policy.spec(), limit.cost)
+        };
+        let overflow_key = prefix.key_of_parts(OVERFLOW_PARTS);
+        self.targets.push(Target { answer: self.answers.len(), class: limit.class, overflow_key });
+        self.items.push(item);
+        self.answers.push(undecided(Origin::Given { index }, Role::Enforced));
+    }
+
+    pub(crate) fn push_rule(&mut self, found: &tidegate_rules::Match<'r>, cost: Cost) {
+        let rule = found.rule;
+        let mut answer = undecided(Origin::Rule(rule), found.role);
+        match found.effect {
+            Effect::Limited { key, spec } => {
+                let target =
+                    Target { answer: self.answers.len(), class: rule.class, overflow_key: rule.overflow_key };
+                self.targets.push(target);
+                self.items.push(Item {
+                    charge: rule.charge,
+                    role: found.role,
+                    accuracy: rule.accuracy,
+                    class: rule.class,
+                    ..Item::new(key, spec, cost)
+                });
+            }
+            Effect::Unlimited { .. } => answer.said = Said::Unlimited,
+            Effect::MissingDenied { attribute } => answer.said = Said::Missing { attribute },
+        }
+        self.answers.push(answer);
+    }
+
+    pub(crate) fn is_denied(&self) -> bool {
+        self.answers.iter().any(LimitAnswer::denies)
+    }
+
+    /// It has passed already: charged whatever the limits say, and nobody is asked.
+    pub(crate) fn report(&mut self) {
+        for item in &mut self.items {
+            (item.charge, item.accuracy) = (Charge::Always, Accuracy::Async);
+        }
+    }
+
+    /// The request is denied whatever the table says: look at its limits for the answer, charge only what is
+    /// charged always.
+    pub(crate) fn only_look(&mut self) {
+        for item in &mut self.items {
+            if item.charge == Charge::IfAdmitted {
+                item.charge = Charge::Never;
+            }
+        }
+    }
+
+    /// Answers for an item that gets no entry, and takes it out of what the table decides.
+    pub(crate) fn say(&mut self, index: usize, verdict: Verdict, moment: Moment) {
+        let limit = self.items[index].spec.shown_limit();
+        let decision = Decision { verdict, limit, remaining: 0, reset: moment.now };
+        self.answers[self.targets[index].answer].said = Said::Decided(decision);
+        self.items.remove(index);
+        self.targets.remove(index);
+    }
+
+    pub(crate) fn write(&mut self, decisions: &Decisions) {
+        for (target, decision) in self.targets.iter().zip(decisions) {
+            self.answers[target.answer].said = Said::Decided(*decision);
+        }
+    }
+}
+
+/// Stands in an answer until the table has decided it.
+const fn undecided(origin: Origin<'_>, role: Role) -> LimitAnswer<'_> {
+    LimitAnswer { origin, role, said: Said::Unlimited }
+}

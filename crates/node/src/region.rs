@@ -1,0 +1,290 @@
+//! How a node agrees with its region: who must be asked, what is published when, whom to believe.
+//!
+//! Sans-IO: every call takes the present as an argument and returns what to send and who may go on. The
+//! driver carries messages over Redis, the simulator over a network of its own. Nothing here waits, and a
+//! message that is lost, late or repeated does no harm.
+
+mod flush;
+mod pending;
+mod reply;
+mod reserve;
+
+use parking_lot::Mutex;
+use pending::{Pending, Waiting};
+use smallvec::SmallVec;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tidegate_core::ask::AskReason;
+use tidegate_core::exchange::{KeySync, ReservationId, Wants};
+use tidegate_core::origin_cell::NodeId;
+use tidegate_core::{Accuracy, Cost, KeyId, Moment, Nanos, SharedState, Spec, Table};
+use tidegate_origin::{BreakerState, Exchange, Grant, ShardId};
+
+/// For so long after a failed sync of a key, ± a fifth, its admissions don't ask.
+const FAILED_FOR: Nanos = Nanos::from_millis(300);
+/// So many requests may wait for one key; the next one goes unverified.
+const WAITING_MAX: usize = 10_000;
+
+#[derive(Debug, Clone, Copy)]
+pub struct RegionOptions {
+    pub node: NodeId,
+    /// How long a reply keeps a view fresh.
+    pub fresh_for: Nanos,
+    /// What jitter is made of.
+    pub seed: u64,
+}
+
+/// One limit that must ask before its request is admitted.
+#[derive(Clone, Copy, Debug)]
+pub struct AskItem {
+    pub key: KeyId,
+    pub spec: Spec,
+    pub cost: Cost,
+    pub accuracy: Accuracy,
+    pub reason: AskReason,
+}
+
+/// What came of asking about one limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Standing {
+    /// The origin has counted it for this node.
+    Granted,
+    Refused {
+        retry_after: Option<Nanos>,
+    },
+    /// It couldn't be asked, or nobody answered in time.
+    Unverified,
+}
+
+pub type Standings = SmallVec<[Standing; 4]>;
+
+/// Called once, when every limit of a request has its standing.
+pub type Wake = Box<dyn FnOnce(Standings) + Send>;
+
+/// A request that waits for answers.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct AskId(u64);
+
+/// An exchange to be sent, and who waits for what in it.
+#[derive(Debug)]
+pub struct Outgoing {
+    pub shard: ShardId,
+    pub exchange: Exchange,
+    /// For each sync, in order.
+    tickets: Vec<Ticket>,
+}
+
+/// Who waits for one sync of an exchange.
+#[derive(Debug, Default)]
+struct Ticket {
+    /// For each of its asks, the request and which of its limits.
+    asks: SmallVec<[(AskId, usize); 4]>,
+    /// It is the key's one call; others wait for it.
+    holds_key: bool,
+}
+
+/// What is to be done after an event.
+#[derive(Default)]
+#[must_use]
+pub struct Effects {
+    pub send: Vec<Outgoing>,
+    pub finished: Vec<(Wake, Standings)>,
+}
+
+impl fmt::Debug for Effects {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Effects").field("send", &self.send).field("finished", &self.finished.len()).finish()
+    }
+}
+
+/// Which shard keeps a key.
+pub type Route<'a> = &'a (dyn Fn(KeyId) -> ShardId + 'a);
+
+#[derive(Debug)]
+pub struct Region {
+    options: RegionOptions,
+    pending: Mutex<Pending>,
+    counters: RegionCounters,
+}
+
+/// What the region tier did, for operators.
+#[derive(Debug, Default)]
+pub struct RegionCounters {
+    pub exchanges: AtomicU64,
+    pub syncs: AtomicU64,
+    pub asks: AtomicU64,
+    pub unverified: AtomicU64,
+    pub failed_exchanges: AtomicU64,
+    pub failed_keys: AtomicU64,
+}
+
+impl RegionCounters {
+    fn add(counter: &AtomicU64, more: usize) {
+        counter.fetch_add(u64::try_from(more).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    pub fn named(&self) -> [(&'static str, u64); 6] {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        [
+            ("origin_exchanges", get(&self.exchanges)),
+            ("origin_syncs", get(&self.syncs)),
+            ("origin_asks", get(&self.asks)),
+            ("unverified_limits", get(&self.unverified)),
+            ("origin_failed_exchanges", get(&self.failed_exchanges)),
+            ("origin_failed_keys", get(&self.failed_keys)),
+        ]
+    }
+}
+
+impl Region {
+    pub fn new(options: RegionOptions) -> Self {
+        Region {
+            options,
+            pending: Mutex::new(Pending::new(options.seed)),
+            counters: RegionCounters::default(),
+        }
+    }
+
+    pub fn node(&self) -> NodeId {
+        self.options.node
+    }
+
+    pub fn counters(&self) -> &RegionCounters {
+        &self.counters
+    }
+
+    /// Every shard's breaker that there has been a reason to make.
+    pub fn breakers(&self) -> Vec<(ShardId, BreakerState, u64)> {
+        let pending = self.pending.lock();
+        pending.breakers.iter().map(|(shard, breaker)| (*shard, breaker.state(), breaker.opens())).collect()
+    }
+
+    /// How many keys wait for a shard whose breaker is open.
+    pub fn held(&self) -> usize {
+        self.pending.lock().held.values().map(Vec::len).sum()
+    }
+
+    /// Asks about the limits of one request; `wake` is called when all have their standing. The request may
+    /// give up before that.
+    pub fn ask(
+        &self,
+        table: &Table<SharedState>,
+        items: &[AskItem],
+        moment: Moment,
+        route: Route<'_>,
+        wake: Wake,
+    ) -> (AskId, Effects) {
+        RegionCounters::add(&self.counters.asks, items.len());
+        let mut effects = Effects::default();
+        let mut pending = self.pending.lock();
+        let id = pending.register(items.len(), wake);
+        let mut askable = SmallVec::<[usize; 4]>::new();
+        for (index, item) in items.iter().enumerate() {
+            let shard = route(item.key);
+            if pending.may_ask(item.key, shard, moment.now) {
+                askable.push(index);
+            } else {
+                let sample = || self.read_only(table, item, moment);
+                pending.unaskable(shard, sample);
+                pending.stand(id, index, Standing::Unverified, &mut effects.finished);
+            }
+        }
+        match askable[..] {
+            [] => {}
+            [index] => self.join(&mut pending, table, items, index, id, moment, route, &mut effects),
+            _ => self.reserve(&mut pending, table, items, &askable, id, moment, route, &mut effects),
+        }
+        drop(pending);
+        self.counted(&effects);
+        (id, effects)
+    }
+
+    /// The request waits no longer: what has no standing yet is unverified. `None` when it was woken already.
+    pub fn give_up(&self, id: AskId) -> Option<Standings> {
+        self.pending.lock().give_up(id)
+    }
+
+    /// The request was decided with the standings that it got, or dropped: what it reserved is over.
+    pub fn settle(&self, id: AskId) {
+        self.pending.lock().settle(id);
+    }
+
+    /// Joins the key's next call; sends it when none is in flight.
+    #[expect(clippy::too_many_arguments, reason = "one request's context, passed on")]
+    fn join(
+        &self,
+        pending: &mut Pending,
+        table: &Table<SharedState>,
+        items: &[AskItem],
+        index: usize,
+        id: AskId,
+        moment: Moment,
+        route: Route<'_>,
+        effects: &mut Effects,
+    ) {
+        let item = items[index];
+        let key = pending.keys.entry(item.key).or_default();
+        if key.waiting.len() >= WAITING_MAX {
+            pending.stand(id, index, Standing::Unverified, &mut effects.finished);
+            return;
+        }
+        key.waiting.push_back(Waiting { id, index, item });
+        self.send_waiting(pending, table, item.key, moment, route, effects);
+    }
+
+    /// Sends the call that a key's waiting requests have been waiting for.
+    fn send_waiting(
+        &self,
+        pending: &mut Pending,
+        table: &Table<SharedState>,
+        key: KeyId,
+        moment: Moment,
+        route: Route<'_>,
+        effects: &mut Effects,
+    ) {
+        if pending.keys.get(&key).is_none_or(|entry| entry.in_flight) {
+            return;
+        }
+        let Some((spec, asks, wants)) = pending.take_asks(key) else { return };
+        let state = table.aligned(key, &spec, moment);
+        let counts = state.asking(&spec, moment.now);
+        let entry = pending.keys.entry(key).or_default();
+        entry.in_flight = true;
+        let settled = std::mem::take(&mut entry.settled);
+        let sync = KeySync { key, epoch: state.epoch(), counts, wants, settled };
+        let ticket = Ticket { asks, holds_key: true };
+        effects.send.push(self.outgoing(route(key), Grant::Each, vec![(sync, ticket)], moment.now));
+    }
+
+    /// A sync of an item's key that only reads.
+    fn read_only(&self, table: &Table<SharedState>, item: &AskItem, moment: Moment) -> KeySync {
+        let state = table.aligned(item.key, &item.spec, moment);
+        KeySync {
+            key: item.key,
+            epoch: state.epoch(),
+            counts: state.asking(&item.spec, moment.now),
+            wants: Wants::default(),
+            settled: SmallVec::new(),
+        }
+    }
+
+    fn outgoing(&self, shard: ShardId, grant: Grant, syncs: Vec<(KeySync, Ticket)>, now: Nanos) -> Outgoing {
+        let (syncs, tickets) = syncs.into_iter().unzip();
+        Outgoing { shard, exchange: Exchange { node: self.options.node, now, syncs, grant }, tickets }
+    }
+
+    fn counted(&self, effects: &Effects) {
+        RegionCounters::add(&self.counters.exchanges, effects.send.len());
+        let syncs = effects.send.iter().map(|outgoing| outgoing.exchange.syncs.len()).sum();
+        RegionCounters::add(&self.counters.syncs, syncs);
+        let unverified = effects.finished.iter().flat_map(|(_, standings)| standings);
+        let unverified = unverified.filter(|standing| **standing == Standing::Unverified).count();
+        RegionCounters::add(&self.counters.unverified, unverified);
+    }
+
+    /// A reservation's name, unlike any other of this node, and so of this region.
+    fn reservation(&self, id: AskId) -> ReservationId {
+        // Nodes are numbered at random: their numbers mixed with a counter don't meet within 250 ms.
+        ReservationId(self.options.node.0.rotate_left(32) ^ id.0.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    }
+}

@@ -1,0 +1,161 @@
+//! What is published without anybody waiting: half-spent credit at once, everything else within 100 ms.
+//!
+//! Bounded per call, so that a store that comes back after an outage isn't drowned by what was held for it.
+
+use super::pending::Pending;
+use super::{Effects, Outgoing, Region, Route, Ticket};
+use std::collections::BTreeMap;
+use tidegate_core::exchange::{KeySync, Wants};
+use tidegate_core::state::Publish;
+use tidegate_core::{KeyId, Moment, Nanos, SharedState, Table};
+use tidegate_origin::{Grant, ShardId};
+
+/// The most keys in one exchange, and the most that one flush publishes.
+const KEYS_PER_EXCHANGE: usize = 256;
+const KEYS_PER_FLUSH: usize = 16_384;
+
+impl Region {
+    /// Publishes what has spent half of its credit.
+    pub fn publish_urgent(&self, table: &Table<SharedState>, moment: Moment, route: Route<'_>) -> Effects {
+        self.publish(table, table.take_urgent(), moment, route)
+    }
+
+    /// Publishes what was admitted since the last flush, retries what failed, and probes what is down.
+    pub fn flush(&self, table: &Table<SharedState>, moment: Moment, route: Route<'_>) -> Effects {
+        let mut keys = self.due(moment.now);
+        table.take_soon(&mut keys);
+        if keys.len() > KEYS_PER_FLUSH {
+            for key in keys.drain(KEYS_PER_FLUSH..) {
+                table.requeue(key, Publish::Soon);
+            }
+        }
+        self.publish(table, keys, moment, route)
+    }
+
+    /// Publishes everything that has anything to publish to an origin that knows nothing of it.
+    pub fn republish(&self, table: &Table<SharedState>) -> usize {
+        let mut keys = Vec::new();
+        table.for_each(|key, state| {
+            if state.publishing().is_some() {
+                keys.push(key);
+            }
+        });
+        let mut pending = self.pending.lock();
+        pending.breakers.clear();
+        pending.probes.clear();
+        let held: Vec<KeyId> = std::mem::take(&mut pending.held).into_values().flatten().collect();
+        pending.republish.extend(keys.iter().copied().chain(held));
+        keys.len()
+    }
+
+    /// Whether everything that was admitted has been confirmed, as far as is known.
+    pub fn is_settled(&self) -> bool {
+        let pending = self.pending.lock();
+        pending.keys.values().all(|key| !key.in_flight && key.settled.is_empty())
+            && pending.held.is_empty()
+            && pending.retries.is_empty()
+            && pending.republish.is_empty()
+    }
+
+    /// Keys whose time to be tried again has come: failed ones, and those of a shard that is back.
+    fn due(&self, now: Nanos) -> Vec<KeyId> {
+        let mut pending = self.pending.lock();
+        let mut keys = Vec::new();
+        while let Some(((until, key), ())) = pending.retries.first_key_value() {
+            if *until > now || keys.len() >= KEYS_PER_FLUSH {
+                break;
+            }
+            let (until, key) = (*until, *key);
+            pending.retries.remove(&(until, key));
+            pending.forget_if_idle(key, now);
+            keys.push(key);
+        }
+        keys.append(&mut pending.settling);
+        let republished = pending.republish.len().min(KEYS_PER_FLUSH);
+        keys.extend(pending.republish.drain(..republished));
+        let shards: Vec<ShardId> = pending.held.keys().copied().collect();
+        for shard in shards {
+            if pending.breaker(shard).admits() {
+                keys.append(&mut pending.held.remove(&shard).unwrap_or_default());
+            }
+        }
+        keys
+    }
+
+    fn publish(
+        &self,
+        table: &Table<SharedState>,
+        mut keys: Vec<KeyId>,
+        moment: Moment,
+        route: Route<'_>,
+    ) -> Effects {
+        keys.sort_unstable();
+        keys.dedup();
+        let mut effects = Effects::default();
+        let mut by_shard = BTreeMap::<ShardId, Vec<(KeySync, Ticket)>>::new();
+        let mut pending = self.pending.lock();
+        for key in keys {
+            let shard = route(key);
+            if !pending.breaker(shard).admits() {
+                pending.held.entry(shard).or_default().push(key);
+            } else if let Some(sync) = pending.publishing(table, key) {
+                by_shard.entry(shard).or_default().push((sync, Ticket { holds_key: true, ..Ticket::default() }));
+            }
+        }
+        for (shard, mut syncs) in by_shard {
+            while !syncs.is_empty() {
+                let rest = syncs.split_off(syncs.len().min(KEYS_PER_EXCHANGE));
+                effects.send.push(self.outgoing(shard, Grant::Each, syncs, moment.now));
+                syncs = rest;
+            }
+        }
+        self.probe(&mut pending, table, moment, &mut effects);
+        drop(pending);
+        self.counted(&effects);
+        effects
+    }
+
+    /// One small exchange to each shard that is down and whose time to be probed has come.
+    fn probe(
+        &self,
+        pending: &mut Pending,
+        table: &Table<SharedState>,
+        moment: Moment,
+        effects: &mut Effects,
+    ) {
+        let down: Vec<ShardId> = pending
+            .breakers
+            .iter_mut()
+            .filter_map(|(shard, breaker)| (!breaker.admits() && breaker.probe_due(moment.now)).then_some(*shard))
+            .collect();
+        for shard in down {
+            let held = pending.held.get_mut(&shard).and_then(Vec::pop);
+            let publishing = held.and_then(|key| pending.publishing(table, key));
+            let holds_key = publishing.is_some();
+            let Some(sync) = publishing.or_else(|| pending.probes.get(&shard).cloned()) else { continue };
+            let ticket = Ticket { holds_key, ..Ticket::default() };
+            let outgoing: Outgoing = self.outgoing(shard, Grant::Each, vec![(sync, ticket)], moment.now);
+            effects.send.push(outgoing);
+        }
+    }
+}
+
+impl Pending {
+    /// The sync that publishes a key; `None` when there is nothing to say, or somebody is saying it.
+    fn publishing(&mut self, table: &Table<SharedState>, key: KeyId) -> Option<KeySync> {
+        let entry = self.keys.entry(key).or_default();
+        if entry.in_flight {
+            // The reply queues it again if something is left.
+            return None;
+        }
+        let state = table.state(key);
+        let counts = state.and_then(|state| state.publishing());
+        let (Some(state), Some(counts)) = (state, counts) else {
+            self.keys.remove(&key);
+            return None;
+        };
+        entry.in_flight = true;
+        let settled = std::mem::take(&mut entry.settled);
+        Some(KeySync { key, epoch: state.epoch(), counts, wants: Wants::default(), settled })
+    }
+}

@@ -1,0 +1,221 @@
+//! What is in flight, what waits, and what failed lately. Bounded by the requests that wait and the table.
+
+use super::{AskId, AskItem, FAILED_FOR, Standing, Standings, Wake};
+use smallvec::SmallVec;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::fmt;
+use tidegate_core::ask::AskReason;
+use tidegate_core::exchange::{ASKS_MAX, KeySync, ReservationId, Wants};
+use tidegate_core::{Accuracy, KeyId, Nanos, Spec};
+use tidegate_origin::{Breaker, ShardId};
+
+/// At most so many keys are remembered as failed; beyond that a failure is only the breaker's business.
+const FAILED_MAX: usize = 100_000;
+
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub(super) keys: HashMap<KeyId, PendingKey>,
+    asks: HashMap<AskId, Asking>,
+    next_ask: u64,
+    pub(super) breakers: BTreeMap<ShardId, Breaker>,
+    /// Keys that are to be published when their shard's breaker closes.
+    pub(super) held: BTreeMap<ShardId, Vec<KeyId>>,
+    /// A sync to probe a shard with whose keys have nothing to publish.
+    pub(super) probes: BTreeMap<ShardId, KeySync>,
+    /// Keys whose sync failed, by when it is tried again.
+    pub(super) retries: BTreeMap<(Nanos, KeyId), ()>,
+    /// What a changed origin hasn't heard of yet.
+    pub(super) republish: VecDeque<KeyId>,
+    /// Keys that have reservations to name.
+    pub(super) settling: Vec<KeyId>,
+    /// What requests hold that have been woken and not yet decided.
+    reserved: HashMap<AskId, Reserved>,
+    random: u64,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct PendingKey {
+    pub(super) in_flight: bool,
+    pub(super) waiting: VecDeque<Waiting>,
+    /// Admissions go unverified until then.
+    pub(super) failed_until: Option<Nanos>,
+    /// Reservations to be named in the next sync.
+    pub(super) settled: SmallVec<[ReservationId; 2]>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waiting {
+    pub(super) id: AskId,
+    pub(super) index: usize,
+    pub(super) item: AskItem,
+}
+
+struct Asking {
+    standings: SmallVec<[Option<Standing>; 4]>,
+    open: usize,
+    /// Made when the request reserved something.
+    reservation: Option<Reserved>,
+    wake: Wake,
+}
+
+/// The keys at which a request holds a reservation.
+#[derive(Debug)]
+struct Reserved {
+    id: ReservationId,
+    keys: SmallVec<[KeyId; 4]>,
+}
+
+impl fmt::Debug for Asking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Asking").field("standings", &self.standings).finish_non_exhaustive()
+    }
+}
+
+impl PendingKey {
+    fn is_idle(&self, now: Nanos) -> bool {
+        !self.in_flight
+            && self.waiting.is_empty()
+            && self.settled.is_empty()
+            && self.failed_until.is_none_or(|until| until <= now)
+    }
+}
+
+impl Pending {
+    pub(super) fn new(seed: u64) -> Self {
+        Pending {
+            keys: HashMap::new(),
+            asks: HashMap::new(),
+            next_ask: 0,
+            breakers: BTreeMap::new(),
+            held: BTreeMap::new(),
+            probes: BTreeMap::new(),
+            retries: BTreeMap::new(),
+            republish: VecDeque::new(),
+            settling: Vec::new(),
+            reserved: HashMap::new(),
+            random: seed | 1,
+        }
+    }
+
+    pub(super) fn register(&mut self, limits: usize, wake: Wake) -> AskId {
+        self.next_ask += 1;
+        let id = AskId(self.next_ask);
+        let standings = SmallVec::from_elem(None, limits);
+        self.asks.insert(id, Asking { standings, open: limits, reservation: None, wake });
+        id
+    }
+
+    pub(super) fn breaker(&mut self, shard: ShardId) -> &mut Breaker {
+        let seed = self.random ^ u64::from(shard.0);
+        self.breakers.entry(shard).or_insert_with(|| Breaker::new(seed))
+    }
+
+    pub(super) fn may_ask(&mut self, key: KeyId, shard: ShardId, now: Nanos) -> bool {
+        let failed = self.keys.get(&key).and_then(|key| key.failed_until);
+        failed.is_none_or(|until| until <= now) && self.breaker(shard).admits()
+    }
+
+    /// A shard can't be asked: keeps something to probe it with.
+    pub(super) fn unaskable(&mut self, shard: ShardId, sample: impl FnOnce() -> KeySync) {
+        self.probes.entry(shard).or_insert_with(sample);
+    }
+
+    /// One limit of a request has its standing; the request is finished when it was the last.
+    pub(super) fn stand(
+        &mut self,
+        id: AskId,
+        index: usize,
+        standing: Standing,
+        finished: &mut Vec<(Wake, Standings)>,
+    ) {
+        let Some(asking) = self.asks.get_mut(&id) else { return };
+        let Some(slot @ None) = asking.standings.get_mut(index) else { return };
+        *slot = Some(standing);
+        asking.open -= 1;
+        if asking.open == 0 {
+            finished.extend(self.conclude(id));
+        }
+    }
+
+    pub(super) fn give_up(&mut self, id: AskId) -> Option<Standings> {
+        self.conclude(id).map(|(_, standings)| standings)
+    }
+
+    fn conclude(&mut self, id: AskId) -> Option<(Wake, Standings)> {
+        let asking = self.asks.remove(&id)?;
+        if let Some(reserved) = asking.reservation {
+            self.reserved.insert(id, reserved);
+        }
+        let standings = asking.standings.iter().map(|standing| standing.unwrap_or(Standing::Unverified));
+        Some((asking.wake, standings.collect()))
+    }
+
+    /// The request was decided: what it reserved is named to its keys with their next sync. By now the cost
+    /// is in the component, or it never will be.
+    pub(super) fn settle(&mut self, id: AskId) {
+        let Some(reserved) = self.reserved.remove(&id) else { return };
+        for key in reserved.keys {
+            self.settle_at(key, reserved.id);
+        }
+    }
+
+    pub(super) fn settle_at(&mut self, key: KeyId, id: ReservationId) {
+        self.keys.entry(key).or_default().settled.push(id);
+        self.settling.push(key);
+    }
+
+    /// The asks of a key's next call: those of the first one's spec, in order, whose requests still wait.
+    pub(super) fn take_asks(&mut self, key: KeyId) -> Option<(Spec, SmallVec<[(AskId, usize); 4]>, Wants)> {
+        let Pending { keys, asks, .. } = self;
+        let waiting = &mut keys.get_mut(&key)?.waiting;
+        let (mut tickets, mut wants, mut spec) = (SmallVec::new(), Wants::default(), None);
+        while let Some(Waiting { id, index, item }) = waiting.front() {
+            if asks.contains_key(id) {
+                if *spec.get_or_insert(item.spec) != item.spec || wants.asks.len() == ASKS_MAX {
+                    break;
+                }
+                wants.asks.push(item.cost.get());
+                // A busy key near its limit; `exact` never draws ahead of the refill.
+                wants.draw |= item.reason == AskReason::Credit && item.accuracy == Accuracy::Bounded;
+                tickets.push((*id, *index));
+            }
+            waiting.pop_front();
+        }
+        Some((spec?, tickets, wants))
+    }
+
+    pub(super) fn reserved(&mut self, id: AskId, reservation: ReservationId, key: KeyId) {
+        let Some(asking) = self.asks.get_mut(&id) else {
+            // It gave up before: the reservation is released.
+            return self.settle_at(key, reservation);
+        };
+        let reserved =
+            asking.reservation.get_or_insert_with(|| Reserved { id: reservation, keys: SmallVec::new() });
+        reserved.keys.push(key);
+    }
+
+    /// Notes that a key's sync failed: for a while it isn't asked about, then it is published again.
+    pub(super) fn failed(&mut self, key: KeyId, now: Nanos) {
+        let until = now.plus(self.jittered(FAILED_FOR));
+        if self.retries.len() < FAILED_MAX {
+            self.keys.entry(key).or_default().failed_until = Some(until);
+        }
+        self.retries.insert((until, key), ());
+    }
+
+    /// ± a fifth.
+    fn jittered(&mut self, length: Nanos) -> Nanos {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        let fifth = length.get() / 5;
+        Nanos::new(length.get() - fifth + self.random % (2 * fifth + 1))
+    }
+
+    /// Forgets a key about which there is nothing to remember.
+    pub(super) fn forget_if_idle(&mut self, key: KeyId, now: Nanos) {
+        if self.keys.get(&key).is_some_and(|entry| entry.is_idle(now)) {
+            self.keys.remove(&key);
+        }
+    }
+}

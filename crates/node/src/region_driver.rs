@@ -1,0 +1,267 @@
+//! Carries the region's messages: sends what the logic in `region.rs` says, waits no longer than a request
+//! may, and beats the heart of this node.
+//!
+//! Decides nothing. An exchange that was sent always comes back to the logic, answered or failed, so that no
+//! key stays in flight for ever.
+
+use crate::clock::Clock;
+use crate::driver::calm_interval;
+use crate::engine::{Asking, Engine, ResetKey};
+use crate::region::{AskId, Effects, Outgoing, Region, Standings, Wake};
+use crate::request::Answer;
+use crate::sharing::Sharing;
+use arc_swap::ArcSwap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tidegate_core::{KeyId, Moment, Nanos};
+pub use tidegate_origin::{BreakerState, OriginError};
+use tidegate_origin::{Alive, Heartbeat, Origin};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+/// What was admitted is published within 100 ms: half of that, and the time it takes.
+const FLUSH_EVERY: Duration = Duration::from_millis(50);
+/// A node's death is known within two seconds: after 1.5 s without a beat, and at most 400 ms later.
+const BEAT_EVERY: Duration = Duration::from_millis(400);
+const ALIVE_FOR: Nanos = Nanos::from_millis(1500);
+/// The runtime's timers may be a millisecond late; a request's wait is hard.
+const TIMER_SLACK: Duration = Duration::from_millis(1);
+/// A clock that is further from the origin's than this is worth a word.
+const OFFSET_MAX: Nanos = Nanos::from_millis(50);
+/// How long a node that stops tries to publish what is left.
+const LEAVE_WITHIN: Duration = Duration::from_secs(2);
+
+#[derive(Debug)]
+pub struct RegionDriver {
+    engine: Arc<Engine>,
+    clock: Arc<Clock>,
+    origin: ArcSwap<Box<dyn Origin>>,
+    wait: Duration,
+    /// The store belongs to a fleet with another secret: nothing is sent there.
+    is_foreign: AtomicBool,
+}
+
+/// A request that waits; dropped with the request, or when it was decided.
+struct Waiter<'a> {
+    region: &'a Region,
+    id: AskId,
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        self.region.give_up(self.id);
+        self.region.settle(self.id);
+    }
+}
+
+impl RegionDriver {
+    /// For an engine that shares its counts; `None` for one that is alone.
+    pub fn new(
+        engine: Arc<Engine>,
+        clock: Arc<Clock>,
+        origin: Box<dyn Origin>,
+        wait: Duration,
+    ) -> Option<Arc<Self>> {
+        engine.shared()?;
+        let origin = ArcSwap::from_pointee(origin);
+        Some(Arc::new(RegionDriver { engine, clock, origin, wait, is_foreign: AtomicBool::new(false) }))
+    }
+
+    fn shared(&self) -> &Sharing {
+        // `new` made sure.
+        self.engine.shared().unwrap_or_else(|| unreachable!("a driver of an engine that is alone"))
+    }
+
+    pub fn origin(&self) -> Arc<Box<dyn Origin>> {
+        self.origin.load_full()
+    }
+
+    pub fn is_foreign(&self) -> bool {
+        self.is_foreign.load(Ordering::Relaxed)
+    }
+
+    /// Asks what must be asked, and decides with what was heard in time.
+    pub async fn ask<'r>(self: &Arc<Self>, asking: Asking<'r>) -> Answer<'r> {
+        let Sharing { table, region, .. } = self.shared();
+        let (heard, mut hear) = oneshot::channel::<Standings>();
+        let wake: Wake = Box::new(move |standings| {
+            // Nobody listens any more when the request gave up.
+            let _ = heard.send(standings);
+        });
+        let origin = self.origin();
+        let route = |key: KeyId| origin.shard_of(key);
+        let (id, effects) = region.ask(table, asking.asks(), self.clock.now(), &route, wake);
+        let waiter = Waiter { region, id };
+        self.execute(effects);
+        let standings = match timeout(self.wait.saturating_sub(TIMER_SLACK), &mut hear).await {
+            Ok(Ok(standings)) => standings,
+            // It may have been woken at the last moment.
+            _ => region.give_up(id).or_else(|| hear.try_recv().ok()).unwrap_or_default(),
+        };
+        let answer = self.engine.resume(asking, &standings, self.clock.now());
+        drop(waiter);
+        self.publish_urgent();
+        answer
+    }
+
+    /// Publishes keys that have spent half of their credit. Called after decisions; nearly always nothing.
+    #[inline]
+    pub fn publish_urgent(self: &Arc<Self>) {
+        if self.shared().table.is_urgent() {
+            let origin = self.origin();
+            let moment = self.clock.now();
+            let Sharing { table, region, .. } = self.shared();
+            self.execute(region.publish_urgent(table, moment, &|key| origin.shard_of(key)));
+        }
+    }
+
+    fn flush(self: &Arc<Self>) {
+        let origin = self.origin();
+        let Sharing { table, region, .. } = self.shared();
+        self.execute(region.flush(table, self.clock.now(), &|key| origin.shard_of(key)));
+    }
+
+    fn execute(self: &Arc<Self>, effects: Effects) {
+        for (wake, standings) in effects.finished {
+            wake(standings);
+        }
+        for outgoing in effects.send {
+            tokio::spawn(self.clone().carry(outgoing));
+        }
+    }
+
+    /// Sends one exchange and brings the answer back.
+    async fn carry(self: Arc<Self>, outgoing: Outgoing) {
+        let origin = self.origin();
+        let result = if self.is_foreign() {
+            Err(OriginError::Unreachable { cause: "the store belongs to another fleet".to_owned() })
+        } else {
+            origin.exchange(outgoing.shard, outgoing.exchange.clone()).await
+        };
+        if let Err(error) = &result {
+            tracing::debug!(%error, shard = origin.shard_name(outgoing.shard), "an exchange failed");
+        }
+        let route = |key: KeyId| origin.shard_of(key);
+        let Sharing { table, region, .. } = self.shared();
+        let effects = region.replied(table, outgoing, result, self.clock.now(), &route);
+        self.execute(effects);
+    }
+
+    /// Flushes and beats until the future is dropped. Neither waits for the other: a store that hangs must
+    /// not keep the flush from its pace.
+    pub async fn run(self: Arc<Self>) {
+        tokio::join!(self.keep_flushing(), self.keep_beating());
+    }
+
+    async fn keep_flushing(self: &Arc<Self>) {
+        let mut tick = calm_interval(FLUSH_EVERY);
+        loop {
+            tick.tick().await;
+            self.flush();
+        }
+    }
+
+    async fn keep_beating(self: &Arc<Self>) {
+        let mut tick = calm_interval(BEAT_EVERY);
+        let mut told = Told::default();
+        loop {
+            tick.tick().await;
+            let beaten = self.origin().beat(self.heartbeat(false)).await;
+            self.heard(beaten, &mut told);
+        }
+    }
+
+    fn heartbeat(&self, leaves: bool) -> Heartbeat {
+        let node = self.shared().region.node();
+        Heartbeat { node, fingerprint: self.engine.secret().fingerprint(), alive_for: ALIVE_FOR, leaves }
+    }
+
+    fn heard(&self, beaten: Result<Alive, OriginError>, told: &mut Told) {
+        let is_foreign = matches!(beaten, Err(OriginError::OtherSecret { .. }));
+        self.is_foreign.store(is_foreign, Ordering::Relaxed);
+        match beaten {
+            Ok(alive) => {
+                self.shared().table.set_live_nodes(alive.nodes);
+                told.well(alive, self.clock.now());
+            }
+            // What was known of the other nodes is still the best guess.
+            Err(error) => told.ill(&error),
+        }
+    }
+
+    /// Starts keys afresh for all nodes of the region: each moves on to cells of a new epoch. Says how many.
+    pub async fn reset(&self, keys: &[ResetKey]) -> Result<usize, OriginError> {
+        let origin = self.origin();
+        for ResetKey { key, forgotten_at } in keys {
+            let epoch = origin.reset(origin.shard_of(*key), *key, *forgotten_at).await?;
+            self.shared().table.update(*key, |state| {
+                if epoch > state.epoch() {
+                    *state = state.at_epoch(epoch);
+                }
+            });
+        }
+        Ok(keys.len())
+    }
+
+    /// Another store from here on: it is told everything that this node knows. Says of how many keys.
+    pub fn change_origin(self: &Arc<Self>, origin: Box<dyn Origin>) -> usize {
+        self.origin.store(Arc::new(origin));
+        let Sharing { table, region, .. } = self.shared();
+        let keys = region.republish(table);
+        self.flush();
+        keys
+    }
+
+    /// Publishes what is left, and leaves.
+    pub async fn leave(self: Arc<Self>) {
+        let everything_published = async {
+            loop {
+                self.flush();
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                if self.shared().region.is_settled() {
+                    break;
+                }
+            }
+        };
+        if timeout(LEAVE_WITHIN, everything_published).await.is_err() {
+            tracing::warn!("the origin can't be reached: what was admitted last stays unpublished");
+        }
+        // Whoever can't be told finds out by itself.
+        let _ = self.origin().beat(self.heartbeat(true)).await;
+    }
+}
+
+/// What was said about the origin, so that it is said once.
+#[derive(Debug, Default)]
+struct Told {
+    is_ill: bool,
+    is_off: bool,
+    nodes: u32,
+}
+
+impl Told {
+    fn well(&mut self, alive: Alive, moment: Moment) {
+        if self.is_ill || self.nodes == 0 {
+            tracing::info!(live_nodes = alive.nodes, "the origin answers");
+        } else if self.nodes != alive.nodes {
+            tracing::info!(live_nodes = alive.nodes, before = self.nodes, "the region's nodes changed");
+        }
+        let offset = alive.now.minus(moment.now).max(moment.now.minus(alive.now));
+        let is_off = offset > OFFSET_MAX;
+        if is_off && !self.is_off {
+            tracing::warn!(
+                offset_ms = offset.as_millis_ceil(),
+                "this node's clock and the origin's differ: check the time synchronisation of both"
+            );
+        }
+        *self = Told { is_ill: false, is_off, nodes: alive.nodes };
+    }
+
+    fn ill(&mut self, error: &OriginError) {
+        if !self.is_ill {
+            tracing::warn!(%error, "the origin doesn't answer; deciding on the local view, and trying again");
+        }
+        self.is_ill = true;
+    }
+}

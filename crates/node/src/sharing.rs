@@ -1,0 +1,78 @@
+//! What a node that shares its counts has beyond a lone one: the region's logic, and the local limits that
+//! stand in for `free` rules while the region can't be asked.
+
+use crate::region::{AskItem, Region, RegionOptions};
+use tidegate_core::{
+    Charge, Item, LocalState, Moment, Nanos, Rate, SharedState, Spec, StepId, Table, Verdict,
+};
+
+/// The stand-in limits get a table of their own, a sixteenth of the main one.
+const FALLBACK_DIVISOR: usize = 16;
+/// A `free` rule admits this much of its rate, by its node's share, while nobody can be asked.
+const FALLBACK_FACTOR: (u64, u64) = (3, 2);
+
+#[derive(Debug)]
+pub struct Sharing {
+    pub table: Table<SharedState>,
+    pub region: Region,
+    fallbacks: Table<LocalState>,
+}
+
+impl Sharing {
+    pub(crate) fn new(keys_max: usize, options: RegionOptions) -> Self {
+        Sharing {
+            table: Table::new(keys_max),
+            region: Region::new(options),
+            fallbacks: Table::new((keys_max / FALLBACK_DIVISOR).max(1024)),
+        }
+    }
+
+    /// The local limit that an unverified admission of a `free` rule must pass: GCRA at one and a half times
+    /// this node's part of the rate, which is what it lately had, or an even one if that is more.
+    pub(crate) fn fallback(&self, ask: &AskItem, moment: Moment) -> Item {
+        let nodes = u64::from(self.table.live_nodes());
+        let (own, region) = self.table.aligned(ask.key, &ask.spec, moment).share();
+        let even_is_more = own.saturating_mul(nodes) < region || region == 0;
+        let (part, whole) = if even_is_more { (1, nodes) } else { (own, region) };
+        let part = part.saturating_mul(FALLBACK_FACTOR.0).min(whole.saturating_mul(FALLBACK_FACTOR.1));
+        let rate = rate_of(&ask.spec).scaled(part, whole.saturating_mul(FALLBACK_FACTOR.1));
+        let spec = Spec::Gcra { rate, burst: rate.one_second_of_burst() };
+        Item { charge: Charge::Never, ..Item::new(ask.key, spec, ask.cost) }
+    }
+
+    /// How long to wait until the stand-in would pass; `None` when it passes now.
+    pub(crate) fn peek_fallback(&self, fallback: &Item, moment: Moment) -> Option<Nanos> {
+        match self.fallbacks.decide(fallback, moment).map(|decision| decision.verdict) {
+            Ok(Verdict::Admit) | Err(_) => None,
+            Ok(Verdict::Deny { retry_after }) => Some(retry_after.unwrap_or(Nanos::from_secs(1))),
+        }
+    }
+
+    /// The request passed: its stand-ins are charged. One that finds no room limits nobody.
+    pub(crate) fn charge_fallbacks(&self, fallbacks: &[Item], moment: Moment) {
+        for fallback in fallbacks {
+            let charged = Item { charge: Charge::Always, ..*fallback };
+            let _ = self.fallbacks.decide(&charged, moment);
+        }
+    }
+
+    pub(crate) fn sweep(&self, shard: usize, moment: Moment) -> usize {
+        self.fallbacks.sweep_shard(shard % self.fallbacks.shard_count(), moment);
+        self.table.sweep_shard(shard % self.table.shard_count(), moment)
+    }
+
+    pub(crate) fn clock_stepped(&self, delta_ns: i64, lands_at: Nanos) -> StepId {
+        self.fallbacks.clock_stepped(delta_ns, lands_at);
+        self.table.clock_stepped(delta_ns, lands_at)
+    }
+}
+
+/// What a limit admits over time.
+fn rate_of(spec: &Spec) -> Rate {
+    let (limit, length) = match *spec {
+        Spec::Gcra { rate, .. } => return rate,
+        Spec::Sliding { limit, period } | Spec::Fixed { limit, period } => (limit, period.length()),
+        Spec::Calendar { limit, cell, .. } => (limit, cell.end.minus(cell.start)),
+    };
+    Rate::nearest(limit.get(), length)
+}

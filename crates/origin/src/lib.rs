@@ -1,0 +1,123 @@
+//! The region tier: where the nodes of a region agree on their counts.
+//!
+//! One trait, [`Origin`], and two implementations: [`MemoryOrigin`] in this process and [`RedisOrigin`] on
+//! Redis, standalone, Sentinel or Cluster. An origin only carries messages: what to send, whom to believe and
+//! what to do when it fails is the node's. It must never wait longer than its deadline, and never retry.
+
+mod breaker;
+mod memory;
+mod redis;
+mod store;
+
+pub use breaker::{Breaker, BreakerState};
+pub use memory::MemoryOrigin;
+pub use crate::redis::{Connection, RedisOptions, RedisOrigin, RedisUrl, UrlError};
+pub use store::Store;
+
+use std::fmt::Debug;
+use std::future::Future;
+use std::pin::Pin;
+use tidegate_core::exchange::{KeyReply, KeySync};
+use tidegate_core::origin_cell::NodeId;
+use tidegate_core::{KeyId, Nanos};
+
+/// One of the servers that an origin's keys are spread over. Stays the same while the server does.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ShardId(pub u32);
+
+/// Some keys' syncs to one shard.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Exchange {
+    pub node: NodeId,
+    /// The node's own present.
+    pub now: Nanos,
+    pub syncs: Vec<KeySync>,
+    pub grant: Grant,
+}
+
+/// How the asks of one exchange hang together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Grant {
+    /// Each ask is granted or refused by itself.
+    Each,
+    /// All asks of all keys, or none. The keys share a place.
+    Together,
+}
+
+/// A shard's answer: for each sync, in order, its reply or what is wrong with that key alone.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Exchanged {
+    /// The origin's own present.
+    pub now: Nanos,
+    pub replies: Vec<Result<KeyReply, KeyError>>,
+}
+
+/// One key's counts can't be read or written; the other keys' can. Its next sync tries again.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum KeyError {
+    #[error("the store holds something else under this key: {what}")]
+    Poisoned { what: String },
+    /// The call that carried this key failed while others of the same exchange didn't.
+    #[error(transparent)]
+    Failed(#[from] OriginError),
+}
+
+/// The exchange failed as a whole. What was sent may or may not have arrived.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum OriginError {
+    #[error("no answer within {waited_ms} ms")]
+    Timeout { waited_ms: u64 },
+    #[error("not connected: {cause}")]
+    Unreachable { cause: String },
+    #[error("the store refused: {message}")]
+    Refused { message: String },
+    #[error("the store's answer makes no sense: {what}")]
+    Nonsense { what: String },
+    #[error(
+        "the store was set up with another fleet secret (its fingerprint is {theirs:016x}, ours {ours:016x}); \
+         give all nodes of the region the same cluster.secret_file"
+    )]
+    OtherSecret { theirs: u64, ours: u64 },
+}
+
+/// "I am alive", and who else is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Heartbeat {
+    pub node: NodeId,
+    pub fingerprint: u64,
+    /// A node that wasn't heard of for this long isn't counted.
+    pub alive_for: Nanos,
+    /// The node is stopping: forget it at once.
+    pub leaves: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Alive {
+    /// Live nodes of the region, this one included.
+    pub nodes: u32,
+    /// The origin's own present.
+    pub now: Nanos,
+}
+
+/// An answer that is on its way.
+pub type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, OriginError>> + Send + 'a>>;
+
+pub trait Origin: Debug + Send + Sync + 'static {
+    /// The shard that keeps `key` now.
+    fn shard_of(&self, key: KeyId) -> ShardId;
+
+    /// What an operator knows a shard by.
+    fn shard_name(&self, shard: ShardId) -> String;
+
+    /// The shards that there are now.
+    fn shards(&self) -> Vec<ShardId>;
+
+    /// Sends keys' syncs to their shard and waits for the answer, at most 50 ms.
+    fn exchange(&self, shard: ShardId, exchange: Exchange) -> Reply<'_, Exchanged>;
+
+    /// Says that this node lives, and asks who else does.
+    fn beat(&self, heartbeat: Heartbeat) -> Reply<'_, Alive>;
+
+    /// Starts a key afresh for every node: raises its epoch, and says which it is now.
+    fn reset(&self, shard: ShardId, key: KeyId, expires: Nanos) -> Reply<'_, u16>;
+}

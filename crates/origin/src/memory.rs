@@ -1,0 +1,73 @@
+//! The origin of a region that lives in one process: a [`Store`] behind a lock.
+//!
+//! Answers at once, never fails and forgets everything with the process. Tells the time by what it was given,
+//! so that tests and the simulator can set it.
+
+use crate::{
+    Alive, Exchange, Exchanged, Heartbeat, Origin, OriginError, Reply, ShardId, Store,
+};
+use parking_lot::Mutex;
+use std::fmt;
+use tidegate_core::{KeyId, Nanos};
+
+/// There is one shard, which keeps all keys.
+const ONLY_SHARD: ShardId = ShardId(0);
+
+/// Tells the present.
+type Present = Box<dyn Fn() -> Nanos + Send + Sync>;
+
+pub struct MemoryOrigin {
+    store: Mutex<Store>,
+    present: Present,
+}
+
+impl MemoryOrigin {
+    pub fn new(present: Box<dyn Fn() -> Nanos + Send + Sync>) -> Self {
+        MemoryOrigin { store: Mutex::default(), present }
+    }
+
+    /// Looks into the store, or meddles with it: for tests and the simulator.
+    pub fn with_store<T>(&self, act: impl FnOnce(&mut Store) -> T) -> T {
+        act(&mut self.store.lock())
+    }
+
+    fn answer<T: Send + 'static>(
+        &self,
+        act: impl FnOnce(&mut Store, Nanos) -> Result<T, OriginError>,
+    ) -> Reply<'_, T> {
+        let answer = self.with_store(|store| act(store, (self.present)()));
+        Box::pin(std::future::ready(answer))
+    }
+}
+
+impl fmt::Debug for MemoryOrigin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryOrigin").field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
+impl Origin for MemoryOrigin {
+    fn shard_of(&self, _key: KeyId) -> ShardId {
+        ONLY_SHARD
+    }
+
+    fn shard_name(&self, _shard: ShardId) -> String {
+        "in-process".to_owned()
+    }
+
+    fn shards(&self) -> Vec<ShardId> {
+        vec![ONLY_SHARD]
+    }
+
+    fn exchange(&self, _shard: ShardId, exchange: Exchange) -> Reply<'_, Exchanged> {
+        self.answer(|store, now| Ok(store.exchange(&exchange, now)))
+    }
+
+    fn beat(&self, heartbeat: Heartbeat) -> Reply<'_, Alive> {
+        self.answer(|store, now| store.beat(&heartbeat, now))
+    }
+
+    fn reset(&self, _shard: ShardId, key: KeyId, expires: Nanos) -> Reply<'_, u16> {
+        self.answer(|store, now| Ok(store.reset(key, expires, now)))
+    }
+}

@@ -1,0 +1,233 @@
+//! The region tier on Redis: standalone, behind sentinels, or a cluster.
+//!
+//! One connection per server, kept in the background by tasks on the runtime that owns the origin; calls only
+//! find it there or fail. So an unreachable server costs its own calls a deadline at most and the others
+//! nothing, and an origin whose servers can't be reached at all still starts. Nothing here retries, believes
+//! a server's numbers, or waits past the deadline.
+
+mod address;
+mod backoff;
+mod call;
+mod cluster;
+mod deadline;
+mod dial;
+mod discover;
+mod join;
+mod keeper;
+mod link;
+mod map;
+mod options;
+mod script;
+mod sentinel;
+mod servers;
+mod shard;
+mod stream;
+mod tls;
+mod url;
+
+pub use options::RedisOptions;
+pub use url::{RedisUrl, UrlError};
+
+use crate::{
+    Alive, Exchange, Exchanged, Heartbeat, KeyError, Origin, OriginError, Reply, ShardId,
+};
+use call::Script;
+use deadline::Deadline;
+use dial::{Dialer, Purpose};
+use map::SlotMap;
+use redis::Value;
+use script::{HEARTBEAT_SCRIPT, RESET_SCRIPT, SYNC_SCRIPT, ScriptCall, slot_of};
+use servers::Servers;
+use shard::Standing;
+use std::fmt;
+use std::sync::Arc;
+use tidegate_core::{KeyId, Nanos};
+use tls::TlsSetup;
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use url::{Credentials, Place};
+
+/// The region's counts in Redis. Dropping it ends its tasks and closes its connections.
+pub struct RedisOrigin {
+    url: RedisUrl,
+    servers: Arc<Servers>,
+    has_slots: bool,
+    sync: Script,
+    heartbeat: Script,
+    reset: Script,
+    /// Closed by dropping it, which ends the tasks.
+    _stop: watch::Sender<()>,
+}
+
+/// How it stands with one server.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Connection {
+    pub shard: ShardId,
+    pub server: String,
+    /// Why there is no connection; `None` when there is one.
+    pub problem: Option<String>,
+    /// How often a connection was made again after the first.
+    pub reconnects: u64,
+}
+
+impl RedisOrigin {
+    /// What a key's shard is while no server is known for its slot. No server ever has this id.
+    pub const NOWHERE: ShardId = ShardId(0);
+
+    /// Never fails and never waits: connections are made in the background, by tasks on `runtime`.
+    pub fn new(url: RedisUrl, options: RedisOptions, runtime: &Handle) -> Self {
+        let (stop, stopped) = watch::channel(());
+        let (purpose, map) = match &url.place {
+            Place::Standalone(_) => (Purpose::Scripts, SlotMap::without_slots()),
+            Place::Cluster(_) => (Purpose::Scripts, SlotMap::with_slots()),
+            Place::Sentinel { .. } => (Purpose::Master, SlotMap::without_slots()),
+        };
+        let has_slots = map.has_slots();
+        let servers = Servers::new(dialer(&url, options), purpose, map, runtime.clone(), stopped);
+        let servers = Arc::new(servers);
+        match &url.place {
+            Place::Standalone(address) => servers.adopt_one(address),
+            place => drop(runtime.spawn(discover::discover(servers.clone(), place.clone()))),
+        }
+        let [sync, heartbeat, reset] = [SYNC_SCRIPT, HEARTBEAT_SCRIPT, RESET_SCRIPT].map(Script::new);
+        RedisOrigin { url, servers, has_slots, sync, heartbeat, reset, _stop: stop }
+    }
+
+    /// How it stands with every server that keeps keys.
+    pub fn connections(&self) -> Vec<Connection> {
+        let map = self.servers.map();
+        let shards = map.shards().iter().map(|shard| Connection {
+            shard: shard.id,
+            server: shard.address.to_string(),
+            problem: match &*shard.standing() {
+                Standing::Up(_) => None,
+                Standing::New => Some("connecting for the first time".to_owned()),
+                Standing::Down { cause } => Some(cause.clone()),
+            },
+            reconnects: shard.reconnects(),
+        });
+        shards.collect()
+    }
+
+    fn deadline(&self) -> Deadline {
+        Deadline::after(self.servers.dialer.options.call_timeout())
+    }
+
+    async fn run_one(
+        &self,
+        script: &Script,
+        call: ScriptCall,
+        deadline: Deadline,
+    ) -> Result<Value, OriginError> {
+        let calls = [call];
+        let answer = call::run(&self.servers, script, &calls, deadline).await.pop();
+        answer.unwrap_or_else(|| Err(OriginError::Nonsense { what: "an answer is missing".to_owned() }))
+    }
+}
+
+fn dialer(url: &RedisUrl, options: RedisOptions) -> Dialer {
+    let sentinel_credentials = match &url.place {
+        Place::Sentinel { credentials, .. } => credentials.clone(),
+        Place::Standalone(_) | Place::Cluster(_) => Credentials::default(),
+    };
+    Dialer {
+        credentials: url.credentials.clone(),
+        sentinel_credentials,
+        database: url.database,
+        tls: url.tls.clone().map(TlsSetup::new),
+        options,
+    }
+}
+
+impl Origin for RedisOrigin {
+    fn shard_of(&self, key: KeyId) -> ShardId {
+        let map = self.servers.map();
+        let slot = if self.has_slots { slot_of(key) } else { 0 };
+        map.owner(slot).map_or(Self::NOWHERE, |shard| shard.id)
+    }
+
+    fn shard_name(&self, shard: ShardId) -> String {
+        match self.servers.map().by_id(shard) {
+            Some(shard) => shard.address.to_string(),
+            None if shard == Self::NOWHERE => "no server".to_owned(),
+            None => format!("a former server ({})", shard.0),
+        }
+    }
+
+    fn shards(&self) -> Vec<ShardId> {
+        self.servers.map().owning_shards()
+    }
+
+    /// Every call goes to whoever owns its slot by now: `shard` owned it when the node looked.
+    fn exchange(&self, _shard: ShardId, exchange: Exchange) -> Reply<'_, Exchanged> {
+        let deadline = self.deadline();
+        Box::pin(async move {
+            let calls = script::calls(&exchange, self.has_slots);
+            let answers = call::run(&self.servers, &self.sync, &calls, deadline).await;
+            assemble(&exchange, &calls, answers)
+        })
+    }
+
+    fn beat(&self, heartbeat: Heartbeat) -> Reply<'_, Alive> {
+        let deadline = self.deadline();
+        Box::pin(async move {
+            let call = script::heartbeat_call(&heartbeat);
+            let answer = self.run_one(&self.heartbeat, call, deadline).await?;
+            script::heartbeat_reply(&heartbeat, answer)
+        })
+    }
+
+    fn reset(&self, _shard: ShardId, key: KeyId, expires: Nanos) -> Reply<'_, u16> {
+        let deadline = self.deadline();
+        Box::pin(async move {
+            let call = script::reset_call(key, expires);
+            let answer = self.run_one(&self.reset, call, deadline).await?;
+            script::reset_reply(answer)
+        })
+    }
+}
+
+/// Puts the calls' answers back into the order of the syncs. What failed for some keys fails those alone.
+fn assemble(
+    exchange: &Exchange,
+    calls: &[ScriptCall],
+    answers: Vec<Result<Value, OriginError>>,
+) -> Result<Exchanged, OriginError> {
+    let mut now = None;
+    let mut failure = None;
+    let missing = || OriginError::Nonsense { what: "an answer is missing".to_owned() };
+    let mut replies: Vec<_> = exchange.syncs.iter().map(|_| Err(KeyError::Failed(missing()))).collect();
+    for (call, answer) in calls.iter().zip(answers) {
+        match answer.and_then(|answer| script::replies(exchange, call, answer)) {
+            Ok((answered_at, answers)) => {
+                now = now.max(Some(answered_at));
+                for (sync, reply) in call.syncs.iter().zip(answers) {
+                    replies[*sync] = reply;
+                }
+            }
+            Err(error) => {
+                for sync in &call.syncs {
+                    replies[*sync] = Err(KeyError::Failed(error.clone()));
+                }
+                failure = failure.or(Some(error));
+            }
+        }
+    }
+    match (now, failure) {
+        (Some(now), _) => Ok(Exchanged { now, replies }),
+        (None, Some(error)) => Err(error),
+        // Nothing was asked.
+        (None, None) => Ok(Exchanged { now: exchange.now, replies }),
+    }
+}
+
+impl fmt::Debug for RedisOrigin {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let connections = self.connections();
+        formatter
+            .debug_struct("RedisOrigin")
+            .field("url", &self.url)
+            .field("connections", &connections)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,217 @@
+//! Carries calls of a script to the servers that own their slots, all calls to one server in one write.
+//!
+//! An answer is final but for three: `NOSCRIPT` (the call is sent again with the script's text), `MOVED` and
+//! `ASK` (followed once, to a server that did not see the call before). Whatever happens, a call is over at
+//! its deadline, and nothing that may have been executed is ever sent twice.
+
+use super::address::Address;
+use super::deadline::Deadline;
+use super::dial::said;
+use super::join::join_all;
+use super::script::ScriptCall;
+use super::servers::Servers;
+use super::shard::Shard;
+use crate::OriginError;
+use redis::{Cmd, Pipeline, ServerError, ServerErrorKind, Value};
+use std::sync::Arc;
+
+/// A script, and the hash that servers know it by.
+#[derive(Debug)]
+pub(super) struct Script {
+    text: &'static str,
+    hash: String,
+}
+
+impl Script {
+    pub(super) fn new(text: &'static str) -> Self {
+        Script { text, hash: redis::Script::new(text).get_hash().to_owned() }
+    }
+
+    fn command(&self, form: Form, call: &ScriptCall) -> Cmd {
+        let (name, script) = match form {
+            Form::Hash => ("EVALSHA", self.hash.as_str()),
+            Form::Text => ("EVAL", self.text),
+        };
+        let mut command = redis::cmd(name);
+        command.arg(script).arg(call.keys.len());
+        for argument in call.keys.iter().chain(&call.args) {
+            command.arg(argument.as_slice());
+        }
+        command
+    }
+}
+
+/// Servers are told a script's hash first; who doesn't know it gets the text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Form {
+    Hash,
+    Text,
+}
+
+/// How a call came to a shard.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Way {
+    /// By our own map.
+    Own,
+    /// Another server said that the slot is there now.
+    Moved,
+    /// Another server said that this key may be there, while its slot is being moved.
+    Ask,
+}
+
+#[derive(Debug)]
+struct Attempt {
+    call: usize,
+    shard: Arc<Shard>,
+    form: Form,
+    way: Way,
+}
+
+type Answer = Result<Value, OriginError>;
+
+/// Each call's answer, in order.
+pub(super) async fn run(
+    servers: &Arc<Servers>,
+    script: &Script,
+    calls: &[ScriptCall],
+    deadline: Deadline,
+) -> Vec<Answer> {
+    let mut answers: Vec<Answer> = Vec::with_capacity(calls.len());
+    let mut attempts = Vec::with_capacity(calls.len());
+    {
+        let map = servers.map();
+        for (index, call) in calls.iter().enumerate() {
+            answers.push(Err(OriginError::Unreachable { cause: String::new() }));
+            match map.owner(call.slot) {
+                Some(shard) => {
+                    attempts.push(Attempt { call: index, shard: shard.clone(), form: Form::Hash, way: Way::Own });
+                }
+                None => answers[index] = Err(OriginError::Unreachable { cause: servers.ignorance() }),
+            }
+        }
+    }
+    // At most four rounds: hash, text, and both again where it was redirected to.
+    while !attempts.is_empty() {
+        let groups = by_shard(attempts);
+        attempts = Vec::new();
+        let sent = groups.iter().map(|group| send(servers, script, calls, group, deadline));
+        for (group, received) in groups.iter().zip(join_all(sent.collect()).await) {
+            for (attempt, answer) in group.iter().zip(received) {
+                match next(servers, attempt, answer) {
+                    Step::Final(answer) => answers[attempt.call] = answer,
+                    Step::Again(attempt) => attempts.push(attempt),
+                }
+            }
+        }
+    }
+    answers
+}
+
+fn by_shard(attempts: Vec<Attempt>) -> Vec<Vec<Attempt>> {
+    let mut groups: Vec<Vec<Attempt>> = Vec::new();
+    for attempt in attempts {
+        let same = groups.iter_mut().find(|group| group.iter().any(|one| one.shard.id == attempt.shard.id));
+        match same {
+            Some(group) => group.push(attempt),
+            None => groups.push(vec![attempt]),
+        }
+    }
+    groups
+}
+
+/// Sends attempts at one shard; an answer for each.
+async fn send(
+    servers: &Servers,
+    script: &Script,
+    calls: &[ScriptCall],
+    attempts: &[Attempt],
+    deadline: Deadline,
+) -> Vec<Answer> {
+    let received = async {
+        let Some(Attempt { shard, .. }) = attempts.first() else { return Ok(Vec::new()) };
+        let _passage = shard.enter(attempts.len(), servers.dialer.options.calls_in_flight_max)?;
+        let link = shard.link(deadline).await?;
+        link.send(&commands(script, calls, attempts), deadline).await
+    };
+    let mut received = match received.await {
+        Ok(received) => received.into_iter(),
+        Err(error) => return attempts.iter().map(|_| Err(error.clone())).collect(),
+    };
+    let answers = attempts.iter().map(|attempt| {
+        if attempt.way == Way::Ask {
+            // The answer to ASKING, which says nothing.
+            received.next();
+        }
+        received.next().ok_or_else(|| OriginError::Nonsense { what: "an answer is missing".to_owned() })
+    });
+    answers.collect()
+}
+
+fn commands(script: &Script, calls: &[ScriptCall], attempts: &[Attempt]) -> Pipeline {
+    let mut commands = Pipeline::with_capacity(attempts.len());
+    for attempt in attempts {
+        if attempt.way == Way::Ask {
+            commands.cmd("ASKING");
+        }
+        commands.add_command(script.command(attempt.form, &calls[attempt.call]));
+    }
+    commands
+}
+
+enum Step {
+    Final(Answer),
+    Again(Attempt),
+}
+
+fn next(servers: &Arc<Servers>, attempt: &Attempt, answer: Answer) -> Step {
+    let error = match answer {
+        Ok(Value::ServerError(error)) => error,
+        other => return Step::Final(other),
+    };
+    match error.kind() {
+        Some(ServerErrorKind::NoScript) if attempt.form == Form::Hash => {
+            return Step::Again(Attempt { form: Form::Text, shard: attempt.shard.clone(), ..*attempt });
+        }
+        Some(ServerErrorKind::Moved | ServerErrorKind::Ask) => {
+            if let Some(redirected) = redirect(servers, attempt, &error) {
+                return Step::Again(redirected);
+            }
+        }
+        Some(ServerErrorKind::ReadOnly) => {
+            // No longer a primary. A name may lead to another server by now.
+            servers.refresh_soon();
+            if let Some(link) = attempt.shard.link_now() {
+                link.condemn();
+            }
+        }
+        Some(ServerErrorKind::ClusterDown | ServerErrorKind::MasterDown) => servers.refresh_soon(),
+        _ => {}
+    }
+    Step::Final(Err(refusal(servers, attempt, &error)))
+}
+
+fn redirect(servers: &Arc<Servers>, attempt: &Attempt, error: &ServerError) -> Option<Attempt> {
+    let is_moved = error.kind() == Some(ServerErrorKind::Moved);
+    if is_moved {
+        servers.refresh_soon();
+    }
+    if attempt.way != Way::Own || !servers.map().has_slots() {
+        return None;
+    }
+    let (slot, address) = error.details()?.split_once(' ')?;
+    let slot: u16 = slot.parse().ok()?;
+    let address = Address::from_redirection(address, &attempt.shard.address)?;
+    let shard = servers.redirected(&address, is_moved.then_some(slot))?;
+    let way = if is_moved { Way::Moved } else { Way::Ask };
+    Some(Attempt { call: attempt.call, shard, form: Form::Hash, way })
+}
+
+fn refusal(servers: &Servers, attempt: &Attempt, error: &ServerError) -> OriginError {
+    let is_redirection = matches!(error.kind(), Some(ServerErrorKind::Moved | ServerErrorKind::Ask));
+    let hint = if is_redirection && !servers.map().has_slots() {
+        "; it belongs to a cluster: begin the url with redis+cluster://"
+    } else {
+        ""
+    };
+    OriginError::Refused { message: format!("{}: {}{hint}", attempt.shard.address, said(error)) }
+}

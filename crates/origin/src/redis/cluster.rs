@@ -1,0 +1,142 @@
+//! Asks the members of a cluster which of them owns which slots.
+//!
+//! Any member can answer, but one that was cut off tells of the past: whoever sees a working cluster and the
+//! newest epoch is believed first. Members are asked over the shards' own connections, and over new ones where
+//! these don't answer. One member that hangs never keeps the others from being asked.
+
+mod answer;
+
+use super::address::Address;
+use super::deadline::Deadline;
+use super::dial::Purpose;
+use super::link::Link;
+use super::servers::Servers;
+use answer::Answer;
+use redis::Pipeline;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinSet;
+
+/// How long a connected member may take to answer before the next is asked.
+const ANSWER_WITHIN: Duration = Duration::from_millis(250);
+/// Connected members to ask before others are connected to.
+const CONNECTED_MAX: usize = 3;
+/// Members to connect to at the same time.
+const DIALLED_MAX: usize = 16;
+
+/// Whom to ask.
+pub(super) struct Members {
+    /// From the url: always worth a try.
+    seeds: Vec<Address>,
+    /// Heard of in the last answer, replicas included.
+    heard_of: Vec<Address>,
+    /// The newest epoch that a believed answer had.
+    epoch: u64,
+    /// Whose turn it is, so that not always the same one is asked.
+    turn: usize,
+}
+
+impl Members {
+    pub(super) fn new(seeds: Vec<Address>) -> Self {
+        Members { seeds, heard_of: Vec::new(), epoch: 0, turn: 0 }
+    }
+
+    /// Takes over the best answer that there is.
+    pub(super) async fn look(&mut self, servers: &Arc<Servers>) -> Result<(), String> {
+        self.turn = self.turn.wrapping_add(1);
+        let mut heard = Heard::default();
+        self.ask_connected(servers, &mut heard).await;
+        if !self.is_settled(&heard) {
+            self.ask_others(servers, &mut heard).await;
+        }
+        let Some(answer) = heard.best else { return Err(heard.problems.join("; ")) };
+        self.epoch = answer.epoch;
+        servers.adopt_layout(&answer.layout);
+        self.heard_of = answer.members;
+        Ok(())
+    }
+
+    /// No other member could know better.
+    fn is_settled(&self, heard: &Heard) -> bool {
+        heard.best.as_ref().is_some_and(|best| best.is_working && best.epoch >= self.epoch)
+    }
+
+    async fn ask_connected(&self, servers: &Servers, heard: &mut Heard) {
+        let shards = servers.map().shards().to_vec();
+        let connected = shards.iter().filter_map(|shard| Some((shard.link_now()?, &shard.address)));
+        let connected: Vec<_> = connected.collect();
+        let turn = self.turn.checked_rem(connected.len()).unwrap_or(0);
+        for (link, address) in connected[turn..].iter().chain(&connected[..turn]).take(CONNECTED_MAX) {
+            heard.take(address, ask(link, address, ANSWER_WITHIN).await);
+            if self.is_settled(heard) {
+                return;
+            }
+        }
+    }
+
+    async fn ask_others(&self, servers: &Arc<Servers>, heard: &mut Heard) {
+        let mut asked = JoinSet::new();
+        for address in self.others() {
+            let servers = servers.clone();
+            asked.spawn(async move {
+                let answer = connect_and_ask(&servers, &address).await;
+                (address, answer)
+            });
+        }
+        while let Some(joined) = asked.join_next().await {
+            if let Ok((address, answer)) = joined {
+                heard.take(&address, answer);
+            }
+            if self.is_settled(heard) {
+                return;
+            }
+        }
+    }
+
+    /// The seeds, and of the others as many as there is room for, different ones each time.
+    fn others(&self) -> Vec<Address> {
+        let turn = self.turn.checked_rem(self.heard_of.len()).unwrap_or(0);
+        let mut others: Vec<Address> = Vec::new();
+        for address in self.seeds.iter().chain(&self.heard_of[turn..]).chain(&self.heard_of[..turn]) {
+            if others.len() < DIALLED_MAX && !others.contains(address) {
+                others.push(address.clone());
+            }
+        }
+        others
+    }
+}
+
+/// What members said during one look.
+#[derive(Default)]
+struct Heard {
+    best: Option<Answer>,
+    problems: Vec<String>,
+}
+
+impl Heard {
+    fn take(&mut self, address: &Address, answer: Result<Answer, String>) {
+        match answer {
+            Ok(answer) if self.best.as_ref().is_none_or(|best| answer.is_better_than(best)) => {
+                self.best = Some(answer);
+            }
+            Ok(_) => {}
+            Err(problem) => self.problems.push(format!("{address}: {problem}")),
+        }
+    }
+}
+
+async fn connect_and_ask(servers: &Servers, address: &Address) -> Result<Answer, String> {
+    let connected = servers.dialer.connect(address, Purpose::Question).await?;
+    let link = Link::new(&connected);
+    tokio::select! {
+        answer = ask(&link, address, servers.dialer.options.connect_timeout()) => answer,
+        () = connected.driver => Err("it closed the connection".to_owned()),
+    }
+}
+
+async fn ask(link: &Link, address: &Address, within: Duration) -> Result<Answer, String> {
+    let mut commands = Pipeline::new();
+    commands.cmd("CLUSTER").arg("INFO").cmd("CLUSTER").arg("SLOTS");
+    let answers = link.send(&commands, Deadline::after(within)).await;
+    answer::read(&answers.map_err(|error| error.to_string())?, address)
+}

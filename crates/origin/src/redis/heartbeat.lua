@@ -1,0 +1,38 @@
+-- "I am alive", and how many others are. Refuses a node that hashes its keys with another secret.
+--
+-- KEYS   alive    sorted set: nodes, scored with the µs of TIME until which each counts as alive
+--        secret   string: fingerprint of the fleet's secret, as the first node gave it
+-- ARGV   node (16 hex digits), fingerprint (16 hex digits), alive for in µs, "leaves" or "stays"
+-- reply  seconds and microseconds of TIME, then "alive" and the number of live nodes; or "other secret" and
+--        its fingerprint; or what is wrong with the keys
+
+-- A fleet that was silent for so long may come back with another secret: its counts are gone anyway.
+local SECRET_MS = '604800000' -- 7 days
+local ALIVE_MS = 86400000 -- 1 day after the last heartbeat would count; who lives is told by the scores
+
+local time = redis.call('TIME')
+local seconds, micros = tonumber(time[1]), tonumber(time[2])
+local now_us = seconds * 1000000 + micros
+local digits = function(number)
+  return string.format('%.0f', number)
+end
+
+local secret = redis.pcall('GET', KEYS[2])
+if type(secret) == 'table' then
+  return { seconds, micros, KEYS[2] .. ': ' .. secret.err }
+end
+if secret and secret ~= ARGV[2] then
+  return { seconds, micros, 'other secret', secret }
+end
+local dead = redis.pcall('ZREMRANGEBYSCORE', KEYS[1], '-inf', digits(now_us))
+if type(dead) == 'table' then
+  return { seconds, micros, KEYS[1] .. ': ' .. dead.err }
+end
+redis.call('SET', KEYS[2], ARGV[2], 'PX', SECRET_MS)
+if ARGV[4] == 'leaves' then
+  redis.call('ZREM', KEYS[1], ARGV[1])
+else
+  redis.call('ZADD', KEYS[1], digits(now_us + tonumber(ARGV[3])), ARGV[1])
+  redis.call('PEXPIRE', KEYS[1], digits(ALIVE_MS + math.ceil(tonumber(ARGV[3]) / 1000)))
+end
+return { seconds, micros, 'alive', redis.call('ZCARD', KEYS[1]) }

@@ -1,0 +1,64 @@
+//! Keeps one shard connected: connects, notices the end of a connection, waits a little, connects again.
+//!
+//! One task per shard, on the runtime that owns the origin. It never makes a call wait: calls see what stands.
+
+use super::backoff::Backoff;
+use super::dial::Connected;
+use super::link::Link;
+use super::servers::Servers;
+use super::shard::{Shard, Standing};
+use std::sync::Arc;
+
+/// Runs until the origin is dropped, or the shard was retired and its last calls had their time.
+pub(super) async fn keep(servers: Arc<Servers>, shard: Arc<Shard>) {
+    let retired = async {
+        shard.is_retired().await;
+        tokio::time::sleep(servers.dialer.options.call_timeout() * 2).await;
+    };
+    tokio::select! {
+        () = connect_forever(&servers, &shard) => {}
+        () = retired => {}
+        () = servers.stopped() => {}
+    }
+    shard.down("no longer in use".to_owned());
+}
+
+async fn connect_forever(servers: &Servers, shard: &Shard) {
+    let mut backoff = Backoff::new();
+    loop {
+        let problem = match servers.dialer.connect(&shard.address, servers.purpose).await {
+            Ok(connected) => {
+                let link = Arc::new(Link::new(&connected));
+                tracing::info!(server = %shard.address, "connected");
+                shard.up(link.clone());
+                let problem = hold(connected, &link).await;
+                if link.has_answered() {
+                    backoff.succeeded();
+                }
+                problem.to_owned()
+            }
+            Err(problem) => problem,
+        };
+        report(shard, &problem);
+        shard.down(problem);
+        // It may have been replaced.
+        servers.refresh_soon();
+        tokio::time::sleep(backoff.wait()).await;
+    }
+}
+
+/// Drives the connection to its end, and says why it ended.
+async fn hold(connected: Connected, link: &Link) -> &'static str {
+    tokio::select! {
+        () = connected.driver => "the connection was lost",
+        () = link.is_condemned() => "it stopped answering, or became read-only; connecting again",
+    }
+}
+
+/// Says once that a server is gone, not at each attempt to reach it.
+fn report(shard: &Shard, problem: &str) {
+    match &*shard.standing() {
+        Standing::Down { cause } if cause == problem => {}
+        _ => tracing::warn!(server = %shard.address, problem, "not connected; trying again in the background"),
+    }
+}

@@ -1,0 +1,25 @@
+-- Starts a key afresh for every node: raises its epoch, so that all count in new cells from now on.
+--
+-- KEYS   epoch    string "<epoch>:<expiry ms>"; there is none before the first reset
+-- ARGV   when the cells of the new epoch expire, in ms
+-- reply  the epoch that holds now, or a string that says what is wrong with the key
+
+local EPOCH_MAX = 65535
+local EXPIRY_MAX = 9007199254740992 -- 2^53: the last integer that a double holds without gaps
+
+local stored = redis.pcall('GET', KEYS[1])
+if type(stored) == 'table' then
+  return KEYS[1] .. ': ' .. stored.err
+end
+local epoch, expiry_ms = 0, 0
+if stored then
+  epoch, expiry_ms = string.match(stored, '^(%d+):(%d+)$')
+  epoch, expiry_ms = tonumber(epoch), tonumber(expiry_ms)
+  if not epoch or epoch > EPOCH_MAX or expiry_ms > EXPIRY_MAX then
+    return KEYS[1] .. ' holds something that is no epoch'
+  end
+end
+epoch = math.min(epoch + 1, EPOCH_MAX)
+expiry_ms = string.format('%.0f', math.max(expiry_ms, tonumber(ARGV[1])))
+redis.call('SET', KEYS[1], string.format('%.0f', epoch) .. ':' .. expiry_ms, 'PXAT', expiry_ms)
+return epoch

@@ -1,0 +1,38 @@
+//! The three scripts that run inside Redis, and the way there and back: what a call carries, what its answer
+//! means.
+//!
+//! Pure conversion: no connection, no clock. Nothing that a server answers may panic here, and a key's bad
+//! answer must never spoil its neighbours'.
+
+mod call;
+mod name;
+mod reply;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use call::{calls, heartbeat_call, reset_call};
+pub(crate) use name::slot_of;
+pub(crate) use reply::{heartbeat_reply, replies, reset_reply};
+
+/// One script in four files: what all keys share, windows, GCRA, and the exchange that calls them.
+pub(crate) const SYNC_SCRIPT: &str = concat!(
+    include_str!("sync.lua"),
+    include_str!("sync/window.lua"),
+    include_str!("sync/gcra.lua"),
+    include_str!("sync/exchange.lua"),
+);
+pub(crate) const HEARTBEAT_SCRIPT: &str = include_str!("heartbeat.lua");
+pub(crate) const RESET_SCRIPT: &str = include_str!("reset.lua");
+
+/// The most syncs that one call carries, so that the server is never busy with one for long.
+const SYNCS_MAX: usize = 32;
+
+/// One call of a script. Its keys are all in one slot.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct ScriptCall {
+    pub(crate) slot: u16,
+    pub(crate) keys: Vec<Vec<u8>>,
+    pub(crate) args: Vec<Vec<u8>>,
+    /// Which syncs of the exchange it carries, in the order of the answer's entries.
+    pub(crate) syncs: Vec<usize>,
+}

@@ -1,0 +1,133 @@
+-- One exchange of a node with its region: publish, read, grant. Windows and GCRA alike, many keys a call.
+--
+-- Sections 1 and 3 of the design. crates/origin/src/store.rs computes the same in process, and a property
+-- test compares the two. Must never write anything of a key that holds what doesn't belong there, never
+-- leave a key without an expiry, and never let a number pass 2^53: numbers are doubles here.
+--
+-- One script in four files: this one, sync/window.lua, sync/gcra.lua and sync/exchange.lua. A function costs
+-- a fifth of a microsecond each time the script runs, called or not: so those that few calls need are made
+-- only where the call has use for them, and the rest are few.
+--
+-- KEYS   first the epoch of every sync, in order; then, in order, of every window its current and (if named)
+--        its previous cell, of every GCRA its state. All are in one slot, none is given twice.
+--   epoch   string  "<epoch>:<expiry ms>"; there is none before the first reset
+--   cell    hash    c:<node> component of an owner | s their sum | f floor | w world | p published to it
+--                   n owners | x expiry ms | r reservations, each "<id>:<amount>:<expiry µs>;"
+--   state   hash    c:<node> cumulative cost of an owner | tat, b instants: arrival time, start of the busy
+--                   period | i interval that they were written with | n, x, r as above
+-- ARGV   "c:<node>", the node's now (instant), "each" or "together", number of syncs, what is among them:
+--        "w" windows, "g" GCRA, "a" asks, draws or settled reservations; then per sync
+--        kind "w" or "g", epoch, settled ids "id,id", asks "1,5", extras "d" draw and "r<id>" reserve, and
+--   w       limit, component, claim, expiry ms, previous component ("" when there is none), its claim, its
+--           expiry ms, end of the cell in µs ("" when the previous doesn't fade), period in µs
+--   g       burst, units of 10 ms, cumulative, acked, oldest, tat, b (instants), interval
+-- reply  seconds and microseconds of TIME, and per sync a string that says what is wrong with the key, or
+--   w       epoch, component, total, world, owners, previous component (-1: none), total, world, drawn,
+--           retry after in µs (-1: none), granted "101"
+--   g       epoch, component, owners, tat s, tat ns, b s, b ns, drawn, retry after s (-1: none), ns, granted
+--
+-- An instant is "<seconds>.<9 digits of nanoseconds>", an interval "<s>:<ns>:<p>:<d>": s, ns and p/d ns.
+
+local call, find, match, format = redis.call, string.find, string.match, string.format
+local min, max, floor = math.min, math.max, math.floor
+
+local COUNT_MAX = 9007199254740992 -- 2^53: the last integer that a double holds without gaps
+local SKEW_US = 50000 -- a node's now is believed so far
+local RESERVED_US = 250000
+
+local owner, syncs, features = ARGV[1], tonumber(ARGV[4]), ARGV[5]
+local has_windows, has_gcra, has_wants = find(features, 'w'), find(features, 'g'), find(features, 'a')
+
+local time = call('TIME')
+local present_us = time[1] * 1000000 + time[2]
+local now_s, now_ns = match(ARGV[2], '^(%d+)%.(%d+)$')
+now_s, now_ns = tonumber(now_s), tonumber(now_ns)
+local now_us = now_s * 1000000 + floor(now_ns / 1000)
+if now_us < present_us - SKEW_US or now_us >= present_us + SKEW_US then
+  now_us = now_us < present_us and present_us - SKEW_US or present_us + SKEW_US
+  now_s = floor(now_us / 1000000)
+  now_ns = (now_us - now_s * 1000000) * 1000
+end
+
+-- A count out of a hash: nil when it is none.
+local function count(text)
+  if not text then
+    return 0
+  end
+  if text == '' or find(text, '%D') then
+    return nil
+  end
+  local number = tonumber(text)
+  return number <= COUNT_MAX and number or nil
+end
+
+local scaled
+if has_wants or has_gcra then
+  local fmod = math.fmod
+  -- floor(number × part / whole) and the remainder, exactly, for part ≤ whole < 2^45: where the product
+  -- would pass 2^53, by long division, 7 bits of the number at a time.
+  function scaled(number, part, whole)
+    local product = number * part
+    if product < COUNT_MAX then
+      local rest = fmod(product, whole)
+      return (product - rest) / whole, rest
+    end
+    local quotient, rest, unit = 0, 0, 562949953421312 -- 2^49
+    while unit >= 1 do
+      local digit = floor(number / unit)
+      number = number - digit * unit
+      local dividend = rest * 128 + digit * part
+      rest = fmod(dividend, whole)
+      quotient = quotient * 128 + (dividend - rest) / whole
+      unit = unit / 128
+    end
+    return quotient, rest
+  end
+end
+
+local read_reservations, grant_asks, cancel
+if has_wants then
+  -- What others hold back, into `state`; the settled, the expired and the one that is replaced are dropped.
+  function read_reservations(state, text)
+    local kept, length, reserved, earliest_us = '', 0, 0, nil
+    for id, amount, expiry_us in string.gmatch(text, '(%x+):(%d+):(%d+);') do
+      length = length + #id + #amount + #expiry_us + 3
+      local units, left_us = tonumber(amount), tonumber(expiry_us) - present_us
+      if units > COUNT_MAX then
+        return false
+      end
+      -- One that ends later than it can was made before the store's clock was set back.
+      local is_live = left_us > 0 and left_us <= RESERVED_US
+      if is_live and id ~= state.reserve and not find(state.settled, id, 1, true) then
+        kept = kept .. id .. ':' .. amount .. ':' .. expiry_us .. ';'
+        reserved = min(reserved + units, COUNT_MAX)
+        earliest_us = min(earliest_us or left_us, left_us)
+      end
+    end
+    state.reservations, state.reserved, state.earliest_us = kept, reserved, earliest_us
+    state.reservations_changed = kept ~= text
+    return length == #text
+  end
+
+  -- Grants the asks that `fits` finds room for, in order.
+  function grant_asks(state, fits)
+    local granted, spent, asked = '', 0, 0
+    for text in string.gmatch(state.asks, '%d+') do
+      local ask = tonumber(text)
+      asked = min(asked + ask, COUNT_MAX)
+      if fits(state, spent, ask) then
+        spent, granted = spent + ask, granted .. '1'
+      else
+        granted, state.refused = granted .. '0', state.refused or ask
+      end
+    end
+    state.granted, state.spent, state.asked = granted, spent, asked
+  end
+
+  -- Nothing is granted after all: what waits can only pass as a whole.
+  function cancel(state)
+    state.granted = string.rep('0', #state.granted)
+    state.spent, state.drawn, state.refused = 0, 0, state.asks ~= '' and state.asked or nil
+  end
+end
+

@@ -1,0 +1,279 @@
+-- GCRA: one arrival time for all nodes ----------------------------------------------------------------------
+
+local read_gcra, weigh_gcra, write_gcra, gcra_wait
+
+if has_gcra then
+  local SECOND = 1000000000 -- in ns
+  local LAST_S, LAST_NS = 18446744073, 709551615 -- the end of time: 2^64 - 1 ns
+  local KEPT_MS, KEPT_MORE_MS = 60000, 15000 -- a state outlives its arrival time by 60 s; set with 15 s to spare
+  local fmod, ceil = math.fmod, math.ceil
+
+  -- Seconds and nanoseconds; nil when it is no instant.
+  local function instant(text)
+    local seconds, nanos = match(text, '^(%d+)%.(%d%d%d%d%d%d%d%d%d)$')
+    seconds = tonumber(seconds)
+    if seconds and seconds <= LAST_S then
+      return seconds, tonumber(nanos)
+    end
+  end
+
+  local function is_after(a_s, a_ns, b_s, b_ns)
+    return a_s > b_s or (a_s == b_s and a_ns > b_ns)
+  end
+
+  -- Stops at the end of time.
+  local function plus(a_s, a_ns, b_s, b_ns)
+    local seconds, nanos = a_s + b_s, a_ns + b_ns
+    if nanos >= SECOND then
+      seconds, nanos = seconds + 1, nanos - SECOND
+    end
+    if seconds >= LAST_S and is_after(seconds, nanos, LAST_S, LAST_NS) then
+      return LAST_S, LAST_NS
+    end
+    return seconds, nanos
+  end
+
+  -- 0 when b is the later.
+  local function minus(a_s, a_ns, b_s, b_ns)
+    local seconds, nanos = a_s - b_s, a_ns - b_ns
+    if nanos < 0 then
+      seconds, nanos = seconds - 1, nanos + SECOND
+    end
+    if seconds < 0 then
+      return 0, 0
+    end
+    return seconds, nanos
+  end
+
+  -- nil when it is no interval.
+  local function interval(text)
+    local s, ns, p, d = match(text, '^(%d+):(%d+):(%d+):(%d+)$')
+    s, ns, p, d = tonumber(s), tonumber(ns), tonumber(p), tonumber(d)
+    if s and s <= LAST_S and ns < SECOND and d <= COUNT_MAX and p < d and s + ns + p > 0 then
+      return { s = s, ns = ns, p = p, d = d, length_ns = s * SECOND + ns + p / d }
+    end
+  end
+
+  -- units × interval: whole seconds, whole nanoseconds, and the fraction of one that is left.
+  local function times(units, i)
+    if units * i.length_ns > LAST_S * SECOND then
+      return LAST_S, LAST_NS, 0
+    end
+    local seconds, product, left = units * i.s, units * i.ns, 0
+    local nanos = fmod(product, SECOND)
+    if product < COUNT_MAX then
+      seconds = seconds + (product - nanos) / SECOND
+    else
+      -- units = high × 10^9 + middle × 2^15 + low: each product stays below 2^53.
+      local rest = fmod(units, SECOND)
+      local low = fmod(rest, 32768)
+      local middle = (rest - low) / 32768 * i.ns
+      local middle_ns = fmod(middle, SECOND)
+      local low_ns = middle_ns * 32768 + low * i.ns
+      nanos = fmod(low_ns, SECOND)
+      seconds = seconds + (units - rest) / SECOND * i.ns + (middle - middle_ns) / SECOND * 32768
+      seconds = seconds + (low_ns - nanos) / SECOND
+    end
+    if i.p > 0 then
+      local whole
+      if i.d < 35184372088832 then -- 2^45
+        whole, left = scaled(units, i.p, i.d)
+        left = left / i.d
+      else
+        left = units * (i.p / i.d)
+        whole = floor(left)
+        left = left - whole
+      end
+      local whole_ns = fmod(whole, SECOND)
+      seconds, nanos = plus(seconds + (whole - whole_ns) / SECOND, nanos, 0, whole_ns)
+    end
+    return seconds, nanos, left
+  end
+
+  -- units × interval, rounded up to a nanosecond.
+  local function charge(units, i)
+    local seconds, nanos, left = times(units, i)
+    if left > 0 then
+      return plus(seconds, nanos, 0, 1)
+    end
+    return seconds, nanos
+  end
+
+  -- Steps 1 to 3 of the scheme: charge what is new, adopt the node's pair if it is ahead.
+  local function merge(state, cumulative, acked, oldest, tat, since)
+    -- A store that knows less than it once confirmed forgot: the node's pair restores it, not a charge.
+    if cumulative > state.component and state.component >= acked then
+      local oldest_s, oldest_ns = instant(oldest)
+      local length_s, length_ns = charge(cumulative - state.component, state.interval)
+      if is_after(oldest_s, oldest_ns, state.tat_s, state.tat_ns) then
+        state.since_s, state.since_ns = oldest_s, oldest_ns
+        state.tat_s, state.tat_ns = plus(oldest_s, oldest_ns, length_s, length_ns)
+      else
+        -- Admissions from before this busy period are partly paid by the idle time between.
+        local idle_s, idle_ns = minus(state.since_s, state.since_ns, oldest_s, oldest_ns)
+        local extra_s, extra_ns = minus(length_s, length_ns, idle_s, idle_ns)
+        if extra_s > 0 or extra_ns > 0 then
+          state.tat_s, state.tat_ns = plus(state.tat_s, state.tat_ns, extra_s, extra_ns)
+          if idle_s > 0 or idle_ns > 0 then
+            state.since_s, state.since_ns = oldest_s, oldest_ns
+          end
+        end
+      end
+    end
+    if cumulative > state.component then
+      state.component, state.changed = cumulative, true
+    end
+    local tat_s, tat_ns = instant(tat)
+    if is_after(tat_s, tat_ns, state.tat_s, state.tat_ns) then
+      state.tat_s, state.tat_ns, state.changed = tat_s, tat_ns, true
+      state.since_s, state.since_ns = instant(since)
+    end
+  end
+
+  -- A changed rate keeps what was spent: tat − now becomes as many of the new intervals as it was old ones.
+  local function rescale(state, from)
+    local i = state.interval
+    local debt_s, debt_ns = minus(state.tat_s, state.tat_ns, now_s, now_ns)
+    local units = min(floor((debt_s * SECOND + debt_ns) / from.length_ns), COUNT_MAX)
+    local seconds, nanos, left = times(units, from)
+    local rest_ns = (debt_s - seconds) * SECOND + (debt_ns - nanos) - left
+    if rest_ns < 0 and units > 0 then
+      seconds, nanos, left = times(units - 1, from)
+      units, rest_ns = units - 1, (debt_s - seconds) * SECOND + (debt_ns - nanos) - left
+    end
+    seconds, nanos, left = times(units, i)
+    local more_ns = ceil(left + rest_ns * (i.length_ns / from.length_ns))
+    local more_s = min(floor(more_ns / SECOND), LAST_S)
+    seconds, nanos = plus(seconds, nanos, more_s, fmod(more_ns, SECOND))
+    state.tat_s, state.tat_ns = plus(now_s, now_ns, seconds, nanos)
+  end
+
+  function read_gcra(state, at, key)
+    local values = redis.pcall('HMGET', key, owner, 'n', 'x', 'tat', 'b', 'i', 'r')
+    if values.err then
+      return values.err
+    end
+    local text = ARGV[at + 12]
+    local component, owners, expiry_ms = count(values[1]), count(values[2]), count(values[3])
+    local tat_s, tat_ns = instant(values[4] or '0.000000000')
+    local since_s, since_ns = instant(values[5] or '0.000000000')
+    local i = interval(text)
+    local from = (not values[6] or values[6] == text) and i or interval(values[6])
+    if not (component and owners and expiry_ms and tat_s and since_s and from) then
+      return key .. ' holds something that is no arrival time'
+    end
+    state.key, state.interval, state.interval_text = key, i, text
+    state.component, state.owners = component, owners
+    state.tat_s, state.tat_ns, state.since_s, state.since_ns = tat_s, tat_ns, since_s, since_ns
+    state.burst, state.ahead, state.expiry_ms = tonumber(ARGV[at + 5]), tonumber(ARGV[at + 6]), expiry_ms
+    if not state.stale then
+      if not values[1] then
+        state.owners = owners + 1
+      end
+      state.moved = not values[1] or not values[6] or from ~= i
+      if from ~= i and is_after(tat_s, tat_ns, now_s, now_ns) then
+        rescale(state, from)
+      end
+      merge(state, tonumber(ARGV[at + 7]), tonumber(ARGV[at + 8]), ARGV[at + 9], ARGV[at + 10], ARGV[at + 11])
+    end
+    if values[7] and (state.wants or state.settled ~= '') then
+      local is_read = read_reservations(state, values[7])
+      return not is_read and key .. ' holds something that is no reservation' or nil
+    end
+  end
+
+  function write_gcra(state)
+    if state.amount > 0 then
+      if is_after(now_s, now_ns, state.tat_s, state.tat_ns) then
+        state.tat_s, state.tat_ns, state.since_s, state.since_ns = now_s, now_ns, now_s, now_ns
+      end
+      local length_s, length_ns = charge(state.amount, state.interval)
+      state.tat_s, state.tat_ns = plus(state.tat_s, state.tat_ns, length_s, length_ns)
+      state.component, state.changed = min(state.component + state.amount, COUNT_MAX), true
+    end
+    local idle_from_ms = max(state.tat_s * 1000 + ceil(state.tat_ns / 1000000), ceil(now_us / 1000))
+    local expires = state.expiry_ms < idle_from_ms + KEPT_MS
+    if state.changed or state.moved or expires then
+      local key, component = state.key, format('%.0f', state.component)
+      local tat = format('%.0f.%09.0f', state.tat_s, state.tat_ns)
+      local since = format('%.0f.%09.0f', state.since_s, state.since_ns)
+      call('HSET', key, 'tat', tat, 'b', since, owner, component)
+      if state.moved or expires then
+        state.expiry_ms = idle_from_ms + KEPT_MS + KEPT_MORE_MS
+        local owners, expiry_ms = format('%.0f', state.owners), format('%.0f', state.expiry_ms)
+        call('HSET', key, 'i', state.interval_text, 'n', owners, 'x', expiry_ms)
+        call('PEXPIREAT', key, expiry_ms)
+      end
+    end
+    return state.expiry_ms
+  end
+
+  if has_wants then
+    -- Step 4: max(tat, now) + units × interval − now ≤ what may be owed.
+    local function fits(state, spent, ask)
+      if ask > state.reach - spent - state.reserved then
+        return false
+      end
+      local length_s, length_ns = charge(spent + ask + state.reserved, state.interval)
+      local end_s, end_ns = plus(state.start_s, state.start_ns, length_s, length_ns)
+      local debt_s, debt_ns = minus(end_s, end_ns, now_s, now_ns)
+      return not is_after(debt_s, debt_ns, state.reach_s, state.reach_ns)
+    end
+
+    -- The most, up to `ahead`, that fits beside what was granted. The quotient is right to within one.
+    local function most_that_fits(state, ahead)
+      local spent, i = state.spent, state.interval
+      if fits(state, spent, ahead) then
+        return ahead
+      end
+      local used_s, used_ns = charge(spent + state.reserved, i)
+      local debt_s, debt_ns = minus(state.start_s, state.start_ns, now_s, now_ns)
+      local left_ns = (state.reach_s - used_s - debt_s) * SECOND + state.reach_ns - used_ns - debt_ns
+      local units = max(min(floor(left_ns / i.length_ns), ahead), 0)
+      while units > 0 and not fits(state, spent, units) do
+        units = units - 1
+      end
+      while units < ahead and fits(state, spent, units + 1) do
+        units = units + 1
+      end
+      return units
+    end
+
+    -- From max(tat, now), up to the burst.
+    local function start(state)
+      state.start_s, state.start_ns, state.reach = state.tat_s, state.tat_ns, state.burst
+      if is_after(now_s, now_ns, state.tat_s, state.tat_ns) then
+        state.start_s, state.start_ns = now_s, now_ns
+      end
+      state.reach_s, state.reach_ns = charge(state.burst, state.interval)
+    end
+
+    function weigh_gcra(state)
+      start(state)
+      local draws = state.draws and fits(state, 0, 1)
+      if draws then
+        state.reach = min(state.burst + state.ahead, COUNT_MAX)
+        state.reach_s, state.reach_ns = charge(state.reach, state.interval)
+      end
+      grant_asks(state, fits)
+      state.drawn = draws and most_that_fits(state, state.ahead) or 0
+    end
+
+    -- How long until `ask` fits if nobody else comes.
+    function gcra_wait(state, ask)
+      if ask > state.burst then
+        return -1, 0
+      end
+      start(state)
+      local ask_s, ask_ns = charge(ask, state.interval)
+      local end_s, end_ns = plus(state.tat_s, state.tat_ns, ask_s, ask_ns)
+      local debt_s, debt_ns = minus(end_s, end_ns, now_s, now_ns)
+      local wait_s, wait_ns = minus(debt_s, debt_ns, state.reach_s, state.reach_ns)
+      if wait_s == 0 and wait_ns == 0 and state.earliest_us and not fits(state, 0, ask) then
+        return 0, state.earliest_us * 1000 -- only reservations are in its way
+      end
+      return wait_s, wait_ns
+    end
+  end
+end
+

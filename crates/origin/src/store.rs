@@ -1,0 +1,188 @@
+//! A region's counts in process: what the Redis script computes, as a plain value.
+//!
+//! The in-process origin and the simulator drive it. No IO, no clock and no randomness: the same calls give
+//! the same answers, and a clone is a replica that has stopped following. Memory is bounded by what hasn't
+//! expired. Must never differ from `redis/sync.lua`: a property test compares the two.
+
+mod expiring;
+mod gcra;
+mod nodes;
+mod reservations;
+pub(crate) mod resolution;
+mod wants;
+mod window;
+
+use crate::{Alive, Exchange, Exchanged, Grant, Heartbeat, OriginError};
+use expiring::Expiring;
+use gcra::GcraState;
+use nodes::Nodes;
+use resolution::{SKEW_MAX, from_micros, micros_floor};
+use tidegate_core::exchange::{CountSync, KeyReply, KeySync};
+use tidegate_core::gcra_sync::Busy;
+use tidegate_core::origin_cell::NodeId;
+use tidegate_core::{KeyId, Nanos, Sequence};
+use wants::Allotted;
+use window::{WindowCell, WindowId};
+
+#[derive(Clone, Debug, Default)]
+pub struct Store {
+    windows: Expiring<WindowId, WindowCell>,
+    gcras: Expiring<(KeyId, u16), GcraState>,
+    /// Of the keys that were reset.
+    epochs: Expiring<KeyId, u16>,
+    nodes: Nodes,
+}
+
+/// Whose exchange it is, and when.
+#[derive(Clone, Copy, Debug)]
+struct Occasion {
+    node: NodeId,
+    /// The node's present, as far as the store believes it.
+    now: Nanos,
+    /// The store's own present.
+    present: Nanos,
+}
+
+/// How one key's sync goes.
+#[derive(Clone, Debug)]
+struct Draft {
+    /// The epoch that the store knows, at least the node's.
+    epoch: u16,
+    allotted: Allotted,
+}
+
+impl Store {
+    /// Publishes, reads and grants for some keys of one node. A key is named at most once.
+    pub fn exchange(&mut self, exchange: &Exchange, now: Nanos) -> Exchanged {
+        let present = self.wake(now);
+        let believed = exchange.now.clamp(present.minus(SKEW_MAX), present.plus(SKEW_MAX));
+        let occasion = Occasion { node: exchange.node, now: believed, present };
+        let mut drafts: Vec<Draft> =
+            exchange.syncs.iter().map(|sync| self.publish_and_weigh(sync, occasion)).collect();
+        let syncs = || exchange.syncs.iter();
+        let is_blocked = syncs().zip(&drafts).any(|(sync, draft)| draft.is_blocked(sync));
+        if exchange.grant == Grant::Together && is_blocked {
+            for (sync, draft) in syncs().zip(&mut drafts).filter(|(sync, draft)| !draft.is_stale(sync)) {
+                draft.allotted.cancel(&sync.wants);
+            }
+        }
+        let replies = syncs().zip(drafts).map(|(sync, draft)| Ok(self.settle(sync, draft, occasion)));
+        Exchanged { now: present, replies: replies.collect() }
+    }
+
+    /// Counts a node as alive, and says how many are.
+    pub fn beat(&mut self, heartbeat: &Heartbeat, now: Nanos) -> Result<Alive, OriginError> {
+        let present = self.wake(now);
+        self.nodes.beat(heartbeat, present)
+    }
+
+    /// Moves a key on to its next epoch, in whose cells nothing was counted yet.
+    pub fn reset(&mut self, key: KeyId, expires: Nanos, now: Nanos) -> u16 {
+        self.wake(now);
+        let epoch = self.epoch_of(key).saturating_add(1);
+        self.keep_epoch(key, epoch, expires);
+        epoch
+    }
+
+    /// Forgets everything, as a server does that lost its memory.
+    pub fn clear(&mut self) {
+        *self = Store::default();
+    }
+
+    /// The true count of the region in a cell, if there is one.
+    pub fn total(&self, key: KeyId, epoch: u16, sequence: Sequence) -> Option<u64> {
+        self.windows.get(&WindowId { key, epoch, sequence }).map(|window| window.cell.total())
+    }
+
+    /// A GCRA key's arrival time and the start of its busy period, if there is one.
+    pub fn busy(&self, key: KeyId, epoch: u16) -> Option<Busy> {
+        self.gcras.get(&(key, epoch)).map(|state| state.busy)
+    }
+
+    /// How many cells and states are kept.
+    pub fn len(&self) -> usize {
+        self.windows.len() + self.gcras.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Tells a cell of the world: the region's own row there, and the other regions' sum. False when nobody
+    /// counts in that cell.
+    pub fn import(&mut self, key: KeyId, epoch: u16, sequence: Sequence, own_row: u64, others: u64) -> bool {
+        let window = self.windows.get_mut(&WindowId { key, epoch, sequence });
+        window.map(|window| window.cell.import(own_row, others)).is_some()
+    }
+
+    /// The store's present, after what has expired by then is gone.
+    fn wake(&mut self, now: Nanos) -> Nanos {
+        let present = from_micros(micros_floor(now));
+        self.windows.expire(present);
+        self.gcras.expire(present);
+        self.epochs.expire(present);
+        present
+    }
+
+    fn epoch_of(&self, key: KeyId) -> u16 {
+        self.epochs.get(&key).copied().unwrap_or(0)
+    }
+
+    fn keep_epoch(&mut self, key: KeyId, epoch: u16, expires: Nanos) {
+        *self.epochs.entry(key) = epoch;
+        self.epochs.keep_until(key, expires);
+    }
+
+    fn publish_and_weigh(&mut self, sync: &KeySync, occasion: Occasion) -> Draft {
+        let epoch = self.epoch_of(sync.key);
+        if epoch > sync.epoch {
+            return Draft { epoch, allotted: Allotted::nothing(&sync.wants) };
+        }
+        let allotted = match &sync.counts {
+            CountSync::Window(window) => {
+                self.publish_window(sync, window, occasion);
+                self.weigh_window(sync, window, occasion)
+            }
+            CountSync::Gcra { sync: gcra, burst } => {
+                self.publish_gcra(sync, gcra, occasion);
+                self.weigh_gcra(sync, gcra.rate, *burst, occasion)
+            }
+        };
+        Draft { epoch: sync.epoch, allotted }
+    }
+
+    /// Counts what was granted, and says how the key stands now.
+    fn settle(&mut self, sync: &KeySync, draft: Draft, occasion: Occasion) -> KeyReply {
+        let is_stale = draft.is_stale(sync);
+        let Draft { epoch, allotted } = draft;
+        let (counts, retry_after) = match &sync.counts {
+            CountSync::Window(window) => {
+                if !is_stale {
+                    self.grant_window(sync, window, &allotted, occasion);
+                }
+                let wait = allotted.refused.and_then(|ask| self.window_wait(sync, window, ask, occasion));
+                (self.read_window(sync.key, epoch, window, occasion.node), wait)
+            }
+            CountSync::Gcra { sync: gcra, burst } => {
+                if !is_stale {
+                    self.grant_gcra(sync, gcra.rate, &allotted, occasion);
+                }
+                let wait =
+                    allotted.refused.and_then(|ask| self.gcra_wait(sync, gcra.rate, *burst, ask, occasion));
+                (self.read_gcra(sync.key, epoch, occasion.node), wait)
+            }
+        };
+        KeyReply { epoch, counts, granted: allotted.granted, drawn: allotted.drawn, retry_after }
+    }
+}
+
+impl Draft {
+    /// The node missed a reset.
+    fn is_stale(&self, sync: &KeySync) -> bool {
+        self.epoch > sync.epoch
+    }
+
+    fn is_blocked(&self, sync: &KeySync) -> bool {
+        !sync.wants.asks.is_empty() && (self.is_stale(sync) || self.allotted.refused.is_some())
+    }
+}

@@ -1,0 +1,130 @@
+//! GCRA in the store: one arrival time for all nodes, charged by the scheme of `tidegate_core::gcra_sync`.
+
+use super::reservations::Reservations;
+use super::resolution::{micros_ceil, micros_floor, units_ahead};
+use super::wants::Allotted;
+use super::{Occasion, Store};
+use std::collections::BTreeMap;
+use tidegate_core::exchange::{CountReply, KeySync};
+use tidegate_core::gcra_sync::{Busy, GcraSync, OriginGcra};
+use tidegate_core::limit::NUMBER_MAX;
+use tidegate_core::origin_cell::NodeId;
+use tidegate_core::{KeyId, Nanos, Rate};
+
+/// A state outlives its arrival time by so much, and is set to live a little longer than that, so that its
+/// expiry needn't move with every charge.
+const KEPT_FOR: Nanos = Nanos::from_secs(60);
+const KEPT_TO_SPARE: Nanos = Nanos::from_secs(15);
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct GcraState {
+    pub(super) busy: Busy,
+    /// The rate that `busy` was written with.
+    rate: Option<Rate>,
+    components: BTreeMap<NodeId, u64>,
+    reservations: Reservations,
+    /// Its expiry is to be set again: somebody joined, or the rate changed.
+    moved: bool,
+}
+
+impl GcraState {
+    /// The state as one node has it.
+    fn of(&self, node: NodeId) -> OriginGcra {
+        OriginGcra { busy: self.busy, stored: self.components.get(&node).copied().unwrap_or(0) }
+    }
+
+    fn put(&mut self, node: NodeId, origin: OriginGcra) {
+        self.busy = origin.busy;
+        self.components.insert(node, origin.stored);
+    }
+}
+
+impl Store {
+    pub(super) fn publish_gcra(&mut self, sync: &KeySync, gcra: &GcraSync, occasion: Occasion) {
+        let state = self.gcras.entry((sync.key, sync.epoch));
+        let mut origin = state.of(occasion.node);
+        if let Some(before) = state.rate {
+            origin.rescale(before, gcra.rate, occasion.now);
+        }
+        let sent = GcraSync {
+            cumulative: gcra.cumulative.min(NUMBER_MAX),
+            acked: gcra.acked.min(NUMBER_MAX),
+            ..*gcra
+        };
+        origin.merge(&sent);
+        state.moved = state.rate != Some(gcra.rate) || !state.components.contains_key(&occasion.node);
+        state.rate = Some(gcra.rate);
+        state.put(occasion.node, origin);
+        state.reservations.settle(sync, occasion.present);
+    }
+
+    pub(super) fn weigh_gcra(&self, sync: &KeySync, rate: Rate, burst: u64, occasion: Occasion) -> Allotted {
+        let Some(state) = self.gcras.get(&(sync.key, sync.epoch)) else {
+            return Allotted::nothing(&sync.wants);
+        };
+        let (origin, burst) = (state.of(occasion.node), burst.min(NUMBER_MAX));
+        let reserved = state.reservations.amount(occasion.present);
+        Allotted::of(&sync.wants, units_ahead(rate), |units, ahead| {
+            let limit = burst.saturating_add(ahead).min(NUMBER_MAX);
+            origin.fits(rate, limit, units.saturating_add(reserved), occasion.now)
+        })
+    }
+
+    pub(super) fn grant_gcra(&mut self, sync: &KeySync, rate: Rate, allotted: &Allotted, occasion: Occasion) {
+        let id = (sync.key, sync.epoch);
+        let state = self.gcras.entry(id);
+        let taken = allotted.taken(&sync.wants);
+        if taken > 0 {
+            let mut origin = state.of(occasion.node);
+            origin.take(rate, taken, occasion.now);
+            state.put(occasion.node, origin);
+        }
+        if let Some(reservation) = sync.wants.reserve.filter(|_| allotted.spent > 0) {
+            state.reservations.reserve(reservation, allotted.spent, occasion.present);
+        }
+        let moved = std::mem::take(&mut state.moved);
+        let idle_from = idle_from(state.busy.tat, occasion.now);
+        let expires = self.gcras.expires(&id).unwrap_or_default();
+        if moved || expires < idle_from.plus(KEPT_FOR) {
+            self.gcras.set_expiry(id, idle_from.plus(KEPT_FOR).plus(KEPT_TO_SPARE));
+        }
+        if sync.epoch > 0 {
+            let expires = self.gcras.expires(&id).unwrap_or_default();
+            self.keep_epoch(sync.key, sync.epoch, expires);
+        }
+    }
+
+    pub(super) fn gcra_wait(
+        &self,
+        sync: &KeySync,
+        rate: Rate,
+        burst: u64,
+        ask: u64,
+        occasion: Occasion,
+    ) -> Option<Nanos> {
+        let state = self.gcras.get(&(sync.key, sync.epoch))?;
+        let (origin, burst) = (state.of(occasion.node), burst.min(NUMBER_MAX));
+        let wait = origin.wait(rate, burst, ask, occasion.now)?;
+        let reserved = state.reservations.amount(occasion.present);
+        let fits = origin.fits(rate, burst, ask.saturating_add(reserved), occasion.now);
+        match state.reservations.earliest(occasion.present) {
+            Some(earliest) if wait == Nanos::ZERO && !fits => Some(earliest),
+            _ => Some(wait),
+        }
+    }
+
+    pub(super) fn read_gcra(&self, key: KeyId, epoch: u16, node: NodeId) -> CountReply {
+        let Some(state) = self.gcras.get(&(key, epoch)) else {
+            return CountReply::Gcra { busy: Busy::default(), stored: 0, owners: 0 };
+        };
+        let OriginGcra { busy, stored } = state.of(node);
+        let owners = u32::try_from(state.components.len()).unwrap_or(u32::MAX);
+        CountReply::Gcra { busy, stored, owners }
+    }
+}
+
+/// From when on nothing is owed, in whole milliseconds.
+fn idle_from(tat: Nanos, now: Nanos) -> Nanos {
+    let now_ms = micros_floor(now).div_ceil(1_000);
+    Nanos::from_millis(tat.as_millis_ceil().max(now_ms))
+}

@@ -1,0 +1,41 @@
+//! Which nodes live, and whether they hash their keys with the same secret.
+
+use super::resolution::{from_micros, micros_ceil};
+use crate::{Alive, Heartbeat, OriginError};
+use std::collections::BTreeMap;
+use tidegate_core::Nanos;
+use tidegate_core::origin_cell::NodeId;
+
+/// A fleet that was silent for so long may come back with another secret: its counts are gone anyway.
+const SECRET_KEPT_FOR: Nanos = Nanos::from_secs(7 * 86_400);
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Nodes {
+    /// Each node, and until when it counts as alive.
+    alive_until: BTreeMap<NodeId, Nanos>,
+    secret: Option<Secret>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Secret {
+    fingerprint: u64,
+    expires: Nanos,
+}
+
+impl Nodes {
+    pub(super) fn beat(&mut self, heartbeat: &Heartbeat, present: Nanos) -> Result<Alive, OriginError> {
+        let Heartbeat { node, fingerprint, alive_for, leaves } = *heartbeat;
+        let theirs = self.secret.filter(|secret| secret.expires > present);
+        if let Some(secret) = theirs.filter(|secret| secret.fingerprint != fingerprint) {
+            return Err(OriginError::OtherSecret { theirs: secret.fingerprint, ours: fingerprint });
+        }
+        self.secret = Some(Secret { fingerprint, expires: present.plus(SECRET_KEPT_FOR) });
+        self.alive_until.retain(|_, until| *until > present);
+        if leaves {
+            self.alive_until.remove(&node);
+        } else {
+            self.alive_until.insert(node, present.plus(from_micros(micros_ceil(alive_for))));
+        }
+        Ok(Alive { nodes: u32::try_from(self.alive_until.len()).unwrap_or(u32::MAX), now: present })
+    }
+}

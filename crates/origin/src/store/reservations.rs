@@ -1,0 +1,51 @@
+//! What is held back for requests that ask several shards at once.
+//!
+//! A reservation is no count: it is in no total, only granting sees it, and it lapses by itself.
+
+use std::collections::BTreeMap;
+use tidegate_core::Nanos;
+use tidegate_core::exchange::{KeySync, RESERVED_FOR, ReservationId};
+use tidegate_core::limit::NUMBER_MAX;
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Reservations(BTreeMap<ReservationId, Held>);
+
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    amount: u64,
+    expires: Nanos,
+}
+
+impl Held {
+    /// One that ends later than it can was made before the store's clock was set back.
+    fn is_live(&self, present: Nanos) -> bool {
+        let left = self.expires.minus(present);
+        left > Nanos::ZERO && left <= RESERVED_FOR
+    }
+}
+
+impl Reservations {
+    /// Drops what a sync settles or replaces, and what has lapsed.
+    pub(super) fn settle(&mut self, sync: &KeySync, present: Nanos) {
+        let is_over = |id: &ReservationId| sync.settled.contains(id) || sync.wants.reserve == Some(*id);
+        self.0.retain(|id, held| held.is_live(present) && !is_over(id));
+    }
+
+    pub(super) fn reserve(&mut self, id: ReservationId, amount: u64, present: Nanos) {
+        self.0.insert(id, Held { amount, expires: present.plus(RESERVED_FOR) });
+    }
+
+    /// How much is held back.
+    pub(super) fn amount(&self, present: Nanos) -> u64 {
+        self.live(present).fold(0, |sum: u64, held| sum.saturating_add(held.amount).min(NUMBER_MAX))
+    }
+
+    /// How long until the first of them lapses.
+    pub(super) fn earliest(&self, present: Nanos) -> Option<Nanos> {
+        self.live(present).map(|held| held.expires.minus(present)).min()
+    }
+
+    fn live(&self, present: Nanos) -> impl Iterator<Item = &Held> {
+        self.0.values().filter(move |held| held.is_live(present))
+    }
+}

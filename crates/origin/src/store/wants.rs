@@ -1,0 +1,92 @@
+//! What a sync's asks get: granted in order while they fit, and something drawn ahead.
+//!
+//! Windows and GCRA differ only in what fits; the order, the all-or-none and the draw are here.
+
+use smallvec::SmallVec;
+use tidegate_core::exchange::Wants;
+use tidegate_core::limit::NUMBER_MAX;
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Allotted {
+    pub(super) granted: SmallVec<[bool; 4]>,
+    /// The granted asks together; held back instead when the sync reserves.
+    pub(super) spent: u64,
+    pub(super) drawn: u64,
+    /// What a refused sync waits for.
+    pub(super) refused: Option<u64>,
+}
+
+impl Allotted {
+    pub(super) fn nothing(wants: &Wants) -> Self {
+        Allotted { granted: SmallVec::from_elem(false, wants.asks.len()), spent: 0, drawn: 0, refused: None }
+    }
+
+    /// `fits(units, ahead)`: whether so many more fit when the limit reaches `ahead` further.
+    pub(super) fn of(wants: &Wants, ahead: u64, fits: impl Fn(u64, u64) -> bool) -> Self {
+        let ahead = if wants.draw && fits(1, 0) { ahead } else { 0 };
+        let mut allotted = Allotted { granted: SmallVec::new(), spent: 0, drawn: 0, refused: None };
+        for ask in wants.asks.iter().map(|ask| (*ask).min(NUMBER_MAX)) {
+            let spent = allotted.spent.saturating_add(ask);
+            let is_granted = fits(spent, ahead);
+            if is_granted {
+                allotted.spent = spent;
+            } else {
+                allotted.refused.get_or_insert(ask);
+            }
+            allotted.granted.push(is_granted);
+        }
+        allotted.drawn = largest(ahead, |drawn| fits(allotted.spent.saturating_add(drawn), ahead));
+        allotted
+    }
+
+    /// Nothing is granted after all: what waits can only pass as a whole.
+    pub(super) fn cancel(&mut self, wants: &Wants) {
+        let asked = wants.asks.iter().fold(0_u64, |sum, ask| sum.saturating_add(*ask).min(NUMBER_MAX));
+        *self = Allotted { refused: (!wants.asks.is_empty()).then_some(asked), ..Allotted::nothing(wants) };
+    }
+
+    /// What counts at once.
+    pub(super) fn taken(&self, wants: &Wants) -> u64 {
+        let granted = if wants.reserve.is_some() { 0 } else { self.spent };
+        granted.saturating_add(self.drawn)
+    }
+}
+
+/// The largest number up to `most` that passes, if smaller ones do too; 0 when none does.
+fn largest(most: u64, passes: impl Fn(u64) -> bool) -> u64 {
+    let (mut passed, mut failed) = (0, most.saturating_add(1));
+    while failed - passed > 1 {
+        let middle = passed + (failed - passed) / 2;
+        if passes(middle) {
+            passed = middle;
+        } else {
+            failed = middle;
+        }
+    }
+    passed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wants(asks: &[u64], draw: bool) -> Wants {
+        Wants { asks: asks.into(), draw, reserve: None }
+    }
+
+    #[test]
+    fn a_large_refused_ask_does_not_block_a_smaller_one_behind_it() {
+        let allotted = Allotted::of(&wants(&[3, 9, 5, 4], false), 0, |units, _| units <= 8);
+        assert_eq!(allotted.granted.as_slice(), [true, false, true, false]);
+        assert_eq!((allotted.spent, allotted.refused), (8, Some(9)));
+    }
+
+    #[test]
+    fn a_draw_takes_what_is_left_and_at_most_so_much() {
+        let fits = |units, ahead| units <= 8 + ahead;
+        let draw = |asks: &[u64]| Allotted::of(&wants(asks, true), 5, fits);
+        assert_eq!((draw(&[2]).drawn, draw(&[10]).drawn, draw(&[13]).drawn), (5, 3, 0));
+        let full = Allotted::of(&wants(&[1], true), 5, |units, ahead| units + 8 <= 8 + ahead);
+        assert_eq!((full.drawn, full.refused), (0, Some(1)), "a key without room gives nothing in advance");
+    }
+}

@@ -1,0 +1,194 @@
+//! Windows in the store: cells of grow-only counts, and how an ask is weighed against two of them.
+//!
+//! Everything in whole microseconds and exact: `used = current + floor(previous × rest / period)`. Nothing is
+//! created for a key that only looks back at a cell that was never counted in.
+
+use super::reservations::Reservations;
+use super::resolution::{FadingMicros, from_micros, micros_floor, sequence_before};
+use super::wants::Allotted;
+use super::{Occasion, Store};
+use tidegate_core::exchange::{CountReply, DRAW_AHEAD, KeySync, WindowSync};
+use tidegate_core::limit::NUMBER_MAX;
+use tidegate_core::origin_cell::{NodeId, OriginCell};
+use tidegate_core::{KeyId, Nanos, Sequence};
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct WindowId {
+    pub(super) key: KeyId,
+    pub(super) epoch: u16,
+    pub(super) sequence: Sequence,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct WindowCell {
+    pub(super) cell: OriginCell,
+    reservations: Reservations,
+}
+
+/// What an ask is compared with.
+#[derive(Clone, Copy, Debug)]
+struct Weighed {
+    limit: u64,
+    current: u64,
+    previous: u64,
+    fading: Option<FadingMicros>,
+    now_us: u64,
+    reserved: u64,
+}
+
+impl Weighed {
+    fn fits(&self, units: u64, ahead: u64) -> bool {
+        let used = self.current.saturating_add(self.faded()).min(NUMBER_MAX);
+        let limit = self.limit.saturating_add(ahead).min(NUMBER_MAX);
+        used.saturating_add(self.reserved).saturating_add(units) <= limit
+    }
+
+    /// What the previous cell still weighs.
+    fn faded(&self) -> u64 {
+        self.fading.map_or(0, |fading| {
+            let rest_us = fading.end_us.saturating_sub(self.now_us).min(fading.period_us);
+            scaled(self.previous, rest_us, fading.period_us)
+        })
+    }
+
+    /// What fades in [`DRAW_AHEAD`].
+    fn ahead(&self) -> u64 {
+        self.fading.map_or(0, |fading| scaled(self.previous, micros_floor(DRAW_AHEAD), fading.period_us))
+    }
+
+    /// How long until `ask` fits beside the counts. `None` when it never does, or when nothing fades: the node
+    /// knows better when its cell ends.
+    fn wait_us(&self, ask: u64) -> Option<u64> {
+        let room = self.limit.checked_sub(ask)?;
+        let beside = room.checked_sub(self.current);
+        if beside.is_some_and(|beside| self.faded() <= beside) {
+            return Some(0);
+        }
+        let FadingMicros { end_us, period_us } = self.fading?;
+        let passes_at_us = match beside {
+            Some(beside) => end_us.saturating_sub(largest_rest_us(self.previous, beside, period_us)),
+            // The current cell must itself become the previous one, and fade.
+            None => (end_us + period_us).saturating_sub(largest_rest_us(self.current, room, period_us)),
+        };
+        Some(passes_at_us.saturating_sub(self.now_us))
+    }
+}
+
+impl Store {
+    pub(super) fn publish_window(&mut self, sync: &KeySync, window: &WindowSync, occasion: Occasion) {
+        let [current_id, previous_id] = ids(sync.key, sync.epoch, window);
+        let current = self.windows.entry(current_id);
+        current.cell.publish(occasion.node, window.current.component, window.current.claim);
+        current.reservations.settle(sync, occasion.present);
+        self.windows.keep_until(current_id, window.current.expires);
+        let Some(previous) = window.previous else { return };
+        let has_news = previous.component > 0 || previous.claim > 0;
+        if !has_news && self.windows.get(&previous_id).is_none() {
+            return;
+        }
+        let cell = &mut self.windows.entry(previous_id).cell;
+        if previous.component > 0 {
+            cell.publish(occasion.node, previous.component, previous.claim);
+        } else {
+            cell.claim(previous.claim);
+        }
+        self.windows.keep_until(previous_id, previous.expires);
+    }
+
+    pub(super) fn weigh_window(&self, sync: &KeySync, window: &WindowSync, occasion: Occasion) -> Allotted {
+        let weighed = self.weighed(sync, window, occasion);
+        Allotted::of(&sync.wants, weighed.ahead(), |units, ahead| weighed.fits(units, ahead))
+    }
+
+    pub(super) fn grant_window(
+        &mut self,
+        sync: &KeySync,
+        window: &WindowSync,
+        allotted: &Allotted,
+        occasion: Occasion,
+    ) {
+        let [current_id, _] = ids(sync.key, sync.epoch, window);
+        let current = self.windows.entry(current_id);
+        let taken = allotted.taken(&sync.wants);
+        if taken > 0 {
+            current.cell.grant(occasion.node, taken);
+        }
+        if let Some(id) = sync.wants.reserve.filter(|_| allotted.spent > 0) {
+            current.reservations.reserve(id, allotted.spent, occasion.present);
+        }
+        if sync.epoch > 0 {
+            let expires = self.windows.expires(&current_id).unwrap_or_default();
+            self.keep_epoch(sync.key, sync.epoch, expires);
+        }
+    }
+
+    pub(super) fn window_wait(
+        &self,
+        sync: &KeySync,
+        window: &WindowSync,
+        ask: u64,
+        occasion: Occasion,
+    ) -> Option<Nanos> {
+        let weighed = self.weighed(sync, window, occasion);
+        let wait_us = weighed.wait_us(ask)?;
+        if wait_us == 0 && !weighed.fits(ask, 0) {
+            let [current_id, _] = ids(sync.key, sync.epoch, window);
+            let current = self.windows.get(&current_id)?;
+            return Some(current.reservations.earliest(occasion.present).unwrap_or_default());
+        }
+        Some(from_micros(wait_us))
+    }
+
+    pub(super) fn read_window(
+        &self,
+        key: KeyId,
+        epoch: u16,
+        window: &WindowSync,
+        node: NodeId,
+    ) -> CountReply {
+        let [current_id, previous_id] = ids(key, epoch, window);
+        let read = |id| self.windows.get(&id).map_or(OriginCell::default().read(node), |w| w.cell.read(node));
+        let owners = self.windows.get(&current_id).map_or(0, |current| current.cell.owners());
+        CountReply::Window {
+            current: read(current_id),
+            previous: window.previous.map(|_| read(previous_id)),
+            owners: u32::try_from(owners).unwrap_or(u32::MAX),
+        }
+    }
+
+    fn weighed(&self, sync: &KeySync, window: &WindowSync, occasion: Occasion) -> Weighed {
+        let [current_id, previous_id] = ids(sync.key, sync.epoch, window);
+        let current = self.windows.get(&current_id);
+        let previous = self.windows.get(&previous_id).filter(|_| window.previous.is_some());
+        Weighed {
+            limit: window.limit.min(NUMBER_MAX),
+            current: current.map_or(0, |current| current.cell.in_use()),
+            previous: previous.map_or(0, |previous| previous.cell.in_use()),
+            fading: window.fading.map(FadingMicros::from),
+            now_us: micros_floor(occasion.now),
+            reserved: current.map_or(0, |current| current.reservations.amount(occasion.present)),
+        }
+    }
+}
+
+/// The current cell and the one before.
+fn ids(key: KeyId, epoch: u16, window: &WindowSync) -> [WindowId; 2] {
+    let current = WindowId { key, epoch, sequence: window.sequence };
+    [current, WindowId { sequence: sequence_before(window.sequence), ..current }]
+}
+
+/// `floor(count × part / whole)`, with `part ≤ whole`.
+fn scaled(count: u64, part: u64, whole: u64) -> u64 {
+    let product = u128::from(count) * u128::from(part);
+    u64::try_from(product / u128::from(whole.max(1))).unwrap_or(count)
+}
+
+/// The largest rest of a period at which at most `room` is left of the count.
+fn largest_rest_us(count: u64, room: u64, period_us: u64) -> u64 {
+    if count <= room {
+        return period_us;
+    }
+    // count × rest < (room + 1) × period; the quotient is below the period, since count ≥ room + 1.
+    let bound = (u128::from(room) + 1) * u128::from(period_us) - 1;
+    u64::try_from(bound / u128::from(count)).unwrap_or(period_us)
+}

@@ -1,0 +1,37 @@
+//! A region in one thread: many real engines, one real store, and a simulated network, clock and bad luck
+//! between them.
+//!
+//! A second driver of the node's logic, beside `crates/node/src/region_driver.rs`: it does what that one does,
+//! but on simulated time, and knows the truth, so that every step is compared with it. Everything follows from
+//! a seed: it must never read a clock, start a thread, or depend on the order of a hash map.
+
+pub mod arrivals;
+pub mod chaos;
+mod checks;
+mod fault;
+pub mod ledger;
+mod network;
+mod node;
+mod origin;
+mod queue;
+mod random;
+pub mod scenario;
+pub mod seeds;
+mod simulation;
+pub mod spread;
+mod trace;
+mod truth;
+
+pub use fault::Fault;
+pub use ledger::{Admission, KeyLedger};
+pub use network::{Latency, NetworkOptions, Odds};
+pub use random::Random;
+pub use scenario::{Arrival, KeyPlan, LimitUse, Scenario, Template};
+pub use simulation::{ExchangeNote, Simulation};
+
+use tidegate_core::Nanos;
+
+/// When a scenario's traffic usually begins: the start of a cell for every period that divides an hour.
+pub const START: Nanos = Nanos::from_secs(1_800_000_000);
+/// Nodes boot so long before that: they know of each other when traffic comes.
+pub const BOOTED_BEFORE: Nanos = Nanos::from_secs(2);

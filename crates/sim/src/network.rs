@@ -1,0 +1,106 @@
+//! What becomes of a message between a node and the origin: when it arrives, how often, or never.
+//!
+//! Messages don't wait for each other, so whatever takes longer is overtaken.
+
+use crate::random::Random;
+use tidegate_core::Nanos;
+
+/// How likely something is: so many times in 10,000.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Odds(pub u64);
+
+impl Odds {
+    pub const NEVER: Odds = Odds(0);
+    pub const ALWAYS: Odds = Odds(10_000);
+
+    fn happens(self, random: &mut Random) -> bool {
+        self.0 > 0 && random.below(10_000) < self.0
+    }
+}
+
+/// How long a message takes one way: evenly between two bounds, and now and then up to a third.
+#[derive(Clone, Copy, Debug)]
+pub struct Latency {
+    pub least: Nanos,
+    pub most: Nanos,
+    pub spikes: Odds,
+    pub spike: Nanos,
+}
+
+impl Latency {
+    /// A store on the same machine: 0.1 to 0.5 ms for the round trip.
+    pub const LOOPBACK: Latency = Latency {
+        least: Nanos::new(50_000),
+        most: Nanos::new(250_000),
+        spikes: Odds::NEVER,
+        spike: Nanos::ZERO,
+    };
+
+    fn draw(&self, random: &mut Random) -> Nanos {
+        let length = random.nanos_between(self.least, self.most);
+        if self.spikes.happens(random) {
+            return random.nanos_between(length, self.spike.max(length));
+        }
+        length
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct NetworkOptions {
+    pub latency: Latency,
+    /// Towards the origin: what was sent never gets there.
+    pub lost_out: Odds,
+    /// Back: what was written is there, and the node never hears of it.
+    pub lost_back: Odds,
+    /// Towards the origin: it is executed twice.
+    pub doubled: Odds,
+}
+
+impl NetworkOptions {
+    pub const LOOPBACK: NetworkOptions = NetworkOptions {
+        latency: Latency::LOOPBACK,
+        lost_out: Odds::NEVER,
+        lost_back: Odds::NEVER,
+        doubled: Odds::NEVER,
+    };
+}
+
+/// Which way a message goes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Way {
+    Out,
+    Back,
+}
+
+#[derive(Debug)]
+pub(crate) struct Network {
+    pub(crate) options: NetworkOptions,
+    /// For each node, whether its messages are cut off, out and back.
+    cut: Vec<[bool; 2]>,
+    random: Random,
+}
+
+/// How long a message takes, and how long its double does, if it has one.
+pub(crate) type Arrivals = [Option<Nanos>; 2];
+
+impl Network {
+    pub(crate) fn new(options: NetworkOptions, nodes: usize, random: Random) -> Self {
+        Network { options, cut: vec![[false; 2]; nodes], random }
+    }
+
+    pub(crate) fn set_cut(&mut self, node: usize, way: Way, is_cut: bool) {
+        self.cut[node][usize::from(way == Way::Back)] = is_cut;
+    }
+
+    pub(crate) fn carry(&mut self, node: usize, way: Way) -> Arrivals {
+        let (lost, doubled) = match way {
+            Way::Out => (self.options.lost_out, self.options.doubled),
+            Way::Back => (self.options.lost_back, Odds::NEVER),
+        };
+        let first = self.options.latency.draw(&mut self.random);
+        let is_lost = lost.happens(&mut self.random) || self.cut[node][usize::from(way == Way::Back)];
+        let is_doubled = doubled.happens(&mut self.random);
+        let second = is_doubled.then(|| self.options.latency.draw(&mut self.random));
+        if is_lost { [None, None] } else { [Some(first), second] }
+    }
+}

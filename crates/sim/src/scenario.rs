@@ -1,0 +1,178 @@
+//! What a run is made of: nodes, keys, requests, faults, and how bad the network is.
+//!
+//! Plain data, complete before the run begins: the same scenario and seed give the same run.
+
+use crate::fault::Fault;
+use crate::network::NetworkOptions;
+use crate::random::Random;
+use crate::{BOOTED_BEFORE, START};
+use smallvec::SmallVec;
+use tidegate_core::identity::Shape;
+use tidegate_core::{Accuracy, Burst, Class, Cost, FleetSecret, KeyId, KeyPrefix, Limit, Nanos, Period, Rate};
+use tidegate_node::{GivenLimit, GivenPolicy};
+
+pub(crate) const SECRET: FleetSecret = FleetSecret::BUILT_IN;
+pub(crate) const TENANT: &str = "default";
+const NAMESPACE: &str = "simulated";
+
+/// One key that all nodes share, with the rule that limits it.
+#[derive(Clone, Debug)]
+pub struct KeyPlan {
+    pub identifier: String,
+    pub policy: GivenPolicy,
+    pub class: Class,
+    pub accuracy: Accuracy,
+}
+
+impl KeyPlan {
+    /// `bounded` and `paid`, as rules are by default.
+    pub fn new(identifier: &str, policy: GivenPolicy) -> Self {
+        KeyPlan {
+            identifier: identifier.to_owned(),
+            policy,
+            class: Class::default(),
+            accuracy: Accuracy::default(),
+        }
+    }
+
+    pub fn id(&self) -> KeyId {
+        let shape = match self.policy {
+            GivenPolicy::Sliding { period, .. } => Shape::Sliding(period),
+            GivenPolicy::Fixed { period, .. } => Shape::Fixed(period),
+            GivenPolicy::Gcra { .. } => Shape::Gcra,
+        };
+        KeyPrefix::new(&SECRET, TENANT, NAMESPACE, "", shape).key(&self.identifier)
+    }
+
+    /// What is admitted at once.
+    pub fn size(&self) -> u64 {
+        match self.policy {
+            GivenPolicy::Sliding { limit, .. } | GivenPolicy::Fixed { limit, .. } => limit.get(),
+            GivenPolicy::Gcra { burst, .. } => burst.get(),
+        }
+    }
+
+    pub(crate) fn given(&self, cost: u64) -> GivenLimit<'_> {
+        GivenLimit {
+            namespace: NAMESPACE,
+            identifier: &self.identifier,
+            policy: self.policy,
+            cost: Cost::new(cost).expect("scenarios use small costs"),
+            class: self.class,
+            accuracy: self.accuracy,
+            scope: None,
+        }
+    }
+}
+
+pub fn sliding(limit: u64, period_s: u64) -> GivenPolicy {
+    GivenPolicy::Sliding { limit: limit_of(limit), period: period_of(period_s) }
+}
+
+pub fn fixed(limit: u64, period_s: u64) -> GivenPolicy {
+    GivenPolicy::Fixed { limit: limit_of(limit), period: period_of(period_s) }
+}
+
+pub fn gcra(per_second: u64, burst: u64) -> GivenPolicy {
+    GivenPolicy::Gcra {
+        rate: Rate::new(per_second, Nanos::from_secs(1)).expect("a rate within its range"),
+        burst: Burst::new(burst).expect("a burst within its range"),
+    }
+}
+
+fn limit_of(limit: u64) -> Limit {
+    Limit::new(limit).expect("a limit within its range")
+}
+
+fn period_of(period_s: u64) -> Period {
+    Period::new(Nanos::from_secs(period_s)).expect("a period within its range")
+}
+
+/// One limit of a request: which key, and what it costs.
+#[derive(Clone, Copy, Debug)]
+pub struct LimitUse {
+    pub key: usize,
+    pub cost: u64,
+}
+
+/// A request that comes again and again.
+#[derive(Clone, Debug)]
+pub struct Template {
+    pub limits: SmallVec<[LimitUse; 5]>,
+    /// It has passed already: charged whatever the limits say.
+    pub is_report: bool,
+}
+
+impl Template {
+    /// A request of one limit and a cost of 1.
+    pub fn of_key(key: usize) -> Self {
+        Template { limits: smallvec::smallvec![LimitUse { key, cost: 1 }], is_report: false }
+    }
+}
+
+/// A request comes to a node.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    pub at: Nanos,
+    pub node: usize,
+    /// Index of its template.
+    pub template: usize,
+}
+
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    pub seed: u64,
+    pub nodes: usize,
+    pub keys: Vec<KeyPlan>,
+    pub templates: Vec<Template>,
+    /// In the order of time.
+    pub arrivals: Vec<Arrival>,
+    pub faults: Vec<(Nanos, Fault)>,
+    pub network: NetworkOptions,
+    /// How far each node's clock is from the truth; those not given are right.
+    pub clock_offsets_ns: Vec<i64>,
+    pub boots_at: Nanos,
+    pub ends_at: Nanos,
+    /// The cap of each node's table.
+    pub keys_max: usize,
+    /// Into how many servers the store's keys seem to be spread.
+    pub shards: u32,
+    /// A request that was answered goes on within this.
+    pub wakes_within: Nanos,
+}
+
+impl Scenario {
+    /// Healthy nodes with right clocks beside a healthy store, and nothing to do.
+    pub fn calm(seed: u64, nodes: usize, keys: Vec<KeyPlan>) -> Self {
+        let templates = (0..keys.len()).map(Template::of_key).collect();
+        Scenario {
+            seed,
+            nodes,
+            keys,
+            templates,
+            arrivals: Vec::new(),
+            faults: Vec::new(),
+            network: NetworkOptions::LOOPBACK,
+            clock_offsets_ns: Vec::new(),
+            boots_at: START.minus(BOOTED_BEFORE),
+            ends_at: START,
+            keys_max: 4096,
+            shards: 1,
+            wakes_within: Nanos::ZERO,
+        }
+    }
+
+    /// Sends these requests, and ends half a second after the last of them.
+    #[must_use]
+    pub fn with_arrivals(mut self, arrivals: Vec<Arrival>) -> Self {
+        self.arrivals = arrivals;
+        let last = self.arrivals.last().map_or(self.boots_at, |arrival| arrival.at);
+        self.ends_at = self.ends_at.max(last.plus(Nanos::from_millis(500)));
+        self
+    }
+
+    /// What the requests themselves are drawn with, apart from the run's own luck.
+    pub fn random_of(seed: u64) -> Random {
+        Random::new(seed.wrapping_mul(0x2545_f491_4f6c_dd1d))
+    }
+}

@@ -1,0 +1,128 @@
+//! The most that anybody may believe of a key: what was admitted, where what was granted counts as spent.
+//!
+//! INV-3 is about this: a view above it would deny a caller for what nobody did.
+
+use crate::scenario::KeyPlan;
+use std::collections::BTreeMap;
+use tidegate_core::gcra_sync::interval_times;
+use tidegate_core::origin_cell::NodeId;
+use tidegate_core::{Nanos, Period, Rate, Sequence};
+use tidegate_node::GivenPolicy;
+
+#[derive(Clone, Debug)]
+pub(crate) enum KeyTruth {
+    Window { period: Period, cells: BTreeMap<Sequence, CellTruth> },
+    Bucket { rate: Rate, tat: Nanos },
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CellTruth {
+    owners: BTreeMap<NodeId, Owner>,
+    /// The sum of the owners' larger halves, and of what lapsed.
+    total: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Owner {
+    /// What the node admitted.
+    admitted: u64,
+    /// The highest component that the store ever had of it, grants included.
+    stored: u64,
+}
+
+impl Owner {
+    fn spent(self) -> u64 {
+        self.admitted.max(self.stored)
+    }
+}
+
+impl CellTruth {
+    pub(crate) fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// The most that the store may hold of a node, or the node publish.
+    pub(crate) fn of(&self, node: NodeId) -> u64 {
+        self.owners.get(&node).copied().unwrap_or_default().spent()
+    }
+
+    fn change(&mut self, node: NodeId, change: impl FnOnce(&mut Owner)) {
+        let owner = self.owners.entry(node).or_default();
+        let before = owner.spent();
+        change(owner);
+        self.total = self.total - before + owner.spent();
+    }
+
+    pub(crate) fn admit(&mut self, node: NodeId, cost: u64) {
+        self.change(node, |owner| owner.admitted += cost);
+    }
+
+    pub(crate) fn store(&mut self, node: NodeId, component: u64) {
+        self.change(node, |owner| owner.stored = owner.stored.max(component));
+    }
+
+    /// Nobody will ever spend what was granted beyond `known`, and some may have heard of it.
+    pub(crate) fn lapse(&mut self, known: impl Fn(NodeId) -> u64) {
+        let lapsed = |(node, owner): (&NodeId, &mut Owner)| {
+            let kept = owner.admitted.max(known(*node)).min(owner.spent());
+            let lapsed = owner.spent() - kept;
+            owner.stored = owner.stored.min(kept);
+            lapsed
+        };
+        // What lapsed stays in the total, though no longer with its owner.
+        let _: u64 = self.owners.iter_mut().map(lapsed).sum();
+    }
+}
+
+impl KeyTruth {
+    pub(crate) fn new(plan: &KeyPlan) -> Self {
+        match plan.policy {
+            GivenPolicy::Sliding { period, .. } | GivenPolicy::Fixed { period, .. } => {
+                KeyTruth::Window { period, cells: BTreeMap::new() }
+            }
+            GivenPolicy::Gcra { rate, .. } => KeyTruth::Bucket { rate, tat: Nanos::ZERO },
+        }
+    }
+
+    /// A node admitted `cost`, of which `prepaid` had been granted to it before.
+    pub(crate) fn admit(&mut self, node: NodeId, cost: u64, prepaid: u64, node_now: Nanos) {
+        match self {
+            KeyTruth::Window { period, cells } => {
+                cells.entry(period.cell_at(node_now).sequence).or_default().admit(node, cost);
+            }
+            KeyTruth::Bucket { .. } => self.spend(cost.saturating_sub(prepaid), node_now),
+        }
+    }
+
+    /// A bucket's units were granted or admitted.
+    pub(crate) fn spend(&mut self, units: u64, now: Nanos) {
+        if let KeyTruth::Bucket { rate, tat } = self
+            && units > 0
+        {
+            *tat = (*tat).max(now).plus(interval_times(*rate, units));
+        }
+    }
+
+    pub(crate) fn cell_mut(&mut self, sequence: Sequence) -> Option<&mut CellTruth> {
+        match self {
+            KeyTruth::Window { cells, .. } => Some(cells.entry(sequence).or_default()),
+            KeyTruth::Bucket { .. } => None,
+        }
+    }
+
+    pub(crate) fn total(&self, sequence: Sequence) -> u64 {
+        match self {
+            KeyTruth::Window { cells, .. } => cells.get(&sequence).map_or(0, CellTruth::total),
+            KeyTruth::Bucket { .. } => 0,
+        }
+    }
+
+    /// The store lost what it had not yet told: `known` is what a node knows of its own component.
+    pub(crate) fn lapse(&mut self, known: impl Fn(NodeId, Sequence) -> u64) {
+        if let KeyTruth::Window { cells, .. } = self {
+            for (sequence, cell) in cells {
+                cell.lapse(|node| known(node, *sequence));
+            }
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! Real servers and a faulty network for tests and benches: Redis alone, as a cluster and behind sentinels,
+//! and a TCP proxy that misbehaves on request.
+//!
+//! A mock answers what its author believed; these are the programs that operators run. Each has ports and a
+//! directory of its own, and nothing outlives the test process. Never part of what ships: other crates name
+//! this one under `[dev-dependencies]` only.
+//!
+//! Servers run in real time: don't use them in a test with a paused clock.
+
+mod binary;
+mod certificates;
+mod client;
+mod cluster;
+mod directory;
+mod port;
+mod process;
+mod proxy;
+mod redis;
+mod reply;
+mod sentinel;
+mod server;
+mod wait;
+
+pub use binary::{RedisBinary, redis_6_2};
+pub use client::Client;
+pub use cluster::RedisCluster;
+pub use port::free_port;
+pub use process::{Process, guarded};
+pub use proxy::{Fault, FaultProxy, ProxyCounts};
+pub use redis::{Redis, RedisOptions};
+pub use reply::Reply;
+pub use sentinel::Sentinel;
+pub use wait::until;
