@@ -40,7 +40,7 @@ pub struct Wants {
     pub asks: SmallVec<[u64; 4]>,
     /// Draw up to [`DRAW_AHEAD`] of refill beside the asks: the key is saturated and busy.
     pub draw: bool,
-    /// Hold the single ask's cost back for this reservation instead of granting it.
+    /// Hold the asks' costs back for this reservation instead of granting them: one request's, all of them.
     pub reserve: Option<ReservationId>,
 }
 

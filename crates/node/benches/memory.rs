@@ -3,8 +3,8 @@
 //! `cargo bench -p tidegate-node --bench memory -- local|shared [--keys N]`. One process per case, so that
 //! the figures are its own; `cargo xtask bars memory` reads them.
 
-use std::hint::black_box;
 use smallvec::SmallVec;
+use std::hint::black_box;
 use tidegate_core::counts::CellReply;
 use tidegate_core::exchange::{CountReply, KeyReply, KeySync, Wants};
 use tidegate_core::state::State;

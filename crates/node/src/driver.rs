@@ -1,7 +1,7 @@
 //! What runs behind the requests: the clock's samples, the sweep, and the watch over the rules files.
 //!
-//! Timers and files live here and nowhere else in this crate. A bad rules file is reported and the rules in
-//! force stay.
+//! Timers and files live here, in `region_driver.rs` and in `snapshot.rs`. A bad rules file is reported and the
+//! rules in force stay.
 
 use crate::clock::{Clock, SAMPLE_EVERY_MS};
 use crate::engine::Engine;

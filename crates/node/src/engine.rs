@@ -142,6 +142,14 @@ impl Engine {
         }
     }
 
+    /// The counts of a node that is alone; `None` when it shares them.
+    pub fn lone_table(&self) -> Option<&Table<LocalState>> {
+        match &self.counters {
+            Counters::Alone(table) => Some(table),
+            Counters::Shared(_) => None,
+        }
+    }
+
     /// What is shared with the region; `None` when the node is alone.
     pub fn shared(&self) -> Option<&Sharing> {
         match &self.counters {
@@ -214,8 +222,7 @@ impl Engine {
     pub fn resume<'r>(&self, asking: Asking<'r>, standings: &[Standing], moment: Moment) -> Answer<'r> {
         let Asking { mut plan, asks, items, reason, rule_version } = asking;
         let Some(sharing) = self.shared() else { return self.answer(plan, reason, rule_version) };
-        // From the last to the first: what is answered is taken out, and the indexes before it stay.
-        for (position, (ask, item)) in asks.iter().zip(&items).enumerate().rev() {
+        for (position, (ask, item)) in asks.iter().zip(&items).enumerate() {
             let standing = standings.get(position).copied().unwrap_or(Standing::Unverified);
             self.apply(sharing, &mut plan, *item, ask, standing, moment);
         }
@@ -247,7 +254,7 @@ impl Engine {
             Standing::Granted => {}
             // One of several that were asked about together: another one was in the way.
             Standing::Refused { retry_after: None } if ask.cost.get() <= ask.spec.shown_limit() => {}
-            Standing::Refused { retry_after } => plan.say(index, Verdict::Deny { retry_after }, moment),
+            Standing::Refused { retry_after } => plan.deny(index, retry_after, moment),
             Standing::Unverified => {
                 plan.path = Path::Unverified;
                 let denied = match plan.targets[index].class {
@@ -259,8 +266,8 @@ impl Engine {
                         sharing.peek_fallback(&fallback, moment)
                     }
                 };
-                if let Some(retry_after) = denied {
-                    plan.say(index, Verdict::Deny { retry_after: Some(retry_after) }, moment);
+                if denied.is_some() {
+                    plan.deny(index, denied, moment);
                 }
             }
         }
@@ -368,7 +375,7 @@ impl Engine {
 
     /// Starts keys afresh that only this node knows. Says how many there were.
     pub fn reset(&self, keys: &[ResetKey]) -> usize {
-        let Counters::Alone(table) = &self.counters else { return 0 };
+        let Some(table) = self.lone_table() else { return 0 };
         let fresh = |state: &mut LocalState| *state = LocalState::default();
         keys.iter().filter(|reset| table.update(reset.key, fresh)).count()
     }

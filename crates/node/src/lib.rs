@@ -1,7 +1,7 @@
 //! The engine of a node: what turns a request into decisions, and what runs behind them.
 //!
-//! The hot path is a plain call with the moment as an argument. `driver.rs` alone owns timers and files;
-//! `clock.rs` alone reads the time.
+//! The hot path is a plain call with the moment as an argument. The drivers and `snapshot.rs` alone own timers
+//! and files; `clock.rs` alone reads the time.
 
 pub mod clock;
 pub mod driver;
@@ -11,6 +11,7 @@ pub mod region;
 pub mod region_driver;
 pub mod request;
 pub mod sharing;
+pub mod snapshot;
 pub mod stats;
 
 pub use engine::{Asking, Decided, Engine, EngineOptions, ResetKey, RulesInForce};

@@ -6,8 +6,8 @@ use crate::request::{GivenLimit, LimitAnswer, Origin, Path, Said};
 use smallvec::SmallVec;
 use tidegate_core::batch::ITEMS_INLINE;
 use tidegate_core::{
-    Accuracy, Charge, Class, Cost, Decision, Decisions, FleetSecret, Item, KeyId, KeyPrefix, Moment, Role,
-    Verdict,
+    Accuracy, Charge, Class, Cost, Decision, Decisions, FleetSecret, Item, KeyId, KeyPrefix, Moment, Nanos,
+    Role, Verdict,
 };
 use tidegate_rules::Effect;
 
@@ -24,6 +24,8 @@ pub(crate) struct Plan<'r> {
     pub(crate) path: Path,
     /// The local limits that stand in for those of class `free` which couldn't ask.
     pub(crate) fallbacks: SmallVec<[Item; 2]>,
+    /// Answers that are denials whatever the table says.
+    denied: SmallVec<[(usize, Verdict); 2]>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -41,10 +43,17 @@ impl<'r> Plan<'r> {
             answers: SmallVec::new(),
             path: Path::Local,
             fallbacks: SmallVec::new(),
+            denied: SmallVec::new(),
         }
     }
 
-    pub(crate) fn push_given(&mut self, secret: &FleetSecret, tenant: &str, index: usize, limit: &GivenLimit<'_>) {
+    pub(crate) fn push_given(
+        &mut self,
+        secret: &FleetSecret,
+        tenant: &str,
+        index: usize,
+        limit: &GivenLimit<'_>,
+    ) {
         let prefix = KeyPrefix::new(secret, tenant, limit.namespace, "", limit.policy.shape());
         let item = Item {
             accuracy: limit.accuracy,
@@ -109,9 +118,28 @@ impl<'r> Plan<'r> {
         self.targets.remove(index);
     }
 
+    /// The region refused an item, or nobody could be asked: whatever the local view says, it is denied. The
+    /// view is still looked at, for the rest of the answer.
+    pub(crate) fn deny(&mut self, index: usize, retry_after: Option<Nanos>, moment: Moment) {
+        let verdict = Verdict::Deny { retry_after };
+        let limit = self.items[index].spec.shown_limit();
+        let answer = self.targets[index].answer;
+        let decision = Decision { verdict, limit, remaining: 0, reset: moment.now };
+        self.answers[answer].said = Said::Decided(decision);
+        if self.items[index].charge == Charge::IfAdmitted {
+            self.items[index].charge = Charge::Never;
+        }
+        self.denied.push((answer, verdict));
+    }
+
     pub(crate) fn write(&mut self, decisions: &Decisions) {
         for (target, decision) in self.targets.iter().zip(decisions) {
             self.answers[target.answer].said = Said::Decided(*decision);
+        }
+        for (answer, verdict) in self.denied.drain(..) {
+            if let Said::Decided(decision) = &mut self.answers[answer].said {
+                decision.verdict = verdict;
+            }
         }
     }
 }

@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tidegate_core::{KeyId, Moment, Nanos};
-pub use tidegate_origin::{BreakerState, OriginError};
 use tidegate_origin::{Alive, Heartbeat, Origin};
+pub use tidegate_origin::{BreakerState, OriginError};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 

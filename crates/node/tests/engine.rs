@@ -44,7 +44,8 @@ fn by_rules<'a>(namespace: &'a str, attributes: &'a [(&'a str, &'a str)], purpos
 /// Decides and keeps what a test looks at: allowed, and each limit's (allowed, remaining).
 fn check(engine: &Engine, attributes: &[(&str, &str)]) -> (bool, Vec<(bool, Option<u64>)>) {
     let rules = engine.rules();
-    let answer = engine.decide(&rules, &by_rules("api", attributes, Purpose::Check), NOW).unwrap().answer().unwrap();
+    let answer =
+        engine.decide(&rules, &by_rules("api", attributes, Purpose::Check), NOW).unwrap().answer().unwrap();
     (answer.allowed, summary(&answer))
 }
 

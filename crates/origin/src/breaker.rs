@@ -209,18 +209,22 @@ mod tests {
             let mut breaker = Breaker::new(1);
             let mut failures = 0;
             for call in 0..successes {
-                breaker.on_success(at(call * span_ms / successes));
-                if call % (successes / 10).max(1) == 0 && breaker.admits() {
+                let now = at(call * span_ms / successes);
+                breaker.on_success(now);
+                if call % (successes / 10) == 0 {
                     failures += 1;
-                    breaker.on_failure(at(call * span_ms / successes));
+                    breaker.on_failure(now);
+                }
+                if !breaker.admits() {
+                    return Some(failures);
                 }
             }
-            (breaker.admits(), failures)
+            None
         };
-        assert_eq!(opens_at(200, 900), (false, 5), "5 of more than 100");
-        assert!(opens_at(80, 900).0, "too few calls to tell");
-        assert!(opens_at(2_000, 900).0, "10 of 2000 are under 1 %");
-        assert!(opens_at(200, 9_000).0, "spread over nine seconds, never 5 in one");
+        assert_eq!(opens_at(200, 900), Some(6), "more than 100 calls by then");
+        assert_eq!(opens_at(80, 900), None, "too few calls to tell");
+        assert_eq!(opens_at(2_000, 900), None, "10 of 2000 are under 1 %");
+        assert_eq!(opens_at(200, 9_000), None, "spread over nine seconds, never 5 in one");
     }
 
     #[test]

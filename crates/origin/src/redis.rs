@@ -28,9 +28,7 @@ mod url;
 pub use options::RedisOptions;
 pub use url::{RedisUrl, UrlError};
 
-use crate::{
-    Alive, Exchange, Exchanged, Heartbeat, KeyError, Origin, OriginError, Reply, ShardId,
-};
+use crate::{Alive, Exchange, Exchanged, Heartbeat, KeyError, Origin, OriginError, Reply, ShardId};
 use call::Script;
 use deadline::Deadline;
 use dial::{Dialer, Purpose};

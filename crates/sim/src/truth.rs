@@ -117,6 +117,14 @@ impl KeyTruth {
         }
     }
 
+    /// What a node admitted in a cell, or was granted.
+    pub(crate) fn of(&self, node: NodeId, sequence: Sequence) -> u64 {
+        match self {
+            KeyTruth::Window { cells, .. } => cells.get(&sequence).map_or(0, |cell| cell.of(node)),
+            KeyTruth::Bucket { .. } => 0,
+        }
+    }
+
     /// The store lost what it had not yet told: `known` is what a node knows of its own component.
     pub(crate) fn lapse(&mut self, known: impl Fn(NodeId, Sequence) -> u64) {
         if let KeyTruth::Window { cells, .. } = self {

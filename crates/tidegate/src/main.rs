@@ -8,6 +8,7 @@ mod banner;
 mod command_line;
 mod failure;
 mod http_client;
+mod kept_counts;
 mod listeners;
 mod logs;
 mod memory;
@@ -21,6 +22,7 @@ mod signals;
 
 use command_line::Command;
 use failure::Failure;
+use kept_counts::KeptCounts;
 use listeners::Listeners;
 use node::{Node, Parts};
 use region::Reload;
@@ -76,15 +78,17 @@ fn serve(sources: Sources) -> Result<ExitCode, Failure> {
         node: settings.node.clone(),
     });
 
+    let kept = KeptCounts::restore(&settings, &app);
     listeners::raise_open_file_limit();
     let listeners = Listeners::bind(&runtime, &settings)?;
     let banner = banner::text(&settings, &listeners, &rules_summary);
     let drain = settings.drain;
-    let parts = Parts { app, listeners, rules: rules.watch, drain, reload: Reload { sources, settings } };
+    let reload = Reload { sources, settings };
+    let parts = Parts { app, listeners, rules: rules.watch, kept, drain, reload };
     let node = Node::start(&runtime, parts)?;
     output::print(&banner);
     let code = runtime.block_on(node.run_until_stopped());
-    // Rules may be being read just now: that isn't worth waiting for.
+    // Rules may be being read just now, or a disk may hang: that isn't worth waiting for.
     runtime.shutdown_background();
     Ok(code)
 }

@@ -4,6 +4,7 @@
 //! second signal cuts it short. A thread that dies takes the node down, so that a supervisor starts it anew.
 
 use crate::failure::Failure;
+use crate::kept_counts::KeptCounts;
 use crate::listeners::Listeners;
 use crate::rules_at_start::Watch;
 use crate::region::Reload;
@@ -29,6 +30,7 @@ pub(crate) struct Parts {
     pub(crate) app: Arc<App>,
     pub(crate) listeners: Listeners,
     pub(crate) rules: Watch,
+    pub(crate) kept: KeptCounts,
     pub(crate) drain: Duration,
     pub(crate) reload: Reload,
 }
@@ -36,6 +38,7 @@ pub(crate) struct Parts {
 #[derive(Debug)]
 pub(crate) struct Node {
     app: Arc<App>,
+    kept: KeptCounts,
     reload: Reload,
     signals: Signals,
     shutdown: watch::Sender<bool>,
@@ -76,7 +79,7 @@ fn build_runtime() -> io::Result<Runtime> {
 impl Node {
     /// Starts everything; connections are answered from here on.
     pub(crate) fn start(runtime: &Runtime, parts: Parts) -> Result<Self, Failure> {
-        let Parts { app, listeners, rules, drain, reload } = parts;
+        let Parts { app, listeners, rules, kept, drain, reload } = parts;
         let _context = runtime.enter();
         let signals = Signals::register()
             .map_err(|source| Failure::Start { what: "the handling of signals", source })?;
@@ -84,6 +87,7 @@ impl Node {
         let (ended_sender, ended) = mpsc::unbounded_channel();
         let upkeep = tokio::spawn(run_upkeep(app.engine.clone(), app.clock.clone()));
         tokio::spawn(rules.run(app.engine.clone()));
+        kept.spawn_saving();
         if let Some(driver) = app.sharing.clone() {
             tokio::spawn(driver.run());
         }
@@ -95,7 +99,7 @@ impl Node {
                 .spawn_thread(core, &listeners.http)
                 .map_err(|source| Failure::Start { what: "a thread", source })?;
         }
-        Ok(Node { app, reload, signals, shutdown, drain, ended, listening: cores + 1, upkeep })
+        Ok(Node { app, kept, reload, signals, shutdown, drain, ended, listening: cores + 1, upkeep })
     }
 
     /// The code that the process ends with.

@@ -46,6 +46,9 @@ pub(crate) struct Settings {
     pub(crate) origin_timeout: Duration,
     pub(crate) origin_fresh: Nanos,
     pub(crate) keys_max: KeysMax,
+    /// Of what outlives the process.
+    pub(crate) data_directory: PathBuf,
+    pub(crate) save_every: Duration,
     pub(crate) log_format: LogFormat,
     pub(crate) log_level: Targets,
     pub(crate) drain: Duration,
@@ -180,6 +183,8 @@ impl Settings {
             origin_timeout: Duration::from_millis(5),
             origin_fresh: Nanos::from_secs(5),
             keys_max: KeysMax::QuarterOf(memory::limit(Path::new("/"))),
+            data_directory: "data".into(),
+            save_every: Duration::from_secs(30),
             log_format: LogFormat::of_stderr(),
             log_level: Targets::new().with_default(tracing::Level::INFO),
             drain: Duration::from_secs(5),

@@ -66,10 +66,13 @@ impl SharedState {
         }))
     }
 
-    /// A cold node publishes 0: it doesn't know yet what it published before its entry was dropped.
+    /// A cold node publishes and claims 0: it doesn't know yet what it published before its entry was dropped,
+    /// and would take what it claims of its own admissions for somebody else's.
     fn cell_sync(&self, counts: &Counts, expires: Nanos) -> CellSync {
-        let component = if self.is_cold() { 0 } else { counts.component() };
-        CellSync { component, claim: counts.regional(), expires }
+        if self.is_cold() {
+            return CellSync { component: 0, claim: 0, expires };
+        }
+        CellSync { component: counts.component(), claim: counts.regional(), expires }
     }
 
     fn gcra_sync(&self, rate: Rate, now: Nanos) -> GcraSync {

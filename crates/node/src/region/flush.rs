@@ -99,7 +99,10 @@ impl Region {
             if !pending.breaker(shard).admits() {
                 pending.held.entry(shard).or_default().push(key);
             } else if let Some(sync) = pending.publishing(table, key) {
-                by_shard.entry(shard).or_default().push((sync, Ticket { holds_key: true, ..Ticket::default() }));
+                by_shard
+                    .entry(shard)
+                    .or_default()
+                    .push((sync, Ticket { holds_key: true, ..Ticket::default() }));
             }
         }
         for (shard, mut syncs) in by_shard {
@@ -126,7 +129,9 @@ impl Region {
         let down: Vec<ShardId> = pending
             .breakers
             .iter_mut()
-            .filter_map(|(shard, breaker)| (!breaker.admits() && breaker.probe_due(moment.now)).then_some(*shard))
+            .filter_map(|(shard, breaker)| {
+                (!breaker.admits() && breaker.probe_due(moment.now)).then_some(*shard)
+            })
             .collect();
         for shard in down {
             let held = pending.held.get_mut(&shard).and_then(Vec::pop);

@@ -76,9 +76,7 @@ impl Region {
             }
             // No room for what was only asked about: the answer counts all the same.
             None => Ok(reply),
-            Some(Err(error)) => {
-                Err(KeyError::Failed(OriginError::Nonsense { what: error.to_string() }))
-            }
+            Some(Err(error)) => Err(KeyError::Failed(OriginError::Nonsense { what: error.to_string() })),
         }
     }
 

@@ -4,8 +4,8 @@
 //! all in hand the request is admitted at once, and the next publish of each key names the reservation. A
 //! node that dies in between leaves reservations behind that lapse by themselves.
 
-use super::{AskId, AskItem, Effects, Outgoing, Region, Route, Ticket};
 use super::pending::Pending;
+use super::{AskId, AskItem, Effects, Outgoing, Region, Route, Ticket};
 use smallvec::smallvec;
 use std::collections::BTreeMap;
 use tidegate_core::exchange::{KeySync, ReservationId, Wants};
@@ -31,9 +31,16 @@ impl Region {
         let mut by_shard = BTreeMap::<ShardId, Vec<(KeySync, Ticket)>>::new();
         for index in askable {
             let item = &items[*index];
+            let syncs = by_shard.entry(route(item.key)).or_default();
+            // A key that comes twice is named once, and asked for both costs in order.
+            if let Some((sync, ticket)) = syncs.iter_mut().find(|(sync, _)| sync.key == item.key) {
+                sync.wants.asks.push(item.cost.get());
+                ticket.asks.push((id, *index));
+                continue;
+            }
             let sync = self.asking_alone(pending, table, item, reserve, moment);
             let ticket = Ticket { asks: smallvec![(id, *index)], holds_key: false };
-            by_shard.entry(route(item.key)).or_default().push((sync, ticket));
+            syncs.push((sync, ticket));
         }
         let grant = if together { Grant::Together } else { Grant::Each };
         let outgoing = |(shard, syncs)| -> Outgoing { self.outgoing(shard, grant, syncs, moment.now) };

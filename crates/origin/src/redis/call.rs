@@ -84,7 +84,12 @@ pub(super) async fn run(
             answers.push(Err(OriginError::Unreachable { cause: String::new() }));
             match map.owner(call.slot) {
                 Some(shard) => {
-                    attempts.push(Attempt { call: index, shard: shard.clone(), form: Form::Hash, way: Way::Own });
+                    attempts.push(Attempt {
+                        call: index,
+                        shard: shard.clone(),
+                        form: Form::Hash,
+                        way: Way::Own,
+                    });
                 }
                 None => answers[index] = Err(OriginError::Unreachable { cause: servers.ignorance() }),
             }

@@ -17,6 +17,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpStream, UnixStream};
+use tokio::time::Instant;
 
 const NAME: &str = "tidegate";
 /// A peer that vanished without a word is noticed after `10 + 3 × 5` seconds, also when nobody asks it anything.
@@ -61,21 +62,44 @@ pub(super) struct Connected {
 impl Dialer {
     /// A connection that is ready for its purpose, or why there is none.
     pub(super) async fn connect(&self, address: &Address, purpose: Purpose) -> Result<Connected, String> {
-        let timeout = self.options.connect_timeout();
-        let connected = tokio::time::timeout(timeout, self.connect_unbounded(address, purpose)).await;
-        connected.unwrap_or_else(|_| Err(format!("no connection within {} ms", timeout.as_millis())))
+        let deadline = Instant::now() + self.options.connect_timeout();
+        let stream = self.open(address, deadline).await?;
+        let login = self.login(stream, purpose);
+        let connected = tokio::time::timeout_at(deadline, login).await;
+        connected.unwrap_or_else(|_| Err(self.no_answer("the server's first answers")))
     }
 
-    async fn connect_unbounded(&self, address: &Address, purpose: Purpose) -> Result<Connected, String> {
+    async fn open(&self, address: &Address, deadline: Instant) -> Result<Box<dyn Bytes>, String> {
+        let no_connection = || self.no_answer("a connection");
+        let (host, port) = match address {
+            Address::Unix(path) => {
+                return Ok(Box::new(in_time(deadline, UnixStream::connect(path), no_connection).await?));
+            }
+            Address::Tcp { host, port } => (host.as_str(), *port),
+        };
+        let stream = in_time(deadline, TcpStream::connect((host, port)), no_connection).await?;
+        prepare_socket(&stream).map_err(|error| error.to_string())?;
+        let Some(tls) = &self.tls else { return Ok(Box::new(stream)) };
+        let begun = tls.connector().await?.connect(server_name(host)?, stream);
+        let secured =
+            in_time(deadline, begun, || self.no_answer("an answer; does the server speak TLS?")).await;
+        Ok(Box::new(secured.map_err(|problem| format!("TLS: {problem}"))?))
+    }
+
+    fn no_answer(&self, to_what: &str) -> String {
+        format!("{} ms have passed without {to_what}", self.options.connect_timeout_ms)
+    }
+
+    async fn login(&self, stream: Box<dyn Bytes>, purpose: Purpose) -> Result<Connected, String> {
         let traffic = Arc::new(Traffic::default());
-        let stream = Watched::new(self.open(address).await?, traffic.clone());
+        let stream = Watched::new(stream, traffic.clone());
         let config = AsyncConnectionConfig::new()
             .set_response_timeout(None)
             .set_connection_timeout(None)
             .set_pipeline_buffer_size(self.options.calls_in_flight_max.max(1))
             .set_write_backpressure_boundary(WRITE_BUFFER_BYTES);
-        let login = self.login(purpose);
-        let made = MultiplexedConnection::new_with_config(&login, stream, config).await;
+        let identity = self.identity(purpose);
+        let made = MultiplexedConnection::new_with_config(&identity, stream, config).await;
         let (mut connection, driver) = made.map_err(|error| error.to_string())?;
         let mut driver: Driver = Box::pin(driver);
         tokio::select! {
@@ -85,21 +109,7 @@ impl Dialer {
         Ok(Connected { connection, driver, traffic })
     }
 
-    async fn open(&self, address: &Address) -> Result<Box<dyn Bytes>, String> {
-        let (host, port) = match address {
-            Address::Unix(path) => {
-                return Ok(Box::new(UnixStream::connect(path).await.map_err(|error| error.to_string())?));
-            }
-            Address::Tcp { host, port } => (host.as_str(), *port),
-        };
-        let stream = TcpStream::connect((host, port)).await.map_err(|error| error.to_string())?;
-        prepare_socket(&stream).map_err(|error| error.to_string())?;
-        let Some(tls) = &self.tls else { return Ok(Box::new(stream)) };
-        let connected = tls.connector().await?.connect(server_name(host)?, stream).await;
-        Ok(Box::new(connected.map_err(|error| format!("TLS: {error}"))?))
-    }
-
-    fn login(&self, purpose: Purpose) -> RedisConnectionInfo {
+    fn identity(&self, purpose: Purpose) -> RedisConnectionInfo {
         let info = RedisConnectionInfo::default().set_skip_set_lib_name();
         let (credentials, database) = match purpose {
             Purpose::Sentinel => (&self.sentinel_credentials, 0),
@@ -114,6 +124,18 @@ impl Dialer {
                 .set_username(user)
                 .set_password(password.as_ref().map_or("", |password| password.reveal())),
         }
+    }
+}
+
+/// What the work yields, or its error, or that it took too long.
+async fn in_time<T>(
+    deadline: Instant,
+    work: impl Future<Output = std::io::Result<T>>,
+    too_late: impl FnOnce() -> String,
+) -> Result<T, String> {
+    match tokio::time::timeout_at(deadline, work).await {
+        Ok(outcome) => outcome.map_err(|error| error.to_string()),
+        Err(_) => Err(too_late()),
     }
 }
 

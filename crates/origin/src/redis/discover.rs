@@ -13,6 +13,8 @@ use tokio::time::Instant;
 
 /// Between the beginnings of two looks.
 const LOOKS_APART: Duration = Duration::from_millis(200);
+/// While a server is gone: its successor is to be found soon, without wearing out who has to tell.
+const LOOK_IN_TROUBLE_EVERY_MS: u64 = 500;
 
 pub(super) async fn discover(servers: Arc<Servers>, place: Place) {
     tokio::select! {
@@ -39,7 +41,12 @@ async fn discover_forever(servers: &Arc<Servers>, place: Place) {
         let wait = match looked {
             Ok(()) => {
                 backoff.succeeded();
-                jittered(servers.dialer.options.refresh_every_ms)
+                let usual_ms = servers.dialer.options.refresh_every_ms;
+                jittered(if servers.are_connected() {
+                    usual_ms
+                } else {
+                    LOOK_IN_TROUBLE_EVERY_MS.min(usual_ms)
+                })
             }
             Err(problem) => {
                 servers.set_ignorance(problem);

@@ -19,7 +19,9 @@ pub(super) async fn join_all<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
     let mut waiting: Vec<Pin<Box<F>>> = futures.map(Box::pin).collect();
     let mut outcomes: Vec<Option<F::Output>> = waiting.iter().map(|_| None).collect();
     poll_fn(|context| {
-        for (future, outcome) in waiting.iter_mut().zip(&mut outcomes).filter(|(_, outcome)| outcome.is_none()) {
+        for (future, outcome) in
+            waiting.iter_mut().zip(&mut outcomes).filter(|(_, outcome)| outcome.is_none())
+        {
             if let Poll::Ready(ready) = future.as_mut().poll(context) {
                 *outcome = Some(ready);
             }

@@ -57,8 +57,8 @@ async fn hold(connected: Connected, link: &Link) -> &'static str {
 
 /// Says once that a server is gone, not at each attempt to reach it.
 fn report(shard: &Shard, problem: &str) {
-    match &*shard.standing() {
-        Standing::Down { cause } if cause == problem => {}
-        _ => tracing::warn!(server = %shard.address, problem, "not connected; trying again in the background"),
+    let was_known = matches!(&*shard.standing(), Standing::Down { cause } if cause == problem);
+    if !was_known {
+        tracing::warn!(server = %shard.address, problem, "not connected; trying again in the background");
     }
 }

@@ -88,12 +88,8 @@ impl Link {
 
     fn timed_out(&self, deadline: Deadline, received_bytes_before: u64) {
         let mut trouble = self.trouble.lock();
-        let next = Trouble::after_timeout(
-            *trouble,
-            deadline,
-            received_bytes_before,
-            self.traffic.received_bytes(),
-        );
+        let next =
+            Trouble::after_timeout(*trouble, deadline, received_bytes_before, self.traffic.received_bytes());
         *trouble = Some(next);
         self.in_trouble.store(true, Ordering::Relaxed);
         if next.is_hopeless(deadline.at(), deadline.timeout()) {

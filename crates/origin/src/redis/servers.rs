@@ -126,6 +126,10 @@ impl Servers {
         self.map.store(Arc::new(after));
     }
 
+    pub(super) fn are_connected(&self) -> bool {
+        self.map().shards().iter().all(|shard| shard.link_now().is_some())
+    }
+
     /// Something changed, or seems to have: look at the topology soon.
     pub(super) fn refresh_soon(&self) {
         self.refresh.notify_one();

@@ -36,14 +36,14 @@ impl TlsSetup {
 }
 
 pub(super) fn server_name(host: &str) -> Result<ServerName<'static>, String> {
-    ServerName::try_from(host.to_owned()).map_err(|_| format!("{host:?} is no name that a certificate can have"))
+    ServerName::try_from(host.to_owned())
+        .map_err(|_| format!("{host:?} is no name that a certificate can have"))
 }
 
 fn config(url: &Tls) -> Result<Arc<ClientConfig>, String> {
     let roots = match &url.authorities {
-        Some(path) => {
-            named_authorities(path).map_err(|problem| format!("can't use ca={}: {problem}", path.display()))?
-        }
+        Some(path) => named_authorities(path)
+            .map_err(|problem| format!("can't use ca={}: {problem}", path.display()))?,
         None => system_authorities()?,
     };
     let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
@@ -66,7 +66,9 @@ fn system_authorities() -> Result<RootCertStore, String> {
     // Single authorities that can't be read don't matter: the others can.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if roots.is_empty() {
-        return Err("the system has no certificate authorities; name one in the url: ?ca=/path.pem".to_owned());
+        return Err(
+            "the system has no certificate authorities; name one in the url: ?ca=/path.pem".to_owned()
+        );
     }
     Ok(roots)
 }

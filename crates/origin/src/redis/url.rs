@@ -143,7 +143,9 @@ impl fmt::Display for RedisUrl {
             write!(formatter, "{}{password}@", encoded(user.as_deref().unwrap_or_default()))?;
         }
         match &self.place {
-            Place::Standalone(Address::Unix(path)) => write!(formatter, "{}", encoded(&path.to_string_lossy()))?,
+            Place::Standalone(Address::Unix(path)) => {
+                formatter.write_str(&encoded(&path.to_string_lossy()))?;
+            }
             Place::Standalone(address) => write!(formatter, "{address}")?,
             Place::Cluster(hosts) | Place::Sentinel { sentinels: hosts, .. } => {
                 let hosts: Vec<String> = hosts.iter().map(Address::to_string).collect();

@@ -1,7 +1,7 @@
 //! GCRA in the store: one arrival time for all nodes, charged by the scheme of `tidegate_core::gcra_sync`.
 
 use super::reservations::Reservations;
-use super::resolution::{micros_ceil, micros_floor, units_ahead};
+use super::resolution::{micros_floor, units_ahead};
 use super::wants::Allotted;
 use super::{Occasion, Store};
 use std::collections::BTreeMap;

@@ -56,16 +56,12 @@ impl Weighed {
         self.fading.map_or(0, |fading| scaled(self.previous, micros_floor(DRAW_AHEAD), fading.period_us))
     }
 
-    /// How long until `ask` fits beside the counts. `None` when it never does, or when nothing fades: the node
-    /// knows better when its cell ends.
+    /// How long until so much has faded that `ask` fits beside the counts. `None` when it never does, or when
+    /// nothing fades: the node knows better when its cell ends.
     fn wait_us(&self, ask: u64) -> Option<u64> {
         let room = self.limit.checked_sub(ask)?;
-        let beside = room.checked_sub(self.current);
-        if beside.is_some_and(|beside| self.faded() <= beside) {
-            return Some(0);
-        }
         let FadingMicros { end_us, period_us } = self.fading?;
-        let passes_at_us = match beside {
+        let passes_at_us = match room.checked_sub(self.current) {
             Some(beside) => end_us.saturating_sub(largest_rest_us(self.previous, beside, period_us)),
             // The current cell must itself become the previous one, and fade.
             None => (end_us + period_us).saturating_sub(largest_rest_us(self.current, room, period_us)),
@@ -130,13 +126,14 @@ impl Store {
         occasion: Occasion,
     ) -> Option<Nanos> {
         let weighed = self.weighed(sync, window, occasion);
-        let wait_us = weighed.wait_us(ask)?;
-        if wait_us == 0 && !weighed.fits(ask, 0) {
-            let [current_id, _] = ids(sync.key, sync.epoch, window);
-            let current = self.windows.get(&current_id)?;
-            return Some(current.reservations.earliest(occasion.present).unwrap_or_default());
+        if weighed.fits(ask, 0) {
+            return Some(Nanos::ZERO);
         }
-        Some(from_micros(wait_us))
+        if (Weighed { reserved: 0, ..weighed }).fits(ask, 0) {
+            let [current_id, _] = ids(sync.key, sync.epoch, window);
+            return self.windows.get(&current_id)?.reservations.earliest(occasion.present);
+        }
+        weighed.wait_us(ask).map(from_micros)
     }
 
     pub(super) fn read_window(

@@ -1,6 +1,8 @@
 //! Every way to connect: plain, TLS, passwords, users, databases, Unix sockets, old servers.
 
-use super::support::{background, component, components, exchange, key, keys, origin, publish, until_published};
+use super::support::{
+    background, component, components, exchange, key, keys, origin, patient_origin, publish, until_published,
+};
 use std::time::Duration;
 use tidegate_core::Nanos;
 use tidegate_core::origin_cell::NodeId;
@@ -11,7 +13,7 @@ const SOON: Duration = Duration::from_secs(3);
 
 /// Everything that an origin does, once.
 async fn works(url: &str) {
-    let origin = origin(url);
+    let origin = patient_origin(url);
     until_published(&origin, key(0), SOON).await;
     let shard = origin.shard_of(key(1));
     let exchanged = origin.exchange(shard, exchange(&keys(5)[1..], 3)).await.unwrap();
@@ -51,7 +53,7 @@ async fn the_oldest_supported_server_works() {
 #[tokio::test]
 async fn the_first_call_waits_for_the_first_connection() {
     let redis = Redis::start().await;
-    let origin = origin(&redis.url());
+    let origin = patient_origin(&redis.url());
     assert_eq!(component(&publish(&origin, key(1), 5).await.unwrap()), 5);
 }
 
@@ -59,14 +61,15 @@ async fn the_first_call_waits_for_the_first_connection() {
 async fn an_origin_works_on_the_runtime_of_its_callers_too() {
     let redis = Redis::start().await;
     let url = RedisUrl::parse(&redis.url()).unwrap();
-    let origin = RedisOrigin::new(url, RedisOptions::default(), &tokio::runtime::Handle::current());
+    let options = RedisOptions { call_timeout_ms: 5000, ..RedisOptions::default() };
+    let origin = RedisOrigin::new(url, options, &tokio::runtime::Handle::current());
     assert_eq!(component(&publish(&origin, key(1), 5).await.unwrap()), 5);
 }
 
 #[tokio::test]
 async fn the_connection_has_a_name_and_scripts_are_called_by_their_hash() {
     let redis = Redis::start().await;
-    let origin = origin(&redis.url());
+    let origin = patient_origin(&redis.url());
     for number in 0..10 {
         publish(&origin, key(number), 1).await.unwrap();
     }
@@ -158,7 +161,10 @@ async fn a_member_of_a_cluster_is_recognised() {
     // Every slot belongs to another server that it has heard of: none. So it says CLUSTERDOWN, an error.
     let origin = origin(&format!("redis://{host}:{port}"));
     let error = until("an answer", SOON, || async { publish(&origin, key(1), 1).await.err() }).await;
-    assert!(matches!(&error, OriginError::Refused { message } if message.contains("CLUSTERDOWN")), "{error:?}");
+    assert!(
+        matches!(&error, OriginError::Refused { message } if message.contains("CLUSTERDOWN")),
+        "{error:?}"
+    );
 }
 
 #[tokio::test]

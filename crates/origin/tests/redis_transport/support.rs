@@ -28,6 +28,11 @@ pub(crate) fn origin(url: &str) -> RedisOrigin {
     origin_with(url, RedisOptions::default())
 }
 
+/// For tests that aren't about deadlines: a busy machine mustn't fail them.
+pub(crate) fn patient_origin(url: &str) -> RedisOrigin {
+    origin_with(url, RedisOptions { call_timeout_ms: 5000, ..RedisOptions::default() })
+}
+
 pub(crate) fn origin_with(url: &str, options: RedisOptions) -> RedisOrigin {
     let url = RedisUrl::parse(url).unwrap_or_else(|error| panic!("{url}: {error}"));
     RedisOrigin::new(url, options, background())
@@ -36,13 +41,8 @@ pub(crate) fn origin_with(url: &str, options: RedisOptions) -> RedisOrigin {
 /// Publishes a component of each key.
 pub(crate) fn exchange(keys: &[KeyId], component: u64) -> Exchange {
     let cell = CellSync { component, claim: component, expires: EXPIRES };
-    let window = WindowSync {
-        limit: 1_000_000,
-        sequence: Sequence(1),
-        current: cell,
-        previous: None,
-        fading: None,
-    };
+    let window =
+        WindowSync { limit: 1_000_000, sequence: Sequence(1), current: cell, previous: None, fading: None };
     let sync = |key: &KeyId| KeySync {
         key: *key,
         epoch: 0,
@@ -68,7 +68,11 @@ pub(crate) fn keys(count: u64) -> Vec<KeyId> {
 }
 
 /// Publishes one key's component where the key is kept now.
-pub(crate) async fn publish(origin: &RedisOrigin, key: KeyId, component: u64) -> Result<Exchanged, OriginError> {
+pub(crate) async fn publish(
+    origin: &RedisOrigin,
+    key: KeyId,
+    component: u64,
+) -> Result<Exchanged, OriginError> {
     origin.exchange(origin.shard_of(key), exchange(&[key], component)).await
 }
 

@@ -14,6 +14,7 @@ use tidegate_origin::RedisUrl;
 use tracing_subscriber::filter::Targets;
 
 pub(super) const DRAIN_MS: RangeInclusive<u64> = 0..=3_600_000;
+pub(super) const SAVE_EVERY_MS: RangeInclusive<u64> = 10..=86_400_000;
 pub(super) const ORIGIN_TIMEOUT_MS: RangeInclusive<u64> = 1..=1_000;
 pub(super) const ORIGIN_FRESH_MS: RangeInclusive<u64> = 100..=60_000;
 const NAME_CHARS_MAX: usize = 64;

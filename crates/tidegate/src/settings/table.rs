@@ -31,7 +31,7 @@ pub(crate) enum Secrecy {
     PathOfSecret,
 }
 
-pub(crate) static TABLE: [Setting; 13] = [
+pub(crate) static TABLE: [Setting; 15] = [
     Setting {
         key: "region",
         value_name: "NAME",
@@ -143,6 +143,28 @@ pub(crate) static TABLE: [Setting; 13] = [
             Ok(())
         },
         show: |settings| settings.keys_max().to_string(),
+    },
+    Setting {
+        key: "data.dir",
+        value_name: "PATH",
+        default: "data",
+        meaning: "where a node with memory: keeps its counts over a restart",
+        secrecy: Secrecy::Open,
+        read: |text, settings| parse::path(text).map(|path| settings.data_directory = path),
+        show: |settings| settings.data_directory.display().to_string(),
+    },
+    Setting {
+        key: "data.save_every_ms",
+        value_name: "MS",
+        default: "30000",
+        meaning: "how often it saves them: what a crash can lose",
+        secrecy: Secrecy::Open,
+        read: |text, settings| {
+            let save_every_ms = parse::whole_number(text, parse::SAVE_EVERY_MS)?;
+            settings.save_every = Duration::from_millis(save_every_ms);
+            Ok(())
+        },
+        show: |settings| settings.save_every.as_millis().to_string(),
     },
     Setting {
         key: "log.format",

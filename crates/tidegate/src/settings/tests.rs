@@ -62,21 +62,22 @@ fn a_misspelt_log_level_is_refused() {
 
 #[test]
 fn the_key_cap_is_a_quarter_of_memory_within_its_range() {
-    let keys = |bytes| KeysMax::QuarterOf(MemoryLimit { bytes }).get();
-    assert_eq!(keys(320_000_000), 1_000_000);
-    assert_eq!(keys(0), 1_000);
-    assert_eq!(keys(u64::MAX), 2_000_000_000);
+    let keys = |bytes, origin| KeysMax::QuarterOf(MemoryLimit { bytes }).get(&origin);
+    let shared = || OriginUrl::Redis(RedisUrl::parse("redis://h").unwrap());
+    assert_eq!(keys(320_000_000, OriginUrl::Memory), 1_000_000);
+    assert_eq!(keys(320_000_000, shared()), 500_000, "what is shared takes twice the room");
+    assert_eq!(keys(0, OriginUrl::Memory), 1_000);
+    assert_eq!(keys(u64::MAX, shared()), 2_000_000_000);
 }
 
 #[test]
 fn a_secret_is_neither_printed_nor_quoted() {
-    let text = errors(&[("TIDEGATE_ORIGIN_URL", "redis://:hunter2@h:1")]);
-    assert!(
-        text.contains("only memory: is supported by this version") && !text.contains("hunter2"),
-        "{text}"
-    );
-    let printed = print(&Settings::load(environment(&[("TIDEGATE_ORIGIN_URL", "memory:")])).unwrap());
-    assert!(printed.contains("(set)"), "{printed}");
+    let text = errors(&[("TIDEGATE_ORIGIN_URL", "redis://:hunter2@h:port")]);
+    assert!(text.contains("the port isn't a number") && !text.contains("hunter2"), "{text}");
+    for url in ["memory:", "redis://:hunter2@h:1"] {
+        let printed = print(&Settings::load(environment(&[("TIDEGATE_ORIGIN_URL", url)])).unwrap());
+        assert!(printed.contains("(set)") && !printed.contains("hunter2"), "{printed}");
+    }
 }
 
 #[test]

@@ -131,8 +131,12 @@ mod tests {
             .iter()
             .map(|(range, owner)| format!("{}-{} {owner}", range.start(), range.end()))
             .collect();
-        let expected =
-            ["0-99 10.0.0.2:7001", "100-100 10.0.0.1:7000", "101-16382 10.0.0.2:7001", "16383-16383 10.0.0.1:7009"];
+        let expected = [
+            "0-99 10.0.0.2:7001",
+            "100-100 10.0.0.1:7000",
+            "101-16382 10.0.0.2:7001",
+            "16383-16383 10.0.0.1:7009",
+        ];
         assert_eq!(ranges, expected);
         assert_eq!(answer.members.len(), 5);
     }
@@ -163,12 +167,8 @@ mod tests {
 
     #[test]
     fn a_member_that_sees_the_cluster_and_the_newest_epoch_knows_best() {
-        let answer = |is_working, epoch| Answer {
-            is_working,
-            epoch,
-            layout: Layout::default(),
-            members: Vec::new(),
-        };
+        let answer =
+            |is_working, epoch| Answer { is_working, epoch, layout: Layout::default(), members: Vec::new() };
         assert!(answer(true, 1).is_better_than(&answer(false, 9)));
         assert!(answer(true, 3).is_better_than(&answer(true, 2)));
         assert!(!answer(true, 2).is_better_than(&answer(true, 2)));

@@ -114,8 +114,8 @@ if has_windows and has_wants then
     end
     state.limit, state.room = limit, limit - used - state.reserved
     if state.draws and state.room >= 1 and period_us then
-      ahead = min(scaled(state.fading, AHEAD_US, period_us), COUNT_MAX - limit)
-      state.room = state.room + ahead
+      ahead = scaled(state.fading, AHEAD_US, period_us)
+      state.room = state.room + min(ahead, COUNT_MAX - limit)
     end
     grant_asks(state, fits)
     state.drawn = max(min(state.room - state.spent, ahead), 0)
@@ -139,27 +139,28 @@ if has_windows and has_wants then
 
   -- How long until `ask` fits if nobody else comes. Where nothing fades, the node knows when its cell ends.
   function window_wait_us(state, ask)
-    local room, period_us, faded = state.limit - ask, state.period_us, 0
-    local used = min(state.current.total + state.current.world, COUNT_MAX)
+    local room, period_us = state.limit - ask, state.period_us
+    local current = min(state.current.total + state.current.world, COUNT_MAX)
+    local used = current
     if room < 0 then
       return -1
     end
     if period_us then
-      faded = scaled(state.fading, state.rest_us, period_us)
+      used = min(used + scaled(state.fading, state.rest_us, period_us), COUNT_MAX)
     end
-    if used <= room and faded <= room - used then
+    if used <= room then
       -- Only reservations are in its way, or only the other keys of the request.
-      return room - used - faded < state.reserved and state.earliest_us or 0
+      return room - used < state.reserved and state.earliest_us or 0
     end
     if not period_us then
       return -1
     end
     local passes_at_us
-    if used <= room then
-      passes_at_us = state.end_us - largest_rest_us(state.fading, room - used, period_us)
+    if current <= room then
+      passes_at_us = state.end_us - largest_rest_us(state.fading, room - current, period_us)
     else
       -- The current cell must itself become the previous one, and fade.
-      passes_at_us = state.end_us + period_us - largest_rest_us(used, room, period_us)
+      passes_at_us = state.end_us + period_us - largest_rest_us(current, room, period_us)
     end
     return max(passes_at_us - now_us, 0)
   end

@@ -56,8 +56,7 @@ fn split(text: &str) -> Result<Parts<'_>, UrlError> {
     if rest.contains('#') {
         return Err(credentials("has a bare # in it, or a # stands elsewhere, where it means nothing"));
     }
-    let (place, query) =
-        rest.split_once('?').map_or((rest, None), |(place, query)| (place, Some(query)));
+    let (place, query) = rest.split_once('?').map_or((rest, None), |(place, query)| (place, Some(query)));
     let (authority, path) = place.split_at(place.find('/').unwrap_or(place.len()));
     // A bare / or ? in a password ends the authority: what follows has the @.
     if path.contains('@') || query.is_some_and(|query| query.contains('@')) {
@@ -115,7 +114,10 @@ fn host(text: &str, default_port: u16) -> Result<Address, UrlError> {
         Some(rest) => {
             let (name, after) = rest.split_once(']').ok_or_else(wrong_ipv6)?;
             name.parse::<Ipv6Addr>().map_err(|_| wrong_ipv6())?;
-            (name, if after.is_empty() { None } else { Some(after.strip_prefix(':').ok_or_else(wrong_port)?) })
+            (
+                name,
+                if after.is_empty() { None } else { Some(after.strip_prefix(':').ok_or_else(wrong_port)?) },
+            )
         }
         None if text.matches(':').count() > 1 => return Err(wrong_ipv6()),
         None => text.split_once(':').map_or((text, None), |(name, port)| (name, Some(port))),
@@ -197,7 +199,11 @@ impl Parameters {
             match (name, parts.kind) {
                 ("insecure", _) => return Err(insecure()),
                 ("ca", _) if !parts.with_tls => {
-                    return Err(error("query", "has ca, which is for TLS", "begin with rediss, or leave it out"));
+                    return Err(error(
+                        "query",
+                        "has ca, which is for TLS",
+                        "begin with rediss, or leave it out",
+                    ));
                 }
                 ("ca", _) => parameters.authorities = Some(value.ok_or_else(wrong)?.into()),
                 ("db", Kind::Unix) => {
@@ -227,7 +233,11 @@ fn known(parts: &Parts<'_>) -> String {
     known.extend(parts.with_tls.then_some("ca"));
     known.extend((parts.kind == Kind::Unix).then_some("db"));
     known.extend((parts.kind == Kind::Sentinel).then_some("sentinel_user, sentinel_password"));
-    if known.is_empty() { "this kind of url has none".to_owned() } else { format!("use {}", known.join(", ")) }
+    if known.is_empty() {
+        "this kind of url has none".to_owned()
+    } else {
+        format!("use {}", known.join(", "))
+    }
 }
 
 /// Percent-decoded; `None` when it isn't encoded well, or isn't UTF-8 then.

@@ -58,7 +58,8 @@ fn clusters_and_sentinels_are_lists() {
     let url = read("redis+cluster://a:1,[::1]:2,c");
     assert_eq!(url.place, Place::Cluster(vec![tcp("a", 1), tcp("::1", 2), tcp("c", 6379)]));
 
-    let url = read("redis+sentinel://ann:secret@a,b:5/my%2Fmaster/2?sentinel_user=eve&sentinel_password=s%26w");
+    let url =
+        read("redis+sentinel://ann:secret@a,b:5/my%2Fmaster/2?sentinel_user=eve&sentinel_password=s%26w");
     let Place::Sentinel { sentinels, master, credentials } = url.place else { panic!("not sentinels") };
     assert_eq!(sentinels, [tcp("a", 26379), tcp("b", 5)]);
     assert_eq!(master, "my/master");
@@ -179,7 +180,27 @@ fn a_url_without_a_password_is_printed_as_it_can_be_read() {
 
 #[test]
 fn no_text_makes_the_parser_panic() {
-    let pieces = ["redis", "rediss+sentinel", "unix", "://", ":", "@", "/", "?", "#", "%", "%4", "é", "[", "]", ",", "=", "&", "ca", "a"];
+    let pieces = [
+        "redis",
+        "rediss+sentinel",
+        "unix",
+        "://",
+        ":",
+        "@",
+        "/",
+        "?",
+        "#",
+        "%",
+        "%4",
+        "é",
+        "[",
+        "]",
+        ",",
+        "=",
+        "&",
+        "ca",
+        "a",
+    ];
     let mut state = 1_u64;
     for _ in 0..100_000 {
         let mut text = String::new();

@@ -1,0 +1,57 @@
+//! Resets: a key moves on to new cells, and nothing of the old ones follows it there.
+
+use crate::messages::{Said, Saying, fixed, gcra, key, per_second, seconds};
+use crate::region::Region;
+use tidegate_core::Nanos;
+
+async fn reset(region: &Region, number: u64) -> u16 {
+    let expires = region.now().await.plus(seconds(3_600));
+    let shard = region.origin().shard_of(key(number));
+    region.origin().reset(shard, key(number), expires).await.unwrap()
+}
+
+pub(crate) async fn a_reset_starts_afresh_for_every_node(region: &Region) {
+    let sync = fixed(1, 10, region.now().await);
+    assert!(region.sync(1, sync.clone().asking(&[10])).await.granted[0]);
+    assert_eq!(reset(region, 1).await, 1);
+    assert!(region.sync(1, sync.clone().at_epoch(1).asking(&[10])).await.granted[0]);
+    assert_eq!(reset(region, 1).await, 2);
+    let reply = region.sync(2, sync.at_epoch(2).asking(&[1])).await;
+    assert_eq!((reply.epoch, reply.granted[0], reply.cell().total), (2, true, 1));
+}
+
+pub(crate) async fn a_node_that_missed_a_reset_publishes_nothing_into_the_new_cells(region: &Region) {
+    let window = fixed(1, 10, region.now().await);
+    region.sync(1, window.clone().publishing(9, 9)).await;
+    reset(region, 1).await;
+    region.sync(2, window.clone().at_epoch(1).publishing(3, 3)).await;
+    let missed = window.clone().publishing(9, 9).asking(&[1, 1]).drawing().settling(5);
+    let told = region.sync(1, missed).await;
+    assert_eq!((told.epoch, told.cell().component, told.cell().total, told.owners()), (1, 0, 3, 1));
+    assert_eq!((told.granted.as_slice(), told.drawn, told.retry_after), ([false; 2].as_slice(), 0, None));
+    let reserved = region.sync(1, window.clone().asking(&[10]).reserving(71)).await;
+    assert!(!reserved.granted[0]);
+    let after = region.sync(2, window.at_epoch(1).asking(&[7])).await;
+    assert_eq!((after.granted[0], after.cell().total, after.owners()), (true, 10, 1));
+
+    let bucket = gcra(2, per_second(1), 10);
+    let spent = region.sync(1, bucket.clone().asking(&[10])).await;
+    assert_eq!(reset(region, 2).await, 1);
+    let told = region.sync(1, bucket.clone().arrival(|arrival| arrival.busy = spent.busy())).await;
+    assert_eq!((told.epoch, told.busy().tat, told.own(), told.owners()), (1, Nanos::ZERO, 0, 0));
+    assert!(region.sync(2, bucket.at_epoch(1).asking(&[10])).await.granted[0]);
+}
+
+pub(crate) async fn a_node_that_knows_a_higher_epoch_raises_it(region: &Region) {
+    let window = fixed(1, 10, region.now().await);
+    let bucket = gcra(2, per_second(1), 10);
+    for (number, sync) in [(1, window), (2, bucket)] {
+        assert_eq!(region.sync(1, sync.clone().at_epoch(3)).await.epoch, 3);
+        assert_eq!(region.sync(2, sync.clone()).await.epoch, 3);
+        // A store that forgot is told again, and a reset goes on from there.
+        region.forget().await;
+        assert_eq!(region.sync(1, sync.clone().at_epoch(3)).await.epoch, 3);
+        assert_eq!(reset(region, number).await, 4);
+        assert_eq!(region.sync(1, sync.at_epoch(3)).await.epoch, 4);
+    }
+}

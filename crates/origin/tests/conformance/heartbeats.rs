@@ -1,0 +1,37 @@
+//! Who lives in the region, and who is kept out of it.
+
+use crate::messages::millis;
+use crate::region::Region;
+use tidegate_core::origin_cell::NodeId;
+use tidegate_origin::{Heartbeat, OriginError};
+
+fn beat(node: u64) -> Heartbeat {
+    Heartbeat { node: NodeId(node), fingerprint: 0xfeed, alive_for: millis(200), leaves: false }
+}
+
+pub(crate) async fn nodes_join_leave_and_die(region: &Region) {
+    let nodes = async |heartbeat| region.origin().beat(heartbeat).await.unwrap().nodes;
+    let long = |node| Heartbeat { alive_for: millis(60_000), ..beat(node) };
+    assert_eq!(nodes(long(1)).await, 1);
+    assert_eq!(nodes(long(2)).await, 2);
+    assert_eq!(nodes(long(2)).await, 2, "the same node again");
+    assert_eq!(nodes(Heartbeat { leaves: true, ..long(2) }).await, 1);
+    assert_eq!(nodes(Heartbeat { leaves: true, ..long(2) }).await, 1, "gone already");
+    region.origin().beat(beat(3)).await.unwrap();
+    region.wait(millis(201)).await;
+    let alive = region.origin().beat(long(1)).await.unwrap();
+    assert_eq!(alive.nodes, 1, "the third died");
+    let now = region.now().await;
+    assert!(alive.now <= now && now.minus(alive.now) < millis(5_000));
+}
+
+pub(crate) async fn another_secret_is_refused(region: &Region) {
+    let mine = Heartbeat { alive_for: millis(60_000), ..beat(1) };
+    region.origin().beat(mine).await.unwrap();
+    let other = Heartbeat { node: NodeId(2), fingerprint: u64::MAX, ..mine };
+    let refused = region.origin().beat(other).await;
+    assert_eq!(refused, Err(OriginError::OtherSecret { theirs: 0xfeed, ours: u64::MAX }));
+    assert_eq!(region.origin().beat(mine).await.unwrap().nodes, 1, "and it wasn't counted");
+    region.forget().await;
+    assert_eq!(region.origin().beat(other).await.unwrap().nodes, 1);
+}

@@ -1,0 +1,89 @@
+//! One behaviour suite for every origin: in process, and on a real Redis.
+//!
+//! What a node may rely on is written down here once. A behaviour takes a region and knows nothing of what is
+//! behind it; what only Redis can do wrong (poisoned values, keys without an expiry) follows after.
+
+mod epochs;
+mod expiry;
+mod gcra;
+mod grants;
+mod heartbeats;
+mod messages;
+mod poison;
+mod publish;
+mod random;
+mod region;
+mod reservations;
+mod same_as_the_store;
+mod skew;
+mod together;
+
+/// Runs each behaviour on each backend.
+macro_rules! conformance {
+    ($($group:ident: $($behaviour:ident),+;)+) => {
+        mod memory {
+            $($(
+                #[tokio::test]
+                async fn $behaviour() {
+                    crate::$group::$behaviour(&crate::region::Region::memory()).await;
+                }
+            )+)+
+        }
+        mod redis {
+            $($(
+                #[tokio::test]
+                async fn $behaviour() {
+                    crate::$group::$behaviour(&crate::region::Region::redis().await).await;
+                }
+            )+)+
+        }
+    };
+}
+
+conformance! {
+    publish:
+        a_publish_is_absolute_and_a_retry_counts_once,
+        two_nodes_add_up_and_every_sync_registers_its_sender,
+        claims_heal_an_emptied_store,
+        the_previous_cell_is_published_and_read_and_looking_back_creates_nothing,
+        the_other_regions_count_against_the_limit_and_stay_apart,
+        numbers_up_to_2_to_the_53_are_exact;
+    grants:
+        asks_are_granted_in_order_while_they_fit,
+        a_grant_counts_for_everybody_at_once,
+        a_fading_cell_weighs_exactly_what_is_left_of_it,
+        waiting_for_the_previous_cell_to_fade_is_exact,
+        waiting_for_the_current_cell_to_fade_is_exact,
+        an_ask_beyond_the_limit_is_told_no_time,
+        a_draw_needs_room_and_takes_at_most_10_ms_of_refill;
+    reservations:
+        only_granting_sees_a_reservation,
+        a_reservation_lapses_after_250_ms_of_the_stores_time,
+        a_publish_that_names_it_confirms_a_reservation,
+        a_released_reservation_gives_its_room_back,
+        two_requests_reserving_at_once_share_the_room,
+        a_repeated_reservation_replaces_itself;
+    together:
+        all_keys_grant_or_none_does,
+        a_refusal_tells_each_key_how_long_it_alone_would_wait,
+        a_request_of_a_hundred_limits_is_one_call;
+    epochs:
+        a_reset_starts_afresh_for_every_node,
+        a_node_that_missed_a_reset_publishes_nothing_into_the_new_cells,
+        a_node_that_knows_a_higher_epoch_raises_it;
+    gcra:
+        a_lost_reply_and_a_retry_charge_once,
+        nodes_share_one_arrival_time,
+        a_forgetful_store_takes_the_nodes_pair,
+        late_news_is_paid_by_the_idle_time_between,
+        a_burst_is_granted_and_no_more,
+        the_wait_is_exact_to_the_nanosecond,
+        a_draw_reaches_10_ms_beyond_the_burst,
+        a_changed_rate_keeps_what_was_spent,
+        huge_numbers_stop_at_the_end_of_time;
+    skew:
+        a_nodes_clock_is_believed_up_to_50_ms;
+    heartbeats:
+        nodes_join_leave_and_die,
+        another_secret_is_refused;
+}

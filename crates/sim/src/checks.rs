@@ -1,0 +1,259 @@
+//! What every step must satisfy, whatever went wrong before it: the invariants of ARCHITECTURE.md.
+//!
+//! Compares what nodes and the store believe with what really happened. A check returns what is violated, and
+//! never changes anything but the books that it keeps.
+
+use crate::ledger::{Admission, KeyLedger};
+use crate::node::{KeyView, SimulatedNode};
+use crate::origin::taken;
+use crate::scenario::{KeyPlan, Scenario};
+use crate::trace::AnswerPath;
+use crate::truth::KeyTruth;
+use smallvec::SmallVec;
+use std::collections::BTreeMap;
+use tidegate_core::exchange::{CountReply, CountSync, KeyReply, KeySync};
+use tidegate_core::origin_cell::NodeId;
+use tidegate_core::{KeyId, Nanos, Sequence};
+use tidegate_node::GivenPolicy;
+use tidegate_origin::{Exchange, Exchanged};
+
+mod bounds;
+
+pub(crate) use bounds::Bounds;
+
+type Checked = Result<(), String>;
+/// What a node knew of a request's keys before it was decided, in the order of `Auditor::uses`.
+pub(crate) type Views = SmallVec<[KeyView; 5]>;
+
+#[derive(Debug)]
+pub(crate) struct Auditor {
+    pub(crate) ledgers: Vec<KeyLedger>,
+    truths: Vec<KeyTruth>,
+    plans: Vec<KeyPlan>,
+    ids: Vec<KeyId>,
+    by_id: BTreeMap<KeyId, usize>,
+    /// For each template, its keys and what it costs of each.
+    uses: Vec<SmallVec<[(usize, u64); 5]>>,
+    bounds: Bounds,
+}
+
+impl Auditor {
+    pub(crate) fn new(scenario: &Scenario) -> Self {
+        let ids: Vec<KeyId> = scenario.keys.iter().map(KeyPlan::id).collect();
+        let costs = |template: &crate::scenario::Template| {
+            let mut costs = BTreeMap::<usize, u64>::new();
+            for limit in &template.limits {
+                *costs.entry(limit.key).or_default() += limit.cost;
+            }
+            costs.into_iter().collect()
+        };
+        Auditor {
+            ledgers: scenario.keys.iter().map(KeyLedger::new).collect(),
+            truths: scenario.keys.iter().map(KeyTruth::new).collect(),
+            plans: scenario.keys.clone(),
+            by_id: ids.iter().enumerate().map(|(key, id)| (*id, key)).collect(),
+            ids,
+            uses: scenario.templates.iter().map(costs).collect(),
+            bounds: Bounds::of(scenario),
+        }
+    }
+
+    pub(crate) fn views(&self, node: &SimulatedNode, template: usize) -> Views {
+        self.uses[template].iter().map(|(key, _)| node.view(self.ids[*key])).collect()
+    }
+
+    /// A request passed, or had passed already.
+    pub(crate) fn admitted(
+        &mut self,
+        node: &SimulatedNode,
+        index: usize,
+        template: usize,
+        path: AnswerPath,
+        before: &Views,
+        now: Nanos,
+    ) -> Checked {
+        let node_now = node.moment(now).now;
+        for position in 0..self.uses[template].len() {
+            let (key, cost) = self.uses[template][position];
+            if cost == 0 {
+                continue;
+            }
+            let after = node.view(self.ids[key]);
+            let prepaid = cost.saturating_sub(grown(&before[position], &after).unwrap_or(cost));
+            self.truths[key].admit(node.id, cost, prepaid, node_now);
+            let admission = Admission { at: now, node: index, cost, path };
+            let shown = self.ledgers[key].admit(admission, node.id, node_now);
+            self.bounds.check(key, &self.plans[key], shown, &self.ledgers[key])?;
+            self.believed_of(node, key, &after)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn denied(&mut self, node: &SimulatedNode, template: usize, before: &Views) -> Checked {
+        for (key, _) in &self.uses[template] {
+            self.ledgers[*key].denied += 1;
+        }
+        self.nothing_changed(node, template, before)
+    }
+
+    /// INV-4: nothing that anybody else will hear of was consumed.
+    pub(crate) fn nothing_changed(&self, node: &SimulatedNode, template: usize, before: &Views) -> Checked {
+        for ((key, _), before) in self.uses[template].iter().zip(before) {
+            let after = node.view(self.ids[*key]);
+            if !is_unchanged(before, &after) {
+                return Err(format!("INV-4: a request that didn't pass left {after:?} of {before:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// INV-3, of what a node believes after it heard from the origin.
+    pub(crate) fn believed(&self, node: &SimulatedNode, keys: &[KeyId]) -> Checked {
+        for id in keys {
+            if let Some(key) = self.by_id.get(id) {
+                self.believed_of(node, *key, &node.view(*id))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn believed_of(&self, node: &SimulatedNode, key: usize, view: &KeyView) -> Checked {
+        match (&view.counts, &self.truths[key]) {
+            (Some(CountSync::Window(window)), truth) if self.bounds.clocks_are_steady => {
+                let before = Sequence(window.sequence.0.saturating_sub(1));
+                let previous = window.previous.map(|previous| (before, previous.claim));
+                for (sequence, claim) in previous.into_iter().chain([(window.sequence, window.current.claim)]) {
+                    let total = truth.total(sequence);
+                    if claim > total {
+                        let who = node.id;
+                        return Err(format!(
+                            "INV-3: {who:?} believes in {claim} in {sequence:?} of key {key}, and {total} is true"
+                        ));
+                    }
+                }
+                Ok(())
+            }
+            (Some(CountSync::Gcra { sync, .. }), KeyTruth::Bucket { tat, .. })
+                if self.bounds.clocks_are_right && sync.busy.tat > *tat =>
+            {
+                let (who, believed) = (node.id, sync.busy.tat);
+                Err(format!("INV-3: {who:?} believes in {believed:?} for key {key}, and {tat:?} is true"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// INV-2: a node publishes no more than it admitted or was granted.
+    pub(crate) fn may_be_sent(&self, exchange: &Exchange) -> Checked {
+        if !self.bounds.clocks_are_steady {
+            return Ok(());
+        }
+        for sync in &exchange.syncs {
+            let (Some(key), CountSync::Window(window)) = (self.by_id.get(&sync.key), &sync.counts) else {
+                continue;
+            };
+            let spent = self.truths[*key].of(exchange.node, window.sequence);
+            if window.current.component > spent {
+                let (who, sent) = (exchange.node, window.current.component);
+                return Err(format!("INV-2: {who:?} publishes {sent} of key {key}, and spent {spent}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what the store granted into the books; then nothing in the store may exceed them.
+    pub(crate) fn executed(&mut self, exchange: &Exchange, exchanged: &Exchanged, now: Nanos) -> Checked {
+        for (sync, reply) in exchange.syncs.iter().zip(&exchanged.replies) {
+            let Some(key) = self.by_id.get(&sync.key).copied() else { continue };
+            match reply {
+                Ok(reply) => self.replied(key, exchange.node, sync, reply, now)?,
+                Err(error) => return Err(format!("the store can't read key {key}: {error}")),
+            }
+        }
+        Ok(())
+    }
+
+    fn replied(
+        &mut self,
+        key: usize,
+        node: NodeId,
+        sync: &KeySync,
+        reply: &KeyReply,
+        now: Nanos,
+    ) -> Checked {
+        let truth = &mut self.truths[key];
+        match (&sync.counts, &reply.counts) {
+            (CountSync::Window(sent), CountReply::Window { current, previous, .. }) => {
+                let before = Sequence(sent.sequence.0.wrapping_sub(1));
+                let cells = [Some((sent.sequence, *current)), previous.map(|previous| (before, previous))];
+                for (sequence, cell) in cells.into_iter().flatten() {
+                    let Some(truth) = truth.cell_mut(sequence) else { continue };
+                    truth.store(node, cell.component);
+                    if self.bounds.clocks_are_steady && cell.total > truth.total() {
+                        let (stored, total) = (cell.total, truth.total());
+                        return Err(format!(
+                            "INV-4: the store has {stored} in {sequence:?} of key {key}, and {total} is true"
+                        ));
+                    }
+                }
+            }
+            (CountSync::Gcra { .. }, CountReply::Gcra { busy, .. }) => {
+                truth.spend(taken(sync, reply), now);
+                if let KeyTruth::Bucket { tat, .. } = truth
+                    && self.bounds.clocks_are_right
+                    && busy.tat > *tat
+                {
+                    let stored = busy.tat;
+                    return Err(format!("INV-4: the store has {stored:?} of key {key}, and {tat:?} is true"));
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The store lost what it had not told yet.
+    pub(crate) fn store_forgot(&mut self, nodes: &[SimulatedNode]) {
+        let node_of = |id| nodes.iter().find(|node| node.id == id && node.is_up);
+        for (truth, key) in self.truths.iter_mut().zip(&self.ids) {
+            truth.lapse(|id, sequence| node_of(id).map_or(0, |node| node.component(*key, sequence)));
+        }
+    }
+}
+
+/// By how much a node's component grew; `None` when it doesn't know its component.
+fn grown(before: &KeyView, after: &KeyView) -> Option<u64> {
+    let (Some(CountSync::Gcra { sync: before, .. }), Some(CountSync::Gcra { sync: after, .. })) =
+        (before.counts, after.counts)
+    else {
+        return None;
+    };
+    (after.cumulative > 0).then(|| after.cumulative.saturating_sub(before.cumulative))
+}
+
+fn is_unchanged(before: &KeyView, after: &KeyView) -> bool {
+    match (&before.counts, &after.counts) {
+        (Some(CountSync::Gcra { sync: before, .. }), Some(CountSync::Gcra { sync: after, .. })) => {
+            // A debt may be forgiven by looking at it; it never grows.
+            (after.cumulative, after.acked) == (before.cumulative, before.acked)
+                && after.busy.tat <= before.busy.tat
+        }
+        _ => before == after,
+    }
+}
+
+impl KeyPlan {
+    /// What may be drawn ahead of the refill by one call.
+    pub(crate) fn drawn_ahead(&self) -> u64 {
+        let refill = |units: u64, period: Nanos| {
+            u64::try_from(u128::from(units) * 10_000_000 / u128::from(period.get().max(1))).unwrap_or(0)
+        };
+        match self.policy {
+            GivenPolicy::Sliding { limit, period } => refill(limit.get(), period.length()),
+            GivenPolicy::Fixed { .. } => 0,
+            GivenPolicy::Gcra { rate, .. } => {
+                refill(rate.interval_denominator(), Nanos::new(rate.interval_numerator_ns()))
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! How much more than its limit may be admitted, by what the design states: INV-7 for GCRA, and the same for
+//! windows.
+
+use crate::ledger::KeyLedger;
+use crate::network::Odds;
+use crate::scenario::{KeyPlan, Scenario};
+use crate::{Fault, NetworkOptions};
+use std::collections::BTreeSet;
+use tidegate_core::{Accuracy, Class, Nanos};
+use tidegate_node::GivenPolicy;
+
+/// What can be relied on in a scenario.
+#[derive(Debug)]
+pub(crate) struct Bounds {
+    /// No clock is off: nodes and the store agree on every instant.
+    pub(crate) clocks_are_right: bool,
+    /// No clock is ever set: a node's cells come one after the other.
+    pub(crate) clocks_are_steady: bool,
+    /// Every call is answered before its request gives up.
+    is_calm: bool,
+    /// The tables hold every key.
+    is_roomy: bool,
+    /// Keys that are charged whatever their limits say.
+    overdrawn: BTreeSet<usize>,
+    nodes: u64,
+}
+
+impl Bounds {
+    pub(crate) fn of(scenario: &Scenario) -> Self {
+        let steps = |fault: &(Nanos, Fault)| matches!(fault.1, Fault::StepClock { .. });
+        let reports = scenario.templates.iter().filter(|template| template.is_report);
+        let clocks_are_steady = !scenario.faults.iter().any(steps);
+        Bounds {
+            clocks_are_steady,
+            clocks_are_right: clocks_are_steady && scenario.clock_offsets_ns.iter().all(|offset| *offset == 0),
+            is_calm: scenario.faults.is_empty() && answers_in_time(&scenario.network, scenario.wakes_within),
+            is_roomy: scenario.keys_max > 2 * scenario.keys.len().max(512),
+            overdrawn: reports.flat_map(|template| &template.limits).map(|limit| limit.key).collect(),
+            nodes: u64::try_from(scenario.nodes).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// Compares what a key's meters show, for all nodes together and for the admitting node alone.
+    pub(crate) fn check(
+        &self,
+        key: usize,
+        plan: &KeyPlan,
+        (fleet, alone): (u64, u64),
+        ledger: &KeyLedger,
+    ) -> Result<(), String> {
+        if !self.is_roomy || !self.clocks_are_steady || self.overdrawn.contains(&key) {
+            return Ok(());
+        }
+        let alone_max = self.alone_max(plan);
+        let incarnations = u64::try_from(ledger.alone.len()).unwrap_or(u64::MAX);
+        let fleet_max = match self.stated_max(plan) {
+            Some(stated) => stated.min(incarnations.saturating_mul(alone_max)),
+            None => incarnations.saturating_mul(alone_max),
+        };
+        let name = if matches!(plan.policy, GivenPolicy::Gcra { .. }) { "INV-7" } else { "overshoot" };
+        if alone > alone_max {
+            return Err(format!("{name}: one node alone holds {alone} of key {key}, more than {alone_max}"));
+        }
+        if self.clocks_are_right && fleet > fleet_max {
+            return Err(format!("{name}: the fleet holds {fleet} of key {key}, more than {fleet_max}"));
+        }
+        Ok(())
+    }
+
+    /// What one node may admit on its own view, with what was granted to it ahead.
+    fn alone_max(&self, plan: &KeyPlan) -> u64 {
+        let size = plan.size() + plan.drawn_ahead() + in_flight(plan);
+        match plan.policy {
+            // A late grant stays prepaid while the bucket refills beside it.
+            GivenPolicy::Gcra { .. } if !self.is_calm => size + plan.size() + plan.drawn_ahead(),
+            _ => size,
+        }
+    }
+
+    /// `1 + δ·(1/2 + 1/3 + … + 1/(N+1))` limits, of which what is drawn ahead is beside; `None` when nothing
+    /// is stated.
+    fn stated_max(&self, plan: &KeyPlan) -> Option<u64> {
+        if !self.is_calm {
+            return None;
+        }
+        let unseen = match (plan.accuracy, plan.class) {
+            (Accuracy::Exact, _) => 0,
+            (Accuracy::Bounded, Class::Abuse) => plan.size().div_ceil(4),
+            (Accuracy::Bounded, _) => (2..=self.nodes + 1).map(|n| plan.size().div_ceil(4 * n)).sum(),
+            (Accuracy::Fast | Accuracy::Async, _) => return None,
+        };
+        Some(plan.size() + unseen + self.nodes * plan.drawn_ahead() + in_flight(plan))
+    }
+}
+
+/// A bucket refills between a grant and its spending.
+fn in_flight(plan: &KeyPlan) -> u64 {
+    match plan.policy {
+        GivenPolicy::Gcra { .. } => plan.drawn_ahead().div_ceil(2) + 1,
+        _ => 0,
+    }
+}
+
+fn answers_in_time(network: &NetworkOptions, wakes_within: Nanos) -> bool {
+    let NetworkOptions { latency, lost_out, lost_back, doubled } = *network;
+    let slowest = if latency.spikes == Odds::NEVER { latency.most } else { latency.most.max(latency.spike) };
+    // The call in flight, and the one after it.
+    let wait = slowest.plus(slowest).plus(slowest).plus(slowest).plus(wakes_within);
+    [lost_out, lost_back, doubled] == [Odds::NEVER; 3] && wait < Nanos::from_millis(5)
+}

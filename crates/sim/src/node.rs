@@ -1,0 +1,124 @@
+//! One node: a real engine, its clock, and what it waits for.
+
+use crate::scenario::SECRET;
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use tidegate_core::exchange::CountSync;
+use tidegate_core::origin_cell::NodeId;
+use tidegate_core::{KeyId, Moment, Nanos, Sequence, StepId};
+use tidegate_node::engine::VersionedRules;
+use tidegate_node::region::{AskId, Outgoing, RegionOptions, Standings, Wake};
+use tidegate_node::sharing::Sharing;
+use tidegate_node::{Asking, Engine, EngineOptions};
+use tidegate_rules::RuleSet;
+
+/// How long a reply keeps a view fresh: the default.
+const FRESH_FOR: Nanos = Nanos::from_secs(5);
+
+/// Limits are given in the requests, so all nodes have the same rules: none.
+pub(crate) static RULES: LazyLock<VersionedRules> =
+    LazyLock::new(|| VersionedRules { set: RuleSet::empty(), version: 1 });
+
+/// What names a request that waits, or a call in flight, in the whole run.
+pub(crate) type Ticket = u64;
+
+#[derive(Debug)]
+pub(crate) struct SimulatedNode {
+    pub(crate) id: NodeId,
+    /// How often it was started: what was meant for an earlier process isn't for this one.
+    pub(crate) incarnation: u32,
+    pub(crate) engine: Engine,
+    pub(crate) clock_offset_ns: i64,
+    step: StepId,
+    pub(crate) is_up: bool,
+    pub(crate) paused_until: Nanos,
+    pub(crate) waiting: BTreeMap<Ticket, Waiting>,
+    pub(crate) calls: BTreeMap<Ticket, Outgoing>,
+    woken: Arc<Mutex<Vec<(Ticket, Standings)>>>,
+}
+
+/// A request that waits for its region.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    pub(crate) asking: Box<Asking<'static>>,
+    pub(crate) id: AskId,
+    pub(crate) template: usize,
+    /// What it was told, when it was woken already.
+    pub(crate) standings: Option<Standings>,
+}
+
+/// What a node would publish about a key, and what it admitted of it itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct KeyView {
+    pub(crate) counts: Option<CountSync>,
+    pub(crate) own: u64,
+}
+
+impl SimulatedNode {
+    pub(crate) fn boot(id: NodeId, incarnation: u32, keys_max: usize, clock_offset_ns: i64) -> Self {
+        let region = RegionOptions { node: id, fresh_for: FRESH_FOR, seed: id.0 };
+        let options = EngineOptions { secret: SECRET, keys_max };
+        SimulatedNode {
+            id,
+            incarnation,
+            engine: Engine::sharing(options, region, RuleSet::empty()),
+            clock_offset_ns,
+            step: StepId(0),
+            is_up: true,
+            paused_until: Nanos::ZERO,
+            waiting: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            woken: Arc::default(),
+        }
+    }
+
+    /// The present by the node's clock.
+    pub(crate) fn moment(&self, now: Nanos) -> Moment {
+        Moment { now: now.shifted(self.clock_offset_ns), step: self.step }
+    }
+
+    pub(crate) fn step_clock(&mut self, delta_ns: i64, now: Nanos) {
+        let lands_at = self.moment(now).now.shifted(delta_ns);
+        self.step = self.engine.clock_stepped(delta_ns, lands_at);
+        self.clock_offset_ns += delta_ns;
+    }
+
+    pub(crate) fn sharing(&self) -> &Sharing {
+        self.engine.shared().expect("simulated nodes share their counts")
+    }
+
+    pub(crate) fn wake_for(&self, ticket: Ticket) -> Wake {
+        let woken = self.woken.clone();
+        Box::new(move |standings| {
+            woken.lock().unwrap_or_else(PoisonError::into_inner).push((ticket, standings));
+        })
+    }
+
+    /// Hands out to the requests that wait what they were told; says which were.
+    pub(crate) fn take_woken(&mut self) -> Vec<Ticket> {
+        let woken = std::mem::take(&mut *self.woken.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut tickets = Vec::with_capacity(woken.len());
+        for (ticket, standings) in woken {
+            if let Some(waiting) = self.waiting.get_mut(&ticket) {
+                waiting.standings = Some(standings);
+                tickets.push(ticket);
+            }
+        }
+        tickets
+    }
+
+    pub(crate) fn view(&self, key: KeyId) -> KeyView {
+        let state = self.sharing().table.state(key);
+        state.map_or(KeyView::default(), |state| KeyView { counts: state.publishing(), own: state.share().0 })
+    }
+
+    /// What the node believes its own component of a cell to be.
+    pub(crate) fn component(&self, key: KeyId, sequence: Sequence) -> u64 {
+        let Some(CountSync::Window(window)) = self.view(key).counts else { return 0 };
+        match window.sequence.0.checked_sub(sequence.0) {
+            Some(0) => window.current.component,
+            Some(1) => window.previous.map_or(0, |previous| previous.component),
+            _ => 0,
+        }
+    }
+}

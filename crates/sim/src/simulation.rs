@@ -1,0 +1,234 @@
+//! The run: takes one event after the other and does with real engines what the driver does with tokio.
+//!
+//! Decides nothing and knows nothing of limits. What every step must satisfy is in `checks.rs`.
+
+use crate::checks::Auditor;
+use crate::fault::Fault;
+use crate::ledger::KeyLedger;
+use crate::network::Network;
+use crate::node::{SimulatedNode, Ticket};
+use crate::origin::SimulatedOrigin;
+use crate::queue::Queue;
+use crate::random::Random;
+use crate::scenario::{Arrival, Scenario};
+use crate::trace::{Happened, Trace};
+use carrying::Message;
+use driving::{BEAT_EVERY, FLUSH_EVERY, SWEEP_EVERY};
+use tidegate_core::origin_cell::NodeId;
+use tidegate_core::{KeyId, Nanos};
+use tidegate_origin::{Alive, Exchanged, OriginError, ShardId};
+
+mod carrying;
+mod driving;
+mod failing;
+
+#[derive(Debug)]
+pub(crate) enum Event {
+    Arrives(Arrival),
+    OfNode { node: usize, incarnation: u32, what: NodeEvent },
+    AtOrigin(Box<Message>),
+    Fault(Fault),
+}
+
+#[derive(Debug)]
+pub(crate) enum NodeEvent {
+    /// A request was woken, or has waited long enough.
+    Resume(Ticket),
+    Flush,
+    Beat,
+    Sweep { shard: usize },
+    Ends(Ticket, Result<Exchanged, OriginError>),
+    Alive(Alive),
+}
+
+/// An exchange that a node sent.
+#[derive(Clone, Copy, Debug)]
+pub struct ExchangeNote {
+    pub at: Nanos,
+    pub node: usize,
+    pub syncs: usize,
+    pub asks: usize,
+}
+
+#[derive(Debug)]
+pub struct Simulation {
+    now: Nanos,
+    scenario: Scenario,
+    next_arrival: usize,
+    queue: Queue<Event>,
+    nodes: Vec<SimulatedNode>,
+    origin: SimulatedOrigin,
+    network: Network,
+    random: Random,
+    auditor: Auditor,
+    trace: Trace,
+    exchanges: Vec<ExchangeNote>,
+    next_ticket: Ticket,
+    /// Tells everything as it happens: one seed is being replayed.
+    is_told: bool,
+}
+
+impl Simulation {
+    pub fn new(mut scenario: Scenario) -> Self {
+        let mut random = Random::new(scenario.seed);
+        let network = Network::new(scenario.network, scenario.nodes, random.fork());
+        let mut simulation = Simulation {
+            now: scenario.boots_at,
+            next_arrival: 0,
+            queue: Queue::default(),
+            nodes: Vec::new(),
+            origin: SimulatedOrigin::default(),
+            network,
+            auditor: Auditor::new(&scenario),
+            trace: Trace::new(scenario.boots_at),
+            exchanges: Vec::new(),
+            next_ticket: 0,
+            is_told: crate::seeds::only_seed().is_some(),
+            random,
+            scenario: {
+                scenario.arrivals.sort_by_key(|arrival| arrival.at);
+                scenario
+            },
+        };
+        for index in 0..simulation.scenario.nodes {
+            let node = simulation.boot(index, 0);
+            simulation.nodes.push(node);
+            let after = Nanos::new(simulation.random.below(BEAT_EVERY.get()));
+            simulation.begin(index, after);
+        }
+        for (at, fault) in std::mem::take(&mut simulation.scenario.faults) {
+            simulation.queue.push(at, Event::Fault(fault));
+        }
+        simulation
+    }
+
+    fn boot(&mut self, index: usize, incarnation: u32) -> SimulatedNode {
+        let offset_ns = self.scenario.clock_offsets_ns.get(index).copied().unwrap_or(0);
+        let id = NodeId(self.random.next_u64());
+        SimulatedNode::boot(id, incarnation, self.scenario.keys_max, offset_ns)
+    }
+
+    /// Starts a node's timers, out of step with the others'.
+    fn begin(&mut self, index: usize, after: Nanos) {
+        let flush_at = self.now.plus(Nanos::new(self.random.below(FLUSH_EVERY.get())));
+        self.push_of(index, self.now.plus(after), NodeEvent::Beat);
+        self.push_of(index, flush_at, NodeEvent::Flush);
+        self.push_of(index, self.now.plus(SWEEP_EVERY), NodeEvent::Sweep { shard: 0 });
+    }
+
+    fn push_of(&mut self, node: usize, at: Nanos, what: NodeEvent) {
+        let incarnation = self.nodes[node].incarnation;
+        self.queue.push(at, Event::OfNode { node, incarnation, what });
+    }
+
+    fn new_ticket(&mut self) -> Ticket {
+        self.next_ticket += 1;
+        self.next_ticket
+    }
+
+    /// Runs to the end of the scenario.
+    pub fn run(&mut self) {
+        self.run_until(self.scenario.ends_at);
+    }
+
+    pub fn run_until(&mut self, until: Nanos) {
+        loop {
+            let queued = self.queue.next_at().unwrap_or(Nanos::MAX);
+            let arrival = self.scenario.arrivals.get(self.next_arrival).copied();
+            let arrives = arrival.map_or(Nanos::MAX, |arrival| arrival.at);
+            if queued.min(arrives) > until {
+                break;
+            }
+            match arrival {
+                Some(arrival) if arrives < queued => {
+                    self.next_arrival += 1;
+                    self.now = self.now.max(arrives);
+                    self.arrives(arrival);
+                }
+                _ => self.next_event(),
+            }
+        }
+        self.now = self.now.max(until);
+    }
+
+    fn next_event(&mut self) {
+        let Some((at, event)) = self.queue.pop() else { return };
+        self.now = at;
+        match event {
+            Event::Arrives(arrival) => self.arrives(arrival),
+            Event::OfNode { node, incarnation, what } => self.of_node(node, incarnation, what),
+            Event::AtOrigin(message) => self.at_origin(message),
+            Event::Fault(fault) => self.go_wrong(fault),
+        }
+    }
+
+    fn of_node(&mut self, node: usize, incarnation: u32, what: NodeEvent) {
+        let state = &self.nodes[node];
+        if !state.is_up || state.incarnation != incarnation {
+            return;
+        }
+        if state.paused_until > self.now {
+            let later = state.paused_until;
+            self.queue.push(later, Event::OfNode { node, incarnation, what });
+            return;
+        }
+        match what {
+            NodeEvent::Resume(ticket) => self.resume(node, ticket),
+            NodeEvent::Flush => self.flush(node),
+            NodeEvent::Beat => self.beat(node),
+            NodeEvent::Sweep { shard } => self.sweep(node, shard),
+            NodeEvent::Ends(call, result) => self.ends(node, call, result),
+            NodeEvent::Alive(alive) => {
+                self.nodes[node].sharing().table.set_live_nodes(alive.nodes);
+                self.trace.note(self.now, node, Happened::Alive { nodes: alive.nodes });
+            }
+        }
+    }
+
+    fn check(&mut self, checked: Result<(), String>) {
+        if let Err(violation) = checked {
+            self.fail(&violation);
+        }
+    }
+
+    /// Says what a trace has no room for.
+    fn tell(&self, node: usize, what: impl FnOnce() -> String) {
+        if self.is_told {
+            let micros = self.now.minus(self.scenario.boots_at).get() / 1000;
+            eprintln!("{:>9}.{:03} ms n{node:2} {}", micros / 1000, micros % 1000, what());
+        }
+    }
+
+    fn fail(&mut self, violation: &str) -> ! {
+        let seed = self.scenario.seed;
+        panic!("seed {seed}: {violation}\nthe last events:\n{}", self.trace.tell());
+    }
+
+    pub fn ledger(&self, key: usize) -> &KeyLedger {
+        &self.auditor.ledgers[key]
+    }
+
+    /// Every exchange that was sent, in order.
+    pub fn exchanges(&self) -> &[ExchangeNote] {
+        &self.exchanges
+    }
+
+    /// How many nodes a node believes to live.
+    pub fn live_nodes(&self, node: usize) -> u32 {
+        self.nodes[node].sharing().table.live_nodes()
+    }
+
+    /// Equal for equal runs.
+    pub fn trace_hash(&self) -> u64 {
+        self.trace.hash()
+    }
+
+    pub fn now(&self) -> Nanos {
+        self.now
+    }
+}
+
+/// Keys are spread over the store's servers by their place.
+fn shard_of(key: KeyId, shards: u32) -> ShardId {
+    ShardId(key.place() % shards)
+}

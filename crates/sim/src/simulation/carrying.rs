@@ -1,0 +1,123 @@
+//! What is between nodes and the origin: calls on their way there and back, and calls that never end.
+
+use super::{Event, ExchangeNote, NodeEvent, Simulation, shard_of};
+use crate::network::Way;
+use crate::node::Ticket;
+use crate::origin::taken;
+use crate::trace::Happened;
+use smallvec::SmallVec;
+use tidegate_core::{KeyId, Nanos};
+use tidegate_node::region::{Effects, Outgoing};
+use tidegate_origin::{Exchange, Exchanged, Heartbeat, OriginError};
+
+/// A call that has no answer by then has failed.
+const CALL_TIMEOUT: Nanos = Nanos::from_millis(50);
+
+/// What is on its way to the origin.
+#[derive(Debug)]
+pub(crate) struct Message {
+    node: usize,
+    incarnation: u32,
+    body: Body,
+}
+
+#[derive(Debug, Clone)]
+enum Body {
+    Exchange(Ticket, Exchange),
+    Beat(Heartbeat),
+}
+
+impl Simulation {
+    pub(super) fn execute(&mut self, node: usize, effects: Effects) {
+        for (wake, standings) in effects.finished {
+            wake(standings);
+        }
+        for ticket in self.nodes[node].take_woken() {
+            let after = Nanos::new(self.random.below(self.scenario.wakes_within.get() + 1));
+            self.push_of(node, self.now.plus(after), NodeEvent::Resume(ticket));
+        }
+        for outgoing in effects.send {
+            self.call(node, outgoing);
+        }
+    }
+
+    fn call(&mut self, node: usize, outgoing: Outgoing) {
+        let call = self.new_ticket();
+        let exchange = outgoing.exchange.clone();
+        let syncs = exchange.syncs.len();
+        let asks = exchange.syncs.iter().map(|sync| sync.wants.asks.len()).sum();
+        self.exchanges.push(ExchangeNote { at: self.now, node, syncs, asks });
+        self.trace.note(self.now, node, Happened::Sent { call, syncs, asks });
+        self.nodes[node].calls.insert(call, outgoing);
+        let waited_ms = CALL_TIMEOUT.as_millis_ceil();
+        let timeout = NodeEvent::Ends(call, Err(OriginError::Timeout { waited_ms }));
+        self.push_of(node, self.now.plus(CALL_TIMEOUT), timeout);
+        self.send(node, Body::Exchange(call, exchange));
+    }
+
+    pub(super) fn send_beat(&mut self, node: usize, heartbeat: Heartbeat) {
+        self.send(node, Body::Beat(heartbeat));
+    }
+
+    fn send(&mut self, node: usize, body: Body) {
+        let incarnation = self.nodes[node].incarnation;
+        for after in self.network.carry(node, Way::Out).into_iter().flatten() {
+            let message = Box::new(Message { node, incarnation, body: body.clone() });
+            self.queue.push(self.now.plus(after), Event::AtOrigin(message));
+        }
+    }
+
+    pub(super) fn at_origin(&mut self, message: Box<Message>) {
+        if self.origin.paused_until > self.now {
+            self.queue.push(self.origin.paused_until, Event::AtOrigin(message));
+            return;
+        }
+        let Message { node, incarnation, body } = *message;
+        let reply = match body {
+            Body::Exchange(call, _) if self.origin.is_down => {
+                let error = OriginError::Unreachable { cause: "connection refused".to_owned() };
+                NodeEvent::Ends(call, Err(error))
+            }
+            Body::Beat(_) if self.origin.is_down => return,
+            Body::Exchange(call, exchange) => self.exchanged(node, call, &exchange),
+            Body::Beat(heartbeat) => match self.origin.store.beat(&heartbeat, self.now) {
+                Ok(alive) => NodeEvent::Alive(alive),
+                Err(error) => return self.check(Err(format!("a heartbeat was refused: {error}"))),
+            },
+        };
+        if let [Some(after), _] = self.network.carry(node, Way::Back) {
+            self.queue.push(self.now.plus(after), Event::OfNode { node, incarnation, what: reply });
+        }
+    }
+
+    fn exchanged(&mut self, node: usize, call: Ticket, exchange: &Exchange) -> NodeEvent {
+        let checked = self.auditor.may_be_sent(exchange);
+        self.check(checked);
+        let exchanged = self.origin.exchange(exchange, self.now);
+        let exchanged = exchanged.unwrap_or_else(|violation| self.fail(&violation));
+        self.tell(node, || format!("{exchange:?}\n        {exchanged:?}"));
+        let checked = self.auditor.executed(exchange, &exchanged, self.now);
+        self.check(checked);
+        let replies = || exchange.syncs.iter().zip(exchanged.replies.iter().flatten());
+        let drawn = replies().map(|(_, reply)| reply.drawn).sum();
+        let granted = replies().filter(|(sync, reply)| taken(sync, reply) > 0).count();
+        self.trace.note(self.now, usize::MAX, Happened::Executed { call, granted, drawn });
+        NodeEvent::Ends(call, Ok(exchanged))
+    }
+
+    /// A call came to its end, answered or not. What comes after that is for nobody.
+    pub(super) fn ends(&mut self, node: usize, call: Ticket, result: Result<Exchanged, OriginError>) {
+        let state = &mut self.nodes[node];
+        let Some(outgoing) = state.calls.remove(&call) else { return };
+        let happened = if result.is_ok() { Happened::Replied { call } } else { Happened::Failed { call } };
+        self.trace.note(self.now, node, happened);
+        let keys: SmallVec<[KeyId; 4]> = outgoing.exchange.syncs.iter().map(|sync| sync.key).collect();
+        let (shards, moment) = (self.scenario.shards, state.moment(self.now));
+        let sharing = state.sharing();
+        let route = |key| shard_of(key, shards);
+        let effects = sharing.region.replied(&sharing.table, outgoing, result, moment, &route);
+        let checked = self.auditor.believed(&self.nodes[node], &keys);
+        self.check(checked);
+        self.execute(node, effects);
+    }
+}

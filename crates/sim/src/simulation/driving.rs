@@ -1,0 +1,149 @@
+//! What a node does: requests, the timers behind them, and the calls that both make.
+//!
+//! Follows `crates/node/src/region_driver.rs` step by step; what that one awaits is an event here.
+
+use super::{NodeEvent, Simulation, shard_of};
+use crate::checks::Views;
+use crate::node::{RULES, Ticket, Waiting};
+use crate::scenario::{Arrival, TENANT, Template};
+use crate::simulation::Event;
+use crate::trace::{AnswerPath, Happened};
+use smallvec::SmallVec;
+use tidegate_core::{Moment, Nanos};
+use tidegate_node::{Answer, Asking, Decided, GivenLimit, Path, Purpose, Request, Subject};
+use tidegate_origin::Heartbeat;
+
+/// As in `crates/node/src/region_driver.rs`.
+pub(super) const FLUSH_EVERY: Nanos = Nanos::from_millis(50);
+pub(super) const BEAT_EVERY: Nanos = Nanos::from_millis(400);
+const ALIVE_FOR: Nanos = Nanos::from_millis(1500);
+/// A request waits no longer than this.
+const WAIT: Nanos = Nanos::from_millis(5);
+/// Every shard of a node's table is swept once in this time.
+pub(super) const SWEEP_EVERY: Nanos = Nanos::from_secs(10);
+
+impl Simulation {
+    pub(super) fn arrives(&mut self, arrival: Arrival) {
+        let Arrival { node, template, .. } = arrival;
+        let state = &self.nodes[node];
+        if !state.is_up {
+            return;
+        }
+        if state.paused_until > self.now {
+            self.queue.push(state.paused_until, Event::Arrives(arrival));
+            return;
+        }
+        let moment = state.moment(self.now);
+        let before = self.auditor.views(state, template);
+        let decided = self.decide(node, template, moment);
+        match decided {
+            Decided::Answer(answer) => self.answered(node, template, &answer, &before),
+            Decided::Ask(asking) => {
+                let checked = self.auditor.nothing_changed(&self.nodes[node], template, &before);
+                self.check(checked);
+                self.ask(node, template, asking);
+            }
+        }
+        self.publish_urgent(node);
+    }
+
+    fn decide(&self, node: usize, template: usize, moment: Moment) -> Decided<'static> {
+        let Template { limits, is_report } = &self.scenario.templates[template];
+        let given: SmallVec<[GivenLimit<'_>; 5]> =
+            limits.iter().map(|limit| self.scenario.keys[limit.key].given(limit.cost)).collect();
+        let purpose = if *is_report { Purpose::Report } else { Purpose::Check };
+        let request = Request { tenant: TENANT, purpose, subject: Subject::Limits(&given) };
+        let decided = self.nodes[node].engine.decide(&RULES, &request, moment);
+        decided.expect("a scenario's requests are valid")
+    }
+
+    fn ask(&mut self, node: usize, template: usize, asking: Box<Asking<'static>>) {
+        let ticket = self.new_ticket();
+        let limits = asking.asks().len();
+        self.trace.note(self.now, node, Happened::Asked { ticket, limits });
+        let state = &mut self.nodes[node];
+        let shards = self.scenario.shards;
+        let sharing = state.sharing();
+        let (id, effects) = sharing.region.ask(
+            &sharing.table,
+            asking.asks(),
+            state.moment(self.now),
+            &|key| shard_of(key, shards),
+            state.wake_for(ticket),
+        );
+        state.waiting.insert(ticket, Waiting { asking, id, template, standings: None });
+        self.push_of(node, self.now.plus(WAIT), NodeEvent::Resume(ticket));
+        self.execute(node, effects);
+    }
+
+    /// A request goes on with what it was told so far.
+    pub(super) fn resume(&mut self, node: usize, ticket: Ticket) {
+        let state = &mut self.nodes[node];
+        let Some(Waiting { asking, id, template, standings }) = state.waiting.remove(&ticket) else { return };
+        let before = self.auditor.views(state, template);
+        let moment = state.moment(self.now);
+        let region = &state.sharing().region;
+        let standings = standings.or_else(|| region.give_up(id)).unwrap_or_default();
+        let answer = state.engine.resume(*asking, &standings, moment);
+        region.give_up(id);
+        region.settle(id);
+        self.answered(node, template, &answer, &before);
+        self.publish_urgent(node);
+    }
+
+    fn answered(&mut self, node: usize, template: usize, answer: &Answer<'_>, before: &Views) {
+        let path = match answer.path {
+            Path::Local => AnswerPath::Local,
+            Path::Asked(_) => AnswerPath::Asked,
+            Path::Unverified => AnswerPath::Unverified,
+        };
+        self.trace.note(self.now, node, Happened::Answered { allowed: answer.allowed, path, template });
+        let state = &self.nodes[node];
+        self.tell(node, || {
+            let limits = &self.scenario.templates[template].limits;
+            format!("{:?} {limits:?} {before:?}\n        {answer:?}", answer.path)
+        });
+        let checked = if answer.allowed || self.scenario.templates[template].is_report {
+            self.auditor.admitted(state, node, template, path, before, self.now)
+        } else {
+            self.auditor.denied(state, template, before)
+        };
+        self.check(checked);
+    }
+
+    fn publish_urgent(&mut self, node: usize) {
+        let state = &self.nodes[node];
+        let sharing = state.sharing();
+        if sharing.table.is_urgent() {
+            let (shards, moment) = (self.scenario.shards, state.moment(self.now));
+            let effects =
+                sharing.region.publish_urgent(&sharing.table, moment, &|key| shard_of(key, shards));
+            self.execute(node, effects);
+        }
+    }
+
+    pub(super) fn flush(&mut self, node: usize) {
+        let state = &self.nodes[node];
+        let (shards, moment) = (self.scenario.shards, state.moment(self.now));
+        let sharing = state.sharing();
+        let effects = sharing.region.flush(&sharing.table, moment, &|key| shard_of(key, shards));
+        self.execute(node, effects);
+        self.push_of(node, self.now.plus(FLUSH_EVERY), NodeEvent::Flush);
+    }
+
+    pub(super) fn beat(&mut self, node: usize) {
+        let state = &self.nodes[node];
+        let fingerprint = state.engine.secret().fingerprint();
+        let beat = Heartbeat { node: state.id, fingerprint, alive_for: ALIVE_FOR, leaves: false };
+        self.send_beat(node, beat);
+        self.push_of(node, self.now.plus(BEAT_EVERY), NodeEvent::Beat);
+    }
+
+    pub(super) fn sweep(&mut self, node: usize, shard: usize) {
+        let state = &self.nodes[node];
+        state.engine.sweep(shard, state.moment(self.now));
+        let shards = state.engine.shard_count().max(1);
+        let every = Nanos::new(SWEEP_EVERY.get() / u64::try_from(shards).unwrap_or(1));
+        self.push_of(node, self.now.plus(every), NodeEvent::Sweep { shard: (shard + 1) % shards });
+    }
+}

@@ -1,0 +1,62 @@
+//! What faults do to the run.
+
+use super::{Event, Simulation};
+use crate::fault::Fault;
+use crate::network::Odds;
+use crate::trace::Happened;
+use tidegate_core::Nanos;
+
+impl Simulation {
+    pub(super) fn go_wrong(&mut self, fault: Fault) {
+        self.trace.note(self.now, usize::MAX, Happened::Fault(fault));
+        match fault {
+            Fault::Crash { node } => self.crash(node),
+            Fault::Start { node } => self.start(node),
+            Fault::Pause { node, length } => {
+                let until = self.now.plus(length);
+                self.nodes[node].paused_until = until.max(self.nodes[node].paused_until);
+            }
+            Fault::Cut { node, way } => self.network.set_cut(node, way, true),
+            Fault::Mend { node, way } => self.network.set_cut(node, way, false),
+            Fault::StepClock { node, delta_ns } if self.nodes[node].is_up => {
+                self.nodes[node].step_clock(delta_ns, self.now);
+            }
+            Fault::StepClock { .. } => {}
+            Fault::StoreForgets => {
+                self.origin.forget();
+                self.auditor.store_forgot(&self.nodes);
+            }
+            Fault::StoreIsCopied => self.origin.copy(),
+            Fault::StoreFailsOver => {
+                if self.origin.fail_over() {
+                    self.auditor.store_forgot(&self.nodes);
+                }
+            }
+            Fault::StorePauses { length } => {
+                self.origin.paused_until = self.origin.paused_until.max(self.now.plus(length));
+            }
+            Fault::StoreGoesDown => self.origin.is_down = true,
+            Fault::StoreComesBack => self.origin.is_down = false,
+            Fault::RepliesLost { of_10_000 } => self.network.options.lost_back = Odds(of_10_000),
+        }
+    }
+
+    /// What it waited for, and what waits for it, is nobody's any more.
+    fn crash(&mut self, node: usize) {
+        let state = &mut self.nodes[node];
+        state.is_up = false;
+        state.waiting.clear();
+        state.calls.clear();
+    }
+
+    fn start(&mut self, node: usize) {
+        let incarnation = self.nodes[node].incarnation + 1;
+        self.nodes[node] = self.boot(node, incarnation);
+        self.begin(node, Nanos::ZERO);
+    }
+
+    /// Makes something go wrong at once, or later.
+    pub fn inject(&mut self, at: Nanos, fault: Fault) {
+        self.queue.push(at.max(self.now), Event::Fault(fault));
+    }
+}

@@ -1,0 +1,27 @@
+//! Nodes that agree through a real Redis, and don't care when it dies: real processes on both sides.
+//!
+//! Every test has servers and nodes of its own, on ports of its own. Nothing here waits without a deadline, and
+//! nothing depends on how fast the machine is but where a test says so, generously. Counts are exact where the
+//! design says that they are.
+
+mod agreement;
+mod alone;
+mod cluster;
+mod ending;
+mod fleet;
+mod forgetting;
+mod load;
+mod membership;
+mod moving;
+mod outage;
+mod poison;
+mod reasons;
+mod secret;
+mod several_limits;
+mod slots;
+mod store;
+mod transports;
+
+#[allow(dead_code, reason = "the tests of one process use the rest of it")]
+#[path = "../process/support.rs"]
+mod support;
