@@ -102,10 +102,14 @@ impl OriginGcra {
     }
 }
 
-/// A node adopts the origin's pair if it is ahead, plus what it admitted since it sent its own.
-pub fn adopt(own: Busy, reply: Busy, admitted_since: u64, rate: Rate) -> Busy {
-    let replied = Busy { tat: reply.tat.plus(interval_times(rate, admitted_since)), since: reply.since };
-    if replied.tat > own.tat { replied } else { own }
+/// A node adopts the origin's pair if it is ahead, plus what it admitted from `oldest` on and the origin didn't
+/// know of. That is charged as the origin will charge it: the idle time before a busy period may pay for it.
+pub fn adopt(own: Busy, reply: Busy, admitted_since: u64, oldest: Nanos, rate: Rate) -> Busy {
+    let mut replied = OriginGcra { busy: reply, stored: 0 };
+    if admitted_since > 0 {
+        replied.charge(interval_times(rate, admitted_since), oldest);
+    }
+    if replied.busy.tat > own.tat { replied.busy } else { own }
 }
 
 /// `cost × interval`, rounded up to a whole nanosecond. Saturates at the end of time.
@@ -190,7 +194,14 @@ mod tests {
     fn a_node_adopts_a_pair_that_is_ahead_of_its_own() {
         let own = Busy { tat: at(100), since: at(0) };
         let reply = Busy { tat: at(150), since: at(10) };
-        assert_eq!(adopt(own, reply, 2, rate()), Busy { tat: at(350), since: at(10) });
-        assert_eq!(adopt(Busy { tat: at(900), ..own }, reply, 2, rate()).tat, at(900));
+        assert_eq!(adopt(own, reply, 2, at(50), rate()), Busy { tat: at(350), since: at(10) });
+        assert_eq!(adopt(Busy { tat: at(900), ..own }, reply, 2, at(50), rate()).tat, at(900));
+        assert_eq!(adopt(own, reply, 0, at(900), rate()), reply);
+    }
+
+    #[test]
+    fn what_a_node_admitted_before_the_others_began_is_partly_paid_by_the_idle_time_between() {
+        let (own, reply) = (Busy { tat: at(100), since: at(0) }, Busy { tat: at(150), since: at(50) });
+        assert_eq!(adopt(own, reply, 1, at(0), rate()), Busy { tat: at(200), since: at(0) });
     }
 }

@@ -51,8 +51,8 @@ pub struct SharedState {
     queued: Publish,
 }
 
-/// An instant in milliseconds modulo 2^32, for deadlines of at most some minutes: 32 bits of them last 49
-/// days, then wrap.
+/// An instant in milliseconds modulo 2^32, for deadlines of at most a minute: 32 bits of them last 49 days,
+/// then wrap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Deadline(u32);
 
@@ -63,10 +63,14 @@ impl Deadline {
         Deadline(u32::from_le_bytes([a, b, c, d]))
     }
 
-    /// Whether it lies ahead of the tick `now`, by less than half of what 32 bits can tell.
+    /// No deadline is set further ahead, in milliseconds: `origin.fresh_ms` and strict mode last a minute at
+    /// most. What seems to be was set weeks ago, or never.
+    const AHEAD_MAX: u32 = 1 << 16;
+
+    /// Whether it lies ahead of the tick `now`.
     #[inline]
     fn is_ahead_of(self, now: Deadline) -> bool {
-        (1..1 << 31).contains(&self.0.wrapping_sub(now.0))
+        (1..=Self::AHEAD_MAX).contains(&self.0.wrapping_sub(now.0))
     }
 }
 
@@ -96,6 +100,22 @@ impl SharedState {
         if regional > 0 { (own, regional) } else { (self.previous.own, self.previous.regional()) }
     }
 
+    /// The same as the origin last told it. What was admitted since isn't in it: nobody knows the others' part
+    /// of that, and by its own alone a node that hears nothing would come to think that it is the only one.
+    pub fn share_when_last_heard(&self) -> (u64, u64) {
+        if is_gcra(self.tag) {
+            return (0, 0);
+        }
+        let heard = |counts: &Counts| (counts.stored, add_count(counts.stored, counts.others));
+        let current = heard(&self.current);
+        if current.1 > 0 { current } else { heard(&self.previous) }
+    }
+
+    /// A window's cell, its counts and those of the cell before; `None` for GCRA. To look at, not to decide by.
+    pub fn cells(&self) -> Option<(Sequence, Counts, Counts)> {
+        (!is_gcra(self.tag)).then_some((self.sequence, self.current, self.previous))
+    }
+
     pub fn epoch(&self) -> u16 {
         self.epoch
     }
@@ -114,6 +134,13 @@ impl SharedState {
 
     fn is_cold(&self) -> bool {
         !self.owns_current && !self.owns_previous
+    }
+
+    /// The origin hasn't told what it has of this node in the cell of `now`. Only one call may be out to learn
+    /// it: what another one was granted would be taken for what the node had forgotten.
+    pub fn is_cold_for(&self, spec: &Spec, now: Nanos) -> bool {
+        let sequence = sequence_of(spec, now, self.sequence);
+        if sequence > self.sequence { self.rolled_to(sequence).is_cold() } else { self.is_cold() }
     }
 
     /// GCRA's pair, to publish or to adopt.

@@ -218,27 +218,48 @@ impl Engine {
         Decided::Ask(Box::new(Asking { plan, asks, items, reason, rule_version }))
     }
 
-    /// Decides a request whose limits have been asked about, as far as they could be.
+    /// Decides a request whose limits have been asked about, as far as they could be. It has the last word:
+    /// nobody is asked again.
     pub fn resume<'r>(&self, asking: Asking<'r>, standings: &[Standing], moment: Moment) -> Answer<'r> {
-        let Asking { mut plan, asks, items, reason, rule_version } = asking;
-        let Some(sharing) = self.shared() else { return self.answer(plan, reason, rule_version) };
-        for (position, (ask, item)) in asks.iter().zip(&items).enumerate() {
-            let standing = standings.get(position).copied().unwrap_or(Standing::Unverified);
-            self.apply(sharing, &mut plan, *item, ask, standing, moment);
+        match self.resume_or_ask(asking, standings, moment) {
+            Decided::Answer(answer) => answer,
+            Decided::Ask(again) => {
+                let decided = self.resume_or_ask(*again, &[], moment).answer();
+                decided.unwrap_or_else(|| unreachable!("who was granted nothing doesn't ask again"))
+            }
         }
+    }
+
+    /// The same, but that it may ask again: for what was granted to this request and spent by another one
+    /// before this went on.
+    pub fn resume_or_ask<'r>(
+        &self,
+        asking: Asking<'r>,
+        standings: &[Standing],
+        moment: Moment,
+    ) -> Decided<'r> {
+        let Asking { mut plan, asks, items, reason, rule_version } = asking;
+        let Some(sharing) = self.shared() else {
+            return Decided::Answer(self.answer(plan, reason, rule_version));
+        };
         for item in &mut plan.items {
             // Everything was asked that had to be; what is needed now waits for the next request.
             item.accuracy = Accuracy::Async;
         }
+        for (position, (ask, item)) in asks.iter().zip(&items).enumerate() {
+            let standing = standings.get(position).copied().unwrap_or(Standing::Unverified);
+            self.apply(sharing, &mut plan, *item, ask, standing, moment);
+        }
         if plan.is_denied() {
             plan.only_look();
         }
-        let decided = self.decide_on(&sharing.table, &mut plan, moment);
-        assert!(decided.is_ok(), "a request that asked asks no more");
+        if self.decide_on(&sharing.table, &mut plan, moment).is_err() {
+            return self.ask_first(sharing, plan, reason, rule_version, moment);
+        }
         if !plan.is_denied() {
             sharing.charge_fallbacks(&plan.fallbacks, moment);
         }
-        self.answer(plan, reason, rule_version)
+        Decided::Answer(self.answer(plan, reason, rule_version))
     }
 
     fn apply(
@@ -251,7 +272,11 @@ impl Engine {
         moment: Moment,
     ) {
         match standing {
-            Standing::Granted => {}
+            // It is this node's to spend, and others here may be faster: then it has to be asked for again.
+            Standing::Granted if sharing.table.state(ask.key).is_some() => {
+                plan.items[index].accuracy = ask.accuracy;
+            }
+            Standing::Granted | Standing::Reserved => {}
             // One of several that were asked about together: another one was in the way.
             Standing::Refused { retry_after: None } if ask.cost.get() <= ask.spec.shown_limit() => {}
             Standing::Refused { retry_after } => plan.deny(index, retry_after, moment),

@@ -49,6 +49,8 @@ pub struct AskItem {
 pub enum Standing {
     /// The origin has counted it for this node.
     Granted,
+    /// The origin holds it back for this request alone.
+    Reserved,
     Refused {
         retry_after: Option<Nanos>,
     },

@@ -6,19 +6,20 @@
 
 use crate::clock::Clock;
 use crate::driver::calm_interval;
-use crate::engine::{Asking, Engine, ResetKey};
+use crate::engine::{Asking, Decided, Engine, ResetKey};
 use crate::region::{AskId, Effects, Outgoing, Region, Standings, Wake};
 use crate::request::Answer;
 use crate::sharing::Sharing;
 use arc_swap::ArcSwap;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tidegate_core::{KeyId, Moment, Nanos};
-use tidegate_origin::{Alive, Heartbeat, Origin};
+use tidegate_origin::{Alive, Heartbeat, Origin, Reset};
 pub use tidegate_origin::{BreakerState, OriginError};
 use tokio::sync::oneshot;
-use tokio::time::timeout;
+use tokio::time::{Sleep, timeout};
 
 /// What was admitted is published within 100 ms: half of that, and the time it takes.
 const FLUSH_EVERY: Duration = Duration::from_millis(50);
@@ -82,7 +83,32 @@ impl RegionDriver {
     }
 
     /// Asks what must be asked, and decides with what was heard in time.
-    pub async fn ask<'r>(self: &Arc<Self>, asking: Asking<'r>) -> Answer<'r> {
+    pub async fn ask<'r>(self: &Arc<Self>, mut asking: Asking<'r>) -> Answer<'r> {
+        let mut patience = pin!(tokio::time::sleep(self.wait.saturating_sub(TIMER_SLACK)));
+        let answer = loop {
+            let (waiter, standings) = self.hear(&asking, patience.as_mut()).await;
+            let now = self.clock.now();
+            let decided = if patience.is_elapsed() {
+                Decided::Answer(self.engine.resume(asking, &standings, now))
+            } else {
+                self.engine.resume_or_ask(asking, &standings, now)
+            };
+            drop(waiter);
+            match decided {
+                Decided::Answer(answer) => break answer,
+                Decided::Ask(again) => asking = *again,
+            }
+        };
+        self.publish_urgent();
+        answer
+    }
+
+    /// What becomes of asking, until the patience ends.
+    async fn hear<'s>(
+        self: &'s Arc<Self>,
+        asking: &Asking<'_>,
+        patience: Pin<&mut Sleep>,
+    ) -> (Waiter<'s>, Standings) {
         let Sharing { table, region, .. } = self.shared();
         let (heard, mut hear) = oneshot::channel::<Standings>();
         let wake: Wake = Box::new(move |standings| {
@@ -94,15 +120,14 @@ impl RegionDriver {
         let (id, effects) = region.ask(table, asking.asks(), self.clock.now(), &route, wake);
         let waiter = Waiter { region, id };
         self.execute(effects);
-        let standings = match timeout(self.wait.saturating_sub(TIMER_SLACK), &mut hear).await {
-            Ok(Ok(standings)) => standings,
-            // It may have been woken at the last moment.
-            _ => region.give_up(id).or_else(|| hear.try_recv().ok()).unwrap_or_default(),
+        let in_time = tokio::select! {
+            biased;
+            standings = &mut hear => standings.ok(),
+            () = patience => None,
         };
-        let answer = self.engine.resume(asking, &standings, self.clock.now());
-        drop(waiter);
-        self.publish_urgent();
-        answer
+        // It may have been woken at the last moment.
+        let in_time = in_time.or_else(|| region.give_up(id)).or_else(|| hear.try_recv().ok());
+        (waiter, in_time.unwrap_or_default())
     }
 
     /// Publishes keys that have spent half of their credit. Called after decisions; nearly always nothing.
@@ -116,10 +141,14 @@ impl RegionDriver {
         }
     }
 
-    fn flush(self: &Arc<Self>) {
+    /// Says whether there was anything to send.
+    fn flush(self: &Arc<Self>) -> bool {
         let origin = self.origin();
         let Sharing { table, region, .. } = self.shared();
-        self.execute(region.flush(table, self.clock.now(), &|key| origin.shard_of(key)));
+        let effects = region.flush(table, self.clock.now(), &|key| origin.shard_of(key));
+        let sends = !effects.send.is_empty();
+        self.execute(effects);
+        sends
     }
 
     fn execute(self: &Arc<Self>, effects: Effects) {
@@ -169,6 +198,9 @@ impl RegionDriver {
             tick.tick().await;
             let beaten = self.origin().beat(self.heartbeat(false)).await;
             self.heard(beaten, &mut told);
+            if let Ok(resets) = self.origin().tell_resets(Vec::new()).await {
+                self.start_afresh(&resets);
+            }
         }
     }
 
@@ -178,8 +210,12 @@ impl RegionDriver {
     }
 
     fn heard(&self, beaten: Result<Alive, OriginError>, told: &mut Told) {
-        let is_foreign = matches!(beaten, Err(OriginError::OtherSecret { .. }));
-        self.is_foreign.store(is_foreign, Ordering::Relaxed);
+        match &beaten {
+            Ok(_) => self.is_foreign.store(false, Ordering::Relaxed),
+            Err(OriginError::OtherSecret { .. }) => self.is_foreign.store(true, Ordering::Relaxed),
+            // Whose store it is, a failure doesn't tell.
+            Err(_) => {}
+        }
         match beaten {
             Ok(alive) => {
                 self.shared().table.set_live_nodes(alive.nodes);
@@ -190,18 +226,28 @@ impl RegionDriver {
         }
     }
 
-    /// Starts keys afresh for all nodes of the region: each moves on to cells of a new epoch. Says how many.
+    /// Starts keys afresh for all nodes of the region: each moves on to cells of a new epoch, the others within
+    /// a heartbeat. Says how many.
     pub async fn reset(&self, keys: &[ResetKey]) -> Result<usize, OriginError> {
         let origin = self.origin();
+        let mut resets = Vec::new();
         for ResetKey { key, forgotten_at } in keys {
             let epoch = origin.reset(origin.shard_of(*key), *key, *forgotten_at).await?;
+            resets.push(Reset { key: *key, epoch });
+        }
+        self.start_afresh(&resets);
+        origin.tell_resets(resets).await?;
+        Ok(keys.len())
+    }
+
+    fn start_afresh(&self, resets: &[Reset]) {
+        for Reset { key, epoch } in resets {
             self.shared().table.update(*key, |state| {
-                if epoch > state.epoch() {
-                    *state = state.at_epoch(epoch);
+                if *epoch > state.epoch() {
+                    *state = state.at_epoch(*epoch);
                 }
             });
         }
-        Ok(keys.len())
     }
 
     /// Another store from here on: it is told everything that this node knows. Says of how many keys.
@@ -213,15 +259,13 @@ impl RegionDriver {
         keys
     }
 
-    /// Publishes what is left, and leaves.
+    /// Publishes what is left, and leaves. Calls of the threads that served are gone with them.
     pub async fn leave(self: Arc<Self>) {
+        self.shared().region.abandon_calls();
         let everything_published = async {
-            loop {
-                self.flush();
+            // An answer may leave something to publish.
+            while self.flush() || !self.shared().region.is_settled() {
                 tokio::time::sleep(Duration::from_millis(5)).await;
-                if self.shared().region.is_settled() {
-                    break;
-                }
             }
         };
         if timeout(LEAVE_WITHIN, everything_published).await.is_err() {

@@ -31,7 +31,7 @@ impl Sharing {
     /// this node's part of the rate, which is what it lately had, or an even one if that is more.
     pub(crate) fn fallback(&self, ask: &AskItem, moment: Moment) -> Item {
         let nodes = u64::from(self.table.live_nodes());
-        let (own, region) = self.table.aligned(ask.key, &ask.spec, moment).share();
+        let (own, region) = self.table.aligned(ask.key, &ask.spec, moment).share_when_last_heard();
         let even_is_more = own.saturating_mul(nodes) < region || region == 0;
         let (part, whole) = if even_is_more { (1, nodes) } else { (own, region) };
         let part = part.saturating_mul(FALLBACK_FACTOR.0).min(whole.saturating_mul(FALLBACK_FACTOR.1));

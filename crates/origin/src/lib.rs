@@ -9,9 +9,9 @@ mod memory;
 mod redis;
 mod store;
 
+pub use crate::redis::{Connection, RedisOptions, RedisOrigin, RedisUrl, UrlError};
 pub use breaker::{Breaker, BreakerState};
 pub use memory::MemoryOrigin;
-pub use crate::redis::{Connection, RedisOptions, RedisOrigin, RedisUrl, UrlError};
 pub use store::Store;
 
 use std::fmt::Debug;
@@ -99,6 +99,13 @@ pub struct Alive {
     pub now: Nanos,
 }
 
+/// A key that was started afresh, and the epoch that holds since.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Reset {
+    pub key: KeyId,
+    pub epoch: u16,
+}
+
 /// An answer that is on its way.
 pub type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, OriginError>> + Send + 'a>>;
 
@@ -120,4 +127,8 @@ pub trait Origin: Debug + Send + Sync + 'static {
 
     /// Starts a key afresh for every node: raises its epoch, and says which it is now.
     fn reset(&self, shard: ShardId, key: KeyId, expires: Nanos) -> Reply<'_, u16>;
+
+    /// Tells all nodes of resets, and says which there were lately. A node that denies a key by itself never
+    /// syncs it, and would hear of its reset by nothing else.
+    fn tell_resets(&self, resets: Vec<Reset>) -> Reply<'_, Vec<Reset>>;
 }

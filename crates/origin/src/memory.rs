@@ -3,9 +3,7 @@
 //! Answers at once, never fails and forgets everything with the process. Tells the time by what it was given,
 //! so that tests and the simulator can set it.
 
-use crate::{
-    Alive, Exchange, Exchanged, Heartbeat, Origin, OriginError, Reply, ShardId, Store,
-};
+use crate::{Alive, Exchange, Exchanged, Heartbeat, Origin, OriginError, Reply, Reset, ShardId, Store};
 use parking_lot::Mutex;
 use std::fmt;
 use tidegate_core::{KeyId, Nanos};
@@ -69,5 +67,9 @@ impl Origin for MemoryOrigin {
 
     fn reset(&self, _shard: ShardId, key: KeyId, expires: Nanos) -> Reply<'_, u16> {
         self.answer(|store, now| Ok(store.reset(key, expires, now)))
+    }
+
+    fn tell_resets(&self, resets: Vec<Reset>) -> Reply<'_, Vec<Reset>> {
+        self.answer(|store, now| Ok(store.tell_resets(&resets, now)))
     }
 }

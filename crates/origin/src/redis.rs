@@ -28,13 +28,13 @@ mod url;
 pub use options::RedisOptions;
 pub use url::{RedisUrl, UrlError};
 
-use crate::{Alive, Exchange, Exchanged, Heartbeat, KeyError, Origin, OriginError, Reply, ShardId};
+use crate::{Alive, Exchange, Exchanged, Heartbeat, KeyError, Origin, OriginError, Reply, Reset, ShardId};
 use call::Script;
 use deadline::Deadline;
 use dial::{Dialer, Purpose};
 use map::SlotMap;
 use redis::Value;
-use script::{HEARTBEAT_SCRIPT, RESET_SCRIPT, SYNC_SCRIPT, ScriptCall, slot_of};
+use script::{HEARTBEAT_SCRIPT, RESET_SCRIPT, RESETS_SCRIPT, SYNC_SCRIPT, ScriptCall, slot_of};
 use servers::Servers;
 use shard::Standing;
 use std::fmt;
@@ -53,6 +53,7 @@ pub struct RedisOrigin {
     sync: Script,
     heartbeat: Script,
     reset: Script,
+    resets: Script,
     /// Closed by dropping it, which ends the tasks.
     _stop: watch::Sender<()>,
 }
@@ -72,7 +73,8 @@ impl RedisOrigin {
     /// What a key's shard is while no server is known for its slot. No server ever has this id.
     pub const NOWHERE: ShardId = ShardId(0);
 
-    /// Never fails and never waits: connections are made in the background, by tasks on `runtime`.
+    /// Never fails and never waits: connections are made in the background, by tasks on `runtime`. Its calls
+    /// may be awaited on another one, as long as that is tokio's and has timers.
     pub fn new(url: RedisUrl, options: RedisOptions, runtime: &Handle) -> Self {
         let (stop, stopped) = watch::channel(());
         let (purpose, map) = match &url.place {
@@ -87,8 +89,9 @@ impl RedisOrigin {
             Place::Standalone(address) => servers.adopt_one(address),
             place => drop(runtime.spawn(discover::discover(servers.clone(), place.clone()))),
         }
-        let [sync, heartbeat, reset] = [SYNC_SCRIPT, HEARTBEAT_SCRIPT, RESET_SCRIPT].map(Script::new);
-        RedisOrigin { url, servers, has_slots, sync, heartbeat, reset, _stop: stop }
+        let [sync, heartbeat, reset, resets] =
+            [SYNC_SCRIPT, HEARTBEAT_SCRIPT, RESET_SCRIPT, RESETS_SCRIPT].map(Script::new);
+        RedisOrigin { url, servers, has_slots, sync, heartbeat, reset, resets, _stop: stop }
     }
 
     /// How it stands with every server that keeps keys.
@@ -181,6 +184,14 @@ impl Origin for RedisOrigin {
             let call = script::reset_call(key, expires);
             let answer = self.run_one(&self.reset, call, deadline).await?;
             script::reset_reply(answer)
+        })
+    }
+
+    fn tell_resets(&self, resets: Vec<Reset>) -> Reply<'_, Vec<Reset>> {
+        let deadline = self.deadline();
+        Box::pin(async move {
+            let answer = self.run_one(&self.resets, script::resets_call(&resets), deadline).await?;
+            script::resets_reply(answer)
         })
     }
 }

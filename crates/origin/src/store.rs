@@ -12,7 +12,7 @@ pub(crate) mod resolution;
 mod wants;
 mod window;
 
-use crate::{Alive, Exchange, Exchanged, Grant, Heartbeat, OriginError};
+use crate::{Alive, Exchange, Exchanged, Grant, Heartbeat, OriginError, Reset};
 use expiring::Expiring;
 use gcra::GcraState;
 use nodes::Nodes;
@@ -82,6 +82,12 @@ impl Store {
         let epoch = self.epoch_of(key).saturating_add(1);
         self.keep_epoch(key, epoch, expires);
         epoch
+    }
+
+    /// Keeps resets for a while, and says which there were lately.
+    pub fn tell_resets(&mut self, resets: &[Reset], now: Nanos) -> Vec<Reset> {
+        let present = self.wake(now);
+        self.nodes.tell_resets(resets, present)
     }
 
     /// Forgets everything, as a server does that lost its memory.

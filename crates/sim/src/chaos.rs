@@ -32,8 +32,8 @@ pub fn scenario(seed: u64, trouble: Trouble) -> Scenario {
     scenario.templates = templates(&mut random, &scenario.keys);
     let length = Nanos::from_millis(random.between(200, 20_000));
     let requests = arrivals(&mut random, nodes, scenario.templates.len(), length);
-    scenario.wakes_within = Nanos::new(random.below(200_000));
     if trouble != Trouble::None {
+        scenario.wakes_within = Nanos::new(random.below(200_000));
         scenario.network = network(&mut random);
         scenario.keys_max = if random.one_in(8) { 2 } else { scenario.keys_max };
     }

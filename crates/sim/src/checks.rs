@@ -15,6 +15,7 @@ use tidegate_core::exchange::{CountReply, CountSync, KeyReply, KeySync};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{KeyId, Nanos, Sequence};
 use tidegate_node::GivenPolicy;
+use tidegate_node::region::Outgoing;
 use tidegate_origin::{Exchange, Exchanged};
 
 mod bounds;
@@ -100,39 +101,61 @@ impl Auditor {
     pub(crate) fn nothing_changed(&self, node: &SimulatedNode, template: usize, before: &Views) -> Checked {
         for ((key, _), before) in self.uses[template].iter().zip(before) {
             let after = node.view(self.ids[*key]);
-            if !is_unchanged(before, &after) {
+            let is_evicted = after.counts.is_none() && !self.bounds.is_roomy;
+            if !is_evicted && !is_unchanged(before, &after) {
                 return Err(format!("INV-4: a request that didn't pass left {after:?} of {before:?}"));
             }
         }
         Ok(())
     }
 
-    /// INV-3, of what a node believes after it heard from the origin.
-    pub(crate) fn believed(&self, node: &SimulatedNode, keys: &[KeyId]) -> Checked {
-        for id in keys {
-            if let Some(key) = self.by_id.get(id) {
-                self.believed_of(node, *key, &node.view(*id))?;
+    /// A node heard from the origin about some keys of which it believed `before`. INV-3 holds still.
+    pub(crate) fn heard(&mut self, node: &SimulatedNode, keys: &[KeyId], before: &Views) -> Checked {
+        for (id, before) in keys.iter().zip(before) {
+            let Some(key) = self.by_id.get(id).copied() else { continue };
+            let after = node.view(*id);
+            self.remembered(node, key, before, &after)?;
+            self.believed_of(node, key, &after)?;
+        }
+        Ok(())
+    }
+
+    /// A node that had forgotten what it published takes it for its own again; also what it was granted and
+    /// never heard of. That is as good as spent.
+    fn remembered(&mut self, node: &SimulatedNode, key: usize, before: &KeyView, after: &KeyView) -> Checked {
+        for (sequence, counts) in after.cells() {
+            let own_before = before.cells().find(|(number, _)| *number == sequence).map_or(0, |cell| cell.1.own);
+            if counts.own == own_before {
+                continue;
+            }
+            let asks = |call: &&Outgoing| {
+                let mut syncs = call.exchange.syncs.iter();
+                syncs.any(|sync| sync.key == self.ids[key] && !sync.wants.asks.is_empty())
+            };
+            if node.calls.values().any(|call| asks(&call)) {
+                return Err(format!("INV-2: {:?} asks twice about key {key}, of which it knows nothing", node.id));
+            }
+            if let Some(truth) = self.truths[key].cell_mut(sequence) {
+                truth.remember(node.id, counts.own);
             }
         }
         Ok(())
     }
 
     fn believed_of(&self, node: &SimulatedNode, key: usize, view: &KeyView) -> Checked {
-        match (&view.counts, &self.truths[key]) {
-            (Some(CountSync::Window(window)), truth) if self.bounds.clocks_are_steady => {
-                let before = Sequence(window.sequence.0.saturating_sub(1));
-                let previous = window.previous.map(|previous| (before, previous.claim));
-                for (sequence, claim) in previous.into_iter().chain([(window.sequence, window.current.claim)]) {
-                    let total = truth.total(sequence);
-                    if claim > total {
-                        let who = node.id;
-                        return Err(format!(
-                            "INV-3: {who:?} believes in {claim} in {sequence:?} of key {key}, and {total} is true"
-                        ));
-                    }
+        let truth = &self.truths[key];
+        if self.bounds.clocks_are_steady {
+            for (sequence, counts) in view.cells() {
+                let (believed, total) = (counts.effective(), truth.total(sequence));
+                if believed > total {
+                    let who = node.id;
+                    return Err(format!(
+                        "INV-3: {who:?} believes in {believed} in {sequence:?} of key {key}, and {total} is true"
+                    ));
                 }
-                Ok(())
             }
+        }
+        match (&view.counts, truth) {
             (Some(CountSync::Gcra { sync, .. }), KeyTruth::Bucket { tat, .. })
                 if self.bounds.clocks_are_right && sync.busy.tat > *tat =>
             {

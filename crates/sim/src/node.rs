@@ -3,6 +3,7 @@
 use crate::scenario::SECRET;
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use tidegate_core::counts::Counts;
 use tidegate_core::exchange::CountSync;
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{KeyId, Moment, Nanos, Sequence, StepId};
@@ -47,11 +48,21 @@ pub(crate) struct Waiting {
     pub(crate) standings: Option<Standings>,
 }
 
-/// What a node would publish about a key, and what it admitted of it itself.
+/// What a node would publish about a key, and what it knows of its cells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct KeyView {
     pub(crate) counts: Option<CountSync>,
-    pub(crate) own: u64,
+    cells: Option<(Sequence, Counts, Counts)>,
+}
+
+impl KeyView {
+    /// The window's cell and the one before, with what the node knows of them.
+    pub(crate) fn cells(&self) -> impl Iterator<Item = (Sequence, Counts)> {
+        let cells = self.cells.map(|(sequence, current, previous)| {
+            [(sequence, current), (Sequence(sequence.0.wrapping_sub(1)), previous)]
+        });
+        cells.into_iter().flatten()
+    }
 }
 
 impl SimulatedNode {
@@ -109,16 +120,13 @@ impl SimulatedNode {
 
     pub(crate) fn view(&self, key: KeyId) -> KeyView {
         let state = self.sharing().table.state(key);
-        state.map_or(KeyView::default(), |state| KeyView { counts: state.publishing(), own: state.share().0 })
+        state.map_or(KeyView::default(), |state| KeyView { counts: state.publishing(), cells: state.cells() })
     }
 
     /// What the node believes its own component of a cell to be.
     pub(crate) fn component(&self, key: KeyId, sequence: Sequence) -> u64 {
-        let Some(CountSync::Window(window)) = self.view(key).counts else { return 0 };
-        match window.sequence.0.checked_sub(sequence.0) {
-            Some(0) => window.current.component,
-            Some(1) => window.previous.map_or(0, |previous| previous.component),
-            _ => 0,
-        }
+        let view = self.view(key);
+        let cell = view.cells().find(|(number, _)| *number == sequence);
+        cell.map_or(0, |(_, counts)| counts.component())
     }
 }

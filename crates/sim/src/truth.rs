@@ -57,6 +57,11 @@ impl CellTruth {
         self.change(node, |owner| owner.admitted += cost);
     }
 
+    /// The node takes so much for what it admitted itself.
+    pub(crate) fn remember(&mut self, node: NodeId, own: u64) {
+        self.change(node, |owner| owner.admitted = owner.admitted.max(own));
+    }
+
     pub(crate) fn store(&mut self, node: NodeId, component: u64) {
         self.change(node, |owner| owner.stored = owner.stored.max(component));
     }

@@ -1,7 +1,7 @@
 //! A running node: a thread per core that answers, this thread for everything behind it, and the end of both.
 //!
-//! Stopping is orderly: no new connections, requests in flight are answered, all within the drain time; a
-//! second signal cuts it short. A thread that dies takes the node down, so that a supervisor starts it anew.
+//! Stopping is orderly: no new connections, requests in flight are answered, all within the drain time, and a
+//! lone node's counts are saved; a second signal cuts it short. A thread that dies takes the node down, so that a supervisor starts it anew.
 
 use crate::failure::Failure;
 use crate::kept_counts::KeptCounts;
@@ -122,14 +122,10 @@ impl Node {
         self.shutdown.send_replace(true);
         let app = self.app.clone();
         let code = tokio::select! {
-            () = all_ended(&mut self.ended, self.listening) => code,
+            () = finish(&mut self.ended, self.listening, self.drain, &self.kept) => code,
             stop = stop_signal(&mut self.signals, &mut self.reload, &app) => {
                 tracing::warn!(?stop, "stopping at once: a second signal");
                 ExitCode::from(stop.exit_code())
-            }
-            () = tokio::time::sleep(self.drain + DRAIN_SLACK) => {
-                tracing::warn!("the drain time is over; what is still in flight is dropped");
-                code
             }
         };
         if let Some(driver) = app.sharing.clone() {
@@ -147,6 +143,19 @@ async fn stop_signal(signals: &mut Signals, reload: &mut Reload, app: &App) -> S
             Signalled::Reload => reload.run(app),
         }
     }
+}
+
+/// Waits until everybody was answered, or for the drain time; then saves what they used.
+async fn finish(
+    ended: &mut mpsc::UnboundedReceiver<()>,
+    listening: usize,
+    drain: Duration,
+    kept: &KeptCounts,
+) {
+    if tokio::time::timeout(drain + DRAIN_SLACK, all_ended(ended, listening)).await.is_err() {
+        tracing::warn!("the drain time is over; what is still in flight is dropped");
+    }
+    kept.save_last().await;
 }
 
 async fn all_ended(ended: &mut mpsc::UnboundedReceiver<()>, listening: usize) {

@@ -153,18 +153,25 @@ impl SharedState {
         sent_at: Nanos,
     ) -> Result<(), ReplyError> {
         let was_cold = self.is_cold();
-        let admitted_since = if was_cold {
-            self.current.own
-        } else {
-            self.current.component().saturating_sub(sent.cumulative)
-        };
+        // What the origin didn't know of when it answered. Not what was admitted since it was asked: another
+        // call may have told it meanwhile, and what this one was granted is in both.
+        let admitted_since =
+            if was_cold { self.current.own } else { self.current.component().saturating_sub(stored) };
         // The counts of GCRA have no others: those are in the arrival time.
         let mut counts = Counts { others: 0, ..self.current };
+        if self.previous.own < sent_at.get() {
+            // The bucket was full again when this left, so what was granted before has lapsed. A decision that
+            // found that out and had to ask was taken back, and what it found with it.
+            counts.own = counts.component();
+        }
         counts.take(CellReply { component: stored, total: stored, world: 0 }, granted, was_cold)?;
-        let oldest = if counts.unsynced() > 0 { sent_at.get() } else { self.current.others };
+        // A cold node sent nothing of what it admitted before.
+        let is_younger = counts.unsynced() > 0 && !was_cold;
+        let oldest = if is_younger { sent_at.get() } else { self.current.others };
         self.current = Counts { others: oldest, ..counts };
         let own = self.busy();
-        let adopted = adopt(own, busy, admitted_since, sent.rate);
+        let since = if was_cold { Nanos::new(oldest) } else { sent_at };
+        let adopted = adopt(own, busy, admitted_since, since, sent.rate);
         if adopted != own || payload_of(self.tag) == 0 {
             (self.previous.own, self.previous.stored) = (adopted.tat.get(), 0);
             self.previous.others = adopted_denominator(sent.rate);

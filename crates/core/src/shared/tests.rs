@@ -213,3 +213,34 @@ fn a_clock_step_neither_keeps_a_view_fresh_nor_publishes_what_it_carried() {
     merge(&mut carried, &sent, &window_reply((1, 1), Some((0, 0)), &[]), NOW);
     assert_eq!((carried.current.effective(), carried.current.prepaid()), (1, 0));
 }
+
+/// Whatever 32 bits of milliseconds make of the present.
+#[test]
+fn a_deadline_that_was_never_set_or_long_ago_has_passed() {
+    for days in 0..100 {
+        let now = Nanos::from_secs(20_000 * 86_400).plus(Nanos::from_secs(days * 86_400));
+        assert!(!Deadline::default().is_ahead_of(Deadline::at(now)), "never set, on day {days}");
+        let set = Deadline::at(NOW.plus(Nanos::from_secs(60)));
+        assert!(set.is_ahead_of(Deadline::at(NOW)));
+        let later = NOW.plus(Nanos::from_secs(61 + days * 86_400));
+        assert!(!set.is_ahead_of(Deadline::at(later)), "{days} days ago");
+    }
+}
+
+/// Otherwise each of several nodes that hear nothing would soon admit as if it were alone.
+#[test]
+fn a_share_stays_as_it_was_last_heard_of() {
+    let mut state = SharedState::default();
+    let spec = sliding(1000);
+    let sent = sync(&state, spec, &[1], NOW);
+    merge(&mut state, &sent, &window_reply((1, 4), Some((0, 0)), &[true]), NOW);
+    for _ in 0..100 {
+        state.decide(&local(spec, 1), 4, NOW);
+    }
+    assert_eq!(state.unsynced(), 99);
+    assert_eq!(state.share_when_last_heard(), (1, 4));
+    // In the next cell, until something was heard of it.
+    let next = NOW.plus(period().length());
+    state.decide(&local(spec, 1), 4, next);
+    assert_eq!(state.share_when_last_heard(), (1, 4));
+}

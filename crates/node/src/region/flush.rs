@@ -48,7 +48,17 @@ impl Region {
         keys.len()
     }
 
-    /// Whether everything that was admitted has been confirmed, as far as is known.
+    /// Nobody will bring back the calls that are on their way: what they carried is published anew.
+    pub fn abandon_calls(&self) {
+        let mut pending = self.pending.lock();
+        let Pending { keys, republish, .. } = &mut *pending;
+        for (key, entry) in keys.iter_mut().filter(|(_, entry)| entry.in_flight) {
+            entry.in_flight = false;
+            republish.push_back(*key);
+        }
+    }
+
+    /// Whether everything that was sent has been answered, and nothing waits to be sent again.
     pub fn is_settled(&self) -> bool {
         let pending = self.pending.lock();
         pending.keys.values().all(|key| !key.in_flight && key.settled.is_empty())
@@ -71,8 +81,12 @@ impl Region {
             keys.push(key);
         }
         keys.append(&mut pending.settling);
-        let republished = pending.republish.len().min(KEYS_PER_FLUSH);
-        keys.extend(pending.republish.drain(..republished));
+        for _ in 0..pending.republish.len().min(KEYS_PER_FLUSH) {
+            let Some(key) = pending.republish.pop_front() else { break };
+            // Its call may have gone to the origin before this one: it is told when that has come back.
+            let is_in_flight = pending.keys.get(&key).is_some_and(|entry| entry.in_flight);
+            if is_in_flight { pending.republish.push_back(key) } else { keys.push(key) }
+        }
         let shards: Vec<ShardId> = pending.held.keys().copied().collect();
         for shard in shards {
             if pending.breaker(shard).admits() {

@@ -41,6 +41,8 @@ pub(super) struct PendingKey {
     pub(super) failed_until: Option<Nanos>,
     /// Reservations to be named in the next sync.
     pub(super) settled: SmallVec<[ReservationId; 2]>,
+    /// Requests of several limits that wait for the call in flight.
+    pub(super) deferred: Vec<Deferred>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +50,14 @@ pub(super) struct Waiting {
     pub(super) id: AskId,
     pub(super) index: usize,
     pub(super) item: AskItem,
+}
+
+/// A request of several limits that is to be asked about later.
+#[derive(Debug)]
+pub(super) struct Deferred {
+    pub(super) id: AskId,
+    pub(super) items: SmallVec<[AskItem; 4]>,
+    pub(super) askable: SmallVec<[usize; 4]>,
 }
 
 struct Asking {
@@ -76,6 +86,7 @@ impl PendingKey {
         !self.in_flight
             && self.waiting.is_empty()
             && self.settled.is_empty()
+            && self.deferred.is_empty()
             && self.failed_until.is_none_or(|until| until <= now)
     }
 }
@@ -192,6 +203,11 @@ impl Pending {
         let reserved =
             asking.reservation.get_or_insert_with(|| Reserved { id: reservation, keys: SmallVec::new() });
         reserved.keys.push(key);
+    }
+
+    /// Whether a request still waits.
+    pub(super) fn is_waiting(&self, id: AskId) -> bool {
+        self.asks.contains_key(&id)
     }
 
     /// Notes that a key's sync failed: for a while it isn't asked about, then it is published again.

@@ -47,6 +47,7 @@ impl Region {
                 Err(_) => self.unanswered(&mut pending, sync, &ticket, moment.now, &mut effects),
             }
             self.send_waiting(&mut pending, table, sync.key, moment, route, &mut effects);
+            self.send_deferred(&mut pending, table, sync.key, moment, route, &mut effects);
             pending.forget_if_idle(sync.key, moment.now);
         }
         drop(pending);
@@ -97,6 +98,7 @@ impl Region {
                 pending.reserved(*id, reservation, sync.key);
             }
             let standing = match granted {
+                true if sync.wants.reserve.is_some() => Standing::Reserved,
                 true => Standing::Granted,
                 // It was reset meanwhile: the new epoch has room, but nobody asked it.
                 false if reply.epoch > sync.epoch => Standing::Unverified,
@@ -121,7 +123,11 @@ impl Region {
         }
         let waiting = pending.keys.get_mut(&sync.key).map(|key| std::mem::take(&mut key.waiting));
         let waiting = waiting.unwrap_or_default().into_iter().map(|waiting| (waiting.id, waiting.index));
-        for (id, index) in ticket.asks.iter().copied().chain(waiting) {
+        let deferred = pending.keys.get_mut(&sync.key).map(|key| std::mem::take(&mut key.deferred));
+        let deferred = deferred.unwrap_or_default().into_iter();
+        let deferred =
+            deferred.flat_map(|later| later.askable.into_iter().map(move |index| (later.id, index)));
+        for (id, index) in ticket.asks.iter().copied().chain(waiting).chain(deferred) {
             pending.stand(id, index, Standing::Unverified, &mut effects.finished);
         }
     }

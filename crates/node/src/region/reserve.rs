@@ -2,14 +2,15 @@
 //!
 //! Keys of one place are granted together by one call. Others are reserved in one parallel round trip; with
 //! all in hand the request is admitted at once, and the next publish of each key names the reservation. A
-//! node that dies in between leaves reservations behind that lapse by themselves.
+//! node that dies in between leaves reservations behind that lapse by themselves. A key of which the node knows
+//! nothing yet has one call in flight; a request that needs it too waits for that.
 
-use super::pending::Pending;
+use super::pending::{Deferred, Pending};
 use super::{AskId, AskItem, Effects, Outgoing, Region, Route, Ticket};
-use smallvec::smallvec;
+use smallvec::{SmallVec, smallvec};
 use std::collections::BTreeMap;
 use tidegate_core::exchange::{KeySync, ReservationId, Wants};
-use tidegate_core::{Moment, SharedState, Table};
+use tidegate_core::{KeyId, Moment, SharedState, Table};
 use tidegate_origin::{Grant, ShardId};
 
 impl Region {
@@ -25,6 +26,20 @@ impl Region {
         route: Route<'_>,
         effects: &mut Effects,
     ) {
+        let cold: SmallVec<[KeyId; 4]> = askable
+            .iter()
+            .map(|index| &items[*index])
+            .filter(|item| table.aligned(item.key, &item.spec, moment).is_cold_for(&item.spec, moment.now))
+            .map(|item| item.key)
+            .collect();
+        let busy = cold.iter().find(|key| pending.keys.get(key).is_some_and(|entry| entry.in_flight));
+        if let Some(entry) = busy.and_then(|key| pending.keys.get_mut(key)) {
+            entry.deferred.push(Deferred { id, items: items.into(), askable: askable.into() });
+            return;
+        }
+        for key in &cold {
+            pending.keys.entry(*key).or_default().in_flight = true;
+        }
         let place = items[askable[0]].key.place();
         let together = askable.iter().all(|index| items[*index].key.place() == place);
         let reserve = (!together).then(|| self.reservation(id));
@@ -39,12 +54,30 @@ impl Region {
                 continue;
             }
             let sync = self.asking_alone(pending, table, item, reserve, moment);
-            let ticket = Ticket { asks: smallvec![(id, *index)], holds_key: false };
+            let ticket = Ticket { asks: smallvec![(id, *index)], holds_key: cold.contains(&item.key) };
             syncs.push((sync, ticket));
         }
         let grant = if together { Grant::Together } else { Grant::Each };
         let outgoing = |(shard, syncs)| -> Outgoing { self.outgoing(shard, grant, syncs, moment.now) };
         effects.send.extend(by_shard.into_iter().map(outgoing));
+    }
+
+    /// The call that some requests of several limits had to wait for came back.
+    pub(super) fn send_deferred(
+        &self,
+        pending: &mut Pending,
+        table: &Table<SharedState>,
+        key: KeyId,
+        moment: Moment,
+        route: Route<'_>,
+        effects: &mut Effects,
+    ) {
+        let deferred = pending.keys.get_mut(&key).map(|key| std::mem::take(&mut key.deferred));
+        for Deferred { id, items, askable } in deferred.unwrap_or_default() {
+            if pending.is_waiting(id) {
+                self.reserve(pending, table, &items, &askable, id, moment, route, effects);
+            }
+        }
     }
 
     fn asking_alone(

@@ -5,7 +5,7 @@
 
 use super::address::Address;
 use super::options::RedisOptions;
-use super::script::{HEARTBEAT_SCRIPT, RESET_SCRIPT, SYNC_SCRIPT};
+use super::script::{HEARTBEAT_SCRIPT, RESET_SCRIPT, RESETS_SCRIPT, SYNC_SCRIPT};
 use super::stream::{Bytes, Traffic, Watched};
 use super::tls::{TlsSetup, server_name};
 use super::url::Credentials;
@@ -152,7 +152,7 @@ async fn prepare(connection: &mut MultiplexedConnection, purpose: Purpose) -> Re
     let mut commands = Pipeline::new();
     commands.cmd("CLIENT").arg("SETNAME").arg(NAME);
     if matches!(purpose, Purpose::Scripts | Purpose::Master) {
-        for text in [SYNC_SCRIPT, HEARTBEAT_SCRIPT, RESET_SCRIPT] {
+        for text in [SYNC_SCRIPT, HEARTBEAT_SCRIPT, RESET_SCRIPT, RESETS_SCRIPT] {
             commands.cmd("SCRIPT").arg("LOAD").arg(text);
         }
     }

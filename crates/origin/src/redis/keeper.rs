@@ -8,6 +8,11 @@ use super::link::Link;
 use super::servers::Servers;
 use super::shard::{Shard, Standing};
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// A connection that nobody used but that lasted so long was a good one.
+const LASTING: Duration = Duration::from_secs(10);
 
 /// Runs until the origin is dropped, or the shard was retired and its last calls had their time.
 pub(super) async fn keep(servers: Arc<Servers>, shard: Arc<Shard>) {
@@ -31,8 +36,9 @@ async fn connect_forever(servers: &Servers, shard: &Shard) {
                 let link = Arc::new(Link::new(&connected));
                 tracing::info!(server = %shard.address, "connected");
                 shard.up(link.clone());
+                let began = Instant::now();
                 let problem = hold(connected, &link).await;
-                if link.has_answered() {
+                if link.was_useful() || began.elapsed() >= LASTING {
                     backoff.succeeded();
                 }
                 problem.to_owned()

@@ -27,7 +27,7 @@ pub(super) struct Link {
     traffic: Arc<Traffic>,
     in_trouble: AtomicBool,
     trouble: Mutex<Option<Trouble>>,
-    has_answered: AtomicBool,
+    was_useful: AtomicBool,
     condemned: Notify,
 }
 
@@ -48,7 +48,7 @@ impl Link {
             traffic: connected.traffic.clone(),
             in_trouble: AtomicBool::new(false),
             trouble: Mutex::new(None),
-            has_answered: AtomicBool::new(false),
+            was_useful: AtomicBool::new(false),
             condemned: Notify::new(),
         }
     }
@@ -63,7 +63,7 @@ impl Link {
         let mut connection = self.connection.clone();
         match tokio::time::timeout_at(deadline.at(), request(&mut connection, commands)).await {
             Ok(Ok(answers)) => {
-                self.answered();
+                self.answered(&answers);
                 Ok(answers)
             }
             Ok(Err(error)) => Err(failure(&error)),
@@ -74,10 +74,10 @@ impl Link {
         }
     }
 
-    fn answered(&self) {
+    fn answered(&self, answers: &[Value]) {
         self.traffic.answered();
-        if !self.has_answered.load(Ordering::Relaxed) {
-            self.has_answered.store(true, Ordering::Relaxed);
+        if !self.was_useful() && answers.iter().any(|answer| !matches!(answer, Value::ServerError(_))) {
+            self.was_useful.store(true, Ordering::Relaxed);
         }
         if self.in_trouble.load(Ordering::Relaxed) {
             let mut trouble = self.trouble.lock();
@@ -97,9 +97,9 @@ impl Link {
         }
     }
 
-    /// Whether it was of any use: what never answered isn't connected again at once.
-    pub(super) fn has_answered(&self) -> bool {
-        self.has_answered.load(Ordering::Relaxed)
+    /// Whether it was of any use: what only refused, or never answered, isn't connected again at once.
+    pub(super) fn was_useful(&self) -> bool {
+        self.was_useful.load(Ordering::Relaxed)
     }
 
     /// Gives the connection up; its keeper closes it and makes another.

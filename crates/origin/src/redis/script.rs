@@ -1,4 +1,4 @@
-//! The three scripts that run inside Redis, and the way there and back: what a call carries, what its answer
+//! The four scripts that run inside Redis, and the way there and back: what a call carries, what its answer
 //! means.
 //!
 //! Pure conversion: no connection, no clock. Nothing that a server answers may panic here, and a key's bad
@@ -10,9 +10,9 @@ mod reply;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use call::{calls, heartbeat_call, reset_call};
+pub(crate) use call::{calls, heartbeat_call, reset_call, resets_call};
 pub(crate) use name::slot_of;
-pub(crate) use reply::{heartbeat_reply, replies, reset_reply};
+pub(crate) use reply::{heartbeat_reply, replies, reset_reply, resets_reply};
 
 /// One script in four files: what all keys share, windows, GCRA, and the exchange that calls them.
 pub(crate) const SYNC_SCRIPT: &str = concat!(
@@ -23,6 +23,7 @@ pub(crate) const SYNC_SCRIPT: &str = concat!(
 );
 pub(crate) const HEARTBEAT_SCRIPT: &str = include_str!("heartbeat.lua");
 pub(crate) const RESET_SCRIPT: &str = include_str!("reset.lua");
+pub(crate) const RESETS_SCRIPT: &str = include_str!("resets.lua");
 
 /// The most syncs that one call carries, so that the server is never busy with one for long.
 const SYNCS_MAX: usize = 32;

@@ -1,7 +1,7 @@
 //! Which nodes live, and whether they hash their keys with the same secret.
 
 use super::resolution::{from_micros, micros_ceil};
-use crate::{Alive, Heartbeat, OriginError};
+use crate::{Alive, Heartbeat, OriginError, Reset};
 use std::collections::BTreeMap;
 use tidegate_core::Nanos;
 use tidegate_core::origin_cell::NodeId;
@@ -9,11 +9,16 @@ use tidegate_core::origin_cell::NodeId;
 /// A fleet that was silent for so long may come back with another secret: its counts are gone anyway.
 const SECRET_KEPT_FOR: Nanos = Nanos::from_secs(7 * 86_400);
 
+/// Fifty heartbeats.
+const RESET_TOLD_FOR: Nanos = Nanos::from_secs(20);
+
 #[derive(Clone, Debug, Default)]
 pub(super) struct Nodes {
     /// Each node, and until when it counts as alive.
     alive_until: BTreeMap<NodeId, Nanos>,
     secret: Option<Secret>,
+    /// What was reset lately, and until when that is told.
+    resets: BTreeMap<Reset, Nanos>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -37,5 +42,11 @@ impl Nodes {
             self.alive_until.insert(node, present.plus(from_micros(micros_ceil(alive_for))));
         }
         Ok(Alive { nodes: u32::try_from(self.alive_until.len()).unwrap_or(u32::MAX), now: present })
+    }
+
+    pub(super) fn tell_resets(&mut self, resets: &[Reset], present: Nanos) -> Vec<Reset> {
+        self.resets.retain(|_, until| *until > present);
+        self.resets.extend(resets.iter().map(|reset| (*reset, present.plus(RESET_TOLD_FOR))));
+        self.resets.keys().copied().collect()
     }
 }

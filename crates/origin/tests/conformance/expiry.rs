@@ -45,8 +45,10 @@ async fn every_key_expires() {
 async fn a_cell_lives_as_long_as_was_said_and_an_arrival_time_a_minute_longer_than_itself() {
     let region = Region::redis().await;
     let now = region.now().await;
-    let until = |length: Nanos| move |window: &mut tidegate_core::exchange::WindowSync| {
-        window.current.expires = now.plus(length);
+    let until = |length: Nanos| {
+        move |window: &mut tidegate_core::exchange::WindowSync| {
+            window.current.expires = now.plus(length);
+        }
     };
     region.sync(1, fixed(1, 10, now).at_epoch(2).window(until(seconds(50)))).await;
     region.sync(1, fixed(1, 10, now).at_epoch(2).window(until(seconds(20)))).await;

@@ -67,7 +67,8 @@ pub(crate) async fn waiting_for_the_current_cell_to_fade_is_exact(region: &Regio
         let wait = refused.retry_after.unwrap();
         assert_eq!((refused.granted[0], wait), (false, Nanos::new(30_001_000)));
         let fading = Fading { end: fading.end.plus(fading.period), ..fading };
-        let next = sliding(round, 1_000, now, fading).window(|window| window.sequence = Sequence(SEQUENCE.0 + 1));
+        let next =
+            sliding(round, 1_000, now, fading).window(|window| window.sequence = Sequence(SEQUENCE.0 + 1));
         let next = next.publishing_previous(1_000, 1_000).asking(&[21]);
         let early = region.sync_at(1, now.plus(wait).minus(MICRO), next.clone()).await?;
         assert!(!early.granted[0]);
@@ -94,7 +95,8 @@ pub(crate) async fn a_draw_needs_room_and_takes_at_most_10_ms_of_refill(region: 
         let now = region.now().await;
         // 10,000 in 1 s: 100 in 10 ms. Half of them have faded.
         let fading = Fading { end: now.plus(millis(500)), period: seconds(1) };
-        let busy = |number| sliding(number, 10_000, now, fading).publishing_previous(10_000, 10_000).drawing();
+        let busy =
+            |number| sliding(number, 10_000, now, fading).publishing_previous(10_000, 10_000).drawing();
         let ample = region.sync_at(1, now, busy(round).publishing(4_000, 4_000).asking(&[10])).await?;
         assert_eq!((ample.granted[0], ample.drawn, ample.cell().component), (true, 100, 4_110));
         let scarce = busy(round + 1).publishing(4_999, 4_999).asking(&[1, 60, 50]);

@@ -2,8 +2,9 @@
 
 use crate::messages::millis;
 use crate::region::Region;
+use tidegate_core::KeyId;
 use tidegate_core::origin_cell::NodeId;
-use tidegate_origin::{Heartbeat, OriginError};
+use tidegate_origin::{Heartbeat, OriginError, Reset};
 
 fn beat(node: u64) -> Heartbeat {
     Heartbeat { node: NodeId(node), fingerprint: 0xfeed, alive_for: millis(200), leaves: false }
@@ -34,4 +35,16 @@ pub(crate) async fn another_secret_is_refused(region: &Region) {
     assert_eq!(region.origin().beat(mine).await.unwrap().nodes, 1, "and it wasn't counted");
     region.forget().await;
     assert_eq!(region.origin().beat(other).await.unwrap().nodes, 1);
+}
+
+pub(crate) async fn every_node_hears_of_a_reset(region: &Region) {
+    let told = async |resets| region.origin().tell_resets(resets).await.unwrap();
+    assert_eq!(told(vec![]).await, []);
+    let resets: Vec<Reset> = [(u128::MAX - 1, 1), (5, u16::MAX)]
+        .map(|(key, epoch)| Reset { key: KeyId::from_hash(key), epoch })
+        .into();
+    told(resets.clone()).await;
+    let mut heard = told(vec![]).await;
+    heard.sort_by_key(|reset| std::cmp::Reverse(reset.key));
+    assert_eq!(heard, resets);
 }

@@ -85,5 +85,6 @@ conformance! {
         a_nodes_clock_is_believed_up_to_50_ms;
     heartbeats:
         nodes_join_leave_and_die,
-        another_secret_is_refused;
+        another_secret_is_refused,
+        every_node_hears_of_a_reset;
 }

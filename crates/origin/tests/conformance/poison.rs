@@ -56,7 +56,8 @@ async fn poisoned_windows_cost_only_themselves() {
     let region = Region::redis().await;
     let now = region.now().await;
     let fading = Fading { end: now.plus(seconds(5)), period: seconds(10) };
-    let sync = || sliding(2, 10, now, fading).publishing(3, 3).publishing_previous(4, 4).asking(&[1]).at_epoch(0);
+    let sync =
+        || sliding(2, 10, now, fading).publishing(3, 3).publishing_previous(4, 4).asking(&[1]).at_epoch(0);
     for sequence in [SEQUENCE.0, SEQUENCE.0 - 1] {
         let name = format!("{}0:{sequence}", stem(key(2)));
         for field in ["c:0000000000000001", "s", "f", "w", "n", "x"] {
@@ -123,8 +124,7 @@ async fn poisoned_reservations_and_epochs_cost_only_their_key() {
 #[tokio::test]
 async fn poisoned_heartbeats_are_told_apart_from_another_secret() {
     let region = Region::redis().await;
-    let heartbeat =
-        Heartbeat { node: NodeId(1), fingerprint: 5, alive_for: seconds(5), leaves: false };
+    let heartbeat = Heartbeat { node: NodeId(1), fingerprint: 5, alive_for: seconds(5), leaves: false };
     for command in [
         ["SET", "tidegate:{nodes}:secret", "text"],
         ["SADD", "tidegate:{nodes}:secret", "text"],

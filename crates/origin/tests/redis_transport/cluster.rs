@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tidegate_core::KeyId;
-use tidegate_origin::{Origin, RedisOptions, RedisOrigin, ShardId};
-use tidegate_testkit::{RedisBinary, RedisCluster, until};
+use tidegate_origin::{Origin, OriginError, RedisOptions, RedisOrigin, ShardId};
+use tidegate_testkit::{Fault, FaultProxy, Redis, RedisBinary, RedisCluster, until};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -115,6 +115,38 @@ async fn one_reachable_seed_is_enough() {
     let origin = patient_origin(&format!("redis+cluster://127.0.0.1:1,{seed}"));
     until("three shards", SOON, || async { (origin.shards().len() == 3).then_some(()) }).await;
     assert_eq!(component(&publish(&origin, key(1), 5).await.unwrap()), 5);
+}
+
+#[tokio::test]
+async fn a_cluster_that_appears_later_is_found() {
+    let cluster = RedisCluster::start().await;
+    let proxy = FaultProxy::start(cluster.primaries()[0].address()).await;
+    proxy.set(Fault::Refuse);
+    let origin = patient_origin(&format!("redis+cluster://{}", proxy.address()));
+    for _ in 0..5 {
+        let error = publish(&origin, key(1), 1).await.unwrap_err();
+        assert!(matches!(error, OriginError::Unreachable { .. }), "{error:?}");
+        assert_eq!(origin.shard_of(key(1)), RedisOrigin::NOWHERE);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    proxy.set(Fault::None);
+    until("three shards", SOON, || async { (origin.shards().len() == 3).then_some(()) }).await;
+    assert_eq!(component(&publish(&origin, key(1), 5).await.unwrap()), 5);
+}
+
+#[tokio::test]
+async fn a_cluster_that_was_gone_altogether_comes_back() {
+    let cluster = RedisCluster::start().await;
+    let origin = connected(&cluster).await;
+    let everyone = || cluster.primaries().iter().chain(cluster.replicas());
+    everyone().for_each(Redis::stop);
+    for _ in 0..10 {
+        publish(&origin, key(1), 1).await.unwrap_err();
+    }
+    everyone().for_each(Redis::resume);
+    for number in 0..20 {
+        until("every key", SOON * 3, || async { publish(&origin, key(number), 1).await.ok() }).await;
+    }
 }
 
 #[tokio::test]

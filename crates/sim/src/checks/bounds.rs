@@ -19,7 +19,7 @@ pub(crate) struct Bounds {
     /// Every call is answered before its request gives up.
     is_calm: bool,
     /// The tables hold every key.
-    is_roomy: bool,
+    pub(crate) is_roomy: bool,
     /// Keys that are charged whatever their limits say.
     overdrawn: BTreeSet<usize>,
     nodes: u64,
@@ -71,8 +71,10 @@ impl Bounds {
     fn alone_max(&self, plan: &KeyPlan) -> u64 {
         let size = plan.size() + plan.drawn_ahead() + in_flight(plan);
         match plan.policy {
-            // A late grant stays prepaid while the bucket refills beside it.
-            GivenPolicy::Gcra { .. } if !self.is_calm => size + plan.size() + plan.drawn_ahead(),
+            // What was granted stays prepaid while the bucket refills beside it: what was drawn ahead, and what
+            // came too late.
+            GivenPolicy::Gcra { .. } if self.is_calm => size + plan.drawn_ahead(),
+            GivenPolicy::Gcra { .. } => size + plan.drawn_ahead() + plan.size(),
             _ => size,
         }
     }
@@ -89,7 +91,7 @@ impl Bounds {
             (Accuracy::Bounded, _) => (2..=self.nodes + 1).map(|n| plan.size().div_ceil(4 * n)).sum(),
             (Accuracy::Fast | Accuracy::Async, _) => return None,
         };
-        Some(plan.size() + unseen + self.nodes * plan.drawn_ahead() + in_flight(plan))
+        Some(plan.size() + unseen + (self.nodes + 1) * plan.drawn_ahead() + in_flight(plan))
     }
 }
 

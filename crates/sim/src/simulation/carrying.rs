@@ -115,8 +115,9 @@ impl Simulation {
         let (shards, moment) = (self.scenario.shards, state.moment(self.now));
         let sharing = state.sharing();
         let route = |key| shard_of(key, shards);
+        let before = keys.iter().map(|key| state.view(*key)).collect();
         let effects = sharing.region.replied(&sharing.table, outgoing, result, moment, &route);
-        let checked = self.auditor.believed(&self.nodes[node], &keys);
+        let checked = self.auditor.heard(&self.nodes[node], &keys, &before);
         self.check(checked);
         self.execute(node, effects);
     }

@@ -6,7 +6,7 @@
 use super::name;
 use super::{SYNCS_MAX, ScriptCall};
 use crate::store::resolution::{FadingMicros, micros_ceil, sequence_before, units_ahead};
-use crate::{Exchange, Grant, Heartbeat};
+use crate::{Exchange, Grant, Heartbeat, Reset};
 use std::collections::BTreeMap;
 use tidegate_core::exchange::{CellSync, CountSync, KeySync, Wants, WindowSync};
 use tidegate_core::gcra_sync::GcraSync;
@@ -29,6 +29,12 @@ pub(crate) fn calls(exchange: &Exchange, topology_has_slots: bool) -> Vec<Script
     }
     let groups = by_slot.values().flat_map(|indices| indices.chunks(SYNCS_MAX));
     groups.map(|indices| sync_call(exchange, indices.to_vec())).collect()
+}
+
+pub(crate) fn resets_call(resets: &[Reset]) -> ScriptCall {
+    let member = |reset: &Reset| format!("{:032x}:{}", reset.key.get(), reset.epoch).into_bytes();
+    let args = resets.iter().map(member).collect();
+    ScriptCall { slot: name::slot_of_nodes(), keys: vec![name::resets()], args, syncs: Vec::new() }
 }
 
 pub(crate) fn heartbeat_call(heartbeat: &Heartbeat) -> ScriptCall {

@@ -38,6 +38,10 @@ pub(super) fn fingerprint() -> Vec<u8> {
     format!("tidegate:{{{NODES_TAG}}}:secret").into_bytes()
 }
 
+pub(super) fn resets() -> Vec<u8> {
+    format!("tidegate:{{{NODES_TAG}}}:resets").into_bytes()
+}
+
 /// Keys that share a place share these 32 bits.
 fn tag(key: KeyId) -> String {
     format!("{:08x}", key.get() & u128::from(u32::MAX))

@@ -3,14 +3,14 @@
 
 use super::ScriptCall;
 use crate::store::resolution::from_micros;
-use crate::{Alive, Exchange, Heartbeat, KeyError, OriginError};
+use crate::{Alive, Exchange, Heartbeat, KeyError, OriginError, Reset};
 use redis::Value;
 use smallvec::SmallVec;
-use tidegate_core::Nanos;
 use tidegate_core::counts::CellReply;
 use tidegate_core::exchange::{CountReply, CountSync, KeyReply, KeySync};
 use tidegate_core::gcra_sync::Busy;
 use tidegate_core::limit::NUMBER_MAX;
+use tidegate_core::{KeyId, Nanos};
 
 /// What of an answer is shown to an operator.
 const SHOWN_MAX: usize = 200;
@@ -55,6 +55,24 @@ pub(crate) fn reset_reply(value: Value) -> Result<u16, OriginError> {
         Value::BulkString(problem) => Err(nonsense(&shown(&problem))),
         other => Err(nonsense(&format!("{other:?}"))),
     }
+}
+
+pub(crate) fn resets_reply(value: Value) -> Result<Vec<Reset>, OriginError> {
+    match value {
+        Value::Array(members) => members.into_iter().map(reset_member).collect(),
+        Value::BulkString(problem) => Err(nonsense(&shown(&problem))),
+        other => Err(nonsense(&format!("{other:?}"))),
+    }
+}
+
+fn reset_member(member: Value) -> Result<Reset, OriginError> {
+    let Value::BulkString(text) = member else { return Err(nonsense("no reset")) };
+    let text = shown(&text);
+    let parts = text.split_once(':');
+    let parsed =
+        parts.and_then(|(key, epoch)| Some((u128::from_str_radix(key, 16).ok()?, epoch.parse().ok()?)));
+    let (key, epoch) = parsed.ok_or_else(|| nonsense(&text))?;
+    Ok(Reset { key: KeyId::from_hash(key), epoch })
 }
 
 fn entry_reply(sync: &KeySync, entry: Value) -> Result<KeyReply, KeyError> {

@@ -1,0 +1,122 @@
+//! One keep-alive connection to a node: requests out, answers in, as many at once as its user likes.
+
+use crate::samples::Verdict;
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+
+const READ_BYTES: usize = 64 << 10;
+
+/// What an answer says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Answer {
+    pub(crate) verdict: Verdict,
+    pub(crate) unverified: bool,
+}
+
+impl Answer {
+    pub(crate) const NONE: Answer = Answer { verdict: Verdict::Error, unverified: false };
+}
+
+/// Never blocks. Answers come in the order of the requests.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    stream: TcpStream,
+    pub(crate) node: usize,
+    outgoing: Vec<u8>,
+    incoming: Vec<u8>,
+    /// The requests without an answer yet, as their sender numbers them.
+    pub(crate) waiting: VecDeque<usize>,
+    pub(crate) is_closed: bool,
+    /// Its user has taken note of that.
+    pub(crate) is_buried: bool,
+}
+
+impl Connection {
+    pub(crate) fn open(address: SocketAddr, node: usize) -> io::Result<Self> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_nonblocking(true)?;
+        let (outgoing, incoming, waiting) = (Vec::new(), Vec::new(), VecDeque::new());
+        Ok(Connection { stream, node, outgoing, incoming, waiting, is_closed: false, is_buried: false })
+    }
+
+    /// Leaves with the next flush.
+    pub(crate) fn push(&mut self, number: usize, request: &[u8]) {
+        self.outgoing.extend_from_slice(request);
+        self.waiting.push_back(number);
+    }
+
+    /// Writes as much as the kernel takes; the rest goes when there is room again.
+    pub(crate) fn flush(&mut self) {
+        let mut written = 0;
+        while written < self.outgoing.len() && !self.is_closed {
+            match self.stream.write(&self.outgoing[written..]) {
+                Ok(0) => self.is_closed = true,
+                Ok(bytes) => written += bytes,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => self.is_closed = true,
+            }
+        }
+        self.outgoing.drain(..written);
+    }
+
+    /// Reads what has come, and says whose answers it holds.
+    pub(crate) fn receive(&mut self, mut answered: impl FnMut(usize, Answer)) {
+        while !self.is_closed {
+            let length = self.incoming.len();
+            self.incoming.resize(length + READ_BYTES, 0);
+            let read = self.stream.read(&mut self.incoming[length..]);
+            self.incoming.truncate(length + read.as_ref().copied().unwrap_or(0));
+            match read {
+                Ok(0) => self.is_closed = true,
+                Ok(bytes) if bytes < READ_BYTES => break,
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => self.is_closed = true,
+            }
+        }
+        let mut taken = 0;
+        while let Some((answer, length)) = parse(&self.incoming[taken..]) {
+            taken += length;
+            let Some(number) = self.waiting.pop_front() else {
+                self.is_closed = true;
+                break;
+            };
+            answered(number, answer);
+        }
+        self.incoming.drain(..taken);
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+/// The first answer in `bytes` and its length; `None` while it isn't complete.
+fn parse(bytes: &[u8]) -> Option<(Answer, usize)> {
+    let head = find(bytes, b"\r\n\r\n")?;
+    let length = find(&bytes[..head], b"content-length: ").map_or(0, |at| number(&bytes[at + 16..head]));
+    let body = bytes.get(head + 4..head + 4 + length)?;
+    let verdict = match (bytes.get(9..12), body.get(11..15)) {
+        (Some(b"200"), Some(b"true")) => Verdict::Admitted,
+        (Some(b"200"), Some(b"fals")) => Verdict::Denied,
+        _ => Verdict::Error,
+    };
+    let unverified = find(body, b"\"path\":\"unverified\"").is_some();
+    Some((Answer { verdict, unverified }, head + 4 + length))
+}
+
+fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
+    bytes.windows(wanted.len()).position(|window| window == wanted)
+}
+
+fn number(bytes: &[u8]) -> usize {
+    let digits = bytes.iter().take_while(|byte| byte.is_ascii_digit());
+    digits.fold(0, |number, digit| number * 10 + usize::from(digit - b'0'))
+}

@@ -1,0 +1,183 @@
+//! Nodes of the release binary that share a store, and single requests to them.
+
+use crate::plan::Limit;
+use crate::time::{Stopwatch, poll};
+use serde_json::Value;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+use tidegate_testkit::{Process, free_port, guarded};
+
+/// A busy machine starts nodes slowly; a node that needs longer is broken.
+const SOON: Duration = Duration::from_secs(10);
+
+/// Dropping it kills it.
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) process: Process,
+    pub(crate) http: SocketAddr,
+    admin: SocketAddr,
+    directory: Directory,
+}
+
+/// Empty at first, removed in the end.
+#[derive(Debug)]
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new() -> io::Result<Self> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("bars-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        fs::create_dir_all(&path)?;
+        Ok(Directory(path))
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+impl Node {
+    /// Started, and perhaps not yet listening.
+    pub(crate) fn spawn(origin_url: &str) -> Result<Self, String> {
+        Node::try_spawn(origin_url).map_err(|error| format!("can't start a node: {error}"))
+    }
+
+    fn try_spawn(origin_url: &str) -> io::Result<Self> {
+        let directory = Directory::new()?;
+        let [http, admin] = [(); 2].map(|()| SocketAddr::from((Ipv4Addr::LOCALHOST, free_port())));
+        let mut command = guarded(env!("CARGO_BIN_EXE_tidegate"));
+        command.arg("serve").args(["--origin-url", origin_url]);
+        command.args(["--listen-http", &http.to_string(), "--listen-admin", &admin.to_string()]);
+        command.env_clear().current_dir(&directory.0).stdin(Stdio::null());
+        command.stdout(File::create(directory.0.join("stdout"))?);
+        command.stderr(File::create(directory.0.join("stderr"))?);
+        Ok(Node { process: Process::spawn(command)?, http, admin, directory })
+    }
+
+    /// What it logged, for whoever wants to know why something went wrong.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.directory.0.join("stderr")).unwrap_or_default()
+    }
+
+    pub(crate) fn state(&self) -> Option<Value> {
+        exchange(self.admin, b"GET /v1/state HTTP/1.1\r\nHost: bars\r\nConnection: close\r\n\r\n").ok()
+    }
+
+    /// A number that the region tier tells.
+    pub(crate) fn origin_number(&self, name: &str) -> Option<u64> {
+        self.state()?["origin"][name].as_u64()
+    }
+
+    /// The shards whose breaker is open, by their address.
+    pub(crate) fn open_breakers(&self) -> Vec<String> {
+        let state = self.state().unwrap_or_default();
+        let shards = state["origin"]["shards"].as_array().cloned().unwrap_or_default();
+        let open = shards.iter().filter(|shard| shard["breaker"] == "open");
+        open.filter_map(|shard| shard["address"].as_str().map(str::to_owned)).collect()
+    }
+
+    /// One request on a connection of its own.
+    pub(crate) fn ask(&self, limit: &Limit) -> Result<Asked, String> {
+        let answer = self.request(limit).map_err(|error| format!("no answer: {error}\n{}", self.log()))?;
+        Asked::read(&answer).ok_or_else(|| format!("no decision: {answer}"))
+    }
+
+    fn request(&self, limit: &Limit) -> io::Result<Value> {
+        exchange(self.http, &limit.request())
+    }
+
+    /// Sends a request whose answer is read later: a stopped node's kernel takes it.
+    pub(crate) fn send(&self, limit: &Limit) -> io::Result<TcpStream> {
+        let mut stream = TcpStream::connect(self.http)?;
+        stream.write_all(&limit.request())?;
+        Ok(stream)
+    }
+
+    /// Waits for its first decision, and says how long that took.
+    pub(crate) fn wait_first_answer(&self, limit: &Limit, since: Stopwatch) -> Result<Duration, String> {
+        poll("a first answer", SOON, || self.request(limit).ok().and_then(|answer| Asked::read(&answer)))
+            .map(|_| since.elapsed())
+            .map_err(|problem| format!("{problem}\n{}", self.log()))
+    }
+}
+
+/// What one request was told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    pub(crate) allowed: bool,
+    pub(crate) remaining: u64,
+}
+
+impl Asked {
+    fn read(answer: &Value) -> Option<Self> {
+        let remaining = answer["limits"][0]["remaining"].as_u64()?;
+        Some(Asked { allowed: answer["allowed"].as_bool()?, remaining })
+    }
+}
+
+/// One request, answered with JSON.
+fn exchange(address: SocketAddr, request: &[u8]) -> io::Result<Value> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.write_all(request)?;
+    read_answer(stream)
+}
+
+pub(crate) fn read_decision(stream: TcpStream) -> Result<Asked, String> {
+    let answer = read_answer(stream).map_err(|error| error.to_string())?;
+    Asked::read(&answer).ok_or_else(|| format!("no decision: {answer}"))
+}
+
+/// A kept connection doesn't end: the answer is complete when its JSON is.
+fn read_answer(mut stream: TcpStream) -> io::Result<Value> {
+    stream.set_read_timeout(Some(SOON))?;
+    let (mut received, mut buffer) = (Vec::new(), [0; 16 << 10]);
+    loop {
+        let read = stream.read(&mut buffer)?;
+        received.extend_from_slice(&buffer[..read]);
+        let body = received.windows(4).position(|window| window == b"\r\n\r\n").map(|head| head + 4);
+        let parsed = body.and_then(|body| serde_json::from_slice(&received[body..]).ok());
+        match parsed {
+            Some(answer) => return Ok(answer),
+            None if read == 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            None => {}
+        }
+    }
+}
+
+/// Nodes that share a store and know of each other.
+#[derive(Debug)]
+pub(crate) struct Fleet(pub(crate) Vec<Node>);
+
+impl Fleet {
+    pub(crate) fn start(origin_url: &str, nodes: usize) -> Result<Self, String> {
+        let started: Result<Vec<Node>, String> = (0..nodes).map(|_| Node::spawn(origin_url)).collect();
+        let fleet = Fleet(started?);
+        let expected = u64::try_from(nodes).ok();
+        for node in &fleet.0 {
+            let knows_all = || {
+                let has_heard = node.log().contains("the origin answers");
+                (has_heard && node.origin_number("live_nodes") == expected).then_some(())
+            };
+            poll("a node that knows the others", SOON, knows_all)
+                .map_err(|problem| format!("{problem}\n{}", node.log()))?;
+        }
+        Ok(fleet)
+    }
+
+    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
+        self.0.iter().map(|node| node.http).collect()
+    }
+
+    /// The sum of a number that the nodes' region tiers tell.
+    pub(crate) fn sum(&self, name: &str) -> u64 {
+        self.0.iter().filter_map(|node| node.origin_number(name)).sum()
+    }
+}

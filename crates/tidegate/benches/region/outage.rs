@@ -1,0 +1,262 @@
+//! Bar 4: the store is killed, stopped, slow or unreachable under load, five times each in turn.
+//!
+//! Three nodes. Most requests are about keys that are known and far from their limits: their latency must not
+//! show the outage. Three busy keys, one of each class, are offered twice what they may admit.
+
+use crate::Setting;
+use crate::figures::{Bounds, Figures, count, ratio};
+use crate::fleet::{Fleet, Node};
+use crate::generator::{Generator, Width};
+use crate::machine::Ticks;
+use crate::plan::{Limit, Nodes, Plan, Stream};
+use crate::samples::{Kind, Sample, Samples};
+use crate::time::{Stopwatch, pause};
+use std::time::Duration;
+use tidegate_testkit::{Fault, FaultProxy, Redis};
+
+const BAR: u8 = 4;
+const RUNS: usize = 5;
+const NODES: [usize; 3] = [0, 1, 2];
+const BEFORE: Duration = Duration::from_secs(3);
+const AFTER: Duration = Duration::from_secs(6);
+const HOUR: Duration = Duration::from_secs(3600);
+const SECOND: Duration = Duration::from_secs(1);
+
+const WARM: Kind = 0;
+const WARM_KEYS: usize = 200;
+const WARM_PER_SECOND: f64 = 900.0;
+/// Each class's kind of request.
+const CLASSES: [(Kind, &str); 3] = [(1, "free"), (2, "abuse"), (3, "paid")];
+const CLASS_LIMIT: f64 = 100.0;
+const CLASS_PER_SECOND: f64 = 200.0;
+
+/// Both ways together, 50 ms.
+const SLOWNESS: Duration = Duration::from_millis(25);
+/// What is admitted in a second of normal times, as part of the limit.
+const NORMAL: std::ops::RangeInclusive<f64> = 0.9..=1.1;
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Outage {
+    Killed,
+    Stopped,
+    Slow,
+    Blackholed,
+}
+
+impl Outage {
+    fn name(self) -> &'static str {
+        match self {
+            Outage::Killed => "killed",
+            Outage::Stopped => "stopped",
+            Outage::Slow => "50 ms slow",
+            Outage::Blackholed => "blackholed",
+        }
+    }
+}
+
+/// A store, the way to it, and nodes that use it.
+struct Scene<'a> {
+    setting: &'a Setting,
+    redis: Redis,
+    proxy: Option<FaultProxy>,
+    origin_url: String,
+    fleet: Fleet,
+    generator: Generator,
+}
+
+/// What one outage was like.
+struct Observed {
+    samples: Samples,
+    /// When it began and ended, since the start of the run.
+    from: Duration,
+    to: Duration,
+    busy: f64,
+    newcomer: Option<Duration>,
+}
+
+pub(crate) fn measure(setting: &Setting) -> Result<(), String> {
+    // A server that died refuses; a proxy before it would accept.
+    Scene::new(setting, Way::Direct)?.measure(&[Outage::Killed, Outage::Stopped])?;
+    Scene::new(setting, Way::Proxied)?.measure(&[Outage::Slow, Outage::Blackholed])
+}
+
+/// How nodes come to their store.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Way {
+    Direct,
+    Proxied,
+}
+
+impl<'a> Scene<'a> {
+    fn new(setting: &'a Setting, way: Way) -> Result<Self, String> {
+        let redis = setting.wait_for(Redis::start());
+        let proxy = (way == Way::Proxied).then(|| setting.wait_for(FaultProxy::start(redis.address())));
+        let origin_url = match &proxy {
+            Some(proxy) => format!("redis://{}", proxy.address()),
+            None => redis.url(),
+        };
+        let fleet = Fleet::start(&origin_url, NODES.len())?;
+        let generator = Generator::connect(&fleet.addresses(), Width::APART)
+            .map_err(|error| format!("can't connect: {error}"))?;
+        Ok(Scene { setting, redis, proxy, origin_url, fleet, generator })
+    }
+
+    fn measure(&mut self, outages: &[Outage]) -> Result<(), String> {
+        // Every node gets to know every key.
+        let warm_up = load(Duration::from_secs(2));
+        self.generator.run(&warm_up, Stopwatch::start()).map_err(|error| error.to_string())?;
+        for run in 0..RUNS {
+            for outage in outages {
+                let observed = self.observe(*outage, run + 1 == RUNS)?;
+                observed.report(*outage);
+            }
+        }
+        Ok(())
+    }
+
+    fn observe(&mut self, outage: Outage, with_newcomer: bool) -> Result<Observed, String> {
+        let length = self.setting.seconds(5, 20);
+        let plan = load(BEFORE + length + AFTER);
+        let Scene { setting, redis, proxy, origin_url, generator, .. } = self;
+        let store = Store { setting, redis, proxy: proxy.as_ref() };
+        let (stopwatch, ticks) = (Stopwatch::start(), Ticks::now());
+        std::thread::scope(|scope| {
+            let sending = scope.spawn(|| generator.run(&plan, stopwatch));
+            stopwatch.wait_until(BEFORE);
+            let from = stopwatch.elapsed();
+            store.begin(outage);
+            let newcomer = if with_newcomer { Some(start_newcomer(origin_url)?) } else { None };
+            stopwatch.wait_until(from + length);
+            store.end(outage);
+            let to = stopwatch.elapsed();
+            let samples = sending.join().map_err(|_| "the generator panicked")?;
+            let samples = samples.map_err(|error| error.to_string())?;
+            Ok(Observed { samples, from, to, busy: ticks.busy_since(), newcomer })
+        })
+    }
+}
+
+/// What is done to the store.
+struct Store<'a> {
+    setting: &'a Setting,
+    redis: &'a Redis,
+    proxy: Option<&'a FaultProxy>,
+}
+
+impl Store<'_> {
+    fn begin(&self, outage: Outage) {
+        match outage {
+            Outage::Killed => self.redis.kill(),
+            Outage::Stopped => self.redis.stop(),
+            Outage::Slow => self.set(Fault::Latency(SLOWNESS)),
+            Outage::Blackholed => self.set(Fault::Blackhole),
+        }
+    }
+
+    fn end(&self, outage: Outage) {
+        match outage {
+            Outage::Killed => self.setting.wait_for(self.redis.restart()),
+            Outage::Stopped => self.redis.resume(),
+            Outage::Slow | Outage::Blackholed => self.set(Fault::None),
+        }
+    }
+
+    fn set(&self, fault: Fault) {
+        if let Some(proxy) = self.proxy {
+            proxy.set(fault);
+        }
+    }
+}
+
+/// How long a node that starts during the outage takes to its first decision. It ends with this call.
+fn start_newcomer(origin_url: &str) -> Result<Duration, String> {
+    pause(SECOND);
+    let since = Stopwatch::start();
+    let node = Node::spawn(origin_url)?;
+    node.wait_first_answer(&Limit::new("newcomer", 100, HOUR), since)
+}
+
+fn load(length: Duration) -> Plan {
+    let mut plan = Plan::default();
+    let warm: Vec<Limit> =
+        (0..WARM_KEYS).map(|key| Limit::new(format!("warm-{key}"), 1_000_000_000, HOUR)).collect();
+    plan.add(&stream(WARM, WARM_PER_SECOND, &warm, length));
+    for (kind, class) in CLASSES {
+        let limit = [Limit::new(format!("busy-{class}"), 100, SECOND).class(class)];
+        plan.add(&stream(kind, CLASS_PER_SECOND, &limit, length));
+    }
+    plan
+}
+
+fn stream(kind: Kind, per_second: f64, limits: &[Limit], length: Duration) -> Stream<'_> {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some ten thousands")]
+    let count = (per_second * length.as_secs_f64()) as usize;
+    Stream { kind, from: Duration::ZERO, count, per_second, nodes: Nodes::InTurn(&NODES), limits }
+}
+
+impl Observed {
+    fn report(&self, outage: Outage) {
+        let figures = Figures::of(BAR, outage.name());
+        self.report_latency(&figures);
+        self.report_admissions(&figures);
+        let errors = count(self.samples.errors());
+        figures.worst("errors to callers", errors, Bounds::AtMost(0.0));
+        figures.worst("normal again after, s", self.recovery().as_secs_f64(), Bounds::AtMost(5.0));
+        if let Some(newcomer) = self.newcomer {
+            let milliseconds = newcomer.as_secs_f64() * 1000.0;
+            figures.worst("first answer of a node started meanwhile, ms", milliseconds, Bounds::AtMost(1000.0));
+        }
+        figures.median("machine busy, %", self.busy, Bounds::AtMost(30.0));
+    }
+
+    fn report_latency(&self, figures: &Figures) {
+        let warm = self.samples.of_kind(WARM);
+        let before = warm.between(self.from.saturating_sub(BEFORE), self.from).latency_ms(990);
+        let during = warm.between(self.from, self.to).latency_ms(990);
+        figures.told("warm p99 before, ms", before);
+        figures.median("warm p99 during, ms", during, Bounds::AtMost(10.0));
+        let allowed = (1.2 * before).max(before + 1.0);
+        figures.median("warm p99 during − max(1.2 × before, before + 1), ms", during - allowed, Bounds::AtMost(0.0));
+    }
+
+    fn report_admissions(&self, figures: &Figures) {
+        let during = self.samples.between(self.from, self.to);
+        let allowance = CLASS_LIMIT * (self.to - self.from).as_secs_f64();
+        for (kind, class) in CLASSES {
+            let samples = during.of_kind(kind);
+            let admitted = ratio(samples.admitted(), allowance);
+            let name = format!("{class}: admitted ÷ allowance");
+            match class {
+                "free" => figures.worst(&name, admitted, Bounds::Within(0.9, 1.5)),
+                "paid" => figures.worst(&name, admitted, Bounds::AtLeast(1.0)),
+                _ => {
+                    let unverified = samples.only(|sample| sample.is_admitted() && sample.unverified);
+                    figures.told(&name, admitted);
+                    figures.worst("abuse: admitted unverified", count(unverified.len()), Bounds::AtMost(0.0));
+                }
+            }
+        }
+    }
+
+    /// From the end of the outage until every second is normal.
+    fn recovery(&self) -> Duration {
+        let end = self.samples.0.last().map_or(self.to, |sample| sample.at);
+        let mut normal_from = end;
+        let mut from = end.saturating_sub(SECOND);
+        while from >= self.to && self.is_normal(from) {
+            normal_from = from;
+            from = from.saturating_sub(LOOK_EVERY);
+        }
+        normal_from.saturating_sub(self.to)
+    }
+
+    fn is_normal(&self, from: Duration) -> bool {
+        let samples = self.samples.between(from, from + SECOND);
+        let is_class_normal = |kind: Kind| {
+            NORMAL.contains(&ratio(samples.of_kind(kind).admitted(), CLASS_LIMIT))
+        };
+        let is_unverified = |sample: &Sample| sample.unverified;
+        CLASSES.iter().all(|(kind, _)| is_class_normal(*kind)) && !samples.0.iter().any(is_unverified)
+    }
+}

@@ -1,0 +1,124 @@
+//! What a run sends: which request, to which node, and when.
+//!
+//! All of it is decided before the run starts, so that a slow answer never holds back what comes after it.
+
+use crate::samples::Kind;
+use std::time::Duration;
+
+pub(crate) const NAMESPACE: &str = "bars";
+
+/// A limit as requests give it.
+#[derive(Clone, Debug)]
+pub(crate) struct Limit {
+    pub(crate) identifier: String,
+    pub(crate) number: u64,
+    pub(crate) period: Duration,
+    pub(crate) class: &'static str,
+    pub(crate) accuracy: &'static str,
+}
+
+impl Limit {
+    pub(crate) fn new(identifier: impl Into<String>, number: u64, period: Duration) -> Self {
+        Limit { identifier: identifier.into(), number, period, class: "paid", accuracy: "bounded" }
+    }
+
+    pub(crate) fn class(self, class: &'static str) -> Self {
+        Limit { class, ..self }
+    }
+
+    pub(crate) fn exact(self) -> Self {
+        Limit { accuracy: "exact", ..self }
+    }
+
+    /// The whole HTTP request.
+    pub(crate) fn request(&self) -> Vec<u8> {
+        let Limit { identifier, number, period, class, accuracy } = self;
+        let body = format!(
+            "{{\"namespace\":\"{NAMESPACE}\",\"identifier\":\"{identifier}\",\"limit\":{number},\
+             \"duration_ms\":{},\"class\":\"{class}\",\"accuracy\":\"{accuracy}\"}}",
+            period.as_millis()
+        );
+        let length = body.len();
+        format!("POST /v1/limit HTTP/1.1\r\nHost: bars\r\nContent-Length: {length}\r\n\r\n{body}").into_bytes()
+    }
+}
+
+/// One request to be sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shot {
+    pub(crate) at: Duration,
+    pub(crate) node: usize,
+    pub(crate) kind: Kind,
+    /// Among the plan's requests.
+    pub(crate) request: usize,
+}
+
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Plan {
+    pub(crate) requests: Vec<Vec<u8>>,
+    /// By time.
+    pub(crate) shots: Vec<Shot>,
+}
+
+/// Requests at an even pace.
+#[derive(Clone, Debug)]
+pub(crate) struct Stream<'a> {
+    pub(crate) kind: Kind,
+    pub(crate) from: Duration,
+    pub(crate) count: usize,
+    pub(crate) per_second: f64,
+    pub(crate) nodes: Nodes<'a>,
+    /// Sent to each of the nodes in turn, then the next one.
+    pub(crate) limits: &'a [Limit],
+}
+
+/// Where the requests of a stream go.
+#[derive(Clone, Debug)]
+pub(crate) enum Nodes<'a> {
+    InTurn(&'a [usize]),
+    /// The same ones for the same seed.
+    AtRandom(&'a [usize], u64),
+}
+
+impl Plan {
+    pub(crate) fn add(&mut self, stream: &Stream<'_>) {
+        let first = self.requests.len();
+        self.requests.extend(stream.limits.iter().map(Limit::request));
+        let mut random = Random(match stream.nodes {
+            Nodes::InTurn(_) => 1,
+            Nodes::AtRandom(_, seed) => seed,
+        });
+        for (number, due) in (0..stream.count).zip(0_u32..) {
+            let (node, turn) = match stream.nodes {
+                Nodes::InTurn(nodes) => (nodes[number % nodes.len()], number / nodes.len()),
+                Nodes::AtRandom(nodes, _) => (nodes[random.below(nodes.len())], number),
+            };
+            let at = stream.from + Duration::from_secs_f64(f64::from(due) / stream.per_second);
+            let request = first + turn % stream.limits.len();
+            self.shots.push(Shot { at, node, kind: stream.kind, request });
+        }
+        self.shots.sort_by_key(|shot| shot.at);
+    }
+
+    /// Requests that come together leave in one write: times are rounded down to a multiple of `tick`.
+    pub(crate) fn ticked(mut self, tick: Duration) -> Self {
+        for shot in &mut self.shots {
+            let into_tick = shot.at.as_nanos() % tick.as_nanos();
+            shot.at -= Duration::from_nanos(u64::try_from(into_tick).unwrap_or(0));
+        }
+        self
+    }
+}
+
+/// SplitMix64: small, and the same everywhere.
+#[derive(Clone, Debug)]
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        usize::try_from((mixed ^ (mixed >> 31)) % u64::try_from(bound).unwrap_or(1)).unwrap_or(0)
+    }
+}

@@ -1,0 +1,102 @@
+//! A store that forgets, or whose answers are lost: what the nodes know heals it, and the limit holds.
+
+use crate::fleet::{Limit, Member, fleet, wait_for};
+use crate::load::{Load, under_load};
+use crate::store::{command, total_of};
+use crate::support::{SOON, poll};
+use std::time::Duration;
+use tidegate_testkit::{Fault, FaultProxy, Redis, Reply, Sentinel};
+
+const LIMIT: usize = 1000;
+const SLOWLY: Duration = Duration::from_millis(40);
+const FAST: Duration = Duration::from_millis(3);
+
+fn limit() -> Limit {
+    Limit::new("forgotten", 1000)
+}
+
+/// The limit is used up in full, and by hardly more.
+fn assert_near_the_limit(admitted: usize) {
+    println!("admitted {admitted} of {LIMIT}");
+    assert!((LIMIT * 95 / 100..=LIMIT * 105 / 100).contains(&admitted), "{admitted}");
+}
+
+#[test]
+fn a_store_that_was_emptied_hears_everything_again() {
+    let redis = wait_for(Redis::start());
+    let nodes = fleet(&redis.url(), 3, &[]);
+    let admitted = under_load(&nodes, &limit(), |load| {
+        load.wait_admitted(LIMIT * 60 / 100);
+        command(&redis, &["FLUSHALL"]);
+    });
+    assert_near_the_limit(admitted);
+}
+
+/// Requests take effect, and nobody hears of it.
+#[test]
+fn answers_that_were_lost_are_made_up_for() {
+    let redis = wait_for(Redis::start());
+    let proxy = wait_for(FaultProxy::start(redis.address()));
+    let address = proxy.address().to_string();
+    let nodes = fleet(&format!("redis://{address}"), 3, &[]);
+    let admitted = under_load(&nodes, &limit(), |load| {
+        load.wait_admitted(LIMIT / 2);
+        load.set_pace(SLOWLY);
+        proxy.set(Fault::DropToClient);
+        wait_until_all(&nodes, &address, true);
+        load.wait_admitted(LIMIT * 65 / 100);
+        proxy.set(Fault::None);
+        wait_until_all(&nodes, &address, false);
+        load.set_pace(FAST);
+    });
+    assert_near_the_limit(admitted);
+    poll("the store's count of it all", SOON, || {
+        (total_of(&redis, &limit()) >= u64::try_from(admitted).unwrap()).then_some(())
+    });
+}
+
+fn wait_until_all(nodes: &[Member], address: &str, is_open: bool) {
+    for node in nodes {
+        node.wait_breaker(address, is_open, SOON);
+    }
+}
+
+/// The replica gets no more from here on: its primary ends the connection, and takes it back no more.
+fn cut_off_the_replica(group: &Sentinel) {
+    let [primary, replica] = group.servers();
+    command(primary, &["ACL", "SETUSER", "default", "-psync", "-sync", "-replconf"]);
+    command(primary, &["CLIENT", "KILL", "TYPE", "replica"]);
+    let status = || wait_for(replica.info("master_link_status")).unwrap();
+    poll("a replica that is cut off", SOON, || (status().as_deref() == Some("down")).then_some(()));
+}
+
+fn fail_over(group: &Sentinel, nodes: &[Member], load: &Load) {
+    let [primary, replica] = group.servers();
+    load.wait_admitted(LIMIT * 40 / 100);
+    cut_off_the_replica(group);
+    let missed_from = total_of(replica, &limit());
+    load.wait_admitted(LIMIT * 60 / 100);
+    load.set_pace(SLOWLY);
+    let before = wait_for(group.kill_primary());
+    assert_eq!(before, primary.address());
+    assert_eq!(wait_for(group.wait_replaced(before)), replica.address());
+    println!("the new primary knew of {missed_from}");
+    for node in nodes {
+        let address = replica.address().to_string();
+        node.wait_breaker(&address, false, Duration::from_secs(10));
+    }
+    load.set_pace(FAST);
+}
+
+#[test]
+fn a_replica_that_missed_the_last_writes_is_brought_up_to_date() {
+    let group = wait_for(Sentinel::start());
+    let nodes = fleet(&group.url(), 3, &[]);
+    let admitted = under_load(&nodes, &limit(), |load| fail_over(&group, &nodes, load));
+    assert_near_the_limit(admitted);
+    let promoted = &group.servers()[1];
+    assert_eq!(command(promoted, &["ROLE"]).items().first().and_then(Reply::text).as_deref(), Some("master"));
+    poll("the new primary's count of it all", SOON, || {
+        (total_of(promoted, &limit()) >= u64::try_from(admitted).unwrap()).then_some(())
+    });
+}
