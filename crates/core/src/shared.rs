@@ -132,6 +132,15 @@ impl SharedState {
         add_count(self.current.unsynced(), previous)
     }
 
+    /// Granted by the origin and not yet spent, as far as a check of `spec` could spend it.
+    pub fn prepaid(&self, spec: &Spec, now: Nanos) -> u64 {
+        let has_lapsed = match spec {
+            Spec::Gcra { .. } => self.previous.own < now.get(),
+            _ => sequence_of(spec, now, self.sequence) > self.sequence,
+        };
+        if has_lapsed { 0 } else { self.current.prepaid() }
+    }
+
     fn is_cold(&self) -> bool {
         !self.owns_current && !self.owns_previous
     }

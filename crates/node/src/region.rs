@@ -247,8 +247,10 @@ impl Region {
         if pending.keys.get(&key).is_none_or(|entry| entry.in_flight) {
             return;
         }
-        let Some((spec, asks, wants)) = pending.take_asks(key) else { return };
+        let Some((spec, asks, mut wants)) = pending.take_asks(key) else { return };
         let state = table.aligned(key, &spec, moment);
+        // What was drawn before is spent before more is.
+        wants.draw &= state.prepaid(&spec, moment.now) == 0;
         let counts = state.asking(&spec, moment.now);
         let entry = pending.keys.entry(key).or_default();
         entry.in_flight = true;

@@ -12,6 +12,7 @@ mod cross_site;
 mod decide;
 mod json;
 mod listener;
+mod metrics;
 mod progress;
 mod refusal;
 mod request_id;

@@ -30,11 +30,12 @@ pub(crate) enum Page {
     Ready,
     State,
     Rules,
+    Metrics,
 }
 
 const API_PATHS: [&str; 8] =
     ["/v1/check", "/v1/limit", "/v1/limit-many", "/v1/report", "/v1/reset", "/healthz", "/readyz", "/"];
-const ADMIN_PATHS: [&str; 5] = ["/v1/state", "/v1/rules", "/healthz", "/readyz", "/"];
+const ADMIN_PATHS: [&str; 6] = ["/metrics", "/v1/state", "/v1/rules", "/healthz", "/readyz", "/"];
 
 pub(crate) fn endpoint(surface: Surface, method: &Method, path: &str) -> Result<Endpoint, Refusal> {
     let endpoint = match (surface, path) {
@@ -49,6 +50,7 @@ pub(crate) fn endpoint(surface: Surface, method: &Method, path: &str) -> Result<
         (Surface::Admin, "/") => Endpoint::Page(Page::AdminFront),
         (Surface::Admin, "/v1/state") => Endpoint::Page(Page::State),
         (Surface::Admin, "/v1/rules") => Endpoint::Page(Page::Rules),
+        (Surface::Admin, "/metrics") => Endpoint::Page(Page::Metrics),
         _ => return Err(unknown_path(surface, path)),
     };
     let fits = match endpoint {

@@ -5,7 +5,7 @@ use crate::refusal::{Code, Refusal};
 use crate::request_id::RequestId;
 use crate::respond::{self, HttpResponse};
 use crate::route::{Call, Endpoint, Page, endpoint};
-use crate::{App, Surface, admin, body, cross_site, decide};
+use crate::{App, Surface, admin, body, cross_site, decide, metrics};
 use hyper::body::Incoming;
 use hyper::header::HOST;
 use hyper::{HeaderMap, Request, StatusCode};
@@ -59,6 +59,7 @@ fn show(app: &App, page: Page, headers: &HeaderMap, id: &RequestId) -> HttpRespo
         Page::Ready => json(admin::ready(app)),
         Page::State => json(admin::state(app)),
         Page::Rules => json(admin::rules(app)),
+        Page::Metrics => respond::text(metrics::text(app), id.clone()),
     }
 }
 
@@ -67,6 +68,7 @@ const ADMIN_FRONT: &str = concat!(
     "This is Tidegate ",
     env!("CARGO_PKG_VERSION"),
     ", a rate limiter. Operators find here:\n\n",
+    "  /metrics   what it has counted, for Prometheus\n",
     "  /v1/state  this node and what it has counted\n",
     "  /v1/rules  the rules in force and what they mean\n",
     "  /healthz   whether it is alive\n",

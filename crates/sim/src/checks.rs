@@ -132,7 +132,8 @@ impl Auditor {
                 let mut syncs = call.exchange.syncs.iter();
                 syncs.any(|sync| sync.key == self.ids[key] && !sync.wants.asks.is_empty())
             };
-            if node.calls.values().any(|call| asks(&call)) {
+            // An entry that was dropped while calls were in flight can't know better.
+            if self.bounds.is_roomy && node.calls.values().any(|call| asks(&call)) {
                 return Err(format!("INV-2: {:?} asks twice about key {key}, of which it knows nothing", node.id));
             }
             if let Some(truth) = self.truths[key].cell_mut(sequence) {

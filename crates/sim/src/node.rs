@@ -44,6 +44,7 @@ pub(crate) struct Waiting {
     pub(crate) asking: Box<Asking<'static>>,
     pub(crate) id: AskId,
     pub(crate) template: usize,
+    pub(crate) gives_up_at: Nanos,
     /// What it was told, when it was woken already.
     pub(crate) standings: Option<Standings>,
 }

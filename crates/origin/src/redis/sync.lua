@@ -28,6 +28,7 @@
 --
 -- An instant is "<seconds>.<9 digits of nanoseconds>", an interval "<s>:<ns>:<p>:<d>": s, ns and p/d ns.
 
+local KEYS, ARGV, tonumber = KEYS, ARGV, tonumber
 local call, find, match, format = redis.call, string.find, string.match, string.format
 local min, max, floor = math.min, math.max, math.floor
 
@@ -47,18 +48,6 @@ if now_us < present_us - SKEW_US or now_us >= present_us + SKEW_US then
   now_us = now_us < present_us and present_us - SKEW_US or present_us + SKEW_US
   now_s = floor(now_us / 1000000)
   now_ns = (now_us - now_s * 1000000) * 1000
-end
-
--- A count out of a hash: nil when it is none.
-local function count(text)
-  if not text then
-    return 0
-  end
-  if text == '' or find(text, '%D') then
-    return nil
-  end
-  local number = tonumber(text)
-  return number <= COUNT_MAX and number or nil
 end
 
 local scaled
@@ -85,9 +74,10 @@ if has_wants or has_gcra then
   end
 end
 
-local read_reservations, grant_asks, cancel
+local read_reservations, write_reservations, grant_asks, cancel
 if has_wants then
   -- What others hold back, into `state`; the settled, the expired and the one that is replaced are dropped.
+  -- False when it is something else.
   function read_reservations(state, text)
     local kept, length, reserved, earliest_us = '', 0, 0, nil
     for id, amount, expiry_us in string.gmatch(text, '(%x+):(%d+):(%d+);') do
@@ -105,8 +95,19 @@ if has_wants then
       end
     end
     state.reservations, state.reserved, state.earliest_us = kept, reserved, earliest_us
-    state.reservations_changed = kept ~= text
+    state.is_settled = kept ~= text
     return length == #text
+  end
+
+  function write_reservations(state)
+    if state.reserve and state.spent > 0 then
+      local held = format('%s:%.0f:%.0f;', state.reserve, state.spent, present_us + RESERVED_US)
+      call('HSET', state.key, 'r', state.reservations .. held)
+    elseif state.is_settled and state.reservations == '' then
+      call('HDEL', state.key, 'r')
+    elseif state.is_settled then
+      call('HSET', state.key, 'r', state.reservations)
+    end
   end
 
   -- Grants the asks that `fits` finds room for, in order.

@@ -42,10 +42,20 @@ async fn the_admin_front_page_names_pages_that_are_there() {
     assert_eq!((page.status, page.header("content-type")), (200, Some("text/plain; charset=utf-8")));
     let text = page.text();
     let paths: Vec<&str> = text.split_whitespace().filter(|word| word.starts_with('/')).collect();
-    assert_eq!(paths, ["/v1/state", "/v1/rules", "/healthz", "/readyz"], "{text}");
+    assert_eq!(paths, ["/metrics", "/v1/state", "/v1/rules", "/healthz", "/readyz"], "{text}");
     for path in paths {
         assert_eq!(node.get_admin(path).await.status, 200, "{path}");
     }
+}
+
+#[tokio::test]
+async fn metrics_count_in_prometheus_text() {
+    let node = Node::start().await;
+    node.answer("/v1/limit", r#"{"namespace":"a","identifier":"b","limit":1,"duration_ms":60000}"#).await;
+    let text = node.get_admin("/metrics").await.text();
+    let wanted = "# TYPE tidegate_requests_admitted_total counter\ntidegate_requests_admitted_total 1\n";
+    assert!(text.contains(wanted), "{text}");
+    assert!(text.contains("tidegate_keys 1\n"), "{text}");
 }
 
 #[tokio::test]

@@ -36,14 +36,7 @@ impl Simulation {
         let moment = state.moment(self.now);
         let before = self.auditor.views(state, template);
         let decided = self.decide(node, template, moment);
-        match decided {
-            Decided::Answer(answer) => self.answered(node, template, &answer, &before),
-            Decided::Ask(asking) => {
-                let checked = self.auditor.nothing_changed(&self.nodes[node], template, &before);
-                self.check(checked);
-                self.ask(node, template, asking);
-            }
-        }
+        self.decided(node, template, decided, &before, self.now.plus(WAIT));
         self.publish_urgent(node);
     }
 
@@ -57,7 +50,7 @@ impl Simulation {
         decided.expect("a scenario's requests are valid")
     }
 
-    fn ask(&mut self, node: usize, template: usize, asking: Box<Asking<'static>>) {
+    fn ask(&mut self, node: usize, template: usize, asking: Box<Asking<'static>>, gives_up_at: Nanos) {
         let ticket = self.new_ticket();
         let limits = asking.asks().len();
         self.trace.note(self.now, node, Happened::Asked { ticket, limits });
@@ -71,24 +64,48 @@ impl Simulation {
             &|key| shard_of(key, shards),
             state.wake_for(ticket),
         );
-        state.waiting.insert(ticket, Waiting { asking, id, template, standings: None });
-        self.push_of(node, self.now.plus(WAIT), NodeEvent::Resume(ticket));
+        state.waiting.insert(ticket, Waiting { asking, id, template, gives_up_at, standings: None });
+        self.push_of(node, gives_up_at, NodeEvent::Resume(ticket));
         self.execute(node, effects);
     }
 
-    /// A request goes on with what it was told so far.
+    /// A request goes on with what it was told so far; it may have to ask again while it has time.
     pub(super) fn resume(&mut self, node: usize, ticket: Ticket) {
         let state = &mut self.nodes[node];
-        let Some(Waiting { asking, id, template, standings }) = state.waiting.remove(&ticket) else { return };
+        let Some(waiting) = state.waiting.remove(&ticket) else { return };
+        let Waiting { asking, id, template, gives_up_at, standings } = waiting;
         let before = self.auditor.views(state, template);
         let moment = state.moment(self.now);
         let region = &state.sharing().region;
         let standings = standings.or_else(|| region.give_up(id)).unwrap_or_default();
-        let answer = state.engine.resume(*asking, &standings, moment);
+        let decided = if self.now >= gives_up_at {
+            Decided::Answer(state.engine.resume(*asking, &standings, moment))
+        } else {
+            state.engine.resume_or_ask(*asking, &standings, moment)
+        };
         region.give_up(id);
         region.settle(id);
-        self.answered(node, template, &answer, &before);
+        self.tell(node, || format!("goes on with {standings:?}"));
+        self.decided(node, template, decided, &before, gives_up_at);
         self.publish_urgent(node);
+    }
+
+    fn decided(
+        &mut self,
+        node: usize,
+        template: usize,
+        decided: Decided<'static>,
+        before: &Views,
+        gives_up_at: Nanos,
+    ) {
+        match decided {
+            Decided::Answer(answer) => self.answered(node, template, &answer, before),
+            Decided::Ask(asking) => {
+                let checked = self.auditor.nothing_changed(&self.nodes[node], template, before);
+                self.check(checked);
+                self.ask(node, template, asking, gives_up_at);
+            }
+        }
     }
 
     fn answered(&mut self, node: usize, template: usize, answer: &Answer<'_>, before: &Views) {

@@ -49,7 +49,10 @@ impl Row {
 
 pub(crate) fn measure(setting: &Setting) -> Result<(), String> {
     let windows = u32::try_from(setting.seconds(3, 10).as_secs()).unwrap_or(3);
-    note(BAR, &format!("{windows} windows of 10 s in real time; rows of 30, 60 and 300 s are the simulator's"));
+    note(
+        BAR,
+        &format!("{windows} windows of 10 s in real time; rows of 30, 60 and 300 s are the simulator's"),
+    );
     let mut stores = Vec::new();
     let mut fleets = Vec::new();
     for nodes in SIZES {

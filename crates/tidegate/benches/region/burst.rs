@@ -53,8 +53,7 @@ fn burst(generator: &mut Generator, nodes: usize, limit: u32, run: usize) -> Res
         limits: &[key],
     });
     with_room_in_cell(PERIOD, ROOM);
-    let samples =
-        generator.run(&plan.ticked(TICK), Stopwatch::start()).map_err(|error| error.to_string())?;
+    let samples = generator.run(&plan.ticked(TICK), Stopwatch::start()).map_err(|error| error.to_string())?;
     let figures = Figures::of(BAR, format!("{nodes} nodes, limit {limit}"));
     let admitted = ratio(samples.admitted(), f64::from(limit));
     figures.worst("admitted ÷ limit", admitted, Bounds::AtMost(1.10));

@@ -75,12 +75,7 @@ fn tell_load(figures: &Figures, samples: &Samples) {
     figures.worst("errors", count(samples.errors()), Bounds::AtMost(0.0));
 }
 
-fn denied(
-    setting: &Setting,
-    redis: &Redis,
-    fleet: &Fleet,
-    generator: &mut Generator,
-) -> Result<(), String> {
+fn denied(setting: &Setting, redis: &Redis, fleet: &Fleet, generator: &mut Generator) -> Result<(), String> {
     let limit = [Limit::new("spent", 100, HOUR)];
     with_room_in_cell(HOUR, Duration::from_secs(60));
     // The first second: everything is spent, and every node knows it.

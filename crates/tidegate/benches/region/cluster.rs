@@ -65,8 +65,7 @@ fn load(by_shard: &[Vec<Limit>], length: Duration) -> Plan {
 /// Which keys each primary has, by its own word.
 fn by_shard(setting: &Setting, cluster: &RedisCluster, keys: &[Limit]) -> Result<Vec<Vec<Limit>>, String> {
     let period = Period::new(Nanos::from_secs(HOUR.as_secs())).map_err(|error| error.to_string())?;
-    let prefix =
-        KeyPrefix::new(&FleetSecret::BUILT_IN, "default", NAMESPACE, "", Shape::Sliding(period));
+    let prefix = KeyPrefix::new(&FleetSecret::BUILT_IN, "default", NAMESPACE, "", Shape::Sliding(period));
     let mut shards = Vec::new();
     for primary in cluster.primaries() {
         let reply = setting.wait_for(primary.demand(&["KEYS", "tidegate:*"]));
@@ -78,7 +77,11 @@ fn by_shard(setting: &Setting, cluster: &RedisCluster, keys: &[Limit]) -> Result
         shards.push(keys.iter().filter(is_here).cloned().collect::<Vec<Limit>>());
     }
     let found: usize = shards.iter().map(Vec::len).sum();
-    if found == keys.len() { Ok(shards) } else { Err(format!("{found} of {} keys are in the store", keys.len())) }
+    if found == keys.len() {
+        Ok(shards)
+    } else {
+        Err(format!("{found} of {} keys are in the store", keys.len()))
+    }
 }
 
 struct Observed {
@@ -158,7 +161,11 @@ impl Observed {
         figures.told("other shards' p99 during, ms", during.latency_ms(990));
         let allowed = (1.2 * before).max(before + 1.0);
         let excess = during.latency_ms(990) - allowed;
-        figures.median("other shards' p99 during − max(1.2 × before, before + 1), ms", excess, Bounds::AtMost(0.0));
+        figures.median(
+            "other shards' p99 during − max(1.2 × before, before + 1), ms",
+            excess,
+            Bounds::AtMost(0.0),
+        );
         figures.told("other shards' decisions unverified", count(during.unverified()));
         let own_during = own.between(self.killed, self.promoted);
         figures.told("dead shard's p99 during, ms", own_during.latency_ms(990));
@@ -180,6 +187,10 @@ impl Observed {
         figures.told("until the promotion, s", (self.promoted - self.killed).as_secs_f64());
         let last = own.0.iter().filter(|sample| sample.unverified).map(|sample| sample.at).max();
         let recovery = last.map_or(Duration::ZERO, |last| last.saturating_sub(self.promoted));
-        figures.worst("last unverified decision after the promotion, s", recovery.as_secs_f64(), Bounds::AtMost(5.0));
+        figures.worst(
+            "last unverified decision after the promotion, s",
+            recovery.as_secs_f64(),
+            Bounds::AtMost(5.0),
+        );
     }
 }

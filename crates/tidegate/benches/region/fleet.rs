@@ -68,7 +68,7 @@ impl Node {
     }
 
     pub(crate) fn state(&self) -> Option<Value> {
-        exchange(self.admin, b"GET /v1/state HTTP/1.1\r\nHost: bars\r\nConnection: close\r\n\r\n").ok()
+        exchange(self.admin, b"GET /v1/state HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").ok()
     }
 
     /// A number that the region tier tells.

@@ -218,7 +218,6 @@ impl<'a> Run<'a> {
             let (answered_at, answer) = answer.unwrap_or((given_up_at, Answer::NONE));
             Sample {
                 kind: shot.kind,
-                node: shot.node,
                 at: shot.at,
                 latency: answered_at.saturating_sub(shot.at),
                 verdict: answer.verdict,

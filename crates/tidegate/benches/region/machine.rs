@@ -13,7 +13,8 @@ impl Ticks {
     pub(crate) fn now() -> Self {
         let text = fs::read_to_string("/proc/stat").unwrap_or_default();
         let line = text.lines().next().unwrap_or_default();
-        let fields: Vec<f64> = line.split_whitespace().skip(1).take(8).filter_map(|word| word.parse().ok()).collect();
+        let fields: Vec<f64> =
+            line.split_whitespace().skip(1).take(8).filter_map(|word| word.parse().ok()).collect();
         // The fourth and fifth: idle, and waiting for disks.
         Ticks { all: fields.iter().sum(), idle: fields.iter().skip(3).take(2).sum() }
     }

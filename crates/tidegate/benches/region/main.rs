@@ -62,7 +62,7 @@ fn main() -> ExitCode {
         println!("{USAGE}");
         return ExitCode::SUCCESS;
     }
-    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let runtime = Builder::new_current_thread().enable_all().build();
     let setting = Setting { runtime: runtime.expect("a runtime"), length };
     for bar in bars {
         if let Err(problem) = measure(&setting, bar) {

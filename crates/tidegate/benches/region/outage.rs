@@ -61,7 +61,8 @@ struct Scene<'a> {
     redis: Redis,
     proxy: Option<FaultProxy>,
     origin_url: String,
-    fleet: Fleet,
+    /// Lives as long as the scene does.
+    _fleet: Fleet,
     generator: Generator,
 }
 
@@ -99,7 +100,7 @@ impl<'a> Scene<'a> {
         let fleet = Fleet::start(&origin_url, NODES.len())?;
         let generator = Generator::connect(&fleet.addresses(), Width::APART)
             .map_err(|error| format!("can't connect: {error}"))?;
-        Ok(Scene { setting, redis, proxy, origin_url, fleet, generator })
+        Ok(Scene { setting, redis, proxy, origin_url, _fleet: fleet, generator })
     }
 
     fn measure(&mut self, outages: &[Outage]) -> Result<(), String> {
@@ -205,7 +206,11 @@ impl Observed {
         figures.worst("normal again after, s", self.recovery().as_secs_f64(), Bounds::AtMost(5.0));
         if let Some(newcomer) = self.newcomer {
             let milliseconds = newcomer.as_secs_f64() * 1000.0;
-            figures.worst("first answer of a node started meanwhile, ms", milliseconds, Bounds::AtMost(1000.0));
+            figures.worst(
+                "first answer of a node started meanwhile, ms",
+                milliseconds,
+                Bounds::AtMost(1000.0),
+            );
         }
         figures.median("machine busy, %", self.busy, Bounds::AtMost(30.0));
     }
@@ -217,7 +222,11 @@ impl Observed {
         figures.told("warm p99 before, ms", before);
         figures.median("warm p99 during, ms", during, Bounds::AtMost(10.0));
         let allowed = (1.2 * before).max(before + 1.0);
-        figures.median("warm p99 during − max(1.2 × before, before + 1), ms", during - allowed, Bounds::AtMost(0.0));
+        figures.median(
+            "warm p99 during − max(1.2 × before, before + 1), ms",
+            during - allowed,
+            Bounds::AtMost(0.0),
+        );
     }
 
     fn report_admissions(&self, figures: &Figures) {
@@ -253,9 +262,8 @@ impl Observed {
 
     fn is_normal(&self, from: Duration) -> bool {
         let samples = self.samples.between(from, from + SECOND);
-        let is_class_normal = |kind: Kind| {
-            NORMAL.contains(&ratio(samples.of_kind(kind).admitted(), CLASS_LIMIT))
-        };
+        let is_class_normal =
+            |kind: Kind| NORMAL.contains(&ratio(samples.of_kind(kind).admitted(), CLASS_LIMIT));
         let is_unverified = |sample: &Sample| sample.unverified;
         CLASSES.iter().all(|(kind, _)| is_class_normal(*kind)) && !samples.0.iter().any(is_unverified)
     }

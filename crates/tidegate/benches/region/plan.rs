@@ -39,7 +39,8 @@ impl Limit {
             period.as_millis()
         );
         let length = body.len();
-        format!("POST /v1/limit HTTP/1.1\r\nHost: bars\r\nContent-Length: {length}\r\n\r\n{body}").into_bytes()
+        format!("POST /v1/limit HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n{body}")
+            .into_bytes()
     }
 }
 

@@ -17,7 +17,6 @@ pub(crate) enum Verdict {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
     pub(crate) kind: Kind,
-    pub(crate) node: usize,
     /// When it was meant to be sent, since the start of the run.
     pub(crate) at: Duration,
     /// From when it was meant to be sent until its answer was read: what waits for a slow answer before it

@@ -8,10 +8,10 @@ use tidegate_testkit::Redis;
 
 const ALGORITHMS: [Algorithm; 3] = [Algorithm::Sliding, Algorithm::Fixed, Algorithm::Gcra];
 
-/// What so many nodes admit when each gets the whole limit and more at once, from two threads each.
+/// What so many nodes admit when each gets the whole limit and more at once, from four threads each.
 fn rush_and_drain(nodes: &[Member], limit: &Limit) -> usize {
-    let requests = usize::try_from(limit.number).unwrap();
-    rush(nodes, 2, requests, limit).allowed + drain(nodes, limit)
+    let requests = usize::try_from(limit.number / 2).unwrap();
+    rush(nodes, 4, requests, limit).allowed + drain(nodes, limit)
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn costs_of_several_units_add_up_to_no_more_than_the_limit() {
     for algorithm in ALGORITHMS {
         let sevens = Limit::strict("costs", 300).algorithm(algorithm).cost(7);
         let ones = sevens.clone().cost(1);
-        assert_eq!(rush(&nodes, 2, 60, &sevens).allowed + drain(&nodes, &sevens), 42, "{algorithm:?}");
+        assert_eq!(rush(&nodes, 4, 30, &sevens).allowed + drain(&nodes, &sevens), 42, "{algorithm:?}");
         assert_eq!(drain(&nodes, &ones), 300 - 42 * 7, "{algorithm:?}");
     }
 }

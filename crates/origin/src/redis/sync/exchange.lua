@@ -1,55 +1,48 @@
--- The exchange: read all, decide, write all -----------------------------------------------------------------
+-- The exchange: read and weigh all keys, then write and answer all ------------------------------------------
 
 local states, blocked = {}, false
 local epochs = call('MGET', unpack(KEYS, 1, syncs))
 local at, next_key = 6, syncs + 1
 for n = 1, syncs do
-  local is_window, asks, extras = ARGV[at] == 'w', ARGV[at + 3], ARGV[at + 4]
-  local name, previous, problem = KEYS[next_key], nil, nil
+  local is_window, asks, extras, key, previous_key = ARGV[at] == 'w', ARGV[at + 3], ARGV[at + 4], KEYS[next_key], nil
   if is_window and ARGV[at + 9] ~= '' then
-    previous = KEYS[next_key + 1]
+    previous_key, next_key = KEYS[next_key + 1], next_key + 1
   end
-  next_key = next_key + (previous and 2 or 1)
-  -- All fields at once: a table that grows is slow.
+  next_key = next_key + 1
+  -- All fields that there will be, at once: a table that grows is slow.
   local state = {
-    epoch = tonumber(ARGV[at + 1]), stored_epoch = 0, epoch_expiry_ms = 0, stale = nil, problem = nil,
-    asks = asks, wants = asks ~= '' or extras ~= '', draws = nil, reserve = nil, settled = ARGV[at + 2],
-    granted = '', asked = 0, spent = 0, drawn = 0, amount = 0, refused = nil, reserved = 0, reservations = '',
-    is_window = is_window, key = nil, current = nil, previous = nil,
+    epoch = ARGV[at + 1] + 0, key = key, previous_key = previous_key, asks = asks, settled = ARGV[at + 2],
+    granted = '', spent = 0, drawn = 0, refused = nil, problem = nil, stale = nil, current = nil, previous = nil,
+    wants = nil, is_window = is_window,
   }
-  if state.wants then
-    state.draws, state.reserve = find(extras, 'd', 1, true), match(extras, 'r(%x+)')
+  if asks ~= '' or extras ~= '' or state.settled ~= '' then
+    state.wants, state.draws, state.reserve = true, find(extras, 'd', 1, true), match(extras, 'r(%x+)')
+    state.reserved, state.reservations, state.asked = 0, '', 0
   end
   if epochs[n] then
     local epoch, expiry_ms = match(epochs[n], '^(%d+):(%d+)$')
     epoch, expiry_ms = tonumber(epoch), tonumber(expiry_ms)
     if not epoch or epoch > 65535 or expiry_ms > COUNT_MAX then
-      problem = KEYS[n] .. ' holds something that is no epoch'
+      state.problem = KEYS[n] .. ' holds something that is no epoch'
     elseif epoch > state.epoch then
       -- The node missed a reset: it publishes nothing, and is told of the new epoch's counts.
-      state.stale, state.epoch, state.settled, state.wants = true, epoch, '', false
+      state.stale, state.epoch, state.wants = true, epoch, nil
       state.granted = string.rep('0', select(2, string.gsub(asks, '%d+', '')))
       local stem = string.sub(KEYS[n], 1, -2) .. format('%.0f', epoch)
-      name, previous = stem .. match(name, ':%w+$'), previous and stem .. match(previous, ':%w+$')
+      state.key = stem .. match(key, ':%w+$')
+      state.previous_key = previous_key and stem .. match(previous_key, ':%w+$')
     else
       state.stored_epoch, state.epoch_expiry_ms = epoch, expiry_ms
     end
   end
   if is_window then
-    problem = problem or read_window(state, at, name, previous)
-    if state.wants and not problem then
-      weigh_window(state, at)
-    end
+    read_window(state, at)
     at = at + 14
   else
-    problem = problem or read_gcra(state, at, name)
-    if state.wants and not problem then
-      weigh_gcra(state)
-    end
+    read_gcra(state, at)
     at = at + 13
   end
-  state.problem = problem
-  blocked = blocked or (asks ~= '' and (problem or state.stale or state.refused))
+  blocked = blocked or (asks ~= '' and (state.problem or state.stale or state.refused))
   states[n] = state
 end
 
@@ -60,43 +53,39 @@ for n = 1, syncs do
   if state.problem then
     replies[n + 2] = state.problem
   else
-    if cancels and state.wants then
+    local wants, epoch = state.wants, state.epoch
+    if wants and cancels then
       cancel(state)
     end
     if not state.stale then
-      state.amount = state.drawn + (state.reserve and 0 or state.spent)
-      local expiry_ms = state.is_window and write_window(state) or write_gcra(state)
-      if state.reserve and state.spent > 0 then
-        local held = format('%s:%.0f:%.0f;', state.reserve, state.spent, present_us + RESERVED_US)
-        state.reservations, state.reservations_changed = state.reservations .. held, true
+      local amount = state.drawn + (state.reserve and 0 or state.spent)
+      local expiry_ms = state.is_window and write_window(state, amount) or write_gcra(state, amount)
+      if wants then
+        write_reservations(state)
       end
-      if state.reservations_changed then
-        if state.reservations == '' then
-          call('HDEL', state.key, 'r')
-        else
-          call('HSET', state.key, 'r', state.reservations)
-        end
-      end
-      if state.epoch > state.stored_epoch or (state.epoch > 0 and expiry_ms > state.epoch_expiry_ms) then
-        local expiry = format('%.0f', max(expiry_ms, state.epoch_expiry_ms))
-        call('SET', KEYS[n], format('%.0f', state.epoch) .. ':' .. expiry, 'PXAT', expiry)
+      local stored_epoch, stored_ms = state.stored_epoch or 0, state.epoch_expiry_ms or 0
+      if epoch > stored_epoch or (epoch > 0 and expiry_ms > stored_ms) then
+        local expiry = format('%.0f', max(expiry_ms, stored_ms))
+        call('SET', KEYS[n], format('%.0f', epoch) .. ':' .. expiry, 'PXAT', expiry)
       end
     end
     if state.is_window then
       local cell, before = state.current, state.previous
       local wait_us = state.refused and window_wait_us(state, state.refused) or -1
-      replies[n + 2] = {
-        state.epoch, cell.component, cell.total, cell.world, cell.owners,
-        before and before.component or -1, before and before.total or 0, before and before.world or 0,
-        state.drawn, wait_us, state.granted,
-      }
+      if before then
+        replies[n + 2] = {
+          epoch, cell[1], cell[3], cell[4], cell[5], before[1], before[3], before[4], state.drawn, wait_us, state.granted,
+        }
+      else
+        replies[n + 2] = { epoch, cell[1], cell[3], cell[4], cell[5], -1, 0, 0, state.drawn, wait_us, state.granted }
+      end
     else
       local wait_s, wait_ns = -1, 0
       if state.refused then
         wait_s, wait_ns = gcra_wait(state, state.refused)
       end
       replies[n + 2] = {
-        state.epoch, state.component, state.owners, state.tat_s, state.tat_ns, state.since_s, state.since_ns,
+        epoch, state.component, state.owners, state.tat_s, state.tat_ns, state.since_s, state.since_ns,
         state.drawn, wait_s, wait_ns, state.granted,
       }
     end

@@ -8,6 +8,16 @@ if has_gcra then
   local KEPT_MS, KEPT_MORE_MS = 60000, 15000 -- a state outlives its arrival time by 60 s; set with 15 s to spare
   local fmod, ceil = math.fmod, math.ceil
 
+  -- A count out of a hash: nil when it is none.
+  local function count(text)
+    if not text then
+      return 0
+    end
+    if text ~= '' and not find(text, '%D') and text + 0 <= COUNT_MAX then
+      return text + 0
+    end
+  end
+
   -- Seconds and nanoseconds; nil when it is no instant.
   local function instant(text)
     local seconds, nanos = match(text, '^(%d+)%.(%d%d%d%d%d%d%d%d%d)$')
@@ -148,10 +158,15 @@ if has_gcra then
     state.tat_s, state.tat_ns = plus(now_s, now_ns, seconds, nanos)
   end
 
-  function read_gcra(state, at, key)
+  function read_gcra(state, at)
+    local key = state.key
+    if state.problem then
+      return
+    end
     local values = redis.pcall('HMGET', key, owner, 'n', 'x', 'tat', 'b', 'i', 'r')
     if values.err then
-      return values.err
+      state.problem = values.err
+      return
     end
     local text = ARGV[at + 12]
     local component, owners, expiry_ms = count(values[1]), count(values[2]), count(values[3])
@@ -160,12 +175,12 @@ if has_gcra then
     local i = interval(text)
     local from = (not values[6] or values[6] == text) and i or interval(values[6])
     if not (component and owners and expiry_ms and tat_s and since_s and from) then
-      return key .. ' holds something that is no arrival time'
+      state.problem = key .. ' holds something that is no arrival time'
+      return
     end
-    state.key, state.interval, state.interval_text = key, i, text
-    state.component, state.owners = component, owners
+    state.component, state.owners, state.expiry_ms = component, owners, expiry_ms
     state.tat_s, state.tat_ns, state.since_s, state.since_ns = tat_s, tat_ns, since_s, since_ns
-    state.burst, state.ahead, state.expiry_ms = tonumber(ARGV[at + 5]), tonumber(ARGV[at + 6]), expiry_ms
+    state.interval, state.interval_text = i, text
     if not state.stale then
       if not values[1] then
         state.owners = owners + 1
@@ -174,22 +189,25 @@ if has_gcra then
       if from ~= i and is_after(tat_s, tat_ns, now_s, now_ns) then
         rescale(state, from)
       end
-      merge(state, tonumber(ARGV[at + 7]), tonumber(ARGV[at + 8]), ARGV[at + 9], ARGV[at + 10], ARGV[at + 11])
+      merge(state, ARGV[at + 7] + 0, ARGV[at + 8] + 0, ARGV[at + 9], ARGV[at + 10], ARGV[at + 11])
     end
-    if values[7] and (state.wants or state.settled ~= '') then
-      local is_read = read_reservations(state, values[7])
-      return not is_read and key .. ' holds something that is no reservation' or nil
+    if state.wants then
+      if values[7] and not read_reservations(state, values[7]) then
+        state.problem = key .. ' holds something that is no reservation'
+      else
+        weigh_gcra(state, ARGV[at + 5] + 0, ARGV[at + 6] + 0)
+      end
     end
   end
 
-  function write_gcra(state)
-    if state.amount > 0 then
+  function write_gcra(state, amount)
+    if amount > 0 then
       if is_after(now_s, now_ns, state.tat_s, state.tat_ns) then
         state.tat_s, state.tat_ns, state.since_s, state.since_ns = now_s, now_ns, now_s, now_ns
       end
-      local length_s, length_ns = charge(state.amount, state.interval)
+      local length_s, length_ns = charge(amount, state.interval)
       state.tat_s, state.tat_ns = plus(state.tat_s, state.tat_ns, length_s, length_ns)
-      state.component, state.changed = min(state.component + state.amount, COUNT_MAX), true
+      state.component, state.changed = min(state.component + amount, COUNT_MAX), true
     end
     local idle_from_ms = max(state.tat_s * 1000 + ceil(state.tat_ns / 1000000), ceil(now_us / 1000))
     local expires = state.expiry_ms < idle_from_ms + KEPT_MS
@@ -248,15 +266,16 @@ if has_gcra then
       state.reach_s, state.reach_ns = charge(state.burst, state.interval)
     end
 
-    function weigh_gcra(state)
+    function weigh_gcra(state, burst, ahead)
+      state.burst = burst
       start(state)
       local draws = state.draws and fits(state, 0, 1)
       if draws then
-        state.reach = min(state.burst + state.ahead, COUNT_MAX)
+        state.reach = min(burst + ahead, COUNT_MAX)
         state.reach_s, state.reach_ns = charge(state.reach, state.interval)
       end
       grant_asks(state, fits)
-      state.drawn = draws and most_that_fits(state, state.ahead) or 0
+      state.drawn = draws and most_that_fits(state, ahead) or 0
     end
 
     -- How long until `ask` fits if nobody else comes.

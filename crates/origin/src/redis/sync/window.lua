@@ -1,52 +1,64 @@
--- Windows: cells of grow-only counts -----------------------------------------------------------------------
+-- Windows: cells of grow-only counts -------------------------------------------------------------------------
+--
+-- A cell is the table that HMGET answers, its texts made numbers in place (a table more is a microsecond):
+--   1 own component | 2 sum | 3 total | 4 world | 5 owners | 6 expiry ms | 7 reservations
+--   8 what must be written: nil nothing, 1 the counts, 2 owners and expiry too, 3 all but a component
 
-local read_window, weigh_window, write_window, window_wait_us
+local read_window, write_window, weigh_window, window_wait_us
 
 if has_windows then
-  local function read_cell(key)
-    local values = redis.pcall('HMGET', key, owner, 's', 'f', 'w', 'n', 'x', 'r')
-    if values.err then
-      return nil, values.err
+  -- Reads a cell and publishes to it; without a component it only reads. A publish of 0 makes its sender an
+  -- owner of the current cell, not of the previous: that is only looked at.
+  local function read_cell(key, component, claim, expiry_ms, is_current)
+    local cell = redis.pcall('HMGET', key, owner, 's', 'f', 'w', 'n', 'x', 'r')
+    if cell.err then
+      return nil, cell.err
     end
-    local component, added, highest = count(values[1]), count(values[2]), count(values[3])
-    local world, owners, expiry_ms = count(values[4]), count(values[5]), count(values[6])
-    if not (component and added and highest and world and owners and expiry_ms) then
-      return nil, key .. ' holds something that is no count'
+    local is_owner = cell[1]
+    for field = 1, 6 do
+      local text = cell[field]
+      if not text then
+        cell[field] = 0
+      elseif text ~= '' and not find(text, '%D') and text + 0 <= COUNT_MAX then
+        cell[field] = text + 0
+      else
+        return nil, key .. ' holds something that is no count'
+      end
     end
-    return {
-      key = key, component = component, sum = added, total = max(added, highest, component), world = world,
-      owners = owners, expiry_ms = expiry_ms, known = values[1], reservations = values[7],
-      changed = false, moved = false,
-    }
+    local total = max(cell[3], cell[2], cell[1])
+    cell[3], cell[8] = total, nil
+    if not component then
+      return cell
+    end
+    if component > cell[1] then
+      cell[1], cell[2], cell[8] = component, min(cell[2] + (component - cell[1]), COUNT_MAX), 1
+      total = max(total, cell[2])
+    end
+    total = max(total, claim)
+    if total > cell[3] then
+      cell[3], cell[8] = total, 1
+    end
+    if not is_owner and (is_current or component > 0) then
+      cell[5], cell[8], is_owner = cell[5] + 1, 2, true
+    end
+    if expiry_ms > cell[6] and (cell[8] or cell[6] > 0) then
+      cell[6], cell[8] = expiry_ms, 2
+    end
+    if cell[8] and not is_owner then
+      cell[8] = 3
+    end
+    return cell
   end
 
-  -- A publish of 0 makes its sender an owner of the current cell, not of the previous: that is only read.
-  local function publish(cell, component, claim, expiry_ms, registers)
-    if not cell.known and (registers or component > 0) then
-      cell.known, cell.changed, cell.moved, cell.owners = true, true, true, cell.owners + 1
-    end
-    if component > cell.component then
-      cell.sum = min(cell.sum + (component - cell.component), COUNT_MAX)
-      cell.component, cell.changed = component, true
-    end
-    local total = max(cell.total, claim, cell.sum)
-    if total > cell.total then
-      cell.total, cell.changed = total, true
-    end
-    if expiry_ms > cell.expiry_ms and (cell.changed or cell.expiry_ms > 0) then
-      cell.expiry_ms, cell.changed, cell.moved = expiry_ms, true, true
-    end
-  end
-
-  local function write_cell(cell)
-    local key, total, component = cell.key, format('%.0f', cell.total), format('%.0f', cell.component)
-    local added = cell.sum == cell.total and total or format('%.0f', cell.sum)
-    if not cell.moved then
+  local function write_cell(key, cell)
+    local component, total = format('%.0f', cell[1]), format('%.0f', cell[3])
+    local added = cell[2] == cell[3] and total or format('%.0f', cell[2])
+    if cell[8] == 1 then
       call('HSET', key, 's', added, 'f', total, owner, component)
       return
     end
-    local owners, expiry_ms = format('%.0f', cell.owners), format('%.0f', cell.expiry_ms)
-    if cell.known then
+    local owners, expiry_ms = format('%.0f', cell[5]), format('%.0f', cell[6])
+    if cell[8] == 2 then
       call('HSET', key, 's', added, 'f', total, 'n', owners, 'x', expiry_ms, owner, component)
     else
       call('HSET', key, 's', added, 'f', total, 'n', owners, 'x', expiry_ms)
@@ -54,44 +66,45 @@ if has_windows then
     call('PEXPIREAT', key, expiry_ms)
   end
 
-  function read_window(state, at, current_key, previous_key)
-    local current, problem = read_cell(current_key)
-    if not current then
-      return problem
+  function read_window(state, at)
+    local cell, key, previous_key = nil, state.key, state.previous_key
+    if state.problem then
+      return
     end
-    state.current, state.key = current, current_key
-    if previous_key then
-      state.previous, problem = read_cell(previous_key)
-      if not state.previous then
-        return problem
+    if state.stale then
+      cell, state.problem = read_cell(key)
+    else
+      cell, state.problem = read_cell(key, ARGV[at + 6] + 0, ARGV[at + 7] + 0, ARGV[at + 8] + 0, true)
+    end
+    state.current = cell
+    if cell and previous_key and state.stale then
+      state.previous, state.problem = read_cell(previous_key)
+    elseif cell and previous_key then
+      local component, claim, expiry_ms = ARGV[at + 9] + 0, ARGV[at + 10] + 0, ARGV[at + 11] + 0
+      state.previous, state.problem = read_cell(previous_key, component, claim, expiry_ms)
+    end
+    if state.wants and not state.problem then
+      if cell[7] and not read_reservations(state, cell[7]) then
+        state.problem = key .. ' holds something that is no reservation'
+      else
+        weigh_window(state, at)
       end
-    end
-    if not state.stale then
-      publish(current, tonumber(ARGV[at + 6]), tonumber(ARGV[at + 7]), tonumber(ARGV[at + 8]), true)
-      if previous_key then
-        local component, claim = tonumber(ARGV[at + 9]), tonumber(ARGV[at + 10])
-        publish(state.previous, component, claim, tonumber(ARGV[at + 11]), false)
-      end
-    end
-    if current.reservations and (state.wants or state.settled ~= '') then
-      local is_read = read_reservations(state, current.reservations)
-      return not is_read and current_key .. ' holds something that is no reservation' or nil
     end
   end
 
-  function write_window(state)
-    local current, previous, amount = state.current, state.previous, state.amount
+  function write_window(state, amount)
+    local current, previous = state.current, state.previous
     if amount > 0 then
-      current.component, current.changed = min(current.component + amount, COUNT_MAX), true
-      current.sum, current.total = min(current.sum + amount, COUNT_MAX), min(current.total + amount, COUNT_MAX)
+      current[1], current[2] = min(current[1] + amount, COUNT_MAX), min(current[2] + amount, COUNT_MAX)
+      current[3], current[8] = min(current[3] + amount, COUNT_MAX), current[8] or 1
     end
-    if current.changed then
-      write_cell(current)
+    if current[8] then
+      write_cell(state.key, current)
     end
-    if previous and previous.changed then
-      write_cell(previous)
+    if previous and previous[8] then
+      write_cell(state.previous_key, previous)
     end
-    return current.expiry_ms
+    return current[6]
   end
 end
 
@@ -104,17 +117,19 @@ if has_windows and has_wants then
 
   -- used = total + world + floor(previous × rest / period); an ask fits beside that and what is reserved.
   function weigh_window(state, at)
-    local current, previous, period_us, ahead = state.current, state.previous, tonumber(ARGV[at + 13]), 0
-    local used, limit = min(current.total + current.world, COUNT_MAX), tonumber(ARGV[at + 5])
-    if period_us then
-      state.period_us, state.end_us = period_us, tonumber(ARGV[at + 12])
-      state.rest_us = max(min(state.end_us - now_us, period_us), 0)
-      state.fading = previous and min(previous.total + previous.world, COUNT_MAX) or 0
-      used = min(used + scaled(state.fading, state.rest_us, period_us), COUNT_MAX)
+    local current, previous = state.current, state.previous
+    local limit, ends_us, period_us, ahead = tonumber(ARGV[at + 5]), ARGV[at + 12], ARGV[at + 13], 0
+    local used = min(current[3] + current[4], COUNT_MAX)
+    state.limit = limit
+    if period_us ~= '' then
+      state.period_us, state.end_us = tonumber(period_us), tonumber(ends_us)
+      state.rest_us = max(min(state.end_us - now_us, state.period_us), 0)
+      state.fading = previous and min(previous[3] + previous[4], COUNT_MAX) or 0
+      used = min(used + scaled(state.fading, state.rest_us, state.period_us), COUNT_MAX)
     end
-    state.limit, state.room = limit, limit - used - state.reserved
-    if state.draws and state.room >= 1 and period_us then
-      ahead = scaled(state.fading, AHEAD_US, period_us)
+    state.room = limit - used - state.reserved
+    if state.draws and state.room >= 1 and state.period_us then
+      ahead = scaled(state.fading, AHEAD_US, state.period_us)
       state.room = state.room + min(ahead, COUNT_MAX - limit)
     end
     grant_asks(state, fits)
@@ -139,9 +154,10 @@ if has_windows and has_wants then
 
   -- How long until `ask` fits if nobody else comes. Where nothing fades, the node knows when its cell ends.
   function window_wait_us(state, ask)
+    local current = state.current
     local room, period_us = state.limit - ask, state.period_us
-    local current = min(state.current.total + state.current.world, COUNT_MAX)
-    local used = current
+    local counted = min(current[3] + current[4], COUNT_MAX)
+    local used = counted
     if room < 0 then
       return -1
     end
@@ -156,11 +172,11 @@ if has_windows and has_wants then
       return -1
     end
     local passes_at_us
-    if current <= room then
-      passes_at_us = state.end_us - largest_rest_us(state.fading, room - current, period_us)
+    if counted <= room then
+      passes_at_us = state.end_us - largest_rest_us(state.fading, room - counted, period_us)
     else
       -- The current cell must itself become the previous one, and fade.
-      passes_at_us = state.end_us + period_us - largest_rest_us(current, room, period_us)
+      passes_at_us = state.end_us + period_us - largest_rest_us(counted, room, period_us)
     end
     return max(passes_at_us - now_us, 0)
   end

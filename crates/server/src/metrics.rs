@@ -1,0 +1,54 @@
+//! What a node has counted, in Prometheus' text format. Per node and per shard, never per key.
+
+use crate::App;
+use crate::counters::COUNTERS;
+use std::fmt::Write;
+use tidegate_node::region_driver::{BreakerState, RegionDriver};
+
+pub(crate) fn text(app: &App) -> String {
+    let mut out = String::with_capacity(2048);
+    for (name, count) in app.engine.stats().named().into_iter().chain(COUNTERS.named()) {
+        counter(&mut out, name, count);
+    }
+    gauge(&mut out, "keys", app.engine.key_count() as u64);
+    gauge(&mut out, "rule_version", app.engine.rules().version);
+    if let Some(driver) = &app.sharing {
+        region(&mut out, app, driver);
+    }
+    out
+}
+
+fn region(out: &mut String, app: &App, driver: &RegionDriver) {
+    let Some(sharing) = app.engine.shared() else { return };
+    for (name, count) in sharing.region.counters().named() {
+        counter(out, name, count);
+    }
+    gauge(out, "live_nodes", u64::from(sharing.table.live_nodes()));
+    gauge(out, "keys_waiting_for_a_shard", sharing.region.held() as u64);
+    let (breakers, origin) = (sharing.region.breakers(), driver.origin());
+    for (name, kind) in [("breaker_open", "gauge"), ("breaker_opened_total", "counter")] {
+        let _ = writeln!(out, "# TYPE tidegate_{name} {kind}");
+        for shard in origin.shards() {
+            let breaker = breakers.iter().find(|(of, _, _)| *of == shard);
+            let is_open = breaker.is_some_and(|(_, state, _)| matches!(state, BreakerState::Open { .. }));
+            let opened = breaker.map_or(0, |(_, _, opens)| *opens);
+            let value = if kind == "gauge" { u64::from(is_open) } else { opened };
+            let _ =
+                writeln!(out, "tidegate_{name}{{shard=\"{}\"}} {value}", label(&origin.shard_name(shard)));
+        }
+    }
+}
+
+fn counter(out: &mut String, name: &str, count: u64) {
+    // Writing to a string can't fail.
+    let _ = writeln!(out, "# TYPE tidegate_{name}_total counter\ntidegate_{name}_total {count}");
+}
+
+fn gauge(out: &mut String, name: &str, value: u64) {
+    let _ = writeln!(out, "# TYPE tidegate_{name} gauge\ntidegate_{name} {value}");
+}
+
+/// A label's value, as the format wants it escaped.
+fn label(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
