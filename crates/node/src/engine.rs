@@ -44,6 +44,7 @@ pub struct Engine {
 
 /// Where the counts are.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "one per process, and a lone node's table is reached at once")]
 enum Counters {
     Alone(Table<LocalState>),
     Shared(Box<Sharing>),
@@ -51,6 +52,7 @@ enum Counters {
 
 /// A decision, or what has to be asked before there is one.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "an answer is made on the hot path, without allocating")]
 pub enum Decided<'r> {
     Answer(Answer<'r>),
     Ask(Box<Asking<'r>>),

@@ -10,7 +10,7 @@ mod reply;
 mod reserve;
 
 use parking_lot::Mutex;
-use pending::{Pending, Waiting};
+use pending::{Asks, Pending, Waiting};
 use smallvec::SmallVec;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -80,7 +80,7 @@ pub struct Outgoing {
 #[derive(Debug, Default)]
 struct Ticket {
     /// For each of its asks, the request and which of its limits.
-    asks: SmallVec<[(AskId, usize); 4]>,
+    asks: Asks,
     /// It is the key's one call; others wait for it.
     holds_key: bool,
 }
@@ -186,8 +186,7 @@ impl Region {
             if pending.may_ask(item.key, shard, moment.now) {
                 askable.push(index);
             } else {
-                let sample = || self.read_only(table, item, moment);
-                pending.unaskable(shard, sample);
+                pending.unaskable(shard, item);
                 pending.stand(id, index, Standing::Unverified, &mut effects.finished);
             }
         }

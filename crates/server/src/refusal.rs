@@ -91,7 +91,7 @@ pub(crate) struct Refusal {
 
 impl Refusal {
     /// The one thing that a node can't do by itself: start a key afresh for everybody.
-    pub(crate) fn origin(error: OriginError) -> Self {
+    pub(crate) fn origin(error: &OriginError) -> Self {
         let message = format!("the region's store can't be told of the reset: {error}");
         Self::new(Code::OriginUnavailable, message, "try again when the store answers; /v1/state says so")
     }

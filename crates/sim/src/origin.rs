@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use tidegate_core::exchange::{CountReply, CountSync, KeyReply, KeySync};
 use tidegate_core::origin_cell::NodeId;
-use tidegate_core::{KeyId, Nanos, Sequence};
+use tidegate_core::{KeyId, Nanos, Rate, Sequence};
 use tidegate_origin::{Exchange, Exchanged, Store};
 
 #[derive(Debug, Default)]
@@ -23,8 +23,8 @@ pub(crate) struct SimulatedOrigin {
 struct Mirror {
     components: BTreeMap<(KeyId, Sequence, NodeId), u64>,
     totals: BTreeMap<(KeyId, Sequence), u64>,
-    /// Of GCRA keys.
-    tats: BTreeMap<KeyId, Nanos>,
+    /// Of GCRA keys. A changed rate changes what is owed.
+    tats: BTreeMap<KeyId, (Nanos, Rate)>,
 }
 
 /// GCRA has no cells.
@@ -75,11 +75,11 @@ impl Mirror {
             }
             (CountSync::Gcra { sync: sent, .. }, CountReply::Gcra { busy, stored, .. }) => {
                 self.own((sync.key, NO_CELL), node, sent.cumulative, taken, *stored)?;
-                let tat = self.tats.entry(sync.key).or_default();
-                if busy.tat < *tat {
+                let before = self.tats.insert(sync.key, (busy.tat, sent.rate));
+                let same_rate = before.filter(|(_, rate)| *rate == sent.rate);
+                if let Some((tat, _)) = same_rate.filter(|(tat, _)| busy.tat < *tat) {
                     return Err(format!("INV-1: an arrival time went back from {tat:?} to {:?}", busy.tat));
                 }
-                *tat = busy.tat;
             }
             _ => return Err("the store answers about another algorithm".to_owned()),
         }

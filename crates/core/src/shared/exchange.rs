@@ -131,10 +131,10 @@ impl SharedState {
         if let Some(cell) = self.cell_mut(sent.sequence) {
             cell.take(current, granted, was_cold)?;
         }
-        if let (Some(reply), Some(before)) = (previous, sent.sequence.0.checked_sub(1)) {
-            if let Some(cell) = self.cell_mut(Sequence(before)) {
-                cell.take(reply, 0, was_cold)?;
-            }
+        if let (Some(reply), Some(before)) = (previous, sent.sequence.0.checked_sub(1))
+            && let Some(cell) = self.cell_mut(Sequence(before))
+        {
+            cell.take(reply, 0, was_cold)?;
         }
         match self.sequence.0 - sent.sequence.0 {
             0 => self.owns_current = true,

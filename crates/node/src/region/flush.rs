@@ -151,7 +151,9 @@ impl Region {
             let held = pending.held.get_mut(&shard).and_then(Vec::pop);
             let publishing = held.and_then(|key| pending.publishing(table, key));
             let holds_key = publishing.is_some();
-            let Some(sync) = publishing.or_else(|| pending.probes.get(&shard).cloned()) else { continue };
+            // As things stand now: an old sync would be answered as if it were of the moment it is sent.
+            let looked_at = || pending.probes.get(&shard).map(|item| self.read_only(table, item, moment));
+            let Some(sync) = publishing.or_else(looked_at) else { continue };
             let ticket = Ticket { holds_key, ..Ticket::default() };
             let outgoing: Outgoing = self.outgoing(shard, Grant::Each, vec![(sync, ticket)], moment.now);
             effects.send.push(outgoing);

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
 use tidegate_core::ask::AskReason;
-use tidegate_core::exchange::{ASKS_MAX, KeySync, ReservationId, Wants};
+use tidegate_core::exchange::{ASKS_MAX, ReservationId, Wants};
 use tidegate_core::{Accuracy, KeyId, Nanos, Spec};
 use tidegate_origin::{Breaker, ShardId};
 
@@ -20,8 +20,8 @@ pub(super) struct Pending {
     pub(super) breakers: BTreeMap<ShardId, Breaker>,
     /// Keys that are to be published when their shard's breaker closes.
     pub(super) held: BTreeMap<ShardId, Vec<KeyId>>,
-    /// A sync to probe a shard with whose keys have nothing to publish.
-    pub(super) probes: BTreeMap<ShardId, KeySync>,
+    /// What to probe a shard with whose keys have nothing to publish.
+    pub(super) probes: BTreeMap<ShardId, AskItem>,
     /// Keys whose sync failed, by when it is tried again.
     pub(super) retries: BTreeMap<(Nanos, KeyId), ()>,
     /// What a changed origin hasn't heard of yet.
@@ -59,6 +59,9 @@ pub(super) struct Deferred {
     pub(super) items: SmallVec<[AskItem; 4]>,
     pub(super) askable: SmallVec<[usize; 4]>,
 }
+
+/// For each ask of a call, the request and which of its limits.
+pub(super) type Asks = SmallVec<[(AskId, usize); 4]>;
 
 struct Asking {
     standings: SmallVec<[Option<Standing>; 4]>,
@@ -127,8 +130,8 @@ impl Pending {
     }
 
     /// A shard can't be asked: keeps something to probe it with.
-    pub(super) fn unaskable(&mut self, shard: ShardId, sample: impl FnOnce() -> KeySync) {
-        self.probes.entry(shard).or_insert_with(sample);
+    pub(super) fn unaskable(&mut self, shard: ShardId, item: &AskItem) {
+        self.probes.entry(shard).or_insert(*item);
     }
 
     /// One limit of a request has its standing; the request is finished when it was the last.
@@ -176,7 +179,7 @@ impl Pending {
     }
 
     /// The asks of a key's next call: those of the first one's spec, in order, whose requests still wait.
-    pub(super) fn take_asks(&mut self, key: KeyId) -> Option<(Spec, SmallVec<[(AskId, usize); 4]>, Wants)> {
+    pub(super) fn take_asks(&mut self, key: KeyId) -> Option<(Spec, Asks, Wants)> {
         let Pending { keys, asks, .. } = self;
         let waiting = &mut keys.get_mut(&key)?.waiting;
         let (mut tickets, mut wants, mut spec) = (SmallVec::new(), Wants::default(), None);

@@ -52,11 +52,7 @@ impl Bounds {
             return Ok(());
         }
         let alone_max = self.alone_max(plan);
-        let incarnations = u64::try_from(ledger.alone.len()).unwrap_or(u64::MAX);
-        let fleet_max = match self.stated_max(plan) {
-            Some(stated) => stated.min(incarnations.saturating_mul(alone_max)),
-            None => incarnations.saturating_mul(alone_max),
-        };
+        let fleet_max = self.stated_max(plan).unwrap_or_else(|| everybody_alone(plan, alone_max, ledger));
         let name = if matches!(plan.policy, GivenPolicy::Gcra { .. }) { "INV-7" } else { "overshoot" };
         if alone > alone_max {
             return Err(format!("{name}: one node alone holds {alone} of key {key}, more than {alone_max}"));
@@ -92,6 +88,17 @@ impl Bounds {
             (Accuracy::Fast | Accuracy::Async, _) => return None,
         };
         Some(plan.size() + unseen + (self.nodes + 1) * plan.drawn_ahead() + in_flight(plan))
+    }
+}
+
+/// What nodes admit that never hear of each other. So many buckets refill so many times as fast: of those
+/// nothing can be said.
+fn everybody_alone(plan: &KeyPlan, alone_max: u64, ledger: &KeyLedger) -> u64 {
+    let incarnations = u64::try_from(ledger.alone.len()).unwrap_or(u64::MAX);
+    match plan.policy {
+        GivenPolicy::Gcra { .. } => u64::MAX,
+        // One more each: what fades is rounded down once for all, and not for each.
+        _ => incarnations.saturating_mul(alone_max + 1),
     }
 }
 

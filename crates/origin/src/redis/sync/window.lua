@@ -16,14 +16,14 @@ if has_windows then
     end
     local is_owner = cell[1]
     for field = 1, 6 do
-      local text = cell[field]
-      if not text then
-        cell[field] = 0
-      elseif text ~= '' and not find(text, '%D') and text + 0 <= COUNT_MAX then
-        cell[field] = text + 0
-      else
-        return nil, key .. ' holds something that is no count'
+      local text, number = cell[field], 0
+      if text then
+        number = text ~= '' and not find(text, '%D') and text + 0
+        if not number or number > COUNT_MAX then
+          return nil, key .. ' holds something that is no count'
+        end
       end
+      cell[field] = number
     end
     local total = max(cell[3], cell[2], cell[1])
     cell[3], cell[8] = total, nil
