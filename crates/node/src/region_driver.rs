@@ -41,6 +41,8 @@ pub struct RegionDriver {
     wait: Duration,
     /// The store belongs to a fleet with another secret: nothing is sent there.
     is_foreign: AtomicBool,
+    /// No heartbeat may follow the last one.
+    is_leaving: AtomicBool,
 }
 
 /// A request that waits; dropped with the request, or when it was decided.
@@ -66,7 +68,8 @@ impl RegionDriver {
     ) -> Option<Arc<Self>> {
         engine.shared()?;
         let origin = ArcSwap::from_pointee(origin);
-        Some(Arc::new(RegionDriver { engine, clock, origin, wait, is_foreign: AtomicBool::new(false) }))
+        let [is_foreign, is_leaving] = [AtomicBool::new(false), AtomicBool::new(false)];
+        Some(Arc::new(RegionDriver { engine, clock, origin, wait, is_foreign, is_leaving }))
     }
 
     fn shared(&self) -> &Sharing {
@@ -196,6 +199,9 @@ impl RegionDriver {
         let mut told = Told::default();
         loop {
             tick.tick().await;
+            if self.is_leaving.load(Ordering::Relaxed) {
+                return;
+            }
             let beaten = self.origin().beat(self.heartbeat(false)).await;
             self.heard(beaten, &mut told);
             if let Ok(resets) = self.origin().tell_resets(Vec::new()).await {
@@ -271,6 +277,7 @@ impl RegionDriver {
         if timeout(LEAVE_WITHIN, everything_published).await.is_err() {
             tracing::warn!("the origin can't be reached: what was admitted last stays unpublished");
         }
+        self.is_leaving.store(true, Ordering::Relaxed);
         // Whoever can't be told finds out by itself.
         let _ = self.origin().beat(self.heartbeat(true)).await;
     }

@@ -192,3 +192,6 @@ impl Draft {
         !sync.wants.asks.is_empty() && (self.is_stale(sync) || self.allotted.refused.is_some())
     }
 }
+
+#[cfg(test)]
+mod tests;

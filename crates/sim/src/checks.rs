@@ -8,7 +8,7 @@ use crate::node::{KeyView, SimulatedNode};
 use crate::origin::taken;
 use crate::scenario::{KeyPlan, Scenario};
 use crate::trace::AnswerPath;
-use crate::truth::KeyTruth;
+use crate::truth::{KeyTruth, Known};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use tidegate_core::exchange::{CountReply, CountSync, KeyReply, KeySync};
@@ -158,7 +158,7 @@ impl Auditor {
         }
         match (&view.counts, truth) {
             (Some(CountSync::Gcra { sync, .. }), KeyTruth::Bucket { tat, .. })
-                if self.bounds.clocks_are_right && sync.busy.tat > *tat =>
+                if self.bounds.buckets_are_exact && sync.busy.tat > *tat =>
             {
                 let (who, believed) = (node.id, sync.busy.tat);
                 Err(format!("INV-3: {who:?} believes in {believed:?} for key {key}, and {tat:?} is true"))
@@ -213,6 +213,9 @@ impl Auditor {
                 for (sequence, cell) in cells.into_iter().flatten() {
                     let Some(truth) = truth.cell_mut(sequence) else { continue };
                     truth.store(node, cell.component);
+                    if !self.bounds.is_roomy && sequence == sent.sequence {
+                        truth.grant_anew(taken(sync, reply));
+                    }
                     if self.bounds.clocks_are_steady && cell.total > truth.total() {
                         let (stored, total) = (cell.total, truth.total());
                         return Err(format!(
@@ -224,7 +227,7 @@ impl Auditor {
             (CountSync::Gcra { .. }, CountReply::Gcra { busy, .. }) => {
                 truth.spend(taken(sync, reply), now);
                 if let KeyTruth::Bucket { tat, .. } = truth
-                    && self.bounds.clocks_are_right
+                    && self.bounds.buckets_are_exact
                     && busy.tat > *tat
                 {
                     let stored = busy.tat;
@@ -240,7 +243,14 @@ impl Auditor {
     pub(crate) fn store_forgot(&mut self, nodes: &[SimulatedNode]) {
         let node_of = |id| nodes.iter().find(|node| node.id == id && node.is_up);
         for (truth, key) in self.truths.iter_mut().zip(&self.ids) {
-            truth.lapse(|id, sequence| node_of(id).map_or(0, |node| node.component(*key, sequence)));
+            truth.lapse(|id, sequence| {
+                // Who is dead or has left a cell behind is granted nothing in it, and may have sent something.
+                let known = node_of(id).and_then(|node| Some((node, node.component(*key, sequence)?)));
+                known.map_or(Known::ALL, |(node, component)| {
+                    let hears_more = !node.calls.is_empty();
+                    Known { component, hears_more }
+                })
+            });
         }
     }
 }

@@ -124,10 +124,10 @@ impl SimulatedNode {
         state.map_or(KeyView::default(), |state| KeyView { counts: state.publishing(), cells: state.cells() })
     }
 
-    /// What the node believes its own component of a cell to be.
-    pub(crate) fn component(&self, key: KeyId, sequence: Sequence) -> u64 {
+    /// What the node believes its own component of a cell to be, if it still has that cell.
+    pub(crate) fn component(&self, key: KeyId, sequence: Sequence) -> Option<u64> {
         let view = self.view(key);
         let cell = view.cells().find(|(number, _)| *number == sequence);
-        cell.map_or(0, |(_, counts)| counts.component())
+        cell.map(|(_, counts)| counts.component())
     }
 }

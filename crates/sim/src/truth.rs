@@ -62,21 +62,40 @@ impl CellTruth {
         self.change(node, |owner| owner.admitted = owner.admitted.max(own));
     }
 
+    /// Granted to a node that may have forgotten what it had: as if it were new each time.
+    pub(crate) fn grant_anew(&mut self, taken: u64) {
+        self.total += taken;
+    }
+
     pub(crate) fn store(&mut self, node: NodeId, component: u64) {
         self.change(node, |owner| owner.stored = owner.stored.max(component));
     }
 
-    /// Nobody will ever spend what was granted beyond `known`, and some may have heard of it.
-    pub(crate) fn lapse(&mut self, known: impl Fn(NodeId) -> u64) {
-        let lapsed = |(node, owner): (&NodeId, &mut Owner)| {
-            let kept = owner.admitted.max(known(*node)).min(owner.spent());
-            let lapsed = owner.spent() - kept;
-            owner.stored = owner.stored.min(kept);
-            lapsed
-        };
-        // What lapsed stays in the total, though no longer with its owner.
-        let _: u64 = self.owners.iter_mut().map(lapsed).sum();
+    /// The store lost what it had of each node. What a node doesn't know of by now counts as spent all the
+    /// same, since others may have heard of it; and once more when the node hears of it yet.
+    pub(crate) fn lapse(&mut self, known: impl Fn(NodeId) -> Known) {
+        for (node, owner) in &mut self.owners {
+            let Known { component, hears_more } = known(*node);
+            let kept = component.min(owner.spent());
+            // The rest stays in the total, though no longer with its owner.
+            owner.admitted = owner.admitted.min(kept);
+            if !hears_more {
+                owner.stored = owner.stored.min(kept);
+            }
+            self.total += owner.spent() - kept.min(owner.spent());
+        }
     }
+}
+
+/// What a node knows of its own component, and whether answers are still on their way to it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Known {
+    pub(crate) component: u64,
+    pub(crate) hears_more: bool,
+}
+
+impl Known {
+    pub(crate) const ALL: Known = Known { component: u64::MAX, hears_more: false };
 }
 
 impl KeyTruth {
@@ -131,7 +150,7 @@ impl KeyTruth {
     }
 
     /// The store lost what it had not yet told: `known` is what a node knows of its own component.
-    pub(crate) fn lapse(&mut self, known: impl Fn(NodeId, Sequence) -> u64) {
+    pub(crate) fn lapse(&mut self, known: impl Fn(NodeId, Sequence) -> Known) {
         if let KeyTruth::Window { cells, .. } = self {
             for (sequence, cell) in cells {
                 cell.lapse(|node| known(node, *sequence));

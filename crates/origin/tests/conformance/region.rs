@@ -9,7 +9,7 @@ use tidegate_core::{KeyId, Nanos, Sequence};
 use tidegate_origin::{
     Exchange, Exchanged, Grant, KeyError, MemoryOrigin, Origin, RedisOptions, RedisOrigin, RedisUrl,
 };
-use tidegate_testkit::{Redis, Reply};
+use tidegate_testkit::{Redis, RedisBinary, Reply};
 use tokio::runtime::Handle;
 
 /// Where the in-process clock starts.
@@ -35,7 +35,15 @@ impl Region {
     }
 
     pub(crate) async fn redis() -> Self {
-        let server = Redis::start().await;
+        Region::on(Redis::start().await)
+    }
+
+    /// On the oldest server that is supported.
+    pub(crate) async fn redis_6_2() -> Self {
+        Region::on(Redis::options().binary(RedisBinary::V6_2).start().await)
+    }
+
+    fn on(server: Redis) -> Self {
         let url = RedisUrl::parse(&server.url()).unwrap();
         let options = RedisOptions { call_timeout_ms: CALL_TIMEOUT_MS, ..RedisOptions::default() };
         Region::Redis { origin: RedisOrigin::new(url, options, &Handle::current()), server }

@@ -11,7 +11,6 @@ use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{Nanos, Rate};
 use tidegate_origin::{Exchange, Exchanged, Grant, Store};
 
-const SEEDS: u64 = 300;
 const STEPS: u64 = 60;
 const NODES: u64 = 3;
 const KEYS: u64 = 5;
@@ -214,15 +213,23 @@ async fn run_once(region: &Region, seed: u64) {
     }
 }
 
-#[tokio::test]
-async fn the_script_answers_as_the_store_does() {
-    let region = Region::redis().await;
+async fn run_all(region: &Region, seeds: u64) {
     let given = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a whole number"));
     let seeds = match given("TIDEGATE_STORE_SEED") {
         Some(seed) => seed..seed + 1,
-        None => 0..given("TIDEGATE_STORE_SEEDS").unwrap_or(SEEDS),
+        None => 0..given("TIDEGATE_STORE_SEEDS").unwrap_or(seeds),
     };
     for seed in seeds {
-        run_once(&region, seed).await;
+        run_once(region, seed).await;
     }
+}
+
+#[tokio::test]
+async fn the_script_answers_as_the_store_does() {
+    run_all(&Region::redis().await, 300).await;
+}
+
+#[tokio::test]
+async fn so_it_does_on_the_oldest_server_that_is_supported() {
+    run_all(&Region::redis_6_2().await, 50).await;
 }

@@ -14,6 +14,9 @@ use tidegate_node::GivenPolicy;
 pub(crate) struct Bounds {
     /// No clock is off: nodes and the store agree on every instant.
     pub(crate) clocks_are_right: bool,
+    /// And the store never forgets: one that did may charge a bucket twice for what was admitted before, by up
+    /// to a few percent (section 3 of the design).
+    pub(crate) buckets_are_exact: bool,
     /// No clock is ever set: a node's cells come one after the other.
     pub(crate) clocks_are_steady: bool,
     /// Every call is answered before its request gives up.
@@ -29,10 +32,15 @@ impl Bounds {
     pub(crate) fn of(scenario: &Scenario) -> Self {
         let steps = |fault: &(Nanos, Fault)| matches!(fault.1, Fault::StepClock { .. });
         let reports = scenario.templates.iter().filter(|template| template.is_report);
+        let forgets =
+            |fault: &(Nanos, Fault)| matches!(fault.1, Fault::StoreForgets | Fault::StoreFailsOver);
         let clocks_are_steady = !scenario.faults.iter().any(steps);
+        let clocks_are_right =
+            clocks_are_steady && scenario.clock_offsets_ns.iter().all(|offset| *offset == 0);
         Bounds {
             clocks_are_steady,
-            clocks_are_right: clocks_are_steady && scenario.clock_offsets_ns.iter().all(|offset| *offset == 0),
+            clocks_are_right,
+            buckets_are_exact: clocks_are_right && !scenario.faults.iter().any(forgets),
             is_calm: scenario.faults.is_empty() && answers_in_time(&scenario.network, scenario.wakes_within),
             is_roomy: scenario.keys_max > 2 * scenario.keys.len().max(512),
             overdrawn: reports.flat_map(|template| &template.limits).map(|limit| limit.key).collect(),

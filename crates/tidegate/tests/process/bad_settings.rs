@@ -42,7 +42,10 @@ const CASES: &[Case] = &[
         &[("TIDEGATE_REGOIN", "eu")],
         &["TIDEGATE_REGOIN", "no such setting", "did you mean `TIDEGATE_REGION`?"],
     ),
-    environment(&[("TIDEGATE_ORIGIN_TIMEOUT_MS", "5")], &["TIDEGATE_ORIGIN_TIMEOUT_MS", "remove it"]),
+    environment(
+        &[("TIDEGATE_WORLD_INTERVAL_MS", "5")],
+        &["TIDEGATE_WORLD_INTERVAL_MS", "no such setting", "remove it"],
+    ),
     environment(
         &[("TIDEGATE_NODE", "a"), ("TIDEGATE_NODE_FILE", "the-node")],
         &["node is set both directly and by a file", "TIDEGATE_NODE_FILE", "unset one"],
@@ -131,10 +134,75 @@ const CASES: &[Case] = &[
         &["rules.file = \"\"", "TIDEGATE_RULES_FILE", "name a file or a directory"],
     ),
     flags(
-        &["--origin-url", "redis://h:6379"],
-        &["origin.url", "scheme redis", "only memory: is supported by this version"],
+        &["--origin-url", "nowhere"],
+        &["origin.url = (hidden)", "flag --origin-url", "the scheme is missing", "begin with redis://"],
     ),
-    flags(&["--origin-url", "nowhere"], &["origin.url", "only memory: is supported by this version"]),
+    flags(&["--origin-url="], &["origin.url = (hidden)", "the scheme is missing", "begin with redis://"]),
+    flags(
+        &["--origin-url", "http://h:6379"],
+        &["origin.url = (hidden)", "the scheme is none that Tidegate knows", "use redis, redis+cluster"],
+    ),
+    environment(
+        &[("TIDEGATE_ORIGIN_URL", "redis://h:many")],
+        &[
+            "origin.url",
+            "TIDEGATE_ORIGIN_URL",
+            "the port isn't a number from 1 to 65535",
+            "redis.example:6379",
+        ],
+    ),
+    file(
+        "[origin]\nurl = \"redis://\"\n",
+        &["origin.url", "tidegate.toml:2", "the host is missing", "redis.example:6379"],
+    ),
+    flags(
+        &["--origin-url", "redis://h:1,h:2"],
+        &[
+            "origin.url",
+            "the host of a standalone server is a list",
+            "use redis+cluster:// or redis+sentinel://",
+        ],
+    ),
+    flags(
+        &["--origin-url", "redis+sentinel://h:26379"],
+        &["origin.url", "the master's name is missing", "write it after the hosts"],
+    ),
+    flags(
+        &["--origin-url", "redis+cluster://h:1/3"],
+        &["origin.url", "the database of a cluster is always 0", "leave it out"],
+    ),
+    flags(
+        &["--origin-url", "redis://h/first"],
+        &["origin.url", "the database isn't a number", "redis.example:6379/2"],
+    ),
+    flags(
+        &["--origin-url", "redis+unix://relative.sock"],
+        &["origin.url", "the path of the socket", "write its absolute path"],
+    ),
+    flags(
+        &["--origin-url", "rediss://h?insecure=true"],
+        &["origin.url", "never trusts a server that it can't verify", "ca=/path.pem"],
+    ),
+    flags(
+        &["--origin-url", "redis://h?ca=/authority.pem"],
+        &["origin.url", "has ca, which is for TLS", "begin with rediss"],
+    ),
+    flags(
+        &["--origin-url", "redis://user:pass/word@h"],
+        &["origin.url = (hidden)", "the user or password has a bare /", "write / as %2F"],
+    ),
+    flags(
+        &["--origin-url", "memory:here"],
+        &["origin.url", "takes nothing after `memory:`", "write memory:"],
+    ),
+    flags(
+        &["--origin-timeout-ms", "0"],
+        &["origin.timeout_ms = \"0\"", "too small", "whole number from 1 to 1000"],
+    ),
+    flags(
+        &["--origin-fresh-ms", "60001"],
+        &["origin.fresh_ms = \"60001\"", "too large", "whole number from 100 to 60000"],
+    ),
     flags(&["--log-format", "xml"], &["log.format = \"xml\"", "write text or json"]),
     flags(&["--log-level", "loud"], &["log.level = \"loud\"", "write off, error, warn"]),
 ];

@@ -4,7 +4,7 @@ use crate::support::{Directory, Node, SOON, request, run};
 use rustix::process::Signal;
 
 const SECRET: &str = "correct-horse-battery-staple";
-const URL: &str = "redis://user:correct-horse-battery-staple@h:6379";
+const URL: &str = "redis://user:correct-horse-battery-staple@h:port";
 
 #[test]
 fn no_error_quotes_a_secret() {
@@ -15,7 +15,7 @@ fn no_error_quotes_a_secret() {
         (None, &[], &[("TIDEGATE_ORIGIN_URL", URL)]),
         (None, &[], &[("TIDEGATE_ORIGIN_URL_FILE", "url")]),
         (None, &[], &[("TIDEGATE_ORIGIN_ULR", URL)]),
-        (in_file("origin.url = \"redis://SECRET@h\"\n"), &[], &[]),
+        (in_file("origin.url = \"redis://:SECRET@\"\n"), &[], &[]),
         (in_file("origin.url = [\"redis://SECRET@h\"]\n"), &[], &[]),
         (in_file("origin.ulr = \"redis://SECRET@h\"\n"), &[], &[]),
         (in_file("origin.url = \"redis://SECRET@h\n"), &[], &[]),
@@ -63,6 +63,16 @@ fn a_secret_that_was_set_is_shown_as_set() {
     directory.write("key", SECRET);
     let flags = ["--print-config", "--origin-url", "memory:", "--cluster-secret-file", "key"];
     let printed = run(&directory, &flags, &[]);
+    assert_eq!(printed.code, Some(0), "{}", printed.stderr);
+    assert!(printed.stdout.contains("(set)") && !printed.stdout.contains(SECRET), "{}", printed.stdout);
+}
+
+#[test]
+fn a_password_in_an_address_is_shown_as_set() {
+    let directory = Directory::new();
+    let url = format!("redis+sentinel://u:{SECRET}@h:1/m?sentinel_password={SECRET}");
+    directory.write("tidegate.toml", format!("origin.url = \"{url}\"\n"));
+    let printed = run(&directory, &["--print-config"], &[]);
     assert_eq!(printed.code, Some(0), "{}", printed.stderr);
     assert!(printed.stdout.contains("(set)") && !printed.stdout.contains(SECRET), "{}", printed.stdout);
 }

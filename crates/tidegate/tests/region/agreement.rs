@@ -9,9 +9,8 @@ use tidegate_testkit::Redis;
 const ALGORITHMS: [Algorithm; 3] = [Algorithm::Sliding, Algorithm::Fixed, Algorithm::Gcra];
 
 /// What so many nodes admit when each gets the whole limit and more at once, from four threads each.
-fn rush_and_drain(nodes: &[Member], limit: &Limit) -> usize {
-    let requests = usize::try_from(limit.number / 2).unwrap();
-    rush(nodes, 4, requests, limit).allowed + drain(nodes, limit)
+fn rush_and_drain(nodes: &[Member], limit: &Limit) -> u64 {
+    rush(nodes, 4, limit.number / 2, limit).allowed + drain(nodes, limit)
 }
 
 #[test]

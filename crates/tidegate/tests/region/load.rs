@@ -2,7 +2,7 @@
 
 use crate::fleet::{Limit, Member, pause};
 use crate::support::poll;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ const LONG: Duration = Duration::from_secs(30);
 /// What callers at several nodes got.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Tally {
-    pub(crate) allowed: usize,
+    pub(crate) allowed: u64,
     /// Of these, on the local view alone, though they should have asked.
-    pub(crate) unverified: usize,
+    pub(crate) unverified: u64,
 }
 
 impl Tally {
@@ -25,14 +25,14 @@ impl Tally {
 }
 
 /// So many threads at each node send so many requests each, as fast as they are answered.
-pub(crate) fn rush(members: &[Member], threads: usize, requests: usize, limit: &Limit) -> Tally {
+pub(crate) fn rush(members: &[Member], threads: usize, requests: u64, limit: &Limit) -> Tally {
     let run = |member: &Member| {
         let mut caller = member.caller();
         let mut tally = Tally::default();
         for _ in 0..requests {
             let answer = caller.ask(limit);
-            tally.allowed += usize::from(answer.is_allowed());
-            tally.unverified += usize::from(answer.is_allowed() && answer.is_unverified());
+            tally.allowed += u64::from(answer.is_allowed());
+            tally.unverified += u64::from(answer.is_allowed() && answer.is_unverified());
         }
         tally
     };
@@ -45,13 +45,13 @@ pub(crate) fn rush(members: &[Member], threads: usize, requests: usize, limit: &
 
 /// Spends what is left, also what nodes were granted and hadn't spent: until each is denied for good, by its
 /// region. Says how much that was.
-pub(crate) fn drain(members: &[Member], limit: &Limit) -> usize {
+pub(crate) fn drain(members: &[Member], limit: &Limit) -> u64 {
     let drain_one = |member: &Member| {
         let mut caller = member.caller();
-        let (mut allowed, mut denied) = (0, 0);
+        let (mut allowed, mut denied) = (0_u64, 0);
         poll("a denial by the region", LONG, || {
             let answer = caller.ask(limit);
-            allowed += usize::from(answer.is_allowed());
+            allowed += u64::from(answer.is_allowed());
             // The first may bring a grant that went unheard; it is spent by the next.
             denied = if answer.is_allowed() || answer.is_unverified() { 0 } else { denied + 1 };
             (denied == 2).then_some(())
@@ -64,7 +64,7 @@ pub(crate) fn drain(members: &[Member], limit: &Limit) -> usize {
 /// A load that goes on while a test does something to the store.
 #[derive(Debug, Default)]
 pub(crate) struct Load {
-    admitted: AtomicUsize,
+    admitted: AtomicU64,
     pace_us: AtomicU64,
     is_over: AtomicBool,
 }
@@ -75,9 +75,12 @@ impl Load {
         self.pace_us.store(u64::try_from(pace.as_micros()).unwrap(), Ordering::Relaxed);
     }
 
-    pub(crate) fn wait_admitted(&self, count: usize) {
-        let look = || (self.admitted.load(Ordering::Relaxed) >= count).then_some(());
-        poll(&format!("{count} admissions"), LONG, look);
+    pub(crate) fn admitted(&self) -> u64 {
+        self.admitted.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn wait_admitted(&self, count: u64) {
+        poll(&format!("{count} admissions"), LONG, || (self.admitted() >= count).then_some(()));
     }
 
     fn call(&self, member: &Member, limit: &Limit) {
@@ -95,28 +98,45 @@ impl Load {
     }
 }
 
-/// Ends a load whose test has failed.
-struct EndsWhenDropped<'a>(Option<&'a Load>);
+/// Tells callers to end, also when their test has failed.
+struct EndsWhenDropped<'a>(&'a AtomicBool);
 
 impl Drop for EndsWhenDropped<'_> {
     fn drop(&mut self) {
-        if let Some(load) = self.0 {
-            load.is_over.store(true, Ordering::Relaxed);
-        }
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
 /// One caller at each node asks until denied for good, while the script runs. Says how many were admitted.
-pub(crate) fn under_load(members: &[Member], limit: &Limit, script: impl FnOnce(&Load)) -> usize {
+pub(crate) fn under_load(members: &[Member], limit: &Limit, script: impl FnOnce(&Load)) -> u64 {
     let load = Load::default();
     load.set_pace(Duration::from_millis(2));
     thread::scope(|scope| {
         for member in members {
             scope.spawn(|| load.call(member, limit));
         }
-        let mut ending = EndsWhenDropped(Some(&load));
+        let ending = EndsWhenDropped(&load.is_over);
         script(&load);
-        ending.0 = None;
+        // They end by themselves.
+        std::mem::forget(ending);
     });
     load.admitted.into_inner()
+}
+
+/// One caller at each node goes on until it is told that the script is over. Says what each of them said, and
+/// what the script said.
+pub(crate) fn while_calling<T: Send, S>(
+    members: &[Member],
+    call: impl Fn(&Member, &AtomicBool) -> T + Sync,
+    script: impl FnOnce() -> S,
+) -> (Vec<T>, S) {
+    let (is_over, call) = (&AtomicBool::new(false), &call);
+    thread::scope(|scope| {
+        let callers: Vec<_> =
+            members.iter().map(|member| scope.spawn(move || call(member, is_over))).collect();
+        let ending = EndsWhenDropped(is_over);
+        let said = script();
+        drop(ending);
+        (callers.into_iter().map(|caller| caller.join().unwrap()).collect(), said)
+    })
 }

@@ -13,9 +13,14 @@ const OTHERS: usize = 5;
 enum Poison {
     Text,
     List,
-    Field { name: &'static str, value: &'static str },
+    Field {
+        name: &'static str,
+        value: &'static str,
+    },
     /// The component of the node itself.
-    Component { value: &'static str },
+    Component {
+        value: &'static str,
+    },
 }
 
 const OF_A_WINDOW: [Poison; 8] = [
@@ -83,9 +88,7 @@ fn poison_and_cure(redis: &Redis, node: &Member, algorithm: Algorithm, poison: P
         admitted += 1;
         (!answer.is_unverified()).then_some(())
     });
-    poll("the count of all that was admitted", SOON, || {
-        (total_of(redis, &limit) == admitted).then_some(())
-    });
+    poll("the count of all that was admitted", SOON, || (total_of(redis, &limit) == admitted).then_some(()));
     others.iter().for_each(|limit| assert_eq!(total_of(redis, limit), 4, "{algorithm:?} {poison:?}"));
 }
 

@@ -1,12 +1,12 @@
 //! Keys that live in different slots, and slots that move: limits across them pass together or not at all,
 //! and a cluster that grows under load is followed.
 
-use crate::cluster::{one_limit_each, slot_of, total_of_all, wait_connected};
-use crate::fleet::{Limit, PATIENT, fleet, wait_for};
-use crate::load::{drain, rush};
+use crate::cluster::{connect_all, one_limit_each, slot_of, total_of_all};
+use crate::fleet::{Limit, Member, PATIENT, fleet, wait_for};
+use crate::load::{drain, while_calling};
 use crate::support::{SOON, poll};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use tidegate_testkit::RedisCluster;
 
 #[test]
@@ -14,24 +14,42 @@ fn limits_on_different_shards_pass_together_or_not_at_all() {
     let cluster = wait_for(RedisCluster::start());
     let nodes = fleet(&cluster.urls(), 2, &PATIENT);
     let limits = one_limit_each(&cluster, "together");
-    nodes.iter().for_each(|node| wait_connected(node, &limits));
-    let wait_totals = |expected: [u64; 3]| {
-        poll("the counts", SOON, || {
-            let totals: Vec<u64> = limits.iter().map(|limit| total_of_all(&cluster, limit)).collect();
-            (totals == expected).then_some(())
-        });
-    };
-    // Each node has asked about each once.
-    wait_totals([2, 2, 2]);
+    let admitted = connect_all(&nodes, &limits);
+    let totals = || -> Vec<u64> { limits.iter().map(|limit| total_of_all(&cluster, limit)).collect() };
+    let before = totals();
     assert!(nodes[0].caller().ask_all(&limits).is_allowed());
-    wait_totals([3, 3, 3]);
+    let one_more: Vec<u64> = before.iter().map(|total| total + 1).collect();
+    poll("the counts of all three", SOON, || (totals() == one_more).then_some(()));
 
-    assert_eq!(drain(&nodes[1..], &limits[2]), 37);
+    assert_eq!(drain(&nodes[1..], &limits[2]), 39 - admitted[2]);
     let refused = nodes[0].caller().ask_all(&limits);
     assert!(!refused.is_allowed() && !refused.is_unverified(), "{}", refused.body);
-    assert_eq!(drain(&nodes, &limits[0]), 37, "nothing is held back");
-    assert_eq!(drain(&nodes, &limits[1]), 37);
-    wait_totals([40, 40, 40]);
+    assert_eq!(drain(&nodes, &limits[0]), 39 - admitted[0], "nothing is held back");
+    assert_eq!(drain(&nodes, &limits[1]), 39 - admitted[1]);
+    poll("the counts of all three", SOON, || (totals() == [40; 3]).then_some(()));
+}
+
+/// Asks about each limit in turn until told that it is over. Says how many of each were admitted.
+fn ask_in_turn(node: &Member, limits: &[Limit], is_over: &AtomicBool) -> Vec<u64> {
+    let mut caller = node.caller();
+    let mut allowed = vec![0; limits.len()];
+    while !is_over.load(Ordering::Relaxed) {
+        for (limit, count) in limits.iter().zip(&mut allowed) {
+            *count += u64::from(caller.ask(limit).is_allowed());
+        }
+    }
+    allowed
+}
+
+/// Adds a primary and moves a slot of each of the others there.
+fn grow(cluster: &mut RedisCluster, slots: &[u16]) -> SocketAddr {
+    wait_for(async {
+        let fourth = cluster.add_primary().await;
+        for (from, slot) in slots.iter().enumerate() {
+            cluster.move_slots(from, fourth, [*slot]).await;
+        }
+        cluster.primaries()[fourth].address()
+    })
 }
 
 #[test]
@@ -39,56 +57,25 @@ fn a_fourth_primary_and_the_slots_that_move_there_are_followed() {
     let mut cluster = wait_for(RedisCluster::start());
     let nodes = fleet(&cluster.urls(), 2, &PATIENT);
     let limits = one_limit_each(&cluster, "moving");
-    nodes.iter().for_each(|node| wait_connected(node, &limits));
+    let before = connect_all(&nodes, &limits);
     // Asked about all the time, and used up only in the end.
-    let busy: Vec<Limit> =
-        limits.iter().map(|limit| Limit { number: 100_000, ..limit.clone() }).collect();
+    let busy: Vec<Limit> = limits.iter().map(|limit| Limit { number: 1_000_000, ..limit.clone() }).collect();
     let slots: Vec<u16> = busy.iter().map(|limit| slot_of(&cluster, limit)).collect();
-    let is_over = AtomicBool::new(false);
-    let mut allowed = vec![2; busy.len()];
-    thread::scope(|scope| {
-        let callers: Vec<_> = nodes
-            .iter()
-            .map(|node| {
-                scope.spawn(|| {
-                    let mut caller = node.caller();
-                    let mut allowed = vec![0; busy.len()];
-                    while !is_over.load(Ordering::Relaxed) {
-                        for (limit, count) in busy.iter().zip(&mut allowed) {
-                            *count += u64::from(caller.ask(limit).is_allowed());
-                        }
-                    }
-                    allowed
-                })
-            })
-            .collect();
-        let moved = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            wait_for(async {
-                let fourth = cluster.add_primary().await;
-                for (from, slot) in slots.iter().enumerate() {
-                    cluster.move_slots(from, fourth, [*slot]).await;
-                }
-            });
-            let address = cluster.primaries()[3].address().to_string();
-            for node in &nodes {
-                poll("the fourth shard", SOON, || (node.is_open(&address) == Some(false)).then_some(()));
-            }
-        }));
-        is_over.store(true, Ordering::Relaxed);
-        for caller in callers {
-            for (sum, count) in allowed.iter_mut().zip(caller.join().unwrap()) {
-                *sum += count;
-            }
+    let call = |node: &Member, is_over: &AtomicBool| ask_in_turn(node, &busy, is_over);
+    let (allowed, fourth) = while_calling(&nodes, call, || {
+        let fourth = grow(&mut cluster, &slots);
+        for node in &nodes {
+            node.wait_breaker(&fourth.to_string(), false, SOON);
         }
-        moved.unwrap_or_else(|failure| std::panic::resume_unwind(failure));
+        fourth
     });
     println!("admitted while slots moved: {allowed:?}");
-    for (limit, allowed) in busy.iter().zip(allowed) {
-        let owner = wait_for(cluster.primary_of_slot(slot_of(&cluster, limit))).address();
-        assert_eq!(owner, cluster.primaries()[3].address());
+    for (index, limit) in busy.iter().enumerate() {
+        let owner = wait_for(cluster.primary_of_slot(slots[index])).address();
+        assert_eq!(owner, fourth);
+        let admitted = before[index] + allowed.iter().map(|counts| counts[index]).sum::<u64>();
         // A grant that nobody heard of is the only difference, and is spent before anything else.
-        let left = Limit { number: allowed + 50, ..limit.clone() };
-        let more = rush(&nodes, 1, 30, &left).allowed + drain(&nodes, &left);
-        assert_eq!(more, 50, "{}", limit.identifier);
+        let left = Limit { number: admitted + 50, ..limit.clone() };
+        assert_eq!(drain(&nodes, &left), 50, "{}", limit.identifier);
     }
 }

@@ -12,7 +12,7 @@ fn two_nodes_agree(url: &str) -> Vec<Member> {
     let nodes = fleet(url, 2, &[&PATIENT[..], &["--log-level", "trace"]].concat());
     for algorithm in [Algorithm::Sliding, Algorithm::Fixed, Algorithm::Gcra] {
         let limit = Limit::strict("reached", 20).algorithm(algorithm);
-        let turns: usize = (0..5).map(|turn| usize::from(nodes[turn % 2].ask(&limit).is_allowed())).sum();
+        let turns: u64 = (0..5).map(|turn| u64::from(nodes[turn % 2].ask(&limit).is_allowed())).sum();
         assert_eq!(turns + drain(&nodes, &limit), 20, "{algorithm:?}");
     }
     nodes

@@ -4,20 +4,26 @@ local states, blocked = {}, false
 local epochs = call('MGET', unpack(KEYS, 1, syncs))
 local at, next_key = 6, syncs + 1
 for n = 1, syncs do
-  local is_window, asks, extras, key, previous_key = ARGV[at] == 'w', ARGV[at + 3], ARGV[at + 4], KEYS[next_key], nil
+  local is_window, asks, extras, settled = ARGV[at] == 'w', ARGV[at + 3], ARGV[at + 4], ARGV[at + 2]
+  local key, previous_key, state = KEYS[next_key], nil, nil
   if is_window and ARGV[at + 9] ~= '' then
     previous_key, next_key = KEYS[next_key + 1], next_key + 1
   end
   next_key = next_key + 1
-  -- All fields that there will be, at once: a table that grows is slow.
-  local state = {
-    epoch = ARGV[at + 1] + 0, key = key, previous_key = previous_key, asks = asks, settled = ARGV[at + 2],
-    granted = '', spent = 0, drawn = 0, refused = nil, problem = nil, stale = nil, current = nil, previous = nil,
-    wants = nil, is_window = is_window,
-  }
-  if asks ~= '' or extras ~= '' or state.settled ~= '' then
-    state.wants, state.draws, state.reserve = true, find(extras, 'd', 1, true), match(extras, 'r(%x+)')
-    state.reserved, state.reservations, state.asked = 0, '', 0
+  local wants = asks ~= '' or extras ~= '' or settled ~= ''
+  -- As many fields as there will be, more or less, at once: a table that grows is slow.
+  if is_window and not wants then
+    state = {
+      is_window = true, epoch = ARGV[at + 1] + 0, key = key, previous_key = previous_key, asks = '', granted = '',
+      spent = 0, drawn = 0, current = nil, previous = nil, problem = nil, stale = nil,
+    }
+  else
+    state = {
+      is_window = is_window, epoch = ARGV[at + 1] + 0, key = key, previous_key = previous_key, asks = asks,
+      granted = '', spent = 0, drawn = 0, wants = wants, settled = settled, draws = find(extras, 'd', 1, true),
+      reserve = match(extras, 'r(%x+)'), reserved = 0, reservations = '', asked = 0, refused = nil, problem = nil,
+      stale = nil,
+    }
   end
   if epochs[n] then
     local epoch, expiry_ms = match(epochs[n], '^(%d+):(%d+)$')
@@ -26,7 +32,7 @@ for n = 1, syncs do
       state.problem = KEYS[n] .. ' holds something that is no epoch'
     elseif epoch > state.epoch then
       -- The node missed a reset: it publishes nothing, and is told of the new epoch's counts.
-      state.stale, state.epoch, state.wants = true, epoch, nil
+      state.stale, state.epoch, state.wants = true, epoch, false
       state.granted = string.rep('0', select(2, string.gsub(asks, '%d+', '')))
       local stem = string.sub(KEYS[n], 1, -2) .. format('%.0f', epoch)
       state.key = stem .. match(key, ':%w+$')
@@ -53,14 +59,14 @@ for n = 1, syncs do
   if state.problem then
     replies[n + 2] = state.problem
   else
-    local wants, epoch = state.wants, state.epoch
-    if wants and cancels then
+    local epoch = state.epoch
+    if cancels and state.wants then
       cancel(state)
     end
     if not state.stale then
       local amount = state.drawn + (state.reserve and 0 or state.spent)
       local expiry_ms = state.is_window and write_window(state, amount) or write_gcra(state, amount)
-      if wants then
+      if state.wants then
         write_reservations(state)
       end
       local stored_epoch, stored_ms = state.stored_epoch or 0, state.epoch_expiry_ms or 0
@@ -74,7 +80,8 @@ for n = 1, syncs do
       local wait_us = state.refused and window_wait_us(state, state.refused) or -1
       if before then
         replies[n + 2] = {
-          epoch, cell[1], cell[3], cell[4], cell[5], before[1], before[3], before[4], state.drawn, wait_us, state.granted,
+          epoch, cell[1], cell[3], cell[4], cell[5], before[1], before[3], before[4],
+          state.drawn, wait_us, state.granted,
         }
       else
         replies[n + 2] = { epoch, cell[1], cell[3], cell[4], cell[5], -1, 0, 0, state.drawn, wait_us, state.granted }

@@ -13,17 +13,18 @@ if has_gcra then
     if not text then
       return 0
     end
-    if text ~= '' and not find(text, '%D') and text + 0 <= COUNT_MAX then
-      return text + 0
-    end
+    local number = text ~= '' and not find(text, '%D') and text + 0
+    return number and number <= COUNT_MAX and number or nil
   end
 
   -- Seconds and nanoseconds; nil when it is no instant.
   local function instant(text)
+    if not text or text == '0.000000000' then
+      return 0, 0
+    end
     local seconds, nanos = match(text, '^(%d+)%.(%d%d%d%d%d%d%d%d%d)$')
-    seconds = tonumber(seconds)
-    if seconds and seconds <= LAST_S then
-      return seconds, tonumber(nanos)
+    if seconds and seconds + 0 <= LAST_S then
+      return seconds + 0, nanos + 0
     end
   end
 
@@ -55,13 +56,17 @@ if has_gcra then
     return seconds, nanos
   end
 
-  -- nil when it is no interval.
+  -- nil when it is no interval. Keys of one rule have the same: it is read once.
+  local intervals = {}
   local function interval(text)
-    local s, ns, p, d = match(text, '^(%d+):(%d+):(%d+):(%d+)$')
-    s, ns, p, d = tonumber(s), tonumber(ns), tonumber(p), tonumber(d)
-    if s and s <= LAST_S and ns < SECOND and d <= COUNT_MAX and p < d and s + ns + p > 0 then
-      return { s = s, ns = ns, p = p, d = d, length_ns = s * SECOND + ns + p / d }
+    if not intervals[text] then
+      local s, ns, p, d = match(text, '^(%d+):(%d+):(%d+):(%d+)$')
+      s, ns, p, d = tonumber(s), tonumber(ns), tonumber(p), tonumber(d)
+      if s and s <= LAST_S and ns < SECOND and d <= COUNT_MAX and p < d and s + ns + p > 0 then
+        intervals[text] = { s = s, ns = ns, p = p, d = d, length_ns = s * SECOND + ns + p / d, text = text }
+      end
     end
+    return intervals[text]
   end
 
   -- units × interval: whole seconds, whole nanoseconds, and the fraction of one that is left.
@@ -168,19 +173,18 @@ if has_gcra then
       state.problem = values.err
       return
     end
-    local text = ARGV[at + 12]
     local component, owners, expiry_ms = count(values[1]), count(values[2]), count(values[3])
-    local tat_s, tat_ns = instant(values[4] or '0.000000000')
-    local since_s, since_ns = instant(values[5] or '0.000000000')
-    local i = interval(text)
-    local from = (not values[6] or values[6] == text) and i or interval(values[6])
+    local tat_s, tat_ns = instant(values[4])
+    local since_s, since_ns = instant(values[5])
+    local i = interval(ARGV[at + 12])
+    local from = values[6] and interval(values[6]) or not values[6] and i
     if not (component and owners and expiry_ms and tat_s and since_s and from) then
       state.problem = key .. ' holds something that is no arrival time'
       return
     end
     state.component, state.owners, state.expiry_ms = component, owners, expiry_ms
     state.tat_s, state.tat_ns, state.since_s, state.since_ns = tat_s, tat_ns, since_s, since_ns
-    state.interval, state.interval_text = i, text
+    state.interval = i
     if not state.stale then
       if not values[1] then
         state.owners = owners + 1
@@ -213,13 +217,13 @@ if has_gcra then
     local expires = state.expiry_ms < idle_from_ms + KEPT_MS
     if state.changed or state.moved or expires then
       local key, component = state.key, format('%.0f', state.component)
-      local tat = format('%.0f.%09.0f', state.tat_s, state.tat_ns)
-      local since = format('%.0f.%09.0f', state.since_s, state.since_ns)
+      local tat = format('%.0f.%09d', state.tat_s, state.tat_ns)
+      local since = format('%.0f.%09d', state.since_s, state.since_ns)
       call('HSET', key, 'tat', tat, 'b', since, owner, component)
       if state.moved or expires then
         state.expiry_ms = idle_from_ms + KEPT_MS + KEPT_MORE_MS
         local owners, expiry_ms = format('%.0f', state.owners), format('%.0f', state.expiry_ms)
-        call('HSET', key, 'i', state.interval_text, 'n', owners, 'x', expiry_ms)
+        call('HSET', key, 'i', state.interval.text, 'n', owners, 'x', expiry_ms)
         call('PEXPIREAT', key, expiry_ms)
       end
     end
