@@ -1,6 +1,7 @@
 //! `cargo xtask bars`: runs the benchmarks, compares them with their bars, writes the report.
 
 use crate::instructions::{self, bench_program};
+use crate::region::{self, Length};
 use crate::report::{median, verdict, with_spread};
 use crate::steps::{Steps, output, run as run_command};
 use crate::{packages, report};
@@ -8,8 +9,13 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 type Group = (&'static str, fn() -> Result<(), String>);
-const GROUPS: [Group; 4] =
-    [("decide", decide), ("memory", memory), ("instructions", count_instructions), ("oracle", oracle)];
+const GROUPS: [Group; 5] = [
+    ("decide", decide),
+    ("memory", memory),
+    ("instructions", count_instructions),
+    ("oracle", oracle),
+    ("region", || region::measure(Length::Quick)),
+];
 
 pub(crate) fn run(only: Option<&str>) -> Result<(), String> {
     let names: Vec<&str> = GROUPS.iter().map(|(name, _)| *name).collect();
@@ -27,12 +33,18 @@ pub(crate) fn run(only: Option<&str>) -> Result<(), String> {
     Ok(())
 }
 
+/// The region tier, with faults as long as its issue says.
+pub(crate) fn run_long_region() -> Result<(), String> {
+    packages::install()?;
+    region::measure(Length::Long)
+}
+
 /// Nanoseconds per decision: (keys, threads) → subject → one figure per round.
 type Figures = BTreeMap<(u64, u64), BTreeMap<String, Vec<f64>>>;
 
 /// Bar 3: a decision beside governor's and beside the floor, in one run.
 fn decide() -> Result<(), String> {
-    let program = bench_program("decide")?;
+    let program = bench_program("tidegate-node", "decide")?;
     let mut figures = Figures::new();
     for keys in [100_000, 10_000_000] {
         println!("    {keys} keys, 7 rounds of each subject in turn");
@@ -90,7 +102,7 @@ fn decide_table(figures: &Figures) -> String {
 
 /// Bar 4: memory per key, and what growth costs.
 fn memory() -> Result<(), String> {
-    let program = bench_program("memory")?;
+    let program = bench_program("tidegate-node", "memory")?;
     let mut text = String::from(
         "Resident bytes per live key, both cells in use, and the longest that any single decision took on the clock \
          while the table grew from empty: the best of three runs, since growth comes at the same decisions in each \
@@ -135,7 +147,9 @@ fn count_instructions() -> Result<(), String> {
     instructions::record(&counts)?;
     let mut text = String::from(
         "Instructions per warm decision, counted by callgrind: identity hash of a 16-byte key, look-up, decision and \
-         commit, without the clock. `cargo xtask test` fails when one rises by more than 5 %.\n\n\
+         commit, without the clock. `shared` has the counts of a region, warm; `engine` is the whole of \
+         `Engine::decide` for one given limit, with `memory:` and with Redis. `cargo xtask test` fails when one \
+         rises by more than 5 %.\n\n\
          | case | instructions |\n|---|---|\n",
     );
     for (case, count) in &counts {

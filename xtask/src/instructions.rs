@@ -6,7 +6,19 @@ use crate::steps::output;
 use std::collections::BTreeMap;
 
 const RECORD: &str = "crates/node/benches/instructions.txt";
-const CASES: [&str; 6] = ["hash", "gcra", "sliding", "fixed", "denied", "five"];
+const CASES: [&str; 11] = [
+    "hash",
+    "gcra",
+    "sliding",
+    "fixed",
+    "denied",
+    "five",
+    "shared-gcra",
+    "shared-sliding",
+    "shared-five",
+    "engine-memory",
+    "engine-redis",
+];
 const FEW: u64 = 20_000;
 const MANY: u64 = 60_000;
 /// What a count may exceed the record by, in per cent: the C library's own choices differ by processor.
@@ -21,7 +33,7 @@ pub(crate) fn check() -> Result<(), String> {
     let mut worse = Vec::new();
     for (case, count) in &counted {
         let record = recorded.get(case).copied().unwrap_or(0);
-        println!("    {case:>8}: {count} instructions, {record} recorded");
+        println!("    {case:>14}: {count} instructions, {record} recorded");
         if count * 100 > record * (100 + TOLERANCE_PERCENT) {
             worse.push(format!("{case}: {count} instructions, {record} recorded"));
         }
@@ -60,12 +72,12 @@ fn read_record() -> Result<Counts, String> {
 }
 
 fn program() -> Result<String, String> {
-    bench_program("instructions")
+    bench_program("tidegate-node", "instructions")
 }
 
-/// Builds a benchmark of the node and says where it is.
-pub(crate) fn bench_program(name: &str) -> Result<String, String> {
-    let built = output(&format!("cargo bench --package tidegate-node --bench {name} --no-run"))?;
+/// Builds a package's benchmark and says where it is.
+pub(crate) fn bench_program(package: &str, name: &str) -> Result<String, String> {
+    let built = output(&format!("cargo bench --package {package} --bench {name} --no-run"))?;
     let marker = "Executable ";
     let line = built.lines().find(|line| line.trim_start().starts_with(marker));
     let path = line.and_then(|line| line.rsplit_once('(')).map(|(_, path)| path.trim_end_matches(')'));

@@ -5,6 +5,7 @@
 mod bars;
 mod instructions;
 mod packages;
+mod region;
 mod report;
 mod steps;
 mod test;
@@ -19,7 +20,8 @@ The commands of this repository:
   cargo xtask test           everything that must hold; what CI runs
   cargo xtask tidy           only the rules about the tree itself (seconds)
   cargo xtask bars [GROUP]   measure what wants a quiet machine, and write docs/bars.md
-                             groups: decide, memory, instructions, oracle (all when none is named)
+                             groups: decide, memory, instructions, oracle, region (all when none is named);
+                             `region --long` has faults as long as the issue says
 ";
 
 fn main() -> ExitCode {
@@ -29,6 +31,7 @@ fn main() -> ExitCode {
         ["test"] => test::run(),
         ["tidy"] => tidy::run(),
         ["bars"] => bars::run(None),
+        ["bars", "region", "--long"] => bars::run_long_region(),
         ["bars", group] => bars::run(Some(group)),
         [] | ["help" | "--help" | "-h"] => {
             print!("{USAGE}");

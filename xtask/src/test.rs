@@ -9,9 +9,8 @@ pub(crate) fn run() -> Result<(), String> {
     steps.step("tidy", tidy::run)?;
     steps.command("format", "cargo fmt --all --check")?;
     steps.command("lints", "cargo clippy --workspace --all-targets --quiet -- -D warnings")?;
-    steps.command("tests", "cargo test --workspace --all-targets --exclude tidegate-node --quiet")?;
-    // Its benches are programs of their own, not tests.
-    steps.command("tests of the node", "cargo test --package tidegate-node --lib --tests --quiet")?;
+    // Benches are programs of their own, not tests.
+    steps.command("tests", "cargo test --workspace --lib --bins --tests --quiet")?;
     steps.command("documentation examples", "cargo test --workspace --doc --quiet")?;
     steps.command(
         "interleavings (shuttle)",

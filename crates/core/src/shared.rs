@@ -38,7 +38,7 @@ pub struct SharedState {
     tag: u64,
     fresh_until: Deadline,
     strict_until: Deadline,
-    /// Owners of the cell, as the origin last counted them.
+    /// Owners of the cell, as the origin last counted them: at least this node, once it answered.
     owners: u16,
     /// How often the key was reset.
     epoch: u16,
@@ -141,15 +141,11 @@ impl SharedState {
         if has_lapsed { 0 } else { self.current.prepaid() }
     }
 
-    fn is_cold(&self) -> bool {
-        !self.owns_current && !self.owns_previous
-    }
-
-    /// The origin hasn't told what it has of this node in the cell of `now`. Only one call may be out to learn
-    /// it: what another one was granted would be taken for what the node had forgotten.
-    pub fn is_cold_for(&self, spec: &Spec, now: Nanos) -> bool {
-        let sequence = sequence_of(spec, now, self.sequence);
-        if sequence > self.sequence { self.rolled_to(sequence).is_cold() } else { self.is_cold() }
+    /// Nobody told this state yet what the origin has of this node. It may have admitted something in an earlier
+    /// life, before its entry was dropped, and takes what it hears of for that. So only one call may be out to
+    /// learn it: what another one was granted would be taken for it too.
+    pub fn has_forgotten(&self) -> bool {
+        self.owners == 0
     }
 
     /// GCRA's pair, to publish or to adopt.
@@ -317,8 +313,9 @@ impl State for SharedState {
         self
     }
 
-    /// What a step carries isn't an admission of the cell where it lands: it is held as if others had spent
-    /// it, and never published (INV-2). The own component stays where the cell does. The view is stale.
+    /// What a step carries isn't an admission of the cell where it lands: it is held beside the region's
+    /// counts, as the other regions' are, so that it is neither published nor claimed (INV-2). The own component
+    /// stays where the cell does. The view is stale.
     fn carried(mut self, spec: &Spec, step: ClockStep) -> Self {
         (self.fresh_until, self.strict_until) = (Deadline::default(), Deadline::default());
         if matches!(spec, Spec::Gcra { .. }) {
@@ -333,17 +330,17 @@ impl State for SharedState {
             sequence: self.sequence,
         };
         let used = used_before_step(counted, self.expires(), spec, step.left_at());
-        let known = add_count(self.current.component(), self.current.world);
+        let known = self.current.effective();
         let forgotten = SharedState { epoch: self.epoch, fades: self.fades, ..SharedState::default() };
         match landing_cell(spec, step) {
             Some(sequence) if used > 0 && used >= known && sequence == self.sequence => {
-                self.current.others = used - known;
+                self.current.world = add_count(self.current.world, used - known);
                 self.previous = Counts::default();
                 self
             }
             Some(sequence) if used > 0 => {
                 let tag = window_tag(window_expiry(spec, sequence, Nanos::ZERO));
-                let current = Counts { others: used, ..Counts::default() };
+                let current = Counts { world: used, ..Counts::default() };
                 SharedState { current, sequence, tag, ..forgotten }
             }
             _ => forgotten,

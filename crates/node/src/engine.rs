@@ -280,8 +280,10 @@ impl Engine {
             }
             Standing::Granted | Standing::Reserved => {}
             // One of several that were asked about together: another one was in the way.
-            Standing::Refused { retry_after: None } if ask.cost.get() <= ask.spec.shown_limit() => {}
-            Standing::Refused { retry_after } => plan.deny(index, retry_after, moment),
+            Standing::Refused { retry_after: Some(Nanos::ZERO) } => {}
+            Standing::Refused { retry_after } => {
+                plan.deny(index, retry_after.or_else(|| ask.until_cell_end(moment.now)), moment);
+            }
             Standing::Unverified => {
                 plan.path = Path::Unverified;
                 let denied = match plan.targets[index].class {

@@ -44,6 +44,19 @@ pub struct AskItem {
     pub reason: AskReason,
 }
 
+impl AskItem {
+    /// How long a fixed window that is full stays so: a store doesn't know where its cells end. `None` where
+    /// no wait helps, and where the store does know.
+    pub(crate) fn until_cell_end(&self, now: Nanos) -> Option<Nanos> {
+        let end = match self.spec {
+            Spec::Fixed { period, .. } => period.cell_at(now).end,
+            Spec::Calendar { cell, .. } => cell.end,
+            Spec::Sliding { .. } | Spec::Gcra { .. } => return None,
+        };
+        (self.cost.get() <= self.spec.shown_limit()).then(|| end.minus(now))
+    }
+}
+
 /// What came of asking about one limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Standing {

@@ -81,7 +81,8 @@ impl Auditor {
             }
             let after = node.view(self.ids[key]);
             let prepaid = cost.saturating_sub(grown(&before[position], &after).unwrap_or(cost));
-            self.truths[key].admit(node.id, cost, prepaid, node_now);
+            let cell = after.cells().next().map(|(sequence, _)| sequence);
+            self.truths[key].admit(node.id, cost, prepaid, cell, node_now);
             let admission = Admission { at: now, node: index, cost, path };
             let shown = self.ledgers[key].admit(admission, node.id, node_now);
             self.bounds.check(key, &self.plans[key], shown, &self.ledgers[key])?;
@@ -102,7 +103,8 @@ impl Auditor {
         for ((key, _), before) in self.uses[template].iter().zip(before) {
             let after = node.view(self.ids[*key]);
             let is_evicted = after.counts.is_none() && !self.bounds.is_roomy;
-            if !is_evicted && !is_unchanged(before, &after) {
+            // A state follows a clock's step when it is next looked at.
+            if self.bounds.clocks_are_steady && !is_evicted && !is_unchanged(before, &after) {
                 return Err(format!("INV-4: a request that didn't pass left {after:?} of {before:?}"));
             }
         }
@@ -136,24 +138,28 @@ impl Auditor {
             if self.bounds.is_roomy && node.calls.values().any(|call| asks(&call)) {
                 return Err(format!("INV-2: {:?} asks twice about key {key}, of which it knows nothing", node.id));
             }
-            if let Some(truth) = self.truths[key].cell_mut(sequence) {
-                truth.remember(node.id, counts.own);
+            let Some(truth) = self.truths[key].cell_mut(sequence) else { continue };
+            let (more, granted) = (counts.own - own_before, truth.granted(node.id));
+            if self.bounds.is_roomy && self.bounds.clocks_are_steady && more > granted {
+                let who = node.id;
+                return Err(format!("INV-2: {who:?} counts {more} of key {key} again, and was granted {granted}"));
             }
+            truth.remember(node.id, counts.own);
         }
         Ok(())
     }
 
     fn believed_of(&self, node: &SimulatedNode, key: usize, view: &KeyView) -> Checked {
         let truth = &self.truths[key];
-        if self.bounds.clocks_are_steady {
-            for (sequence, counts) in view.cells() {
-                let (believed, total) = (counts.effective(), truth.total(sequence));
-                if believed > total {
-                    let who = node.id;
-                    return Err(format!(
-                        "INV-3: {who:?} believes in {believed} in {sequence:?} of key {key}, and {total} is true"
-                    ));
-                }
+        for (sequence, counts) in view.cells() {
+            // What was carried over a clock's step is held beside the region's counts.
+            let carried = if self.bounds.clocks_are_steady { 0 } else { counts.world };
+            let (believed, total) = (counts.effective() - carried, truth.total(sequence));
+            if believed > total {
+                let who = node.id;
+                return Err(format!(
+                    "INV-3: {who:?} believes in {believed} in {sequence:?} of key {key}, and {total} is true"
+                ));
             }
         }
         match (&view.counts, truth) {
@@ -169,9 +175,6 @@ impl Auditor {
 
     /// INV-2: a node publishes no more than it admitted or was granted.
     pub(crate) fn may_be_sent(&self, exchange: &Exchange) -> Checked {
-        if !self.bounds.clocks_are_steady {
-            return Ok(());
-        }
         for sync in &exchange.syncs {
             let (Some(key), CountSync::Window(window)) = (self.by_id.get(&sync.key), &sync.counts) else {
                 continue;
@@ -212,11 +215,12 @@ impl Auditor {
                 let cells = [Some((sent.sequence, *current)), previous.map(|previous| (before, previous))];
                 for (sequence, cell) in cells.into_iter().flatten() {
                     let Some(truth) = truth.cell_mut(sequence) else { continue };
-                    truth.store(node, cell.component);
-                    if !self.bounds.is_roomy && sequence == sent.sequence {
-                        truth.grant_anew(taken(sync, reply));
+                    let taken = if sequence == sent.sequence { taken(sync, reply) } else { 0 };
+                    truth.store(node, cell.component, taken);
+                    if !self.bounds.is_roomy {
+                        truth.grant_anew(taken);
                     }
-                    if self.bounds.clocks_are_steady && cell.total > truth.total() {
+                    if cell.total > truth.total() {
                         let (stored, total) = (cell.total, truth.total());
                         return Err(format!(
                             "INV-4: the store has {stored} in {sequence:?} of key {key}, and {total} is true"
@@ -244,12 +248,11 @@ impl Auditor {
         let node_of = |id| nodes.iter().find(|node| node.id == id && node.is_up);
         for (truth, key) in self.truths.iter_mut().zip(&self.ids) {
             truth.lapse(|id, sequence| {
+                if !self.bounds.clocks_are_steady {
+                    return Known::ANYTHING;
+                }
                 // Who is dead or has left a cell behind is granted nothing in it, and may have sent something.
-                let known = node_of(id).and_then(|node| Some((node, node.component(*key, sequence)?)));
-                known.map_or(Known::ALL, |(node, component)| {
-                    let hears_more = !node.calls.is_empty();
-                    Known { component, hears_more }
-                })
+                node_of(id).and_then(|node| node.known(*key, sequence)).unwrap_or(Known::ALL)
             });
         }
     }

@@ -1,10 +1,11 @@
 //! One node: a real engine, its clock, and what it waits for.
 
 use crate::scenario::SECRET;
+use crate::truth::Known;
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use tidegate_core::counts::Counts;
-use tidegate_core::exchange::CountSync;
+use tidegate_core::exchange::{CountSync, WindowSync};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{KeyId, Moment, Nanos, Sequence, StepId};
 use tidegate_node::engine::VersionedRules;
@@ -124,10 +125,16 @@ impl SimulatedNode {
         state.map_or(KeyView::default(), |state| KeyView { counts: state.publishing(), cells: state.cells() })
     }
 
-    /// What the node believes its own component of a cell to be, if it still has that cell.
-    pub(crate) fn component(&self, key: KeyId, sequence: Sequence) -> Option<u64> {
+    /// What the node knows of its own part of a cell; `None` when it has left that cell behind.
+    pub(crate) fn known(&self, key: KeyId, sequence: Sequence) -> Option<Known> {
         let view = self.view(key);
-        let cell = view.cells().find(|(number, _)| *number == sequence);
-        cell.map(|(_, counts)| counts.component())
+        let hears_more = !self.calls.is_empty();
+        if view.cells().all(|(number, _)| number < sequence) {
+            return Some(Known { component: 0, is_cold: true, hears_more });
+        }
+        let (_, counts) = view.cells().find(|(number, _)| *number == sequence)?;
+        let publishes = |window: WindowSync| window.current.component > 0 || window.current.claim > 0;
+        let is_cold = !matches!(view.counts, Some(CountSync::Window(window)) if publishes(window));
+        Some(Known { component: counts.component(), is_cold, hears_more })
     }
 }

@@ -23,6 +23,8 @@ pub(crate) struct SimulatedOrigin {
 struct Mirror {
     components: BTreeMap<(KeyId, Sequence, NodeId), u64>,
     totals: BTreeMap<(KeyId, Sequence), u64>,
+    /// Until when the store keeps a cell.
+    expiries: BTreeMap<(KeyId, Sequence), Nanos>,
     /// Of GCRA keys. A changed rate changes what is owed.
     tats: BTreeMap<KeyId, (Nanos, Rate)>,
 }
@@ -36,7 +38,7 @@ impl SimulatedOrigin {
         let exchanged = self.store.exchange(exchange, now);
         for (sync, reply) in exchange.syncs.iter().zip(&exchanged.replies) {
             if let Ok(reply) = reply {
-                self.mirror.follow(exchange.node, sync, reply)?;
+                self.mirror.follow(exchange.node, sync, reply, now)?;
             }
         }
         Ok(exchanged)
@@ -60,15 +62,18 @@ impl SimulatedOrigin {
 }
 
 impl Mirror {
-    fn follow(&mut self, node: NodeId, sync: &KeySync, reply: &KeyReply) -> Result<(), String> {
+    fn follow(&mut self, node: NodeId, sync: &KeySync, reply: &KeyReply, now: Nanos) -> Result<(), String> {
         let taken = taken(sync, reply);
+        self.expire(now);
         match (&sync.counts, &reply.counts) {
             (CountSync::Window(sent), CountReply::Window { current, previous, .. }) => {
                 let cell = (sync.key, sent.sequence);
+                self.keep(cell, sent.current.expires);
                 self.own(cell, node, sent.current.component, taken, current.component)?;
                 self.total(cell, current.total)?;
                 let before = Sequence(sent.sequence.0.wrapping_sub(1));
                 if let (Some(sent), Some(previous)) = (sent.previous, previous) {
+                    self.keep((sync.key, before), sent.expires);
                     self.own((sync.key, before), node, sent.component, 0, previous.component)?;
                     self.total((sync.key, before), previous.total)?;
                 }
@@ -84,6 +89,21 @@ impl Mirror {
             _ => return Err("the store answers about another algorithm".to_owned()),
         }
         Ok(())
+    }
+
+    fn keep(&mut self, cell: (KeyId, Sequence), expires: Nanos) {
+        let kept = self.expiries.entry(cell).or_default();
+        *kept = (*kept).max(Nanos::from_millis(expires.as_millis_ceil()));
+    }
+
+    fn expire(&mut self, now: Nanos) {
+        let expired: Vec<_> = self.expiries.iter().filter(|(_, expires)| **expires <= now).collect();
+        let expired: Vec<_> = expired.into_iter().map(|(cell, _)| *cell).collect();
+        for cell in expired {
+            self.expiries.remove(&cell);
+            self.totals.remove(&cell);
+            self.components.retain(|(key, sequence, _), _| (*key, *sequence) != cell);
+        }
     }
 
     fn own(

@@ -28,6 +28,8 @@ struct Owner {
     admitted: u64,
     /// The highest component that the store ever had of it, grants included.
     stored: u64,
+    /// All that it was ever granted there.
+    granted: u64,
 }
 
 impl Owner {
@@ -67,35 +69,50 @@ impl CellTruth {
         self.total += taken;
     }
 
-    pub(crate) fn store(&mut self, node: NodeId, component: u64) {
-        self.change(node, |owner| owner.stored = owner.stored.max(component));
+    pub(crate) fn store(&mut self, node: NodeId, component: u64, taken: u64) {
+        self.change(node, |owner| {
+            owner.stored = owner.stored.max(component);
+            owner.granted += taken;
+        });
+    }
+
+    /// What a node was ever granted.
+    pub(crate) fn granted(&self, node: NodeId) -> u64 {
+        self.owners.get(&node).map_or(0, |owner| owner.granted)
     }
 
     /// The store lost what it had of each node. What a node doesn't know of by now counts as spent all the
     /// same, since others may have heard of it; and once more when the node hears of it yet.
     pub(crate) fn lapse(&mut self, known: impl Fn(NodeId) -> Known) {
         for (node, owner) in &mut self.owners {
-            let Known { component, hears_more } = known(*node);
-            let kept = component.min(owner.spent());
-            // The rest stays in the total, though no longer with its owner.
-            owner.admitted = owner.admitted.min(kept);
-            if !hears_more {
-                owner.stored = owner.stored.min(kept);
+            let Known { component, is_cold, hears_more } = known(*node);
+            let (before, stored) = (owner.spent(), owner.stored);
+            owner.admitted = owner.admitted.min(component);
+            owner.stored = if is_cold { 0 } else { stored.min(component) };
+            // What the owner had beyond that is nobody's now. A cold node can't tell what of it was granted.
+            let detached = if is_cold { before.max(owner.spent() + stored) } else { before } - owner.spent();
+            if hears_more {
+                owner.stored = stored;
             }
-            self.total += owner.spent() - kept.min(owner.spent());
+            self.total = self.total - before + detached + owner.spent();
         }
     }
 }
 
-/// What a node knows of its own component, and whether answers are still on their way to it.
+/// What a node knows of its own part of a cell.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Known {
     pub(crate) component: u64,
+    /// The store never told it what it has.
+    pub(crate) is_cold: bool,
+    /// Answers are still on their way to it.
     pub(crate) hears_more: bool,
 }
 
 impl Known {
-    pub(crate) const ALL: Known = Known { component: u64::MAX, hears_more: false };
+    pub(crate) const ALL: Known = Known { component: u64::MAX, is_cold: false, hears_more: false };
+    /// Nobody can tell: everything may be counted twice.
+    pub(crate) const ANYTHING: Known = Known { component: u64::MAX, is_cold: true, hears_more: true };
 }
 
 impl KeyTruth {
@@ -108,11 +125,19 @@ impl KeyTruth {
         }
     }
 
-    /// A node admitted `cost`, of which `prepaid` had been granted to it before.
-    pub(crate) fn admit(&mut self, node: NodeId, cost: u64, prepaid: u64, node_now: Nanos) {
+    /// A node admitted `cost`, of which `prepaid` had been granted to it before, and counted it in `cell`.
+    pub(crate) fn admit(
+        &mut self,
+        node: NodeId,
+        cost: u64,
+        prepaid: u64,
+        cell: Option<Sequence>,
+        node_now: Nanos,
+    ) {
         match self {
             KeyTruth::Window { period, cells } => {
-                cells.entry(period.cell_at(node_now).sequence).or_default().admit(node, cost);
+                let sequence = cell.unwrap_or(period.cell_at(node_now).sequence);
+                cells.entry(sequence).or_default().admit(node, cost);
             }
             KeyTruth::Bucket { .. } => self.spend(cost.saturating_sub(prepaid), node_now),
         }

@@ -66,20 +66,20 @@ impl SharedState {
         }))
     }
 
-    /// A cold node publishes and claims 0: it doesn't know yet what it published before its entry was dropped,
-    /// and would take what it claims of its own admissions for somebody else's.
+    /// A node that forgot publishes and claims 0: it doesn't know yet what it published before its entry was
+    /// dropped, and would take what it claims of its own admissions for somebody else's.
     fn cell_sync(&self, counts: &Counts, expires: Nanos) -> CellSync {
-        if self.is_cold() {
+        if self.has_forgotten() {
             return CellSync { component: 0, claim: 0, expires };
         }
         CellSync { component: counts.component(), claim: counts.regional(), expires }
     }
 
     fn gcra_sync(&self, rate: Rate, now: Nanos) -> GcraSync {
-        let cumulative = if self.is_cold() { 0 } else { self.current.component() };
+        let cumulative = if self.has_forgotten() { 0 } else { self.current.component() };
         let has_unsynced = self.current.unsynced() > 0;
         let oldest = if has_unsynced { Nanos::new(self.current.others) } else { now };
-        let busy = if self.is_cold() { Busy::default() } else { self.busy() };
+        let busy = if self.has_forgotten() { Busy::default() } else { self.busy() };
         GcraSync { cumulative, acked: self.current.stored, oldest, busy, rate }
     }
 
@@ -107,7 +107,7 @@ impl SharedState {
             }
             _ => return Err(ReplyError::OtherAlgorithm),
         };
-        after.owners = u16::try_from(owners).unwrap_or(u16::MAX);
+        after.owners = u16::try_from(owners).unwrap_or(u16::MAX).max(1);
         after.fresh_until = Deadline::at(fresh_until);
         after.queued = if after.unsynced() > 0 { Publish::Soon } else { Publish::Nothing };
         *self = after;
@@ -127,14 +127,14 @@ impl SharedState {
             self.tag = tag_with_step(expires, step_of(self.tag));
             self.fades |= sent.fading.is_some();
         }
-        let was_cold = self.is_cold();
+        let had_forgotten = self.has_forgotten();
         if let Some(cell) = self.cell_mut(sent.sequence) {
-            cell.take(current, granted, was_cold)?;
+            cell.take(current, granted, had_forgotten)?;
         }
         if let (Some(reply), Some(before)) = (previous, sent.sequence.0.checked_sub(1))
             && let Some(cell) = self.cell_mut(Sequence(before))
         {
-            cell.take(reply, 0, was_cold)?;
+            cell.take(reply, 0, had_forgotten)?;
         }
         match self.sequence.0 - sent.sequence.0 {
             0 => self.owns_current = true,
@@ -152,11 +152,11 @@ impl SharedState {
         granted: u64,
         sent_at: Nanos,
     ) -> Result<(), ReplyError> {
-        let was_cold = self.is_cold();
+        let had_forgotten = self.has_forgotten();
         // What the origin didn't know of when it answered. Not what was admitted since it was asked: another
         // call may have told it meanwhile, and what this one was granted is in both.
         let admitted_since =
-            if was_cold { self.current.own } else { self.current.component().saturating_sub(stored) };
+            if had_forgotten { self.current.own } else { self.current.component().saturating_sub(stored) };
         // The counts of GCRA have no others: those are in the arrival time.
         let mut counts = Counts { others: 0, ..self.current };
         if self.previous.own < sent_at.get() {
@@ -164,13 +164,13 @@ impl SharedState {
             // found that out and had to ask was taken back, and what it found with it.
             counts.own = counts.component();
         }
-        counts.take(CellReply { component: stored, total: stored, world: 0 }, granted, was_cold)?;
-        // A cold node sent nothing of what it admitted before.
-        let is_younger = counts.unsynced() > 0 && !was_cold;
+        counts.take(CellReply { component: stored, total: stored, world: 0 }, granted, had_forgotten)?;
+        // A node that had forgotten sent nothing of what it admitted before.
+        let is_younger = counts.unsynced() > 0 && !had_forgotten;
         let oldest = if is_younger { sent_at.get() } else { self.current.others };
         self.current = Counts { others: oldest, ..counts };
         let own = self.busy();
-        let since = if was_cold { Nanos::new(oldest) } else { sent_at };
+        let since = if had_forgotten { Nanos::new(oldest) } else { sent_at };
         let adopted = adopt(own, busy, admitted_since, since, sent.rate);
         if adopted != own || payload_of(self.tag) == 0 {
             (self.previous.own, self.previous.stored) = (adopted.tat.get(), 0);

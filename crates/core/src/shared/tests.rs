@@ -205,8 +205,8 @@ fn a_clock_step_neither_keeps_a_view_fresh_nor_publishes_what_it_carried() {
     merge(&mut state, &sent, &window_reply((0, 0), Some((0, 0)), &[]), NOW);
     let step = ClockStep { delta_ns: -3_600_000_000_000, lands_at: NOW.shifted(-3_600_000_000_000) };
     let carried = state.carried(&sliding(10), step);
-    assert!(carried.is_cold() && !carried.view(0, 1, step.lands_at).is_fresh);
-    assert_eq!((carried.current.own, carried.current.others), (0, 1));
+    assert!(carried.has_forgotten() && !carried.view(0, 1, step.lands_at).is_fresh);
+    assert_eq!((carried.current.regional(), carried.current.effective()), (0, 1));
     // Within its cell it keeps its own component, so that a reply counts it once.
     let step = ClockStep { delta_ns: 300_000_000, lands_at: NOW.shifted(300_000_000) };
     let mut carried = state.carried(&sliding(10), step);

@@ -26,18 +26,18 @@ impl Region {
         route: Route<'_>,
         effects: &mut Effects,
     ) {
-        let cold: SmallVec<[KeyId; 4]> = askable
+        let forgotten: SmallVec<[KeyId; 4]> = askable
             .iter()
             .map(|index| &items[*index])
-            .filter(|item| table.aligned(item.key, &item.spec, moment).is_cold_for(&item.spec, moment.now))
+            .filter(|item| table.aligned(item.key, &item.spec, moment).has_forgotten())
             .map(|item| item.key)
             .collect();
-        let busy = cold.iter().find(|key| pending.keys.get(key).is_some_and(|entry| entry.in_flight));
+        let busy = forgotten.iter().find(|key| pending.keys.get(key).is_some_and(|entry| entry.in_flight));
         if let Some(entry) = busy.and_then(|key| pending.keys.get_mut(key)) {
             entry.deferred.push(Deferred { id, items: items.into(), askable: askable.into() });
             return;
         }
-        for key in &cold {
+        for key in &forgotten {
             pending.keys.entry(*key).or_default().in_flight = true;
         }
         let place = items[askable[0]].key.place();
@@ -54,7 +54,7 @@ impl Region {
                 continue;
             }
             let sync = self.asking_alone(pending, table, item, reserve, moment);
-            let ticket = Ticket { asks: smallvec![(id, *index)], holds_key: cold.contains(&item.key) };
+            let ticket = Ticket { asks: smallvec![(id, *index)], holds_key: forgotten.contains(&item.key) };
             syncs.push((sync, ticket));
         }
         let grant = if together { Grant::Together } else { Grant::Each };

@@ -23,7 +23,7 @@ const ATTEMPTS: u64 = 200;
 
 pub(crate) enum Region {
     Memory { origin: MemoryOrigin, clock: Arc<AtomicU64> },
-    Redis { origin: RedisOrigin, server: Redis },
+    Redis { origin: Box<RedisOrigin>, server: Redis },
 }
 
 impl Region {
@@ -46,13 +46,14 @@ impl Region {
     fn on(server: Redis) -> Self {
         let url = RedisUrl::parse(&server.url()).unwrap();
         let options = RedisOptions { call_timeout_ms: CALL_TIMEOUT_MS, ..RedisOptions::default() };
-        Region::Redis { origin: RedisOrigin::new(url, options, &Handle::current()), server }
+        let origin = Box::new(RedisOrigin::new(url, options, &Handle::current()));
+        Region::Redis { origin, server }
     }
 
     pub(crate) fn origin(&self) -> &dyn Origin {
         match self {
             Region::Memory { origin, .. } => origin,
-            Region::Redis { origin, .. } => origin,
+            Region::Redis { origin, .. } => &**origin,
         }
     }
 

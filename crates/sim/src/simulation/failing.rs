@@ -9,6 +9,7 @@ use tidegate_core::Nanos;
 impl Simulation {
     pub(super) fn go_wrong(&mut self, fault: Fault) {
         self.trace.note(self.now, usize::MAX, Happened::Fault(fault));
+        self.tell(99, || format!("{fault:?}"));
         match fault {
             Fault::Crash { node } => self.crash(node),
             Fault::Start { node } => self.start(node),

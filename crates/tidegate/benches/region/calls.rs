@@ -26,7 +26,7 @@ pub(crate) fn measure(setting: &Setting) -> Result<(), String> {
     let fleet = Fleet::start(&redis.url(), NODES.len())?;
     let mut generator = Generator::connect(&fleet.addresses(), Width::PIPELINED)
         .map_err(|error| format!("can't connect: {error}"))?;
-    two_cells(setting, &redis, &mut generator)?;
+    two_cells(setting, &redis, &fleet, &mut generator)?;
     denied(setting, &redis, &fleet, &mut generator)
 }
 
@@ -36,7 +36,17 @@ fn calls(setting: &Setting, redis: &Redis) -> f64 {
     count(usize::try_from(calls).unwrap_or(0))
 }
 
-fn two_cells(setting: &Setting, redis: &Redis, generator: &mut Generator) -> Result<(), String> {
+/// What the nodes have sent about keys.
+fn exchanges(fleet: &Fleet) -> f64 {
+    count(usize::try_from(fleet.sum("origin_exchanges")).unwrap_or(0))
+}
+
+fn two_cells(
+    setting: &Setting,
+    redis: &Redis,
+    fleet: &Fleet,
+    generator: &mut Generator,
+) -> Result<(), String> {
     let mut plan = Plan::default();
     plan.add(&Stream {
         kind: 0,
@@ -52,15 +62,17 @@ fn two_cells(setting: &Setting, redis: &Redis, generator: &mut Generator) -> Res
         let sending = scope.spawn(|| generator.run(&plan, stopwatch));
         let seen = [0, 1, 2].map(|cell| {
             stopwatch.wait_until(PERIOD * cell);
-            calls(setting, redis)
+            (calls(setting, redis), exchanges(fleet))
         });
         (sending.join(), seen)
     });
     let samples = samples.map_err(|_| "the generator panicked")?.map_err(|error| error.to_string())?;
     for (cell, bound) in [(0_u32, 1000.0), (1, 3000.0)] {
         let [before, after] = [0, 1].map(|more| seen[usize::try_from(cell + more).unwrap_or(0)]);
+        let (calls, exchanges) = (after.0 - before.0, after.1 - before.1);
         let figures = Figures::of(BAR, format!("10,000 per 10 s at 20,000 a second, cell {}", cell + 1));
-        figures.worst("script calls, heartbeats included", after - before, Bounds::AtMost(bound));
+        figures.worst("script calls, heartbeats included", calls, Bounds::AtMost(bound));
+        figures.told("of these about the key", exchanges);
         tell_load(&figures, &samples.between(PERIOD * cell, PERIOD * (cell + 1)));
     }
     Ok(())
@@ -81,7 +93,7 @@ fn denied(setting: &Setting, redis: &Redis, fleet: &Fleet, generator: &mut Gener
     // The first second: everything is spent, and every node knows it.
     let first = stream(1000, 1000.0, &limit);
     generator.run(&first, Stopwatch::start()).map_err(|error| error.to_string())?;
-    let (exchanges, seen) = (fleet.sum("origin_exchanges"), calls(setting, redis));
+    let (sent_before, seen) = (exchanges(fleet), calls(setting, redis));
     let stopwatch = Stopwatch::start();
     let (mut sent, mut denied) = (0, 0);
     while sent < DENIED {
@@ -92,8 +104,8 @@ fn denied(setting: &Setting, redis: &Redis, fleet: &Fleet, generator: &mut Gener
     }
     let length = stopwatch.elapsed().as_secs_f64();
     let figures = Figures::of(BAR, "1,000,000 requests on a key that is spent");
-    let exchanges = usize::try_from(fleet.sum("origin_exchanges") - exchanges).unwrap_or(0);
-    figures.worst("exchanges after the first second", count(exchanges), Bounds::AtMost(0.0));
+    let exchanged = exchanges(fleet) - sent_before;
+    figures.worst("calls about the key after the first second", exchanged, Bounds::AtMost(0.0));
     figures.told("script calls meanwhile, all of them heartbeats", calls(setting, redis) - seen);
     figures.worst("denied", count(denied), Bounds::AtLeast(count(DENIED)));
     figures.told("denied a second", count(denied) / length);

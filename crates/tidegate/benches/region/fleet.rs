@@ -114,12 +114,14 @@ impl Node {
 pub(crate) struct Asked {
     pub(crate) allowed: bool,
     pub(crate) remaining: u64,
+    pub(crate) unverified: bool,
 }
 
 impl Asked {
     fn read(answer: &Value) -> Option<Self> {
         let remaining = answer["limits"][0]["remaining"].as_u64()?;
-        Some(Asked { allowed: answer["allowed"].as_bool()?, remaining })
+        let (allowed, unverified) = (answer["allowed"].as_bool()?, answer["path"] == "unverified");
+        Some(Asked { allowed, remaining, unverified })
     }
 }
 

@@ -112,6 +112,7 @@ fn stopped(setting: &Setting, identifier: &str, meanwhile: Meanwhile) -> Result<
     let figures = Figures::of(BAR, format!("{case}, {} s", length.as_secs()));
     let is_right = decision.allowed == (meanwhile == Meanwhile::RolledOver);
     figures.worst("first decision is right", f64::from(u8::from(is_right)), Bounds::AtLeast(1.0));
+    figures.told("first decision unverified", f64::from(u8::from(decision.unverified)));
     figures.told("first decision after, ms", resumed.elapsed().as_secs_f64() * 1000.0);
     Ok(())
 }

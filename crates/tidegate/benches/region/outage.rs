@@ -9,7 +9,7 @@ use crate::fleet::{Fleet, Node};
 use crate::generator::{Generator, Width};
 use crate::machine::Ticks;
 use crate::plan::{Limit, Nodes, Plan, Stream};
-use crate::samples::{Kind, Sample, Samples};
+use crate::samples::{Kind, Samples};
 use crate::time::{Stopwatch, pause};
 use std::time::Duration;
 use tidegate_testkit::{Fault, FaultProxy, Redis};
@@ -203,7 +203,7 @@ impl Observed {
         self.report_admissions(&figures);
         let errors = count(self.samples.errors());
         figures.worst("errors to callers", errors, Bounds::AtMost(0.0));
-        figures.worst("normal again after, s", self.recovery().as_secs_f64(), Bounds::AtMost(5.0));
+        self.report_recovery(&figures);
         if let Some(newcomer) = self.newcomer {
             let milliseconds = newcomer.as_secs_f64() * 1000.0;
             figures.worst(
@@ -248,23 +248,33 @@ impl Observed {
         }
     }
 
-    /// From the end of the outage until every second is normal.
-    fn recovery(&self) -> Duration {
-        let end = self.samples.0.last().map_or(self.to, |sample| sample.at);
-        let mut normal_from = end;
-        let mut from = end.saturating_sub(SECOND);
-        while from >= self.to && self.is_normal(from) {
-            normal_from = from;
-            from = from.saturating_sub(LOOK_EVERY);
-        }
-        normal_from.saturating_sub(self.to)
+    fn report_recovery(&self, figures: &Figures) {
+        let last_abnormal = self.windows(self.to, self.end()).filter(|from| !self.is_normal(*from)).max();
+        let recovery = last_abnormal.map_or(Duration::ZERO, |from| from + LOOK_EVERY - self.to);
+        figures.worst("admissions normal again after, s", recovery.as_secs_f64(), Bounds::AtMost(5.0));
+        let after = self.samples.between(self.to, self.end());
+        let unverified = after.0.iter().filter(|sample| sample.unverified).map(|sample| sample.at).max();
+        let last = unverified.map_or(Duration::ZERO, |at| at - self.to);
+        figures.told("last unverified decision after, s", last.as_secs_f64());
+        let before: Vec<bool> =
+            self.windows(Duration::ZERO, self.from).map(|from| self.is_normal(from)).collect();
+        let normal = before.iter().filter(|is_normal| **is_normal).count();
+        figures.told("seconds before that were normal, %", 100.0 * ratio(normal, count(before.len())));
     }
 
+    fn end(&self) -> Duration {
+        self.samples.0.last().map_or(self.to, |sample| sample.at)
+    }
+
+    /// Where the seconds within a time begin, one every quarter of a second.
+    fn windows(&self, from: Duration, to: Duration) -> impl Iterator<Item = Duration> {
+        (0..).map(move |step| from + LOOK_EVERY * step).take_while(move |start| *start + SECOND <= to)
+    }
+
+    /// Every class admits what it may in the second from then on.
     fn is_normal(&self, from: Duration) -> bool {
         let samples = self.samples.between(from, from + SECOND);
-        let is_class_normal =
-            |kind: Kind| NORMAL.contains(&ratio(samples.of_kind(kind).admitted(), CLASS_LIMIT));
-        let is_unverified = |sample: &Sample| sample.unverified;
-        CLASSES.iter().all(|(kind, _)| is_class_normal(*kind)) && !samples.0.iter().any(is_unverified)
+        let admitted = |kind: Kind| ratio(samples.of_kind(kind).admitted(), CLASS_LIMIT);
+        CLASSES.iter().all(|(kind, _)| NORMAL.contains(&admitted(*kind)))
     }
 }

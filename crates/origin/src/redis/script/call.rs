@@ -65,7 +65,7 @@ fn sync_call(exchange: &Exchange, syncs: Vec<usize>) -> ScriptCall {
         Grant::Together => "together",
     });
     args.number(syncs.len() as u64);
-    args.text(&features(chosen()));
+    args.text(&features(&chosen()));
     for sync in chosen() {
         push_names(&mut keys, sync);
         args.sync(sync);
@@ -76,7 +76,7 @@ fn sync_call(exchange: &Exchange, syncs: Vec<usize>) -> ScriptCall {
 }
 
 /// What is among the syncs, so that the script makes only the functions that it needs.
-fn features<'a>(syncs: impl Iterator<Item = &'a KeySync> + Clone) -> String {
+fn features<'a>(syncs: &(impl Iterator<Item = &'a KeySync> + Clone)) -> String {
     let any = |letter, has: fn(&KeySync) -> bool| syncs.clone().any(has).then_some(letter);
     let windows = any('w', |sync| matches!(sync.counts, CountSync::Window(_)));
     let gcra = any('g', |sync| matches!(sync.counts, CountSync::Gcra { .. }));

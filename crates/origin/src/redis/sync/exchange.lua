@@ -14,15 +14,15 @@ for n = 1, syncs do
   -- As many fields as there will be, more or less, at once: a table that grows is slow.
   if is_window and not wants then
     state = {
-      is_window = true, epoch = ARGV[at + 1] + 0, key = key, previous_key = previous_key, asks = '', granted = '',
-      spent = 0, drawn = 0, current = nil, previous = nil, problem = nil, stale = nil,
+      is_window = true, epoch = ARGV[at + 1] + 0, key = key, previous_key = previous_key, asks = '',
+      granted = '', spent = 0, drawn = 0, current = nil, previous = nil, problem = nil, stale = nil,
     }
   else
     state = {
       is_window = is_window, epoch = ARGV[at + 1] + 0, key = key, previous_key = previous_key, asks = asks,
-      granted = '', spent = 0, drawn = 0, wants = wants, settled = settled, draws = find(extras, 'd', 1, true),
-      reserve = match(extras, 'r(%x+)'), reserved = 0, reservations = '', asked = 0, refused = nil, problem = nil,
-      stale = nil,
+      granted = '', spent = 0, drawn = 0, wants = wants, settled = settled, reserved = 0, reservations = '',
+      draws = find(extras, 'd', 1, true), reserve = match(extras, 'r(%x+)'), asked = 0, refused = nil,
+      problem = nil, stale = nil,
     }
   end
   if epochs[n] then
@@ -64,11 +64,12 @@ for n = 1, syncs do
       cancel(state)
     end
     if not state.stale then
-      local amount = state.drawn + (state.reserve and 0 or state.spent)
-      local expiry_ms = state.is_window and write_window(state, amount) or write_gcra(state, amount)
+      -- Reservations first: what is new is given its expiry with its counts.
       if state.wants then
         write_reservations(state)
       end
+      local amount = state.drawn + (state.reserve and 0 or state.spent)
+      local expiry_ms = state.is_window and write_window(state, amount) or write_gcra(state, amount)
       local stored_epoch, stored_ms = state.stored_epoch or 0, state.epoch_expiry_ms or 0
       if epoch > stored_epoch or (epoch > 0 and expiry_ms > stored_ms) then
         local expiry = format('%.0f', max(expiry_ms, stored_ms))
@@ -84,7 +85,9 @@ for n = 1, syncs do
           state.drawn, wait_us, state.granted,
         }
       else
-        replies[n + 2] = { epoch, cell[1], cell[3], cell[4], cell[5], -1, 0, 0, state.drawn, wait_us, state.granted }
+        replies[n + 2] = {
+          epoch, cell[1], cell[3], cell[4], cell[5], -1, 0, 0, state.drawn, wait_us, state.granted,
+        }
       end
     else
       local wait_s, wait_ns = -1, 0

@@ -5,7 +5,8 @@ local read_gcra, weigh_gcra, write_gcra, gcra_wait
 if has_gcra then
   local SECOND = 1000000000 -- in ns
   local LAST_S, LAST_NS = 18446744073, 709551615 -- the end of time: 2^64 - 1 ns
-  local KEPT_MS, KEPT_MORE_MS = 60000, 15000 -- a state outlives its arrival time by 60 s; set with 15 s to spare
+  -- A state outlives its arrival time by 60 s. It is set with 15 s to spare, so that not every charge moves it.
+  local KEPT_MS, KEPT_MORE_MS = 60000, 15000
   local fmod, ceil = math.fmod, math.ceil
 
   -- A count out of a hash: nil when it is none.

@@ -1,4 +1,4 @@
--- Windows: cells of grow-only counts -------------------------------------------------------------------------
+-- Windows: cells of grow-only counts ------------------------------------------------------------------------
 --
 -- A cell is the table that HMGET answers, its texts made numbers in place (a table more is a microsecond):
 --   1 own component | 2 sum | 3 total | 4 world | 5 owners | 6 expiry ms | 7 reservations
