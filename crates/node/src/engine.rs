@@ -212,6 +212,7 @@ impl Engine {
                 spec: item.spec,
                 cost: item.cost,
                 accuracy: item.accuracy,
+                class: item.class,
                 reason,
             });
             items.push(index);

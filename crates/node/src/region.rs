@@ -17,7 +17,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tidegate_core::ask::AskReason;
 use tidegate_core::exchange::{KeySync, ReservationId, Wants};
 use tidegate_core::origin_cell::NodeId;
-use tidegate_core::{Accuracy, Cost, KeyId, Moment, Nanos, SharedState, Spec, Table};
+use tidegate_core::state::State as _;
+use tidegate_core::{Accuracy, Class, Cost, Item, KeyId, Moment, Nanos, SharedState, Spec, Table, Verdict};
 use tidegate_origin::{BreakerState, Exchange, Grant, ShardId};
 
 /// For so long after a failed sync of a key, ± a fifth, its admissions don't ask.
@@ -41,10 +42,15 @@ pub struct AskItem {
     pub spec: Spec,
     pub cost: Cost,
     pub accuracy: Accuracy,
+    pub class: Class,
     pub reason: AskReason,
 }
 
 impl AskItem {
+    fn item(&self) -> Item {
+        Item { accuracy: self.accuracy, class: self.class, ..Item::new(self.key, self.spec, self.cost) }
+    }
+
     /// How long a fixed window that is full stays so: a store doesn't know where its cells end. `None` where
     /// no wait helps, and where the store does know.
     pub(crate) fn until_cell_end(&self, now: Nanos) -> Option<Nanos> {
@@ -259,6 +265,7 @@ impl Region {
         if pending.keys.get(&key).is_none_or(|entry| entry.in_flight) {
             return;
         }
+        self.settle_locally(pending, table, key, moment, effects);
         let Some((spec, asks, mut wants)) = pending.take_asks(key) else { return };
         let state = table.aligned(key, &spec, moment);
         // What was drawn before is spent before more is.
@@ -270,6 +277,39 @@ impl Region {
         let sync = KeySync { key, epoch: state.epoch(), counts, wants, settled };
         let ticket = Ticket { asks, holds_key: true };
         effects.send.push(self.outgoing(route(key), Grant::Each, vec![(sync, ticket)], moment.now));
+    }
+
+    /// Who waited for a key's call may need none of their own any more: what it brought is enough for them, or
+    /// shows that there is nothing left.
+    fn settle_locally(
+        &self,
+        pending: &mut Pending,
+        table: &Table<SharedState>,
+        key: KeyId,
+        moment: Moment,
+        effects: &mut Effects,
+    ) {
+        let Some(entry) = pending.keys.get_mut(&key) else { return };
+        let Some(first) = entry.waiting.front() else { return };
+        let mut state = table.aligned(key, &first.item.spec, moment);
+        let mut settled = SmallVec::<[(AskId, usize, Standing); 4]>::new();
+        entry.waiting.retain(|Waiting { id, index, item }| {
+            let before = state;
+            let (decision, reason) = state.decide(&item.item(), table.live_nodes(), moment.now);
+            let standing = match (decision.verdict, reason) {
+                (Verdict::Admit, None) => Standing::Granted,
+                (Verdict::Admit, Some(_)) => {
+                    state = before;
+                    return true;
+                }
+                (Verdict::Deny { retry_after }, _) => Standing::Refused { retry_after },
+            };
+            settled.push((*id, *index, standing));
+            false
+        });
+        for (id, index, standing) in settled {
+            pending.stand(id, index, standing, &mut effects.finished);
+        }
     }
 
     /// A sync of an item's key that only reads.

@@ -1,10 +1,10 @@
 //! Scenarios made of nothing but a seed and what may go wrong.
 
+use crate::START;
 use crate::fault::Fault;
 use crate::network::{Latency, NetworkOptions, Odds, Way};
 use crate::random::Random;
 use crate::scenario::{Arrival, KeyPlan, LimitUse, Scenario, Template, fixed, gcra, sliding};
-use crate::START;
 use tidegate_core::{Accuracy, Class, Nanos};
 use tidegate_node::GivenPolicy;
 

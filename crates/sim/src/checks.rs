@@ -126,7 +126,8 @@ impl Auditor {
     /// never heard of. That is as good as spent.
     fn remembered(&mut self, node: &SimulatedNode, key: usize, before: &KeyView, after: &KeyView) -> Checked {
         for (sequence, counts) in after.cells() {
-            let own_before = before.cells().find(|(number, _)| *number == sequence).map_or(0, |cell| cell.1.own);
+            let own_before =
+                before.cells().find(|(number, _)| *number == sequence).map_or(0, |cell| cell.1.own);
             if counts.own == own_before {
                 continue;
             }
@@ -136,13 +137,18 @@ impl Auditor {
             };
             // An entry that was dropped while calls were in flight can't know better.
             if self.bounds.is_roomy && node.calls.values().any(|call| asks(&call)) {
-                return Err(format!("INV-2: {:?} asks twice about key {key}, of which it knows nothing", node.id));
+                return Err(format!(
+                    "INV-2: {:?} asks twice about key {key}, of which it knows nothing",
+                    node.id
+                ));
             }
             let Some(truth) = self.truths[key].cell_mut(sequence) else { continue };
             let (more, granted) = (counts.own - own_before, truth.granted(node.id));
             if self.bounds.is_roomy && self.bounds.clocks_are_steady && more > granted {
                 let who = node.id;
-                return Err(format!("INV-2: {who:?} counts {more} of key {key} again, and was granted {granted}"));
+                return Err(format!(
+                    "INV-2: {who:?} counts {more} of key {key} again, and was granted {granted}"
+                ));
             }
             truth.remember(node.id, counts.own);
         }
@@ -200,14 +206,7 @@ impl Auditor {
         Ok(())
     }
 
-    fn replied(
-        &mut self,
-        key: usize,
-        node: NodeId,
-        sync: &KeySync,
-        reply: &KeyReply,
-        now: Nanos,
-    ) -> Checked {
+    fn replied(&mut self, key: usize, node: NodeId, sync: &KeySync, reply: &KeyReply, now: Nanos) -> Checked {
         let truth = &mut self.truths[key];
         match (&sync.counts, &reply.counts) {
             (CountSync::Window(sent), CountReply::Window { current, previous, .. }) => {

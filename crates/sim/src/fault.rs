@@ -6,16 +6,32 @@ use tidegate_core::Nanos;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Fault {
     /// The node is gone at once, with what it knew.
-    Crash { node: usize },
+    Crash {
+        node: usize,
+    },
     /// The node comes up again as a new incarnation, knowing nothing.
-    Start { node: usize },
+    Start {
+        node: usize,
+    },
     /// The node stands still, as by SIGSTOP, and then goes on with what came meanwhile.
-    Pause { node: usize, length: Nanos },
+    Pause {
+        node: usize,
+        length: Nanos,
+    },
     /// Messages of a node get lost one way.
-    Cut { node: usize, way: Way },
-    Mend { node: usize, way: Way },
+    Cut {
+        node: usize,
+        way: Way,
+    },
+    Mend {
+        node: usize,
+        way: Way,
+    },
     /// The node's clock is set.
-    StepClock { node: usize, delta_ns: i64 },
+    StepClock {
+        node: usize,
+        delta_ns: i64,
+    },
     /// The store loses everything.
     StoreForgets,
     /// A replica is as far as the store is now, and falls behind.
@@ -23,10 +39,14 @@ pub enum Fault {
     /// The replica takes the store's place.
     StoreFailsOver,
     /// The store stands still and then answers what came meanwhile.
-    StorePauses { length: Nanos },
+    StorePauses {
+        length: Nanos,
+    },
     /// Connections to the store are refused.
     StoreGoesDown,
     StoreComesBack,
     /// From now on so many of 10,000 replies get lost.
-    RepliesLost { of_10_000: u64 },
+    RepliesLost {
+        of_10_000: u64,
+    },
 }

@@ -61,20 +61,25 @@ impl KeyLedger {
 /// What is in use of a limit, by one observer's count.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Meter {
-    Window { period: Period, slides: bool, sequence: Sequence, current: u64, previous: u64 },
+    Window {
+        period: Period,
+        slides: bool,
+        sequence: Sequence,
+        current: u64,
+        previous: u64,
+    },
     /// `level` in ticks: a unit of cost is the interval's numerator, a nanosecond its denominator.
-    Bucket { rate: Rate, at: Nanos, level: u128 },
+    Bucket {
+        rate: Rate,
+        at: Nanos,
+        level: u128,
+    },
 }
 
 impl Meter {
     fn new(policy: GivenPolicy) -> Self {
-        let window = |period, slides| Meter::Window {
-            period,
-            slides,
-            sequence: Sequence(0),
-            current: 0,
-            previous: 0,
-        };
+        let window =
+            |period, slides| Meter::Window { period, slides, sequence: Sequence(0), current: 0, previous: 0 };
         match policy {
             GivenPolicy::Sliding { period, .. } => window(period, true),
             GivenPolicy::Fixed { period, .. } => window(period, false),

@@ -5,6 +5,7 @@
 //! but on simulated time, and knows the truth, so that every step is compared with it. Everything follows from
 //! a seed: it must never read a clock, start a thread, or depend on the order of a hash map.
 
+mod alone;
 pub mod arrivals;
 pub mod chaos;
 mod checks;
@@ -22,6 +23,7 @@ pub mod spread;
 mod trace;
 mod truth;
 
+pub use alone::admitted_alone;
 pub use fault::Fault;
 pub use ledger::{Admission, KeyLedger};
 pub use network::{Latency, NetworkOptions, Odds};

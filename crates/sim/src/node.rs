@@ -12,6 +12,7 @@ use tidegate_node::engine::VersionedRules;
 use tidegate_node::region::{AskId, Outgoing, RegionOptions, Standings, Wake};
 use tidegate_node::sharing::Sharing;
 use tidegate_node::{Asking, Engine, EngineOptions};
+use tidegate_origin::BreakerState;
 use tidegate_rules::RuleSet;
 
 /// How long a reply keeps a view fresh: the default.
@@ -34,6 +35,9 @@ pub(crate) struct SimulatedNode {
     step: StepId,
     pub(crate) is_up: bool,
     pub(crate) paused_until: Nanos,
+    /// Its next flush, and whether that is queued.
+    pub(crate) flushes_at: Nanos,
+    pub(crate) is_flushing: bool,
     pub(crate) waiting: BTreeMap<Ticket, Waiting>,
     pub(crate) calls: BTreeMap<Ticket, Outgoing>,
     woken: Arc<Mutex<Vec<(Ticket, Standings)>>>,
@@ -79,6 +83,8 @@ impl SimulatedNode {
             step: StepId(0),
             is_up: true,
             paused_until: Nanos::ZERO,
+            flushes_at: Nanos::ZERO,
+            is_flushing: true,
             waiting: BTreeMap::new(),
             calls: BTreeMap::new(),
             woken: Arc::default(),
@@ -98,6 +104,13 @@ impl SimulatedNode {
 
     pub(crate) fn sharing(&self) -> &Sharing {
         self.engine.shared().expect("simulated nodes share their counts")
+    }
+
+    /// Whether flushing would do nothing, until something else happens.
+    pub(crate) fn has_nothing_to_flush(&self) -> bool {
+        let region = &self.sharing().region;
+        let is_closed = |state: &BreakerState| *state == BreakerState::Closed;
+        region.is_settled() && region.breakers().iter().all(|(_, state, _)| is_closed(state))
     }
 
     pub(crate) fn wake_for(&self, ticket: Ticket) -> Wake {

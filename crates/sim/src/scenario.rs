@@ -8,7 +8,9 @@ use crate::random::Random;
 use crate::{BOOTED_BEFORE, START};
 use smallvec::SmallVec;
 use tidegate_core::identity::Shape;
-use tidegate_core::{Accuracy, Burst, Class, Cost, FleetSecret, KeyId, KeyPrefix, Limit, Nanos, Period, Rate};
+use tidegate_core::{
+    Accuracy, Burst, Class, Cost, FleetSecret, KeyId, KeyPrefix, Limit, Nanos, Period, Rate,
+};
 use tidegate_node::{GivenLimit, GivenPolicy};
 
 pub(crate) const SECRET: FleetSecret = FleetSecret::BUILT_IN;

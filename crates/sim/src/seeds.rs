@@ -20,7 +20,11 @@ pub(crate) fn only_seed() -> Option<u64> {
 
 /// Runs `run` for every seed of `seeds`, or for the one that the environment names. A panic names its seed and
 /// the command that replays it.
-pub fn for_each<T>(name: TestName, seeds: impl IntoIterator<Item = u64>, mut run: impl FnMut(u64) -> T) -> Vec<T> {
+pub fn for_each<T>(
+    name: TestName,
+    seeds: impl IntoIterator<Item = u64>,
+    mut run: impl FnMut(u64) -> T,
+) -> Vec<T> {
     let seeds: Vec<u64> = match only_seed() {
         Some(seed) => vec![seed],
         None => seeds.into_iter().collect(),
@@ -29,7 +33,8 @@ pub fn for_each<T>(name: TestName, seeds: impl IntoIterator<Item = u64>, mut run
         Ok(result) => result,
         Err(panicked) => {
             let message = panicked.downcast_ref::<String>().map(String::as_str);
-            let message = message.or_else(|| panicked.downcast_ref::<&str>().copied()).unwrap_or("it panicked");
+            let message =
+                message.or_else(|| panicked.downcast_ref::<&str>().copied()).unwrap_or("it panicked");
             let TestName { file, test } = name;
             panic!(
                 "{message}\nreplay it with:\n  {ONLY_SEED}={seed} cargo test -p tidegate-sim --test {file} -- \

@@ -36,7 +36,9 @@ pub(crate) enum NodeEvent {
     Resume(Ticket),
     Flush,
     Beat,
-    Sweep { shard: usize },
+    Sweep {
+        shard: usize,
+    },
     Ends(Ticket, Result<Exchanged, OriginError>),
     Alive(Alive),
 }

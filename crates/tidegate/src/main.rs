@@ -30,8 +30,8 @@ use rules_at_start::RulesAtStart;
 use settings::{Settings, Sources};
 use std::process::ExitCode;
 use std::sync::Arc;
-use tidegate_node::clock::Clock;
 use tidegate_node::EngineOptions;
+use tidegate_node::clock::Clock;
 use tidegate_server::App;
 
 /// Of callers without a token; tokens come with `auth.tokens`.

@@ -6,8 +6,8 @@
 use crate::failure::Failure;
 use crate::kept_counts::KeptCounts;
 use crate::listeners::Listeners;
-use crate::rules_at_start::Watch;
 use crate::region::Reload;
+use crate::rules_at_start::Watch;
 use crate::signals::{Signalled, Signals, Stop};
 use std::io;
 use std::net::TcpListener;

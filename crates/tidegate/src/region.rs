@@ -26,8 +26,7 @@ pub(crate) fn engine(
     };
     let random = || RandomState::new().hash_one("node");
     // A new number at each start, whatever the node is called: what an earlier one published still counts.
-    let region =
-        RegionOptions { node: NodeId(random()), fresh_for: settings.origin_fresh, seed: random() };
+    let region = RegionOptions { node: NodeId(random()), fresh_for: settings.origin_fresh, seed: random() };
     let engine = Arc::new(Engine::sharing(options, region, rules));
     let origin = connect(url.clone(), runtime);
     let driver = RegionDriver::new(engine.clone(), clock.clone(), origin, settings.origin_timeout);
@@ -57,7 +56,9 @@ impl Reload {
             }
         };
         if settings.origin == self.settings.origin {
-            tracing::info!("SIGHUP: origin.url is the same; other settings are read at a start, rules always");
+            tracing::info!(
+                "SIGHUP: origin.url is the same; other settings are read at a start, rules always"
+            );
             return;
         }
         let (Some(driver), OriginUrl::Redis(url)) = (&app.sharing, &settings.origin) else {

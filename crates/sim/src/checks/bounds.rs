@@ -37,8 +37,7 @@ impl Bounds {
     pub(crate) fn of(scenario: &Scenario) -> Self {
         let steps = |fault: &(Nanos, Fault)| matches!(fault.1, Fault::StepClock { .. });
         let reports = scenario.templates.iter().filter(|template| template.is_report);
-        let forgets =
-            |fault: &(Nanos, Fault)| matches!(fault.1, Fault::StoreForgets | Fault::StoreFailsOver);
+        let forgets = |fault: &(Nanos, Fault)| matches!(fault.1, Fault::StoreForgets | Fault::StoreFailsOver);
         let clocks_are_steady = !scenario.faults.iter().any(steps);
         let clocks_are_right =
             clocks_are_steady && scenario.clock_offsets_ns.iter().all(|offset| *offset == 0);

@@ -120,5 +120,6 @@ impl Simulation {
         let checked = self.auditor.heard(&self.nodes[node], &keys, &before);
         self.check(checked);
         self.execute(node, effects);
+        self.keep_flushing(node);
     }
 }

@@ -38,6 +38,7 @@ impl Simulation {
         let decided = self.decide(node, template, moment);
         self.decided(node, template, decided, &before, self.now.plus(WAIT));
         self.publish_urgent(node);
+        self.keep_flushing(node);
     }
 
     fn decide(&self, node: usize, template: usize, moment: Moment) -> Decided<'static> {
@@ -88,6 +89,7 @@ impl Simulation {
         self.tell(node, || format!("goes on with {standings:?}"));
         self.decided(node, template, decided, &before, gives_up_at);
         self.publish_urgent(node);
+        self.keep_flushing(node);
     }
 
     fn decided(
@@ -133,8 +135,7 @@ impl Simulation {
         let sharing = state.sharing();
         if sharing.table.is_urgent() {
             let (shards, moment) = (self.scenario.shards, state.moment(self.now));
-            let effects =
-                sharing.region.publish_urgent(&sharing.table, moment, &|key| shard_of(key, shards));
+            let effects = sharing.region.publish_urgent(&sharing.table, moment, &|key| shard_of(key, shards));
             self.execute(node, effects);
         }
     }
@@ -144,8 +145,25 @@ impl Simulation {
         let (shards, moment) = (self.scenario.shards, state.moment(self.now));
         let sharing = state.sharing();
         let effects = sharing.region.flush(&sharing.table, moment, &|key| shard_of(key, shards));
+        let is_idle = effects.send.is_empty() && state.has_nothing_to_flush();
+        self.nodes[node].flushes_at = self.now.plus(FLUSH_EVERY);
+        self.nodes[node].is_flushing = !is_idle;
         self.execute(node, effects);
-        self.push_of(node, self.now.plus(FLUSH_EVERY), NodeEvent::Flush);
+        if !is_idle {
+            self.push_of(node, self.now.plus(FLUSH_EVERY), NodeEvent::Flush);
+        }
+    }
+
+    /// Something happened at a node: its flush, which was left out while it had nothing to do, keeps its pace.
+    pub(super) fn keep_flushing(&mut self, node: usize) {
+        let state = &mut self.nodes[node];
+        if state.is_flushing {
+            return;
+        }
+        state.is_flushing = true;
+        let late = self.now.minus(state.flushes_at).get().div_ceil(FLUSH_EVERY.get());
+        let at = state.flushes_at.plus(Nanos::new(late * FLUSH_EVERY.get()));
+        self.push_of(node, at, NodeEvent::Flush);
     }
 
     pub(super) fn beat(&mut self, node: usize) {

@@ -18,7 +18,7 @@ const BAR: u8 = 4;
 const RUNS: usize = 5;
 const NODES: [usize; 3] = [0, 1, 2];
 const BEFORE: Duration = Duration::from_secs(3);
-const AFTER: Duration = Duration::from_secs(6);
+const AFTER: Duration = Duration::from_secs(7);
 const HOUR: Duration = Duration::from_secs(3600);
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -249,8 +249,10 @@ impl Observed {
     }
 
     fn report_recovery(&self, figures: &Figures) {
-        let last_abnormal = self.windows(self.to, self.end()).filter(|from| !self.is_normal(*from)).max();
-        let recovery = last_abnormal.map_or(Duration::ZERO, |from| from + LOOK_EVERY - self.to);
+        let is_back = |from: &Duration| self.is_normal(*from) && self.is_normal(*from + SECOND);
+        let back = self.windows(self.to, self.end().saturating_sub(SECOND)).find(is_back);
+        // Never: as long as was looked.
+        let recovery = back.unwrap_or(self.end()).saturating_sub(self.to);
         figures.worst("admissions normal again after, s", recovery.as_secs_f64(), Bounds::AtMost(5.0));
         let after = self.samples.between(self.to, self.end());
         let unverified = after.0.iter().filter(|sample| sample.unverified).map(|sample| sample.at).max();

@@ -139,9 +139,7 @@ pub(super) fn origin_url(text: &str) -> Result<OriginUrl, Refusal> {
         return Err(Refusal::new("takes nothing after `memory:`", "write memory: or leave the setting out"));
     }
     // The error names the part that is wrong, and never a password.
-    RedisUrl::parse(text)
-        .map(OriginUrl::Redis)
-        .map_err(|error| Refusal::new(error.message(), error.fix()))
+    RedisUrl::parse(text).map(OriginUrl::Redis).map_err(|error| Refusal::new(error.message(), error.fix()))
 }
 
 /// Digits, which may be grouped by `_`.

@@ -17,6 +17,9 @@ const YEAR: Nanos = Nanos::from_secs(365 * 86_400);
 const RATE_PER_S: &str = "0.001";
 /// A request waits as long as the call lives. The usual 5 ms are what a busy machine may take by itself.
 pub(crate) const PATIENT: [&str; 2] = ["--origin-timeout-ms", "1000"];
+/// Tells of every call that failed: shown when a test fails.
+const LOG_LEVEL: (&str, &str) = ("TIDEGATE_LOG_LEVEL", "info,tidegate_node=debug");
+const SHOWN_LINES: usize = 40;
 
 /// Runs what testkit does to its end.
 pub(crate) fn wait_for<T>(work: impl Future<Output = T>) -> T {
@@ -42,7 +45,7 @@ impl Member {
     }
 
     pub(crate) fn start_in(directory: Directory, arguments: &[&str]) -> Self {
-        Member { node: Node::start(&directory, arguments), directory }
+        Member { node: Node::start_with(&directory, arguments, &[LOG_LEVEL]), directory }
     }
 
     /// Has heard of its store.
@@ -97,6 +100,18 @@ impl Member {
     /// One request on a connection of its own.
     pub(crate) fn ask(&self, limit: &Limit) -> Answer {
         self.caller().ask(limit)
+    }
+}
+
+/// What a failed test is about.
+impl Drop for Member {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let log = self.log();
+            let lines: Vec<&str> = log.lines().collect();
+            let shown = &lines[lines.len().saturating_sub(SHOWN_LINES)..];
+            println!("the log of {} ends with:\n{}", self.node.http, shown.join("\n"));
+        }
     }
 }
 

@@ -66,7 +66,9 @@ fn nodes_with_the_same_secret_agree() {
     let nodes = [1, 2].map(|_| with_secret(&redis.url(), "the-secret-of-this-fleet"));
     nodes.iter().for_each(Member::wait_joined);
     let limit = Limit::new("ours", 1000).exact();
-    let left: Vec<u64> = nodes.iter().map(|node| node.ask(&limit).remaining()).collect();
-    assert_eq!(left, [999, 998]);
+    for (node, left) in nodes.iter().zip([999, 998]) {
+        let answer = node.ask(&limit);
+        assert_eq!((answer.path(), answer.remaining()), ("cold", left), "{}", node.log());
+    }
     assert!(nodes.iter().all(|node| problem(node).is_none()));
 }
