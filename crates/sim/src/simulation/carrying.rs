@@ -52,14 +52,14 @@ impl Simulation {
         let waited_ms = CALL_TIMEOUT.as_millis_ceil();
         let timeout = NodeEvent::Ends(call, Err(OriginError::Timeout { waited_ms }));
         self.push_of(node, self.now.plus(CALL_TIMEOUT), timeout);
-        self.send(node, Body::Exchange(call, exchange));
+        self.send(node, &Body::Exchange(call, exchange));
     }
 
     pub(super) fn send_beat(&mut self, node: usize, heartbeat: Heartbeat) {
-        self.send(node, Body::Beat(heartbeat));
+        self.send(node, &Body::Beat(heartbeat));
     }
 
-    fn send(&mut self, node: usize, body: Body) {
+    fn send(&mut self, node: usize, body: &Body) {
         let incarnation = self.nodes[node].incarnation;
         for after in self.network.carry(node, Way::Out).into_iter().flatten() {
             let message = Box::new(Message { node, incarnation, body: body.clone() });
