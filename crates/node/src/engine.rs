@@ -13,8 +13,8 @@ use smallvec::SmallVec;
 use std::sync::{Arc, Mutex, PoisonError};
 use tidegate_core::state::State;
 use tidegate_core::{
-    Accuracy, Class, Decisions, FleetSecret, Item, KeyId, LocalState, Moment, Nanos, Room, StepId, Table,
-    Undecided, Verdict,
+    Accuracy, Class, Cost, Decisions, FleetSecret, Item, KeyId, LocalState, Moment, Nanos, Room, StepId,
+    Table, Undecided, Verdict,
 };
 use tidegate_rules::{Matched, Matches, RuleSet};
 
@@ -206,7 +206,10 @@ impl Engine {
         let reasons = sharing.table.reasons(&plan.items, moment);
         let (mut asks, mut items) = (SmallVec::new(), SmallVec::new());
         for (index, (item, reason)) in plan.items.iter().zip(&reasons).enumerate() {
-            let Some(reason) = *reason else { continue };
+            // A key that comes twice asks for both, if for either: one alone would find what the other needs.
+            let same_key = || plan.items.iter().zip(&reasons).filter(|(other, _)| other.key == item.key);
+            let either = || same_key().find_map(|(_, reason)| *reason).filter(|_| item.cost > Cost::PEEK);
+            let Some(reason) = reason.or_else(either) else { continue };
             asks.push(AskItem {
                 key: item.key,
                 spec: item.spec,

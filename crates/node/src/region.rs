@@ -265,7 +265,6 @@ impl Region {
         if pending.keys.get(&key).is_none_or(|entry| entry.in_flight) {
             return;
         }
-        self.settle_locally(pending, table, key, moment, effects);
         let Some((spec, asks, mut wants)) = pending.take_asks(key) else { return };
         let state = table.aligned(key, &spec, moment);
         // What was drawn before is spent before more is.
@@ -280,7 +279,7 @@ impl Region {
     }
 
     /// Who waited for a key's call may need none of their own any more: what it brought is enough for them, or
-    /// shows that there is nothing left.
+    /// shows that there is nothing left. Only after a call: a request that asks again must get an answer.
     fn settle_locally(
         &self,
         pending: &mut Pending,

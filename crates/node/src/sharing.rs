@@ -8,8 +8,9 @@ use tidegate_core::{
 
 /// The stand-in limits get a table of their own, a sixteenth of the main one.
 const FALLBACK_DIVISOR: usize = 16;
-/// A `free` rule admits this much of its rate, by its node's share, while nobody can be asked.
-const FALLBACK_FACTOR: (u64, u64) = (3, 2);
+/// A `free` rule admits this much of its rate, by its node's share, while nobody can be asked. All nodes
+/// together stay below one and a half: their shares sum to a little more than one, and each begins with a burst.
+const FALLBACK_FACTOR: (u64, u64) = (4, 3);
 
 #[derive(Debug)]
 pub struct Sharing {
@@ -27,7 +28,7 @@ impl Sharing {
         }
     }
 
-    /// The local limit that an unverified admission of a `free` rule must pass: GCRA at one and a half times
+    /// The local limit that an unverified admission of a `free` rule must pass: GCRA at four thirds of
     /// this node's part of the rate, which is what it lately had, or an even one if that is more.
     pub(crate) fn fallback(&self, ask: &AskItem, moment: Moment) -> Item {
         let nodes = u64::from(self.table.live_nodes());

@@ -30,6 +30,7 @@ pub use network::{Latency, NetworkOptions, Odds};
 pub use random::Random;
 pub use scenario::{Arrival, KeyPlan, LimitUse, Scenario, Template};
 pub use simulation::{ExchangeNote, Simulation};
+pub use trace::AnswerPath;
 
 use tidegate_core::Nanos;
 

@@ -43,6 +43,9 @@ pub(crate) enum NodeEvent {
     Alive(Alive),
 }
 
+/// So much never happens at one instant, unless something goes round in circles.
+const EVENTS_AT_ONCE_MAX: u64 = 100_000;
+
 /// An exchange that a node sent.
 #[derive(Clone, Copy, Debug)]
 pub struct ExchangeNote {
@@ -66,6 +69,7 @@ pub struct Simulation {
     trace: Trace,
     exchanges: Vec<ExchangeNote>,
     next_ticket: Ticket,
+    events_at_once: u64,
     /// Tells everything as it happens: one seed is being replayed.
     is_told: bool,
 }
@@ -85,6 +89,7 @@ impl Simulation {
             trace: Trace::new(scenario.boots_at),
             exchanges: Vec::new(),
             next_ticket: 0,
+            events_at_once: 0,
             is_told: crate::seeds::only_seed().is_some(),
             random,
             scenario: {
@@ -155,6 +160,10 @@ impl Simulation {
 
     fn next_event(&mut self) {
         let Some((at, event)) = self.queue.pop() else { return };
+        self.events_at_once = if at == self.now { self.events_at_once + 1 } else { 0 };
+        if self.events_at_once > EVENTS_AT_ONCE_MAX {
+            self.fail("nothing comes to an end: too many events at one instant");
+        }
         self.now = at;
         match event {
             Event::Arrives(arrival) => self.arrives(arrival),

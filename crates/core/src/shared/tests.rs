@@ -3,7 +3,8 @@
 use super::*;
 use crate::ask::Class;
 use crate::counts::CellReply;
-use crate::exchange::{CountReply, CountSync, KeyReply, KeySync, Wants};
+use crate::exchange::{CountReply, CountSync, KeyReply, KeySync, Wants, WindowSync};
+use crate::gcra_sync::GcraSync;
 use crate::identity::KeyId;
 use crate::item::Charge;
 use crate::limit::{Burst, Limit, Rate};
@@ -243,4 +244,95 @@ fn a_share_stays_as_it_was_last_heard_of() {
     let next = NOW.plus(period().length());
     state.decide(&local(spec, 1), 4, next);
     assert_eq!(state.share_when_last_heard(), (1, 4));
+}
+
+fn window_of(counts: CountSync) -> WindowSync {
+    let CountSync::Window(window) = counts else { panic!("a window") };
+    window
+}
+
+fn gcra_of(counts: CountSync) -> GcraSync {
+    let CountSync::Gcra { sync, .. } = counts else { panic!("a bucket") };
+    sync
+}
+
+fn gcra_reply(tat: Nanos, stored: u64, drawn: u64) -> KeyReply {
+    let counts = CountReply::Gcra { busy: Busy { tat, since: NOW }, stored, owners: 1 };
+    KeyReply { counts, drawn, ..window_reply((0, 0), None, &[true]) }
+}
+
+fn millis(millis: u64) -> Nanos {
+    NOW.plus(Nanos::from_millis(millis))
+}
+
+#[test]
+fn what_a_node_admitted_before_its_first_answer_isnt_somebody_elses() {
+    let mut state = SharedState::default();
+    state.decide(&local(sliding(10), 1), 1, NOW);
+    let sent = sync(&state, sliding(10), &[], NOW);
+    let claimed = window_of(sent.counts).current.claim;
+    merge(&mut state, &sent, &window_reply((0, claimed), Some((0, 0)), &[]), NOW);
+    assert_eq!(state.current.effective(), 1);
+}
+
+#[test]
+fn answers_lost_for_a_whole_cell_count_nothing_twice() {
+    let mut state = SharedState::default();
+    let sent = sync(&state, sliding(10), &[], NOW);
+    merge(&mut state, &sent, &window_reply((0, 0), Some((0, 0)), &[]), NOW);
+    let cell = |number: u64| NOW.plus(Nanos::from_secs(10 * number));
+    state.decide(&local(sliding(10), 2), 1, cell(1));
+    state.decide(&local(sliding(10), 1), 1, cell(2));
+    let sent = sync(&state, sliding(10), &[], cell(2));
+    assert_eq!(window_of(sent.counts).previous.map(|previous| previous.component), Some(2));
+    // The store has had the two all along, and the node never heard of that.
+    merge(&mut state, &sent, &window_reply((1, 1), Some((2, 2)), &[]), cell(2));
+    assert_eq!((state.previous.effective(), state.current.effective()), (2, 1));
+}
+
+#[test]
+fn a_bucket_is_charged_once_for_what_two_calls_were_granted() {
+    let mut state = SharedState::default();
+    let first = sync(&state, gcra(10), &[1], NOW);
+    merge(&mut state, &first, &gcra_reply(millis(100), 1, 0), NOW);
+    let (one, other) = (sync(&state, gcra(10), &[1], NOW), sync(&state, gcra(10), &[1], NOW));
+    merge(&mut state, &one, &gcra_reply(millis(200), 2, 0), NOW);
+    merge(&mut state, &other, &gcra_reply(millis(300), 3, 0), NOW);
+    assert_eq!(state.busy().tat, millis(300));
+    assert_eq!(state.current.prepaid(), 3);
+}
+
+#[test]
+fn what_was_admitted_before_the_first_answer_keeps_its_instant() {
+    let mut state = SharedState::default();
+    state.decide(&local(gcra(10), 1), 1, NOW);
+    let sent = sync(&state, gcra(10), &[], millis(50));
+    merge(&mut state, &sent, &gcra_reply(Nanos::ZERO, 0, 0), millis(50));
+    assert_eq!(gcra_of(state.asking(&gcra(10), millis(60))).oldest, NOW);
+}
+
+#[test]
+fn what_was_drawn_lapses_when_the_bucket_is_full_though_the_next_request_asks() {
+    let mut state = SharedState::default();
+    let sent = sync(&state, gcra(5), &[1], NOW);
+    merge(&mut state, &sent, &gcra_reply(millis(500), 5, 4), NOW);
+    assert_eq!(state.current.prepaid(), 5);
+    // The request that finds the bucket full has to ask, so what it found is taken back.
+    let later = millis(3_000);
+    let sent = sync(&state, gcra(5), &[1], later);
+    merge(&mut state, &sent, &gcra_reply(millis(3_500), 10, 4), later);
+    assert_eq!(state.current.prepaid(), 5, "and not ten");
+}
+
+#[test]
+fn what_a_clock_step_carried_is_never_claimed() {
+    let mut state = SharedState::default();
+    state.decide(&local(sliding(10), 3), 1, NOW);
+    let step = ClockStep { delta_ns: 60_000_000_000, lands_at: NOW.shifted(60_000_000_000) };
+    let mut carried = state.carried(&sliding(10), step);
+    let sent = sync(&carried, sliding(10), &[], step.lands_at);
+    merge(&mut carried, &sent, &window_reply((0, 0), Some((0, 0)), &[]), step.lands_at);
+    assert_eq!(carried.current.effective(), 3, "a step refills nothing");
+    let published = window_of(carried.publishing().unwrap()).current;
+    assert_eq!((published.component, published.claim), (0, 0));
 }

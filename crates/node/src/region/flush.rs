@@ -80,7 +80,15 @@ impl Region {
             pending.forget_if_idle(key, now);
             keys.push(key);
         }
-        keys.append(&mut pending.settling);
+        for key in std::mem::take(&mut pending.settling) {
+            match pending.keys.get(&key) {
+                // They are named when the call in flight has come back.
+                Some(entry) if entry.in_flight => pending.settling.push(key),
+                Some(entry) if !entry.settled.is_empty() => keys.push(key),
+                // Another sync has named them.
+                _ => {}
+            }
+        }
         for _ in 0..pending.republish.len().min(KEYS_PER_FLUSH) {
             let Some(key) = pending.republish.pop_front() else { break };
             // Its call may have gone to the origin before this one: it is told when that has come back.

@@ -205,7 +205,9 @@ impl Pending {
         };
         let reserved =
             asking.reservation.get_or_insert_with(|| Reserved { id: reservation, keys: SmallVec::new() });
-        reserved.keys.push(key);
+        if !reserved.keys.contains(&key) {
+            reserved.keys.push(key);
+        }
     }
 
     /// Whether a request still waits.

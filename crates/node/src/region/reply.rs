@@ -46,6 +46,7 @@ impl Region {
                 Ok(reply) => self.answered(&mut pending, sync, &ticket, &reply, &mut effects),
                 Err(_) => self.unanswered(&mut pending, sync, &ticket, moment.now, &mut effects),
             }
+            self.settle_locally(&mut pending, table, sync.key, moment, &mut effects);
             self.send_waiting(&mut pending, table, sync.key, moment, route, &mut effects);
             self.send_deferred(&mut pending, table, sync.key, moment, route, &mut effects);
             pending.forget_if_idle(sync.key, moment.now);

@@ -101,7 +101,8 @@ fn whole(number: f64) -> usize {
 
 fn report(row: Row, samples: &Samples, windows: u32) {
     let Row { limit, load, nodes } = row;
-    let figures = Figures::of(BAR, format!("{limit} per 10 s, load {load:.1}, {nodes} nodes"));
+    let plural = if nodes == 1 { "" } else { "s" };
+    let figures = Figures::of(BAR, format!("{limit} per 10 s, load {load:.1}, {nodes} node{plural}"));
     let admitted = ratio(samples.admitted(), row.allowance(windows));
     figures.worst("admitted ÷ allowance", admitted, Bounds::Within(0.98, 1.02));
     if samples.errors() > 0 {

@@ -1,7 +1,7 @@
 //! Bar 3: what a key costs its store. Calls grow with keys and nodes, not with requests.
 
 use crate::Setting;
-use crate::figures::{Bounds, Figures, count};
+use crate::figures::{Bounds, Figures, count, note};
 use crate::fleet::Fleet;
 use crate::generator::{Generator, Width};
 use crate::plan::{Limit, Nodes, Plan, Stream};
@@ -22,6 +22,7 @@ const DENIED: usize = 1_000_000;
 const DENIED_AT_ONCE: usize = 100_000;
 
 pub(crate) fn measure(setting: &Setting) -> Result<(), String> {
+    note(BAR, "three nodes; the generator pipelines its requests, every 2 ms those that are due");
     let redis = setting.wait_for(Redis::start());
     let fleet = Fleet::start(&redis.url(), NODES.len())?;
     let mut generator = Generator::connect(&fleet.addresses(), Width::PIPELINED)

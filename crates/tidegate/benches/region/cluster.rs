@@ -38,7 +38,7 @@ pub(crate) fn measure(setting: &Setting) -> Result<(), String> {
         .map_err(|error| format!("can't connect: {error}"))?;
     let keys: Vec<Limit> =
         (0..KEYS).map(|key| Limit::new(format!("spread-{key}"), 1_000_000_000, HOUR)).collect();
-    let warm_up = load(&[keys.clone()], Duration::from_secs(3));
+    let warm_up = load(std::slice::from_ref(&keys), Duration::from_secs(3));
     generator.run(&warm_up, Stopwatch::start()).map_err(|error| error.to_string())?;
     let by_shard = by_shard(setting, &cluster, &keys)?;
     let plan = load(&by_shard, BEFORE + AFTER);

@@ -31,17 +31,7 @@ pub(crate) fn slot_of(cluster: &RedisCluster, limit: &Limit) -> u16 {
 
 /// Asks until every shard has answered each node. Says how many of each limit were admitted by that.
 pub(crate) fn connect_all(nodes: &[Member], limits: &[Limit]) -> Vec<u64> {
-    let admitted = |limit: &Limit| {
-        let mut admitted = 0;
-        for node in nodes {
-            poll("a verified admission", SOON, || {
-                let answer = node.ask(limit);
-                admitted += u64::from(answer.is_allowed());
-                (answer.is_allowed() && !answer.is_unverified()).then_some(())
-            });
-        }
-        admitted
-    };
+    let admitted = |limit: &Limit| nodes.iter().map(|node| node.ask_until_verified(limit).0).sum();
     limits.iter().map(admitted).collect()
 }
 
@@ -83,10 +73,7 @@ fn one_dead_primary_concerns_its_own_keys_alone() {
     wait_for(cluster.wait_promoted(0));
     let promoted = cluster.replicas()[0].address().to_string();
     for node in &nodes {
-        poll("a verified admission by the new primary", SOON, || {
-            let answer = node.ask(&orphan);
-            (answer.is_allowed() && !answer.is_unverified()).then_some(())
-        });
+        node.ask_until_verified(&orphan);
         node.wait_breaker(&promoted, false, SOON);
         assert_eq!(node.is_open(&addresses[0]), None, "the dead one is no shard any more");
     }

@@ -101,6 +101,18 @@ impl Member {
     pub(crate) fn ask(&self, limit: &Limit) -> Answer {
         self.caller().ask(limit)
     }
+
+    /// Asks until the region has confirmed an admission: a machine that stands still for a moment is none that
+    /// answers. Says how many were admitted by then, and what the last one was told.
+    pub(crate) fn ask_until_verified(&self, limit: &Limit) -> (u64, Answer) {
+        let mut admitted = 0;
+        let last = poll("a verified admission", SOON, || {
+            let answer = self.ask(limit);
+            admitted += u64::from(answer.is_allowed());
+            (answer.is_allowed() && !answer.is_unverified()).then_some(answer)
+        });
+        (admitted, last)
+    }
 }
 
 /// What a failed test is about.

@@ -125,13 +125,9 @@ fn call(member: &Member, limits: &Limits, is_over: &AtomicBool) -> Heard {
 fn warm(nodes: &[Member], limits: &Limits) -> u64 {
     let mut paid = 0;
     for node in (0..10).flat_map(|_| nodes) {
-        for limit in [&limits.paid, &limits.free, &limits.abuse] {
-            poll("a verified admission", SOON, || {
-                let answer = node.ask(limit);
-                paid += u64::from(answer.is_allowed() && limit.identifier == "paid");
-                (answer.is_allowed() && !answer.is_unverified()).then_some(())
-            });
-        }
+        paid += node.ask_until_verified(&limits.paid).0;
+        node.ask_until_verified(&limits.free);
+        node.ask_until_verified(&limits.abuse);
     }
     paid
 }

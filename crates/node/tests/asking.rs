@@ -1,0 +1,215 @@
+//! What a node sends when its requests ask: which keys, how often, and for what. Found by the simulator.
+
+use std::sync::mpsc;
+use tidegate_core::ask::AskReason;
+use tidegate_core::exchange::CountSync;
+use tidegate_core::origin_cell::NodeId;
+use tidegate_core::{
+    Accuracy, Burst, Class, Cost, FleetSecret, Item, KeyId, Limit, Moment, Nanos, Period, Rate, SharedState,
+    Spec, Table,
+};
+use tidegate_node::region::{AskId, AskItem, Effects, Outgoing, Region, RegionOptions, Standing, Standings};
+use tidegate_node::{Decided, Engine, EngineOptions, GivenLimit, GivenPolicy, Purpose, Request, Subject};
+use tidegate_origin::{OriginError, ShardId, Store};
+use tidegate_rules::RuleSet;
+
+const NOW: Moment = Moment::at(Nanos::from_secs(1_800_000_000));
+
+fn later(millis: u64) -> Moment {
+    Moment::at(NOW.now.plus(Nanos::from_millis(millis)))
+}
+
+fn fixed(limit: u64) -> Spec {
+    let period = Period::new(Nanos::from_secs(3600)).unwrap();
+    Spec::Fixed { limit: Limit::new(limit).unwrap(), period }
+}
+
+fn item(key: u128, spec: Spec, cost: u64, reason: AskReason) -> AskItem {
+    let (key, cost) = (KeyId::from_hash(key), Cost::new(cost).unwrap());
+    AskItem { key, spec, cost, accuracy: Accuracy::Bounded, class: Class::Paid, reason }
+}
+
+/// A node's region and table, a store, and nothing between them but the test.
+struct Node {
+    region: Region,
+    table: Table<SharedState>,
+    store: Store,
+}
+
+impl Node {
+    fn new() -> Self {
+        let options = RegionOptions { node: NodeId(7), fresh_for: Nanos::from_secs(5), seed: 1 };
+        Node { region: Region::new(options), table: Table::new(1000), store: Store::default() }
+    }
+
+    fn ask(&self, items: &[AskItem]) -> (AskId, Vec<Outgoing>, mpsc::Receiver<Standings>) {
+        let (heard, hear) = mpsc::channel();
+        // Some tests don't listen.
+        let wake = Box::new(move |standings| drop(heard.send(standings)));
+        let (id, effects) = self.region.ask(&self.table, items, NOW, &|_| ShardId(0), wake);
+        (id, go_on(effects), hear)
+    }
+
+    fn bring(&mut self, call: Outgoing) -> Vec<Outgoing> {
+        let answer = self.store.exchange(&call.exchange, NOW.now);
+        go_on(self.region.replied(&self.table, call, Ok(answer), NOW, &|_| ShardId(0)))
+    }
+
+    fn lose(&self, call: Outgoing) -> Vec<Outgoing> {
+        let lost = Err(OriginError::Timeout { waited_ms: 50 });
+        go_on(self.region.replied(&self.table, call, lost, NOW, &|_| ShardId(0)))
+    }
+
+    fn flush(&self, moment: Moment) -> Vec<Outgoing> {
+        go_on(self.region.flush(&self.table, moment, &|_| ShardId(0)))
+    }
+
+    /// Admits on the local view.
+    fn admit(&self, key: u128, spec: Spec, cost: u64) {
+        let item = Item::new(KeyId::from_hash(key), spec, Cost::new(cost).unwrap());
+        assert!(self.table.decide(&item, NOW).unwrap().is_admitted());
+    }
+}
+
+/// Wakes who may go on, and says what is to be sent.
+fn go_on(effects: Effects) -> Vec<Outgoing> {
+    for (wake, standings) in effects.finished {
+        wake(standings);
+    }
+    effects.send
+}
+
+#[track_caller]
+fn only<T>(mut list: Vec<T>) -> T {
+    assert_eq!(list.len(), 1);
+    list.remove(0)
+}
+
+#[test]
+fn a_key_that_a_request_names_twice_is_asked_about_once_for_both() {
+    let mut node = Node::new();
+    let twice = [item(1, fixed(5), 3, AskReason::Cold); 2];
+    let (_, calls, hear) = node.ask(&twice);
+    let call = only(calls);
+    let sync = &call.exchange.syncs[..];
+    assert!(matches!(sync, [sync] if sync.wants.asks[..] == [3, 3]), "one sync of the key: {sync:?}");
+    node.bring(call);
+    let refused = [Standing::Refused { retry_after: None }; 2];
+    assert_eq!(hear.try_recv().unwrap()[..], refused, "three and three are more than five");
+}
+
+/// One of the two costs alone was within the credit: it was granted on the spot, not enough for both, and asked
+/// for again, for as long as the request had time.
+#[test]
+fn a_key_that_a_request_names_twice_asks_for_both_if_for_either() {
+    let secret = FleetSecret::BUILT_IN;
+    let region = RegionOptions { node: NodeId(7), fresh_for: Nanos::from_secs(5), seed: 1 };
+    let engine = Engine::sharing(EngineOptions { secret, keys_max: 1000 }, region, RuleSet::empty());
+    let Spec::Fixed { limit, period } = fixed(100) else { panic!("a fixed window") };
+    let given = |cost| GivenLimit {
+        namespace: "given",
+        identifier: "same",
+        policy: GivenPolicy::Fixed { limit, period },
+        cost: Cost::new(cost).unwrap(),
+        class: Class::Paid,
+        accuracy: Accuracy::Bounded,
+        scope: None,
+    };
+    let rules = engine.rules();
+    let decide = |limits: &[GivenLimit<'_>]| {
+        let request =
+            Request { tenant: "default", purpose: Purpose::Check, subject: Subject::Limits(limits) };
+        engine.decide(&rules, &request, NOW).unwrap()
+    };
+    let Decided::Ask(first) = decide(&[given(1)]) else { panic!("a cold key asks") };
+    let sharing = engine.shared().unwrap();
+    let (_, effects) =
+        sharing.region.ask(&sharing.table, first.asks(), NOW, &|_| ShardId(0), Box::new(|_| {}));
+    let call = only(go_on(effects));
+    let answer = Store::default().exchange(&call.exchange, NOW.now);
+    go_on(sharing.region.replied(&sharing.table, call, Ok(answer), NOW, &|_| ShardId(0)));
+    let Decided::Ask(asking) = decide(&[given(15), given(15)]) else { panic!("thirty of a hundred ask") };
+    assert_eq!(asking.asks().len(), 2);
+}
+
+#[test]
+fn a_key_of_which_nothing_is_known_has_one_call_in_flight() {
+    let mut node = Node::new();
+    let [one, other] = [1, 2].map(|key| item(key, fixed(5), 1, AskReason::Cold));
+    let (_, calls, first) = node.ask(&[one]);
+    let first_call = only(calls);
+    let (_, calls, both) = node.ask(&[one, other]);
+    assert!(calls.is_empty(), "its grant would be taken for what the node had forgotten");
+    let batch = only(node.bring(first_call));
+    assert_eq!(first.try_recv().unwrap()[..], [Standing::Granted]);
+    node.bring(batch);
+    assert_eq!(both.try_recv().unwrap()[..], [Standing::Reserved; 2]);
+}
+
+#[test]
+fn who_waits_for_a_call_that_fails_is_unverified() {
+    let node = Node::new();
+    let [one, other] = [1, 2].map(|key| item(key, fixed(5), 1, AskReason::Cold));
+    let (_, calls, _first) = node.ask(&[one]);
+    let (_, _, both) = node.ask(&[one, other]);
+    assert!(node.lose(only(calls)).is_empty());
+    assert_eq!(both.try_recv().unwrap()[..], [Standing::Unverified; 2]);
+}
+
+#[test]
+fn nothing_is_drawn_while_something_drawn_is_left() {
+    let mut node = Node::new();
+    let rate = Rate::new(1000, Nanos::from_secs(1)).unwrap();
+    let bucket = Spec::Gcra { rate, burst: Burst::new(100).unwrap() };
+    let ask = |cost| item(1, bucket, cost, AskReason::Credit);
+    let first = only(node.ask(&[ask(1)]).1);
+    assert!(first.exchange.syncs[0].wants.draw);
+    node.bring(first);
+    let second = only(node.ask(&[ask(50)]).1);
+    assert!(!second.exchange.syncs[0].wants.draw, "ten are left of what the first drew");
+}
+
+#[test]
+fn a_probe_tells_what_is_known_when_it_is_sent() {
+    let mut node = Node::new();
+    let asked = item(1, fixed(100), 1, AskReason::Stale);
+    let first = only(node.ask(&[asked]).1);
+    node.bring(first);
+    for key in 10..15 {
+        let call = only(node.ask(&[item(key, fixed(5), 1, AskReason::Cold)]).1);
+        node.lose(call);
+    }
+    let (_, calls, unverified) = node.ask(&[asked]);
+    assert!(calls.is_empty() && unverified.try_recv().unwrap()[..] == [Standing::Unverified]);
+    node.admit(1, fixed(100), 20);
+    let probe = only(node.flush(later(200)));
+    let CountSync::Window(sent) = probe.exchange.syncs[0].counts else { panic!("a window") };
+    assert_eq!(sent.current.component, 20, "not what it was when the request asked");
+}
+
+#[test]
+fn what_was_reserved_is_settled_once_and_also_while_a_call_is_in_flight() {
+    let mut node = Node::new();
+    let both = [1, 2].map(|key| item(key, fixed(5), 1, AskReason::Cold));
+    let (id, calls, reserved) = node.ask(&both);
+    for call in calls {
+        assert!(node.bring(call).is_empty());
+    }
+    assert_eq!(reserved.try_recv().unwrap()[..], [Standing::Reserved; 2]);
+    let in_flight = only(node.ask(&[AskItem { accuracy: Accuracy::Exact, ..both[0] }]).1);
+    node.region.settle(id);
+    let names = |call: &Outgoing| call.exchange.syncs.iter().filter(|sync| !sync.settled.is_empty()).count();
+    let release = only(node.flush(later(50)));
+    assert_eq!(
+        (release.exchange.syncs.len(), names(&release)),
+        (1, 1),
+        "the key whose call is in flight waits"
+    );
+    node.bring(release);
+    node.bring(in_flight);
+    let release = only(node.flush(later(100)));
+    assert_eq!(names(&release), 1);
+    node.bring(release);
+    assert!(node.flush(later(150)).is_empty(), "there is nothing left to say");
+    assert!(node.region.is_settled());
+}
