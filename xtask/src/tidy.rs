@@ -11,7 +11,7 @@ use std::process::Command;
 /// it, and nothing that ships.
 const CRATES: [&str; 8] = ["core", "rules", "origin", "node", "sim", "server", "tidegate", "testkit"];
 /// What the core may depend on outside of tests: nothing that does IO.
-const CORE_DEPENDENCIES: [&str; 5] = ["jiff", "parking_lot", "shuttle", "smallvec", "thiserror"];
+const CORE_DEPENDENCIES: [&str; 6] = ["arrayvec", "jiff", "parking_lot", "shuttle", "smallvec", "thiserror"];
 /// What the core's sources may not mention.
 const IMPURE: [&str; 10] = [
     "std::fs",

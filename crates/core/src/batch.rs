@@ -6,12 +6,14 @@
 
 use crate::ask::AskReason;
 use crate::decision::Decision;
+use crate::identity::KeyId;
 use crate::item::{Charge, Item, Role, Room};
 use crate::limit::Cost;
 use crate::state::State;
 use crate::sync::MutexGuard;
 use crate::table::{Shard, Table};
 use crate::time::Moment;
+use arrayvec::ArrayVec;
 use smallvec::SmallVec;
 
 /// The most limits that one request may name.
@@ -42,16 +44,13 @@ pub enum Undecided {
 /// Why each item must ask first, if it must.
 pub type Reasons = SmallVec<[Option<AskReason>; ITEMS_INLINE]>;
 
-/// The shards of a request, locked in ascending order, and which of them each item is in.
-struct Locked<'a, S> {
-    shards: SmallVec<[(usize, MutexGuard<'a, Shard<S>>); ITEMS_INLINE]>,
-    of_item: [u8; ITEMS_MAX],
-}
+/// The shards of a request with their indices, locked in ascending order.
+struct Locked<'a, S>(ArrayVec<(usize, MutexGuard<'a, Shard<S>>), ITEMS_MAX>);
 
 /// A request half decided: what to put back if it is denied, and what to put in if it isn't.
 struct Draft<S> {
     /// Entries as they were, in the order in which they were written.
-    undo: SmallVec<[Undo<S>; ITEMS_INLINE]>,
+    undo: ArrayVec<Undo<S>, ITEMS_MAX>,
     /// Items whose key has no entry, with the states that they would get.
     fresh: Vec<Fresh<S>>,
     must_ask: bool,
@@ -59,7 +58,7 @@ struct Draft<S> {
 
 struct Undo<S> {
     /// Index into the locked shards.
-    locked: u8,
+    locked: usize,
     place: usize,
     before: S,
 }
@@ -138,15 +137,20 @@ impl<S: State> Table<S> {
         decisions: &mut Decisions,
     ) -> Result<Outcome, Undecided> {
         assert!(items.len() <= ITEMS_MAX, "front ends refuse larger requests");
-        decisions.clear();
         if let [item] = items {
+            decisions.clear();
             decisions.push(self.decide(item, moment)?);
             return Ok(outcome(items, decisions));
         }
-        let mut locked = Locked { shards: SmallVec::new(), of_item: [0; ITEMS_MAX] };
-        self.lock_all(items, moment, &mut locked);
-        let mut draft = Draft { undo: SmallVec::new(), fresh: Vec::new(), must_ask: false };
-        self.draft(items, moment, &mut locked, &mut draft, |_, decision, _| decisions.push(decision));
+        // Each is written below: what an earlier request left needs no clearing.
+        if decisions.len() != items.len() {
+            decisions.resize(items.len(), Decision::NONE);
+        }
+        let mut locked = Locked(ArrayVec::new());
+        let mut draft = Draft { undo: ArrayVec::new(), fresh: Vec::new(), must_ask: false };
+        self.lock_and_draft(items, moment, &mut locked, &mut draft, |index, decision, _| {
+            decisions[index] = decision;
+        });
         let outcome = outcome(items, decisions);
         if outcome == Outcome::Denied {
             locked.put_back(&mut draft);
@@ -166,62 +170,80 @@ impl<S: State> Table<S> {
 
     /// Why the items of a request that must ask have to.
     pub fn reasons(&self, items: &[Item], moment: Moment) -> Reasons {
-        let mut locked = Locked { shards: SmallVec::new(), of_item: [0; ITEMS_MAX] };
-        self.lock_all(items, moment, &mut locked);
-        let mut draft = Draft { undo: SmallVec::new(), fresh: Vec::new(), must_ask: false };
-        let mut reasons = Reasons::new();
-        self.draft(items, moment, &mut locked, &mut draft, |_, _, reason| reasons.push(reason));
+        let mut locked = Locked(ArrayVec::new());
+        let mut draft = Draft { undo: ArrayVec::new(), fresh: Vec::new(), must_ask: false };
+        let mut reasons = Reasons::from_elem(None, items.len());
+        self.lock_and_draft(items, moment, &mut locked, &mut draft, |index, _, reason| {
+            reasons[index] = reason;
+        });
         locked.put_back(&mut draft);
         reasons
     }
 
-    /// Locks every shard that the items need, once, in ascending order, and makes room where it may lack.
+    /// Locks every shard that the items need, once, in ascending order, and decides each item in place as soon
+    /// as its shard is locked, as if all passed. Items of one key share a shard, so they are decided in order.
     #[inline]
-    fn lock_all<'a>(&'a self, items: &[Item], moment: Moment, locked: &mut Locked<'a, S>) {
-        let mut order = SmallVec::<[(usize, usize); ITEMS_INLINE]>::new();
-        for (index, item) in items.iter().enumerate() {
-            self.prefetch(item.key);
-            order.push((self.shard_index(item.key), index));
-        }
-        order.sort_unstable();
-        for run in order.chunk_by(|a, b| a.0 == b.0) {
-            let mut shard = self.shard(run[0].0).lock();
-            if !shard.has_room(run.len()) && run.iter().any(|(_, item)| shard.find(items[*item].key).is_err())
-            {
-                self.make_room(run[0].0, &mut shard, moment);
-            }
-            for (_, index) in run {
-                locked.of_item[*index] = u8::try_from(locked.shards.len()).unwrap_or(u8::MAX);
-            }
-            locked.shards.push((run[0].0, shard));
-        }
-    }
-
-    /// Decides every item in place, as if all passed.
-    #[inline]
-    fn draft(
-        &self,
+    fn lock_and_draft<'a>(
+        &'a self,
         items: &[Item],
         moment: Moment,
-        locked: &mut Locked<'_, S>,
+        locked: &mut Locked<'a, S>,
         draft: &mut Draft<S>,
         mut decided: impl FnMut(usize, Decision, Option<AskReason>),
     ) {
-        let live_nodes = self.live_nodes();
+        // A shard's index and an item's in one word: at most 2^16 shards and 100 items.
+        let mut order = ArrayVec::<u32, ITEMS_MAX>::new();
         for (index, item) in items.iter().enumerate() {
-            let position = locked.of_item[index];
-            let shard = &mut locked.shards[usize::from(position)].1;
-            let (decision, reason) = match shard.find(item.key) {
-                Ok(place) => {
-                    let state = shard.state_mut(place);
-                    draft.undo.push(Undo { locked: position, place, before: *state });
-                    let now = self.align(state, &item.spec, moment);
-                    state.decide(item, live_nodes, now)
+            self.prefetch(item.key);
+            order.push(u32::try_from(self.shard_index(item.key) << 8 | index).unwrap_or(u32::MAX));
+        }
+        order.sort_unstable();
+        for entry in &order {
+            let (shard_index, index) = ((entry >> 8) as usize, (entry & 0xff) as usize);
+            if locked.0.last().is_none_or(|(last, _)| *last != shard_index) {
+                let mut shard = self.shard(shard_index).lock();
+                if !shard.has_room(items.len()) {
+                    self.make_room_for(items, shard_index, &mut shard, moment);
                 }
-                Err(_) => draft.decide_fresh(items, index, live_nodes, moment),
-            };
-            draft.must_ask |= reason.is_some();
+                locked.0.push((shard_index, shard));
+            }
+            let position = locked.0.len() - 1;
+            let shard = &mut locked.0[position].1;
+            let (decision, reason) = self.draft(items, index, moment, (position, shard), draft);
             decided(index, decision, reason);
+        }
+    }
+
+    /// Decides an item whose shard is locked, in place.
+    #[inline(always)]
+    fn draft(
+        &self,
+        items: &[Item],
+        index: usize,
+        moment: Moment,
+        (position, shard): (usize, &mut Shard<S>),
+        draft: &mut Draft<S>,
+    ) -> (Decision, Option<AskReason>) {
+        let item = &items[index];
+        let (decision, reason) = match shard.find(item.key) {
+            Ok(place) => {
+                let state = shard.state_mut(place);
+                draft.undo.push(Undo { locked: position, place, before: *state });
+                let now = self.align(state, &item.spec, moment);
+                state.decide(item, self.live_nodes(), now)
+            }
+            Err(_) => draft.decide_fresh(items, index, self.live_nodes(), moment),
+        };
+        draft.must_ask |= reason.is_some();
+        (decision, reason)
+    }
+
+    /// Makes room in a shard that may lack it for those of the items that have no entry yet.
+    #[cold]
+    fn make_room_for(&self, items: &[Item], index: usize, shard: &mut Shard<S>, moment: Moment) {
+        let mut here = items.iter().filter(|item| self.shard_index(item.key) == index);
+        if !shard.has_room(here.clone().count()) && here.any(|item| shard.find(item.key).is_err()) {
+            self.make_room(index, shard, moment);
         }
     }
 
@@ -250,7 +272,11 @@ impl<S: State> Table<S> {
             Item { cost, charge, ..*item }
         };
         let items: SmallVec<[Item; ITEMS_INLINE]> = items.iter().enumerate().map(looked_at).collect();
-        self.draft(&items, moment, locked, draft, |index, decision, _| decisions[index] = decision);
+        for (index, decision) in decisions.iter_mut().enumerate() {
+            let position = locked.position(self.shard_index(items[index].key));
+            let shard = &mut locked.0[position].1;
+            (*decision, _) = self.draft(&items, index, moment, (position, shard), draft);
+        }
     }
 
     /// Gives the new keys their entries. An insertion may move the others, so it comes last.
@@ -261,20 +287,39 @@ impl<S: State> Table<S> {
         draft: &mut Draft<S>,
         locked: &mut Locked<'_, S>,
     ) -> Result<(), Undecided> {
-        if let Some(index) = locked.first_without_room(items, draft) {
+        if let Some(index) = self.first_without_room(items, draft, locked) {
             locked.put_back(draft);
             return Err(Undecided::NoRoom { index });
         }
         self.announce_all(draft, locked);
         for fresh in draft.fresh.iter().filter(|fresh| fresh.charged) {
             let key = items[fresh.item].key;
-            let (index, shard) = &mut locked.shards[usize::from(locked.of_item[fresh.item])];
+            let position = locked.position(self.shard_index(key));
+            let (index, shard) = &mut locked.0[position];
             shard.insert(key, fresh.after);
             self.publish_hint(*index, shard);
             self.announce(key, S::default().publish(), fresh.after.publish());
         }
         draft.undo.clear();
         Ok(())
+    }
+
+    /// The first new key that finds no room beside the other new keys of the request.
+    fn first_without_room(&self, items: &[Item], draft: &Draft<S>, locked: &Locked<'_, S>) -> Option<usize> {
+        let mut new_keys = SmallVec::<[KeyId; ITEMS_INLINE]>::new();
+        for fresh in draft.fresh.iter().filter(|fresh| fresh.charged) {
+            let item = &items[fresh.item];
+            if new_keys.contains(&item.key) {
+                continue;
+            }
+            let index = self.shard_index(item.key);
+            let others = new_keys.iter().filter(|key| self.shard_index(**key) == index).count();
+            if !item.finds_room(&locked.0[locked.position(index)].1, others) {
+                return Some(fresh.item);
+            }
+            new_keys.push(item.key);
+        }
+        None
     }
 
     /// Queues what the request charged. Before the places of its entries move.
@@ -284,7 +329,7 @@ impl<S: State> Table<S> {
             return;
         }
         for undo in &draft.undo {
-            let shard = &locked.shards[usize::from(undo.locked)].1;
+            let shard = &locked.0[undo.locked].1;
             let (key, after) = (shard.key(undo.place), shard.state(undo.place));
             self.announce(key, undo.before.publish(), after.publish());
         }
@@ -314,31 +359,19 @@ impl<S: State> Draft<S> {
 }
 
 impl<S: State> Locked<'_, S> {
+    /// Which of them the shard `index` is.
+    fn position(&self, index: usize) -> usize {
+        self.0.partition_point(|(other, _)| *other < index)
+    }
+
     /// Takes back everything that was written.
     #[cold]
     fn put_back(&mut self, draft: &mut Draft<S>) {
         // In reverse: a key that comes twice ends as it was before the first time.
         for undo in draft.undo.drain(..).rev() {
-            self.shards[usize::from(undo.locked)].1.set_state(undo.place, undo.before);
+            self.0[undo.locked].1.set_state(undo.place, undo.before);
         }
         draft.fresh.clear();
-    }
-
-    /// The first new key that finds no room beside the other new keys of the request.
-    fn first_without_room(&self, items: &[Item], draft: &Draft<S>) -> Option<usize> {
-        let mut new_keys = SmallVec::<[(u8, usize); ITEMS_INLINE]>::new();
-        for fresh in draft.fresh.iter().filter(|fresh| fresh.charged) {
-            let (item, position) = (&items[fresh.item], self.of_item[fresh.item]);
-            if new_keys.iter().any(|(_, other)| items[*other].key == item.key) {
-                continue;
-            }
-            let others = new_keys.iter().filter(|(other, _)| *other == position).count();
-            if !item.finds_room(&self.shards[usize::from(position)].1, others) {
-                return Some(fresh.item);
-            }
-            new_keys.push((position, fresh.item));
-        }
-        None
     }
 }
 

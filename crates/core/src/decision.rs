@@ -24,6 +24,10 @@ pub struct Decision {
 }
 
 impl Decision {
+    /// What a limit says that nobody has looked at.
+    pub(crate) const NONE: Decision =
+        Decision { verdict: Verdict::Admit, limit: 0, remaining: 0, reset: Nanos::ZERO };
+
     pub const fn is_admitted(&self) -> bool {
         matches!(self.verdict, Verdict::Admit)
     }

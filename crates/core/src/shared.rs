@@ -169,7 +169,7 @@ impl SharedState {
     }
 
     /// Decides a window's check in the state's own cell.
-    #[inline]
+    #[inline(always)]
     fn decide_in_cell(&mut self, item: &Item, live_nodes: u32, now: Nanos) -> (Decision, Option<AskReason>) {
         let counted = Counted {
             current: self.current.spent(),
@@ -191,6 +191,26 @@ impl SharedState {
         self.fades = matches!(item.spec, Spec::Sliding { .. });
         self.queue(item, view);
         (decision, self.reason(item, &view, &decision))
+    }
+
+    /// Decides a window's check in a later cell.
+    #[cold]
+    #[inline(never)]
+    fn decide_in_next_cell(
+        &mut self,
+        sequence: Sequence,
+        item: &Item,
+        live_nodes: u32,
+        now: Nanos,
+    ) -> (Decision, Option<AskReason>) {
+        let mut rolled = self.rolled_to(sequence);
+        rolled.tag = window_tag_after(self.tag, &item.spec, self.sequence, rolled.sequence);
+        let decided = rolled.decide_in_cell(item, live_nodes, now);
+        // Only a charge moves a key on to its next cell.
+        if item.charges(&decided.0) {
+            *self = rolled;
+        }
+        decided
     }
 
     /// Why the admission that was just made must ask first.
@@ -277,21 +297,14 @@ impl SharedState {
 impl State for SharedState {
     const SHARED: bool = true;
 
-    #[inline]
+    #[inline(always)]
     fn decide(&mut self, item: &Item, live_nodes: u32, now: Nanos) -> (Decision, Option<AskReason>) {
         let decided = if let Spec::Gcra { rate, burst } = item.spec {
             self.decide_gcra(item, rate, burst, live_nodes, now)
         } else {
             let sequence = sequence_of(&item.spec, now, self.sequence);
             if sequence > self.sequence || payload_of(self.tag) == 0 {
-                let mut rolled = self.rolled_to(sequence);
-                rolled.tag = window_tag_after(self.tag, &item.spec, self.sequence, rolled.sequence);
-                let decided = rolled.decide_in_cell(item, live_nodes, now);
-                // Only a charge moves a key on to its next cell.
-                if item.charges(&decided.0) {
-                    *self = rolled;
-                }
-                decided
+                self.decide_in_next_cell(sequence, item, live_nodes, now)
             } else {
                 self.decide_in_cell(item, live_nodes, now)
             }

@@ -106,7 +106,7 @@ pub(crate) fn sequence_of(spec: &Spec, now: Nanos, likely: Sequence) -> Sequence
 }
 
 /// Decides a check of a window: the part that both states share.
-#[inline]
+#[inline(always)]
 pub(crate) fn decide_window(
     counted: Counted,
     tag: u64,

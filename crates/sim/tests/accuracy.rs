@@ -4,6 +4,7 @@
 //! A sliding window spends its limit in its first cell, and from then on refills as fast as that fades: one
 //! limit per window, whatever the load. So the frame's allowance is also what a perfect limiter admits, but for
 //! the rounding of one request per cell, and that is compared too: one engine alone, with the same requests.
+//! 1,000 seeds in all, fewer for the rows with more requests.
 
 use tidegate_core::Nanos;
 use tidegate_sim::scenario::sliding;
@@ -92,15 +93,15 @@ fn small_limits_over_minutes() {
 
 #[test]
 fn tiny_limits() {
-    accurate("tiny_limits", &rows(10, 60, 10, &[(90, &[1, 3, 5]), (150, &[3, 5])]), 50);
+    accurate("tiny_limits", &rows(10, 60, 10, &[(90, &[1, 3, 5]), (150, &[3, 5])]), 56);
 }
 
 #[test]
 fn medium_limits() {
-    accurate("medium_limits", &rows(1_000, 10, 10, &[(90, &[3]), (100, &[3, 5]), (200, &[3, 5])]), 20);
+    accurate("medium_limits", &rows(1_000, 10, 10, &[(90, &[3]), (100, &[3, 5]), (200, &[3, 5])]), 16);
 }
 
 #[test]
 fn large_limits() {
-    accurate("large_limits", &rows(10_000, 60, 5, &[(90, &[3]), (100, &[3, 5]), (200, &[3, 5])]), 6);
+    accurate("large_limits", &rows(10_000, 60, 5, &[(90, &[3]), (100, &[3, 5]), (200, &[3, 5])]), 4);
 }

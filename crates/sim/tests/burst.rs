@@ -1,4 +1,4 @@
-//! Tight bursts: every node is sent two limits within 100 ms.
+//! Tight bursts: every node is sent two limits within 100 ms. 1,002 seeds in all, fewer for the larger limits.
 
 use tidegate_core::Nanos;
 use tidegate_sim::scenario::sliding;
@@ -34,15 +34,15 @@ fn burst(test: &'static str, limit: u64, seeds: u64) {
 
 #[test]
 fn of_100() {
-    burst("of_100", 100, 200);
+    burst("of_100", 100, 230);
 }
 
 #[test]
 fn of_1000() {
-    burst("of_1000", 1_000, 100);
+    burst("of_1000", 1_000, 92);
 }
 
 #[test]
 fn of_10000() {
-    burst("of_10000", 10_000, 34);
+    burst("of_10000", 10_000, 12);
 }

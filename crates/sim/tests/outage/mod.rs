@@ -1,4 +1,4 @@
-//! The store is gone for 20 s while three times the limit is asked for.
+//! The store is gone for 20 s, or hangs, while three times the limit is asked for.
 
 use crate::after;
 use tidegate_core::{Class, Nanos};
@@ -28,12 +28,21 @@ struct Outage {
     unverified_later: u64,
 }
 
+/// Every other seed the store refuses connections; else it hangs and then does what it was sent.
+fn faults(seed: u64) -> Vec<(Nanos, Fault)> {
+    let length = Nanos::from_millis(BACK_MS - DOWN_MS);
+    match seed % 2 {
+        0 => vec![(after(DOWN_MS), Fault::StoreGoesDown), (after(BACK_MS), Fault::StoreComesBack)],
+        _ => vec![(after(DOWN_MS), Fault::StorePauses { length })],
+    }
+}
+
 fn outage(seed: u64, class: Class) -> Outage {
     let mut random = Scenario::random_of(seed);
     let key = KeyPlan { class, ..KeyPlan::new("gone", sliding(LIMIT, PERIOD_S)) };
     let requests = arrivals::even(&mut random, NODES, 3 * LIMIT / PERIOD_S, START, after(ENDS_MS));
     let mut scenario = Scenario::calm(seed, NODES, vec![key]).with_arrivals(requests);
-    scenario.faults = vec![(after(DOWN_MS), Fault::StoreGoesDown), (after(BACK_MS), Fault::StoreComesBack)];
+    scenario.faults = faults(seed);
     let mut simulation = Simulation::new(scenario);
     simulation.run();
     let ledger = simulation.ledger(0);
