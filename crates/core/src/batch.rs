@@ -197,7 +197,7 @@ impl<S: State> Table<S> {
             self.prefetch(item.key);
             order.push(u32::try_from(self.shard_index(item.key) << 8 | index).unwrap_or(u32::MAX));
         }
-        order.sort_unstable();
+        sort(&mut order);
         for entry in &order {
             let (shard_index, index) = ((entry >> 8) as usize, (entry & 0xff) as usize);
             if locked.0.last().is_none_or(|(last, _)| *last != shard_index) {
@@ -385,9 +385,42 @@ impl Item {
     }
 }
 
+/// Sorts numbers that differ. A few are ranked without a branch that depends on them: which way a comparison
+/// of hashes goes can't be predicted, and a wrong guess costs more than all comparisons.
+#[inline]
+fn sort(numbers: &mut [u32]) {
+    const FEW: usize = 8;
+    if numbers.len() > FEW {
+        return numbers.sort_unstable();
+    }
+    let mut few = [u32::MAX; FEW];
+    few[..numbers.len()].copy_from_slice(numbers);
+    for number in few.iter().take(numbers.len()) {
+        let rank = few.iter().map(|other| usize::from(other < number)).sum::<usize>();
+        numbers[rank] = *number;
+    }
+}
+
 #[inline]
 fn outcome(items: &[Item], decisions: &[Decision]) -> Outcome {
     let denies =
         |(item, decision): (&Item, &Decision)| item.role == Role::Enforced && !decision.is_admitted();
     if items.iter().zip(decisions).any(denies) { Outcome::Denied } else { Outcome::Admitted }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sort;
+
+    #[test]
+    fn few_and_many_are_sorted() {
+        for count in 0..20_u32 {
+            // Multiples of a number that is prime to 101: all differ, in no order.
+            let mut numbers: Vec<u32> = (1..=count).map(|number| number * 37 % 101).collect();
+            let mut sorted = numbers.clone();
+            sorted.sort_unstable();
+            sort(&mut numbers);
+            assert_eq!(numbers, sorted);
+        }
+    }
 }
