@@ -1,10 +1,11 @@
-//! One connection, from its first byte to its last: hyper's HTTP/1.1 with our bounds.
+//! One connection, from its first byte to its last: to its front end, and for HTTP/1.1 hyper with our bounds.
 
 use crate::counters::COUNTERS;
 use crate::progress::Progress;
-use crate::service;
+use crate::socket::Socket;
 use crate::transport::Transport;
 use crate::{App, Surface};
+use crate::{grpc, resp, service};
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -12,19 +13,39 @@ use hyper::service::service_fn;
 use hyper_util::server::graceful::Watcher;
 use std::convert::Infallible;
 use std::sync::Arc;
-use tokio::net::TcpStream;
+use tokio::sync::watch;
 
 const HEADERS_MAX: usize = 64;
 const HEADER_BYTES_MAX: usize = 16 << 10;
 
+/// How a connection hears that its listener shuts down, and how that waits for its end: it does until the
+/// watcher is dropped.
+pub(crate) struct Closing {
+    pub(crate) watcher: Watcher,
+    pub(crate) shutdown: watch::Receiver<bool>,
+}
+
 /// Serves a connection until its client closes it, is too slow, or the listener shuts down.
-pub(crate) async fn serve(stream: TcpStream, surface: Surface, app: Arc<App>, watcher: Watcher) {
-    if let Err(error) = stream.set_nodelay(true) {
+pub(crate) async fn serve(socket: Socket, surface: Surface, app: Arc<App>, closing: Closing) {
+    if let Err(error) = socket.set_nodelay() {
         tracing::debug!(%error, "a connection ended before it began");
         return;
     }
+    let Closing { watcher, shutdown } = closing;
+    match surface {
+        Surface::Admin => serve_http(socket, surface, app, watcher).await,
+        Surface::Api | Surface::ApiAndGrpc => serve_http(socket, Surface::Api, app, watcher).await,
+        Surface::Grpc => grpc::serve(socket, app, watcher).await,
+        Surface::Resp => {
+            resp::serve(socket, app, shutdown).await;
+            drop(watcher);
+        }
+    }
+}
+
+async fn serve_http(socket: Socket, surface: Surface, app: Arc<App>, watcher: Watcher) {
     let progress = Arc::new(Progress::default());
-    let transport = Transport::new(stream, Arc::clone(&progress));
+    let transport = Transport::new(socket, Arc::clone(&progress));
     let answered = Arc::clone(&progress);
     let service = service_fn(move |request: Request<Incoming>| {
         let (app, progress) = (Arc::clone(&app), Arc::clone(&answered));

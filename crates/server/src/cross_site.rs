@@ -26,7 +26,7 @@ pub(crate) fn refuse(surface: Surface, headers: &HeaderMap) -> Result<(), Refusa
         return Err(of_another_site("Sec-Fetch-Site", site));
     }
     match surface {
-        Surface::Api => Ok(()),
+        Surface::Api | Surface::ApiAndGrpc | Surface::Grpc | Surface::Resp => Ok(()),
         // Every browser sends a host; a probe that speaks HTTP/1.0 may not.
         Surface::Admin => match headers.get(HOST) {
             Some(host) if !is_unforgeable(host) => Err(to_a_name(host)),

@@ -10,19 +10,23 @@ mod connection;
 mod counters;
 mod cross_site;
 mod decide;
+mod grpc;
 mod json;
 mod listener;
 mod metrics;
 mod progress;
 mod refusal;
 mod request_id;
+mod resp;
 mod respond;
 mod route;
 mod service;
+mod socket;
 mod transport;
 mod wire;
 
 pub use listener::serve;
+pub use socket::Listener;
 
 use std::sync::Arc;
 use tidegate_node::Engine;
@@ -42,11 +46,17 @@ pub struct App {
     pub node: String,
 }
 
-/// Which of the node's two faces a listener shows.
+/// Which of the node's faces a listener shows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Surface {
-    /// What callers use.
+    /// What callers use: HTTP/1.1.
     Api,
+    /// Envoy's rate limit service: gRPC.
+    Grpc,
+    /// Both of them on one socket: a connection that begins with HTTP/2's preface is gRPC.
+    ApiAndGrpc,
+    /// The Redis protocol.
+    Resp,
     /// What operators use.
     Admin,
 }

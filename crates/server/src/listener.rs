@@ -2,14 +2,14 @@
 //!
 //! Never ends but by shutdown, and never spins: when the system has no more descriptors, it waits.
 
-use crate::connection;
+use crate::connection::{self, Closing};
 use crate::counters::COUNTERS;
+use crate::socket::{Listener, Socket};
 use crate::{App, Surface};
 use hyper_util::server::graceful::GracefulShutdown;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
 
@@ -21,13 +21,14 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// Accepts until `shutdown` becomes true or its sender is gone, then answers what is in flight, for up to
 /// `drain`, and returns. Wants a tokio runtime with timers and sockets, of one thread or of many.
 pub async fn serve(
-    listener: TcpListener,
+    listener: Listener,
     surface: Surface,
     app: Arc<App>,
     mut shutdown: watch::Receiver<bool>,
     drain: Duration,
 ) {
     let mut connections = JoinSet::new();
+    let shut_down = shutdown.clone();
     let graceful = GracefulShutdown::new();
     let mut pause = Duration::ZERO;
     loop {
@@ -42,9 +43,10 @@ pub async fn serve(
             accepted = accept(&listener, pause) => match accepted {
                 Err(error) => pause = note_failure(&error, pause),
                 Ok(_) if connections.len() >= CONNECTIONS_MAX => COUNTERS.connections_refused.add_one(),
-                Ok(stream) => {
+                Ok(socket) => {
                     pause = Duration::ZERO;
-                    connections.spawn(connection::serve(stream, surface, Arc::clone(&app), graceful.watcher()));
+                    let closing = Closing { watcher: graceful.watcher(), shutdown: shut_down.clone() };
+                    connections.spawn(connection::serve(socket, surface, Arc::clone(&app), closing));
                 }
             }
         }
@@ -58,11 +60,11 @@ pub async fn serve(
     }
 }
 
-async fn accept(listener: &TcpListener, pause: Duration) -> io::Result<TcpStream> {
+async fn accept(listener: &Listener, pause: Duration) -> io::Result<Socket> {
     if !pause.is_zero() {
         tokio::time::sleep(pause).await;
     }
-    listener.accept().await.map(|(stream, _)| stream)
+    listener.accept().await
 }
 
 /// Tells of a failed accept, once per series; returns how long to wait before the next.

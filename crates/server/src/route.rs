@@ -71,7 +71,7 @@ pub(crate) fn allowed_methods(path: &str) -> &'static str {
 #[cold]
 fn unknown_path(surface: Surface, path: &str) -> Refusal {
     let known: &[&str] = match surface {
-        Surface::Api => &API_PATHS,
+        Surface::Api | Surface::ApiAndGrpc | Surface::Grpc | Surface::Resp => &API_PATHS,
         Surface::Admin => &ADMIN_PATHS,
     };
     let message = format!("there is nothing at `{}`; known paths: {}", excerpt(path), known.join(", "));

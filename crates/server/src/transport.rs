@@ -5,6 +5,7 @@
 
 use crate::progress::Progress;
 use crate::refusal::{Code, Refusal};
+use crate::socket::Socket;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::rt::TokioIo;
 use std::io::{self, IoSlice};
@@ -12,14 +13,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, ReadBuf};
-use tokio::net::TcpStream;
 
 /// As much is taken of what a refused client still sends.
 const LINGER_BYTES_MAX: usize = 16 << 20;
 
 #[derive(Debug)]
 pub(crate) struct Transport {
-    stream: TokioIo<TcpStream>,
+    stream: TokioIo<Socket>,
     progress: Arc<Progress>,
     refusal: Option<Rewritten>,
     lingered_bytes: usize,
@@ -35,7 +35,7 @@ struct Rewritten {
 }
 
 impl Transport {
-    pub(crate) fn new(stream: TcpStream, progress: Arc<Progress>) -> Self {
+    pub(crate) fn new(stream: Socket, progress: Arc<Progress>) -> Self {
         Transport { stream: TokioIo::new(stream), progress, refusal: None, lingered_bytes: 0 }
     }
 

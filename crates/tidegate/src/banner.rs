@@ -9,24 +9,29 @@ use crate::settings::Settings;
 use std::net::TcpListener;
 
 pub(crate) fn text(settings: &Settings, listeners: &Listeners, rules: &str) -> String {
-    let (http, admin) = (url(&listeners.http), url(&listeners.admin));
+    let [http, grpc, resp, admin] =
+        [&listeners.http, &listeners.grpc, &listeners.resp, &listeners.admin].map(address);
+    let unix = listeners.unix.as_ref();
+    let unix = unix.map_or(String::new(), |unix| format!("  unix   {}\n", unix.path().display()));
     let Settings { node, region, keys_max, origin, .. } = settings;
     let version = env!("CARGO_PKG_VERSION");
     let keys = grouped(settings.keys_max());
     format!(
         "tidegate {version}, node {node}, region {region}
-  http   {http}
-  admin  {admin}
+  http   http://{http}
+  grpc   {grpc}
+  resp   {resp}
+{unix}  admin  http://{admin}
   rules  {rules}
   origin {origin}
   keys   at most {keys} ({keys_max})
 try:
-  curl -s {http}/v1/limit -d '{{\"namespace\":\"demo\",\"identifier\":\"me\",\"limit\":5,\"duration_ms\":60000}}'
+  curl -s http://{http}/v1/limit -d '{{\"namespace\":\"demo\",\"identifier\":\"me\",\"limit\":5,\"duration_ms\":60000}}'
 "
     )
 }
 
-fn url(listener: &TcpListener) -> String {
+fn address(listener: &TcpListener) -> String {
     // Fails only for a socket that isn't bound.
-    listener.local_addr().map_or_else(|error| error.to_string(), |address| format!("http://{address}"))
+    listener.local_addr().map_or_else(|error| error.to_string(), |address| address.to_string())
 }

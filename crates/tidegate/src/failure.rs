@@ -26,6 +26,8 @@ pub(crate) enum Failure {
     BadRules(#[from] RuleErrors),
     #[error("{key}: can't listen on {address}: {source}; {fix}")]
     Listen { key: &'static str, address: SocketAddr, source: io::Error, fix: String },
+    #[error("listen.unix: can't listen on {}: {source}; {fix}", .path.display())]
+    ListenUnix { path: PathBuf, source: io::Error, fix: String },
     #[error("can't start {what}: {source}; check the limits of this process (`ulimit -a`)")]
     Start { what: &'static str, source: io::Error },
 }
@@ -37,9 +39,11 @@ impl Failure {
             | Failure::Ask(_)
             | Failure::NothingToCheck { .. }
             | Failure::RulesToCheck(_) => ExitCode::from(2),
-            Failure::Rules(_) | Failure::BadRules(_) | Failure::Listen { .. } | Failure::Start { .. } => {
-                ExitCode::from(1)
-            }
+            Failure::Rules(_)
+            | Failure::BadRules(_)
+            | Failure::Listen { .. }
+            | Failure::ListenUnix { .. }
+            | Failure::Start { .. } => ExitCode::from(1),
         }
     }
 }

@@ -6,6 +6,10 @@ use crate::failure::Failure;
 use crate::settings::Settings;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use tidegate_server::{Listener, Surface};
 use tokio::net::TcpSocket;
 use tokio::runtime::Runtime;
 
@@ -15,7 +19,19 @@ const BACKLOG: u32 = 1024;
 #[derive(Debug)]
 pub(crate) struct Listeners {
     pub(crate) http: TcpListener,
+    pub(crate) grpc: TcpListener,
+    pub(crate) resp: TcpListener,
     pub(crate) admin: TcpListener,
+    pub(crate) unix: Option<UnixListeners>,
+}
+
+/// Two sockets in the file system, removed when the node ends.
+#[derive(Debug)]
+pub(crate) struct UnixListeners {
+    http_and_grpc: UnixListener,
+    resp: UnixListener,
+    /// Dropped last.
+    paths: [SocketPath; 2],
 }
 
 impl Listeners {
@@ -23,8 +39,85 @@ impl Listeners {
         let _context = runtime.enter();
         Ok(Listeners {
             http: bind("listen.http", settings.listen_http)?,
+            grpc: bind("listen.grpc", settings.listen_grpc)?,
+            resp: bind("listen.resp", settings.listen_resp)?,
             admin: bind("listen.admin", settings.listen_admin)?,
+            unix: settings.listen_unix.as_deref().map(UnixListeners::bind).transpose()?,
         })
+    }
+
+    /// What callers use, once more for another thread. Wants a runtime with sockets.
+    pub(crate) fn for_callers(&self) -> io::Result<Vec<(Listener, Surface)>> {
+        let tcp = |listener: &TcpListener| {
+            tokio::net::TcpListener::from_std(listener.try_clone()?).map(Listener::Tcp)
+        };
+        let unix = |listener: &UnixListener| {
+            tokio::net::UnixListener::from_std(listener.try_clone()?).map(Listener::Unix)
+        };
+        let mut listeners = vec![
+            (tcp(&self.http)?, Surface::Api),
+            (tcp(&self.grpc)?, Surface::Grpc),
+            (tcp(&self.resp)?, Surface::Resp),
+        ];
+        if let Some(sockets) = &self.unix {
+            listeners.push((unix(&sockets.http_and_grpc)?, Surface::ApiAndGrpc));
+            listeners.push((unix(&sockets.resp)?, Surface::Resp));
+        }
+        Ok(listeners)
+    }
+}
+
+impl UnixListeners {
+    fn bind(path: &Path) -> Result<Self, Failure> {
+        let mut resp_path = path.as_os_str().to_owned();
+        resp_path.push(".resp");
+        let (http_and_grpc, first) = bind_path(path.to_path_buf())?;
+        let (resp, second) = bind_path(resp_path.into())?;
+        Ok(UnixListeners { http_and_grpc, resp, paths: [first, second] })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.paths[0].0
+    }
+}
+
+/// A socket's file, which nobody needs once its listener is gone.
+#[derive(Debug)]
+struct SocketPath(PathBuf);
+
+impl Drop for SocketPath {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn bind_path(path: PathBuf) -> Result<(UnixListener, SocketPath), Failure> {
+    try_bind_path(&path)
+        .map(|listener| (listener, SocketPath(path.clone())))
+        .map_err(|source| Failure::ListenUnix { fix: unix_remedy(&source), path, source })
+}
+
+/// Takes the place of a socket that a node left behind which didn't end in order.
+fn try_bind_path(path: &Path) -> io::Result<UnixListener> {
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
+    if is_socket
+        && UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+    {
+        std::fs::remove_file(path)?;
+    }
+    let listener = UnixListener::bind(path)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+fn unix_remedy(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            "something is there already: if it is another node's, choose another path, else remove it".into()
+        }
+        io::ErrorKind::NotFound => "make its directory first".into(),
+        io::ErrorKind::PermissionDenied => "choose a directory that this user may write to".into(),
+        _ => "choose a path of at most 100 bytes in a directory of this machine".into(),
     }
 }
 

@@ -5,21 +5,20 @@
 
 use crate::failure::Failure;
 use crate::kept_counts::KeptCounts;
-use crate::listeners::Listeners;
+use crate::listeners::{Listeners, UnixListeners};
 use crate::region::Reload;
 use crate::rules_at_start::Watch;
 use crate::signals::{Signalled, Signals, Stop};
 use std::io;
-use std::net::TcpListener;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 use tidegate_node::driver::run_upkeep;
-use tidegate_server::{App, Surface, serve};
+use tidegate_server::{App, Listener, Surface, serve};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 
 /// What a thread may take beyond the drain time before it is left behind.
 const DRAIN_SLACK: Duration = Duration::from_millis(250);
@@ -47,6 +46,8 @@ pub(crate) struct Node {
     ended: mpsc::UnboundedReceiver<()>,
     listening: usize,
     upkeep: JoinHandle<()>,
+    /// Their files go with the node.
+    _unix: Option<UnixListeners>,
 }
 
 /// What each of the tasks that answer has in common.
@@ -92,14 +93,26 @@ impl Node {
             tokio::spawn(driver.run());
         }
         let answering = Answering { app: app.clone(), shutdown: shutdown_seen, drain, ended: ended_sender };
-        tokio::spawn(answering.clone().answer(listeners.admin, Surface::Admin));
+        let admin = tokio::net::TcpListener::from_std(listeners.admin.try_clone().map_err(no_thread)?);
+        let admin = vec![(Listener::Tcp(admin.map_err(no_thread)?), Surface::Admin)];
+        tokio::spawn(answering.clone().answer(admin));
         let cores = thread::available_parallelism().map_or(1, usize::from);
         for core in 0..cores {
-            answering
-                .spawn_thread(core, &listeners.http)
-                .map_err(|source| Failure::Start { what: "a thread", source })?;
+            answering.spawn_thread(core, &listeners).map_err(no_thread)?;
         }
-        Ok(Node { app, kept, reload, signals, shutdown, drain, ended, listening: cores + 1, upkeep })
+        let unix = listeners.unix;
+        Ok(Node {
+            app,
+            kept,
+            reload,
+            signals,
+            shutdown,
+            drain,
+            ended,
+            listening: cores + 1,
+            upkeep,
+            _unix: unix,
+        })
     }
 
     /// The code that the process ends with.
@@ -164,20 +177,30 @@ async fn all_ended(ended: &mut mpsc::UnboundedReceiver<()>, listening: usize) {
     }
 }
 
+fn no_thread(source: io::Error) -> Failure {
+    Failure::Start { what: "a thread", source }
+}
+
 impl Answering {
-    fn spawn_thread(&self, core: usize, listener: &TcpListener) -> io::Result<()> {
-        let (listener, answering) = (listener.try_clone()?, self.clone());
+    fn spawn_thread(&self, core: usize, listeners: &Listeners) -> io::Result<()> {
+        let answering = self.clone();
         let runtime = build_runtime()?;
-        let answer = move || runtime.block_on(answering.answer(listener, Surface::Api));
-        thread::Builder::new().name(format!("http-{core}")).spawn(answer).map(drop)
+        let listeners = {
+            let _context = runtime.enter();
+            listeners.for_callers()?
+        };
+        let answer = move || runtime.block_on(answering.answer(listeners));
+        thread::Builder::new().name(format!("callers-{core}")).spawn(answer).map(drop)
     }
 
     /// Within a runtime, until shutdown.
-    async fn answer(self, listener: TcpListener, surface: Surface) {
+    async fn answer(self, listeners: Vec<(Listener, Surface)>) {
         let _ended = TellsWhenDropped(self.ended);
-        match tokio::net::TcpListener::from_std(listener) {
-            Ok(listener) => serve(listener, surface, self.app, self.shutdown, self.drain).await,
-            Err(error) => tracing::error!(%error, "can't listen"),
+        let mut serving = JoinSet::new();
+        for (listener, surface) in listeners {
+            serving.spawn(serve(listener, surface, self.app.clone(), self.shutdown.clone(), self.drain));
         }
+        // The first to end by itself ends all: none of them may, before shutdown.
+        while serving.join_next().await.is_some() && *self.shutdown.borrow() {}
     }
 }

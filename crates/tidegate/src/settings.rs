@@ -38,6 +38,9 @@ pub(crate) struct Settings {
     pub(crate) node: String,
     pub(crate) fleet_key: FleetKey,
     pub(crate) listen_http: SocketAddr,
+    pub(crate) listen_grpc: SocketAddr,
+    pub(crate) listen_resp: SocketAddr,
+    pub(crate) listen_unix: Option<PathBuf>,
     pub(crate) listen_admin: SocketAddr,
     /// `None`: not set, and there is no [`RULES_FILE`].
     pub(crate) rules_file: Option<PathBuf>,
@@ -177,6 +180,9 @@ impl Settings {
             node: format!("{:016x}", RandomState::new().hash_one("node")),
             fleet_key: FleetKey::BuiltIn,
             listen_http: SocketAddr::from(([127, 0, 0, 1], 8080)),
+            listen_grpc: SocketAddr::from(([127, 0, 0, 1], 8081)),
+            listen_resp: SocketAddr::from(([127, 0, 0, 1], 6380)),
+            listen_unix: None,
             listen_admin: SocketAddr::from(([127, 0, 0, 1], 9090)),
             rules_file: Path::new(RULES_FILE).exists().then(|| RULES_FILE.into()),
             origin: OriginUrl::Memory,
@@ -192,16 +198,25 @@ impl Settings {
         }
     }
 
-    /// Both listeners on one address: said here, where both keys can be named.
+    /// Two listeners on one address: said here, where both keys can be named.
     fn shared_address(&self) -> Option<SettingError> {
-        let shared = self.listen_http == self.listen_admin && self.listen_http.port() != 0;
-        let index = TABLE.iter().position(|setting| setting.key == "listen.admin")?;
-        shared.then(|| {
-            let refusal =
-                parse::Refusal::new("listen.http has the same address", "give them different ports");
-            let place = self.given[index].as_ref().map_or(&Place::Default, |given| &given.place);
-            SettingError::refused(&TABLE[index], &self.listen_admin.to_string(), place, refusal)
-        })
+        let listeners = [
+            ("listen.http", self.listen_http),
+            ("listen.grpc", self.listen_grpc),
+            ("listen.resp", self.listen_resp),
+            ("listen.admin", self.listen_admin),
+        ];
+        let taken = |at: usize| {
+            let (key, address) = listeners[at];
+            let first = listeners[..at].iter().find(|(_, other)| *other == address && address.port() != 0)?;
+            Some((first.0, key, address))
+        };
+        let (first, key, address) = (1..listeners.len()).find_map(taken)?;
+        let index = TABLE.iter().position(|setting| setting.key == key)?;
+        let refusal =
+            parse::Refusal::new(format!("{first} has the same address"), "give them different ports");
+        let place = self.given[index].as_ref().map_or(&Place::Default, |given| &given.place);
+        Some(SettingError::refused(&TABLE[index], &address.to_string(), place, refusal))
     }
 
     /// The cap of the counter table.

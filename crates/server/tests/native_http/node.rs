@@ -54,7 +54,13 @@ impl Node {
         for surface in [Surface::Api, Surface::Admin] {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             addresses.push(listener.local_addr().unwrap());
-            listeners.push(tokio::spawn(serve(listener, surface, Arc::clone(&app), stopped.clone(), drain)));
+            listeners.push(tokio::spawn(serve(
+                listener.into(),
+                surface,
+                Arc::clone(&app),
+                stopped.clone(),
+                drain,
+            )));
         }
         Node { api: addresses[0], admin: addresses[1], time, stop, listeners }
     }

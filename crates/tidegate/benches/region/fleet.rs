@@ -56,6 +56,7 @@ impl Node {
         let mut command = guarded(env!("CARGO_BIN_EXE_tidegate"));
         command.arg("serve").args(["--origin-url", origin_url]);
         command.args(["--listen-http", &http.to_string(), "--listen-admin", &admin.to_string()]);
+        command.args(["--listen-grpc", "127.0.0.1:0", "--listen-resp", "127.0.0.1:0"]);
         command.env_clear().current_dir(&directory.0).stdin(Stdio::null());
         command.stdout(File::create(directory.0.join("stdout"))?);
         command.stderr(File::create(directory.0.join("stderr"))?);

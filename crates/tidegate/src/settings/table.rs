@@ -31,7 +31,7 @@ pub(crate) enum Secrecy {
     PathOfSecret,
 }
 
-pub(crate) static TABLE: [Setting; 15] = [
+pub(crate) static TABLE: [Setting; 18] = [
     Setting {
         key: "region",
         value_name: "NAME",
@@ -75,6 +75,35 @@ pub(crate) static TABLE: [Setting; 15] = [
         secrecy: Secrecy::Open,
         read: |text, settings| parse::listen_address(text).map(|address| settings.listen_http = address),
         show: |settings| settings.listen_http.to_string(),
+    },
+    Setting {
+        key: "listen.grpc",
+        value_name: "ADDRESS",
+        default: "127.0.0.1:8081",
+        meaning: "Envoy's rate limit service",
+        secrecy: Secrecy::Open,
+        read: |text, settings| parse::listen_address(text).map(|address| settings.listen_grpc = address),
+        show: |settings| settings.listen_grpc.to_string(),
+    },
+    Setting {
+        key: "listen.resp",
+        value_name: "ADDRESS",
+        default: "127.0.0.1:6380",
+        meaning: "the Redis protocol",
+        secrecy: Secrecy::Open,
+        read: |text, settings| parse::listen_address(text).map(|address| settings.listen_resp = address),
+        show: |settings| settings.listen_resp.to_string(),
+    },
+    Setting {
+        key: "listen.unix",
+        value_name: "PATH",
+        default: "none",
+        meaning: "a Unix socket for HTTP and gRPC, and PATH.resp for the Redis protocol",
+        secrecy: Secrecy::Open,
+        read: |text, settings| parse::path(text).map(|path| settings.listen_unix = Some(path)),
+        show: |settings| {
+            settings.listen_unix.as_ref().map_or("none".into(), |path| path.display().to_string())
+        },
     },
     Setting {
         key: "listen.admin",

@@ -115,6 +115,10 @@ pub(crate) struct Node {
     /// `127.0.0.1:port` each.
     pub(crate) http: String,
     pub(crate) admin: String,
+    #[allow(dead_code, reason = "its tests are to come")]
+    pub(crate) grpc: String,
+    #[allow(dead_code, reason = "its tests are to come")]
+    pub(crate) resp: String,
 }
 
 impl Node {
@@ -127,15 +131,20 @@ impl Node {
         arguments: &[&str],
         environment: Environment<'_>,
     ) -> Self {
-        let serve = ["serve", "--listen-http", "127.0.0.1:0", "--listen-admin", "127.0.0.1:0"];
-        let mut command = command(directory, &[&serve, arguments].concat(), environment);
+        let mut serve = vec!["serve"];
+        for flag in ["--listen-http", "--listen-grpc", "--listen-resp", "--listen-admin"] {
+            serve.extend([flag, "127.0.0.1:0"]);
+        }
+        serve.extend(arguments);
+        let mut command = command(directory, &serve, environment);
         let mut process = Process(command.stdout(Stdio::piped()).spawn().unwrap());
         let banner = read_banner(&mut process, directory);
         let address = |label: &str| {
             let line = banner.lines().find_map(|line| line.trim().strip_prefix(label));
-            line.and_then(|rest| rest.trim().strip_prefix("http://")).unwrap().to_owned()
+            line.map(|rest| rest.trim().trim_start_matches("http://").to_owned()).unwrap()
         };
-        Node { http: address("http "), admin: address("admin "), process, banner }
+        let [http, admin, grpc, resp] = ["http ", "admin ", "grpc ", "resp "].map(address);
+        Node { process, banner, http, admin, grpc, resp }
     }
 
     pub(crate) fn url(&self) -> String {
