@@ -4,8 +4,14 @@ use crate::steps::run;
 use std::path::Path;
 
 /// A program that tests run, and the Debian or Ubuntu package that has it.
-const NEEDED: [(&str, &str); 4] =
-    [("valgrind", "valgrind"), ("curl", "curl"), ("redis-server", "redis-server"), ("pip3", "python3-pip")];
+const NEEDED: [(&str, &str); 6] = [
+    ("valgrind", "valgrind"),
+    ("curl", "curl"),
+    ("redis-server", "redis-server"),
+    ("pip3", "python3-pip"),
+    ("nginx", "nginx-light"),
+    ("caddy", "caddy"),
+];
 
 pub(crate) fn install() -> Result<(), String> {
     let missing: Vec<&str> =

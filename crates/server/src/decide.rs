@@ -9,8 +9,9 @@ use crate::json::write;
 use crate::refusal::Refusal;
 use crate::route::Call;
 use crate::wire::{Body, Form, Prepared, Use};
-use tidegate_node::{Decided, Purpose, Request};
+use tidegate_node::{Answer, Decided, Purpose, Request, RequestError, VersionedRules};
 
+#[derive(Clone, Debug)]
 pub(crate) struct Reply {
     pub body: Vec<u8>,
     /// For the header of the same name.
@@ -49,7 +50,22 @@ pub(crate) async fn decide(app: &App, call: Call, body: &[u8], request_id: &str)
         };
         return Ok(Reply { body: reset_json(count), retry_after_seconds: None });
     }
-    let answer = match (app.engine.decide(&rules, &request, app.clock.now())?, &app.sharing) {
+    let answer = ask_engine(app, &rules, &request).await?;
+    let retry_after_seconds = match call.purpose() {
+        Purpose::Check => answer::retry_after_seconds(&answer),
+        // It has passed already: there is nothing to try again.
+        Purpose::Report => None,
+    };
+    Ok(Reply { body: answer::to_json(&answer, request.subject, request_id), retry_after_seconds })
+}
+
+/// Decides; asks the region first if that must be.
+pub(crate) async fn ask_engine<'r>(
+    app: &App,
+    rules: &'r VersionedRules,
+    request: &Request<'_>,
+) -> Result<Answer<'r>, RequestError> {
+    Ok(match (app.engine.decide(rules, request, app.clock.now())?, &app.sharing) {
         (Decided::Answer(answer), None) => answer,
         (Decided::Answer(answer), Some(region)) => {
             region.publish_urgent();
@@ -58,13 +74,7 @@ pub(crate) async fn decide(app: &App, call: Call, body: &[u8], request_id: &str)
         (Decided::Ask(asking), Some(region)) => region.ask(*asking).await,
         // Without a driver nobody answers.
         (Decided::Ask(asking), None) => app.engine.resume(*asking, &[], app.clock.now()),
-    };
-    let retry_after_seconds = match call.purpose() {
-        Purpose::Check => answer::retry_after_seconds(&answer),
-        // It has passed already: there is nothing to try again.
-        Purpose::Report => None,
-    };
-    Ok(Reply { body: answer::to_json(&answer, request.subject, request_id), retry_after_seconds })
+    })
 }
 
 fn reset_json(count: usize) -> Vec<u8> {

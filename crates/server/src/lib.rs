@@ -10,11 +10,14 @@ mod connection;
 mod counters;
 mod cross_site;
 mod decide;
+mod forward_auth;
 mod grpc;
+mod idempotency;
 mod json;
 mod listener;
 mod metrics;
 mod progress;
+mod rate_headers;
 mod refusal;
 mod request_id;
 mod resp;
@@ -25,6 +28,8 @@ mod socket;
 mod transport;
 mod wire;
 
+pub use forward_auth::MappedHeader;
+pub use idempotency::Idempotency;
 pub use listener::serve;
 pub use socket::Listener;
 
@@ -42,6 +47,9 @@ pub struct App {
     pub sharing: Option<Arc<RegionDriver>>,
     /// Every caller's tenant until tokens exist.
     pub tenant: String,
+    /// What forward-auth takes from the original request's headers.
+    pub forward_auth: Vec<MappedHeader>,
+    pub idempotency: Idempotency,
     pub region: String,
     pub node: String,
 }

@@ -33,6 +33,7 @@ pub(crate) enum Code {
     HeaderTooLarge,
     UriTooLong,
     CrossSite,
+    IdempotencyKeyReused,
     OriginUnavailable,
 }
 
@@ -62,6 +63,7 @@ impl Code {
             Code::HeaderTooLarge => "header_too_large",
             Code::UriTooLong => "uri_too_long",
             Code::CrossSite => "cross_site",
+            Code::IdempotencyKeyReused => "idempotency_key_reused",
             Code::OriginUnavailable => "origin_unavailable",
         }
     }

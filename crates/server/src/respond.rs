@@ -6,11 +6,12 @@ use crate::request_id::{self, RequestId};
 use crate::route::allowed_methods;
 use http_body_util::Full;
 use hyper::body::Bytes;
-use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use hyper::{Response, StatusCode};
 
 pub(crate) type HttpResponse = Response<Full<Bytes>>;
 
+const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
@@ -34,6 +35,11 @@ fn response(status: StatusCode, content_type: HeaderValue, body: Vec<u8>, id: Re
 /// Tells a denied caller when to come back, in whole seconds.
 pub(crate) fn add_retry_after(response: &mut HttpResponse, seconds: u64) {
     response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+}
+
+/// Tells that an answer was given before, to a request of the same idempotency key.
+pub(crate) fn add_replayed(response: &mut HttpResponse) {
+    response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
 }
 
 #[cold]

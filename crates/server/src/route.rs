@@ -8,6 +8,7 @@ use hyper::Method;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Endpoint {
     Decision(Call),
+    ForwardAuth,
     Page(Page),
 }
 
@@ -33,8 +34,17 @@ pub(crate) enum Page {
     Metrics,
 }
 
-const API_PATHS: [&str; 8] =
-    ["/v1/check", "/v1/limit", "/v1/limit-many", "/v1/report", "/v1/reset", "/healthz", "/readyz", "/"];
+const API_PATHS: [&str; 9] = [
+    "/v1/check",
+    "/v1/limit",
+    "/v1/limit-many",
+    "/v1/report",
+    "/v1/reset",
+    "/auth",
+    "/healthz",
+    "/readyz",
+    "/",
+];
 const ADMIN_PATHS: [&str; 6] = ["/metrics", "/v1/state", "/v1/rules", "/healthz", "/readyz", "/"];
 
 pub(crate) fn endpoint(surface: Surface, method: &Method, path: &str) -> Result<Endpoint, Refusal> {
@@ -44,6 +54,7 @@ pub(crate) fn endpoint(surface: Surface, method: &Method, path: &str) -> Result<
         (Surface::Api, "/v1/limit-many") => Endpoint::Decision(Call::LimitMany),
         (Surface::Api, "/v1/report") => Endpoint::Decision(Call::Report),
         (Surface::Api, "/v1/reset") => Endpoint::Decision(Call::Reset),
+        (Surface::Api, "/auth") => Endpoint::ForwardAuth,
         (Surface::Api, "/") => Endpoint::Page(Page::Front),
         (_, "/healthz") => Endpoint::Page(Page::Healthy),
         (_, "/readyz") => Endpoint::Page(Page::Ready),
@@ -55,6 +66,7 @@ pub(crate) fn endpoint(surface: Surface, method: &Method, path: &str) -> Result<
     };
     let fits = match endpoint {
         Endpoint::Decision(_) => method == Method::POST,
+        Endpoint::ForwardAuth => [Method::GET, Method::HEAD, Method::POST].contains(method),
         Endpoint::Page(_) => method == Method::GET || method == Method::HEAD,
     };
     if fits { Ok(endpoint) } else { Err(wrong_method(endpoint, method, path)) }
@@ -64,6 +76,7 @@ pub(crate) fn endpoint(surface: Surface, method: &Method, path: &str) -> Result<
 pub(crate) fn allowed_methods(path: &str) -> &'static str {
     match endpoint(Surface::Api, &Method::POST, path) {
         Ok(Endpoint::Decision(_)) => "POST",
+        Ok(Endpoint::ForwardAuth) => "GET, HEAD, POST",
         _ => "GET, HEAD",
     }
 }
@@ -86,6 +99,7 @@ fn unknown_path(surface: Surface, path: &str) -> Refusal {
 fn wrong_method(endpoint: Endpoint, method: &Method, path: &str) -> Refusal {
     let wanted = match endpoint {
         Endpoint::Decision(_) => "POST with a JSON body",
+        Endpoint::ForwardAuth => "GET or POST",
         Endpoint::Page(_) => "GET",
     };
     let message = format!("`{path}` doesn't take {}", excerpt(method.as_str()));

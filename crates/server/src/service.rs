@@ -5,9 +5,10 @@ use crate::refusal::{Code, Refusal};
 use crate::request_id::RequestId;
 use crate::respond::{self, HttpResponse};
 use crate::route::{Call, Endpoint, Page, endpoint};
-use crate::{App, Surface, admin, body, cross_site, decide, metrics};
+use crate::{App, Surface, admin, body, cross_site, decide, forward_auth, idempotency, metrics};
 use hyper::body::Incoming;
 use hyper::header::HOST;
+use hyper::http::request::Parts;
 use hyper::{HeaderMap, Request, StatusCode};
 
 /// Answers whatever comes; what is wrong with a request becomes a refusal.
@@ -22,7 +23,8 @@ pub(crate) async fn answer(
     let path = head.uri.path();
     let permitted = cross_site::refuse(surface, &head.headers);
     let outcome = match permitted.and_then(|()| endpoint(surface, &head.method, path)) {
-        Ok(Endpoint::Decision(call)) => decision(app, call, incoming, &id).await,
+        Ok(Endpoint::Decision(call)) => decision(app, call, &head, incoming, &id).await,
+        Ok(Endpoint::ForwardAuth) => forward_auth::answer(app, &head, id.clone()).await,
         Ok(Endpoint::Page(page)) => Ok(show(app, page, &head.headers, &id)),
         Err(refusal) => Err(refusal),
     };
@@ -38,12 +40,23 @@ pub(crate) async fn answer(
 async fn decision(
     app: &App,
     call: Call,
+    head: &Parts,
     incoming: Incoming,
     id: &RequestId,
 ) -> Result<HttpResponse, Refusal> {
     let body = body::read(incoming).await?;
-    let decided = decide::decide(app, call, &body, id.as_str()).await?;
+    let decided = decide::decide(app, call, &body, id.as_str());
+    let (decided, is_repeated) = match idempotency::key(&head.headers)? {
+        None => (decided.await?, false),
+        Some(key) => {
+            let (caller, request) = ((app.tenant.as_str(), key), (head.uri.path(), &*body));
+            app.idempotency.answer(caller, request, app.clock.now().now, decided).await?
+        }
+    };
     let mut response = respond::json(StatusCode::OK, decided.body, id.clone());
+    if is_repeated {
+        respond::add_replayed(&mut response);
+    }
     if let Some(seconds) = decided.retry_after_seconds {
         respond::add_retry_after(&mut response, seconds);
     }

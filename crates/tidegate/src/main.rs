@@ -32,7 +32,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use tidegate_node::EngineOptions;
 use tidegate_node::clock::Clock;
-use tidegate_server::App;
+use tidegate_server::{App, Idempotency};
 
 /// Of callers without a token; tokens come with `auth.tokens`.
 const TENANT: &str = "default";
@@ -74,6 +74,8 @@ fn serve(sources: Sources) -> Result<ExitCode, Failure> {
         clock,
         sharing,
         tenant: TENANT.into(),
+        forward_auth: settings.forward_auth.clone(),
+        idempotency: Idempotency::default(),
         region: settings.region.clone(),
         node: settings.node.clone(),
     });

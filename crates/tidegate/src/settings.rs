@@ -27,6 +27,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tidegate_core::{FleetSecret, Nanos};
 use tidegate_origin::RedisUrl;
+use tidegate_server::MappedHeader;
 use tracing_subscriber::filter::Targets;
 
 /// Read when `rules.file` isn't set.
@@ -42,6 +43,7 @@ pub(crate) struct Settings {
     pub(crate) listen_resp: SocketAddr,
     pub(crate) listen_unix: Option<PathBuf>,
     pub(crate) listen_admin: SocketAddr,
+    pub(crate) forward_auth: Vec<MappedHeader>,
     /// `None`: not set, and there is no [`RULES_FILE`].
     pub(crate) rules_file: Option<PathBuf>,
     pub(crate) origin: OriginUrl,
@@ -184,6 +186,7 @@ impl Settings {
             listen_resp: SocketAddr::from(([127, 0, 0, 1], 6380)),
             listen_unix: None,
             listen_admin: SocketAddr::from(([127, 0, 0, 1], 9090)),
+            forward_auth: Vec::new(),
             rules_file: Path::new(RULES_FILE).exists().then(|| RULES_FILE.into()),
             origin: OriginUrl::Memory,
             origin_timeout: Duration::from_millis(5),

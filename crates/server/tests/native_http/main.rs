@@ -6,6 +6,8 @@ mod client;
 mod connections;
 mod cross_site;
 mod decisions;
+mod forward_auth;
+mod idempotency;
 mod node;
 mod pages;
 mod rules;

@@ -11,6 +11,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use tidegate_origin::RedisUrl;
+use tidegate_server::MappedHeader;
 use tracing_subscriber::filter::Targets;
 
 pub(super) const DRAIN_MS: RangeInclusive<u64> = 0..=3_600_000;
@@ -101,6 +102,11 @@ pub(super) fn path(text: &str) -> Result<PathBuf, Refusal> {
         return Err(Refusal::new("isn't a path", "name a file or a directory, or leave the setting out"));
     }
     Ok(PathBuf::from(text))
+}
+
+pub(super) fn mapped_headers(text: &str) -> Result<Vec<MappedHeader>, Refusal> {
+    MappedHeader::parse_list(text)
+        .map_err(|message| Refusal::new(message, "write attribute=Header, such as ip=X-Real-IP, user=X-User"))
 }
 
 /// The bytes of a secret's file.

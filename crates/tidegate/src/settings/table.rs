@@ -31,7 +31,7 @@ pub(crate) enum Secrecy {
     PathOfSecret,
 }
 
-pub(crate) static TABLE: [Setting; 18] = [
+pub(crate) static TABLE: [Setting; 19] = [
     Setting {
         key: "region",
         value_name: "NAME",
@@ -113,6 +113,18 @@ pub(crate) static TABLE: [Setting; 18] = [
         secrecy: Secrecy::Open,
         read: |text, settings| parse::listen_address(text).map(|address| settings.listen_admin = address),
         show: |settings| settings.listen_admin.to_string(),
+    },
+    Setting {
+        key: "forward_auth.attributes",
+        value_name: "LIST",
+        default: "none",
+        meaning: "attributes that /auth takes from headers, such as ip=X-Real-IP, user=X-User",
+        secrecy: Secrecy::Open,
+        read: |text, settings| parse::mapped_headers(text).map(|headers| settings.forward_auth = headers),
+        show: |settings| match &settings.forward_auth[..] {
+            [] => "none".into(),
+            headers => headers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+        },
     },
     Setting {
         key: "rules.file",

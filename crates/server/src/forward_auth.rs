@@ -1,0 +1,177 @@
+//! Forward-auth: nginx's `auth_request`, Traefik's `forwardAuth`, Caddy's `forward_auth`. The proxy asks about
+//! a request before it passes it on; the answer is 204 or 429, with headers and without a body.
+//!
+//! Attributes are the headers `X-Tidegate-<name>`, which the proxy sets, and those of the original request that
+//! the setting `forward_auth.attributes` names. A header that comes twice is refused: the second one may be a
+//! caller's own, smuggled past the proxy.
+
+use crate::refusal::{Code, Refusal, excerpt};
+use crate::request_id::{self, RequestId};
+use crate::respond::{self, HttpResponse};
+use crate::{App, answer, decide, rate_headers};
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::header::{HeaderName, HeaderValue};
+use hyper::http::request::Parts;
+use hyper::{Response, StatusCode};
+use std::fmt;
+use tidegate_core::Cost;
+use tidegate_node::request::{ATTRIBUTE_NAME_CHARS_MAX, ATTRIBUTES_MAX, IDENTIFIER_CHARS_MAX};
+use tidegate_node::{Purpose, Request, Subject};
+use tidegate_rules::Attributes;
+
+const PREFIX: &str = "x-tidegate-";
+const NAMESPACE: &str = "namespace";
+const COST: &str = "cost";
+
+/// An attribute that is taken from a header of the original request.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MappedHeader {
+    pub attribute: String,
+    pub header: HeaderName,
+}
+
+impl MappedHeader {
+    /// `attribute=Header, …`; else what is wrong with it.
+    pub fn parse_list(text: &str) -> Result<Vec<MappedHeader>, String> {
+        let mut list: Vec<MappedHeader> = Vec::new();
+        for pair in text.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
+            let (attribute, header) =
+                pair.split_once('=').ok_or_else(|| format!("`{}` has no `=`", excerpt(pair)))?;
+            let (attribute, header) = (attribute.trim(), header.trim());
+            if attribute.is_empty() || attribute.chars().count() > ATTRIBUTE_NAME_CHARS_MAX {
+                return Err(format!("an attribute's name has 1 to {ATTRIBUTE_NAME_CHARS_MAX} characters"));
+            }
+            if list.iter().any(|mapped| mapped.attribute == attribute) {
+                return Err(format!("`{attribute}` comes twice"));
+            }
+            let header = HeaderName::try_from(header)
+                .map_err(|_| format!("`{}` isn't the name of a header", excerpt(header)))?;
+            list.push(MappedHeader { attribute: attribute.to_owned(), header });
+        }
+        if list.len() > ATTRIBUTES_MAX {
+            return Err(format!("there are more than {ATTRIBUTES_MAX}"));
+        }
+        Ok(list)
+    }
+}
+
+impl fmt::Display for MappedHeader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.attribute, self.header)
+    }
+}
+
+pub(crate) async fn answer(app: &App, head: &Parts, id: RequestId) -> Result<HttpResponse, Refusal> {
+    let asked = Asked::read(app, head)?;
+    let subject = Subject::Rules {
+        namespace: asked.namespace,
+        attributes: Attributes(&asked.attributes),
+        cost: asked.cost,
+    };
+    let request = Request { tenant: &app.tenant, purpose: Purpose::Check, subject };
+    let rules = app.engine.rules();
+    let decided = decide::ask_engine(app, &rules, &request).await?;
+    let mut response = Response::new(Full::new(Bytes::new()));
+    *response.status_mut() =
+        if decided.allowed { StatusCode::NO_CONTENT } else { StatusCode::TOO_MANY_REQUESTS };
+    rate_headers::add(response.headers_mut(), &decided, app.clock.now().now);
+    response.headers_mut().insert(request_id::HEADER, id.into_header());
+    if let Some(seconds) = answer::retry_after_seconds(&decided) {
+        respond::add_retry_after(&mut response, seconds);
+    }
+    Ok(response)
+}
+
+/// What the headers and the query say.
+struct Asked<'a> {
+    namespace: &'a str,
+    cost: Cost,
+    attributes: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> Asked<'a> {
+    fn read(app: &'a App, head: &'a Parts) -> Result<Self, Refusal> {
+        let (mut namespace, mut cost) = (None, None);
+        for (name, value) in query(head.uri.query().unwrap_or("")) {
+            match name {
+                NAMESPACE => namespace = Some(value),
+                COST => cost = Some(value),
+                _ => return Err(unknown_parameter(name)),
+            }
+        }
+        let mut attributes = Vec::new();
+        for name in head.headers.keys() {
+            let Some(attribute) = name.as_str().strip_prefix(PREFIX) else { continue };
+            let value = only_value(head, name)?;
+            match attribute {
+                NAMESPACE => namespace = Some(value),
+                COST => cost = Some(value),
+                _ => attributes.push((attribute, value)),
+            }
+        }
+        for MappedHeader { attribute, header } in &app.forward_auth {
+            let is_given = attributes.iter().any(|(name, _)| name == attribute);
+            if !is_given && head.headers.contains_key(header) {
+                attributes.push((attribute.as_str(), only_value(head, header)?));
+            }
+        }
+        if attributes.len() > ATTRIBUTES_MAX {
+            let message = format!("the request has more than {ATTRIBUTES_MAX} attributes");
+            return Err(Refusal::new(Code::TooMany, message, "send only the attributes that rules name"));
+        }
+        let cost = cost.map_or(Ok(Cost::ONE), read_cost)?;
+        Ok(Asked { namespace: namespace.ok_or_else(no_namespace)?, cost, attributes })
+    }
+}
+
+/// Names and values as they are written.
+fn query(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    text.split('&').filter(|pair| !pair.is_empty()).map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+}
+
+fn only_value<'a>(head: &'a Parts, name: &HeaderName) -> Result<&'a str, Refusal> {
+    let mut values = head.headers.get_all(name).iter();
+    let (first, second) = (values.next(), values.next());
+    if second.is_some() {
+        let message = format!("the header `{name}` comes twice");
+        let fix = "let the proxy replace the header, not add to what a caller sent";
+        return Err(Refusal::of_field(Code::DuplicateField, name.as_str(), message, fix));
+    }
+    let text = first.map_or(Ok(""), |value| text(name, value))?;
+    if text.chars().nth(IDENTIFIER_CHARS_MAX).is_some() {
+        let message = format!("the header `{name}` has more than {IDENTIFIER_CHARS_MAX} characters");
+        return Err(Refusal::of_field(Code::InvalidText, name.as_str(), message, "a hash of it will do"));
+    }
+    Ok(text)
+}
+
+fn text<'a>(name: &HeaderName, value: &'a HeaderValue) -> Result<&'a str, Refusal> {
+    std::str::from_utf8(value.as_bytes()).map_err(|_| {
+        let message = format!("the header `{name}` isn't UTF-8");
+        Refusal::of_field(Code::InvalidUtf8, name.as_str(), message, "percent-encode what isn't")
+    })
+}
+
+fn read_cost(text: &str) -> Result<Cost, Refusal> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let cost = text.parse().ok().filter(|_| is_number).and_then(|number| Cost::new(number).ok());
+    cost.ok_or_else(|| {
+        let message = format!("the cost is `{}`", excerpt(text));
+        let fix = "give a whole number from 0 to 9007199254740992";
+        Refusal::of_field(Code::OutOfRange, COST, message, fix)
+    })
+}
+
+#[cold]
+fn no_namespace() -> Refusal {
+    let fix = "call /auth?namespace=NAME, or set the header X-Tidegate-Namespace";
+    Refusal::of_field(Code::MissingField, NAMESPACE, "no namespace was named", fix)
+}
+
+#[cold]
+fn unknown_parameter(name: &str) -> Refusal {
+    let message = format!("the query has `{}`, which means nothing here", excerpt(name));
+    let fix = "the query takes namespace and cost; attributes go into headers, X-Tidegate-<name>";
+    Refusal::of_field(Code::UnknownField, excerpt(name), message, fix)
+}

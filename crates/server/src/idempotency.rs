@@ -1,0 +1,190 @@
+//! `Idempotency-Key`: a retry within a minute gets the answer of the first attempt and is charged nothing.
+//!
+//! Kept by this node alone and in memory. Two generations of answers, the older one dropped as a whole, so that
+//! forgetting costs nothing; bounded by bytes, and what finds no room is answered but not remembered, and
+//! counted. Whoever comes while the first attempt is still being decided waits for it.
+
+use crate::counters::COUNTERS;
+use crate::decide::Reply;
+use crate::refusal::{Code, Refusal, excerpt};
+use hyper::HeaderMap;
+use hyper::header::HeaderName;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::future::Future;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use tidegate_core::Nanos;
+use tokio::sync::OnceCell;
+
+const HEADER: HeaderName = HeaderName::from_static("idempotency-key");
+const KEY_CHARS_MAX: usize = 255;
+const KEPT_FOR: Nanos = Nanos::from_secs(60);
+/// Of keys and answers, in each generation.
+const BYTES_MAX: usize = 16 << 20;
+/// What an entry takes beside its texts.
+const ENTRY_BYTES: usize = 128;
+
+/// The answers that may be asked for again.
+#[derive(Debug, Default)]
+pub struct Idempotency {
+    generations: Mutex<Generations>,
+    hasher: RandomState,
+}
+
+#[derive(Debug, Default)]
+struct Generations {
+    young: Generation,
+    old: Generation,
+    /// When the young one was begun.
+    since: Nanos,
+}
+
+#[derive(Debug, Default)]
+struct Generation {
+    attempts: HashMap<Box<str>, Arc<Attempt>>,
+    bytes: usize,
+}
+
+/// The first request by a key.
+#[derive(Debug)]
+struct Attempt {
+    /// Of path and body: another request by the same key is a mistake.
+    fingerprint: u64,
+    at: Nanos,
+    reply: OnceCell<Reply>,
+}
+
+/// The key of a request; `None` when it has none.
+pub(crate) fn key(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
+    let Some(value) = headers.get(HEADER) else { return Ok(None) };
+    let text = value.to_str().ok().filter(|text| (1..=KEY_CHARS_MAX).contains(&text.len()));
+    text.map(Some).ok_or_else(|| {
+        let message = format!("an idempotency key has 1 to {KEY_CHARS_MAX} printable ASCII characters");
+        Refusal::of_field(Code::InvalidText, HEADER.as_str(), message, "a random UUID will do")
+    })
+}
+
+impl Idempotency {
+    /// The answer to a request by a key: as it was given already, or as `decide` gives it now. Says also
+    /// whether it was given already.
+    pub(crate) async fn answer(
+        &self,
+        (tenant, key): (&str, &str),
+        request: (&str, &[u8]),
+        now: Nanos,
+        decide: impl Future<Output = Result<Reply, Refusal>>,
+    ) -> Result<(Reply, bool), Refusal> {
+        let fingerprint = self.hasher.hash_one(request);
+        // A length before it: no tenant and key run into another's.
+        let name = format!("{}:{tenant}{key}", tenant.len());
+        let Some(attempt) = self.generations.lock().attempt(name, fingerprint, now) else {
+            COUNTERS.idempotency_forgotten.add_one();
+            return Ok((decide.await?, false));
+        };
+        if attempt.fingerprint != fingerprint {
+            let message = format!("`{}` was the key of another request", excerpt(key));
+            let fix = "use a new key for each request, and the same only to repeat it unchanged";
+            return Err(Refusal::of_field(Code::IdempotencyKeyReused, HEADER.as_str(), message, fix));
+        }
+        let mut is_first = false;
+        // A request that was refused is no answer: it may be mended and sent again.
+        let reply = attempt.reply.get_or_try_init(|| {
+            is_first = true;
+            decide
+        });
+        let reply = reply.await?.clone();
+        if is_first {
+            self.generations.lock().young.bytes += reply.body.len();
+        }
+        Ok((reply, !is_first))
+    }
+}
+
+impl Generations {
+    /// What was begun by this name within the last minute, or a new attempt; `None` when there is no room.
+    fn attempt(&mut self, name: String, fingerprint: u64, now: Nanos) -> Option<Arc<Attempt>> {
+        if now.minus(self.since) >= KEPT_FOR || now < self.since {
+            self.old = std::mem::take(&mut self.young);
+            self.since = now;
+        }
+        let known = self.young.attempts.get(&*name).or_else(|| self.old.attempts.get(&*name));
+        if let Some(attempt) = known
+            && now.minus(attempt.at) < KEPT_FOR
+        {
+            return Some(attempt.clone());
+        }
+        let bytes = name.len() + ENTRY_BYTES;
+        if self.young.bytes + bytes > BYTES_MAX {
+            return None;
+        }
+        self.young.bytes += bytes;
+        let attempt = Arc::new(Attempt { fingerprint, at: now, reply: OnceCell::new() });
+        self.young.attempts.insert(name.into(), attempt.clone());
+        Some(attempt)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Nanos {
+        Nanos::from_secs(1_800_000_000 + seconds)
+    }
+
+    fn reply(text: &str) -> Reply {
+        Reply { body: text.as_bytes().to_vec(), retry_after_seconds: None }
+    }
+
+    async fn ask(kept: &Idempotency, key: &str, body: &str, now: Nanos, says: &str) -> (Vec<u8>, bool) {
+        let decide = async { Ok(reply(says)) };
+        let answer = kept.answer(("default", key), ("/v1/limit", body.as_bytes()), now, decide);
+        let (reply, is_repeated) = answer.await.unwrap();
+        (reply.body, is_repeated)
+    }
+
+    #[tokio::test]
+    async fn a_retry_within_a_minute_gets_the_first_answer_and_a_later_one_its_own() {
+        let kept = Idempotency::default();
+        assert_eq!(ask(&kept, "k", "b", at(0), "first").await, (b"first".to_vec(), false));
+        assert_eq!(ask(&kept, "k", "b", at(59), "second").await, (b"first".to_vec(), true));
+        assert_eq!(ask(&kept, "other", "b", at(59), "other").await, (b"other".to_vec(), false));
+        assert_eq!(ask(&kept, "k", "b", at(60), "third").await, (b"third".to_vec(), false));
+        assert_eq!(ask(&kept, "other", "b", at(118), "late").await, (b"other".to_vec(), true));
+    }
+
+    #[tokio::test]
+    async fn another_request_by_the_same_key_is_refused_and_tenants_do_not_meet() {
+        let kept = Idempotency::default();
+        ask(&kept, "k", "b", at(0), "first").await;
+        let decide = async { Ok(reply("never")) };
+        let refused = kept.answer(("default", "k"), ("/v1/limit", b"other"), at(1), decide).await;
+        assert_eq!(refused.unwrap_err().code, Code::IdempotencyKeyReused);
+        let decide = async { Ok(reply("theirs")) };
+        let (theirs, _) = kept.answer(("t", "k"), ("/v1/limit", b"other"), at(1), decide).await.unwrap();
+        assert_eq!(theirs.body, b"theirs");
+    }
+
+    #[tokio::test]
+    async fn a_refusal_is_not_remembered() {
+        let kept = Idempotency::default();
+        let refuse = async { Err(Refusal::new(Code::EmptyBody, "no", "yes")) };
+        assert!(kept.answer(("default", "k"), ("/", b""), at(0), refuse).await.is_err());
+        let decide = async { Ok(reply("now")) };
+        let (now, is_repeated) = kept.answer(("default", "k"), ("/", b""), at(1), decide).await.unwrap();
+        assert_eq!((now.body, is_repeated), (b"now".to_vec(), false));
+    }
+
+    #[tokio::test]
+    async fn what_finds_no_room_is_answered_and_forgotten() {
+        let kept = Idempotency::default();
+        kept.generations.lock().young.bytes = BYTES_MAX;
+        kept.generations.lock().since = at(0);
+        assert_eq!(ask(&kept, "k", "b", at(1), "first").await, (b"first".to_vec(), false));
+        assert_eq!(ask(&kept, "k", "b", at(1), "second").await, (b"second".to_vec(), false));
+        // A minute later there is room again.
+        assert_eq!(ask(&kept, "k", "b", at(61), "third").await, (b"third".to_vec(), false));
+        assert_eq!(ask(&kept, "k", "b", at(62), "fourth").await, (b"third".to_vec(), true));
+    }
+}
