@@ -1,0 +1,67 @@
+//! What a limiter says about a request.
+
+use serde::Deserialize;
+use std::time::Duration;
+
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+pub struct Answer {
+    pub allowed: bool,
+    /// Every limit that was looked at.
+    #[serde(default)]
+    pub limits: Vec<LimitAnswer>,
+    #[serde(skip)]
+    pub source: Source,
+}
+
+/// Who decided.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Source {
+    /// A node, or the limiter in this process.
+    #[default]
+    Limiter,
+    /// Nobody could be asked in time: what was chosen for that case.
+    Failure,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+pub struct LimitAnswer {
+    /// The rule's; empty for a limit that was given in the request.
+    pub name: String,
+    pub identifier: String,
+    /// `None`: unlimited.
+    pub limit: Option<u64>,
+    pub remaining: Option<u64>,
+    /// When the whole limit is back, in milliseconds since 1970.
+    pub reset_ms: Option<u64>,
+    /// `None` on a denial: no wait helps.
+    pub retry_after_ms: Option<u64>,
+    pub allowed: bool,
+    /// Never denies.
+    pub shadow: bool,
+}
+
+impl Answer {
+    pub(crate) fn of_failure(allowed: bool) -> Self {
+        Answer { allowed, limits: Vec::new(), source: Source::Failure }
+    }
+
+    /// After how long the request would pass if nobody else came; `None` when it was allowed, or when no wait
+    /// helps.
+    pub fn retry_after(&self) -> Option<Duration> {
+        if self.allowed {
+            return None;
+        }
+        let waits = self.denying().map(|limit| limit.retry_after_ms);
+        waits.collect::<Option<Vec<u64>>>()?.into_iter().max().map(Duration::from_millis)
+    }
+
+    /// The limit that denied the request, or that has least left.
+    pub fn strictest(&self) -> Option<&LimitAnswer> {
+        let told = self.limits.iter().filter(|limit| !limit.shadow && limit.limit.is_some());
+        told.min_by_key(|limit| (limit.allowed, limit.remaining))
+    }
+
+    fn denying(&self) -> impl Iterator<Item = &LimitAnswer> {
+        self.limits.iter().filter(|limit| !limit.shadow && !limit.allowed)
+    }
+}
