@@ -15,3 +15,4 @@ mod settings;
 mod shutdown;
 mod start;
 mod support;
+mod unix;
