@@ -144,9 +144,13 @@ impl Rate {
 
     /// What this rate admits in a second, rounded up: the default burst.
     pub fn one_second_of_burst(self) -> Burst {
-        let per_second = u128::from(self.denominator.get()) * u128::from(Nanos::PER_SECOND);
-        let burst = per_second.div_ceil(u128::from(self.numerator_ns.get()));
-        // A rate is at most 10^9 per second, so this always fits.
+        self.burst_over(Nanos::from_secs(1))
+    }
+
+    /// What this rate admits in so long, rounded up.
+    pub fn burst_over(self, length: Nanos) -> Burst {
+        let admitted = u128::from(self.denominator.get()) * u128::from(length.get());
+        let burst = admitted.div_ceil(u128::from(self.numerator_ns.get()));
         Burst(u64::try_from(burst).unwrap_or(NUMBER_MAX).clamp(1, NUMBER_MAX))
     }
 }
@@ -242,6 +246,7 @@ mod tests {
         assert_eq!(Rate::new(100, Nanos::from_secs(1)).unwrap().one_second_of_burst().get(), 100);
         assert_eq!(Rate::new(1, Nanos::from_secs(60)).unwrap().one_second_of_burst().get(), 1);
         assert_eq!(Rate::new(90, Nanos::from_secs(60)).unwrap().one_second_of_burst().get(), 2);
+        assert_eq!(Rate::new(100, Nanos::from_secs(1)).unwrap().burst_over(Nanos::from_millis(95)).get(), 10);
     }
 
     #[test]

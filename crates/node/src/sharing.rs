@@ -3,7 +3,7 @@
 
 use crate::region::{AskItem, Region, RegionOptions};
 use tidegate_core::{
-    Charge, Item, LocalState, Moment, Nanos, Rate, SharedState, Spec, StepId, Table, Verdict,
+    Burst, Charge, Item, LocalState, Moment, Nanos, Rate, SharedState, Spec, StepId, Table, Verdict,
 };
 
 /// The stand-in limits get a table of their own, a sixteenth of the main one.
@@ -11,6 +11,8 @@ const FALLBACK_DIVISOR: usize = 16;
 /// A `free` rule admits this much of its rate, by its node's share, while nobody can be asked. All nodes
 /// together stay below one and a half: their shares sum to a little more than one, and each begins with a burst.
 const FALLBACK_FACTOR: (u64, u64) = (4, 3);
+/// What it may admit at once: every node's burst comes on top, and outages may be short.
+const FALLBACK_BURST: Nanos = Nanos::from_millis(100);
 
 #[derive(Debug)]
 pub struct Sharing {
@@ -37,7 +39,9 @@ impl Sharing {
         let (part, whole) = if even_is_more { (1, nodes) } else { (own, region) };
         let part = part.saturating_mul(FALLBACK_FACTOR.0).min(whole.saturating_mul(FALLBACK_FACTOR.1));
         let rate = rate_of(&ask.spec).scaled(part, whole.saturating_mul(FALLBACK_FACTOR.1));
-        let spec = Spec::Gcra { rate, burst: rate.one_second_of_burst() };
+        // What costs more than that passes when the bucket is full.
+        let burst = Burst::new(ask.cost.get()).unwrap_or(Burst::BLOCKED).max(rate.burst_over(FALLBACK_BURST));
+        let spec = Spec::Gcra { rate, burst };
         Item { charge: Charge::Never, ..Item::new(ask.key, spec, ask.cost) }
     }
 

@@ -16,7 +16,8 @@ const SLOTS: usize = 10;
 const SLOT: Nanos = Nanos::from_millis(100);
 /// The first probe comes after this, each further one after twice as long.
 const PROBE_AFTER: Nanos = Nanos::from_millis(100);
-const PROBE_AFTER_MAX: Nanos = Nanos::from_secs(2);
+/// One small call: often enough that a shard that is back is noticed before callers could tell.
+const PROBE_AFTER_MAX: Nanos = Nanos::from_millis(500);
 /// Waits are spread by ±20 %, so that nodes don't probe in step.
 const JITTER_PERCENT: u64 = 20;
 
@@ -244,10 +245,10 @@ mod tests {
     }
 
     #[test]
-    fn probes_are_due_once_each_and_back_off_to_two_seconds() {
+    fn probes_are_due_once_each_and_back_off_to_half_a_second() {
         let mut breaker = opened();
         let mut now = at(0);
-        for expected_ms in [100, 200, 400, 800, 1_600, 2_000, 2_000] {
+        for expected_ms in [100, 200, 400, 500, 500, 500, 500] {
             let BreakerState::Open { next_probe, .. } = breaker.state() else { panic!("closed") };
             let wait = next_probe.minus(now).get() / Nanos::PER_MILLI;
             assert!((expected_ms * 8 / 10..=expected_ms * 12 / 10).contains(&wait), "{wait} ms");

@@ -8,6 +8,7 @@ use super::address::Address;
 use super::deadline::Deadline;
 use super::dial::said;
 use super::join::join_all;
+use super::lanes::link_here;
 use super::script::ScriptCall;
 use super::servers::Servers;
 use super::shard::Shard;
@@ -126,7 +127,7 @@ fn by_shard(attempts: Vec<Attempt>) -> Vec<Vec<Attempt>> {
 
 /// Sends attempts at one shard; an answer for each.
 async fn send(
-    servers: &Servers,
+    servers: &Arc<Servers>,
     script: &Script,
     calls: &[ScriptCall],
     attempts: &[Attempt],
@@ -135,7 +136,7 @@ async fn send(
     let received = async {
         let Some(Attempt { shard, .. }) = attempts.first() else { return Ok(Vec::new()) };
         let _passage = shard.enter(attempts.len(), servers.dialer.options.calls_in_flight_max)?;
-        let link = shard.link(deadline).await?;
+        let link = link_here(servers, shard, shard.link(deadline).await?);
         link.send(&commands(script, calls, attempts), deadline).await
     };
     let mut received = match received.await {

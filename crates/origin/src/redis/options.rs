@@ -21,7 +21,7 @@ impl Default for RedisOptions {
     fn default() -> Self {
         RedisOptions {
             call_timeout_ms: 50,
-            connect_timeout_ms: 1000,
+            connect_timeout_ms: 500,
             calls_in_flight_max: 4096,
             refresh_every_ms: 5000,
         }

@@ -5,6 +5,7 @@
 
 use super::address::Address;
 use super::deadline::Deadline;
+use super::lanes::Lanes;
 use super::link::Link;
 use crate::{OriginError, ShardId};
 use arc_swap::ArcSwap;
@@ -17,6 +18,7 @@ pub(super) struct Shard {
     pub(super) id: ShardId,
     pub(super) address: Address,
     standing: ArcSwap<Standing>,
+    pub(super) lanes: Lanes,
     changed: Notify,
     in_flight: AtomicUsize,
     connects: AtomicU64,
@@ -41,6 +43,7 @@ impl Shard {
             id,
             address,
             standing: ArcSwap::from_pointee(Standing::New),
+            lanes: Lanes::default(),
             changed: Notify::new(),
             in_flight: AtomicUsize::new(0),
             connects: AtomicU64::new(0),
@@ -95,6 +98,7 @@ impl Shard {
 
     pub(super) fn up(&self, link: Arc<Link>) {
         self.connects.fetch_add(1, Ordering::Relaxed);
+        self.lanes.main_is_here();
         self.stand(Standing::Up(link));
     }
 
@@ -109,6 +113,18 @@ impl Shard {
 
     pub(super) fn standing(&self) -> Arc<Standing> {
         self.standing.load_full()
+    }
+
+    /// Returns when the main connection is another one, or none.
+    pub(super) async fn is_no_longer(&self, link: &Arc<Link>) {
+        loop {
+            // Made before looking: a change in between wakes it.
+            let changed = self.changed.notified();
+            if self.link_now().is_none_or(|now| !Arc::ptr_eq(&now, link)) {
+                return;
+            }
+            changed.await;
+        }
     }
 
     pub(super) fn reconnects(&self) -> u64 {

@@ -74,7 +74,9 @@ async fn the_connection_has_a_name_and_scripts_are_called_by_their_hash() {
         publish(&origin, key(number), 1).await.unwrap();
     }
     let clients = redis.demand(&["CLIENT", "LIST"]).await.text().unwrap();
-    assert_eq!(clients.matches("name=tidegate ").count(), 1, "{clients}");
+    // The one of the thread that keeps the origin, and one of this thread, which calls.
+    let connections = clients.matches("name=tidegate ").count();
+    assert!((1..=2).contains(&connections), "{clients}");
     assert_eq!((redis.calls_of("evalsha").await, redis.calls_of("eval").await), (10, 0));
 }
 

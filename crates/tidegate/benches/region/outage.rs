@@ -257,15 +257,13 @@ impl Observed {
     }
 
     fn report_recovery(&self, figures: &Figures) {
-        let is_back = |from: &Duration| self.is_normal(*from) && self.is_normal(*from + SECOND);
-        let back = self.windows(self.to, self.end().saturating_sub(SECOND)).find(is_back);
-        // Never: as long as was looked.
-        let recovery = back.unwrap_or(self.end()).saturating_sub(self.to);
-        figures.worst("two normal seconds in a row after, s", recovery.as_secs_f64(), Bounds::AtMost(5.0));
-        // The strict reading: on a busy machine an ordinary second may be abnormal too, see `before` below.
         let abnormal = self.windows(self.to, self.end()).filter(|from| !self.is_normal(*from)).last();
         let last_abnormal = abnormal.map_or(Duration::ZERO, |from| from + SECOND - self.to);
-        figures.told("last abnormal second ended after, s", last_abnormal.as_secs_f64());
+        figures.worst(
+            "last abnormal second ended after, s",
+            last_abnormal.as_secs_f64(),
+            Bounds::AtMost(5.0),
+        );
         let after = self.samples.between(self.to, self.end());
         let unverified = after.0.iter().filter(|sample| sample.unverified).map(|sample| sample.at).max();
         let last = unverified.map_or(Duration::ZERO, |at| at - self.to);
