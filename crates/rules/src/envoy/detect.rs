@@ -1,0 +1,39 @@
+//! Which of the two kinds of files a set is: ours says `namespace:` at the top, theirs `domain:`.
+
+use crate::bounds::ENVOY_NESTING_MAX;
+use crate::error::Problems;
+use crate::parse::read_files;
+use crate::parse::tree::Value;
+use crate::source::Source;
+
+/// Whether the first document that says anything has a `domain` and no `namespace`. Of files that can't be read,
+/// and of none, no: whoever reads them next says what is wrong.
+pub fn is_envoy(sources: &[Source]) -> bool {
+    let (files, _) = read_files(sources, ENVOY_NESTING_MAX, &mut Problems::default());
+    let mut documents = files.iter().flat_map(|(_, documents)| documents);
+    let first = documents.find_map(|node| match &node.value {
+        Value::Map(entries) => Some(entries),
+        _ => None,
+    });
+    first.is_some_and(|entries| {
+        let has = |name: &str| entries.iter().any(|entry| entry.key == name);
+        has("domain") && !has("namespace")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn theirs_says_domain_and_ours_namespace() {
+        let said = |text: &str| is_envoy(&[Source { name: "a".into(), text: text.into() }]);
+        assert!(said("domain: edge\n"));
+        assert!(said("# a comment\n---\n{ descriptors: [], domain: edge }\n"));
+        assert!(!said("namespace: api\nrules: []\n"));
+        assert!(!said("namespace: api\ndomain: x\n"));
+        assert!(!said(""));
+        assert!(!said("- domain: x\n"));
+        assert!(!is_envoy(&[]));
+    }
+}

@@ -1,0 +1,9 @@
+//! Files of envoyproxy/ratelimit: what they mean, what is wrong with them, and what they become.
+
+mod arbitrary;
+mod bad_files;
+mod importing;
+mod matching;
+mod metrics;
+mod reading;
+mod sequences;
