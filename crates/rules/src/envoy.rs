@@ -4,6 +4,7 @@
 //! Pure, like all of this crate: no IO but what [`crate::read_sources`] did before, no clock. Keys and values
 //! are compared part by part and never joined, so (`a_b`, `c`) and (`a`, `b_c`) are two callers.
 
+mod describe;
 mod descriptor;
 mod detect;
 mod domain;

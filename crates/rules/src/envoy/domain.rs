@@ -4,6 +4,7 @@ use super::descriptor::Level;
 use super::read;
 use super::unit::{EnvoyUnit, Windows};
 use crate::error::{RuleErrors, Warning};
+use crate::parse::tree::Place;
 use crate::source::Source;
 use std::sync::Arc;
 use tidegate_core::{FleetSecret, KeyPrefix};
@@ -24,6 +25,7 @@ pub struct EnvoyOptions<'a> {
 pub struct EnvoyRules {
     /// By name.
     domains: Vec<Domain>,
+    tenant: Box<str>,
     windows: Windows,
     limits: usize,
     warnings: Vec<Warning>,
@@ -34,6 +36,8 @@ pub(crate) struct Domain {
     pub(crate) name: Arc<str>,
     pub(crate) prefixes: Prefixes,
     pub(crate) top: Level,
+    pub(crate) file: Arc<str>,
+    pub(crate) place: Place,
 }
 
 /// What the keys of a domain's limits begin with, for each unit.
@@ -56,9 +60,14 @@ impl Prefixes {
 impl EnvoyRules {
     /// Reads a set, or says everything that is wrong with it.
     pub fn parse(sources: &[Source], options: &EnvoyOptions<'_>) -> Result<Self, RuleErrors> {
+        Self::parse_all(&sources.iter().collect::<Vec<_>>(), options)
+    }
+
+    pub(crate) fn parse_all(sources: &[&Source], options: &EnvoyOptions<'_>) -> Result<Self, RuleErrors> {
         let (mut domains, limits, warnings) = read::read_domains(sources, options)?;
         domains.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(EnvoyRules { domains, windows: options.windows, limits, warnings })
+        let tenant = options.tenant.into();
+        Ok(EnvoyRules { domains, tenant, windows: options.windows, limits, warnings })
     }
 
     pub(crate) fn domain(&self, name: &str) -> Option<&Domain> {
@@ -73,6 +82,11 @@ impl EnvoyRules {
     /// In the order of the alphabet.
     pub fn domain_names(&self) -> impl Iterator<Item = &str> {
         self.domains.iter().map(|domain| &*domain.name)
+    }
+
+    /// Whose domains they are.
+    pub fn tenant(&self) -> &str {
+        &self.tenant
     }
 
     pub fn windows(&self) -> Windows {

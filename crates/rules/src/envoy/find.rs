@@ -7,46 +7,43 @@ use super::descriptor::{Descriptor, MetBy};
 use super::domain::{Domain, EnvoyRules};
 use super::limit::{Allowance, EnvoyLimit};
 use super::unit::GivenByRequest;
+use crate::matching::{Effect, Match};
 use crate::policy::Policy;
 use smallvec::SmallVec;
-use tidegate_core::KeyId;
+use tidegate_core::{KeyId, Nanos, Role};
 
 const ENTRIES_INLINE: usize = 4;
 
 /// What a descriptor of a request met.
 #[derive(Clone, Debug)]
-pub struct EnvoyMatch<'a> {
+pub struct EnvoyMatch<'s, 'e> {
     /// The file's; `None` for a limit that the request gave.
-    pub limit: Option<&'a EnvoyLimit>,
+    pub limit: Option<&'s EnvoyLimit>,
     /// What to decide by; `None` when it is unlimited.
     pub policy: Option<Policy>,
     /// Of the counter. The same entries have the same counter, whether the file or the request limits them, but a
     /// unit of another length has another one.
     pub key: KeyId,
-    pub(crate) domain: &'a str,
-    pub(crate) steps: Steps<'a>,
+    pub(crate) domain: &'s str,
+    pub(crate) steps: Steps<'s, 'e>,
 }
 
-pub(crate) type Steps<'a> = SmallVec<[Step<'a>; ENTRIES_INLINE]>;
+pub(crate) type Steps<'s, 'e> = SmallVec<[Step<'s, 'e>; ENTRIES_INLINE]>;
 
 /// An entry of the request, and how it was met.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Step<'a> {
-    pub(crate) entry: (&'a str, &'a str),
+pub(crate) struct Step<'s, 'e> {
+    pub(crate) entry: (&'e str, &'e str),
     /// `None` for a limit that the request gave.
-    pub(crate) met: Option<(&'a Descriptor, MetBy)>,
+    pub(crate) met: Option<(&'s Descriptor, MetBy)>,
 }
 
-impl<'a> Step<'a> {
+impl Step<'_, '_> {
     /// The pattern, where all values that match it share a counter; else the entry's own value.
-    pub(crate) fn counted_value(&self) -> &'a str {
-        self.shared_value().unwrap_or(self.entry.1)
-    }
-
-    pub(crate) fn shared_value(&self) -> Option<&'a str> {
+    pub(crate) fn counted_value(&self) -> &str {
         match self.met {
-            Some((descriptor, MetBy::Wildcard)) if descriptor.shared => Some(descriptor.shared_value()),
-            _ => None,
+            Some((descriptor, MetBy::Wildcard)) if descriptor.shared => descriptor.shared_value(),
+            _ => self.entry.1,
         }
     }
 }
@@ -54,12 +51,12 @@ impl<'a> Step<'a> {
 impl EnvoyRules {
     /// The limit for a descriptor, if there is one: none for a domain that no file has, for entries that lead
     /// nowhere, and for those that lead to a descriptor without a limit of its own.
-    pub fn find<'a>(
-        &'a self,
+    pub fn find<'s, 'e>(
+        &'s self,
         domain: &str,
-        entries: &[(&'a str, &'a str)],
+        entries: &[(&'e str, &'e str)],
         given: Option<GivenByRequest>,
-    ) -> Option<EnvoyMatch<'a>> {
+    ) -> Option<EnvoyMatch<'s, 'e>> {
         let domain = self.domain(domain)?;
         if let Some(given) = given {
             return Some(self.given(domain, entries, given));
@@ -67,21 +64,21 @@ impl EnvoyRules {
         let steps = descend(domain, entries)?;
         let (last, _) = steps.last()?.met?;
         let limit = last.limit.as_ref()?;
-        let (policy, prefix) = match &limit.allowance {
-            Allowance::Limited { rule, .. } => (Some(rule.policy.clone()), &rule.prefix),
-            Allowance::Unlimited => (None, domain.prefixes.of(super::EnvoyUnit::Second)),
+        let policy = match limit.allowance {
+            Allowance::Limited { .. } => Some(limit.rule.policy.clone()),
+            Allowance::Unlimited => None,
         };
-        let key = prefix.key_of_parts(parts(&steps));
+        let key = limit.rule.prefix.key_of_parts(parts(&steps));
         Some(EnvoyMatch { limit: Some(limit), policy, key, domain: &domain.name, steps })
     }
 
-    fn given<'a>(
+    fn given<'s, 'e>(
         &self,
-        domain: &'a Domain,
-        entries: &[(&'a str, &'a str)],
+        domain: &'s Domain,
+        entries: &[(&'e str, &'e str)],
         given: GivenByRequest,
-    ) -> EnvoyMatch<'a> {
-        let steps: Steps<'a> = entries.iter().map(|entry| Step { entry: *entry, met: None }).collect();
+    ) -> EnvoyMatch<'s, 'e> {
+        let steps: Steps<'s, 'e> = entries.iter().map(|entry| Step { entry: *entry, met: None }).collect();
         let policy = self.windows().policy(given.requests_per_unit, given.unit);
         let key = domain.prefixes.of(given.unit).key_of_parts(parts(&steps));
         EnvoyMatch { limit: None, policy: Some(policy), key, domain: &domain.name, steps }
@@ -89,7 +86,7 @@ impl EnvoyRules {
 }
 
 /// One step for every entry; `None` when one of them leads nowhere.
-fn descend<'a>(domain: &'a Domain, entries: &[(&'a str, &'a str)]) -> Option<Steps<'a>> {
+fn descend<'s, 'e>(domain: &'s Domain, entries: &[(&'e str, &'e str)]) -> Option<Steps<'s, 'e>> {
     let mut level = &domain.top;
     let mut steps = Steps::new();
     for &(key, value) in entries {
@@ -100,13 +97,13 @@ fn descend<'a>(domain: &'a Domain, entries: &[(&'a str, &'a str)]) -> Option<Ste
     Some(steps)
 }
 
-fn parts<'a>(steps: &[Step<'a>]) -> impl Iterator<Item = &'a str> {
+fn parts<'a>(steps: &'a [Step<'_, '_>]) -> impl Iterator<Item = &'a str> {
     steps.iter().flat_map(|step| [step.entry.0, step.counted_value()])
 }
 
-impl<'a> EnvoyMatch<'a> {
+impl<'s> EnvoyMatch<'s, '_> {
     /// What the counter is of: each entry's key, and its value or the pattern whose values share a counter.
-    pub fn parts(&self) -> impl Iterator<Item = (&'a str, &'a str)> {
+    pub fn parts(&self) -> impl Iterator<Item = (&str, &str)> {
         self.steps.iter().map(|step| (step.entry.0, step.counted_value()))
     }
 
@@ -114,7 +111,7 @@ impl<'a> EnvoyMatch<'a> {
         self.policy.is_none()
     }
 
-    pub fn name(&self) -> Option<&'a str> {
+    pub fn name(&self) -> Option<&'s str> {
         self.limit.and_then(|limit| limit.name.as_deref())
     }
 
@@ -125,5 +122,16 @@ impl<'a> EnvoyMatch<'a> {
 
     pub fn is_quota(&self) -> bool {
         self.limit.is_some_and(|limit| limit.quota)
+    }
+
+    /// The same as rules of ours are matched; `None` for a limit that the request gave, which has no rule.
+    pub fn as_rule(&self, now: Nanos) -> Option<Match<'s>> {
+        let rule = &self.limit?.rule;
+        let role = if self.is_shadow() { Role::Shadow } else { Role::Enforced };
+        let effect = match &self.policy {
+            Some(policy) => Effect::Limited { key: self.key, spec: policy.spec(now) },
+            None => Effect::Unlimited { key: self.key },
+        };
+        Some(Match { rule, role, hot: false, effect })
     }
 }

@@ -107,7 +107,7 @@ impl<'d> Walk<'d, '_> {
             return;
         }
         // Nothing to count, and what it would have been picked before is lifted there.
-        let Allowance::Limited { requests_per_unit, unit, .. } = limit.allowance else { return };
+        let Allowance::Limited { requests_per_unit, unit } = limit.allowance else { return };
         let counted = steps.iter().filter(|(_, step)| is_counted(step));
         let lifted = counted.clone().flat_map(|(level, step)| {
             rivals(level, step).into_iter().map(|rival| (&*step.key, &*rival.value))

@@ -5,6 +5,9 @@ use crate::rule::Rule;
 
 #[derive(Debug)]
 pub struct EnvoyLimit {
+    /// The limit in the engine's terms. Its `key` names the descriptor's keys, and its `when` is empty: that it
+    /// applies is what the tree found out. Where all is allowed, its numbers mean nothing.
+    pub rule: Rule,
     pub allowance: Allowance,
     /// What others may replace it by.
     pub name: Option<Box<str>>,
@@ -18,23 +21,8 @@ pub struct EnvoyLimit {
     pub detailed_metric: bool,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Allowance {
     Unlimited,
-    Limited {
-        requests_per_unit: u32,
-        unit: EnvoyUnit,
-        /// The limit in the engine's terms. Its `key` names the descriptor's keys, and its `when` is empty: that
-        /// it applies is what the tree found out.
-        rule: Box<Rule>,
-    },
-}
-
-impl EnvoyLimit {
-    pub fn rule(&self) -> Option<&Rule> {
-        match &self.allowance {
-            Allowance::Unlimited => None,
-            Allowance::Limited { rule, .. } => Some(rule),
-        }
-    }
+    Limited { requests_per_unit: u32, unit: EnvoyUnit },
 }

@@ -5,7 +5,7 @@
 use super::descriptor::MetBy;
 use super::find::{EnvoyMatch, Step};
 
-impl EnvoyMatch<'_> {
+impl EnvoyMatch<'_, '_> {
     /// The values of entries are in it where the file names them, where `value_to_metric` asks for them, and
     /// everywhere with `detailed_metric`. A pattern stands for the values that share its counter.
     pub fn metric_path(&self) -> String {
@@ -24,7 +24,7 @@ impl EnvoyMatch<'_> {
     }
 }
 
-fn shown_value<'a>(step: &Step<'a>) -> &'a str {
+fn shown_value<'a>(step: &'a Step<'_, '_>) -> &'a str {
     let Some((descriptor, met_by)) = step.met else { return step.entry.1 };
     match met_by {
         MetBy::Value => step.entry.1,

@@ -40,7 +40,7 @@ const EXAMPLE: &str = "`domain: edge` with `descriptors:` below it";
 
 type Read = (Vec<Domain>, usize, Vec<Warning>);
 
-pub(crate) fn read_domains(sources: &[Source], options: &EnvoyOptions<'_>) -> Result<Read, RuleErrors> {
+pub(crate) fn read_domains(sources: &[&Source], options: &EnvoyOptions<'_>) -> Result<Read, RuleErrors> {
     let mut problems = Problems::default();
     let (files, syntax) = read_files(sources, ENVOY_NESTING_MAX, &mut problems);
     if let Some(first) = sources.first()
@@ -116,7 +116,8 @@ impl Draft<'_> {
             None => Vec::<Descriptor>::new(),
         };
         names.warn_of_unknown(problems);
-        self.domains.push(Domain { name, prefixes, top: Level::new(top) });
+        let (file, place) = (at.file().clone(), at.place());
+        self.domains.push(Domain { name, prefixes, top: Level::new(top), file, place });
     }
 
     fn refuse_twice(&mut self, at: &Cursor<'_, '_>, name: &str, problems: &mut Problems) {

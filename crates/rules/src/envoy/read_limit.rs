@@ -1,6 +1,5 @@
 //! A descriptor's `rate_limit`, and what of the descriptor belongs to it.
 
-use super::domain::Prefixes;
 use super::limit::{Allowance, EnvoyLimit};
 use super::path::DescriptorPath;
 use super::read_descriptor::Reading;
@@ -52,32 +51,18 @@ pub(crate) fn read_limit(
     let name = scalar::text(&fields, "name", NAME_CHARS_MAX, problems).filter(|name| !name.is_empty());
     reading.names.given.extend(name.map(Box::from));
     let replaces = read_replaces(&fields, name, reading, problems);
-    let numbers = read_numbers(&at, &fields, problems)?;
-    let allowance = match numbers {
-        None => Allowance::Unlimited,
-        Some((requests_per_unit, unit)) => {
-            let declared = Declared { file: at.file().clone(), line: descriptor.place().line };
-            let numbers = Numbers { requests_per_unit, unit, shadow };
-            let rule = Box::new(rule(numbers, name, declared, path, reading));
-            Allowance::Limited { requests_per_unit, unit, rule }
-        }
-    };
+    let allowance = read_allowance(&at, &fields, problems)?;
+    let declared = Declared { file: at.file().clone(), line: descriptor.place().line };
+    let rule = Rule { shadow, ..rule(allowance, name, declared, path, reading) };
     let name = name.map(Box::from);
-    Some(EnvoyLimit { allowance, name, replaces, shadow, quota, detailed_metric })
+    Some(EnvoyLimit { rule, allowance, name, replaces, shadow, quota, detailed_metric })
 }
 
-struct Numbers {
-    requests_per_unit: u32,
-    unit: EnvoyUnit,
-    shadow: bool,
-}
-
-/// `Some(None)` when it is unlimited; `None`, with the error told, when it can't be read.
-fn read_numbers(
+fn read_allowance(
     at: &Cursor<'_, '_>,
     fields: &Fields<'_, '_>,
     problems: &mut Problems,
-) -> Option<Option<(u32, EnvoyUnit)>> {
+) -> Option<Allowance> {
     let unlimited = scalar::flag(fields, "unlimited", problems);
     let unit = scalar::text(fields, "unit", NAME_CHARS_MAX, problems)?;
     let count = fields.get("requests_per_unit").filter(|at| !matches!(at.value(), Value::Null));
@@ -92,7 +77,7 @@ fn read_numbers(
         if let Some(count) = count {
             count.warn(problems, "does nothing: the limit is `unlimited`");
         }
-        return Some(None);
+        return Some(Allowance::Unlimited);
     }
     let names = EnvoyUnit::ALL.map(EnvoyUnit::name);
     let found = EnvoyUnit::parse(unit);
@@ -114,7 +99,7 @@ fn read_numbers(
             Some(0)
         }
     };
-    Some(Some((count?, found?)))
+    Some(Allowance::Limited { requests_per_unit: count?, unit: found? })
 }
 
 fn read_replaces(
@@ -166,14 +151,17 @@ fn unknown(at: &Cursor<'_, '_>, name: &str) -> Warning {
 
 /// The limit as the engine knows limits.
 fn rule(
-    Numbers { requests_per_unit, unit, shadow }: Numbers,
+    allowance: Allowance,
     name: Option<&str>,
     declared: Declared,
     path: &DescriptorPath<'_>,
     reading: &Reading<'_>,
 ) -> Rule {
-    let prefixes: &Prefixes = reading.prefixes;
-    let prefix = *prefixes.of(unit);
+    let (requests_per_unit, unit) = match allowance {
+        Allowance::Limited { requests_per_unit, unit } => (requests_per_unit, unit),
+        Allowance::Unlimited => (u32::MAX, EnvoyUnit::Second),
+    };
+    let prefix = *reading.prefixes.of(unit);
     let key = path.0.iter().map(|(key, _)| KeyPart { attribute: (*key).into(), group_prefix: None });
     Rule {
         name: name.map_or_else(|| path.name().into(), Into::into),
@@ -185,7 +173,7 @@ fn rule(
         class: Class::default(),
         accuracy: Accuracy::default(),
         scope: None,
-        shadow,
+        shadow: false,
         on_missing: OnMissing::default(),
         charge: Charge::IfAdmitted,
         declared,

@@ -6,8 +6,8 @@
 use super::find::EnvoyMatch;
 
 /// Takes out what others replace.
-pub fn drop_replaced(matches: &mut [Option<EnvoyMatch<'_>>]) {
-    let replacing = |found: &&EnvoyMatch<'_>| found.limit.is_some_and(|limit| !limit.replaces.is_empty());
+pub fn drop_replaced(matches: &mut [Option<EnvoyMatch<'_, '_>>]) {
+    let replacing = |found: &&EnvoyMatch<'_, '_>| found.limit.is_some_and(|limit| !limit.replaces.is_empty());
     // Rare: a request without it pays for one look at each limit.
     let names: Vec<&str> = matches
         .iter()
@@ -19,7 +19,7 @@ pub fn drop_replaced(matches: &mut [Option<EnvoyMatch<'_>>]) {
     if names.is_empty() {
         return;
     }
-    let is_replaced = |found: &EnvoyMatch<'_>| {
+    let is_replaced = |found: &EnvoyMatch<'_, '_>| {
         !found.is_unlimited() && found.name().is_some_and(|name| names.contains(&name))
     };
     for found in matches.iter_mut() {

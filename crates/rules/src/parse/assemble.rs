@@ -30,7 +30,7 @@ use tidegate_core::batch::ITEMS_MAX;
 
 type Assembled = (Vec<Namespace>, Mode, Vec<Warning>);
 
-pub(crate) fn assemble(sources: &[Source], secret: &FleetSecret) -> Result<Assembled, RuleErrors> {
+pub(crate) fn assemble(sources: &[&Source], secret: &FleetSecret) -> Result<Assembled, RuleErrors> {
     let mut problems = Problems::default();
     let (files, syntax) = read_files(sources, NESTING_MAX, &mut problems);
     let mut draft = Draft::default();
@@ -57,7 +57,7 @@ pub(crate) fn assemble(sources: &[Source], secret: &FleetSecret) -> Result<Assem
 }
 
 /// A file that says nothing is more likely lost than meant: it would lift every limit.
-fn refuse_silence(files: &[File<'_>], sources: &[Source], problems: &mut Problems) {
+fn refuse_silence(files: &[File<'_>], sources: &[&Source], problems: &mut Problems) {
     if let Some(first) = sources.first()
         && says_nothing(files)
     {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub(crate) type File<'t> = (Arc<str>, Vec<Node<'t>>);
 
 pub(crate) fn read_files<'s>(
-    sources: &'s [Source],
+    sources: &[&'s Source],
     nesting_max: usize,
     problems: &mut Problems,
 ) -> (Vec<File<'s>>, Syntax) {

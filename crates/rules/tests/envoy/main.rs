@@ -2,6 +2,7 @@
 
 mod arbitrary;
 mod bad_files;
+mod direct;
 mod importing;
 mod matching;
 mod metrics;

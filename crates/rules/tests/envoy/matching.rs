@@ -188,7 +188,11 @@ fn flags_are_read_and_a_limit_of_the_request_has_none() {
     let given = Some(GivenByRequest { requests_per_unit: 1, unit: EnvoyUnit::Second });
     let found = rules.find("test-domain", &[("s", "x")], given).expect("a limit");
     assert!(!found.is_shadow());
-    let rule = rules.find("test-domain", &[("s", "x")], None).and_then(|found| found.limit?.rule()).unwrap();
+    let rule = rules
+        .find("test-domain", &[("s", "x")], None)
+        .and_then(|found| found.limit)
+        .map(|limit| &limit.rule)
+        .unwrap();
     assert_eq!(
         (&*rule.name, &*rule.namespace, rule.shadow, rule.declared.line),
         ("s", "test-domain", true, 3)

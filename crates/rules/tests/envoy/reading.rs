@@ -22,7 +22,7 @@ pub(crate) fn rules(text: &str) -> EnvoyRules {
 }
 
 /// `5/second`, `unlimited`, `none`; with what else is said of it.
-pub(crate) fn said(found: Option<&EnvoyMatch<'_>>) -> String {
+pub(crate) fn said(found: Option<&EnvoyMatch<'_, '_>>) -> String {
     let Some(found) = found else { return "none".to_owned() };
     let mut text = match (found.limit.map(|limit| &limit.allowance), &found.policy) {
         (Some(Allowance::Unlimited), None) => "unlimited".to_owned(),

@@ -20,10 +20,10 @@ impl Harness {
 
     /// Whether the request passes, and what each of its limits has left.
     fn hit(&self, descriptors: &[&[(&str, &str)]], cost: Cost) -> (bool, Vec<u64>) {
-        let mut matches: Vec<Option<EnvoyMatch<'_>>> =
+        let mut matches: Vec<Option<EnvoyMatch<'_, '_>>> =
             descriptors.iter().map(|entries| self.rules.find("test-domain", entries, None)).collect();
         drop_replaced(&mut matches);
-        let item = |found: &EnvoyMatch<'_>| {
+        let item = |found: &EnvoyMatch<'_, '_>| {
             let role = if found.is_shadow() { Role::Shadow } else { Role::Enforced };
             let spec = found.policy.as_ref()?.spec(self.now);
             Some(Item { role, ..Item::new(found.key, spec, cost) })

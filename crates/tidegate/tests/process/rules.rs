@@ -128,6 +128,19 @@ fn an_envoy_file_becomes_rules_that_limit_alike() {
     assert_limits_of_envoy_file(&node);
 }
 
+#[test]
+fn an_envoy_file_limits_as_it_is_and_is_reloaded() {
+    let directory = Directory::new();
+    directory.write("config.yaml", ENVOY_FILE);
+    let node = Node::start(&directory, &["--rules-file", "config.yaml"]);
+    assert!(node.banner.contains("rules  config.yaml: 3 rules in 1 namespace\n"), "{}", node.banner);
+    assert_limits_of_envoy_file(&node);
+    directory.write("config.yaml", ENVOY_FILE.replace("requests_per_unit: 3", "requests_per_unit: 4"));
+    wait_for_version(&node, 2);
+    let body = r#"{"namespace":"edge","attributes":{"user":"42"}}"#;
+    assert_eq!(node.allowed(5, body), 1, "what was admitted before still counts");
+}
+
 fn assert_limits_of_envoy_file(node: &Node) {
     let of =
         |name: &str, value: &str| format!(r#"{{"namespace":"edge","attributes":{{"{name}":"{value}"}}}}"#);
