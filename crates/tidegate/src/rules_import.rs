@@ -40,8 +40,8 @@ fn imported(sources: &[Source], windows: Windows) -> Result<String, String> {
     let Import { text, rules, differing } =
         import(&rules).map_err(|errors| told("not all of it can be said in rules:", &errors))?;
     if differing > 0 {
-        let (differing, rules) = (counted(differing, "rule"), counted(rules, "rule"));
-        output::complain(&format!("warning: of {rules}, {differing} differ; comments say how"));
+        let rules = counted(rules, "rule");
+        output::complain(&format!("warning: {differing} of {rules} may apply to more; comments say where"));
     }
     Ok(text)
 }

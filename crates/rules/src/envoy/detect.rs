@@ -6,13 +6,14 @@ use crate::parse::read_files;
 use crate::parse::tree::Value;
 use crate::source::Source;
 
-const FIELD: &[u8] = b"domain";
+const FIELDS: [&str; 2] = ["domain", "descriptors"];
 
-/// Whether the first document that says anything has a `domain` and no `namespace`. Of a file that can't be read,
-/// no: whoever reads it next says what is wrong.
+/// Whether the first document that says anything has a `domain` or `descriptors` and no `namespace`. Of a file that
+/// can't be read, no: whoever reads it next says what is wrong.
 pub fn is_envoy(source: &Source) -> bool {
-    // Most files of ours don't have the word anywhere, and needn't be read twice.
-    if !source.text.windows(FIELD.len()).any(|word| word == FIELD) {
+    // Most files of ours have neither word anywhere, and needn't be read twice.
+    let has_word = |word: &str| source.text.windows(word.len()).any(|found| found == word.as_bytes());
+    if !FIELDS.into_iter().any(has_word) {
         return false;
     }
     let (files, _) = read_files(&[source], ENVOY_NESTING_MAX, &mut Problems::default());
@@ -23,7 +24,7 @@ pub fn is_envoy(source: &Source) -> bool {
     });
     first.is_some_and(|entries| {
         let has = |name: &str| entries.iter().any(|entry| entry.key == name);
-        has("domain") && !has("namespace")
+        FIELDS.into_iter().any(has) && !has("namespace")
     })
 }
 
@@ -36,6 +37,7 @@ mod tests {
         let said = |text: &str| is_envoy(&Source { name: "a".into(), text: text.into() });
         assert!(said("domain: edge\n"));
         assert!(said("# a comment\n---\n{ descriptors: [], domain: edge }\n"));
+        assert!(said("descriptors: []\n"), "its domain is missing, and it is told so");
         assert!(!said("namespace: api\nrules: []\n"));
         assert!(!said("namespace: api\ndomain: x\n"));
         assert!(!said(""));
