@@ -21,6 +21,8 @@ use rivals::rivals;
 use shapes::Shapes;
 use std::collections::HashSet;
 
+/// Overrides of one domain: a thousand patterns beside a thousand values would make a million.
+const LIFTED_MAX: usize = 100_000;
 const KEEP: &str = "leave it out, or keep the file as it is";
 
 /// A rules file's text, and how many of its rules have a comment on what differs.
@@ -67,7 +69,7 @@ fn import_domain<'d>(domain: &'d Domain, problems: &mut Problems) -> Vec<Importe
         refuse(first, "domain", Refusal::new(message, fix), problems);
     }
     let shapes = Shapes::of(&domain.top);
-    let mut walk = Walk { shapes, names: HashSet::new(), rules: Vec::new(), problems };
+    let mut walk = Walk { shapes, names: HashSet::new(), rules: Vec::new(), lifted: 0, problems };
     walk.level(&domain.top, &mut Vec::new());
     walk.rules
 }
@@ -76,6 +78,8 @@ struct Walk<'d, 'p> {
     shapes: Shapes<'d>,
     names: HashSet<String>,
     rules: Vec<Imported<'d>>,
+    /// Overrides so far.
+    lifted: usize,
     problems: &'p mut Problems,
 }
 
@@ -100,6 +104,9 @@ impl<'d> Walk<'d, '_> {
 
     fn limit(&mut self, steps: &Steps<'d>, limit: &'d EnvoyLimit) {
         let Some((_, last)) = steps.last() else { return };
+        if self.lifted > LIFTED_MAX {
+            return;
+        }
         let refusals = unsayable(steps, limit);
         if !refusals.is_empty() {
             let field = path(steps).to_string();
@@ -123,6 +130,11 @@ impl<'d> Walk<'d, '_> {
             differs: self.shapes.wider_than(&keys(steps)),
             notes: notes(steps, limit),
         };
+        self.lifted += imported.lifted.len();
+        if self.lifted > LIFTED_MAX {
+            let message = format!("the patterns of this domain would take more than {LIFTED_MAX} overrides");
+            refuse(last, &imported.name, Refusal::new(message, KEEP), self.problems);
+        }
         self.rules.push(imported);
     }
 

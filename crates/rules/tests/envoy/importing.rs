@@ -160,6 +160,18 @@ fn what_cant_be_said_is_an_error_with_its_place() {
 }
 
 #[test]
+fn patterns_beside_many_values_dont_make_a_huge_file() {
+    let limit = "rate_limit: { unit: day, requests_per_unit: 1 }";
+    let values = (0..400).map(|n| format!("key: k, value: v{n}, {limit}"));
+    let patterns = (0..400).map(|n| format!("key: k, value: 'v*{}', {limit}", "*".repeat(n)));
+    let descriptors: Vec<String> = values.chain(patterns).collect();
+    let descriptors: Vec<&str> = descriptors.iter().map(String::as_str).collect();
+    let errors = refused(&domain(&descriptors));
+    assert_eq!(errors.total(), 1, "{errors}");
+    assert!(errors.to_string().contains("more than 100000 overrides"), "{errors}");
+}
+
+#[test]
 fn several_domains_become_several_namespaces() {
     let file = "domain: b\ndescriptors: [{ key: k, rate_limit: { unit: day, requests_per_unit: 1 } }]\n---\ndomain: 'a: *\u{2028}'\n";
     let made = import(&parse(&[source("x.yaml", file)]).unwrap()).unwrap();
