@@ -255,5 +255,8 @@ mod tests {
         assert!(Period::new(Nanos::new(999_999_999)).is_err());
         assert!(Period::new(Nanos::from_secs(366 * 86_400)).is_ok());
         assert!(Period::new(Nanos::from_secs(366 * 86_400 + 1)).is_err());
+        assert_eq!(Period::nearest(Nanos::from_secs(60)), Period::new(Nanos::from_secs(60)).unwrap());
+        assert_eq!(Period::nearest(Nanos::ZERO).length(), Period::MIN);
+        assert_eq!(Period::nearest(Nanos::MAX).length(), Period::MAX);
     }
 }

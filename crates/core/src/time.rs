@@ -127,6 +127,12 @@ impl Period {
         NonZeroU64::new(length.get()).map(Period).ok_or(OutOfRange::Period)
     }
 
+    /// The period that comes nearest to a length.
+    pub fn nearest(length: Nanos) -> Self {
+        let length = length.clamp(Self::MIN, Self::MAX);
+        Period(NonZeroU64::new(length.get()).unwrap_or(NonZeroU64::MIN))
+    }
+
     pub const fn get(self) -> u64 {
         self.0.get()
     }

@@ -30,3 +30,15 @@ pub(crate) const KEY_PARTS_MAX: usize = 8;
 pub(crate) const CONDITIONS_MAX: usize = 16;
 /// Values in one rule's `when`, all attributes together.
 pub(crate) const CONDITION_VALUES_MAX: usize = 1000;
+
+/// Of a file of envoyproxy/ratelimit: a level of descriptors takes two of YAML, a limit's `replaces` three more,
+/// and `metadata` may hold anything.
+pub(crate) const ENVOY_NESTING_MAX: usize = 64;
+/// Levels of descriptors, and so the entries of a request's descriptor that can meet a limit.
+pub(crate) const ENVOY_DEPTH_MAX: usize = 16;
+/// All descriptors of a set together.
+pub(crate) const ENVOY_DESCRIPTORS_MAX: usize = 100_000;
+/// Of a domain, and of a key.
+pub(crate) const ENVOY_NAME_CHARS_MAX: usize = 512;
+/// Names in one limit's `replaces`.
+pub(crate) const ENVOY_REPLACES_MAX: usize = 100;

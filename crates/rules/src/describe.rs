@@ -52,9 +52,10 @@ impl RuleSet {
             place_by: namespace.place_by.as_ref().map(|place_by| place_by.attribute().to_owned()),
             rules: namespace.rules.iter().map(|rule| describe_rule(namespace, rule, now)).collect(),
         };
+        let domains = self.envoy().describe();
         Description {
             fleet_mode: self.fleet_mode(),
-            namespaces: self.namespaces().iter().map(namespace).collect(),
+            namespaces: self.namespaces().iter().map(namespace).chain(domains).collect(),
             warnings: self.warnings().to_vec(),
         }
     }

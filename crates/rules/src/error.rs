@@ -42,6 +42,15 @@ impl RuleErrors {
         self.errors.iter()
     }
 
+    /// What is wrong with two parts of a set, in the order of its files.
+    pub(crate) fn and(mut self, other: RuleErrors, file_order: impl Fn(&str) -> usize) -> Self {
+        self.errors.extend(other.errors);
+        self.errors.sort_by_key(|error| (file_order(&error.file), error.line, error.column));
+        let more = self.errors.len().saturating_sub(ERRORS_MAX);
+        self.errors.truncate(ERRORS_MAX);
+        RuleErrors { errors: self.errors, more: self.more + other.more + more }
+    }
+
     /// How many there are, those past the first 50 included.
     pub fn total(&self) -> usize {
         self.errors.len() + self.more

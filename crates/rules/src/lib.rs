@@ -8,6 +8,7 @@ mod attributes;
 mod bounds;
 mod condition;
 mod describe;
+pub mod envoy;
 mod error;
 mod identifier;
 mod matching;

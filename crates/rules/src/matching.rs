@@ -84,7 +84,9 @@ impl RuleSet {
         out: &mut Matches<'s>,
     ) -> Matched {
         out.clear();
-        let Some(namespace) = self.namespace(tenant, namespace) else { return Matched::UnknownNamespace };
+        let Some(namespace) = self.namespace(tenant, namespace) else {
+            return self.match_domain(tenant, namespace, attributes, now, out);
+        };
         let mode = self.effective_mode(namespace);
         if mode == Mode::Off {
             return Matched::Off;
@@ -102,6 +104,30 @@ impl RuleSet {
             out.push(Match { rule, role, hot, effect });
         }
         if out.is_empty() { Matched::NoRule } else { Matched::Rules }
+    }
+
+    /// A domain of a file of envoyproxy/ratelimit: the attributes, in their order, are one descriptor.
+    fn match_domain<'s>(
+        &'s self,
+        tenant: &str,
+        domain: &str,
+        attributes: Attributes<'_>,
+        now: Nanos,
+        out: &mut Matches<'s>,
+    ) -> Matched {
+        if tenant != self.envoy().tenant() || self.envoy().domain(domain).is_none() {
+            return Matched::UnknownNamespace;
+        }
+        if self.fleet_mode() == Mode::Off {
+            return Matched::Off;
+        }
+        let found = self.envoy().find(domain, attributes.0, None);
+        let Some(mut found) = found.and_then(|found| found.as_rule(now)) else { return Matched::NoRule };
+        if self.fleet_mode() == Mode::Shadow {
+            found.role = Role::Shadow;
+        }
+        out.push(found);
+        Matched::Rules
     }
 
     /// The laxer of the namespace's mode and the fleet's.

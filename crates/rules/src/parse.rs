@@ -4,17 +4,21 @@
 //! mistake in one rule hides no mistake in the next. A set with any problem is refused whole.
 
 mod assemble;
-mod cursor;
+pub(crate) mod cursor;
 mod document;
-mod fields;
-mod key;
+pub(crate) mod fields;
+mod files;
+pub(crate) mod key;
 mod override_entry;
 mod policy_fields;
 mod quantity;
 mod rule_entry;
 mod syntax;
-mod tree;
-mod value;
+pub(crate) mod tree;
+pub(crate) mod value;
 mod when;
 
 pub(crate) use assemble::assemble;
+pub(crate) use document::{DEFAULT_TENANT, is_list};
+pub(crate) use files::{read_files, refuse_file, says_nothing};
+pub(crate) use syntax::Syntax;

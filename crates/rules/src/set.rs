@@ -3,7 +3,8 @@
 //! Never changes. A reload makes another and swaps it in whole, so a request sees one set from first to
 //! last.
 
-use crate::error::{RuleErrors, Warning};
+use crate::envoy::{EnvoyOptions, EnvoyRules, Windows, is_envoy};
+use crate::error::{Problems, RuleError, RuleErrors, Warning, quoted};
 use crate::parse;
 use crate::place::PlaceBy;
 use crate::rule::{Mode, Rule};
@@ -42,6 +43,8 @@ pub struct RuleSet {
     namespaces: Vec<Namespace>,
     /// Positions by tenant and name: bisection needs no joined key and beats hashing two texts.
     by_name: Vec<usize>,
+    /// Domains of files of envoyproxy/ratelimit.
+    envoy: EnvoyRules,
     fleet_mode: Mode,
     fingerprint: u64,
     warnings: Vec<Warning>,
@@ -55,10 +58,47 @@ impl RuleSet {
 
     /// Reads a set, or says everything that is wrong with it.
     pub fn parse(sources: &[Source], secret: &FleetSecret) -> Result<Self, RuleErrors> {
-        let (namespaces, fleet_mode, warnings) = parse::assemble(sources, secret)?;
+        let (theirs, ours): (Vec<&Source>, Vec<&Source>) =
+            sources.iter().partition(|source| is_envoy(source));
+        let options = EnvoyOptions { secret, tenant: parse::DEFAULT_TENANT, windows: Windows::Fixed };
+        let file_order = |name: &str| sources.iter().position(|source| source.name == name);
+        let file_order = |name: &str| file_order(name).unwrap_or(usize::MAX);
+        let read = (parse::assemble(&ours, secret), EnvoyRules::parse_all(&theirs, &options));
+        let ((namespaces, fleet_mode, mut warnings), envoy) = match read {
+            (Ok(ours), Ok(theirs)) => (ours, theirs),
+            (Err(errors), Ok(_)) | (Ok(_), Err(errors)) => return Err(errors),
+            (Err(errors), Err(others)) => return Err(errors.and(others, file_order)),
+        };
+        warnings.extend_from_slice(envoy.warnings());
         let mut by_name: Vec<usize> = (0..namespaces.len()).collect();
         by_name.sort_by_key(|position| namespaces[*position].full_name());
-        Ok(RuleSet { namespaces, by_name, fleet_mode, fingerprint: fingerprint(sources), warnings })
+        let fingerprint = fingerprint(sources);
+        let set = RuleSet { namespaces, by_name, envoy, fleet_mode, fingerprint, warnings };
+        set.refuse_shared_names(file_order)?;
+        Ok(set)
+    }
+
+    /// A name that is both a namespace and a domain would leave open which of the two limits a request.
+    fn refuse_shared_names(&self, file_order: impl Fn(&str) -> usize) -> Result<(), RuleErrors> {
+        let mut problems = Problems::default();
+        for domain in self.envoy.domains() {
+            if self.namespace(self.envoy.tenant(), &domain.name).is_some() {
+                problems.push(RuleError {
+                    file: domain.file.clone(),
+                    line: domain.place.line,
+                    column: domain.place.column,
+                    field: "domain".to_owned(),
+                    message: format!("{} is a namespace of a rules file too", quoted(&domain.name)),
+                    fix: "rename one of the two, or keep one of the files".to_owned(),
+                });
+            }
+        }
+        problems.finish(file_order).map(drop)
+    }
+
+    /// The domains of files of envoyproxy/ratelimit.
+    pub fn envoy(&self) -> &EnvoyRules {
+        &self.envoy
     }
 
     pub fn namespace(&self, tenant: &str, namespace: &str) -> Option<&Namespace> {
@@ -73,6 +113,7 @@ impl RuleSet {
         &self.namespaces
     }
 
+    /// Without the limits of [`RuleSet::envoy`].
     pub fn rules(&self) -> impl Iterator<Item = &Rule> {
         self.namespaces.iter().flat_map(|namespace| &namespace.rules)
     }
@@ -90,7 +131,11 @@ impl RuleSet {
     pub fn counts(&self) -> Counts {
         let overrides =
             self.rules().map(Rule::override_counts).map(|(exact, patterns)| exact + patterns).sum();
-        Counts { namespaces: self.namespaces.len(), rules: self.rules().count(), overrides }
+        Counts {
+            namespaces: self.namespaces.len() + self.envoy.domains().len(),
+            rules: self.rules().count() + self.envoy.limit_count(),
+            overrides,
+        }
     }
 
     /// Equal for equal files (whatever their names and places), on all nodes; 0 for the empty set.

@@ -1,4 +1,4 @@
-//! Matching allocates nothing for up to 16 rules and identifiers of 128 bytes.
+//! Matching allocates nothing for up to 16 rules and identifiers of 128 bytes, nor for a descriptor of four entries.
 
 #![expect(unsafe_code, reason = "counting allocations takes a global allocator")]
 
@@ -58,4 +58,21 @@ fn sixteen_matching_rules_with_overrides_allocate_nothing() {
     }
     assert_eq!(ALLOCATIONS.with(Cell::get), before);
     assert_eq!(out.len(), 16);
+}
+
+#[test]
+fn a_descriptor_of_four_entries_allocates_nothing() {
+    let set = reading::rules(
+        "domain: edge\ndescriptors:\n- key: a\n  descriptors:\n  - key: b\n    value: x*\n    descriptors:\n    \
+         - key: c\n      value: v\n      descriptors:\n      - { key: d, rate_limit: { unit: day, requests_per_unit: 5 } }\n",
+    );
+    let attributes = [("a", "1"), ("b", "xyz"), ("c", "v"), ("d", "anything")];
+    let mut out = Matches::new();
+    let now = reading::at(reading::NOW);
+    let before = ALLOCATIONS.with(Cell::get);
+    for _ in 0..100 {
+        black_box(set.matches("default", "edge", Attributes(black_box(&attributes)), now, &mut out));
+    }
+    assert_eq!(ALLOCATIONS.with(Cell::get), before);
+    assert_eq!(out.len(), 1);
 }

@@ -6,6 +6,7 @@ use crate::ask::{Form, Question, Whom};
 use crate::settings::{Setting, Sources, TABLE, long_flag};
 use clap::{Arg, ArgAction, ArgMatches, Command as Clap, value_parser};
 use std::path::PathBuf;
+use tidegate_rules::envoy::Windows;
 
 const ABOUT: &str = "A rate limiter. Without a command: the same as `tidegate serve`.";
 const ROOT_NOTE: &str = "\
@@ -17,6 +18,9 @@ TIDEGATE_LISTEN_HTTP_FILE=PATH reads the value from a file.";
 const CHECK_NOTE: &str = "Exit code: 0 allowed, 1 denied, 2 error. For example:
   tidegate check api user=42 endpoint=/search";
 const RULES_CHECK_NOTE: &str = "Exit code: 0 valid, 1 invalid, 2 nothing to check.";
+const RULES_IMPORT_NOTE: &str =
+    "Exit code: 0 printed, 1 wrong files or limits that rules can't say, 2 nothing to read. For example:
+  tidegate rules import-envoy config.yaml > rules.yaml";
 
 pub(crate) enum Command {
     Serve(Sources),
@@ -24,6 +28,7 @@ pub(crate) enum Command {
     Check { whom: Whom, question: Question, form: Form },
     Reset { whom: Whom, question: Question },
     RulesCheck { path: Option<PathBuf>, sources: Sources },
+    RulesImport { paths: Vec<PathBuf>, windows: Windows },
 }
 
 /// What this process was asked. Ends it for `--help`, and for a command line that makes no sense.
@@ -39,7 +44,10 @@ fn command_of(matches: &ArgMatches) -> Command {
         }
         Some(("reset", matches)) => Command::Reset { whom: whom(matches), question: question(matches) },
         Some(("rules", matches)) => {
-            // `rules` can't be had without a command below it, and `check` is the only one.
+            if let Some(matches) = matches.subcommand_matches("import-envoy") {
+                return import(matches);
+            }
+            // `rules` can't be had without a command below it, and `check` is the only other one.
             let matches = matches.subcommand_matches("check").unwrap_or(matches);
             let sources = Sources { file: path(matches, "config"), ..with_environment() };
             Command::RulesCheck { path: path(matches, "path"), sources }
@@ -53,6 +61,12 @@ fn serve(matches: &ArgMatches) -> Command {
     let flags = std::array::from_fn(|index| matches.get_one::<String>(TABLE[index].key).cloned());
     let sources = Sources { file: path(matches, "config"), flags, ..with_environment() };
     if matches.get_flag("print-config") { Command::PrintConfig(sources) } else { Command::Serve(sources) }
+}
+
+fn import(matches: &ArgMatches) -> Command {
+    let paths = matches.get_many::<PathBuf>("paths").into_iter().flatten().cloned().collect();
+    let windows = if matches.get_flag("sliding") { Windows::Sliding } else { Windows::Fixed };
+    Command::RulesImport { paths, windows }
 }
 
 fn with_environment() -> Sources {
@@ -80,7 +94,8 @@ fn clap() -> Clap {
         .about("Work with rules files")
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .subcommand(rules_check());
+        .subcommand(rules_check())
+        .subcommand(rules_import());
     let root = Clap::new("tidegate")
         .about(ABOUT)
         .version(env!("CARGO_PKG_VERSION"))
@@ -160,6 +175,23 @@ fn rules_check() -> Clap {
         .args([path, config_arg()])
 }
 
+fn rules_import() -> Clap {
+    let paths = Arg::new("paths")
+        .value_name("FILE")
+        .num_args(1..)
+        .required(true)
+        .value_parser(value_parser!(PathBuf))
+        .help("files or directories of envoyproxy/ratelimit");
+    let sliding = Arg::new("sliding")
+        .long("sliding")
+        .action(ArgAction::SetTrue)
+        .help("sliding windows instead of fixed ones");
+    Clap::new("import-envoy")
+        .about("Print files of envoyproxy/ratelimit as a rules file")
+        .after_help(RULES_IMPORT_NOTE)
+        .args([paths, sliding])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -209,9 +241,14 @@ mod tests {
 
     #[test]
     fn what_isnt_a_command_or_a_flag_is_refused() {
-        for words in
-            [&["sreve"][..], &["--lisen-http", "x"], &["check"], &["rules"], &["check", "a", "--cost", "-1"]]
-        {
+        for words in [
+            &["sreve"][..],
+            &["--lisen-http", "x"],
+            &["check"],
+            &["rules"],
+            &["check", "a", "--cost", "-1"],
+            &["rules", "import-envoy"],
+        ] {
             assert!(read(words).is_err(), "{words:?}");
         }
     }

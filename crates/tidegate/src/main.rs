@@ -17,6 +17,7 @@ mod output;
 mod region;
 mod rules_at_start;
 mod rules_check;
+mod rules_import;
 mod settings;
 mod signals;
 
@@ -54,6 +55,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Check { whom, question, form } => Ok(ask::check(&whom.url()?, &question, form)?),
         Command::Reset { whom, question } => Ok(ask::reset(&whom.url()?, &question)?),
         Command::RulesCheck { path, sources } => rules_check::run(path, sources),
+        Command::RulesImport { paths, windows } => rules_import::run(&paths, windows),
     }
 }
 

@@ -7,14 +7,15 @@
 use super::cursor::Cursor;
 use super::document::{Head, Said, agree, is_list, read_head};
 use super::fields::Fields;
+use super::files::{File, read_files, refuse_file, says_nothing};
 use super::override_entry::{self, read_override};
 use super::policy_fields::Calendars;
 use super::rule_entry::{self, Home, read_rule};
-use super::syntax::{Syntax, read_documents};
-use super::tree::{Node, Place, Value};
+use super::syntax::Syntax;
+use super::tree::{Place, Value};
 use super::value;
-use crate::bounds::{NODES_MAX, RULES_MAX, SOURCES_BYTES_MAX};
-use crate::error::{Problems, Refusal, RuleError, RuleErrors, Warning, quoted};
+use crate::bounds::{NESTING_MAX, RULES_MAX};
+use crate::error::{Problems, Refusal, RuleErrors, Warning, quoted};
 use crate::identifier::KeyPart;
 use crate::place::PlaceBy;
 use crate::rule::{Declared, Mode, Rule, Scope};
@@ -28,11 +29,10 @@ use tidegate_core::FleetSecret;
 use tidegate_core::batch::ITEMS_MAX;
 
 type Assembled = (Vec<Namespace>, Mode, Vec<Warning>);
-type File<'t> = (Arc<str>, Vec<Node<'t>>);
 
-pub(crate) fn assemble(sources: &[Source], secret: &FleetSecret) -> Result<Assembled, RuleErrors> {
+pub(crate) fn assemble(sources: &[&Source], secret: &FleetSecret) -> Result<Assembled, RuleErrors> {
     let mut problems = Problems::default();
-    let (files, syntax) = read_files(sources, &mut problems);
+    let (files, syntax) = read_files(sources, NESTING_MAX, &mut problems);
     let mut draft = Draft::default();
     let mut documents = Vec::new();
     for (file, nodes) in &files {
@@ -56,62 +56,15 @@ pub(crate) fn assemble(sources: &[Source], secret: &FleetSecret) -> Result<Assem
     Ok(draft.finish(secret, warnings))
 }
 
-fn read_files<'s>(sources: &'s [Source], problems: &mut Problems) -> (Vec<File<'s>>, Syntax) {
-    let (mut files, mut all_sound) = (Vec::new(), Syntax::Sound);
-    let (mut bytes_left, mut nodes_left) = (SOURCES_BYTES_MAX, NODES_MAX);
-    for source in sources {
-        let file: Arc<str> = source.name.as_str().into();
-        let Some(left) = bytes_left.checked_sub(source.text.len()) else {
-            let message = format!("the rules are larger than {} MiB", SOURCES_BYTES_MAX >> 20);
-            let refusal = Refusal::new(message, "split them, or use a control plane");
-            refuse_file(&file, Place::START, refusal, problems);
-            return (files, Syntax::Broken);
-        };
-        bytes_left = left;
-        match std::str::from_utf8(&source.text) {
-            Ok(text) => {
-                let (documents, syntax) = read_documents(&file, text, &mut nodes_left, problems);
-                all_sound = if syntax == Syntax::Broken { syntax } else { all_sound };
-                files.push((file, documents));
-            }
-            Err(error) => {
-                all_sound = Syntax::Broken;
-                let place = place_after(&source.text[..error.valid_up_to()]);
-                let refusal = Refusal::new("a byte here isn't UTF-8", "save the file as UTF-8");
-                refuse_file(&file, place, refusal, problems);
-            }
-        }
-    }
-    (files, all_sound)
-}
-
 /// A file that says nothing is more likely lost than meant: it would lift every limit.
-fn refuse_silence(files: &[File<'_>], sources: &[Source], problems: &mut Problems) {
-    let says_nothing = |node: &Node<'_>| matches!(node.value, Value::Null);
+fn refuse_silence(files: &[File<'_>], sources: &[&Source], problems: &mut Problems) {
     if let Some(first) = sources.first()
-        && files.iter().all(|(_, documents)| documents.iter().all(says_nothing))
+        && says_nothing(files)
     {
         let refusal =
             Refusal::new("there is nothing in it", "for no rules at all, write `namespace: default`");
         refuse_file(&first.name.as_str().into(), Place::START, refusal, problems);
     }
-}
-
-fn refuse_file(
-    file: &Arc<str>,
-    Place { line, column }: Place,
-    Refusal { message, fix }: Refusal,
-    problems: &mut Problems,
-) {
-    problems.push(RuleError { file: file.clone(), line, column, field: "document".to_owned(), message, fix });
-}
-
-/// The place right after a valid piece of text.
-fn place_after(text: &[u8]) -> Place {
-    let text = std::str::from_utf8(text).unwrap_or("");
-    let last_line = text.rsplit('\n').next().unwrap_or("");
-    let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX).saturating_add(1);
-    Place { line: number(text.matches('\n').count()), column: number(last_line.chars().count()) }
 }
 
 /// Where a rule of a namespace stands.

@@ -5,7 +5,7 @@
 
 use super::cursor::shown_name;
 use super::tree::{Entry, Node, Place, Value};
-use crate::bounds::{NESTING_MAX, NODES_MAX};
+use crate::bounds::NODES_MAX;
 use crate::error::{Problems, Refusal, RuleError, quoted};
 use granit_parser::{ErrorKind, Event, Marker, Parser, ScalarStyle, ScanError, Span, StrInput};
 use std::borrow::Cow;
@@ -23,16 +23,18 @@ pub(crate) enum Syntax {
 pub(crate) fn read_documents<'t>(
     file: &Arc<str>,
     text: &'t str,
+    nesting_max: usize,
     nodes_left: &mut usize,
     problems: &mut Problems,
 ) -> (Vec<Node<'t>>, Syntax) {
     let options = granit_parser::options! {
-        flow_nesting_limit: NESTING_MAX,
-        block_nesting_limit: NESTING_MAX,
+        flow_nesting_limit: nesting_max,
+        block_nesting_limit: nesting_max,
         emit_comments: false,
     };
     let mut parser = Parser::new_from_str_with_options(text, options);
-    let mut builder = Builder { file, problems, nodes_left, open: Vec::new(), documents: Vec::new() };
+    let mut builder =
+        Builder { file, problems, nesting_max, nodes_left, open: Vec::new(), documents: Vec::new() };
     let mut syntax = Syntax::Sound;
     loop {
         match builder.read_to_end(&mut parser) {
@@ -65,6 +67,7 @@ enum Open<'t> {
 struct Builder<'b, 't> {
     file: &'b Arc<str>,
     problems: &'b mut Problems,
+    nesting_max: usize,
     nodes_left: &'b mut usize,
     open: Vec<Open<'t>>,
     documents: Vec<Node<'t>>,
@@ -76,7 +79,7 @@ impl<'t> Builder<'_, 't> {
             match next {
                 Ok((event, span)) => self.take(event, &span)?,
                 Err(error) => {
-                    self.refuse(place_of(error.marker()), syntax_refusal(&error));
+                    self.refuse(place_of(error.marker()), syntax_refusal(&error, self.nesting_max));
                     return Err(Stop::ThisDocument);
                 }
             }
@@ -217,7 +220,7 @@ fn place_of(marker: &Marker) -> Place {
     Place { line: number(marker.line()).max(1), column: number(marker.col()).saturating_add(1) }
 }
 
-fn syntax_refusal(error: &ScanError) -> Refusal {
+fn syntax_refusal(error: &ScanError, nesting_max: usize) -> Refusal {
     let fix = match error.kind() {
         ErrorKind::TabNotAllowed | ErrorKind::TabInBlockIndentation => {
             "indent with spaces, not tabs".to_owned()
@@ -225,7 +228,7 @@ fn syntax_refusal(error: &ScanError) -> Refusal {
         ErrorKind::UnknownAnchor | ErrorKind::MissingAnchorOrAliasName => {
             "put `*` patterns in quotes: \"acme-*\"".to_owned()
         }
-        ErrorKind::RecursionLimitExceeded => format!("nest at most {NESTING_MAX} levels; rules need 5"),
+        ErrorKind::RecursionLimitExceeded => format!("nest at most {nesting_max} levels"),
         ErrorKind::MappingValueNotAllowed | ErrorKind::InvalidIndentation => {
             "check the indentation, and put values that contain `: ` in quotes".to_owned()
         }

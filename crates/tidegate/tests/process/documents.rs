@@ -61,3 +61,18 @@ fn every_sample_of_the_rules_reference_is_valid() {
         assert_eq!(finished.code, Some(0), "{sample}\n{}{}", finished.stdout, finished.stderr);
     }
 }
+
+#[test]
+fn the_envoy_sample_is_valid_and_becomes_the_rules_that_the_document_shows() {
+    let text = document("docs/envoy-files.md");
+    let samples = blocks(&text, "yaml");
+    assert_eq!(samples.len(), 2);
+    let directory = Directory::new();
+    directory.write("theirs.yaml", samples[0]);
+    directory.write("ours.yaml", samples[1]);
+    let checked = run(&directory, &["rules", "check", "theirs.yaml"], &[]);
+    assert_eq!(checked.code, Some(0), "{}", checked.stderr);
+    let imported = run(&directory, &["rules", "import-envoy", "theirs.yaml"], &[]);
+    assert_eq!((imported.stdout.as_str(), imported.stderr.as_str()), (samples[1], ""));
+    assert_eq!(run(&directory, &["rules", "check", "ours.yaml"], &[]).code, Some(0));
+}

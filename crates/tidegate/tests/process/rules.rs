@@ -99,3 +99,77 @@ fn nothing_to_check_is_another_exit_code_than_bad() {
     assert!(checked.stderr.contains("there is no rules.yaml"), "{}", checked.stderr);
     assert_eq!(run(&directory, &["rules", "check", "missing.yaml"], &[]).code, Some(2));
 }
+
+const ENVOY_FILE: &str = "\
+domain: edge
+descriptors:
+  - key: user
+    rate_limit: { unit: hour, requests_per_unit: 3 }
+  - key: user
+    value: status-page
+    rate_limit: { unlimited: true }
+  - key: path
+    value: /files/*
+    share_threshold: true
+    rate_limit: { unit: hour, requests_per_unit: 2 }
+";
+
+#[test]
+fn an_envoy_file_becomes_rules_that_limit_alike() {
+    let directory = Directory::new();
+    directory.write("config.yaml", ENVOY_FILE);
+    let imported = run(&directory, &["rules", "import-envoy", "config.yaml"], &[]);
+    assert_eq!((imported.code, imported.stderr.as_str()), (Some(0), ""));
+    directory.write("rules.yaml", &imported.stdout);
+    let checked = run(&directory, &["rules", "check"], &[]);
+    assert_eq!(checked.code, Some(0), "{}", checked.stderr);
+    assert!(checked.stdout.contains("rules.yaml: 2 rules, 1 override: valid"), "{}", checked.stdout);
+    let node = Node::start(&directory, &[]);
+    assert_limits_of_envoy_file(&node);
+}
+
+#[test]
+fn an_envoy_file_limits_as_it_is_and_is_reloaded() {
+    let directory = Directory::new();
+    directory.write("config.yaml", ENVOY_FILE);
+    let node = Node::start(&directory, &["--rules-file", "config.yaml"]);
+    assert!(node.banner.contains("rules  config.yaml: 3 rules in 1 namespace\n"), "{}", node.banner);
+    assert_limits_of_envoy_file(&node);
+    directory.write("config.yaml", ENVOY_FILE.replace("requests_per_unit: 3", "requests_per_unit: 4"));
+    wait_for_version(&node, 2);
+    let body = r#"{"namespace":"edge","attributes":{"user":"42"}}"#;
+    assert_eq!(node.allowed(5, body), 1, "what was admitted before still counts");
+}
+
+fn assert_limits_of_envoy_file(node: &Node) {
+    let of =
+        |name: &str, value: &str| format!(r#"{{"namespace":"edge","attributes":{{"{name}":"{value}"}}}}"#);
+    assert_eq!(node.allowed(5, &of("user", "42")), 3);
+    assert_eq!(node.allowed(5, &of("user", "43")), 3);
+    assert_eq!(node.allowed(5, &of("user", "status-page")), 5);
+    assert_eq!(node.allowed(1, &of("path", "/files/a")), 1);
+    assert_eq!(node.allowed(5, &of("path", "/files/b")), 1);
+    assert_eq!(node.allowed(5, &of("path", "/other")), 5);
+}
+
+#[test]
+fn what_cant_be_imported_prints_nothing_and_says_why() {
+    let directory = Directory::new();
+    directory.write("config.yaml", ENVOY_FILE.replace("key: path", "key: a path"));
+    directory.write("bad.yaml", ENVOY_FILE.replace("unit: hour", "unit: eon"));
+    for (file, part) in [
+        (
+            "config.yaml",
+            "config.yaml:8:5: a path=/files/*: \"a path\" isn't an attribute's name; use 1 to 64",
+        ),
+        (
+            "bad.yaml",
+            "bad.yaml:4:25: descriptors[0].rate_limit.unit: \"eon\" isn't a unit; use one of: second",
+        ),
+    ] {
+        let imported = run(&directory, &["rules", "import-envoy", file], &[]);
+        assert_eq!((imported.code, imported.stdout.as_str()), (Some(1), ""));
+        assert!(imported.stderr.contains(part), "{}", imported.stderr);
+    }
+    assert_eq!(run(&directory, &["rules", "import-envoy", "missing.yaml"], &[]).code, Some(2));
+}

@@ -1,0 +1,138 @@
+//! The units of time that a limit may have there, and the windows that they mean here.
+//!
+//! A unit is cut from 1970 on in equal lengths, whatever the calendar says: a month is 30 days, a year 365,
+//! and a week begins on a Thursday. Theirs does so, and a limit that moves over must not reset at another time.
+
+use crate::policy::Policy;
+use tidegate_core::{Limit, Nanos, Period};
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EnvoyUnit {
+    Second,
+    Minute,
+    Hour,
+    Day,
+    Week,
+    Month,
+    Year,
+}
+
+/// How a unit becomes a window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Windows {
+    /// As there.
+    #[default]
+    Fixed,
+    /// The same lengths, without the burst at their turn.
+    Sliding,
+}
+
+/// A limit that came with the request's descriptor. It wins over what the file says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GivenByRequest {
+    pub requests_per_unit: u32,
+    pub unit: EnvoyUnit,
+}
+
+impl EnvoyUnit {
+    pub const ALL: [EnvoyUnit; 7] = [
+        EnvoyUnit::Second,
+        EnvoyUnit::Minute,
+        EnvoyUnit::Hour,
+        EnvoyUnit::Day,
+        EnvoyUnit::Week,
+        EnvoyUnit::Month,
+        EnvoyUnit::Year,
+    ];
+
+    /// As files spell it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            EnvoyUnit::Second => "second",
+            EnvoyUnit::Minute => "minute",
+            EnvoyUnit::Hour => "hour",
+            EnvoyUnit::Day => "day",
+            EnvoyUnit::Week => "week",
+            EnvoyUnit::Month => "month",
+            EnvoyUnit::Year => "year",
+        }
+    }
+
+    /// In upper or lower case, as there.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|unit| unit.name().eq_ignore_ascii_case(text))
+    }
+
+    pub fn period(self) -> Period {
+        const DAY_SECS: u64 = 86_400;
+        let secs = match self {
+            EnvoyUnit::Second => 1,
+            EnvoyUnit::Minute => 60,
+            EnvoyUnit::Hour => 3600,
+            EnvoyUnit::Day => DAY_SECS,
+            EnvoyUnit::Week => 7 * DAY_SECS,
+            EnvoyUnit::Month => 30 * DAY_SECS,
+            EnvoyUnit::Year => 365 * DAY_SECS,
+        };
+        Period::nearest(Nanos::from_secs(secs))
+    }
+
+    /// The same length as a rules file of ours writes it.
+    pub(crate) const fn length_text(self) -> &'static str {
+        match self {
+            EnvoyUnit::Second => "1s",
+            EnvoyUnit::Minute => "1m",
+            EnvoyUnit::Hour => "1h",
+            EnvoyUnit::Day => "1d",
+            EnvoyUnit::Week => "1w",
+            EnvoyUnit::Month => "30d",
+            EnvoyUnit::Year => "365d",
+        }
+    }
+
+    pub(crate) const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+impl Windows {
+    pub fn policy(self, requests_per_unit: u32, unit: EnvoyUnit) -> Policy {
+        // 2^32 is far below what a limit may be.
+        let limit = Limit::new(u64::from(requests_per_unit)).unwrap_or(Limit::BLOCKED);
+        let period = unit.period();
+        match self {
+            Windows::Fixed => Policy::Fixed { limit, period },
+            Windows::Sliding => Policy::Sliding { limit, period },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_unit_is_cut_as_there_from_1970_on() {
+        // 2026-11-15T12:34:56Z; theirs: now / divider * divider.
+        let now = 1_794_746_096_u64;
+        let dividers = [1, 60, 3600, 86_400, 604_800, 2_592_000, 31_536_000];
+        for (unit, divider) in EnvoyUnit::ALL.into_iter().zip(dividers) {
+            let cell = unit.period().cell_at(Nanos::from_secs(now));
+            assert_eq!(cell.start, Nanos::from_secs(now / divider * divider), "{unit:?}");
+            assert_eq!(cell.end, Nanos::from_secs((now / divider + 1) * divider), "{unit:?}");
+        }
+    }
+
+    #[test]
+    fn a_unit_is_read_in_any_case_and_nothing_else_is() {
+        assert_eq!(EnvoyUnit::parse("MINUTE"), Some(EnvoyUnit::Minute));
+        assert_eq!(EnvoyUnit::parse("Week"), Some(EnvoyUnit::Week));
+        for unit in EnvoyUnit::ALL {
+            assert_eq!(EnvoyUnit::parse(unit.name()), Some(unit));
+            assert_eq!(EnvoyUnit::ALL[unit.index()], unit);
+        }
+        for wrong in ["", "unknown", "minutes", "fortnight"] {
+            assert_eq!(EnvoyUnit::parse(wrong), None, "{wrong}");
+        }
+    }
+}
