@@ -151,6 +151,9 @@ impl From<RequestError> for Refusal {
             RequestError::AttributeName { .. } | RequestError::AttributeValue { .. } => {
                 (Code::InvalidText, "attributes", "shorten the attribute")
             }
+            RequestError::DescriptorCount => {
+                (Code::TooMany, "descriptors", "send 1 to 100 descriptors; split more over requests")
+            }
             RequestError::LimitCount => (Code::TooMany, "limits", "send 1 to 100 limits"),
             RequestError::TooManyRules => {
                 (Code::TooManyRules, "namespace", "narrow the rules' `when`, or split the namespace")
