@@ -13,6 +13,7 @@ pub(crate) enum Code {
     EmptyBody,
     InvalidUtf8,
     InvalidJson,
+    InvalidProtobuf,
     BodyIncomplete,
     BodyTooLarge,
     UnknownField,
@@ -42,6 +43,7 @@ impl Code {
             Code::EmptyBody => "empty_body",
             Code::InvalidUtf8 => "invalid_utf8",
             Code::InvalidJson => "invalid_json",
+            Code::InvalidProtobuf => "invalid_protobuf",
             Code::BodyIncomplete => "body_incomplete",
             Code::BodyTooLarge => "body_too_large",
             Code::UnknownField => "unknown_field",
@@ -111,11 +113,17 @@ impl Refusal {
 
     /// The same, of a field within the `index`-th limit.
     #[must_use]
-    pub(crate) fn within_limit(mut self, index: usize) -> Self {
+    pub(crate) fn within_limit(self, index: usize) -> Self {
+        self.within("limits", index)
+    }
+
+    /// The same, of a field within the `index`-th element of a list.
+    #[must_use]
+    pub(crate) fn within(mut self, list: &str, index: usize) -> Self {
         self.field = match self.field {
-            Some(field) => Some(format!("limits[{index}].{field}")),
+            Some(field) => Some(format!("{list}[{index}].{field}")),
             None if self.code == Code::InvalidJson => None,
-            None => Some(format!("limits[{index}]")),
+            None => Some(format!("{list}[{index}]")),
         };
         self
     }

@@ -6,7 +6,7 @@ use crate::request_id::{self, RequestId};
 use crate::route::allowed_methods;
 use http_body_util::Full;
 use hyper::body::Bytes;
-use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use hyper::{Response, StatusCode};
 
 pub(crate) type HttpResponse = Response<Full<Bytes>>;
@@ -34,6 +34,13 @@ fn response(status: StatusCode, content_type: HeaderValue, body: Vec<u8>, id: Re
 /// Tells a denied caller when to come back, in whole seconds.
 pub(crate) fn add_retry_after(response: &mut HttpResponse, seconds: u64) {
     response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+}
+
+/// Adds a header whose name and value are ours, and so are valid.
+pub(crate) fn add_header(response: &mut HttpResponse, name: &'static str, value: &[u8]) {
+    if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_bytes(value)) {
+        response.headers_mut().insert(name, value);
+    }
 }
 
 #[cold]

@@ -8,6 +8,8 @@ use hyper::Method;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Endpoint {
     Decision(Call),
+    /// Envoy's rate limit request as JSON.
+    Envoy,
     Page(Page),
 }
 
@@ -33,8 +35,17 @@ pub(crate) enum Page {
     Metrics,
 }
 
-const API_PATHS: [&str; 8] =
-    ["/v1/check", "/v1/limit", "/v1/limit-many", "/v1/report", "/v1/reset", "/healthz", "/readyz", "/"];
+const API_PATHS: [&str; 9] = [
+    "/v1/check",
+    "/v1/limit",
+    "/v1/limit-many",
+    "/v1/report",
+    "/v1/reset",
+    "/json",
+    "/healthz",
+    "/readyz",
+    "/",
+];
 const ADMIN_PATHS: [&str; 6] = ["/metrics", "/v1/state", "/v1/rules", "/healthz", "/readyz", "/"];
 
 pub(crate) fn endpoint(surface: Surface, method: &Method, path: &str) -> Result<Endpoint, Refusal> {
@@ -44,6 +55,7 @@ pub(crate) fn endpoint(surface: Surface, method: &Method, path: &str) -> Result<
         (Surface::Api, "/v1/limit-many") => Endpoint::Decision(Call::LimitMany),
         (Surface::Api, "/v1/report") => Endpoint::Decision(Call::Report),
         (Surface::Api, "/v1/reset") => Endpoint::Decision(Call::Reset),
+        (Surface::Api, "/json") => Endpoint::Envoy,
         (Surface::Api, "/") => Endpoint::Page(Page::Front),
         (_, "/healthz") => Endpoint::Page(Page::Healthy),
         (_, "/readyz") => Endpoint::Page(Page::Ready),
@@ -54,7 +66,7 @@ pub(crate) fn endpoint(surface: Surface, method: &Method, path: &str) -> Result<
         _ => return Err(unknown_path(surface, path)),
     };
     let fits = match endpoint {
-        Endpoint::Decision(_) => method == Method::POST,
+        Endpoint::Decision(_) | Endpoint::Envoy => method == Method::POST,
         Endpoint::Page(_) => method == Method::GET || method == Method::HEAD,
     };
     if fits { Ok(endpoint) } else { Err(wrong_method(endpoint, method, path)) }
@@ -63,7 +75,7 @@ pub(crate) fn endpoint(surface: Surface, method: &Method, path: &str) -> Result<
 /// The methods of the endpoint at a path, for the `Allow` header.
 pub(crate) fn allowed_methods(path: &str) -> &'static str {
     match endpoint(Surface::Api, &Method::POST, path) {
-        Ok(Endpoint::Decision(_)) => "POST",
+        Ok(Endpoint::Decision(_) | Endpoint::Envoy) => "POST",
         _ => "GET, HEAD",
     }
 }
@@ -85,7 +97,7 @@ fn unknown_path(surface: Surface, path: &str) -> Refusal {
 #[cold]
 fn wrong_method(endpoint: Endpoint, method: &Method, path: &str) -> Refusal {
     let wanted = match endpoint {
-        Endpoint::Decision(_) => "POST with a JSON body",
+        Endpoint::Decision(_) | Endpoint::Envoy => "POST with a JSON body",
         Endpoint::Page(_) => "GET",
     };
     let message = format!("`{path}` doesn't take {}", excerpt(method.as_str()));
