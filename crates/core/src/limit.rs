@@ -197,6 +197,15 @@ impl Spec {
         }
     }
 
+    /// In how long as much as [`Spec::shown_limit`] is admitted again.
+    pub fn shown_period(&self) -> Nanos {
+        match *self {
+            Spec::Sliding { period, .. } | Spec::Fixed { period, .. } => period.length(),
+            Spec::Calendar { cell, .. } => cell.end.minus(cell.start),
+            Spec::Gcra { rate, burst } => interval_times(rate, burst.get()),
+        }
+    }
+
     /// The number to show: what is admitted at once.
     pub const fn shown_limit(&self) -> u64 {
         match self {

@@ -2,14 +2,15 @@
 //!
 //! Allocates nothing for up to 16 limits.
 
-use crate::request::{GivenLimit, LimitAnswer, Origin, Path, Said};
+use crate::request::{Descriptor, FixedWindow, GivenLimit, LimitAnswer, Origin, Path, Said};
 use smallvec::SmallVec;
 use tidegate_core::batch::ITEMS_INLINE;
+use tidegate_core::identity::Shape;
 use tidegate_core::{
     Accuracy, Charge, Class, Cost, Decision, Decisions, FleetSecret, Item, KeyId, KeyPrefix, Moment, Nanos,
-    Role, Verdict,
+    Role, Spec, Verdict,
 };
-use tidegate_rules::Effect;
+use tidegate_rules::{Effect, Namespace};
 
 /// An identifier of more parts than any rule's key has: no caller can have it.
 const OVERFLOW_PARTS: [&str; 9] = [""; 9];
@@ -63,12 +64,32 @@ impl<'r> Plan<'r> {
         let overflow_key = prefix.key_of_parts(OVERFLOW_PARTS);
         self.targets.push(Target { answer: self.answers.len(), class: limit.class, overflow_key });
         self.items.push(item);
-        self.answers.push(undecided(Origin::Given { index }, Role::Enforced));
+        self.answers.push(undecided(Origin::Given { index }, Role::Enforced, 0));
     }
 
-    pub(crate) fn push_rule(&mut self, found: &tidegate_rules::Match<'r>, cost: Cost) {
+    /// The limit that a descriptor gives itself. Named by all of its attributes, which are an even number of
+    /// parts: no limit of another request, and no overflow, has such a key.
+    pub(crate) fn push_window(
+        &mut self,
+        secret: &FleetSecret,
+        namespace: &Namespace,
+        (index, descriptor): (u8, &Descriptor<'_>),
+        (window, role): (FixedWindow, Role),
+    ) {
+        let FixedWindow { limit, period } = window;
+        let prefix = KeyPrefix::new(secret, &namespace.tenant, &namespace.name, "", Shape::Fixed(period));
+        let parts = descriptor.attributes.0.iter().flat_map(|(name, value)| [*name, *value]);
+        let key = namespace.placed(prefix.key_of_parts(parts), descriptor.attributes);
+        let overflow_key = prefix.key_of_parts(OVERFLOW_PARTS);
+        self.targets.push(Target { answer: self.answers.len(), class: Class::Paid, overflow_key });
+        let spec = Spec::Fixed { limit, period };
+        self.items.push(Item { role, accuracy: Accuracy::Bounded, ..Item::new(key, spec, descriptor.cost) });
+        self.answers.push(undecided(Origin::Given { index: usize::from(index) }, role, index));
+    }
+
+    pub(crate) fn push_rule(&mut self, found: &tidegate_rules::Match<'r>, cost: Cost, descriptor: u8) {
         let rule = found.rule;
-        let mut answer = undecided(Origin::Rule(rule), found.role);
+        let mut answer = undecided(Origin::Rule(rule), found.role, descriptor);
         match found.effect {
             Effect::Limited { key, spec } => {
                 let target =
@@ -145,6 +166,6 @@ impl<'r> Plan<'r> {
 }
 
 /// Stands in an answer until the table has decided it.
-const fn undecided(origin: Origin<'_>, role: Role) -> LimitAnswer<'_> {
-    LimitAnswer { origin, role, said: Said::Unlimited }
+const fn undecided(origin: Origin<'_>, role: Role, descriptor: u8) -> LimitAnswer<'_> {
+    LimitAnswer { origin, role, descriptor, said: Said::Unlimited }
 }

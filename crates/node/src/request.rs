@@ -37,8 +37,25 @@ pub enum Purpose {
 pub enum Subject<'a> {
     /// Limited by the rules of a namespace.
     Rules { namespace: &'a str, attributes: Attributes<'a>, cost: Cost },
+    /// Several checks by the rules of one namespace, 1 to 100, all or none.
+    Descriptors { namespace: &'a str, descriptors: &'a [Descriptor<'a>] },
     /// Limited by what the request itself says: 1 to 100 limits, all or none.
     Limits(&'a [GivenLimit<'a>]),
+}
+
+/// One of several attribute sets of a request. A rule that several of them meet is charged for each.
+#[derive(Clone, Copy, Debug)]
+pub struct Descriptor<'a> {
+    pub attributes: Attributes<'a>,
+    pub cost: Cost,
+    /// Stands for the rules of a namespace that exists: one fixed window, for exactly these attributes.
+    pub limit: Option<FixedWindow>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FixedWindow {
+    pub limit: Limit,
+    pub period: Period,
 }
 
 /// A limit that was given in the request.
@@ -93,6 +110,8 @@ pub enum RequestError {
     AttributeValue { name: String },
     #[error("a request names 1 to {ITEMS_MAX} limits")]
     LimitCount,
+    #[error("a request has 1 to {ITEMS_MAX} descriptors")]
+    DescriptorCount,
     #[error("more than {ITEMS_MAX} rules match this request")]
     TooManyRules,
 }
@@ -128,7 +147,7 @@ pub struct Answer<'r> {
 #[derive(Clone, Copy, Debug)]
 pub enum Origin<'r> {
     Rule(&'r Rule),
-    /// The `index`-th limit of the request.
+    /// The `index`-th limit of the request, or the limit of its `index`-th descriptor.
     Given {
         index: usize,
     },
@@ -138,6 +157,8 @@ pub enum Origin<'r> {
 pub struct LimitAnswer<'r> {
     pub origin: Origin<'r>,
     pub role: Role,
+    /// Which of the request's descriptors it is about; 0 when it has none.
+    pub descriptor: u8,
     pub said: Said<'r>,
 }
 
@@ -174,6 +195,13 @@ impl Request<'_> {
             Subject::Rules { namespace, attributes, .. } => {
                 validate_namespace(namespace)?;
                 validate_attributes(attributes)
+            }
+            Subject::Descriptors { namespace, descriptors } => {
+                if descriptors.is_empty() || descriptors.len() > ITEMS_MAX {
+                    return Err(RequestError::DescriptorCount);
+                }
+                validate_namespace(namespace)?;
+                descriptors.iter().try_for_each(|descriptor| validate_attributes(descriptor.attributes))
             }
             Subject::Limits(limits) => {
                 if limits.is_empty() || limits.len() > ITEMS_MAX {

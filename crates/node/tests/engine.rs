@@ -2,8 +2,8 @@
 
 use tidegate_core::{Cost, FleetSecret, Limit, Moment, Nanos, Period};
 use tidegate_node::{
-    Answer, Engine, EngineOptions, GivenLimit, GivenPolicy, Path, Purpose, Reason, Request, RequestError,
-    Said, Subject,
+    Answer, Descriptor, Engine, EngineOptions, FixedWindow, GivenLimit, GivenPolicy, LimitAnswer, Path,
+    Purpose, Reason, Request, RequestError, Said, Subject,
 };
 use tidegate_rules::{Attributes, RuleSet, Source};
 
@@ -248,4 +248,84 @@ rules:
     assert!(count("keys_refused_admitted") > 18_000 && count("keys_refused_shared") > 18_000);
     assert!(count("keys_refused_denied") > 18_000);
     assert!(engine.key_count() <= 1000 + 1, "the cap and one shared key");
+}
+
+/// Each descriptor's limits as (descriptor, allowed, remaining).
+fn describe(
+    engine: &Engine,
+    namespace: &str,
+    descriptors: &[Descriptor<'_>],
+) -> (bool, Vec<(u8, bool, u64)>) {
+    let rules = engine.rules();
+    let subject = Subject::Descriptors { namespace, descriptors };
+    let request = Request { tenant: "default", purpose: Purpose::Check, subject };
+    let answer = engine.decide(&rules, &request, NOW).unwrap().answer().unwrap();
+    let said = |limit: &LimitAnswer<'_>| match limit.said {
+        Said::Decided(decision) => (limit.descriptor, limit.is_allowed(), decision.remaining),
+        _ => (limit.descriptor, limit.is_allowed(), 0),
+    };
+    (answer.allowed, answer.limits.iter().map(said).collect())
+}
+
+const PAIR: &str = "
+namespace: api
+rules:
+  - { name: user, key: [user], limit: 3 per 1m }
+  - { name: path, key: [path], limit: 5 per 1m }
+";
+
+#[test]
+fn descriptors_are_decided_all_or_none_with_a_cost_each() {
+    let engine = engine_with(PAIR, 1_000_000);
+    let describe_costs = |user: u64, path: u64| {
+        let attributes = [[("user", "a")], [("path", "/")]];
+        let of = |index: usize, cost| Descriptor {
+            attributes: Attributes(&attributes[index]),
+            cost: Cost::new(cost).unwrap(),
+            limit: None,
+        };
+        describe(&engine, "api", &[of(0, user), of(1, path)])
+    };
+    assert_eq!(describe_costs(1, 2), (true, vec![(0, true, 2), (1, true, 3)]));
+    assert_eq!(describe_costs(1, 4), (false, vec![(0, true, 2), (1, false, 3)]), "neither was charged");
+    assert_eq!(describe_costs(0, 3), (true, vec![(0, true, 2), (1, true, 0)]), "0 peeks");
+    assert_eq!(describe_costs(2, 0), (true, vec![(0, true, 0), (1, true, 0)]));
+}
+
+#[test]
+fn a_descriptors_own_limit_stands_for_the_rules_of_a_known_namespace() {
+    let engine = engine_with(PAIR, 1_000_000);
+    let limit = |limit, seconds| {
+        let period = Period::new(Nanos::from_secs(seconds)).unwrap();
+        Some(FixedWindow { limit: Limit::new(limit).unwrap(), period })
+    };
+    let with = |attributes, limit| Descriptor { attributes: Attributes(attributes), cost: Cost::ONE, limit };
+    let user = [("user", "a")];
+    assert_eq!(describe(&engine, "api", &[with(&user, limit(10, 86_400))]), (true, vec![(0, true, 9)]));
+    assert_eq!(describe(&engine, "api", &[with(&user, limit(10, 86_400))]), (true, vec![(0, true, 8)]));
+    assert_eq!(describe(&engine, "api", &[with(&user, limit(10, 60))]), (true, vec![(0, true, 9)]));
+    assert_eq!(describe(&engine, "api", &[with(&user, None)]), (true, vec![(0, true, 2)]));
+    let parted = [("user", "a"), ("", "")];
+    assert_eq!(describe(&engine, "api", &[with(&parted[..1], limit(1, 1))]).1, [(0, true, 0)]);
+    assert_eq!(describe(&engine, "nowhere", &[with(&user, limit(0, 60))]), (true, vec![]));
+}
+
+#[test]
+fn descriptors_that_meet_too_many_rules_together_are_refused() {
+    let mut rules = String::from("namespace: api\nrules:\n");
+    for number in 0..60 {
+        rules += &format!("  - {{ name: r{number}, key: [user], limit: 10 per 1m }}\n");
+    }
+    let engine = engine_with(&rules, 1_000_000);
+    let user = [("user", "a")];
+    let one = Descriptor { attributes: Attributes(&user), cost: Cost::ONE, limit: None };
+    let decide = |descriptors: &[Descriptor<'_>]| {
+        let subject = Subject::Descriptors { namespace: "api", descriptors };
+        let request = Request { tenant: "default", purpose: Purpose::Check, subject };
+        engine.decide(&engine.rules(), &request, NOW).err()
+    };
+    assert_eq!(decide(&[one]), None);
+    assert_eq!(decide(&[one, one]), Some(RequestError::TooManyRules));
+    assert_eq!(decide(&[]), Some(RequestError::DescriptorCount));
+    assert_eq!(decide(&[one; 101]), Some(RequestError::DescriptorCount));
 }

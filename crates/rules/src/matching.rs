@@ -136,7 +136,24 @@ impl RuleSet {
     }
 }
 
+impl Namespace {
+    /// Where a key is kept that a request with these attributes names by itself.
+    pub fn placed(&self, key: KeyId, attributes: Attributes<'_>) -> KeyId {
+        let place = self.place_by.as_ref().and_then(|place_by| place_by.place(attributes));
+        place.map_or(key, |place| place.of(key))
+    }
+}
+
 impl Rule {
+    /// What limits a request with these attributes, overrides included; `None` when nothing does. Decisions
+    /// don't need it: it is for those who describe them.
+    pub fn spec(&self, attributes: Attributes<'_>, now: Nanos) -> Option<Spec> {
+        match self.apply(attributes, now)? {
+            (Effect::Limited { spec, .. }, _) => Some(spec),
+            (Effect::Unlimited { .. } | Effect::MissingDenied { .. }, _) => None,
+        }
+    }
+
     /// What this rule says of a request, and whether the caller is hot; `None` when it isn't for it.
     fn apply<'s>(&'s self, attributes: Attributes<'_>, now: Nanos) -> Option<(Effect<'s>, bool)> {
         match self.when.hold(attributes) {

@@ -81,10 +81,11 @@ fn names<'a>(origin: Origin<'a>, subject: Subject<'a>) -> (&'a str, Cow<'a, str>
         (Origin::Rule(rule), Subject::Rules { attributes, .. }) => {
             (&rule.name, rule_identifier(rule, attributes))
         }
-        // The engine answers each kind of subject with its own kind of origin.
-        (Origin::Given { .. }, Subject::Rules { .. }) | (Origin::Rule(_), Subject::Limits(_)) => {
-            ("", Cow::Borrowed(""))
-        }
+        // The engine answers each kind of subject with its own kind of origin, and descriptors are answered
+        // in Envoy's words.
+        (_, Subject::Descriptors { .. })
+        | (Origin::Given { .. }, Subject::Rules { .. })
+        | (Origin::Rule(_), Subject::Limits(_)) => ("", Cow::Borrowed("")),
     }
 }
 

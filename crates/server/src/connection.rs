@@ -1,6 +1,7 @@
 //! One connection, from its first byte to its last: to its front end, and for HTTP/1.1 hyper with our bounds.
 
 use crate::counters::COUNTERS;
+use crate::preface::{self, Protocol};
 use crate::progress::Progress;
 use crate::socket::Socket;
 use crate::transport::Transport;
@@ -33,9 +34,19 @@ pub(crate) async fn serve(socket: Socket, surface: Surface, app: Arc<App>, closi
     }
     let Closing { watcher, shutdown } = closing;
     match surface {
-        Surface::Admin => serve_http(socket, surface, app, watcher).await,
-        Surface::Api | Surface::ApiAndGrpc => serve_http(socket, Surface::Api, app, watcher).await,
-        Surface::Grpc => grpc::serve(socket, app, watcher).await,
+        Surface::Admin | Surface::Api => serve_http(socket, surface, app, watcher).await,
+        Surface::ApiAndGrpc => match preface::tell(socket).await {
+            Some((socket, Protocol::Http2)) => {
+                grpc::serve(socket, app, shutdown).await;
+                drop(watcher);
+            }
+            Some((socket, Protocol::Http1)) => serve_http(socket, Surface::Api, app, watcher).await,
+            None => {}
+        },
+        Surface::Grpc => {
+            grpc::serve(socket, app, shutdown).await;
+            drop(watcher);
+        }
         Surface::Resp => {
             resp::serve(socket, app, shutdown).await;
             drop(watcher);

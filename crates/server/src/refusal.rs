@@ -13,6 +13,7 @@ pub(crate) enum Code {
     EmptyBody,
     InvalidUtf8,
     InvalidJson,
+    InvalidProtobuf,
     BodyIncomplete,
     BodyTooLarge,
     UnknownField,
@@ -43,6 +44,7 @@ impl Code {
             Code::EmptyBody => "empty_body",
             Code::InvalidUtf8 => "invalid_utf8",
             Code::InvalidJson => "invalid_json",
+            Code::InvalidProtobuf => "invalid_protobuf",
             Code::BodyIncomplete => "body_incomplete",
             Code::BodyTooLarge => "body_too_large",
             Code::UnknownField => "unknown_field",
@@ -113,11 +115,17 @@ impl Refusal {
 
     /// The same, of a field within the `index`-th limit.
     #[must_use]
-    pub(crate) fn within_limit(mut self, index: usize) -> Self {
+    pub(crate) fn within_limit(self, index: usize) -> Self {
+        self.within("limits", index)
+    }
+
+    /// The same, of a field within the `index`-th element of a list.
+    #[must_use]
+    pub(crate) fn within(mut self, list: &str, index: usize) -> Self {
         self.field = match self.field {
-            Some(field) => Some(format!("limits[{index}].{field}")),
+            Some(field) => Some(format!("{list}[{index}].{field}")),
             None if self.code == Code::InvalidJson => None,
-            None => Some(format!("limits[{index}]")),
+            None => Some(format!("{list}[{index}]")),
         };
         self
     }
@@ -152,6 +160,9 @@ impl From<RequestError> for Refusal {
             RequestError::TooManyAttributes => (Code::TooMany, "attributes", "send only what rules use"),
             RequestError::AttributeName { .. } | RequestError::AttributeValue { .. } => {
                 (Code::InvalidText, "attributes", "shorten the attribute")
+            }
+            RequestError::DescriptorCount => {
+                (Code::TooMany, "descriptors", "send 1 to 100 descriptors; split more over requests")
             }
             RequestError::LimitCount => (Code::TooMany, "limits", "send 1 to 100 limits"),
             RequestError::TooManyRules => {

@@ -42,6 +42,13 @@ pub(crate) fn add_replayed(response: &mut HttpResponse) {
     response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
 }
 
+/// Adds a header whose name and value are ours, and so are valid.
+pub(crate) fn add_header(response: &mut HttpResponse, name: &'static str, value: &[u8]) {
+    if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_bytes(value)) {
+        response.headers_mut().insert(name, value);
+    }
+}
+
 #[cold]
 pub(crate) fn refusal(refusal: &Refusal, path: &str, id: RequestId) -> HttpResponse {
     COUNTERS.requests_refused.add_one();

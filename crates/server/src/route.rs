@@ -9,6 +9,8 @@ use hyper::Method;
 pub(crate) enum Endpoint {
     Decision(Call),
     ForwardAuth,
+    /// Envoy's rate limit request as JSON.
+    Envoy,
     Page(Page),
 }
 
@@ -34,13 +36,14 @@ pub(crate) enum Page {
     Metrics,
 }
 
-const API_PATHS: [&str; 9] = [
+const API_PATHS: [&str; 10] = [
     "/v1/check",
     "/v1/limit",
     "/v1/limit-many",
     "/v1/report",
     "/v1/reset",
     "/auth",
+    "/json",
     "/healthz",
     "/readyz",
     "/",
@@ -55,6 +58,7 @@ pub(crate) fn endpoint(surface: Surface, method: &Method, path: &str) -> Result<
         (Surface::Api, "/v1/report") => Endpoint::Decision(Call::Report),
         (Surface::Api, "/v1/reset") => Endpoint::Decision(Call::Reset),
         (Surface::Api, "/auth") => Endpoint::ForwardAuth,
+        (Surface::Api, "/json") => Endpoint::Envoy,
         (Surface::Api, "/") => Endpoint::Page(Page::Front),
         (_, "/healthz") => Endpoint::Page(Page::Healthy),
         (_, "/readyz") => Endpoint::Page(Page::Ready),
@@ -65,7 +69,7 @@ pub(crate) fn endpoint(surface: Surface, method: &Method, path: &str) -> Result<
         _ => return Err(unknown_path(surface, path)),
     };
     let fits = match endpoint {
-        Endpoint::Decision(_) => method == Method::POST,
+        Endpoint::Decision(_) | Endpoint::Envoy => method == Method::POST,
         Endpoint::ForwardAuth => [Method::GET, Method::HEAD, Method::POST].contains(method),
         Endpoint::Page(_) => method == Method::GET || method == Method::HEAD,
     };
@@ -75,7 +79,7 @@ pub(crate) fn endpoint(surface: Surface, method: &Method, path: &str) -> Result<
 /// The methods of the endpoint at a path, for the `Allow` header.
 pub(crate) fn allowed_methods(path: &str) -> &'static str {
     match endpoint(Surface::Api, &Method::POST, path) {
-        Ok(Endpoint::Decision(_)) => "POST",
+        Ok(Endpoint::Decision(_) | Endpoint::Envoy) => "POST",
         Ok(Endpoint::ForwardAuth) => "GET, HEAD, POST",
         _ => "GET, HEAD",
     }
@@ -98,7 +102,7 @@ fn unknown_path(surface: Surface, path: &str) -> Refusal {
 #[cold]
 fn wrong_method(endpoint: Endpoint, method: &Method, path: &str) -> Refusal {
     let wanted = match endpoint {
-        Endpoint::Decision(_) => "POST with a JSON body",
+        Endpoint::Decision(_) | Endpoint::Envoy => "POST with a JSON body",
         Endpoint::ForwardAuth => "GET or POST",
         Endpoint::Page(_) => "GET",
     };

@@ -1,11 +1,12 @@
 //! One request: route it, read it, answer it.
 
+use crate::envoy::JsonRequest;
 use crate::progress::Progress;
 use crate::refusal::{Code, Refusal};
 use crate::request_id::RequestId;
 use crate::respond::{self, HttpResponse};
 use crate::route::{Call, Endpoint, Page, endpoint};
-use crate::{App, Surface, admin, body, cross_site, decide, forward_auth, idempotency, metrics};
+use crate::{App, Surface, admin, body, cross_site, decide, envoy, forward_auth, idempotency, metrics};
 use hyper::body::Incoming;
 use hyper::header::HOST;
 use hyper::http::request::Parts;
@@ -25,6 +26,7 @@ pub(crate) async fn answer(
     let outcome = match permitted.and_then(|()| endpoint(surface, &head.method, path)) {
         Ok(Endpoint::Decision(call)) => decision(app, call, &head, incoming, &id).await,
         Ok(Endpoint::ForwardAuth) => forward_auth::answer(app, &head, id.clone()).await,
+        Ok(Endpoint::Envoy) => envoy_json(app, incoming, &id).await,
         Ok(Endpoint::Page(page)) => Ok(show(app, page, &head.headers, &id)),
         Err(refusal) => Err(refusal),
     };
@@ -61,6 +63,19 @@ async fn decision(
         respond::add_retry_after(&mut response, seconds);
     }
     Ok(response)
+}
+
+/// Envoy's rate limit service as JSON: 200 or 429.
+async fn envoy_json(app: &App, incoming: Incoming, id: &RequestId) -> Result<HttpResponse, Refusal> {
+    let body = body::read(incoming).await?;
+    let request = JsonRequest::read(&body)?;
+    envoy::decide(app, &request.asked(), |verdict| {
+        let status = if verdict.allowed { StatusCode::OK } else { StatusCode::TOO_MANY_REQUESTS };
+        let mut response = respond::json(status, envoy::to_json(verdict), id.clone());
+        envoy::each_header(verdict, |name, value| respond::add_header(&mut response, name, value));
+        response
+    })
+    .await
 }
 
 fn show(app: &App, page: Page, headers: &HeaderMap, id: &RequestId) -> HttpResponse {

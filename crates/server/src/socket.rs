@@ -31,6 +31,11 @@ impl From<TcpListener> for Listener {
 pub(crate) enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
+    /// One whose first bytes were looked at: they are read again.
+    LookedAt {
+        first: Vec<u8>,
+        rest: Box<Socket>,
+    },
 }
 
 impl Socket {
@@ -39,6 +44,7 @@ impl Socket {
         match self {
             Socket::Tcp(stream) => stream.set_nodelay(true),
             Socket::Unix(_) => Ok(()),
+            Socket::LookedAt { rest, .. } => rest.set_nodelay(),
         }
     }
 }
@@ -52,6 +58,15 @@ impl AsyncRead for Socket {
         match self.get_mut() {
             Socket::Tcp(stream) => Pin::new(stream).poll_read(cx, buffer),
             Socket::Unix(stream) => Pin::new(stream).poll_read(cx, buffer),
+            Socket::LookedAt { first, rest } if first.is_empty() => {
+                Pin::new(&mut **rest).poll_read(cx, buffer)
+            }
+            Socket::LookedAt { first, .. } => {
+                let count = first.len().min(buffer.remaining());
+                buffer.put_slice(&first[..count]);
+                first.drain(..count);
+                Poll::Ready(Ok(()))
+            }
         }
     }
 }
@@ -61,6 +76,7 @@ impl AsyncWrite for Socket {
         match self.get_mut() {
             Socket::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
             Socket::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Socket::LookedAt { rest, .. } => Pin::new(&mut **rest).poll_write(cx, bytes),
         }
     }
 
@@ -72,6 +88,7 @@ impl AsyncWrite for Socket {
         match self.get_mut() {
             Socket::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, pieces),
             Socket::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, pieces),
+            Socket::LookedAt { rest, .. } => Pin::new(&mut **rest).poll_write_vectored(cx, pieces),
         }
     }
 
@@ -83,6 +100,7 @@ impl AsyncWrite for Socket {
         match self.get_mut() {
             Socket::Tcp(stream) => Pin::new(stream).poll_flush(cx),
             Socket::Unix(stream) => Pin::new(stream).poll_flush(cx),
+            Socket::LookedAt { rest, .. } => Pin::new(&mut **rest).poll_flush(cx),
         }
     }
 
@@ -90,6 +108,7 @@ impl AsyncWrite for Socket {
         match self.get_mut() {
             Socket::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
             Socket::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
+            Socket::LookedAt { rest, .. } => Pin::new(&mut **rest).poll_shutdown(cx),
         }
     }
 }

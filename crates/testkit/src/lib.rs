@@ -1,5 +1,5 @@
 //! Real servers and a faulty network for tests and benches: Redis alone, as a cluster and behind sentinels,
-//! and a TCP proxy that misbehaves on request.
+//! Envoy, and a TCP proxy that misbehaves on request.
 //!
 //! A mock answers what its author believed; these are the programs that operators run. Each has ports and a
 //! directory of its own, and nothing outlives the test process. Never part of what ships: other crates name
@@ -12,6 +12,7 @@ mod certificates;
 mod client;
 mod cluster;
 mod directory;
+mod envoy;
 mod port;
 mod process;
 mod proxy;
@@ -20,10 +21,12 @@ mod reply;
 mod sentinel;
 mod server;
 mod wait;
+mod wheel;
 
 pub use binary::{RedisBinary, redis_6_2};
 pub use client::Client;
 pub use cluster::RedisCluster;
+pub use envoy::envoy;
 pub use port::free_port;
 pub use process::{Process, guarded};
 pub use proxy::{Fault, FaultProxy, ProxyCounts};

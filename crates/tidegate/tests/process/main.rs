@@ -6,6 +6,7 @@
 mod ask;
 mod bad_settings;
 mod documents;
+mod envoy;
 mod first_minute;
 mod forward_auth;
 mod restart;

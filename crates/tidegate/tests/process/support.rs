@@ -115,7 +115,6 @@ pub(crate) struct Node {
     /// `127.0.0.1:port` each.
     pub(crate) http: String,
     pub(crate) admin: String,
-    #[allow(dead_code, reason = "its tests are to come")]
     pub(crate) grpc: String,
     #[allow(dead_code, reason = "its tests are to come")]
     pub(crate) resp: String,

@@ -1,0 +1,23 @@
+//! Envoy's rate limit service: what it asks and what it hears, whether over gRPC or as JSON.
+//!
+//! A domain is a namespace and a descriptor's entries are attributes; the engine decides. Nothing here knows
+//! how the bytes came, and nothing of Envoy is known to what lies below.
+
+mod asked;
+mod decide;
+mod decode;
+mod encode;
+mod headers;
+mod json_reply;
+mod json_request;
+pub(crate) mod protobuf;
+mod unit;
+mod verdict;
+
+pub(crate) use decide::{decide, try_decide};
+pub(crate) use decode::decode;
+pub(crate) use encode::encode;
+pub(crate) use headers::each as each_header;
+pub(crate) use json_reply::to_json;
+pub(crate) use json_request::JsonRequest;
+pub(crate) use verdict::Verdict;

@@ -1,0 +1,136 @@
+//! A rate limit request, borrowed from the bytes that it came in: the same for protobuf and for JSON.
+//!
+//! Not checked before [`Asked::descriptors`] makes the engine's own types of it.
+
+use crate::envoy::unit::Unit;
+use crate::refusal::{Code, Refusal};
+use smallvec::SmallVec;
+use tidegate_core::batch::ITEMS_MAX;
+use tidegate_core::{Cost, Limit};
+use tidegate_node::request::ATTRIBUTES_MAX;
+use tidegate_node::{Descriptor, FixedWindow};
+use tidegate_rules::Attributes;
+
+pub(crate) type Entries<'a> = SmallVec<[(&'a str, &'a str); 8]>;
+pub(crate) type AskedDescriptors = SmallVec<[AskedDescriptor; 4]>;
+pub(crate) type Descriptors<'a> = SmallVec<[Descriptor<'a>; 4]>;
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Asked<'a> {
+    pub domain: &'a str,
+    /// Of all descriptors, one after the other.
+    pub entries: Entries<'a>,
+    pub descriptors: AskedDescriptors,
+    /// 0 when it wasn't given: counts 1.
+    pub hits_addend: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct AskedDescriptor {
+    /// Where its entries end; they begin where those of the descriptor before it do.
+    pub entries_end: usize,
+    /// Stands for the request's own, also when it is 0, which peeks.
+    pub hits_addend: Option<u64>,
+    pub limit: Option<AskedLimit>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct AskedLimit {
+    pub requests_per_unit: u32,
+    /// As the enum's number.
+    pub unit: u64,
+}
+
+impl<'a> Asked<'a> {
+    /// The request as the engine takes it.
+    pub(crate) fn descriptors(&self) -> Result<Descriptors<'_>, Refusal> {
+        if self.domain.is_empty() {
+            return Err(no_domain());
+        }
+        if self.descriptors.is_empty() {
+            return Err(no_descriptors());
+        }
+        let mut begin = 0;
+        let mut list = Descriptors::new();
+        for (index, asked) in self.descriptors.iter().enumerate() {
+            let entries = &self.entries[begin..asked.entries_end];
+            begin = asked.entries_end;
+            if entries.is_empty() {
+                return Err(no_entries().within("descriptors", index));
+            }
+            let hits = asked.hits_addend.unwrap_or(u64::from(self.hits_addend.max(1)));
+            let cost = Cost::new(hits).map_err(|_| hits_too_large(hits).within("descriptors", index))?;
+            let limit = asked.limit.map(AskedLimit::window).transpose();
+            let limit = limit.map_err(|refusal| refusal.within("descriptors", index))?;
+            list.push(Descriptor { attributes: Attributes(entries), cost, limit });
+        }
+        Ok(list)
+    }
+
+    /// Refuses one entry more than a descriptor may have.
+    pub(crate) fn push_entry(&mut self, key: &'a str, value: &'a str) -> Result<(), Refusal> {
+        let begin = self.descriptors.last().map_or(0, |last| last.entries_end);
+        if self.entries.len() - begin == ATTRIBUTES_MAX {
+            return Err(too_many_entries());
+        }
+        self.entries.push((key, value));
+        Ok(())
+    }
+}
+
+/// Refuses one descriptor more than a request may have.
+pub(crate) fn push_descriptor(list: &mut AskedDescriptors, asked: AskedDescriptor) -> Result<(), Refusal> {
+    if list.len() == ITEMS_MAX {
+        let message = format!("`descriptors` has more than {ITEMS_MAX} of them");
+        let fix = "send 1 to 100 descriptors; split more over requests";
+        return Err(Refusal::of_field(Code::TooMany, "descriptors", message, fix));
+    }
+    list.push(asked);
+    Ok(())
+}
+
+impl AskedLimit {
+    fn window(self) -> Result<FixedWindow, Refusal> {
+        let period = Unit::from_number(self.unit).and_then(Unit::period).ok_or_else(|| self.no_unit())?;
+        // At most 2^32, and a limit goes to 2^53.
+        let limit = Limit::new(u64::from(self.requests_per_unit)).unwrap_or(Limit::BLOCKED);
+        Ok(FixedWindow { limit, period })
+    }
+
+    #[cold]
+    fn no_unit(self) -> Refusal {
+        let message = format!("`limit.unit` {} is not a unit that a limit can have", self.unit);
+        let fix = "give SECOND (1), MINUTE (2), HOUR (3), DAY (4), MONTH (5), YEAR (6) or WEEK (7)";
+        Refusal::of_field(Code::UnknownValue, "limit.unit", message, fix)
+    }
+}
+
+#[cold]
+fn no_domain() -> Refusal {
+    let fix = "name the namespace whose rules apply, as `domain` of Envoy's filter";
+    Refusal::of_field(Code::MissingField, "domain", "rate limit domain must not be empty", fix)
+}
+
+#[cold]
+fn no_descriptors() -> Refusal {
+    let fix = "send 1 to 100 descriptors: a route's `rate_limits` make them";
+    Refusal::of_field(Code::MissingField, "descriptors", "rate limit descriptor list must not be empty", fix)
+}
+
+#[cold]
+fn no_entries() -> Refusal {
+    let message = "a rate limit descriptor must have entries";
+    Refusal::of_field(Code::MissingField, "entries", message, "send at least one key and value")
+}
+
+#[cold]
+fn hits_too_large(hits: u64) -> Refusal {
+    let message = format!("`hits_addend` must be from 0 to {}, not {hits}", Cost::MAX.get());
+    Refusal::of_field(Code::OutOfRange, "hits_addend", message, "send a smaller number")
+}
+
+#[cold]
+pub(crate) fn too_many_entries() -> Refusal {
+    let message = format!("a descriptor has more than {ATTRIBUTES_MAX} entries");
+    Refusal::of_field(Code::TooMany, "entries", message, "send only the entries that rules use")
+}

@@ -1,0 +1,289 @@
+//! `RateLimitRequest` as JSON: proto3's mapping, where names are in camel case or as in the definition,
+//! numbers may stand in quotes, enums are names or numbers, and `null` is as good as nothing.
+
+use crate::envoy::asked::{
+    Asked, AskedDescriptor, AskedDescriptors, AskedLimit, push_descriptor, too_many_entries,
+};
+use crate::envoy::unit::Unit;
+use crate::json::decimal::Decimal;
+use crate::json::read::{Kind, Place, Reader};
+use crate::refusal::{Code, Refusal, excerpt};
+use crate::wire::nearest;
+use std::borrow::Cow;
+use tidegate_node::request::ATTRIBUTES_MAX;
+
+#[derive(Debug, Default)]
+pub(crate) struct JsonRequest<'b> {
+    domain: Cow<'b, str>,
+    entries: Vec<(Cow<'b, str>, Cow<'b, str>)>,
+    descriptors: AskedDescriptors,
+    hits_addend: u32,
+}
+
+impl<'b> JsonRequest<'b> {
+    pub(crate) fn read(body: &'b [u8]) -> Result<Self, Refusal> {
+        let mut reader = Reader::new(body)?;
+        let mut request = JsonRequest::default();
+        object(&mut reader, "the body", |reader, name| {
+            match name {
+                "domain" => request.domain = text(reader, "domain")?,
+                "descriptors" => list(reader, "descriptors", |reader| request.descriptor(reader))?,
+                "hitsAddend" | "hits_addend" => {
+                    request.hits_addend = number(reader, "hits_addend", u64::from(u32::MAX))?
+                        .map_or(0, |number| u32::try_from(number).unwrap_or(u32::MAX));
+                }
+                _ => return Err(unknown(name, &["domain", "descriptors", "hitsAddend"])),
+            }
+            Ok(())
+        })?;
+        reader.finish()?;
+        Ok(request)
+    }
+
+    pub(crate) fn asked(&self) -> Asked<'_> {
+        Asked {
+            domain: &self.domain,
+            entries: self.entries.iter().map(|(key, value)| (&**key, &**value)).collect(),
+            descriptors: self.descriptors.clone(),
+            hits_addend: self.hits_addend,
+        }
+    }
+
+    fn descriptor(&mut self, reader: &mut Reader<'b>) -> Result<(), Refusal> {
+        let begin = self.entries.len();
+        let mut found = AskedDescriptor::default();
+        object(reader, "a descriptor", |reader, name| {
+            match name {
+                "entries" => list(reader, "entries", |reader| {
+                    if self.entries.len() - begin == ATTRIBUTES_MAX {
+                        return Err(too_many_entries());
+                    }
+                    self.entries.push(entry(reader)?);
+                    Ok(())
+                })?,
+                "limit" => found.limit = limit(reader)?,
+                "hitsAddend" | "hits_addend" => found.hits_addend = number(reader, "hits_addend", u64::MAX)?,
+                _ => return Err(unknown(name, &["entries", "limit", "hitsAddend"])),
+            }
+            Ok(())
+        })?;
+        found.entries_end = self.entries.len();
+        push_descriptor(&mut self.descriptors, found)
+    }
+}
+
+fn entry<'b>(reader: &mut Reader<'b>) -> Result<(Cow<'b, str>, Cow<'b, str>), Refusal> {
+    let (mut key, mut value) = (Cow::Borrowed(""), Cow::Borrowed(""));
+    object(reader, "an entry", |reader, name| {
+        match name {
+            "key" => key = text(reader, "key")?,
+            "value" => value = text(reader, "value")?,
+            _ => return Err(unknown(name, &["key", "value"])),
+        }
+        Ok(())
+    })?;
+    Ok((key, value))
+}
+
+fn limit(reader: &mut Reader<'_>) -> Result<Option<AskedLimit>, Refusal> {
+    if is_null(reader)? {
+        return Ok(None);
+    }
+    let mut limit = AskedLimit::default();
+    object(reader, "`limit`", |reader, name| {
+        match name {
+            "requestsPerUnit" | "requests_per_unit" => {
+                limit.requests_per_unit = number(reader, "requests_per_unit", u64::from(u32::MAX))?
+                    .map_or(0, |number| u32::try_from(number).unwrap_or(u32::MAX));
+            }
+            "unit" => limit.unit = unit(reader)?,
+            _ => return Err(unknown(name, &["requestsPerUnit", "unit"])),
+        }
+        Ok(())
+    })?;
+    Ok(Some(limit))
+}
+
+fn unit(reader: &mut Reader<'_>) -> Result<u64, Refusal> {
+    if reader.peek() != Kind::Text {
+        return Ok(number(reader, "unit", u64::from(u32::MAX))?.unwrap_or(0));
+    }
+    let name = reader.string()?;
+    Unit::from_name(&name).map(Unit::number).ok_or_else(|| {
+        let message = format!("`unit` can't be `{}`", excerpt(&name));
+        let fix = "give SECOND, MINUTE, HOUR, DAY, WEEK, MONTH or YEAR";
+        Refusal::of_field(Code::UnknownValue, "limit.unit", message, fix)
+    })
+}
+
+/// Reads an object, whose fields `take` reads, each at most once.
+fn object<'b>(
+    reader: &mut Reader<'b>,
+    what: &str,
+    mut take: impl FnMut(&mut Reader<'b>, &str) -> Result<(), Refusal>,
+) -> Result<(), Refusal> {
+    match reader.peek() {
+        Kind::Object => {}
+        Kind::Other | Kind::End => return Err(reader.invalid("a JSON object should be here")),
+        kind => {
+            let message = format!("{what} must be an object, not {}", kind.name());
+            return Err(Refusal::new(Code::WrongType, message, "send an object in braces"));
+        }
+    }
+    let mut place = reader.enter();
+    let mut seen: smallvec::SmallVec<[Cow<'b, str>; 4]> = smallvec::SmallVec::new();
+    while let Some(name) = reader.member(&mut place)? {
+        if seen.contains(&name) {
+            let message = format!("`{}` is given twice", excerpt(&name));
+            return Err(Refusal::of_field(Code::DuplicateField, excerpt(&name), message, "give it once"));
+        }
+        take(reader, &name)?;
+        seen.push(name);
+    }
+    Ok(())
+}
+
+/// Reads a list, whose elements `take` reads, each refused with its place.
+fn list<'b>(
+    reader: &mut Reader<'b>,
+    field: &str,
+    mut take: impl FnMut(&mut Reader<'b>) -> Result<(), Refusal>,
+) -> Result<(), Refusal> {
+    if is_null(reader)? {
+        return Ok(());
+    }
+    let kind = reader.peek();
+    if kind != Kind::List {
+        return Err(wrong_type(field, "a list", kind));
+    }
+    let mut place: Place = reader.enter();
+    let mut index = 0;
+    while reader.element(&mut place)? {
+        take(reader).map_err(|refusal| match refusal.code {
+            Code::TooMany => refusal,
+            _ => refusal.within(field, index),
+        })?;
+        index += 1;
+    }
+    Ok(())
+}
+
+fn text<'b>(reader: &mut Reader<'b>, field: &str) -> Result<Cow<'b, str>, Refusal> {
+    if is_null(reader)? {
+        return Ok(Cow::Borrowed(""));
+    }
+    match reader.peek() {
+        Kind::Text => reader.string(),
+        kind => Err(wrong_type(field, "a string", kind)),
+    }
+}
+
+/// A whole number, maybe in quotes; `None` for null.
+fn number(reader: &mut Reader<'_>, field: &str, max: u64) -> Result<Option<u64>, Refusal> {
+    if is_null(reader)? {
+        return Ok(None);
+    }
+    let kind = reader.peek();
+    let word = match kind {
+        Kind::Number => Cow::Borrowed(reader.word()),
+        Kind::Text => reader.string()?,
+        _ => return Err(wrong_type(field, "a number", kind)),
+    };
+    let number = Decimal::parse(&word).and_then(Decimal::as_whole).filter(|number| *number <= max);
+    number.map(Some).ok_or_else(|| {
+        let message = format!("`{field}` must be a whole number from 0 to {max}, not {}", excerpt(&word));
+        Refusal::of_field(Code::OutOfRange, field, message, "send a number within the range")
+    })
+}
+
+/// Takes a null, if one is next.
+fn is_null(reader: &mut Reader<'_>) -> Result<bool, Refusal> {
+    if reader.peek() != Kind::Null {
+        return Ok(false);
+    }
+    let invalid = reader.invalid("a value should be here");
+    if reader.word() == "null" { Ok(true) } else { Err(invalid) }
+}
+
+#[cold]
+fn wrong_type(field: &str, wanted: &str, found: Kind) -> Refusal {
+    let message = format!("`{field}` must be {wanted}, not {}", found.name());
+    Refusal::of_field(Code::WrongType, field, message, format!("send {wanted} as `{field}`"))
+}
+
+#[cold]
+fn unknown(name: &str, known: &[&str]) -> Refusal {
+    let message = format!("there is no field `{}`; known: {}", excerpt(name), known.join(", "));
+    let fix = match nearest(name, known.iter().copied()) {
+        Some(candidate) => format!("did you mean `{candidate}`?"),
+        None => "leave it out".to_owned(),
+    };
+    Refusal::of_field(Code::UnknownField, excerpt(name), message, fix)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn both_ways_of_writing_names_mean_the_same() {
+        let camel = br#"{"domain":"d","hitsAddend":2,"descriptors":[{"entries":[{"key":"k","value":"v"}],
+            "limit":{"requestsPerUnit":"5","unit":"DAY"},"hitsAddend":"0"}]}"#;
+        let snake = br#"{"domain":"d","hits_addend":"2","descriptors":[{"entries":[{"key":"k","value":"v"}],
+            "limit":{"requests_per_unit":5,"unit":4},"hits_addend":0}]}"#;
+        let (camel, snake) = (JsonRequest::read(camel).unwrap(), JsonRequest::read(snake).unwrap());
+        assert_eq!(camel.asked(), snake.asked());
+        assert_eq!(camel.asked().descriptors[0].hits_addend, Some(0));
+    }
+
+    #[test]
+    fn null_is_as_good_as_nothing() {
+        let request = JsonRequest::read(br#"{"domain":null,"descriptors":null,"hitsAddend":null}"#).unwrap();
+        assert_eq!(request.asked(), Asked::default());
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let code = |body: &str| {
+            let refusal = JsonRequest::read(body.as_bytes()).unwrap_err();
+            (refusal.code, refusal.field.unwrap_or_default())
+        };
+        let cases = [
+            ("", Code::EmptyBody, ""),
+            ("}", Code::InvalidJson, ""),
+            ("[]", Code::WrongType, ""),
+            (r#"{"domian":"x"}"#, Code::UnknownField, "domian"),
+            (r#"{"domain":"x","domain":"y"}"#, Code::DuplicateField, "domain"),
+            (r#"{"domain":5}"#, Code::WrongType, "domain"),
+            (r#"{"hitsAddend":-1}"#, Code::OutOfRange, "hits_addend"),
+            (r#"{"hitsAddend":4294967296}"#, Code::OutOfRange, "hits_addend"),
+            (r#"{"hitsAddend":1.5}"#, Code::OutOfRange, "hits_addend"),
+            (r#"{"descriptors":{}}"#, Code::WrongType, "descriptors"),
+            (
+                r#"{"descriptors":[{"entries":[{"kay":"x"}]}]}"#,
+                Code::UnknownField,
+                "descriptors[0].entries[0].kay",
+            ),
+            (
+                r#"{"descriptors":[{},{"limit":{"unit":"EON"}}]}"#,
+                Code::UnknownValue,
+                "descriptors[1].limit.unit",
+            ),
+        ];
+        for (body, wanted, field) in cases {
+            assert_eq!(code(body), (wanted, field.to_owned()), "{body}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_request_or_a_refusal(
+            text in r#"(\{|\}|\[|\]|"domain"|"descriptors"|"entries"|"key"|"limit"|"unit"|:|,|1|null|"x"| ){0,30}"#
+        ) {
+            if let Ok(request) = JsonRequest::read(text.as_bytes()) {
+                let _ = request.asked().descriptors();
+            }
+        }
+    }
+}

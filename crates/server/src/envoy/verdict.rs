@@ -1,0 +1,120 @@
+//! An answer of the engine in Envoy's terms: one status for each descriptor.
+//!
+//! Of several limits of a descriptor its strictest one is told: one that denies before one that doesn't, then
+//! the one with least left. A shadow rule is told only where nothing else limits, and never as over its limit.
+
+use crate::answer::retry_after_seconds;
+use crate::envoy::asked::Descriptors;
+use crate::envoy::unit::Unit;
+use smallvec::SmallVec;
+use tidegate_core::{Nanos, Role};
+use tidegate_node::{Answer, LimitAnswer, Origin, Said};
+use tidegate_rules::Policy;
+
+/// What a limit is called that came with the request.
+const GIVEN_NAME: &str = "override";
+
+#[derive(Debug)]
+pub(crate) struct Verdict<'r> {
+    pub allowed: bool,
+    pub statuses: SmallVec<[Status<'r>; 4]>,
+    /// After how many seconds a denied request would pass, where waiting helps.
+    pub retry_after_seconds: Option<u64>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Status<'r> {
+    pub is_over: bool,
+    pub limit: Option<CurrentLimit<'r>>,
+    pub remaining: u64,
+    pub reset_seconds: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct CurrentLimit<'r> {
+    pub name: &'r str,
+    /// What is admitted at once, and in how long as much is admitted again.
+    pub requests: u64,
+    pub period: Nanos,
+}
+
+impl CurrentLimit<'_> {
+    pub(crate) fn unit(&self) -> Unit {
+        Unit::nearest(self.period)
+    }
+}
+
+impl<'r> Verdict<'r> {
+    pub(crate) fn new(answer: &Answer<'r>, descriptors: &Descriptors<'_>, now: Nanos) -> Self {
+        let mut statuses = SmallVec::new();
+        let mut limits = answer.limits.iter().peekable();
+        for index in 0..descriptors.len() {
+            let mut strictest: Option<&LimitAnswer<'r>> = None;
+            while let Some(limit) = limits.next_if(|limit| usize::from(limit.descriptor) == index) {
+                if strictest.is_none_or(|known| rank(limit) < rank(known)) {
+                    strictest = Some(limit);
+                }
+            }
+            statuses.push(strictest.map_or(Status::NOTHING, |limit| status(limit, descriptors, now)));
+        }
+        Verdict { allowed: answer.allowed, statuses, retry_after_seconds: retry_after_seconds(answer) }
+    }
+
+    /// The strictest status of all that have a limit: what the headers are about.
+    pub(crate) fn strictest(&self) -> Option<(&Status<'r>, &CurrentLimit<'r>)> {
+        let limited = self.statuses.iter().filter_map(|status| Some((status, status.limit.as_ref()?)));
+        limited.min_by_key(|(status, _)| (!status.is_over, status.remaining))
+    }
+}
+
+impl Status<'_> {
+    /// No rule is for the descriptor.
+    const NOTHING: Status<'static> = Status { is_over: false, limit: None, remaining: 0, reset_seconds: 0 };
+}
+
+/// The lower, the stricter.
+fn rank(limit: &LimitAnswer<'_>) -> (bool, bool, u64) {
+    let remaining = match limit.said {
+        Said::Decided(decision) => decision.remaining,
+        Said::Unlimited => u64::MAX,
+        Said::Missing { .. } => 0,
+    };
+    (limit.role == Role::Shadow, limit.is_allowed(), remaining)
+}
+
+fn status<'r>(limit: &LimitAnswer<'r>, descriptors: &Descriptors<'_>, now: Nanos) -> Status<'r> {
+    let is_over = limit.role == Role::Enforced && !limit.is_allowed();
+    match limit.said {
+        Said::Decided(decision) => Status {
+            is_over,
+            limit: current_limit(limit, descriptors, decision.limit, now),
+            remaining: decision.remaining,
+            reset_seconds: decision.reset.minus(now).get().div_ceil(Nanos::PER_SECOND),
+        },
+        Said::Unlimited => Status { remaining: u64::MAX, ..Status::NOTHING },
+        Said::Missing { .. } => Status { is_over, ..Status::NOTHING },
+    }
+}
+
+fn current_limit<'r>(
+    limit: &LimitAnswer<'r>,
+    descriptors: &Descriptors<'_>,
+    requests: u64,
+    now: Nanos,
+) -> Option<CurrentLimit<'r>> {
+    let descriptor = descriptors.get(usize::from(limit.descriptor))?;
+    let (name, period) = match limit.origin {
+        Origin::Given { .. } => (GIVEN_NAME, descriptor.limit?.period.length()),
+        Origin::Rule(rule) => {
+            let spec = match rule.policy {
+                // The one kind whose overrides change more than the number that was decided by.
+                Policy::Gcra { .. } if rule.override_counts() != (0, 0) => {
+                    rule.spec(descriptor.attributes, now)
+                }
+                _ => None,
+            };
+            (&*rule.name, spec.unwrap_or_else(|| rule.policy.spec(now)).shown_period())
+        }
+    };
+    Some(CurrentLimit { name, requests, period })
+}

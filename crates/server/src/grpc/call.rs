@@ -1,0 +1,140 @@
+//! One call: which method it names, its message, its answer.
+
+use crate::App;
+use crate::counters::COUNTERS;
+use crate::envoy;
+use crate::grpc::message::{self, Arrived, Held};
+use crate::grpc::status::{self, Failure, GrpcCode};
+use crate::grpc::{health, reflection};
+use crate::refusal::excerpt;
+use h2::RecvStream;
+use h2::server::SendResponse;
+use hyper::body::Bytes;
+use hyper::header::CONTENT_TYPE;
+use hyper::{Method, Request, StatusCode};
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// What the calls of a connection share.
+#[derive(Clone)]
+pub(super) struct Context {
+    pub(super) app: Arc<App>,
+    pub(super) held: Arc<Held>,
+    pub(super) shutdown: watch::Receiver<bool>,
+}
+
+impl Context {
+    pub(super) fn new(app: Arc<App>, shutdown: watch::Receiver<bool>) -> Self {
+        Context { app, held: Arc::default(), shutdown }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Rpc {
+    ShouldRateLimit,
+    HealthCheck,
+    HealthWatch,
+    Reflection,
+}
+
+impl Rpc {
+    fn at(path: &str) -> Option<Self> {
+        match path {
+            "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit" => Some(Rpc::ShouldRateLimit),
+            "/grpc.health.v1.Health/Check" => Some(Rpc::HealthCheck),
+            "/grpc.health.v1.Health/Watch" => Some(Rpc::HealthWatch),
+            "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
+            | "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo" => Some(Rpc::Reflection),
+            _ => None,
+        }
+    }
+}
+
+/// Answers a call: at once if it can be, or in a task of its own.
+pub(super) fn answer(context: &Context, request: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
+    if let Some(status) = not_grpc(&request) {
+        COUNTERS.requests_refused.add_one();
+        return status::send_http(&mut respond, status);
+    }
+    let Some(rpc) = Rpc::at(request.uri().path()) else {
+        return fail(&mut respond, &unknown(request.uri().path()));
+    };
+    let mut body = request.into_body();
+    match rpc {
+        Rpc::ShouldRateLimit => match message::arrived(&mut body) {
+            Arrived::Whole(bytes) => should_rate_limit(context, bytes, respond),
+            Arrived::Part(first) => {
+                let context = context.clone();
+                tokio::spawn(async move {
+                    match message::whole(body, &first, &context.held).await {
+                        Ok(bytes) => should_rate_limit(&context, bytes.into(), respond),
+                        Err(failure) => fail(&mut respond, &failure),
+                    }
+                });
+            }
+        },
+        Rpc::HealthCheck => drop(tokio::spawn(health::check(context.clone(), body, respond))),
+        Rpc::HealthWatch => drop(tokio::spawn(health::watch(context.clone(), body, respond))),
+        Rpc::Reflection => drop(tokio::spawn(reflection::answer(context.clone(), body, respond))),
+    }
+}
+
+fn should_rate_limit(context: &Context, body: Bytes, mut respond: SendResponse<Bytes>) {
+    let tried = message::only(&body).and_then(|message| {
+        let asked = envoy::decode(message)?;
+        match envoy::try_decide(&context.app, &asked, framed) {
+            Some(told) => Ok(Some(told?)),
+            None => Ok(None),
+        }
+    });
+    match tried {
+        Ok(Some(framed)) => status::send_message(&mut respond, framed),
+        Ok(None) => drop(tokio::spawn(ask_first(Arc::clone(&context.app), body, respond))),
+        Err(failure) => fail(&mut respond, &failure),
+    }
+}
+
+/// The region has to be asked: the same from the beginning, in a task that may wait.
+async fn ask_first(app: Arc<App>, body: Bytes, mut respond: SendResponse<Bytes>) {
+    let outcome: Result<Vec<u8>, Failure> = async {
+        let asked = envoy::decode(message::only(&body)?)?;
+        Ok(envoy::decide(&app, &asked, framed).await?)
+    }
+    .await;
+    match outcome {
+        Ok(framed) => status::send_message(&mut respond, framed),
+        Err(failure) => fail(&mut respond, &failure),
+    }
+}
+
+fn framed(verdict: &envoy::Verdict<'_>) -> Vec<u8> {
+    message::framed(|out| envoy::encode(verdict, out))
+}
+
+#[cold]
+pub(super) fn fail(respond: &mut SendResponse<Bytes>, failure: &Failure) {
+    COUNTERS.requests_refused.add_one();
+    status::send_failure(respond, failure);
+}
+
+/// With which HTTP status a request is refused that isn't a call.
+fn not_grpc(request: &Request<RecvStream>) -> Option<StatusCode> {
+    if *request.method() != Method::POST {
+        return Some(StatusCode::METHOD_NOT_ALLOWED);
+    }
+    let content_type = request.headers().get(CONTENT_TYPE).map_or(&b""[..], |value| value.as_bytes());
+    match content_type.strip_prefix(b"application/grpc") {
+        Some([] | [b'+' | b';', ..]) => None,
+        _ => Some(StatusCode::UNSUPPORTED_MEDIA_TYPE),
+    }
+}
+
+#[cold]
+fn unknown(path: &str) -> Failure {
+    let message = format!(
+        "there is no method `{}`; there are envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit, \
+         grpc.health.v1.Health and grpc.reflection",
+        excerpt(path)
+    );
+    Failure::new(GrpcCode::Unimplemented, message)
+}

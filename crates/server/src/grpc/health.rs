@@ -1,0 +1,71 @@
+//! gRPC's health checks: a node that answers is healthy until it shuts down.
+
+use crate::envoy::protobuf::{Reader, put_number};
+use crate::grpc::call::{Context, fail};
+use crate::grpc::message::{self, framed};
+use crate::grpc::status::{self, Failure, GrpcCode};
+use crate::refusal::excerpt;
+use h2::RecvStream;
+use h2::server::SendResponse;
+use hyper::body::Bytes;
+use std::future::poll_fn;
+
+const SERVICES: [&str; 2] = ["", "envoy.service.ratelimit.v3.RateLimitService"];
+
+/// The protocol's numbers.
+const SERVING: u64 = 1;
+const NOT_SERVING: u64 = 2;
+const SERVICE_UNKNOWN: u64 = 3;
+
+/// How the service is that a request names; its name where there is none such.
+async fn asked(context: &Context, body: RecvStream) -> Result<Result<u64, String>, Failure> {
+    let bytes = message::whole(body, &[], &context.held).await?;
+    let mut reader = Reader::new(message::only(&bytes)?);
+    let mut service = "";
+    let malformed = |_| Failure::new(GrpcCode::InvalidArgument, "the message is not a HealthCheckRequest");
+    while let Some((number, value)) = reader.field().map_err(malformed)? {
+        if number == 1 {
+            service = value.text().map_err(malformed)?.unwrap_or("");
+        }
+    }
+    Ok(match SERVICES.contains(&service) {
+        true if *context.shutdown.borrow() => Ok(NOT_SERVING),
+        true => Ok(SERVING),
+        false => Err(excerpt(service)),
+    })
+}
+
+fn told(status: u64) -> Vec<u8> {
+    framed(|out| put_number(out, 1, status))
+}
+
+pub(super) async fn check(context: Context, body: RecvStream, mut respond: SendResponse<Bytes>) {
+    match asked(&context, body).await {
+        Ok(Ok(status)) => status::send_message(&mut respond, told(status)),
+        Ok(Err(service)) => {
+            let message = format!("there is no service `{service}` here");
+            fail(&mut respond, &Failure::new(GrpcCode::NotFound, message));
+        }
+        Err(failure) => fail(&mut respond, &failure),
+    }
+}
+
+/// Tells how it is, and once more when the node shuts down; ends when the client does.
+pub(super) async fn watch(mut context: Context, body: RecvStream, mut respond: SendResponse<Bytes>) {
+    let status = match asked(&context, body).await {
+        Ok(status) => status.unwrap_or(SERVICE_UNKNOWN),
+        Err(failure) => return fail(&mut respond, &failure),
+    };
+    let Some(mut stream) = status::begin(&mut respond) else { return };
+    if stream.send_data(told(status).into(), false).is_err() {
+        return;
+    }
+    tokio::select! {
+        _ = poll_fn(|cx| stream.poll_reset(cx)) => return,
+        _ = context.shutdown.wait_for(|stop| *stop) => {}
+    }
+    if status == SERVING && stream.send_data(told(NOT_SERVING).into(), false).is_err() {
+        return;
+    }
+    status::end_with(&mut stream, &Failure::new(GrpcCode::Unavailable, "the node shuts down"));
+}

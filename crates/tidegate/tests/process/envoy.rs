@@ -1,0 +1,9 @@
+//! Envoy's rate limit service as its clients meet it: over gRPC, as JSON, and from a real Envoy.
+
+mod abuse;
+mod client;
+mod ending;
+mod proto;
+mod proxy;
+mod sequences;
+mod wrong_calls;
