@@ -14,7 +14,7 @@ pub mod sharing;
 pub mod snapshot;
 pub mod stats;
 
-pub use engine::{Asking, Decided, Engine, EngineOptions, ResetKey, RulesInForce};
+pub use engine::{Asking, Decided, Engine, EngineOptions, ResetKey, RulesInForce, Tally};
 pub use request::{
     Answer, GivenLimit, GivenPolicy, LimitAnswer, Origin, Path, Purpose, Reason, Request, RequestError, Said,
     Subject,

@@ -1,7 +1,7 @@
 //! One connection, from its first byte to its last: to its front end, and for HTTP/1.1 hyper with our bounds.
 
 use crate::counters::COUNTERS;
-use crate::progress::Progress;
+use crate::progress::{Patience, Progress};
 use crate::socket::Socket;
 use crate::transport::Transport;
 use crate::{App, Surface};
@@ -59,7 +59,7 @@ async fn serve_http(socket: Socket, surface: Surface, app: Arc<App>, watcher: Wa
                 tracing::debug!(%error, "a connection ended with an error");
             }
         }
-        () = progress.until_too_slow() => COUNTERS.connections_too_slow.add_one(),
+        () = progress.until_too_slow(Patience::HTTP) => COUNTERS.connections_too_slow.add_one(),
     }
 }
 

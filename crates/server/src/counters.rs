@@ -11,6 +11,7 @@ pub(crate) struct Counters {
     pub connections_too_slow: Counter,
     pub accept_failures: Counter,
     pub requests_refused: Counter,
+    pub resp_commands_refused: Counter,
 }
 
 /// A count that nobody waits for.
@@ -32,16 +33,18 @@ pub(crate) static COUNTERS: Counters = Counters {
     connections_too_slow: Counter::new(),
     accept_failures: Counter::new(),
     requests_refused: Counter::new(),
+    resp_commands_refused: Counter::new(),
 };
 
 impl Counters {
     /// All counters at one time, by name.
-    pub(crate) fn named(&self) -> [(&'static str, u64); 4] {
+    pub(crate) fn named(&self) -> [(&'static str, u64); 5] {
         [
             ("connections_refused", &self.connections_refused),
             ("connections_too_slow", &self.connections_too_slow),
             ("accept_failures", &self.accept_failures),
             ("http_requests_refused", &self.requests_refused),
+            ("resp_commands_refused", &self.resp_commands_refused),
         ]
         .map(|(name, counter)| (name, counter.0.load(Ordering::Relaxed)))
     }

@@ -4,12 +4,13 @@
 //! region does, for some milliseconds at most.
 
 use crate::App;
-use crate::answer;
+use crate::answer::{retry_after_seconds, to_json};
 use crate::json::write;
 use crate::refusal::Refusal;
 use crate::route::Call;
 use crate::wire::{Body, Form, Prepared, Use};
-use tidegate_node::{Decided, Purpose, Request};
+use tidegate_node::engine::VersionedRules;
+use tidegate_node::{Answer, Decided, Purpose, Request, RequestError};
 
 pub(crate) struct Reply {
     pub body: Vec<u8>,
@@ -49,7 +50,22 @@ pub(crate) async fn decide(app: &App, call: Call, body: &[u8], request_id: &str)
         };
         return Ok(Reply { body: reset_json(count), retry_after_seconds: None });
     }
-    let answer = match (app.engine.decide(&rules, &request, app.clock.now())?, &app.sharing) {
+    let answer = answer(app, &rules, &request).await?;
+    let retry_after_seconds = match call.purpose() {
+        Purpose::Check => retry_after_seconds(&answer),
+        // It has passed already: there is nothing to try again.
+        Purpose::Report => None,
+    };
+    Ok(Reply { body: to_json(&answer, request.subject, request_id), retry_after_seconds })
+}
+
+/// Decides a request, and asks its region first where it must.
+pub(crate) async fn answer<'r>(
+    app: &App,
+    rules: &'r VersionedRules,
+    request: &Request<'_>,
+) -> Result<Answer<'r>, RequestError> {
+    Ok(match (app.engine.decide(rules, request, app.clock.now())?, &app.sharing) {
         (Decided::Answer(answer), None) => answer,
         (Decided::Answer(answer), Some(region)) => {
             region.publish_urgent();
@@ -58,13 +74,7 @@ pub(crate) async fn decide(app: &App, call: Call, body: &[u8], request_id: &str)
         (Decided::Ask(asking), Some(region)) => region.ask(*asking).await,
         // Without a driver nobody answers.
         (Decided::Ask(asking), None) => app.engine.resume(*asking, &[], app.clock.now()),
-    };
-    let retry_after_seconds = match call.purpose() {
-        Purpose::Check => answer::retry_after_seconds(&answer),
-        // It has passed already: there is nothing to try again.
-        Purpose::Report => None,
-    };
-    Ok(Reply { body: answer::to_json(&answer, request.subject, request_id), retry_after_seconds })
+    })
 }
 
 fn reset_json(count: usize) -> Vec<u8> {
