@@ -149,6 +149,3 @@ fn unknown_subcommand(out: &mut Vec<u8>, command: &str, subcommand: &[u8]) {
     let command = command.as_bytes();
     refuse(out, &[b"ERR unknown subcommand '", subcommand, b"'. Try ", command, b" HELP."].concat());
 }
-
-#[cfg(test)]
-mod tests;

@@ -66,13 +66,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
         });
         let mut is_stopping = false;
         loop {
+            let may_end = is_stopping && !self.has_begun_a_command();
             let read = tokio::select! {
                 biased;
                 read = self.read() => read?,
                 () = &mut stop, if !is_stopping => {
                     is_stopping = true;
-                    if self.has_begun_a_command() { continue } else { break }
+                    continue;
                 }
+                // After a turn of the event loop: what the client had sent by then was read.
+                () = tokio::task::yield_now(), if may_end => break,
             };
             if read == 0 {
                 break;
@@ -194,3 +197,6 @@ async fn decide_slowly(app: &App, throttle: &Throttle<'_>, output: &mut Vec<u8>)
         Err(error) => reply::error(output, format!("ERR {error}").as_bytes()),
     }
 }
+
+#[cfg(test)]
+mod tests;

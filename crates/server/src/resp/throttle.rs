@@ -62,9 +62,7 @@ impl<'a> Throttle<'a> {
     pub(crate) fn read(words: &[&'a [u8]], last: &mut LastLimit) -> Result<Self, Wrong> {
         let (key, numbers, quantity) = match *words {
             [_, key, max_burst, count, period] => (key, [max_burst, count, period], None),
-            [_, key, max_burst, count, period, quantity] => {
-                (key, [max_burst, count, period], Some(quantity))
-            }
+            [_, key, max_burst, count, period, quantity] => (key, [max_burst, count, period], Some(quantity)),
             _ => return Err(Wrong::WordCount(words.first().is_some_and(|name| name.len() == 11))),
         };
         let whole = |word| integer(word).ok_or(Wrong::Integer);
