@@ -22,6 +22,15 @@ impl Engine {
         KeyPrefix::new(&self.secret, tenant, namespace, "", Shape::Gcra)
     }
 
+    /// Starts fetching where a key's entry is to be found.
+    #[inline]
+    pub fn prefetch_shard(&self, key: KeyId) {
+        match &self.counters {
+            Counters::Alone(table) => table.prefetch_shard(key),
+            Counters::Shared(sharing) => sharing.table.prefetch_shard(key),
+        }
+    }
+
     /// Starts fetching what a decision about a key will read.
     #[inline]
     pub fn prefetch(&self, key: KeyId) {

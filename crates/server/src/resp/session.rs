@@ -1,7 +1,7 @@
 //! From what was read to what is written: every whole command of a read, decided at one moment.
 //!
-//! Throttle commands are queued and their entries fetched ahead, so that a run of them waits for one cache miss
-//! instead of for each. Replies keep the order of commands: whatever else comes, the queue is settled first.
+//! Throttle commands are queued and fetched ahead, each one's shard when it is read and its entry when the queue
+//! is settled, so that a run of them waits for two cache misses instead of for two each. Replies keep the order of commands: whatever else comes, the queue is settled first.
 //! Nothing here waits. What has to is handed back.
 
 use super::client::{Client, Outcome};
@@ -137,7 +137,7 @@ impl Pass<'_> {
         match Throttle::read(words, &mut self.last) {
             Ok(throttle) => {
                 let item = throttle.item(&self.session.keys);
-                self.app.engine.prefetch(item.key);
+                self.app.engine.prefetch_shard(item.key);
                 self.queue.push(Queued { item, start: self.at });
                 if self.queue.len() < QUEUE_MAX { Ok(()) } else { self.settle() }
             }
@@ -163,6 +163,9 @@ impl Pass<'_> {
 
     /// Decides and answers what is queued, in order.
     fn settle(&mut self) -> Result<(), Stop> {
+        for queued in &self.queue {
+            self.app.engine.prefetch(queued.item.key);
+        }
         for queued in &self.queue {
             let Some(decision) = self.app.engine.decide_single(&queued.item, self.moment) else {
                 return Err(Stop::Ask { start: queued.start });
