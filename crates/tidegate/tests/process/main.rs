@@ -7,6 +7,7 @@ mod ask;
 mod bad_settings;
 mod documents;
 mod first_minute;
+mod resp;
 mod restart;
 mod rules;
 mod secrets;

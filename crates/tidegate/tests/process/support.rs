@@ -117,7 +117,6 @@ pub(crate) struct Node {
     pub(crate) admin: String,
     #[allow(dead_code, reason = "its tests are to come")]
     pub(crate) grpc: String,
-    #[allow(dead_code, reason = "its tests are to come")]
     pub(crate) resp: String,
 }
 
