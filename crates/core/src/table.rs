@@ -91,6 +91,12 @@ impl<S: State> Table<S> {
         self.shards[index].homes.store(homes, Ordering::Relaxed);
     }
 
+    /// Starts fetching what [`Table::prefetch`] reads: for whoever has many keys, so that it needn't wait there.
+    #[inline]
+    pub fn prefetch_shard(&self, key: KeyId) {
+        prefetch_line(std::ptr::from_ref(&self.shards[self.shard_index(key)]).addr());
+    }
+
     /// Starts fetching what a decision about `key` will read, so that several keys' cache misses overlap.
     #[inline]
     pub fn prefetch(&self, key: KeyId) {

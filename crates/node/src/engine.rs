@@ -3,12 +3,15 @@
 //! The hot path: it allocates nothing for up to 16 limits, takes no lock but the table's, and makes no
 //! system call. What can't get an entry in the full table is decided by its class, and counted.
 
+mod single;
+
 use crate::plan::Plan;
 use crate::region::{AskItem, RegionOptions, Standing};
 use crate::request::{Answer, Descriptor, Path, Purpose, Reason, Request, RequestError, Subject};
 use crate::sharing::Sharing;
 use crate::stats::{Refusal, Stats};
 use arc_swap::{ArcSwap, Guard};
+pub use single::Tally;
 use smallvec::SmallVec;
 use std::sync::{Arc, Mutex, PoisonError};
 use tidegate_core::batch::ITEMS_MAX;

@@ -14,7 +14,7 @@ pub mod sharing;
 pub mod snapshot;
 pub mod stats;
 
-pub use engine::{Asking, Decided, Engine, EngineOptions, ResetKey, RulesInForce, VersionedRules};
+pub use engine::{Asking, Decided, Engine, EngineOptions, ResetKey, RulesInForce, Tally, VersionedRules};
 pub use request::{
     Answer, Descriptor, FixedWindow, GivenLimit, GivenPolicy, LimitAnswer, Origin, Path, Purpose, Reason,
     Request, RequestError, Said, Subject,

@@ -50,6 +50,14 @@ impl Stats {
         if allowed { self.admitted.add(1) } else { self.denied.add(1) }
     }
 
+    pub(crate) fn decided_many(&self, admitted: u64, denied: u64) {
+        for (counter, more) in [(&self.admitted, admitted), (&self.denied, denied)] {
+            if more > 0 {
+                counter.add(more);
+            }
+        }
+    }
+
     /// Counts a refusal, and says how many there have been in all.
     pub(crate) fn refused(&self, what: Refusal) -> u64 {
         match what {

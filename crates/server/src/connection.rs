@@ -2,7 +2,7 @@
 
 use crate::counters::COUNTERS;
 use crate::preface::{self, Protocol};
-use crate::progress::Progress;
+use crate::progress::{Patience, Progress};
 use crate::socket::Socket;
 use crate::transport::Transport;
 use crate::{App, Surface};
@@ -70,7 +70,7 @@ async fn serve_http(socket: Socket, surface: Surface, app: Arc<App>, watcher: Wa
                 tracing::debug!(%error, "a connection ended with an error");
             }
         }
-        () = progress.until_too_slow() => COUNTERS.connections_too_slow.add_one(),
+        () = progress.until_too_slow(Patience::HTTP) => COUNTERS.connections_too_slow.add_one(),
     }
 }
 

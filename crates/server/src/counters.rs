@@ -12,6 +12,7 @@ pub(crate) struct Counters {
     pub accept_failures: Counter,
     pub requests_refused: Counter,
     pub idempotency_forgotten: Counter,
+    pub resp_commands_refused: Counter,
 }
 
 /// A count that nobody waits for.
@@ -34,17 +35,19 @@ pub(crate) static COUNTERS: Counters = Counters {
     accept_failures: Counter::new(),
     requests_refused: Counter::new(),
     idempotency_forgotten: Counter::new(),
+    resp_commands_refused: Counter::new(),
 };
 
 impl Counters {
     /// All counters at one time, by name.
-    pub(crate) fn named(&self) -> [(&'static str, u64); 5] {
+    pub(crate) fn named(&self) -> [(&'static str, u64); 6] {
         [
             ("connections_refused", &self.connections_refused),
             ("connections_too_slow", &self.connections_too_slow),
             ("accept_failures", &self.accept_failures),
             ("http_requests_refused", &self.requests_refused),
             ("idempotency_keys_forgotten", &self.idempotency_forgotten),
+            ("resp_commands_refused", &self.resp_commands_refused),
         ]
         .map(|(name, counter)| (name, counter.0.load(Ordering::Relaxed)))
     }

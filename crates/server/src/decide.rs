@@ -4,7 +4,7 @@
 //! region does, for some milliseconds at most.
 
 use crate::App;
-use crate::answer;
+use crate::answer::{retry_after_seconds, to_json};
 use crate::json::write;
 use crate::refusal::Refusal;
 use crate::route::Call;
@@ -52,11 +52,11 @@ pub(crate) async fn decide(app: &App, call: Call, body: &[u8], request_id: &str)
     }
     let answer = ask_engine(app, &rules, &request).await?;
     let retry_after_seconds = match call.purpose() {
-        Purpose::Check => answer::retry_after_seconds(&answer),
+        Purpose::Check => retry_after_seconds(&answer),
         // It has passed already: there is nothing to try again.
         Purpose::Report => None,
     };
-    Ok(Reply { body: answer::to_json(&answer, request.subject, request_id), retry_after_seconds })
+    Ok(Reply { body: to_json(&answer, request.subject, request_id), retry_after_seconds })
 }
 
 /// Decides; asks the region first if that must be.

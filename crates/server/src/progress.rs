@@ -1,4 +1,4 @@
-//! Whether a connection's client keeps up: asked every two seconds, told by a flag that reads and writes set.
+//! Whether a connection's client keeps up: asked every few seconds, told by a flag that reads and writes set.
 //!
 //! A timer per request would cost more than the decision; this costs two relaxed stores. It bounds how long
 //! a client may take over a request, its head and its body alike, and how long it may idle.
@@ -6,11 +6,21 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// Ten seconds for a request, from its first byte to its answer.
-const LOOKS_PER_REQUEST: u32 = 5;
-/// A bit more than the 60 seconds for which most clients keep a connection: better that they close it.
-const LOOKS_WHILE_IDLE: u32 = 40;
+/// How long a client may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    pub(crate) look_every: Duration,
+    /// From a request's first byte to its answer.
+    pub(crate) looks_while_owing: u32,
+    pub(crate) looks_while_idle: u32,
+}
+
+impl Patience {
+    /// Ten seconds for a request, and a bit more than the 60 for which most clients keep an idle connection:
+    /// better that they close it.
+    pub(crate) const HTTP: Patience =
+        Patience { look_every: Duration::from_secs(2), looks_while_owing: 5, looks_while_idle: 40 };
+}
 
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
@@ -43,10 +53,10 @@ impl Progress {
     }
 
     /// Returns once the client is too slow.
-    pub(crate) async fn until_too_slow(&self) {
+    pub(crate) async fn until_too_slow(&self, patience: Patience) {
         let mut watch = Watch::default();
-        while !watch.is_too_slow(self) {
-            tokio::time::sleep(LOOK_EVERY).await;
+        while !watch.is_too_slow(self, patience) {
+            tokio::time::sleep(patience.look_every).await;
         }
     }
 }
@@ -61,7 +71,7 @@ struct Watch {
 
 impl Watch {
     /// One look.
-    fn is_too_slow(&mut self, progress: &Progress) -> bool {
+    fn is_too_slow(&mut self, progress: &Progress, patience: Patience) -> bool {
         let answers = progress.answers.load(Ordering::Relaxed);
         if answers != self.answers {
             *self = Watch { answers, ..Watch::default() };
@@ -70,7 +80,7 @@ impl Watch {
         } else {
             self.looks_idle += 1;
         }
-        self.looks_owing > LOOKS_PER_REQUEST || self.looks_idle > LOOKS_WHILE_IDLE
+        self.looks_owing > patience.looks_while_owing || self.looks_idle > patience.looks_while_idle
     }
 }
 
@@ -80,15 +90,15 @@ mod tests {
 
     fn looks_until_too_slow(progress: &Progress) -> u32 {
         let mut watch = Watch::default();
-        (1..100).find(|_| watch.is_too_slow(progress)).unwrap_or(0)
+        (1..100).find(|_| watch.is_too_slow(progress, Patience::HTTP)).unwrap_or(0)
     }
 
     #[test]
     fn a_started_request_has_ten_seconds_and_an_idle_client_eighty() {
         let progress = Progress::default();
-        assert_eq!(looks_until_too_slow(&progress), LOOKS_WHILE_IDLE + 1);
+        assert_eq!(looks_until_too_slow(&progress), Patience::HTTP.looks_while_idle + 1);
         progress.read();
-        assert_eq!(looks_until_too_slow(&progress), LOOKS_PER_REQUEST + 1);
+        assert_eq!(looks_until_too_slow(&progress), Patience::HTTP.looks_while_owing + 1);
     }
 
     #[test]
@@ -97,9 +107,9 @@ mod tests {
         let mut watch = Watch::default();
         for _ in 0..1000 {
             progress.read();
-            assert!(!watch.is_too_slow(&progress));
+            assert!(!watch.is_too_slow(&progress, Patience::HTTP));
             progress.wrote();
-            assert!(!watch.is_too_slow(&progress));
+            assert!(!watch.is_too_slow(&progress, Patience::HTTP));
         }
     }
 }

@@ -1,10 +1,17 @@
-//! The Redis protocol.
+//! The Redis protocol: `CL.THROTTLE` for whoever has a Redis client already.
+//!
+//! A warm decision runs in the connection's task: what one read brought is decided at one moment and answered
+//! by one write, and allocates nothing. It must never answer out of order, buffer without a bound, or keep
+//! memory for a client that is idle.
 
-use crate::App;
-use crate::socket::Socket;
-use std::sync::Arc;
-use tokio::sync::watch;
+mod buffers;
+mod client;
+mod connection;
+mod inline;
+mod number;
+mod parse;
+mod reply;
+mod session;
+mod throttle;
 
-/// Serves a connection until its client closes it, is too slow, or `shutdown` becomes true.
-#[expect(clippy::unused_async, reason = "to be written")]
-pub(crate) async fn serve(_socket: Socket, _app: Arc<App>, _shutdown: watch::Receiver<bool>) {}
+pub(crate) use connection::serve;

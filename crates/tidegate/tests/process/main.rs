@@ -9,6 +9,7 @@ mod documents;
 mod envoy;
 mod first_minute;
 mod forward_auth;
+mod resp;
 mod restart;
 mod rules;
 mod secrets;

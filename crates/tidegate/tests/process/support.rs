@@ -116,7 +116,6 @@ pub(crate) struct Node {
     pub(crate) http: String,
     pub(crate) admin: String,
     pub(crate) grpc: String,
-    #[allow(dead_code, reason = "its tests are to come")]
     pub(crate) resp: String,
 }
 

@@ -16,6 +16,7 @@ mod moving;
 mod outage;
 mod poison;
 mod reasons;
+mod resp;
 mod secret;
 mod several_limits;
 mod slots;

@@ -1,0 +1,57 @@
+//! One limit to a request, many requests in a row: the short way for front ends that pipeline.
+//!
+//! The same keys and the same decisions as [`Engine::decide`], without a plan: what all requests have in common
+//! is hashed once, and their keys can be fetched ahead. What isn't plain (no room, the region has to be asked)
+//! is left undone, for [`Engine::decide`] to do.
+
+use super::{Counters, Engine};
+use tidegate_core::identity::Shape;
+use tidegate_core::{Decision, Item, KeyId, KeyPrefix, Moment};
+
+/// How many requests came out how, counted together: threads that count each meet at the counter.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally {
+    pub admitted: u64,
+    pub denied: u64,
+}
+
+impl Engine {
+    /// What the keys of GCRA limits that requests of a namespace give themselves have in common. Equal for
+    /// every rate and burst: a changed number keeps the counts.
+    pub fn gcra_keys(&self, tenant: &str, namespace: &str) -> KeyPrefix {
+        KeyPrefix::new(&self.secret, tenant, namespace, "", Shape::Gcra)
+    }
+
+    /// Starts fetching where a key's entry is to be found.
+    #[inline]
+    pub fn prefetch_shard(&self, key: KeyId) {
+        match &self.counters {
+            Counters::Alone(table) => table.prefetch_shard(key),
+            Counters::Shared(sharing) => sharing.table.prefetch_shard(key),
+        }
+    }
+
+    /// Starts fetching what a decision about a key will read.
+    #[inline]
+    pub fn prefetch(&self, key: KeyId) {
+        match &self.counters {
+            Counters::Alone(table) => table.prefetch(key),
+            Counters::Shared(sharing) => sharing.table.prefetch(key),
+        }
+    }
+
+    /// Decides a request of one limit, if that is all there is to do; else nothing was changed. The caller
+    /// counts it in a [`Tally`].
+    #[inline]
+    pub fn decide_single(&self, item: &Item, moment: Moment) -> Option<Decision> {
+        match &self.counters {
+            Counters::Alone(table) => table.decide(item, moment).ok(),
+            Counters::Shared(sharing) => sharing.table.decide(item, moment).ok(),
+        }
+    }
+
+    /// Counts what [`Engine::decide_single`] decided.
+    pub fn count(&self, tally: Tally) {
+        self.stats.decided_many(tally.admitted, tally.denied);
+    }
+}

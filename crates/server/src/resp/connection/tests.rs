@@ -1,0 +1,79 @@
+//! A connection over a pipe as narrow as the test wants it.
+
+use super::*;
+use tidegate_core::{FleetSecret, Nanos};
+use tidegate_node::clock::Clock;
+use tidegate_node::{Engine, EngineOptions};
+use tidegate_rules::RuleSet;
+use tokio::io::DuplexStream;
+
+const PIPE_BYTES: usize = 1024;
+
+fn app() -> Arc<App> {
+    let secret = FleetSecret::BUILT_IN;
+    let rules = RuleSet::parse(&[], &secret).unwrap();
+    let (clock, _) = Clock::manual(Nanos::from_secs(1_800_000_000));
+    Arc::new(App {
+        engine: Arc::new(Engine::new(EngineOptions { secret, keys_max: 1000 }, rules)),
+        clock: Arc::new(clock),
+        sharing: None,
+        tenant: "default".to_owned(),
+        region: "local".to_owned(),
+        node: "node-1".to_owned(),
+    })
+}
+
+fn connect() -> (DuplexStream, watch::Sender<bool>) {
+    let (client, server) = tokio::io::duplex(PIPE_BYTES);
+    let (stop, stopped) = watch::channel(false);
+    tokio::spawn(serve(server, app(), stopped));
+    (client, stop)
+}
+
+/// How much a client can send that takes no replies.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_takes_no_replies_is_not_read_from_and_then_closed() {
+    let (mut client, _stop) = connect();
+    let mut sent = 0;
+    // A short command with a long reply.
+    let commands = b"INFO\r\n".repeat(100);
+    while let Ok(written) = client.write(&commands).await {
+        sent += written;
+    }
+    // What was read ahead when the replies' bound was reached, and what fits in the pipe.
+    let most = crate::resp::buffers::INPUT_BYTES_MAX + PIPE_BYTES;
+    assert!((PIPE_BYTES..=most).contains(&sent), "{sent} bytes were taken");
+}
+
+#[tokio::test]
+async fn replies_larger_than_the_pipe_arrive_whole() {
+    let (mut client, _stop) = connect();
+    let (mut reading, mut writing) = tokio::io::split(&mut client);
+    let sending = async {
+        writing.write_all(&b"ECHO 0123456789\r\nCL.THROTTLE k 9999 1 1\r\n".repeat(1000)).await.unwrap();
+        writing.write_all(b"QUIT\r\n").await.unwrap();
+    };
+    let mut answer = String::new();
+    let (_, read) = tokio::join!(sending, reading.read_to_string(&mut answer));
+    read.unwrap();
+    assert_eq!(answer.matches("$10\r\n0123456789\r\n*5\r\n:0\r\n:10000\r\n").count(), 1000);
+    assert!(answer.ends_with(":0\r\n:10000\r\n:9000\r\n:-1\r\n:1000\r\n+OK\r\n"));
+}
+
+#[tokio::test]
+async fn a_connection_holds_buffers_only_while_something_is_in_them() {
+    let (mut client, server) = tokio::io::duplex(PIPE_BYTES);
+    let (app, progress) = (app(), Progress::default());
+    let session = Session::new(&app);
+    let mut connection =
+        Connection { stream: server, app: &app, session, progress: &progress, buffers: None };
+    client.write_all(b"PING\r\nPI").await.unwrap();
+    assert_eq!(connection.read().await.unwrap(), 8);
+    assert_eq!(connection.answer().await.unwrap(), Then::Read);
+    assert!(connection.has_begun_a_command());
+    client.write_all(b"NG\r\n").await.unwrap();
+    assert_eq!(connection.read().await.unwrap(), 4);
+    connection.answer().await.unwrap();
+    let idle = poll_fn(|cx| Poll::Ready(connection.poll_read(cx).is_pending())).await;
+    assert!(idle && connection.buffers.is_none());
+}

@@ -1,0 +1,229 @@
+//! From what was read to what is written: every whole command of a read, decided at one moment.
+//!
+//! Throttle commands are queued and fetched ahead, each one's shard when it is read and its entry when the queue
+//! is settled, so that a run of them waits for two cache misses instead of for two each. Replies keep the order of commands: whatever else comes, the queue is settled first.
+//! Nothing here waits. What has to is handed back.
+
+use super::client::{Client, Outcome};
+use super::throttle::{self, LastLimit, Throttle, is_throttle};
+use super::{buffers, inline, parse, reply};
+use crate::App;
+use crate::counters::COUNTERS;
+use parse::{Next, ProtocolError, Words};
+use smallvec::SmallVec;
+use tidegate_core::{Item, KeyPrefix, Moment};
+use tidegate_node::Tally;
+
+/// Enough that memory's latency hides behind the parsing; few enough that the first is still in the cache.
+const QUEUE_MAX: usize = 32;
+
+/// What a connection remembers.
+#[derive(Debug)]
+pub(crate) struct Session {
+    keys: KeyPrefix,
+    client: Client,
+}
+
+/// How far a pass over the input came, and what to do before the next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Answered {
+    pub(crate) consumed: usize,
+    pub(crate) then: Then,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Then {
+    /// Everything that was whole is answered.
+    Read,
+    /// There may be more, when what is answered so far was written.
+    Write,
+    /// The next command is a throttle that the table alone can't decide.
+    Ask,
+    /// Nothing more is answered.
+    Close,
+}
+
+struct Queued {
+    item: Item,
+    /// Where its command begins.
+    start: usize,
+}
+
+/// One pass.
+struct Pass<'p> {
+    app: &'p App,
+    session: &'p mut Session,
+    out: &'p mut Vec<u8>,
+    moment: Moment,
+    queue: SmallVec<[Queued; QUEUE_MAX]>,
+    last: LastLimit,
+    tally: Tally,
+    /// Up to here commands are answered or queued.
+    at: usize,
+}
+
+/// Why a pass ends before its input does.
+enum Stop {
+    /// The command that begins at `start` has to be asked about.
+    Ask {
+        start: usize,
+    },
+    Close,
+}
+
+impl Session {
+    pub(crate) fn new(app: &App) -> Self {
+        Session { keys: app.engine.gcra_keys(&app.tenant, throttle::NAMESPACE), client: Client::new() }
+    }
+
+    /// Answers the whole commands of `input`, all at one moment.
+    pub(crate) fn answer(&mut self, app: &App, input: &[u8], out: &mut Vec<u8>) -> Answered {
+        let mut pass = Pass {
+            app,
+            session: self,
+            out,
+            moment: app.clock.now(),
+            queue: SmallVec::new(),
+            last: LastLimit::default(),
+            tally: Tally::default(),
+            at: 0,
+        };
+        let walked = pass.walk(input);
+        let walked = walked.and_then(|then| pass.settle().map(|()| then));
+        pass.count();
+        match walked {
+            Ok(then) => Answered { consumed: pass.at, then },
+            Err(Stop::Ask { start }) => Answered { consumed: start, then: Then::Ask },
+            Err(Stop::Close) => Answered { consumed: input.len(), then: Then::Close },
+        }
+    }
+}
+
+impl Pass<'_> {
+    fn walk(&mut self, input: &[u8]) -> Result<Then, Stop> {
+        let mut words = Words::new();
+        while self.out.len() < buffers::OUTPUT_BYTES_SOFT_MAX {
+            let length = match parse::next(&input[self.at..], &mut words) {
+                Ok(Next::Command { length }) => {
+                    self.command(words.get())?;
+                    length
+                }
+                Ok(Next::Inline { line, length }) => {
+                    self.inline(line)?;
+                    length
+                }
+                Ok(Next::Nothing { length }) => length,
+                Ok(Next::Incomplete) if input.len() - self.at >= buffers::INPUT_BYTES_MAX => {
+                    return Err(self.refuse(ProtocolError::CommandLength)?);
+                }
+                Ok(Next::Incomplete) => return Ok(Then::Read),
+                Err(problem) => return Err(self.refuse(problem)?),
+            };
+            self.at += length;
+        }
+        Ok(Then::Write)
+    }
+
+    #[inline]
+    fn command(&mut self, words: &[&[u8]]) -> Result<(), Stop> {
+        let Some((name, _)) = words.split_first() else { return Ok(()) };
+        if !is_throttle(name) {
+            self.settle()?;
+            return match self.session.client.run(self.app, words, self.out) {
+                Outcome::Answered => Ok(()),
+                Outcome::Close => Err(Stop::Close),
+            };
+        }
+        match Throttle::read(words, &mut self.last) {
+            Ok(throttle) => {
+                let item = throttle.item(&self.session.keys);
+                self.app.engine.prefetch_shard(item.key);
+                self.queue.push(Queued { item, start: self.at });
+                if self.queue.len() < QUEUE_MAX { Ok(()) } else { self.settle() }
+            }
+            Err(wrong) => {
+                self.settle()?;
+                COUNTERS.resp_commands_refused.add_one();
+                reply::error(self.out, format!("ERR {wrong}").as_bytes());
+                Ok(())
+            }
+        }
+    }
+
+    #[cold]
+    fn inline(&mut self, line: &[u8]) -> Result<(), Stop> {
+        match inline::split(line) {
+            Ok(words) => {
+                let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+                self.command(&words)
+            }
+            Err(problem) => Err(self.refuse(problem)?),
+        }
+    }
+
+    /// Decides and answers what is queued, in order.
+    fn settle(&mut self) -> Result<(), Stop> {
+        for queued in &self.queue {
+            self.app.engine.prefetch(queued.item.key);
+        }
+        for queued in &self.queue {
+            let Some(decision) = self.app.engine.decide_single(&queued.item, self.moment) else {
+                return Err(Stop::Ask { start: queued.start });
+            };
+            if decision.is_admitted() {
+                self.tally.admitted += 1;
+            } else {
+                self.tally.denied += 1;
+            }
+            throttle::answer(self.out, &decision, self.moment.now);
+        }
+        self.queue.clear();
+        Ok(())
+    }
+
+    /// Says what can't be understood, as the last thing that is said.
+    #[cold]
+    fn refuse(&mut self, problem: ProtocolError) -> Result<Stop, Stop> {
+        self.settle()?;
+        COUNTERS.resp_commands_refused.add_one();
+        reply::error(self.out, format!("ERR Protocol error: {problem}").as_bytes());
+        Ok(Stop::Close)
+    }
+
+    fn count(&mut self) {
+        let Tally { admitted, denied } = self.tally;
+        if admitted + denied == 0 {
+            return;
+        }
+        self.app.engine.count(self.tally);
+        if let Some(region) = &self.app.sharing {
+            region.publish_urgent();
+        }
+    }
+}
+
+/// A throttle command that has to be asked about, on its own feet: whoever waits may lose what it was read from.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    words: Vec<Vec<u8>>,
+    pub(crate) length: usize,
+}
+
+impl Asked {
+    /// The command that `input` begins with; `None` when there is none.
+    pub(crate) fn read(input: &[u8]) -> Option<Self> {
+        let mut words = Words::new();
+        match parse::next(input, &mut words) {
+            Ok(Next::Command { length }) => {
+                Some(Asked { words: words.get().iter().map(|word| word.to_vec()).collect(), length })
+            }
+            Ok(Next::Inline { line, length }) => Some(Asked { words: inline::split(line).ok()?, length }),
+            _ => None,
+        }
+    }
+
+    /// The words once more; a throttle reads them.
+    pub(crate) fn words(&self) -> SmallVec<[&[u8]; 6]> {
+        self.words.iter().map(Vec::as_slice).collect()
+    }
+}
