@@ -139,9 +139,24 @@ enum Length {
     Incomplete,
 }
 
-/// Takes a number and the end of its line off the front.
+/// Takes a number and the end of its line off the front. Nearly all have one digit or two.
 #[inline]
 fn length(rest: &mut &[u8]) -> Length {
+    let digit = |byte: &u8| usize::from(byte.wrapping_sub(b'0'));
+    match *rest {
+        [ones @ b'0'..=b'9', b'\r', b'\n', after @ ..] => {
+            *rest = after;
+            Length::Is(digit(ones))
+        }
+        [tens @ b'0'..=b'9', ones @ b'0'..=b'9', b'\r', b'\n', after @ ..] => {
+            *rest = after;
+            Length::Is(10 * digit(tens) + digit(ones))
+        }
+        _ => any_length(rest),
+    }
+}
+
+fn any_length(rest: &mut &[u8]) -> Length {
     let mut value = 0;
     for (index, byte) in rest.iter().enumerate() {
         let digit = byte.wrapping_sub(b'0');

@@ -87,27 +87,25 @@ pub(crate) fn five(out: &mut Vec<u8>, values: [i64; 5]) {
 #[inline]
 fn write_integer(text: &mut [u8], value: i64) -> usize {
     let mut magnitude = value.unsigned_abs();
-    if magnitude < 10 && value >= 0 {
-        text[0] = digit(magnitude);
-        return 1;
+    let mut length = usize::from(value < 0);
+    if length > 0 {
+        text[0] = b'-';
     }
-    let mut digits = [0; INTEGER_BYTES_MAX];
-    let mut start = digits.len();
+    // Digits come last first, so that where they end has to be known before.
+    length += if magnitude < 10 { 1 } else { digits_of(magnitude) };
+    let mut at = length;
     loop {
-        start -= 1;
-        digits[start] = digit(magnitude % 10);
+        at -= 1;
+        text[at] = digit(magnitude % 10);
         magnitude /= 10;
         if magnitude == 0 {
-            break;
+            return length;
         }
     }
-    if value < 0 {
-        start -= 1;
-        digits[start] = b'-';
-    }
-    let length = digits.len() - start;
-    text[..length].copy_from_slice(&digits[start..]);
-    length
+}
+
+fn digits_of(number: u64) -> usize {
+    usize::try_from(number.checked_ilog10().unwrap_or(0)).unwrap_or(0) + 1
 }
 
 #[inline]
