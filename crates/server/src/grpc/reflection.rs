@@ -84,7 +84,7 @@ fn reply(request: &[u8]) -> Result<Vec<u8>, Malformed> {
                 put_message(out, 5, |out| put_bytes(out, 1, name.as_bytes()));
             }
             Some((FILE_OF_EXTENSION | EXTENSIONS_OF, _)) => {
-                put_error(out, GrpcCode::NotFound, "no such type")
+                put_error(out, GrpcCode::NotFound, "no such type");
             }
             _ => put_error(out, GrpcCode::InvalidArgument, "the request asks for nothing that is known"),
         }

@@ -32,7 +32,7 @@ impl Client {
     }
 
     pub(crate) fn connect_unix(path: &std::path::Path) -> Self {
-        Self::over(tokio::net::UnixStream::connect(path.to_owned()))
+        Self::over(tokio::net::UnixStream::connect(path))
     }
 
     fn over<S>(connecting: impl Future<Output = std::io::Result<S>>) -> Self
