@@ -18,6 +18,8 @@ fn app() -> Arc<App> {
         clock: Arc::new(clock),
         sharing: None,
         tenant: "default".to_owned(),
+        forward_auth: Vec::new(),
+        idempotency: crate::Idempotency::default(),
         region: "local".to_owned(),
         node: "node-1".to_owned(),
     })
