@@ -1,9 +1,9 @@
 //! The engine as front ends use it: rules and given limits, a full table by class, reports, resets.
 
-use tidegate_core::{Cost, FleetSecret, Limit, Moment, Nanos, Period};
+use tidegate_core::{Burst, Cost, FleetSecret, Item, Limit, Moment, Nanos, Period, Rate, Spec};
 use tidegate_node::{
     Answer, Descriptor, Engine, EngineOptions, FixedWindow, GivenLimit, GivenPolicy, LimitAnswer, Path,
-    Purpose, Reason, Request, RequestError, Said, Subject,
+    Purpose, Reason, Request, RequestError, Said, Subject, Tally,
 };
 use tidegate_rules::{Attributes, RuleSet, Source};
 
@@ -328,4 +328,50 @@ fn descriptors_that_meet_too_many_rules_together_are_refused() {
     assert_eq!(decide(&[one, one]), Some(RequestError::TooManyRules));
     assert_eq!(decide(&[]), Some(RequestError::DescriptorCount));
     assert_eq!(decide(&[one; 101]), Some(RequestError::DescriptorCount));
+}
+
+/// Front ends that pipeline take the short way; both lead to the same counts.
+#[test]
+fn a_single_limit_is_decided_the_same_by_either_way() {
+    let engine = engine();
+    let rules = engine.rules();
+    let (rate, burst) = (Rate::new(3, Nanos::from_secs(7)).unwrap(), Burst::new(5).unwrap());
+    let policy = GivenPolicy::Gcra { rate, burst };
+    let keys = engine.gcra_keys("default", "given");
+    let mut expected = vec![4, 3, 2, 1, 0, 0];
+    for turn in 0..6 {
+        let decision = if turn % 2 == 0 {
+            let limits = [GivenLimit { namespace: "given", policy, ..given("same", 1) }];
+            let subject = Subject::Limits(&limits);
+            let request = Request { tenant: "default", purpose: Purpose::Check, subject };
+            let answer = engine.decide(&rules, &request, NOW).unwrap().answer().unwrap();
+            let Said::Decided(decision) = answer.limits[0].said else { panic!("{answer:?}") };
+            decision
+        } else {
+            let item = Item::new(keys.key("same"), Spec::Gcra { rate, burst }, Cost::ONE);
+            engine.decide_single(&item, NOW).expect("there is room, and nobody to ask")
+        };
+        assert_eq!(
+            (decision.is_admitted(), decision.remaining),
+            (turn < 5, expected.remove(0)),
+            "turn {turn}"
+        );
+    }
+    engine.count(Tally { admitted: 2, denied: 1 });
+    let stats = engine.stats().named();
+    assert_eq!(&stats[..2], [("requests_admitted", 5), ("requests_denied", 1)]);
+}
+
+#[test]
+fn a_single_limit_without_room_is_left_to_the_long_way() {
+    let engine = engine_with(RULES, 2);
+    let keys = engine.gcra_keys("default", "given");
+    let spec =
+        Spec::Gcra { rate: Rate::new(1, Nanos::from_secs(60)).unwrap(), burst: Burst::new(5).unwrap() };
+    let decide = |number: u32| {
+        let item = Item::new(keys.key(&number.to_string()), spec, Cost::ONE);
+        engine.decide_single(&item, NOW).is_some()
+    };
+    assert!((0..50).any(decide));
+    assert!(!(0..50).all(decide));
 }

@@ -127,7 +127,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
     #[cold]
     async fn ask(&mut self) {
         let Some(buffers) = &mut self.buffers else { return };
-        let Some(asked) = Asked::read(buffers.both().0) else { return };
+        let asked = Asked::read(buffers.both().0);
+        let asked = asked.unwrap_or_else(|| unreachable!("the pass that asks has read it"));
         buffers.consume(asked.length);
         let words = asked.words();
         match Throttle::read(&words, &mut LastLimit::default()) {

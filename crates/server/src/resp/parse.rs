@@ -140,7 +140,7 @@ enum Length {
 }
 
 /// Takes a number and the end of its line off the front. Nearly all have one digit or two.
-#[inline]
+#[inline(always)]
 fn length(rest: &mut &[u8]) -> Length {
     let digit = |byte: &u8| usize::from(byte.wrapping_sub(b'0'));
     match *rest {

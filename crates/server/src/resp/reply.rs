@@ -83,32 +83,48 @@ pub(crate) fn five(out: &mut Vec<u8>, values: [i64; 5]) {
     out.extend_from_slice(&text[..end]);
 }
 
-/// Writes a number to the front of `text`; says how many bytes it took.
+/// Writes a number to the front of `text`; says how many bytes it took. Nearly all have one digit or two, or
+/// are -1.
 #[inline]
 fn write_integer(text: &mut [u8], value: i64) -> usize {
-    let mut magnitude = value.unsigned_abs();
-    let mut length = usize::from(value < 0);
-    if length > 0 {
-        text[0] = b'-';
+    match (text, u8::try_from(value)) {
+        ([ones, ..], Ok(value @ 0..10)) => {
+            *ones = b'0' + value;
+            1
+        }
+        ([tens, ones, ..], Ok(value @ 10..100)) => {
+            (*tens, *ones) = (b'0' + value / 10, b'0' + value % 10);
+            2
+        }
+        ([sign, one, ..], Err(_)) if value == -1 => {
+            (*sign, *one) = (b'-', b'1');
+            2
+        }
+        (text, _) => write_any_integer(text, value),
     }
-    // Digits come last first, so that where they end has to be known before.
-    length += if magnitude < 10 { 1 } else { digits_of(magnitude) };
-    let mut at = length;
+}
+
+fn write_any_integer(text: &mut [u8], value: i64) -> usize {
+    let mut magnitude = value.unsigned_abs();
+    let mut digits = [0; INTEGER_BYTES_MAX];
+    let mut start = digits.len();
     loop {
-        at -= 1;
-        text[at] = digit(magnitude % 10);
+        start -= 1;
+        digits[start] = digit(magnitude % 10);
         magnitude /= 10;
         if magnitude == 0 {
-            return length;
+            break;
         }
     }
+    if value < 0 {
+        start -= 1;
+        digits[start] = b'-';
+    }
+    let length = digits.len() - start;
+    text[..length].copy_from_slice(&digits[start..]);
+    length
 }
 
-fn digits_of(number: u64) -> usize {
-    usize::try_from(number.checked_ilog10().unwrap_or(0)).unwrap_or(0) + 1
-}
-
-#[inline]
 fn digit(below_ten: u64) -> u8 {
     b'0' + u8::try_from(below_ten).unwrap_or(0)
 }

@@ -50,7 +50,7 @@ pub(crate) struct LastLimit(Option<([i64; 3], Rate, Burst)>);
 #[inline]
 pub(crate) fn is_throttle(word: &[u8]) -> bool {
     match word.len() {
-        11 => word.eq_ignore_ascii_case(b"CL.THROTTLE"),
+        11 => word == b"CL.THROTTLE" || word.eq_ignore_ascii_case(b"CL.THROTTLE"),
         8 => word.eq_ignore_ascii_case(b"THROTTLE"),
         _ => false,
     }
