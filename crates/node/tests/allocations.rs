@@ -3,7 +3,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use tidegate_core::{Cost, FleetSecret, Limit, Moment, Nanos, Period};
-use tidegate_node::{Engine, EngineOptions, GivenLimit, GivenPolicy, Purpose, Request, Subject};
+use tidegate_node::{Descriptor, Engine, EngineOptions, GivenLimit, GivenPolicy, Purpose, Request, Subject};
 use tidegate_rules::{Attributes, RuleSet, Source};
 
 struct Counting;
@@ -33,9 +33,14 @@ static ALLOCATOR: Counting = Counting;
 const NOW: Moment = Moment::at(Nanos::from_secs(1_800_000_000));
 
 fn engine() -> Engine {
+    engine_of(16)
+}
+
+/// So many rules, all of which every request meets.
+fn engine_of(rule_count: u32) -> Engine {
     let secret = FleetSecret::BUILT_IN;
     let mut rules = String::from("namespace: api\nrules:\n");
-    for number in 0..16 {
+    for number in 0..rule_count {
         rules += &format!("  - {{ name: r{number}, key: [user, endpoint], limit: 1000000 per 1m }}\n");
     }
     let source = Source { name: "rules.yaml".into(), text: rules.into_bytes() };
@@ -89,4 +94,17 @@ fn sixteen_given_limits_are_decided_without_allocating() {
         assert!(engine.decide(&rules, &request, NOW).unwrap().answer().unwrap().allowed);
     });
     assert_eq!(count, 0);
+}
+
+#[test]
+fn eight_descriptors_that_meet_two_rules_each_are_decided_without_allocating() {
+    let engine = engine_of(2);
+    let attributes = [("user", "42"), ("endpoint", "/search")];
+    let one = Descriptor { attributes: Attributes(&attributes), cost: Cost::ONE, limit: None };
+    let subject = Subject::Descriptors { namespace: "api", descriptors: &[one; 8] };
+    let request = Request { tenant: "default", purpose: Purpose::Check, subject };
+    let rules = engine.rules();
+    let decide =
+        || assert_eq!(engine.decide(&rules, &request, NOW).unwrap().answer().unwrap().limits.len(), 16);
+    assert_eq!(allocations(decide), 0);
 }

@@ -15,11 +15,16 @@ mod status;
 use crate::App;
 use crate::counters::COUNTERS;
 use call::Context;
-use h2::server::{self, Connection};
+use h2::RecvStream;
+use h2::server::{self, Connection, SendResponse};
+use hyper::Request;
 use hyper::body::Bytes;
 use keep_alive::{KeepAlive, Look};
+use smallvec::SmallVec;
+use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
@@ -37,6 +42,10 @@ const SEND_BUFFER_BYTES_MAX: usize = 16 << 10;
 /// Streams that were reset and are still remembered; those that a client resets before they were looked at.
 const RESET_STREAMS_MAX: usize = 64;
 const PENDING_RESETS_MAX: usize = 20;
+/// So that one connection doesn't keep the others waiting for long.
+const CALLS_AT_ONCE_MAX: usize = 64;
+
+type Calls = SmallVec<[(Request<RecvStream>, SendResponse<Bytes>); 1]>;
 
 /// Serves a connection until its client closes it, is too slow, or `shutdown` becomes true.
 pub(crate) async fn serve<S>(stream: S, app: Arc<App>, mut shutdown: watch::Receiver<bool>)
@@ -71,14 +80,13 @@ async fn answer_all<S>(
     loop {
         tokio::select! {
             biased;
-            accepted = connection.accept() => match accepted {
-                Some(Ok((request, respond))) => {
-                    keep_alive.note_call();
+            calls = calls(&mut connection) => {
+                let Some(calls) = calls else { return };
+                keep_alive.note_call();
+                for (request, respond) in calls {
                     call::answer(context, request, respond);
                 }
-                Some(Err(error)) => return tracing::debug!(%error, "a connection ended with an error"),
-                None => return,
-            },
+            }
             () = &mut stopped, if !closes => {
                 closes = true;
                 connection.graceful_shutdown();
@@ -94,6 +102,33 @@ async fn answer_all<S>(
             },
         }
     }
+}
+
+/// The calls that have come, at least one; `None` at the connection's end.
+///
+/// All are taken before the first is answered: looking for another one writes what was answered so far, and
+/// the answers of calls that came together should leave together.
+async fn calls<S>(connection: &mut Connection<S, Bytes>) -> Option<Calls>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let mut calls = Calls::new();
+    poll_fn(|cx| {
+        while calls.len() < CALLS_AT_ONCE_MAX {
+            match connection.poll_accept(cx) {
+                Poll::Ready(Some(Ok(call))) => calls.push(call),
+                Poll::Ready(Some(Err(error))) => {
+                    tracing::debug!(%error, "a connection ended with an error");
+                    return Poll::Ready(None);
+                }
+                Poll::Ready(None) => return Poll::Ready(None),
+                Poll::Pending if calls.is_empty() => return Poll::Pending,
+                Poll::Pending => break,
+            }
+        }
+        Poll::Ready(Some(std::mem::take(&mut calls)))
+    })
+    .await
 }
 
 fn builder() -> server::Builder {

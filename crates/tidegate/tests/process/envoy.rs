@@ -5,5 +5,6 @@ mod client;
 mod ending;
 mod proto;
 mod proxy;
+mod region;
 mod sequences;
 mod wrong_calls;
