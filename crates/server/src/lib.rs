@@ -1,4 +1,4 @@
-//! The front ends of a node: HTTP in, the engine's one request type through, JSON out.
+//! The front ends of a node: HTTP or gRPC in, the engine's one request type through, JSON or protobuf out.
 //!
 //! Owns sockets and wire formats and nothing else: it decides nothing, keeps no counts of callers, and must
 //! never answer 5xx for what a caller sent.
