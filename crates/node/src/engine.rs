@@ -7,20 +7,19 @@ mod single;
 
 use crate::plan::Plan;
 use crate::region::{AskItem, RegionOptions, Standing};
-use crate::request::{Answer, Descriptor, Path, Purpose, Reason, Request, RequestError, Subject};
+use crate::request::{Answer, Path, Purpose, Reason, Request, RequestError};
 use crate::sharing::Sharing;
 use crate::stats::{Refusal, Stats};
 use arc_swap::{ArcSwap, Guard};
 pub use single::Tally;
 use smallvec::SmallVec;
 use std::sync::{Arc, Mutex, PoisonError};
-use tidegate_core::batch::ITEMS_MAX;
 use tidegate_core::state::State;
 use tidegate_core::{
-    Accuracy, Class, Cost, Decisions, FleetSecret, Item, KeyId, LocalState, Moment, Nanos, Role, Room,
-    StepId, Table, Undecided, Verdict,
+    Accuracy, Class, Cost, Decisions, FleetSecret, Item, KeyId, LocalState, Moment, Nanos, Room, StepId,
+    Table, Undecided, Verdict,
 };
-use tidegate_rules::{Matched, Matches, Mode, RuleSet};
+use tidegate_rules::RuleSet;
 
 /// A caller denied because the table is full is told to come back after this.
 const RETRY_WHEN_FULL: Nanos = Nanos::from_secs(1);
@@ -173,7 +172,7 @@ impl Engine {
     ) -> Result<Decided<'r>, RequestError> {
         request.validate()?;
         let mut plan = Plan::new();
-        let reason = self.plan(&mut plan, rules, request, moment)?;
+        let reason = plan.fill(&self.secret, &rules.set, request, moment)?;
         if request.purpose == Purpose::Report {
             plan.report();
         } else if plan.is_denied() {
@@ -310,71 +309,6 @@ impl Engine {
         }
     }
 
-    fn plan<'r>(
-        &self,
-        plan: &mut Plan<'r>,
-        rules: &'r VersionedRules,
-        request: &Request<'_>,
-        moment: Moment,
-    ) -> Result<Option<Reason>, RequestError> {
-        match request.subject {
-            Subject::Limits(limits) => {
-                for (index, limit) in limits.iter().enumerate() {
-                    plan.push_given(&self.secret, request.tenant, index, limit);
-                }
-                Ok(None)
-            }
-            Subject::Rules { namespace, attributes, cost } => {
-                let mut matches = Matches::new();
-                let matched =
-                    rules.set.matches(request.tenant, namespace, attributes, moment.now, &mut matches);
-                for found in &matches {
-                    plan.push_rule(found, cost, 0);
-                }
-                reason(matched)
-            }
-            Subject::Descriptors { namespace, descriptors } => {
-                self.plan_descriptors(plan, rules, (request.tenant, namespace), descriptors, moment)
-            }
-        }
-    }
-
-    fn plan_descriptors<'r>(
-        &self,
-        plan: &mut Plan<'r>,
-        rules: &'r VersionedRules,
-        (tenant, namespace): (&str, &str),
-        descriptors: &[Descriptor<'_>],
-        moment: Moment,
-    ) -> Result<Option<Reason>, RequestError> {
-        let Some(found_namespace) = rules.set.namespace(tenant, namespace) else {
-            return Ok(Some(Reason::UnknownNamespace));
-        };
-        let role = match rules.set.effective_mode(found_namespace) {
-            Mode::Off => return Ok(Some(Reason::NamespaceOff)),
-            Mode::Shadow => Role::Shadow,
-            Mode::Enforce => Role::Enforced,
-        };
-        let mut matches = Matches::new();
-        for (index, descriptor) in (0..=u8::MAX).zip(descriptors) {
-            if let Some(window) = descriptor.limit {
-                plan.push_window(&self.secret, found_namespace, (index, descriptor), (window, role));
-            } else {
-                let matched =
-                    rules.set.matches(tenant, namespace, descriptor.attributes, moment.now, &mut matches);
-                reason(matched)?;
-                for found in &matches {
-                    plan.push_rule(found, descriptor.cost, index);
-                }
-            }
-            // The table takes so many at once, whichever descriptors they come from.
-            if plan.answers.len() > ITEMS_MAX {
-                return Err(RequestError::TooManyRules);
-            }
-        }
-        Ok(plan.answers.is_empty().then_some(Reason::NoRuleMatches))
-    }
-
     /// Decides the items together. When the table has no room for one, its class says how to go on.
     fn decide_on<S: State>(
         &self,
@@ -435,7 +369,7 @@ impl Engine {
     ) -> Result<Vec<ResetKey>, RequestError> {
         request.validate()?;
         let mut plan = Plan::new();
-        self.plan(&mut plan, rules, request, moment)?;
+        plan.fill(&self.secret, &rules.set, request, moment)?;
         let reset_key = |item: &Item| ResetKey {
             key: item.key,
             forgotten_at: moment.now.plus(item.spec.longest_memory()).plus(RESET_MARGIN),
@@ -481,16 +415,6 @@ impl Engine {
 pub struct ResetKey {
     pub key: KeyId,
     pub forgotten_at: Nanos,
-}
-
-fn reason(matched: Matched) -> Result<Option<Reason>, RequestError> {
-    match matched {
-        Matched::Rules => Ok(None),
-        Matched::NoRule => Ok(Some(Reason::NoRuleMatches)),
-        Matched::UnknownNamespace => Ok(Some(Reason::UnknownNamespace)),
-        Matched::Off => Ok(Some(Reason::NamespaceOff)),
-        Matched::TooMany => Err(RequestError::TooManyRules),
-    }
 }
 
 /// An admission needs the region's word first.

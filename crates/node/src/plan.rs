@@ -2,15 +2,18 @@
 //!
 //! Allocates nothing for up to 16 limits.
 
-use crate::request::{Descriptor, FixedWindow, GivenLimit, LimitAnswer, Origin, Path, Said};
+use crate::request::{
+    Descriptor, FixedWindow, GivenLimit, LimitAnswer, Origin, Path, Reason, Request, RequestError, Said,
+    Subject,
+};
 use smallvec::SmallVec;
-use tidegate_core::batch::ITEMS_INLINE;
+use tidegate_core::batch::{ITEMS_INLINE, ITEMS_MAX};
 use tidegate_core::identity::Shape;
 use tidegate_core::{
     Accuracy, Charge, Class, Cost, Decision, Decisions, FleetSecret, Item, KeyId, KeyPrefix, Moment, Nanos,
     Role, Spec, Verdict,
 };
-use tidegate_rules::{Effect, Namespace};
+use tidegate_rules::{Effect, Matched, Matches, Mode, Namespace, RuleSet};
 
 /// An identifier of more parts than any rule's key has: no caller can have it.
 const OVERFLOW_PARTS: [&str; 9] = [""; 9];
@@ -46,6 +49,71 @@ impl<'r> Plan<'r> {
             fallbacks: SmallVec::new(),
             denied: SmallVec::new(),
         }
+    }
+
+    /// Finds the limits of a request.
+    pub(crate) fn fill(
+        &mut self,
+        secret: &FleetSecret,
+        rules: &'r RuleSet,
+        request: &Request<'_>,
+        moment: Moment,
+    ) -> Result<Option<Reason>, RequestError> {
+        match request.subject {
+            Subject::Limits(limits) => {
+                for (index, limit) in limits.iter().enumerate() {
+                    self.push_given(secret, request.tenant, index, limit);
+                }
+                Ok(None)
+            }
+            Subject::Rules { namespace, attributes, cost } => {
+                let mut matches = Matches::new();
+                let matched = rules.matches(request.tenant, namespace, attributes, moment.now, &mut matches);
+                for found in &matches {
+                    self.push_rule(found, cost, 0);
+                }
+                reason(matched)
+            }
+            Subject::Descriptors { namespace, descriptors } => {
+                self.fill_by_descriptors(secret, rules, (request.tenant, namespace), descriptors, moment)
+            }
+        }
+    }
+
+    fn fill_by_descriptors(
+        &mut self,
+        secret: &FleetSecret,
+        rules: &'r RuleSet,
+        (tenant, namespace): (&str, &str),
+        descriptors: &[Descriptor<'_>],
+        moment: Moment,
+    ) -> Result<Option<Reason>, RequestError> {
+        let Some(found_namespace) = rules.namespace(tenant, namespace) else {
+            return Ok(Some(Reason::UnknownNamespace));
+        };
+        let role = match rules.effective_mode(found_namespace) {
+            Mode::Off => return Ok(Some(Reason::NamespaceOff)),
+            Mode::Shadow => Role::Shadow,
+            Mode::Enforce => Role::Enforced,
+        };
+        let mut matches = Matches::new();
+        for (index, descriptor) in (0..=u8::MAX).zip(descriptors) {
+            if let Some(window) = descriptor.limit {
+                self.push_window(secret, found_namespace, (index, descriptor), (window, role));
+            } else {
+                let matched =
+                    rules.matches(tenant, namespace, descriptor.attributes, moment.now, &mut matches);
+                reason(matched)?;
+                for found in &matches {
+                    self.push_rule(found, descriptor.cost, index);
+                }
+            }
+            // The table takes so many at once, whichever descriptors they come from.
+            if self.answers.len() > ITEMS_MAX {
+                return Err(RequestError::TooManyRules);
+            }
+        }
+        Ok(self.answers.is_empty().then_some(Reason::NoRuleMatches))
     }
 
     pub(crate) fn push_given(
@@ -162,6 +230,16 @@ impl<'r> Plan<'r> {
                 decision.verdict = verdict;
             }
         }
+    }
+}
+
+fn reason(matched: Matched) -> Result<Option<Reason>, RequestError> {
+    match matched {
+        Matched::Rules => Ok(None),
+        Matched::NoRule => Ok(Some(Reason::NoRuleMatches)),
+        Matched::UnknownNamespace => Ok(Some(Reason::UnknownNamespace)),
+        Matched::Off => Ok(Some(Reason::NamespaceOff)),
+        Matched::TooMany => Err(RequestError::TooManyRules),
     }
 }
 

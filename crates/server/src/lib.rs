@@ -1,4 +1,4 @@
-//! The front ends of a node: HTTP or the Redis protocol in, the engine's one request type through, JSON or RESP out.
+//! The front ends of a node: HTTP, gRPC or the Redis protocol in, the engine's one request type through.
 //!
 //! Owns sockets and wire formats and nothing else: it decides nothing, keeps no counts of callers, and must
 //! never answer 5xx for what a caller sent.

@@ -19,6 +19,8 @@ pub(super) const SAVE_EVERY_MS: RangeInclusive<u64> = 10..=86_400_000;
 pub(super) const ORIGIN_TIMEOUT_MS: RangeInclusive<u64> = 1..=1_000;
 pub(super) const ORIGIN_FRESH_MS: RangeInclusive<u64> = 100..=60_000;
 const NAME_CHARS_MAX: usize = 64;
+/// What a setting says that is left out.
+const NONE: &str = "none";
 const SECRET_BYTES_MIN: usize = 16;
 /// Of a secret's file, and of a file that holds a setting's value.
 pub(super) const VALUE_FILE_BYTES_MAX: usize = 64 * 1024;
@@ -104,7 +106,15 @@ pub(super) fn path(text: &str) -> Result<PathBuf, Refusal> {
     Ok(PathBuf::from(text))
 }
 
+/// A socket that is called `none` can be had as `./none`.
+pub(super) fn path_or_none(text: &str) -> Result<Option<PathBuf>, Refusal> {
+    if text == NONE { Ok(None) } else { path(text).map(Some) }
+}
+
 pub(super) fn mapped_headers(text: &str) -> Result<Vec<MappedHeader>, Refusal> {
+    if text == NONE {
+        return Ok(Vec::new());
+    }
     MappedHeader::parse_list(text)
         .map_err(|message| Refusal::new(message, "write attribute=Header, such as ip=X-Real-IP, user=X-User"))
 }

@@ -100,7 +100,7 @@ pub(crate) static TABLE: [Setting; 19] = [
         default: "none",
         meaning: "a Unix socket for HTTP and gRPC, and PATH.resp for the Redis protocol",
         secrecy: Secrecy::Open,
-        read: |text, settings| parse::path(text).map(|path| settings.listen_unix = Some(path)),
+        read: |text, settings| parse::path_or_none(text).map(|path| settings.listen_unix = path),
         show: |settings| {
             settings.listen_unix.as_ref().map_or("none".into(), |path| path.display().to_string())
         },
