@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Threads beyond this many share lanes: a node has at most one connection more to a server.
+/// Threads beyond this many share lanes: a node has at most so many connections more to a server.
 const LANES: usize = 8;
 /// After a failed attempt; the main connection serves meanwhile.
 const PAUSE: Duration = Duration::from_secs(1);
