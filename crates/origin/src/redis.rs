@@ -162,12 +162,12 @@ impl Origin for RedisOrigin {
     }
 
     /// Every call goes to whoever owns its slot by now: `shard` owned it when the node looked.
-    fn exchange(&self, _shard: ShardId, exchange: Exchange) -> Reply<'_, Exchanged> {
+    fn exchange<'a>(&'a self, _shard: ShardId, exchange: &'a Exchange) -> Reply<'a, Exchanged> {
         let deadline = self.deadline();
         Box::pin(async move {
-            let calls = script::calls(&exchange, self.has_slots);
+            let calls = script::calls(exchange, self.has_slots);
             let answers = call::run(&self.servers, &self.sync, &calls, deadline).await;
-            assemble(&exchange, &calls, answers)
+            assemble(exchange, &calls, answers)
         })
     }
 
