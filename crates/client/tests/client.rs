@@ -12,7 +12,7 @@ use tidegate_core::FleetSecret;
 use tidegate_node::clock::Clock;
 use tidegate_node::{Engine, EngineOptions};
 use tidegate_rules::RuleSet;
-use tidegate_server::{App, Idempotency, Listener, Surface, serve};
+use tidegate_server::{App, Idempotency, Listener, Overrides, Surface, serve};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
 use tower_service::Service;
@@ -36,6 +36,7 @@ fn node(listener: Listener) -> Node {
         tenant: "default".to_owned(),
         forward_auth: Vec::new(),
         idempotency: Idempotency::default(),
+        overrides: Overrides::default(),
         region: "local".to_owned(),
         node: "node-1".to_owned(),
     };

@@ -4,6 +4,7 @@ use crate::counters::COUNTERS;
 use crate::refusal::{Code, Refusal};
 use crate::request_id::{self, RequestId};
 use crate::route::allowed_methods;
+use crate::unkey;
 use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
@@ -52,7 +53,8 @@ pub(crate) fn add_header(response: &mut HttpResponse, name: &'static str, value:
 #[cold]
 pub(crate) fn refusal(refusal: &Refusal, path: &str, id: RequestId) -> HttpResponse {
     COUNTERS.requests_refused.add_one();
-    let mut response = json(refusal.code.status(), refusal.to_json(), id);
+    let body = if unkey::owns(path) { unkey::refusal_json(refusal, &id) } else { refusal.to_json() };
+    let mut response = json(refusal.code.status(), body, id);
     if refusal.code == Code::WrongMethod {
         response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed_methods(path)));
     }
