@@ -61,7 +61,7 @@ fn numbers_that_javascript_can_not_count_to_are_the_largest_that_it_can() {
 fn what_is_wrong_is_named() {
     for (body, code, field) in [
         ("", Code::EmptyBody, ""),
-        ("nonsense", Code::InvalidJson, ""),
+        ("}", Code::InvalidJson, ""),
         ("[]", Code::WrongType, ""),
         (r#"{"identifier":"u","limit":10,"duration":60000}"#, Code::MissingField, "namespace"),
         (r#"{"namespace":"n","limit":10,"duration":60000}"#, Code::MissingField, "identifier"),
