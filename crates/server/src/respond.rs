@@ -1,6 +1,7 @@
 //! Responses: a body, its type, and the request's id.
 
 use crate::counters::COUNTERS;
+use crate::rate_headers::Header;
 use crate::refusal::{Code, Refusal};
 use crate::request_id::{self, RequestId};
 use crate::route::allowed_methods;
@@ -43,10 +44,10 @@ pub(crate) fn add_replayed(response: &mut HttpResponse) {
     response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
 }
 
-/// Adds a header whose name and value are ours, and so are valid.
-pub(crate) fn add_header(response: &mut HttpResponse, name: &'static str, value: &[u8]) {
-    if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_bytes(value)) {
-        response.headers_mut().insert(name, value);
+/// Adds a header about limits, whose value is ours, and so is valid.
+pub(crate) fn add_header(response: &mut HttpResponse, header: Header, value: &[u8]) {
+    if let Ok(value) = HeaderValue::from_bytes(value) {
+        response.headers_mut().insert(header.name(), value);
     }
 }
 

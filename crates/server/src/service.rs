@@ -75,7 +75,7 @@ async fn envoy_json(app: &App, incoming: Incoming, id: &RequestId) -> Result<Htt
     envoy::decide(app, &request.asked(), |verdict| {
         let status = if verdict.allowed { StatusCode::OK } else { StatusCode::TOO_MANY_REQUESTS };
         let mut response = respond::json(status, envoy::to_json(verdict), id.clone());
-        envoy::each_header(verdict, |name, value| respond::add_header(&mut response, name, value));
+        verdict.each_header(|header, value| respond::add_header(&mut response, header, value));
         response
     })
     .await

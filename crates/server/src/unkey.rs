@@ -26,6 +26,8 @@ use overrides::{Change, Override};
 use requests::{Listing, Named, Setting};
 
 const PATH_START: &str = "/v2/ratelimit.";
+/// Of everything of Unkey's, most of which isn't here.
+const VERSION: &str = "/v2/";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Operation {
@@ -53,7 +55,7 @@ impl Operation {
 
 /// Whether whoever asks at this path expects Unkey's envelope, also for what is refused.
 pub(crate) fn owns(path: &str) -> bool {
-    path.starts_with(PATH_START)
+    path.starts_with(VERSION)
 }
 
 /// Whose limits and overrides a request is about. The one place that knows; without a token file, a root key

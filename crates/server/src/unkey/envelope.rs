@@ -148,13 +148,16 @@ pub(crate) fn refusal_json(refusal: &Refusal, request_id: &RequestId) -> Vec<u8>
 }
 
 /// The page of Unkey's that is about such an error: programs tell errors apart by it.
-const fn error_type(code: Code) -> &'static str {
-    match code {
-        Code::UnknownOverride => "https://unkey.com/docs/errors/unkey/data/ratelimit_override_not_found",
-        Code::BodyTooLarge => "https://unkey.com/docs/errors/user/bad_request/request_body_too_large",
-        Code::BodyIncomplete => "https://unkey.com/docs/errors/user/bad_request/request_body_unreadable",
-        Code::CrossSite => "https://unkey.com/docs/errors/unkey/authorization/forbidden",
-        Code::OverridesBusy => "https://unkey.com/docs/errors/unkey/application/service_unavailable",
+fn error_type(code: Code) -> &'static str {
+    match (code, code.status()) {
+        (Code::UnknownOverride, _) => "https://unkey.com/docs/errors/unkey/data/ratelimit_override_not_found",
+        (Code::BodyTooLarge, _) => "https://unkey.com/docs/errors/user/bad_request/request_body_too_large",
+        (Code::BodyIncomplete, _) => "https://unkey.com/docs/errors/user/bad_request/request_body_unreadable",
+        (_, StatusCode::UNAUTHORIZED) => "https://unkey.com/docs/errors/unkey/authentication/key_not_found",
+        (_, StatusCode::FORBIDDEN) => "https://unkey.com/docs/errors/unkey/authorization/forbidden",
+        (_, StatusCode::SERVICE_UNAVAILABLE) => {
+            "https://unkey.com/docs/errors/unkey/application/service_unavailable"
+        }
         _ => "https://unkey.com/docs/errors/unkey/application/invalid_input",
     }
 }

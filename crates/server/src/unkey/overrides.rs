@@ -164,7 +164,7 @@ impl InForce {
         self.tenants.get(tenant)?.get(namespace).map(|namespace| &**namespace)
     }
 
-    pub(super) fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.count
     }
 

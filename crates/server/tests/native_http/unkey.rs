@@ -182,6 +182,8 @@ async fn what_is_wrong_is_said_in_unkeys_envelope() {
     let unknown = post(&node, "lmit", &json!({})).await;
     assert_eq!(unknown.status, 404);
     assert!(unknown.json()["error"]["detail"].as_str().unwrap().contains("`/v2/ratelimit.limit`"));
+    let other = node.post("/v2/keys.verifyKey", "{}").await;
+    assert_eq!((other.status, &other.json()["error"]["title"]), (404, &json!("Not Found")));
     let large = node.post("/v2/ratelimit.limit", &" ".repeat((1 << 20) + 1)).await;
     assert_eq!((large.status, &large.json()["error"]["title"]), (413, &json!("Payload Too Large")));
 }
