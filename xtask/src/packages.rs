@@ -4,11 +4,13 @@ use crate::steps::run;
 use std::path::Path;
 
 /// A program that tests run, and the Debian or Ubuntu package that has it.
-const NEEDED: [(&str, &str); 6] = [
+const NEEDED: [(&str, &str); 8] = [
     ("valgrind", "valgrind"),
     ("curl", "curl"),
     ("redis-server", "redis-server"),
     ("pip3", "python3-pip"),
+    ("node", "nodejs"),
+    ("npm", "npm"),
     ("nginx", "nginx-light"),
     ("caddy", "caddy"),
 ];

@@ -4,10 +4,12 @@ use crate::client::OnFailure;
 use crate::endpoint::{Endpoint, Stream};
 use parking_lot::Mutex;
 use std::fmt::Write;
+use std::future::poll_fn;
 use std::io;
 use std::path::PathBuf;
+use std::task::Poll;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadBuf};
 
 const DEADLINE: Duration = Duration::from_millis(50);
 const IDLE_MAX: usize = 64;
@@ -107,17 +109,8 @@ impl RedisClient {
     }
 
     async fn exchange(&self, command: &[u8]) -> io::Result<String> {
-        let kept = self.idle.lock().pop();
-        if let Some(Idle(stream)) = kept {
-            // A connection that the node closed since fails before anything was decided: it read nothing.
-            if let Ok(reply) = self.exchange_over(stream, command).await {
-                return Ok(reply);
-            }
-        }
-        self.exchange_over(self.endpoint.connect().await?, command).await
-    }
-
-    async fn exchange_over(&self, mut stream: Stream, command: &[u8]) -> io::Result<String> {
+        let mut stream = self.connection().await?;
+        // Once: whatever fails from here on, the node may have decided already.
         stream.write_all(command).await?;
         let mut reply = Vec::with_capacity(REPLY_BYTES_MAX);
         while !is_whole(&reply) {
@@ -131,6 +124,24 @@ impl RedisClient {
         }
         String::from_utf8(reply).map_err(|_| io::ErrorKind::InvalidData.into())
     }
+
+    /// An idle connection, or a new one.
+    async fn connection(&self) -> io::Result<Stream> {
+        loop {
+            let Some(Idle(mut stream)) = self.idle.lock().pop() else { break };
+            if is_silent(&mut stream).await {
+                return Ok(stream);
+            }
+        }
+        self.endpoint.connect().await
+    }
+}
+
+/// A node that ended, or that closed what was idle for long, is noticed here: it says nothing else unasked.
+async fn is_silent(stream: &mut Stream) -> bool {
+    let mut byte = [0; 1];
+    let mut unasked = ReadBuf::new(&mut byte);
+    poll_fn(|context| Poll::Ready(stream.as_mut().poll_read(context, &mut unasked).is_pending())).await
 }
 
 /// An error is one line, five integers are six.

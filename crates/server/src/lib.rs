@@ -1,7 +1,7 @@
 //! The front ends of a node: HTTP, gRPC or the Redis protocol in, the engine's one request type through.
 //!
-//! Owns sockets and wire formats and nothing else: it decides nothing, keeps no counts of callers, and must
-//! never answer 5xx for what a caller sent.
+//! Owns sockets and wire formats, and the overrides that callers of Unkey's API set: it decides nothing, keeps no
+//! counts of callers, and must never answer 5xx for what a caller sent.
 
 mod admin;
 mod answer;
@@ -29,6 +29,7 @@ mod route;
 mod service;
 mod socket;
 mod transport;
+mod unkey;
 mod wire;
 
 pub use forward_auth::MappedHeader;
@@ -36,6 +37,7 @@ pub use idempotency::Idempotency;
 pub use listener::serve;
 pub use rota::Turn;
 pub use socket::{Listener, ListeningSocket};
+pub use unkey::Overrides;
 
 use std::sync::Arc;
 use tidegate_node::Engine;
@@ -54,6 +56,8 @@ pub struct App {
     /// What forward-auth takes from the original request's headers.
     pub forward_auth: Vec<MappedHeader>,
     pub idempotency: Idempotency,
+    /// Of Unkey's API.
+    pub overrides: Overrides,
     pub region: String,
     pub node: String,
 }

@@ -2,6 +2,7 @@
 
 use crate::Surface;
 use crate::refusal::{Code, Refusal, excerpt};
+use crate::unkey::Operation;
 use crate::wire::nearest;
 use hyper::Method;
 
@@ -11,6 +12,7 @@ pub(crate) enum Endpoint {
     ForwardAuth,
     /// Envoy's rate limit request as JSON.
     Envoy,
+    Unkey(Operation),
     Page(Page),
 }
 
@@ -36,7 +38,7 @@ pub(crate) enum Page {
     Metrics,
 }
 
-const API_PATHS: [&str; 10] = [
+const API_PATHS: [&str; 16] = [
     "/v1/check",
     "/v1/limit",
     "/v1/limit-many",
@@ -44,6 +46,12 @@ const API_PATHS: [&str; 10] = [
     "/v1/reset",
     "/auth",
     "/json",
+    "/v2/ratelimit.limit",
+    "/v2/ratelimit.multiLimit",
+    "/v2/ratelimit.setOverride",
+    "/v2/ratelimit.getOverride",
+    "/v2/ratelimit.listOverrides",
+    "/v2/ratelimit.deleteOverride",
     "/healthz",
     "/readyz",
     "/",
@@ -66,10 +74,11 @@ pub(crate) fn endpoint(surface: Surface, method: &Method, path: &str) -> Result<
         (Surface::Admin, "/v1/state") => Endpoint::Page(Page::State),
         (Surface::Admin, "/v1/rules") => Endpoint::Page(Page::Rules),
         (Surface::Admin, "/metrics") => Endpoint::Page(Page::Metrics),
+        (Surface::Api, path) if let Some(operation) = Operation::at(path) => Endpoint::Unkey(operation),
         _ => return Err(unknown_path(surface, path)),
     };
     let fits = match endpoint {
-        Endpoint::Decision(_) | Endpoint::Envoy => method == Method::POST,
+        Endpoint::Decision(_) | Endpoint::Envoy | Endpoint::Unkey(_) => method == Method::POST,
         Endpoint::ForwardAuth => [Method::GET, Method::HEAD, Method::POST].contains(method),
         Endpoint::Page(_) => method == Method::GET || method == Method::HEAD,
     };
@@ -79,7 +88,7 @@ pub(crate) fn endpoint(surface: Surface, method: &Method, path: &str) -> Result<
 /// The methods of the endpoint at a path, for the `Allow` header.
 pub(crate) fn allowed_methods(path: &str) -> &'static str {
     match endpoint(Surface::Api, &Method::POST, path) {
-        Ok(Endpoint::Decision(_) | Endpoint::Envoy) => "POST",
+        Ok(Endpoint::Decision(_) | Endpoint::Envoy | Endpoint::Unkey(_)) => "POST",
         Ok(Endpoint::ForwardAuth) => "GET, HEAD, POST",
         _ => "GET, HEAD",
     }
@@ -102,7 +111,7 @@ fn unknown_path(surface: Surface, path: &str) -> Refusal {
 #[cold]
 fn wrong_method(endpoint: Endpoint, method: &Method, path: &str) -> Refusal {
     let wanted = match endpoint {
-        Endpoint::Decision(_) | Endpoint::Envoy => "POST with a JSON body",
+        Endpoint::Decision(_) | Endpoint::Envoy | Endpoint::Unkey(_) => "POST with a JSON body",
         Endpoint::ForwardAuth => "GET or POST",
         Endpoint::Page(_) => "GET",
     };

@@ -6,7 +6,9 @@ use crate::refusal::{Code, Refusal};
 use crate::request_id::RequestId;
 use crate::respond::{self, HttpResponse};
 use crate::route::{Call, Endpoint, Page, endpoint};
-use crate::{App, Surface, admin, body, cross_site, decide, envoy, forward_auth, idempotency, metrics};
+use crate::{
+    App, Surface, admin, body, cross_site, decide, envoy, forward_auth, idempotency, metrics, unkey,
+};
 use hyper::body::Incoming;
 use hyper::header::HOST;
 use hyper::http::request::Parts;
@@ -27,6 +29,7 @@ pub(crate) async fn answer(
         Ok(Endpoint::Decision(call)) => decision(app, call, &head, incoming, &id).await,
         Ok(Endpoint::ForwardAuth) => forward_auth::answer(app, &head, id.clone()).await,
         Ok(Endpoint::Envoy) => envoy_json(app, incoming, &id).await,
+        Ok(Endpoint::Unkey(operation)) => unkey::answer(app, operation, &head, incoming, &id).await,
         Ok(Endpoint::Page(page)) => Ok(show(app, page, &head.headers, &id)),
         Err(refusal) => Err(refusal),
     };
@@ -72,7 +75,7 @@ async fn envoy_json(app: &App, incoming: Incoming, id: &RequestId) -> Result<Htt
     envoy::decide(app, &request.asked(), |verdict| {
         let status = if verdict.allowed { StatusCode::OK } else { StatusCode::TOO_MANY_REQUESTS };
         let mut response = respond::json(status, envoy::to_json(verdict), id.clone());
-        envoy::each_header(verdict, |name, value| respond::add_header(&mut response, name, value));
+        verdict.each_header(|header, value| respond::add_header(&mut response, header, value));
         response
     })
     .await

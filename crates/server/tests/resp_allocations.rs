@@ -11,7 +11,7 @@ use tidegate_core::{FleetSecret, Nanos};
 use tidegate_node::clock::Clock;
 use tidegate_node::{Engine, EngineOptions};
 use tidegate_rules::RuleSet;
-use tidegate_server::{App, Idempotency, Surface, serve};
+use tidegate_server::{App, Idempotency, Overrides, Surface, serve};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -55,6 +55,7 @@ fn app() -> Arc<App> {
         tenant: "default".to_owned(),
         forward_auth: Vec::new(),
         idempotency: Idempotency::default(),
+        overrides: Overrides::default(),
         region: "local".to_owned(),
         node: "node-1".to_owned(),
     })

@@ -33,7 +33,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use tidegate_node::EngineOptions;
 use tidegate_node::clock::Clock;
-use tidegate_server::{App, Idempotency};
+use tidegate_server::{App, Idempotency, Overrides};
 
 /// Of callers without a token; tokens come with `auth.tokens`.
 const TENANT: &str = "default";
@@ -78,6 +78,7 @@ fn serve(sources: Sources) -> Result<ExitCode, Failure> {
         tenant: TENANT.into(),
         forward_auth: settings.forward_auth.clone(),
         idempotency: Idempotency::default(),
+        overrides: Overrides::kept_in(settings.data_directory.clone()),
         region: settings.region.clone(),
         node: settings.node.clone(),
     });

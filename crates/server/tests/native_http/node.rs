@@ -9,7 +9,7 @@ use tidegate_core::{FleetSecret, Nanos};
 use tidegate_node::clock::{Clock, ManualTime};
 use tidegate_node::{Engine, EngineOptions};
 use tidegate_rules::{RuleSet, Source};
-use tidegate_server::{App, Idempotency, MappedHeader, Surface, serve};
+use tidegate_server::{App, Idempotency, MappedHeader, Overrides, Surface, serve};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -47,6 +47,7 @@ impl Node {
             tenant: "default".to_owned(),
             forward_auth: MappedHeader::parse_list("user=X-User").unwrap(),
             idempotency: Idempotency::default(),
+            overrides: Overrides::default(),
             region: "local".to_owned(),
             node: "node-1".to_owned(),
         });

@@ -7,7 +7,7 @@ use tidegate_core::{FleetSecret, Nanos};
 use tidegate_node::clock::{Clock, ManualTime};
 use tidegate_node::{Engine, EngineOptions};
 use tidegate_rules::RuleSet;
-use tidegate_server::{App, Idempotency, Surface, serve};
+use tidegate_server::{App, Idempotency, Overrides, Surface, serve};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -41,6 +41,7 @@ impl Node {
             tenant: "default".to_owned(),
             forward_auth: Vec::new(),
             idempotency: Idempotency::default(),
+            overrides: Overrides::default(),
             region: "local".to_owned(),
             node: "node-1".to_owned(),
         });

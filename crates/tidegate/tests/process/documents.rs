@@ -62,6 +62,21 @@ fn the_redis_clis_line_is_answered_as_its_page_says() {
 }
 
 #[test]
+fn unkeys_line_is_answered_as_its_page_says() {
+    let page = document("docs/unkey.md");
+    let [line] = blocks(&page, "sh")[..] else { panic!("one line to try") };
+    let sample: serde_json::Value = serde_json::from_str(blocks(&page, "json")[0]).expect("JSON");
+    let node = Node::start(&Directory::new(), &[]);
+    let line = line.replace("http://127.0.0.1:8080", &node.url());
+    let output = Command::new("bash").args(["-c", &line]).output().expect("bash and curl");
+    let mut real: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    for place in ["/meta/requestId", "/data/reset"] {
+        *real.pointer_mut(place).expect(place) = sample.pointer(place).expect(place).clone();
+    }
+    assert_eq!(real, sample);
+}
+
+#[test]
 fn every_sample_of_the_rules_reference_is_valid() {
     let reference = document("docs/rules.md");
     let samples = blocks(&reference, "yaml");

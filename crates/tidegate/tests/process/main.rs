@@ -18,3 +18,4 @@ mod shutdown;
 mod start;
 mod support;
 mod unix;
+mod unkey;

@@ -20,6 +20,7 @@ fn app() -> Arc<App> {
         tenant: "default".to_owned(),
         forward_auth: Vec::new(),
         idempotency: crate::Idempotency::default(),
+        overrides: crate::Overrides::default(),
         region: "local".to_owned(),
         node: "node-1".to_owned(),
     })
