@@ -33,7 +33,7 @@ fn node(listener: Listener) -> Node {
         engine: Arc::new(Engine::new(EngineOptions { secret, keys_max: 10_000 }, rules)),
         clock: Arc::new(Clock::system()),
         sharing: None,
-        tenant: "default".to_owned(),
+        tokens: Arc::new(tidegate_server::Tokens::not_required()),
         forward_auth: Vec::new(),
         idempotency: Idempotency::default(),
         region: "local".to_owned(),

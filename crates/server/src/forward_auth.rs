@@ -5,6 +5,7 @@
 //! the setting `forward_auth.attributes` names. A header that comes twice is refused: the second one may be a
 //! caller's own, smuggled past the proxy.
 
+use crate::access::Caller;
 use crate::refusal::{Code, Refusal, excerpt};
 use crate::request_id::{self, RequestId};
 use crate::respond::{self, HttpResponse};
@@ -23,6 +24,8 @@ use tidegate_rules::Attributes;
 const PREFIX: &str = "x-tidegate-";
 const NAMESPACE: &str = "namespace";
 const COST: &str = "cost";
+/// The proxy's own, and a secret: never an attribute.
+const TOKEN: &str = "token";
 
 /// An attribute that is taken from a header of the original request.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -62,14 +65,19 @@ impl fmt::Display for MappedHeader {
     }
 }
 
-pub(crate) async fn answer(app: &App, head: &Parts, id: RequestId) -> Result<HttpResponse, Refusal> {
+pub(crate) async fn answer(
+    app: &App,
+    caller: &Caller,
+    head: &Parts,
+    id: RequestId,
+) -> Result<HttpResponse, Refusal> {
     let asked = Asked::read(app, head)?;
     let subject = Subject::Rules {
         namespace: asked.namespace,
         attributes: Attributes(&asked.attributes),
         cost: asked.cost,
     };
-    let request = Request { tenant: &app.tenant, purpose: Purpose::Check, subject };
+    let request = Request { tenant: caller.tenant(), purpose: Purpose::Check, subject };
     let rules = app.engine.rules();
     let decided = decide::ask_engine(app, &rules, &request).await?;
     let mut response = Response::new(Full::new(Bytes::new()));
@@ -102,7 +110,9 @@ impl<'a> Asked<'a> {
         }
         let mut attributes = Vec::new();
         for name in head.headers.keys() {
-            let Some(attribute) = name.as_str().strip_prefix(PREFIX) else { continue };
+            let Some(attribute) = name.as_str().strip_prefix(PREFIX).filter(|name| *name != TOKEN) else {
+                continue;
+            };
             let value = only_value(head, name)?;
             match attribute {
                 NAMESPACE => namespace = Some(value),

@@ -3,6 +3,7 @@
 //! Owns sockets and wire formats and nothing else: it decides nothing, keeps no counts of callers, and must
 //! never answer 5xx for what a caller sent.
 
+mod access;
 mod admin;
 mod answer;
 mod body;
@@ -27,13 +28,16 @@ mod respond;
 mod route;
 mod service;
 mod socket;
+mod token;
 mod transport;
 mod wire;
 
+pub use access::{Permission, Permissions, TokenRecord, Tokens};
 pub use forward_auth::MappedHeader;
 pub use idempotency::Idempotency;
 pub use listener::serve;
 pub use socket::Listener;
+pub use token::{NewToken, TokenHash, TokenId};
 
 use std::sync::Arc;
 use tidegate_node::Engine;
@@ -47,8 +51,8 @@ pub struct App {
     pub clock: Arc<Clock>,
     /// What carries the region's messages; `None` when the node is alone.
     pub sharing: Option<Arc<RegionDriver>>,
-    /// Every caller's tenant until tokens exist.
-    pub tenant: String,
+    /// Who callers are.
+    pub tokens: Arc<Tokens>,
     /// What forward-auth takes from the original request's headers.
     pub forward_auth: Vec<MappedHeader>,
     pub idempotency: Idempotency,

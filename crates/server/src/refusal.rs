@@ -34,6 +34,8 @@ pub(crate) enum Code {
     HeaderTooLarge,
     UriTooLong,
     CrossSite,
+    Unauthorized,
+    Forbidden,
     IdempotencyKeyReused,
     OriginUnavailable,
 }
@@ -65,6 +67,8 @@ impl Code {
             Code::HeaderTooLarge => "header_too_large",
             Code::UriTooLong => "uri_too_long",
             Code::CrossSite => "cross_site",
+            Code::Unauthorized => "unauthorized",
+            Code::Forbidden => "forbidden",
             Code::IdempotencyKeyReused => "idempotency_key_reused",
             Code::OriginUnavailable => "origin_unavailable",
         }
@@ -77,7 +81,8 @@ impl Code {
             Code::WrongMethod => StatusCode::METHOD_NOT_ALLOWED,
             Code::HeaderTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Code::UriTooLong => StatusCode::URI_TOO_LONG,
-            Code::CrossSite => StatusCode::FORBIDDEN,
+            Code::Unauthorized => StatusCode::UNAUTHORIZED,
+            Code::CrossSite | Code::Forbidden => StatusCode::FORBIDDEN,
             Code::OriginUnavailable => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::BAD_REQUEST,
         }

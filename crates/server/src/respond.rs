@@ -6,7 +6,7 @@ use crate::request_id::{self, RequestId};
 use crate::route::allowed_methods;
 use http_body_util::Full;
 use hyper::body::Bytes;
-use hyper::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use hyper::{Response, StatusCode};
 
 pub(crate) type HttpResponse = Response<Full<Bytes>>;
@@ -53,8 +53,14 @@ pub(crate) fn add_header(response: &mut HttpResponse, name: &'static str, value:
 pub(crate) fn refusal(refusal: &Refusal, path: &str, id: RequestId) -> HttpResponse {
     COUNTERS.requests_refused.add_one();
     let mut response = json(refusal.code.status(), refusal.to_json(), id);
-    if refusal.code == Code::WrongMethod {
-        response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed_methods(path)));
+    match refusal.code {
+        Code::WrongMethod => {
+            response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed_methods(path)));
+        }
+        Code::Unauthorized => {
+            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        _ => {}
     }
     response
 }

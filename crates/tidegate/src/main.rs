@@ -33,10 +33,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use tidegate_node::EngineOptions;
 use tidegate_node::clock::Clock;
-use tidegate_server::{App, Idempotency};
-
-/// Of callers without a token; tokens come with `auth.tokens`.
-const TENANT: &str = "default";
+use tidegate_server::{App, Idempotency, Tokens};
 
 fn main() -> ExitCode {
     run(command_line::read()).unwrap_or_else(|failure| {
@@ -75,7 +72,7 @@ fn serve(sources: Sources) -> Result<ExitCode, Failure> {
         engine,
         clock,
         sharing,
-        tenant: TENANT.into(),
+        tokens: Arc::new(Tokens::not_required()),
         forward_auth: settings.forward_auth.clone(),
         idempotency: Idempotency::default(),
         region: settings.region.clone(),
