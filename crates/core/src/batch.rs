@@ -109,7 +109,7 @@ impl<S: State> Table<S> {
             return Err(Undecided::MustAsk);
         }
         if item.charges(&decision) {
-            self.make_room(index, shard, item.key.tenant(), moment);
+            self.make_room(index, shard, (item.key.tenant(), 1), moment);
             if !self.finds_room(item, shard, 0) {
                 return Err(Undecided::NoRoom { index: 0 });
             }
@@ -232,11 +232,10 @@ impl<S: State> Table<S> {
     /// Makes room in a shard that may lack it for those of the items that have no entry yet.
     #[cold]
     fn make_room_for(&self, items: &[Item], index: usize, shard: &mut Shard<S>, moment: Moment) {
-        let mut here = items.iter().filter(|item| self.shard_index(item.key) == index);
-        if !shard.has_room(here.clone().count())
-            && let Some(item) = here.find(|item| shard.find(item.key).is_err())
-        {
-            self.make_room(index, shard, item.key.tenant(), moment);
+        let here = items.iter().filter(|item| self.shard_index(item.key) == index);
+        let missing = here.filter(|item| shard.find(item.key).is_err());
+        if let Some(item) = missing.clone().next() {
+            self.make_room(index, shard, (item.key.tenant(), missing.count()), moment);
         }
     }
 

@@ -229,7 +229,7 @@ impl<S: State> Table<S> {
 
     /// Whether `more` entries of a tenant fit.
     pub(crate) fn has_room(&self, shard: &Shard<S>, tenant: TenantTag, more: usize) -> bool {
-        let has_right = || self.shares.counted().is_none_or(|holders| holders.has_right(tenant));
+        let has_right = || self.shares.counted().is_none_or(|holders| holders.rights(tenant) > 0);
         let others = if shard.given_up() == 0 || has_right() { 0 } else { shard.given_up() };
         shard.has_room(more + others)
     }
@@ -242,9 +242,15 @@ impl<S: State> Table<S> {
         self.publish_hint(index, shard);
     }
 
-    /// Makes room for a tenant in a shard that has none, if that can be.
-    pub(crate) fn make_room(&self, index: usize, shard: &mut Shard<S>, tenant: TenantTag, moment: Moment) {
-        if shard.has_room(1) {
+    /// Makes room for `more` entries of a tenant in a shard that has none, if that can be.
+    pub(crate) fn make_room(
+        &self,
+        index: usize,
+        shard: &mut Shard<S>,
+        (tenant, more): (TenantTag, usize),
+        moment: Moment,
+    ) {
+        if shard.has_room(more) {
             return;
         }
         let expired = |state: &S| self.is_expired(state, moment);
@@ -255,16 +261,18 @@ impl<S: State> Table<S> {
             }
             return;
         };
-        let has_right = holders.has_right(tenant);
+        let rights = holders.rights(tenant);
         let left = |key: KeyId| holders.leave(key.tenant());
         if shard.begin_search(moment.now) {
             // Who has no right to more makes room among its own, and among those who have too much.
             let may_go =
-                |key: KeyId| (!has_right && key.tenant() == tenant) || holders.excess(key.tenant()) > 0;
+                |key: KeyId| (rights == 0 && key.tenant() == tenant) || holders.excess(key.tenant()) > 0;
             shard.make_room(expired, may_go, Some(&left));
         }
-        if has_right && !shard.has_room(1) {
-            shard.give_way(|key| holders.excess(key.tenant()), Some(&left));
+        if rights > 0 && !shard.has_room(more) {
+            // Several at a time, since it takes a walk; but what this shard holds ready is missing in the others.
+            let count = (rights / (2 * self.shards.len())).max(more);
+            shard.give_way(count, |key| holders.excess(key.tenant()), Some(&left));
         }
         self.publish_hint(index, shard);
     }
@@ -286,7 +294,7 @@ impl<S: State> Table<S> {
         if let Ok(place) = shard.find(key) {
             return Some(change(shard.state_mut(place)));
         }
-        self.make_room(index, &mut shard, key.tenant(), moment);
+        self.make_room(index, &mut shard, (key.tenant(), 1), moment);
         if !self.has_room(&shard, key.tenant(), 1) {
             return None;
         }

@@ -33,7 +33,15 @@ pub(crate) async fn serve(socket: Socket, surface: Surface, app: Arc<App>, closi
         tracing::debug!(%error, "a connection ended before it began");
         return;
     }
-    let Closing { watcher, shutdown } = closing;
+    let Closing { watcher, mut shutdown } = closing;
+    let socket = tokio::select! {
+        biased;
+        proven = socket.proven(surface) => match proven {
+            Some(socket) => socket,
+            None => return,
+        },
+        _ = shutdown.wait_for(|stop| *stop) => return,
+    };
     match surface {
         Surface::Admin | Surface::Api => serve_http(socket, surface, app, watcher).await,
         Surface::ApiAndGrpc => match preface::tell(socket).await {

@@ -28,6 +28,7 @@ mod respond;
 mod route;
 mod service;
 mod socket;
+mod tls;
 mod token;
 mod transport;
 mod wire;
@@ -37,6 +38,7 @@ pub use forward_auth::MappedHeader;
 pub use idempotency::Idempotency;
 pub use listener::serve;
 pub use socket::Listener;
+pub use tls::{Certificates, Tls, TlsError, TlsFiles};
 pub use token::{NewToken, TokenHash, TokenId};
 
 use std::sync::Arc;

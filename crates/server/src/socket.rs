@@ -1,14 +1,19 @@
-//! A listening socket and a connection, over TCP or a Unix socket: front ends don't care which.
+//! A listening socket and a connection, over TCP, TLS or a Unix socket: front ends don't care which.
 
+use crate::Surface;
+use crate::tls::Tls;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio_rustls::server::TlsStream;
 
 #[derive(Debug)]
 pub enum Listener {
     Tcp(TcpListener),
+    Tls(TcpListener, Arc<Tls>),
     Unix(UnixListener),
 }
 
@@ -16,6 +21,9 @@ impl Listener {
     pub(crate) async fn accept(&self) -> io::Result<Socket> {
         match self {
             Listener::Tcp(listener) => listener.accept().await.map(|(stream, _)| Socket::Tcp(stream)),
+            Listener::Tls(listener, tls) => {
+                listener.accept().await.map(|(stream, _)| Socket::Unproven(stream, Arc::clone(tls)))
+            }
             Listener::Unix(listener) => listener.accept().await.map(|(stream, _)| Socket::Unix(stream)),
         }
     }
@@ -31,6 +39,9 @@ impl From<TcpListener> for Listener {
 pub(crate) enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
+    /// One that has yet to shake hands: nothing is read from it or written to it before.
+    Unproven(TcpStream, Arc<Tls>),
+    Tls(Box<TlsStream<TcpStream>>),
     /// One whose first bytes were looked at: they are read again.
     LookedAt {
         first: Vec<u8>,
@@ -42,9 +53,20 @@ impl Socket {
     /// What is written leaves at once.
     pub(crate) fn set_nodelay(&self) -> io::Result<()> {
         match self {
-            Socket::Tcp(stream) => stream.set_nodelay(true),
+            Socket::Tcp(stream) | Socket::Unproven(stream, _) => stream.set_nodelay(true),
+            Socket::Tls(stream) => stream.get_ref().0.set_nodelay(true),
             Socket::Unix(_) => Ok(()),
             Socket::LookedAt { rest, .. } => rest.set_nodelay(),
+        }
+    }
+
+    /// Shakes hands where that has yet to be done; `None` when it can't be.
+    pub(crate) async fn proven(self, surface: Surface) -> Option<Socket> {
+        match self {
+            Socket::Unproven(stream, tls) => {
+                tls.accept(stream, surface).await.map(|stream| Socket::Tls(Box::new(stream)))
+            }
+            socket => Some(socket),
         }
     }
 }
@@ -58,6 +80,8 @@ impl AsyncRead for Socket {
         match self.get_mut() {
             Socket::Tcp(stream) => Pin::new(stream).poll_read(cx, buffer),
             Socket::Unix(stream) => Pin::new(stream).poll_read(cx, buffer),
+            Socket::Tls(stream) => Pin::new(&mut **stream).poll_read(cx, buffer),
+            Socket::Unproven(..) => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
             Socket::LookedAt { first, rest } if first.is_empty() => {
                 Pin::new(&mut **rest).poll_read(cx, buffer)
             }
@@ -76,6 +100,8 @@ impl AsyncWrite for Socket {
         match self.get_mut() {
             Socket::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
             Socket::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Socket::Tls(stream) => Pin::new(&mut **stream).poll_write(cx, bytes),
+            Socket::Unproven(..) => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
             Socket::LookedAt { rest, .. } => Pin::new(&mut **rest).poll_write(cx, bytes),
         }
     }
@@ -88,6 +114,8 @@ impl AsyncWrite for Socket {
         match self.get_mut() {
             Socket::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, pieces),
             Socket::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, pieces),
+            Socket::Tls(stream) => Pin::new(&mut **stream).poll_write_vectored(cx, pieces),
+            Socket::Unproven(..) => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
             Socket::LookedAt { rest, .. } => Pin::new(&mut **rest).poll_write_vectored(cx, pieces),
         }
     }
@@ -100,6 +128,8 @@ impl AsyncWrite for Socket {
         match self.get_mut() {
             Socket::Tcp(stream) => Pin::new(stream).poll_flush(cx),
             Socket::Unix(stream) => Pin::new(stream).poll_flush(cx),
+            Socket::Tls(stream) => Pin::new(&mut **stream).poll_flush(cx),
+            Socket::Unproven(..) => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
             Socket::LookedAt { rest, .. } => Pin::new(&mut **rest).poll_flush(cx),
         }
     }
@@ -108,6 +138,8 @@ impl AsyncWrite for Socket {
         match self.get_mut() {
             Socket::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
             Socket::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
+            Socket::Tls(stream) => Pin::new(&mut **stream).poll_shutdown(cx),
+            Socket::Unproven(..) => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
             Socket::LookedAt { rest, .. } => Pin::new(&mut **rest).poll_shutdown(cx),
         }
     }

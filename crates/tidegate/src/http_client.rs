@@ -61,18 +61,25 @@ impl Url {
     }
 }
 
-pub(crate) async fn post(url: &Url, path: &str, body: &str) -> Result<Response, HttpError> {
+pub(crate) async fn post(
+    url: &Url,
+    path: &str,
+    token: Option<&str>,
+    body: &str,
+) -> Result<Response, HttpError> {
     let connecting = TcpStream::connect((url.host.as_str(), url.port));
     let stream = timeout(CONNECT_WITHIN, connecting).await.map_err(|_| HttpError::ConnectTimeout)?;
-    let exchange = exchange(stream.map_err(HttpError::Connect)?, request(url, path, body));
+    let exchange = exchange(stream.map_err(HttpError::Connect)?, request(url, path, token, body));
     let bytes = timeout(ANSWER_WITHIN, exchange).await.map_err(|_| HttpError::AnswerTimeout)?;
     Response::parse(&bytes.map_err(HttpError::Broken)?).ok_or(HttpError::NotHttp)
 }
 
-fn request(url: &Url, path: &str, body: &str) -> String {
+/// The token is known to be fit for a header.
+fn request(url: &Url, path: &str, token: Option<&str>, body: &str) -> String {
+    let authorization = token.map_or(String::new(), |token| format!("Authorization: Bearer {token}\r\n"));
     format!(
         "POST {path} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
-         Connection: close\r\n\r\n{body}",
+         {authorization}Connection: close\r\n\r\n{body}",
         url.authority(),
         body.len(),
     )

@@ -234,32 +234,38 @@ impl<S: State> Shard<S> {
         self.keep(self.homes(), stays, left);
     }
 
-    /// Makes room for a tenant within its share: drops a sixteenth of the entries, those that expire first, of
-    /// tenants beyond theirs, and of none more than its `excess`. A live entry goes even where nobody else knows
-    /// it: its tenant had the room only as long as nobody else needed it.
-    pub(crate) fn give_way(&mut self, excess: impl Fn(KeyId) -> usize, left: Option<&dyn Fn(KeyId)>) {
+    /// Makes room for a tenant within its share: drops `count` entries, a sixteenth of all at most, of tenants beyond
+    /// theirs, and of none more than its `excess`. Those go first that somebody else knows, and of these the ones that expire
+    /// first; a live one goes even where nobody else knows it, since its tenant had the room only as long as nobody
+    /// needed it.
+    pub(crate) fn give_way(
+        &mut self,
+        count: usize,
+        excess: impl Fn(KeyId) -> usize,
+        left: Option<&dyn Fn(KeyId)>,
+    ) {
         if self.is_stuck {
             return;
         }
-        let may_go = |key, state: &S| (!S::SHARED || state.is_evictable()) && excess(key) > 0;
-        let going = self.iter().filter(|(key, state)| may_go(*key, state));
-        let mut going: Vec<(Nanos, KeyId)> = going.map(|(key, state)| (state.expires(), key)).collect();
-        let count = (self.len() / 16).clamp(1, usize::from(u16::MAX));
+        let going = self.iter().filter(|(key, _)| excess(*key) > 0);
+        let going = going.map(|(key, state)| (!state.is_evictable(), state.expires(), key));
+        let mut going: Vec<(bool, Nanos, KeyId)> = going.collect();
+        let count = count.min(self.len() / 16).clamp(1, usize::from(u16::MAX));
         if going.len() > count {
             going.select_nth_unstable(count);
             going.truncate(count);
         }
         let mut gone = BTreeMap::new();
-        going.retain(|(_, key)| {
+        going.retain(|(_, _, key)| {
             let gone: &mut usize = gone.entry(key.tenant()).or_default();
             *gone += 1;
             *gone <= excess(*key)
         });
         self.is_stuck = going.is_empty();
-        going.sort_unstable_by_key(|(_, key)| *key);
-        let stays = |key: KeyId, _: &S| going.binary_search_by_key(&key, |(_, key)| *key).is_err();
+        going.sort_unstable_by_key(|(_, _, key)| *key);
+        let stays = |key: KeyId, _: &S| going.binary_search_by_key(&key, |(_, _, key)| *key).is_err();
         self.keep(self.homes(), stays, left);
-        self.given_up = u16::try_from(going.len()).unwrap_or(u16::MAX);
+        self.given_up = self.given_up.saturating_add(u16::try_from(going.len()).unwrap_or(u16::MAX));
     }
 
     /// Keeps the entries that `stays` names, and tells of each of the others.

@@ -96,9 +96,10 @@ impl Holders {
         }
     }
 
-    /// Whether others must give way to a new entry of this tenant.
-    pub(crate) fn has_right(&self, tenant: TenantTag) -> bool {
-        self.find(tenant).is_some_and(|holder| holder.held.load(Ordering::Relaxed) < holder.share)
+    /// To how many more entries of this tenant others must give way.
+    pub(crate) fn rights(&self, tenant: TenantTag) -> usize {
+        let rights = |holder: &Holder| holder.share.saturating_sub(holder.held.load(Ordering::Relaxed));
+        self.find(tenant).map_or(0, rights)
     }
 
     /// By how much a tenant is beyond its share.
@@ -114,3 +115,6 @@ impl Holder {
         if before < self.share { Entered::WithinShare } else { Entered::BeyondShare }
     }
 }
+
+#[cfg(test)]
+mod tests;
