@@ -38,7 +38,7 @@ pub use forward_auth::MappedHeader;
 pub use idempotency::Idempotency;
 pub use listener::serve;
 pub use socket::Listener;
-pub use tls::{Certificates, Tls, TlsError, TlsFiles};
+pub use tls::{Certificates, Tls, TlsError, TlsFiles, trusting};
 pub use token::{NewToken, TokenHash, TokenId};
 
 use std::sync::Arc;

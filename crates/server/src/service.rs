@@ -8,11 +8,14 @@ use crate::request_id::RequestId;
 use crate::respond::{self, HttpResponse};
 use crate::route::{Call, Endpoint, Page, endpoint};
 use crate::{App, Surface, admin, body, cross_site, decide, envoy, forward_auth, idempotency, metrics};
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper::header::HOST;
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Request, StatusCode};
 use std::sync::Arc;
+
+/// About what comes with a request's head.
+const FIRST_READ_BYTES: u64 = 4 << 10;
 
 /// Answers whatever comes; what is wrong with a request becomes a refusal.
 pub(crate) async fn answer(
@@ -25,6 +28,8 @@ pub(crate) async fn answer(
     let (head, incoming) = request.into_parts();
     let id = RequestId::of(&head.headers);
     let path = head.uri.path();
+    // More than the first read brings.
+    let is_long = incoming.size_hint().upper().is_none_or(|bytes| bytes > FIRST_READ_BYTES);
     let routed = cross_site::refuse(surface, &app.tokens, &head.headers)
         .and_then(|()| endpoint(surface, &head.method, path));
     let permitted =
@@ -37,7 +42,8 @@ pub(crate) async fn answer(
         Err(refusal) => Err(refusal),
     };
     outcome.unwrap_or_else(|refusal| {
-        if matches!(refusal.code, Code::BodyTooLarge | Code::Unauthorized | Code::Forbidden) {
+        let is_unread = matches!(refusal.code, Code::Unauthorized | Code::Forbidden) && is_long;
+        if refusal.code == Code::BodyTooLarge || is_unread {
             // The caller is still sending: closing on it at once could destroy the answer on its way.
             progress.linger();
         }

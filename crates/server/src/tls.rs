@@ -18,7 +18,7 @@ use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
-use tokio_rustls::rustls::{self, RootCertStore, ServerConfig};
+use tokio_rustls::rustls::{self, ClientConfig, RootCertStore, ServerConfig};
 use tokio_rustls::server::TlsStream;
 
 /// From the first byte to the end of the handshake.
@@ -48,7 +48,7 @@ pub enum TlsError {
     NoCertificate { path: PathBuf },
     #[error("the certificate {} and the key {} can't be used: {source}; they must belong together", .certificate.display(), .key.display())]
     Refused { certificate: PathBuf, key: PathBuf, source: rustls::Error },
-    #[error("{} can't be used as an authority: {message}; give the certificate that signed the clients' ones", .path.display())]
+    #[error("{} can't be used as an authority: {message}; give the certificate that signed the others", .path.display())]
     Authority { path: PathBuf, message: String },
 }
 
@@ -95,6 +95,15 @@ impl Certificates {
         };
         Ok(Certificates { http: speaking(b"http/1.1"), grpc: speaking(b"h2"), resp: Arc::new(resp) })
     }
+}
+
+/// For whoever asks a node: believes the authorities in this file, and no others.
+pub fn trusting(path: &Path) -> Result<Arc<ClientConfig>, TlsError> {
+    let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
+    let refused =
+        |error: rustls::Error| TlsError::Authority { path: path.to_owned(), message: error.to_string() };
+    let builder = builder.with_safe_default_protocol_versions().map_err(refused)?;
+    Ok(Arc::new(builder.with_root_certificates(authorities(path)?).with_no_client_auth()))
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {

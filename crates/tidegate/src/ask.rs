@@ -4,15 +4,18 @@
 
 mod answer;
 
-use crate::http_client::{self, HttpError, Response, Url};
+use crate::http_client::{self, HttpError, Manner, Response, Scheme, Url};
 use crate::output;
 use crate::settings::{self, SettingErrors, Settings, Sources};
 use answer::{Answer, Refused, Reset};
 use serde_json::{Map, Value, json};
 use std::io;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use tidegate_node::clock::Clock;
+use tidegate_server::TlsError;
 use tokio::runtime::Builder;
+use tokio_rustls::TlsConnector;
 
 /// Which node to ask.
 pub(crate) struct Whom {
@@ -20,6 +23,8 @@ pub(crate) struct Whom {
     pub(crate) url: Option<String>,
     /// As it was typed; otherwise of the environment.
     pub(crate) token: Option<String>,
+    /// For https.
+    pub(crate) authorities: Option<PathBuf>,
     pub(crate) settings: Sources,
 }
 
@@ -27,6 +32,7 @@ pub(crate) struct Whom {
 pub(crate) struct Asked {
     url: String,
     token: Option<String>,
+    authorities: Option<PathBuf>,
 }
 
 impl Whom {
@@ -39,7 +45,7 @@ impl Whom {
             Some(url) => url,
             None => format!("http://{}", Settings::listen_http(self.settings)?),
         };
-        Ok(Asked { url, token })
+        Ok(Asked { url, token, authorities: self.authorities })
     }
 }
 
@@ -60,8 +66,14 @@ pub(crate) enum Form {
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AskError {
-    #[error("--url {0:?} isn't a node's address; write it as http://127.0.0.1:8080 (no https, no path)")]
+    #[error(
+        "--url {0:?} isn't a node's address; write it as http://127.0.0.1:8080 or https://host:8080 (no path)"
+    )]
     Url(String),
+    #[error("--url says https; name the authority that signed the node's certificate: --ca PATH")]
+    NoAuthority,
+    #[error("--ca: {0}")]
+    Authority(#[from] TlsError),
     #[error("the token isn't one (it is never shown); give it whole, as `tidegate token new` printed it")]
     Token,
     #[error("{0:?} isn't an attribute; write it as name=value, such as user=42")]
@@ -96,15 +108,21 @@ pub(crate) fn reset(asked: &Asked, question: &Question) -> Result<ExitCode, AskE
 }
 
 fn ask(asked: &Asked, question: &Question, path: &str) -> Result<Response, AskError> {
-    let Asked { url, token } = asked;
+    let Asked { url, token, authorities } = asked;
     let token = token.as_deref();
     if token.is_some_and(|token| !is_fit_for_a_header(token)) {
         return Err(AskError::Token);
     }
     let node = Url::parse(url).ok_or_else(|| AskError::Url(url.clone()))?;
+    let tls = match (node.scheme, authorities) {
+        (Scheme::Http, _) => None,
+        (Scheme::Https, None) => return Err(AskError::NoAuthority),
+        (Scheme::Https, Some(path)) => Some(TlsConnector::from(tidegate_server::trusting(path)?)),
+    };
+    let manner = Manner { token, tls };
     let body = body(question)?;
     let runtime = Builder::new_current_thread().enable_all().build().map_err(AskError::Start)?;
-    let response = runtime.block_on(http_client::post(&node, path, token, &body));
+    let response = runtime.block_on(http_client::post(&node, path, &manner, &body));
     // A name that is still being resolved isn't worth waiting for.
     runtime.shutdown_background();
     response.map_err(|source| AskError::Unreachable { url: url.clone(), source })

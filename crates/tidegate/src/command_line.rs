@@ -108,6 +108,7 @@ fn whom(matches: &ArgMatches) -> Whom {
     Whom {
         url: matches.get_one::<String>("url").cloned(),
         token: matches.get_one::<String>("token").cloned(),
+        authorities: path(matches, "ca"),
         settings: with_environment(),
     }
 }
@@ -218,7 +219,7 @@ fn token_command() -> Clap {
         .subcommand(Clap::new("revoke").about("Revoke a token").arg(id).args(file()))
 }
 
-fn question_args() -> [Arg; 4] {
+fn question_args() -> [Arg; 5] {
     [
         Arg::new("namespace").value_name("NAMESPACE").required(true).help("the rules' namespace"),
         Arg::new("attributes").value_name("k=v").num_args(0..).help("attributes, such as user=42"),
@@ -226,6 +227,11 @@ fn question_args() -> [Arg; 4] {
             .long("token")
             .value_name("TOKEN")
             .help("the caller's token [TIDEGATE_TOKEN, or the file that TIDEGATE_TOKEN_FILE names]"),
+        Arg::new("ca")
+            .long("ca")
+            .value_name("PATH")
+            .value_parser(value_parser!(PathBuf))
+            .help("for https: the authority that signed the node's certificate, PEM"),
         Arg::new("url").long("url").value_name("URL").help("the node's address [the setting listen.http]"),
     ]
 }

@@ -104,6 +104,16 @@ pub(super) fn path_or_none(text: &str) -> Result<Option<PathBuf>, Refusal> {
     if text == NONE { Ok(None) } else { path(text).map(Some) }
 }
 
+/// The path of a secret's file, which must be there: what isn't a file may be the secret itself.
+pub(super) fn secret_path_or_none(text: &str) -> Result<Option<PathBuf>, Refusal> {
+    let path = path_or_none(text)?;
+    if let Some(Err(error)) = path.as_ref().map(std::fs::metadata) {
+        let message = format!("can't read that file: {error}");
+        return Err(Refusal::new(message, "check the path and its permissions"));
+    }
+    Ok(path)
+}
+
 pub(super) fn mapped_headers(text: &str) -> Result<Vec<MappedHeader>, Refusal> {
     if text == NONE {
         return Ok(Vec::new());

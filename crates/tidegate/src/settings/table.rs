@@ -136,7 +136,7 @@ pub(crate) static TABLE: [Setting; 23] = [
         default: "none",
         meaning: "its private key, PEM",
         secrecy: Secrecy::PathOfSecret,
-        read: |text, settings| parse::path_or_none(text).map(|path| settings.tls_key = path),
+        read: |text, settings| parse::secret_path_or_none(text).map(|path| settings.tls_key = path),
         show: |settings| shown(settings.tls_key.as_ref()),
     },
     Setting {
