@@ -53,14 +53,14 @@ impl Authority {
     /// For a server at 127.0.0.1 or localhost.
     pub fn server(&self) -> Issued {
         let names = ["127.0.0.1".to_owned(), "localhost".to_owned()];
-        self.issue("Tidegate test server", &names, ExtendedKeyUsagePurpose::ServerAuth)
+        self.issue("Tidegate test server", &names, &ExtendedKeyUsagePurpose::ServerAuth)
     }
 
     pub fn client(&self) -> Issued {
-        self.issue("Tidegate test client", &[], ExtendedKeyUsagePurpose::ClientAuth)
+        self.issue("Tidegate test client", &[], &ExtendedKeyUsagePurpose::ClientAuth)
     }
 
-    fn issue(&self, name: &str, names: &[String], purpose: ExtendedKeyUsagePurpose) -> Issued {
+    fn issue(&self, name: &str, names: &[String], purpose: &ExtendedKeyUsagePurpose) -> Issued {
         made(|| {
             let mut parameters = CertificateParams::new(names)?;
             parameters.distinguished_name.push(DnType::CommonName, name);

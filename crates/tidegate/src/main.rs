@@ -33,6 +33,7 @@ use node::{Node, Parts};
 use region::Reload;
 use rules_at_start::RulesAtStart;
 use settings::{Settings, Sources};
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use tidegate_node::EngineOptions;
@@ -71,6 +72,7 @@ fn serve(sources: Sources) -> Result<ExitCode, Failure> {
     let secret = settings.fleet_secret();
     let tokens = TokensAtStart::read(settings.auth_tokens.as_deref())?;
     let certificates = CertificatesAtStart::read(settings.tls_files())?;
+    warn_of_plain_tokens(&settings);
     let rules = RulesAtStart::read(settings.rules_file.as_deref(), &secret, tokens.tenancy())?;
     let rules_summary = rules.to_string();
 
@@ -103,4 +105,19 @@ fn serve(sources: Sources) -> Result<ExitCode, Failure> {
     // Rules may be being read just now, or a disk may hang: that isn't worth waiting for.
     runtime.shutdown_background();
     Ok(code)
+}
+
+/// Tokens that go over a network as they are can be read on the way.
+fn warn_of_plain_tokens(settings: &Settings) {
+    let is_exposed = |(_, address): &(&str, SocketAddr)| !address.ip().to_canonical().is_loopback();
+    if settings.tls_certificate.is_none()
+        && let Some((key, address)) = settings.tcp_listeners().iter().find(|listener| is_exposed(listener))
+    {
+        tracing::warn!(
+            key,
+            %address,
+            fix = "set tls.certificate and tls.key, or let a proxy end TLS",
+            "others than this machine reach it without TLS: tokens can be read on the way"
+        );
+    }
 }

@@ -134,7 +134,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
         let words = asked.words();
         match Throttle::read(&words, &mut LastLimit::default()) {
             Ok(throttle) => {
-                decide_slowly(self.app, &self.session.login, &throttle, &mut buffers.output).await
+                decide_slowly(self.app, &self.session.login, &throttle, &mut buffers.output).await;
             }
             Err(wrong) => reply::error(&mut buffers.output, format!("ERR {wrong}").as_bytes()),
         }

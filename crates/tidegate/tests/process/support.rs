@@ -131,7 +131,9 @@ impl Node {
     ) -> Self {
         let mut serve = vec!["serve"];
         for flag in ["--listen-http", "--listen-grpc", "--listen-resp", "--listen-admin"] {
-            serve.extend([flag, "127.0.0.1:0"]);
+            if !arguments.contains(&flag) {
+                serve.extend([flag, "127.0.0.1:0"]);
+            }
         }
         serve.extend(arguments);
         let mut command = command(directory, &serve, environment);

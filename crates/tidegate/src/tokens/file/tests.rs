@@ -22,6 +22,14 @@ fn directory(name: &str) -> PathBuf {
     path
 }
 
+fn changed(path: &Path, how: impl FnOnce(&mut Vec<StoredToken>)) {
+    let change_all = |tokens: &mut Vec<StoredToken>| {
+        how(tokens);
+        Ok::<_, FileError>(())
+    };
+    change(path, change_all).unwrap();
+}
+
 #[test]
 fn what_is_written_is_read() {
     let tokens = vec![token("acme"), token("a tenant, quoted: \"x\"")];
@@ -75,7 +83,7 @@ fn changes_at_once_lose_nothing_and_the_file_stays_its_owners() {
     assert_eq!(read(&path).unwrap().len(), 40);
     assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
     fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-    change(&path, |tokens| Ok::<_, FileError>(tokens.clear())).unwrap();
+    changed(&path, Vec::clear);
     assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o640, "a group that could read it still can");
     assert!(read(&path).unwrap().is_empty());
 }
@@ -86,7 +94,7 @@ fn a_link_is_followed_not_replaced() {
     let (file, link) = (directory.join("real.toml"), directory.join("tokens.toml"));
     fs::write(&file, "").unwrap();
     std::os::unix::fs::symlink(&file, &link).unwrap();
-    change(&link, |tokens| Ok::<_, FileError>(tokens.push(token("acme")))).unwrap();
+    changed(&link, |tokens| tokens.push(token("acme")));
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
     assert_eq!(read(&file).unwrap().len(), 1);
 }
@@ -94,7 +102,7 @@ fn a_link_is_followed_not_replaced() {
 #[test]
 fn a_failed_change_changes_nothing() {
     let path = directory("failed").join("tokens.toml");
-    change(&path, |tokens| Ok::<_, FileError>(tokens.push(token("acme")))).unwrap();
+    changed(&path, |tokens| tokens.push(token("acme")));
     let before = fs::read(&path).unwrap();
     let refuse = |tokens: &mut Vec<StoredToken>| {
         tokens.clear();

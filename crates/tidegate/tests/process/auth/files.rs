@@ -28,7 +28,7 @@ fn a_file_that_turns_bad_or_vanishes_changes_nothing() {
         assert_eq!(check(&node, &token).0, 200, "{what}");
     };
     directory.write(FILE, good.replace("sha256", "sha265"));
-    told("tokens.toml:5");
+    told("tokens.toml:10");
     std::fs::remove_file(directory.path(FILE)).unwrap();
     told("put it back");
     directory.write(FILE, "");
