@@ -7,12 +7,16 @@ use http::{Request, StatusCode};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tidegate_client::{Client, Embedded, Limit, LimitLayer, OnFailure, RedisClient, Source};
+use tidegate_client::{Client, Embedded, Limit, LimitLayer, OnFailure, RedisClient, Source, Tls};
 use tidegate_core::FleetSecret;
 use tidegate_node::clock::Clock;
 use tidegate_node::{Engine, EngineOptions};
 use tidegate_rules::RuleSet;
-use tidegate_server::{App, Idempotency, Listener, Overrides, Surface, serve};
+use tidegate_server::{
+    App, Certificates, Idempotency, Listener, ListeningSocket, NewToken, Overrides, Permissions, Surface,
+    TlsFiles, TokenRecord, Tokens, serve,
+};
+use tidegate_testkit::Authority;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio::sync::watch;
@@ -27,6 +31,10 @@ struct Node {
 }
 
 fn node(listener: Listener, surface: Surface) -> Node {
+    node_with(listener, surface, Tokens::not_required())
+}
+
+fn node_with(listener: Listener, surface: Surface, tokens: Tokens) -> Node {
     let secret = FleetSecret::BUILT_IN;
     let source = tidegate_rules::Source { name: "rules".to_owned(), text: RULES.as_bytes().to_vec() };
     let rules = RuleSet::parse(&[source], &secret).unwrap();
@@ -34,7 +42,7 @@ fn node(listener: Listener, surface: Surface) -> Node {
         engine: Arc::new(Engine::new(EngineOptions { secret, keys_max: 10_000 }, rules)),
         clock: Arc::new(Clock::system()),
         sharing: None,
-        tenant: "default".to_owned(),
+        tokens: Arc::new(tokens),
         forward_auth: Vec::new(),
         idempotency: Idempotency::default(),
         overrides: Overrides::default(),
@@ -49,12 +57,12 @@ fn node(listener: Listener, surface: Surface) -> Node {
 async fn tcp() -> (Node, Client) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    (node(Listener::Tcp(listener), Surface::Api), Client::tcp(address).deadline(PATIENT))
+    (node(listener.into(), Surface::Api), Client::tcp(address).deadline(PATIENT))
 }
 
 fn unix(name: &str) -> (Node, Client) {
     let (listener, path) = socket(name);
-    (node(Listener::Unix(listener), Surface::Api), Client::unix(path).deadline(PATIENT))
+    (node(ListeningSocket::Unix(listener).into(), Surface::Api), Client::unix(path).deadline(PATIENT))
 }
 
 fn socket(name: &str) -> (UnixListener, PathBuf) {
@@ -85,6 +93,71 @@ async fn a_wrong_question_is_an_error_that_says_why() {
     let error = client.check("", &[], 1).await.unwrap_err();
     assert_eq!(error.status, 400);
     assert!(error.message.contains("namespace"), "{error}");
+}
+
+#[tokio::test]
+async fn a_token_is_presented_by_either_client_and_never_shown() {
+    let token = NewToken::generate().unwrap();
+    let record = || TokenRecord {
+        id: token.id,
+        hash: token.hash(),
+        tenant: "default".to_owned(),
+        permissions: Permissions::ALL,
+    };
+    let http = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let resp = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let addresses = [&http, &resp].map(|listener| listener.local_addr().unwrap().to_string());
+    let _nodes = [(http, Surface::Api), (resp, Surface::Resp)]
+        .map(|(listener, surface)| node_with(listener.into(), surface, Tokens::required(vec![record()])));
+    let http = || Client::tcp(addresses[0].clone()).deadline(PATIENT);
+    assert_eq!(http().check("api", &[("user", "42")], 1).await.unwrap_err().status, 401);
+    assert_eq!(http().token("not\none").check("api", &[("user", "42")], 1).await.unwrap_err().status, 401);
+    let known = http().token(&token.reveal());
+    assert!(known.check("api", &[("user", "42")], 1).await.unwrap().allowed);
+    let resp = || RedisClient::tcp(addresses[1].clone()).deadline(PATIENT);
+    assert!(resp().throttle("k", 1, (1, 60), 1).await.unwrap_err().starts_with("NOAUTH"));
+    assert!(resp().token("wrong").throttle("k", 1, (1, 60), 1).await.unwrap_err().starts_with("WRONGPASS"));
+    let known_too = resp().token(token.reveal());
+    assert!(known_too.throttle("k", 1, (1, 60), 1).await.unwrap().allowed);
+    assert!(known_too.throttle("k", 1, (1, 60), 1).await.unwrap().allowed, "on a connection that was kept");
+    assert!(!format!("{known:?}{known_too:?}").contains(&token.reveal()[16..]));
+}
+
+#[tokio::test]
+async fn a_node_that_speaks_tls_is_known_by_its_certificate() {
+    let (authority, stranger) = (Authority::new(), Authority::new());
+    let issued = authority.server();
+    let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("tls-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let write = |name: &str, text: &str| {
+        std::fs::write(directory.join(name), text).unwrap();
+        directory.join(name)
+    };
+    let files = TlsFiles {
+        certificate: write("c.pem", &issued.certificate),
+        key: write("k.pem", &issued.key),
+        client_ca: Some(write("ca.pem", authority.pem())),
+    };
+    let tls = Arc::new(tidegate_server::Tls::new(Certificates::read(&files).unwrap()));
+    std::fs::remove_dir_all(&directory).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let _node = node(ListeningSocket::Tls(listener, tls).into(), Surface::Api);
+    let client =
+        |tls: &Tls| Client::tls(address.clone(), tls).unwrap().deadline(PATIENT).on_failure(OnFailure::Deny);
+    let mine = authority.client();
+    let known = Tls::trusting(authority.pem().as_bytes()).unwrap();
+    let shown = known.clone().presenting(mine.certificate.as_bytes(), mine.key.as_bytes()).unwrap();
+    for _ in 0..2 {
+        let answer = client(&shown).check("api", &[("user", "42")], 1).await.unwrap();
+        assert_eq!((answer.allowed, answer.source), (true, Source::Limiter));
+    }
+    let wrong = Tls::trusting(stranger.pem().as_bytes()).unwrap();
+    for tls in [known, wrong.presenting(mine.certificate.as_bytes(), mine.key.as_bytes()).unwrap()] {
+        let answer = client(&tls).check("api", &[("user", "42")], 1).await.unwrap();
+        assert_eq!((answer.allowed, answer.source), (false, Source::Failure));
+    }
+    assert!(Tls::trusting(b"").is_err() && Client::tls("nowhere", &shown).is_err());
 }
 
 #[tokio::test]
@@ -148,7 +221,8 @@ async fn a_node_answers_over_the_redis_protocol() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let (unix, path) = socket("resp");
-    let nodes = [Listener::Tcp(listener), Listener::Unix(unix)].map(|at| node(at, Surface::Resp));
+    let nodes = [ListeningSocket::Tcp(listener), ListeningSocket::Unix(unix)]
+        .map(|at| node(at.into(), Surface::Resp));
     let clients = [RedisClient::tcp(address), RedisClient::unix(path)].map(|client| client.deadline(PATIENT));
     for (client, _node) in clients.iter().zip(&nodes) {
         let first = client.throttle("user123", 15, (30, 60), 1).await.unwrap();

@@ -70,6 +70,7 @@ fn engine() -> Engine {
 }
 
 #[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "the thread itself must stand still")]
 async fn an_answer_that_came_while_the_thread_had_no_core_counts() {
     let (theirs, ours) = net::UnixStream::pair().unwrap();
     ours.set_nonblocking(true).unwrap();

@@ -5,6 +5,7 @@
 //! the setting `forward_auth.attributes` names. A header that comes twice is refused: the second one may be a
 //! caller's own, smuggled past the proxy.
 
+use crate::access::Caller;
 use crate::rate_headers::{self, Told};
 use crate::refusal::{Code, Refusal, excerpt};
 use crate::request_id::{self, RequestId};
@@ -27,6 +28,8 @@ const NAMESPACE: &str = "namespace";
 const COST: &str = "cost";
 /// A response names no more limits than this.
 const LIMITS_MAX: usize = 8;
+/// The proxy's own, and a secret: never an attribute.
+const TOKEN: &str = "token";
 
 /// An attribute that is taken from a header of the original request.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -66,14 +69,19 @@ impl fmt::Display for MappedHeader {
     }
 }
 
-pub(crate) async fn answer(app: &App, head: &Parts, id: RequestId) -> Result<HttpResponse, Refusal> {
+pub(crate) async fn answer(
+    app: &App,
+    caller: &Caller,
+    head: &Parts,
+    id: RequestId,
+) -> Result<HttpResponse, Refusal> {
     let asked = Asked::read(app, head)?;
     let subject = Subject::Rules {
         namespace: asked.namespace,
         attributes: Attributes(&asked.attributes),
         cost: asked.cost,
     };
-    let request = Request { tenant: &app.tenant, purpose: Purpose::Check, subject };
+    let request = Request { tenant: caller.tenant(), purpose: Purpose::Check, subject };
     let rules = app.engine.rules();
     let decided = decide::ask_engine(app, &rules, &request).await?;
     let mut response = Response::new(Full::new(Bytes::new()));
@@ -137,7 +145,9 @@ impl<'a> Asked<'a> {
         }
         let mut attributes = Vec::new();
         for name in head.headers.keys() {
-            let Some(attribute) = name.as_str().strip_prefix(PREFIX) else { continue };
+            let Some(attribute) = name.as_str().strip_prefix(PREFIX).filter(|name| *name != TOKEN) else {
+                continue;
+            };
             let value = only_value(head, name)?;
             match attribute {
                 NAMESPACE => namespace = Some(value),

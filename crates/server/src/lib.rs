@@ -3,6 +3,7 @@
 //! Owns sockets and wire formats, and the overrides that callers of Unkey's API set: it decides nothing, keeps no
 //! counts of callers, and must never answer 5xx for what a caller sent.
 
+mod access;
 mod admin;
 mod answer;
 mod body;
@@ -28,15 +29,20 @@ mod rota;
 mod route;
 mod service;
 mod socket;
+mod tls;
+mod token;
 mod transport;
 mod unkey;
 mod wire;
 
+pub use access::{Permission, Permissions, TokenRecord, Tokens};
 pub use forward_auth::MappedHeader;
 pub use idempotency::Idempotency;
 pub use listener::serve;
 pub use rota::Turn;
 pub use socket::{Listener, ListeningSocket};
+pub use tls::{Certificates, Tls, TlsError, TlsFiles, trusting};
+pub use token::{NewToken, TokenHash, TokenId};
 pub use unkey::Overrides;
 
 use std::sync::Arc;
@@ -51,8 +57,8 @@ pub struct App {
     pub clock: Arc<Clock>,
     /// What carries the region's messages; `None` when the node is alone.
     pub sharing: Option<Arc<RegionDriver>>,
-    /// Every caller's tenant until tokens exist.
-    pub tenant: String,
+    /// Who callers are.
+    pub tokens: Arc<Tokens>,
     /// What forward-auth takes from the original request's headers.
     pub forward_auth: Vec<MappedHeader>,
     pub idempotency: Idempotency,

@@ -8,7 +8,7 @@ use crate::route::allowed_methods;
 use crate::unkey;
 use http_body_util::Full;
 use hyper::body::Bytes;
-use hyper::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use hyper::{Response, StatusCode};
 
 pub(crate) type HttpResponse = Response<Full<Bytes>>;
@@ -56,8 +56,14 @@ pub(crate) fn refusal(refusal: &Refusal, path: &str, id: RequestId) -> HttpRespo
     COUNTERS.requests_refused.add_one();
     let body = if unkey::owns(path) { unkey::refusal_json(refusal, &id) } else { refusal.to_json() };
     let mut response = json(refusal.code.status(), body, id);
-    if refusal.code == Code::WrongMethod {
-        response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed_methods(path)));
+    match refusal.code {
+        Code::WrongMethod => {
+            response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed_methods(path)));
+        }
+        Code::Unauthorized => {
+            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        _ => {}
     }
     response
 }

@@ -1,6 +1,7 @@
 //! Which endpoint a path names, on which surface, and by which methods.
 
 use crate::Surface;
+use crate::access::Permission;
 use crate::refusal::{Code, Refusal, excerpt};
 use crate::unkey::Operation;
 use crate::wire::nearest;
@@ -14,6 +15,21 @@ pub(crate) enum Endpoint {
     Envoy,
     Unkey(Operation),
     Page(Page),
+}
+
+impl Endpoint {
+    /// What a caller needs for it; `None` for what anybody may see.
+    pub(crate) const fn permission(self) -> Option<Permission> {
+        match self {
+            Endpoint::Decision(Call::Reset) => Some(Permission::Admin),
+            Endpoint::Decision(_) | Endpoint::ForwardAuth | Endpoint::Envoy => Some(Permission::Check),
+            Endpoint::Unkey(operation) => Some(operation.permission()),
+            Endpoint::Page(Page::Front | Page::Healthy | Page::Ready) => None,
+            Endpoint::Page(Page::AdminFront | Page::State | Page::Rules | Page::Metrics) => {
+                Some(Permission::Read)
+            }
+        }
+    }
 }
 
 /// What is sent to the engine.

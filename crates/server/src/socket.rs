@@ -1,13 +1,17 @@
-//! A listening socket and a connection, over TCP or a Unix socket: front ends don't care which.
+//! A listening socket and a connection, over TCP, TLS or a Unix socket: front ends don't care which.
 
+use crate::Surface;
 use crate::rota::{Seated, Turn};
+use crate::tls::Tls;
 use std::io::{self, IoSlice};
 use std::net;
 use std::os::unix;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio_rustls::server::TlsStream;
 
 /// One thread's share of a listening socket.
 #[derive(Debug)]
@@ -19,6 +23,7 @@ pub struct Listener {
 #[derive(Debug)]
 pub enum ListeningSocket {
     Tcp(TcpListener),
+    Tls(TcpListener, Arc<Tls>),
     Unix(UnixListener),
 }
 
@@ -46,6 +51,9 @@ impl ListeningSocket {
     async fn accept(&self) -> io::Result<Socket> {
         match self {
             ListeningSocket::Tcp(listener) => listener.accept().await.map(|(stream, _)| Socket::Tcp(stream)),
+            ListeningSocket::Tls(listener, tls) => {
+                listener.accept().await.map(|(stream, _)| Socket::Unproven(stream, Arc::clone(tls)))
+            }
             ListeningSocket::Unix(listener) => {
                 listener.accept().await.map(|(stream, _)| Socket::Unix(stream))
             }
@@ -53,10 +61,16 @@ impl ListeningSocket {
     }
 }
 
-impl From<TcpListener> for Listener {
+impl From<ListeningSocket> for Listener {
     /// Served by one thread.
+    fn from(socket: ListeningSocket) -> Self {
+        Listener::new(socket, Turn::alone())
+    }
+}
+
+impl From<TcpListener> for Listener {
     fn from(listener: TcpListener) -> Self {
-        Listener::new(ListeningSocket::Tcp(listener), Turn::alone())
+        ListeningSocket::Tcp(listener).into()
     }
 }
 
@@ -64,6 +78,9 @@ impl From<TcpListener> for Listener {
 pub(crate) enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
+    /// One that has yet to shake hands: nothing is read from it or written to it before.
+    Unproven(TcpStream, Arc<Tls>),
+    Tls(Box<TlsStream<TcpStream>>),
     /// One whose first bytes were looked at: they are read again.
     LookedAt {
         first: Vec<u8>,
@@ -75,6 +92,7 @@ pub(crate) enum Socket {
 #[derive(Debug)]
 pub(crate) enum Handed {
     Tcp(net::TcpStream),
+    Unproven(net::TcpStream, Arc<Tls>),
     Unix(unix::net::UnixStream),
 }
 
@@ -83,6 +101,9 @@ impl Handed {
     pub(crate) fn arrive(self) -> io::Result<Socket> {
         match self {
             Handed::Tcp(stream) => TcpStream::from_std(stream).map(Socket::Tcp),
+            Handed::Unproven(stream, tls) => {
+                TcpStream::from_std(stream).map(|stream| Socket::Unproven(stream, tls))
+            }
             Handed::Unix(stream) => UnixStream::from_std(stream).map(Socket::Unix),
         }
     }
@@ -94,16 +115,28 @@ impl Socket {
         match self {
             Socket::Tcp(stream) => stream.into_std().map(Handed::Tcp),
             Socket::Unix(stream) => stream.into_std().map(Handed::Unix),
-            Socket::LookedAt { .. } => Err(io::Error::other("bytes were read from it")),
+            Socket::Unproven(stream, tls) => stream.into_std().map(|stream| Handed::Unproven(stream, tls)),
+            Socket::Tls(_) | Socket::LookedAt { .. } => Err(io::Error::other("bytes were read from it")),
         }
     }
 
     /// What is written leaves at once.
     pub(crate) fn set_nodelay(&self) -> io::Result<()> {
         match self {
-            Socket::Tcp(stream) => stream.set_nodelay(true),
+            Socket::Tcp(stream) | Socket::Unproven(stream, _) => stream.set_nodelay(true),
+            Socket::Tls(stream) => stream.get_ref().0.set_nodelay(true),
             Socket::Unix(_) => Ok(()),
             Socket::LookedAt { rest, .. } => rest.set_nodelay(),
+        }
+    }
+
+    /// Shakes hands where that has yet to be done; `None` when it can't be.
+    pub(crate) async fn proven(self, surface: Surface) -> Option<Socket> {
+        match self {
+            Socket::Unproven(stream, tls) => {
+                tls.accept(stream, surface).await.map(|stream| Socket::Tls(Box::new(stream)))
+            }
+            socket => Some(socket),
         }
     }
 }
@@ -117,6 +150,8 @@ impl AsyncRead for Socket {
         match self.get_mut() {
             Socket::Tcp(stream) => Pin::new(stream).poll_read(cx, buffer),
             Socket::Unix(stream) => Pin::new(stream).poll_read(cx, buffer),
+            Socket::Tls(stream) => Pin::new(&mut **stream).poll_read(cx, buffer),
+            Socket::Unproven(..) => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
             Socket::LookedAt { first, rest } if first.is_empty() => {
                 Pin::new(&mut **rest).poll_read(cx, buffer)
             }
@@ -135,6 +170,8 @@ impl AsyncWrite for Socket {
         match self.get_mut() {
             Socket::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
             Socket::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Socket::Tls(stream) => Pin::new(&mut **stream).poll_write(cx, bytes),
+            Socket::Unproven(..) => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
             Socket::LookedAt { rest, .. } => Pin::new(&mut **rest).poll_write(cx, bytes),
         }
     }
@@ -147,6 +184,8 @@ impl AsyncWrite for Socket {
         match self.get_mut() {
             Socket::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, pieces),
             Socket::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, pieces),
+            Socket::Tls(stream) => Pin::new(&mut **stream).poll_write_vectored(cx, pieces),
+            Socket::Unproven(..) => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
             Socket::LookedAt { rest, .. } => Pin::new(&mut **rest).poll_write_vectored(cx, pieces),
         }
     }
@@ -159,6 +198,8 @@ impl AsyncWrite for Socket {
         match self.get_mut() {
             Socket::Tcp(stream) => Pin::new(stream).poll_flush(cx),
             Socket::Unix(stream) => Pin::new(stream).poll_flush(cx),
+            Socket::Tls(stream) => Pin::new(&mut **stream).poll_flush(cx),
+            Socket::Unproven(..) => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
             Socket::LookedAt { rest, .. } => Pin::new(&mut **rest).poll_flush(cx),
         }
     }
@@ -167,6 +208,8 @@ impl AsyncWrite for Socket {
         match self.get_mut() {
             Socket::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
             Socket::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
+            Socket::Tls(stream) => Pin::new(&mut **stream).poll_shutdown(cx),
+            Socket::Unproven(..) => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
             Socket::LookedAt { rest, .. } => Pin::new(&mut **rest).poll_shutdown(cx),
         }
     }

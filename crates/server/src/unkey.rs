@@ -14,6 +14,7 @@ pub(crate) use envelope::refusal_json;
 pub use overrides::Overrides;
 
 use crate::App;
+use crate::access::{Caller, Permission};
 use crate::decide::Reply;
 use crate::refusal::{Code, Refusal, excerpt};
 use crate::request_id::RequestId;
@@ -40,6 +41,14 @@ pub(crate) enum Operation {
 }
 
 impl Operation {
+    pub(crate) const fn permission(self) -> Permission {
+        match self {
+            Operation::Limit | Operation::MultiLimit => Permission::Check,
+            Operation::GetOverride | Operation::ListOverrides => Permission::Read,
+            Operation::SetOverride | Operation::DeleteOverride => Permission::Admin,
+        }
+    }
+
     pub(crate) fn at(path: &str) -> Option<Self> {
         Some(match path.strip_prefix(PATH_START)? {
             "limit" => Operation::Limit,
@@ -58,20 +67,15 @@ pub(crate) fn owns(path: &str) -> bool {
     path.starts_with(VERSION)
 }
 
-/// Whose limits and overrides a request is about. The one place that knows; without a token file, a root key
-/// that a client sends is ignored.
-fn caller<'a>(app: &'a App, _operation: Operation, _head: &Parts) -> Result<&'a str, Refusal> {
-    Ok(&app.tenant)
-}
-
 pub(crate) async fn answer(
     app: &App,
+    caller: &Caller,
     operation: Operation,
     head: &Parts,
     incoming: Incoming,
     id: &RequestId,
 ) -> Result<HttpResponse, Refusal> {
-    let tenant = caller(app, operation, head)?;
+    let tenant = caller.tenant();
     let body = body::read(incoming).await?;
     let replying = reply(app, operation, tenant, &body, id.as_str());
     let (reply, is_repeated) = match idempotency::key(&head.headers)? {

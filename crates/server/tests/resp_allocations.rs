@@ -52,7 +52,7 @@ fn app() -> Arc<App> {
         engine: Arc::new(Engine::new(EngineOptions { secret, keys_max: 100_000 }, rules)),
         clock: Arc::new(clock),
         sharing: None,
-        tenant: "default".to_owned(),
+        tokens: Arc::new(tidegate_server::Tokens::not_required()),
         forward_auth: Vec::new(),
         idempotency: Idempotency::default(),
         overrides: Overrides::default(),

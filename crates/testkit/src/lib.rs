@@ -25,6 +25,7 @@ mod wait;
 mod wheel;
 
 pub use binary::{RedisBinary, redis_6_2};
+pub use certificates::{Authority, Issued};
 pub use client::Client;
 pub use cluster::RedisCluster;
 pub use envoy::envoy;

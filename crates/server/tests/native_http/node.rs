@@ -44,7 +44,7 @@ impl Node {
             engine: Arc::new(engine),
             clock: Arc::new(clock),
             sharing: None,
-            tenant: "default".to_owned(),
+            tokens: Arc::new(tidegate_server::Tokens::not_required()),
             forward_auth: MappedHeader::parse_list("user=X-User").unwrap(),
             idempotency: Idempotency::default(),
             overrides: Overrides::default(),

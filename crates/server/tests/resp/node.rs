@@ -38,7 +38,7 @@ impl Node {
             engine: Arc::new(engine),
             clock: Arc::new(clock),
             sharing: None,
-            tenant: "default".to_owned(),
+            tokens: Arc::new(tidegate_server::Tokens::not_required()),
             forward_auth: Vec::new(),
             idempotency: Idempotency::default(),
             overrides: Overrides::default(),

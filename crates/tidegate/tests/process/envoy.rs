@@ -1,9 +1,9 @@
 //! Envoy's rate limit service as its clients meet it: over gRPC, as JSON, and from a real Envoy.
 
 mod abuse;
-mod client;
+pub(crate) mod client;
 mod ending;
-mod proto;
+pub(crate) mod proto;
 mod proxy;
 mod region;
 mod sequences;

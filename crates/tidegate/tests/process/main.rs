@@ -4,6 +4,7 @@
 //! and every wait has a deadline.
 
 mod ask;
+mod auth;
 mod bad_settings;
 mod documents;
 mod envoy;
@@ -17,5 +18,6 @@ mod settings;
 mod shutdown;
 mod start;
 mod support;
+mod tls;
 mod unix;
 mod unkey;

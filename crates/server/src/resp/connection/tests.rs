@@ -17,7 +17,7 @@ fn app() -> Arc<App> {
         engine: Arc::new(Engine::new(EngineOptions { secret, keys_max: 1000 }, rules)),
         clock: Arc::new(clock),
         sharing: None,
-        tenant: "default".to_owned(),
+        tokens: Arc::new(crate::Tokens::not_required()),
         forward_auth: Vec::new(),
         idempotency: crate::Idempotency::default(),
         overrides: crate::Overrides::default(),
