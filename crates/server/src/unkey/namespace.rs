@@ -13,8 +13,9 @@ use tidegate_rules::Pattern;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Namespace {
     by_identifier: BTreeMap<Arc<str>, Override>,
-    /// Those of them that are patterns, by what is before their first star; each list by precedence.
-    patterns: BTreeMap<Arc<str>, Vec<PatternOverride>>,
+    /// Those of them that are patterns, by what is before their first star; each list by precedence. Shared by the
+    /// copies of a namespace.
+    patterns: BTreeMap<Arc<str>, Arc<Vec<PatternOverride>>>,
 }
 
 #[derive(Clone, Debug)]
@@ -83,7 +84,7 @@ impl Namespace {
 
     fn up_to(&self, text: &str) -> Option<(&str, &[PatternOverride])> {
         let up_to = (Bound::Unbounded, Bound::Included(text));
-        self.patterns.range::<str, _>(up_to).next_back().map(|(start, patterns)| (&**start, &**patterns))
+        self.patterns.range::<str, _>(up_to).next_back().map(|(start, patterns)| (&**start, &***patterns))
     }
 
     pub(super) fn set(&mut self, identifier: &Arc<str>, to: &Override) {
@@ -91,7 +92,7 @@ impl Namespace {
         let Some(pattern) = Pattern::new(identifier) else { return };
         let literal_chars = pattern.literal_chars();
         let set = PatternOverride { pattern, literal_chars, applied: to.clone() };
-        let patterns = self.patterns.entry(set.pattern.start().into()).or_default();
+        let patterns = Arc::make_mut(self.patterns.entry(set.pattern.start().into()).or_default());
         match patterns.binary_search_by(|known| known.precedence().cmp(&set.precedence())) {
             Ok(known) => patterns[known] = set,
             Err(place) => patterns.insert(place, set),
@@ -101,7 +102,7 @@ impl Namespace {
     /// Says whether it was there.
     pub(super) fn delete(&mut self, identifier: &str) -> bool {
         if let Some(pattern) = Pattern::new(identifier)
-            && let Some(patterns) = self.patterns.get_mut(pattern.start())
+            && let Some(patterns) = self.patterns.get_mut(pattern.start()).map(Arc::make_mut)
         {
             patterns.retain(|known| known.pattern != pattern);
             if patterns.is_empty() {

@@ -56,9 +56,13 @@ impl Overrides {
             next.apply(&mut change).map(|()| (Arc::new(next), change))
         });
         let (next, change) = changing.await.map_err(|_| busy())?.map_err(|rejected| rejected.refusal())?;
-        self.in_force.store(next.clone());
+        let old = self.in_force.swap(next.clone());
         let set = change.to.clone();
-        let keeping = spawn_blocking(move || journal.keep(&change, &next));
+        let keeping = spawn_blocking(move || {
+            journal.keep(&change, &next);
+            // Takes a while too when there are thousands.
+            drop(old);
+        });
         if timeout(WAIT_MAX, keeping).await.is_err() {
             tracing::warn!(
                 fix = "check the disk",
