@@ -22,6 +22,11 @@ impl Pattern {
         &self.text
     }
 
+    /// What is before the first `*`.
+    pub fn start(&self) -> &str {
+        &self.text[..self.first_star]
+    }
+
     /// The characters that aren't `*`: the more there are, the more specific the pattern.
     pub fn literal_chars(&self) -> usize {
         self.text.chars().filter(|&c| c != '*').count()

@@ -7,6 +7,7 @@
 mod decide;
 mod envelope;
 mod journal;
+mod namespace;
 mod overrides;
 mod requests;
 

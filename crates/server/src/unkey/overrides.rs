@@ -1,24 +1,21 @@
 //! Overrides: other numbers for an identifier, or for those that a pattern fits, set by callers of this node.
 //!
-//! One override applies to an identifier: the exact one, else the pattern with the most literal characters, else
-//! the one whose text comes first. Read without a lock, at one pointer where a node has none. A change replaces
-//! the pointer, off the threads that answer; it is in force before it is answered, and on the disk if it can be.
-//! They hold on this node: until a control plane carries them, each node has its own.
+//! Read without a lock, at one pointer where a node has none. A change replaces the pointer, off the threads that
+//! answer; it is in force before it is answered, and on the disk if it can be. They hold on this node: until a
+//! control plane carries them, each node has its own.
 
 use super::journal::Journal;
+use super::namespace::Namespace;
 use super::requests::Named;
 use super::unknown_override;
 use crate::refusal::{Code, Refusal, excerpt};
 use crate::request_id::RequestId;
 use arc_swap::{ArcSwap, Guard};
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
-use std::ops::Bound;
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_core::{Limit, Period};
-use tidegate_rules::Pattern;
 use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
@@ -59,9 +56,13 @@ impl Overrides {
             next.apply(&mut change).map(|()| (Arc::new(next), change))
         });
         let (next, change) = changing.await.map_err(|_| busy())?.map_err(|rejected| rejected.refusal())?;
-        self.in_force.store(next.clone());
+        let old = self.in_force.swap(next.clone());
         let set = change.to.clone();
-        let keeping = spawn_blocking(move || journal.keep(&change, &next));
+        let keeping = spawn_blocking(move || {
+            journal.keep(&change, &next);
+            // Takes a while too when there are thousands.
+            drop(old);
+        });
         if timeout(WAIT_MAX, keeping).await.is_err() {
             tracing::warn!(
                 fix = "check the disk",
@@ -172,9 +173,14 @@ impl InForce {
     pub(super) fn each(&self, mut take: impl FnMut(&Change)) {
         for (tenant, namespaces) in &self.tenants {
             for (namespace, overrides) in &**namespaces {
-                for (identifier, found) in &overrides.by_identifier {
-                    let [tenant, namespace, identifier] = [tenant, namespace, identifier].map(Arc::clone);
-                    take(&Change { tenant, namespace, identifier, to: Some(found.clone()) });
+                for (identifier, found) in overrides.from("") {
+                    let (tenant, namespace) = (tenant.clone(), namespace.clone());
+                    take(&Change {
+                        tenant,
+                        namespace,
+                        identifier: identifier.into(),
+                        to: Some(found.clone()),
+                    });
                 }
             }
         }
@@ -184,8 +190,8 @@ impl InForce {
     pub(super) fn apply(&mut self, change: &mut Change) -> Result<(), Rejected> {
         let Change { tenant, namespace, identifier, to } = change;
         let known = self.namespace(tenant, namespace);
-        let known_count = known.map_or(0, |known| known.by_identifier.len());
-        match (known.and_then(|known| known.by_identifier.get(identifier)), to) {
+        let known_count = known.map_or(0, Namespace::len);
+        match (known.and_then(|known| known.exactly(identifier)), to) {
             (Some(known), Some(to)) => to.id = known.id.clone(),
             (Some(_), None) => {}
             (None, Some(_)) if known_count >= NAMESPACE_OVERRIDES_MAX => {
@@ -208,68 +214,20 @@ impl InForce {
     fn set(&mut self, change: &Change, to: &Override) {
         let namespaces = Arc::make_mut(self.tenants.entry(change.tenant.clone()).or_default());
         let namespace = Arc::make_mut(namespaces.entry(change.namespace.clone()).or_default());
-        if let Some(pattern) = Pattern::new(&change.identifier) {
-            let precedence = precedence(&pattern, &change.identifier);
-            namespace.patterns.insert(precedence, (pattern, to.clone()));
-        }
-        namespace.by_identifier.insert(change.identifier.clone(), to.clone());
+        namespace.set(&change.identifier, to);
     }
 
     /// What is empty after it costs nothing.
     fn delete(&mut self, change: &Change) {
         let Some(namespaces) = self.tenants.get_mut(&change.tenant).map(Arc::make_mut) else { return };
         let Some(namespace) = namespaces.get_mut(&change.namespace).map(Arc::make_mut) else { return };
-        if let Some(pattern) = Pattern::new(&change.identifier) {
-            namespace.patterns.remove(&precedence(&pattern, &change.identifier));
-        }
-        if namespace.by_identifier.remove(&change.identifier).is_some() {
-            self.count -= 1;
-        }
-        if namespace.by_identifier.is_empty() {
+        self.count -= usize::from(namespace.delete(&change.identifier));
+        if namespace.len() == 0 {
             namespaces.remove(&change.namespace);
         }
         if namespaces.is_empty() {
             self.tenants.remove(&change.tenant);
         }
-    }
-}
-
-/// The more literal characters, the earlier; then by the alphabet.
-type Precedence = (Reverse<usize>, Arc<str>);
-
-fn precedence(pattern: &Pattern, text: &Arc<str>) -> Precedence {
-    (Reverse(pattern.literal_chars()), text.clone())
-}
-
-/// The overrides of one namespace.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Namespace {
-    by_identifier: BTreeMap<Arc<str>, Override>,
-    /// Those of them that are patterns, in their order of precedence.
-    patterns: BTreeMap<Precedence, (Pattern, Override)>,
-}
-
-impl Namespace {
-    /// The override that applies to an identifier.
-    #[inline]
-    pub(super) fn applied_to(&self, identifier: &str) -> Option<&Override> {
-        self.by_identifier.get(identifier).or_else(|| {
-            let found = self.patterns.values().find(|(pattern, _)| pattern.matches(identifier));
-            found.map(|(_, applied)| applied)
-        })
-    }
-
-    /// The override that was set for exactly this text, or that has this id.
-    pub(super) fn named(&self, name: &str) -> Option<(&str, &Override)> {
-        let by_identifier = self.by_identifier.get_key_value(name);
-        let found = by_identifier.or_else(|| self.by_identifier.iter().find(|(_, found)| found.id() == name));
-        found.map(|(identifier, found)| (&**identifier, found))
-    }
-
-    /// All from this identifier on, by the alphabet.
-    pub(super) fn from(&self, identifier: &str) -> impl Iterator<Item = (&str, &Override)> {
-        let from = (Bound::Included(identifier), Bound::Unbounded);
-        self.by_identifier.range::<str, _>(from).map(|(identifier, found)| (&**identifier, found))
     }
 }
 
