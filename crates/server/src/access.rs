@@ -237,7 +237,7 @@ impl LastCaller {
 /// The token of a request: in a header of its own, or as `Authorization: Bearer …`.
 pub(crate) fn presented(headers: &HeaderMap) -> Option<&[u8]> {
     own_header(headers).or_else(|| {
-        let value = headers.get(AUTHORIZATION)?.as_bytes();
+        let value = only_value(headers, &AUTHORIZATION)?;
         let (scheme, token) = value.split_at_checked(SCHEME.len())?;
         scheme.eq_ignore_ascii_case(SCHEME).then_some(token.trim_ascii())
     })
@@ -245,7 +245,11 @@ pub(crate) fn presented(headers: &HeaderMap) -> Option<&[u8]> {
 
 /// The token of a proxy that asks about a request whose `Authorization` is its caller's.
 pub(crate) fn own_header(headers: &HeaderMap) -> Option<&[u8]> {
-    let mut values = headers.get_all(TOKEN_HEADER).iter();
+    only_value(headers, &TOKEN_HEADER)
+}
+
+fn only_value<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h [u8]> {
+    let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
         (None, _) => None,
         (Some(value), None) => Some(value.as_bytes()),

@@ -74,6 +74,9 @@ fn a_token_is_found_where_it_may_be() {
     headers.insert(AUTHORIZATION, HeaderValue::from_static("bearer  tg_x "));
     assert_eq!(presented(&headers), Some(&b"tg_x"[..]));
     assert_eq!(own_header(&headers), None);
+    let mut twice = headers.clone();
+    twice.append(AUTHORIZATION, HeaderValue::from_static("Bearer tg_z"));
+    assert_eq!(presented(&twice), None);
     headers.insert(TOKEN_HEADER, HeaderValue::from_static("tg_y"));
     assert_eq!((presented(&headers), own_header(&headers)), (Some(&b"tg_y"[..]), Some(&b"tg_y"[..])));
     headers.append(TOKEN_HEADER, HeaderValue::from_static("tg_z"));
