@@ -12,7 +12,7 @@ use tidegate_core::FleetSecret;
 use tidegate_node::clock::Clock;
 use tidegate_node::{Engine, EngineOptions};
 use tidegate_rules::RuleSet;
-use tidegate_server::{App, Idempotency, Listener, Surface, serve};
+use tidegate_server::{App, Listener, Surface, serve};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
 use tower_service::Service;
@@ -29,16 +29,8 @@ fn node(listener: Listener) -> Node {
     let secret = FleetSecret::BUILT_IN;
     let source = tidegate_rules::Source { name: "rules".to_owned(), text: RULES.as_bytes().to_vec() };
     let rules = RuleSet::parse(&[source], &secret).unwrap();
-    let app = App {
-        engine: Arc::new(Engine::new(EngineOptions { secret, keys_max: 10_000 }, rules)),
-        clock: Arc::new(Clock::system()),
-        sharing: None,
-        tenant: "default".to_owned(),
-        forward_auth: Vec::new(),
-        idempotency: Idempotency::default(),
-        region: "local".to_owned(),
-        node: "node-1".to_owned(),
-    };
+    let engine = Engine::new(EngineOptions { secret, keys_max: 10_000 }, rules);
+    let app = App::new(Arc::new(engine), Arc::new(Clock::system()));
     let (stop, stopped) = watch::channel(false);
     tokio::spawn(serve(listener, Surface::Api, Arc::new(app), stopped, Duration::ZERO));
     Node { _stop: stop }

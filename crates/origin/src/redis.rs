@@ -12,6 +12,8 @@ mod cluster;
 mod deadline;
 mod dial;
 mod discover;
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
 mod join;
 mod keeper;
 mod lanes;

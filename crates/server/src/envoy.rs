@@ -11,7 +11,6 @@ mod headers;
 mod json_reply;
 mod json_request;
 pub(crate) mod protobuf;
-mod unit;
 mod verdict;
 
 pub(crate) use decide::{decide, try_decide};

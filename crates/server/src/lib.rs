@@ -12,11 +12,14 @@ mod cross_site;
 mod decide;
 mod envoy;
 mod forward_auth;
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
 mod grpc;
 mod idempotency;
 mod json;
 mod listener;
 mod metrics;
+mod openapi;
 mod preface;
 mod progress;
 mod rate_headers;
@@ -36,9 +39,12 @@ pub use listener::serve;
 pub use socket::Listener;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use tidegate_node::Engine;
 use tidegate_node::clock::Clock;
+use tidegate_node::driver::DEFAULT_TENANT;
 use tidegate_node::region_driver::RegionDriver;
+use tokio::sync::Semaphore;
 
 /// What every request is answered from.
 #[derive(Debug)]
@@ -54,6 +60,31 @@ pub struct App {
     pub idempotency: Idempotency,
     pub region: String,
     pub node: String,
+    /// What is left of the connections that callers may have, on all listeners together.
+    pub connections: Arc<Semaphore>,
+    /// Set when the node begins to stop: it is alive still, and no longer ready.
+    pub is_stopping: AtomicBool,
+}
+
+impl App {
+    /// As many connections as a node has room for unless it is told otherwise.
+    pub const CONNECTIONS_MAX: usize = 20_000;
+
+    /// A node that is alone, and has nothing set.
+    pub fn new(engine: Arc<Engine>, clock: Arc<Clock>) -> Self {
+        App {
+            engine,
+            clock,
+            sharing: None,
+            tenant: DEFAULT_TENANT.to_owned(),
+            forward_auth: Vec::new(),
+            idempotency: Idempotency::default(),
+            region: "local".to_owned(),
+            node: "node-1".to_owned(),
+            connections: Arc::new(Semaphore::new(Self::CONNECTIONS_MAX)),
+            is_stopping: AtomicBool::new(false),
+        }
+    }
 }
 
 /// Which of the node's faces a listener shows.

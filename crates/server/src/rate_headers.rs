@@ -23,7 +23,7 @@ pub(crate) fn add(headers: &mut HeaderMap, answer: &Answer<'_>, now: Nanos) {
     let mut told: Vec<(Option<&Rule>, Decision)> = answer
         .limits
         .iter()
-        .filter(|limit| limit.role == Role::Enforced)
+        .filter(|limit| limit.role != Role::Shadow)
         .filter_map(|limit| match (limit.said, limit.origin) {
             (Said::Decided(decision), Origin::Rule(rule)) => Some((Some(rule), decision)),
             (Said::Decided(decision), Origin::Given { .. }) => Some((None, decision)),

@@ -34,9 +34,10 @@ pub(crate) enum Page {
     State,
     Rules,
     Metrics,
+    OpenApi,
 }
 
-const API_PATHS: [&str; 10] = [
+pub(crate) const API_PATHS: [&str; 11] = [
     "/v1/check",
     "/v1/limit",
     "/v1/limit-many",
@@ -44,11 +45,13 @@ const API_PATHS: [&str; 10] = [
     "/v1/reset",
     "/auth",
     "/json",
+    "/openapi.json",
     "/healthz",
     "/readyz",
     "/",
 ];
-const ADMIN_PATHS: [&str; 6] = ["/metrics", "/v1/state", "/v1/rules", "/healthz", "/readyz", "/"];
+pub(crate) const ADMIN_PATHS: [&str; 7] =
+    ["/metrics", "/v1/state", "/v1/rules", "/openapi.json", "/healthz", "/readyz", "/"];
 
 pub(crate) fn endpoint(surface: Surface, method: &Method, path: &str) -> Result<Endpoint, Refusal> {
     let endpoint = match (surface, path) {
@@ -60,6 +63,7 @@ pub(crate) fn endpoint(surface: Surface, method: &Method, path: &str) -> Result<
         (Surface::Api, "/auth") => Endpoint::ForwardAuth,
         (Surface::Api, "/json") => Endpoint::Envoy,
         (Surface::Api, "/") => Endpoint::Page(Page::Front),
+        (_, "/openapi.json") => Endpoint::Page(Page::OpenApi),
         (_, "/healthz") => Endpoint::Page(Page::Healthy),
         (_, "/readyz") => Endpoint::Page(Page::Ready),
         (Surface::Admin, "/") => Endpoint::Page(Page::AdminFront),

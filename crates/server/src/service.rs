@@ -6,7 +6,9 @@ use crate::refusal::{Code, Refusal};
 use crate::request_id::RequestId;
 use crate::respond::{self, HttpResponse};
 use crate::route::{Call, Endpoint, Page, endpoint};
-use crate::{App, Surface, admin, body, cross_site, decide, envoy, forward_auth, idempotency, metrics};
+use crate::{
+    App, Surface, admin, body, cross_site, decide, envoy, forward_auth, idempotency, metrics, openapi,
+};
 use hyper::body::Incoming;
 use hyper::header::HOST;
 use hyper::http::request::Parts;
@@ -84,9 +86,14 @@ fn show(app: &App, page: Page, headers: &HeaderMap, id: &RequestId) -> HttpRespo
         Page::Front => respond::text(front(headers), id.clone()),
         Page::AdminFront => respond::text(ADMIN_FRONT, id.clone()),
         Page::Healthy => respond::text("ok\n", id.clone()),
-        Page::Ready => json(admin::ready(app)),
+        Page::Ready => {
+            let (is_ready, body) = admin::ready(app);
+            let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+            respond::json(status, body, id.clone())
+        }
         Page::State => json(admin::state(app)),
         Page::Rules => json(admin::rules(app)),
+        Page::OpenApi => json(openapi::DOCUMENT.into()),
         Page::Metrics => respond::text(metrics::text(app), id.clone()),
     }
 }
@@ -114,7 +121,8 @@ fn front(headers: &HeaderMap) -> String {
         "This is Tidegate {}, a rate limiter. It is running. Try it:\n\n  \
          curl -s http://{host}/v1/limit -d '{{\"namespace\":\"demo\",\"identifier\":\"me\",\
          \"limit\":5,\"duration_ms\":60000}}'\n\n\
-         The sixth time within a minute it says \"allowed\":false, and when to come back.\n",
+         The sixth time within a minute it says \"allowed\":false, and when to come back.\n\
+         Everything that it answers: http://{host}/openapi.json\n",
         env!("CARGO_PKG_VERSION"),
     )
 }

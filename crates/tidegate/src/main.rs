@@ -33,10 +33,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use tidegate_node::EngineOptions;
 use tidegate_node::clock::Clock;
-use tidegate_server::{App, Idempotency};
-
-/// Of callers without a token; tokens come with `auth.tokens`.
-const TENANT: &str = "default";
+use tidegate_server::App;
+use tokio::sync::Semaphore;
 
 fn main() -> ExitCode {
     run(command_line::read()).unwrap_or_else(|failure| {
@@ -64,7 +62,7 @@ fn serve(sources: Sources) -> Result<ExitCode, Failure> {
     logs::start(settings.log_format, settings.log_level.clone());
 
     let secret = settings.fleet_secret();
-    let rules = RulesAtStart::read(settings.rules_file.as_deref(), &secret)?;
+    let rules = RulesAtStart::read(settings.rules_file.as_deref(), settings.envoy_windows, &secret)?;
     let rules_summary = rules.to_string();
 
     let runtime = node::runtime()?;
@@ -72,18 +70,16 @@ fn serve(sources: Sources) -> Result<ExitCode, Failure> {
     let options = EngineOptions { secret, keys_max: settings.keys_max() };
     let (engine, sharing) = region::engine(&settings, options, rules.set, &clock, runtime.handle());
     let app = Arc::new(App {
-        engine,
-        clock,
         sharing,
-        tenant: TENANT.into(),
         forward_auth: settings.forward_auth.clone(),
-        idempotency: Idempotency::default(),
         region: settings.region.clone(),
         node: settings.node.clone(),
+        connections: Arc::new(Semaphore::new(settings.connections_max)),
+        ..App::new(engine, clock)
     });
 
     let kept = KeptCounts::restore(&settings, &app);
-    listeners::raise_open_file_limit();
+    listeners::raise_open_file_limit(settings.connections_max);
     let listeners = Listeners::bind(&runtime, &settings)?;
     let banner = banner::text(&settings, &listeners, &rules_summary);
     let drain = settings.drain;

@@ -12,6 +12,7 @@ use std::time::Duration;
 use tidegate_core::FleetSecret;
 use tidegate_node::Engine;
 use tidegate_node::driver::{RulesWatch, log_warnings, watch_rules};
+use tidegate_rules::envoy::Windows;
 use tidegate_rules::{RuleSet, read_sources};
 
 /// How often the default rules file is looked for where there is none.
@@ -28,18 +29,19 @@ pub(crate) struct RulesAtStart {
 pub(crate) enum Watch {
     Changes(RulesWatch),
     /// Nothing was set and nothing was there: whoever follows the banner creates it while the node runs.
-    Creation,
+    Creation(Windows),
 }
 
 impl RulesAtStart {
-    pub(crate) fn read(path: Option<&Path>, secret: &FleetSecret) -> Result<Self, Failure> {
+    pub(crate) fn read(path: Option<&Path>, windows: Windows, secret: &FleetSecret) -> Result<Self, Failure> {
         let Some(path) = path else {
-            return Ok(RulesAtStart { set: RuleSet::empty(), watch: Watch::Creation, shown_path: None });
+            let watch = Watch::Creation(windows);
+            return Ok(RulesAtStart { set: RuleSet::empty(), watch, shown_path: None });
         };
         let sources = read_sources(path)?;
-        let set = RuleSet::parse(&sources, secret)?;
+        let set = RuleSet::parse_as(&sources, secret, windows)?;
         log_warnings(&set);
-        let watch = Watch::Changes(RulesWatch::new(path.to_owned(), &sources));
+        let watch = Watch::Changes(RulesWatch::new(path.to_owned(), &sources).with_windows(windows));
         Ok(RulesAtStart { set, watch, shown_path: Some(path.display().to_string()) })
     }
 }
@@ -65,12 +67,12 @@ impl Watch {
     pub(crate) async fn run(self, engine: Arc<Engine>) {
         let watch = match self {
             Watch::Changes(watch) => watch,
-            Watch::Creation => {
+            Watch::Creation(windows) => {
                 let mut tick = tokio::time::interval(LOOK_EVERY);
                 while !Path::new(RULES_FILE).exists() {
                     tick.tick().await;
                 }
-                RulesWatch::new(RULES_FILE.into(), &[])
+                RulesWatch::new(RULES_FILE.into(), &[]).with_windows(windows)
             }
         };
         watch_rules(engine, watch).await;

@@ -27,7 +27,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tidegate_core::{FleetSecret, Nanos};
 use tidegate_origin::RedisUrl;
-use tidegate_server::MappedHeader;
+use tidegate_rules::envoy::Windows;
+use tidegate_server::{App, MappedHeader};
 use tracing_subscriber::filter::Targets;
 
 /// Read when `rules.file` isn't set.
@@ -43,9 +44,12 @@ pub(crate) struct Settings {
     pub(crate) listen_resp: SocketAddr,
     pub(crate) listen_unix: Option<PathBuf>,
     pub(crate) listen_admin: SocketAddr,
+    /// Of callers, on all listeners together.
+    pub(crate) connections_max: usize,
     pub(crate) forward_auth: Vec<MappedHeader>,
     /// `None`: not set, and there is no [`RULES_FILE`].
     pub(crate) rules_file: Option<PathBuf>,
+    pub(crate) envoy_windows: Windows,
     pub(crate) origin: OriginUrl,
     /// The longest that a request waits for the origin.
     pub(crate) origin_timeout: Duration,
@@ -139,13 +143,22 @@ impl Settings {
     /// Where the node of these settings is asked. No other value is looked at: whoever asks a node needn't
     /// be allowed to read its secret.
     pub(crate) fn listen_http(sources: Sources) -> Result<SocketAddr, SettingErrors> {
+        Self::only("listen.http", sources).map(|settings| settings.listen_http)
+    }
+
+    /// How a file of envoyproxy/ratelimit is read. No other value is looked at.
+    pub(crate) fn envoy_windows(sources: Sources) -> Result<Windows, SettingErrors> {
+        Self::only("rules.envoy_windows", sources).map(|settings| settings.envoy_windows)
+    }
+
+    fn only(key: &str, sources: Sources) -> Result<Self, SettingErrors> {
         let mut errors = Vec::new();
         let given = Self::gathered(sources, &mut errors);
         let mut settings = Settings::defaults();
-        for (slot, setting) in given.iter().zip(&TABLE).filter(|(_, setting)| setting.key == "listen.http") {
+        for (slot, setting) in given.iter().zip(&TABLE).filter(|(_, setting)| setting.key == key) {
             errors.extend(settings.set(setting, slot.as_ref()));
         }
-        if errors.is_empty() { Ok(settings.listen_http) } else { Err(SettingErrors(errors)) }
+        if errors.is_empty() { Ok(settings) } else { Err(SettingErrors(errors)) }
     }
 
     fn gathered(sources: Sources, errors: &mut Vec<SettingError>) -> Given {
@@ -186,8 +199,10 @@ impl Settings {
             listen_resp: SocketAddr::from(([127, 0, 0, 1], 6380)),
             listen_unix: None,
             listen_admin: SocketAddr::from(([127, 0, 0, 1], 9090)),
+            connections_max: App::CONNECTIONS_MAX,
             forward_auth: Vec::new(),
             rules_file: Path::new(RULES_FILE).exists().then(|| RULES_FILE.into()),
+            envoy_windows: Windows::Fixed,
             origin: OriginUrl::Memory,
             origin_timeout: Duration::from_millis(5),
             origin_fresh: Nanos::from_secs(5),

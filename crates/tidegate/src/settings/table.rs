@@ -31,7 +31,7 @@ pub(crate) enum Secrecy {
     PathOfSecret,
 }
 
-pub(crate) static TABLE: [Setting; 19] = [
+pub(crate) static TABLE: [Setting; 21] = [
     Setting {
         key: "region",
         value_name: "NAME",
@@ -115,6 +115,19 @@ pub(crate) static TABLE: [Setting; 19] = [
         show: |settings| settings.listen_admin.to_string(),
     },
     Setting {
+        key: "listen.max_connections",
+        value_name: "COUNT",
+        default: "20000",
+        meaning: "connections of callers at one time; more are told so and closed",
+        secrecy: Secrecy::Open,
+        read: |text, settings| {
+            let connections = parse::whole_number(text, parse::CONNECTIONS)?;
+            settings.connections_max = usize::try_from(connections).unwrap_or(usize::MAX);
+            Ok(())
+        },
+        show: |settings| settings.connections_max.to_string(),
+    },
+    Setting {
         key: "forward_auth.attributes",
         value_name: "LIST",
         default: "none",
@@ -136,6 +149,15 @@ pub(crate) static TABLE: [Setting; 19] = [
         show: |settings| {
             settings.rules_file.as_ref().map_or("none".into(), |path| path.display().to_string())
         },
+    },
+    Setting {
+        key: "rules.envoy_windows",
+        value_name: "KIND",
+        default: "fixed",
+        meaning: "windows of envoyproxy/ratelimit's files: fixed, as there, or sliding",
+        secrecy: Secrecy::Open,
+        read: |text, settings| parse::windows(text).map(|windows| settings.envoy_windows = windows),
+        show: |settings| parse::windows_word(settings.envoy_windows).into(),
     },
     Setting {
         key: "origin.url",

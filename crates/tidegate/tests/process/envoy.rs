@@ -3,6 +3,7 @@
 mod abuse;
 mod client;
 mod ending;
+mod files;
 mod proto;
 mod proxy;
 mod region;
