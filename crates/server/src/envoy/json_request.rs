@@ -133,7 +133,7 @@ fn object<'b>(
     let mut place = reader.enter();
     let mut seen: smallvec::SmallVec<[Cow<'b, str>; 4]> = smallvec::SmallVec::new();
     while let Some(name) = reader.member(&mut place)? {
-        if seen.contains(&name) {
+        if seen.iter().any(|earlier| is_same_field(earlier, &name)) {
             let message = format!("`{}` is given twice", excerpt(&name));
             return Err(Refusal::of_field(Code::DuplicateField, excerpt(&name), message, "give it once"));
         }
@@ -141,6 +141,12 @@ fn object<'b>(
         seen.push(name);
     }
     Ok(())
+}
+
+/// `hits_addend` and `hitsAddend` are one field.
+fn is_same_field(a: &str, b: &str) -> bool {
+    let letters = |name: &str| -> String { name.chars().filter(|c| *c != '_').collect() };
+    letters(a).eq_ignore_ascii_case(&letters(b))
 }
 
 /// Reads a list, whose elements `take` reads, each refused with its place.

@@ -1,6 +1,6 @@
 //! Envoy's rate limit service as its clients meet it: over gRPC, as JSON, and from a real Envoy.
 
-mod abuse;
+pub(crate) mod abuse;
 mod client;
 mod ending;
 mod files;

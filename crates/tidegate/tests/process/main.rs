@@ -3,12 +3,14 @@
 //! Few and whole; what a piece does by itself is tested beside it. Every process is ended by its own handle,
 //! and every wait has a deadline.
 
+mod abuse;
 mod ask;
 mod bad_settings;
 mod documents;
 mod envoy;
 mod first_minute;
 mod forward_auth;
+mod openapi;
 mod resp;
 mod restart;
 mod rules;
