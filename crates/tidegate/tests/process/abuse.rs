@@ -130,8 +130,8 @@ fn without_descriptors_the_node_waits_and_goes_on() {
     kept.write_all(post("/v1/limit", BODY).as_bytes()).unwrap();
     assert!(kept.read(&mut [0; 4096]).unwrap() > 0);
     let open = std::fs::read_dir(format!("/proc/{}/fd", node.process.0.id())).unwrap().count() as u64;
-    let limits = prlimit(Some(id(&node)), Resource::Nofile, Rlimit { current: Some(open), maximum: None });
-    let before = limits.unwrap();
+    let few = Rlimit { current: Some(open), ..getrlimit(Resource::Nofile) };
+    let before = prlimit(Some(id(&node)), Resource::Nofile, few).unwrap();
     let waiting: Vec<TcpStream> = (0..20).map(|_| connect(&node.http)).collect();
     let ticks = processor_ticks(&node);
     let pause = std::sync::mpsc::channel::<()>().1.recv_timeout(Duration::from_secs(1));

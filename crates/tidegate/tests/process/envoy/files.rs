@@ -263,7 +263,8 @@ fn a_setting_makes_the_windows_sliding() {
     let reset = |arguments: &[&str]| {
         let (_directory, node) = node_with(arguments);
         let client = Client::connect(&node.grpc);
-        client.ask(&Ask::of("theirs", &[&[("key4", "x")]])).statuses[0].reset_seconds
+        let fifteen = Ask::of("theirs", &[&[("key5", "value5"), ("subkey5", "subvalue5")]]);
+        client.ask(&Ask { hits: 15, ..fifteen }).statuses[0].reset_seconds
     };
     let [after_turn, sliding_after_turn] = within_a_window(86_400, |_| {
         ["fixed", "sliding"].map(|windows| {
