@@ -127,13 +127,16 @@ fn rotate(targets: &[String], seconds: u64) -> Result<(), String> {
     let mut tallies: Vec<Tally> =
         targets.iter().map(|target| Tally { target: target.clone(), ..Tally::default() }).collect();
     let begun = Instant::now();
-    'time: loop {
+    // Everybody has one turn at least.
+    for round in 0.. {
         for tally in &mut tallies {
-            if begun.elapsed() >= Duration::from_secs(seconds) {
-                break 'time;
+            if round == 0 || begun.elapsed() < Duration::from_secs(seconds) {
+                take_turn(&program, tally, turn)?;
+                println!("    {tally}");
             }
-            take_turn(&program, tally, turn)?;
-            println!("    {tally}");
+        }
+        if begun.elapsed() >= Duration::from_secs(seconds) {
+            break;
         }
     }
     let failures: Vec<String> = tallies.iter().flat_map(|tally| tally.failures.clone()).collect();
