@@ -3,6 +3,7 @@
 //! Depends on nothing but the standard library: on a fresh machine it is built before anything else.
 
 mod bars;
+mod fuzz;
 mod instructions;
 mod packages;
 mod region;
@@ -19,6 +20,7 @@ The commands of this repository:
 
   cargo xtask test           everything that must hold; what CI runs
   cargo xtask tidy           only the rules about the tree itself (seconds)
+  cargo xtask fuzz [TARGET]  feed every parser, or one, what breaks parsers: [--seconds N], --input FILE replays
   cargo xtask bars [GROUP]   measure what wants a quiet machine, and write docs/bars.md
                              groups: decide, memory, instructions, oracle, region (all when none is named);
                              `region --long` has faults as long as the issue says
@@ -30,6 +32,7 @@ fn main() -> ExitCode {
     let outcome = match args.as_slice() {
         ["test"] => test::run(),
         ["tidy"] => tidy::run(),
+        ["fuzz", rest @ ..] => fuzz::run(rest),
         ["bars"] => bars::run(None),
         ["bars", "region", "--long"] => bars::run_long_region(),
         ["bars", group] => bars::run(Some(group)),

@@ -4,7 +4,9 @@ use crate::steps::run;
 use std::path::Path;
 
 /// A program that tests run, and the Debian or Ubuntu package that has it.
-const NEEDED: [(&str, &str); 8] = [
+const NEEDED: [(&str, &str); 9] = [
+    // For libFuzzer.
+    ("c++", "g++"),
     ("valgrind", "valgrind"),
     ("curl", "curl"),
     ("redis-server", "redis-server"),

@@ -50,8 +50,14 @@ fn command_of(command: &str) -> Command {
 
 /// Runs a command with its output shown.
 pub(crate) fn run(command: &str) -> Result<(), String> {
+    run_with(command, &[])
+}
+
+/// The same, with some variables set.
+pub(crate) fn run_with(command: &str, variables: &[(&str, &str)]) -> Result<(), String> {
     println!("    $ {command}");
-    let status = command_of(command).status().map_err(|error| format!("can't run `{command}`: {error}"))?;
+    let status = command_of(command).envs(variables.iter().copied()).status();
+    let status = status.map_err(|error| format!("can't run `{command}`: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("`{command}` ended with {status}")) }
 }
 

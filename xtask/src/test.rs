@@ -1,7 +1,7 @@
 //! `cargo xtask test`: everything that must hold, in the order in which a mistake is cheapest to find.
 
 use crate::steps::Steps;
-use crate::{instructions, packages, tidy};
+use crate::{fuzz, instructions, packages, tidy};
 
 pub(crate) fn run() -> Result<(), String> {
     let mut steps = Steps::default();
@@ -17,6 +17,7 @@ pub(crate) fn run() -> Result<(), String> {
         "cargo test --package tidegate-core --features shuttle --test interleavings --quiet",
     )?;
     steps.step("instructions per decision (callgrind)", instructions::check)?;
+    steps.step("fuzzing, two seconds each (libFuzzer)", fuzz::run_briefly)?;
     steps.command("release build", "cargo build --release --quiet")?;
     steps.summary();
     println!("\neverything holds");

@@ -13,8 +13,8 @@ use tidegate_node::clock::Clock;
 use tidegate_node::{Engine, EngineOptions};
 use tidegate_rules::RuleSet;
 use tidegate_server::{
-    App, Certificates, Idempotency, Listener, ListeningSocket, NewToken, Overrides, Permissions, Surface,
-    TlsFiles, TokenRecord, Tokens, serve,
+    App, Certificates, Listener, ListeningSocket, NewToken, Permissions, Surface, TlsFiles, TokenRecord,
+    Tokens, serve,
 };
 use tidegate_testkit::Authority;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -38,17 +38,8 @@ fn node_with(listener: Listener, surface: Surface, tokens: Tokens) -> Node {
     let secret = FleetSecret::BUILT_IN;
     let source = tidegate_rules::Source { name: "rules".to_owned(), text: RULES.as_bytes().to_vec() };
     let rules = RuleSet::parse(&[source], &secret).unwrap();
-    let app = App {
-        engine: Arc::new(Engine::new(EngineOptions { secret, keys_max: 10_000 }, rules)),
-        clock: Arc::new(Clock::system()),
-        sharing: None,
-        tokens: Arc::new(tokens),
-        forward_auth: Vec::new(),
-        idempotency: Idempotency::default(),
-        overrides: Overrides::default(),
-        region: "local".to_owned(),
-        node: "node-1".to_owned(),
-    };
+    let engine = Engine::new(EngineOptions { secret, keys_max: 10_000 }, rules);
+    let app = App { tokens: Arc::new(tokens), ..App::new(Arc::new(engine), Arc::new(Clock::system())) };
     let (stop, stopped) = watch::channel(false);
     tokio::spawn(serve(listener, surface, Arc::new(app), stopped, Duration::ZERO));
     Node { _stop: stop }

@@ -392,9 +392,8 @@ fn sort(numbers: &mut [u32]) {
 
 #[inline]
 fn outcome(items: &[Item], decisions: &[Decision]) -> Outcome {
-    let denies =
-        |(item, decision): (&Item, &Decision)| item.role == Role::Enforced && !decision.is_admitted();
-    if items.iter().zip(decisions).any(denies) { Outcome::Denied } else { Outcome::Admitted }
+    let limits = items.iter().zip(decisions).map(|(item, decision)| (item.role, decision.is_admitted()));
+    if Role::deny(limits) { Outcome::Denied } else { Outcome::Admitted }
 }
 
 #[cfg(test)]

@@ -19,6 +19,25 @@ pub enum Role {
     Enforced,
     /// Counted as if enforced when the request passes; never denies it.
     Shadow,
+    /// Denies only together with every other quota of the request. One that is used up while another isn't is
+    /// not charged.
+    Quota,
+}
+
+impl Role {
+    /// Whether a request is denied by limits of these roles, each of which admits it or doesn't.
+    #[inline]
+    pub fn deny(mut limits: impl Iterator<Item = (Role, bool)> + Clone) -> bool {
+        let all = limits.clone();
+        limits.any(|(role, admits)| {
+            !admits
+                && match role {
+                    Role::Enforced => true,
+                    Role::Shadow => false,
+                    Role::Quota => all.clone().all(|(role, admits)| role != Role::Quota || !admits),
+                }
+        })
+    }
 }
 
 /// Whether a key may get an entry when the table is full.
@@ -71,5 +90,30 @@ impl Item {
     #[inline]
     pub(crate) fn charges(&self, decision: &Decision) -> bool {
         self.cost > Cost::PEEK && self.settle().charges(decision.is_admitted())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Role::{Enforced, Quota, Shadow};
+    use super::*;
+
+    #[test]
+    fn a_limit_denies_alone_and_quotas_only_together() {
+        for (limits, denied) in [
+            (&[][..], false),
+            (&[(Enforced, true)], false),
+            (&[(Enforced, true), (Enforced, false)], true),
+            (&[(Quota, false)], true),
+            (&[(Quota, false), (Quota, true)], false),
+            (&[(Quota, false), (Quota, false)], true),
+            (&[(Quota, false), (Enforced, true)], true),
+            (&[(Quota, true), (Enforced, false)], true),
+            (&[(Quota, true), (Enforced, true)], false),
+            (&[(Quota, false), (Shadow, true)], true),
+            (&[(Shadow, false), (Quota, true)], false),
+        ] {
+            assert_eq!(Role::deny(limits.iter().copied()), denied, "{limits:?}");
+        }
     }
 }

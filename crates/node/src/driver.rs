@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_core::FleetSecret;
+use tidegate_rules::envoy::Windows;
 use tidegate_rules::{ReadError, RuleSet, Source, Stamp, read_sources};
 use tokio::time::{Interval, MissedTickBehavior};
 
@@ -60,6 +61,7 @@ pub fn sample_clock(engine: &Engine, clock: &Clock) {
 #[derive(Debug)]
 pub struct RulesWatch {
     path: PathBuf,
+    windows: Windows,
     /// The texts that were read last, valid or not: a bad set is reported once. `None` after a failure.
     seen: Option<u64>,
     stamp: Option<Stamp>,
@@ -69,7 +71,14 @@ pub struct RulesWatch {
 
 impl RulesWatch {
     pub fn new(path: PathBuf, seen: &[Source]) -> Self {
-        RulesWatch { path, seen: Some(fingerprint(seen)), stamp: None, is_read: false }
+        let (windows, seen) = (Windows::default(), Some(fingerprint(seen)));
+        RulesWatch { path, windows, seen, stamp: None, is_read: false }
+    }
+
+    /// The same, with windows of another kind in files of envoyproxy/ratelimit.
+    #[must_use]
+    pub fn with_windows(self, windows: Windows) -> Self {
+        RulesWatch { windows, ..self }
     }
 
     /// Looks once; `Some` when the texts changed.
@@ -79,7 +88,8 @@ impl RulesWatch {
             Ok(Some(sources)) => {
                 let fingerprint = fingerprint(&sources);
                 let is_new = self.seen.replace(fingerprint) != Some(fingerprint);
-                is_new.then(|| RuleSet::parse(&sources, secret).map_err(|errors| errors.to_string()))
+                let parse = || RuleSet::parse_as(&sources, secret, self.windows);
+                is_new.then(|| parse().map_err(|errors| errors.to_string()))
             }
             Err(error) => {
                 self.stamp = None;

@@ -17,6 +17,6 @@ pub mod stats;
 
 pub use engine::{Asking, Decided, Engine, EngineOptions, ResetKey, RulesInForce, Tally, VersionedRules};
 pub use request::{
-    Answer, Descriptor, FixedWindow, GivenLimit, GivenPolicy, LimitAnswer, Origin, Path, Purpose, Reason,
-    Request, RequestError, Said, Subject,
+    Answer, Descriptor, GivenLimit, GivenPolicy, LimitAnswer, Origin, Path, Purpose, Reason, Request,
+    RequestError, Said, Subject,
 };

@@ -3,16 +3,15 @@
 //! Allocates nothing for up to 16 limits.
 
 use crate::request::{
-    Descriptor, FixedWindow, GivenLimit, LimitAnswer, Origin, Path, Reason, Request, RequestError, Said,
-    Subject,
+    Descriptor, GivenLimit, LimitAnswer, Origin, Path, Reason, Request, RequestError, Said, Subject,
 };
 use smallvec::SmallVec;
 use tidegate_core::batch::{ITEMS_INLINE, ITEMS_MAX};
-use tidegate_core::identity::Shape;
 use tidegate_core::{
     Accuracy, Charge, Class, Cost, Decision, Decisions, FleetSecret, Item, KeyId, KeyPrefix, Moment, Nanos,
-    Role, Spec, Verdict,
+    Role, Verdict,
 };
+use tidegate_rules::envoy::{EnvoyMatch, GivenByRequest, Windows, drop_replaced};
 use tidegate_rules::{Effect, Matched, Matches, Mode, Namespace, RuleSet};
 
 /// An identifier of more parts than any rule's key has: no caller can have it.
@@ -89,17 +88,17 @@ impl<'r> Plan<'r> {
         moment: Moment,
     ) -> Result<Option<Reason>, RequestError> {
         let Some(found_namespace) = rules.namespace(tenant, namespace) else {
-            return Ok(Some(Reason::UnknownNamespace));
+            return Ok(self.fill_by_domain(rules, (tenant, namespace), descriptors, moment));
         };
-        let role = match rules.effective_mode(found_namespace) {
-            Mode::Off => return Ok(Some(Reason::NamespaceOff)),
-            Mode::Shadow => Role::Shadow,
-            Mode::Enforce => Role::Enforced,
+        let Some(role) = role_in(rules.effective_mode(found_namespace)) else {
+            return Ok(Some(Reason::NamespaceOff));
         };
         let mut matches = Matches::new();
         for (index, descriptor) in (0..=u8::MAX).zip(descriptors) {
             if let Some(window) = descriptor.limit {
-                self.push_window(secret, found_namespace, (index, descriptor), (window, role));
+                let (item, overflow_key) =
+                    window_item(secret, found_namespace, descriptor, window, moment.now);
+                self.push_window(Item { role, ..item }, overflow_key, index);
             } else {
                 let matched =
                     rules.matches(tenant, namespace, descriptor.attributes, moment.now, &mut matches);
@@ -114,6 +113,48 @@ impl<'r> Plan<'r> {
             }
         }
         Ok(self.answers.is_empty().then_some(Reason::NoRuleMatches))
+    }
+
+    /// A domain of a file of envoyproxy/ratelimit: one limit at most for each descriptor, and what one of them
+    /// replaces is as if it hadn't been met.
+    fn fill_by_domain(
+        &mut self,
+        rules: &'r RuleSet,
+        (tenant, domain): (&str, &str),
+        descriptors: &[Descriptor<'_>],
+        moment: Moment,
+    ) -> Option<Reason> {
+        let envoy = rules.envoy();
+        if tenant != envoy.tenant() || !envoy.has_domain(domain) {
+            return Some(Reason::UnknownNamespace);
+        }
+        let Some(role) = role_in(rules.fleet_mode()) else { return Some(Reason::NamespaceOff) };
+        let mut found: SmallVec<[Option<EnvoyMatch<'r, '_>>; 4]> = descriptors
+            .iter()
+            .map(|descriptor| envoy.find(domain, descriptor.attributes.0, descriptor.limit))
+            .collect();
+        drop_replaced(&mut found);
+        for ((index, descriptor), found) in (0..=u8::MAX).zip(descriptors).zip(&found) {
+            let Some(found) = found else { continue };
+            match (found.as_rule(moment.now), &found.policy) {
+                (Some(mut rule), _) => {
+                    if role == Role::Shadow {
+                        rule.role = role;
+                    }
+                    self.push_rule(&rule, descriptor.cost, index);
+                }
+                (None, Some(policy)) => {
+                    let item = Item {
+                        role,
+                        accuracy: Accuracy::Bounded,
+                        ..Item::new(found.key, policy.spec(moment.now), descriptor.cost)
+                    };
+                    self.push_window(item, found.key, index);
+                }
+                (None, None) => {}
+            }
+        }
+        self.answers.is_empty().then_some(Reason::NoRuleMatches)
     }
 
     pub(crate) fn push_given(
@@ -135,24 +176,11 @@ impl<'r> Plan<'r> {
         self.answers.push(undecided(Origin::Given { index }, Role::Enforced, 0));
     }
 
-    /// The limit that a descriptor gives itself. Named by all of its attributes, which are an even number of
-    /// parts: no limit of another request, and no overflow, has such a key.
-    pub(crate) fn push_window(
-        &mut self,
-        secret: &FleetSecret,
-        namespace: &Namespace,
-        (index, descriptor): (u8, &Descriptor<'_>),
-        (window, role): (FixedWindow, Role),
-    ) {
-        let FixedWindow { limit, period } = window;
-        let prefix = KeyPrefix::new(secret, &namespace.tenant, &namespace.name, "", Shape::Fixed(period));
-        let parts = descriptor.attributes.0.iter().flat_map(|(name, value)| [*name, *value]);
-        let key = namespace.placed(prefix.key_of_parts(parts), descriptor.attributes);
-        let overflow_key = prefix.key_of_parts(OVERFLOW_PARTS);
+    /// The limit that a descriptor gives itself.
+    fn push_window(&mut self, item: Item, overflow_key: KeyId, index: u8) {
         self.targets.push(Target { answer: self.answers.len(), class: Class::Paid, overflow_key });
-        let spec = Spec::Fixed { limit, period };
-        self.items.push(Item { role, accuracy: Accuracy::Bounded, ..Item::new(key, spec, descriptor.cost) });
-        self.answers.push(undecided(Origin::Given { index: usize::from(index) }, role, index));
+        self.items.push(item);
+        self.answers.push(undecided(Origin::Given { index: usize::from(index) }, item.role, index));
     }
 
     pub(crate) fn push_rule(&mut self, found: &tidegate_rules::Match<'r>, cost: Cost, descriptor: u8) {
@@ -178,7 +206,7 @@ impl<'r> Plan<'r> {
     }
 
     pub(crate) fn is_denied(&self) -> bool {
-        self.answers.iter().any(LimitAnswer::denies)
+        Role::deny(self.answers.iter().map(|answer| (answer.role, answer.is_allowed())))
     }
 
     /// It has passed already: charged whatever the limits say, and nobody is asked.
@@ -203,6 +231,11 @@ impl<'r> Plan<'r> {
         let limit = self.items[index].spec.shown_limit();
         let decision = Decision { verdict, limit, remaining: 0, reset: moment.now };
         self.answers[self.targets[index].answer].said = Said::Decided(decision);
+        if self.items[index].role == Role::Quota && verdict == Verdict::Admit {
+            // One quota is enough: the table, which no longer sees it, mustn't let the others deny.
+            let quotas = self.items.iter_mut().filter(|item| item.role == Role::Quota);
+            quotas.for_each(|item| item.role = Role::Shadow);
+        }
         self.items.remove(index);
         self.targets.remove(index);
     }
@@ -218,6 +251,10 @@ impl<'r> Plan<'r> {
         if self.items[index].charge == Charge::IfAdmitted {
             self.items[index].charge = Charge::Never;
         }
+        if self.items[index].role == Role::Quota {
+            // The table, which may still see some of it left, mustn't count it among those that are.
+            self.items[index].role = Role::Shadow;
+        }
         self.denied.push((answer, verdict));
     }
 
@@ -231,6 +268,33 @@ impl<'r> Plan<'r> {
             }
         }
     }
+}
+
+/// How limits of this mode count; `None` when they don't.
+fn role_in(mode: Mode) -> Option<Role> {
+    match mode {
+        Mode::Off => None,
+        Mode::Shadow => Some(Role::Shadow),
+        Mode::Enforce => Some(Role::Enforced),
+    }
+}
+
+/// A descriptor's own limit in a namespace of ours, and what stands in for it in a full table. Named by all of
+/// its attributes, which are an even number of parts: no limit of another request, and no overflow, has such a
+/// key.
+fn window_item(
+    secret: &FleetSecret,
+    namespace: &Namespace,
+    descriptor: &Descriptor<'_>,
+    given: GivenByRequest,
+    now: Nanos,
+) -> (Item, KeyId) {
+    let policy = Windows::Fixed.policy(given.requests_per_unit, given.unit);
+    let prefix = KeyPrefix::new(secret, &namespace.tenant, &namespace.name, "", policy.shape());
+    let parts = descriptor.attributes.0.iter().flat_map(|(name, value)| [*name, *value]);
+    let key = namespace.placed(prefix.key_of_parts(parts), descriptor.attributes);
+    let item = Item { accuracy: Accuracy::Bounded, ..Item::new(key, policy.spec(now), descriptor.cost) };
+    (item, prefix.key_of_parts(OVERFLOW_PARTS))
 }
 
 fn reason(matched: Matched) -> Result<Option<Reason>, RequestError> {

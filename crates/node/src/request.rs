@@ -8,6 +8,7 @@ use tidegate_core::ask::AskReason;
 use tidegate_core::batch::{ITEMS_INLINE, ITEMS_MAX};
 use tidegate_core::identity::Shape;
 use tidegate_core::{Accuracy, Burst, Class, Cost, Decision, Limit, Period, Rate, Role, Spec};
+use tidegate_rules::envoy::GivenByRequest;
 use tidegate_rules::{Attributes, Rule, Scope};
 
 /// The longest namespace, in characters.
@@ -50,14 +51,8 @@ pub enum Subject<'a> {
 pub struct Descriptor<'a> {
     pub attributes: Attributes<'a>,
     pub cost: Cost,
-    /// Stands for the rules of a namespace that exists: one fixed window, for exactly these attributes.
-    pub limit: Option<FixedWindow>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct FixedWindow {
-    pub limit: Limit,
-    pub period: Period,
+    /// Stands for the rules of a namespace that exists: one window, for exactly these attributes.
+    pub limit: Option<GivenByRequest>,
 }
 
 /// A limit that was given in the request.
@@ -185,8 +180,9 @@ impl LimitAnswer<'_> {
         }
     }
 
-    pub(crate) fn denies(&self) -> bool {
-        self.role == Role::Enforced && !self.is_allowed()
+    /// Whether it is over: alone enough to deny, or only together with all other quotas.
+    pub fn is_over(&self) -> bool {
+        self.role != Role::Shadow && !self.is_allowed()
     }
 }
 

@@ -209,6 +209,23 @@ impl Unusable {
     }
 }
 
+/// What fuzzing calls: any bytes as a snapshot, with the checksum that belongs to them, so that what is behind
+/// it is reached too. The table is full of them, or as it was.
+#[cfg(feature = "fuzz")]
+pub fn fuzz(bytes: &[u8]) {
+    use std::io::Cursor;
+    use tidegate_core::{FleetSecret, Moment, Table};
+    let secret = FleetSecret::BUILT_IN;
+    let moment = Moment::at(Nanos::from_secs(1_800_000_000));
+    let checksum = crc32fast::hash(bytes).to_le_bytes();
+    for whole in [bytes.to_vec(), [bytes, &checksum].concat()] {
+        let table: Table<LocalState> = Table::new(1000);
+        if let Ok(loaded) = file::read(&table, &secret, Cursor::new(whole), moment) {
+            assert!(u64::try_from(table.len()).is_ok_and(|keys| keys <= loaded.restored));
+        }
+    }
+}
+
 /// Saves at once, so that a disk that can't be written is told at the start, and then again and again, until the
 /// future is dropped.
 pub async fn save_regularly(snapshots: Arc<Snapshots>, every: Duration) {

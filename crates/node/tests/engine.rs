@@ -2,9 +2,10 @@
 
 use tidegate_core::{Burst, Cost, FleetSecret, Item, Limit, Moment, Nanos, Period, Rate, Spec};
 use tidegate_node::{
-    Answer, Descriptor, Engine, EngineOptions, FixedWindow, GivenLimit, GivenPolicy, LimitAnswer, Path,
-    Purpose, Reason, Request, RequestError, Said, Subject, Tally,
+    Answer, Descriptor, Engine, EngineOptions, GivenLimit, GivenPolicy, LimitAnswer, Path, Purpose, Reason,
+    Request, RequestError, Said, Subject, Tally,
 };
+use tidegate_rules::envoy::{EnvoyUnit, GivenByRequest};
 use tidegate_rules::{Attributes, RuleSet, Source};
 
 const NOW: Moment = Moment::at(Nanos::from_secs(1_800_000_000));
@@ -295,19 +296,28 @@ fn descriptors_are_decided_all_or_none_with_a_cost_each() {
 #[test]
 fn a_descriptors_own_limit_stands_for_the_rules_of_a_known_namespace() {
     let engine = engine_with(PAIR, 1_000_000);
-    let limit = |limit, seconds| {
-        let period = Period::new(Nanos::from_secs(seconds)).unwrap();
-        Some(FixedWindow { limit: Limit::new(limit).unwrap(), period })
-    };
+    let limit = |requests_per_unit, unit| Some(GivenByRequest { requests_per_unit, unit });
     let with = |attributes, limit| Descriptor { attributes: Attributes(attributes), cost: Cost::ONE, limit };
     let user = [("user", "a")];
-    assert_eq!(describe(&engine, "api", &[with(&user, limit(10, 86_400))]), (true, vec![(0, true, 9)]));
-    assert_eq!(describe(&engine, "api", &[with(&user, limit(10, 86_400))]), (true, vec![(0, true, 8)]));
-    assert_eq!(describe(&engine, "api", &[with(&user, limit(10, 60))]), (true, vec![(0, true, 9)]));
+    assert_eq!(
+        describe(&engine, "api", &[with(&user, limit(10, EnvoyUnit::Day))]),
+        (true, vec![(0, true, 9)])
+    );
+    assert_eq!(
+        describe(&engine, "api", &[with(&user, limit(10, EnvoyUnit::Day))]),
+        (true, vec![(0, true, 8)])
+    );
+    assert_eq!(
+        describe(&engine, "api", &[with(&user, limit(10, EnvoyUnit::Minute))]),
+        (true, vec![(0, true, 9)])
+    );
     assert_eq!(describe(&engine, "api", &[with(&user, None)]), (true, vec![(0, true, 2)]));
     let parted = [("user", "a"), ("", "")];
-    assert_eq!(describe(&engine, "api", &[with(&parted[..1], limit(1, 1))]).1, [(0, true, 0)]);
-    assert_eq!(describe(&engine, "nowhere", &[with(&user, limit(0, 60))]), (true, vec![]));
+    assert_eq!(
+        describe(&engine, "api", &[with(&parted[..1], limit(1, EnvoyUnit::Second))]).1,
+        [(0, true, 0)]
+    );
+    assert_eq!(describe(&engine, "nowhere", &[with(&user, limit(0, EnvoyUnit::Minute))]), (true, vec![]));
 }
 
 #[test]

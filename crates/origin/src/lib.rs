@@ -9,6 +9,8 @@ mod memory;
 mod redis;
 mod store;
 
+#[cfg(feature = "fuzz")]
+pub use crate::redis::fuzz;
 pub use crate::redis::{Connection, RedisOptions, RedisOrigin, RedisUrl, UrlError};
 pub use breaker::{Breaker, BreakerState};
 pub use memory::MemoryOrigin;

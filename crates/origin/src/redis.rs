@@ -13,6 +13,8 @@ mod connection;
 mod deadline;
 mod dial;
 mod discover;
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
 mod join;
 mod keeper;
 mod lanes;

@@ -38,7 +38,7 @@ pub(crate) const ENVOY_NESTING_MAX: usize = 64;
 pub(crate) const ENVOY_DEPTH_MAX: usize = 16;
 /// All descriptors of a set together.
 pub(crate) const ENVOY_DESCRIPTORS_MAX: usize = 100_000;
-/// Of a domain, and of a key.
-pub(crate) const ENVOY_NAME_CHARS_MAX: usize = 512;
+/// Of a key. A domain is a namespace, and no longer: a request that names it must be able to.
+pub(crate) const ENVOY_KEY_CHARS_MAX: usize = 512;
 /// Names in one limit's `replaces`.
 pub(crate) const ENVOY_REPLACES_MAX: usize = 100;

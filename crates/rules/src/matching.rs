@@ -115,7 +115,7 @@ impl RuleSet {
         now: Nanos,
         out: &mut Matches<'s>,
     ) -> Matched {
-        if tenant != self.envoy().tenant() || self.envoy().domain(domain).is_none() {
+        if tenant != self.envoy().tenant() || !self.envoy().has_domain(domain) {
             return Matched::UnknownNamespace;
         }
         if self.fleet_mode() == Mode::Off {

@@ -58,9 +58,14 @@ impl RuleSet {
 
     /// Reads a set, or says everything that is wrong with it.
     pub fn parse(sources: &[Source], secret: &FleetSecret) -> Result<Self, RuleErrors> {
+        Self::parse_as(sources, secret, Windows::Fixed)
+    }
+
+    /// The same, with windows of another kind in files of envoyproxy/ratelimit.
+    pub fn parse_as(sources: &[Source], secret: &FleetSecret, windows: Windows) -> Result<Self, RuleErrors> {
         let (theirs, ours): (Vec<&Source>, Vec<&Source>) =
             sources.iter().partition(|source| is_envoy(source));
-        let options = EnvoyOptions { secret, tenant: parse::DEFAULT_TENANT, windows: Windows::Fixed };
+        let options = EnvoyOptions { secret, tenant: parse::DEFAULT_TENANT, windows };
         let file_order = |name: &str| sources.iter().position(|source| source.name == name);
         let file_order = |name: &str| file_order(name).unwrap_or(usize::MAX);
         let read = (parse::assemble(&ours, secret), EnvoyRules::parse_all(&theirs, &options));

@@ -5,6 +5,7 @@ use crate::access::Caller;
 use crate::counters::COUNTERS;
 use crate::json::write;
 use std::fmt::Display;
+use std::sync::atomic::Ordering;
 use tidegate_node::region_driver::{BreakerState, RegionDriver};
 use tidegate_rules::{NamespaceDescription, RuleDescription};
 
@@ -81,12 +82,15 @@ fn document(fill: impl FnOnce(&mut Object<'_>)) -> Vec<u8> {
     out
 }
 
-pub(crate) fn ready(app: &App) -> Vec<u8> {
-    document(|object| {
-        write::boolean(object.name("ready"), true);
+/// Whether it takes requests, and what it says about that.
+pub(crate) fn ready(app: &App) -> (bool, Vec<u8>) {
+    let is_ready = !app.is_stopping.load(Ordering::Relaxed);
+    let body = document(|object| {
+        write::boolean(object.name("ready"), is_ready);
         object.string("node", &app.node).string("region", &app.region);
         object.number("rule_version", app.engine.rules().version);
-    })
+    });
+    (is_ready, body)
 }
 
 /// What a caller may know: everything for operators, and what a tenant could count itself for others.

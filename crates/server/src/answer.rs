@@ -124,11 +124,21 @@ pub(crate) fn retry_after_seconds(answer: &Answer<'_>) -> Option<u64> {
     if answer.allowed {
         return None;
     }
-    let denying = answer.limits.iter().filter(|limit| limit.role == Role::Enforced && !limit.is_allowed());
-    let waits = denying.map(|limit| match limit.said {
-        Said::Decided(Decision { verdict: Verdict::Deny { retry_after }, .. }) => retry_after,
-        _ => None,
-    });
-    let longest = waits.collect::<Option<smallvec::SmallVec<[Nanos; 16]>>>()?.into_iter().max()?;
+    let waits = |role| {
+        let denying = answer.limits.iter().filter(move |limit| limit.role == role && !limit.is_allowed());
+        denying.map(|limit| match limit.said {
+            Said::Decided(Decision { verdict: Verdict::Deny { retry_after }, .. }) => retry_after,
+            _ => None,
+        })
+    };
+    let mut longest = Nanos::ZERO;
+    for wait in waits(Role::Enforced) {
+        longest = longest.max(wait?);
+    }
+    let mut quotas = answer.limits.iter().filter(|limit| limit.role == Role::Quota).peekable();
+    if quotas.peek().is_some() && quotas.all(|quota| !quota.is_allowed()) {
+        // One of them is enough.
+        longest = longest.max(waits(Role::Quota).flatten().min()?);
+    }
     Some(longest.get().div_ceil(Nanos::PER_SECOND))
 }

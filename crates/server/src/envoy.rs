@@ -10,7 +10,6 @@ mod encode;
 mod json_reply;
 mod json_request;
 pub(crate) mod protobuf;
-mod unit;
 mod verdict;
 
 pub(crate) use decide::{decide, try_decide};

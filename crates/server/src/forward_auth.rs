@@ -17,6 +17,7 @@ use hyper::header::{HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};
 use smallvec::SmallVec;
+use std::borrow::Cow;
 use std::fmt;
 use tidegate_core::{Cost, Decision, Nanos, Role, Spec};
 use tidegate_node::request::{ATTRIBUTE_NAME_CHARS_MAX, ATTRIBUTES_MAX, IDENTIFIER_CHARS_MAX};
@@ -77,7 +78,7 @@ pub(crate) async fn answer(
 ) -> Result<HttpResponse, Refusal> {
     let asked = Asked::read(app, head)?;
     let subject = Subject::Rules {
-        namespace: asked.namespace,
+        namespace: &asked.namespace,
         attributes: Attributes(&asked.attributes),
         cost: asked.cost,
     };
@@ -97,7 +98,7 @@ pub(crate) async fn answer(
 
 /// The limits that headers are about, the strictest first. Shadow limits aren't told.
 fn told<'r>(answer: &Answer<'r>, now: Nanos) -> SmallVec<[Told<'r>; LIMITS_MAX]> {
-    let enforced = answer.limits.iter().filter(|limit| limit.role == Role::Enforced);
+    let enforced = answer.limits.iter().filter(|limit| limit.role != Role::Shadow);
     let mut decided: SmallVec<[(&'r Rule, Decision); LIMITS_MAX]> = enforced
         .filter_map(|limit| match (limit.said, limit.origin) {
             (Said::Decided(decision), Origin::Rule(rule)) => Some((rule, decision)),
@@ -128,7 +129,7 @@ fn window_seconds(rule: &Rule, now: Nanos) -> Option<u64> {
 
 /// What the headers and the query say.
 struct Asked<'a> {
-    namespace: &'a str,
+    namespace: Cow<'a, str>,
     cost: Cost,
     attributes: Vec<(&'a str, &'a str)>,
 }
@@ -138,8 +139,8 @@ impl<'a> Asked<'a> {
         let (mut namespace, mut cost) = (None, None);
         for (name, value) in query(head.uri.query().unwrap_or("")) {
             match name {
-                NAMESPACE => namespace = Some(value),
-                COST => cost = Some(value),
+                NAMESPACE => namespace = Some(decoded(name, value)?),
+                COST => cost = Some(decoded(name, value)?),
                 _ => return Err(unknown_parameter(name)),
             }
         }
@@ -150,8 +151,8 @@ impl<'a> Asked<'a> {
             };
             let value = only_value(head, name)?;
             match attribute {
-                NAMESPACE => namespace = Some(value),
-                COST => cost = Some(value),
+                NAMESPACE => namespace = Some(Cow::Borrowed(value)),
+                COST => cost = Some(Cow::Borrowed(value)),
                 _ => attributes.push((attribute, value)),
             }
         }
@@ -165,14 +166,34 @@ impl<'a> Asked<'a> {
             let message = format!("the request has more than {ATTRIBUTES_MAX} attributes");
             return Err(Refusal::new(Code::TooMany, message, "send only the attributes that rules name"));
         }
-        let cost = cost.map_or(Ok(Cost::ONE), read_cost)?;
+        let cost = cost.map_or(Ok(Cost::ONE), |text| read_cost(&text))?;
         Ok(Asked { namespace: namespace.ok_or_else(no_namespace)?, cost, attributes })
     }
 }
 
-/// Names and values as they are written.
+/// Names and values as they are written: only values may have percent signs.
 fn query(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.split('&').filter(|pair| !pair.is_empty()).map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+}
+
+/// A value of the query without its percent signs.
+fn decoded<'a>(name: &str, value: &'a str) -> Result<Cow<'a, str>, Refusal> {
+    if !value.contains('%') {
+        return Ok(Cow::Borrowed(value));
+    }
+    let mut bytes = Vec::with_capacity(value.len());
+    let mut rest = value.as_bytes();
+    while let Some((byte, after)) = rest.split_first() {
+        let code = after.get(..2).filter(|_| *byte == b'%').and_then(|code| std::str::from_utf8(code).ok());
+        let code = code.filter(|code| code.bytes().all(|digit| digit.is_ascii_hexdigit()));
+        let code = code.and_then(|code| u8::from_str_radix(code, 16).ok());
+        bytes.push(code.unwrap_or(*byte));
+        rest = if code.is_some() { &after[2..] } else { after };
+    }
+    String::from_utf8(bytes).map(Cow::Owned).map_err(|_| {
+        let message = format!("`{name}` of the query isn't UTF-8");
+        Refusal::of_field(Code::InvalidUtf8, name, message, "percent-encode the bytes of UTF-8")
+    })
 }
 
 fn only_value<'a>(head: &'a Parts, name: &HeaderName) -> Result<&'a str, Refusal> {

@@ -13,11 +13,14 @@ mod cross_site;
 mod decide;
 mod envoy;
 mod forward_auth;
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
 mod grpc;
 mod idempotency;
 mod json;
 mod listener;
 mod metrics;
+mod openapi;
 mod preface;
 mod progress;
 mod rate_headers;
@@ -46,9 +49,11 @@ pub use token::{NewToken, TokenHash, TokenId};
 pub use unkey::Overrides;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use tidegate_node::Engine;
 use tidegate_node::clock::Clock;
 use tidegate_node::region_driver::RegionDriver;
+use tokio::sync::Semaphore;
 
 /// What every request is answered from.
 #[derive(Debug)]
@@ -66,6 +71,32 @@ pub struct App {
     pub overrides: Overrides,
     pub region: String,
     pub node: String,
+    /// What is left of the connections that callers may have, on all listeners together.
+    pub connections: Arc<Semaphore>,
+    /// Set when the node begins to stop: it is alive still, and no longer ready.
+    pub is_stopping: AtomicBool,
+}
+
+impl App {
+    /// As many connections as a node has room for unless it is told otherwise.
+    pub const CONNECTIONS_MAX: usize = 20_000;
+
+    /// A node that is alone, and has nothing set.
+    pub fn new(engine: Arc<Engine>, clock: Arc<Clock>) -> Self {
+        App {
+            engine,
+            clock,
+            sharing: None,
+            tokens: Arc::new(Tokens::not_required()),
+            forward_auth: Vec::new(),
+            idempotency: Idempotency::default(),
+            overrides: Overrides::default(),
+            region: "local".to_owned(),
+            node: "node-1".to_owned(),
+            connections: Arc::new(Semaphore::new(Self::CONNECTIONS_MAX)),
+            is_stopping: AtomicBool::new(false),
+        }
+    }
 }
 
 /// Which of the node's faces a listener shows.

@@ -1,6 +1,7 @@
 //! The accept loop of one listening socket.
 //!
-//! Never ends but by shutdown, and never spins: when the system has no more descriptors, it waits.
+//! Never ends but by shutdown, and never spins: when the system has no more descriptors, it waits. A caller that
+//! comes when there are too many is told so. At shutdown, whoever has connected already is still served.
 
 use crate::connection::{self, Closing};
 use crate::counters::COUNTERS;
@@ -11,13 +12,18 @@ use hyper_util::server::graceful::GracefulShutdown;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::task::{JoinError, JoinSet};
 
-/// More are closed at once.
-const CONNECTIONS_MAX: usize = 10_000;
+/// Operators have room of their own, so that they can look when callers have none left.
+const ADMIN_CONNECTIONS_MAX: usize = 256;
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// At shutdown: for how long a connection that waits in the system's queue is looked for, and how many are taken.
+const LAST_ACCEPT_MAX: Duration = Duration::from_millis(5);
+const LAST_ACCEPTS: usize = 1024;
+/// How long after the last accept connections hear of the shutdown: a request may be on its way on any of them.
+const LAST_REQUEST_MAX: Duration = Duration::from_millis(200);
 
 /// Accepts until `shutdown` becomes true or its sender is gone, then answers what is in flight, for up to
 /// `drain`, and returns. Wants a tokio runtime with timers and sockets, of one thread or of many.
@@ -28,42 +34,89 @@ pub async fn serve(
     mut shutdown: watch::Receiver<bool>,
     drain: Duration,
 ) {
-    let mut connections = JoinSet::new();
-    let shut_down = shutdown.clone();
-    let graceful = GracefulShutdown::new();
+    let mut connections = Connections::new(surface, app);
     let mut pause = Duration::ZERO;
     loop {
         tokio::select! {
             biased;
             _ = shutdown.wait_for(|stop| *stop) => break,
-            Some(ended) = connections.join_next() => {
+            Some(ended) = connections.tasks.join_next() => {
                 note_end(&ended);
                 // A descriptor is free again.
                 pause = Duration::ZERO;
             }
             accepted = accept(&mut listener, pause) => match accepted {
                 Err(error) => pause = note_failure(&error, pause),
-                Ok(_) if connections.len() >= CONNECTIONS_MAX => COUNTERS.connections_refused.add_one(),
                 Ok((socket, seated)) => {
                     pause = Duration::ZERO;
-                    let closing = Closing { watcher: graceful.watcher(), shutdown: shut_down.clone() };
-                    let served = connection::serve(socket, surface, Arc::clone(&app), closing);
-                    connections.spawn(async move {
-                        let _seated = seated;
-                        served.await;
-                    });
+                    connections.take(socket, seated);
                 }
             }
         }
     }
+    for _ in 0..LAST_ACCEPTS {
+        let accepted = tokio::time::timeout(LAST_ACCEPT_MAX, listener.accept()).await;
+        let Ok(Ok((socket, seated))) = accepted else { break };
+        connections.take(socket, seated);
+    }
     drop(listener);
-    if tokio::time::timeout(drain, graceful.shutdown()).await.is_err() {
-        tracing::warn!(
-            connections = connections.len(),
-            "cut connections that were still busy after the drain"
-        );
+    connections.close(drain).await;
+}
+
+/// Of one listener.
+struct Connections {
+    surface: Surface,
+    app: Arc<App>,
+    tasks: JoinSet<()>,
+    graceful: GracefulShutdown,
+    closing: watch::Sender<bool>,
+}
+
+impl Connections {
+    fn new(surface: Surface, app: Arc<App>) -> Self {
+        let graceful = GracefulShutdown::new();
+        Connections { surface, app, tasks: JoinSet::new(), graceful, closing: watch::Sender::new(false) }
+    }
+
+    /// Serves it if there is room.
+    fn take(&mut self, socket: Socket, seated: Seated) {
+        let Ok(permit) = self.permit() else {
+            COUNTERS.connections_refused.add_one();
+            return socket.refuse(self.surface);
+        };
+        let closing = Closing { watcher: self.graceful.watcher(), shutdown: self.closing.subscribe() };
+        let (surface, app) = (self.surface, Arc::clone(&self.app));
+        self.tasks.spawn(async move {
+            connection::serve(socket, surface, app, closing).await;
+            drop((permit, seated));
+        });
+    }
+
+    fn permit(&self) -> Result<Option<OwnedSemaphorePermit>, NoRoom> {
+        match self.surface {
+            Surface::Admin if self.tasks.len() < ADMIN_CONNECTIONS_MAX => Ok(None),
+            Surface::Admin => Err(NoRoom),
+            _ => Arc::clone(&self.app.connections).try_acquire_owned().map(Some).map_err(|_| NoRoom),
+        }
+    }
+
+    async fn close(self, drain: Duration) {
+        let Connections { mut tasks, graceful, closing, .. } = self;
+        let closed = async {
+            let all_ended = async { while tasks.join_next().await.is_some() {} };
+            // Over at once when nobody is there.
+            let _ = tokio::time::timeout(LAST_REQUEST_MAX, all_ended).await;
+            closing.send_replace(true);
+            graceful.shutdown().await;
+        };
+        if tokio::time::timeout(drain, closed).await.is_err() {
+            let connections = tasks.len();
+            tracing::warn!(connections, "cut connections that were still busy after the drain");
+        }
     }
 }
+
+struct NoRoom;
 
 async fn accept(listener: &mut Listener, pause: Duration) -> io::Result<(Socket, Seated)> {
     if !pause.is_zero() {

@@ -16,3 +16,23 @@ mod session;
 mod throttle;
 
 pub(crate) use connection::serve;
+
+/// What fuzzing calls: any bytes as what a client sent, answered to the end without a connection.
+#[cfg(feature = "fuzz")]
+pub(crate) fn fuzz(app: &crate::App, mut input: &[u8]) {
+    use session::{Answered, Asked, Session, Then};
+    let mut session = Session::new(app);
+    loop {
+        let mut output = Vec::new();
+        let Answered { consumed, then } = session.answer(app, input, &mut output);
+        input = &input[consumed..];
+        match then {
+            Then::Read | Then::Close => return,
+            Then::Write => assert!(consumed > 0, "a pass that answers something has read something"),
+            Then::Ask => match Asked::read(input) {
+                Some(asked) => input = &input[asked.length..],
+                None => unreachable!("the pass that asks has read it"),
+            },
+        }
+    }
+}

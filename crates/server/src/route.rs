@@ -24,7 +24,7 @@ impl Endpoint {
             Endpoint::Decision(Call::Reset) => Some(Permission::Admin),
             Endpoint::Decision(_) | Endpoint::ForwardAuth | Endpoint::Envoy => Some(Permission::Check),
             Endpoint::Unkey(operation) => Some(operation.permission()),
-            Endpoint::Page(Page::Front | Page::Healthy | Page::Ready) => None,
+            Endpoint::Page(Page::Front | Page::Healthy | Page::Ready | Page::OpenApi) => None,
             Endpoint::Page(Page::AdminFront | Page::State | Page::Rules | Page::Metrics) => {
                 Some(Permission::Read)
             }
@@ -52,9 +52,10 @@ pub(crate) enum Page {
     State,
     Rules,
     Metrics,
+    OpenApi,
 }
 
-const API_PATHS: [&str; 16] = [
+pub(crate) const API_PATHS: [&str; 17] = [
     "/v1/check",
     "/v1/limit",
     "/v1/limit-many",
@@ -68,11 +69,13 @@ const API_PATHS: [&str; 16] = [
     "/v2/ratelimit.getOverride",
     "/v2/ratelimit.listOverrides",
     "/v2/ratelimit.deleteOverride",
+    "/openapi.json",
     "/healthz",
     "/readyz",
     "/",
 ];
-const ADMIN_PATHS: [&str; 6] = ["/metrics", "/v1/state", "/v1/rules", "/healthz", "/readyz", "/"];
+pub(crate) const ADMIN_PATHS: [&str; 7] =
+    ["/metrics", "/v1/state", "/v1/rules", "/openapi.json", "/healthz", "/readyz", "/"];
 
 pub(crate) fn endpoint(surface: Surface, method: &Method, path: &str) -> Result<Endpoint, Refusal> {
     let endpoint = match (surface, path) {
@@ -84,6 +87,7 @@ pub(crate) fn endpoint(surface: Surface, method: &Method, path: &str) -> Result<
         (Surface::Api, "/auth") => Endpoint::ForwardAuth,
         (Surface::Api, "/json") => Endpoint::Envoy,
         (Surface::Api, "/") => Endpoint::Page(Page::Front),
+        (_, "/openapi.json") => Endpoint::Page(Page::OpenApi),
         (_, "/healthz") => Endpoint::Page(Page::Healthy),
         (_, "/readyz") => Endpoint::Page(Page::Ready),
         (Surface::Admin, "/") => Endpoint::Page(Page::AdminFront),

@@ -8,7 +8,7 @@ use crate::request_id::RequestId;
 use crate::respond::{self, HttpResponse};
 use crate::route::{Call, Endpoint, Page, endpoint};
 use crate::{
-    App, Surface, admin, body, cross_site, decide, envoy, forward_auth, idempotency, metrics, unkey,
+    App, Surface, admin, body, cross_site, decide, envoy, forward_auth, idempotency, metrics, openapi, unkey,
 };
 use hyper::body::{Body, Incoming};
 use hyper::header::HOST;
@@ -127,9 +127,14 @@ fn show(
         Page::Front => respond::text(front(headers), id.clone()),
         Page::AdminFront => respond::text(ADMIN_FRONT, id.clone()),
         Page::Healthy => respond::text("ok\n", id.clone()),
-        Page::Ready => json(admin::ready(app)),
+        Page::Ready => {
+            let (is_ready, body) = admin::ready(app);
+            let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+            respond::json(status, body, id.clone())
+        }
         Page::State => json(admin::state(app, caller)),
         Page::Rules => json(admin::rules(app, caller)),
+        Page::OpenApi => json(openapi::DOCUMENT.into()),
         Page::Metrics => {
             caller.require_operator()?;
             respond::text(metrics::text(app), id.clone())
@@ -160,7 +165,8 @@ fn front(headers: &HeaderMap) -> String {
         "This is Tidegate {}, a rate limiter. It is running. Try it:\n\n  \
          curl -s http://{host}/v1/limit -d '{{\"namespace\":\"demo\",\"identifier\":\"me\",\
          \"limit\":5,\"duration_ms\":60000}}'\n\n\
-         The sixth time within a minute it says \"allowed\":false, and when to come back.\n",
+         The sixth time within a minute it says \"allowed\":false, and when to come back.\n\
+         Everything that it answers: http://{host}/openapi.json\n",
         env!("CARGO_PKG_VERSION"),
     )
 }

@@ -141,6 +141,32 @@ impl Socket {
     }
 }
 
+impl Socket {
+    /// Says in the client's own protocol that there is no room for it, as far as that can be said at once, and
+    /// closes.
+    #[cold]
+    pub(crate) fn refuse(self, surface: Surface) {
+        let words: &[u8] = match surface {
+            Surface::Api | Surface::Admin => NO_ROOM_HTTP.as_bytes(),
+            Surface::Resp => b"-ERR max number of clients reached\r\n",
+            // HTTP/2 has words only after both sides have introduced themselves.
+            Surface::Grpc | Surface::ApiAndGrpc => b"",
+        };
+        // Who isn't there any more misses nothing.
+        let _ = match &self {
+            Socket::Tcp(stream) => stream.try_write(words),
+            Socket::Unix(stream) => stream.try_write(words),
+            // Without a handshake nothing can be said.
+            Socket::Unproven(..) | Socket::Tls(_) | Socket::LookedAt { .. } => Ok(0),
+        };
+    }
+}
+
+const NO_ROOM_HTTP: &str = "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\n\
+    retry-after: 1\r\nconnection: close\r\ncontent-length: 162\r\n\r\n\
+    {\"error\":{\"code\":\"too_many_connections\",\"message\":\"the node has as many connections as it may\",\
+    \"field\":null,\"fix\":\"reuse connections, or raise max_connections\"}}\n";
+
 impl AsyncRead for Socket {
     fn poll_read(
         self: Pin<&mut Self>,
@@ -212,5 +238,18 @@ impl AsyncWrite for Socket {
             Socket::Unproven(..) => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
             Socket::LookedAt { rest, .. } => Pin::new(&mut **rest).poll_shutdown(cx),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::NO_ROOM_HTTP;
+
+    #[test]
+    fn the_refusal_is_as_long_as_it_says() {
+        let (head, body) = NO_ROOM_HTTP.split_once("\r\n\r\n").unwrap();
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
+        assert_eq!(length.parse(), Ok(body.len()));
+        serde_json::from_str::<serde_json::Value>(body).unwrap();
     }
 }

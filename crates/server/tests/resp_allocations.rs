@@ -11,7 +11,7 @@ use tidegate_core::{FleetSecret, Nanos};
 use tidegate_node::clock::Clock;
 use tidegate_node::{Engine, EngineOptions};
 use tidegate_rules::RuleSet;
-use tidegate_server::{App, Idempotency, Overrides, Surface, serve};
+use tidegate_server::{App, Surface, serve};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -48,17 +48,8 @@ fn app() -> Arc<App> {
     let secret = FleetSecret::BUILT_IN;
     let rules = RuleSet::parse(&[], &secret).expect("no rules are valid");
     let (clock, _) = Clock::manual(Nanos::from_secs(1_800_000_000));
-    Arc::new(App {
-        engine: Arc::new(Engine::new(EngineOptions { secret, keys_max: 100_000 }, rules)),
-        clock: Arc::new(clock),
-        sharing: None,
-        tokens: Arc::new(tidegate_server::Tokens::not_required()),
-        forward_auth: Vec::new(),
-        idempotency: Idempotency::default(),
-        overrides: Overrides::default(),
-        region: "local".to_owned(),
-        node: "node-1".to_owned(),
-    })
+    let engine = Engine::new(EngineOptions { secret, keys_max: 100_000 }, rules);
+    Arc::new(App::new(Arc::new(engine), Arc::new(clock)))
 }
 
 /// Sends the same pipeline again and again, each time it was answered; says what the server allocated for all

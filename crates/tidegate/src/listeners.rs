@@ -17,6 +17,9 @@ use tokio::runtime::Runtime;
 /// Connections that wait to be accepted: room for a fleet that reconnects at once.
 const BACKLOG: u32 = 1024;
 
+/// What a node opens beside its callers' connections: listeners, stores, rules, the admin's connections.
+const OTHER_FILES: u64 = 256;
+
 #[derive(Debug)]
 pub(crate) struct Listeners {
     pub(crate) http: TcpListener,
@@ -159,12 +162,21 @@ fn unix_remedy(error: &io::Error) -> String {
 }
 
 /// As many open files as the system lets us have: each connection is one, and the usual 1,024 are few.
-pub(crate) fn raise_open_file_limit() {
+pub(crate) fn raise_open_file_limit(connections_max: usize) {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     if let Err(error) = setrlimit(Resource::Nofile, limit) {
         tracing::warn!(%error, "can't raise the limit on open files; there may be room for few connections");
+    }
+    let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    if files < u64::try_from(connections_max).unwrap_or(u64::MAX).saturating_add(OTHER_FILES) {
+        tracing::warn!(
+            open_files = files,
+            listen_max_connections = connections_max,
+            fix = "raise the hard limit (`ulimit -Hn`, LimitNOFILE=), or lower `listen.max_connections`",
+            "the system lets this process open fewer files than it may have connections"
+        );
     }
 }
 

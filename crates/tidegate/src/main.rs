@@ -38,8 +38,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use tidegate_node::EngineOptions;
 use tidegate_node::clock::Clock;
-use tidegate_server::{App, Idempotency, Overrides};
+use tidegate_server::{App, Overrides};
 use tokens::TokensAtStart;
+use tokio::sync::Semaphore;
 
 fn main() -> ExitCode {
     run(command_line::read()).unwrap_or_else(|failure| {
@@ -73,7 +74,12 @@ fn serve(sources: Sources) -> Result<ExitCode, Failure> {
     let tokens = TokensAtStart::read(settings.auth_tokens.as_deref())?;
     let certificates = CertificatesAtStart::read(settings.tls_files())?;
     warn_of_plain_tokens(&settings);
-    let rules = RulesAtStart::read(settings.rules_file.as_deref(), &secret, tokens.tenancy())?;
+    let rules = RulesAtStart::read(
+        settings.rules_file.as_deref(),
+        settings.envoy_windows,
+        &secret,
+        tokens.tenancy(),
+    )?;
     let rules_summary = rules.to_string();
 
     let runtime = node::runtime()?;
@@ -81,20 +87,19 @@ fn serve(sources: Sources) -> Result<ExitCode, Failure> {
     let options = EngineOptions { secret, keys_max: settings.keys_max() };
     let (engine, sharing) = region::engine(&settings, options, rules.set, &clock, runtime.handle());
     let app = Arc::new(App {
-        engine,
-        clock,
         sharing,
         tokens: tokens.tokens.clone(),
         forward_auth: settings.forward_auth.clone(),
-        idempotency: Idempotency::default(),
         overrides: Overrides::kept_in(settings.data_directory.clone()),
         region: settings.region.clone(),
         node: settings.node.clone(),
+        connections: Arc::new(Semaphore::new(settings.connections_max)),
+        ..App::new(engine, clock)
     });
 
     tokens.divide(&app.engine);
     let kept = KeptCounts::restore(&settings, &app);
-    listeners::raise_open_file_limit();
+    listeners::raise_open_file_limit(settings.connections_max);
     let listeners = Listeners::bind(&runtime, &settings, certificates.tls())?;
     let banner = banner::text(&settings, &listeners, &rules_summary, &tokens.summary);
     let drain = settings.drain;

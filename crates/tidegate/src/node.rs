@@ -14,6 +14,7 @@ use crate::tokens::TokensAtStart;
 use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 use tidegate_node::driver::run_upkeep;
@@ -45,6 +46,8 @@ pub(crate) struct Node {
     reload: Reload,
     signals: Signals,
     shutdown: watch::Sender<bool>,
+    /// Of the operators' listener, which outlives those of callers: it says that the node stops.
+    admin_shutdown: watch::Sender<bool>,
     drain: Duration,
     /// A message from each listener's task that ended, and how many there still are.
     ended: mpsc::UnboundedReceiver<()>,
@@ -89,6 +92,7 @@ impl Node {
         let signals = Signals::register()
             .map_err(|source| Failure::Start { what: "the handling of signals", source })?;
         let (shutdown, shutdown_seen) = watch::channel(false);
+        let (admin_shutdown, admin_shutdown_seen) = watch::channel(false);
         let (ended_sender, ended) = mpsc::unbounded_channel();
         let upkeep = tokio::spawn(run_upkeep(app.engine.clone(), app.clock.clone()));
         tokio::spawn(rules.run(app.engine.clone()));
@@ -100,7 +104,7 @@ impl Node {
         }
         let answering = Answering { app: app.clone(), shutdown: shutdown_seen, drain, ended: ended_sender };
         let admin = vec![listeners.for_operators().map_err(no_thread)?];
-        tokio::spawn(answering.clone().answer(admin));
+        tokio::spawn(Answering { shutdown: admin_shutdown_seen, ..answering.clone() }.answer(admin));
         let cores = thread::available_parallelism().map_or(1, usize::from);
         for (core, turns) in listeners.turns(cores).into_iter().enumerate() {
             answering.spawn_thread(core, &listeners, turns).map_err(no_thread)?;
@@ -112,6 +116,7 @@ impl Node {
             reload,
             signals,
             shutdown,
+            admin_shutdown,
             drain,
             ended,
             listening: cores + 1,
@@ -137,10 +142,12 @@ impl Node {
                 ExitCode::FAILURE
             }
         };
+        self.app.is_stopping.store(true, Ordering::Relaxed);
         self.shutdown.send_replace(true);
         let app = self.app.clone();
+        let answered = Answered { ended: &mut self.ended, listening: self.listening, drain: self.drain };
         let code = tokio::select! {
-            () = finish(&mut self.ended, self.listening, self.drain, &self.kept) => code,
+            () = finish(answered, &self.admin_shutdown, &self.kept) => code,
             stop = stop_signal(&mut self.signals, &mut self.reload, &app) => {
                 tracing::warn!(?stop, "stopping at once: a second signal");
                 ExitCode::from(stop.exit_code())
@@ -163,23 +170,28 @@ async fn stop_signal(signals: &mut Signals, reload: &mut Reload, app: &App) -> S
     }
 }
 
-/// Waits until everybody was answered, or for the drain time; then saves what they used.
-async fn finish(
-    ended: &mut mpsc::UnboundedReceiver<()>,
+/// What tells that everybody was answered.
+struct Answered<'n> {
+    ended: &'n mut mpsc::UnboundedReceiver<()>,
     listening: usize,
     drain: Duration,
-    kept: &KeptCounts,
-) {
-    if tokio::time::timeout(drain + DRAIN_SLACK, all_ended(ended, listening)).await.is_err() {
+}
+
+/// Waits until everybody was answered, or for the drain time; then saves what they used.
+async fn finish(answered: Answered<'_>, admin_shutdown: &watch::Sender<bool>, kept: &KeptCounts) {
+    let Answered { ended, listening, drain } = answered;
+    let all_ended = async {
+        // Callers first: until they are served, operators are told that the node stops.
+        for _ in 1..listening {
+            ended.recv().await;
+        }
+        admin_shutdown.send_replace(true);
+        ended.recv().await;
+    };
+    if tokio::time::timeout(drain + DRAIN_SLACK, all_ended).await.is_err() {
         tracing::warn!("the drain time is over; what is still in flight is dropped");
     }
     kept.save_last().await;
-}
-
-async fn all_ended(ended: &mut mpsc::UnboundedReceiver<()>, listening: usize) {
-    for _ in 0..listening {
-        ended.recv().await;
-    }
 }
 
 fn no_thread(source: io::Error) -> Failure {

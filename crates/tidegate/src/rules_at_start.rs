@@ -12,6 +12,7 @@ use std::time::Duration;
 use tidegate_core::FleetSecret;
 use tidegate_node::Engine;
 use tidegate_node::driver::{RulesWatch, Tenancy, log_warnings, watch_rules};
+use tidegate_rules::envoy::Windows;
 use tidegate_rules::{RuleSet, read_sources};
 
 /// How often the default rules file is looked for where there is none.
@@ -28,19 +29,25 @@ pub(crate) struct RulesAtStart {
 pub(crate) enum Watch {
     Changes(RulesWatch, Tenancy),
     /// Nothing was set and nothing was there: whoever follows the banner creates it while the node runs.
-    Creation(Tenancy),
+    Creation(Windows, Tenancy),
 }
 
 impl RulesAtStart {
-    pub(crate) fn read(path: Option<&Path>, secret: &FleetSecret, tenancy: Tenancy) -> Result<Self, Failure> {
+    pub(crate) fn read(
+        path: Option<&Path>,
+        windows: Windows,
+        secret: &FleetSecret,
+        tenancy: Tenancy,
+    ) -> Result<Self, Failure> {
         let Some(path) = path else {
-            let watch = Watch::Creation(tenancy);
+            let watch = Watch::Creation(windows, tenancy);
             return Ok(RulesAtStart { set: RuleSet::empty(), watch, shown_path: None });
         };
         let sources = read_sources(path)?;
-        let set = RuleSet::parse(&sources, secret)?;
+        let set = RuleSet::parse_as(&sources, secret, windows)?;
         log_warnings(&set, tenancy);
-        let watch = Watch::Changes(RulesWatch::new(path.to_owned(), &sources), tenancy);
+        let watch = RulesWatch::new(path.to_owned(), &sources).with_windows(windows);
+        let watch = Watch::Changes(watch, tenancy);
         Ok(RulesAtStart { set, watch, shown_path: Some(path.display().to_string()) })
     }
 }
@@ -66,12 +73,12 @@ impl Watch {
     pub(crate) async fn run(self, engine: Arc<Engine>) {
         let (watch, tenancy) = match self {
             Watch::Changes(watch, tenancy) => (watch, tenancy),
-            Watch::Creation(tenancy) => {
+            Watch::Creation(windows, tenancy) => {
                 let mut tick = tokio::time::interval(LOOK_EVERY);
                 while !Path::new(RULES_FILE).exists() {
                     tick.tick().await;
                 }
-                (RulesWatch::new(RULES_FILE.into(), &[]), tenancy)
+                (RulesWatch::new(RULES_FILE.into(), &[]).with_windows(windows), tenancy)
             }
         };
         watch_rules(engine, watch, tenancy).await;

@@ -13,6 +13,7 @@ use tidegate_node::clock::Clock;
 use tidegate_rules::{Description, Mode, RuleErrors, RuleSet, read_sources};
 
 pub(crate) fn run(path: Option<PathBuf>, sources: Sources) -> Result<ExitCode, Failure> {
+    let windows = Settings::envoy_windows(sources.clone())?;
     let path = match path {
         Some(path) => path,
         None => Settings::load(sources)?
@@ -22,7 +23,7 @@ pub(crate) fn run(path: Option<PathBuf>, sources: Sources) -> Result<ExitCode, F
     let sources = read_sources(&path).map_err(Failure::RulesToCheck)?;
     let colours = Colours::of_stdout();
     // What rules mean doesn't depend on the secret.
-    match RuleSet::parse(&sources, &FleetSecret::BUILT_IN) {
+    match RuleSet::parse_as(&sources, &FleetSecret::BUILT_IN, windows) {
         Ok(rules) => {
             let description = rules.describe(Clock::system().now().now);
             let counts = rules.counts();

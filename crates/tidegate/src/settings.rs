@@ -28,7 +28,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tidegate_core::{FleetSecret, Nanos};
 use tidegate_origin::RedisUrl;
-use tidegate_server::{MappedHeader, TlsFiles};
+use tidegate_rules::envoy::Windows;
+use tidegate_server::{App, MappedHeader, TlsFiles};
 use tracing_subscriber::filter::Targets;
 
 /// Read when `rules.file` isn't set.
@@ -48,9 +49,12 @@ pub(crate) struct Settings {
     pub(crate) tls_certificate: Option<PathBuf>,
     pub(crate) tls_key: Option<PathBuf>,
     pub(crate) tls_client_ca: Option<PathBuf>,
+    /// Of callers, on all listeners together.
+    pub(crate) connections_max: usize,
     pub(crate) forward_auth: Vec<MappedHeader>,
     /// `None`: not set, and there is no [`RULES_FILE`].
     pub(crate) rules_file: Option<PathBuf>,
+    pub(crate) envoy_windows: Windows,
     pub(crate) origin: OriginUrl,
     /// The longest that a request waits for the origin.
     pub(crate) origin_timeout: Duration,
@@ -152,6 +156,11 @@ impl Settings {
         Ok(Self::only("auth.tokens", sources)?.auth_tokens)
     }
 
+    /// How a file of envoyproxy/ratelimit is read. No other value is looked at.
+    pub(crate) fn envoy_windows(sources: Sources) -> Result<Windows, SettingErrors> {
+        Ok(Self::only("rules.envoy_windows", sources)?.envoy_windows)
+    }
+
     /// One setting, with the defaults of all others.
     fn only(key: &str, sources: Sources) -> Result<Self, SettingErrors> {
         let mut errors = Vec::new();
@@ -207,8 +216,10 @@ impl Settings {
             tls_certificate: None,
             tls_key: None,
             tls_client_ca: None,
+            connections_max: App::CONNECTIONS_MAX,
             forward_auth: Vec::new(),
             rules_file: Path::new(RULES_FILE).exists().then(|| RULES_FILE.into()),
+            envoy_windows: Windows::Fixed,
             origin: OriginUrl::Memory,
             origin_timeout: Duration::from_millis(5),
             origin_fresh: Nanos::from_secs(5),

@@ -24,6 +24,12 @@ const CONNECTED_MAX: usize = 3;
 /// Members to connect to at the same time.
 const DIALLED_MAX: usize = 16;
 
+/// What fuzzing calls: any answers of a member.
+#[cfg(feature = "fuzz")]
+pub(super) fn fuzz(answers: &[super::wire::Value]) {
+    let _ = answer::read(answers, &Address::tcp("10.0.0.1", 7000));
+}
+
 /// Whom to ask.
 pub(super) struct Members {
     /// From the url: always worth a try.

@@ -75,6 +75,10 @@ impl EnvoyRules {
         found.ok().map(|position| &self.domains[position])
     }
 
+    pub fn has_domain(&self, name: &str) -> bool {
+        self.domain(name).is_some()
+    }
+
     pub(crate) fn domains(&self) -> &[Domain] {
         &self.domains
     }

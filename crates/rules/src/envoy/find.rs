@@ -127,7 +127,11 @@ impl<'s> EnvoyMatch<'s, '_> {
     /// The same as rules of ours are matched; `None` for a limit that the request gave, which has no rule.
     pub fn as_rule(&self, now: Nanos) -> Option<Match<'s>> {
         let rule = &self.limit?.rule;
-        let role = if self.is_shadow() { Role::Shadow } else { Role::Enforced };
+        let role = match (self.is_shadow(), self.is_quota() && !self.is_unlimited()) {
+            (true, _) => Role::Shadow,
+            (false, true) => Role::Quota,
+            (false, false) => Role::Enforced,
+        };
         let effect = match &self.policy {
             Some(policy) => Effect::Limited { key: self.key, spec: policy.spec(now) },
             None => Effect::Unlimited { key: self.key },

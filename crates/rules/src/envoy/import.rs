@@ -61,13 +61,6 @@ pub(crate) struct Imported<'d> {
 }
 
 fn import_domain<'d>(domain: &'d Domain, problems: &mut Problems) -> Vec<Imported<'d>> {
-    if domain.name.chars().count() > NAME_CHARS_MAX
-        && let Some(first) = domain.top.in_file_order().first()
-    {
-        let message = format!("the domain {} is too long for a namespace", quoted(&domain.name));
-        let fix = format!("use at most {NAME_CHARS_MAX} characters");
-        refuse(first, "domain", Refusal::new(message, fix), problems);
-    }
     let shapes = Shapes::of(&domain.top);
     let mut walk = Walk { shapes, names: HashSet::new(), rules: Vec::new(), lifted: 0, problems };
     walk.level(&domain.top, &mut Vec::new());

@@ -8,7 +8,7 @@ use super::domain::{Domain, EnvoyOptions, Prefixes};
 use super::path::DescriptorPath;
 use super::read_descriptor::{Names, Reading, read_level};
 use super::scalar;
-use crate::bounds::{ENVOY_DESCRIPTORS_MAX, ENVOY_NAME_CHARS_MAX, ENVOY_NESTING_MAX};
+use crate::bounds::{ENVOY_DESCRIPTORS_MAX, ENVOY_NESTING_MAX, NAME_CHARS_MAX};
 use crate::error::{Problems, Refusal, RuleErrors, Warning, quoted};
 use crate::parse::cursor::Cursor;
 use crate::parse::fields::Fields;
@@ -91,7 +91,7 @@ impl Draft<'_> {
     fn read_document(&mut self, at: &Cursor<'_, '_>, problems: &mut Problems) {
         let Some(fields) = Fields::of(at, EXAMPLE, problems) else { return };
         scalar::only(at, &fields, &FIELDS, &ELSEWHERE, problems);
-        let name = scalar::text(&fields, "domain", ENVOY_NAME_CHARS_MAX, problems);
+        let name = scalar::text(&fields, "domain", NAME_CHARS_MAX, problems);
         if name == Some("") {
             let place = fields.get("domain").map_or(at.place(), |field| field.place());
             let fix = "write `domain: edge`, the one that Envoy's filter is configured with";

@@ -8,7 +8,7 @@ use super::path::DescriptorPath;
 use super::read::ReadSoFar;
 use super::read_limit::read_limit;
 use super::scalar;
-use crate::bounds::{ENVOY_DEPTH_MAX, ENVOY_NAME_CHARS_MAX, VALUE_CHARS_MAX};
+use crate::bounds::{ENVOY_DEPTH_MAX, ENVOY_KEY_CHARS_MAX, VALUE_CHARS_MAX};
 use crate::error::{Problems, Refusal, Warning, quoted};
 use crate::parse::cursor::Cursor;
 use crate::parse::fields::Fields;
@@ -130,7 +130,7 @@ fn read_descriptor(
 }
 
 fn read_key<'p>(at: &Cursor<'_, '_>, fields: &Fields<'p, '_>, problems: &mut Problems) -> Option<&'p str> {
-    let key = scalar::text(fields, "key", ENVOY_NAME_CHARS_MAX, problems)?;
+    let key = scalar::text(fields, "key", ENVOY_KEY_CHARS_MAX, problems)?;
     if key.is_empty() {
         let place = fields.get("key").map_or(at.place(), |field| field.place());
         let fix = "add `key: user`, the key of an entry that Envoy sends";

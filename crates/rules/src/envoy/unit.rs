@@ -35,6 +35,7 @@ pub struct GivenByRequest {
 }
 
 impl EnvoyUnit {
+    /// From the shortest to the longest.
     pub const ALL: [EnvoyUnit; 7] = [
         EnvoyUnit::Second,
         EnvoyUnit::Minute,
@@ -63,9 +64,55 @@ impl EnvoyUnit {
         Self::ALL.into_iter().find(|unit| unit.name().eq_ignore_ascii_case(text))
     }
 
+    /// In the protocol's enum, where the week came last and 0 is no unit.
+    pub const fn number(self) -> u64 {
+        match self {
+            EnvoyUnit::Second => 1,
+            EnvoyUnit::Minute => 2,
+            EnvoyUnit::Hour => 3,
+            EnvoyUnit::Day => 4,
+            EnvoyUnit::Month => 5,
+            EnvoyUnit::Year => 6,
+            EnvoyUnit::Week => 7,
+        }
+    }
+
+    pub fn from_number(number: u64) -> Option<Self> {
+        Self::ALL.into_iter().find(|unit| unit.number() == number)
+    }
+
+    /// As the protocol's enum spells it.
+    pub const fn enum_name(self) -> &'static str {
+        match self {
+            EnvoyUnit::Second => "SECOND",
+            EnvoyUnit::Minute => "MINUTE",
+            EnvoyUnit::Hour => "HOUR",
+            EnvoyUnit::Day => "DAY",
+            EnvoyUnit::Week => "WEEK",
+            EnvoyUnit::Month => "MONTH",
+            EnvoyUnit::Year => "YEAR",
+        }
+    }
+
+    pub fn from_enum_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|unit| unit.enum_name() == name)
+    }
+
+    /// The unit that is fewest times longer or shorter than `length`.
+    pub fn nearest(length: Nanos) -> Self {
+        let square = u128::from(length.get()) * u128::from(length.get());
+        let nanos = |unit: EnvoyUnit| u128::from(unit.seconds()) * u128::from(Nanos::PER_SECOND);
+        let steps = Self::ALL.windows(2).take_while(|pair| square > nanos(pair[0]) * nanos(pair[1]));
+        steps.last().map_or(EnvoyUnit::Second, |pair| pair[1])
+    }
+
     pub fn period(self) -> Period {
+        Period::nearest(Nanos::from_secs(self.seconds()))
+    }
+
+    const fn seconds(self) -> u64 {
         const DAY_SECS: u64 = 86_400;
-        let secs = match self {
+        match self {
             EnvoyUnit::Second => 1,
             EnvoyUnit::Minute => 60,
             EnvoyUnit::Hour => 3600,
@@ -73,8 +120,7 @@ impl EnvoyUnit {
             EnvoyUnit::Week => 7 * DAY_SECS,
             EnvoyUnit::Month => 30 * DAY_SECS,
             EnvoyUnit::Year => 365 * DAY_SECS,
-        };
-        Period::nearest(Nanos::from_secs(secs))
+        }
     }
 
     /// The same length as a rules file of ours writes it.
@@ -134,5 +180,26 @@ mod tests {
         for wrong in ["", "unknown", "minutes", "fortnight"] {
             assert_eq!(EnvoyUnit::parse(wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn the_protocols_numbers_and_names_lead_back() {
+        for unit in EnvoyUnit::ALL {
+            assert_eq!(EnvoyUnit::from_number(unit.number()), Some(unit));
+            assert_eq!(EnvoyUnit::from_enum_name(unit.enum_name()), Some(unit));
+            assert_eq!(EnvoyUnit::nearest(unit.period().length()), unit);
+        }
+        assert_eq!([0, 8].map(EnvoyUnit::from_number), [None, None]);
+        assert_eq!(["UNKNOWN", "minute"].map(EnvoyUnit::from_enum_name), [None, None]);
+    }
+
+    #[test]
+    fn other_lengths_are_told_by_ratio() {
+        use EnvoyUnit::{Day, Hour, Minute, Month, Second, Year};
+        let nearest = |seconds| EnvoyUnit::nearest(Nanos::from_secs(seconds));
+        assert_eq!([nearest(0), nearest(7), nearest(8)], [Second, Second, Minute]);
+        assert_eq!([nearest(300), nearest(600)], [Minute, Hour]);
+        assert_eq!([nearest(4 * 3_600), nearest(6 * 3_600)], [Hour, Day]);
+        assert_eq!([nearest(28 * 86_400), nearest(366 * 86_400)], [Month, Year]);
     }
 }

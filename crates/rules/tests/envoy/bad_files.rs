@@ -28,7 +28,7 @@ fn cases() -> Vec<(String, &'static str)> {
         ("domain: ''\n".into(), "1:9: domain: a domain can't be empty; write `domain: edge`, the one that Envoy's filter is configured with"),
         ("descriptors: []\ndomain:\n".into(), "2:7: domain: a domain can't be empty; write `domain: edge`, the one that Envoy's filter is configured with"),
         ("domain: [a]\n".into(), "1:9: domain: expected a single value, found a list; give one value, in quotes if it is empty"),
-        (format!("domain: {}\n", "d".repeat(513)), "1:9: domain: \"dddddddddddddddddddddddddddddddddddddddd\"… (513 bytes) is too long; use at most 512 characters"),
+        (format!("domain: {}\n", "d".repeat(129)), "1:9: domain: \"dddddddddddddddddddddddddddddddddddddddd\"… (129 bytes) is too long; use at most 128 characters"),
         ("domain: d\n---\ndomain: d\n".into(), "3:9: domain: the domain \"d\" exists already, at config.yaml:1; put all descriptors of a domain into one document"),
         ("domain: d\ndomain: e\n".into(), "2:1: domain: \"domain\" is given twice, first on line 1; keep one of the two"),
         ("- domain: d\n".into(), "1:1: document: expected fields, found a list; write it as `domain: edge` with `descriptors:` below it"),

@@ -2,14 +2,14 @@
 //!
 //! Not checked before [`Asked::descriptors`] makes the engine's own types of it.
 
-use crate::envoy::unit::Unit;
 use crate::refusal::{Code, Refusal};
 use smallvec::SmallVec;
+use tidegate_core::Cost;
 use tidegate_core::batch::ITEMS_MAX;
-use tidegate_core::{Cost, Limit};
+use tidegate_node::Descriptor;
 use tidegate_node::request::ATTRIBUTES_MAX;
-use tidegate_node::{Descriptor, FixedWindow};
 use tidegate_rules::Attributes;
+use tidegate_rules::envoy::{EnvoyUnit, GivenByRequest};
 
 pub(crate) type Entries<'a> = SmallVec<[(&'a str, &'a str); 8]>;
 pub(crate) type AskedDescriptors = SmallVec<[AskedDescriptor; 4]>;
@@ -60,7 +60,7 @@ impl<'a> Asked<'a> {
             }
             let hits = asked.hits_addend.unwrap_or(u64::from(self.hits_addend.max(1)));
             let cost = Cost::new(hits).map_err(|_| hits_too_large(hits).within("descriptors", index))?;
-            let limit = asked.limit.map(AskedLimit::window).transpose();
+            let limit = asked.limit.map(AskedLimit::given).transpose();
             let limit = limit.map_err(|refusal| refusal.within("descriptors", index))?;
             list.push(Descriptor { attributes: Attributes(entries), cost, limit });
         }
@@ -90,11 +90,9 @@ pub(crate) fn push_descriptor(list: &mut AskedDescriptors, asked: AskedDescripto
 }
 
 impl AskedLimit {
-    fn window(self) -> Result<FixedWindow, Refusal> {
-        let period = Unit::from_number(self.unit).and_then(Unit::period).ok_or_else(|| self.no_unit())?;
-        // At most 2^32, and a limit goes to 2^53.
-        let limit = Limit::new(u64::from(self.requests_per_unit)).unwrap_or(Limit::BLOCKED);
-        Ok(FixedWindow { limit, period })
+    fn given(self) -> Result<GivenByRequest, Refusal> {
+        let unit = EnvoyUnit::from_number(self.unit).ok_or_else(|| self.no_unit())?;
+        Ok(GivenByRequest { requests_per_unit: self.requests_per_unit, unit })
     }
 
     #[cold]

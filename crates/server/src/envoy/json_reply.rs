@@ -39,7 +39,7 @@ fn write_status(out: &mut Vec<u8>, status: &Status<'_>) {
         out.extend_from_slice(b",\"requestsPerUnit\":");
         write::number(out, at_most_u32(limit.requests));
         out.extend_from_slice(b",\"unit\":");
-        write::string(out, limit.unit().name());
+        write::string(out, limit.unit().enum_name());
         out.push(b'}');
     }
     if status.remaining > 0 {

@@ -4,13 +4,13 @@
 use crate::envoy::asked::{
     Asked, AskedDescriptor, AskedDescriptors, AskedLimit, push_descriptor, too_many_entries,
 };
-use crate::envoy::unit::Unit;
 use crate::json::decimal::Decimal;
 use crate::json::object::{object, unknown};
 use crate::json::read::{Kind, Place, Reader};
 use crate::refusal::{Code, Refusal, excerpt};
 use std::borrow::Cow;
 use tidegate_node::request::ATTRIBUTES_MAX;
+use tidegate_rules::envoy::EnvoyUnit;
 
 #[derive(Debug, Default)]
 pub(crate) struct JsonRequest<'b> {
@@ -109,7 +109,7 @@ fn unit(reader: &mut Reader<'_>) -> Result<u64, Refusal> {
         return Ok(number(reader, "unit", u64::from(u32::MAX))?.unwrap_or(0));
     }
     let name = reader.string()?;
-    Unit::from_name(&name).map(Unit::number).ok_or_else(|| {
+    EnvoyUnit::from_enum_name(&name).map(EnvoyUnit::number).ok_or_else(|| {
         let message = format!("`unit` can't be `{}`", excerpt(&name));
         let fix = "give SECOND, MINUTE, HOUR, DAY, WEEK, MONTH or YEAR";
         Refusal::of_field(Code::UnknownValue, "limit.unit", message, fix)

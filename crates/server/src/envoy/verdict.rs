@@ -5,12 +5,12 @@
 
 use crate::answer::retry_after_seconds;
 use crate::envoy::asked::Descriptors;
-use crate::envoy::unit::Unit;
 use crate::rate_headers::{self, Header, Told};
 use smallvec::SmallVec;
 use tidegate_core::{Nanos, Role};
 use tidegate_node::{Answer, LimitAnswer, Origin, Said};
 use tidegate_rules::Policy;
+use tidegate_rules::envoy::EnvoyUnit;
 
 /// What a limit is called that came with the request.
 const GIVEN_NAME: &str = "override";
@@ -40,8 +40,8 @@ pub(crate) struct CurrentLimit<'r> {
 }
 
 impl CurrentLimit<'_> {
-    pub(crate) fn unit(&self) -> Unit {
-        Unit::nearest(self.period)
+    pub(crate) fn unit(&self) -> EnvoyUnit {
+        EnvoyUnit::nearest(self.period)
     }
 }
 
@@ -96,7 +96,7 @@ fn rank(limit: &LimitAnswer<'_>) -> (bool, bool, u64) {
 }
 
 fn status<'r>(limit: &LimitAnswer<'r>, descriptors: &Descriptors<'_>, now: Nanos) -> Status<'r> {
-    let is_over = limit.role == Role::Enforced && !limit.is_allowed();
+    let is_over = limit.is_over();
     match limit.said {
         Said::Decided(decision) => Status {
             is_over,
@@ -117,7 +117,7 @@ fn current_limit<'r>(
 ) -> Option<CurrentLimit<'r>> {
     let descriptor = descriptors.get(usize::from(limit.descriptor))?;
     let (name, period) = match limit.origin {
-        Origin::Given { .. } => (GIVEN_NAME, descriptor.limit?.period.length()),
+        Origin::Given { .. } => (GIVEN_NAME, descriptor.limit?.unit.period().length()),
         Origin::Rule(rule) => {
             let spec = match rule.policy {
                 // The one kind whose overrides change more than the number that was decided by.

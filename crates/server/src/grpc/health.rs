@@ -9,6 +9,7 @@ use h2::RecvStream;
 use h2::server::SendResponse;
 use hyper::body::Bytes;
 use std::future::poll_fn;
+use std::sync::atomic::Ordering;
 
 const SERVICES: [&str; 2] = ["", "envoy.service.ratelimit.v3.RateLimitService"];
 
@@ -29,7 +30,9 @@ async fn asked(context: &Context, body: RecvStream) -> Result<Result<u64, String
         }
     }
     Ok(match SERVICES.contains(&service) {
-        true if *context.shutdown.borrow() => Ok(NOT_SERVING),
+        true if *context.shutdown.borrow() || context.app.is_stopping.load(Ordering::Relaxed) => {
+            Ok(NOT_SERVING)
+        }
         true => Ok(SERVING),
         false => Err(excerpt(service)),
     })

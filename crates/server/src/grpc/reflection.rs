@@ -60,7 +60,7 @@ async fn send(stream: &mut SendStream<Bytes>, mut bytes: Bytes) -> Option<()> {
     Some(())
 }
 
-fn reply(request: &[u8]) -> Result<Vec<u8>, Malformed> {
+pub(super) fn reply(request: &[u8]) -> Result<Vec<u8>, Malformed> {
     let mut reader = Reader::new(request);
     let (mut host, mut wanted) = ("", None);
     while let Some((number, value)) = reader.field()? {

@@ -9,7 +9,7 @@ use tidegate_core::{FleetSecret, Nanos};
 use tidegate_node::clock::{Clock, ManualTime};
 use tidegate_node::{Engine, EngineOptions};
 use tidegate_rules::{RuleSet, Source};
-use tidegate_server::{App, Idempotency, MappedHeader, Overrides, Surface, serve};
+use tidegate_server::{App, MappedHeader, Surface, serve};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -41,15 +41,8 @@ impl Node {
         let engine = Engine::new(EngineOptions { secret, keys_max: 100_000 }, rules);
         let (clock, time) = Clock::manual(Nanos::from_millis(START_MS));
         let app = Arc::new(App {
-            engine: Arc::new(engine),
-            clock: Arc::new(clock),
-            sharing: None,
-            tokens: Arc::new(tidegate_server::Tokens::not_required()),
             forward_auth: MappedHeader::parse_list("user=X-User").unwrap(),
-            idempotency: Idempotency::default(),
-            overrides: Overrides::default(),
-            region: "local".to_owned(),
-            node: "node-1".to_owned(),
+            ..App::new(Arc::new(engine), Arc::new(clock))
         });
         let (stop, stopped) = watch::channel(false);
         let mut listeners = Vec::new();

@@ -7,7 +7,7 @@ use tidegate_core::{FleetSecret, Nanos};
 use tidegate_node::clock::{Clock, ManualTime};
 use tidegate_node::{Engine, EngineOptions};
 use tidegate_rules::RuleSet;
-use tidegate_server::{App, Idempotency, Overrides, Surface, serve};
+use tidegate_server::{App, Surface, serve};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -34,17 +34,7 @@ impl Node {
         let rules = RuleSet::parse(&[], &secret).expect("no rules are valid");
         let engine = Engine::new(EngineOptions { secret, keys_max }, rules);
         let (clock, time) = Clock::manual(Nanos::from_secs(1_800_000_000));
-        let app = Arc::new(App {
-            engine: Arc::new(engine),
-            clock: Arc::new(clock),
-            sharing: None,
-            tokens: Arc::new(tidegate_server::Tokens::not_required()),
-            forward_auth: Vec::new(),
-            idempotency: Idempotency::default(),
-            overrides: Overrides::default(),
-            region: "local".to_owned(),
-            node: "node-1".to_owned(),
-        });
+        let app = Arc::new(App::new(Arc::new(engine), Arc::new(clock)));
         let (stop, stopped) = watch::channel(false);
         let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = socket.local_addr().unwrap();

@@ -8,9 +8,7 @@ use tidegate_core::{FleetSecret, Nanos};
 use tidegate_node::clock::Clock;
 use tidegate_node::{Engine, EngineOptions};
 use tidegate_rules::RuleSet;
-use tidegate_server::{
-    App, Certificates, Idempotency, ListeningSocket, Overrides, Surface, Tls, TlsFiles, Tokens, serve,
-};
+use tidegate_server::{App, Certificates, ListeningSocket, Surface, Tls, TlsFiles, serve};
 use tidegate_testkit::{Authority, Issued};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -61,17 +59,7 @@ impl Node {
         let secret = FleetSecret::BUILT_IN;
         let engine = Engine::new(EngineOptions { secret, keys_max: 100_000 }, RuleSet::empty());
         let (clock, _) = Clock::manual(Nanos::from_secs(1_800_000_000));
-        let app = Arc::new(App {
-            engine: Arc::new(engine),
-            clock: Arc::new(clock),
-            sharing: None,
-            tokens: Arc::new(Tokens::not_required()),
-            forward_auth: Vec::new(),
-            idempotency: Idempotency::default(),
-            overrides: Overrides::default(),
-            region: "local".to_owned(),
-            node: "node-1".to_owned(),
-        });
+        let app = Arc::new(App::new(Arc::new(engine), Arc::new(clock)));
         let tls = Arc::new(Tls::new(Certificates::read(&files.tls).unwrap()));
         let (stop, stopped) = watch::channel(false);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

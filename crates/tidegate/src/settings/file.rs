@@ -19,7 +19,7 @@ const FILE_BYTES_MAX: u64 = 1024 * 1024;
 pub(super) fn read(named: Option<&Path>, given: &mut Given, errors: &mut Vec<SettingError>) {
     let path = named.unwrap_or(Path::new(DEFAULT_FILE));
     match read_text(path) {
-        Ok(text) => Reader { path, text: &text, given, errors }.read(),
+        Ok(text) => read_from(path, &text, given, errors),
         Err(error) if named.is_none() && error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => {
             let place = path.display().to_string();
@@ -28,6 +28,11 @@ pub(super) fn read(named: Option<&Path>, given: &mut Given, errors: &mut Vec<Set
             errors.push(SettingError::unusable(place, message, fix));
         }
     }
+}
+
+/// What the file at `path` says.
+pub(super) fn read_from(path: &Path, text: &str, given: &mut Given, errors: &mut Vec<SettingError>) {
+    Reader { path, text, given, errors }.read();
 }
 
 fn read_text(path: &Path) -> io::Result<String> {

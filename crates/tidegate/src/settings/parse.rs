@@ -11,10 +11,13 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use tidegate_origin::RedisUrl;
+use tidegate_rules::envoy::Windows;
 use tidegate_server::MappedHeader;
 use tracing_subscriber::filter::Targets;
 
 pub(super) const DRAIN_MS: RangeInclusive<u64> = 0..=3_600_000;
+/// The fewest leave room for a proxy's pool; the most is what Linux lets a process open at all.
+pub(super) const CONNECTIONS: RangeInclusive<u64> = 8..=1_000_000;
 pub(super) const SAVE_EVERY_MS: RangeInclusive<u64> = 10..=86_400_000;
 pub(super) const ORIGIN_TIMEOUT_MS: RangeInclusive<u64> = 1..=1_000;
 pub(super) const ORIGIN_FRESH_MS: RangeInclusive<u64> = 100..=60_000;
@@ -181,6 +184,21 @@ pub(super) fn log_format(text: &str) -> Result<LogFormat, Refusal> {
         "text" => Ok(LogFormat::Text),
         "json" => Ok(LogFormat::Json),
         _ => Err(Refusal::new("isn't a log format", "write text or json")),
+    }
+}
+
+pub(super) fn windows(text: &str) -> Result<Windows, Refusal> {
+    let known = [Windows::Fixed, Windows::Sliding];
+    known
+        .into_iter()
+        .find(|windows| windows_word(*windows) == text)
+        .ok_or_else(|| Refusal::new("isn't a kind of window", "write fixed or sliding"))
+}
+
+pub(super) fn windows_word(windows: Windows) -> &'static str {
+    match windows {
+        Windows::Fixed => "fixed",
+        Windows::Sliding => "sliding",
     }
 }
 

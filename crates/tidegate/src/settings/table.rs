@@ -31,7 +31,7 @@ pub(crate) enum Secrecy {
     PathOfSecret,
 }
 
-pub(crate) static TABLE: [Setting; 23] = [
+pub(crate) static TABLE: [Setting; 25] = [
     Setting {
         key: "region",
         value_name: "NAME",
@@ -113,6 +113,19 @@ pub(crate) static TABLE: [Setting; 23] = [
         show: |settings| settings.listen_admin.to_string(),
     },
     Setting {
+        key: "listen.max_connections",
+        value_name: "COUNT",
+        default: "20000",
+        meaning: "connections of callers at one time; more are told so and closed",
+        secrecy: Secrecy::Open,
+        read: |text, settings| {
+            let connections = parse::whole_number(text, parse::CONNECTIONS)?;
+            settings.connections_max = usize::try_from(connections).unwrap_or(usize::MAX);
+            Ok(())
+        },
+        show: |settings| settings.connections_max.to_string(),
+    },
+    Setting {
         key: "auth.tokens",
         value_name: "PATH",
         default: "none",
@@ -168,6 +181,15 @@ pub(crate) static TABLE: [Setting; 23] = [
         secrecy: Secrecy::Open,
         read: |text, settings| parse::path(text).map(|path| settings.rules_file = Some(path)),
         show: |settings| shown(settings.rules_file.as_ref()),
+    },
+    Setting {
+        key: "rules.envoy_windows",
+        value_name: "KIND",
+        default: "fixed",
+        meaning: "windows of envoyproxy/ratelimit's files: fixed, as there, or sliding",
+        secrecy: Secrecy::Open,
+        read: |text, settings| parse::windows(text).map(|windows| settings.envoy_windows = windows),
+        show: |settings| parse::windows_word(settings.envoy_windows).into(),
     },
     Setting {
         key: "origin.url",

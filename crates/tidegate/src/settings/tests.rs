@@ -131,3 +131,70 @@ fn the_defaults_that_help_tells_are_those_in_force() {
         assert_eq!((setting.show)(&defaults), setting.default, "{}", setting.key);
     }
 }
+
+/// Files of words that settings are made of, in any order: each is read, or refused with something to say.
+#[test]
+fn any_file_is_read_or_refused() {
+    let words = [
+        "=",
+        " = ",
+        "[",
+        "]",
+        "[[",
+        ".",
+        "\n",
+        "\"",
+        "'",
+        "\"\"\"",
+        "\\u00e9",
+        "#",
+        ",",
+        "{",
+        "}",
+        "true",
+        "0x10",
+        "1_000",
+        "-1",
+        "1e400",
+        "2026-11-16T07:00:00Z",
+        "é",
+        "\u{0}",
+        "127.0.0.1:0",
+        "redis://:p@h:1",
+        "none",
+        "ip=X",
+        "18446744073709551616",
+        "sliding",
+        "warn,a=debug",
+        "/nowhere",
+        "\t",
+        "listen",
+    ];
+    // Any number will do, and this one makes the test the same each time.
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(state >> 33).unwrap() % below
+    };
+    let (mut read, mut refused) = (0, 0);
+    for _ in 0..10_000 {
+        let mut text = String::new();
+        for _ in 0..next(12) {
+            match next(3) {
+                0 => text += TABLE[next(TABLE.len())].key,
+                1 => text = text + TABLE[next(TABLE.len())].key + " = \"" + words[next(words.len())] + "\"\n",
+                _ => text += words[next(words.len())],
+            }
+        }
+        let (mut given, mut errors) = (Given::default(), Vec::new());
+        file::read_from(Path::new("tidegate.toml"), &text, &mut given, &mut errors);
+        Settings::validated(given, &mut errors);
+        if errors.is_empty() {
+            read += 1;
+        } else {
+            refused += 1;
+            assert!(!SettingErrors(errors).to_string().is_empty(), "{text}");
+        }
+    }
+    assert!(read > 500 && refused > 500, "{read} read, {refused} refused");
+}

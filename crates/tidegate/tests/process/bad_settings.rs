@@ -23,6 +23,8 @@ const fn flags(words: &'static [&'static str], said: &'static [&'static str]) ->
 }
 
 const CASES: &[Case] = &[
+    flags(&["--rules-envoy-windows", "rolling"], &["rules.envoy_windows = \"rolling\"", "fixed or sliding"]),
+    flags(&["--listen-max-connections", "7"], &["listen.max_connections = \"7\"", "from 8 to 1000000"]),
     // Keys and places.
     file("regoin = \"eu\"\n", &["\"regoin\"", "tidegate.toml:1", "did you mean `region`?"]),
     file(

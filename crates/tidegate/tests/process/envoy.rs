@@ -1,8 +1,9 @@
 //! Envoy's rate limit service as its clients meet it: over gRPC, as JSON, and from a real Envoy.
 
-mod abuse;
+pub(crate) mod abuse;
 pub(crate) mod client;
 mod ending;
+mod files;
 pub(crate) mod proto;
 mod proxy;
 mod region;

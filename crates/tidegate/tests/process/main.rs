@@ -3,6 +3,7 @@
 //! Few and whole; what a piece does by itself is tested beside it. Every process is ended by its own handle,
 //! and every wait has a deadline.
 
+mod abuse;
 mod ask;
 mod auth;
 mod bad_settings;
@@ -10,6 +11,7 @@ mod documents;
 mod envoy;
 mod first_minute;
 mod forward_auth;
+mod openapi;
 mod resp;
 mod restart;
 mod rules;

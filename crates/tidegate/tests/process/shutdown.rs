@@ -82,3 +82,35 @@ fn a_hangup_is_answered_in_the_log() {
     poll("a line about the signal", SOON, || directory.read("stderr").contains("SIGHUP").then_some(()));
     assert_eq!(request(&node.http, "POST", "/v1/limit", BODY).0, 200);
 }
+
+/// A client has connected and its request is on its way: neither it nor one that waits to be accepted is cut off.
+#[test]
+fn a_connection_without_a_byte_yet_is_answered_after_the_signal() {
+    let directory = Directory::new();
+    let mut node = Node::start(&directory, &[]);
+    let (mut http, mut resp) = (connect(&node.http), connect(&node.resp));
+    node.process.signal(Signal::TERM);
+    let head = format!("POST /v1/limit HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n", BODY.len());
+    http.write_all((head + BODY).as_bytes()).unwrap();
+    resp.write_all(b"PING\r\n").unwrap();
+    let (mut response, mut pong) = (String::new(), String::new());
+    http.read_to_string(&mut response).unwrap();
+    resp.read_to_string(&mut pong).unwrap();
+    assert_eq!((parse(&response).0, pong.as_str()), (200, "+PONG\r\n"));
+    assert_eq!(node.process.exit_code(SOON), Some(0));
+}
+
+#[test]
+fn while_it_stops_the_node_is_alive_and_not_ready() {
+    let directory = Directory::new();
+    let mut node = Node::start(&directory, &[]);
+    let ready = |node: &Node| request(&node.admin, "GET", "/readyz", "");
+    assert_eq!((ready(&node).0, &ready(&node).1["ready"]), (200, &true.into()));
+    let mut stream = half_a_request(&node);
+    node.process.signal(Signal::TERM);
+    wait_until_refused(&node);
+    assert_eq!((ready(&node).0, &ready(&node).1["ready"]), (503, &false.into()));
+    stream.write_all(&BODY.as_bytes()[20..]).unwrap();
+    stream.read_to_string(&mut String::new()).unwrap();
+    assert_eq!(node.process.exit_code(SOON), Some(0));
+}

@@ -13,17 +13,8 @@ fn app() -> Arc<App> {
     let secret = FleetSecret::BUILT_IN;
     let rules = RuleSet::parse(&[], &secret).unwrap();
     let (clock, _) = Clock::manual(Nanos::from_secs(1_800_000_000));
-    Arc::new(App {
-        engine: Arc::new(Engine::new(EngineOptions { secret, keys_max: 1000 }, rules)),
-        clock: Arc::new(clock),
-        sharing: None,
-        tokens: Arc::new(crate::Tokens::not_required()),
-        forward_auth: Vec::new(),
-        idempotency: crate::Idempotency::default(),
-        overrides: crate::Overrides::default(),
-        region: "local".to_owned(),
-        node: "node-1".to_owned(),
-    })
+    let engine = Engine::new(EngineOptions { secret, keys_max: 1000 }, rules);
+    Arc::new(App::new(Arc::new(engine), Arc::new(clock)))
 }
 
 fn connect() -> (DuplexStream, watch::Sender<bool>) {

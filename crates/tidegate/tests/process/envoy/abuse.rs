@@ -8,12 +8,13 @@ use std::net::TcpStream;
 
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
+pub(crate) const SETTINGS: u8 = 4;
+pub(crate) const PING: u8 = 6;
 const GOAWAY: u8 = 7;
 const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 4;
 
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
@@ -25,7 +26,7 @@ fn call_headers() -> Vec<u8> {
     [vec![0x83, 0x86], path, literal(&[0x01], b"node"), literal(&[0x0f, 0x10], b"application/grpc")].concat()
 }
 
-fn begun(node: &Node) -> TcpStream {
+pub(crate) fn begun(node: &Node) -> TcpStream {
     let mut stream = connect(&node.grpc);
     stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap();
     stream.write_all(&frame(SETTINGS, 0, 0, &[])).unwrap();
@@ -60,7 +61,7 @@ fn started() -> (Directory, Node) {
     (directory, node)
 }
 
-fn assert_serves(node: &Node) {
+pub(crate) fn assert_serves(node: &Node) {
     assert!(!Client::connect(&node.grpc).ask(&Ask::of("api", &[&[("user", "1")]])).is_over);
 }
 

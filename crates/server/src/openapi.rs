@@ -1,0 +1,50 @@
+//! The description of everything that a node answers over HTTP, as OpenAPI 3.1: `crates/server/openapi.json`,
+//! written by hand and served as it is.
+//!
+//! Must never differ from the routes: a test compares them, and an end-to-end test has schemathesis send what
+//! the document allows and what it doesn't. A new endpoint needs an entry in both; those of Unkey's API
+//! (`/v2/ratelimit.…`) belong after `/json`, with a tag of their own.
+
+pub(crate) const DOCUMENT: &str = include_str!("../openapi.json");
+
+#[cfg(test)]
+mod tests {
+    use super::DOCUMENT;
+    use crate::Surface;
+    use crate::route::{ADMIN_PATHS, API_PATHS, endpoint};
+    use hyper::Method;
+    use serde_json::Value;
+    use std::collections::BTreeSet;
+
+    fn document() -> Value {
+        serde_json::from_str(DOCUMENT).unwrap()
+    }
+
+    #[test]
+    fn the_document_has_every_route_and_no_other() {
+        let document = document();
+        let described: BTreeSet<&str> =
+            document["paths"].as_object().unwrap().keys().map(String::as_str).collect();
+        let routed: BTreeSet<&str> = API_PATHS.into_iter().chain(ADMIN_PATHS).collect();
+        assert_eq!(described, routed);
+    }
+
+    #[test]
+    fn each_path_takes_the_methods_that_the_document_says_on_the_listener_that_it_says() {
+        for (path, described) in document()["paths"].as_object().unwrap() {
+            let is_admin = described.get("servers").is_some();
+            assert_eq!(is_admin, !API_PATHS.contains(&path.as_str()), "{path}");
+            let surface = if is_admin { Surface::Admin } else { Surface::Api };
+            for method in [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE] {
+                let is_described = described.get(method.as_str().to_lowercase()).is_some();
+                assert_eq!(is_described, endpoint(surface, &method, path).is_ok(), "{method} {path}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_document_is_of_this_version() {
+        assert_eq!(document()["info"]["version"], env!("CARGO_PKG_VERSION"));
+        assert_eq!(document()["openapi"], "3.1.0");
+    }
+}
