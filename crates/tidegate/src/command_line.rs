@@ -3,6 +3,7 @@
 //! The flags of a node follow the table of settings; none is listed here.
 
 use crate::ask::{Form, Question, Whom};
+use crate::bench;
 use crate::settings::{Setting, Sources, TABLE, long_flag};
 use clap::{Arg, ArgAction, ArgMatches, Command as Clap, value_parser};
 use std::path::PathBuf;
@@ -29,6 +30,7 @@ pub(crate) enum Command {
     Reset { whom: Whom, question: Question },
     RulesCheck { path: Option<PathBuf>, sources: Sources },
     RulesImport { paths: Vec<PathBuf>, windows: Windows },
+    Bench(Result<Box<bench::Plan>, bench::PlanError>),
 }
 
 /// What this process was asked. Ends it for `--help`, and for a command line that makes no sense.
@@ -52,6 +54,7 @@ fn command_of(matches: &ArgMatches) -> Command {
             let sources = Sources { file: path(matches, "config"), ..with_environment() };
             Command::RulesCheck { path: path(matches, "path"), sources }
         }
+        Some(("bench", matches)) => Command::Bench(bench::Plan::read(matches).map(Box::new)),
         Some((_, matches)) => serve(matches),
         None => serve(matches),
     }
@@ -103,7 +106,7 @@ fn clap() -> Clap {
         .args_conflicts_with_subcommands(true)
         // Long ones belong to `serve`, where they are explained.
         .args(serve_args().into_iter().map(|arg| arg.hide(true)));
-    root.subcommands([serve_command(), check_command(), reset_command(), rules])
+    root.subcommands([serve_command(), check_command(), reset_command(), rules, bench::command()])
 }
 
 fn serve_command() -> Clap {

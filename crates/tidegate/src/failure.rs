@@ -3,6 +3,7 @@
 //! 1: it tried (`rules check`: the rules are bad; `check`: denied). 2: it was asked wrongly, or couldn't ask.
 
 use crate::ask::AskError;
+use crate::bench::{BenchError, PlanError};
 use crate::settings::SettingErrors;
 use std::io;
 use std::net::SocketAddr;
@@ -16,6 +17,10 @@ pub(crate) enum Failure {
     Settings(#[from] SettingErrors),
     #[error(transparent)]
     Ask(#[from] AskError),
+    #[error(transparent)]
+    BenchPlan(#[from] PlanError),
+    #[error(transparent)]
+    Bench(#[from] BenchError),
     #[error("there is no {}; name the rules to check: `tidegate rules check PATH`", .default.display())]
     NothingToCheck { default: PathBuf },
     #[error(transparent)]
@@ -37,6 +42,8 @@ impl Failure {
         match self {
             Failure::Settings(_)
             | Failure::Ask(_)
+            | Failure::BenchPlan(_)
+            | Failure::Bench(_)
             | Failure::NothingToCheck { .. }
             | Failure::RulesToCheck(_) => ExitCode::from(2),
             Failure::Rules(_)

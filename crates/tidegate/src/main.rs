@@ -5,6 +5,7 @@
 
 mod ask;
 mod banner;
+mod bench;
 mod command_line;
 mod failure;
 mod http_client;
@@ -56,6 +57,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Reset { whom, question } => Ok(ask::reset(&whom.url()?, &question)?),
         Command::RulesCheck { path, sources } => rules_check::run(path, sources),
         Command::RulesImport { paths, windows } => rules_import::run(&paths, windows),
+        Command::Bench(plan) => Ok(bench::run(&*plan?)?),
     }
 }
 

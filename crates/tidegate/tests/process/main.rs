@@ -5,6 +5,7 @@
 
 mod ask;
 mod bad_settings;
+mod bench;
 mod documents;
 mod envoy;
 mod first_minute;
