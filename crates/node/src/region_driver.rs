@@ -169,7 +169,7 @@ impl RegionDriver {
         let result = if self.is_foreign() {
             Err(OriginError::Unreachable { cause: "the store belongs to another fleet".to_owned() })
         } else {
-            origin.exchange(outgoing.shard, outgoing.exchange.clone()).await
+            origin.exchange(outgoing.shard, &outgoing.exchange).await
         };
         if let Err(error) = &result {
             tracing::debug!(%error, shard = origin.shard_name(outgoing.shard), "an exchange failed");

@@ -24,6 +24,7 @@ mod refusal;
 mod request_id;
 mod resp;
 mod respond;
+mod rota;
 mod route;
 mod service;
 mod socket;
@@ -33,7 +34,8 @@ mod wire;
 pub use forward_auth::MappedHeader;
 pub use idempotency::Idempotency;
 pub use listener::serve;
-pub use socket::Listener;
+pub use rota::Turn;
+pub use socket::{Listener, ListeningSocket};
 
 use std::sync::Arc;
 use tidegate_node::Engine;

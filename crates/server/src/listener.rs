@@ -4,6 +4,7 @@
 
 use crate::connection::{self, Closing};
 use crate::counters::COUNTERS;
+use crate::rota::Seated;
 use crate::socket::{Listener, Socket};
 use crate::{App, Surface};
 use hyper_util::server::graceful::GracefulShutdown;
@@ -21,7 +22,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// Accepts until `shutdown` becomes true or its sender is gone, then answers what is in flight, for up to
 /// `drain`, and returns. Wants a tokio runtime with timers and sockets, of one thread or of many.
 pub async fn serve(
-    listener: Listener,
+    mut listener: Listener,
     surface: Surface,
     app: Arc<App>,
     mut shutdown: watch::Receiver<bool>,
@@ -40,13 +41,17 @@ pub async fn serve(
                 // A descriptor is free again.
                 pause = Duration::ZERO;
             }
-            accepted = accept(&listener, pause) => match accepted {
+            accepted = accept(&mut listener, pause) => match accepted {
                 Err(error) => pause = note_failure(&error, pause),
                 Ok(_) if connections.len() >= CONNECTIONS_MAX => COUNTERS.connections_refused.add_one(),
-                Ok(socket) => {
+                Ok((socket, seated)) => {
                     pause = Duration::ZERO;
                     let closing = Closing { watcher: graceful.watcher(), shutdown: shut_down.clone() };
-                    connections.spawn(connection::serve(socket, surface, Arc::clone(&app), closing));
+                    let served = connection::serve(socket, surface, Arc::clone(&app), closing);
+                    connections.spawn(async move {
+                        let _seated = seated;
+                        served.await;
+                    });
                 }
             }
         }
@@ -60,7 +65,7 @@ pub async fn serve(
     }
 }
 
-async fn accept(listener: &Listener, pause: Duration) -> io::Result<Socket> {
+async fn accept(listener: &mut Listener, pause: Duration) -> io::Result<(Socket, Seated)> {
     if !pause.is_zero() {
         tokio::time::sleep(pause).await;
     }

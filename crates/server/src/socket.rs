@@ -1,29 +1,62 @@
 //! A listening socket and a connection, over TCP or a Unix socket: front ends don't care which.
 
+use crate::rota::{Seated, Turn};
 use std::io::{self, IoSlice};
+use std::net;
+use std::os::unix;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
+/// One thread's share of a listening socket.
 #[derive(Debug)]
-pub enum Listener {
+pub struct Listener {
+    socket: ListeningSocket,
+    turn: Turn,
+}
+
+#[derive(Debug)]
+pub enum ListeningSocket {
     Tcp(TcpListener),
     Unix(UnixListener),
 }
 
 impl Listener {
-    pub(crate) async fn accept(&self) -> io::Result<Socket> {
+    pub fn new(socket: ListeningSocket, turn: Turn) -> Self {
+        Listener { socket, turn }
+    }
+
+    /// The next connection for this thread. Dropping the future loses none.
+    pub(crate) async fn accept(&mut self) -> io::Result<(Socket, Seated)> {
+        loop {
+            tokio::select! {
+                handed = self.turn.handed() => return handed,
+                accepted = self.socket.accept() => {
+                    if let Some(ours) = self.turn.deal(accepted?)? {
+                        return Ok(ours);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl ListeningSocket {
+    async fn accept(&self) -> io::Result<Socket> {
         match self {
-            Listener::Tcp(listener) => listener.accept().await.map(|(stream, _)| Socket::Tcp(stream)),
-            Listener::Unix(listener) => listener.accept().await.map(|(stream, _)| Socket::Unix(stream)),
+            ListeningSocket::Tcp(listener) => listener.accept().await.map(|(stream, _)| Socket::Tcp(stream)),
+            ListeningSocket::Unix(listener) => {
+                listener.accept().await.map(|(stream, _)| Socket::Unix(stream))
+            }
         }
     }
 }
 
 impl From<TcpListener> for Listener {
+    /// Served by one thread.
     fn from(listener: TcpListener) -> Self {
-        Listener::Tcp(listener)
+        Listener::new(ListeningSocket::Tcp(listener), Turn::alone())
     }
 }
 
@@ -38,7 +71,33 @@ pub(crate) enum Socket {
     },
 }
 
+/// A connection between two threads' runtimes.
+#[derive(Debug)]
+pub(crate) enum Handed {
+    Tcp(net::TcpStream),
+    Unix(unix::net::UnixStream),
+}
+
+impl Handed {
+    /// On the runtime that will serve it.
+    pub(crate) fn arrive(self) -> io::Result<Socket> {
+        match self {
+            Handed::Tcp(stream) => TcpStream::from_std(stream).map(Socket::Tcp),
+            Handed::Unix(stream) => UnixStream::from_std(stream).map(Socket::Unix),
+        }
+    }
+}
+
 impl Socket {
+    /// Leaves the runtime that accepted it.
+    pub(crate) fn leave(self) -> io::Result<Handed> {
+        match self {
+            Socket::Tcp(stream) => stream.into_std().map(Handed::Tcp),
+            Socket::Unix(stream) => stream.into_std().map(Handed::Unix),
+            Socket::LookedAt { .. } => Err(io::Error::other("bytes were read from it")),
+        }
+    }
+
     /// What is written leaves at once.
     pub(crate) fn set_nodelay(&self) -> io::Result<()> {
         match self {

@@ -9,7 +9,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use tidegate_server::{Listener, Surface};
+use tidegate_server::{Listener, ListeningSocket, Surface, Turn};
 use tokio::net::TcpSocket;
 use tokio::runtime::Runtime;
 
@@ -46,24 +46,37 @@ impl Listeners {
         })
     }
 
-    /// What callers use, once more for another thread. Wants a runtime with sockets.
-    pub(crate) fn for_callers(&self) -> io::Result<Vec<(Listener, Surface)>> {
+    /// What callers use, once more for another thread, with its turn at each. Wants a runtime with sockets.
+    pub(crate) fn for_callers(&self, turns: Vec<Turn>) -> io::Result<Vec<(Listener, Surface)>> {
         let tcp = |listener: &TcpListener| {
-            tokio::net::TcpListener::from_std(listener.try_clone()?).map(Listener::Tcp)
+            tokio::net::TcpListener::from_std(listener.try_clone()?).map(ListeningSocket::Tcp)
         };
         let unix = |listener: &UnixListener| {
-            tokio::net::UnixListener::from_std(listener.try_clone()?).map(Listener::Unix)
+            tokio::net::UnixListener::from_std(listener.try_clone()?).map(ListeningSocket::Unix)
         };
-        let mut listeners = vec![
+        let mut sockets = vec![
             (tcp(&self.http)?, Surface::Api),
             (tcp(&self.grpc)?, Surface::Grpc),
             (tcp(&self.resp)?, Surface::Resp),
         ];
-        if let Some(sockets) = &self.unix {
-            listeners.push((unix(&sockets.http_and_grpc)?, Surface::ApiAndGrpc));
-            listeners.push((unix(&sockets.resp)?, Surface::Resp));
+        if let Some(pair) = &self.unix {
+            sockets.push((unix(&pair.http_and_grpc)?, Surface::ApiAndGrpc));
+            sockets.push((unix(&pair.resp)?, Surface::Resp));
         }
-        Ok(listeners)
+        let listener = |((socket, surface), turn)| (Listener::new(socket, turn), surface);
+        Ok(sockets.into_iter().zip(turns).map(listener).collect())
+    }
+
+    /// For each of so many threads its turns at what callers use.
+    pub(crate) fn turns(&self, threads: usize) -> Vec<Vec<Turn>> {
+        let sockets = if self.unix.is_some() { 5 } else { 3 };
+        let mut turns: Vec<Vec<Turn>> = (0..threads).map(|_| Vec::new()).collect();
+        for _ in 0..sockets {
+            for (thread, turn) in turns.iter_mut().zip(Turn::of_threads(threads)) {
+                thread.push(turn);
+            }
+        }
+        turns
     }
 }
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 use tidegate_node::driver::run_upkeep;
-use tidegate_server::{App, Listener, Surface, serve};
+use tidegate_server::{App, Listener, Surface, Turn, serve};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
@@ -94,11 +94,11 @@ impl Node {
         }
         let answering = Answering { app: app.clone(), shutdown: shutdown_seen, drain, ended: ended_sender };
         let admin = tokio::net::TcpListener::from_std(listeners.admin.try_clone().map_err(no_thread)?);
-        let admin = vec![(Listener::Tcp(admin.map_err(no_thread)?), Surface::Admin)];
+        let admin = vec![(Listener::from(admin.map_err(no_thread)?), Surface::Admin)];
         tokio::spawn(answering.clone().answer(admin));
         let cores = thread::available_parallelism().map_or(1, usize::from);
-        for core in 0..cores {
-            answering.spawn_thread(core, &listeners).map_err(no_thread)?;
+        for (core, turns) in listeners.turns(cores).into_iter().enumerate() {
+            answering.spawn_thread(core, &listeners, turns).map_err(no_thread)?;
         }
         let unix = listeners.unix;
         Ok(Node {
@@ -182,12 +182,12 @@ fn no_thread(source: io::Error) -> Failure {
 }
 
 impl Answering {
-    fn spawn_thread(&self, core: usize, listeners: &Listeners) -> io::Result<()> {
+    fn spawn_thread(&self, core: usize, listeners: &Listeners, turns: Vec<Turn>) -> io::Result<()> {
         let answering = self.clone();
         let runtime = build_runtime()?;
         let listeners = {
             let _context = runtime.enter();
-            listeners.for_callers()?
+            listeners.for_callers(turns)?
         };
         let answer = move || runtime.block_on(answering.answer(listeners));
         thread::Builder::new().name(format!("callers-{core}")).spawn(answer).map(drop)
