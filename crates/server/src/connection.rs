@@ -33,22 +33,25 @@ pub(crate) async fn serve(socket: Socket, surface: Surface, app: Arc<App>, closi
         return;
     }
     let Closing { watcher, shutdown } = closing;
+    // Boxed, so that none is kept as large as the largest of them.
     match surface {
-        Surface::Admin | Surface::Api => serve_http(socket, surface, app, watcher).await,
+        Surface::Admin | Surface::Api => Box::pin(serve_http(socket, surface, app, watcher)).await,
         Surface::ApiAndGrpc => match preface::tell(socket).await {
             Some((socket, Protocol::Http2)) => {
-                grpc::serve(socket, app, shutdown).await;
+                Box::pin(grpc::serve(socket, app, shutdown)).await;
                 drop(watcher);
             }
-            Some((socket, Protocol::Http1)) => serve_http(socket, Surface::Api, app, watcher).await,
+            Some((socket, Protocol::Http1)) => {
+                Box::pin(serve_http(socket, Surface::Api, app, watcher)).await;
+            }
             None => {}
         },
         Surface::Grpc => {
-            grpc::serve(socket, app, shutdown).await;
+            Box::pin(grpc::serve(socket, app, shutdown)).await;
             drop(watcher);
         }
         Surface::Resp => {
-            resp::serve(socket, app, shutdown).await;
+            Box::pin(resp::serve(socket, app, shutdown)).await;
             drop(watcher);
         }
     }

@@ -17,7 +17,7 @@ use hyper::{Response, StatusCode};
 use std::fmt;
 use tidegate_core::Cost;
 use tidegate_node::request::{ATTRIBUTE_NAME_CHARS_MAX, ATTRIBUTES_MAX, IDENTIFIER_CHARS_MAX};
-use tidegate_node::{Purpose, Request, Subject};
+use tidegate_node::{Answer, Purpose, Request, Subject};
 use tidegate_rules::Attributes;
 
 const PREFIX: &str = "x-tidegate-";
@@ -70,17 +70,24 @@ pub(crate) async fn answer(app: &App, head: &Parts, id: RequestId) -> Result<Htt
         cost: asked.cost,
     };
     let request = Request { tenant: &app.tenant, purpose: Purpose::Check, subject };
+    if let Some(response) = decide::try_engine(app, &request, |decided| response(app, decided, &id))? {
+        return Ok(response);
+    }
     let rules = app.engine.rules();
-    let decided = decide::ask_engine(app, &rules, &request).await?;
+    let decided = Box::pin(decide::ask_engine(app, &rules, &request)).await?;
+    Ok(response(app, &decided, &id))
+}
+
+fn response(app: &App, decided: &Answer<'_>, id: &RequestId) -> HttpResponse {
     let mut response = Response::new(Full::new(Bytes::new()));
     *response.status_mut() =
         if decided.allowed { StatusCode::NO_CONTENT } else { StatusCode::TOO_MANY_REQUESTS };
-    rate_headers::add(response.headers_mut(), &decided, app.clock.now().now);
-    response.headers_mut().insert(request_id::HEADER, id.into_header());
-    if let Some(seconds) = answer::retry_after_seconds(&decided) {
+    rate_headers::add(response.headers_mut(), decided, app.clock.now().now);
+    response.headers_mut().insert(request_id::HEADER, id.clone().into_header());
+    if let Some(seconds) = answer::retry_after_seconds(decided) {
         respond::add_retry_after(&mut response, seconds);
     }
-    Ok(response)
+    response
 }
 
 /// What the headers and the query say.

@@ -34,7 +34,7 @@ mod wire;
 pub use forward_auth::MappedHeader;
 pub use idempotency::Idempotency;
 pub use listener::serve;
-pub use rota::Turn;
+pub use rota::{Deal, Turn};
 pub use socket::{Listener, ListeningSocket};
 
 use std::sync::Arc;

@@ -230,7 +230,7 @@ impl Http2 {
                 out.extend_from_slice(payload);
             }
             WINDOW_UPDATE if stream == 0 => {
-                self.window += i64::from(number(payload).ok_or(Broken)? & 0x7fff_ffff)
+                self.window += i64::from(number(payload).ok_or(Broken)? & 0x7fff_ffff);
             }
             // What it has taken is still answered.
             GO_AWAY => self.is_closing = true,
