@@ -88,3 +88,26 @@ fn builder() -> http1::Builder {
         .half_close(true);
     builder
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes3<A, B, C, F: Future>(_: impl Fn(A, B, C) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    fn bytes4<A, B, C, D, F: Future>(_: impl Fn(A, B, C, D) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// Ten thousand idle clients hold ten thousand of these.
+    #[test]
+    fn what_a_connection_keeps_while_it_waits_is_small() {
+        assert!(bytes4(serve) < 1024);
+        assert!(bytes4(serve_http) < 2048);
+        assert!(bytes3(resp::serve::<Socket>) < 1024);
+        // Most of it is h2's.
+        assert!(bytes3(grpc::serve::<Socket>) < 4096);
+    }
+}
