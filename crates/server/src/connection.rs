@@ -60,10 +60,10 @@ pub(crate) async fn serve(socket: Socket, surface: Surface, app: Arc<App>, closi
 async fn serve_http(socket: Socket, surface: Surface, app: Arc<App>, watcher: Watcher) {
     let progress = Arc::new(Progress::default());
     let transport = Transport::new(socket, Arc::clone(&progress));
-    let answered = Arc::clone(&progress);
-    let service = service_fn(move |request: Request<Incoming>| {
-        let (app, progress) = (Arc::clone(&app), Arc::clone(&answered));
-        async move { Ok::<_, Infallible>(service::answer(&app, surface, &progress, request).await) }
+    // Lent, not cloned for each request: all threads would count in the same place.
+    let (app, answered) = (&*app, &*progress);
+    let service = service_fn(move |request: Request<Incoming>| async move {
+        Ok::<_, Infallible>(service::answer(app, surface, answered, request).await)
     });
     let connection = watcher.watch(builder().serve_connection(transport, service));
     tokio::select! {
