@@ -24,6 +24,7 @@ mod worker;
 
 pub(crate) use plan::{Plan, PlanError, command};
 
+use crate::signals::{Signalled, Signals};
 use crate::{listeners, output};
 use plan::{Form, Load};
 use progress::Progress;
@@ -37,7 +38,6 @@ use std::time::Duration;
 use tally::Tally;
 use time::{Stopwatch, nanos};
 use tokio::runtime::Builder;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use worker::{Live, Part, Worker};
 
@@ -58,11 +58,16 @@ pub(crate) enum BenchError {
 
 pub(crate) fn run(plan: &Plan) -> Result<ExitCode, BenchError> {
     listeners::raise_open_file_limit();
+    let runtime = Builder::new_current_thread().enable_all().build().map_err(BenchError::Start)?;
+    // Before the first request, so that no signal meets the default action.
+    let signals = {
+        let _context = runtime.enter();
+        Signals::register().map_err(BenchError::Start)?
+    };
     let clock = Stopwatch::start();
     let workers = connect(plan, clock)?;
     let lives: Vec<Arc<Live>> = workers.iter().map(|(_, live)| Arc::clone(live)).collect();
     let begun = clock.nanos();
-    let runtime = Builder::new_current_thread().enable_all().build().map_err(BenchError::Start)?;
     let (tally, stopped_at) = std::thread::scope(|scope| {
         let (sender, receiver) = mpsc::unbounded_channel();
         for (worker, _) in workers {
@@ -71,8 +76,8 @@ pub(crate) fn run(plan: &Plan) -> Result<ExitCode, BenchError> {
             scope.spawn(move || drop(sender.send(worker.run())));
         }
         drop(sender);
-        runtime.block_on(watch(plan, clock, &lives, receiver))
-    })?;
+        runtime.block_on(watch(plan, clock, &lives, signals, receiver))
+    });
     let planned = nanos(plan.warm_up + plan.duration);
     let ran = stopped_at.map_or(planned, |at| at.saturating_sub(begun).min(planned));
     let measured = Duration::from_nanos(ran).saturating_sub(plan.warm_up);
@@ -102,10 +107,9 @@ async fn watch(
     plan: &Plan,
     clock: Stopwatch,
     lives: &[Arc<Live>],
+    mut signals: Signals,
     mut ended: mpsc::UnboundedReceiver<Tally>,
-) -> Result<(Tally, Option<u64>), BenchError> {
-    let mut interrupted = signal(SignalKind::interrupt()).map_err(BenchError::Start)?;
-    let mut terminated = signal(SignalKind::terminate()).map_err(BenchError::Start)?;
+) -> (Tally, Option<u64>) {
     let mut progress = Progress::new(plan, clock);
     let mut ticks = tokio::time::interval(progress.every());
     let longest = plan.warm_up + plan.duration + plan.timeout + SLACK;
@@ -118,8 +122,10 @@ async fn watch(
                 Some(more) => tally.add(&more),
                 None => break,
             },
-            _ = interrupted.recv() => stop(lives, &mut stopped_at, clock),
-            _ = terminated.recv() => stop(lives, &mut stopped_at, clock),
+            signalled = signals.next() => match signalled {
+                Signalled::Stop(_) => stop(lives, &mut stopped_at, clock),
+                Signalled::Reload => {}
+            },
             _ = ticks.tick() => progress.show(lives),
             () = &mut deadline => {
                 progress.clear();
@@ -130,7 +136,7 @@ async fn watch(
         }
     }
     progress.clear();
-    Ok((tally, stopped_at))
+    (tally, stopped_at)
 }
 
 /// A second time ends the process at once.

@@ -31,12 +31,12 @@ impl Programs {
             tidegate: target.join("release/tidegate"),
             stub: bench_program("tidegate-server", "resp_stub")?.into(),
             redis: in_path("redis-server"),
-            redis_cell: named("TIDEGATE_PEER_REDIS_CELL", &format!("libredis_cell.so, {build} as of 0.5.0")),
+            redis_cell: named("PEER_REDIS_CELL", &format!("libredis_cell.so, {build} as of 0.5.0")),
             nginx: in_path("nginx"),
-            throttlecrab: named("TIDEGATE_PEER_THROTTLECRAB", "").or_else(|_| throttlecrab(&target)),
-            limitador: named("TIDEGATE_PEER_LIMITADOR", &format!("limitador-server, {build}")),
+            throttlecrab: named("PEER_THROTTLECRAB", "").or_else(|_| throttlecrab(&target)),
+            limitador: named("PEER_LIMITADOR", &format!("limitador-server, {build}")),
             ratelimit: named(
-                "TIDEGATE_PEER_RATELIMIT",
+                "PEER_RATELIMIT",
                 &format!("envoyproxy/ratelimit's service_cmd, {build}"),
             ),
         })

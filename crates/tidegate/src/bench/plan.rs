@@ -3,6 +3,7 @@
 use super::keys::{EXPONENT_MAX, KEYS_MAX};
 use super::request::{Question, QuestionError, Request};
 use super::target::{Target, TargetError};
+use crate::output::counted;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -164,8 +165,9 @@ impl Plan {
             None => format!("{} keys", self.keys),
             Some(exponent) => format!("{} keys by Zipf {exponent}", self.keys),
         };
-        let Plan { connections, pipeline, threads, .. } = self;
-        format!("{load}, {connections} connections × {pipeline}, {threads} thread(s), {keys}")
+        let (connections, threads) =
+            (counted(self.connections, "connection"), counted(self.threads, "thread"));
+        format!("{load}, {connections} × {}, {threads}, {keys}", self.pipeline)
     }
 }
 
