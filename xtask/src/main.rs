@@ -3,9 +3,11 @@
 //! Depends on nothing but the standard library: on a fresh machine it is built before anything else.
 
 mod bars;
+mod chart;
 mod fuzz;
 mod instructions;
 mod packages;
+mod peers;
 mod region;
 mod report;
 mod steps;
@@ -24,6 +26,9 @@ The commands of this repository:
   cargo xtask bars [GROUP]   measure what wants a quiet machine, and write docs/bars.md
                              groups: decide, memory, instructions, oracle, region (all when none is named);
                              `region --long` has faults as long as the issue says
+  cargo xtask bench peers [--quick] [GROUP…]
+                             measure beside other limiters, and write docs/benchmarks.md (20 minutes, quick 5)
+                             groups: resp, http, grpc, unix, keys, idle
 ";
 
 fn main() -> ExitCode {
@@ -36,6 +41,7 @@ fn main() -> ExitCode {
         ["bars"] => bars::run(None),
         ["bars", "region", "--long"] => bars::run_long_region(),
         ["bars", group] => bars::run(Some(group)),
+        ["bench", "peers", rest @ ..] => peers::run(rest),
         [] | ["help" | "--help" | "-h"] => {
             print!("{USAGE}");
             return ExitCode::SUCCESS;

@@ -17,9 +17,23 @@ const NEEDED: [(&str, &str); 9] = [
     ("caddy", "caddy"),
 ];
 
+/// What only benchmarks need.
+const NEEDED_BY_BENCHMARKS: [(&str, &str); 3] =
+    [("wrk", "wrk"), ("redis-benchmark", "redis-tools"), ("redis-server", "redis-server")];
+
 pub(crate) fn install() -> Result<(), String> {
+    install_all(&NEEDED)
+}
+
+/// For `cargo xtask bench peers`.
+pub(crate) fn install_for_benchmarks() -> Result<(), String> {
+    let nginx = NEEDED.iter().filter(|(program, _)| *program == "nginx");
+    install_all(&NEEDED_BY_BENCHMARKS.iter().chain(nginx).copied().collect::<Vec<_>>())
+}
+
+fn install_all(needed: &[(&'static str, &'static str)]) -> Result<(), String> {
     let missing: Vec<&str> =
-        NEEDED.iter().filter(|(program, _)| !is_installed(program)).map(|(_, package)| *package).collect();
+        needed.iter().filter(|(program, _)| !is_installed(program)).map(|(_, package)| *package).collect();
     if missing.is_empty() {
         return Ok(());
     }

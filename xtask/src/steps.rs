@@ -63,10 +63,21 @@ pub(crate) fn run_with(command: &str, variables: &[(&str, &str)]) -> Result<(), 
 
 /// Runs a command and returns what it printed, on both streams.
 pub(crate) fn output(command: &str) -> Result<String, String> {
-    let output = command_of(command).output().map_err(|error| format!("can't run `{command}`: {error}"))?;
+    printed(command_of(command), command, 0)
+}
+
+/// The same, with arguments that may have spaces in them, and a code of 1 taken for a result too.
+pub(crate) fn output_of(program: &str, arguments: &[String]) -> Result<String, String> {
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(crate::root()).stdin(Stdio::null());
+    printed(command, &format!("{program} {}", arguments.join(" ")), 1)
+}
+
+fn printed(mut built: Command, command: &str, code_max: i32) -> Result<String, String> {
+    let output = built.output().map_err(|error| format!("can't run `{command}`: {error}"))?;
     let text =
         String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    if output.status.success() {
+    if output.status.code().is_some_and(|code| code <= code_max) {
         Ok(text)
     } else {
         Err(format!("`{command}` ended with {}\n{text}", output.status))

@@ -10,7 +10,7 @@ use crate::json::write;
 use crate::refusal::Refusal;
 use crate::route::Call;
 use crate::wire::{Body, Form, Prepared, Use};
-use tidegate_node::{Answer, Decided, Purpose, Request, RequestError, VersionedRules};
+use tidegate_node::{Answer, Decided, Purpose, Request, RequestError, Subject, VersionedRules};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Reply {
@@ -37,6 +37,25 @@ impl Call {
     }
 }
 
+/// Decides without waiting; `None` when somebody has to be asked first: nothing was changed then.
+///
+/// Apart from [`decide`], because what that keeps while it waits is moved about with its future.
+pub(crate) fn try_decide(
+    app: &App,
+    caller: &Caller,
+    call: Call,
+    body: &[u8],
+    request_id: &str,
+) -> Result<Option<Reply>, Refusal> {
+    if call == Call::Reset {
+        return Ok(None);
+    }
+    let body = Body::read(body, call.form())?;
+    let prepared = Prepared::new(&body, call.form(), Use::Decide)?;
+    let request = Request { tenant: caller.tenant(), purpose: call.purpose(), subject: prepared.subject() };
+    Ok(try_engine(app, &request, |answer| reply(call, answer, request.subject, request_id))?)
+}
+
 pub(crate) async fn decide(
     app: &App,
     caller: &Caller,
@@ -58,12 +77,35 @@ pub(crate) async fn decide(
         return Ok(Reply { body: reset_json(count), retry_after_seconds: None });
     }
     let answer = ask_engine(app, &rules, &request).await?;
+    Ok(reply(call, &answer, request.subject, request_id))
+}
+
+fn reply(call: Call, answer: &Answer<'_>, subject: Subject<'_>, request_id: &str) -> Reply {
     let retry_after_seconds = match call.purpose() {
-        Purpose::Check => retry_after_seconds(&answer),
+        Purpose::Check => retry_after_seconds(answer),
         // It has passed already: there is nothing to try again.
         Purpose::Report => None,
     };
-    Ok(Reply { body: to_json(&answer, request.subject, request_id), retry_after_seconds })
+    Reply { body: to_json(answer, subject, request_id), retry_after_seconds }
+}
+
+/// Decides, and hands the answer to `tell` where it is, as it is large; `None` when the region has to be asked
+/// first.
+pub(crate) fn try_engine<T>(
+    app: &App,
+    request: &Request<'_>,
+    tell: impl FnOnce(&Answer<'_>) -> T,
+) -> Result<Option<T>, RequestError> {
+    let rules = app.engine.rules();
+    match &app.engine.decide(&rules, request, app.clock.now())? {
+        Decided::Answer(answer) => {
+            if let Some(region) = &app.sharing {
+                region.publish_urgent();
+            }
+            Ok(Some(tell(answer)))
+        }
+        Decided::Ask(_) => Ok(None),
+    }
 }
 
 /// Decides; asks the region first if that must be.

@@ -83,17 +83,24 @@ pub(crate) async fn answer(
         cost: asked.cost,
     };
     let request = Request { tenant: caller.tenant(), purpose: Purpose::Check, subject };
+    if let Some(response) = decide::try_engine(app, &request, |decided| response(app, decided, &id))? {
+        return Ok(response);
+    }
     let rules = app.engine.rules();
-    let decided = decide::ask_engine(app, &rules, &request).await?;
+    let decided = Box::pin(decide::ask_engine(app, &rules, &request)).await?;
+    Ok(response(app, &decided, &id))
+}
+
+fn response(app: &App, decided: &Answer<'_>, id: &RequestId) -> HttpResponse {
     let mut response = Response::new(Full::new(Bytes::new()));
     *response.status_mut() =
         if decided.allowed { StatusCode::NO_CONTENT } else { StatusCode::TOO_MANY_REQUESTS };
-    let told = told(&decided, app.clock.now().now);
-    rate_headers::each(&told, answer::retry_after_seconds(&decided), |header, value| {
+    let told = told(decided, app.clock.now().now);
+    rate_headers::each(&told, answer::retry_after_seconds(decided), |header, value| {
         respond::add_header(&mut response, header, value);
     });
-    response.headers_mut().insert(request_id::HEADER, id.into_header());
-    Ok(response)
+    response.headers_mut().insert(request_id::HEADER, id.clone().into_header());
+    response
 }
 
 /// The limits that headers are about, the strictest first. Shadow limits aren't told.

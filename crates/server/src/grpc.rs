@@ -54,7 +54,8 @@ where
 {
     let context = Context::new(app, shutdown.clone());
     let mut stopped = pin!(shutdown.wait_for(|stop| *stop));
-    let handshake = tokio::time::timeout(HANDSHAKE_MAX, builder().handshake(stream));
+    // Boxed, so that its room is free again once it is over.
+    let handshake = Box::pin(tokio::time::timeout(HANDSHAKE_MAX, builder().handshake(stream)));
     let connection = tokio::select! {
         biased;
         begun = handshake => match begun {
@@ -77,13 +78,16 @@ async fn answer_all<S>(
     let mut keep_alive = KeepAlive::new(connection.ping_pong());
     let mut stopped = pin!(stopped);
     let mut closes = false;
+    let mut calls = Calls::new();
     loop {
         tokio::select! {
             biased;
-            calls = calls(&mut connection) => {
-                let Some(calls) = calls else { return };
+            is_open = poll_fn(|cx| poll_calls(&mut connection, &mut calls, cx)) => {
+                if !is_open {
+                    return;
+                }
                 keep_alive.note_call();
-                for (request, respond) in calls {
+                for (request, respond) in calls.drain(..) {
                     call::answer(context, request, respond);
                 }
             }
@@ -104,31 +108,31 @@ async fn answer_all<S>(
     }
 }
 
-/// The calls that have come, at least one; `None` at the connection's end.
+/// Takes the calls that have come, at least one; false at the connection's end.
 ///
 /// All are taken before the first is answered: looking for another one writes what was answered so far, and
 /// the answers of calls that came together should leave together.
-async fn calls<S>(connection: &mut Connection<S, Bytes>) -> Option<Calls>
+fn poll_calls<S>(
+    connection: &mut Connection<S, Bytes>,
+    calls: &mut Calls,
+    cx: &mut std::task::Context<'_>,
+) -> Poll<bool>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let mut calls = Calls::new();
-    poll_fn(|cx| {
-        while calls.len() < CALLS_AT_ONCE_MAX {
-            match connection.poll_accept(cx) {
-                Poll::Ready(Some(Ok(call))) => calls.push(call),
-                Poll::Ready(Some(Err(error))) => {
-                    tracing::debug!(%error, "a connection ended with an error");
-                    return Poll::Ready(None);
-                }
-                Poll::Ready(None) => return Poll::Ready(None),
-                Poll::Pending if calls.is_empty() => return Poll::Pending,
-                Poll::Pending => break,
+    while calls.len() < CALLS_AT_ONCE_MAX {
+        match connection.poll_accept(cx) {
+            Poll::Ready(Some(Ok(call))) => calls.push(call),
+            Poll::Ready(Some(Err(error))) => {
+                tracing::debug!(%error, "a connection ended with an error");
+                return Poll::Ready(false);
             }
+            Poll::Ready(None) => return Poll::Ready(false),
+            Poll::Pending if calls.is_empty() => return Poll::Pending,
+            Poll::Pending => break,
         }
-        Poll::Ready(Some(std::mem::take(&mut calls)))
-    })
-    .await
+    }
+    Poll::Ready(true)
 }
 
 /// What fuzzing calls: any bytes as a body, and as the message in one, without a connection.

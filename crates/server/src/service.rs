@@ -79,12 +79,16 @@ async fn decision(
     id: &RequestId,
 ) -> Result<HttpResponse, Refusal> {
     let body = body::read(incoming).await?;
-    let decided = decide::decide(app, caller, call, &body, id.as_str());
+    // What may wait is boxed: it is large, and nearly nobody waits.
+    let slowly = || Box::pin(decide::decide(app, caller, call, &body, id.as_str()));
     let (decided, is_repeated) = match idempotency::key(&head.headers)? {
-        None => (decided.await?, false),
+        None => match decide::try_decide(app, caller, call, &body, id.as_str())? {
+            Some(decided) => (decided, false),
+            None => (slowly().await?, false),
+        },
         Some(key) => {
             let (name, request) = ((caller.tenant(), key), (head.uri.path(), &*body));
-            app.idempotency.answer(name, request, app.clock.now().now, decided).await?
+            Box::pin(app.idempotency.answer(name, request, app.clock.now().now, slowly())).await?
         }
     };
     let mut response = respond::json(StatusCode::OK, decided.body, id.clone());

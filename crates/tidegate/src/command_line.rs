@@ -3,6 +3,7 @@
 //! The flags of a node follow the table of settings; none is listed here.
 
 use crate::ask::{Form, Question, Whom};
+use crate::bench;
 use crate::settings::{Setting, Sources, TABLE, long_flag};
 use crate::tokens::TokenCommand;
 use clap::{Arg, ArgAction, ArgMatches, Command as Clap, value_parser};
@@ -34,6 +35,7 @@ pub(crate) enum Command {
     RulesCheck { path: Option<PathBuf>, sources: Sources },
     RulesImport { paths: Vec<PathBuf>, windows: Windows },
     Token { command: TokenCommand, sources: Sources },
+    Bench(Result<Box<bench::Plan>, bench::PlanError>),
 }
 
 /// What this process was asked. Ends it for `--help`, and for a command line that makes no sense.
@@ -58,6 +60,7 @@ fn command_of(matches: &ArgMatches) -> Command {
             Command::RulesCheck { path: path(matches, "path"), sources }
         }
         Some(("token", matches)) => token(matches),
+        Some(("bench", matches)) => Command::Bench(bench::Plan::read(matches).map(Box::new)),
         Some((_, matches)) => serve(matches),
         None => serve(matches),
     }
@@ -135,7 +138,14 @@ fn clap() -> Clap {
         .args_conflicts_with_subcommands(true)
         // Long ones belong to `serve`, where they are explained.
         .args(serve_args().into_iter().map(|arg| arg.hide(true)));
-    root.subcommands([serve_command(), check_command(), reset_command(), token_command(), rules])
+    root.subcommands([
+        serve_command(),
+        check_command(),
+        reset_command(),
+        token_command(),
+        rules,
+        bench::command(),
+    ])
 }
 
 fn serve_command() -> Clap {

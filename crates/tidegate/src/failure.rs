@@ -3,6 +3,7 @@
 //! 1: it tried (`rules check`: the rules are bad; `check`: denied). 2: it was asked wrongly, or couldn't ask.
 
 use crate::ask::AskError;
+use crate::bench::{BenchError, PlanError};
 use crate::settings::SettingErrors;
 use crate::tokens::{FileError, TokenError};
 use std::io;
@@ -24,6 +25,10 @@ pub(crate) enum Failure {
     Tokens(#[from] FileError),
     #[error("not started: tls: {0}")]
     Tls(#[from] TlsError),
+    #[error(transparent)]
+    BenchPlan(#[from] PlanError),
+    #[error(transparent)]
+    Bench(#[from] BenchError),
     #[error("there is no {}; name the rules to check: `tidegate rules check PATH`", .default.display())]
     NothingToCheck { default: PathBuf },
     #[error(transparent)]
@@ -46,6 +51,8 @@ impl Failure {
             Failure::Settings(_)
             | Failure::Ask(_)
             | Failure::Token(_)
+            | Failure::BenchPlan(_)
+            | Failure::Bench(_)
             | Failure::NothingToCheck { .. }
             | Failure::RulesToCheck(_) => ExitCode::from(2),
             Failure::Rules(_)

@@ -10,7 +10,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tidegate_server::{Listener, ListeningSocket, Surface, Tls, Turn};
+use tidegate_server::{Deal, Listener, ListeningSocket, Surface, Tls, Turn};
 use tokio::net::TcpSocket;
 use tokio::runtime::Runtime;
 
@@ -94,12 +94,14 @@ impl Listeners {
         Ok(sockets.into_iter().zip(turns).map(listener).collect())
     }
 
-    /// For each of so many threads its turns at what callers use.
+    /// For each of so many threads its turns at what callers use, in the order of [`Listeners::for_callers`].
     pub(crate) fn turns(&self, threads: usize) -> Vec<Vec<Turn>> {
+        // HTTP, gRPC and RESP; on the Unix sockets HTTP and gRPC, and RESP.
+        let deals = [Deal::Evenly, Deal::Evenly, Deal::Together, Deal::Evenly, Deal::Together];
         let sockets = if self.unix.is_some() { 5 } else { 3 };
         let mut turns: Vec<Vec<Turn>> = (0..threads).map(|_| Vec::new()).collect();
-        for _ in 0..sockets {
-            for (thread, turn) in turns.iter_mut().zip(Turn::of_threads(threads)) {
+        for deal in &deals[..sockets] {
+            for (thread, turn) in turns.iter_mut().zip(Turn::of_threads(threads, *deal)) {
                 thread.push(turn);
             }
         }

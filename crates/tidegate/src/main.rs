@@ -5,6 +5,7 @@
 
 mod ask;
 mod banner;
+mod bench;
 mod certificates;
 mod command_line;
 mod failure;
@@ -63,6 +64,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Token { command, sources } => {
             Ok(tokens::run(Settings::auth_tokens(sources)?.as_deref(), command)?)
         }
+        Command::Bench(plan) => Ok(bench::run(&*plan?)?),
     }
 }
 

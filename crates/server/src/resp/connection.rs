@@ -108,7 +108,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
             buffers.consume(consumed);
             has_answered |= consumed > 0;
             match then {
-                Then::Ask => self.ask().await,
+                // Boxed: it is large, and idle connections are many.
+                Then::Ask => Box::pin(self.ask()).await,
                 Then::Write => self.write().await?,
                 Then::Read | Then::Close => {
                     self.write().await?;

@@ -7,6 +7,7 @@ mod abuse;
 mod ask;
 mod auth;
 mod bad_settings;
+mod bench;
 mod documents;
 mod envoy;
 mod first_minute;

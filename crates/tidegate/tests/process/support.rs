@@ -99,11 +99,16 @@ pub(crate) struct Finished {
     pub(crate) stderr: String,
 }
 
-/// Runs a command to its end, which must come soon.
-pub(crate) fn run(directory: &Directory, arguments: &[&str], environment: Environment<'_>) -> Finished {
+/// Starts a command that writes to the files `stdout` and `stderr`.
+pub(crate) fn start(directory: &Directory, arguments: &[&str], environment: Environment<'_>) -> Process {
     let mut command = command(directory, arguments, environment);
     command.stdout(File::create(directory.path("stdout")).unwrap());
-    let mut process = Process(command.spawn().unwrap());
+    Process(command.spawn().unwrap())
+}
+
+/// Runs a command to its end, which must come soon.
+pub(crate) fn run(directory: &Directory, arguments: &[&str], environment: Environment<'_>) -> Finished {
+    let mut process = start(directory, arguments, environment);
     let code = process.exit_code(Duration::from_secs(2));
     Finished { code, stdout: directory.read("stdout"), stderr: directory.read("stderr") }
 }

@@ -1,0 +1,151 @@
+//! What is measured of a node alone: how long a check takes, what many keys cost, and what idle clients hold.
+
+use super::Length;
+use super::figures::spread;
+use super::generator::{Generator, Sample};
+use super::program::Programs;
+use super::subjects::{self, Tidegate};
+use crate::report::{median, verdict};
+use std::fmt::Write as _;
+
+const FIVE: &str = r#"{"namespace":"five","attributes":{"key":"{key}","endpoint":"/search"}}"#;
+const CONNECTIONS: f64 = 10_000.0;
+const KIBIBYTE: f64 = 1024.0;
+
+fn bench(words: &[&str]) -> Generator {
+    Generator::Bench { arguments: words.iter().map(|&word| word.to_owned()).collect() }
+}
+
+fn run(programs: &Programs, node: &Tidegate, words: &[&str]) -> Result<Sample, String> {
+    bench(words).run(&programs.tidegate, &node.server)
+}
+
+/// A check of five limits over the Unix socket: one at a time, and at half of what it can take.
+pub(super) fn unix(programs: &Programs, length: Length) -> Result<String, String> {
+    let node = subjects::tidegate(programs, "unix")?;
+    let target = format!("http+unix:{}", node.unix);
+    let check = [&target, "--path", "/v1/check", "--body", FIVE];
+    let seconds = length.seconds().to_string();
+    let (mut alone, mut saturated, mut half) = (Vec::new(), Vec::new(), Vec::new());
+    let picture = crate::root().join("docs/benchmarks-unix.svg").display().to_string();
+    for round in 0..length.rounds() {
+        let drawn: &[&str] = if round == 0 { &["--svg", &picture] } else { &[] };
+        let one = ["-c", "1", "-d", &seconds];
+        alone.push(run(programs, &node, &[&check, &one[..], drawn].concat())?);
+        saturated.push(run(programs, &node, &[&check[..], &["-c", "16", "-d", &seconds]].concat())?);
+        let rate = format!("{:.0}", saturated[round].per_second / 2.0);
+        half.push(run(
+            programs,
+            &node,
+            &[&check[..], &["-c", "16", "-d", &seconds, "--rate", &rate]].concat(),
+        )?);
+    }
+    let values =
+        |samples: &[Sample], value: fn(&Sample) -> f64| samples.iter().map(value).collect::<Vec<_>>();
+    let mut text = String::from(
+        "`POST /v1/check` by five rules over the Unix socket, `tidegate bench http+unix:PATH --path /v1/check`. At half \
+         of saturation the load is open: latencies count from when a request was due.\n\n\
+         ![Latency over the Unix socket, one at a time](benchmarks-unix.svg)\n\n\
+         | load | requests/s | p50, µs | p99, µs | bar | |\n|---|---|---|---|---|---|\n",
+    );
+    for (load, samples, bars) in [
+        ("one at a time", &alone, [Some(50.0), Some(200.0)]),
+        ("16 connections, saturated", &saturated, [None, None]),
+        ("16 connections, half of that", &half, [None, Some(2000.0)]),
+    ] {
+        let p50 = values(samples, |sample| sample.p50_micros);
+        let p99 = values(samples, |sample| sample.p99_micros);
+        let holds =
+            bars[0].is_none_or(|bar| median(&p50) < bar) && bars[1].is_none_or(|bar| median(&p99) < bar);
+        let bar = match bars {
+            [Some(low), Some(high)] => format!("p50 < {low}, p99 < {high}"),
+            [_, Some(high)] => format!("p99 < {high}"),
+            _ => String::new(),
+        };
+        let judged = if bar.is_empty() { "" } else { verdict(holds) };
+        let _ = writeln!(
+            text,
+            "| {load} | {} | {} | {} | {bar} | {judged} |",
+            spread(&values(samples, |sample| sample.per_second), 0),
+            spread(&p50, 1),
+            spread(&p99, 1)
+        );
+    }
+    Ok(text)
+}
+
+/// Throughput with ten million keys in the table, against a hundred thousand.
+pub(super) fn keys(programs: &Programs, length: Length) -> Result<String, String> {
+    let node = subjects::tidegate(programs, "keys")?;
+    let target = format!("redis://127.0.0.1:{}", node.resp);
+    // Each hit is remembered for five minutes, so that all keys are live.
+    let command = "CL.THROTTLE {key} 100000 100000 31536000";
+    let common = [&target, "-p", "64", "--command", command];
+    let seconds = length.seconds().to_string();
+    let with = |keys: &str, warm_up: &str| {
+        run(programs, &node, &[&common[..], &["--keys", keys, "--warm-up", warm_up, "-d", &seconds]].concat())
+    };
+    let (mut few, mut many) = (Vec::new(), Vec::new());
+    with("10000000", if length == Length::Quick { "20" } else { "40" })?;
+    for _ in 0..length.rounds() {
+        few.push(with("100000", "0.5")?.per_second);
+        many.push(with("10000000", "0.5")?.per_second);
+    }
+    let ratio = median(&many) / median(&few);
+    Ok(format!(
+        "`tidegate bench redis://… -p 64 --command '{command}'`, after a run that has put ten million keys into the \
+         table; all of them stay in it.\n\n\
+         | keys asked for | requests/s | ratio | bar | |\n|---|---|---|---|---|\n\
+         | 100,000 | {} | | | |\n| 10,000,000 | {} | {ratio:.2} | ≥ 0.7 | {} |\n",
+        spread(&few, 0),
+        spread(&many, 0),
+        verdict(ratio >= 0.7)
+    ))
+}
+
+/// What ten thousand connections hold that ask once in ten seconds.
+pub(super) fn idle(programs: &Programs, length: Length) -> Result<String, String> {
+    let mut text = String::from(
+        "10,000 connections, each of which asks once in ten seconds (`tidegate bench … -c 10000 --rate 1000`), on a fresh \
+         node: resident memory beyond what it had before, of this process.\n\n\
+         | protocol | KiB per connection | bar | |\n|---|---|---|---|\n",
+    );
+    for protocol in ["HTTP", "gRPC", "RESP"] {
+        let each = idle_bytes(programs, protocol, length)? / CONNECTIONS / KIBIBYTE;
+        println!("    {protocol}: {each:.1} KiB");
+        let _ = writeln!(text, "| {protocol} | {each:.1} | ≤ 20 | {} |", verdict(each <= 20.0));
+    }
+    Ok(text)
+}
+
+/// Of all connections together.
+fn idle_bytes(programs: &Programs, protocol: &str, length: Length) -> Result<f64, String> {
+    let node = subjects::tidegate(programs, "idle")?;
+    let target = match protocol {
+        "HTTP" => format!("http://127.0.0.1:{}", node.http),
+        "gRPC" => format!("grpc://127.0.0.1:{}", node.grpc),
+        _ => format!("redis://127.0.0.1:{}", node.resp),
+    };
+    // So that what any request needs is there before.
+    run(programs, &node, &[&target, "-d", "1", "--keys", "100"])?;
+    let before = node.server.resident_bytes();
+    let duration = if length == Length::Quick { 12 } else { 14 };
+    let seconds = duration.to_string();
+    let words = [&target, "-c", "10000", "--rate", "1000", "--warm-up", "0", "-d", &seconds, "--keys", "100"];
+    std::thread::scope(|scope| {
+        let running = scope.spawn(|| run(programs, &node, &words));
+        pause(duration - 1);
+        let held = node.server.resident_bytes() - before;
+        let errors = running.join().map_err(|_| "the generator panicked".to_owned())??.errors;
+        if errors > 0.0 {
+            Err(format!("{errors} errors with 10,000 connections of {protocol}"))
+        } else {
+            Ok(held)
+        }
+    })
+}
+
+#[expect(clippy::disallowed_methods, reason = "memory is looked at while another process puts load on")]
+fn pause(seconds: u64) {
+    std::thread::sleep(std::time::Duration::from_secs(seconds));
+}

@@ -1,0 +1,216 @@
+//! What is compared with what: the subjects of each protocol in turn, in several rounds, and the bars.
+
+use super::Length;
+use super::figures::{Bar, Figures, Of};
+use super::generator::Generator;
+use super::program::Programs;
+use super::server::{Server, directory};
+use super::subjects::{self, write};
+use std::fmt::Write as _;
+
+const OURS: &str = "Tidegate CL.THROTTLE";
+const PING: &str = "Tidegate PING";
+const STUB: &str = "stub: parses, answers a constant";
+const INCR: &str = "redis INCR";
+const CELL: &str = "redis-cell CL.THROTTLE";
+const OUR_LIMIT: &str = "Tidegate /v1/limit";
+const OUR_AUTH: &str = "Tidegate /auth";
+const NGINX: &str = "nginx limit_req";
+const THROTTLECRAB: &str = "throttlecrab-server";
+const OUR_GRPC: &str = "Tidegate ShouldRateLimit";
+const LIMITADOR: &str = "limitador-server, memory";
+const RATELIMIT: &str = "envoyproxy/ratelimit";
+
+/// One subject under one load.
+struct Case<'s> {
+    load: &'static str,
+    subject: &'static str,
+    server: &'s Server,
+    generator: Generator,
+}
+
+/// Every case once in each round, after one short run of each that isn't counted.
+fn measure(programs: &Programs, cases: &[Case<'_>], rounds: usize) -> Result<Figures, String> {
+    let mut figures = Figures::default();
+    for round in 0..=rounds {
+        for case in cases {
+            let sample = case.generator.run(&programs.tidegate, case.server)?;
+            if round > 0 {
+                println!(
+                    "    {round}: {}, {}: {:.0}/s, {:.2} µs",
+                    case.load, case.subject, sample.per_second, sample.cpu_micros
+                );
+                figures.add(case.load, case.subject, sample);
+            }
+        }
+    }
+    Ok(figures)
+}
+
+/// The table, the bars, the picture's place, the commands and who is missing.
+fn body(
+    group: &str,
+    title: &str,
+    rounds: usize,
+    cases: &[Case<'_>],
+    figures: &Figures,
+    bars: &[Bar],
+    missing: &[String],
+) -> Result<String, String> {
+    let file = format!("benchmarks-{group}.svg");
+    let subtitle = format!("requests/s: median of {rounds} rounds, the line is their range; more is better");
+    write(&crate::root().join("docs").join(&file), &figures.picture(title, &subtitle))?;
+    let mut text = format!("![{title}]({file})\n\n{}\n{}", figures.table(), figures.bars(bars));
+    for why in missing {
+        let _ = writeln!(text, "\nNot measured here: {}.", why.lines().next().unwrap_or_default());
+    }
+    text.push_str("\nCommands:\n\n");
+    for case in cases {
+        let _ = writeln!(text, "- {}, {}: `{}`", case.load, case.subject, case.generator.shown());
+    }
+    Ok(text)
+}
+
+/// Takes note of who can't be measured.
+fn noted<T>(name: &str, started: Result<T, String>, missing: &mut Vec<String>) -> Option<T> {
+    started.map_err(|why| missing.push(format!("{name}: {why}"))).ok()
+}
+
+pub(super) fn resp(programs: &Programs, length: Length) -> Result<String, String> {
+    let mut missing = Vec::new();
+    let node = subjects::tidegate(programs, "resp")?;
+    let (stub, stub_port) = subjects::stub(programs)?;
+    let redis = noted("redis-server", subjects::redis(programs, "redis", None), &mut missing);
+    let cell = subjects::redis(programs, "cell", Some(&programs.redis_cell));
+    let cell = noted("redis-cell", cell, &mut missing);
+    let throttle = "CL.THROTTLE key:__rand_int__ 1000000 1000000 86400";
+    let mut cases = Vec::new();
+    for (load, pipeline, requests) in
+        [("-P 1", 1, 300_000), ("-P 16", 16, 2_400_000), ("-P 64", 64, 4_000_000)]
+    {
+        let mut case = |subject, server, port, command: &str| {
+            let requests = requests / length.divisor();
+            let generator =
+                Generator::RedisBenchmark { port, pipeline, requests, command: command.to_owned() };
+            cases.push(Case { load, subject, server, generator });
+        };
+        case(OURS, &node.server, node.resp, throttle);
+        if let Some((server, port)) = &redis {
+            case(INCR, server, *port, "INCR key:__rand_int__");
+        }
+        if let Some((server, port)) = &cell {
+            case(CELL, server, *port, throttle);
+        }
+        case(PING, &node.server, node.resp, "PING");
+        case(STUB, &stub, stub_port, throttle);
+    }
+    let figures = measure(programs, &cases, length.rounds())?;
+    let bar = |load, ours, than, of, at_least| Bar { load, ours, than, of, at_least };
+    let bars = [
+        bar("-P 16", OURS, &[CELL], Of::PerSecond, 2.0),
+        bar("-P 64", OURS, &[CELL], Of::PerSecond, 2.0),
+        bar("-P 16", OURS, &[INCR, STUB], Of::PerSecond, 1.0),
+        bar("-P 1", OURS, &[INCR], Of::Cpu, 1.0),
+        bar("-P 1", OURS, &[PING], Of::PerSecond, 0.9),
+        bar("-P 16", OURS, &[STUB], Of::PerSecond, 0.6),
+    ];
+    body("resp", "The Redis protocol, 50 connections", length.rounds(), &cases, &figures, &bars, &missing)
+}
+
+/// Requests made before the run, one for each key: the generator's own work stays small.
+fn script(name: &str, method: &str, path: &str, headers: &str, body: &str) -> Result<String, String> {
+    let text = format!(
+        "local requests = {{}}\ninit = function()\n  for i = 1, 100000 do\n    \
+         local key = string.format('%012d', i)\n    \
+         requests[i] = wrk.format('{method}', '{path}', {{ {headers} }}, {body})\n  end\n  \
+         math.randomseed(os.time())\nend\nrequest = function() return requests[math.random(100000)] end\n"
+    );
+    let path = directory("wrk")?.join(name);
+    write(&path, &text)?;
+    Ok(path.display().to_string())
+}
+
+pub(super) fn http(programs: &Programs, length: Length) -> Result<String, String> {
+    let mut missing = Vec::new();
+    let node = subjects::tidegate(programs, "http")?;
+    let crab = noted("throttlecrab-server", subjects::throttlecrab(programs), &mut missing);
+    let nginx = noted("nginx", subjects::nginx(programs), &mut missing);
+    let json = "['content-type'] = 'application/json'";
+    let ours = "'{\"namespace\":\"bench\",\"identifier\":\"' .. key .. '\",\"limit\":1000000,\"duration_ms\":60000}'";
+    let theirs = "'{\"key\":\"' .. key .. '\",\"max_burst\":1000000,\"count_per_period\":1000000,\"period\":60,\"quantity\":1}'";
+    let by_key = "['x-tidegate-key'] = key";
+    let scripts = [
+        script("limit.lua", "POST", "/v1/limit", json, ours)?,
+        script("throttle.lua", "POST", "/throttle", json, theirs)?,
+        script("auth.lua", "GET", "/auth?namespace=bench", by_key, "nil")?,
+        script("nginx.lua", "GET", "/", by_key, "nil")?,
+    ];
+    let [limit, throttle, auth, plain] = scripts;
+    let mut cases = Vec::new();
+    let mut case = |load, subject, server, port: u16, script: String| {
+        let generator =
+            Generator::Wrk { url: format!("http://127.0.0.1:{port}"), script, seconds: length.seconds() };
+        cases.push(Case { load, subject, server, generator });
+    };
+    case("JSON", OUR_LIMIT, &node.server, node.http, limit);
+    if let Some((server, http, _)) = &crab {
+        case("JSON", THROTTLECRAB, server, *http, throttle);
+    }
+    case("by header", OUR_AUTH, &node.server, node.http, auth);
+    if let Some((server, port)) = &nginx {
+        case("by header", NGINX, server, *port, plain);
+    }
+    let figures = measure(programs, &cases, length.rounds())?;
+    let bars = [
+        Bar { load: "JSON", ours: OUR_LIMIT, than: &[THROTTLECRAB], of: Of::PerSecond, at_least: 1.4 },
+        Bar { load: "by header", ours: OUR_AUTH, than: &[NGINX], of: Of::PerSecond, at_least: 1.0 },
+    ];
+    body("http", "HTTP/1.1, 50 connections", length.rounds(), &cases, &figures, &bars, &missing)
+}
+
+pub(super) fn grpc(programs: &Programs, length: Length) -> Result<String, String> {
+    let mut missing = Vec::new();
+    let node = subjects::tidegate(programs, "grpc")?;
+    let crab = noted("throttlecrab-server", subjects::throttlecrab(programs), &mut missing);
+    let limitador = noted("limitador-server", subjects::limitador(programs), &mut missing);
+    if let Err(why) = &programs.ratelimit {
+        missing.push(format!(
+            "envoyproxy/ratelimit: {why}; 18k and 23k requests/s at 94 and 83 µs were seen before"
+        ));
+    }
+    let mut cases = Vec::new();
+    for (load, connections, streams) in [("50 × 1", "50", "1"), ("4 × 32", "4", "32")] {
+        let mut case = |subject, server, port: u16, more: &[&str]| {
+            let seconds = length.seconds().to_string();
+            let target = format!("grpc://127.0.0.1:{port}");
+            let common = [&target, "-c", connections, "-p", streams, "--warm-up", "0.5", "-d", &seconds];
+            let arguments = common.iter().chain(more).map(|&word| word.to_owned()).collect();
+            cases.push(Case { load, subject, server, generator: Generator::Bench { arguments } });
+        };
+        case(OUR_GRPC, &node.server, node.grpc, &["--rules"]);
+        if let Some((server, port)) = &limitador {
+            case(LIMITADOR, server, *port, &["--rules"]);
+        }
+        if let Some((server, _, grpc)) = &crab {
+            // key, max_burst 1000000, count 1000000, period 60, quantity 1
+            let message = "0a0c{key}10c0843d18c0843d203c2801";
+            case(
+                THROTTLECRAB,
+                server,
+                *grpc,
+                &["--path", "/throttlecrab.RateLimiter/Throttle", "--body", message],
+            );
+        }
+    }
+    let figures = measure(programs, &cases, length.rounds())?;
+    let mut bars = Vec::new();
+    for load in ["50 × 1", "4 × 32"] {
+        let peers: [(&'static [&'static str], f64); 3] =
+            [(&[LIMITADOR], 1.5), (&[THROTTLECRAB], 1.2), (&[RATELIMIT], 3.0)];
+        for (than, at_least) in peers {
+            let ours = OUR_GRPC;
+            bars.extend([Of::PerSecond, Of::Cpu].map(|of| Bar { load, ours, than, of, at_least }));
+        }
+    }
+    body("grpc", "gRPC, connections × streams", length.rounds(), &cases, &figures, &bars, &missing)
+}
