@@ -54,7 +54,7 @@ pub(crate) static TABLE: [Setting; 21] = [
         key: "cluster.secret_file",
         value_name: "PATH",
         default: "a built-in key",
-        meaning: "key of the identity hash, equal on all nodes",
+        meaning: "the identity hash's key, equal everywhere",
         // What the file holds is never kept as text.
         secrecy: Secrecy::PathOfSecret,
         read: |text, settings| {
@@ -118,7 +118,7 @@ pub(crate) static TABLE: [Setting; 21] = [
         key: "listen.max_connections",
         value_name: "COUNT",
         default: "20000",
-        meaning: "connections of callers at one time; more are told so and closed",
+        meaning: "callers' connections at one time",
         secrecy: Secrecy::Open,
         read: |text, settings| {
             let connections = parse::whole_number(text, parse::CONNECTIONS)?;
@@ -154,7 +154,7 @@ pub(crate) static TABLE: [Setting; 21] = [
         key: "rules.envoy_windows",
         value_name: "KIND",
         default: "fixed",
-        meaning: "windows of envoyproxy/ratelimit's files: fixed, as there, or sliding",
+        meaning: "windows of Envoy's files: fixed or sliding",
         secrecy: Secrecy::Open,
         read: |text, settings| parse::windows(text).map(|windows| settings.envoy_windows = windows),
         show: |settings| parse::windows_word(settings.envoy_windows).into(),
@@ -211,7 +211,7 @@ pub(crate) static TABLE: [Setting; 21] = [
         key: "data.dir",
         value_name: "PATH",
         default: "data",
-        meaning: "where a node with memory: keeps its counts over a restart",
+        meaning: "where a node with memory: keeps counts over restarts",
         secrecy: Secrecy::Open,
         read: |text, settings| parse::path(text).map(|path| settings.data_directory = path),
         show: |settings| settings.data_directory.display().to_string(),
