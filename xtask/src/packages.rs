@@ -4,13 +4,15 @@ use crate::steps::run;
 use std::path::Path;
 
 /// A program that tests run, and the Debian or Ubuntu package that has it.
-const NEEDED: [(&str, &str); 7] = [
+const NEEDED: [(&str, &str); 9] = [
     // For libFuzzer.
     ("c++", "g++"),
     ("valgrind", "valgrind"),
     ("curl", "curl"),
     ("redis-server", "redis-server"),
     ("pip3", "python3-pip"),
+    ("node", "nodejs"),
+    ("npm", "npm"),
     ("nginx", "nginx-light"),
     ("caddy", "caddy"),
 ];

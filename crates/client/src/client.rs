@@ -8,7 +8,7 @@ use crate::endpoint::Endpoint;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
 use hyper::client::conn::http1::{self, SendRequest};
-use hyper::header::{CONTENT_TYPE, HOST};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::{Method, Request};
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
@@ -45,6 +45,7 @@ pub struct Client {
     endpoint: Endpoint,
     /// The `Host` header.
     host: String,
+    authorization: Option<HeaderValue>,
     deadline: Duration,
     on_failure: OnFailure,
     idle: Mutex<Vec<SendRequest<Full<Bytes>>>>,
@@ -64,6 +65,13 @@ impl Client {
         Client::new(Endpoint::Tcp(address.clone()), address)
     }
 
+    /// A node at `host:port` that speaks TLS (`tls.certificate`).
+    #[cfg(feature = "tls")]
+    pub fn tls(address: impl Into<String>, tls: &crate::Tls) -> Result<Self, crate::TlsError> {
+        let address = address.into();
+        Ok(Client::new(Endpoint::tls(address.clone(), tls)?, address))
+    }
+
     /// A node at a Unix socket (`listen.unix`).
     pub fn unix(path: impl Into<PathBuf>) -> Self {
         Client::new(Endpoint::Unix(path.into()), "localhost".to_owned())
@@ -71,7 +79,18 @@ impl Client {
 
     fn new(endpoint: Endpoint, host: String) -> Self {
         let idle = Mutex::new(Vec::new());
-        Client { endpoint, host, deadline: DEADLINE, on_failure: OnFailure::default(), idle }
+        let on_failure = OnFailure::default();
+        Client { endpoint, host, authorization: None, deadline: DEADLINE, on_failure, idle }
+    }
+
+    /// Presents a token (`tidegate token new`) with every request. The node refuses one that it doesn't know.
+    #[must_use]
+    pub fn token(self, token: &str) -> Self {
+        let header = HeaderValue::try_from(format!("Bearer {token}"));
+        // What isn't fit for a header isn't a token either: the node says so.
+        let mut header = header.unwrap_or(HeaderValue::from_static("Bearer"));
+        header.set_sensitive(true);
+        Client { authorization: Some(header), ..self }
     }
 
     /// The longest that a check takes, connecting included: 50 ms unless it is set.
@@ -132,13 +151,16 @@ impl Client {
 
     async fn exchange(&self, path: &str, body: Bytes) -> Result<Answer, Failure> {
         let mut connection = self.connection().await?;
-        let request = Request::builder()
+        let mut request = Request::builder()
             .method(Method::POST)
             .uri(path)
             .header(HOST, &self.host)
             .header(CONTENT_TYPE, "application/json")
             .body(Full::new(body))
             .map_err(|_| Failure::Unreachable)?;
+        if let Some(authorization) = &self.authorization {
+            request.headers_mut().insert(AUTHORIZATION, authorization.clone());
+        }
         let response = connection.send_request(request).await.map_err(|_| Failure::Unreachable)?;
         let status = response.status();
         let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;

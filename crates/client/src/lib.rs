@@ -24,6 +24,8 @@ mod embedded;
 mod endpoint;
 mod layer;
 mod redis_protocol;
+#[cfg(feature = "tls")]
+mod tls;
 
 pub use answer::{Answer, LimitAnswer, Source};
 pub use client::{Client, ClientError, OnFailure};
@@ -31,3 +33,5 @@ pub use client::{Client, ClientError, OnFailure};
 pub use embedded::{Embedded, RulesError};
 pub use layer::{Limit, LimitLayer, LimitService, Limiter};
 pub use redis_protocol::{RedisClient, Throttled};
+#[cfg(feature = "tls")]
+pub use tls::{Tls, TlsError};

@@ -4,10 +4,12 @@ use crate::client::OnFailure;
 use crate::endpoint::{Endpoint, Stream};
 use parking_lot::Mutex;
 use std::fmt::Write;
+use std::future::poll_fn;
 use std::io;
 use std::path::PathBuf;
+use std::task::Poll;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadBuf};
 
 const DEADLINE: Duration = Duration::from_millis(50);
 const IDLE_MAX: usize = 64;
@@ -32,9 +34,19 @@ pub struct Throttled {
 #[derive(Debug)]
 pub struct RedisClient {
     endpoint: Endpoint,
+    token: Option<Token>,
     deadline: Duration,
     on_failure: OnFailure,
     idle: Mutex<Vec<Idle>>,
+}
+
+/// Never shown.
+struct Token(String);
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Token")
+    }
 }
 
 struct Idle(Stream);
@@ -51,6 +63,12 @@ impl RedisClient {
         RedisClient::new(Endpoint::Tcp(address.into()))
     }
 
+    /// A node at `host:port` that speaks TLS (`tls.certificate`).
+    #[cfg(feature = "tls")]
+    pub fn tls(address: impl Into<String>, tls: &crate::Tls) -> Result<Self, crate::TlsError> {
+        Ok(RedisClient::new(Endpoint::tls(address.into(), tls)?))
+    }
+
     /// A node at a Unix socket: `listen.unix` with `.resp` after it.
     pub fn unix(path: impl Into<PathBuf>) -> Self {
         RedisClient::new(Endpoint::Unix(path.into()))
@@ -58,7 +76,13 @@ impl RedisClient {
 
     fn new(endpoint: Endpoint) -> Self {
         let idle = Mutex::new(Vec::new());
-        RedisClient { endpoint, deadline: DEADLINE, on_failure: OnFailure::default(), idle }
+        RedisClient { endpoint, token: None, deadline: DEADLINE, on_failure: OnFailure::default(), idle }
+    }
+
+    /// Presents a token (`tidegate token new`) on every connection, by `AUTH`.
+    #[must_use]
+    pub fn token(self, token: impl Into<String>) -> Self {
+        RedisClient { token: Some(Token(token.into())), ..self }
     }
 
     /// The longest that a check takes, connecting included: 50 ms unless it is set.
@@ -107,30 +131,61 @@ impl RedisClient {
     }
 
     async fn exchange(&self, command: &[u8]) -> io::Result<String> {
-        let kept = self.idle.lock().pop();
-        if let Some(Idle(stream)) = kept {
-            // A connection that the node closed since fails before anything was decided: it read nothing.
-            if let Ok(reply) = self.exchange_over(stream, command).await {
-                return Ok(reply);
-            }
-        }
-        self.exchange_over(self.endpoint.connect().await?, command).await
-    }
-
-    async fn exchange_over(&self, mut stream: Stream, command: &[u8]) -> io::Result<String> {
-        stream.write_all(command).await?;
-        let mut reply = Vec::with_capacity(REPLY_BYTES_MAX);
-        while !is_whole(&reply) {
-            if reply.len() >= REPLY_BYTES_MAX || stream.read_buf(&mut reply).await? == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-        }
+        let mut stream = match self.kept().await {
+            Some(stream) => stream,
+            None => match self.connect().await? {
+                Ok(stream) => stream,
+                Err(refusal) => return Ok(refusal),
+            },
+        };
+        // Once: whatever fails from here on, the node may have decided already.
+        let reply = ask(&mut stream, command).await?;
         let mut idle = self.idle.lock();
         if idle.len() < IDLE_MAX {
             idle.push(Idle(stream));
         }
-        String::from_utf8(reply).map_err(|_| io::ErrorKind::InvalidData.into())
+        Ok(reply)
     }
+
+    async fn kept(&self) -> Option<Stream> {
+        loop {
+            let Idle(mut stream) = self.idle.lock().pop()?;
+            if is_silent(&mut stream).await {
+                return Some(stream);
+            }
+        }
+    }
+
+    /// A new connection, or the node's refusal of the token.
+    async fn connect(&self) -> io::Result<Result<Stream, String>> {
+        let mut stream = self.endpoint.connect().await?;
+        if let Some(Token(token)) = &self.token {
+            let auth = format!("*2\r\n$4\r\nAUTH\r\n${}\r\n{token}\r\n", token.len());
+            let reply = ask(&mut stream, auth.as_bytes()).await?;
+            if reply.starts_with('-') {
+                return Ok(Err(reply));
+            }
+        }
+        Ok(Ok(stream))
+    }
+}
+
+/// A node that ended, or that closed what was idle for long, is noticed here: it says nothing else unasked.
+async fn is_silent(stream: &mut Stream) -> bool {
+    let mut byte = [0; 1];
+    let mut unasked = ReadBuf::new(&mut byte);
+    poll_fn(|context| Poll::Ready(stream.as_mut().poll_read(context, &mut unasked).is_pending())).await
+}
+
+async fn ask(stream: &mut Stream, command: &[u8]) -> io::Result<String> {
+    stream.write_all(command).await?;
+    let mut reply = Vec::with_capacity(REPLY_BYTES_MAX);
+    while !is_whole(&reply) {
+        if reply.len() >= REPLY_BYTES_MAX || stream.read_buf(&mut reply).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+    String::from_utf8(reply).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
 /// An error is one line, five integers are six.

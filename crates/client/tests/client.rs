@@ -7,13 +7,18 @@ use http::{Request, StatusCode};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tidegate_client::{Client, Embedded, Limit, LimitLayer, OnFailure, Source};
+use tidegate_client::{Client, Embedded, Limit, LimitLayer, OnFailure, RedisClient, Source, Tls};
 use tidegate_core::FleetSecret;
 use tidegate_node::clock::Clock;
 use tidegate_node::{Engine, EngineOptions};
 use tidegate_rules::RuleSet;
-use tidegate_server::{App, Listener, Surface, serve};
-use tokio::net::{TcpListener, UnixListener};
+use tidegate_server::{
+    App, Certificates, Listener, ListeningSocket, NewToken, Permissions, Surface, TlsFiles, TokenRecord,
+    Tokens, serve,
+};
+use tidegate_testkit::Authority;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio::sync::watch;
 use tower_service::Service;
 
@@ -25,28 +30,36 @@ struct Node {
     _stop: watch::Sender<bool>,
 }
 
-fn node(listener: Listener) -> Node {
+fn node(listener: Listener, surface: Surface) -> Node {
+    node_with(listener, surface, Tokens::not_required())
+}
+
+fn node_with(listener: Listener, surface: Surface, tokens: Tokens) -> Node {
     let secret = FleetSecret::BUILT_IN;
     let source = tidegate_rules::Source { name: "rules".to_owned(), text: RULES.as_bytes().to_vec() };
     let rules = RuleSet::parse(&[source], &secret).unwrap();
     let engine = Engine::new(EngineOptions { secret, keys_max: 10_000 }, rules);
-    let app = App::new(Arc::new(engine), Arc::new(Clock::system()));
+    let app = App { tokens: Arc::new(tokens), ..App::new(Arc::new(engine), Arc::new(Clock::system())) };
     let (stop, stopped) = watch::channel(false);
-    tokio::spawn(serve(listener, Surface::Api, Arc::new(app), stopped, Duration::ZERO));
+    tokio::spawn(serve(listener, surface, Arc::new(app), stopped, Duration::ZERO));
     Node { _stop: stop }
 }
 
 async fn tcp() -> (Node, Client) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    (node(Listener::Tcp(listener)), Client::tcp(address).deadline(PATIENT))
+    (node(listener.into(), Surface::Api), Client::tcp(address).deadline(PATIENT))
 }
 
 fn unix(name: &str) -> (Node, Client) {
+    let (listener, path) = socket(name);
+    (node(ListeningSocket::Unix(listener).into(), Surface::Api), Client::unix(path).deadline(PATIENT))
+}
+
+fn socket(name: &str) -> (UnixListener, PathBuf) {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
     let _ = std::fs::remove_file(&path);
-    let listener = UnixListener::bind(&path).unwrap();
-    (node(Listener::Unix(listener)), Client::unix(path).deadline(PATIENT))
+    (UnixListener::bind(&path).unwrap(), path)
 }
 
 #[tokio::test]
@@ -71,6 +84,71 @@ async fn a_wrong_question_is_an_error_that_says_why() {
     let error = client.check("", &[], 1).await.unwrap_err();
     assert_eq!(error.status, 400);
     assert!(error.message.contains("namespace"), "{error}");
+}
+
+#[tokio::test]
+async fn a_token_is_presented_by_either_client_and_never_shown() {
+    let token = NewToken::generate().unwrap();
+    let record = || TokenRecord {
+        id: token.id,
+        hash: token.hash(),
+        tenant: "default".to_owned(),
+        permissions: Permissions::ALL,
+    };
+    let http = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let resp = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let addresses = [&http, &resp].map(|listener| listener.local_addr().unwrap().to_string());
+    let _nodes = [(http, Surface::Api), (resp, Surface::Resp)]
+        .map(|(listener, surface)| node_with(listener.into(), surface, Tokens::required(vec![record()])));
+    let http = || Client::tcp(addresses[0].clone()).deadline(PATIENT);
+    assert_eq!(http().check("api", &[("user", "42")], 1).await.unwrap_err().status, 401);
+    assert_eq!(http().token("not\none").check("api", &[("user", "42")], 1).await.unwrap_err().status, 401);
+    let known = http().token(&token.reveal());
+    assert!(known.check("api", &[("user", "42")], 1).await.unwrap().allowed);
+    let resp = || RedisClient::tcp(addresses[1].clone()).deadline(PATIENT);
+    assert!(resp().throttle("k", 1, (1, 60), 1).await.unwrap_err().starts_with("NOAUTH"));
+    assert!(resp().token("wrong").throttle("k", 1, (1, 60), 1).await.unwrap_err().starts_with("WRONGPASS"));
+    let known_too = resp().token(token.reveal());
+    assert!(known_too.throttle("k", 1, (1, 60), 1).await.unwrap().allowed);
+    assert!(known_too.throttle("k", 1, (1, 60), 1).await.unwrap().allowed, "on a connection that was kept");
+    assert!(!format!("{known:?}{known_too:?}").contains(&token.reveal()[16..]));
+}
+
+#[tokio::test]
+async fn a_node_that_speaks_tls_is_known_by_its_certificate() {
+    let (authority, stranger) = (Authority::new(), Authority::new());
+    let issued = authority.server();
+    let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("tls-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let write = |name: &str, text: &str| {
+        std::fs::write(directory.join(name), text).unwrap();
+        directory.join(name)
+    };
+    let files = TlsFiles {
+        certificate: write("c.pem", &issued.certificate),
+        key: write("k.pem", &issued.key),
+        client_ca: Some(write("ca.pem", authority.pem())),
+    };
+    let tls = Arc::new(tidegate_server::Tls::new(Certificates::read(&files).unwrap()));
+    std::fs::remove_dir_all(&directory).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let _node = node(ListeningSocket::Tls(listener, tls).into(), Surface::Api);
+    let client =
+        |tls: &Tls| Client::tls(address.clone(), tls).unwrap().deadline(PATIENT).on_failure(OnFailure::Deny);
+    let mine = authority.client();
+    let known = Tls::trusting(authority.pem().as_bytes()).unwrap();
+    let shown = known.clone().presenting(mine.certificate.as_bytes(), mine.key.as_bytes()).unwrap();
+    for _ in 0..2 {
+        let answer = client(&shown).check("api", &[("user", "42")], 1).await.unwrap();
+        assert_eq!((answer.allowed, answer.source), (true, Source::Limiter));
+    }
+    let wrong = Tls::trusting(stranger.pem().as_bytes()).unwrap();
+    for tls in [known, wrong.presenting(mine.certificate.as_bytes(), mine.key.as_bytes()).unwrap()] {
+        let answer = client(&tls).check("api", &[("user", "42")], 1).await.unwrap();
+        assert_eq!((answer.allowed, answer.source), (false, Source::Failure));
+    }
+    assert!(Tls::trusting(b"").is_err() && Client::tls("nowhere", &shown).is_err());
 }
 
 #[tokio::test]
@@ -127,4 +205,79 @@ async fn an_axum_app_is_limited_in_this_process_and_through_a_sidecar() {
 fn bad_rules_are_told() {
     let error = Embedded::from_yaml("namespace: api\nrules:\n  - { name: x, limit: many }\n").unwrap_err();
     assert!(error.to_string().contains("limit"), "{error}");
+}
+
+#[tokio::test]
+async fn a_node_answers_over_the_redis_protocol() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let (unix, path) = socket("resp");
+    let nodes = [ListeningSocket::Tcp(listener), ListeningSocket::Unix(unix)]
+        .map(|at| node(at.into(), Surface::Resp));
+    let clients = [RedisClient::tcp(address), RedisClient::unix(path)].map(|client| client.deadline(PATIENT));
+    for (client, _node) in clients.iter().zip(&nodes) {
+        let first = client.throttle("user123", 15, (30, 60), 1).await.unwrap();
+        assert!(first.allowed && !first.is_failure && first.retry_after.is_none(), "{first:?}");
+        let second_s = Duration::from_secs(2);
+        assert_eq!((first.limit, first.remaining, first.reset_after), (16, 15, second_s));
+        let denied = client.throttle("user123", 15, (30, 60), 16).await.unwrap();
+        assert!(!denied.allowed && denied.remaining == 15, "{denied:?}");
+        assert_eq!(denied.retry_after, Some(second_s));
+        let never = client.throttle("user123", 15, (30, 60), 17).await.unwrap();
+        assert_eq!((never.allowed, never.retry_after), (false, None), "no wait helps");
+        let wrong = client.throttle("user123", 15, (0, 60), 1).await.unwrap_err();
+        assert!(wrong.contains("zero rates"), "{wrong}");
+        let together = (0..16).map(|_| client.throttle("together", 7, (1, 3600), 1));
+        let mut allowed = 0;
+        for answer in together.map(Box::pin) {
+            allowed += usize::from(answer.await.unwrap().allowed);
+        }
+        assert_eq!(allowed, 8);
+    }
+}
+
+const REPLY: &[u8] = b"*5\r\n:0\r\n:16\r\n:15\r\n:-1\r\n:2\r\n";
+
+/// Takes one command; `false` when there is none.
+async fn take_command(stream: &mut TcpStream) -> bool {
+    let mut command = [0; 256];
+    stream.read(&mut command).await.unwrap() > 0
+}
+
+#[tokio::test]
+async fn a_connection_that_was_closed_while_idle_is_replaced() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = RedisClient::tcp(listener.local_addr().unwrap().to_string()).deadline(PATIENT);
+    for _ in 0..3 {
+        let serving = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            assert!(take_command(&mut stream).await);
+            stream.write_all(REPLY).await.unwrap();
+        };
+        let (answer, ()) = tokio::join!(client.throttle("k", 15, (30, 60), 1), serving);
+        assert!(!answer.unwrap().is_failure);
+        // Lets the runtime hear that the connection was closed.
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn what_may_have_been_decided_is_not_sent_again() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = RedisClient::tcp(listener.local_addr().unwrap().to_string()).deadline(PATIENT);
+    let serving = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        assert!(take_command(&mut stream).await);
+        stream.write_all(REPLY).await.unwrap();
+        // Decides the second one, and dies before it says so.
+        assert!(take_command(&mut stream).await);
+        drop(stream);
+        let again = tokio::time::timeout(Duration::from_millis(50), listener.accept());
+        assert!(again.await.is_err(), "it was sent again");
+    };
+    let asking = async {
+        assert!(!client.throttle("k", 15, (30, 60), 1).await.unwrap().is_failure);
+        assert!(client.throttle("k", 15, (30, 60), 1).await.unwrap().is_failure);
+    };
+    tokio::join!(asking, serving);
 }

@@ -109,23 +109,14 @@ impl<S: State> Table<S> {
             return Err(Undecided::MustAsk);
         }
         if item.charges(&decision) {
-            self.make_room(index, shard, moment);
-            if !item.finds_room(shard, 0) {
+            self.make_room(index, shard, (item.key.tenant(), 1), moment);
+            if !self.finds_room(item, shard, 0) {
                 return Err(Undecided::NoRoom { index: 0 });
             }
-            shard.insert(item.key, state);
-            self.publish_hint(index, shard);
+            self.insert(index, shard, item.key, state);
             self.announce(item.key, S::default().publish(), state.publish());
         }
         Ok(decision)
-    }
-
-    /// Makes room in a shard that has none, if that can be.
-    pub(crate) fn make_room(&self, index: usize, shard: &mut Shard<S>, moment: Moment) {
-        if !shard.has_room(1) {
-            shard.make_room(moment.now, |state| self.is_expired(state, moment));
-            self.publish_hint(index, shard);
-        }
     }
 
     /// Decides a request of up to [`ITEMS_MAX`] limits, all or none, and writes each one's answer to
@@ -241,9 +232,10 @@ impl<S: State> Table<S> {
     /// Makes room in a shard that may lack it for those of the items that have no entry yet.
     #[cold]
     fn make_room_for(&self, items: &[Item], index: usize, shard: &mut Shard<S>, moment: Moment) {
-        let mut here = items.iter().filter(|item| self.shard_index(item.key) == index);
-        if !shard.has_room(here.clone().count()) && here.any(|item| shard.find(item.key).is_err()) {
-            self.make_room(index, shard, moment);
+        let here = items.iter().filter(|item| self.shard_index(item.key) == index);
+        let missing = here.filter(|item| shard.find(item.key).is_err());
+        if let Some(item) = missing.clone().next() {
+            self.make_room(index, shard, (item.key.tenant(), missing.count()), moment);
         }
     }
 
@@ -296,8 +288,7 @@ impl<S: State> Table<S> {
             let key = items[fresh.item].key;
             let position = locked.position(self.shard_index(key));
             let (index, shard) = &mut locked.0[position];
-            shard.insert(key, fresh.after);
-            self.publish_hint(*index, shard);
+            self.insert(*index, shard, key, fresh.after);
             self.announce(key, S::default().publish(), fresh.after.publish());
         }
         draft.undo.clear();
@@ -314,12 +305,20 @@ impl<S: State> Table<S> {
             }
             let index = self.shard_index(item.key);
             let others = new_keys.iter().filter(|key| self.shard_index(**key) == index).count();
-            if !item.finds_room(&locked.0[locked.position(index)].1, others) {
+            if !self.finds_room(item, &locked.0[locked.position(index)].1, others) {
                 return Some(fresh.item);
             }
             new_keys.push(item.key);
         }
         None
+    }
+
+    /// Whether an item's key may get an entry beside `others` that are new too.
+    fn finds_room(&self, item: &Item, shard: &Shard<S>, others: usize) -> bool {
+        match item.room {
+            Room::Capped => self.has_room(shard, item.key.tenant(), others + 1),
+            Room::Reserved => shard.has_reserved_room(),
+        }
     }
 
     /// Queues what the request charged. Before the places of its entries move.
@@ -372,16 +371,6 @@ impl<S: State> Locked<'_, S> {
             self.0[undo.locked].1.set_state(undo.place, undo.before);
         }
         draft.fresh.clear();
-    }
-}
-
-impl Item {
-    /// Whether its key may get an entry beside `others` that are new too.
-    fn finds_room<S: State>(&self, shard: &Shard<S>, others: usize) -> bool {
-        match self.room {
-            Room::Capped => shard.has_room(others + 1),
-            Room::Reserved => shard.has_reserved_room(),
-        }
     }
 }
 

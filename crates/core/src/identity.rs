@@ -48,6 +48,28 @@ pub struct KeyId(u128);
 
 /// The low bits: the table, which needs evenly spread keys, goes by the high ones.
 const PLACE_MASK: u128 = 0xffff_ffff;
+/// The bits between place and table: whose key it is.
+const TENANT_SHIFT: u32 = 32;
+const TENANT_MASK: u128 = 0xffff_ffff << TENANT_SHIFT;
+
+/// Names a tenant within its keys, so that a table can tell how many of its entries each tenant has. Equal on
+/// all nodes; of a thousand tenants, two have the same one with a probability of one in ten thousand.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct TenantTag(u32);
+
+impl TenantTag {
+    pub fn new(secret: &FleetSecret, tenant: &str) -> Self {
+        let mut state = SipState::new(&secret.0);
+        absorb(&mut state, tenant.as_bytes());
+        TenantTag::of_state(&state)
+    }
+
+    /// Of a state that has absorbed the tenant and nothing else.
+    #[inline]
+    fn of_state(state: &SipState) -> Self {
+        TenantTag(state.glimpse())
+    }
+}
 
 impl KeyId {
     /// Above every key: marks an empty slot of the table.
@@ -68,7 +90,13 @@ impl KeyId {
         (self.0 & PLACE_MASK) as u32
     }
 
-    /// The same key, kept where `place` is. The other 96 bits tell it from every other key of that place.
+    /// Whose key it is.
+    pub const fn tenant(self) -> TenantTag {
+        TenantTag((self.0 >> TENANT_SHIFT & PLACE_MASK) as u32)
+    }
+
+    /// The same key, kept where `place` is. The tenant and 64 more bits tell it from every other key of that
+    /// place.
     #[must_use]
     pub const fn placed(self, place: u32) -> KeyId {
         KeyId::from_hash(self.0 & !PLACE_MASK | place as u128)
@@ -98,13 +126,18 @@ pub enum Shape<'a> {
 /// The hash of everything that a rule's callers have in common. Made once per rule; a key costs only the
 /// hash of the caller's own part.
 #[derive(Clone, Copy, Debug)]
-pub struct KeyPrefix(SipState);
+pub struct KeyPrefix {
+    state: SipState,
+    tenant: TenantTag,
+}
 
 impl KeyPrefix {
     /// `rule` is empty for a limit that was given in the request.
     pub fn new(secret: &FleetSecret, tenant: &str, namespace: &str, rule: &str, shape: Shape<'_>) -> Self {
         let mut state = SipState::new(&secret.0);
-        for part in [tenant, namespace, rule] {
+        absorb(&mut state, tenant.as_bytes());
+        let tenant = TenantTag::of_state(&state);
+        for part in [namespace, rule] {
             absorb(&mut state, part.as_bytes());
         }
         let (tag, length, zone) = match shape {
@@ -116,24 +149,29 @@ impl KeyPrefix {
         state.block(tag);
         state.block(length.get());
         absorb(&mut state, zone.as_bytes());
-        KeyPrefix(state)
+        KeyPrefix { state, tenant }
     }
 
     /// The key of a caller named by one part.
     #[inline]
     pub fn key(&self, identifier: &str) -> KeyId {
-        let mut state = self.0;
+        let mut state = self.state;
         absorb(&mut state, identifier.as_bytes());
-        KeyId::from_hash(state.finish())
+        self.finished(state)
     }
 
     /// The key of a caller named by several parts, in order.
     pub fn key_of_parts<'a>(&self, parts: impl IntoIterator<Item = &'a str>) -> KeyId {
-        let mut state = self.0;
+        let mut state = self.state;
         for part in parts {
             absorb(&mut state, part.as_bytes());
         }
-        KeyId::from_hash(state.finish())
+        self.finished(state)
+    }
+
+    #[inline(always)]
+    fn finished(&self, state: SipState) -> KeyId {
+        KeyId::from_hash(state.finish() & !TENANT_MASK | u128::from(self.tenant.0) << TENANT_SHIFT)
     }
 }
 
@@ -178,6 +216,19 @@ mod tests {
         for (i, key) in keys.iter().enumerate() {
             assert!(keys[i + 1..].iter().all(|other| other != key), "key {i} meets another");
         }
+    }
+
+    #[test]
+    fn a_key_says_whose_it_is_wherever_it_is_placed() {
+        let secret = FleetSecret::BUILT_IN;
+        for tenant in ["", "default", "acme", "a tenant with a long name"] {
+            let key = prefix(tenant, "n", "r").key("x");
+            assert_eq!(key.tenant(), TenantTag::new(&secret, tenant));
+            assert_eq!(key.placed(7).tenant(), key.tenant());
+        }
+        let tags = (0..1000).map(|number| TenantTag::new(&secret, &format!("tenant-{number}")));
+        assert_eq!(tags.collect::<std::collections::BTreeSet<_>>().len(), 1000);
+        assert_ne!(TenantTag::new(&FleetSecret::from_bytes(b"x"), "acme"), TenantTag::new(&secret, "acme"));
     }
 
     #[test]

@@ -50,6 +50,18 @@ impl SipState {
         u128::from(low) | u128::from(high) << 64
     }
 
+    /// 32 bits that depend on everything so far, though not as well mixed as a finished hash: for telling a few
+    /// thousand things apart.
+    #[inline(always)]
+    pub fn glimpse(&self) -> u32 {
+        let mut mixed = *self;
+        mixed.round();
+        mixed.round();
+        let word = mixed.v0 ^ mixed.v1 ^ mixed.v2 ^ mixed.v3;
+        let (low, high) = (word & 0xffff_ffff, word >> 32);
+        u32::try_from(low ^ high).unwrap_or(0)
+    }
+
     #[inline(always)]
     fn finalising_rounds(&mut self) {
         self.round();

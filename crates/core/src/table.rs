@@ -5,11 +5,12 @@
 
 mod outbox;
 mod shard;
+mod shares;
 mod steps;
 #[cfg(test)]
 mod tests;
 
-use crate::identity::KeyId;
+use crate::identity::{KeyId, TenantTag};
 use crate::limit::Spec;
 use crate::state::{Publish, State};
 use crate::sync::Mutex;
@@ -17,6 +18,7 @@ use crate::time::{ClockStep, Moment, Nanos, StepId};
 use outbox::Outbox;
 use shard::Hint;
 pub(crate) use shard::Shard;
+use shares::{Entered, Shares};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 pub use steps::STEPS_HANDED_ON_MAX;
 use steps::{Steps, is_later};
@@ -40,6 +42,7 @@ pub struct Table<S> {
     /// How many nodes share the region, this one included.
     live_nodes: AtomicU32,
     outbox: Outbox,
+    shares: Shares,
 }
 
 /// Enough that threads seldom meet.
@@ -65,13 +68,26 @@ impl<S: State> Table<S> {
         let shards = 1_usize << shard_bits;
         let len_max = u32::try_from(keys_max.div_ceil(shards).max(1)).unwrap_or(u32::MAX);
         let guarded = |_| Guarded {
-            shard: Mutex::new(Shard::new(shard_bits, len_max)),
+            shard: Mutex::new(Shard::new(u8::try_from(shard_bits).unwrap_or(u8::MAX), len_max)),
             address: AtomicUsize::new(0),
             homes: AtomicUsize::new(0),
         };
         let outbox = Outbox::new(if S::SHARED { shards } else { 0 });
         let shards = (0..shards).map(guarded).collect();
-        Table { shards, shard_bits, steps: Steps::default(), live_nodes: AtomicU32::new(1), outbox }
+        Table {
+            shards,
+            shard_bits,
+            steps: Steps::default(),
+            live_nodes: AtomicU32::new(1),
+            outbox,
+            shares: Shares::new(keys_max),
+        }
+    }
+
+    /// Gives each of these tenants an equal part of the table that the others can't take; those that aren't named
+    /// have what nobody needs. Before the first entry, and then whenever the tenants change.
+    pub fn share_among(&self, tenants: &[TenantTag]) {
+        self.shares.divide(tenants);
     }
 
     #[inline]
@@ -175,7 +191,11 @@ impl<S: State> Table<S> {
     /// Drops what has expired in one shard. Locks it for some tens of microseconds per 1,000 entries.
     pub fn sweep_shard(&self, index: usize, moment: Moment) -> usize {
         let mut shard = self.shards[index].shard.lock();
-        let swept = shard.sweep(|state| self.is_expired(state, moment));
+        let expired = |state: &S| self.is_expired(state, moment);
+        let swept = match self.shares.counted() {
+            None => shard.sweep(expired, None),
+            Some(holders) => shard.sweep(expired, Some(&|key: KeyId| holders.leave(key.tenant()))),
+        };
         self.publish_hint(index, &shard);
         swept
     }
@@ -207,6 +227,56 @@ impl<S: State> Table<S> {
         Ok(())
     }
 
+    /// Whether `more` entries of a tenant fit.
+    pub(crate) fn has_room(&self, shard: &Shard<S>, tenant: TenantTag, more: usize) -> bool {
+        let has_right = || self.shares.counted().is_none_or(|holders| holders.rights(tenant) > 0);
+        let others = if shard.given_up() == 0 || has_right() { 0 } else { shard.given_up() };
+        shard.has_room(more + others)
+    }
+
+    /// Gives a key its entry, for which there is room.
+    pub(crate) fn insert(&self, index: usize, shard: &mut Shard<S>, key: KeyId, state: S) {
+        if shard.insert(key, state) && self.shares.enter(key.tenant()) == Entered::WithinShare {
+            shard.take_given_up();
+        }
+        self.publish_hint(index, shard);
+    }
+
+    /// Makes room for `more` entries of a tenant in a shard that has none, if that can be.
+    pub(crate) fn make_room(
+        &self,
+        index: usize,
+        shard: &mut Shard<S>,
+        (tenant, more): (TenantTag, usize),
+        moment: Moment,
+    ) {
+        if shard.has_room(more) {
+            return;
+        }
+        let expired = |state: &S| self.is_expired(state, moment);
+        let Some(holders) = self.shares.counted() else {
+            if shard.begin_search(moment.now) {
+                shard.make_room(expired, |_| true, None);
+                self.publish_hint(index, shard);
+            }
+            return;
+        };
+        let rights = holders.rights(tenant);
+        let left = |key: KeyId| holders.leave(key.tenant());
+        if shard.begin_search(moment.now) {
+            // Who has no right to more makes room among its own, and among those who have too much.
+            let may_go =
+                |key: KeyId| (rights == 0 && key.tenant() == tenant) || holders.excess(key.tenant()) > 0;
+            shard.make_room(expired, may_go, Some(&left));
+        }
+        if rights > 0 && !shard.has_room(more) {
+            // Several at a time, since it takes a walk; but what this shard holds ready is missing in the others.
+            let count = (rights / (2 * self.shards.len())).max(more);
+            shard.give_way(count, |key| holders.excess(key.tenant()), Some(&left));
+        }
+        self.publish_hint(index, shard);
+    }
+
     /// Changes the state of one key, if it has one.
     pub fn update(&self, key: KeyId, change: impl FnOnce(&mut S)) -> bool {
         let mut shard = self.shard(self.shard_index(key)).lock();
@@ -224,14 +294,13 @@ impl<S: State> Table<S> {
         if let Ok(place) = shard.find(key) {
             return Some(change(shard.state_mut(place)));
         }
-        self.make_room(index, &mut shard, moment);
-        if !shard.has_room(1) {
+        self.make_room(index, &mut shard, (key.tenant(), 1), moment);
+        if !self.has_room(&shard, key.tenant(), 1) {
             return None;
         }
         let mut state = S::default().with_step(moment.step);
         let said = change(&mut state);
-        shard.insert(key, state);
-        self.publish_hint(index, &shard);
+        self.insert(index, &mut shard, key, state);
         Some(said)
     }
 

@@ -117,10 +117,21 @@ impl RulesWatch {
     }
 }
 
+/// Which tenants callers can be of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Tenancy {
+    /// There are no tokens.
+    DefaultOnly,
+    ByToken,
+}
+
 /// Tells what is valid and hardly meant.
-pub fn log_warnings(rules: &RuleSet) {
+pub fn log_warnings(rules: &RuleSet, tenancy: Tenancy) {
     for warning in rules.warnings() {
         tracing::warn!(%warning, "rules");
+    }
+    if tenancy == Tenancy::ByToken {
+        return;
     }
     for namespace in rules.namespaces().iter().filter(|namespace| *namespace.tenant != *DEFAULT_TENANT) {
         let (tenant, namespace) = (&*namespace.tenant, &*namespace.name);
@@ -142,7 +153,7 @@ fn fingerprint(sources: &[Source]) -> u64 {
 }
 
 /// Watches the rules files until the future is dropped.
-pub async fn watch_rules(engine: Arc<Engine>, mut watch: RulesWatch) {
+pub async fn watch_rules(engine: Arc<Engine>, mut watch: RulesWatch, tenancy: Tenancy) {
     let mut tick = calm_interval(WATCH_EVERY);
     loop {
         tick.tick().await;
@@ -161,7 +172,7 @@ pub async fn watch_rules(engine: Arc<Engine>, mut watch: RulesWatch) {
             None => {}
             Some(Ok(rules)) => {
                 let (before, counts) = (engine.rules().set.counts(), rules.counts());
-                log_warnings(&rules);
+                log_warnings(&rules, tenancy);
                 if counts.rules == 0 && before.rules > 0 {
                     tracing::warn!(
                         before = before.rules,

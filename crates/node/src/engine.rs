@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tidegate_core::state::State;
 use tidegate_core::{
     Accuracy, Class, Cost, Decisions, FleetSecret, Item, KeyId, LocalState, Moment, Nanos, Room, StepId,
-    Table, Undecided, Verdict,
+    Table, TenantTag, Undecided, Verdict,
 };
 use tidegate_rules::RuleSet;
 
@@ -160,6 +160,17 @@ impl Engine {
         match &self.counters {
             Counters::Alone(_) => None,
             Counters::Shared(sharing) => Some(sharing),
+        }
+    }
+
+    /// Gives each of these tenants a part of the counter table that the others can't take. Before the first count,
+    /// and then whenever the tenants change.
+    pub fn share_among<'t>(&self, tenants: impl IntoIterator<Item = &'t str>) {
+        let tags: Vec<TenantTag> =
+            tenants.into_iter().map(|tenant| TenantTag::new(&self.secret, tenant)).collect();
+        match &self.counters {
+            Counters::Alone(table) => table.share_among(&tags),
+            Counters::Shared(sharing) => sharing.share_among(&tags),
         }
     }
 

@@ -6,6 +6,7 @@
 pub mod clock;
 pub mod driver;
 pub mod engine;
+pub mod files;
 mod plan;
 pub mod region;
 pub mod region_driver;

@@ -28,6 +28,8 @@ const BEAT_EVERY: Duration = Duration::from_millis(400);
 const ALIVE_FOR: Nanos = Nanos::from_millis(1500);
 /// The runtime's timers may be a millisecond late; a request's wait is hard.
 const TIMER_SLACK: Duration = Duration::from_millis(1);
+/// From the socket to the connection's task, from there to the exchange's, from there to the request's.
+const TURNS: usize = 3;
 /// A clock that is further from the origin's than this is worth a word.
 const OFFSET_MAX: Nanos = Nanos::from_millis(50);
 /// How long a node that stops tries to publish what is left.
@@ -126,7 +128,7 @@ impl RegionDriver {
         let in_time = tokio::select! {
             biased;
             standings = &mut hear => standings.ok(),
-            () = patience => None,
+            () = patience => look_once_more(&mut hear).await,
         };
         // It may have been woken at the last moment.
         let in_time = in_time.or_else(|| region.give_up(id)).or_else(|| hear.try_recv().ok());
@@ -169,7 +171,7 @@ impl RegionDriver {
         let result = if self.is_foreign() {
             Err(OriginError::Unreachable { cause: "the store belongs to another fleet".to_owned() })
         } else {
-            origin.exchange(outgoing.shard, outgoing.exchange.clone()).await
+            origin.exchange(outgoing.shard, &outgoing.exchange).await
         };
         if let Err(error) = &result {
             tracing::debug!(%error, shard = origin.shard_name(outgoing.shard), "an exchange failed");
@@ -281,6 +283,18 @@ impl RegionDriver {
         // Whoever can't be told finds out by itself.
         let _ = self.origin().beat(self.heartbeat(true)).await;
     }
+}
+
+/// A thread that had no core for some milliseconds finds its timers over and the answers in its sockets, and comes
+/// to the timers first: what has come is worth a few turns of its other tasks.
+async fn look_once_more(hear: &mut oneshot::Receiver<Standings>) -> Option<Standings> {
+    for _ in 0..TURNS {
+        tokio::task::yield_now().await;
+        if let Ok(standings) = hear.try_recv() {
+            return Some(standings);
+        }
+    }
+    None
 }
 
 /// What was said about the origin, so that it is said once.

@@ -13,6 +13,8 @@ use tidegate_rules::{Attributes, Rule, Scope};
 
 /// The longest namespace, in characters.
 pub const NAMESPACE_CHARS_MAX: usize = 128;
+/// The same, of a limit that a request gives itself: nothing but its key is made of it.
+pub const GIVEN_NAMESPACE_CHARS_MAX: usize = 512;
 /// The longest identifier or attribute value, in characters.
 pub const IDENTIFIER_CHARS_MAX: usize = 512;
 /// The most attributes of a request, and the longest name of one.
@@ -93,8 +95,8 @@ impl GivenPolicy {
 /// What was wrong with a request. Nothing was changed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RequestError {
-    #[error("a namespace has 1 to {NAMESPACE_CHARS_MAX} characters")]
-    Namespace,
+    #[error("a namespace has 1 to {chars_max} characters")]
+    Namespace { chars_max: usize },
     #[error("an identifier has 1 to {IDENTIFIER_CHARS_MAX} characters")]
     Identifier { index: usize },
     #[error("a request has at most {ATTRIBUTES_MAX} attributes")]
@@ -189,14 +191,14 @@ impl Request<'_> {
     pub fn validate(&self) -> Result<(), RequestError> {
         match self.subject {
             Subject::Rules { namespace, attributes, .. } => {
-                validate_namespace(namespace)?;
+                validate_namespace(namespace, NAMESPACE_CHARS_MAX)?;
                 validate_attributes(attributes)
             }
             Subject::Descriptors { namespace, descriptors } => {
                 if descriptors.is_empty() || descriptors.len() > ITEMS_MAX {
                     return Err(RequestError::DescriptorCount);
                 }
-                validate_namespace(namespace)?;
+                validate_namespace(namespace, NAMESPACE_CHARS_MAX)?;
                 descriptors.iter().try_for_each(|descriptor| validate_attributes(descriptor.attributes))
             }
             Subject::Limits(limits) => {
@@ -204,7 +206,7 @@ impl Request<'_> {
                     return Err(RequestError::LimitCount);
                 }
                 limits.iter().enumerate().try_for_each(|(index, limit)| {
-                    validate_namespace(limit.namespace)?;
+                    validate_namespace(limit.namespace, GIVEN_NAMESPACE_CHARS_MAX)?;
                     let fits = !limit.identifier.is_empty() && fits(limit.identifier, IDENTIFIER_CHARS_MAX);
                     fits.then_some(()).ok_or(RequestError::Identifier { index })
                 })
@@ -213,9 +215,9 @@ impl Request<'_> {
     }
 }
 
-fn validate_namespace(namespace: &str) -> Result<(), RequestError> {
-    let valid = !namespace.is_empty() && fits(namespace, NAMESPACE_CHARS_MAX);
-    valid.then_some(()).ok_or(RequestError::Namespace)
+fn validate_namespace(namespace: &str, chars_max: usize) -> Result<(), RequestError> {
+    let valid = !namespace.is_empty() && fits(namespace, chars_max);
+    valid.then_some(()).ok_or(RequestError::Namespace { chars_max })
 }
 
 fn validate_attributes(attributes: Attributes<'_>) -> Result<(), RequestError> {

@@ -3,7 +3,8 @@
 
 use crate::region::{AskItem, Region, RegionOptions};
 use tidegate_core::{
-    Burst, Charge, Item, LocalState, Moment, Nanos, Rate, SharedState, Spec, StepId, Table, Verdict,
+    Burst, Charge, Item, LocalState, Moment, Nanos, Rate, SharedState, Spec, StepId, Table, TenantTag,
+    Verdict,
 };
 
 /// The stand-in limits get a table of their own, a sixteenth of the main one.
@@ -64,6 +65,11 @@ impl Sharing {
     pub(crate) fn sweep(&self, shard: usize, moment: Moment) -> usize {
         self.fallbacks.sweep_shard(shard % self.fallbacks.shard_count(), moment);
         self.table.sweep_shard(shard % self.table.shard_count(), moment)
+    }
+
+    pub(crate) fn share_among(&self, tenants: &[TenantTag]) {
+        self.table.share_among(tenants);
+        self.fallbacks.share_among(tenants);
     }
 
     pub(crate) fn clock_stepped(&self, delta_ns: i64, lands_at: Nanos) -> StepId {

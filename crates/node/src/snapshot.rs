@@ -12,6 +12,7 @@ mod tests;
 use crate::clock::Clock;
 use crate::driver::calm_interval;
 use crate::engine::Engine;
+use crate::files;
 pub use file::{Extent, Loaded, SaveError, load, save};
 pub use format::Unusable;
 use parking_lot::Mutex;
@@ -102,7 +103,7 @@ impl Snapshots {
         progress: &mut Progress,
         extent: Extent,
     ) -> Result<u64, Trouble> {
-        file::make_directory(&self.directory).map_err(SaveError::Io)?;
+        files::make_directory(&self.directory).map_err(SaveError::Io)?;
         progress.claim(&self.directory)?;
         Ok(self.save_steadily(table, extent)?)
     }
@@ -132,7 +133,7 @@ impl Snapshots {
 
     fn refuse(&self, problem: &Unusable) {
         let path = self.path();
-        let kept = match file::set_aside(&path) {
+        let kept = match files::set_aside(&path) {
             Ok(aside) => format!("kept as {}", aside.display()),
             Err(error) => format!("can't be moved aside ({error}) and will be overwritten"),
         };

@@ -122,7 +122,7 @@ pub trait Origin: Debug + Send + Sync + 'static {
     fn shards(&self) -> Vec<ShardId>;
 
     /// Sends keys' syncs to their shard and waits for the answer, at most 50 ms.
-    fn exchange(&self, shard: ShardId, exchange: Exchange) -> Reply<'_, Exchanged>;
+    fn exchange<'a>(&'a self, shard: ShardId, exchange: &'a Exchange) -> Reply<'a, Exchanged>;
 
     /// Says that this node lives, and asks who else does.
     fn beat(&self, heartbeat: Heartbeat) -> Reply<'_, Alive>;

@@ -57,8 +57,8 @@ impl Origin for MemoryOrigin {
         vec![ONLY_SHARD]
     }
 
-    fn exchange(&self, _shard: ShardId, exchange: Exchange) -> Reply<'_, Exchanged> {
-        self.answer(|store, now| Ok(store.exchange(&exchange, now)))
+    fn exchange<'a>(&'a self, _shard: ShardId, exchange: &'a Exchange) -> Reply<'a, Exchanged> {
+        self.answer(|store, now| Ok(store.exchange(exchange, now)))
     }
 
     fn beat(&self, heartbeat: Heartbeat) -> Reply<'_, Alive> {

@@ -9,6 +9,7 @@ mod address;
 mod backoff;
 mod call;
 mod cluster;
+mod connection;
 mod deadline;
 mod dial;
 mod discover;
@@ -24,9 +25,9 @@ mod script;
 mod sentinel;
 mod servers;
 mod shard;
-mod stream;
 mod tls;
 mod url;
+mod wire;
 
 pub use options::RedisOptions;
 pub use url::{RedisUrl, UrlError};
@@ -36,7 +37,6 @@ use call::Script;
 use deadline::Deadline;
 use dial::{Dialer, Purpose};
 use map::SlotMap;
-use redis::Value;
 use script::{HEARTBEAT_SCRIPT, RESET_SCRIPT, RESETS_SCRIPT, SYNC_SCRIPT, ScriptCall, slot_of};
 use servers::Servers;
 use shard::Standing;
@@ -47,6 +47,7 @@ use tls::TlsSetup;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use url::{Credentials, Place};
+use wire::Value;
 
 /// The region's counts in Redis. Dropping it ends its tasks and closes its connections.
 pub struct RedisOrigin {
@@ -163,12 +164,12 @@ impl Origin for RedisOrigin {
     }
 
     /// Every call goes to whoever owns its slot by now: `shard` owned it when the node looked.
-    fn exchange(&self, _shard: ShardId, exchange: Exchange) -> Reply<'_, Exchanged> {
+    fn exchange<'a>(&'a self, _shard: ShardId, exchange: &'a Exchange) -> Reply<'a, Exchanged> {
         let deadline = self.deadline();
         Box::pin(async move {
-            let calls = script::calls(&exchange, self.has_slots);
+            let calls = script::calls(exchange, self.has_slots);
             let answers = call::run(&self.servers, &self.sync, &calls, deadline).await;
-            assemble(&exchange, &calls, answers)
+            assemble(exchange, &calls, answers)
         })
     }
 

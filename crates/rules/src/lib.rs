@@ -29,6 +29,7 @@ pub use describe::{Description, NamespaceDescription, RuleDescription};
 pub use error::{RuleError, RuleErrors, Warning};
 pub use identifier::{KeyPart, identifier_text};
 pub use matching::{Effect, Match, Matched, Matches};
+pub use pattern::Pattern;
 pub use place::PlaceBy;
 pub use policy::Policy;
 pub use rule::{Declared, Mode, OnMissing, Rule, Scope};

@@ -5,7 +5,7 @@
 
 /// A text with at least one `*`.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Pattern {
+pub struct Pattern {
     text: Box<str>,
     first_star: usize,
     last_star: usize,
@@ -13,21 +13,26 @@ pub(crate) struct Pattern {
 
 impl Pattern {
     /// `None` for a text without `*`: that is an exact value.
-    pub(crate) fn new(text: &str) -> Option<Self> {
+    pub fn new(text: &str) -> Option<Self> {
         let (first_star, last_star) = (text.find('*')?, text.rfind('*')?);
         Some(Pattern { text: text.into(), first_star, last_star })
     }
 
-    pub(crate) fn text(&self) -> &str {
+    pub fn text(&self) -> &str {
         &self.text
     }
 
+    /// What is before the first `*`.
+    pub fn start(&self) -> &str {
+        &self.text[..self.first_star]
+    }
+
     /// The characters that aren't `*`: the more there are, the more specific the pattern.
-    pub(crate) fn literal_chars(&self) -> usize {
+    pub fn literal_chars(&self) -> usize {
         self.text.chars().filter(|&c| c != '*').count()
     }
 
-    pub(crate) fn matches(&self, value: &str) -> bool {
+    pub fn matches(&self, value: &str) -> bool {
         let (prefix, suffix) = (&self.text[..self.first_star], &self.text[self.last_star + 1..]);
         let inner = value.strip_prefix(prefix).and_then(|rest| rest.strip_suffix(suffix));
         let Some(mut rest) = inner else { return false };

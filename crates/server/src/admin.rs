@@ -1,6 +1,7 @@
 //! What a node tells about itself: state, readiness, and the rules in force. Read-only.
 
 use crate::App;
+use crate::access::Caller;
 use crate::counters::COUNTERS;
 use crate::json::write;
 use std::fmt::Display;
@@ -92,8 +93,12 @@ pub(crate) fn ready(app: &App) -> (bool, Vec<u8>) {
     (is_ready, body)
 }
 
-pub(crate) fn state(app: &App) -> Vec<u8> {
+/// What a caller may know: everything for operators, and what a tenant could count itself for others.
+pub(crate) fn state(app: &App, caller: &Caller) -> Vec<u8> {
     let rules = app.engine.rules();
+    if !caller.is_operator() {
+        return state_for_tenant(app, caller);
+    }
     let counts = rules.set.counts();
     let stats = app.engine.stats().named();
     let clock_steps = stats.iter().find(|(name, _)| *name == "clock_steps").map_or(0, |(_, count)| *count);
@@ -111,6 +116,17 @@ pub(crate) fn state(app: &App) -> Vec<u8> {
                 inner.number(name, count);
             }
         });
+    })
+}
+
+fn state_for_tenant(app: &App, caller: &Caller) -> Vec<u8> {
+    let rules = app.engine.rules();
+    let description = rules.set.describe(app.clock.now().now);
+    let own = description.namespaces.iter().filter(|namespace| namespace.tenant == caller.tenant());
+    document(|object| {
+        object.string("tenant", caller.tenant()).string("version", env!("CARGO_PKG_VERSION"));
+        object.number("rule_version", rules.version).count("namespaces", own.clone().count());
+        object.count("rules", own.map(|namespace| namespace.rules.len()).sum());
     })
 }
 
@@ -138,9 +154,15 @@ fn origin(object: &mut Object<'_>, app: &App, driver: &RegionDriver) {
     }
 }
 
-pub(crate) fn rules(app: &App) -> Vec<u8> {
+/// The rules of the caller's tenant; of all for operators.
+pub(crate) fn rules(app: &App, caller: &Caller) -> Vec<u8> {
     let rules = app.engine.rules();
-    let description = rules.set.describe(app.clock.now().now);
+    let mut description = rules.set.describe(app.clock.now().now);
+    if !caller.is_operator() {
+        description.namespaces.retain(|namespace| namespace.tenant == caller.tenant());
+        // They name files and rules of whomever.
+        description.warnings.clear();
+    }
     document(|object| {
         object.number("rule_version", rules.version).shown("fleet_mode", description.fleet_mode);
         object.list("namespaces", &description.namespaces, namespace);

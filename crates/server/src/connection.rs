@@ -1,5 +1,6 @@
 //! One connection, from its first byte to its last: to its front end, and for HTTP/1.1 hyper with our bounds.
 
+use crate::access::LastCaller;
 use crate::counters::COUNTERS;
 use crate::preface::{self, Protocol};
 use crate::progress::{Patience, Progress};
@@ -32,7 +33,15 @@ pub(crate) async fn serve(socket: Socket, surface: Surface, app: Arc<App>, closi
         tracing::debug!(%error, "a connection ended before it began");
         return;
     }
-    let Closing { watcher, shutdown } = closing;
+    let Closing { watcher, mut shutdown } = closing;
+    let socket = tokio::select! {
+        biased;
+        proven = socket.proven(surface) => match proven {
+            Some(socket) => socket,
+            None => return,
+        },
+        _ = shutdown.wait_for(|stop| *stop) => return,
+    };
     match surface {
         Surface::Admin | Surface::Api => serve_http(socket, surface, app, watcher).await,
         Surface::ApiAndGrpc => match preface::tell(socket).await {
@@ -57,10 +66,13 @@ pub(crate) async fn serve(socket: Socket, surface: Surface, app: Arc<App>, closi
 async fn serve_http(socket: Socket, surface: Surface, app: Arc<App>, watcher: Watcher) {
     let progress = Arc::new(Progress::default());
     let transport = Transport::new(socket, Arc::clone(&progress));
-    let answered = Arc::clone(&progress);
+    let shared = Arc::new((app, Arc::clone(&progress), LastCaller::default()));
     let service = service_fn(move |request: Request<Incoming>| {
-        let (app, progress) = (Arc::clone(&app), Arc::clone(&answered));
-        async move { Ok::<_, Infallible>(service::answer(&app, surface, &progress, request).await) }
+        let shared = Arc::clone(&shared);
+        async move {
+            let (app, progress, last_caller) = &*shared;
+            Ok::<_, Infallible>(service::answer(app, surface, progress, last_caller, request).await)
+        }
     });
     let connection = watcher.watch(builder().serve_connection(transport, service));
     tokio::select! {

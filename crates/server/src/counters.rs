@@ -13,6 +13,7 @@ pub(crate) struct Counters {
     pub requests_refused: Counter,
     pub idempotency_forgotten: Counter,
     pub resp_commands_refused: Counter,
+    pub tls_handshakes_failed: Counter,
 }
 
 /// A count that nobody waits for.
@@ -36,11 +37,12 @@ pub(crate) static COUNTERS: Counters = Counters {
     requests_refused: Counter::new(),
     idempotency_forgotten: Counter::new(),
     resp_commands_refused: Counter::new(),
+    tls_handshakes_failed: Counter::new(),
 };
 
 impl Counters {
     /// All counters at one time, by name.
-    pub(crate) fn named(&self) -> [(&'static str, u64); 6] {
+    pub(crate) fn named(&self) -> [(&'static str, u64); 7] {
         [
             ("connections_refused", &self.connections_refused),
             ("connections_too_slow", &self.connections_too_slow),
@@ -48,6 +50,7 @@ impl Counters {
             ("http_requests_refused", &self.requests_refused),
             ("idempotency_keys_forgotten", &self.idempotency_forgotten),
             ("resp_commands_refused", &self.resp_commands_refused),
+            ("tls_handshakes_failed", &self.tls_handshakes_failed),
         ]
         .map(|(name, counter)| (name, counter.0.load(Ordering::Relaxed)))
     }

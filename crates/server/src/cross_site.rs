@@ -4,6 +4,7 @@
 //! it sends simple requests of any site without asking first. Must cost an ordinary caller next to nothing.
 
 use crate::Surface;
+use crate::access::Tokens;
 use crate::refusal::{Code, Refusal, excerpt};
 use hyper::HeaderMap;
 use hyper::header::{HOST, HeaderName, HeaderValue, ORIGIN};
@@ -12,9 +13,9 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Refuses what another site's page sent; on the admin surface, also what was sent to a name that anybody
-/// could have pointed here (DNS rebinding).
+/// could have pointed here (DNS rebinding), unless it takes a token to get any further: a page hasn't one.
 #[inline]
-pub(crate) fn refuse(surface: Surface, headers: &HeaderMap) -> Result<(), Refusal> {
+pub(crate) fn refuse(surface: Surface, tokens: &Tokens, headers: &HeaderMap) -> Result<(), Refusal> {
     if let Some(origin) = headers.get(ORIGIN)
         && !is_own(origin, headers.get(HOST))
     {
@@ -27,6 +28,7 @@ pub(crate) fn refuse(surface: Surface, headers: &HeaderMap) -> Result<(), Refusa
     }
     match surface {
         Surface::Api | Surface::ApiAndGrpc | Surface::Grpc | Surface::Resp => Ok(()),
+        Surface::Admin if tokens.are_required() => Ok(()),
         // Every browser sends a host; a probe that speaks HTTP/1.0 may not.
         Surface::Admin => match headers.get(HOST) {
             Some(host) if !is_unforgeable(host) => Err(to_a_name(host)),

@@ -4,6 +4,7 @@
 //! region does, for some milliseconds at most.
 
 use crate::App;
+use crate::access::Caller;
 use crate::answer::{retry_after_seconds, to_json};
 use crate::json::write;
 use crate::refusal::Refusal;
@@ -36,11 +37,17 @@ impl Call {
     }
 }
 
-pub(crate) async fn decide(app: &App, call: Call, body: &[u8], request_id: &str) -> Result<Reply, Refusal> {
+pub(crate) async fn decide(
+    app: &App,
+    caller: &Caller,
+    call: Call,
+    body: &[u8],
+    request_id: &str,
+) -> Result<Reply, Refusal> {
     let body = Body::read(body, call.form())?;
     let needed_for = if call == Call::Reset { Use::Reset } else { Use::Decide };
     let prepared = Prepared::new(&body, call.form(), needed_for)?;
-    let request = Request { tenant: &app.tenant, purpose: call.purpose(), subject: prepared.subject() };
+    let request = Request { tenant: caller.tenant(), purpose: call.purpose(), subject: prepared.subject() };
     let rules = app.engine.rules();
     if call == Call::Reset {
         let keys = app.engine.keys(&rules, &request, app.clock.now())?;

@@ -5,25 +5,32 @@
 //! the setting `forward_auth.attributes` names. A header that comes twice is refused: the second one may be a
 //! caller's own, smuggled past the proxy.
 
+use crate::access::Caller;
+use crate::rate_headers::{self, Told};
 use crate::refusal::{Code, Refusal, excerpt};
 use crate::request_id::{self, RequestId};
 use crate::respond::{self, HttpResponse};
-use crate::{App, answer, decide, rate_headers};
+use crate::{App, answer, decide};
 use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};
+use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::fmt;
-use tidegate_core::Cost;
+use tidegate_core::{Cost, Decision, Nanos, Role, Spec};
 use tidegate_node::request::{ATTRIBUTE_NAME_CHARS_MAX, ATTRIBUTES_MAX, IDENTIFIER_CHARS_MAX};
-use tidegate_node::{Purpose, Request, Subject};
-use tidegate_rules::Attributes;
+use tidegate_node::{Answer, Origin, Purpose, Request, Said, Subject};
+use tidegate_rules::{Attributes, Rule};
 
 const PREFIX: &str = "x-tidegate-";
 const NAMESPACE: &str = "namespace";
 const COST: &str = "cost";
+/// A response names no more limits than this.
+const LIMITS_MAX: usize = 8;
+/// The proxy's own, and a secret: never an attribute.
+const TOKEN: &str = "token";
 
 /// An attribute that is taken from a header of the original request.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -63,25 +70,61 @@ impl fmt::Display for MappedHeader {
     }
 }
 
-pub(crate) async fn answer(app: &App, head: &Parts, id: RequestId) -> Result<HttpResponse, Refusal> {
+pub(crate) async fn answer(
+    app: &App,
+    caller: &Caller,
+    head: &Parts,
+    id: RequestId,
+) -> Result<HttpResponse, Refusal> {
     let asked = Asked::read(app, head)?;
     let subject = Subject::Rules {
         namespace: &asked.namespace,
         attributes: Attributes(&asked.attributes),
         cost: asked.cost,
     };
-    let request = Request { tenant: &app.tenant, purpose: Purpose::Check, subject };
+    let request = Request { tenant: caller.tenant(), purpose: Purpose::Check, subject };
     let rules = app.engine.rules();
     let decided = decide::ask_engine(app, &rules, &request).await?;
     let mut response = Response::new(Full::new(Bytes::new()));
     *response.status_mut() =
         if decided.allowed { StatusCode::NO_CONTENT } else { StatusCode::TOO_MANY_REQUESTS };
-    rate_headers::add(response.headers_mut(), &decided, app.clock.now().now);
+    let told = told(&decided, app.clock.now().now);
+    rate_headers::each(&told, answer::retry_after_seconds(&decided), |header, value| {
+        respond::add_header(&mut response, header, value);
+    });
     response.headers_mut().insert(request_id::HEADER, id.into_header());
-    if let Some(seconds) = answer::retry_after_seconds(&decided) {
-        respond::add_retry_after(&mut response, seconds);
-    }
     Ok(response)
+}
+
+/// The limits that headers are about, the strictest first. Shadow limits aren't told.
+fn told<'r>(answer: &Answer<'r>, now: Nanos) -> SmallVec<[Told<'r>; LIMITS_MAX]> {
+    let enforced = answer.limits.iter().filter(|limit| limit.role != Role::Shadow);
+    let mut decided: SmallVec<[(&'r Rule, Decision); LIMITS_MAX]> = enforced
+        .filter_map(|limit| match (limit.said, limit.origin) {
+            (Said::Decided(decision), Origin::Rule(rule)) => Some((rule, decision)),
+            _ => None,
+        })
+        .collect();
+    decided.sort_by_key(|(_, decision)| (decision.is_admitted(), decision.remaining));
+    let told = |(rule, decision): &(&'r Rule, Decision)| Told {
+        name: &rule.name,
+        limit: decision.limit,
+        remaining: decision.remaining,
+        // Rounded up: whoever waits so long has waited long enough.
+        reset_seconds: decision.reset.minus(now).get().div_ceil(Nanos::PER_SECOND),
+        window_seconds: window_seconds(rule, now),
+    };
+    decided.iter().take(LIMITS_MAX).map(told).collect()
+}
+
+/// How long the window of a rule is, which no override changes; GCRA has none.
+fn window_seconds(rule: &Rule, now: Nanos) -> Option<u64> {
+    let length = match rule.policy.spec(now) {
+        Spec::Sliding { period, .. } | Spec::Fixed { period, .. } => period.length(),
+        Spec::Calendar { cell, .. } => cell.end.minus(cell.start),
+        Spec::Gcra { .. } => return None,
+    };
+    Some(length.get().div_ceil(Nanos::PER_SECOND))
 }
 
 /// What the headers and the query say.
@@ -103,7 +146,9 @@ impl<'a> Asked<'a> {
         }
         let mut attributes = Vec::new();
         for name in head.headers.keys() {
-            let Some(attribute) = name.as_str().strip_prefix(PREFIX) else { continue };
+            let Some(attribute) = name.as_str().strip_prefix(PREFIX).filter(|name| *name != TOKEN) else {
+                continue;
+            };
             let value = only_value(head, name)?;
             match attribute {
                 NAMESPACE => namespace = Some(Cow::Borrowed(value)),

@@ -3,6 +3,7 @@
 //! One node for all inputs, with few keys, so that its table is full at times; a second passes with each input,
 //! so that it isn't always. Whatever is answered must be well-formed, and whatever is refused the caller's fault.
 
+use crate::access::{Caller, LastCaller, Permission};
 use crate::decide;
 use crate::envoy::{self, JsonRequest};
 use crate::refusal::Refusal;
@@ -70,6 +71,13 @@ fn app() -> &'static App {
     app
 }
 
+fn anybody() -> Arc<Caller> {
+    match LastCaller::default().permitted(&app().tokens, None, Some(Permission::Check)) {
+        Ok(caller) => caller,
+        Err(refusal) => panic!("no tokens, and {refusal:?}"),
+    }
+}
+
 /// Of a node that is alone nothing waits.
 fn ready<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
@@ -99,7 +107,7 @@ pub fn native_json(bytes: &[u8]) {
     let Some((call, body)) = bytes.split_first() else { return };
     let calls = [Call::Check, Call::Limit, Call::LimitMany, Call::Report, Call::Reset];
     let call = calls[usize::from(*call) % calls.len()];
-    match ready(decide::decide(app(), call, body, "id")) {
+    match ready(decide::decide(app(), &anybody(), call, body, "id")) {
         Ok(reply) => {
             assert_was_json(body);
             assert_json(&reply.body);
@@ -114,14 +122,14 @@ pub fn envoy_json(body: &[u8]) {
         Err(refusal) => return assert_refusal(&refusal),
     };
     assert_was_json(body);
-    match ready(envoy::decide(app(), &request.asked(), envoy::to_json)) {
+    match ready(envoy::decide(app(), &anybody(), &request.asked(), envoy::to_json)) {
         Ok(answer) => assert_json(&answer),
         Err(refusal) => assert_refusal(&refusal),
     }
 }
 
 pub fn envoy_grpc(body: &[u8]) {
-    grpc::fuzz(app(), body);
+    grpc::fuzz(app(), &anybody(), body);
 }
 
 pub fn resp_commands(input: &[u8]) {
@@ -141,14 +149,15 @@ pub fn headers(bytes: &[u8]) {
     }
     let (head, ()) = request.into_parts();
     for surface in [Surface::Api, Surface::Admin] {
-        cross_site::refuse(surface, &head.headers).unwrap_or_else(|refusal| assert_refusal(&refusal));
+        cross_site::refuse(surface, &app().tokens, &head.headers)
+            .unwrap_or_else(|refusal| assert_refusal(&refusal));
     }
     if let Err(refusal) = idempotency::key(&head.headers) {
         assert_refusal(&refusal);
     }
     let id = RequestId::of(&head.headers);
     assert!(!id.as_str().is_empty());
-    match ready(forward_auth::answer(app(), &head, id)) {
+    match ready(forward_auth::answer(app(), &anybody(), &head, id)) {
         Ok(answer) => assert!(matches!(answer.status().as_u16(), 204 | 429)),
         Err(refusal) => assert_refusal(&refusal),
     }

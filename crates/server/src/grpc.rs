@@ -133,11 +133,11 @@ where
 
 /// What fuzzing calls: any bytes as a body, and as the message in one, without a connection.
 #[cfg(feature = "fuzz")]
-pub(crate) fn fuzz(app: &App, body: &[u8]) {
+pub(crate) fn fuzz(app: &App, caller: &crate::access::Caller, body: &[u8]) {
     use crate::envoy;
     for message in [message::only(body).ok(), Some(body)].into_iter().flatten() {
         if let Ok(asked) = envoy::decode(message) {
-            let _ = envoy::try_decide(app, &asked, |verdict| {
+            let _ = envoy::try_decide(app, caller, &asked, |verdict| {
                 let framed = message::framed(|out| envoy::encode(verdict, out));
                 assert!(message::only(&framed).is_ok(), "what is answered is a message");
             });

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use tidegate_core::Nanos;
 use tokio::sync::OnceCell;
 
-const HEADER: HeaderName = HeaderName::from_static("idempotency-key");
+pub(crate) const HEADER: HeaderName = HeaderName::from_static("idempotency-key");
 const KEY_CHARS_MAX: usize = 255;
 const KEPT_FOR: Nanos = Nanos::from_secs(60);
 /// Of keys and answers, in each generation.

@@ -4,6 +4,7 @@
 //! written (`5`, `5.0`, `5e0`), and nothing may be allocated that isn't needed. Never recurses.
 
 pub(crate) mod decimal;
+pub(crate) mod object;
 pub(crate) mod read;
 mod text;
 pub(crate) mod write;

@@ -1,8 +1,9 @@
 //! The front ends of a node: HTTP, gRPC or the Redis protocol in, the engine's one request type through.
 //!
-//! Owns sockets and wire formats and nothing else: it decides nothing, keeps no counts of callers, and must
-//! never answer 5xx for what a caller sent.
+//! Owns sockets and wire formats, and the overrides that callers of Unkey's API set: it decides nothing, keeps no
+//! counts of callers, and must never answer 5xx for what a caller sent.
 
+mod access;
 mod admin;
 mod answer;
 mod body;
@@ -27,22 +28,30 @@ mod refusal;
 mod request_id;
 mod resp;
 mod respond;
+mod rota;
 mod route;
 mod service;
 mod socket;
+mod tls;
+mod token;
 mod transport;
+mod unkey;
 mod wire;
 
+pub use access::{Permission, Permissions, TokenRecord, Tokens};
 pub use forward_auth::MappedHeader;
 pub use idempotency::Idempotency;
 pub use listener::serve;
-pub use socket::Listener;
+pub use rota::Turn;
+pub use socket::{Listener, ListeningSocket};
+pub use tls::{Certificates, Tls, TlsError, TlsFiles, trusting};
+pub use token::{NewToken, TokenHash, TokenId};
+pub use unkey::Overrides;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use tidegate_node::Engine;
 use tidegate_node::clock::Clock;
-use tidegate_node::driver::DEFAULT_TENANT;
 use tidegate_node::region_driver::RegionDriver;
 use tokio::sync::Semaphore;
 
@@ -53,11 +62,13 @@ pub struct App {
     pub clock: Arc<Clock>,
     /// What carries the region's messages; `None` when the node is alone.
     pub sharing: Option<Arc<RegionDriver>>,
-    /// Every caller's tenant until tokens exist.
-    pub tenant: String,
+    /// Who callers are.
+    pub tokens: Arc<Tokens>,
     /// What forward-auth takes from the original request's headers.
     pub forward_auth: Vec<MappedHeader>,
     pub idempotency: Idempotency,
+    /// Of Unkey's API.
+    pub overrides: Overrides,
     pub region: String,
     pub node: String,
     /// What is left of the connections that callers may have, on all listeners together.
@@ -76,9 +87,10 @@ impl App {
             engine,
             clock,
             sharing: None,
-            tenant: DEFAULT_TENANT.to_owned(),
+            tokens: Arc::new(Tokens::not_required()),
             forward_auth: Vec::new(),
             idempotency: Idempotency::default(),
+            overrides: Overrides::default(),
             region: "local".to_owned(),
             node: "node-1".to_owned(),
             connections: Arc::new(Semaphore::new(Self::CONNECTIONS_MAX)),

@@ -5,6 +5,7 @@
 
 use crate::connection::{self, Closing};
 use crate::counters::COUNTERS;
+use crate::rota::Seated;
 use crate::socket::{Listener, Socket};
 use crate::{App, Surface};
 use hyper_util::server::graceful::GracefulShutdown;
@@ -27,7 +28,7 @@ const LAST_REQUEST_MAX: Duration = Duration::from_millis(200);
 /// Accepts until `shutdown` becomes true or its sender is gone, then answers what is in flight, for up to
 /// `drain`, and returns. Wants a tokio runtime with timers and sockets, of one thread or of many.
 pub async fn serve(
-    listener: Listener,
+    mut listener: Listener,
     surface: Surface,
     app: Arc<App>,
     mut shutdown: watch::Receiver<bool>,
@@ -44,18 +45,19 @@ pub async fn serve(
                 // A descriptor is free again.
                 pause = Duration::ZERO;
             }
-            accepted = accept(&listener, pause) => match accepted {
+            accepted = accept(&mut listener, pause) => match accepted {
                 Err(error) => pause = note_failure(&error, pause),
-                Ok(socket) => {
+                Ok((socket, seated)) => {
                     pause = Duration::ZERO;
-                    connections.take(socket);
+                    connections.take(socket, seated);
                 }
             }
         }
     }
     for _ in 0..LAST_ACCEPTS {
-        let Ok(Ok(socket)) = tokio::time::timeout(LAST_ACCEPT_MAX, listener.accept()).await else { break };
-        connections.take(socket);
+        let accepted = tokio::time::timeout(LAST_ACCEPT_MAX, listener.accept()).await;
+        let Ok(Ok((socket, seated))) = accepted else { break };
+        connections.take(socket, seated);
     }
     drop(listener);
     connections.close(drain).await;
@@ -77,7 +79,7 @@ impl Connections {
     }
 
     /// Serves it if there is room.
-    fn take(&mut self, socket: Socket) {
+    fn take(&mut self, socket: Socket, seated: Seated) {
         let Ok(permit) = self.permit() else {
             COUNTERS.connections_refused.add_one();
             return socket.refuse(self.surface);
@@ -86,7 +88,7 @@ impl Connections {
         let (surface, app) = (self.surface, Arc::clone(&self.app));
         self.tasks.spawn(async move {
             connection::serve(socket, surface, app, closing).await;
-            drop(permit);
+            drop((permit, seated));
         });
     }
 
@@ -116,7 +118,7 @@ impl Connections {
 
 struct NoRoom;
 
-async fn accept(listener: &Listener, pause: Duration) -> io::Result<Socket> {
+async fn accept(listener: &mut Listener, pause: Duration) -> io::Result<(Socket, Seated)> {
     if !pause.is_zero() {
         tokio::time::sleep(pause).await;
     }

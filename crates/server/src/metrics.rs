@@ -12,6 +12,7 @@ pub(crate) fn text(app: &App) -> String {
     }
     gauge(&mut out, "keys", app.engine.key_count() as u64);
     gauge(&mut out, "rule_version", app.engine.rules().version);
+    gauge(&mut out, "overrides", app.overrides.in_force().count() as u64);
     if let Some(driver) = &app.sharing {
         region(&mut out, app, driver);
     }

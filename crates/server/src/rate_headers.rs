@@ -1,107 +1,161 @@
 //! What a response says about the limits that it was decided by: `X-RateLimit-*`, and `RateLimit` and
 //! `RateLimit-Policy` of the IETF's draft 10 (draft-ietf-httpapi-ratelimit-headers-10).
 //!
-//! Approximate where nodes share a limit: `remaining` is what this node knows of. Shadow limits aren't told.
+//! True at the moment of the decision only, and approximate where nodes share a limit: `remaining` is what this
+//! node knows of.
 
-use hyper::HeaderMap;
-use hyper::header::{HeaderName, HeaderValue};
-use std::fmt::Write;
-use tidegate_core::{Decision, Nanos, Role, Spec};
-use tidegate_node::{Answer, Origin, Said};
-use tidegate_rules::Rule;
+use crate::json::write;
+use hyper::header::{HeaderName, RETRY_AFTER};
 
-const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
-const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
-const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
-const STATUS: HeaderName = HeaderName::from_static("ratelimit");
-const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+/// The largest integer of a structured field.
+const INTEGER_MAX: u64 = 999_999_999_999_999;
 
-/// A response names no more limits than this, the strictest first.
-const LIMITS_MAX: usize = 8;
+/// What is told about one limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Told<'a> {
+    pub name: &'a str,
+    pub limit: u64,
+    pub remaining: u64,
+    pub reset_seconds: u64,
+    /// In how long as much as the limit is admitted again, where that can be said.
+    pub window_seconds: Option<u64>,
+}
 
-pub(crate) fn add(headers: &mut HeaderMap, answer: &Answer<'_>, now: Nanos) {
-    let mut told: Vec<(Option<&Rule>, Decision)> = answer
-        .limits
-        .iter()
-        .filter(|limit| limit.role != Role::Shadow)
-        .filter_map(|limit| match (limit.said, limit.origin) {
-            (Said::Decided(decision), Origin::Rule(rule)) => Some((Some(rule), decision)),
-            (Said::Decided(decision), Origin::Given { .. }) => Some((None, decision)),
-            (Said::Unlimited | Said::Missing { .. }, _) => None,
-        })
-        .collect();
-    told.sort_by_key(|(_, decision)| (decision.is_admitted(), decision.remaining));
-    told.truncate(LIMITS_MAX);
-    let Some((_, strictest)) = told.first() else { return };
-    headers.insert(LIMIT, HeaderValue::from(strictest.limit));
-    headers.insert(REMAINING, HeaderValue::from(strictest.remaining));
-    headers.insert(RESET, HeaderValue::from(seconds_until(strictest.reset, now)));
-    let (mut status, mut policy) = (String::new(), String::new());
-    for (rule, decision) in &told {
-        let name = quoted(rule.map_or("default", |rule| &rule.name));
-        let comma = if status.is_empty() { "" } else { ", " };
-        let (remaining, reset) = (decision.remaining, seconds_until(decision.reset, now));
-        // Writing to a string doesn't fail.
-        let _ = write!(status, "{comma}{name};r={remaining};t={reset}");
-        let _ = write!(policy, "{comma}{name};q={}", decision.limit);
-        if let Some(seconds) = rule.and_then(|rule| window_seconds(rule, now)) {
-            let _ = write!(policy, ";w={seconds}");
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Header {
+    Limit,
+    Remaining,
+    Reset,
+    RetryAfter,
+    Status,
+    Policy,
+}
+
+impl Header {
+    pub(crate) const fn text(self) -> &'static str {
+        match self {
+            Header::Limit => "X-RateLimit-Limit",
+            Header::Remaining => "X-RateLimit-Remaining",
+            Header::Reset => "X-RateLimit-Reset",
+            Header::RetryAfter => "Retry-After",
+            Header::Status => "RateLimit",
+            Header::Policy => "RateLimit-Policy",
         }
     }
-    for (name, text) in [(STATUS, status), (POLICY, policy)] {
-        if let Ok(value) = HeaderValue::try_from(text) {
-            headers.insert(name, value);
+
+    pub(crate) const fn name(self) -> HeaderName {
+        match self {
+            Header::Limit => HeaderName::from_static("x-ratelimit-limit"),
+            Header::Remaining => HeaderName::from_static("x-ratelimit-remaining"),
+            Header::Reset => HeaderName::from_static("x-ratelimit-reset"),
+            Header::RetryAfter => RETRY_AFTER,
+            Header::Status => HeaderName::from_static("ratelimit"),
+            Header::Policy => HeaderName::from_static("ratelimit-policy"),
         }
     }
 }
 
-/// Rounded up: whoever waits so long has waited long enough.
-fn seconds_until(instant: Nanos, now: Nanos) -> u64 {
-    instant.minus(now).get().div_ceil(Nanos::PER_SECOND)
-}
-
-/// How long the window of a rule is, which no override changes; GCRA has none.
-fn window_seconds(rule: &Rule, now: Nanos) -> Option<u64> {
-    let length = match rule.policy.spec(now) {
-        Spec::Sliding { period, .. } | Spec::Fixed { period, .. } => period.length(),
-        Spec::Calendar { cell, .. } => cell.end.minus(cell.start),
-        Spec::Gcra { .. } => return None,
+/// Gives each header and its value to `take`. The strictest limit comes first.
+pub(crate) fn each(told: &[Told<'_>], retry_after_seconds: Option<u64>, mut take: impl FnMut(Header, &[u8])) {
+    let mut value = Vec::with_capacity(64);
+    let mut number = |header, number| {
+        value.clear();
+        write::number(&mut value, number);
+        take(header, &value);
     };
-    Some(length.get().div_ceil(Nanos::PER_SECOND))
+    if let Some(strictest) = told.first() {
+        number(Header::Limit, strictest.limit);
+        number(Header::Remaining, strictest.remaining);
+        number(Header::Reset, strictest.reset_seconds);
+    }
+    if let Some(seconds) = retry_after_seconds {
+        number(Header::RetryAfter, seconds);
+    }
+    if told.is_empty() {
+        return;
+    }
+    list(&mut value, told, |out, told| {
+        parameter(out, b";r=", told.remaining);
+        parameter(out, b";t=", told.reset_seconds);
+    });
+    take(Header::Status, &value);
+    list(&mut value, told, |out, told| {
+        parameter(out, b";q=", told.limit);
+        if let Some(seconds) = told.window_seconds {
+            parameter(out, b";w=", seconds);
+        }
+    });
+    take(Header::Policy, &value);
 }
 
-/// A string of a structured field, which is printable ASCII.
-fn quoted(name: &str) -> String {
-    let mut quoted = String::with_capacity(name.len() + 2);
-    quoted.push('"');
-    for character in name.chars() {
-        match character {
-            '"' | '\\' => quoted.extend(['\\', character]),
-            ' '..='~' => quoted.push(character),
-            _ => quoted.push('?'),
+/// A structured field's list of names, each with its parameters.
+fn list(out: &mut Vec<u8>, told: &[Told<'_>], parameters: impl Fn(&mut Vec<u8>, &Told<'_>)) {
+    out.clear();
+    for told in told {
+        if !out.is_empty() {
+            out.extend_from_slice(b", ");
+        }
+        quoted(out, told.name);
+        parameters(out, told);
+    }
+}
+
+fn parameter(out: &mut Vec<u8>, name: &[u8], number: u64) {
+    out.extend_from_slice(name);
+    write::number(out, number.min(INTEGER_MAX));
+}
+
+/// A structured field's string: visible ASCII. What isn't is percent-encoded.
+fn quoted(out: &mut Vec<u8>, text: &str) {
+    const HEX: &[u8; 16] = b"0123456789ABCDEF";
+    out.push(b'"');
+    for byte in text.bytes() {
+        match byte {
+            b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
+            b' '..=b'~' => out.push(byte),
+            _ => {
+                out.extend_from_slice(&[b'%', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+            }
         }
     }
-    quoted.push('"');
-    quoted
+    out.push(b'"');
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn names_become_strings_of_structured_fields() {
-        assert_eq!(quoted("per-user"), "\"per-user\"");
-        assert_eq!(quoted("a\"b\\c"), "\"a\\\"b\\\\c\"");
-        assert_eq!(quoted("é\n"), "\"??\"");
+    fn lines(told: &[Told<'_>], retry_after_seconds: Option<u64>) -> Vec<String> {
+        let mut lines = Vec::new();
+        each(told, retry_after_seconds, |header, value| {
+            assert!(header.name().as_str().eq_ignore_ascii_case(header.text()));
+            lines.push(format!("{}: {}", header.text(), String::from_utf8_lossy(value)));
+        });
+        lines
     }
 
     #[test]
-    fn a_part_of_a_second_is_a_second() {
-        let now = Nanos::from_secs(100);
-        assert_eq!(seconds_until(now, now), 0);
-        assert_eq!(seconds_until(now.plus(Nanos::new(1)), now), 1);
-        assert_eq!(seconds_until(now.plus(Nanos::from_secs(2)), now), 2);
-        assert_eq!(seconds_until(Nanos::ZERO, now), 0);
+    fn numbers_are_of_the_strictest_limit_and_the_lists_of_all() {
+        let strict =
+            Told { name: "näh \"er", limit: 10, remaining: 2, reset_seconds: 7, window_seconds: Some(60) };
+        let wide =
+            Told { name: "wide", limit: u64::MAX, remaining: 5, reset_seconds: 9, window_seconds: None };
+        assert_eq!(
+            lines(&[strict, wide], Some(3)),
+            [
+                "X-RateLimit-Limit: 10",
+                "X-RateLimit-Remaining: 2",
+                "X-RateLimit-Reset: 7",
+                "Retry-After: 3",
+                "RateLimit: \"n%C3%A4h \\\"er\";r=2;t=7, \"wide\";r=5;t=9",
+                "RateLimit-Policy: \"n%C3%A4h \\\"er\";q=10;w=60, \"wide\";q=999999999999999",
+            ]
+        );
+    }
+
+    #[test]
+    fn without_a_limit_there_is_nothing_to_tell() {
+        assert!(lines(&[], None).is_empty());
+        assert_eq!(lines(&[], Some(1)), ["Retry-After: 1"]);
     }
 }

@@ -1,7 +1,7 @@
 //! Why a request was not answered as asked: a stable code, what happened, where, and what to do about it.
 //!
-//! Always 4xx: a refusal is about what the caller sent, but for a reset while the region's store is away. Codes
-//! are part of the interface and never change.
+//! Always 4xx: a refusal is about what the caller sent, but for a reset while the region's store is away, and an
+//! override while the disk hangs. Codes are part of the interface and never change.
 
 use crate::json::write;
 use hyper::StatusCode;
@@ -34,8 +34,12 @@ pub(crate) enum Code {
     HeaderTooLarge,
     UriTooLong,
     CrossSite,
+    Unauthorized,
+    Forbidden,
     IdempotencyKeyReused,
     OriginUnavailable,
+    UnknownOverride,
+    OverridesBusy,
 }
 
 impl Code {
@@ -65,20 +69,25 @@ impl Code {
             Code::HeaderTooLarge => "header_too_large",
             Code::UriTooLong => "uri_too_long",
             Code::CrossSite => "cross_site",
+            Code::Unauthorized => "unauthorized",
+            Code::Forbidden => "forbidden",
             Code::IdempotencyKeyReused => "idempotency_key_reused",
             Code::OriginUnavailable => "origin_unavailable",
+            Code::UnknownOverride => "unknown_override",
+            Code::OverridesBusy => "overrides_busy",
         }
     }
 
     pub(crate) const fn status(self) -> StatusCode {
         match self {
             Code::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            Code::UnknownPath => StatusCode::NOT_FOUND,
+            Code::UnknownPath | Code::UnknownOverride => StatusCode::NOT_FOUND,
             Code::WrongMethod => StatusCode::METHOD_NOT_ALLOWED,
             Code::HeaderTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Code::UriTooLong => StatusCode::URI_TOO_LONG,
-            Code::CrossSite => StatusCode::FORBIDDEN,
-            Code::OriginUnavailable => StatusCode::SERVICE_UNAVAILABLE,
+            Code::Unauthorized => StatusCode::UNAUTHORIZED,
+            Code::CrossSite | Code::Forbidden => StatusCode::FORBIDDEN,
+            Code::OriginUnavailable | Code::OverridesBusy => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::BAD_REQUEST,
         }
     }
@@ -151,7 +160,7 @@ impl From<RequestError> for Refusal {
     fn from(error: RequestError) -> Self {
         let message = error.to_string();
         let (code, field, fix) = match error {
-            RequestError::Namespace => {
+            RequestError::Namespace { .. } => {
                 (Code::InvalidText, "namespace", "give a shorter, non-empty namespace")
             }
             RequestError::Identifier { .. } => {

@@ -26,7 +26,7 @@ impl RequestId {
         }
     }
 
-    fn made() -> Self {
+    pub(crate) fn made() -> Self {
         const HEX: &[u8; 16] = b"0123456789abcdef";
         let seed = NEXT.replace(NEXT.get().wrapping_add(0x9e37_79b9_7f4a_7c15));
         let mut rest = mixed(seed);

@@ -8,6 +8,7 @@ mod buffers;
 mod client;
 mod connection;
 mod inline;
+mod login;
 mod number;
 mod parse;
 mod reply;

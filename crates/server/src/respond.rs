@@ -1,12 +1,14 @@
 //! Responses: a body, its type, and the request's id.
 
 use crate::counters::COUNTERS;
+use crate::rate_headers::Header;
 use crate::refusal::{Code, Refusal};
 use crate::request_id::{self, RequestId};
 use crate::route::allowed_methods;
+use crate::unkey;
 use http_body_util::Full;
 use hyper::body::Bytes;
-use hyper::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use hyper::{Response, StatusCode};
 
 pub(crate) type HttpResponse = Response<Full<Bytes>>;
@@ -42,19 +44,26 @@ pub(crate) fn add_replayed(response: &mut HttpResponse) {
     response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
 }
 
-/// Adds a header whose name and value are ours, and so are valid.
-pub(crate) fn add_header(response: &mut HttpResponse, name: &'static str, value: &[u8]) {
-    if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_bytes(value)) {
-        response.headers_mut().insert(name, value);
+/// Adds a header about limits, whose value is ours, and so is valid.
+pub(crate) fn add_header(response: &mut HttpResponse, header: Header, value: &[u8]) {
+    if let Ok(value) = HeaderValue::from_bytes(value) {
+        response.headers_mut().insert(header.name(), value);
     }
 }
 
 #[cold]
 pub(crate) fn refusal(refusal: &Refusal, path: &str, id: RequestId) -> HttpResponse {
     COUNTERS.requests_refused.add_one();
-    let mut response = json(refusal.code.status(), refusal.to_json(), id);
-    if refusal.code == Code::WrongMethod {
-        response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed_methods(path)));
+    let body = if unkey::owns(path) { unkey::refusal_json(refusal, &id) } else { refusal.to_json() };
+    let mut response = json(refusal.code.status(), body, id);
+    match refusal.code {
+        Code::WrongMethod => {
+            response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed_methods(path)));
+        }
+        Code::Unauthorized => {
+            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        _ => {}
     }
     response
 }

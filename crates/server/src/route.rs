@@ -1,7 +1,9 @@
 //! Which endpoint a path names, on which surface, and by which methods.
 
 use crate::Surface;
+use crate::access::Permission;
 use crate::refusal::{Code, Refusal, excerpt};
+use crate::unkey::Operation;
 use crate::wire::nearest;
 use hyper::Method;
 
@@ -11,7 +13,23 @@ pub(crate) enum Endpoint {
     ForwardAuth,
     /// Envoy's rate limit request as JSON.
     Envoy,
+    Unkey(Operation),
     Page(Page),
+}
+
+impl Endpoint {
+    /// What a caller needs for it; `None` for what anybody may see.
+    pub(crate) const fn permission(self) -> Option<Permission> {
+        match self {
+            Endpoint::Decision(Call::Reset) => Some(Permission::Admin),
+            Endpoint::Decision(_) | Endpoint::ForwardAuth | Endpoint::Envoy => Some(Permission::Check),
+            Endpoint::Unkey(operation) => Some(operation.permission()),
+            Endpoint::Page(Page::Front | Page::Healthy | Page::Ready | Page::OpenApi) => None,
+            Endpoint::Page(Page::AdminFront | Page::State | Page::Rules | Page::Metrics) => {
+                Some(Permission::Read)
+            }
+        }
+    }
 }
 
 /// What is sent to the engine.
@@ -37,7 +55,7 @@ pub(crate) enum Page {
     OpenApi,
 }
 
-pub(crate) const API_PATHS: [&str; 11] = [
+pub(crate) const API_PATHS: [&str; 17] = [
     "/v1/check",
     "/v1/limit",
     "/v1/limit-many",
@@ -45,6 +63,12 @@ pub(crate) const API_PATHS: [&str; 11] = [
     "/v1/reset",
     "/auth",
     "/json",
+    "/v2/ratelimit.limit",
+    "/v2/ratelimit.multiLimit",
+    "/v2/ratelimit.setOverride",
+    "/v2/ratelimit.getOverride",
+    "/v2/ratelimit.listOverrides",
+    "/v2/ratelimit.deleteOverride",
     "/openapi.json",
     "/healthz",
     "/readyz",
@@ -70,10 +94,11 @@ pub(crate) fn endpoint(surface: Surface, method: &Method, path: &str) -> Result<
         (Surface::Admin, "/v1/state") => Endpoint::Page(Page::State),
         (Surface::Admin, "/v1/rules") => Endpoint::Page(Page::Rules),
         (Surface::Admin, "/metrics") => Endpoint::Page(Page::Metrics),
+        (Surface::Api, path) if let Some(operation) = Operation::at(path) => Endpoint::Unkey(operation),
         _ => return Err(unknown_path(surface, path)),
     };
     let fits = match endpoint {
-        Endpoint::Decision(_) | Endpoint::Envoy => method == Method::POST,
+        Endpoint::Decision(_) | Endpoint::Envoy | Endpoint::Unkey(_) => method == Method::POST,
         Endpoint::ForwardAuth => [Method::GET, Method::HEAD, Method::POST].contains(method),
         Endpoint::Page(_) => method == Method::GET || method == Method::HEAD,
     };
@@ -83,7 +108,7 @@ pub(crate) fn endpoint(surface: Surface, method: &Method, path: &str) -> Result<
 /// The methods of the endpoint at a path, for the `Allow` header.
 pub(crate) fn allowed_methods(path: &str) -> &'static str {
     match endpoint(Surface::Api, &Method::POST, path) {
-        Ok(Endpoint::Decision(_) | Endpoint::Envoy) => "POST",
+        Ok(Endpoint::Decision(_) | Endpoint::Envoy | Endpoint::Unkey(_)) => "POST",
         Ok(Endpoint::ForwardAuth) => "GET, HEAD, POST",
         _ => "GET, HEAD",
     }
@@ -106,7 +131,7 @@ fn unknown_path(surface: Surface, path: &str) -> Refusal {
 #[cold]
 fn wrong_method(endpoint: Endpoint, method: &Method, path: &str) -> Refusal {
     let wanted = match endpoint {
-        Endpoint::Decision(_) | Endpoint::Envoy => "POST with a JSON body",
+        Endpoint::Decision(_) | Endpoint::Envoy | Endpoint::Unkey(_) => "POST with a JSON body",
         Endpoint::ForwardAuth => "GET or POST",
         Endpoint::Page(_) => "GET",
     };

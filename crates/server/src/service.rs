@@ -1,5 +1,6 @@
 //! One request: route it, read it, answer it.
 
+use crate::access::{self, Caller, LastCaller};
 use crate::envoy::JsonRequest;
 use crate::progress::Progress;
 use crate::refusal::{Code, Refusal};
@@ -7,33 +8,47 @@ use crate::request_id::RequestId;
 use crate::respond::{self, HttpResponse};
 use crate::route::{Call, Endpoint, Page, endpoint};
 use crate::{
-    App, Surface, admin, body, cross_site, decide, envoy, forward_auth, idempotency, metrics, openapi,
+    App, Surface, admin, body, cross_site, decide, envoy, forward_auth, idempotency, metrics, openapi, unkey,
 };
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper::header::HOST;
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Request, StatusCode};
+use std::sync::Arc;
+
+/// About what comes with a request's head.
+const FIRST_READ_BYTES: u64 = 4 << 10;
 
 /// Answers whatever comes; what is wrong with a request becomes a refusal.
 pub(crate) async fn answer(
     app: &App,
     surface: Surface,
     progress: &Progress,
+    last_caller: &LastCaller,
     request: Request<Incoming>,
 ) -> HttpResponse {
     let (head, incoming) = request.into_parts();
     let id = RequestId::of(&head.headers);
     let path = head.uri.path();
-    let permitted = cross_site::refuse(surface, &head.headers);
-    let outcome = match permitted.and_then(|()| endpoint(surface, &head.method, path)) {
-        Ok(Endpoint::Decision(call)) => decision(app, call, &head, incoming, &id).await,
-        Ok(Endpoint::ForwardAuth) => forward_auth::answer(app, &head, id.clone()).await,
-        Ok(Endpoint::Envoy) => envoy_json(app, incoming, &id).await,
-        Ok(Endpoint::Page(page)) => Ok(show(app, page, &head.headers, &id)),
+    // More than the first read brings.
+    let is_long = incoming.size_hint().upper().is_none_or(|bytes| bytes > FIRST_READ_BYTES);
+    let routed = cross_site::refuse(surface, &app.tokens, &head.headers)
+        .and_then(|()| endpoint(surface, &head.method, path));
+    let permitted =
+        routed.and_then(|endpoint| Ok((endpoint, caller(app, last_caller, endpoint, &head.headers)?)));
+    let outcome = match permitted {
+        Ok((Endpoint::Decision(call), caller)) => decision(app, &caller, call, &head, incoming, &id).await,
+        Ok((Endpoint::ForwardAuth, caller)) => forward_auth::answer(app, &caller, &head, id.clone()).await,
+        Ok((Endpoint::Envoy, caller)) => envoy_json(app, &caller, incoming, &id).await,
+        Ok((Endpoint::Unkey(operation), caller)) => {
+            unkey::answer(app, &caller, operation, &head, incoming, &id).await
+        }
+        Ok((Endpoint::Page(page), caller)) => show(app, &caller, page, &head.headers, &id),
         Err(refusal) => Err(refusal),
     };
     outcome.unwrap_or_else(|refusal| {
-        if refusal.code == Code::BodyTooLarge {
+        let is_unread = matches!(refusal.code, Code::Unauthorized | Code::Forbidden) && is_long;
+        if refusal.code == Code::BodyTooLarge || is_unread {
             // The caller is still sending: closing on it at once could destroy the answer on its way.
             progress.linger();
         }
@@ -41,20 +56,35 @@ pub(crate) async fn answer(
     })
 }
 
+/// Who asks for an endpoint, if they may.
+fn caller(
+    app: &App,
+    last_caller: &LastCaller,
+    endpoint: Endpoint,
+    headers: &HeaderMap,
+) -> Result<Arc<Caller>, Refusal> {
+    let presented = match endpoint {
+        Endpoint::ForwardAuth => access::own_header(headers),
+        _ => access::presented(headers),
+    };
+    last_caller.permitted(&app.tokens, presented, endpoint.permission())
+}
+
 async fn decision(
     app: &App,
+    caller: &Caller,
     call: Call,
     head: &Parts,
     incoming: Incoming,
     id: &RequestId,
 ) -> Result<HttpResponse, Refusal> {
     let body = body::read(incoming).await?;
-    let decided = decide::decide(app, call, &body, id.as_str());
+    let decided = decide::decide(app, caller, call, &body, id.as_str());
     let (decided, is_repeated) = match idempotency::key(&head.headers)? {
         None => (decided.await?, false),
         Some(key) => {
-            let (caller, request) = ((app.tenant.as_str(), key), (head.uri.path(), &*body));
-            app.idempotency.answer(caller, request, app.clock.now().now, decided).await?
+            let (name, request) = ((caller.tenant(), key), (head.uri.path(), &*body));
+            app.idempotency.answer(name, request, app.clock.now().now, decided).await?
         }
     };
     let mut response = respond::json(StatusCode::OK, decided.body, id.clone());
@@ -68,21 +98,32 @@ async fn decision(
 }
 
 /// Envoy's rate limit service as JSON: 200 or 429.
-async fn envoy_json(app: &App, incoming: Incoming, id: &RequestId) -> Result<HttpResponse, Refusal> {
+async fn envoy_json(
+    app: &App,
+    caller: &Caller,
+    incoming: Incoming,
+    id: &RequestId,
+) -> Result<HttpResponse, Refusal> {
     let body = body::read(incoming).await?;
     let request = JsonRequest::read(&body)?;
-    envoy::decide(app, &request.asked(), |verdict| {
+    envoy::decide(app, caller, &request.asked(), |verdict| {
         let status = if verdict.allowed { StatusCode::OK } else { StatusCode::TOO_MANY_REQUESTS };
         let mut response = respond::json(status, envoy::to_json(verdict), id.clone());
-        envoy::each_header(verdict, |name, value| respond::add_header(&mut response, name, value));
+        verdict.each_header(|header, value| respond::add_header(&mut response, header, value));
         response
     })
     .await
 }
 
-fn show(app: &App, page: Page, headers: &HeaderMap, id: &RequestId) -> HttpResponse {
+fn show(
+    app: &App,
+    caller: &Caller,
+    page: Page,
+    headers: &HeaderMap,
+    id: &RequestId,
+) -> Result<HttpResponse, Refusal> {
     let json = |body| respond::json(StatusCode::OK, body, id.clone());
-    match page {
+    Ok(match page {
         Page::Front => respond::text(front(headers), id.clone()),
         Page::AdminFront => respond::text(ADMIN_FRONT, id.clone()),
         Page::Healthy => respond::text("ok\n", id.clone()),
@@ -91,11 +132,14 @@ fn show(app: &App, page: Page, headers: &HeaderMap, id: &RequestId) -> HttpRespo
             let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
             respond::json(status, body, id.clone())
         }
-        Page::State => json(admin::state(app)),
-        Page::Rules => json(admin::rules(app)),
+        Page::State => json(admin::state(app, caller)),
+        Page::Rules => json(admin::rules(app, caller)),
         Page::OpenApi => json(openapi::DOCUMENT.into()),
-        Page::Metrics => respond::text(metrics::text(app), id.clone()),
-    }
+        Page::Metrics => {
+            caller.require_operator()?;
+            respond::text(metrics::text(app), id.clone())
+        }
+    })
 }
 
 /// What a person sees who opens the operators' address in a browser.

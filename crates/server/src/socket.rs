@@ -1,30 +1,76 @@
-//! A listening socket and a connection, over TCP or a Unix socket: front ends don't care which.
+//! A listening socket and a connection, over TCP, TLS or a Unix socket: front ends don't care which.
 
 use crate::Surface;
+use crate::rota::{Seated, Turn};
+use crate::tls::Tls;
 use std::io::{self, IoSlice};
+use std::net;
+use std::os::unix;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio_rustls::server::TlsStream;
+
+/// One thread's share of a listening socket.
+#[derive(Debug)]
+pub struct Listener {
+    socket: ListeningSocket,
+    turn: Turn,
+}
 
 #[derive(Debug)]
-pub enum Listener {
+pub enum ListeningSocket {
     Tcp(TcpListener),
+    Tls(TcpListener, Arc<Tls>),
     Unix(UnixListener),
 }
 
 impl Listener {
-    pub(crate) async fn accept(&self) -> io::Result<Socket> {
-        match self {
-            Listener::Tcp(listener) => listener.accept().await.map(|(stream, _)| Socket::Tcp(stream)),
-            Listener::Unix(listener) => listener.accept().await.map(|(stream, _)| Socket::Unix(stream)),
+    pub fn new(socket: ListeningSocket, turn: Turn) -> Self {
+        Listener { socket, turn }
+    }
+
+    /// The next connection for this thread. Dropping the future loses none.
+    pub(crate) async fn accept(&mut self) -> io::Result<(Socket, Seated)> {
+        loop {
+            tokio::select! {
+                handed = self.turn.handed() => return handed,
+                accepted = self.socket.accept() => {
+                    if let Some(ours) = self.turn.deal(accepted?)? {
+                        return Ok(ours);
+                    }
+                }
+            }
         }
+    }
+}
+
+impl ListeningSocket {
+    async fn accept(&self) -> io::Result<Socket> {
+        match self {
+            ListeningSocket::Tcp(listener) => listener.accept().await.map(|(stream, _)| Socket::Tcp(stream)),
+            ListeningSocket::Tls(listener, tls) => {
+                listener.accept().await.map(|(stream, _)| Socket::Unproven(stream, Arc::clone(tls)))
+            }
+            ListeningSocket::Unix(listener) => {
+                listener.accept().await.map(|(stream, _)| Socket::Unix(stream))
+            }
+        }
+    }
+}
+
+impl From<ListeningSocket> for Listener {
+    /// Served by one thread.
+    fn from(socket: ListeningSocket) -> Self {
+        Listener::new(socket, Turn::alone())
     }
 }
 
 impl From<TcpListener> for Listener {
     fn from(listener: TcpListener) -> Self {
-        Listener::Tcp(listener)
+        ListeningSocket::Tcp(listener).into()
     }
 }
 
@@ -32,6 +78,9 @@ impl From<TcpListener> for Listener {
 pub(crate) enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
+    /// One that has yet to shake hands: nothing is read from it or written to it before.
+    Unproven(TcpStream, Arc<Tls>),
+    Tls(Box<TlsStream<TcpStream>>),
     /// One whose first bytes were looked at: they are read again.
     LookedAt {
         first: Vec<u8>,
@@ -39,13 +88,55 @@ pub(crate) enum Socket {
     },
 }
 
+/// A connection between two threads' runtimes.
+#[derive(Debug)]
+pub(crate) enum Handed {
+    Tcp(net::TcpStream),
+    Unproven(net::TcpStream, Arc<Tls>),
+    Unix(unix::net::UnixStream),
+}
+
+impl Handed {
+    /// On the runtime that will serve it.
+    pub(crate) fn arrive(self) -> io::Result<Socket> {
+        match self {
+            Handed::Tcp(stream) => TcpStream::from_std(stream).map(Socket::Tcp),
+            Handed::Unproven(stream, tls) => {
+                TcpStream::from_std(stream).map(|stream| Socket::Unproven(stream, tls))
+            }
+            Handed::Unix(stream) => UnixStream::from_std(stream).map(Socket::Unix),
+        }
+    }
+}
+
 impl Socket {
+    /// Leaves the runtime that accepted it.
+    pub(crate) fn leave(self) -> io::Result<Handed> {
+        match self {
+            Socket::Tcp(stream) => stream.into_std().map(Handed::Tcp),
+            Socket::Unix(stream) => stream.into_std().map(Handed::Unix),
+            Socket::Unproven(stream, tls) => stream.into_std().map(|stream| Handed::Unproven(stream, tls)),
+            Socket::Tls(_) | Socket::LookedAt { .. } => Err(io::Error::other("bytes were read from it")),
+        }
+    }
+
     /// What is written leaves at once.
     pub(crate) fn set_nodelay(&self) -> io::Result<()> {
         match self {
-            Socket::Tcp(stream) => stream.set_nodelay(true),
+            Socket::Tcp(stream) | Socket::Unproven(stream, _) => stream.set_nodelay(true),
+            Socket::Tls(stream) => stream.get_ref().0.set_nodelay(true),
             Socket::Unix(_) => Ok(()),
             Socket::LookedAt { rest, .. } => rest.set_nodelay(),
+        }
+    }
+
+    /// Shakes hands where that has yet to be done; `None` when it can't be.
+    pub(crate) async fn proven(self, surface: Surface) -> Option<Socket> {
+        match self {
+            Socket::Unproven(stream, tls) => {
+                tls.accept(stream, surface).await.map(|stream| Socket::Tls(Box::new(stream)))
+            }
+            socket => Some(socket),
         }
     }
 }
@@ -65,7 +156,8 @@ impl Socket {
         let _ = match &self {
             Socket::Tcp(stream) => stream.try_write(words),
             Socket::Unix(stream) => stream.try_write(words),
-            Socket::LookedAt { .. } => Ok(0),
+            // Without a handshake nothing can be said.
+            Socket::Unproven(..) | Socket::Tls(_) | Socket::LookedAt { .. } => Ok(0),
         };
     }
 }
@@ -84,6 +176,8 @@ impl AsyncRead for Socket {
         match self.get_mut() {
             Socket::Tcp(stream) => Pin::new(stream).poll_read(cx, buffer),
             Socket::Unix(stream) => Pin::new(stream).poll_read(cx, buffer),
+            Socket::Tls(stream) => Pin::new(&mut **stream).poll_read(cx, buffer),
+            Socket::Unproven(..) => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
             Socket::LookedAt { first, rest } if first.is_empty() => {
                 Pin::new(&mut **rest).poll_read(cx, buffer)
             }
@@ -102,6 +196,8 @@ impl AsyncWrite for Socket {
         match self.get_mut() {
             Socket::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
             Socket::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Socket::Tls(stream) => Pin::new(&mut **stream).poll_write(cx, bytes),
+            Socket::Unproven(..) => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
             Socket::LookedAt { rest, .. } => Pin::new(&mut **rest).poll_write(cx, bytes),
         }
     }
@@ -114,6 +210,8 @@ impl AsyncWrite for Socket {
         match self.get_mut() {
             Socket::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, pieces),
             Socket::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, pieces),
+            Socket::Tls(stream) => Pin::new(&mut **stream).poll_write_vectored(cx, pieces),
+            Socket::Unproven(..) => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
             Socket::LookedAt { rest, .. } => Pin::new(&mut **rest).poll_write_vectored(cx, pieces),
         }
     }
@@ -126,6 +224,8 @@ impl AsyncWrite for Socket {
         match self.get_mut() {
             Socket::Tcp(stream) => Pin::new(stream).poll_flush(cx),
             Socket::Unix(stream) => Pin::new(stream).poll_flush(cx),
+            Socket::Tls(stream) => Pin::new(&mut **stream).poll_flush(cx),
+            Socket::Unproven(..) => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
             Socket::LookedAt { rest, .. } => Pin::new(&mut **rest).poll_flush(cx),
         }
     }
@@ -134,6 +234,8 @@ impl AsyncWrite for Socket {
         match self.get_mut() {
             Socket::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
             Socket::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
+            Socket::Tls(stream) => Pin::new(&mut **stream).poll_shutdown(cx),
+            Socket::Unproven(..) => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
             Socket::LookedAt { rest, .. } => Pin::new(&mut **rest).poll_shutdown(cx),
         }
     }

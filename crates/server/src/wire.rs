@@ -16,3 +16,4 @@ pub(crate) use field::Form;
 pub(crate) use policy::Use;
 pub(crate) use prepared::Prepared;
 pub(crate) use tidegate_rules::suggest::nearest;
+pub(crate) use value::{Range, text, whole_number};

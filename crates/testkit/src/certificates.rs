@@ -1,6 +1,7 @@
-//! A certificate authority and a server's certificate for 127.0.0.1, made anew for each server.
+//! A certificate authority, and certificates of it for servers at 127.0.0.1 and for clients, made anew for each
+//! test.
 //!
-//! For tests only: the keys lie in the server's directory and go with it.
+//! For tests only: the keys lie in a test's directory and go with it.
 
 use crate::directory::Directory;
 use rcgen::{
@@ -14,19 +15,67 @@ pub(crate) const KEY: &str = "server.key";
 
 /// Writes the authority's certificate, and the server's with its key.
 pub(crate) fn write(directory: &Directory) {
-    generate(directory).unwrap_or_else(|error| panic!("can't make certificates: {error}"));
+    let authority = Authority::new();
+    let server = authority.server();
+    directory.write(AUTHORITY, authority.pem());
+    directory.write(CERTIFICATE, &server.certificate);
+    directory.write(KEY, &server.key);
 }
 
-fn generate(directory: &Directory) -> Result<(), rcgen::Error> {
-    let authority_key = KeyPair::generate()?;
-    let authority = authority()?;
-    directory.write(AUTHORITY, &authority.self_signed(&authority_key)?.pem());
+/// Whoever trusts it trusts what it issued.
+#[derive(Debug)]
+pub struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    pem: String,
+}
 
-    let server_key = KeyPair::generate()?;
-    let issuer = Issuer::new(authority, authority_key);
-    directory.write(CERTIFICATE, &server()?.signed_by(&server_key, &issuer)?.pem());
-    directory.write(KEY, &server_key.serialize_pem());
-    Ok(())
+/// In PEM form.
+#[derive(Clone, Debug)]
+pub struct Issued {
+    pub certificate: String,
+    pub key: String,
+}
+
+impl Authority {
+    #[expect(clippy::new_without_default, reason = "two of them are never equal")]
+    pub fn new() -> Self {
+        made(|| {
+            let (key, parameters) = (KeyPair::generate()?, authority()?);
+            let pem = parameters.self_signed(&key)?.pem();
+            Ok(Authority { issuer: Issuer::new(parameters, key), pem })
+        })
+    }
+
+    pub fn pem(&self) -> &str {
+        &self.pem
+    }
+
+    /// For a server at 127.0.0.1 or localhost.
+    pub fn server(&self) -> Issued {
+        let names = ["127.0.0.1".to_owned(), "localhost".to_owned()];
+        self.issue("Tidegate test server", &names, &ExtendedKeyUsagePurpose::ServerAuth)
+    }
+
+    pub fn client(&self) -> Issued {
+        self.issue("Tidegate test client", &[], &ExtendedKeyUsagePurpose::ClientAuth)
+    }
+
+    fn issue(&self, name: &str, names: &[String], purpose: &ExtendedKeyUsagePurpose) -> Issued {
+        made(|| {
+            let mut parameters = CertificateParams::new(names)?;
+            parameters.distinguished_name.push(DnType::CommonName, name);
+            parameters.use_authority_key_identifier_extension = true;
+            parameters.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+            parameters.extended_key_usages = vec![purpose.clone()];
+            let key = KeyPair::generate()?;
+            let certificate = parameters.signed_by(&key, &self.issuer)?.pem();
+            Ok(Issued { certificate, key: key.serialize_pem() })
+        })
+    }
+}
+
+fn made<T>(make: impl FnOnce() -> Result<T, rcgen::Error>) -> T {
+    make().unwrap_or_else(|error| panic!("can't make certificates: {error}"))
 }
 
 fn authority() -> Result<CertificateParams, rcgen::Error> {
@@ -34,14 +83,5 @@ fn authority() -> Result<CertificateParams, rcgen::Error> {
     parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     parameters.distinguished_name.push(DnType::CommonName, "Tidegate test authority");
     parameters.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-    Ok(parameters)
-}
-
-fn server() -> Result<CertificateParams, rcgen::Error> {
-    let mut parameters = CertificateParams::new(["127.0.0.1".to_owned(), "localhost".to_owned()])?;
-    parameters.distinguished_name.push(DnType::CommonName, "Tidegate test server");
-    parameters.use_authority_key_identifier_extension = true;
-    parameters.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-    parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     Ok(parameters)
 }

@@ -1,5 +1,5 @@
 //! Real servers and a faulty network for tests and benches: Redis alone, as a cluster and behind sentinels,
-//! Envoy, and a TCP proxy that misbehaves on request.
+//! Envoy, a TCP proxy that misbehaves on request, and the clients that others wrote.
 //!
 //! A mock answers what its author believed; these are the programs that operators run. Each has ports and a
 //! directory of its own, and nothing outlives the test process. Never part of what ships: other crates name
@@ -20,10 +20,12 @@ mod redis;
 mod reply;
 mod sentinel;
 mod server;
+mod unkey;
 mod wait;
 mod wheel;
 
 pub use binary::{RedisBinary, redis_6_2};
+pub use certificates::{Authority, Issued};
 pub use client::Client;
 pub use cluster::RedisCluster;
 pub use envoy::envoy;
@@ -33,5 +35,6 @@ pub use proxy::{Fault, FaultProxy, ProxyCounts};
 pub use redis::{Redis, RedisOptions};
 pub use reply::Reply;
 pub use sentinel::Sentinel;
+pub use unkey::{unkey_for_node, unkey_for_python};
 pub use wait::until;
 pub use wheel::wheel;

@@ -7,12 +7,20 @@ use std::process::{Command, Stdio};
 /// The folder with a package in it, to be used as it is or as `PYTHONPATH`. `requirement` pins the version;
 /// `options` are pip's.
 pub fn wheel(name: &str, requirement: &str, options: &[&str]) -> Result<PathBuf, String> {
+    fetched_once(name, |folder| fetch(folder, requirement, options))
+}
+
+/// A folder of `target/tools`, filled by `fetch` when it isn't there.
+pub(crate) fn fetched_once(
+    name: &str,
+    fetch: impl FnOnce(&Path) -> Result<(), String>,
+) -> Result<PathBuf, String> {
     let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools");
     let folder = tools.join(name);
     if !folder.exists() {
         // Another test process may fetch at the same time: each into a folder of its own, the first one's stays.
         let fetched = tools.join(format!("{name}-{}", std::process::id()));
-        let outcome = fetch(&fetched, requirement, options);
+        let outcome = fetch(&fetched);
         if outcome.is_ok() {
             let _ = std::fs::rename(&fetched, &folder);
         }

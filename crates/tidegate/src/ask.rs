@@ -4,29 +4,48 @@
 
 mod answer;
 
-use crate::http_client::{self, HttpError, Response, Url};
+use crate::http_client::{self, HttpError, Manner, Response, Scheme, Url};
 use crate::output;
-use crate::settings::{SettingErrors, Settings, Sources};
+use crate::settings::{self, SettingErrors, Settings, Sources};
 use answer::{Answer, Refused, Reset};
 use serde_json::{Map, Value, json};
 use std::io;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use tidegate_node::clock::Clock;
+use tidegate_server::TlsError;
 use tokio::runtime::Builder;
+use tokio_rustls::TlsConnector;
 
 /// Which node to ask.
 pub(crate) struct Whom {
     /// As it was typed; otherwise the node that is started by the settings.
     pub(crate) url: Option<String>,
+    /// As it was typed; otherwise of the environment.
+    pub(crate) token: Option<String>,
+    /// For https.
+    pub(crate) authorities: Option<PathBuf>,
     pub(crate) settings: Sources,
 }
 
+/// A node, and who asks it. Holds a secret: can't be shown.
+pub(crate) struct Asked {
+    url: String,
+    token: Option<String>,
+    authorities: Option<PathBuf>,
+}
+
 impl Whom {
-    pub(crate) fn url(self) -> Result<String, SettingErrors> {
-        match self.url {
-            Some(url) => Ok(url),
-            None => Ok(format!("http://{}", Settings::listen_http(self.settings)?)),
-        }
+    pub(crate) fn asked(self) -> Result<Asked, SettingErrors> {
+        let token = match self.token {
+            Some(token) => Some(token),
+            None => settings::token(&self.settings.environment)?,
+        };
+        let url = match self.url {
+            Some(url) => url,
+            None => format!("http://{}", Settings::listen_http(self.settings)?),
+        };
+        Ok(Asked { url, token, authorities: self.authorities })
     }
 }
 
@@ -47,8 +66,16 @@ pub(crate) enum Form {
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AskError {
-    #[error("--url {0:?} isn't a node's address; write it as http://127.0.0.1:8080 (no https, no path)")]
+    #[error(
+        "--url {0:?} isn't a node's address; write it as http://127.0.0.1:8080 or https://host:8080 (no path)"
+    )]
     Url(String),
+    #[error("--url says https; name the authority that signed the node's certificate: --ca PATH")]
+    NoAuthority,
+    #[error("--ca: {0}")]
+    Authority(#[from] TlsError),
+    #[error("the token isn't one (it is never shown); give it whole, as `tidegate token new` printed it")]
+    Token,
     #[error("{0:?} isn't an attribute; write it as name=value, such as user=42")]
     Attribute(String),
     #[error("attribute {0:?} is given twice; give it once")]
@@ -63,9 +90,9 @@ pub(crate) enum AskError {
     NotANode { url: String, status: u16 },
 }
 
-pub(crate) fn check(url: &str, question: &Question, form: Form) -> Result<ExitCode, AskError> {
-    let response = ask(url, question, "/v1/check")?;
-    let answer: Answer = understood(url, &response)?;
+pub(crate) fn check(asked: &Asked, question: &Question, form: Form) -> Result<ExitCode, AskError> {
+    let response = ask(asked, question, "/v1/check")?;
+    let answer: Answer = understood(&asked.url, &response)?;
     match form {
         Form::Text => output::print(&answer.in_words(Clock::system().now().now)),
         Form::Json => output::print(&format!("{}\n", String::from_utf8_lossy(&response.body).trim_end())),
@@ -73,21 +100,37 @@ pub(crate) fn check(url: &str, question: &Question, form: Form) -> Result<ExitCo
     Ok(if answer.allowed { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-pub(crate) fn reset(url: &str, question: &Question) -> Result<ExitCode, AskError> {
-    let response = ask(url, question, "/v1/reset")?;
-    let reset: Reset = understood(url, &response)?;
+pub(crate) fn reset(asked: &Asked, question: &Question) -> Result<ExitCode, AskError> {
+    let response = ask(asked, question, "/v1/reset")?;
+    let reset: Reset = understood(&asked.url, &response)?;
     output::print(&reset.in_words());
     Ok(ExitCode::SUCCESS)
 }
 
-fn ask(url: &str, question: &Question, path: &str) -> Result<Response, AskError> {
-    let node = Url::parse(url).ok_or_else(|| AskError::Url(url.to_owned()))?;
+fn ask(asked: &Asked, question: &Question, path: &str) -> Result<Response, AskError> {
+    let Asked { url, token, authorities } = asked;
+    let token = token.as_deref();
+    if token.is_some_and(|token| !is_fit_for_a_header(token)) {
+        return Err(AskError::Token);
+    }
+    let node = Url::parse(url).ok_or_else(|| AskError::Url(url.clone()))?;
+    let tls = match (node.scheme, authorities) {
+        (Scheme::Http, _) => None,
+        (Scheme::Https, None) => return Err(AskError::NoAuthority),
+        (Scheme::Https, Some(path)) => Some(TlsConnector::from(tidegate_server::trusting(path)?)),
+    };
+    let manner = Manner { token, tls };
     let body = body(question)?;
     let runtime = Builder::new_current_thread().enable_all().build().map_err(AskError::Start)?;
-    let response = runtime.block_on(http_client::post(&node, path, &body));
+    let response = runtime.block_on(http_client::post(&node, path, &manner, &body));
     // A name that is still being resolved isn't worth waiting for.
     runtime.shutdown_background();
-    response.map_err(|source| AskError::Unreachable { url: url.to_owned(), source })
+    response.map_err(|source| AskError::Unreachable { url: url.clone(), source })
+}
+
+fn is_fit_for_a_header(token: &str) -> bool {
+    const TOKEN_CHARS_MAX: usize = 256;
+    (1..=TOKEN_CHARS_MAX).contains(&token.len()) && token.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 fn body(question: &Question) -> Result<String, AskError> {

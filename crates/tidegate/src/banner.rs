@@ -8,27 +8,38 @@ use crate::output::grouped;
 use crate::settings::Settings;
 use std::net::{Ipv4Addr, TcpListener};
 
-pub(crate) fn text(settings: &Settings, listeners: &Listeners, rules: &str) -> String {
+pub(crate) fn text(settings: &Settings, listeners: &Listeners, rules: &str, auth: &str) -> String {
     let [http, grpc, resp, admin] =
         [&listeners.http, &listeners.grpc, &listeners.resp, &listeners.admin].map(address);
     let unix = listeners.unix.as_ref();
     let unix = unix.map_or(String::new(), |unix| format!("  unix   {}\n", unix.path().display()));
     let redis_cli = redis_cli(&listeners.resp);
     let Settings { node, region, keys_max, origin, .. } = settings;
+    let scheme = listeners.scheme();
+    let (mut redis_options, mut curl_options) = (String::new(), String::new());
+    if settings.tls_certificate.is_some() {
+        redis_options.push_str(" --tls --cacert CA.pem");
+        curl_options.push_str(" --cacert CA.pem");
+    }
+    if settings.auth_tokens.is_some() {
+        redis_options.push_str(" --no-auth-warning -a TOKEN");
+        curl_options.push_str(" -H 'Authorization: Bearer TOKEN'");
+    }
     let version = env!("CARGO_PKG_VERSION");
     let keys = grouped(settings.keys_max());
     format!(
         "tidegate {version}, node {node}, region {region}
-  http   http://{http}
+  http   {scheme}://{http}
   grpc   {grpc}
   resp   {resp}
-{unix}  admin  http://{admin}
+{unix}  admin  {scheme}://{admin}
+  auth   {auth}
   rules  {rules}
   origin {origin}
   keys   at most {keys} ({keys_max})
 try:
-  redis-cli {redis_cli} CL.THROTTLE user123 15 30 60
-  curl -s http://{http}/v1/limit -d '{{\"namespace\":\"demo\",\"identifier\":\"me\",\"limit\":5,\"duration_ms\":60000}}'
+  redis-cli {redis_cli}{redis_options} CL.THROTTLE user123 15 30 60
+  curl -s{curl_options} {scheme}://{http}/v1/limit -d '{{\"namespace\":\"demo\",\"identifier\":\"me\",\"limit\":5,\"duration_ms\":60000}}'
 "
     )
 }

@@ -4,6 +4,7 @@
 
 use crate::ask::{Form, Question, Whom};
 use crate::settings::{Setting, Sources, TABLE, long_flag};
+use crate::tokens::TokenCommand;
 use clap::{Arg, ArgAction, ArgMatches, Command as Clap, value_parser};
 use std::path::PathBuf;
 use tidegate_rules::envoy::Windows;
@@ -22,6 +23,9 @@ const RULES_IMPORT_NOTE: &str =
     "Exit code: 0 printed, 1 wrong files or limits that rules can't say, 2 nothing to read. For example:
   tidegate rules import-envoy config.yaml > rules.yaml";
 
+const TOKEN_NOTE: &str = "Nodes that watch the file follow within a second. For example:
+  tidegate token new --tenant acme --permissions check,read --auth-tokens tokens.toml";
+
 pub(crate) enum Command {
     Serve(Sources),
     PrintConfig(Sources),
@@ -29,6 +33,7 @@ pub(crate) enum Command {
     Reset { whom: Whom, question: Question },
     RulesCheck { path: Option<PathBuf>, sources: Sources },
     RulesImport { paths: Vec<PathBuf>, windows: Windows },
+    Token { command: TokenCommand, sources: Sources },
 }
 
 /// What this process was asked. Ends it for `--help`, and for a command line that makes no sense.
@@ -52,6 +57,7 @@ fn command_of(matches: &ArgMatches) -> Command {
             let sources = Sources { file: path(matches, "config"), ..with_environment() };
             Command::RulesCheck { path: path(matches, "path"), sources }
         }
+        Some(("token", matches)) => token(matches),
         Some((_, matches)) => serve(matches),
         None => serve(matches),
     }
@@ -69,6 +75,27 @@ fn import(matches: &ArgMatches) -> Command {
     Command::RulesImport { paths, windows }
 }
 
+fn token(matches: &ArgMatches) -> Command {
+    // `token` can't be had without a command below it.
+    let (name, matches) = matches.subcommand().unwrap_or(("list", matches));
+    let text = |id: &str| matches.try_get_one::<String>(id).ok().flatten().cloned();
+    let given = |id: &str| text(id).unwrap_or_default();
+    let command = match name {
+        "new" => TokenCommand::New {
+            tenant: given("tenant"),
+            permissions: given("permissions"),
+            name: given("name"),
+        },
+        "revoke" => TokenCommand::Revoke { id: given("id") },
+        _ => TokenCommand::List,
+    };
+    let flags = std::array::from_fn(|index| text(TABLE[index].key));
+    Command::Token {
+        command,
+        sources: Sources { file: path(matches, "config"), flags, ..with_environment() },
+    }
+}
+
 fn with_environment() -> Sources {
     Sources { environment: std::env::vars_os().collect(), ..Sources::default() }
 }
@@ -78,7 +105,12 @@ fn path(matches: &ArgMatches, id: &str) -> Option<PathBuf> {
 }
 
 fn whom(matches: &ArgMatches) -> Whom {
-    Whom { url: matches.get_one::<String>("url").cloned(), settings: with_environment() }
+    Whom {
+        url: matches.get_one::<String>("url").cloned(),
+        token: matches.get_one::<String>("token").cloned(),
+        authorities: path(matches, "ca"),
+        settings: with_environment(),
+    }
 }
 
 fn question(matches: &ArgMatches) -> Question {
@@ -103,7 +135,7 @@ fn clap() -> Clap {
         .args_conflicts_with_subcommands(true)
         // Long ones belong to `serve`, where they are explained.
         .args(serve_args().into_iter().map(|arg| arg.hide(true)));
-    root.subcommands([serve_command(), check_command(), reset_command(), rules])
+    root.subcommands([serve_command(), check_command(), reset_command(), token_command(), rules])
 }
 
 fn serve_command() -> Clap {
@@ -156,10 +188,50 @@ fn reset_command() -> Clap {
     Clap::new("reset").about("Start the keys of a caller afresh on a running node").args(question_args())
 }
 
-fn question_args() -> [Arg; 3] {
+fn token_command() -> Clap {
+    // A setting of the node, and the file that this works on.
+    let file = || {
+        let setting = TABLE.iter().filter(|setting| setting.key == "auth.tokens");
+        setting
+            .map(|setting| setting_arg(setting).help("the token file [the setting auth.tokens]"))
+            .chain([config_arg()])
+    };
+    let tenant = Arg::new("tenant").long("tenant").value_name("NAME").required(true).help("whose it is");
+    let permissions = Arg::new("permissions")
+        .long("permissions")
+        .value_name("LIST")
+        .default_value("check")
+        .help("of check, read and admin, separated by commas");
+    let name = Arg::new("name").long("name").value_name("TEXT").help("for people, such as who uses it");
+    let id = Arg::new("id").value_name("ID").required(true).help("as `tidegate token list` shows it");
+    Clap::new("token")
+        .about("Make, list and revoke tokens")
+        .after_help(TOKEN_NOTE)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(
+            Clap::new("new")
+                .about("Make a token and print it, once")
+                .args([tenant, permissions, name])
+                .args(file()),
+        )
+        .subcommand(Clap::new("list").about("List tokens, without their secrets").args(file()))
+        .subcommand(Clap::new("revoke").about("Revoke a token").arg(id).args(file()))
+}
+
+fn question_args() -> [Arg; 5] {
     [
         Arg::new("namespace").value_name("NAMESPACE").required(true).help("the rules' namespace"),
         Arg::new("attributes").value_name("k=v").num_args(0..).help("attributes, such as user=42"),
+        Arg::new("token")
+            .long("token")
+            .value_name("TOKEN")
+            .help("the caller's token [TIDEGATE_TOKEN, or the file that TIDEGATE_TOKEN_FILE names]"),
+        Arg::new("ca")
+            .long("ca")
+            .value_name("PATH")
+            .value_parser(value_parser!(PathBuf))
+            .help("for https: the authority that signed the node's certificate, PEM"),
         Arg::new("url").long("url").value_name("URL").help("the node's address [the setting listen.http]"),
     ]
 }

@@ -4,11 +4,13 @@
 
 use crate::ask::AskError;
 use crate::settings::SettingErrors;
+use crate::tokens::{FileError, TokenError};
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tidegate_rules::{ReadError, RuleErrors};
+use tidegate_server::TlsError;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
@@ -16,6 +18,12 @@ pub(crate) enum Failure {
     Settings(#[from] SettingErrors),
     #[error(transparent)]
     Ask(#[from] AskError),
+    #[error(transparent)]
+    Token(#[from] TokenError),
+    #[error("not started: {0}")]
+    Tokens(#[from] FileError),
+    #[error("not started: tls: {0}")]
+    Tls(#[from] TlsError),
     #[error("there is no {}; name the rules to check: `tidegate rules check PATH`", .default.display())]
     NothingToCheck { default: PathBuf },
     #[error(transparent)]
@@ -37,9 +45,12 @@ impl Failure {
         match self {
             Failure::Settings(_)
             | Failure::Ask(_)
+            | Failure::Token(_)
             | Failure::NothingToCheck { .. }
             | Failure::RulesToCheck(_) => ExitCode::from(2),
             Failure::Rules(_)
+            | Failure::Tokens(_)
+            | Failure::Tls(_)
             | Failure::BadRules(_)
             | Failure::Listen { .. }
             | Failure::ListenUnix { .. }

@@ -1,23 +1,38 @@
 //! One HTTP/1.1 request to a node, for `tidegate check` and its like.
 //!
 //! Every step has a deadline and every answer a bound: a command must never hang on what it talks to. No
-//! TLS, no redirects, no pooling.
+//! redirects, no pooling.
 
 use std::io;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::ServerName;
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
 
-/// `http://host:port`, nothing more.
+/// `http://host:port` or `https://host:port`, nothing more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Url {
+    pub(crate) scheme: Scheme,
     host: String,
     port: u16,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scheme {
+    Http,
+    Https,
+}
+
+/// How a node is asked: as whom, and over TLS if that is what the URL says.
+pub(crate) struct Manner<'a> {
+    pub(crate) token: Option<&'a str>,
+    pub(crate) tls: Option<TlsConnector>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -32,6 +47,8 @@ pub(crate) enum HttpError {
     Connect(io::Error),
     #[error("can't connect within {} s", CONNECT_WITHIN.as_secs())]
     ConnectTimeout,
+    #[error("TLS: {0}")]
+    Tls(io::Error),
     #[error("the connection broke: {0}")]
     Broken(io::Error),
     #[error("no answer within {} s", ANSWER_WITHIN.as_secs())]
@@ -41,47 +58,71 @@ pub(crate) enum HttpError {
 }
 
 impl Url {
-    /// `None` for anything that isn't `[http://]host[:port][/]`.
+    /// `None` for anything that isn't `[http://|https://]host[:port][/]`.
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        let authority = text.strip_prefix("http://").unwrap_or(text);
+        let (scheme, authority) = match (text.strip_prefix("https://"), text.strip_prefix("http://")) {
+            (Some(authority), _) => (Scheme::Https, authority),
+            (None, Some(authority)) => (Scheme::Http, authority),
+            (None, None) => (Scheme::Http, text),
+        };
         let authority = authority.strip_suffix('/').unwrap_or(authority);
         let (host, port) = match authority.rsplit_once(':') {
             // A colon within brackets is part of an IPv6 address.
             Some((host, port)) if !port.contains(']') => (host, port.parse().ok()?),
+            _ if scheme == Scheme::Https => (authority, 443),
             _ => (authority, 80),
         };
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         let is_host = |c: char| c.is_ascii_alphanumeric() || "-._:%".contains(c);
-        (!host.is_empty() && host.chars().all(is_host)).then(|| Url { host: host.to_owned(), port })
+        (!host.is_empty() && host.chars().all(is_host)).then(|| Url { scheme, host: host.to_owned(), port })
     }
 
     fn authority(&self) -> String {
-        let Url { host, port } = self;
+        let Url { host, port, .. } = self;
         if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
     }
 }
 
-pub(crate) async fn post(url: &Url, path: &str, body: &str) -> Result<Response, HttpError> {
+pub(crate) async fn post(
+    url: &Url,
+    path: &str,
+    manner: &Manner<'_>,
+    body: &str,
+) -> Result<Response, HttpError> {
     let connecting = TcpStream::connect((url.host.as_str(), url.port));
     let stream = timeout(CONNECT_WITHIN, connecting).await.map_err(|_| HttpError::ConnectTimeout)?;
-    let exchange = exchange(stream.map_err(HttpError::Connect)?, request(url, path, body));
-    let bytes = timeout(ANSWER_WITHIN, exchange).await.map_err(|_| HttpError::AnswerTimeout)?;
-    Response::parse(&bytes.map_err(HttpError::Broken)?).ok_or(HttpError::NotHttp)
+    let (stream, request) = (stream.map_err(HttpError::Connect)?, request(url, path, manner.token, body));
+    let answered = timeout(ANSWER_WITHIN, async {
+        match &manner.tls {
+            None => exchange(stream, request).await,
+            Some(connector) => {
+                let name = ServerName::try_from(url.host.clone()).map_err(|_| HttpError::NotHttp)?;
+                exchange(connector.connect(name, stream).await.map_err(HttpError::Tls)?, request).await
+            }
+        }
+    });
+    let bytes = answered.await.map_err(|_| HttpError::AnswerTimeout)??;
+    Response::parse(&bytes).ok_or(HttpError::NotHttp)
 }
 
-fn request(url: &Url, path: &str, body: &str) -> String {
+/// The token is known to be fit for a header.
+fn request(url: &Url, path: &str, token: Option<&str>, body: &str) -> String {
+    let authorization = token.map_or(String::new(), |token| format!("Authorization: Bearer {token}\r\n"));
     format!(
         "POST {path} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
-         Connection: close\r\n\r\n{body}",
+         {authorization}Connection: close\r\n\r\n{body}",
         url.authority(),
         body.len(),
     )
 }
 
-async fn exchange(mut stream: TcpStream, request: String) -> io::Result<Vec<u8>> {
-    stream.write_all(request.as_bytes()).await?;
+async fn exchange(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    request: String,
+) -> Result<Vec<u8>, HttpError> {
+    stream.write_all(request.as_bytes()).await.map_err(HttpError::Broken)?;
     let mut bytes = Vec::new();
-    stream.take(ANSWER_BYTES_MAX).read_to_end(&mut bytes).await?;
+    stream.take(ANSWER_BYTES_MAX).read_to_end(&mut bytes).await.map_err(HttpError::Broken)?;
     Ok(bytes)
 }
 
@@ -118,10 +159,10 @@ mod tests {
         assert_eq!(authority("http://[::1]").as_deref(), Some("[::1]:80"));
         assert_eq!(authority("localhost:8080").as_deref(), Some("localhost:8080"));
         assert_eq!(authority("[::1]:9").as_deref(), Some("[::1]:9"));
+        assert_eq!(authority("https://h").as_deref(), Some("h:443"));
+        assert_eq!(Url::parse("https://[::1]:1/").map(|url| url.scheme), Some(Scheme::Https));
         let bad = [
             "",
-            "https://h",
-            "https://h:80",
             "ftp://h",
             "h:80/path",
             "u@h:80",

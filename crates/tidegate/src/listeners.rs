@@ -9,7 +9,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use tidegate_server::{Listener, Surface};
+use std::sync::Arc;
+use tidegate_server::{Listener, ListeningSocket, Surface, Tls, Turn};
 use tokio::net::TcpSocket;
 use tokio::runtime::Runtime;
 
@@ -26,6 +27,8 @@ pub(crate) struct Listeners {
     pub(crate) resp: TcpListener,
     pub(crate) admin: TcpListener,
     pub(crate) unix: Option<UnixListeners>,
+    /// For what comes over TCP.
+    tls: Option<Arc<Tls>>,
 }
 
 /// Two sockets in the file system, removed when the node ends.
@@ -38,7 +41,11 @@ pub(crate) struct UnixListeners {
 }
 
 impl Listeners {
-    pub(crate) fn bind(runtime: &Runtime, settings: &Settings) -> Result<Self, Failure> {
+    pub(crate) fn bind(
+        runtime: &Runtime,
+        settings: &Settings,
+        tls: Option<Arc<Tls>>,
+    ) -> Result<Self, Failure> {
         let _context = runtime.enter();
         Ok(Listeners {
             http: bind("listen.http", settings.listen_http)?,
@@ -46,27 +53,57 @@ impl Listeners {
             resp: bind("listen.resp", settings.listen_resp)?,
             admin: bind("listen.admin", settings.listen_admin)?,
             unix: settings.listen_unix.as_deref().map(UnixListeners::bind).transpose()?,
+            tls,
         })
     }
 
-    /// What callers use, once more for another thread. Wants a runtime with sockets.
-    pub(crate) fn for_callers(&self) -> io::Result<Vec<(Listener, Surface)>> {
-        let tcp = |listener: &TcpListener| {
-            tokio::net::TcpListener::from_std(listener.try_clone()?).map(Listener::Tcp)
-        };
+    /// `http` or `https`.
+    pub(crate) fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "https" } else { "http" }
+    }
+
+    /// One of these once more. Wants a runtime with sockets.
+    fn tcp(&self, listener: &TcpListener) -> io::Result<ListeningSocket> {
+        let listener = tokio::net::TcpListener::from_std(listener.try_clone()?)?;
+        Ok(match &self.tls {
+            Some(tls) => ListeningSocket::Tls(listener, Arc::clone(tls)),
+            None => ListeningSocket::Tcp(listener),
+        })
+    }
+
+    /// What operators use: one thread serves it. Wants a runtime with sockets.
+    pub(crate) fn for_operators(&self) -> io::Result<(Listener, Surface)> {
+        Ok((self.tcp(&self.admin)?.into(), Surface::Admin))
+    }
+
+    /// What callers use, once more for another thread, with its turn at each. Wants a runtime with sockets.
+    pub(crate) fn for_callers(&self, turns: Vec<Turn>) -> io::Result<Vec<(Listener, Surface)>> {
         let unix = |listener: &UnixListener| {
-            tokio::net::UnixListener::from_std(listener.try_clone()?).map(Listener::Unix)
+            tokio::net::UnixListener::from_std(listener.try_clone()?).map(ListeningSocket::Unix)
         };
-        let mut listeners = vec![
-            (tcp(&self.http)?, Surface::Api),
-            (tcp(&self.grpc)?, Surface::Grpc),
-            (tcp(&self.resp)?, Surface::Resp),
+        let mut sockets = vec![
+            (self.tcp(&self.http)?, Surface::Api),
+            (self.tcp(&self.grpc)?, Surface::Grpc),
+            (self.tcp(&self.resp)?, Surface::Resp),
         ];
-        if let Some(sockets) = &self.unix {
-            listeners.push((unix(&sockets.http_and_grpc)?, Surface::ApiAndGrpc));
-            listeners.push((unix(&sockets.resp)?, Surface::Resp));
+        if let Some(pair) = &self.unix {
+            sockets.push((unix(&pair.http_and_grpc)?, Surface::ApiAndGrpc));
+            sockets.push((unix(&pair.resp)?, Surface::Resp));
         }
-        Ok(listeners)
+        let listener = |((socket, surface), turn)| (Listener::new(socket, turn), surface);
+        Ok(sockets.into_iter().zip(turns).map(listener).collect())
+    }
+
+    /// For each of so many threads its turns at what callers use.
+    pub(crate) fn turns(&self, threads: usize) -> Vec<Vec<Turn>> {
+        let sockets = if self.unix.is_some() { 5 } else { 3 };
+        let mut turns: Vec<Vec<Turn>> = (0..threads).map(|_| Vec::new()).collect();
+        for _ in 0..sockets {
+            for (thread, turn) in turns.iter_mut().zip(Turn::of_threads(threads)) {
+                thread.push(turn);
+            }
+        }
+        turns
     }
 }
 

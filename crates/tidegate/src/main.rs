@@ -5,6 +5,7 @@
 
 mod ask;
 mod banner;
+mod certificates;
 mod command_line;
 mod failure;
 mod http_client;
@@ -20,7 +21,10 @@ mod rules_check;
 mod rules_import;
 mod settings;
 mod signals;
+mod tokens;
+mod watched_files;
 
+use certificates::CertificatesAtStart;
 use command_line::Command;
 use failure::Failure;
 use kept_counts::KeptCounts;
@@ -29,11 +33,13 @@ use node::{Node, Parts};
 use region::Reload;
 use rules_at_start::RulesAtStart;
 use settings::{Settings, Sources};
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use tidegate_node::EngineOptions;
 use tidegate_node::clock::Clock;
-use tidegate_server::App;
+use tidegate_server::{App, Overrides};
+use tokens::TokensAtStart;
 use tokio::sync::Semaphore;
 
 fn main() -> ExitCode {
@@ -50,10 +56,13 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
             output::print(&settings::print(&Settings::load(sources)?));
             Ok(ExitCode::SUCCESS)
         }
-        Command::Check { whom, question, form } => Ok(ask::check(&whom.url()?, &question, form)?),
-        Command::Reset { whom, question } => Ok(ask::reset(&whom.url()?, &question)?),
+        Command::Check { whom, question, form } => Ok(ask::check(&whom.asked()?, &question, form)?),
+        Command::Reset { whom, question } => Ok(ask::reset(&whom.asked()?, &question)?),
         Command::RulesCheck { path, sources } => rules_check::run(path, sources),
         Command::RulesImport { paths, windows } => rules_import::run(&paths, windows),
+        Command::Token { command, sources } => {
+            Ok(tokens::run(Settings::auth_tokens(sources)?.as_deref(), command)?)
+        }
     }
 }
 
@@ -62,7 +71,15 @@ fn serve(sources: Sources) -> Result<ExitCode, Failure> {
     logs::start(settings.log_format, settings.log_level.clone());
 
     let secret = settings.fleet_secret();
-    let rules = RulesAtStart::read(settings.rules_file.as_deref(), settings.envoy_windows, &secret)?;
+    let tokens = TokensAtStart::read(settings.auth_tokens.as_deref())?;
+    let certificates = CertificatesAtStart::read(settings.tls_files())?;
+    warn_of_plain_tokens(&settings);
+    let rules = RulesAtStart::read(
+        settings.rules_file.as_deref(),
+        settings.envoy_windows,
+        &secret,
+        tokens.tenancy(),
+    )?;
     let rules_summary = rules.to_string();
 
     let runtime = node::runtime()?;
@@ -71,24 +88,42 @@ fn serve(sources: Sources) -> Result<ExitCode, Failure> {
     let (engine, sharing) = region::engine(&settings, options, rules.set, &clock, runtime.handle());
     let app = Arc::new(App {
         sharing,
+        tokens: tokens.tokens.clone(),
         forward_auth: settings.forward_auth.clone(),
+        overrides: Overrides::kept_in(settings.data_directory.clone()),
         region: settings.region.clone(),
         node: settings.node.clone(),
         connections: Arc::new(Semaphore::new(settings.connections_max)),
         ..App::new(engine, clock)
     });
 
+    tokens.divide(&app.engine);
     let kept = KeptCounts::restore(&settings, &app);
     listeners::raise_open_file_limit(settings.connections_max);
-    let listeners = Listeners::bind(&runtime, &settings)?;
-    let banner = banner::text(&settings, &listeners, &rules_summary);
+    let listeners = Listeners::bind(&runtime, &settings, certificates.tls())?;
+    let banner = banner::text(&settings, &listeners, &rules_summary, &tokens.summary);
     let drain = settings.drain;
     let reload = Reload { sources, settings };
-    let parts = Parts { app, listeners, rules: rules.watch, kept, drain, reload };
+    let parts = Parts { app, listeners, rules: rules.watch, tokens, certificates, kept, drain, reload };
     let node = Node::start(&runtime, parts)?;
     output::print(&banner);
     let code = runtime.block_on(node.run_until_stopped());
     // Rules may be being read just now, or a disk may hang: that isn't worth waiting for.
     runtime.shutdown_background();
     Ok(code)
+}
+
+/// Tokens that go over a network as they are can be read on the way.
+fn warn_of_plain_tokens(settings: &Settings) {
+    let is_exposed = |(_, address): &(&str, SocketAddr)| !address.ip().to_canonical().is_loopback();
+    if settings.tls_certificate.is_none()
+        && let Some((key, address)) = settings.tcp_listeners().iter().find(|listener| is_exposed(listener))
+    {
+        tracing::warn!(
+            key,
+            %address,
+            fix = "set tls.certificate and tls.key, or let a proxy end TLS",
+            "others than this machine reach it without TLS: tokens can be read on the way"
+        );
+    }
 }

@@ -3,12 +3,14 @@
 //! Stopping is orderly: no new connections, requests in flight are answered, all within the drain time, and a
 //! lone node's counts are saved; a second signal cuts it short. A thread that dies takes the node down, so that a supervisor starts it anew.
 
+use crate::certificates::CertificatesAtStart;
 use crate::failure::Failure;
 use crate::kept_counts::KeptCounts;
 use crate::listeners::{Listeners, UnixListeners};
 use crate::region::Reload;
 use crate::rules_at_start::Watch;
 use crate::signals::{Signalled, Signals, Stop};
+use crate::tokens::TokensAtStart;
 use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -16,7 +18,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 use tidegate_node::driver::run_upkeep;
-use tidegate_server::{App, Listener, Surface, serve};
+use tidegate_server::{App, Listener, Surface, Turn, serve};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
@@ -30,6 +32,8 @@ pub(crate) struct Parts {
     pub(crate) app: Arc<App>,
     pub(crate) listeners: Listeners,
     pub(crate) rules: Watch,
+    pub(crate) tokens: TokensAtStart,
+    pub(crate) certificates: CertificatesAtStart,
     pub(crate) kept: KeptCounts,
     pub(crate) drain: Duration,
     pub(crate) reload: Reload,
@@ -83,7 +87,7 @@ fn build_runtime() -> io::Result<Runtime> {
 impl Node {
     /// Starts everything; connections are answered from here on.
     pub(crate) fn start(runtime: &Runtime, parts: Parts) -> Result<Self, Failure> {
-        let Parts { app, listeners, rules, kept, drain, reload } = parts;
+        let Parts { app, listeners, rules, tokens, certificates, kept, drain, reload } = parts;
         let _context = runtime.enter();
         let signals = Signals::register()
             .map_err(|source| Failure::Start { what: "the handling of signals", source })?;
@@ -92,17 +96,18 @@ impl Node {
         let (ended_sender, ended) = mpsc::unbounded_channel();
         let upkeep = tokio::spawn(run_upkeep(app.engine.clone(), app.clock.clone()));
         tokio::spawn(rules.run(app.engine.clone()));
+        tokens.spawn_watch(app.engine.clone());
+        certificates.spawn_watch();
         kept.spawn_saving();
         if let Some(driver) = app.sharing.clone() {
             tokio::spawn(driver.run());
         }
         let answering = Answering { app: app.clone(), shutdown: shutdown_seen, drain, ended: ended_sender };
-        let admin = tokio::net::TcpListener::from_std(listeners.admin.try_clone().map_err(no_thread)?);
-        let admin = vec![(Listener::Tcp(admin.map_err(no_thread)?), Surface::Admin)];
+        let admin = vec![listeners.for_operators().map_err(no_thread)?];
         tokio::spawn(Answering { shutdown: admin_shutdown_seen, ..answering.clone() }.answer(admin));
         let cores = thread::available_parallelism().map_or(1, usize::from);
-        for core in 0..cores {
-            answering.spawn_thread(core, &listeners).map_err(no_thread)?;
+        for (core, turns) in listeners.turns(cores).into_iter().enumerate() {
+            answering.spawn_thread(core, &listeners, turns).map_err(no_thread)?;
         }
         let unix = listeners.unix;
         Ok(Node {
@@ -194,12 +199,12 @@ fn no_thread(source: io::Error) -> Failure {
 }
 
 impl Answering {
-    fn spawn_thread(&self, core: usize, listeners: &Listeners) -> io::Result<()> {
+    fn spawn_thread(&self, core: usize, listeners: &Listeners, turns: Vec<Turn>) -> io::Result<()> {
         let answering = self.clone();
         let runtime = build_runtime()?;
         let listeners = {
             let _context = runtime.enter();
-            listeners.for_callers()?
+            listeners.for_callers(turns)?
         };
         let answer = move || runtime.block_on(answering.answer(listeners));
         thread::Builder::new().name(format!("callers-{core}")).spawn(answer).map(drop)

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tidegate_core::FleetSecret;
 use tidegate_node::Engine;
-use tidegate_node::driver::{RulesWatch, log_warnings, watch_rules};
+use tidegate_node::driver::{RulesWatch, Tenancy, log_warnings, watch_rules};
 use tidegate_rules::envoy::Windows;
 use tidegate_rules::{RuleSet, read_sources};
 
@@ -27,21 +27,27 @@ pub(crate) struct RulesAtStart {
 
 #[derive(Debug)]
 pub(crate) enum Watch {
-    Changes(RulesWatch),
+    Changes(RulesWatch, Tenancy),
     /// Nothing was set and nothing was there: whoever follows the banner creates it while the node runs.
-    Creation(Windows),
+    Creation(Windows, Tenancy),
 }
 
 impl RulesAtStart {
-    pub(crate) fn read(path: Option<&Path>, windows: Windows, secret: &FleetSecret) -> Result<Self, Failure> {
+    pub(crate) fn read(
+        path: Option<&Path>,
+        windows: Windows,
+        secret: &FleetSecret,
+        tenancy: Tenancy,
+    ) -> Result<Self, Failure> {
         let Some(path) = path else {
-            let watch = Watch::Creation(windows);
+            let watch = Watch::Creation(windows, tenancy);
             return Ok(RulesAtStart { set: RuleSet::empty(), watch, shown_path: None });
         };
         let sources = read_sources(path)?;
         let set = RuleSet::parse_as(&sources, secret, windows)?;
-        log_warnings(&set);
-        let watch = Watch::Changes(RulesWatch::new(path.to_owned(), &sources).with_windows(windows));
+        log_warnings(&set, tenancy);
+        let watch = RulesWatch::new(path.to_owned(), &sources).with_windows(windows);
+        let watch = Watch::Changes(watch, tenancy);
         Ok(RulesAtStart { set, watch, shown_path: Some(path.display().to_string()) })
     }
 }
@@ -65,16 +71,16 @@ impl fmt::Display for RulesAtStart {
 impl Watch {
     /// Until the future is dropped.
     pub(crate) async fn run(self, engine: Arc<Engine>) {
-        let watch = match self {
-            Watch::Changes(watch) => watch,
-            Watch::Creation(windows) => {
+        let (watch, tenancy) = match self {
+            Watch::Changes(watch, tenancy) => (watch, tenancy),
+            Watch::Creation(windows, tenancy) => {
                 let mut tick = tokio::time::interval(LOOK_EVERY);
                 while !Path::new(RULES_FILE).exists() {
                     tick.tick().await;
                 }
-                RulesWatch::new(RULES_FILE.into(), &[]).with_windows(windows)
+                (RulesWatch::new(RULES_FILE.into(), &[]).with_windows(windows), tenancy)
             }
         };
-        watch_rules(engine, watch).await;
+        watch_rules(engine, watch, tenancy).await;
     }
 }

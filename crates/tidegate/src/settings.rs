@@ -11,6 +11,7 @@ mod parse;
 mod print;
 mod table;
 
+pub(crate) use environment::token;
 pub(crate) use error::SettingErrors;
 pub(crate) use key::long_flag;
 pub(crate) use parse::LogFormat;
@@ -28,7 +29,7 @@ use std::time::Duration;
 use tidegate_core::{FleetSecret, Nanos};
 use tidegate_origin::RedisUrl;
 use tidegate_rules::envoy::Windows;
-use tidegate_server::{App, MappedHeader};
+use tidegate_server::{App, MappedHeader, TlsFiles};
 use tracing_subscriber::filter::Targets;
 
 /// Read when `rules.file` isn't set.
@@ -44,6 +45,10 @@ pub(crate) struct Settings {
     pub(crate) listen_resp: SocketAddr,
     pub(crate) listen_unix: Option<PathBuf>,
     pub(crate) listen_admin: SocketAddr,
+    pub(crate) auth_tokens: Option<PathBuf>,
+    pub(crate) tls_certificate: Option<PathBuf>,
+    pub(crate) tls_key: Option<PathBuf>,
+    pub(crate) tls_client_ca: Option<PathBuf>,
     /// Of callers, on all listeners together.
     pub(crate) connections_max: usize,
     pub(crate) forward_auth: Vec<MappedHeader>,
@@ -143,14 +148,20 @@ impl Settings {
     /// Where the node of these settings is asked. No other value is looked at: whoever asks a node needn't
     /// be allowed to read its secret.
     pub(crate) fn listen_http(sources: Sources) -> Result<SocketAddr, SettingErrors> {
-        Self::only("listen.http", sources).map(|settings| settings.listen_http)
+        Ok(Self::only("listen.http", sources)?.listen_http)
+    }
+
+    /// Where tokens are kept, for whoever works on that file.
+    pub(crate) fn auth_tokens(sources: Sources) -> Result<Option<PathBuf>, SettingErrors> {
+        Ok(Self::only("auth.tokens", sources)?.auth_tokens)
     }
 
     /// How a file of envoyproxy/ratelimit is read. No other value is looked at.
     pub(crate) fn envoy_windows(sources: Sources) -> Result<Windows, SettingErrors> {
-        Self::only("rules.envoy_windows", sources).map(|settings| settings.envoy_windows)
+        Ok(Self::only("rules.envoy_windows", sources)?.envoy_windows)
     }
 
+    /// One setting, with the defaults of all others.
     fn only(key: &str, sources: Sources) -> Result<Self, SettingErrors> {
         let mut errors = Vec::new();
         let given = Self::gathered(sources, &mut errors);
@@ -180,6 +191,8 @@ impl Settings {
         }
         settings.given = given;
         errors.extend(settings.shared_address());
+        errors.extend(settings.exposed_addresses());
+        errors.extend(settings.half_of_tls());
         settings
     }
 
@@ -199,6 +212,10 @@ impl Settings {
             listen_resp: SocketAddr::from(([127, 0, 0, 1], 6380)),
             listen_unix: None,
             listen_admin: SocketAddr::from(([127, 0, 0, 1], 9090)),
+            auth_tokens: None,
+            tls_certificate: None,
+            tls_key: None,
+            tls_client_ca: None,
             connections_max: App::CONNECTIONS_MAX,
             forward_auth: Vec::new(),
             rules_file: Path::new(RULES_FILE).exists().then(|| RULES_FILE.into()),
@@ -216,25 +233,73 @@ impl Settings {
         }
     }
 
-    /// Two listeners on one address: said here, where both keys can be named.
-    fn shared_address(&self) -> Option<SettingError> {
-        let listeners = [
+    pub(crate) fn tcp_listeners(&self) -> [(&'static str, SocketAddr); 4] {
+        [
             ("listen.http", self.listen_http),
             ("listen.grpc", self.listen_grpc),
             ("listen.resp", self.listen_resp),
             ("listen.admin", self.listen_admin),
-        ];
+        ]
+    }
+
+    /// Addresses that others than this machine reach, where nobody is asked for a token.
+    fn exposed_addresses(&self) -> Vec<SettingError> {
+        let is_exposed = |(_, address): &(&str, SocketAddr)| !address.ip().to_canonical().is_loopback();
+        let exposed = self
+            .tcp_listeners()
+            .into_iter()
+            .filter(|listener| self.auth_tokens.is_none() && is_exposed(listener));
+        let refused = |(key, address): (&str, SocketAddr)| {
+            let message = "isn't a loopback address, and there are no tokens: whoever reached it could spend and \
+                           reset every limit";
+            let fix =
+                "listen on 127.0.0.1 or [::1], or name a token file by auth.tokens (`tidegate token new`)";
+            self.refused(key, &address.to_string(), parse::Refusal::new(message, fix))
+        };
+        exposed.filter_map(refused).collect()
+    }
+
+    /// A certificate without its key, or the other way round.
+    fn half_of_tls(&self) -> Option<SettingError> {
+        let (given, missing) = match (&self.tls_certificate, &self.tls_key, &self.tls_client_ca) {
+            (Some(_), None, _) => ("tls.certificate", "tls.key"),
+            (None, Some(_), _) => ("tls.key", "tls.certificate"),
+            (None, None, Some(_)) => ("tls.client_ca", "tls.certificate and tls.key"),
+            (Some(_), Some(_), _) | (None, None, None) => return None,
+        };
+        let text = TABLE.iter().find(|setting| setting.key == given).map(|setting| (setting.show)(self))?;
+        self.refused(
+            given,
+            &text,
+            parse::Refusal::new(format!("is set without {missing}"), format!("set {missing} too")),
+        )
+    }
+
+    /// An error about a value that is valid by itself.
+    fn refused(&self, key: &str, text: &str, refusal: parse::Refusal) -> Option<SettingError> {
+        let index = TABLE.iter().position(|setting| setting.key == key)?;
+        let place = self.given[index].as_ref().map_or(&Place::Default, |given| &given.place);
+        Some(SettingError::refused(&TABLE[index], text, place, refusal))
+    }
+
+    /// Two listeners on one address: said here, where both keys can be named.
+    fn shared_address(&self) -> Option<SettingError> {
+        let listeners = self.tcp_listeners();
         let taken = |at: usize| {
             let (key, address) = listeners[at];
             let first = listeners[..at].iter().find(|(_, other)| *other == address && address.port() != 0)?;
             Some((first.0, key, address))
         };
         let (first, key, address) = (1..listeners.len()).find_map(taken)?;
-        let index = TABLE.iter().position(|setting| setting.key == key)?;
         let refusal =
             parse::Refusal::new(format!("{first} has the same address"), "give them different ports");
-        let place = self.given[index].as_ref().map_or(&Place::Default, |given| &given.place);
-        Some(SettingError::refused(&TABLE[index], &address.to_string(), place, refusal))
+        self.refused(key, &address.to_string(), refusal)
+    }
+
+    /// Where the certificates are; `None` without TLS.
+    pub(crate) fn tls_files(&self) -> Option<TlsFiles> {
+        let (certificate, key) = (self.tls_certificate.clone()?, self.tls_key.clone()?);
+        Some(TlsFiles { certificate, key, client_ca: self.tls_client_ca.clone() })
     }
 
     /// The cap of the counter table.

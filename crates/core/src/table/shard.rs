@@ -8,6 +8,7 @@
 use crate::identity::KeyId;
 use crate::state::State;
 use crate::time::Nanos;
+use std::collections::BTreeMap;
 
 #[derive(Clone, Copy, Debug)]
 struct Slot<S> {
@@ -36,7 +37,12 @@ pub(crate) struct Shard<S> {
     /// When a full shard may be searched for room again.
     search_from: Nanos,
     /// The top bits of a key chose the shard; the rest order it.
-    shard_bits: u32,
+    shard_bits: u8,
+    /// Nobody could give way when a tenant under its share needed room; until the next search.
+    is_stuck: bool,
+    /// Slots that tenants beyond their share gave up: for tenants within theirs. At most a sixteenth of the
+    /// shard, and forgotten by the next sweep.
+    given_up: u16,
 }
 
 /// Enough for the cluster at the end while keys are evenly spread; doubled when it isn't.
@@ -51,8 +57,17 @@ const SEARCH_PAUSE: Nanos = Nanos::from_secs(1);
 const RESERVED_MAX: usize = 16;
 
 impl<S: State> Shard<S> {
-    pub(crate) fn new(shard_bits: u32, len_max: u32) -> Self {
-        Shard { slots: Box::default(), padding: 0, len: 0, len_max, search_from: Nanos::ZERO, shard_bits }
+    pub(crate) fn new(shard_bits: u8, len_max: u32) -> Self {
+        Shard {
+            slots: Box::default(),
+            padding: 0,
+            len: 0,
+            len_max,
+            search_from: Nanos::ZERO,
+            shard_bits,
+            is_stuck: false,
+            given_up: 0,
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -75,7 +90,7 @@ impl<S: State> Shard<S> {
         if self.slots.is_empty() {
             return Err(0);
         }
-        let mut place = home(key, self.shard_bits, self.homes());
+        let mut place = home(key, u32::from(self.shard_bits), self.homes());
         // An empty slot's key is above every other, so it ends the walk too.
         while self.slots[place].key < key {
             place += 1;
@@ -107,18 +122,31 @@ impl<S: State> Shard<S> {
         self.len() + more <= self.len_max as usize
     }
 
+    /// How many of the free slots are for tenants within their share.
+    pub(crate) fn given_up(&self) -> usize {
+        usize::from(self.given_up)
+    }
+
+    /// A tenant within its share took one of them.
+    pub(crate) fn take_given_up(&mut self) {
+        self.given_up = self.given_up.saturating_sub(1);
+    }
+
     /// Whether one more entry fits into what is kept beyond the cap.
     pub(crate) fn has_reserved_room(&self) -> bool {
         self.len() < self.len_max as usize + RESERVED_MAX
     }
 
-    /// Puts in a key that `find` didn't find, or overwrites one that it would now find.
-    pub(crate) fn insert(&mut self, key: KeyId, state: S) {
+    /// Puts in a key that `find` didn't find, or overwrites one that it would now find. Says whether it is new.
+    pub(crate) fn insert(&mut self, key: KeyId, state: S) -> bool {
         if (self.len() + 1) * LOAD_MAX.1 > self.homes() * LOAD_MAX.0 {
             self.rebuild(homes_for(self.len() + 1), PADDING, |_, _| true);
         }
         let place = match self.find(key) {
-            Ok(place) => return self.set_state(place, state),
+            Ok(place) => {
+                self.set_state(place, state);
+                return false;
+            }
             Err(place) => place,
         };
         let gap =
@@ -131,15 +159,16 @@ impl<S: State> Shard<S> {
         self.slots.copy_within(place..gap, place + 1);
         self.slots[place] = Slot { key, state };
         self.len += 1;
+        true
     }
 
     /// Lays the entries that `keep` names out anew, over `homes` homes and at least so much padding.
-    fn rebuild(&mut self, homes: usize, padding: usize, mut keep: impl FnMut(KeyId, &S) -> bool) {
+    fn rebuild(&mut self, homes: usize, padding: usize, keep: impl Fn(KeyId, &S) -> bool) {
         let mut slots = vec![Slot::empty(); homes + padding].into_boxed_slice();
         let mut next = 0;
         let mut len = 0;
         for slot in self.slots.iter().filter(|slot| !slot.is_empty() && keep(slot.key, &slot.state)) {
-            let place = home(slot.key, self.shard_bits, homes).max(next);
+            let place = home(slot.key, u32::from(self.shard_bits), homes).max(next);
             if place + 1 >= slots.len() {
                 return self.rebuild(homes, 2 * padding, keep);
             }
@@ -153,34 +182,47 @@ impl<S: State> Shard<S> {
         self.len = len;
     }
 
-    /// Drops what has expired when that is an eighth or more of the shard. Says how many it dropped.
-    pub(crate) fn sweep(&mut self, mut expired: impl FnMut(&S) -> bool) -> usize {
+    /// Drops what has expired when that is an eighth or more of the shard, and tells of each. Says how many it
+    /// dropped.
+    pub(crate) fn sweep(&mut self, expired: impl Fn(&S) -> bool, left: Option<&dyn Fn(KeyId)>) -> usize {
+        self.given_up = 0;
         let count = self.iter().filter(|(_, state)| expired(state)).count();
         if count * 8 < self.len().max(1) {
             return 0;
         }
-        self.rebuild(homes_for(self.len() - count), PADDING, |_, state| !expired(state));
+        self.keep(homes_for(self.len() - count), |_, state| !expired(state), left);
         count
     }
 
-    /// Makes room in a full shard: what expired goes first, then the coldest entries that may go.
-    pub(crate) fn make_room(&mut self, now: Nanos, mut expired: impl FnMut(&S) -> bool) {
+    /// Whether a full shard may be searched for room again. If so, it isn't for a while.
+    pub(crate) fn begin_search(&mut self, now: Nanos) -> bool {
         let next_search = now.plus(SEARCH_PAUSE);
         // Further ahead than a pause means that the clock was set back.
         if now < self.search_from && self.search_from <= next_search {
-            return;
+            return false;
         }
-        self.search_from = next_search;
+        (self.search_from, self.is_stuck) = (next_search, false);
+        true
+    }
+
+    /// Makes room in a full shard: what expired goes first, then the coldest of the entries that may go.
+    pub(crate) fn make_room(
+        &mut self,
+        expired: impl Fn(&S) -> bool,
+        may_go: impl Fn(KeyId) -> bool,
+        left: Option<&dyn Fn(KeyId)>,
+    ) {
         if self.iter().any(|(_, state)| expired(state)) {
-            self.rebuild(self.homes(), PADDING, |_, state| !expired(state));
+            self.keep(self.homes(), |_, state| !expired(state), left);
         } else if S::SHARED {
-            self.evict_coldest();
+            self.evict_coldest(may_go, left);
         }
     }
 
     /// Drops a sixteenth of the entries that may go, those that expire first.
-    fn evict_coldest(&mut self) {
-        let evictable = self.iter().filter(|(_, state)| state.is_evictable());
+    fn evict_coldest(&mut self, may_go: impl Fn(KeyId) -> bool, left: Option<&dyn Fn(KeyId)>) {
+        let may_go = |key, state: &S| state.is_evictable() && may_go(key);
+        let evictable = self.iter().filter(|(key, state)| may_go(*key, state));
         let mut coldest: Vec<(Nanos, KeyId)> = evictable.map(|(key, state)| (state.expires(), key)).collect();
         if coldest.is_empty() {
             return;
@@ -188,9 +230,50 @@ impl<S: State> Shard<S> {
         let last = coldest.len() / 16;
         let (_, threshold, _) = coldest.select_nth_unstable(last);
         let threshold = *threshold;
-        self.rebuild(self.homes(), PADDING, |key, state| {
-            !state.is_evictable() || (state.expires(), key) > threshold
+        let stays = |key, state: &S| !may_go(key, state) || (state.expires(), key) > threshold;
+        self.keep(self.homes(), stays, left);
+    }
+
+    /// Makes room for a tenant within its share: drops `count` entries, a sixteenth of all at most, of tenants beyond
+    /// theirs, and of none more than its `excess`. Those go first that somebody else knows, and of these the ones that expire
+    /// first; a live one goes even where nobody else knows it, since its tenant had the room only as long as nobody
+    /// needed it.
+    pub(crate) fn give_way(
+        &mut self,
+        count: usize,
+        excess: impl Fn(KeyId) -> usize,
+        left: Option<&dyn Fn(KeyId)>,
+    ) {
+        if self.is_stuck {
+            return;
+        }
+        let going = self.iter().filter(|(key, _)| excess(*key) > 0);
+        let going = going.map(|(key, state)| (!state.is_evictable(), state.expires(), key));
+        let mut going: Vec<(bool, Nanos, KeyId)> = going.collect();
+        let count = count.min(self.len() / 16).clamp(1, usize::from(u16::MAX));
+        if going.len() > count {
+            going.select_nth_unstable(count);
+            going.truncate(count);
+        }
+        let mut gone = BTreeMap::new();
+        going.retain(|(_, _, key)| {
+            let gone: &mut usize = gone.entry(key.tenant()).or_default();
+            *gone += 1;
+            *gone <= excess(*key)
         });
+        self.is_stuck = going.is_empty();
+        going.sort_unstable_by_key(|(_, _, key)| *key);
+        let stays = |key: KeyId, _: &S| going.binary_search_by_key(&key, |(_, _, key)| *key).is_err();
+        self.keep(self.homes(), stays, left);
+        self.given_up = self.given_up.saturating_add(u16::try_from(going.len()).unwrap_or(u16::MAX));
+    }
+
+    /// Keeps the entries that `stays` names, and tells of each of the others.
+    fn keep(&mut self, homes: usize, stays: impl Fn(KeyId, &S) -> bool, left: Option<&dyn Fn(KeyId)>) {
+        if let Some(left) = left {
+            self.iter().filter(|(key, state)| !stays(*key, state)).for_each(|(key, _)| left(key));
+        }
+        self.rebuild(homes, PADDING, stays);
     }
 
     fn iter(&self) -> impl Iterator<Item = (KeyId, &S)> {

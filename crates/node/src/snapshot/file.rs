@@ -1,13 +1,13 @@
-//! A table's counts in a file, and back: written beside the old file and put in its place in one step.
+//! A table's counts in a file, and back.
 //!
 //! Takes no more memory than a batch of entries, holds no lock of the table while it writes, and never leaves
 //! half a snapshot where the next start looks for one.
 
 use super::format::{self, Head, Unusable, Writer};
-use std::fs::{self, DirBuilder, File};
-use std::io::{self, BufWriter, ErrorKind, Write};
-use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use crate::files;
+use std::fs::File;
+use std::io::{self, ErrorKind, Write};
+use std::path::Path;
 use tidegate_core::state::State;
 use tidegate_core::{ClockStep, FleetSecret, KeyId, LocalState, Moment, Nanos, StepId, Table};
 
@@ -55,11 +55,6 @@ pub struct Loaded {
     pub set_back: Option<Nanos>,
 }
 
-/// Only its owner looks into a directory that is made here.
-pub(super) fn make_directory(directory: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(directory)
-}
-
 /// Writes a table's counts, in a directory that is there. Says how many.
 pub fn save(
     table: &Table<LocalState>,
@@ -68,34 +63,7 @@ pub fn save(
     moment: Moment,
     extent: Extent,
 ) -> Result<u64, SaveError> {
-    let partial = beside(path, "partial");
-    let written = write_whole(table, secret, &partial, moment, extent)
-        .and_then(|count| Ok(fs::rename(&partial, path).map(|()| count)?));
-    match written {
-        Ok(count) => {
-            // The new name is on the disk only when its directory is.
-            File::open(directory_of(path))?.sync_all()?;
-            Ok(count)
-        }
-        Err(error) => {
-            // A full disk gets its room back.
-            let _ = fs::remove_file(&partial);
-            Err(error)
-        }
-    }
-}
-
-fn write_whole(
-    table: &Table<LocalState>,
-    secret: &FleetSecret,
-    path: &Path,
-    moment: Moment,
-    extent: Extent,
-) -> Result<u64, SaveError> {
-    let file = BufWriter::with_capacity(64 * 1024, File::create(path)?);
-    let (count, file) = write(table, secret, file, moment, extent)?;
-    file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
-    Ok(count)
+    files::replace(path, |file| write(table, secret, file, moment, extent))
 }
 
 pub(super) fn write<W: Write>(
@@ -173,24 +141,4 @@ pub(super) fn read<F: io::Read + io::Seek>(
         }
     }
     Ok(loaded)
-}
-
-/// Moves a file that can't be used out of the way of the next save, for whoever wants to look at it. Says where
-/// it is now.
-pub(super) fn set_aside(path: &Path) -> io::Result<PathBuf> {
-    let aside = beside(path, "refused");
-    fs::rename(path, &aside)?;
-    Ok(aside)
-}
-
-/// `counts.snapshot.partial` for `counts.snapshot`.
-fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".");
-    name.push(suffix);
-    name.into()
-}
-
-fn directory_of(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

@@ -6,14 +6,14 @@
 
 use super::address::Address;
 use super::deadline::Deadline;
-use super::dial::said;
 use super::join::join_all;
 use super::lanes::link_here;
 use super::script::ScriptCall;
 use super::servers::Servers;
 use super::shard::Shard;
+use super::wire::{Commands, ServerError, Value};
 use crate::OriginError;
-use redis::{Cmd, Pipeline, ServerError, ServerErrorKind, Value};
+use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use std::sync::Arc;
 
 /// A script, and the hash that servers know it by.
@@ -25,20 +25,18 @@ pub(super) struct Script {
 
 impl Script {
     pub(super) fn new(text: &'static str) -> Self {
-        Script { text, hash: redis::Script::new(text).get_hash().to_owned() }
+        let hash = digest(&SHA1_FOR_LEGACY_USE_ONLY, text.as_bytes());
+        let hash = hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        Script { text, hash }
     }
 
-    fn command(&self, form: Form, call: &ScriptCall) -> Cmd {
+    fn add_to(&self, commands: &mut Commands, form: Form, call: &ScriptCall) {
         let (name, script) = match form {
             Form::Hash => ("EVALSHA", self.hash.as_str()),
             Form::Text => ("EVAL", self.text),
         };
-        let mut command = redis::cmd(name);
-        command.arg(script).arg(call.keys.len());
-        for argument in call.keys.iter().chain(&call.args) {
-            command.arg(argument.as_slice());
-        }
-        command
+        let keys = call.keys.len().to_string();
+        commands.add_with(&[name, script, &keys], &[&call.keys, &call.args]);
     }
 }
 
@@ -153,13 +151,13 @@ async fn send(
     answers.collect()
 }
 
-fn commands(script: &Script, calls: &[ScriptCall], attempts: &[Attempt]) -> Pipeline {
-    let mut commands = Pipeline::with_capacity(attempts.len());
+fn commands(script: &Script, calls: &[ScriptCall], attempts: &[Attempt]) -> Commands {
+    let mut commands = Commands::default();
     for attempt in attempts {
         if attempt.way == Way::Ask {
-            commands.cmd("ASKING");
+            commands.add(&["ASKING"]);
         }
-        commands.add_command(script.command(attempt.form, &calls[attempt.call]));
+        script.add_to(&mut commands, attempt.form, &calls[attempt.call]);
     }
     commands
 }
@@ -174,37 +172,37 @@ fn next(servers: &Arc<Servers>, attempt: &Attempt, answer: Answer) -> Step {
         Ok(Value::ServerError(error)) => error,
         other => return Step::Final(other),
     };
-    match error.kind() {
-        Some(ServerErrorKind::NoScript) if attempt.form == Form::Hash => {
+    match error.code() {
+        "NOSCRIPT" if attempt.form == Form::Hash => {
             return Step::Again(Attempt { form: Form::Text, shard: attempt.shard.clone(), ..*attempt });
         }
-        Some(ServerErrorKind::Moved | ServerErrorKind::Ask) => {
+        "MOVED" | "ASK" => {
             if let Some(redirected) = redirect(servers, attempt, &error) {
                 return Step::Again(redirected);
             }
         }
-        Some(ServerErrorKind::ReadOnly) => {
+        "READONLY" => {
             // No longer a primary. A name may lead to another server by now.
             servers.refresh_soon();
             if let Some(link) = attempt.shard.link_now() {
                 link.condemn();
             }
         }
-        Some(ServerErrorKind::ClusterDown | ServerErrorKind::MasterDown) => servers.refresh_soon(),
+        "CLUSTERDOWN" | "MASTERDOWN" => servers.refresh_soon(),
         _ => {}
     }
     Step::Final(Err(refusal(servers, attempt, &error)))
 }
 
 fn redirect(servers: &Arc<Servers>, attempt: &Attempt, error: &ServerError) -> Option<Attempt> {
-    let is_moved = error.kind() == Some(ServerErrorKind::Moved);
+    let is_moved = error.code() == "MOVED";
     if is_moved {
         servers.refresh_soon();
     }
     if attempt.way != Way::Own || !servers.map().has_slots() {
         return None;
     }
-    let (slot, address) = error.details()?.split_once(' ')?;
+    let (slot, address) = error.details().split_once(' ')?;
     let slot: u16 = slot.parse().ok()?;
     let address = Address::from_redirection(address, &attempt.shard.address)?;
     let shard = servers.redirected(&address, is_moved.then_some(slot))?;
@@ -213,11 +211,11 @@ fn redirect(servers: &Arc<Servers>, attempt: &Attempt, error: &ServerError) -> O
 }
 
 fn refusal(servers: &Servers, attempt: &Attempt, error: &ServerError) -> OriginError {
-    let is_redirection = matches!(error.kind(), Some(ServerErrorKind::Moved | ServerErrorKind::Ask));
+    let is_redirection = matches!(error.code(), "MOVED" | "ASK");
     let hint = if is_redirection && !servers.map().has_slots() {
         "; it belongs to a cluster: begin the url with redis+cluster://"
     } else {
         ""
     };
-    OriginError::Refused { message: format!("{}: {}{hint}", attempt.shard.address, said(error)) }
+    OriginError::Refused { message: format!("{}: {error}{hint}", attempt.shard.address) }
 }

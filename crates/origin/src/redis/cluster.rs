@@ -11,8 +11,8 @@ use super::deadline::Deadline;
 use super::dial::Purpose;
 use super::link::Link;
 use super::servers::Servers;
+use super::wire::Commands;
 use answer::Answer;
-use redis::Pipeline;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -26,7 +26,7 @@ const DIALLED_MAX: usize = 16;
 
 /// What fuzzing calls: any answers of a member.
 #[cfg(feature = "fuzz")]
-pub(super) fn fuzz(answers: &[redis::Value]) {
+pub(super) fn fuzz(answers: &[super::wire::Value]) {
     let _ = answer::read(answers, &Address::tcp("10.0.0.1", 7000));
 }
 
@@ -141,8 +141,9 @@ async fn connect_and_ask(servers: &Servers, address: &Address) -> Result<Answer,
 }
 
 async fn ask(link: &Link, address: &Address, within: Duration) -> Result<Answer, String> {
-    let mut commands = Pipeline::new();
-    commands.cmd("CLUSTER").arg("INFO").cmd("CLUSTER").arg("SLOTS");
+    let mut commands = Commands::default();
+    commands.add(&["CLUSTER", "INFO"]);
+    commands.add(&["CLUSTER", "SLOTS"]);
     let answers = link.send(&commands, Deadline::after(within)).await;
     answer::read(&answers.map_err(|error| error.to_string())?, address)
 }

@@ -4,17 +4,14 @@
 //! what a person would look into; they never hold a password.
 
 use super::address::Address;
+use super::connection::{Bytes, Connection, Driver, Failed, connection};
 use super::options::RedisOptions;
 use super::script::{HEARTBEAT_SCRIPT, RESET_SCRIPT, RESETS_SCRIPT, SYNC_SCRIPT};
-use super::stream::{Bytes, Traffic, Watched};
 use super::tls::{TlsSetup, server_name};
 use super::url::Credentials;
-use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Pipeline, RedisConnectionInfo, ServerErrorKind, Value};
+use super::wire::{Commands, ServerError, Value};
 use socket2::{SockRef, TcpKeepalive};
 use std::future::Future;
-use std::pin::Pin;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::Instant;
@@ -24,8 +21,6 @@ const NAME: &str = "tidegate";
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(10);
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(5);
 const KEEPALIVE_RETRIES: u32 = 3;
-/// Many small calls leave in one write.
-const WRITE_BUFFER_BYTES: usize = 64 << 10;
 
 /// What a connection is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,13 +45,9 @@ pub(super) struct Dialer {
     pub(super) options: RedisOptions,
 }
 
-/// Carries bytes between the calls and the server; the connection lives as long as it is polled.
-pub(super) type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
-
 pub(super) struct Connected {
-    pub(super) connection: MultiplexedConnection,
+    pub(super) connection: Connection,
     pub(super) driver: Driver,
-    pub(super) traffic: Arc<Traffic>,
 }
 
 impl Dialer {
@@ -64,9 +55,7 @@ impl Dialer {
     pub(super) async fn connect(&self, address: &Address, purpose: Purpose) -> Result<Connected, String> {
         let deadline = Instant::now() + self.options.connect_timeout();
         let stream = self.open(address, deadline).await?;
-        let login = self.login(stream, purpose);
-        let connected = tokio::time::timeout_at(deadline, login).await;
-        connected.unwrap_or_else(|_| Err(self.no_answer("the server's first answers")))
+        self.login(stream, purpose, deadline).await
     }
 
     async fn open(&self, address: &Address, deadline: Instant) -> Result<Box<dyn Bytes>, String> {
@@ -90,40 +79,46 @@ impl Dialer {
         format!("{} ms have passed without {to_what}", self.options.connect_timeout_ms)
     }
 
-    async fn login(&self, stream: Box<dyn Bytes>, purpose: Purpose) -> Result<Connected, String> {
-        let traffic = Arc::new(Traffic::default());
-        let stream = Watched::new(stream, traffic.clone());
-        let config = AsyncConnectionConfig::new()
-            .set_response_timeout(None)
-            .set_connection_timeout(None)
-            .set_pipeline_buffer_size(self.options.calls_in_flight_max.max(1))
-            .set_write_backpressure_boundary(WRITE_BUFFER_BYTES);
-        let identity = self.identity(purpose);
-        let made = MultiplexedConnection::new_with_config(&identity, stream, config).await;
-        let (mut connection, driver) = made.map_err(|error| error.to_string())?;
-        let mut driver: Driver = Box::pin(driver);
-        tokio::select! {
-            prepared = prepare(&mut connection, purpose) => prepared?,
-            () = &mut driver => return Err("the server closed the connection".to_owned()),
+    /// Who we are, and then what the purpose asks for: a server cuts off a stranger who sends it a long text.
+    async fn login(
+        &self,
+        stream: Box<dyn Bytes>,
+        purpose: Purpose,
+        deadline: Instant,
+    ) -> Result<Connected, String> {
+        let (connection, mut driver) = connection(stream);
+        let greeted = async {
+            greeted(&connection.send(&self.identity(purpose), deadline).await?)?;
+            prepared(&connection.send(&preparation(purpose), deadline).await?, purpose)
+        };
+        let outcome = tokio::select! {
+            outcome = greeted => outcome,
+            () = &mut driver => Err(Failed::Lost("the server closed the connection".to_owned())),
+        };
+        match outcome {
+            Ok(()) => Ok(Connected { connection, driver }),
+            Err(Failed::TimeIsOver) => Err(self.no_answer("the server's first answers")),
+            Err(Failed::Lost(problem) | Failed::Nonsense(problem)) => Err(problem),
         }
-        Ok(Connected { connection, driver, traffic })
     }
 
-    fn identity(&self, purpose: Purpose) -> RedisConnectionInfo {
-        let info = RedisConnectionInfo::default().set_skip_set_lib_name();
+    fn identity(&self, purpose: Purpose) -> Commands {
+        let mut commands = Commands::default();
         let (credentials, database) = match purpose {
             Purpose::Sentinel => (&self.sentinel_credentials, 0),
             Purpose::Scripts | Purpose::Master | Purpose::Question => (&self.credentials, self.database),
         };
-        let info = info.set_db(i64::from(database));
-        match credentials {
-            Credentials { user: None, password: None } => info,
-            Credentials { user: None, password: Some(password) } => info.set_password(password.reveal()),
-            // A user without a password logs in with an empty one.
-            Credentials { user: Some(user), password } => info
-                .set_username(user)
-                .set_password(password.as_ref().map_or("", |password| password.reveal())),
+        // A user without a password logs in with an empty one.
+        let password = credentials.password.as_ref().map_or("", |password| password.reveal());
+        match &credentials.user {
+            Some(user) => commands.add(&["AUTH", user, password]),
+            None if credentials.password.is_some() => commands.add(&["AUTH", password]),
+            None => {}
         }
+        if database != 0 {
+            commands.add(&["SELECT", &database.to_string()]);
+        }
+        commands
     }
 }
 
@@ -148,50 +143,47 @@ fn prepare_socket(stream: &TcpStream) -> std::io::Result<()> {
     SockRef::from(stream).set_tcp_keepalive(&keepalive)
 }
 
-async fn prepare(connection: &mut MultiplexedConnection, purpose: Purpose) -> Result<(), String> {
-    let mut commands = Pipeline::new();
-    commands.cmd("CLIENT").arg("SETNAME").arg(NAME);
+fn preparation(purpose: Purpose) -> Commands {
+    let mut commands = Commands::default();
+    commands.add(&["CLIENT", "SETNAME", NAME]);
     if matches!(purpose, Purpose::Scripts | Purpose::Master) {
         for text in [SYNC_SCRIPT, HEARTBEAT_SCRIPT, RESET_SCRIPT, RESETS_SCRIPT] {
-            commands.cmd("SCRIPT").arg("LOAD").arg(text);
+            commands.add(&["SCRIPT", "LOAD", text]);
         }
     }
     if purpose == Purpose::Master {
-        commands.cmd("ROLE");
+        commands.add(&["ROLE"]);
     }
-    let count = commands.len();
-    let answers = connection.send_packed_commands(&commands, 0, count).await;
-    check(&answers.map_err(|error| error.to_string())?, purpose)
+    commands
 }
 
-fn check(answers: &[Value], purpose: Purpose) -> Result<(), String> {
+fn greeted(answers: &[Value]) -> Result<(), Failed> {
+    let refused = answers.iter().find_map(|answer| match answer {
+        Value::ServerError(error) => Some(Failed::Lost(error.to_string())),
+        _ => None,
+    });
+    refused.map_or(Ok(()), Err)
+}
+
+fn prepared(answers: &[Value], purpose: Purpose) -> Result<(), Failed> {
     for answer in answers {
         match answer {
             // A user who may not name connections or load scripts ahead can do without.
-            Value::ServerError(error) if error.kind() == Some(ServerErrorKind::NoPerm) => {}
-            Value::ServerError(error) if is_unknown_command(error) => {}
-            Value::ServerError(error) => return Err(said(error)),
+            Value::ServerError(error) if error.code() == "NOPERM" || is_unknown_command(error) => {}
+            Value::ServerError(error) => return Err(Failed::Lost(error.to_string())),
             _ => {}
         }
     }
     match answers.last() {
         Some(Value::Array(role)) if purpose == Purpose::Master => match role.first() {
             Some(Value::BulkString(role)) if role == b"master" => Ok(()),
-            _ => Err("the sentinels call it the master, but it isn't (yet)".to_owned()),
+            _ => Err(Failed::Lost("the sentinels call it the master, but it isn't (yet)".to_owned())),
         },
         _ => Ok(()),
     }
 }
 
 /// Sentinels and proxies know fewer commands. What matters is noticed by its own calls.
-fn is_unknown_command(error: &redis::ServerError) -> bool {
-    error.details().is_some_and(|details| details.starts_with("unknown command"))
-}
-
-/// What a server's error says, as the server worded it.
-pub(super) fn said(error: &redis::ServerError) -> String {
-    match error.details() {
-        Some(details) => format!("{} {details}", error.code()),
-        None => error.code().to_owned(),
-    }
+fn is_unknown_command(error: &ServerError) -> bool {
+    error.details().starts_with("unknown command")
 }

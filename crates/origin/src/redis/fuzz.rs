@@ -1,8 +1,8 @@
 //! What fuzzing calls: any bytes as a server's answer, and any text as the store's URL.
 
+use super::wire::{Answers, Value};
 use super::{cluster, script};
 use crate::{Exchange, Grant, Heartbeat, RedisUrl};
-use redis::Value;
 use tidegate_core::exchange::{CellSync, CountSync, KeySync, Wants, WindowSync};
 use tidegate_core::gcra_sync::{Busy, GcraSync};
 use tidegate_core::origin_cell::NodeId;
@@ -20,12 +20,13 @@ pub fn url(bytes: &[u8]) {
     }
 }
 
-/// Two answers of a server, one after the other, read as everything that we ask for.
+/// A server's answers, the same however they were cut, read as everything that we ask for.
 pub fn reply(bytes: &[u8]) {
     let Some((first, rest)) = bytes.split_first() else { return };
     let (first, second) = rest.split_at(usize::from(*first).min(rest.len()));
-    let answers: Vec<Value> =
-        [first, second].iter().filter_map(|bytes| redis::parse_redis_value(bytes).ok()).collect();
+    let answers = read(&[first, second]);
+    assert_eq!(answers, read(&[rest]), "however they were cut");
+    let answers = answers.0;
     let heartbeat =
         Heartbeat { node: NodeId(1), fingerprint: 2, alive_for: Nanos::from_secs(1), leaves: false };
     let exchange = exchange();
@@ -58,4 +59,20 @@ fn exchange() -> Exchange {
     };
     let syncs = vec![sync(1, CountSync::Window(window)), sync(2, CountSync::Gcra { sync: gcra, burst: 5 })];
     Exchange { node: NodeId(1), now: Nanos::from_secs(5), syncs, grant: Grant::Each }
+}
+
+/// Up to the first that isn't one; and whether there was such.
+fn read(pieces: &[&[u8]]) -> (Vec<Value>, bool) {
+    let (mut answers, mut read) = (Answers::default(), Vec::new());
+    for piece in pieces {
+        answers.push(piece);
+        loop {
+            match answers.next() {
+                Ok(Some(answer)) => read.push(answer),
+                Ok(None) => break,
+                Err(_) => return (read, true),
+            }
+        }
+    }
+    (read, false)
 }

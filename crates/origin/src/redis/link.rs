@@ -1,17 +1,14 @@
 //! One live connection to a server: sends commands in one write and waits for their answers, up to a deadline.
 //!
-//! The library's multiplexed connection does the work. What it lacks is here: a deadline around everything,
-//! and the end of connections over which nothing comes any more. It never connects again by itself.
+//! `connection.rs` does the work. What is added here is the end of connections over which nothing comes any
+//! more.
 
+use super::connection::{Connection, Failed};
 use super::deadline::Deadline;
 use super::dial::Connected;
-use super::stream::Traffic;
+use super::wire::{Commands, Value};
 use crate::OriginError;
 use parking_lot::Mutex;
-use redis::aio::MultiplexedConnection;
-use redis::{ErrorKind, Pipeline, RedisError, Value};
-use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -22,9 +19,9 @@ const QUIET_TIMEOUTS: u32 = 3;
 /// Something comes, but no answer in time: after this many timeouts a new connection is worth a try.
 const UNANSWERED_TIMEOUTS: u32 = 20;
 
+#[derive(Debug)]
 pub(super) struct Link {
-    connection: MultiplexedConnection,
-    traffic: Arc<Traffic>,
+    connection: Connection,
     in_trouble: AtomicBool,
     trouble: Mutex<Option<Trouble>>,
     was_useful: AtomicBool,
@@ -45,7 +42,6 @@ impl Link {
     pub(super) fn new(connected: &Connected) -> Self {
         Link {
             connection: connected.connection.clone(),
-            traffic: connected.traffic.clone(),
             in_trouble: AtomicBool::new(false),
             trouble: Mutex::new(None),
             was_useful: AtomicBool::new(false),
@@ -56,18 +52,18 @@ impl Link {
     /// The answers, one for each command; a server's error is an answer too.
     pub(super) async fn send(
         &self,
-        commands: &Pipeline,
+        commands: &Commands,
         deadline: Deadline,
     ) -> Result<Vec<Value>, OriginError> {
-        let received_bytes = self.traffic.received_bytes();
-        let mut connection = self.connection.clone();
-        match tokio::time::timeout_at(deadline.at(), request(&mut connection, commands)).await {
-            Ok(Ok(answers)) => {
+        let received_bytes = self.connection.received_bytes();
+        match self.connection.send(commands, deadline.at()).await {
+            Ok(answers) => {
                 self.answered(&answers);
                 Ok(answers)
             }
-            Ok(Err(error)) => Err(failure(&error)),
-            Err(_) => {
+            Err(Failed::Lost(cause)) => Err(OriginError::Unreachable { cause }),
+            Err(Failed::Nonsense(what)) => Err(OriginError::Nonsense { what }),
+            Err(Failed::TimeIsOver) => {
                 self.timed_out(deadline, received_bytes);
                 Err(deadline.missed())
             }
@@ -75,7 +71,6 @@ impl Link {
     }
 
     fn answered(&self, answers: &[Value]) {
-        self.traffic.answered();
         if !self.was_useful() && answers.iter().any(|answer| !matches!(answer, Value::ServerError(_))) {
             self.was_useful.store(true, Ordering::Relaxed);
         }
@@ -88,8 +83,12 @@ impl Link {
 
     fn timed_out(&self, deadline: Deadline, received_bytes_before: u64) {
         let mut trouble = self.trouble.lock();
-        let next =
-            Trouble::after_timeout(*trouble, deadline, received_bytes_before, self.traffic.received_bytes());
+        let next = Trouble::after_timeout(
+            *trouble,
+            deadline,
+            received_bytes_before,
+            self.connection.received_bytes(),
+        );
         *trouble = Some(next);
         self.in_trouble.store(true, Ordering::Relaxed);
         if next.is_hopeless(deadline.at(), deadline.timeout()) {
@@ -132,31 +131,6 @@ impl Trouble {
     fn is_hopeless(&self, now: Instant, timeout: Duration) -> bool {
         now.saturating_duration_since(self.quiet_since) >= timeout * QUIET_TIMEOUTS
             || now.saturating_duration_since(self.since) >= timeout * UNANSWERED_TIMEOUTS
-    }
-}
-
-async fn request(
-    connection: &mut MultiplexedConnection,
-    commands: &Pipeline,
-) -> Result<Vec<Value>, RedisError> {
-    let count = commands.len();
-    // The library tells a parsing error only to whoever waits for a single answer.
-    if let (1, Some(command)) = (count, commands.cmd_iter().next()) {
-        return Ok(vec![connection.send_packed_command(command).await?]);
-    }
-    connection.send_packed_commands(commands, 0, count).await
-}
-
-fn failure(error: &RedisError) -> OriginError {
-    if error.kind() == ErrorKind::Parse {
-        return OriginError::Nonsense { what: error.to_string() };
-    }
-    OriginError::Unreachable { cause: error.to_string() }
-}
-
-impl fmt::Debug for Link {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Link").field("trouble", &self.trouble).finish_non_exhaustive()
     }
 }
 

@@ -14,6 +14,8 @@ pub(crate) use call::{calls, heartbeat_call, reset_call, resets_call};
 pub(crate) use name::slot_of;
 pub(crate) use reply::{heartbeat_reply, replies, reset_reply, resets_reply};
 
+use super::wire::Arguments;
+
 /// One script in four files: what all keys share, windows, GCRA, and the exchange that calls them.
 pub(crate) const SYNC_SCRIPT: &str = concat!(
     include_str!("sync.lua"),
@@ -32,8 +34,8 @@ const SYNCS_MAX: usize = 32;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct ScriptCall {
     pub(crate) slot: u16,
-    pub(crate) keys: Vec<Vec<u8>>,
-    pub(crate) args: Vec<Vec<u8>>,
+    pub(crate) keys: Arguments,
+    pub(crate) args: Arguments,
     /// Which syncs of the exchange it carries, in the order of the answer's entries.
     pub(crate) syncs: Vec<usize>,
 }

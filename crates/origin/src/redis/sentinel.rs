@@ -5,10 +5,10 @@
 
 use super::address::Address;
 use super::deadline::Deadline;
-use super::dial::{Purpose, said};
+use super::dial::Purpose;
 use super::link::Link;
 use super::servers::Servers;
-use redis::{Pipeline, Value};
+use super::wire::{Commands, Value};
 use std::sync::Arc;
 
 pub(super) struct Sentinels {
@@ -43,8 +43,8 @@ impl Sentinels {
 async fn ask(servers: &Servers, sentinel: &Address, master: &str) -> Result<Address, String> {
     let connected = servers.dialer.connect(sentinel, Purpose::Sentinel).await?;
     let link = Link::new(&connected);
-    let mut command = Pipeline::new();
-    command.cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(master);
+    let mut command = Commands::default();
+    command.add(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", master]);
     let deadline = Deadline::after(servers.dialer.options.connect_timeout());
     let answers = tokio::select! {
         answers = link.send(&command, deadline) => answers.map_err(|error| error.to_string())?,
@@ -57,7 +57,7 @@ fn read(answer: Option<&Value>, master: &str, sentinel: &Address) -> Result<Addr
     let parts = match answer {
         Some(Value::Array(parts)) => parts,
         Some(Value::Nil) => return Err(format!("it knows no master named {master:?}")),
-        Some(Value::ServerError(error)) => return Err(said(error)),
+        Some(Value::ServerError(error)) => return Err(error.to_string()),
         _ => return Err("its answer makes no sense".to_owned()),
     };
     let nonsense = || "its answer makes no sense".to_owned();
@@ -84,7 +84,7 @@ mod tests {
         assert_eq!(master(named), Ok("10.0.0.9:6379".to_owned()));
         assert_eq!(master(Value::Nil), Err("it knows no master named \"m\"".to_owned()));
         let wrong = [
-            Value::Okay,
+            Value::SimpleString("OK".to_owned()),
             Value::Array(vec![]),
             Value::Array(vec![bulk("h")]),
             Value::Array(vec![bulk("h"), bulk("0")]),

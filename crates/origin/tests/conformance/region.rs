@@ -126,7 +126,7 @@ impl Region {
     ) -> Exchanged {
         let shard = self.origin().shard_of(syncs[0].key);
         let exchange = Exchange { node: NodeId(node), now, syncs, grant };
-        self.origin().exchange(shard, exchange).await.unwrap()
+        self.origin().exchange(shard, &exchange).await.unwrap()
     }
 
     /// One key's sync at the store's own time.

@@ -203,7 +203,7 @@ async fn run_once(region: &Region, seed: u64) {
             region.wait(millis(120)).await;
         }
         let exchange = run.exchange();
-        let theirs = region.origin().exchange(shard, exchange.clone()).await.unwrap();
+        let theirs = region.origin().exchange(shard, &exchange).await.unwrap();
         let ours = store.exchange(&exchange, theirs.now);
         if run.is_approximate && theirs != ours && are_alike(&ours, &theirs, run.start) {
             // A nanosecond apart from here on: what fits may differ at the next boundary.

@@ -85,7 +85,7 @@ async fn all_slots_work(binary: RedisBinary) {
     assert_eq!(by_shard.len(), 3);
     for (shard, keys) in by_shard {
         for some in keys.chunks(50) {
-            let exchanged = origin.exchange(shard, exchange(some, 1)).await.unwrap();
+            let exchanged = origin.exchange(shard, &exchange(some, 1)).await.unwrap();
             assert!(exchanged.replies.iter().all(Result::is_ok));
         }
     }

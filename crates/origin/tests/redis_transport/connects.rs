@@ -16,7 +16,7 @@ async fn works(url: &str) {
     let origin = patient_origin(url);
     until_published(&origin, key(0), SOON).await;
     let shard = origin.shard_of(key(1));
-    let exchanged = origin.exchange(shard, exchange(&keys(5)[1..], 3)).await.unwrap();
+    let exchanged = origin.exchange(shard, &exchange(&keys(5)[1..], 3)).await.unwrap();
     assert_eq!(components(&exchanged), [3; 4]);
     let heartbeat =
         Heartbeat { node: NodeId(7), fingerprint: 9, alive_for: Nanos::from_secs(5), leaves: false };

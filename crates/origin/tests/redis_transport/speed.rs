@@ -80,7 +80,7 @@ async fn ten_thousand_pipelined_exchanges_are_answered() {
     let began = Instant::now();
     for batch in 0..100 {
         let keys: Vec<_> = (0..100).map(|number| key(batch * 100 + number)).collect();
-        let exchanged = origin.exchange(origin.shard_of(keys[0]), exchange(&keys, 1)).await.unwrap();
+        let exchanged = origin.exchange(origin.shard_of(keys[0]), &exchange(&keys, 1)).await.unwrap();
         assert!(exchanged.replies.iter().all(Result::is_ok));
     }
     println!("100 exchanges of 100 keys, one after the other: {:?}", began.elapsed());

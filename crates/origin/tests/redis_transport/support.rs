@@ -73,7 +73,7 @@ pub(crate) async fn publish(
     key: KeyId,
     component: u64,
 ) -> Result<Exchanged, OriginError> {
-    origin.exchange(origin.shard_of(key), exchange(&[key], component)).await
+    origin.exchange(origin.shard_of(key), &exchange(&[key], component)).await
 }
 
 /// The component of the only key.

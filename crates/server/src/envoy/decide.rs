@@ -1,6 +1,7 @@
 //! From a rate limit request to what is said about it.
 
 use crate::App;
+use crate::access::Caller;
 use crate::decide::ask_engine;
 use crate::envoy::asked::Asked;
 use crate::envoy::verdict::Verdict;
@@ -10,11 +11,12 @@ use tidegate_node::{Decided, Descriptor, Purpose, Request, Subject};
 /// Decides, and hands the verdict to `tell`.
 pub(crate) async fn decide<T>(
     app: &App,
+    caller: &Caller,
     asked: &Asked<'_>,
     tell: impl FnOnce(&Verdict<'_>) -> T,
 ) -> Result<T, Refusal> {
     let descriptors = asked.descriptors()?;
-    let request = request(app, asked.domain, &descriptors);
+    let request = request(caller, asked.domain, &descriptors);
     let rules = app.engine.rules();
     let answer = ask_engine(app, &rules, &request).await?;
     Ok(tell(&Verdict::new(&answer, &descriptors, app.clock.now().now)))
@@ -23,6 +25,7 @@ pub(crate) async fn decide<T>(
 /// The same without waiting; `None` when the region has to be asked first: nothing was changed then.
 pub(crate) fn try_decide<T>(
     app: &App,
+    caller: &Caller,
     asked: &Asked<'_>,
     tell: impl FnOnce(&Verdict<'_>) -> T,
 ) -> Option<Result<T, Refusal>> {
@@ -30,7 +33,7 @@ pub(crate) fn try_decide<T>(
         Ok(descriptors) => descriptors,
         Err(refusal) => return Some(Err(refusal)),
     };
-    let request = request(app, asked.domain, &descriptors);
+    let request = request(caller, asked.domain, &descriptors);
     let rules = app.engine.rules();
     let moment = app.clock.now();
     match app.engine.decide(&rules, &request, moment) {
@@ -45,7 +48,7 @@ pub(crate) fn try_decide<T>(
     }
 }
 
-fn request<'a>(app: &'a App, domain: &'a str, descriptors: &'a [Descriptor<'a>]) -> Request<'a> {
+fn request<'a>(caller: &'a Caller, domain: &'a str, descriptors: &'a [Descriptor<'a>]) -> Request<'a> {
     let subject = Subject::Descriptors { namespace: domain, descriptors };
-    Request { tenant: &app.tenant, purpose: Purpose::Check, subject }
+    Request { tenant: caller.tenant(), purpose: Purpose::Check, subject }
 }

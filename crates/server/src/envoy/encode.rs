@@ -1,6 +1,5 @@
 //! `RateLimitResponse` as protobuf.
 
-use crate::envoy::headers;
 use crate::envoy::protobuf::{put_bytes, put_message, put_number};
 use crate::envoy::verdict::{Status, Verdict};
 
@@ -14,9 +13,9 @@ pub(crate) fn encode(verdict: &Verdict<'_>, out: &mut Vec<u8>) {
     for status in &verdict.statuses {
         put_message(out, 2, |out| put_status(out, status));
     }
-    headers::each(verdict, |name, value| {
+    verdict.each_header(|header, value| {
         put_message(out, 3, |out| {
-            put_bytes(out, 1, name.as_bytes());
+            put_bytes(out, 1, header.text().as_bytes());
             put_bytes(out, 2, value);
         });
     });

@@ -1,7 +1,6 @@
 //! `RateLimitResponse` as JSON, in proto3's mapping: what is 0 or empty is left out.
 
 use crate::envoy::encode::at_most_u32;
-use crate::envoy::headers;
 use crate::envoy::verdict::{Status, Verdict};
 use crate::json::write;
 
@@ -18,11 +17,11 @@ pub(crate) fn to_json(verdict: &Verdict<'_>) -> Vec<u8> {
     }
     out.push(b']');
     let mut between: &[u8] = b",\"responseHeadersToAdd\":[";
-    headers::each(verdict, |name, value| {
+    verdict.each_header(|header, value| {
         out.extend_from_slice(between);
         between = b",";
         out.extend_from_slice(b"{\"key\":");
-        write::string(&mut out, name);
+        write::string(&mut out, header.text());
         out.extend_from_slice(b",\"value\":");
         write::string(&mut out, &String::from_utf8_lossy(value));
         out.push(b'}');

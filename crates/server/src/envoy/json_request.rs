@@ -5,9 +5,9 @@ use crate::envoy::asked::{
     Asked, AskedDescriptor, AskedDescriptors, AskedLimit, push_descriptor, too_many_entries,
 };
 use crate::json::decimal::Decimal;
+use crate::json::object::{object, unknown};
 use crate::json::read::{Kind, Place, Reader};
 use crate::refusal::{Code, Refusal, excerpt};
-use crate::wire::nearest;
 use std::borrow::Cow;
 use tidegate_node::request::ATTRIBUTES_MAX;
 use tidegate_rules::envoy::EnvoyUnit;
@@ -116,39 +116,6 @@ fn unit(reader: &mut Reader<'_>) -> Result<u64, Refusal> {
     })
 }
 
-/// Reads an object, whose fields `take` reads, each at most once.
-fn object<'b>(
-    reader: &mut Reader<'b>,
-    what: &str,
-    mut take: impl FnMut(&mut Reader<'b>, &str) -> Result<(), Refusal>,
-) -> Result<(), Refusal> {
-    match reader.peek() {
-        Kind::Object => {}
-        Kind::Other | Kind::End => return Err(reader.invalid("a JSON object should be here")),
-        kind => {
-            let message = format!("{what} must be an object, not {}", kind.name());
-            return Err(Refusal::new(Code::WrongType, message, "send an object in braces"));
-        }
-    }
-    let mut place = reader.enter();
-    let mut seen: smallvec::SmallVec<[Cow<'b, str>; 4]> = smallvec::SmallVec::new();
-    while let Some(name) = reader.member(&mut place)? {
-        if seen.iter().any(|earlier| is_same_field(earlier, &name)) {
-            let message = format!("`{}` is given twice", excerpt(&name));
-            return Err(Refusal::of_field(Code::DuplicateField, excerpt(&name), message, "give it once"));
-        }
-        take(reader, &name)?;
-        seen.push(name);
-    }
-    Ok(())
-}
-
-/// `hits_addend` and `hitsAddend` are one field.
-fn is_same_field(a: &str, b: &str) -> bool {
-    let letters = |name: &str| -> String { name.chars().filter(|c| *c != '_').collect() };
-    letters(a).eq_ignore_ascii_case(&letters(b))
-}
-
 /// Reads a list, whose elements `take` reads, each refused with its place.
 fn list<'b>(
     reader: &mut Reader<'b>,
@@ -215,16 +182,6 @@ fn is_null(reader: &mut Reader<'_>) -> Result<bool, Refusal> {
 fn wrong_type(field: &str, wanted: &str, found: Kind) -> Refusal {
     let message = format!("`{field}` must be {wanted}, not {}", found.name());
     Refusal::of_field(Code::WrongType, field, message, format!("send {wanted} as `{field}`"))
-}
-
-#[cold]
-fn unknown(name: &str, known: &[&str]) -> Refusal {
-    let message = format!("there is no field `{}`; known: {}", excerpt(name), known.join(", "));
-    let fix = match nearest(name, known.iter().copied()) {
-        Some(candidate) => format!("did you mean `{candidate}`?"),
-        None => "leave it out".to_owned(),
-    };
-    Refusal::of_field(Code::UnknownField, excerpt(name), message, fix)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 use crate::answer::retry_after_seconds;
 use crate::envoy::asked::Descriptors;
+use crate::rate_headers::{self, Header, Told};
 use smallvec::SmallVec;
 use tidegate_core::{Nanos, Role};
 use tidegate_node::{Answer, LimitAnswer, Origin, Said};
@@ -60,8 +61,20 @@ impl<'r> Verdict<'r> {
         Verdict { allowed: answer.allowed, statuses, retry_after_seconds: retry_after_seconds(answer) }
     }
 
+    /// Gives each header and its value to `take`; all are about the one limit that is strictest.
+    pub(crate) fn each_header(&self, take: impl FnMut(Header, &[u8])) {
+        let told = self.strictest().map(|(status, limit)| Told {
+            name: limit.name,
+            limit: limit.requests,
+            remaining: status.remaining,
+            reset_seconds: status.reset_seconds,
+            window_seconds: Some(limit.period.get().div_ceil(Nanos::PER_SECOND)),
+        });
+        rate_headers::each(told.as_slice(), self.retry_after_seconds, take);
+    }
+
     /// The strictest status of all that have a limit: what the headers are about.
-    pub(crate) fn strictest(&self) -> Option<(&Status<'r>, &CurrentLimit<'r>)> {
+    fn strictest(&self) -> Option<(&Status<'r>, &CurrentLimit<'r>)> {
         let limited = self.statuses.iter().filter_map(|status| Some((status, status.limit.as_ref()?)));
         limited.min_by_key(|(status, _)| (!status.is_over, status.remaining))
     }
@@ -117,4 +130,27 @@ fn current_limit<'r>(
         }
     };
     Some(CurrentLimit { name, requests, period })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use smallvec::smallvec;
+
+    fn status(name: &str, remaining: u64, is_over: bool) -> Status<'_> {
+        let limit = Some(CurrentLimit { name, requests: 10, period: Nanos::from_secs(60) });
+        Status { is_over, limit, remaining, reset_seconds: 7 }
+    }
+
+    #[test]
+    fn headers_are_of_the_strictest_limit() {
+        let statuses = smallvec![status("wide", 5, false), status("over", 2, true), status("low", 1, false)];
+        let verdict = Verdict { allowed: false, statuses, retry_after_seconds: Some(3) };
+        let mut lines = Vec::new();
+        verdict
+            .each_header(|header, value| lines.push((header, String::from_utf8_lossy(value).into_owned())));
+        let line = |header: Header| &*lines.iter().find(|(of, _)| *of == header).unwrap().1;
+        assert_eq!((line(Header::Remaining), line(Header::RetryAfter)), ("2", "3"));
+        assert_eq!((line(Header::Status), line(Header::Policy)), ("\"over\";r=2;t=7", "\"over\";q=10;w=60"));
+    }
 }

@@ -1,6 +1,7 @@
 //! One call: which method it names, its message, its answer.
 
 use crate::App;
+use crate::access::{self, Caller, LastCaller, Permission};
 use crate::counters::COUNTERS;
 use crate::envoy;
 use crate::grpc::message::{self, Arrived, Held};
@@ -19,13 +20,14 @@ use tokio::sync::watch;
 #[derive(Clone)]
 pub(super) struct Context {
     pub(super) app: Arc<App>,
+    last_caller: Arc<LastCaller>,
     pub(super) held: Arc<Held>,
     pub(super) shutdown: watch::Receiver<bool>,
 }
 
 impl Context {
     pub(super) fn new(app: Arc<App>, shutdown: watch::Receiver<bool>) -> Self {
-        Context { app, held: Arc::default(), shutdown }
+        Context { app, last_caller: Arc::default(), held: Arc::default(), shutdown }
     }
 }
 
@@ -59,15 +61,21 @@ pub(super) fn answer(context: &Context, request: Request<RecvStream>, mut respon
     let Some(rpc) = Rpc::at(request.uri().path()) else {
         return fail(&mut respond, &unknown(request.uri().path()));
     };
+    let needed = if rpc == Rpc::ShouldRateLimit { Some(Permission::Check) } else { None };
+    let presented = access::presented(request.headers());
+    let caller = match context.last_caller.permitted(&context.app.tokens, presented, needed) {
+        Ok(caller) => caller,
+        Err(refusal) => return fail(&mut respond, &refusal.into()),
+    };
     let mut body = request.into_body();
     match rpc {
         Rpc::ShouldRateLimit => match message::arrived(&mut body) {
-            Arrived::Whole(bytes) => should_rate_limit(context, bytes, respond),
+            Arrived::Whole(bytes) => should_rate_limit(context, caller, bytes, respond),
             Arrived::Part(first) => {
                 let context = context.clone();
                 tokio::spawn(async move {
                     match message::whole(body, &first, &context.held).await {
-                        Ok(bytes) => should_rate_limit(&context, bytes.into(), respond),
+                        Ok(bytes) => should_rate_limit(&context, caller, bytes.into(), respond),
                         Err(failure) => fail(&mut respond, &failure),
                     }
                 });
@@ -79,26 +87,26 @@ pub(super) fn answer(context: &Context, request: Request<RecvStream>, mut respon
     }
 }
 
-fn should_rate_limit(context: &Context, body: Bytes, mut respond: SendResponse<Bytes>) {
+fn should_rate_limit(context: &Context, caller: Arc<Caller>, body: Bytes, mut respond: SendResponse<Bytes>) {
     let tried = message::only(&body).and_then(|message| {
         let asked = envoy::decode(message)?;
-        match envoy::try_decide(&context.app, &asked, framed) {
+        match envoy::try_decide(&context.app, &caller, &asked, framed) {
             Some(told) => Ok(Some(told?)),
             None => Ok(None),
         }
     });
     match tried {
         Ok(Some(framed)) => status::send_message(&mut respond, framed),
-        Ok(None) => drop(tokio::spawn(ask_first(Arc::clone(&context.app), body, respond))),
+        Ok(None) => drop(tokio::spawn(ask_first(Arc::clone(&context.app), caller, body, respond))),
         Err(failure) => fail(&mut respond, &failure),
     }
 }
 
 /// The region has to be asked: the same from the beginning, in a task that may wait.
-async fn ask_first(app: Arc<App>, body: Bytes, mut respond: SendResponse<Bytes>) {
+async fn ask_first(app: Arc<App>, caller: Arc<Caller>, body: Bytes, mut respond: SendResponse<Bytes>) {
     let outcome: Result<Vec<u8>, Failure> = async {
         let asked = envoy::decode(message::only(&body)?)?;
-        Ok(envoy::decide(&app, &asked, framed).await?)
+        Ok(envoy::decide(&app, &caller, &asked, framed).await?)
     }
     .await;
     match outcome {

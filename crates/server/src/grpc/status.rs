@@ -18,9 +18,11 @@ pub(super) enum GrpcCode {
     InvalidArgument = 3,
     DeadlineExceeded = 4,
     NotFound = 5,
+    PermissionDenied = 7,
     ResourceExhausted = 8,
     Unimplemented = 12,
     Unavailable = 14,
+    Unauthenticated = 16,
 }
 
 /// A call that failed, and why.
@@ -42,6 +44,8 @@ impl From<Refusal> for Failure {
         let code = match refusal.code {
             Code::BodyTooLarge => GrpcCode::ResourceExhausted,
             Code::OriginUnavailable => GrpcCode::Unavailable,
+            Code::Unauthorized => GrpcCode::Unauthenticated,
+            Code::Forbidden => GrpcCode::PermissionDenied,
             _ => GrpcCode::InvalidArgument,
         };
         let place = refusal.field.map(|field| format!(" (at `{field}`)")).unwrap_or_default();

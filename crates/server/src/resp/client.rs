@@ -7,6 +7,7 @@ mod hello;
 mod info;
 mod names;
 
+use super::login::{Login, NO_AUTH, WRONG_PASS};
 use super::number::integer;
 use super::reply::{self, Version};
 use crate::App;
@@ -39,28 +40,38 @@ impl Client {
     }
 
     /// Answers a command that isn't about a limit.
-    pub(crate) fn run(&mut self, app: &App, words: &[&[u8]], out: &mut Vec<u8>) -> Outcome {
+    pub(crate) fn run(
+        &mut self,
+        app: &App,
+        login: &mut Login,
+        words: &[&[u8]],
+        out: &mut Vec<u8>,
+    ) -> Outcome {
         let Some((name, arguments)) = words.split_first() else { return Outcome::Answered };
         let mut upper = [0; 8];
         let name_in_capitals = capitals(name, &mut upper);
         match (name_in_capitals, arguments) {
-            (b"PING", []) => reply::simple(out, "PONG"),
-            (b"PING" | b"ECHO", [message]) => reply::bulk(out, message),
-            // Without tokens there is nothing to compare a password with: whoever gets here may ask.
-            (b"AUTH", [_] | [_, _]) => reply::simple(out, "OK"),
-            (b"HELLO", _) => self.hello(arguments, out),
-            (b"CLIENT", [subcommand, rest @ ..]) => self.client(subcommand, rest, out),
-            (b"COMMAND", _) => self.command(arguments, out),
-            (b"CONFIG", [subcommand, rest @ ..]) => self.config(subcommand, rest, out),
-            (b"INFO", _) => info::write(app, out),
-            (b"SELECT", [index]) => select(index, out),
-            (b"RESET", []) => self.reset(out),
+            (b"AUTH", [token] | [_, token]) if login.log_in(app, token) => reply::simple(out, "OK"),
+            (b"AUTH", [_] | [_, _]) => refuse(out, WRONG_PASS),
+            (b"HELLO", _) => self.hello(app, login, arguments, out),
+            (b"RESET", []) => {
+                *login = Login::new(app);
+                self.reset(out);
+            }
             (b"QUIT", _) => {
                 reply::simple(out, "OK");
                 return Outcome::Close;
             }
             // A browser that was led here speaks HTTP. Redis hangs up on it, and so do we.
             (b"POST" | b"HOST:", _) => return Outcome::Close,
+            _ if !login.is_known() => refuse(out, NO_AUTH),
+            (b"PING", []) => reply::simple(out, "PONG"),
+            (b"PING" | b"ECHO", [message]) => reply::bulk(out, message),
+            (b"CLIENT", [subcommand, rest @ ..]) => self.client(subcommand, rest, out),
+            (b"COMMAND", _) => self.command(arguments, out),
+            (b"CONFIG", [subcommand, rest @ ..]) => self.config(subcommand, rest, out),
+            (b"INFO", _) => info::write(app, login, out),
+            (b"SELECT", [index]) => select(index, out),
             (b"PING" | b"ECHO" | b"AUTH" | b"CLIENT" | b"CONFIG" | b"SELECT" | b"RESET", _) => {
                 wrong_count(out, name);
             }

@@ -1,6 +1,7 @@
 //! One connection: read, answer, write, until its client closes it, is too slow, or the listener shuts down.
 
 use super::buffers::Buffers;
+use super::login::Login;
 use super::reply;
 use super::session::{Answered, Asked, Session, Then};
 use super::throttle::{self, LastLimit, Throttle};
@@ -132,7 +133,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
         buffers.consume(asked.length);
         let words = asked.words();
         match Throttle::read(&words, &mut LastLimit::default()) {
-            Ok(throttle) => decide_slowly(self.app, &throttle, &mut buffers.output).await,
+            Ok(throttle) => {
+                decide_slowly(self.app, &self.session.login, &throttle, &mut buffers.output).await;
+            }
             Err(wrong) => reply::error(&mut buffers.output, format!("ERR {wrong}").as_bytes()),
         }
     }
@@ -184,10 +187,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
     }
 }
 
-async fn decide_slowly(app: &App, throttle: &Throttle<'_>, output: &mut Vec<u8>) {
+async fn decide_slowly(app: &App, login: &Login, throttle: &Throttle<'_>, output: &mut Vec<u8>) {
     let limits = [throttle.given()];
     let subject = Subject::Limits(&limits);
-    let request = Request { tenant: &app.tenant, purpose: Purpose::Check, subject };
+    let request = Request { tenant: login.tenant(), purpose: Purpose::Check, subject };
     let rules = app.engine.rules();
     let answer = decide::ask_engine(app, &rules, &request).await;
     let said = answer.map(|answer| answer.limits.first().map(|limit| limit.said));

@@ -5,13 +5,14 @@
 //! Nothing here waits. What has to is handed back.
 
 use super::client::{Client, Outcome};
+use super::login::Login;
 use super::throttle::{self, LastLimit, Throttle, is_throttle};
 use super::{buffers, inline, parse, reply};
 use crate::App;
 use crate::counters::COUNTERS;
 use parse::{Next, ProtocolError, Words};
 use smallvec::SmallVec;
-use tidegate_core::{Item, KeyPrefix, Moment};
+use tidegate_core::{Item, Moment};
 use tidegate_node::Tally;
 
 /// Enough that memory's latency hides behind the parsing; few enough that the first is still in the cache.
@@ -20,7 +21,7 @@ const QUEUE_MAX: usize = 32;
 /// What a connection remembers.
 #[derive(Debug)]
 pub(crate) struct Session {
-    keys: KeyPrefix,
+    pub(crate) login: Login,
     client: Client,
 }
 
@@ -73,11 +74,12 @@ enum Stop {
 
 impl Session {
     pub(crate) fn new(app: &App) -> Self {
-        Session { keys: app.engine.gcra_keys(&app.tenant, throttle::NAMESPACE), client: Client::new() }
+        Session { login: Login::new(app), client: Client::new() }
     }
 
     /// Answers the whole commands of `input`, all at one moment.
     pub(crate) fn answer(&mut self, app: &App, input: &[u8], out: &mut Vec<u8>) -> Answered {
+        self.login.renew(app);
         let mut pass = Pass {
             app,
             session: self,
@@ -129,14 +131,20 @@ impl Pass<'_> {
         let Some((name, _)) = words.split_first() else { return Ok(()) };
         if !is_throttle(name) {
             self.settle()?;
-            return match self.session.client.run(self.app, words, self.out) {
+            let Session { login, client } = &mut *self.session;
+            return match client.run(self.app, login, words, self.out) {
                 Outcome::Answered => Ok(()),
                 Outcome::Close => Err(Stop::Close),
             };
         }
+        let Some(keys) = self.session.login.keys() else {
+            self.settle()?;
+            self.session.login.refuse(self.out, name);
+            return Ok(());
+        };
         match Throttle::read(words, &mut self.last) {
             Ok(throttle) => {
-                let item = throttle.item(&self.session.keys);
+                let item = throttle.item(keys);
                 self.app.engine.prefetch_shard(item.key);
                 self.queue.push(Queued { item, start: self.at });
                 if self.queue.len() < QUEUE_MAX { Ok(()) } else { self.settle() }

@@ -69,8 +69,8 @@ impl<'b> LimitFields<'b> {
     #[inline]
     pub(crate) fn set(&mut self, field: Field, reader: &mut Reader<'b>) -> Result<(), Refusal> {
         match field {
-            Field::Namespace => self.namespace = Some(text(reader, field, NAMESPACE_CHARS_MAX)?),
-            Field::Identifier => self.identifier = Some(text(reader, field, IDENTIFIER_CHARS_MAX)?),
+            Field::Namespace => self.namespace = Some(text(reader, field.name(), NAMESPACE_CHARS_MAX)?),
+            Field::Identifier => self.identifier = Some(text(reader, field.name(), IDENTIFIER_CHARS_MAX)?),
             Field::Limit => self.limit = Some(count(reader, field, Limit::new)?),
             Field::Burst => self.burst = Some(count(reader, field, Burst::new)?),
             Field::Cost => self.cost = Some(count(reader, field, Cost::new)?),
@@ -91,11 +91,11 @@ fn count<T>(
     field: Field,
     make: fn(u64) -> Result<T, OutOfRange>,
 ) -> Result<T, Refusal> {
-    make(whole_number(reader, field, Range::COUNT)?).map_err(|error| out_of_range(field, error))
+    make(whole_number(reader, field.name(), Range::COUNT)?).map_err(|error| out_of_range(field, error))
 }
 
 fn period(reader: &mut Reader<'_>) -> Result<Period, Refusal> {
-    let millis = whole_number(reader, Field::DurationMs, Range::DURATION_MS)?;
+    let millis = whole_number(reader, Field::DurationMs.name(), Range::DURATION_MS)?;
     Period::new(Nanos::from_millis(millis)).map_err(|error| out_of_range(Field::DurationMs, error))
 }
 

@@ -31,7 +31,7 @@ impl Range {
 }
 
 #[inline]
-pub(crate) fn whole_number(reader: &mut Reader<'_>, field: Field, range: Range) -> Result<u64, Refusal> {
+pub(crate) fn whole_number(reader: &mut Reader<'_>, name: &str, range: Range) -> Result<u64, Refusal> {
     let kind = reader.peek();
     let word = match kind {
         Kind::Number | Kind::Boolean | Kind::Null | Kind::Other => reader.word(),
@@ -39,7 +39,7 @@ pub(crate) fn whole_number(reader: &mut Reader<'_>, field: Field, range: Range) 
     };
     match plain_digits(word) {
         Some(number) if range.holds(number) => Ok(number),
-        _ => Err(not_whole(kind, word, field, range)),
+        _ => Err(not_whole(kind, word, name, range)),
     }
 }
 
@@ -58,8 +58,7 @@ fn is_plain_whole(word: &str) -> bool {
 }
 
 #[cold]
-fn not_whole(kind: Kind, word: &str, field: Field, range: Range) -> Refusal {
-    let name = field.name();
+fn not_whole(kind: Kind, word: &str, name: &str, range: Range) -> Refusal {
     let Range { min, max } = range;
     let found = if word.is_empty() { kind.name().to_owned() } else { excerpt(word) };
     let message = format!("`{name}` must be a whole number from {min} to {max}, not {found}");
@@ -85,19 +84,19 @@ fn not_whole(kind: Kind, word: &str, field: Field, range: Range) -> Refusal {
 /// A text of 1 to so many characters, none of them a control character.
 pub(crate) fn text<'b>(
     reader: &mut Reader<'b>,
-    field: Field,
+    name: &str,
     chars_max: usize,
 ) -> Result<Cow<'b, str>, Refusal> {
     let kind = reader.peek();
     if kind != Kind::Text {
-        return Err(wrong_type(field.name(), "a string", kind));
+        return Err(wrong_type(name, "a string", kind));
     }
     let text = reader.string()?;
     match text_problem(&text, chars_max) {
         None => Ok(text),
         Some((problem, fix)) => {
-            let message = format!("`{}` {problem}", field.name());
-            Err(Refusal::of_field(Code::InvalidText, field.name(), message, fix))
+            let message = format!("`{name}` {problem}");
+            Err(Refusal::of_field(Code::InvalidText, name, message, fix))
         }
     }
 }

@@ -5,9 +5,20 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use std::cell::RefCell;
 
-const PATHS: [&str; 5] = ["/v1/check", "/v1/limit", "/v1/limit-many", "/v1/report", "/v1/reset"];
+const PATHS: [&str; 8] = [
+    "/v1/check",
+    "/v1/limit",
+    "/v1/limit-many",
+    "/v1/report",
+    "/v1/reset",
+    "/v2/ratelimit.limit",
+    "/v2/ratelimit.multiLimit",
+    "/v2/ratelimit.setOverride",
+];
 
-const VALID: [&str; 4] = [
+const VALID: [&str; 6] = [
+    r#"{"namespace":"api","identifier":"u*","limit":100,"duration":60000}"#,
+    r#"[{"namespace":"api","identifier":"u","limit":100,"duration":60000,"cost":2}]"#,
     r#"{"namespace":"api","attributes":{"user":"42","n":1.5e3,"b":true},"cost":1}"#,
     r#"{"namespace":"api","identifier":"4\u00e92","limit":100,"duration_ms":60000,"cost":1,"class":"free"}"#,
     r#"{"namespace":"api","identifier":"\ud83d\ude00","rate_per_s":0.5,"burst":3,"accuracy":"exact"}"#,

@@ -11,5 +11,7 @@ mod idempotency;
 mod node;
 mod pages;
 mod rules;
+mod unkey;
+mod unkey_overrides;
 mod wrong_http;
 mod wrong_requests;

@@ -3,7 +3,7 @@
 //! A variable that starts with our prefix and means nothing is an error, as a misspelt key is. What
 //! Kubernetes adds for a Service named `tidegate` isn't: nobody wrote it.
 
-use super::error::{Place, SettingError};
+use super::error::{Place, SettingError, SettingErrors};
 use super::parse::{Refusal, bounded_file};
 use super::table::TABLE;
 use super::{Given, GivenValue, key};
@@ -11,6 +11,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 const FILE_SUFFIX: &str = "_FILE";
+const TOKEN_VARIABLE: &str = "TIDEGATE_TOKEN";
 
 pub(super) fn read(variables: &[(OsString, OsString)], given: &mut Given, errors: &mut Vec<SettingError>) {
     // Sorted, so that errors come in the same order each time.
@@ -53,7 +54,7 @@ impl Reader<'_> {
                     self.errors.push(SettingError::bad_path(&TABLE[index], text, &place, refusal));
                 }
             }
-        } else if !is_of_kubernetes(name, text) {
+        } else if !is_of_callers(name) && !is_of_kubernetes(name, text) {
             self.errors.push(SettingError::unknown(name, &place, suggestion(name)));
         }
     }
@@ -85,6 +86,28 @@ fn position(name: &str) -> Option<usize> {
 fn suggestion(name: &str) -> Option<String> {
     let names = TABLE.iter().map(|setting| key::environment(setting.key));
     key::nearest(name, names.clone().chain(names.map(|name| name + FILE_SUFFIX)))
+}
+
+/// What `tidegate check` and its like present to a node: no setting of the node itself.
+fn is_of_callers(name: &str) -> bool {
+    name.strip_suffix(FILE_SUFFIX).unwrap_or(name) == TOKEN_VARIABLE
+}
+
+/// The caller's token, given directly or by a file; `None` when neither is set.
+pub(crate) fn token(variables: &[(OsString, OsString)]) -> Result<Option<String>, SettingErrors> {
+    let of_file = format!("{TOKEN_VARIABLE}{FILE_SUFFIX}");
+    let value = |wanted: &str| variables.iter().find(|(name, _)| name == wanted).map(|(_, value)| value);
+    let refused = |variable: &str, refusal: Refusal| {
+        let message = refusal.message;
+        SettingErrors(vec![SettingError::unusable(format!("environment {variable}"), message, &refusal.fix)])
+    };
+    if let Some(token) = value(TOKEN_VARIABLE) {
+        let not_text =
+            || refused(TOKEN_VARIABLE, Refusal::new("isn't UTF-8", "give the token as it was printed"));
+        return token.to_str().map(|token| Some(token.to_owned())).ok_or_else(not_text);
+    }
+    let Some(path) = value(&of_file) else { return Ok(None) };
+    read_value(&path.to_string_lossy()).map(Some).map_err(|refusal| refused(&of_file, refusal))
 }
 
 /// `TIDEGATE_SERVICE_HOST`, `TIDEGATE_PORT=tcp://…`, `TIDEGATE_PORT_8080_TCP_ADDR` and their like.

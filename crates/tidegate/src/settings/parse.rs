@@ -82,7 +82,7 @@ fn name(text: &str, is_allowed: impl Fn(char) -> bool, fix: &str) -> Result<Stri
     }
 }
 
-/// An address of this machine that only this machine reaches; `localhost` means 127.0.0.1.
+/// An address of this machine; `localhost` means 127.0.0.1.
 pub(super) fn listen_address(text: &str) -> Result<SocketAddr, Refusal> {
     let numeric = match text.strip_prefix("localhost:") {
         Some(port) => format!("127.0.0.1:{port}"),
@@ -92,14 +92,7 @@ pub(super) fn listen_address(text: &str) -> Result<SocketAddr, Refusal> {
         let fix = "write an IP address and a port from 0 to 65535, such as 127.0.0.1:8080 or [::1]:8080";
         Refusal::new("isn't an address", fix)
     };
-    let address: SocketAddr = numeric.parse().map_err(malformed)?;
-    if !address.ip().to_canonical().is_loopback() {
-        let message = "isn't a loopback address: this version has no tokens (`auth.tokens`), so whoever \
-                       reached it could spend and reset every limit";
-        let fix = "listen on 127.0.0.1 or [::1], behind a proxy that knows its callers";
-        return Err(Refusal::new(message, fix));
-    }
-    Ok(address)
+    numeric.parse().map_err(malformed)
 }
 
 pub(super) fn path(text: &str) -> Result<PathBuf, Refusal> {
@@ -112,6 +105,16 @@ pub(super) fn path(text: &str) -> Result<PathBuf, Refusal> {
 /// A socket that is called `none` can be had as `./none`.
 pub(super) fn path_or_none(text: &str) -> Result<Option<PathBuf>, Refusal> {
     if text == NONE { Ok(None) } else { path(text).map(Some) }
+}
+
+/// The path of a secret's file, which must be there: what isn't a file may be the secret itself.
+pub(super) fn secret_path_or_none(text: &str) -> Result<Option<PathBuf>, Refusal> {
+    let path = path_or_none(text)?;
+    if let Some(Err(error)) = path.as_ref().map(std::fs::metadata) {
+        let message = format!("can't read that file: {error}");
+        return Err(Refusal::new(message, "check the path and its permissions"));
+    }
+    Ok(path)
 }
 
 pub(super) fn mapped_headers(text: &str) -> Result<Vec<MappedHeader>, Refusal> {

@@ -31,7 +31,7 @@ pub(crate) enum Secrecy {
     PathOfSecret,
 }
 
-pub(crate) static TABLE: [Setting; 21] = [
+pub(crate) static TABLE: [Setting; 25] = [
     Setting {
         key: "region",
         value_name: "NAME",
@@ -54,7 +54,7 @@ pub(crate) static TABLE: [Setting; 21] = [
         key: "cluster.secret_file",
         value_name: "PATH",
         default: "a built-in key",
-        meaning: "the identity hash's key, equal everywhere",
+        meaning: "identity hash's key, equal on all nodes",
         // What the file holds is never kept as text.
         secrecy: Secrecy::PathOfSecret,
         read: |text, settings| {
@@ -98,12 +98,10 @@ pub(crate) static TABLE: [Setting; 21] = [
         key: "listen.unix",
         value_name: "PATH",
         default: "none",
-        meaning: "a Unix socket for HTTP and gRPC, and PATH.resp for the Redis protocol",
+        meaning: "Unix socket: HTTP and gRPC; PATH.resp: Redis protocol",
         secrecy: Secrecy::Open,
         read: |text, settings| parse::path_or_none(text).map(|path| settings.listen_unix = path),
-        show: |settings| {
-            settings.listen_unix.as_ref().map_or("none".into(), |path| path.display().to_string())
-        },
+        show: |settings| shown(settings.listen_unix.as_ref()),
     },
     Setting {
         key: "listen.admin",
@@ -118,7 +116,7 @@ pub(crate) static TABLE: [Setting; 21] = [
         key: "listen.max_connections",
         value_name: "COUNT",
         default: "20000",
-        meaning: "callers' connections at one time",
+        meaning: "connections of callers at one time; more are told so and closed",
         secrecy: Secrecy::Open,
         read: |text, settings| {
             let connections = parse::whole_number(text, parse::CONNECTIONS)?;
@@ -126,6 +124,42 @@ pub(crate) static TABLE: [Setting; 21] = [
             Ok(())
         },
         show: |settings| settings.connections_max.to_string(),
+    },
+    Setting {
+        key: "auth.tokens",
+        value_name: "PATH",
+        default: "none",
+        meaning: "callers' tokens; without, only loopback is served",
+        secrecy: Secrecy::Open,
+        read: |text, settings| parse::path_or_none(text).map(|path| settings.auth_tokens = path),
+        show: |settings| shown(settings.auth_tokens.as_ref()),
+    },
+    Setting {
+        key: "tls.certificate",
+        value_name: "PATH",
+        default: "none",
+        meaning: "TLS on all TCP listeners: certificate chain, PEM",
+        secrecy: Secrecy::Open,
+        read: |text, settings| parse::path_or_none(text).map(|path| settings.tls_certificate = path),
+        show: |settings| shown(settings.tls_certificate.as_ref()),
+    },
+    Setting {
+        key: "tls.key",
+        value_name: "PATH",
+        default: "none",
+        meaning: "its private key, PEM",
+        secrecy: Secrecy::PathOfSecret,
+        read: |text, settings| parse::secret_path_or_none(text).map(|path| settings.tls_key = path),
+        show: |settings| shown(settings.tls_key.as_ref()),
+    },
+    Setting {
+        key: "tls.client_ca",
+        value_name: "PATH",
+        default: "none",
+        meaning: "authority of clients' certificates (mTLS), PEM",
+        secrecy: Secrecy::Open,
+        read: |text, settings| parse::path_or_none(text).map(|path| settings.tls_client_ca = path),
+        show: |settings| shown(settings.tls_client_ca.as_ref()),
     },
     Setting {
         key: "forward_auth.attributes",
@@ -146,15 +180,13 @@ pub(crate) static TABLE: [Setting; 21] = [
         meaning: "rules: a file or a directory, reloaded when changed",
         secrecy: Secrecy::Open,
         read: |text, settings| parse::path(text).map(|path| settings.rules_file = Some(path)),
-        show: |settings| {
-            settings.rules_file.as_ref().map_or("none".into(), |path| path.display().to_string())
-        },
+        show: |settings| shown(settings.rules_file.as_ref()),
     },
     Setting {
         key: "rules.envoy_windows",
         value_name: "KIND",
         default: "fixed",
-        meaning: "windows of Envoy's files: fixed or sliding",
+        meaning: "windows of envoyproxy/ratelimit's files: fixed, as there, or sliding",
         secrecy: Secrecy::Open,
         read: |text, settings| parse::windows(text).map(|windows| settings.envoy_windows = windows),
         show: |settings| parse::windows_word(settings.envoy_windows).into(),
@@ -211,7 +243,7 @@ pub(crate) static TABLE: [Setting; 21] = [
         key: "data.dir",
         value_name: "PATH",
         default: "data",
-        meaning: "where a node with memory: keeps counts over restarts",
+        meaning: "where a node with memory: keeps counts over a restart",
         secrecy: Secrecy::Open,
         read: |text, settings| parse::path(text).map(|path| settings.data_directory = path),
         show: |settings| settings.data_directory.display().to_string(),
@@ -233,7 +265,7 @@ pub(crate) static TABLE: [Setting; 21] = [
         key: "log.format",
         value_name: "FORMAT",
         default: "text on a terminal, else json",
-        meaning: "how logs are written: text or json",
+        meaning: "logs as text or json",
         secrecy: Secrecy::Open,
         read: |text, settings| parse::log_format(text).map(|format| settings.log_format = format),
         show: |settings| settings.log_format.to_string(),
@@ -261,3 +293,7 @@ pub(crate) static TABLE: [Setting; 21] = [
         show: |settings| settings.drain.as_millis().to_string(),
     },
 ];
+
+fn shown(path: Option<&PathBuf>) -> String {
+    path.map_or("none".into(), |path| path.display().to_string())
+}

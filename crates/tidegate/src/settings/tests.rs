@@ -41,13 +41,35 @@ fn what_kubernetes_adds_for_a_service_of_our_name_is_left_alone() {
 }
 
 #[test]
-fn only_loopback_is_listened_on() {
+fn only_loopback_is_listened_on_without_tokens() {
     for address in ["127.0.0.1:0", "127.9.9.9:80", "[::1]:8080", "localhost:8080", "[::ffff:127.0.0.1]:1"] {
-        assert!(parse::listen_address(address).is_ok(), "{address}");
+        assert!(Settings::load(environment(&[("TIDEGATE_LISTEN_HTTP", address)])).is_ok(), "{address}");
     }
     for address in ["0.0.0.0:80", "[::]:80", "10.0.0.1:80", "[::ffff:10.0.0.1]:80"] {
-        assert!(parse::listen_address(address).unwrap_err().message.contains("auth.tokens"), "{address}");
+        for key in ["HTTP", "GRPC", "RESP", "ADMIN"] {
+            let listen = (&*format!("TIDEGATE_LISTEN_{key}"), address);
+            let text = errors(&[listen]);
+            let key = format!("listen.{}", key.to_lowercase());
+            assert!(
+                text.contains("auth.tokens") && text.contains(&key) && text.contains("loopback"),
+                "{text}"
+            );
+            assert!(Settings::load(environment(&[listen, ("TIDEGATE_AUTH_TOKENS", "tokens.toml")])).is_ok());
+        }
     }
+}
+
+#[test]
+fn half_of_tls_is_refused() {
+    let [certificate, key, authority] = [
+        ("TIDEGATE_TLS_CERTIFICATE", "c.pem"),
+        ("TIDEGATE_TLS_KEY", "/"),
+        ("TIDEGATE_TLS_CLIENT_CA", "a.pem"),
+    ];
+    assert!(errors(&[certificate]).contains("is set without tls.key"));
+    assert!(errors(&[key]).contains("is set without tls.certificate"));
+    assert!(errors(&[authority]).contains("tls.client_ca = \"a.pem\""));
+    assert!(Settings::load(environment(&[certificate, key, authority])).is_ok());
 }
 
 #[test]

@@ -61,6 +61,46 @@ fn the_redis_clis_line_is_answered_as_its_page_says() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), blocks(&page, "text")[0], "{line}");
 }
 
+/// Its commands in order, as a person would type them.
+#[test]
+fn the_page_on_tokens_does_what_it_says() {
+    let page = document("docs/auth.md");
+    let [make, ask, _] = blocks(&page, "sh")[..] else { panic!("three blocks to try") };
+    let make = make.strip_suffix("tidegate serve\n").expect("the last line starts the node");
+    let binary = std::path::Path::new(env!("CARGO_BIN_EXE_tidegate")).parent().unwrap();
+    let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap());
+    let directory = Directory::new();
+    let bash = |script: &str| {
+        let mut command = Command::new("bash");
+        command.args(["-ec", script]).env("PATH", &path).current_dir(directory.path(""));
+        let output = command.output().expect("bash and curl");
+        assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let printed = bash(&format!("{make}echo $TOKEN"));
+    let token = printed.lines().last().unwrap();
+    assert!(printed.contains(&token[3..15]) && token.starts_with("tg_"), "{printed}");
+    let node = Node::start(&directory, &["--auth-tokens", "tokens.toml"]);
+    let ask = ask.replace("http://127.0.0.1:8080", &node.url());
+    assert!(bash(&format!("TOKEN={token}\n{ask}")).contains("\"allowed\":true"));
+    assert!(bash(&ask).contains("unauthorized"));
+}
+
+#[test]
+fn unkeys_line_is_answered_as_its_page_says() {
+    let page = document("docs/unkey.md");
+    let [line] = blocks(&page, "sh")[..] else { panic!("one line to try") };
+    let sample: serde_json::Value = serde_json::from_str(blocks(&page, "json")[0]).expect("JSON");
+    let node = Node::start(&Directory::new(), &[]);
+    let line = line.replace("http://127.0.0.1:8080", &node.url());
+    let output = Command::new("bash").args(["-c", &line]).output().expect("bash and curl");
+    let mut real: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    for place in ["/meta/requestId", "/data/reset"] {
+        *real.pointer_mut(place).expect(place) = sample.pointer(place).expect(place).clone();
+    }
+    assert_eq!(real, sample);
+}
+
 #[test]
 fn every_sample_of_the_rules_reference_is_valid() {
     let reference = document("docs/rules.md");

@@ -1,10 +1,10 @@
 //! Envoy's rate limit service as its clients meet it: over gRPC, as JSON, and from a real Envoy.
 
 pub(crate) mod abuse;
-mod client;
+pub(crate) mod client;
 mod ending;
 mod files;
-mod proto;
+pub(crate) mod proto;
 mod proxy;
 mod region;
 mod sequences;

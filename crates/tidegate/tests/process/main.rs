@@ -5,6 +5,7 @@
 
 mod abuse;
 mod ask;
+mod auth;
 mod bad_settings;
 mod documents;
 mod envoy;
@@ -19,4 +20,6 @@ mod settings;
 mod shutdown;
 mod start;
 mod support;
+mod tls;
 mod unix;
+mod unkey;

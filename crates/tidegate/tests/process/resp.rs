@@ -4,6 +4,7 @@ use crate::support::{Directory, Node, SOON, connect};
 use rustix::process::Signal;
 use std::io::{Read, Write};
 use std::process::Command;
+use tidegate_client::RedisClient;
 use tidegate_testkit::wheel;
 
 /// Runs a client to its end; what it printed.
@@ -110,6 +111,31 @@ fn redis_py_works_with_only_the_port_changed() {
     let output = command.output().expect("python3");
     let complained = String::from_utf8_lossy(&output.stderr);
     assert_eq!(String::from_utf8_lossy(&output.stdout), "fine\n", "{complained}");
+}
+
+#[test]
+fn the_rust_client_of_the_redis_protocol_works_over_tcp_and_over_the_unix_socket() {
+    let directory = Directory::new();
+    let path = directory.path("node.sock");
+    let node = Node::start(&directory, &["--listen-unix", &path.display().to_string()]);
+    let clients = [RedisClient::tcp(&*node.resp), RedisClient::unix(directory.path("node.sock.resp"))];
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    for (client, key) in clients.map(|client| client.deadline(SOON)).iter().zip(["tcp", "unix"]) {
+        let ask = || runtime.block_on(client.throttle(key, 15, (30, 60), 1)).unwrap();
+        let answers: Vec<_> = (0..17).map(|_| ask()).collect();
+        assert!(answers.iter().all(|answer| !answer.is_failure), "{answers:?}");
+        assert_eq!((answers[0].limit, answers[0].remaining), (16, 15));
+        assert!(answers[..16].iter().all(|answer| answer.allowed), "{answers:?}");
+        assert!(!answers[16].allowed && answers[16].retry_after.is_some(), "{answers:?}");
+    }
+    drop(node);
+    for client in clients_of_nobody(&directory) {
+        assert!(runtime.block_on(client.throttle("k", 15, (30, 60), 1)).unwrap().is_failure);
+    }
+}
+
+fn clients_of_nobody(directory: &Directory) -> [RedisClient; 2] {
+    [RedisClient::tcp("127.0.0.1:1"), RedisClient::unix(directory.path("node.sock.resp"))]
 }
 
 #[test]

@@ -131,7 +131,9 @@ impl Node {
     ) -> Self {
         let mut serve = vec!["serve"];
         for flag in ["--listen-http", "--listen-grpc", "--listen-resp", "--listen-admin"] {
-            serve.extend([flag, "127.0.0.1:0"]);
+            if !arguments.contains(&flag) {
+                serve.extend([flag, "127.0.0.1:0"]);
+            }
         }
         serve.extend(arguments);
         let mut command = command(directory, &serve, environment);
@@ -139,7 +141,7 @@ impl Node {
         let banner = read_banner(&mut process, directory);
         let address = |label: &str| {
             let line = banner.lines().find_map(|line| line.trim().strip_prefix(label));
-            line.map(|rest| rest.trim().trim_start_matches("http://").to_owned()).unwrap()
+            line.map(|rest| rest.trim().rsplit('/').next().unwrap().to_owned()).unwrap()
         };
         let [http, admin, grpc, resp] = ["http ", "admin ", "grpc ", "resp "].map(address);
         Node { process, banner, http, admin, grpc, resp }
@@ -192,6 +194,19 @@ pub(crate) fn request(address: &str, method: &str, path: &str, body: &str) -> (u
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
     parse(&text)
+}
+
+/// The same with headers, each ended by a line break; the whole answer as it came.
+pub(crate) fn request_with(address: &str, line: &str, headers: &str, body: &str) -> String {
+    let mut stream = connect(address);
+    let length = body.len();
+    let head = format!(
+        "{line} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n"
+    );
+    stream.write_all((head + body).as_bytes()).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
 }
 
 pub(crate) fn parse(response: &str) -> (u16, Value) {

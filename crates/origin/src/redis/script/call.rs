@@ -3,10 +3,12 @@
 //! Numbers leave here as what a double holds exactly: counts at most 2^53, instants as seconds and
 //! nanoseconds or as whole microseconds.
 
-use super::name;
+use super::name::{self, Names};
 use super::{SYNCS_MAX, ScriptCall};
+use crate::redis::wire::Arguments;
 use crate::store::resolution::{FadingMicros, micros_ceil, sequence_before, units_ahead};
 use crate::{Exchange, Grant, Heartbeat, Reset};
+use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use tidegate_core::exchange::{CellSync, CountSync, KeySync, Wants, WindowSync};
 use tidegate_core::gcra_sync::GcraSync;
@@ -19,7 +21,7 @@ pub(crate) fn calls(exchange: &Exchange, topology_has_slots: bool) -> Vec<Script
         return Vec::new();
     }
     let all = 0..exchange.syncs.len();
-    if exchange.grant == Grant::Together {
+    if exchange.grant == Grant::Together || all.len() == 1 {
         return vec![sync_call(exchange, all.collect())];
     }
     let mut by_slot: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
@@ -32,47 +34,53 @@ pub(crate) fn calls(exchange: &Exchange, topology_has_slots: bool) -> Vec<Script
 }
 
 pub(crate) fn resets_call(resets: &[Reset]) -> ScriptCall {
-    let member = |reset: &Reset| format!("{:032x}:{}", reset.key.get(), reset.epoch).into_bytes();
-    let args = resets.iter().map(member).collect();
-    ScriptCall { slot: name::slot_of_nodes(), keys: vec![name::resets()], args, syncs: Vec::new() }
+    let (mut keys, mut args) = (Arguments::default(), Arguments::default());
+    keys.text(name::RESETS);
+    for reset in resets {
+        args.write(format_args!("{:032x}:{}", reset.key.get(), reset.epoch));
+    }
+    ScriptCall { slot: name::slot_of_nodes(), keys, args, syncs: Vec::new() }
 }
 
 pub(crate) fn heartbeat_call(heartbeat: &Heartbeat) -> ScriptCall {
     let Heartbeat { node, fingerprint, alive_for, leaves } = heartbeat;
-    let mut args = Arguments::default();
-    args.text(&format!("{:016x}", node.0));
-    args.text(&format!("{fingerprint:016x}"));
-    args.number(micros_ceil(*alive_for));
+    let (mut keys, mut args) = (Arguments::default(), Arguments::default());
+    keys.text(name::LIVE_NODES);
+    keys.text(name::FINGERPRINT);
+    args.write(format_args!("{:016x}", node.0));
+    args.write(format_args!("{fingerprint:016x}"));
+    count(&mut args, micros_ceil(*alive_for));
     args.text(if *leaves { "leaves" } else { "stays" });
-    let keys = vec![name::live_nodes(), name::fingerprint()];
-    ScriptCall { slot: name::slot_of_nodes(), keys, args: args.0, syncs: Vec::new() }
+    ScriptCall { slot: name::slot_of_nodes(), keys, args, syncs: Vec::new() }
 }
 
 pub(crate) fn reset_call(key: KeyId, expires: Nanos) -> ScriptCall {
-    let mut args = Arguments::default();
-    args.number(expires.as_millis_ceil());
-    ScriptCall { slot: name::slot_of(key), keys: vec![name::epoch(key)], args: args.0, syncs: Vec::new() }
+    let (mut keys, mut args) = (Arguments::default(), Arguments::default());
+    Names::of(key).epoch(&mut keys);
+    count(&mut args, expires.as_millis_ceil());
+    ScriptCall { slot: name::slot_of(key), keys, args, syncs: Vec::new() }
 }
 
 fn sync_call(exchange: &Exchange, syncs: Vec<usize>) -> ScriptCall {
     let chosen = || syncs.iter().map(|index| &exchange.syncs[*index]);
-    let mut keys: Vec<Vec<u8>> = chosen().map(|sync| name::epoch(sync.key)).collect();
-    let mut args = Arguments::default();
-    args.text(&format!("c:{:016x}", exchange.node.0));
-    args.instant(exchange.now);
+    let names: SmallVec<[Names; 1]> = chosen().map(|sync| Names::of(sync.key)).collect();
+    let (mut keys, mut args) = (Arguments::default(), Arguments::default());
+    names.iter().for_each(|names| names.epoch(&mut keys));
+    args.write(format_args!("c:{:016x}", exchange.node.0));
+    instant(&mut args, exchange.now);
     args.text(match exchange.grant {
         Grant::Each => "each",
         Grant::Together => "together",
     });
     args.number(syncs.len() as u64);
     args.text(&features(&chosen()));
-    for sync in chosen() {
-        push_names(&mut keys, sync);
-        args.sync(sync);
+    for (sync, names) in chosen().zip(&names) {
+        push_names(&mut keys, sync, names);
+        push_sync(&mut args, sync);
     }
     // A call has at least one sync.
     let slot = chosen().next().map_or(0, |sync| name::slot_of(sync.key));
-    ScriptCall { slot, keys, args: args.0, syncs }
+    ScriptCall { slot, keys, args, syncs }
 }
 
 /// What is among the syncs, so that the script makes only the functions that it needs.
@@ -84,100 +92,100 @@ fn features<'a>(syncs: &(impl Iterator<Item = &'a KeySync> + Clone)) -> String {
     [windows, gcra, asks].into_iter().flatten().collect()
 }
 
-fn push_names(keys: &mut Vec<Vec<u8>>, sync: &KeySync) {
+fn push_names(keys: &mut Arguments, sync: &KeySync, names: &Names) {
     match &sync.counts {
         CountSync::Window(window) => {
-            keys.push(name::window_cell(sync.key, sync.epoch, window.sequence));
+            names.window_cell(keys, sync.epoch, window.sequence);
             if window.previous.is_some() {
-                keys.push(name::window_cell(sync.key, sync.epoch, sequence_before(window.sequence)));
+                names.window_cell(keys, sync.epoch, sequence_before(window.sequence));
             }
         }
-        CountSync::Gcra { .. } => keys.push(name::gcra_state(sync.key, sync.epoch)),
+        CountSync::Gcra { .. } => names.gcra_state(keys, sync.epoch),
     }
 }
 
-#[derive(Default)]
-struct Arguments(Vec<Vec<u8>>);
-
-impl Arguments {
-    fn text(&mut self, text: &str) {
-        self.0.push(text.as_bytes().to_vec());
+fn push_sync(args: &mut Arguments, sync: &KeySync) {
+    args.text(match sync.counts {
+        CountSync::Window(_) => "w",
+        CountSync::Gcra { .. } => "g",
+    });
+    count(args, u64::from(sync.epoch));
+    list(args, sync.settled.iter().map(|id| format!("{:016x}", id.0)));
+    push_wants(args, &sync.wants);
+    match &sync.counts {
+        CountSync::Window(window) => push_window(args, window),
+        CountSync::Gcra { sync, burst } => push_gcra(args, sync, *burst),
     }
+}
 
-    fn number(&mut self, number: u64) {
-        self.0.push(number.min(NUMBER_MAX).to_string().into_bytes());
+fn push_wants(args: &mut Arguments, wants: &Wants) {
+    match wants.asks.as_slice() {
+        [] => args.text(""),
+        [ask] => count(args, *ask),
+        asks => list(args, asks.iter().map(|ask| (*ask).min(NUMBER_MAX).to_string())),
     }
-
-    fn instant(&mut self, instant: Nanos) {
-        let (seconds, nanos) = (instant.get() / Nanos::PER_SECOND, instant.get() % Nanos::PER_SECOND);
-        self.text(&format!("{seconds}.{nanos:09}"));
+    let draw = if wants.draw { "d" } else { "" };
+    match wants.reserve {
+        Some(id) => args.write(format_args!("{draw}r{:016x}", id.0)),
+        None => args.text(draw),
     }
+}
 
-    fn sync(&mut self, sync: &KeySync) {
-        self.text(match sync.counts {
-            CountSync::Window(_) => "w",
-            CountSync::Gcra { .. } => "g",
-        });
-        self.number(u64::from(sync.epoch));
-        let settled: Vec<String> = sync.settled.iter().map(|id| format!("{:016x}", id.0)).collect();
-        self.text(&settled.join(","));
-        self.wants(&sync.wants);
-        match &sync.counts {
-            CountSync::Window(window) => self.window(window),
-            CountSync::Gcra { sync, burst } => self.gcra(sync, *burst),
+fn push_window(args: &mut Arguments, window: &WindowSync) {
+    count(args, window.limit);
+    push_cell(args, &window.current);
+    match &window.previous {
+        Some(previous) => push_cell(args, previous),
+        None => push_nothing(args, 3),
+    }
+    match window.fading.map(FadingMicros::from) {
+        Some(FadingMicros { end_us, period_us }) => {
+            count(args, end_us);
+            count(args, period_us);
         }
+        None => push_nothing(args, 2),
     }
+}
 
-    fn wants(&mut self, wants: &Wants) {
-        let asks: Vec<String> = wants.asks.iter().map(|ask| (*ask).min(NUMBER_MAX).to_string()).collect();
-        self.text(&asks.join(","));
-        let draw = if wants.draw { "d" } else { "" };
-        let reserve = wants.reserve.map(|id| format!("r{:016x}", id.0)).unwrap_or_default();
-        self.text(&format!("{draw}{reserve}"));
-    }
+fn push_cell(args: &mut Arguments, cell: &CellSync) {
+    count(args, cell.component);
+    count(args, cell.claim);
+    count(args, cell.expires.as_millis_ceil());
+}
 
-    fn window(&mut self, window: &WindowSync) {
-        self.number(window.limit);
-        self.cell(&window.current);
-        match &window.previous {
-            Some(previous) => self.cell(previous),
-            None => self.nothing(3),
-        }
-        match window.fading.map(FadingMicros::from) {
-            Some(FadingMicros { end_us, period_us }) => {
-                self.number(end_us);
-                self.number(period_us);
-            }
-            None => self.nothing(2),
-        }
-    }
+fn push_gcra(args: &mut Arguments, sync: &GcraSync, burst: u64) {
+    count(args, burst);
+    count(args, units_ahead(sync.rate));
+    count(args, sync.cumulative);
+    count(args, sync.acked);
+    instant(args, sync.oldest);
+    instant(args, sync.busy.tat);
+    instant(args, sync.busy.since);
+    interval(args, sync.rate);
+}
 
-    fn cell(&mut self, cell: &CellSync) {
-        self.number(cell.component);
-        self.number(cell.claim);
-        self.number(cell.expires.as_millis_ceil());
-    }
+fn push_nothing(args: &mut Arguments, times: usize) {
+    (0..times).for_each(|_| args.text(""));
+}
 
-    fn nothing(&mut self, count: usize) {
-        self.0.extend(std::iter::repeat_n(Vec::new(), count));
-    }
+/// What a double holds exactly.
+fn count(args: &mut Arguments, number: u64) {
+    args.number(number.min(NUMBER_MAX));
+}
 
-    fn gcra(&mut self, sync: &GcraSync, burst: u64) {
-        self.number(burst);
-        self.number(units_ahead(sync.rate));
-        self.number(sync.cumulative);
-        self.number(sync.acked);
-        self.instant(sync.oldest);
-        self.instant(sync.busy.tat);
-        self.instant(sync.busy.since);
-        self.interval(sync.rate);
-    }
+fn list(args: &mut Arguments, items: impl Iterator<Item = String>) {
+    args.text(&items.collect::<Vec<_>>().join(","));
+}
 
-    /// Exact: whole seconds, whole nanoseconds, and what is left as a fraction of a nanosecond.
-    fn interval(&mut self, rate: Rate) {
-        let (numerator_ns, denominator) = (rate.interval_numerator_ns(), rate.interval_denominator());
-        let (whole_ns, part) = (numerator_ns / denominator, numerator_ns % denominator);
-        let (seconds, nanos) = (whole_ns / Nanos::PER_SECOND, whole_ns % Nanos::PER_SECOND);
-        self.text(&format!("{seconds}:{nanos}:{part}:{denominator}"));
-    }
+fn instant(args: &mut Arguments, instant: Nanos) {
+    let (seconds, nanos) = (instant.get() / Nanos::PER_SECOND, instant.get() % Nanos::PER_SECOND);
+    args.write(format_args!("{seconds}.{nanos:09}"));
+}
+
+/// Exact: whole seconds, whole nanoseconds, and what is left as a fraction of a nanosecond.
+fn interval(args: &mut Arguments, rate: Rate) {
+    let (numerator_ns, denominator) = (rate.interval_numerator_ns(), rate.interval_denominator());
+    let (whole_ns, part) = (numerator_ns / denominator, numerator_ns % denominator);
+    let (seconds, nanos) = (whole_ns / Nanos::PER_SECOND, whole_ns % Nanos::PER_SECOND);
+    args.write(format_args!("{seconds}:{nanos}:{part}:{denominator}"));
 }

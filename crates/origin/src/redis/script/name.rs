@@ -3,6 +3,7 @@
 //! Everything of one key carries the same hash tag, so that one script may touch it all. A changed name is a
 //! forgotten count: never rename without moving.
 
+use crate::redis::wire::Arguments;
 use tidegate_core::{KeyId, Sequence};
 
 /// The slots of a Redis Cluster.
@@ -11,44 +12,47 @@ const NODES_TAG: &str = "nodes";
 
 /// The slot of everything that belongs to `key`.
 pub(crate) fn slot_of(key: KeyId) -> u16 {
-    slot_of_tag(&tag(key))
+    slot_of_tag(&format!("{:08x}", tag(key)))
 }
 
 pub(super) fn slot_of_nodes() -> u16 {
     slot_of_tag(NODES_TAG)
 }
 
-pub(super) fn window_cell(key: KeyId, epoch: u16, sequence: Sequence) -> Vec<u8> {
-    format!("{}{epoch}:{}", stem(key), sequence.0).into_bytes()
+/// The names of everything that one key has, given as a key's arguments.
+pub(super) struct Names {
+    stem: String,
 }
 
-pub(super) fn gcra_state(key: KeyId, epoch: u16) -> Vec<u8> {
-    format!("{}{epoch}:g", stem(key)).into_bytes()
+impl Names {
+    pub(super) fn of(key: KeyId) -> Self {
+        Names { stem: stem(key) }
+    }
+
+    pub(super) fn window_cell(&self, keys: &mut Arguments, epoch: u16, sequence: Sequence) {
+        keys.write(format_args!("{}{epoch}:{}", self.stem, sequence.0));
+    }
+
+    pub(super) fn gcra_state(&self, keys: &mut Arguments, epoch: u16) {
+        keys.write(format_args!("{}{epoch}:g", self.stem));
+    }
+
+    pub(super) fn epoch(&self, keys: &mut Arguments) {
+        keys.write(format_args!("{}e", self.stem));
+    }
 }
 
-pub(super) fn epoch(key: KeyId) -> Vec<u8> {
-    format!("{}e", stem(key)).into_bytes()
-}
-
-pub(super) fn live_nodes() -> Vec<u8> {
-    format!("tidegate:{{{NODES_TAG}}}:alive").into_bytes()
-}
-
-pub(super) fn fingerprint() -> Vec<u8> {
-    format!("tidegate:{{{NODES_TAG}}}:secret").into_bytes()
-}
-
-pub(super) fn resets() -> Vec<u8> {
-    format!("tidegate:{{{NODES_TAG}}}:resets").into_bytes()
-}
+pub(super) const LIVE_NODES: &str = "tidegate:{nodes}:alive";
+pub(super) const FINGERPRINT: &str = "tidegate:{nodes}:secret";
+pub(super) const RESETS: &str = "tidegate:{nodes}:resets";
 
 /// Keys that share a place share these 32 bits.
-fn tag(key: KeyId) -> String {
-    format!("{:08x}", key.get() & u128::from(u32::MAX))
+fn tag(key: KeyId) -> u32 {
+    u32::try_from(key.get() & u128::from(u32::MAX)).unwrap_or(u32::MAX)
 }
 
 fn stem(key: KeyId) -> String {
-    format!("tidegate:{{{}}}:{:032x}:", tag(key), key.get())
+    format!("tidegate:{{{:08x}}}:{:032x}:", tag(key), key.get())
 }
 
 fn slot_of_tag(tag: &str) -> u16 {
@@ -79,8 +83,11 @@ mod tests {
     #[test]
     fn everything_of_a_key_shares_its_tag() {
         let key = KeyId::from_hash(0x0123_4567_89ab_cdef_0123_4567_89ab_cdef);
-        let names = [window_cell(key, 3, Sequence(77)), gcra_state(key, 3), epoch(key)];
-        let shown = names.map(|name| String::from_utf8(name).unwrap());
+        let (names, mut keys) = (Names::of(key), Arguments::default());
+        names.window_cell(&mut keys, 3, Sequence(77));
+        names.gcra_state(&mut keys, 3);
+        names.epoch(&mut keys);
+        let shown = keys.texts();
         assert_eq!(shown[0], "tidegate:{89abcdef}:0123456789abcdef0123456789abcdef:3:77");
         assert_eq!(shown[1], "tidegate:{89abcdef}:0123456789abcdef0123456789abcdef:3:g");
         assert_eq!(shown[2], "tidegate:{89abcdef}:0123456789abcdef0123456789abcdef:e");

@@ -2,9 +2,9 @@
 //! with, or isn't ours, must cost a key its answer and nothing more.
 
 use super::ScriptCall;
+use crate::redis::wire::Value;
 use crate::store::resolution::from_micros;
 use crate::{Alive, Exchange, Heartbeat, KeyError, OriginError, Reset};
-use redis::Value;
 use smallvec::SmallVec;
 use tidegate_core::counts::CellReply;
 use tidegate_core::exchange::{CountReply, CountSync, KeyReply, KeySync};

@@ -1,8 +1,8 @@
 //! How exchanges are cut into calls, and that no answer, however mad, does harm.
 
 use super::{ScriptCall, calls, heartbeat_reply, replies, reset_reply, slot_of};
+use crate::redis::wire::Value;
 use crate::{Exchange, Grant, Heartbeat, KeyError, OriginError};
-use redis::Value;
 use tidegate_core::exchange::{CellSync, CountSync, KeySync, Wants, WindowSync};
 use tidegate_core::gcra_sync::{Busy, GcraSync};
 use tidegate_core::origin_cell::NodeId;
@@ -76,11 +76,8 @@ fn together_is_one_call() {
 #[test]
 fn the_arguments_are_as_the_scripts_header_says() {
     let call = &calls(&exchange(2, Grant::Each), false)[0];
-    let text = |bytes: &[Vec<u8>]| {
-        bytes.iter().map(|part| String::from_utf8(part.clone()).unwrap()).collect::<Vec<_>>().join(" ")
-    };
     assert_eq!(
-        text(&call.args),
+        call.args.texts().join(" "),
         "c:00000000000000ab 5.000000006 each 2 wga \
          w 1  1,2 d 5 1 2 3000 1 2 3000   \
          g 1  1,2 d 5 7000 7 6 1.000000002 0.000000000 0.000000000 0:1428:4:7"
@@ -128,7 +125,7 @@ fn a_mad_entry_costs_only_its_key_and_a_mad_frame_the_call() {
         assert!(replies[1].is_ok());
     }
     let short = Value::Array(good[..3].to_vec());
-    for frame in [Value::Nil, Value::Okay, Value::Array(vec![]), short] {
+    for frame in [Value::Nil, Value::SimpleString("OK".to_owned()), Value::Array(vec![]), short] {
         assert!(matches!(replies(&exchange, call, frame), Err(OriginError::Nonsense { .. })));
     }
 }
@@ -156,7 +153,6 @@ fn no_spoilt_field_panics_or_reaches_the_neighbour() {
         Value::Int(i64::MIN),
         Value::Int((1 << 53) + 1),
         Value::Int(-2),
-        Value::Double(f64::NAN),
         Value::BulkString(vec![0xff; 5_000]),
         Value::Array(vec![Value::Int(1)]),
     ];

@@ -2,11 +2,13 @@
 
 use super::names::read_name;
 use super::{Client, REDIS_VERSION, refuse};
+use crate::App;
+use crate::resp::login::{HELLO_NO_AUTH, Login, WRONG_PASS};
 use crate::resp::number::integer;
 use crate::resp::reply::{self, Version};
 
 impl Client {
-    pub(super) fn hello(&mut self, arguments: &[&[u8]], out: &mut Vec<u8>) {
+    pub(super) fn hello(&mut self, app: &App, login: &mut Login, arguments: &[&[u8]], out: &mut Vec<u8>) {
         let (version, options) = match arguments.split_first() {
             None => (self.version, &[][..]),
             Some((number, options)) => match integer(number) {
@@ -16,10 +18,18 @@ impl Client {
                 None => return refuse(out, b"ERR Protocol version is not an integer or out of range"),
             },
         };
-        match read_options(options) {
-            Ok(Some(name)) => self.name = name,
-            Ok(None) => {}
+        let options = match read_options(options) {
+            Ok(options) => options,
             Err(text) => return refuse(out, &text),
+        };
+        if options.token.is_some_and(|token| !login.log_in(app, token)) {
+            return refuse(out, WRONG_PASS);
+        }
+        if !login.is_known() {
+            return refuse(out, HELLO_NO_AUTH);
+        }
+        if let Some(name) = options.name {
+            self.name = name;
         }
         self.version = version;
         self.write_hello(out);
@@ -44,20 +54,28 @@ impl Client {
     }
 }
 
-/// The name that was set, if one was; else what is wrong.
-#[expect(clippy::option_option, reason = "an empty name takes the name away")]
-fn read_options(mut options: &[&[u8]]) -> Result<Option<Option<Box<str>>>, Vec<u8>> {
-    let mut name = None;
+#[derive(Default)]
+struct Options<'a> {
+    token: Option<&'a [u8]>,
+    /// An empty name takes the name away.
+    name: Option<Option<Box<str>>>,
+}
+
+/// What the options say; else what is wrong.
+fn read_options<'a>(mut options: &[&'a [u8]]) -> Result<Options<'a>, Vec<u8>> {
+    let mut read = Options::default();
     while let [option, rest @ ..] = options {
         options = match rest {
-            // Without tokens there is nothing to compare them with.
-            [_user, _password, rest @ ..] if option.eq_ignore_ascii_case(b"AUTH") => rest,
+            [_user, token, rest @ ..] if option.eq_ignore_ascii_case(b"AUTH") => {
+                read.token = Some(token);
+                rest
+            }
             [given, rest @ ..] if option.eq_ignore_ascii_case(b"SETNAME") => {
-                name = Some(read_name(given).map_err(<[u8]>::to_vec)?);
+                read.name = Some(read_name(given).map_err(<[u8]>::to_vec)?);
                 rest
             }
             _ => return Err([b"ERR Syntax error in HELLO option '", *option, b"'"].concat()),
         };
     }
-    Ok(name)
+    Ok(read)
 }

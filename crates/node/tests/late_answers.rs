@@ -1,0 +1,103 @@
+//! A thread that had no core while the answer came: it finds its patience over and the answer in its socket.
+
+use parking_lot::Mutex;
+use std::io::Write;
+use std::os::unix::net;
+use std::sync::Arc;
+use std::time::Duration;
+use tidegate_core::origin_cell::NodeId;
+use tidegate_core::{Accuracy, Class, Cost, FleetSecret, KeyId, Limit, Nanos, Period};
+use tidegate_node::clock::Clock;
+use tidegate_node::region::RegionOptions;
+use tidegate_node::region_driver::RegionDriver;
+use tidegate_node::{
+    Decided, Engine, EngineOptions, GivenLimit, GivenPolicy, Path, Purpose, Request, Subject,
+};
+use tidegate_origin::{Alive, Exchange, Exchanged, Heartbeat, MemoryOrigin, Origin, Reply, Reset, ShardId};
+use tidegate_rules::RuleSet;
+use tokio::io::AsyncReadExt;
+use tokio::net::UnixStream;
+
+const NOW: Nanos = Nanos::from_secs(1_800_000_000);
+const WAIT: Duration = Duration::from_millis(5);
+
+/// Answers once a byte has come over its socket.
+#[derive(Debug)]
+struct BehindSocket {
+    socket: Mutex<Option<UnixStream>>,
+    memory: MemoryOrigin,
+}
+
+impl Origin for BehindSocket {
+    fn shard_of(&self, key: KeyId) -> ShardId {
+        self.memory.shard_of(key)
+    }
+
+    fn shard_name(&self, shard: ShardId) -> String {
+        self.memory.shard_name(shard)
+    }
+
+    fn shards(&self) -> Vec<ShardId> {
+        self.memory.shards()
+    }
+
+    fn exchange<'a>(&'a self, shard: ShardId, exchange: &'a Exchange) -> Reply<'a, Exchanged> {
+        let socket = self.socket.lock().take();
+        Box::pin(async move {
+            socket.expect("one exchange").read_u8().await.expect("a byte");
+            self.memory.exchange(shard, exchange).await
+        })
+    }
+
+    fn beat(&self, heartbeat: Heartbeat) -> Reply<'_, Alive> {
+        self.memory.beat(heartbeat)
+    }
+
+    fn reset(&self, shard: ShardId, key: KeyId, expires: Nanos) -> Reply<'_, u16> {
+        self.memory.reset(shard, key, expires)
+    }
+
+    fn tell_resets(&self, resets: Vec<Reset>) -> Reply<'_, Vec<Reset>> {
+        self.memory.tell_resets(resets)
+    }
+}
+
+fn engine() -> Engine {
+    let secret = FleetSecret::BUILT_IN;
+    let rules = RuleSet::parse(&[], &secret).unwrap_or_else(|errors| panic!("{errors}"));
+    let region = RegionOptions { node: NodeId(1), fresh_for: Nanos::from_secs(5), seed: 1 };
+    Engine::sharing(EngineOptions { secret, keys_max: 1000 }, region, rules)
+}
+
+#[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "the thread itself must stand still")]
+async fn an_answer_that_came_while_the_thread_had_no_core_counts() {
+    let (theirs, ours) = net::UnixStream::pair().unwrap();
+    ours.set_nonblocking(true).unwrap();
+    let socket = Mutex::new(Some(UnixStream::from_std(ours).unwrap()));
+    let origin = BehindSocket { socket, memory: MemoryOrigin::new(Box::new(|| NOW)) };
+    let (engine, clock) = (Arc::new(engine()), Arc::new(Clock::manual(NOW).0));
+    let driver = RegionDriver::new(engine.clone(), clock.clone(), Box::new(origin), WAIT).unwrap();
+    let period = Period::new(Nanos::from_secs(3600)).unwrap();
+    let limits = [GivenLimit {
+        namespace: "given",
+        identifier: "same",
+        policy: GivenPolicy::Fixed { limit: Limit::new(10).unwrap(), period },
+        cost: Cost::ONE,
+        class: Class::Paid,
+        accuracy: Accuracy::Bounded,
+        scope: None,
+    }];
+    let request = Request { tenant: "default", purpose: Purpose::Check, subject: Subject::Limits(&limits) };
+    let rules = engine.rules();
+    let Decided::Ask(asking) = engine.decide(&rules, &request, clock.now()).unwrap() else {
+        panic!("a cold key asks")
+    };
+    let (answer, ()) = tokio::join!(driver.ask(*asking), async {
+        // The exchange waits for its socket; then the thread sleeps past its patience, and the answer comes.
+        tokio::task::yield_now().await;
+        (&theirs).write_all(b"!").unwrap();
+        std::thread::sleep(WAIT * 4);
+    });
+    assert_ne!(answer.path, Path::Unverified, "{answer:?}");
+}

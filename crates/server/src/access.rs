@@ -1,0 +1,291 @@
+//! Who calls: a tenant and what it may do, by its token; without a token file everybody is `default` and may do
+//! everything.
+//!
+//! A request must not pay for this with an allocation or a hash: a connection remembers who it verified last,
+//! and which tokens were in force then. A token that was revoked must not outlive that, and how long a look-up
+//! takes must tell nothing about a secret.
+
+use crate::refusal::{Code, Refusal};
+use crate::token::{TokenHash, TokenId, is_equal, split};
+use hyper::HeaderMap;
+use hyper::header::{AUTHORIZATION, HeaderName};
+use parking_lot::{Mutex, RwLock};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tidegate_node::driver::DEFAULT_TENANT;
+
+/// Where `Authorization` belongs to somebody else.
+const TOKEN_HEADER: HeaderName = HeaderName::from_static("x-tidegate-token");
+const SCHEME: &[u8] = b"Bearer ";
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Permission {
+    /// Asking for decisions, and reporting what passed already.
+    Check,
+    /// Seeing state and rules.
+    Read,
+    /// Changing what others rely on: starting keys afresh. Includes reading.
+    Admin,
+}
+
+impl Permission {
+    pub const ALL: [Permission; 3] = [Permission::Check, Permission::Read, Permission::Admin];
+
+    pub const fn word(self) -> &'static str {
+        match self {
+            Permission::Check => "check",
+            Permission::Read => "read",
+            Permission::Admin => "admin",
+        }
+    }
+
+    pub fn parse(word: &str) -> Option<Self> {
+        Permission::ALL.into_iter().find(|permission| permission.word() == word)
+    }
+
+    const fn bit(self) -> u8 {
+        1 << self as u8
+    }
+}
+
+/// A set of permissions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Permissions(u8);
+
+impl Permissions {
+    pub const ALL: Permissions =
+        Permissions(Permission::Check.bit() | Permission::Read.bit() | Permission::Admin.bit());
+
+    #[must_use]
+    pub const fn with(self, permission: Permission) -> Self {
+        Permissions(self.0 | permission.bit())
+    }
+
+    /// Whether the set names it.
+    pub const fn has(self, permission: Permission) -> bool {
+        self.0 & permission.bit() != 0
+    }
+
+    const fn allow(self, permission: Permission) -> bool {
+        match permission {
+            Permission::Read => self.has(Permission::Read) || self.has(Permission::Admin),
+            Permission::Check | Permission::Admin => self.has(permission),
+        }
+    }
+}
+
+/// Who sent a request.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Caller {
+    tenant: Box<str>,
+    permissions: Permissions,
+}
+
+impl Caller {
+    /// Of what needs no token where tokens are needed.
+    fn nobody() -> Self {
+        Caller { tenant: "".into(), permissions: Permissions::default() }
+    }
+
+    pub(crate) fn tenant(&self) -> &str {
+        &self.tenant
+    }
+
+    /// Whether what concerns all tenants is its business: that is so for tenant `default`.
+    pub(crate) fn is_operator(&self) -> bool {
+        &*self.tenant == DEFAULT_TENANT
+    }
+
+    pub(crate) fn may(&self, permission: Permission) -> bool {
+        self.permissions.allow(permission)
+    }
+
+    #[inline]
+    pub(crate) fn require(&self, permission: Permission) -> Result<(), Refusal> {
+        if self.may(permission) { Ok(()) } else { Err(lacks(permission)) }
+    }
+
+    /// For what shows all tenants at once.
+    pub(crate) fn require_operator(&self) -> Result<(), Refusal> {
+        if self.is_operator() { Ok(()) } else { Err(not_an_operator()) }
+    }
+}
+
+/// A token as the node knows it.
+#[derive(Clone, Debug)]
+pub struct TokenRecord {
+    pub id: TokenId,
+    pub hash: TokenHash,
+    pub tenant: String,
+    pub permissions: Permissions,
+}
+
+/// The tokens in force.
+#[derive(Debug)]
+pub struct Tokens {
+    /// `None`: there is no token file.
+    known: Option<RwLock<Known>>,
+    /// One more at each change.
+    version: AtomicU64,
+}
+
+type Known = HashMap<TokenId, (TokenHash, Caller)>;
+
+impl Tokens {
+    /// No token file: everybody is `default` and may do everything, and a token that is sent is ignored.
+    pub fn not_required() -> Self {
+        Tokens { known: None, version: AtomicU64::new(0) }
+    }
+
+    pub fn required(records: Vec<TokenRecord>) -> Self {
+        Tokens { known: Some(RwLock::new(known(records))), version: AtomicU64::new(0) }
+    }
+
+    /// Puts other tokens in force, for connections that are open too. Nothing changes where none are required.
+    pub fn replace(&self, records: Vec<TokenRecord>) {
+        if let Some(current) = &self.known {
+            *current.write() = known(records);
+            self.version.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    pub fn are_required(&self) -> bool {
+        self.known.is_some()
+    }
+
+    #[inline]
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// Whose token this is; `None` when it is nobody's.
+    pub(crate) fn caller(&self, presented: &[u8]) -> Option<Caller> {
+        let Some(known) = &self.known else {
+            return Some(Caller { tenant: DEFAULT_TENANT.into(), permissions: Permissions::ALL });
+        };
+        let (id, secret) = split(presented)?;
+        let known = known.read();
+        let (hash, caller) = known.get(&id)?;
+        hash.is_of(secret).then(|| caller.clone())
+    }
+}
+
+fn known(records: Vec<TokenRecord>) -> Known {
+    let entry = |TokenRecord { id, hash, tenant, permissions }| {
+        (id, (hash, Caller { tenant: tenant.into(), permissions }))
+    };
+    records.into_iter().map(entry).collect()
+}
+
+/// Who a connection's last request came from.
+#[derive(Debug, Default)]
+pub(crate) struct LastCaller(Mutex<Option<Verified>>);
+
+struct Verified {
+    token: Box<[u8]>,
+    /// Of the tokens that were in force.
+    version: u64,
+    /// The connection's own: threads that count references to one caller would wait for each other.
+    caller: Arc<Caller>,
+}
+
+/// A token is a secret.
+impl fmt::Debug for Verified {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Verified").field("caller", &self.caller).finish_non_exhaustive()
+    }
+}
+
+impl LastCaller {
+    /// Who sends a request with this token, or why that isn't known.
+    pub(crate) fn caller(&self, tokens: &Tokens, presented: Option<&[u8]>) -> Result<Arc<Caller>, Refusal> {
+        let presented = match presented {
+            _ if !tokens.are_required() => &b""[..],
+            None => return Err(no_token()),
+            Some(presented) => presented,
+        };
+        // Before the tokens are looked at: if they change meanwhile, the next request looks again.
+        let version = tokens.version();
+        let mut last = self.0.lock();
+        if let Some(verified) = &*last
+            && verified.version == version
+            && is_equal(&verified.token, presented)
+        {
+            return Ok(Arc::clone(&verified.caller));
+        }
+        let caller = Arc::new(tokens.caller(presented).ok_or_else(unknown_token)?);
+        *last = Some(Verified { token: presented.into(), version, caller: Arc::clone(&caller) });
+        Ok(caller)
+    }
+
+    /// The same for somebody who needs a permission; who needs none needs no token.
+    pub(crate) fn permitted(
+        &self,
+        tokens: &Tokens,
+        presented: Option<&[u8]>,
+        needed: Option<Permission>,
+    ) -> Result<Arc<Caller>, Refusal> {
+        let Some(permission) = needed else { return Ok(Arc::new(Caller::nobody())) };
+        let caller = self.caller(tokens, presented)?;
+        caller.require(permission)?;
+        Ok(caller)
+    }
+}
+
+/// The token of a request: in a header of its own, or as `Authorization: Bearer …`.
+pub(crate) fn presented(headers: &HeaderMap) -> Option<&[u8]> {
+    own_header(headers).or_else(|| {
+        let value = only_value(headers, &AUTHORIZATION)?;
+        let (scheme, token) = value.split_at_checked(SCHEME.len())?;
+        scheme.eq_ignore_ascii_case(SCHEME).then_some(token.trim_ascii())
+    })
+}
+
+/// The token of a proxy that asks about a request whose `Authorization` is its caller's.
+pub(crate) fn own_header(headers: &HeaderMap) -> Option<&[u8]> {
+    only_value(headers, &TOKEN_HEADER)
+}
+
+fn only_value<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h [u8]> {
+    let mut values = headers.get_all(name).iter();
+    match (values.next(), values.next()) {
+        (None, _) => None,
+        (Some(value), None) => Some(value.as_bytes()),
+        // One of them may be a caller's own, smuggled past the proxy: neither is believed.
+        (Some(_), Some(_)) => Some(b""),
+    }
+}
+
+#[cold]
+fn no_token() -> Refusal {
+    let fix = "send `Authorization: Bearer TOKEN` (to /auth, `X-Tidegate-Token: TOKEN`); `tidegate token new` makes one";
+    Refusal::new(Code::Unauthorized, "the request has no token", fix)
+}
+
+#[cold]
+fn unknown_token() -> Refusal {
+    let message = "the token is not known: it is mistyped, or was revoked";
+    Refusal::new(Code::Unauthorized, message, "send one that `tidegate token list` names, whole")
+}
+
+#[cold]
+fn lacks(permission: Permission) -> Refusal {
+    let word = permission.word();
+    let message = format!("the token lacks the permission `{word}`");
+    Refusal::new(
+        Code::Forbidden,
+        message,
+        format!("use one that has it: `tidegate token new --permissions {word}`"),
+    )
+}
+
+#[cold]
+fn not_an_operator() -> Refusal {
+    let message = "this is about all tenants, and the token is of one";
+    Refusal::new(Code::Forbidden, message, "use a token of tenant `default`")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,103 @@
+//! `limit` and `multiLimit`: the engine's inline limits, with the numbers of the override that applies.
+
+use super::envelope::{self, Told};
+use super::overrides::Override;
+use super::requests::{Check, Checks, many_checks, one_check};
+use crate::App;
+use crate::decide::ask_engine;
+use crate::refusal::Refusal;
+use smallvec::SmallVec;
+use tidegate_core::{Accuracy, Class, Decision, Limit, Nanos, Period, Verdict};
+use tidegate_node::{GivenLimit, GivenPolicy, Purpose, Request, Said, Subject};
+
+pub(super) async fn limit(
+    app: &App,
+    tenant: &str,
+    body: &[u8],
+    request_id: &str,
+) -> Result<Vec<u8>, Refusal> {
+    decide(app, tenant, &one_check(body)?, |told| envelope::limit(request_id, told)).await
+}
+
+/// All or none: when one of them is denied, nothing is charged, and the others say that they would have passed.
+pub(super) async fn multi_limit(
+    app: &App,
+    tenant: &str,
+    body: &[u8],
+    request_id: &str,
+) -> Result<Vec<u8>, Refusal> {
+    decide(app, tenant, &many_checks(body)?, |told| envelope::multi_limit(request_id, told)).await
+}
+
+async fn decide(
+    app: &App,
+    tenant: &str,
+    checks: &Checks<'_>,
+    write: impl FnOnce(&[Told<'_>]) -> Vec<u8>,
+) -> Result<Vec<u8>, Refusal> {
+    let overrides = app.overrides.in_force();
+    let applied: SmallVec<[Option<&Override>; 1]> = checks
+        .iter()
+        .map(|check| overrides.namespace(tenant, &check.named.namespace)?.applied_to(&check.named.identifier))
+        .collect();
+    let limits: SmallVec<[GivenLimit<'_>; 1]> =
+        checks.iter().zip(&applied).map(|(check, applied)| given(check, *applied)).collect();
+    let request = Request { tenant, purpose: Purpose::Check, subject: Subject::Limits(&limits) };
+    let rules = app.engine.rules();
+    let answer = ask_engine(app, &rules, &request).await?;
+    // Read after the decision: a wait that begins later than it ends no earlier.
+    let now = app.clock.now().now;
+    let decided = answer.limits.iter().zip(checks).zip(&applied);
+    let told: SmallVec<[Told<'_>; 1]> = decided
+        .filter_map(|((limit, check), applied)| match limit.said {
+            Said::Decided(decision) => Some(told(check, *applied, &decision, now)),
+            // Only rules say so.
+            Said::Unlimited | Said::Missing { .. } => None,
+        })
+        .collect();
+    Ok(write(&told))
+}
+
+/// As the engine takes it. An override with the same duration goes on with the counts that are there.
+fn given<'a>(check: &'a Check<'_>, applied: Option<&Override>) -> GivenLimit<'a> {
+    let (limit, period) = numbers(check, applied);
+    GivenLimit {
+        namespace: &check.named.namespace,
+        identifier: &check.named.identifier,
+        policy: GivenPolicy::Sliding { limit, period },
+        cost: check.cost,
+        class: Class::default(),
+        accuracy: Accuracy::default(),
+        scope: None,
+    }
+}
+
+fn numbers(check: &Check<'_>, applied: Option<&Override>) -> (Limit, Period) {
+    applied.map_or((check.limit, check.period), Override::numbers)
+}
+
+fn told<'a>(
+    check: &'a Check<'_>,
+    applied: Option<&'a Override>,
+    decision: &Decision,
+    now: Nanos,
+) -> Told<'a> {
+    let (_, period) = numbers(check, applied);
+    Told {
+        named: &check.named,
+        limit: decision.limit,
+        remaining: decision.remaining,
+        reset_ms: reset(decision, period, now).as_millis_ceil(),
+        is_passed: decision.is_admitted(),
+        override_id: applied.map(Override::id),
+    }
+}
+
+/// When a denied request would pass, exactly: Unkey's client keeps a denial until then and asks nobody. For the
+/// others, and where no wait helps, the end of the window, as Unkey says.
+fn reset(decision: &Decision, period: Period, now: Nanos) -> Nanos {
+    match decision.verdict {
+        Verdict::Deny { retry_after: Some(wait) } => now.plus(wait),
+        Verdict::Admit | Verdict::Deny { retry_after: None } => period.cell_at(now).end,
+    }
+}

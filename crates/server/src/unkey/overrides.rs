@@ -1,0 +1,235 @@
+//! Overrides: other numbers for an identifier, or for those that a pattern fits, set by callers of this node.
+//!
+//! Read without a lock, at one pointer where a node has none. A change replaces the pointer, off the threads that
+//! answer; it is in force before it is answered, and on the disk if it can be. They hold on this node: until a
+//! control plane carries them, each node has its own.
+
+use super::journal::Journal;
+use super::namespace::Namespace;
+use super::requests::Named;
+use super::unknown_override;
+use crate::refusal::{Code, Refusal, excerpt};
+use crate::request_id::RequestId;
+use arc_swap::{ArcSwap, Guard};
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tidegate_core::{Limit, Period};
+use tokio::sync::Mutex;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
+const NAMESPACE_OVERRIDES_MAX: usize = 10_000;
+const NODE_OVERRIDES_MAX: usize = 100_000;
+/// How long a change waits for those before it, and then for the disk.
+const WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// A node's overrides, of all tenants.
+#[derive(Debug, Default)]
+pub struct Overrides {
+    in_force: ArcSwap<InForce>,
+    /// Held by the one change that is under way.
+    journal: Arc<Mutex<Journal>>,
+}
+
+impl Overrides {
+    /// Those that were kept in a directory; changes are kept there too.
+    pub fn kept_in(directory: PathBuf) -> Self {
+        let mut journal = Journal::new(directory);
+        let in_force = ArcSwap::from_pointee(journal.read());
+        Overrides { in_force, journal: Arc::new(Mutex::new(journal)) }
+    }
+
+    #[inline]
+    pub(crate) fn in_force(&self) -> Guard<Arc<InForce>> {
+        self.in_force.load()
+    }
+
+    /// Makes a change; what was set, with its id. Whoever goes away meanwhile gets all of it or nothing.
+    pub(super) async fn change(&self, mut change: Change) -> Result<Option<Override>, Refusal> {
+        let turn = timeout(WAIT_MAX, self.journal.clone().lock_owned()).await;
+        let mut journal = turn.map_err(|_| busy())?;
+        let current = self.in_force.load_full();
+        let changing = spawn_blocking(move || {
+            let mut next = InForce::clone(&current);
+            next.apply(&mut change).map(|()| (Arc::new(next), change))
+        });
+        let (next, change) = changing.await.map_err(|_| busy())?.map_err(|rejected| rejected.refusal())?;
+        let old = self.in_force.swap(next.clone());
+        let set = change.to.clone();
+        let keeping = spawn_blocking(move || {
+            journal.keep(&change, &next);
+            // Takes a while too when there are thousands.
+            drop(old);
+        });
+        if timeout(WAIT_MAX, keeping).await.is_err() {
+            tracing::warn!(
+                fix = "check the disk",
+                "an override is in force, but the disk doesn't take it yet"
+            );
+        }
+        Ok(set)
+    }
+}
+
+#[cold]
+fn busy() -> Refusal {
+    let message = "the disk doesn't take the overrides that were set before; nothing was changed";
+    Refusal::new(Code::OverridesBusy, message, "try again; check the disk of the node's data.dir")
+}
+
+/// What applies instead of the numbers of a request.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Override {
+    id: Arc<str>,
+    limit: Limit,
+    period: Period,
+}
+
+impl Override {
+    /// With an id of its own.
+    pub(super) fn new(limit: Limit, period: Period) -> Self {
+        Self::with_id(&format!("ovr_{}", RequestId::made().as_str()), limit, period)
+    }
+
+    pub(super) fn with_id(id: &str, limit: Limit, period: Period) -> Self {
+        Override { id: id.into(), limit, period }
+    }
+
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    pub(super) fn numbers(&self) -> (Limit, Period) {
+        (self.limit, self.period)
+    }
+}
+
+/// An override to be set, or deleted when it is set to nothing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Change {
+    pub(super) tenant: Arc<str>,
+    pub(super) namespace: Arc<str>,
+    pub(super) identifier: Arc<str>,
+    pub(super) to: Option<Override>,
+}
+
+impl Change {
+    pub(super) fn new(tenant: &str, named: &Named<'_>, to: Option<Override>) -> Self {
+        let (namespace, identifier) = ((&*named.namespace).into(), (&*named.identifier).into());
+        Change { tenant: tenant.into(), namespace, identifier, to }
+    }
+}
+
+/// Why a change wasn't made.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Rejected {
+    Unknown { namespace: Arc<str>, identifier: Arc<str> },
+    NamespaceFull { namespace: Arc<str> },
+    NodeFull,
+}
+
+impl Rejected {
+    fn refusal(&self) -> Refusal {
+        let message = match self {
+            Rejected::Unknown { namespace, identifier } => return unknown_override(namespace, identifier),
+            Rejected::NamespaceFull { namespace } => {
+                format!(
+                    "namespace `{}` has {NAMESPACE_OVERRIDES_MAX} overrides, the most",
+                    excerpt(namespace)
+                )
+            }
+            Rejected::NodeFull => format!("this node has {NODE_OVERRIDES_MAX} overrides, the most"),
+        };
+        let fix = "delete some, or let one with a wildcard stand for many";
+        Refusal::of_field(Code::TooMany, "identifier", message, fix)
+    }
+}
+
+type Namespaces = HashMap<Arc<str>, Arc<Namespace>>;
+
+/// All overrides of a node. A clone shares what isn't changed in it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct InForce {
+    tenants: HashMap<Arc<str>, Arc<Namespaces>>,
+    count: usize,
+}
+
+impl InForce {
+    #[inline]
+    pub(super) fn namespace(&self, tenant: &str, namespace: &str) -> Option<&Namespace> {
+        if self.count == 0 {
+            return None;
+        }
+        self.tenants.get(tenant)?.get(namespace).map(|namespace| &**namespace)
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Every one of them, as the change that would set it.
+    pub(super) fn each(&self, mut take: impl FnMut(&Change)) {
+        for (tenant, namespaces) in &self.tenants {
+            for (namespace, overrides) in &**namespaces {
+                for (identifier, found) in overrides.from("") {
+                    let (tenant, namespace) = (tenant.clone(), namespace.clone());
+                    take(&Change {
+                        tenant,
+                        namespace,
+                        identifier: identifier.into(),
+                        to: Some(found.clone()),
+                    });
+                }
+            }
+        }
+    }
+
+    /// Makes a change, if it can be. One that is set again keeps its id, which the change is told.
+    pub(super) fn apply(&mut self, change: &mut Change) -> Result<(), Rejected> {
+        let Change { tenant, namespace, identifier, to } = change;
+        let known = self.namespace(tenant, namespace);
+        let known_count = known.map_or(0, Namespace::len);
+        match (known.and_then(|known| known.exactly(identifier)), to) {
+            (Some(known), Some(to)) => to.id = known.id.clone(),
+            (Some(_), None) => {}
+            (None, Some(_)) if known_count >= NAMESPACE_OVERRIDES_MAX => {
+                return Err(Rejected::NamespaceFull { namespace: namespace.clone() });
+            }
+            (None, Some(_)) if self.count >= NODE_OVERRIDES_MAX => return Err(Rejected::NodeFull),
+            (None, Some(_)) => self.count += 1,
+            (None, None) => {
+                let (namespace, identifier) = (namespace.clone(), identifier.clone());
+                return Err(Rejected::Unknown { namespace, identifier });
+            }
+        }
+        match &change.to {
+            Some(to) => self.set(change, to),
+            None => self.delete(change),
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, change: &Change, to: &Override) {
+        let namespaces = Arc::make_mut(self.tenants.entry(change.tenant.clone()).or_default());
+        let namespace = Arc::make_mut(namespaces.entry(change.namespace.clone()).or_default());
+        namespace.set(&change.identifier, to);
+    }
+
+    /// What is empty after it costs nothing.
+    fn delete(&mut self, change: &Change) {
+        let Some(namespaces) = self.tenants.get_mut(&change.tenant).map(Arc::make_mut) else { return };
+        let Some(namespace) = namespaces.get_mut(&change.namespace).map(Arc::make_mut) else { return };
+        self.count -= usize::from(namespace.delete(&change.identifier));
+        if namespace.len() == 0 {
+            namespaces.remove(&change.namespace);
+        }
+        if namespaces.is_empty() {
+            self.tenants.remove(&change.tenant);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
