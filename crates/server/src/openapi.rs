@@ -2,8 +2,7 @@
 //! written by hand and served as it is.
 //!
 //! Must never differ from the routes: a test compares them, and an end-to-end test has schemathesis send what
-//! the document allows and what it doesn't. A new endpoint needs an entry in both; those of Unkey's API
-//! (`/v2/ratelimit.…`) belong after `/json`, with a tag of their own.
+//! the document allows and what it doesn't. A new endpoint needs an entry in both.
 
 pub(crate) const DOCUMENT: &str = include_str!("../openapi.json");
 
