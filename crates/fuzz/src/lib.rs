@@ -23,8 +23,9 @@ pub struct Target {
 }
 
 /// The seeds of each are in `crates/fuzz/seeds`, in a folder of its name.
-pub static TARGETS: [Target; 11] = [
+pub static TARGETS: [Target; 12] = [
     Target { name: "native_json", parse: server::native_json },
+    Target { name: "unkey_json", parse: server::unkey_json },
     Target { name: "envoy_json", parse: server::envoy_json },
     Target { name: "envoy_grpc", parse: server::envoy_grpc },
     Target { name: "resp", parse: server::resp_commands },

@@ -9,9 +9,9 @@ use crate::envoy::{self, JsonRequest};
 use crate::refusal::Refusal;
 use crate::request_id::RequestId;
 use crate::route::Call;
-use crate::{App, MappedHeader, Surface, cross_site, forward_auth, grpc, idempotency, resp};
-use hyper::Request;
+use crate::{App, MappedHeader, Surface, cross_site, forward_auth, grpc, idempotency, resp, unkey};
 use hyper::header::{HeaderName, HeaderValue};
+use hyper::{HeaderMap, Request};
 use serde::de::IgnoredAny;
 use std::pin::pin;
 use std::sync::{Arc, LazyLock};
@@ -113,6 +113,21 @@ pub fn native_json(bytes: &[u8]) {
             assert_json(&reply.body);
         }
         Err(refusal) => assert_refusal(&refusal),
+    }
+}
+
+/// The first byte names Unkey's operation, the rest is its body, or a line of the file of overrides.
+pub fn unkey_json(bytes: &[u8]) {
+    let Some((operation, body)) = bytes.split_first() else { return };
+    match ready(unkey::fuzz(app(), *operation, body)) {
+        Ok(answer) => {
+            assert_was_json(body);
+            answer.iter().for_each(|answer| assert_json(answer));
+        }
+        Err(refusal) => {
+            assert_refusal(&refusal);
+            assert_json(&unkey::refusal_json(&refusal, &RequestId::of(&HeaderMap::new())));
+        }
     }
 }
 

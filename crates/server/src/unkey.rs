@@ -111,6 +111,19 @@ async fn reply(
     Ok(Reply { body, retry_after_seconds: None })
 }
 
+/// What fuzzing calls: a body of an operation; what changes overrides is read, and not done.
+#[cfg(feature = "fuzz")]
+pub(crate) async fn fuzz(app: &App, operation: u8, body: &[u8]) -> Result<Option<Vec<u8>>, Refusal> {
+    Ok(match operation % 6 {
+        0 => Some(decide::limit(app, "default", body, "id").await?),
+        1 => Some(decide::multi_limit(app, "default", body, "id").await?),
+        2 => Some(get_override(app, "default", body, "id")?),
+        3 => Some(list_overrides(app, "default", body, "id")?),
+        4 => Setting::read(body).map(|_| None)?,
+        _ => journal::fuzz(body).map(|()| None)?,
+    })
+}
+
 async fn set_override(app: &App, tenant: &str, body: &[u8], request_id: &str) -> Result<Vec<u8>, Refusal> {
     let Setting { named, limit, period } = Setting::read(body)?;
     let to = Some(Override::new(limit, period));

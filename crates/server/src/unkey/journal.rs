@@ -243,6 +243,17 @@ fn read_line(line: &[u8]) -> Result<Change, Refusal> {
     }
 }
 
+/// What fuzzing calls: a line that is understood is written as one that means the same.
+#[cfg(feature = "fuzz")]
+pub(super) fn fuzz(line: &[u8]) -> Result<(), Refusal> {
+    let change = read_line(line)?;
+    let (mut written, mut again) = (Vec::new(), Vec::new());
+    write_line(&mut written, &change);
+    write_line(&mut again, &read_line(written.trim_ascii_end())?);
+    assert_eq!(written, again);
+    Ok(())
+}
+
 fn write_line(out: &mut Vec<u8>, change: &Change) {
     out.extend_from_slice(b"{\"tenant\":");
     write::string(out, &change.tenant);

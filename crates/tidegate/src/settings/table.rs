@@ -116,7 +116,7 @@ pub(crate) static TABLE: [Setting; 25] = [
         key: "listen.max_connections",
         value_name: "COUNT",
         default: "20000",
-        meaning: "connections of callers at one time; more are told so and closed",
+        meaning: "callers' connections at one time",
         secrecy: Secrecy::Open,
         read: |text, settings| {
             let connections = parse::whole_number(text, parse::CONNECTIONS)?;
@@ -186,7 +186,7 @@ pub(crate) static TABLE: [Setting; 25] = [
         key: "rules.envoy_windows",
         value_name: "KIND",
         default: "fixed",
-        meaning: "windows of envoyproxy/ratelimit's files: fixed, as there, or sliding",
+        meaning: "windows of Envoy's files: fixed or sliding",
         secrecy: Secrecy::Open,
         read: |text, settings| parse::windows(text).map(|windows| settings.envoy_windows = windows),
         show: |settings| parse::windows_word(settings.envoy_windows).into(),
