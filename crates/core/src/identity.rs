@@ -50,7 +50,6 @@ pub struct KeyId(u128);
 const PLACE_MASK: u128 = 0xffff_ffff;
 /// The bits between place and table: whose key it is.
 const TENANT_SHIFT: u32 = 32;
-const TENANT_MASK: u128 = 0xffff_ffff << TENANT_SHIFT;
 
 /// Names a tenant within its keys, so that a table can tell how many of its entries each tenant has. Equal on
 /// all nodes; of a thousand tenants, two have the same one with a probability of one in ten thousand.
@@ -126,17 +125,15 @@ pub enum Shape<'a> {
 /// The hash of everything that a rule's callers have in common. Made once per rule; a key costs only the
 /// hash of the caller's own part.
 #[derive(Clone, Copy, Debug)]
-pub struct KeyPrefix {
-    state: SipState,
-    tenant: TenantTag,
-}
+pub struct KeyPrefix(SipState);
 
 impl KeyPrefix {
     /// `rule` is empty for a limit that was given in the request.
     pub fn new(secret: &FleetSecret, tenant: &str, namespace: &str, rule: &str, shape: Shape<'_>) -> Self {
         let mut state = SipState::new(&secret.0);
         absorb(&mut state, tenant.as_bytes());
-        let tenant = TenantTag::of_state(&state);
+        let TenantTag(tag) = TenantTag::of_state(&state);
+        state.set_mark(tag);
         for part in [namespace, rule] {
             absorb(&mut state, part.as_bytes());
         }
@@ -149,29 +146,24 @@ impl KeyPrefix {
         state.block(tag);
         state.block(length.get());
         absorb(&mut state, zone.as_bytes());
-        KeyPrefix { state, tenant }
+        KeyPrefix(state)
     }
 
     /// The key of a caller named by one part.
     #[inline]
     pub fn key(&self, identifier: &str) -> KeyId {
-        let mut state = self.state;
+        let mut state = self.0;
         absorb(&mut state, identifier.as_bytes());
-        self.finished(state)
+        KeyId::from_hash(state.finish_marked())
     }
 
     /// The key of a caller named by several parts, in order.
     pub fn key_of_parts<'a>(&self, parts: impl IntoIterator<Item = &'a str>) -> KeyId {
-        let mut state = self.state;
+        let mut state = self.0;
         for part in parts {
             absorb(&mut state, part.as_bytes());
         }
-        self.finished(state)
-    }
-
-    #[inline(always)]
-    fn finished(&self, state: SipState) -> KeyId {
-        KeyId::from_hash(state.finish() & !TENANT_MASK | u128::from(self.tenant.0) << TENANT_SHIFT)
+        KeyId::from_hash(state.finish_marked())
     }
 }
 
@@ -226,8 +218,11 @@ mod tests {
             assert_eq!(key.tenant(), TenantTag::new(&secret, tenant));
             assert_eq!(key.placed(7).tenant(), key.tenant());
         }
-        let tags = (0..1000).map(|number| TenantTag::new(&secret, &format!("tenant-{number}")));
-        assert_eq!(tags.collect::<std::collections::BTreeSet<_>>().len(), 1000);
+        for name in ["", "tenant-", "a-long-name-of-many-blocks-"] {
+            let tags = (0..100_000).map(|number| TenantTag::new(&secret, &format!("{name}{number}")));
+            let count = tags.collect::<std::collections::BTreeSet<_>>().len();
+            assert!(count >= 99_990, "of 100,000 only {count} differ");
+        }
         assert_ne!(TenantTag::new(&FleetSecret::from_bytes(b"x"), "acme"), TenantTag::new(&secret, "acme"));
     }
 

@@ -10,7 +10,9 @@ pub struct SipState {
     v1: u64,
     v2: u64,
     v3: u64,
-    blocks: u64,
+    blocks: u32,
+    /// Not part of the hash: what the finished one is to be marked with. Here, so that a state stays 40 bytes.
+    mark: u32,
 }
 
 impl SipState {
@@ -23,6 +25,7 @@ impl SipState {
             v2: key0 ^ 0x6c79_6765_6e65_7261,
             v3: key1 ^ 0x7465_6462_7974_6573,
             blocks: 0,
+            mark: 0,
         }
     }
 
@@ -37,7 +40,7 @@ impl SipState {
     #[inline(always)]
     pub fn finish(mut self) -> u128 {
         // SipHash's last block holds the length in bytes modulo 256, and no bytes: ours are whole blocks.
-        let length_block = (self.blocks.wrapping_mul(8) & 0xff) << 56;
+        let length_block = u64::from(self.blocks.wrapping_mul(8)) << 56;
         self.v3 ^= length_block;
         self.round();
         self.v0 ^= length_block;
@@ -56,10 +59,20 @@ impl SipState {
     pub fn glimpse(&self) -> u32 {
         let mut mixed = *self;
         mixed.round();
-        mixed.round();
         let word = mixed.v0 ^ mixed.v1 ^ mixed.v2 ^ mixed.v3;
-        let (low, high) = (word & 0xffff_ffff, word >> 32);
-        u32::try_from(low ^ high).unwrap_or(0)
+        let [.., a, b, c, d] = word.to_le_bytes();
+        u32::from_le_bytes([a, b, c, d])
+    }
+
+    /// Everything finished from this state on has these bits in the place of bits 32 to 63.
+    pub fn set_mark(&mut self, mark: u32) {
+        self.mark = mark;
+    }
+
+    #[inline(always)]
+    pub fn finish_marked(self) -> u128 {
+        let (low, high) = split(self.finish());
+        u128::from(low & 0xffff_ffff | u64::from(self.mark) << 32) | u128::from(high) << 64
     }
 
     #[inline(always)]
