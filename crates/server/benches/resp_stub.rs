@@ -5,6 +5,7 @@
 
 /// The node's own parser; of its buffers only what that knows of them.
 #[path = "../src/resp"]
+#[allow(dead_code, reason = "its tests come with it")]
 mod resp {
     pub(crate) mod inline;
     pub(crate) mod parse;
