@@ -47,7 +47,10 @@ fn stamp(measured_by: &str, group: &str) -> String {
     let model =
         cpu_info.lines().find_map(|line| line.strip_prefix("model name\t: ")).unwrap_or("unknown processor");
     let cores = cpu_info.lines().filter(|line| line.starts_with("processor")).count();
-    format!("`{measured_by} {group}`, {date}, {cores} × {model}, {}.", line("rustc --version"))
+    let busy = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let busy = busy.split(' ').next().unwrap_or_default().to_owned();
+    let rustc = line("rustc --version");
+    format!("`{measured_by} {group}`, {date}, {cores} × {model}, load average {busy}, {rustc}.")
 }
 
 pub(crate) fn median(values: &[f64]) -> f64 {

@@ -34,15 +34,15 @@ pub(crate) async fn serve(socket: Socket, surface: Surface, app: Arc<App>, closi
         return;
     }
     let Closing { watcher, mut shutdown } = closing;
+    // Boxed, all of them, so that none is kept as large as the largest.
     let socket = tokio::select! {
         biased;
-        proven = socket.proven(surface) => match proven {
+        proven = Box::pin(socket.proven(surface)) => match proven {
             Some(socket) => socket,
             None => return,
         },
         _ = shutdown.wait_for(|stop| *stop) => return,
     };
-    // Boxed, so that none is kept as large as the largest of them.
     match surface {
         Surface::Admin | Surface::Api => Box::pin(serve_http(socket, surface, app, watcher)).await,
         Surface::ApiAndGrpc => match preface::tell(socket).await {
