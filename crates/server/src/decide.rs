@@ -120,7 +120,8 @@ pub(crate) async fn ask_engine<'r>(
             region.publish_urgent();
             answer
         }
-        (Decided::Ask(asking), Some(region)) => region.ask(*asking).await,
+        // Boxed: it is large, and whoever may have to wait would be as large.
+        (Decided::Ask(asking), Some(region)) => Box::pin(region.ask(*asking)).await,
         // Without a driver nobody answers.
         (Decided::Ask(asking), None) => app.engine.resume(*asking, &[], app.clock.now()),
     })

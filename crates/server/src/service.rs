@@ -39,9 +39,10 @@ pub(crate) async fn answer(
     let outcome = match permitted {
         Ok((Endpoint::Decision(call), caller)) => decision(app, &caller, call, &head, incoming, &id).await,
         Ok((Endpoint::ForwardAuth, caller)) => forward_auth::answer(app, &caller, &head, id.clone()).await,
-        Ok((Endpoint::Envoy, caller)) => envoy_json(app, &caller, incoming, &id).await,
+        // Boxed: hyper keeps room for the largest, for every connection and from its beginning.
+        Ok((Endpoint::Envoy, caller)) => Box::pin(envoy_json(app, &caller, incoming, &id)).await,
         Ok((Endpoint::Unkey(operation), caller)) => {
-            unkey::answer(app, &caller, operation, &head, incoming, &id).await
+            Box::pin(unkey::answer(app, &caller, operation, &head, incoming, &id)).await
         }
         Ok((Endpoint::Page(page), caller)) => show(app, &caller, page, &head.headers, &id),
         Err(refusal) => Err(refusal),
