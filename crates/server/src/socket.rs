@@ -3,7 +3,7 @@
 use crate::Surface;
 use crate::rota::{Seated, Turn};
 use crate::tls::Tls;
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, Write};
 use std::net;
 use std::os::unix;
 use std::pin::Pin;
@@ -152,10 +152,11 @@ impl Socket {
             // HTTP/2 has words only after both sides have introduced themselves.
             Surface::Grpc | Surface::ApiAndGrpc => b"",
         };
-        // Who isn't there any more misses nothing.
-        let _ = match &self {
-            Socket::Tcp(stream) => stream.try_write(words),
-            Socket::Unix(stream) => stream.try_write(words),
+        // Without the runtime, which doesn't know yet that it can be written to. Who isn't there any more misses
+        // nothing.
+        let _ = match self {
+            Socket::Tcp(stream) => stream.into_std().and_then(|mut stream| stream.write(words)),
+            Socket::Unix(stream) => stream.into_std().and_then(|mut stream| stream.write(words)),
             // Without a handshake nothing can be said.
             Socket::Unproven(..) | Socket::Tls(_) | Socket::LookedAt { .. } => Ok(0),
         };

@@ -165,7 +165,7 @@ pub(crate) static TABLE: [Setting; 25] = [
         key: "forward_auth.attributes",
         value_name: "LIST",
         default: "none",
-        meaning: "attributes that /auth takes from headers, such as ip=X-Real-IP, user=X-User",
+        meaning: "attributes for /auth from headers: ip=X-Real-IP, …",
         secrecy: Secrecy::Open,
         read: |text, settings| parse::mapped_headers(text).map(|headers| settings.forward_auth = headers),
         show: |settings| match &settings.forward_auth[..] {
