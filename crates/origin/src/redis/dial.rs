@@ -159,6 +159,10 @@ fn preparation(purpose: Purpose) -> Commands {
 
 fn greeted(answers: &[Value]) -> Result<(), Failed> {
     let refused = answers.iter().find_map(|answer| match answer {
+        // Old servers say ERR of a wrong password, but name AUTH.
+        Value::ServerError(error) if error.code() == "WRONGPASS" || error.details().contains("AUTH") => {
+            Some(Failed::Lost(format!("authentication failed: {error}")))
+        }
         Value::ServerError(error) => Some(Failed::Lost(error.to_string())),
         _ => None,
     });
