@@ -2,6 +2,7 @@
 //! rest is named by a variable; what can't be had is not measured, and the report says why.
 
 use crate::instructions::bench_program;
+use crate::root;
 use crate::steps::{output, run};
 use std::path::{Path, PathBuf};
 
@@ -29,7 +30,7 @@ impl Programs {
         let build = "built from its source: no registry has it";
         Ok(Programs {
             tidegate: target.join("release/tidegate"),
-            stub: bench_program("tidegate-server", "resp_stub")?.into(),
+            stub: root().join(bench_program("tidegate-server", "resp_stub")?),
             redis: in_path("redis-server"),
             redis_cell: named("PEER_REDIS_CELL", &format!("libredis_cell.so, {build} as of 0.5.0")),
             nginx: in_path("nginx"),
