@@ -53,13 +53,14 @@ pub fn set_aside(path: &Path) -> io::Result<PathBuf> {
 }
 
 /// `counts.snapshot.partial` for `counts.snapshot`.
-fn beside(path: &Path, suffix: &str) -> PathBuf {
+pub fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".");
     name.push(suffix);
     name.into()
 }
 
-fn directory_of(path: &Path) -> &Path {
+/// The current one for a bare name.
+pub fn directory_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

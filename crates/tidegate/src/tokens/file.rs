@@ -12,6 +12,7 @@ use std::ops::Range;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tidegate_node::files::{beside, directory_of};
 use tidegate_server::{Permission, Permissions, TokenHash, TokenId};
 use toml::Spanned;
 
@@ -249,18 +250,6 @@ fn write_beside(path: &Path, partial: &Path, text: &str) -> io::Result<()> {
     }
     file.write_all(text.as_bytes())?;
     file.sync_all()
-}
-
-/// `tokens.toml.lock` for `tokens.toml`.
-fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".");
-    name.push(suffix);
-    name.into()
-}
-
-fn directory_of(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 #[cfg(test)]
