@@ -1,0 +1,203 @@
+//! The world tier: where regions agree on counts and quotas.
+//!
+//! One trait, [`World`]. A world store only keeps and hands out rows: what to publish, whom to believe and what
+//! to do when it fails is the worker's and the reconciler's. No call waits longer than its deadline, and none
+//! retries. Requests never wait for any of this.
+
+mod quota;
+
+pub use quota::{Acknowledged, Demand, Granted, Held, SliceRow, SliceSize, Slices, Survey};
+
+use std::fmt::Debug;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use tidegate_core::{KeyId, Nanos, Sequence};
+
+/// The longest name of a region, in characters.
+pub const REGION_NAME_MAX: usize = 48;
+
+/// The owner of components in the world tier: one region on one origin. Given out by the store, never reused.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct OwnerId(pub u32);
+
+/// One stretch of a window's time, of one key.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct CellId {
+    pub key: KeyId,
+    pub epoch: u16,
+    pub sequence: Sequence,
+}
+
+/// Whose limit it is, for people who read the tables. Nothing is ever found by it, and what is too long for its
+/// column is cut.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct KeyName {
+    pub tenant: String,
+    pub namespace: String,
+    pub rule: String,
+    pub identifier: String,
+}
+
+/// A region's count of a cell, to be published: absolute, merged by max (INV-1).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Row {
+    pub cell: CellId,
+    pub count: u64,
+    /// The limit that the region goes by.
+    pub limit: u64,
+    /// When nobody needs the row any more: `(sequence + 2) × duration`.
+    pub expires: Nanos,
+    pub name: Option<Arc<KeyName>>,
+}
+
+/// What came of publishing. Rows that aren't named here were accepted.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Published {
+    /// The rows, by their index, that the store refuses, each for a reason of its own.
+    pub refused: Vec<(usize, String)>,
+}
+
+/// An owner's count of a cell, as it was imported.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Component {
+    pub owner: OwnerId,
+    pub cell: CellId,
+    pub count: u64,
+    pub limit: u64,
+    pub expires: Nanos,
+}
+
+/// Up to where changes were imported, in the store's own time.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct Cursor(pub Nanos);
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Imported {
+    /// Changed at or after the cursor. A row may come again: everything is merged by max.
+    pub components: Vec<Component>,
+    /// Where the next import begins. It doesn't overlap: a reader goes back by as much as a writer may take.
+    pub next: Cursor,
+    /// There is more than fits a page.
+    pub has_more: bool,
+}
+
+/// What all regions must do alike. The first region's settings are recorded; one that differs uses those.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Policy {
+    pub publish: Publish,
+    pub interval: Nanos,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Publish {
+    /// By the credit of what is left of a limit.
+    Headroom,
+    /// From this part of the limit on.
+    Floor(f64),
+}
+
+/// "This region is here."
+#[derive(Clone, PartialEq, Debug)]
+pub struct Joining {
+    pub region: String,
+    /// Which origin its counts are in: the same for all nodes of the region.
+    pub origin: u64,
+    pub fingerprint: u64,
+    pub policy: Policy,
+    /// The membership that this region divides limits by, on all its nodes: the last that it was told and all
+    /// of them have heard of.
+    pub applied: u64,
+    /// It stops for good.
+    pub leaves: bool,
+}
+
+/// What a region is told when it says that it is here.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Joined {
+    pub me: OwnerId,
+    pub policy: Policy,
+    pub membership: Membership,
+    /// Regions with this one's name on another origin that were heard of lately: an alarm.
+    pub namesakes: u32,
+    /// The store's own present.
+    pub now: Nanos,
+}
+
+/// Who shares a limit. Changes by one region at a time; its version rises with every change.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Membership {
+    pub version: u64,
+    /// In the order of their ids. A member that isn't active yet holds nothing of any limit.
+    pub members: Vec<Member>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Member {
+    pub owner: OwnerId,
+    pub region: String,
+    /// Everybody else divides limits by this membership already, or by a larger one.
+    pub is_active: bool,
+    /// The membership that it divides by.
+    pub applied: u64,
+    /// When it was last heard of, in the store's time.
+    pub seen: Nanos,
+}
+
+/// Who leads, for one job. Every change of leader raises the term: what an older one writes is refused.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Term(pub u64);
+
+/// An answer that is on its way.
+pub type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, WorldError>> + Send + 'a>>;
+
+/// The call failed as a whole. What was sent may or may not have been written.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum WorldError {
+    #[error("no answer within {waited_ms} ms")]
+    Timeout { waited_ms: u64 },
+    #[error("not connected: {cause}")]
+    Unreachable { cause: String },
+    #[error("the store refused: {message}")]
+    Refused { message: String },
+    #[error(
+        "the store was set up with another fleet secret (its fingerprint is {theirs:016x}, ours {ours:016x}); \
+         give all nodes of all regions the same cluster.secret_file"
+    )]
+    OtherSecret { theirs: u64, ours: u64 },
+    /// Another one leads since.
+    #[error("another leader has taken over (term {theirs})")]
+    Deposed { theirs: u64 },
+}
+
+pub trait World: Debug + Send + Sync + 'static {
+    /// Says that a region is here, and asks who else is. Its first call also applies what the schema lacks.
+    fn join<'a>(&'a self, joining: &'a Joining) -> Reply<'a, Joined>;
+
+    /// Writes an owner's counts, each merged by max.
+    fn publish<'a>(&'a self, owner: OwnerId, rows: &'a [Row]) -> Reply<'a, Published>;
+
+    /// What changed at or after the cursor, of all owners, in the order of change; a page of it.
+    fn import(&self, since: Cursor) -> Reply<'_, Imported>;
+
+    /// Deletes rows that nobody needs any more, a small batch of them. Says how many.
+    fn delete_expired(&self) -> Reply<'_, u64>;
+
+    /// Takes or keeps the lead of a job for `lease`, if nobody else has it.
+    fn lead<'a>(&'a self, job: &'a str, holder: u64, lease: Nanos) -> Reply<'a, Option<Term>>;
+
+    /// Writes what a region's callers asked for lately. Replaces what it wrote before, key by key.
+    fn report<'a>(&'a self, owner: OwnerId, demands: &'a [Demand]) -> Reply<'a, ()>;
+
+    /// The slices that an owner holds by the reconciler's last word.
+    fn slices(&self, owner: OwnerId) -> Reply<'_, Slices>;
+
+    /// All nodes of a region go by these slices now.
+    fn acknowledge<'a>(&'a self, owner: OwnerId, slices: &'a [Acknowledged]) -> Reply<'a, ()>;
+
+    /// Everything that the reconciler decides by.
+    fn survey(&self) -> Reply<'_, Survey>;
+
+    /// Writes slices, and the membership if it changed, if `term` still leads.
+    fn grant<'a>(&'a self, term: Term, granted: &'a Granted) -> Reply<'a, ()>;
+}

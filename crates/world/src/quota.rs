@@ -1,0 +1,86 @@
+//! What regions and the reconciler say to each other about quotas.
+//!
+//! A slice is a region's part of a limit, as a lease in the store's time. It is lowered before another is raised,
+//! and raised only after the lowering was acknowledged or ran out (INV-6).
+
+use crate::{KeyName, Membership, OwnerId};
+use std::sync::Arc;
+use tidegate_core::{KeyId, Nanos, Spec};
+
+/// What a region's callers asked for of one key, admitted or not.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Demand {
+    pub key: KeyId,
+    /// The whole limit, as the region's rules have it.
+    pub spec: Spec,
+    /// Reconciled every second instead of every five.
+    pub is_abuse: bool,
+    /// Thousandths of cost a second, averaged.
+    pub milli_per_second: u64,
+    pub name: Option<Arc<KeyName>>,
+}
+
+/// A part of a limit. Parts of one limit sum to its whole at most.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct SliceSize {
+    /// Of a window: how much of its limit. Of GCRA: how much of its burst.
+    pub amount: u64,
+    /// Of GCRA: billionths of its rate.
+    pub rate_parts: u32,
+}
+
+/// A slice as it is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SliceRow {
+    pub key: KeyId,
+    pub owner: OwnerId,
+    /// Rises with every change of the size; a renewal keeps it.
+    pub generation: u64,
+    pub size: SliceSize,
+    /// When the lease ends, in the store's time.
+    pub expires: Nanos,
+}
+
+/// What an owner holds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Slices {
+    pub slices: Vec<SliceRow>,
+    /// The store's own present.
+    pub now: Nanos,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Acknowledged {
+    pub key: KeyId,
+    pub generation: u64,
+}
+
+/// A slice, and what is known of whether it holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Held {
+    pub row: SliceRow,
+    /// The last generation that all nodes of the owner go by.
+    pub acknowledged: u64,
+    /// What it may still go by instead, and until when: the size before, if that isn't acknowledged away.
+    pub before: Option<(SliceSize, Nanos)>,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub struct Survey {
+    pub membership: Membership,
+    pub demands: Vec<(OwnerId, Demand)>,
+    pub slices: Vec<Held>,
+    /// The store's own present.
+    pub now: Nanos,
+}
+
+/// What the reconciler decided.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Granted {
+    /// Written over what the owner held of the key.
+    pub slices: Vec<Held>,
+    /// Nobody holds anything but the even part of these any more.
+    pub dropped: Vec<KeyId>,
+    /// Replaces the membership, if it is still at the version before.
+    pub membership: Option<Membership>,
+}
