@@ -24,6 +24,7 @@ mod sync;
 pub mod table;
 pub mod time;
 pub mod window;
+pub mod world;
 
 pub use ask::{Accuracy, Class};
 pub use batch::{Decisions, Outcome, Undecided};
@@ -36,3 +37,4 @@ pub use local::LocalState;
 pub use shared::SharedState;
 pub use table::Table;
 pub use time::{Cell, ClockStep, Moment, Nanos, Period, Sequence, StepId};
+pub use world::{CellId, WorldPolicy, WorldView};

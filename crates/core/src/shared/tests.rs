@@ -47,7 +47,7 @@ fn sync(state: &SharedState, spec: Spec, asks: &[u64], now: Nanos) -> KeySync {
 }
 
 fn window_reply(current: (u64, u64), previous: Option<(u64, u64)>, granted: &[bool]) -> KeyReply {
-    let cell = |(component, total)| CellReply { component, total, world: 0 };
+    let cell = |(component, total)| CellReply { component, total, world: 0, published: 0 };
     KeyReply {
         epoch: 0,
         counts: CountReply::Window { current: cell(current), previous: previous.map(cell), owners: 2 },

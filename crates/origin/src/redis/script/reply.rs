@@ -169,7 +169,7 @@ impl Fields {
 
     fn cell(&mut self) -> Result<Option<CellReply>, OriginError> {
         let (component, total, world) = (self.number()?, self.count()?, self.count()?);
-        Ok(component.map(|component| CellReply { component, total, world }))
+        Ok(component.map(|component| CellReply { component, total, world, published: 0 }))
     }
 
     fn window_counts(&mut self, names_previous: bool) -> Result<CountReply, OriginError> {
