@@ -105,8 +105,6 @@ pub struct Alive {
     pub now: Nanos,
     /// The other regions, as the world worker last told; `None` when nobody did.
     pub world: Option<WorldView>,
-    /// The version of the world's regions that every live node goes by.
-    pub heard_by_all: u64,
 }
 
 /// A key that was started afresh, and the epoch that holds since.

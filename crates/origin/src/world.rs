@@ -40,6 +40,8 @@ pub struct Leading {
     /// This node is the region's world worker.
     pub is_leader: bool,
     pub origin: OriginId,
+    /// The lowest version of the world's regions that a live node goes by; told to the leader only.
+    pub heard_by_all: u64,
     /// The origin's own present.
     pub now: Nanos,
 }

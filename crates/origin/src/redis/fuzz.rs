@@ -28,7 +28,7 @@ pub fn reply(bytes: &[u8]) {
     assert_eq!(answers, read(&[rest]), "however they were cut");
     let answers = answers.0;
     let heartbeat =
-        Heartbeat { node: NodeId(1), fingerprint: 2, alive_for: Nanos::from_secs(1), leaves: false };
+        Heartbeat { node: NodeId(1), fingerprint: 2, alive_for: Nanos::from_secs(1), leaves: false, heard: 0 };
     let exchange = exchange();
     for answer in &answers {
         for call in script::calls(&exchange, false) {

@@ -34,7 +34,7 @@ async fn every_key_expires() {
     let shard = region.origin().shard_of(key(5));
     region.origin().reset(shard, key(5), now.plus(seconds(100))).await.unwrap();
     let heartbeat =
-        Heartbeat { node: NodeId(1), fingerprint: 1, alive_for: Nanos::from_secs(5), leaves: false };
+        Heartbeat { node: NodeId(1), fingerprint: 1, alive_for: Nanos::from_secs(5), leaves: false, heard: 0 };
     region.origin().beat(heartbeat).await.unwrap();
     let lifetimes = lifetimes(&region).await;
     assert_eq!(lifetimes.len(), 10 + 5 + 2, "{lifetimes:?}");

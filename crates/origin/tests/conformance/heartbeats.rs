@@ -7,7 +7,7 @@ use tidegate_core::origin_cell::NodeId;
 use tidegate_origin::{Heartbeat, OriginError, Reset};
 
 fn beat(node: u64) -> Heartbeat {
-    Heartbeat { node: NodeId(node), fingerprint: 0xfeed, alive_for: millis(200), leaves: false }
+    Heartbeat { node: NodeId(node), fingerprint: 0xfeed, alive_for: millis(200), leaves: false, heard: 0 }
 }
 
 pub(crate) async fn nodes_join_leave_and_die(region: &Region) {
