@@ -40,7 +40,7 @@ fn sync(state: &SharedState, spec: Spec, asks: &[u64], now: Nanos) -> KeySync {
     KeySync {
         key: KeyId::from_hash(1),
         epoch: state.epoch(),
-        counts: state.asking(&spec, now),
+        counts: state.asking(&spec, 1, now),
         wants,
         settled: smallvec![],
     }
@@ -308,7 +308,7 @@ fn what_was_admitted_before_the_first_answer_keeps_its_instant() {
     state.decide(&local(gcra(10), 1), 1, NOW);
     let sent = sync(&state, gcra(10), &[], millis(50));
     merge(&mut state, &sent, &gcra_reply(Nanos::ZERO, 0, 0), millis(50));
-    assert_eq!(gcra_of(state.asking(&gcra(10), millis(60))).oldest, NOW);
+    assert_eq!(gcra_of(state.asking(&gcra(10), 1, millis(60))).oldest, NOW);
 }
 
 #[test]
