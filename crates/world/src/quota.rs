@@ -3,7 +3,7 @@
 //! A slice is a region's part of a limit, as a lease in the store's time. It is lowered before another is raised,
 //! and raised only after the lowering was acknowledged or ran out (INV-6).
 
-use crate::{KeyName, Membership, OwnerId};
+use crate::{KeyName, Membership, OwnerId, STORED_MAX, WorldError};
 use std::sync::Arc;
 use tidegate_core::{KeyId, Nanos, Spec};
 
@@ -18,6 +18,22 @@ pub struct Demand {
     /// Thousandths of cost a second, averaged.
     pub milli_per_second: u64,
     pub name: Option<Arc<KeyName>>,
+}
+
+impl Demand {
+    /// Whether a store can keep it.
+    pub(crate) fn check(&self) -> Result<(), WorldError> {
+        let refused = |message| Err(WorldError::Refused { message });
+        match self.spec {
+            Spec::Calendar { .. } => {
+                refused(format!("key {:?} is of a calendar window, which has no quotas", self.key))
+            }
+            _ if self.milli_per_second > STORED_MAX => {
+                refused(format!("the demand for key {:?} is out of range", self.key))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// A part of a limit. Parts of one limit sum to its whole at most.
