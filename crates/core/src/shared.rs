@@ -81,7 +81,7 @@ impl Deadline {
 impl SharedState {
     /// What the node knows about its view of this key. `headroom` is what is left of the limit for everybody.
     #[inline]
-    fn view(&self, headroom: u64, item: &Item, live_nodes: u32, now: Nanos) -> View {
+    fn view(&self, headroom: u64, live_nodes: u32, now: Nanos) -> View {
         let now = Deadline::at(now);
         View {
             is_owner: self.owns != 0,
@@ -89,7 +89,7 @@ impl SharedState {
             is_strict: self.strict_until.is_ahead_of(now),
             owners: u32::from(self.owners),
             live_nodes,
-            regions: item.regions,
+            regions: 1,
             is_world_spent: self.world_spent,
             prepaid: self.current.prepaid(),
             spent: self.current.unsynced(),
@@ -193,7 +193,7 @@ impl SharedState {
             return (decision, None);
         }
         let headroom = (decision.remaining + item.cost.get()).saturating_sub(prepaid);
-        let view = self.view(headroom, item, live_nodes, now);
+        let view = View { regions: item.regions, ..self.view(headroom, live_nodes, now) };
         self.current.admit(item.cost.get());
         self.fades = matches!(item.spec, Spec::Sliding { .. });
         self.queue(item, view);
@@ -272,7 +272,7 @@ impl SharedState {
             decision.remaining = add_count(headroom, prepaid);
             return (decision, None);
         }
-        let view = self.view(add_count(headroom, extra.get()), item, live_nodes, now);
+        let view = self.view(add_count(headroom, extra.get()), live_nodes, now);
         if self.current.unsynced() == 0 {
             self.current.others = now.get();
         }

@@ -107,10 +107,10 @@ mod tests {
     #[test]
     fn half_of_the_credit_is_published_and_the_whole_of_it_stops() {
         let policy = WorldPolicy::Headroom;
-        // 1,000 − 60 are left for three regions: 156.
+        // 1,000 − 77 are left for three regions: half of that is 153 each.
         assert!(!is_due(policy, &cell(60, 60, 0), 3));
-        assert!(is_due(policy, &cell(75, 75, 0), 3));
-        assert!(!is_due(policy, &cell(75, 75, 75), 3), "nothing grew");
+        assert!(is_due(policy, &cell(77, 77, 0), 3));
+        assert!(!is_due(policy, &cell(77, 77, 77), 3), "nothing grew");
         assert!(!is_spent(&cell(142, 142, 0), 3));
         assert!(is_spent(&cell(143, 143, 0), 3));
     }
