@@ -19,7 +19,7 @@ use standing::Standing;
 use std::collections::BTreeSet;
 use tidegate_core::{CellId, Nanos, WorldView};
 use tidegate_origin::{Breaker, BreakerState, CellTotal, KeyError, Leading, Letter, OriginError, OriginId, WorldCell};
-use tidegate_world::{Cursor, Imported, Joined, Joining, Policy, Published, Row, WorldError};
+use tidegate_world::{Cursor, Imported, Joined, Joining, OwnerId, Policy, Published, Row, WorldError};
 
 /// How often the mailbox is looked into.
 const MAIL_EVERY: Nanos = Nanos::from_millis(20);
@@ -56,7 +56,7 @@ pub enum Step {
     Join(Joining),
     TakeMail { most: u16 },
     Totals(Vec<CellId>),
-    Publish(Vec<Row>),
+    Publish(OwnerId, Vec<Row>),
     Import(Cursor),
     /// Tell the origin what the world has.
     Write(Vec<WorldCell>),

@@ -50,17 +50,13 @@ impl Publishing {
     }
 
     fn wait(&mut self, cell: CellId, waiting: Waiting) -> bool {
+        let has_room = self.has_room();
         match self.waiting.get_mut(&cell) {
-            Some(known) => {
-                known.limit = known.limit.max(waiting.limit);
-                true
-            }
-            None if self.waiting.len() < WAITING_MAX => {
-                self.waiting.insert(cell, waiting);
-                true
-            }
-            None => false,
+            Some(known) => known.limit = known.limit.max(waiting.limit),
+            None if has_room => drop(self.waiting.insert(cell, waiting)),
+            None => return false,
         }
+        true
     }
 
     /// The cells whose time has come, in the order of their keys.
@@ -110,8 +106,9 @@ impl Worker {
     /// Reads totals, or writes the rows that were made of them.
     pub(super) fn publish_step(&mut self, now: Nanos) -> Option<Step> {
         if !self.publishing.rows.is_empty() {
+            let owner = self.standing.me()?;
             let begins = self.begin_at_store(Lane::Publish, now);
-            return begins.then(|| Step::Publish(self.publishing.rows.clone()));
+            return begins.then(|| Step::Publish(owner, self.publishing.rows.clone()));
         }
         // What can't be written needn't be read.
         if !self.breaker.admits() || !self.begin_at_origin(Lane::Publish, now) {
