@@ -6,6 +6,7 @@
 
 mod memory;
 mod quota;
+mod sql;
 mod store;
 
 pub use memory::MemoryWorld;
@@ -17,6 +18,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use tidegate_core::{KeyId, Nanos, Sequence};
 
+pub use sql::{SqlOptions, SqlWorld, WorldUrl, WorldUrlError};
 pub use store::Store;
 
 /// The longest name of a region, in characters.
