@@ -87,7 +87,7 @@ impl Session<'_> {
         });
         let behind = behind.unwrap_or_else(|| "1 = 1".to_owned());
         let page_rows = self.options.page_rows.max(1);
-        let values: [(&str, &dyn std::fmt::Display); 3] =
+        let values: [(&str, &(dyn std::fmt::Display + Sync)); 3] =
             [("changed", &changed), ("behind", &behind), ("rows_max", &page_rows)];
         let rows = self.link.rows(self.dialect.fill(self.dialect.texts.import, &values), read).await?;
         let (mut present, mut last, mut components) = (Nanos::ZERO, None, Vec::with_capacity(rows.len()));
@@ -109,7 +109,7 @@ impl Session<'_> {
     }
 
     pub(super) async fn delete_expired(self) -> Result<u64, Failure> {
-        let values: [(&str, &dyn std::fmt::Display); 4] = [
+        let values: [(&str, &(dyn std::fmt::Display + Sync)); 4] = [
             ("counts_before", &micros(COUNT_KEPT_FOR)),
             ("demands_before", &micros(DEMAND_FOR)),
             ("slices_before", &micros(SLICE_KEPT_FOR)),

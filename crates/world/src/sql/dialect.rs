@@ -93,7 +93,7 @@ pub(super) static POSTGRES: Dialect = Dialect {
 
 impl Dialect {
     /// A statement with its values in their places. Comments stay at home.
-    pub(super) fn fill(&self, text: &str, values: &[(&str, &dyn Display)]) -> String {
+    pub(super) fn fill(&self, text: &str, values: &[(&str, &(dyn Display + Sync))]) -> String {
         let mut filled: String =
             text.lines().filter(|line| !line.starts_with("--")).flat_map(|line| [line, "\n"]).collect();
         let own = [

@@ -77,7 +77,7 @@ impl Session<'_> {
             same => same,
         };
         let version = fleet.version + u64::from(standing != before);
-        let values: [(&str, &dyn Display); 3] = [("id", &id), ("standing", &standing), ("version", &version)];
+        let values: [(&str, &(dyn Display + Sync)); 3] = [("id", &id), ("standing", &standing), ("version", &version)];
         text += &self.fill(include_str!("common/set_standing.sql"), joining, &values);
         if joining.leaves {
             text += &self.fill(include_str!("common/forget_owner.sql"), joining, &[("id", &id)]);
@@ -103,12 +103,12 @@ impl Session<'_> {
         Ok(fleet.map_or_else(|| (Membership::default(), Nanos::ZERO), |fleet| (fleet.membership(), fleet.now)))
     }
 
-    fn fill(&self, text: &str, joining: &Joining, values: &[(&str, &dyn Display)]) -> String {
+    fn fill(&self, text: &str, joining: &Joining, values: &[(&str, &(dyn Display + Sync))]) -> String {
         let (policy, floor_millionths) = match joining.policy.publish {
             Publish::Headroom => (HEADROOM, 0),
             Publish::Floor(floor) => (FLOOR, millionths(floor)),
         };
-        let own: [(&str, &dyn Display); 7] = [
+        let own: [(&str, &(dyn Display + Sync)); 7] = [
             ("region", &self.dialect.text(&joining.region)),
             ("origin", &joining.origin.cast_signed()),
             ("fingerprint", &joining.fingerprint.cast_signed()),
@@ -121,7 +121,7 @@ impl Session<'_> {
     }
 
     pub(super) async fn lead(self, job: &str, holder: u64, lease: Nanos) -> Result<Option<Term>, Failure> {
-        let values: [(&str, &dyn Display); 3] = [
+        let values: [(&str, &(dyn Display + Sync)); 3] = [
             ("job", &self.dialect.text(job)),
             ("holder", &holder.cast_signed()),
             ("lease_us", &(lease.get() / 1000)),

@@ -80,7 +80,7 @@ impl Session<'_> {
         for chunk in sorted.chunks(self.options.chunk_rows.max(1)) {
             let mut text = self.dialect.begin.to_owned();
             for Acknowledged { key, generation } in chunk {
-                let values: [(&str, &dyn Display); 3] =
+                let values: [(&str, &(dyn Display + Sync)); 3] =
                     [("key", &self.key(*key)), ("owner", &owner.0), ("generation", generation)];
                 text += &self.dialect.fill(include_str!("common/acknowledge.sql"), &values);
             }
@@ -93,7 +93,7 @@ impl Session<'_> {
     pub(super) async fn survey(mut self) -> Result<Survey, Failure> {
         let (membership, now) = self.members().await?;
         let rows_max = SURVEY_ROWS_MAX + 1;
-        let values: [(&str, &dyn Display); 2] = [("since_us", &micros(DEMAND_FOR)), ("rows_max", &rows_max)];
+        let values: [(&str, &(dyn Display + Sync)); 2] = [("since_us", &micros(DEMAND_FOR)), ("rows_max", &rows_max)];
         let text = self.dialect.fill(include_str!("common/survey_demands.sql"), &values);
         let demands = bounded(self.link.rows(text, read_demand).await?, "demands")?;
         let text = self.dialect.fill(include_str!("common/survey_slices.sql"), &values);
@@ -139,7 +139,7 @@ impl Session<'_> {
             let ids = std::iter::once(0).chain(members.map(|member| member.owner.0));
             ids.map(|id| id.to_string()).collect::<Vec<_>>().join(",")
         };
-        let values: [(&str, &dyn Display); 3] =
+        let values: [(&str, &(dyn Display + Sync)); 3] =
             [("active", &ids(true)), ("waiting", &ids(false)), ("version", &membership.version)];
         self.dialect.fill(include_str!("common/set_membership.sql"), &values)
     }
