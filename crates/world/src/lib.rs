@@ -9,7 +9,7 @@ mod quota;
 mod store;
 
 pub use memory::MemoryWorld;
-pub use quota::{Acknowledged, Demand, Granted, Held, SliceRow, SliceSize, Slices, Survey};
+pub use quota::{Acknowledged, Demand, Granted, Held, SliceRow, Slices, Survey};
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -18,6 +18,7 @@ use std::sync::Arc;
 use tidegate_core::{KeyId, Nanos, Sequence};
 
 pub use store::Store;
+pub use tidegate_core::SliceSize;
 
 /// The longest name of a region, in characters.
 pub const REGION_NAME_MAX: usize = 48;
@@ -205,6 +206,8 @@ pub struct Member {
     pub applied: u64,
     /// When it was last heard of, in the store's time.
     pub seen: Nanos,
+    /// When it last acknowledged, in the store's time: shortly before, all its nodes went by its slices.
+    pub confirmed: Nanos,
 }
 
 /// Who leads, for one job. Every change of leader raises the term: what an older one writes is refused.
@@ -228,8 +231,8 @@ pub enum WorldError {
          give all nodes of all regions the same cluster.secret_file"
     )]
     OtherSecret { theirs: u64, ours: u64 },
-    /// The membership isn't the one that was decided by; nothing was written.
-    #[error("the membership has changed (it is at version {theirs}); survey again")]
+    /// The membership, or the revision, isn't the one that was decided by; nothing was written.
+    #[error("somebody was faster (it is at version {theirs}); survey again")]
     Outdated { theirs: u64 },
     /// Another one leads since.
     #[error("another leader has taken over (term {theirs})")]
@@ -261,10 +264,11 @@ pub trait World: Debug + Send + Sync + 'static {
     /// The slices that an owner holds by the reconciler's last word.
     fn slices(&self, owner: OwnerId) -> Reply<'_, Slices>;
 
-    /// All nodes of a region go by these slices now.
+    /// All nodes of a region go by these slices now, or by later ones; by none when there are none. The owner is
+    /// `confirmed` now, in either case.
     fn acknowledge<'a>(&'a self, owner: OwnerId, slices: &'a [Acknowledged]) -> Reply<'a, ()>;
 
-    /// Everything that the reconciler decides by.
+    /// Everything that the reconciler decides by, in one snapshot.
     fn survey(&self) -> Reply<'_, Survey>;
 
     /// Writes slices, and the membership if it changed, if `term` still leads as [`RECONCILER`]: all or nothing.

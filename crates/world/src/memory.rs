@@ -96,7 +96,7 @@ impl World for MemoryWorld {
 
     fn acknowledge<'a>(&'a self, owner: OwnerId, slices: &'a [Acknowledged]) -> Reply<'a, ()> {
         self.answer(|store, _| {
-            store.acknowledge(owner, slices);
+            store.acknowledge(owner, slices, now);
             Ok(())
         })
     }
