@@ -4,6 +4,7 @@
 //! called water-filling: who asks for little gets all of it, the others share the rest evenly.
 
 use crate::limit::{Burst, Limit, Spec};
+use crate::time::Nanos;
 
 /// A whole rate, in the unit of its parts.
 pub const PARTS: u32 = 1_000_000_000;
@@ -89,14 +90,10 @@ impl SliceSize {
 }
 
 impl Spec {
-    /// What is enforced of this limit by who holds `size` of a whole of `whole`. A limit with another number is
-    /// cut in proportion, and rounded down.
+    /// What is enforced of this limit by who holds `size` of it.
     #[must_use]
-    pub fn cut(&self, size: SliceSize, whole: u64) -> Spec {
-        let amount = |number: u64| {
-            let part = u128::from(size.amount) * u128::from(number) / u128::from(whole.max(1));
-            if whole == number { size.amount.min(number) } else { narrow_to(part, number) }
-        };
+    pub fn cut(&self, size: SliceSize) -> Spec {
+        let amount = |number: u64| size.amount.min(number);
         let limit_of = |limit: Limit| Limit::new(amount(limit.get())).unwrap_or(Limit::BLOCKED);
         match *self {
             Spec::Sliding { limit, period } => Spec::Sliding { limit: limit_of(limit), period },
@@ -109,6 +106,49 @@ impl Spec {
                 None => Spec::Gcra { rate, burst: Burst::BLOCKED },
             },
         }
+    }
+}
+
+/// A region's slice, as its nodes go by it. Its instants are of whatever clock the present is of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Lease {
+    pub size: SliceSize,
+    /// The amount of the whole that it was cut from.
+    pub whole: u64,
+    /// Until when it is in force.
+    pub until: Nanos,
+    /// From when on nobody counts on it any more.
+    pub rises: Nanos,
+}
+
+impl Lease {
+    /// What is in force of a limit whose number is `number`, for who has the part `even` without a slice: the slice,
+    /// the smaller of both when the lease is over, and the even part when nobody else counts on the slice.
+    pub fn in_force(&self, number: u64, even: SliceSize, now: Nanos) -> SliceSize {
+        if now > self.rises {
+            return even;
+        }
+        let amount = if self.whole == number {
+            self.size.amount
+        } else {
+            let part = u128::from(self.size.amount) * u128::from(number) / u128::from(self.whole.max(1));
+            narrow_to(part, number)
+        };
+        let size = SliceSize { amount, ..self.size };
+        if now <= self.until { size } else { size.at_most(even) }
+    }
+
+    /// The same by a clock that shows `ours` when this one's shows `theirs`. What is over stays over.
+    #[must_use]
+    pub fn by_clock(&self, theirs: Nanos, ours: Nanos) -> Lease {
+        let moved = |instant: Nanos| if instant > theirs { ours.plus(instant.minus(theirs)) } else { Nanos::ZERO };
+        Lease { until: moved(self.until), rises: moved(self.rises), ..*self }
+    }
+
+    /// The same after the clock was set.
+    #[must_use]
+    pub fn stepped(&self, delta_ns: i64) -> Lease {
+        Lease { until: self.until.shifted(delta_ns), rises: self.rises.shifted(delta_ns), ..*self }
     }
 }
 

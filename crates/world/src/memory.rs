@@ -95,7 +95,7 @@ impl World for MemoryWorld {
     }
 
     fn acknowledge<'a>(&'a self, owner: OwnerId, slices: &'a [Acknowledged]) -> Reply<'a, ()> {
-        self.answer(|store, _| {
+        self.answer(|store, now| {
             store.acknowledge(owner, slices, now);
             Ok(())
         })

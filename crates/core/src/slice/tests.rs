@@ -126,7 +126,7 @@ fn cut_limits_never_sum_to_more_than_the_limit_also_after_it_changed() {
                 .iter()
                 .zip(&amounts)
                 .map(|(part, amount)| SliceSize { amount: *amount, rate_parts: u32::try_from(*part).unwrap() })
-                .map(|size| spec.cut(size, whole))
+                .map(|size| spec.cut(lease(size, whole).in_force(number, SliceSize::NOTHING, Nanos::ZERO)))
                 .collect();
             let sum: u64 = cuts.iter().map(Spec::shown_limit).sum();
             assert!(sum <= number, "seed {seed}: {sum} of {number}");
@@ -150,7 +150,33 @@ fn cut_limits_never_sum_to_more_than_the_limit_also_after_it_changed() {
 fn a_part_of_another_whole_is_never_less_than_what_is_enforced() {
     for (amount, before, now) in [(3, 10, 20), (3, 10, 5), (1, 3, 100), (7, 7, 1), (5, 0, 9)] {
         let size = SliceSize { amount, rate_parts: 5 };
-        let limit = Spec::Sliding { limit: Limit::new(now).unwrap(), period: Period::nearest(Nanos::ZERO) };
-        assert!(size.of_other_whole(before, now).amount >= limit.cut(size, before).shown_limit());
+        let enforced = lease(size, before).in_force(now, SliceSize::NOTHING, Nanos::ZERO);
+        assert!(size.of_other_whole(before, now).amount >= enforced.amount);
     }
+}
+
+fn lease(size: SliceSize, whole: u64) -> Lease {
+    Lease { size, whole, until: Nanos::from_secs(10), rises: Nanos::from_secs(30) }
+}
+
+#[test]
+fn a_lease_is_in_force_then_capped_by_the_even_part_then_gone() {
+    let even = SliceSize::whole(90).even(1, 3);
+    for (amount, parts) in [(80, 800_000_000), (10, 100_000_000)] {
+        let size = SliceSize { amount, rate_parts: parts };
+        let at = |secs| lease(size, 90).in_force(90, even, Nanos::from_secs(secs));
+        assert_eq!((at(0), at(10)), (size, size));
+        assert_eq!((at(11), at(30)), (size.at_most(even), size.at_most(even)));
+        assert_eq!(at(31), even);
+    }
+}
+
+#[test]
+fn a_lease_by_another_clock_lasts_as_long_and_what_is_over_stays_over() {
+    let (theirs, ours) = (Nanos::from_secs(8), Nanos::from_secs(1_000));
+    let moved = lease(SliceSize::NOTHING, 1).by_clock(theirs, ours);
+    assert_eq!((moved.until, moved.rises), (Nanos::from_secs(1_002), Nanos::from_secs(1_022)));
+    let over = lease(SliceSize::NOTHING, 1).by_clock(Nanos::from_secs(10), ours);
+    assert_eq!((over.until, over.rises), (Nanos::ZERO, Nanos::from_secs(1_020)));
+    assert_eq!(moved.stepped(-5_000_000_000).until, Nanos::from_secs(997));
 }
