@@ -64,7 +64,11 @@ fn without_services(install: impl FnOnce() -> Result<(), String>) -> Result<(), 
     let policy = Path::new("/usr/sbin/policy-rc.d");
     // Whoever has one already has an opinion of their own.
     let is_ours = !policy.exists()
-        && std::fs::write(policy, "#!/bin/sh\n# Of `cargo xtask`, for as long as it installs packages.\nexit 101\n").is_ok();
+        && std::fs::write(
+            policy,
+            "#!/bin/sh\n# Of `cargo xtask`, for as long as it installs packages.\nexit 101\n",
+        )
+        .is_ok();
     if is_ours {
         let _ = std::fs::set_permissions(policy, std::fs::Permissions::from_mode(0o755));
     }

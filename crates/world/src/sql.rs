@@ -74,7 +74,10 @@ impl SqlWorld {
     }
 
     /// One call, with a connection and a deadline.
-    async fn call<T>(&self, act: impl AsyncFnOnce(Session<'_>) -> Result<T, Failure>) -> Result<T, WorldError> {
+    async fn call<T>(
+        &self,
+        act: impl AsyncFnOnce(Session<'_>) -> Result<T, Failure>,
+    ) -> Result<T, WorldError> {
         let late = || {
             let waited_ms = u64::try_from(self.options.deadline.as_millis()).unwrap_or(u64::MAX);
             Failure::World(WorldError::Timeout { waited_ms })

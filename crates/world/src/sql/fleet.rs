@@ -2,9 +2,7 @@
 
 use super::Session;
 use super::link::{Columns, Failure, from_micros, micros, nonsense};
-use crate::{
-    Joined, Joining, Member, Membership, NAMESAKE_FOR, OwnerId, Policy, Publish, Term, WorldError,
-};
+use crate::{Joined, Joining, Member, Membership, NAMESAKE_FOR, OwnerId, Policy, Publish, Term, WorldError};
 use std::fmt::Display;
 use tidegate_core::Nanos;
 
@@ -23,6 +21,7 @@ pub(super) struct Fleet {
     fingerprint: u64,
     policy: Policy,
     version: u64,
+    pub(super) revision: u64,
     owners_given: u64,
     owners: Vec<Owner>,
 }
@@ -35,6 +34,7 @@ struct Owner {
     standing: u64,
     applied: u64,
     seen: Nanos,
+    confirmed: Nanos,
 }
 
 impl Session<'_> {
@@ -64,7 +64,8 @@ impl Session<'_> {
         let mut text = String::new();
         let known = fleet.owner_of(joining);
         let id = known.map_or(fleet.owners_given + 1, |owner| u64::from(owner.id.0));
-        let me = OwnerId(u32::try_from(id).map_err(|_| Failure::Refused("no owner ids are left".to_owned()))?);
+        let me =
+            OwnerId(u32::try_from(id).map_err(|_| Failure::Refused("no owner ids are left".to_owned()))?);
         if known.is_none() {
             text += &self.fill(include_str!("common/add_owner.sql"), joining, &[("id", &id)]);
         }
@@ -77,14 +78,16 @@ impl Session<'_> {
             same => same,
         };
         let version = fleet.version + u64::from(standing != before);
-        let values: [(&str, &(dyn Display + Sync)); 3] = [("id", &id), ("standing", &standing), ("version", &version)];
+        let values: [(&str, &(dyn Display + Sync)); 3] =
+            [("id", &id), ("standing", &standing), ("version", &version)];
         text += &self.fill(include_str!("common/set_standing.sql"), joining, &values);
         if joining.leaves {
             text += &self.fill(include_str!("common/forget_owner.sql"), joining, &[("id", &id)]);
         }
         let changed = self.fleet(text, joining).await?;
         self.link.run("COMMIT".to_owned()).await?;
-        let changed = changed.ok_or_else(|| Failure::Refused("the row of tidegate_fleet is missing".to_owned()))?;
+        let changed =
+            changed.ok_or_else(|| Failure::Refused("the row of tidegate_fleet is missing".to_owned()))?;
         Ok(changed.joined(me, joining))
     }
 
@@ -97,10 +100,11 @@ impl Session<'_> {
     }
 
     /// The same for one who only looks.
-    pub(super) async fn members(&mut self) -> Result<(Membership, Nanos), Failure> {
-        let text = self.dialect.fill(include_str!("common/fleet.sql"), &[("mine", &"1 = 0")]);
+    pub(super) async fn look(&mut self, before: &str) -> Result<Fleet, Failure> {
+        let text = self.dialect.fill(before, &[])
+            + &self.dialect.fill(include_str!("common/fleet.sql"), &[("mine", &"1 = 0")]);
         let fleet = Fleet::of(self.link.rows(text, read).await?);
-        Ok(fleet.map_or_else(|| (Membership::default(), Nanos::ZERO), |fleet| (fleet.membership(), fleet.now)))
+        fleet.ok_or_else(|| Failure::Refused("no region has joined yet".to_owned()))
     }
 
     fn fill(&self, text: &str, joining: &Joining, values: &[(&str, &(dyn Display + Sync))]) -> String {
@@ -149,13 +153,14 @@ impl Fleet {
         self.owners.iter().find(|owner| owner.region == joining.region && owner.origin == joining.origin)
     }
 
-    fn membership(&self) -> Membership {
+    pub(super) fn membership(&self) -> Membership {
         let members = self.owners.iter().filter(|owner| owner.standing != GONE).map(|owner| Member {
             owner: owner.id,
             region: owner.region.clone(),
             is_active: owner.standing == ACTIVE,
             applied: owner.applied,
             seen: owner.seen,
+            confirmed: owner.confirmed,
         });
         Membership { version: self.version, members: members.collect() }
     }
@@ -190,17 +195,19 @@ fn read(row: &dyn Columns) -> Result<(Fleet, Option<Owner>), sqlx::Error> {
         fingerprint: row.pattern(1)?,
         policy: Policy { publish, interval: from_micros(row.number(4)?) },
         version: row.number(5)?,
-        owners_given: row.number(6)?,
+        revision: row.number(6)?,
+        owners_given: row.number(7)?,
         owners: Vec::new(),
     };
-    let Some(id) = row.number_if_any(7)? else { return Ok((fleet, None)) };
+    let Some(id) = row.number_if_any(8)? else { return Ok((fleet, None)) };
     let owner = Owner {
-        id: OwnerId(u32::try_from(id).map_err(|_| nonsense(7))?),
-        region: row.text(8)?.ok_or_else(|| nonsense(8))?,
-        origin: row.pattern(9)?,
-        standing: row.number(10)?,
-        applied: row.pattern(11)?,
-        seen: row.instant(12)?,
+        id: OwnerId(u32::try_from(id).map_err(|_| nonsense(8))?),
+        region: row.text(9)?.ok_or_else(|| nonsense(9))?,
+        origin: row.pattern(10)?,
+        standing: row.number(11)?,
+        applied: row.pattern(12)?,
+        seen: row.instant(13)?,
+        confirmed: row.instant(14)?,
     };
     Ok((fleet, Some(owner)))
 }

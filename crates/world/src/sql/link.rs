@@ -99,7 +99,9 @@ impl dyn Columns + '_ {
 
 /// Somebody else wrote that.
 pub(super) fn nonsense(column: usize) -> sqlx::Error {
-    sqlx::Error::Decode(format!("column {} of a table of Tidegate's has a value out of range", column + 1).into())
+    sqlx::Error::Decode(
+        format!("column {} of a table of Tidegate's has a value out of range", column + 1).into(),
+    )
 }
 
 pub(super) const fn from_micros(micros: u64) -> Nanos {
@@ -179,7 +181,11 @@ impl From<sqlx::Error> for Failure {
                 let message = refusal.message().to_owned();
                 let number = refusal.try_downcast_ref::<MySqlDatabaseError>().map(MySqlDatabaseError::number);
                 let code = refusal.code().unwrap_or_default();
-                if is_about_a_value(&code, number) { Failure::Value(message) } else { Failure::Refused(message) }
+                if is_about_a_value(&code, number) {
+                    Failure::Value(message)
+                } else {
+                    Failure::Refused(message)
+                }
             }
             sqlx::Error::Decode(_) | sqlx::Error::ColumnDecode { .. } => Failure::Refused(error.to_string()),
             other => Failure::Lost(other.to_string()),

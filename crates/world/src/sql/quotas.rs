@@ -4,8 +4,8 @@ use super::Session;
 use super::dialect::Dialect;
 use super::link::{Columns, Failure, from_micros, micros, nonsense};
 use crate::{
-    Acknowledged, DEMAND_FOR, Demand, Granted, Held, KeyName, Membership, OwnerId, RECONCILER, SliceRow, SliceSize,
-    Slices, Survey, Term, WorldError,
+    Acknowledged, DEMAND_FOR, Demand, Granted, Held, KeyName, Membership, OwnerId, RECONCILER, SliceRow,
+    SliceSize, Slices, Survey, Term, WorldError,
 };
 use std::fmt::Display;
 use tidegate_core::{Burst, KeyId, Limit, Nanos, Period, Rate, Spec};
@@ -61,12 +61,14 @@ impl Session<'_> {
         let rows = self.link.rows(text, |row| {
             let expires = row.instant(0)?;
             let Some(key) = row.key_if_any(1)? else { return Ok((expires, None)) };
-            Ok((expires, Some((key, row.number(2)?, size(row, 3)?))))
+            Ok((expires, Some((key, row.number(2)?, size(row, 3)?, row.number(5)?))))
         });
         let (mut now, mut slices) = (Nanos::ZERO, Vec::new());
         for (expires, row) in rows.await? {
             match row {
-                Some((key, generation, size)) => slices.push(SliceRow { key, owner, generation, size, expires }),
+                Some((key, generation, size, whole)) => {
+                    slices.push(SliceRow { key, owner, generation, size, whole, expires });
+                }
                 None => now = expires,
             }
         }
@@ -86,19 +88,23 @@ impl Session<'_> {
             }
             self.link.run(text + "COMMIT").await?;
         }
+        self.link.run(self.dialect.fill(include_str!("common/confirm.sql"), &[("owner", &owner.0)])).await?;
         Ok(())
     }
 
-    /// Three reads, one after the other: what changes between them only moves towards what was decided before.
+    /// Three reads of one snapshot.
     pub(super) async fn survey(mut self) -> Result<Survey, Failure> {
-        let (membership, now) = self.members().await?;
+        let fleet = self.look(self.dialect.texts.snapshot).await?;
         let rows_max = SURVEY_ROWS_MAX + 1;
-        let values: [(&str, &(dyn Display + Sync)); 2] = [("since_us", &micros(DEMAND_FOR)), ("rows_max", &rows_max)];
+        let values: [(&str, &(dyn Display + Sync)); 2] =
+            [("since_us", &micros(DEMAND_FOR)), ("rows_max", &rows_max)];
         let text = self.dialect.fill(include_str!("common/survey_demands.sql"), &values);
         let demands = bounded(self.link.rows(text, read_demand).await?, "demands")?;
         let text = self.dialect.fill(include_str!("common/survey_slices.sql"), &values);
         let slices = bounded(self.link.rows(text, read_held).await?, "slices")?;
-        Ok(Survey { membership, demands, slices, now })
+        self.link.run("COMMIT".to_owned()).await?;
+        let (revision, membership, now) = (fleet.revision, fleet.membership(), fleet.now);
+        Ok(Survey { revision, membership, demands, slices, now })
     }
 
     /// One transaction, which holds the lease from its first statement on: whoever takes over waits for it.
@@ -106,11 +112,16 @@ impl Session<'_> {
         let lock = include_str!("common/lock_lease.sql");
         let lock = self.dialect.fill(lock, &[("job", &self.dialect.text(RECONCILER))]);
         let lock = format!("{}{lock}", self.dialect.begin);
-        let (theirs, version) = self.link.row(lock, |row| Ok((row.number(0)?, row.number(1)?))).await?;
+        let read = |row: &dyn Columns| Ok((row.number(0)?, row.number(1)?, row.number(2)?));
+        let (theirs, version, revision) = self.link.row(lock, read).await?;
         if theirs != term.0 {
             return Err(WorldError::Deposed { theirs }.into());
         }
-        let mut text = String::new();
+        if revision != granted.revision {
+            return Err(WorldError::Outdated { theirs: revision }.into());
+        }
+        let revision = revision + 1;
+        let mut text = self.dialect.fill(include_str!("common/granted.sql"), &[("revision", &revision)]);
         if let Some(membership) = &granted.membership {
             if membership.version != version + 1 {
                 return Err(WorldError::Outdated { theirs: version }.into());
@@ -145,13 +156,13 @@ impl Session<'_> {
     }
 
     fn held(&self, held: &Held) -> String {
-        let SliceRow { key, owner, generation, size, expires } = held.row;
+        let SliceRow { key, owner, generation, size, whole, expires } = held.row;
         let before = match held.before {
             Some((before, until)) => format!("{},{},{}", before.amount, before.rate_parts, micros(until)),
             None => "NULL,NULL,NULL".to_owned(),
         };
         format!(
-            "({},{},{generation},{},{},{},{},{before})",
+            "({},{},{generation},{},{},{whole},{},{},{before})",
             self.key(key),
             owner.0,
             size.amount,
@@ -183,7 +194,9 @@ fn bounded<T>(rows: Vec<T>, what: &str) -> Result<Vec<T>, Failure> {
     if rows.len() <= SURVEY_ROWS_MAX {
         return Ok(rows);
     }
-    Err(Failure::Refused(format!("there are more than {SURVEY_ROWS_MAX} {what}, more than one reconciler handles")))
+    Err(Failure::Refused(format!(
+        "there are more than {SURVEY_ROWS_MAX} {what}, more than one reconciler handles"
+    )))
 }
 
 fn owner(row: &dyn Columns, column: usize) -> Result<OwnerId, sqlx::Error> {
@@ -225,8 +238,8 @@ fn rate(interval_ns: u64, interval_of: u64) -> Option<Rate> {
 }
 
 fn read_held(row: &dyn Columns) -> Result<Held, sqlx::Error> {
-    let before = match row.number_if_any(7)? {
-        Some(_) => Some((size(row, 7)?, from_micros(row.number(9)?))),
+    let before = match row.number_if_any(8)? {
+        Some(_) => Some((size(row, 8)?, from_micros(row.number(10)?))),
         None => None,
     };
     let slice = SliceRow {
@@ -234,7 +247,8 @@ fn read_held(row: &dyn Columns) -> Result<Held, sqlx::Error> {
         owner: owner(row, 0)?,
         generation: row.number(2)?,
         size: size(row, 3)?,
-        expires: row.instant(5)?,
+        whole: row.number(5)?,
+        expires: row.instant(6)?,
     };
-    Ok(Held { row: slice, acknowledged: row.number(6)?, before })
+    Ok(Held { row: slice, acknowledged: row.number(7)?, before })
 }

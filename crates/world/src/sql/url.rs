@@ -105,7 +105,8 @@ impl fmt::Debug for WorldUrl {
 fn sqlite(rest: &str) -> Result<WorldUrl, WorldUrlError> {
     let path = rest.strip_prefix("//").unwrap_or(rest);
     if path.is_empty() || path.contains(['?', '\0']) || path == ":memory:" {
-        let problem = if path.is_empty() { "the path of the file is missing" } else { "the path is no file's" };
+        let problem =
+            if path.is_empty() { "the path of the file is missing" } else { "the path is no file's" };
         return Err(error(problem, "write sqlite:PATH, for example sqlite:data/world.db"));
     }
     let options = SqliteConnectOptions::new()
@@ -140,16 +141,19 @@ impl<'a> Parts<'a> {
         let (login, place) = rest.rsplit_once('@').unwrap_or(("", rest));
         let (user, password) = login.split_once(':').map_or((login, None), |(user, word)| (user, Some(word)));
         let (host, database) = place.split_once('/').unwrap_or((place, ""));
-        let parts =
-            Parts { scheme, user, has_password: password.is_some(), host, database, parameters };
+        let parts = Parts { scheme, user, has_password: password.is_some(), host, database, parameters };
         if password.is_some_and(|word| word.contains(['/', '#', '?', '@'])) {
             let remedy = "percent-encode it: %40 for @, %2F for /, %23 for #, %3F for ?";
-            return Err(error("the password has a character in it that means something else in a url", remedy));
+            return Err(error(
+                "the password has a character in it that means something else in a url",
+                remedy,
+            ));
         }
         if parts.user.is_empty() {
             return Err(error("the user is missing before the host", REMEDY));
         }
-        let names = || parameters.split('&').filter(|part| !part.is_empty()).map(|part| part.split('=').next());
+        let names =
+            || parameters.split('&').filter(|part| !part.is_empty()).map(|part| part.split('=').next());
         let has_socket = names().flatten().any(|name| name == socket);
         if host.is_empty() && !has_socket {
             return Err(error("the host is missing", REMEDY));
@@ -187,11 +191,15 @@ mod tests {
 
     #[test]
     fn urls_of_each_kind_are_read_and_shown_without_passwords() {
-        let shown = |url: &str| WorldUrl::parse(url).unwrap_or_else(|error| panic!("{url}: {error}")).to_string();
+        let shown =
+            |url: &str| WorldUrl::parse(url).unwrap_or_else(|error| panic!("{url}: {error}")).to_string();
         assert_eq!(shown("sqlite:data/world.db"), "sqlite:data/world.db");
         assert_eq!(shown("sqlite:///var/world.db"), "sqlite:/var/world.db");
         assert_eq!(shown("mysql://tide:hush@db:3306/world"), "mysql://tide:***@db:3306/world");
-        assert_eq!(shown("mariadb://tide@db/world?ssl-mode=REQUIRED"), "mariadb://tide@db/world?ssl-mode=REQUIRED");
+        assert_eq!(
+            shown("mariadb://tide@db/world?ssl-mode=REQUIRED"),
+            "mariadb://tide@db/world?ssl-mode=REQUIRED"
+        );
         assert_eq!(shown("mysql://tide@/world?socket=/run/m.sock"), "mysql://tide@/world?socket=/run/m.sock");
         assert_eq!(shown("postgresql://tide:hu%40sh@[::1]/world"), "postgresql://tide:***@[::1]/world");
         let debug = format!("{:?}", WorldUrl::parse("postgres://tide:hush@db/world"));
@@ -211,7 +219,9 @@ mod tests {
         assert!(problem("postgres://tide@db/").contains("name of the database"));
         assert!(problem("postgres://tide@db/world?ssl=1").contains("\"ssl\" is unknown; known are sslmode"));
         assert!(problem("mysql://tide@db:port/world").contains("can't be read"));
-        for url in ["mysql://tide:se/cret@db/world", "postgres://tide:se@cret@db/world", "mysql://a:secret@db:x/w"] {
+        for url in
+            ["mysql://tide:se/cret@db/world", "postgres://tide:se@cret@db/world", "mysql://a:secret@db:x/w"]
+        {
             let problem = problem(url);
             assert!(!problem.contains("cret") && !problem.contains("se/"), "{problem}");
         }

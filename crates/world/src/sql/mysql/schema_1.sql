@@ -12,6 +12,7 @@ CREATE TABLE IF NOT EXISTS tidegate_fleet (
     floor_millionths BIGINT NOT NULL,
     interval_us BIGINT NOT NULL,
     membership_version BIGINT NOT NULL,
+    revision BIGINT NOT NULL,
     owners_given BIGINT NOT NULL
 ) ENGINE=InnoDB;
 
@@ -22,6 +23,7 @@ CREATE TABLE IF NOT EXISTS tidegate_owners (
     standing BIGINT NOT NULL COMMENT '0 gone, 1 waits to share limits, 2 shares them',
     applied_version BIGINT NOT NULL,
     seen_at BIGINT NOT NULL,
+    confirmed_at BIGINT NOT NULL,
     UNIQUE KEY tidegate_owners_by_region (region, origin)
 ) ENGINE=InnoDB;
 
@@ -74,6 +76,7 @@ CREATE TABLE IF NOT EXISTS tidegate_slices (
     generation BIGINT NOT NULL,
     amount BIGINT NOT NULL,
     rate_parts BIGINT NOT NULL,
+    whole BIGINT NOT NULL,
     expires_at BIGINT NOT NULL,
     acknowledged BIGINT NOT NULL,
     before_amount BIGINT,

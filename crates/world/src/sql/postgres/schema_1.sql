@@ -12,6 +12,7 @@ CREATE TABLE tidegate_fleet (
     floor_millionths BIGINT NOT NULL,
     interval_us BIGINT NOT NULL,
     membership_version BIGINT NOT NULL,
+    revision BIGINT NOT NULL,
     owners_given BIGINT NOT NULL
 );
 
@@ -23,6 +24,7 @@ CREATE TABLE tidegate_owners (
     standing BIGINT NOT NULL,
     applied_version BIGINT NOT NULL,
     seen_at BIGINT NOT NULL,
+    confirmed_at BIGINT NOT NULL,
     UNIQUE (region, origin)
 );
 
@@ -77,6 +79,7 @@ CREATE TABLE tidegate_slices (
     generation BIGINT NOT NULL,
     amount BIGINT NOT NULL,
     rate_parts BIGINT NOT NULL,
+    whole BIGINT NOT NULL,
     expires_at BIGINT NOT NULL,
     acknowledged BIGINT NOT NULL,
     before_amount BIGINT,

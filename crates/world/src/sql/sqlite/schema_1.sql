@@ -12,6 +12,7 @@ CREATE TABLE tidegate_fleet (
     floor_millionths INTEGER NOT NULL,
     interval_us INTEGER NOT NULL,
     membership_version INTEGER NOT NULL,
+    revision INTEGER NOT NULL,
     owners_given INTEGER NOT NULL
 );
 
@@ -23,6 +24,7 @@ CREATE TABLE tidegate_owners (
     standing INTEGER NOT NULL,
     applied_version INTEGER NOT NULL,
     seen_at INTEGER NOT NULL,
+    confirmed_at INTEGER NOT NULL,
     UNIQUE (region, origin)
 );
 
@@ -77,6 +79,7 @@ CREATE TABLE tidegate_slices (
     generation INTEGER NOT NULL,
     amount INTEGER NOT NULL,
     rate_parts INTEGER NOT NULL,
+    whole INTEGER NOT NULL,
     expires_at INTEGER NOT NULL,
     acknowledged INTEGER NOT NULL,
     before_amount INTEGER,
