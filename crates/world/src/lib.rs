@@ -6,10 +6,11 @@
 
 mod memory;
 mod quota;
+mod sql;
 mod store;
 
 pub use memory::MemoryWorld;
-pub use quota::{Acknowledged, Demand, Granted, Held, SliceRow, SliceSize, Slices, Survey};
+pub use quota::{Acknowledged, Demand, Granted, Held, SliceRow, Slices, Survey};
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -18,7 +19,9 @@ use std::sync::Arc;
 pub use tidegate_core::CellId;
 use tidegate_core::Nanos;
 
+pub use sql::{SqlOptions, SqlWorld, WorldUrl, WorldUrlError};
 pub use store::Store;
+pub use tidegate_core::SliceSize;
 
 /// The longest name of a region, in characters.
 pub const REGION_NAME_MAX: usize = 48;
@@ -30,6 +33,11 @@ pub const NAMESAKE_FOR: Nanos = Nanos::from_secs(60);
 pub const DEMAND_FOR: Nanos = Nanos::from_secs(30);
 /// Rows of counts are deleted so long after they expired: clocks differ.
 pub const COUNT_KEPT_FOR: Nanos = Nanos::from_secs(10);
+/// How long a slice is leased for.
+pub const SLICE_LEASE: Nanos = Nanos::from_secs(15);
+/// A region that isn't acknowledging goes back to its even part after two leases and this: what an acknowledgement
+/// takes from the first node that goes by it to the store, and what clocks differ by meanwhile.
+pub const RISE_MARGIN: Nanos = Nanos::from_secs(8);
 /// Slices are deleted so long after they ran out: far longer than anybody goes by one that did.
 pub const SLICE_KEPT_FOR: Nanos = Nanos::from_secs(3600);
 /// How many rows [`World::delete_expired`] deletes of a table, at most.
@@ -198,6 +206,8 @@ pub struct Member {
     pub applied: u64,
     /// When it was last heard of, in the store's time.
     pub seen: Nanos,
+    /// When it last acknowledged, in the store's time: shortly before, all its nodes went by its slices.
+    pub confirmed: Nanos,
 }
 
 /// Who leads, for one job. Every change of leader raises the term: what an older one writes is refused.
@@ -221,8 +231,8 @@ pub enum WorldError {
          give all nodes of all regions the same cluster.secret_file"
     )]
     OtherSecret { theirs: u64, ours: u64 },
-    /// The membership isn't the one that was decided by; nothing was written.
-    #[error("the membership has changed (it is at version {theirs}); survey again")]
+    /// The membership, or the revision, isn't the one that was decided by; nothing was written.
+    #[error("somebody was faster (it is at version {theirs}); survey again")]
     Outdated { theirs: u64 },
     /// Another one leads since.
     #[error("another leader has taken over (term {theirs})")]
@@ -254,10 +264,11 @@ pub trait World: Debug + Send + Sync + 'static {
     /// The slices that an owner holds by the reconciler's last word.
     fn slices(&self, owner: OwnerId) -> Reply<'_, Slices>;
 
-    /// All nodes of a region go by these slices now.
+    /// All nodes of a region go by these slices now, or by later ones; by none when there are none. The owner is
+    /// `confirmed` now, in either case.
     fn acknowledge<'a>(&'a self, owner: OwnerId, slices: &'a [Acknowledged]) -> Reply<'a, ()>;
 
-    /// Everything that the reconciler decides by.
+    /// Everything that the reconciler decides by, in one snapshot.
     fn survey(&self) -> Reply<'_, Survey>;
 
     /// Writes slices, and the membership if it changed, if `term` still leads as [`RECONCILER`]: all or nothing.

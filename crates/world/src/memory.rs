@@ -95,8 +95,8 @@ impl World for MemoryWorld {
     }
 
     fn acknowledge<'a>(&'a self, owner: OwnerId, slices: &'a [Acknowledged]) -> Reply<'a, ()> {
-        self.answer(|store, _| {
-            store.acknowledge(owner, slices);
+        self.answer(|store, now| {
+            store.acknowledge(owner, slices, now);
             Ok(())
         })
     }

@@ -22,6 +22,8 @@ pub struct Store {
     fleet: Fleet,
     counts: Counts,
     quotas: Quotas,
+    /// How many grants were written.
+    revision: u64,
     leases: BTreeMap<String, Lease>,
 }
 
@@ -86,12 +88,14 @@ impl Store {
         Slices { slices: self.quotas.slices(owner), now }
     }
 
-    pub fn acknowledge(&mut self, owner: OwnerId, slices: &[Acknowledged]) {
+    pub fn acknowledge(&mut self, owner: OwnerId, slices: &[Acknowledged], now: Nanos) {
+        self.fleet.confirm(owner, now);
         self.quotas.acknowledge(owner, slices);
     }
 
     pub fn survey(&self, now: Nanos) -> Survey {
         Survey {
+            revision: self.revision,
             membership: self.fleet.membership(),
             demands: self.quotas.demands(now.minus(DEMAND_FOR)),
             slices: self.quotas.held(),
@@ -104,10 +108,14 @@ impl Store {
         if theirs != term.0 {
             return Err(WorldError::Deposed { theirs });
         }
+        if self.revision != granted.revision {
+            return Err(WorldError::Outdated { theirs: self.revision });
+        }
         if let Some(membership) = &granted.membership {
             self.fleet.replace(membership)?;
         }
         self.quotas.grant(granted);
+        self.revision += 1;
         Ok(())
     }
 

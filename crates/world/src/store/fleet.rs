@@ -26,6 +26,7 @@ struct Owner {
     standing: Standing,
     applied: u64,
     seen: Nanos,
+    confirmed: Nanos,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,8 +68,16 @@ impl Fleet {
             is_active: owner.standing == Standing::Active,
             applied: owner.applied,
             seen: owner.seen,
+            confirmed: owner.confirmed,
         });
         Membership { version: self.version, members: members.collect() }
+    }
+
+    /// All nodes of the region went by its slices just now.
+    pub(super) fn confirm(&mut self, owner: OwnerId, now: Nanos) {
+        if let Some(owner) = self.owners.get_mut(&owner) {
+            owner.confirmed = owner.confirmed.max(now);
+        }
     }
 
     /// By the reconciler's word.
@@ -103,6 +112,7 @@ impl Fleet {
             standing: Standing::Gone,
             applied: 0,
             seen: Nanos::ZERO,
+            confirmed: Nanos::ZERO,
         };
         self.owners.insert(id, owner);
         id

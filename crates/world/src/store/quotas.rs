@@ -57,6 +57,7 @@ impl Quotas {
 
     pub(super) fn grant(&mut self, granted: &Granted) {
         self.slices.retain(|(key, _), _| !granted.dropped.contains(key));
+        self.demands.retain(|(key, _), _| !granted.dropped.contains(key));
         for held in &granted.slices {
             let id = (held.row.key, held.row.owner);
             let mut written = *held;
