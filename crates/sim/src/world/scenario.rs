@@ -14,7 +14,7 @@ pub fn away(millis: u64) -> NetworkOptions {
 }
 
 /// What regions record in the store if nothing else was set.
-pub const HEADROOM: Policy = Policy { publish: Publish::Headroom, interval: Nanos::from_secs(2) };
+pub const HEADROOM: Policy = Policy { publish: Publish::Headroom, interval: Nanos::from_secs(5) };
 
 /// What goes wrong between regions. What goes wrong inside of one is in its own scenario, but for what hits
 /// whoever is the worker then.
