@@ -15,6 +15,8 @@ const PERIOD_S: u64 = 300;
 const NODES: usize = 2;
 const SEEDS: u64 = 5;
 const MILLIS_AWAY: [u64; 2] = [60, 150];
+/// Regions know of each other when traffic comes.
+const BOOTED_BEFORE: Nanos = Nanos::from_secs(15);
 const FLOOR: Policy = Policy { publish: Publish::Floor(0.5), ..HEADROOM };
 
 fn after(seconds: u64) -> Nanos {
@@ -34,7 +36,9 @@ fn admitted(
     let key = KeyPlan { class, ..KeyPlan::new("barred", sliding(LIMIT, PERIOD_S)) };
     let region = |index: usize| {
         let requests = requests(&mut random, index);
-        Scenario::calm(random.next_u64(), NODES, vec![key.clone()]).with_arrivals(requests)
+        let mut region = Scenario::calm(random.next_u64(), NODES, vec![key.clone()]).with_arrivals(requests);
+        region.boots_at = START.minus(BOOTED_BEFORE);
+        region
     };
     let regions: Vec<Scenario> = (0..regions).map(region).collect();
     let mut world = WorldSimulation::new(WorldScenario::calm(seed, regions, policy, &MILLIS_AWAY));

@@ -4,7 +4,7 @@
 
 use crate::simulation::{Simulation, WorldNote};
 use std::collections::BTreeMap;
-use tidegate_core::{CellId, KeyId, Sequence};
+use tidegate_core::CellId;
 use tidegate_node::world::{Done, Step};
 use tidegate_world::{OwnerId, Store};
 
@@ -83,17 +83,5 @@ impl Books {
             }
         }
         Ok(())
-    }
-
-    /// What each region has published of a cell.
-    pub(super) fn published(&self, key: KeyId, sequence: Sequence) -> BTreeMap<usize, u64> {
-        let mut published = BTreeMap::new();
-        for ((cell, owner), count) in &self.components {
-            if cell.key == key && cell.sequence == sequence {
-                let region = self.region_of(*owner).unwrap_or(usize::MAX);
-                *published.entry(region).or_default() += *count;
-            }
-        }
-        published
     }
 }

@@ -2,7 +2,7 @@
 //! should hear of is left, and what is spent everywhere is denied everywhere.
 
 use super::WorldSimulation;
-use crate::scenario::Arrival;
+use crate::scenario::{Arrival, KeyPlan};
 use std::collections::BTreeMap;
 use tidegate_core::world::{Unpublished, is_due};
 use tidegate_core::{CellId, Nanos, WorldPolicy};
@@ -15,10 +15,11 @@ impl WorldSimulation {
     pub fn unhealed(&self) -> Vec<String> {
         let mut problems = Vec::new();
         for (cell, rows) in self.rows() {
+            let limit = self.scenario_keys().iter().find(|plan| plan.id() == cell.key).map_or(0, KeyPlan::size);
             let used: u64 = self.regions.iter().map(|region| region.counted(&cell)).sum();
             for (index, region) in self.regions.iter().enumerate() {
                 let total = region.counted(&cell);
-                let (published, limit) = rows.get(&index).copied().unwrap_or_default();
+                let published = rows.get(&index).copied().unwrap_or_default();
                 if published > 0 && published != total {
                     problems.push(format!(
                         "region {index} counted {total} in {cell:?}, and its row is {published}"
@@ -35,13 +36,12 @@ impl WorldSimulation {
         problems
     }
 
-    /// What each region has published of each cell, and the limit that is known of it.
-    fn rows(&self) -> BTreeMap<CellId, BTreeMap<usize, (u64, u64)>> {
-        let mut cells: BTreeMap<CellId, BTreeMap<usize, (u64, u64)>> = BTreeMap::new();
+    /// What each region has published of each cell.
+    fn rows(&self) -> BTreeMap<CellId, BTreeMap<usize, u64>> {
+        let mut cells: BTreeMap<CellId, BTreeMap<usize, u64>> = BTreeMap::new();
         for row in self.store.store.components() {
             let Some(region) = self.books.region_of(row.owner) else { continue };
-            let kept = cells.entry(row.cell).or_default().entry(region).or_default();
-            *kept = (kept.0 + row.count, kept.1.max(row.limit));
+            *cells.entry(row.cell).or_default().entry(region).or_default() += row.count;
         }
         cells
     }
@@ -78,7 +78,7 @@ impl WorldSimulation {
         let Some(sequence) = plan.sequence_at(self.now) else { return false };
         let rows = self.rows();
         let cell = CellId { key: plan.id(), epoch: 0, sequence };
-        let sum: u64 = rows.get(&cell).map_or(0, |rows| rows.values().map(|(count, _)| count).sum());
+        let sum: u64 = rows.get(&cell).map_or(0, |rows| rows.values().sum());
         // A region whose clock is off may be in the next cell soon, or in the one before still.
         let near = Nanos::from_secs(4);
         let is_within = [self.now.minus(near), self.now.plus(near)]
@@ -87,7 +87,7 @@ impl WorldSimulation {
         is_within && sum >= plan.size()
     }
 
-    fn scenario_keys(&self) -> &[crate::KeyPlan] {
+    fn scenario_keys(&self) -> &[KeyPlan] {
         self.regions.first().map_or(&[], |region| region.keys())
     }
 }
