@@ -11,7 +11,7 @@ pub(crate) async fn the_first_region_is_active_and_others_wait(fixture: Fixture)
     let first = world.join(&joining("eu", 1)).await.unwrap();
     assert_eq!((first.membership.version, first.membership.members.len()), (1, 1));
     assert!(first.membership.members[0].is_active && first.membership.members[0].owner == first.me);
-    assert!(first.membership.members[0].seen == first.now && first.now > Nanos::ZERO);
+    assert!(first.membership.members[0].seen <= first.now && first.membership.members[0].seen > Nanos::ZERO);
     let second = world.join(&Joining { applied: 5, ..joining("us", 1) }).await.unwrap();
     let members = &second.membership.members;
     assert_eq!((second.membership.version, members.len()), (2, 2));

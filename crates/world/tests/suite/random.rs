@@ -123,7 +123,7 @@ fn any_row(random: &mut Random) -> Row {
         sequence: Sequence(random.below(3)),
         ..cell(u128::from(random.below(30)))
     };
-    let expires = LATER.plus(Nanos::from_millis(random.below(9)));
+    let expires = LATER.plus(Nanos::from_millis(cell.sequence.0));
     let count = if random.below(50) == 0 { u64::MAX } else { random.below(1 << 40) };
     Row { cell, count, limit: random.below(1000), expires, ..row(0, 0) }
 }
