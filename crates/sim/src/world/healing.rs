@@ -5,7 +5,7 @@ use super::WorldSimulation;
 use crate::scenario::{Arrival, KeyPlan};
 use std::collections::BTreeMap;
 use tidegate_core::world::{Unpublished, is_due};
-use tidegate_core::{CellId, Nanos, WorldPolicy};
+use tidegate_core::{Accuracy, CellId, Nanos, WorldPolicy};
 
 /// Requests are answered by then.
 const ANSWERED_WITHIN: Nanos = Nanos::from_millis(200);
@@ -84,7 +84,8 @@ impl WorldSimulation {
         let is_within = [self.now.minus(near), self.now.plus(near)]
             .iter()
             .all(|instant| plan.sequence_at(*instant) == Some(sequence));
-        is_within && sum >= plan.size()
+        // Who never asks goes by what it knew when it last heard.
+        is_within && sum >= plan.size() && plan.accuracy != Accuracy::Async
     }
 
     fn scenario_keys(&self) -> &[KeyPlan] {

@@ -6,9 +6,9 @@ use crate::scenario::{Place, Scenario};
 use tidegate_core::Nanos;
 use tidegate_world::{Policy, Publish};
 
-/// Where the world store is, seen from a region: how long a message takes there or back.
+/// The network of a region that is so far away from the world store: there and back, within a tenth.
 pub fn away(millis: u64) -> NetworkOptions {
-    let (least, most) = (Nanos::new(millis * 900_000 + 50_000), Nanos::new(millis * 1_100_000 + 250_000));
+    let (least, most) = (Nanos::new(millis * 450_000 + 50_000), Nanos::new(millis * 550_000 + 250_000));
     let latency = Latency { least, most, spikes: Odds::NEVER, spike: Nanos::ZERO };
     NetworkOptions { latency, ..NetworkOptions::LOOPBACK }
 }
