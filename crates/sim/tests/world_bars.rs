@@ -13,7 +13,7 @@ use tidegate_world::{Policy, Publish};
 const LIMIT: u64 = 1_000;
 const PERIOD_S: u64 = 300;
 const NODES: usize = 2;
-const SEEDS: u64 = 5;
+const SEEDS: u64 = 3;
 const MILLIS_AWAY: [u64; 2] = [60, 150];
 /// Regions know of each other when traffic comes.
 const BOOTED_BEFORE: Nanos = Nanos::from_secs(15);
@@ -71,7 +71,7 @@ fn variants(
 ) {
     for regions in [3, 10] {
         for (name, policy) in [("headroom", HEADROOM), ("floor", FLOOR)] {
-            for class in [Class::Paid, Class::Free, Class::Abuse] {
+            for class in [Class::Paid, Class::Abuse] {
                 let what = format!("{test}: {regions:>2} regions, {name:<8}, {class:?}");
                 seeds_of(test, &what, bound(class, policy), |seed| {
                     let requests = |random: &mut Random, index| requests(random, regions, index);
@@ -104,6 +104,21 @@ fn resting_below_the_floor() {
     };
     let bound = |_, policy: Policy| (policy == HEADROOM).then_some(1.05);
     variants("resting_below_the_floor", bound, requests, after(100));
+}
+
+/// All regions but the last spend a little less than what they would publish, and rest.
+#[test]
+fn resting_below_half_the_credit() {
+    let requests = |random: &mut Random, regions: usize, index: usize| {
+        if index + 1 < regions {
+            let mut requests = even(random, 10, START, after(20));
+            requests.truncate(usize::try_from(LIMIT).unwrap_or(0) / (4 * regions) - 4);
+            return requests;
+        }
+        even(random, 100, after(25), after(45))
+    };
+    let bound = |_, policy: Policy| (policy == HEADROOM).then_some(1.05);
+    variants("resting_below_half_the_credit", bound, requests, after(60));
 }
 
 /// Every region is sent a whole limit within a second; then some more until nothing is admitted any more.

@@ -2,8 +2,10 @@
 //! should hear of is left, and what is spent everywhere is denied everywhere.
 
 use super::WorldSimulation;
+use crate::chaos::describe;
 use crate::scenario::{Arrival, KeyPlan};
 use std::collections::BTreeMap;
+use tidegate_node::GivenPolicy;
 use tidegate_core::world::{Unpublished, is_due};
 use tidegate_core::{Accuracy, CellId, Nanos, WorldPolicy};
 
@@ -15,7 +17,14 @@ impl WorldSimulation {
     pub fn unhealed(&self) -> Vec<String> {
         let mut problems = Vec::new();
         for (cell, rows) in self.rows() {
-            let limit = self.scenario_keys().iter().find(|plan| plan.id() == cell.key).map_or(0, KeyPlan::size);
+            let Some(plan) = self.scenario_keys().iter().find(|plan| plan.id() == cell.key) else { continue };
+            let (limit, name) = (plan.size(), describe(plan));
+            let has_ended = plan.sequence_at(self.now).is_some_and(|now| now > cell.sequence);
+            if has_ended && matches!(plan.policy, GivenPolicy::Fixed { .. }) {
+                // Nobody weighs it any more.
+                continue;
+            }
+            // Regions look again when the others have used a fortieth more.
             let used: u64 = self.regions.iter().map(|region| region.counted(&cell)).sum();
             for (index, region) in self.regions.iter().enumerate() {
                 let total = region.counted(&cell);
@@ -25,11 +34,12 @@ impl WorldSimulation {
                         "region {index} counted {total} in {cell:?}, and its row is {published}"
                     ));
                 }
+                let used = used.saturating_sub(limit / 40);
                 let unpublished = Unpublished { limit, used, total, published };
                 let regions = u32::try_from(self.regions.len()).unwrap_or(u32::MAX);
                 if is_due(WorldPolicy::Headroom, &unpublished, regions) {
                     problems
-                        .push(format!("region {index} should have published {unpublished:?} of {cell:?}"));
+                        .push(format!("region {index} should have published {unpublished:?} of {name} in {cell:?}"));
                 }
             }
         }
@@ -66,7 +76,8 @@ impl WorldSimulation {
         for (key, before) in spent.iter().zip(before) {
             let after = admitted(self, *key);
             if after != before {
-                problems.push(format!("key {key} is spent, and regions went from {before:?} to {after:?}"));
+                let name = describe(&self.scenario_keys()[*key]);
+                problems.push(format!("key {key}, {name}, is spent, and regions went from {before:?} to {after:?}"));
             }
         }
         problems
