@@ -252,6 +252,12 @@ impl Simulation {
         self.nodes.iter().position(leads)
     }
 
+    /// Whether something was granted to a node that it hasn't spent yet: that may be spent whatever others did.
+    pub(crate) fn has_prepaid(&self, node: usize, key: usize) -> bool {
+        let view = self.nodes[node].view(self.scenario.keys[key].id());
+        view.cells().any(|(_, counts)| counts.prepaid() > 0)
+    }
+
     /// What was really spent of a cell here, where granted is spent.
     pub(crate) fn spent(&self, key: KeyId, sequence: Sequence) -> u64 {
         self.auditor.spent(key, sequence)
