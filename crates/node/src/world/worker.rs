@@ -159,7 +159,8 @@ impl Worker {
 
     /// The election's outcome; `None` when the lease may have run out.
     pub fn led(&mut self, leading: Option<Leading>, now: Nanos) {
-        let Some(leading) = leading.filter(|leading| leading.is_leader) else {
+        let led = leading.filter(|leading| leading.is_leader).and_then(|led| Some((led.origin?, led)));
+        let Some((origin, leading)) = led else {
             if self.is_leader() {
                 let busy = std::mem::take(&mut self.busy);
                 *self = Worker { stale: busy.clone(), busy, ..Worker::new(self.options.clone(), now) };
@@ -167,13 +168,13 @@ impl Worker {
             return;
         };
         self.heard_by_all = leading.heard_by_all;
-        match self.origin.replace(leading.origin) {
-            Some(before) if before.id != leading.origin.id => {
+        match self.origin.replace(origin) {
+            Some(before) if before.id != origin.id => {
                 // Another store: another owner in the world tier.
                 self.standing.joined = None;
                 self.join_at = now;
             }
-            Some(before) if before.life == leading.origin.life => {}
+            Some(before) if before.life == origin.life => {}
             // A store that has forgotten everything, or the first that is heard of it.
             _ => self.tell_everything(now),
         }
