@@ -36,7 +36,8 @@ fn a_region_whose_store_forgot_is_healed_from_the_database() {
 #[test]
 fn a_dead_worker_is_replaced_within_seconds_and_a_stopped_one_at_once() {
     let mut world = Regions::start(1);
-    world.regions[0].add_node(&world.url(), &[]);
+    let url = world.url();
+    world.regions[0].add_node(&url, &[]);
     let region = &mut world.regions[0];
     let worker = region.wait_worker(SOON);
     let killed = region.nodes.remove(worker);
