@@ -1,9 +1,7 @@
 -- {rows}: (key_id, epoch, sequence, owner, count, limit_count, expires_at in µs, tenant, namespace, rule, identifier), …
 -- {owner}, {cells}, {payload}: the same for the log, packed
--- Merges by max. What didn't grow stays as it is; assignments are made from left to right, so count comes last. The
--- log says what grew, if anything did.
-START TRANSACTION;
-INSERT INTO tidegate_counts
+-- Merges by max. What didn't grow stays as it is; assignments are made from left to right, so count comes last.
+{begin}INSERT INTO tidegate_counts
     (key_id, epoch, sequence, owner, count, limit_count, expires_at, tenant, namespace, rule, identifier)
 VALUES {rows}
 ON DUPLICATE KEY UPDATE
@@ -15,5 +13,5 @@ ON DUPLICATE KEY UPDATE
     rule = COALESCE(rule, VALUES(rule)),
     identifier = COALESCE(identifier, VALUES(identifier)),
     count = GREATEST(count, VALUES(count));
-INSERT INTO tidegate_log (owner, cells, payload) SELECT {owner}, {cells}, {payload} FROM DUAL WHERE ROW_COUNT() <> 0;
+INSERT INTO tidegate_log (owner, cells, payload) VALUES ({owner}, {cells}, {payload});
 COMMIT

@@ -1,8 +1,7 @@
 -- {rows}: (key_id, epoch, sequence, owner, count, limit_count, expires_at in µs, tenant, namespace, rule, identifier), …
 -- {owner}, {cells}, {payload}: the same for the log, packed
--- Merges by max. What didn't grow stays as it is. The log says what grew, if anything did.
-BEGIN IMMEDIATE;
-INSERT INTO tidegate_counts
+-- Merges by max. What didn't grow stays as it is.
+{begin}INSERT INTO tidegate_counts
     (key_id, epoch, sequence, owner, count, limit_count, expires_at, tenant, namespace, rule, identifier)
 VALUES {rows}
 ON CONFLICT (key_id, epoch, sequence, owner) DO UPDATE SET
@@ -15,5 +14,5 @@ ON CONFLICT (key_id, epoch, sequence, owner) DO UPDATE SET
     rule = COALESCE(tidegate_counts.rule, excluded.rule),
     identifier = COALESCE(tidegate_counts.identifier, excluded.identifier)
 WHERE excluded.count > tidegate_counts.count;
-INSERT INTO tidegate_log (owner, cells, payload) SELECT {owner}, {cells}, {payload} WHERE changes() > 0;
+INSERT INTO tidegate_log (owner, cells, payload) VALUES ({owner}, {cells}, {payload});
 COMMIT
