@@ -27,8 +27,10 @@ use tidegate_world::{Cursor, Imported, Joined, Joining, OwnerId, Policy, Publish
 const MAIL_EVERY: Nanos = Nanos::from_millis(20);
 /// How often changes are asked for.
 const IMPORT_EVERY: Nanos = Nanos::from_millis(250);
-/// Rows appear later than the instant that they carry, by as long as a statement takes: so far a poll goes back.
-const OVERLAP: Nanos = Nanos::from_secs(1);
+/// Writers may overtake each other, by as long as a statement takes. That is rare: every so often a poll goes back
+/// by this.
+const OVERLAP: Nanos = Nanos::from_secs(2);
+const OVERLAP_EVERY: Nanos = Nanos::from_secs(2);
 /// And so far the tick does, for writers that stood still.
 const OVERLAP_AT_TICK: Nanos = Nanos::from_secs(10);
 /// What failed is tried again after this.
@@ -115,6 +117,7 @@ pub struct Worker {
     /// The next import begins behind the last page, not at an overlap.
     has_more: bool,
     is_tick_import: bool,
+    overlap_at: Nanos,
     publishing: Publishing,
     cells: Cells,
     /// Cells that the origin is to be told of, and those that it is being told of.
@@ -142,6 +145,7 @@ impl Worker {
             cursor: Cursor::default(),
             has_more: false,
             is_tick_import: false,
+            overlap_at: now,
             publishing: Publishing::default(),
             cells: Cells::new(CELLS_MAX),
             untold: BTreeSet::new(),
@@ -198,9 +202,7 @@ impl Worker {
         }
         steps.extend(self.publish_step(now));
         if now >= self.import_at && self.begin_at_store(Lane::Import, now) {
-            let overlap = if std::mem::take(&mut self.is_tick_import) { OVERLAP_AT_TICK } else { OVERLAP };
-            let since = if self.has_more { self.cursor } else { self.cursor.back(overlap) };
-            steps.push(Step::Import(since));
+            steps.push(Step::Import(self.since(now)));
         }
         if !self.untold.is_empty() && self.begin_at_origin(Lane::Write, now) {
             steps.push(Step::Write(self.untold_cells()));
@@ -212,6 +214,22 @@ impl Worker {
             steps.push(Step::Delete);
         }
         steps
+    }
+
+    /// Where an import begins.
+    fn since(&mut self, now: Nanos) -> Cursor {
+        if self.has_more {
+            return self.cursor;
+        }
+        let overlap = if std::mem::take(&mut self.is_tick_import) {
+            OVERLAP_AT_TICK
+        } else if now >= self.overlap_at {
+            OVERLAP
+        } else {
+            return self.cursor;
+        };
+        self.overlap_at = now.plus(OVERLAP_EVERY);
+        self.cursor.back(overlap)
     }
 
     /// When there may be something to begin, if nothing happens before.
