@@ -202,12 +202,15 @@ impl Worker {
         }
         steps.extend(self.publish_step(now));
         if now >= self.import_at && self.begin_at_store(Lane::Import, now) {
+            // What happens meanwhile may ask for the next one.
+            self.import_at = Nanos::MAX;
             steps.push(Step::Import(self.since(now)));
         }
         if !self.untold.is_empty() && self.begin_at_origin(Lane::Write, now) {
             steps.push(Step::Write(self.untold_cells()));
         }
         if now >= self.view_at && self.begin_at_origin(Lane::Tell, now) {
+            self.view_at = Nanos::MAX;
             steps.extend(self.standing.view().map(Step::Tell));
         }
         if now >= self.delete_at && self.standing.is_first() && self.begin_at_store(Lane::Delete, now) {
@@ -258,7 +261,9 @@ impl Worker {
             Done::Imported(imported) => self.imported(imported, now, counters),
             Done::Written(written) => self.written(written, now),
             Done::Told(told) => {
-                self.view_at = if told.is_ok() { Nanos::MAX } else { now.plus(RETRY_AFTER) };
+                if !self.heard_from_origin(&told, now) {
+                    self.view_at = now;
+                }
             }
             Done::Deleted(deleted) => {
                 self.heard_from_store(deleted.is_ok(), now);
