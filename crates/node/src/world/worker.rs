@@ -19,7 +19,7 @@ use standing::Standing;
 use std::collections::BTreeSet;
 use tidegate_core::{CellId, Nanos, WorldView};
 use tidegate_origin::{
-    Breaker, BreakerState, CellTotal, KeyError, Leading, Letter, OriginError, OriginId, WorldCell,
+    Breaker, BreakerState, CellTotal, KeyError, Leading, Letter, OriginError, OriginId, Reset, WorldCell,
 };
 use tidegate_world::{Cursor, Imported, Joined, Joining, OwnerId, Policy, Published, Row, WorldError};
 
@@ -37,7 +37,9 @@ const OVERLAP_AT_TICK: Nanos = Nanos::from_secs(10);
 const RETRY_AFTER: Nanos = Nanos::from_millis(200);
 /// The most letters and cells of one call to the origin.
 const LETTERS_MAX: u16 = 1_000;
-const CELLS_PER_CALL: usize = 1_000;
+const CELLS_PER_CALL: usize = 2_000;
+/// The most resets that wait to be told: what is beyond them is heard of with the keys' next syncs.
+const RESETS_MAX: usize = 500;
 /// Cells that are remembered.
 const CELLS_MAX: usize = 500_000;
 /// Every so many ticks the origin has been told everything again: one of its servers may have forgotten.
@@ -68,6 +70,8 @@ pub enum Step {
     Write(Vec<WorldCell>),
     /// Tell the nodes how the world stands.
     Tell(WorldView),
+    /// Tell the nodes which keys were reset elsewhere.
+    TellResets(Vec<Reset>),
     Delete,
 }
 
@@ -81,6 +85,7 @@ pub enum Done {
     Imported(Result<Imported, WorldError>),
     Written(Result<Vec<Result<(), KeyError>>, OriginError>),
     Told(Result<(), OriginError>),
+    ToldResets(Result<(), OriginError>),
     Deleted(Result<u64, WorldError>),
 }
 
@@ -93,6 +98,7 @@ pub enum Lane {
     Import,
     Write,
     Tell,
+    Resets,
     Delete,
 }
 
@@ -123,6 +129,8 @@ pub struct Worker {
     /// Cells that the origin is to be told of, and those that it is being told of.
     untold: BTreeSet<CellId>,
     telling: Vec<CellId>,
+    /// Keys that were reset elsewhere, which the nodes haven't been told of.
+    resets: Vec<Reset>,
     round: Option<CellId>,
     view_at: Nanos,
     delete_at: Nanos,
@@ -150,6 +158,7 @@ impl Worker {
             cells: Cells::new(CELLS_MAX),
             untold: BTreeSet::new(),
             telling: Vec::new(),
+            resets: Vec::new(),
             round: None,
             view_at: Nanos::MAX,
             delete_at: Nanos::MAX,
@@ -213,6 +222,9 @@ impl Worker {
             self.view_at = Nanos::MAX;
             steps.extend(self.standing.view().map(Step::Tell));
         }
+        if !self.resets.is_empty() && self.begin_at_origin(Lane::Resets, now) {
+            steps.push(Step::TellResets(std::mem::take(&mut self.resets)));
+        }
         if now >= self.delete_at && self.standing.is_first() && self.begin_at_store(Lane::Delete, now) {
             steps.push(Step::Delete);
         }
@@ -259,12 +271,14 @@ impl Worker {
             Done::Totals(totals) => self.totals(totals, now),
             Done::Published(published) => self.published(published, now, counters),
             Done::Imported(imported) => self.imported(imported, now, counters),
-            Done::Written(written) => self.written(written, now),
+            Done::Written(written) => self.written(&written, now),
             Done::Told(told) => {
                 if !self.heard_from_origin(&told, now) {
                     self.view_at = now;
                 }
             }
+            // Who isn't told hears of it with the key's next sync.
+            Done::ToldResets(told) => drop(self.heard_from_origin(&told, now)),
             Done::Deleted(deleted) => {
                 self.heard_from_store(deleted.is_ok(), now);
                 let count = deleted.unwrap_or(0);
@@ -335,9 +349,9 @@ impl Worker {
         cells
     }
 
-    fn written(&mut self, written: Result<Vec<Result<(), KeyError>>, OriginError>, now: Nanos) {
+    fn written(&mut self, written: &Result<Vec<Result<(), KeyError>>, OriginError>, now: Nanos) {
         let telling = std::mem::take(&mut self.telling);
-        if self.heard_from_origin(&written, now) {
+        if self.heard_from_origin(written, now) {
             return;
         }
         // They come again with the next round, too.
@@ -389,6 +403,7 @@ impl Done {
             Done::Imported(_) => Lane::Import,
             Done::Written(_) => Lane::Write,
             Done::Told(_) => Lane::Tell,
+            Done::ToldResets(_) => Lane::Resets,
             Done::Deleted(_) => Lane::Delete,
         }
     }

@@ -134,7 +134,9 @@ impl Worker {
         for (cell, waiting) in reading {
             match totals.next() {
                 Some(Ok(CellTotal { total, published })) => {
-                    if total > self.cells.own(&cell) {
+                    // A new epoch is told though nothing was counted in it yet.
+                    let is_new_epoch = cell.epoch > 0 && !self.cells.knows(&cell);
+                    if total > self.cells.own(&cell) || is_new_epoch {
                         let Waiting { limit, expires, ref name, .. } = waiting;
                         let name = key_name(name);
                         self.publishing.rows.push(Row { cell, count: total, limit, expires, name });
