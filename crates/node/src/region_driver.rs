@@ -216,7 +216,13 @@ impl RegionDriver {
     fn heartbeat(&self, leaves: bool) -> Heartbeat {
         let node = self.shared().region.node();
         let heard = self.engine.world().map_or(0, WorldNode::version);
-        Heartbeat { node, fingerprint: self.engine.secret().fingerprint(), alive_for: ALIVE_FOR, leaves, heard }
+        Heartbeat {
+            node,
+            fingerprint: self.engine.secret().fingerprint(),
+            alive_for: ALIVE_FOR,
+            leaves,
+            heard,
+        }
     }
 
     fn heard(&self, beaten: Result<Alive, OriginError>, told: &mut Told) {
@@ -244,9 +250,12 @@ impl RegionDriver {
     pub async fn reset(&self, keys: &[ResetKey]) -> Result<usize, OriginError> {
         let origin = self.origin();
         let mut resets = Vec::new();
-        for ResetKey { key, forgotten_at } in keys {
+        for ResetKey { key, forgotten_at, is_world } in keys {
             let epoch = origin.reset(origin.shard_of(*key), *key, *forgotten_at).await?;
             resets.push(Reset { key: *key, epoch });
+            if let Some(world) = self.engine.world().filter(|_| *is_world) {
+                world.reset(*key, epoch, *forgotten_at);
+            }
         }
         self.start_afresh(&resets);
         origin.tell_resets(resets).await?;

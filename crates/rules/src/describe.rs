@@ -4,11 +4,11 @@
 //! Data first, text second: a dashboard shows the same without parsing it.
 
 use crate::error::Warning;
-use tidegate_core::world::is_counted;
 use crate::rule::{Declared, Mode, OnMissing, Rule, Scope};
 use crate::set::{Namespace, RuleSet};
 use crate::words;
 use std::fmt;
+use tidegate_core::world::is_counted;
 use tidegate_core::{Accuracy, Charge, Class, Nanos};
 
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use tidegate_core::exchange::{CountReply, CountSync, Fading, KeyReply, KeySync};
 use tidegate_core::world::CREDIT_WAIT;
-use tidegate_core::{CellId, Item, KeyId, Nanos, Spec, WorldPolicy, WorldView};
+use tidegate_core::{CellId, Item, KeyId, Nanos, Sequence, Spec, WorldPolicy, WorldView};
 use tidegate_origin::Letter;
 
 /// Cells that wait to be named; the tick names again what found no room.
@@ -140,6 +140,13 @@ impl WorldNode {
         self.book.look(self.judge(now))
     }
 
+    /// A key of the world was started afresh here: the others hear of its new epoch before anything is counted in
+    /// it, by a cell in which nothing ever is.
+    pub fn reset(&self, key: KeyId, epoch: u16, expires: Nanos) {
+        let cell = CellId { key, epoch, sequence: Sequence(0) };
+        self.push(Letter { cell, limit: 0, expires, name: Arc::from("") });
+    }
+
     fn judge(&self, now: Nanos) -> Judge {
         let view = self.view();
         let (policy, regions) = view.map_or((WorldPolicy::default(), 1), |view| (view.policy, view.regions));
@@ -164,7 +171,8 @@ impl WorldNode {
     /// Cells to be named, `most` at most.
     pub fn take_due(&self, most: usize) -> Vec<Letter> {
         let mut due = self.due.lock();
-        let letters: Vec<Letter> = std::iter::from_fn(|| due.pop_first()).take(most).map(|(_, letter)| letter).collect();
+        let letters: Vec<Letter> =
+            std::iter::from_fn(|| due.pop_first()).take(most).map(|(_, letter)| letter).collect();
         self.has_due.store(!due.is_empty(), Ordering::Release);
         letters
     }

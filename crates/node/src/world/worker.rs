@@ -11,29 +11,35 @@ mod standing;
 
 pub use standing::{RegionLag, WorkState};
 
+use super::WorldCounters;
 use super::cells::Cells;
 use super::pace::Pace;
-use super::WorldCounters;
 use publish::Publishing;
 use standing::Standing;
 use std::collections::BTreeSet;
 use tidegate_core::{CellId, Nanos, WorldView};
-use tidegate_origin::{Breaker, BreakerState, CellTotal, KeyError, Leading, Letter, OriginError, OriginId, WorldCell};
+use tidegate_origin::{
+    Breaker, BreakerState, CellTotal, KeyError, Leading, Letter, OriginError, OriginId, Reset, WorldCell,
+};
 use tidegate_world::{Cursor, Imported, Joined, Joining, OwnerId, Policy, Published, Row, WorldError};
 
 /// How often the mailbox is looked into.
 const MAIL_EVERY: Nanos = Nanos::from_millis(20);
 /// How often changes are asked for.
 const IMPORT_EVERY: Nanos = Nanos::from_millis(250);
-/// Rows appear later than the instant that they carry, by as long as a statement takes: so far a poll goes back.
-const OVERLAP: Nanos = Nanos::from_secs(1);
+/// Writers may overtake each other, by as long as a statement takes. That is rare: every so often a poll goes back
+/// by this.
+const OVERLAP: Nanos = Nanos::from_secs(2);
+const OVERLAP_EVERY: Nanos = Nanos::from_secs(2);
 /// And so far the tick does, for writers that stood still.
 const OVERLAP_AT_TICK: Nanos = Nanos::from_secs(10);
 /// What failed is tried again after this.
 const RETRY_AFTER: Nanos = Nanos::from_millis(200);
 /// The most letters and cells of one call to the origin.
 const LETTERS_MAX: u16 = 1_000;
-const CELLS_PER_CALL: usize = 1_000;
+const CELLS_PER_CALL: usize = 2_000;
+/// The most resets that wait to be told: what is beyond them is heard of with the keys' next syncs.
+const RESETS_MAX: usize = 500;
 /// Cells that are remembered.
 const CELLS_MAX: usize = 500_000;
 /// Every so many ticks the origin has been told everything again: one of its servers may have forgotten.
@@ -54,7 +60,9 @@ pub struct WorkerOptions {
 #[derive(Clone, PartialEq, Debug)]
 pub enum Step {
     Join(Joining),
-    TakeMail { most: u16 },
+    TakeMail {
+        most: u16,
+    },
     Totals(Vec<CellId>),
     Publish(OwnerId, Vec<Row>),
     Import(Cursor),
@@ -62,6 +70,8 @@ pub enum Step {
     Write(Vec<WorldCell>),
     /// Tell the nodes how the world stands.
     Tell(WorldView),
+    /// Tell the nodes which keys were reset elsewhere.
+    TellResets(Vec<Reset>),
     Delete,
 }
 
@@ -75,6 +85,7 @@ pub enum Done {
     Imported(Result<Imported, WorldError>),
     Written(Result<Vec<Result<(), KeyError>>, OriginError>),
     Told(Result<(), OriginError>),
+    ToldResets(Result<(), OriginError>),
     Deleted(Result<u64, WorldError>),
 }
 
@@ -87,6 +98,7 @@ pub enum Lane {
     Import,
     Write,
     Tell,
+    Resets,
     Delete,
 }
 
@@ -111,11 +123,14 @@ pub struct Worker {
     /// The next import begins behind the last page, not at an overlap.
     has_more: bool,
     is_tick_import: bool,
+    overlap_at: Nanos,
     publishing: Publishing,
     cells: Cells,
     /// Cells that the origin is to be told of, and those that it is being told of.
     untold: BTreeSet<CellId>,
     telling: Vec<CellId>,
+    /// Keys that were reset elsewhere, which the nodes haven't been told of.
+    resets: Vec<Reset>,
     round: Option<CellId>,
     view_at: Nanos,
     delete_at: Nanos,
@@ -138,10 +153,12 @@ impl Worker {
             cursor: Cursor::default(),
             has_more: false,
             is_tick_import: false,
+            overlap_at: now,
             publishing: Publishing::default(),
             cells: Cells::new(CELLS_MAX),
             untold: BTreeSet::new(),
             telling: Vec::new(),
+            resets: Vec::new(),
             round: None,
             view_at: Nanos::MAX,
             delete_at: Nanos::MAX,
@@ -155,7 +172,8 @@ impl Worker {
 
     /// The election's outcome; `None` when the lease may have run out.
     pub fn led(&mut self, leading: Option<Leading>, now: Nanos) {
-        let Some(leading) = leading.filter(|leading| leading.is_leader) else {
+        let led = leading.filter(|leading| leading.is_leader).and_then(|led| Some((led.origin?, led)));
+        let Some((origin, leading)) = led else {
             if self.is_leader() {
                 let busy = std::mem::take(&mut self.busy);
                 *self = Worker { stale: busy.clone(), busy, ..Worker::new(self.options.clone(), now) };
@@ -163,13 +181,13 @@ impl Worker {
             return;
         };
         self.heard_by_all = leading.heard_by_all;
-        match self.origin.replace(leading.origin) {
-            Some(before) if before.id != leading.origin.id => {
+        match self.origin.replace(origin) {
+            Some(before) if before.id != origin.id => {
                 // Another store: another owner in the world tier.
                 self.standing.joined = None;
                 self.join_at = now;
             }
-            Some(before) if before.life == leading.origin.life => {}
+            Some(before) if before.life == origin.life => {}
             // A store that has forgotten everything, or the first that is heard of it.
             _ => self.tell_everything(now),
         }
@@ -193,20 +211,40 @@ impl Worker {
         }
         steps.extend(self.publish_step(now));
         if now >= self.import_at && self.begin_at_store(Lane::Import, now) {
-            let overlap = if std::mem::take(&mut self.is_tick_import) { OVERLAP_AT_TICK } else { OVERLAP };
-            let since = if self.has_more { self.cursor } else { self.cursor.back(overlap) };
-            steps.push(Step::Import(since));
+            // What happens meanwhile may ask for the next one.
+            self.import_at = Nanos::MAX;
+            steps.push(Step::Import(self.since(now)));
         }
         if !self.untold.is_empty() && self.begin_at_origin(Lane::Write, now) {
             steps.push(Step::Write(self.untold_cells()));
         }
         if now >= self.view_at && self.begin_at_origin(Lane::Tell, now) {
+            self.view_at = Nanos::MAX;
             steps.extend(self.standing.view().map(Step::Tell));
+        }
+        if !self.resets.is_empty() && self.begin_at_origin(Lane::Resets, now) {
+            steps.push(Step::TellResets(std::mem::take(&mut self.resets)));
         }
         if now >= self.delete_at && self.standing.is_first() && self.begin_at_store(Lane::Delete, now) {
             steps.push(Step::Delete);
         }
         steps
+    }
+
+    /// Where an import begins.
+    fn since(&mut self, now: Nanos) -> Cursor {
+        if self.has_more {
+            return self.cursor;
+        }
+        let overlap = if std::mem::take(&mut self.is_tick_import) {
+            OVERLAP_AT_TICK
+        } else if now >= self.overlap_at {
+            OVERLAP
+        } else {
+            return self.cursor;
+        };
+        self.overlap_at = now.plus(OVERLAP_EVERY);
+        self.cursor.back(overlap)
     }
 
     /// When there may be something to begin, if nothing happens before.
@@ -233,10 +271,14 @@ impl Worker {
             Done::Totals(totals) => self.totals(totals, now),
             Done::Published(published) => self.published(published, now, counters),
             Done::Imported(imported) => self.imported(imported, now, counters),
-            Done::Written(written) => self.written(written, now),
+            Done::Written(written) => self.written(&written, now),
             Done::Told(told) => {
-                self.view_at = if told.is_ok() { Nanos::MAX } else { now.plus(RETRY_AFTER) };
+                if !self.heard_from_origin(&told, now) {
+                    self.view_at = now;
+                }
             }
+            // Who isn't told hears of it with the key's next sync.
+            Done::ToldResets(told) => drop(self.heard_from_origin(&told, now)),
             Done::Deleted(deleted) => {
                 self.heard_from_store(deleted.is_ok(), now);
                 let count = deleted.unwrap_or(0);
@@ -307,9 +349,9 @@ impl Worker {
         cells
     }
 
-    fn written(&mut self, written: Result<Vec<Result<(), KeyError>>, OriginError>, now: Nanos) {
+    fn written(&mut self, written: &Result<Vec<Result<(), KeyError>>, OriginError>, now: Nanos) {
         let telling = std::mem::take(&mut self.telling);
-        if self.heard_from_origin(&written, now) {
+        if self.heard_from_origin(written, now) {
             return;
         }
         // They come again with the next round, too.
@@ -321,7 +363,9 @@ impl Worker {
         if self.busy.contains(&lane) {
             return false;
         }
-        let is_idle = ![Lane::Join, Lane::Publish, Lane::Import, Lane::Delete].iter().any(|lane| self.busy.contains(lane));
+        let is_idle = ![Lane::Join, Lane::Publish, Lane::Import, Lane::Delete]
+            .iter()
+            .any(|lane| self.busy.contains(lane));
         let begins = self.breaker.admits() || (is_idle && self.breaker.probe_due(now));
         begins && self.busy.insert(lane)
     }
@@ -359,6 +403,7 @@ impl Done {
             Done::Imported(_) => Lane::Import,
             Done::Written(_) => Lane::Write,
             Done::Told(_) => Lane::Tell,
+            Done::ToldResets(_) => Lane::Resets,
             Done::Deleted(_) => Lane::Delete,
         }
     }

@@ -4,11 +4,13 @@ use std::sync::mpsc;
 use tidegate_core::exchange::{CellSync, CountSync, KeySync, Wants, WindowSync};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::state::Publish;
-use tidegate_core::{Accuracy, CellId, Class, Cost, FleetSecret, KeyId, KeyPrefix, Limit, Moment, Nanos, Period};
+use tidegate_core::{
+    Accuracy, CellId, Class, Cost, FleetSecret, KeyId, KeyPrefix, Limit, Moment, Nanos, Period,
+};
 use tidegate_node::region::{Effects, Outgoing, RegionOptions};
 use tidegate_node::world::{Done, Step, Worker, WorkerOptions, WorldCounters};
 use tidegate_node::{Decided, Engine, EngineOptions, GivenLimit, GivenPolicy, Purpose, Request, Subject};
-use tidegate_origin::{Exchange, Grant, Heartbeat, Lead, LeadWish, Letter, OriginId, ShardId, Store};
+use tidegate_origin::{Exchange, Grant, Heartbeat, Lead, LeadWish, Letter, OriginId, Reset, ShardId, Store};
 use tidegate_rules::RuleSet;
 use tidegate_world::{Policy, WorldError};
 
@@ -114,7 +116,8 @@ impl Region {
             accuracy: ask.accuracy,
             scope: None,
         }];
-        let request = Request { tenant: "default", purpose: Purpose::Check, subject: Subject::Limits(&limits) };
+        let request =
+            Request { tenant: "default", purpose: Purpose::Check, subject: Subject::Limits(&limits) };
         let moment = Moment::at(now);
         let asking = match self.engine.decide(&rules, &request, moment).unwrap() {
             Decided::Answer(answer) => return answer.allowed,
@@ -154,6 +157,14 @@ impl Region {
         self.origin_id.life += 1;
     }
 
+    /// Starts a key afresh, as an operator's request to one node of this region does.
+    pub(crate) fn reset(&mut self, ask: &Ask, now: Nanos) {
+        let forgotten_at = now.plus(PERIOD).plus(PERIOD).plus(Nanos::from_secs(60));
+        let epoch = self.origin.reset(ask.key(), forgotten_at, now);
+        self.origin.tell_resets(&[Reset { key: ask.key(), epoch }], now);
+        self.engine.world().unwrap().reset(ask.key(), epoch, forgotten_at);
+    }
+
     pub(crate) fn total(&self, ask: &Ask, now: Nanos) -> u64 {
         let CellId { key, epoch, sequence } = ask.cell(now);
         self.origin.total(key, epoch, sequence).unwrap_or(0)
@@ -164,7 +175,12 @@ impl Region {
         let moment = Moment::at(now);
         let sharing = self.engine.shared().unwrap();
         sharing.table.requeue(ask.key(), Publish::Soon);
-        carry(&self.engine, &mut self.origin, sharing.region.flush(&sharing.table, moment, &|_| SHARD), moment);
+        carry(
+            &self.engine,
+            &mut self.origin,
+            sharing.region.flush(&sharing.table, moment, &|_| SHARD),
+            moment,
+        );
         let state = sharing.table.state(ask.key());
         state.and_then(|state| state.cells()).map_or(0, |(_, current, _)| current.world)
     }
@@ -188,9 +204,17 @@ impl Region {
             let alive = self.origin.beat(&beat, now).unwrap();
             sharing.table.set_live_nodes(alive.nodes);
             alive.world.into_iter().for_each(|view| world.heard(view));
+            for Reset { key, epoch } in self.origin.tell_resets(&[], now) {
+                sharing.table.update(key, |state| {
+                    if epoch > state.epoch() {
+                        *state = state.at_epoch(epoch);
+                    }
+                });
+            }
         }
         if elapsed_ms.is_multiple_of(500) {
-            let lead = Lead { node: self.node, wish: LeadWish::Lead { lease: LEASE }, proposed: self.origin_id };
+            let lead =
+                Lead { node: self.node, wish: LeadWish::Lead { lease: LEASE }, proposed: Some(self.origin_id) };
             self.worker.led(Some(self.origin.lead(&lead, now)), now);
         }
         if elapsed_ms.is_multiple_of(5_000) {
@@ -264,10 +288,11 @@ impl Regions {
         let region = &mut self.regions[index];
         let counters = region.engine.world().unwrap().counters();
         for step in region.worker.steps(now, counters) {
-            let takes = if is_at_store(&step) { STORE_TAKES } else { Nanos::ZERO };
+            let takes = takes(&step);
             region.under_way.push((now.plus(takes), step));
         }
-        let (there, under_way) = std::mem::take(&mut region.under_way).into_iter().partition(|(at, _)| *at <= now);
+        let (there, under_way) =
+            std::mem::take(&mut region.under_way).into_iter().partition(|(at, _)| *at <= now);
         region.under_way = under_way;
         for (_, step) in there {
             let done = perform(step, &mut region.origin, &mut self.store, self.is_up, now);
@@ -276,8 +301,13 @@ impl Regions {
     }
 }
 
-fn is_at_store(step: &Step) -> bool {
-    matches!(step, Step::Join(_) | Step::Publish(..) | Step::Import(_) | Step::Delete)
+fn takes(step: &Step) -> Nanos {
+    match step {
+        Step::Join(_) | Step::Publish(..) | Step::Import(_) | Step::Delete => STORE_TAKES,
+        // An origin that is slow now and then: what changes meanwhile must not be lost.
+        Step::Tell(_) => STORE_TAKES.plus(STORE_TAKES),
+        Step::TakeMail { .. } | Step::Totals(_) | Step::Write(_) | Step::TellResets(_) => Nanos::ZERO,
+    }
 }
 
 fn perform(
@@ -304,6 +334,10 @@ fn perform(
         Step::Write(cells) => {
             cells.iter().for_each(|cell| origin.import(cell, now));
             Done::Written(Ok(vec![Ok(()); cells.len()]))
+        }
+        Step::TellResets(resets) => {
+            origin.tell_resets(&resets, now);
+            Done::ToldResets(Ok(()))
         }
         Step::Tell(view) => {
             origin.tell_world(view, now);

@@ -50,9 +50,10 @@ impl Store {
     /// Who works for the region in the world tier, and which store this is.
     pub fn lead(&mut self, lead: &Lead, now: Nanos) -> Leading {
         let present = self.wake(now);
-        let origin = *self.desk.origin.get_or_insert(lead.proposed);
+        self.desk.origin = self.desk.origin.or(lead.proposed);
+        let origin = self.desk.origin;
         let holder = self.desk.worker.filter(|(_, until)| *until > present).map(|(node, _)| node);
-        let may_lead = holder.is_none_or(|holder| holder == lead.node);
+        let may_lead = origin.is_some() && holder.is_none_or(|holder| holder == lead.node);
         let is_leader = match lead.wish {
             LeadWish::Lead { lease } if may_lead => {
                 let lease = Nanos::from_millis(lease.as_millis_ceil());
@@ -93,6 +94,11 @@ impl Store {
     /// Tells a cell of the world, whether anybody counts in it or not.
     pub fn import(&mut self, cell: &WorldCell, now: Nanos) {
         self.wake(now);
+        let CellId { key, epoch, .. } = cell.cell;
+        if epoch > 0 && epoch >= self.epoch_of(key) {
+            // It was reset elsewhere.
+            self.keep_epoch(key, epoch, cell.expires);
+        }
         if cell.own == 0 && cell.others == 0 && self.windows.get(&cell.cell).is_none() {
             return;
         }

@@ -1,9 +1,10 @@
 //! From the world store to the origin: what changed, as far as it can be believed.
 
-use super::{IMPORT_EVERY, RETRY_AFTER, Worker};
+use super::{IMPORT_EVERY, RESETS_MAX, RETRY_AFTER, Worker};
 use crate::world::WorldCounters;
 use crate::world::cells::Taken;
-use tidegate_core::Nanos;
+use tidegate_core::{CellId, Nanos};
+use tidegate_origin::Reset;
 use tidegate_world::{Component, Imported, OwnerId, WorldError};
 
 impl Worker {
@@ -16,11 +17,14 @@ impl Worker {
         self.heard_from_store(imported.is_ok(), now);
         let (imported, me) = match (imported, self.standing.me()) {
             (Ok(imported), Some(me)) => (imported, me),
-            (Ok(_), None) => return,
+            (Ok(_), None) => {
+                self.import_at = now;
+                return;
+            }
             (Err(error), _) => {
                 counters.import_errors.add(1);
                 self.standing.failed("importing", &error);
-                self.import_at = now.plus(RETRY_AFTER);
+                self.import_at = self.import_at.min(now.plus(RETRY_AFTER));
                 return;
             }
         };
@@ -32,7 +36,15 @@ impl Worker {
         counters.cells_dropped.add(self.cells.shrink());
         self.standing.imported(now, components.len(), has_more);
         (self.cursor, self.has_more) = (next, has_more);
-        self.import_at = if has_more { now } else { now.plus(IMPORT_EVERY) };
+        self.import_at = self.import_at.min(if has_more { now } else { now.plus(IMPORT_EVERY) });
+    }
+
+    /// A cell of a later epoch: its key was reset in another region.
+    fn note_reset(&mut self, component: &Component) {
+        let CellId { key, epoch, .. } = component.cell;
+        if epoch > 0 && self.resets.len() < RESETS_MAX {
+            self.resets.push(Reset { key, epoch });
+        }
     }
 
     fn take(&mut self, me: OwnerId, component: &Component, now: Nanos, counters: &WorldCounters) {
@@ -44,7 +56,10 @@ impl Worker {
             Taken::Raised if component.owner == me => drop(self.untold.insert(component.cell)),
             Taken::New if component.owner == me => drop(self.untold.insert(component.cell)),
             taken @ (Taken::Raised | Taken::New) => {
-                counters.cells_imported.add(u64::from(taken == Taken::New));
+                if taken == Taken::New {
+                    counters.cells_imported.add(1);
+                    self.note_reset(component);
+                }
                 self.untold.insert(component.cell);
                 self.weigh(component.cell, now);
             }

@@ -145,7 +145,11 @@ impl Worker {
         Some(Step::Totals(ready))
     }
 
-    pub(super) fn totals(&mut self, totals: Result<Vec<Result<CellTotal, KeyError>>, OriginError>, now: Nanos) {
+    pub(super) fn totals(
+        &mut self,
+        totals: Result<Vec<Result<CellTotal, KeyError>>, OriginError>,
+        now: Nanos,
+    ) {
         self.heard_from_origin(&totals, now);
         let Ok(totals) = totals else { return self.publishing.try_again(now) };
         let reading = std::mem::take(&mut self.publishing.reading);
@@ -156,7 +160,9 @@ impl Worker {
                     if !waiting.is_named && !self.is_due(&cell, waiting.limit, total) {
                         continue;
                     }
-                    if total > self.cells.own(&cell) {
+                    // A new epoch is told though nothing was counted in it yet.
+                    let is_new_epoch = cell.epoch > 0 && !self.cells.knows(&cell);
+                    if total > self.cells.own(&cell) || is_new_epoch {
                         let Waiting { limit, expires, ref name, .. } = waiting;
                         let name = key_name(name);
                         self.publishing.rows.push(Row { cell, count: total, limit, expires, name });
