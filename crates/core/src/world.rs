@@ -73,9 +73,7 @@ pub fn is_due(policy: WorldPolicy, cell: &Unpublished, regions: u32) -> bool {
     let growth = cell.growth();
     growth > 0
         && match policy {
-            WorldPolicy::Headroom => {
-                growth.saturating_mul(2) >= world_credit(cell.limit, cell.used, regions)
-            }
+            WorldPolicy::Headroom => growth.saturating_mul(2) >= world_credit(cell.limit, cell.used, regions),
             WorldPolicy::Floor { thousandths } => {
                 u128::from(cell.total) * 1_000 >= u128::from(cell.limit) * u128::from(thousandths)
             }

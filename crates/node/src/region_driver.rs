@@ -216,7 +216,13 @@ impl RegionDriver {
     fn heartbeat(&self, leaves: bool) -> Heartbeat {
         let node = self.shared().region.node();
         let heard = self.engine.world().map_or(0, WorldNode::version);
-        Heartbeat { node, fingerprint: self.engine.secret().fingerprint(), alive_for: ALIVE_FOR, leaves, heard }
+        Heartbeat {
+            node,
+            fingerprint: self.engine.secret().fingerprint(),
+            alive_for: ALIVE_FOR,
+            leaves,
+            heard,
+        }
     }
 
     fn heard(&self, beaten: Result<Alive, OriginError>, told: &mut Told) {
@@ -245,7 +251,9 @@ impl RegionDriver {
         let origin = self.origin();
         let mut resets = Vec::new();
         for ResetKey { key, forgotten_at } in keys {
-            let epoch = origin.reset(origin.shard_of(*key), *key, *forgotten_at).await?;
+            let mut known = 0;
+            self.shared().table.update(*key, |state| known = state.epoch());
+            let epoch = origin.reset(origin.shard_of(*key), *key, known, *forgotten_at).await?;
             resets.push(Reset { key: *key, epoch });
         }
         self.start_afresh(&resets);

@@ -14,8 +14,8 @@ use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
-use tidegate_core::state::Publish;
 use tidegate_core::Nanos;
+use tidegate_core::state::Publish;
 use tidegate_origin::{Lead, LeadWish, OriginId};
 use tidegate_world::World;
 use tokio::sync::Notify;
@@ -47,7 +47,10 @@ pub struct WorldDriver {
 
 impl fmt::Debug for WorldDriver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WorldDriver").field("worker", &self.worker).field("store", &self.store).finish_non_exhaustive()
+        f.debug_struct("WorldDriver")
+            .field("worker", &self.worker)
+            .field("store", &self.store)
+            .finish_non_exhaustive()
     }
 }
 
@@ -222,7 +225,9 @@ impl WorldDriver {
                 }
             };
             if timeout(LEAVE_WITHIN, everything_published).await.is_err() {
-                tracing::warn!("the world store can't be reached: other nodes of the region publish the rest");
+                tracing::warn!(
+                    "the world store can't be reached: other nodes of the region publish the rest"
+                );
             }
             let leaving = self.worker.lock().leaving();
             if let Some(leaving) = leaving {

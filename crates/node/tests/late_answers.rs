@@ -6,9 +6,7 @@ use std::os::unix::net;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_core::origin_cell::NodeId;
-use tidegate_core::{
-    Accuracy, CellId, Class, Cost, FleetSecret, KeyId, Limit, Nanos, Period, WorldView,
-};
+use tidegate_core::{Accuracy, CellId, Class, Cost, FleetSecret, KeyId, Limit, Nanos, Period, WorldView};
 use tidegate_node::clock::Clock;
 use tidegate_node::region::RegionOptions;
 use tidegate_node::region_driver::RegionDriver;
@@ -16,8 +14,8 @@ use tidegate_node::{
     Decided, Engine, EngineOptions, GivenLimit, GivenPolicy, Path, Purpose, Request, Subject,
 };
 use tidegate_origin::{
-    Alive, CellTotal, Exchange, Exchanged, Heartbeat, KeyError, Lead, Leading, Letter, MemoryOrigin, Origin, Reply,
-    Reset, ShardId, WorldCell,
+    Alive, CellTotal, Exchange, Exchanged, Heartbeat, KeyError, Lead, Leading, Letter, MemoryOrigin, Origin,
+    Reply, Reset, ShardId, WorldCell,
 };
 use tidegate_rules::RuleSet;
 use tokio::io::AsyncReadExt;
@@ -58,8 +56,8 @@ impl Origin for BehindSocket {
         self.memory.beat(heartbeat)
     }
 
-    fn reset(&self, shard: ShardId, key: KeyId, expires: Nanos) -> Reply<'_, u16> {
-        self.memory.reset(shard, key, expires)
+    fn reset(&self, shard: ShardId, key: KeyId, known: u16, expires: Nanos) -> Reply<'_, u16> {
+        self.memory.reset(shard, key, known, expires)
     }
 
     fn tell_resets(&self, resets: Vec<Reset>) -> Reply<'_, Vec<Reset>> {

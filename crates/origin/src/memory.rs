@@ -4,8 +4,8 @@
 //! so that tests and the simulator can set it.
 
 use crate::{
-    Alive, CellTotal, Exchange, Exchanged, Heartbeat, KeyError, Lead, Leading, Letter, Origin, OriginError, Reply,
-    Reset, ShardId, Store, WorldCell,
+    Alive, CellTotal, Exchange, Exchanged, Heartbeat, KeyError, Lead, Leading, Letter, Origin, OriginError,
+    Reply, Reset, ShardId, Store, WorldCell,
 };
 use parking_lot::Mutex;
 use std::fmt;
@@ -68,8 +68,8 @@ impl Origin for MemoryOrigin {
         self.answer(|store, now| store.beat(&heartbeat, now))
     }
 
-    fn reset(&self, _shard: ShardId, key: KeyId, expires: Nanos) -> Reply<'_, u16> {
-        self.answer(|store, now| Ok(store.reset(key, expires, now)))
+    fn reset(&self, _shard: ShardId, key: KeyId, known: u16, expires: Nanos) -> Reply<'_, u16> {
+        self.answer(|store, now| Ok(store.reset(key, known, expires, now)))
     }
 
     fn tell_resets(&self, resets: Vec<Reset>) -> Reply<'_, Vec<Reset>> {

@@ -284,7 +284,8 @@ impl Settings {
     /// A region among others that has no name of its own, or too long a one.
     fn nameless_region(&self) -> Option<SettingError> {
         self.world.url.as_ref()?;
-        let is_given = TABLE.iter().zip(&self.given).any(|(row, given)| row.key == "region" && given.is_some());
+        let is_given =
+            TABLE.iter().zip(&self.given).any(|(row, given)| row.key == "region" && given.is_some());
         let message = match self.region.chars().count() {
             _ if !is_given => "is needed with world.url: regions know each other by it",
             length if length > REGION_NAME_MAX => "is too long for world.url",

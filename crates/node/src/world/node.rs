@@ -149,7 +149,8 @@ impl WorldNode {
     /// Cells to be named, `most` at most.
     pub fn take_due(&self, most: usize) -> Vec<Letter> {
         let mut due = self.due.lock();
-        let letters: Vec<Letter> = std::iter::from_fn(|| due.pop_first()).take(most).map(|(_, letter)| letter).collect();
+        let letters: Vec<Letter> =
+            std::iter::from_fn(|| due.pop_first()).take(most).map(|(_, letter)| letter).collect();
         self.has_due.store(!due.is_empty(), Ordering::Release);
         letters
     }

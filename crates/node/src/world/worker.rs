@@ -11,14 +11,16 @@ mod standing;
 
 pub use standing::{RegionLag, WorkState};
 
+use super::WorldCounters;
 use super::cells::Cells;
 use super::pace::Pace;
-use super::WorldCounters;
 use publish::Publishing;
 use standing::Standing;
 use std::collections::BTreeSet;
 use tidegate_core::{CellId, Nanos, WorldView};
-use tidegate_origin::{Breaker, BreakerState, CellTotal, KeyError, Leading, Letter, OriginError, OriginId, WorldCell};
+use tidegate_origin::{
+    Breaker, BreakerState, CellTotal, KeyError, Leading, Letter, OriginError, OriginId, WorldCell,
+};
 use tidegate_world::{Cursor, Imported, Joined, Joining, OwnerId, Policy, Published, Row, WorldError};
 
 /// How often the mailbox is looked into.
@@ -54,7 +56,9 @@ pub struct WorkerOptions {
 #[derive(Clone, PartialEq, Debug)]
 pub enum Step {
     Join(Joining),
-    TakeMail { most: u16 },
+    TakeMail {
+        most: u16,
+    },
     Totals(Vec<CellId>),
     Publish(OwnerId, Vec<Row>),
     Import(Cursor),
@@ -321,7 +325,9 @@ impl Worker {
         if self.busy.contains(&lane) {
             return false;
         }
-        let is_idle = ![Lane::Join, Lane::Publish, Lane::Import, Lane::Delete].iter().any(|lane| self.busy.contains(lane));
+        let is_idle = ![Lane::Join, Lane::Publish, Lane::Import, Lane::Delete]
+            .iter()
+            .any(|lane| self.busy.contains(lane));
         let begins = self.breaker.admits() || (is_idle && self.breaker.probe_due(now));
         begins && self.busy.insert(lane)
     }

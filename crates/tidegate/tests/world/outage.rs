@@ -27,7 +27,9 @@ fn a_region_whose_store_forgot_is_healed_from_the_database() {
     region.add_node(&url, &[]);
     let left = poll("both counts", SEEN_WITHIN, || {
         let answer = region.nodes[2].ask(&limit.clone().exact());
-        (answer.path() == "exact" || answer.path() == "cold").then(|| answer.remaining()).filter(|left| *left <= 400)
+        (answer.path() == "exact" || answer.path() == "cold")
+            .then(|| answer.remaining())
+            .filter(|left| *left <= 400)
     });
     assert!(left >= 380, "INV-2: nothing counts twice, {left} are left");
     assert_eq!(world.database.query(&world.name, "SELECT COUNT(*) FROM tidegate_owners"), owners);

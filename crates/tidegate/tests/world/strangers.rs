@@ -26,7 +26,8 @@ fn a_region_with_another_secret_is_refused_and_decides_alone() {
     let arguments = ["--origin-url", &url.0, "--world-url", &url.1, "--region", "other"];
     let secret = ["--cluster-secret-file", "secret"];
     let stranger = Member::start_in(directory, &[&arguments[..], &secret, &PATIENT].concat());
-    let problem = poll("a problem", JOINED_WITHIN, || world_of(&stranger)["problem"].as_str().map(str::to_owned));
+    let problem =
+        poll("a problem", JOINED_WITHIN, || world_of(&stranger)["problem"].as_str().map(str::to_owned));
     assert!(problem.contains("another fleet secret"), "{problem}");
     assert!(!stranger.log().contains("another-fleet-s-secret"));
     let limit = Limit::new("alone", 10);

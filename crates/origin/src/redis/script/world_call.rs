@@ -2,7 +2,7 @@
 
 use super::call::count;
 use super::name::{self, Names};
-use super::{ScriptCall, SYNCS_MAX};
+use super::{SYNCS_MAX, ScriptCall};
 use crate::redis::wire::Arguments;
 use crate::{Lead, LeadWish, Letter, WorldCell};
 use std::collections::BTreeMap;
@@ -82,7 +82,8 @@ fn cell_calls<T>(
         let slot = if topology_has_slots { name::slot_of(id(cell).key) } else { 0 };
         by_slot.entry(slot).or_default().push(index);
     }
-    let groups = by_slot.iter().flat_map(|(slot, indices)| indices.chunks(CELLS_MAX).map(move |part| (*slot, part)));
+    let groups =
+        by_slot.iter().flat_map(|(slot, indices)| indices.chunks(CELLS_MAX).map(move |part| (*slot, part)));
     let call = |(slot, part): (u16, &[usize])| {
         let (mut keys, mut args) = (Arguments::default(), Arguments::default());
         for cell in part.iter().map(|index| &cells[*index]) {
