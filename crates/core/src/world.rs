@@ -5,12 +5,16 @@
 //! published with every request. Everything here rounds down alike, because the origin's script computes it too.
 
 use crate::identity::KeyId;
+use crate::limit::Spec;
 use crate::time::{Nanos, Sequence};
 
 /// Of the headroom, half may be spent unseen, over all regions together (δ = ½).
 const HEADROOM_DIVISOR: u64 = 2;
 /// Of the limit, 2.5 % may always be (ε).
 const LIMIT_DIVISOR: u64 = 40;
+
+/// Windows that are at least as long are kept by counts; shorter ones, and rates, by quotas.
+const COUNTED_FROM: Nanos = Nanos::from_secs(60);
 
 /// An ask that the limit admits and the world credit doesn't: about as long as it takes to publish.
 pub const CREDIT_WAIT: Nanos = Nanos::from_millis(100);
@@ -58,6 +62,17 @@ pub struct Unpublished {
 impl Unpublished {
     fn growth(&self) -> u64 {
         self.total.saturating_sub(self.published)
+    }
+}
+
+/// Whether a limit that is the world's is kept by counts, not by quotas.
+#[inline]
+pub fn is_counted(spec: &Spec) -> bool {
+    match spec {
+        Spec::Sliding { period, .. } | Spec::Fixed { period, .. } => period.length() >= COUNTED_FROM,
+        // The shortest calendar unit is longer.
+        Spec::Calendar { .. } => true,
+        Spec::Gcra { .. } => false,
     }
 }
 

@@ -251,7 +251,7 @@ impl<'r> Plan<'r> {
         for (item, target) in self.items.iter().zip(&self.targets) {
             if target.is_world && item.cost > Cost::PEEK && is_noted(item) {
                 let answer = &self.answers[target.answer];
-                world.note(item.key, &item.spec, now, || name_of(request, answer));
+                world.note(item, now, || name_of(request, answer));
             }
         }
     }

@@ -165,6 +165,11 @@ impl Settings {
         Ok(Self::only("rules.envoy_windows", sources)?.envoy_windows)
     }
 
+    /// Whether there are other regions. No other value is looked at.
+    pub(crate) fn has_world(sources: Sources) -> Result<bool, SettingErrors> {
+        Ok(Self::only("world.url", sources)?.world.url.is_some())
+    }
+
     /// One setting, with the defaults of all others.
     fn only(key: &str, sources: Sources) -> Result<Self, SettingErrors> {
         let mut errors = Vec::new();

@@ -4,7 +4,7 @@ use super::call::count;
 use super::name::{self, Names};
 use super::{SYNCS_MAX, ScriptCall};
 use crate::redis::wire::Arguments;
-use crate::{Lead, LeadWish, Letter, WorldCell};
+use crate::{Lead, LeadWish, Letter, OriginId, WorldCell};
 use std::collections::BTreeMap;
 use tidegate_core::{CellId, WorldPolicy, WorldView};
 
@@ -24,7 +24,10 @@ pub(crate) fn lead_call(lead: &Lead) -> ScriptCall {
         LeadWish::Lead { lease } => count(&mut args, lease.as_millis_ceil().max(1)),
         LeadWish::GiveUp => args.text(""),
     }
-    args.write(format_args!("{:016x}:{:016x}", lead.proposed.id, lead.proposed.life));
+    match lead.proposed {
+        Some(OriginId { id, life }) => args.write(format_args!("{id:016x}:{life:016x}")),
+        None => args.text(""),
+    }
     of_nodes(&[name::WORKER, name::ORIGIN, name::LIVE_NODES, name::HEARD], args)
 }
 
