@@ -4,6 +4,7 @@
 //! so that tests and the simulator can set it.
 
 use crate::{Alive, Exchange, Exchanged, Heartbeat, Origin, OriginError, Reply, Reset, ShardId, Store};
+use crate::{QuotaGathered, QuotaHeard, QuotaNews, QuotaReport};
 use parking_lot::Mutex;
 use std::fmt;
 use tidegate_core::{KeyId, Nanos};
@@ -71,5 +72,20 @@ impl Origin for MemoryOrigin {
 
     fn tell_resets(&self, resets: Vec<Reset>) -> Reply<'_, Vec<Reset>> {
         self.answer(|store, now| Ok(store.tell_resets(&resets, now)))
+    }
+
+    fn report_quotas<'a>(&'a self, report: &'a QuotaReport) -> Reply<'a, QuotaHeard> {
+        self.answer(|store, now| Ok(store.report_quotas(report, now)))
+    }
+
+    fn gather_quotas(&self, silent_for: Nanos) -> Reply<'_, QuotaGathered> {
+        self.answer(|store, now| Ok(store.gather_quotas(silent_for, now)))
+    }
+
+    fn tell_quotas<'a>(&'a self, news: &'a QuotaNews) -> Reply<'a, ()> {
+        self.answer(|store, _| {
+            store.tell_quotas(news);
+            Ok(())
+        })
     }
 }

@@ -33,10 +33,12 @@ pub use options::RedisOptions;
 pub use url::{RedisUrl, UrlError};
 
 use crate::{Alive, Exchange, Exchanged, Heartbeat, KeyError, Origin, OriginError, Reply, Reset, ShardId};
+use crate::{QuotaGathered, QuotaHeard, QuotaNews, QuotaReport};
 use call::Script;
 use deadline::Deadline;
 use dial::{Dialer, Purpose};
 use map::SlotMap;
+use script::{QUOTA_GATHER_SCRIPT, QUOTA_REPORT_SCRIPT, QUOTA_TELL_SCRIPT};
 use script::{HEARTBEAT_SCRIPT, RESET_SCRIPT, RESETS_SCRIPT, SYNC_SCRIPT, ScriptCall, slot_of};
 use servers::Servers;
 use shard::Standing;
@@ -58,8 +60,16 @@ pub struct RedisOrigin {
     heartbeat: Script,
     reset: Script,
     resets: Script,
+    quotas: QuotaScripts,
     /// Closed by dropping it, which ends the tasks.
     _stop: watch::Sender<()>,
+}
+
+/// What nodes and their world worker say to each other about quotas.
+struct QuotaScripts {
+    report: Script,
+    gather: Script,
+    tell: Script,
 }
 
 /// How it stands with one server.
@@ -95,7 +105,10 @@ impl RedisOrigin {
         }
         let [sync, heartbeat, reset, resets] =
             [SYNC_SCRIPT, HEARTBEAT_SCRIPT, RESET_SCRIPT, RESETS_SCRIPT].map(Script::new);
-        RedisOrigin { url, servers, has_slots, sync, heartbeat, reset, resets, _stop: stop }
+        let [report, gather, tell] =
+            [QUOTA_REPORT_SCRIPT, QUOTA_GATHER_SCRIPT, QUOTA_TELL_SCRIPT].map(Script::new);
+        let quotas = QuotaScripts { report, gather, tell };
+        RedisOrigin { url, servers, has_slots, sync, heartbeat, reset, resets, quotas, _stop: stop }
     }
 
     /// How it stands with every server that keeps keys.
@@ -196,6 +209,30 @@ impl Origin for RedisOrigin {
         Box::pin(async move {
             let answer = self.run_one(&self.resets, script::resets_call(&resets), deadline).await?;
             script::resets_reply(answer)
+        })
+    }
+
+    fn report_quotas<'a>(&'a self, report: &'a QuotaReport) -> Reply<'a, QuotaHeard> {
+        let deadline = self.deadline();
+        Box::pin(async move {
+            let call = script::quota::report_call(report);
+            script::quota::heard_reply(self.run_one(&self.quotas.report, call, deadline).await?)
+        })
+    }
+
+    fn gather_quotas(&self, silent_for: Nanos) -> Reply<'_, QuotaGathered> {
+        let deadline = self.deadline();
+        Box::pin(async move {
+            let call = script::quota::gather_call(silent_for);
+            script::quota::gathered_reply(self.run_one(&self.quotas.gather, call, deadline).await?)
+        })
+    }
+
+    fn tell_quotas<'a>(&'a self, news: &'a QuotaNews) -> Reply<'a, ()> {
+        let deadline = self.deadline();
+        Box::pin(async move {
+            let call = script::quota::tell_call(news);
+            script::quota::told_reply(self.run_one(&self.quotas.tell, call, deadline).await?)
         })
     }
 }

@@ -45,6 +45,8 @@ impl Names {
 pub(super) const LIVE_NODES: &str = "tidegate:{nodes}:alive";
 pub(super) const FINGERPRINT: &str = "tidegate:{nodes}:secret";
 pub(super) const RESETS: &str = "tidegate:{nodes}:resets";
+pub(super) const QUOTA_REPORTS: &str = "tidegate:{nodes}:quota-reports";
+pub(super) const QUOTA_NEWS: &str = "tidegate:{nodes}:quota-news";
 
 /// Keys that share a place share these 32 bits.
 fn tag(key: KeyId) -> u32 {

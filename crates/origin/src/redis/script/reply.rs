@@ -100,10 +100,10 @@ fn key_reply(sync: &KeySync, mut fields: Fields) -> Result<KeyReply, OriginError
 }
 
 /// The rest of an array, read from the front.
-struct Fields(std::vec::IntoIter<Value>);
+pub(super) struct Fields(std::vec::IntoIter<Value>);
 
 impl Fields {
-    fn of(value: Value) -> Result<Self, OriginError> {
+    pub(super) fn of(value: Value) -> Result<Self, OriginError> {
         match value {
             Value::Array(values) => Ok(Fields(values.into_iter())),
             other => Err(nonsense(&format!("{other:?}"))),
@@ -114,7 +114,7 @@ impl Fields {
         self.0.next().ok_or_else(|| nonsense("too short"))
     }
 
-    fn end(&mut self) -> Result<(), OriginError> {
+    pub(super) fn end(&mut self) -> Result<(), OriginError> {
         if self.0.len() == 0 { Ok(()) } else { Err(nonsense("too long")) }
     }
 
@@ -130,7 +130,7 @@ impl Fields {
         }
     }
 
-    fn count(&mut self) -> Result<u64, OriginError> {
+    pub(super) fn count(&mut self) -> Result<u64, OriginError> {
         self.number()?.ok_or_else(|| nonsense("a count is missing"))
     }
 
@@ -138,15 +138,23 @@ impl Fields {
         Ok(u32::try_from(self.count()?).unwrap_or(u32::MAX))
     }
 
-    fn text(&mut self) -> Result<String, OriginError> {
+    pub(super) fn text(&mut self) -> Result<String, OriginError> {
         match self.next()? {
             Value::BulkString(text) => Ok(shown(&text)),
             other => Err(nonsense(&format!("{other:?}"))),
         }
     }
 
+    /// A text of any length: not to be shown to anybody.
+    pub(super) fn long_text(&mut self) -> Result<String, OriginError> {
+        match self.next()? {
+            Value::BulkString(text) => Ok(String::from_utf8_lossy(&text).into_owned()),
+            other => Err(nonsense(&format!("{other:?}"))),
+        }
+    }
+
     /// Seconds and microseconds.
-    fn present(&mut self) -> Result<Nanos, OriginError> {
+    pub(super) fn present(&mut self) -> Result<Nanos, OriginError> {
         let (seconds, micros) = (self.count()?, self.count()?);
         if micros >= 1_000_000 {
             return Err(nonsense("no time"));
@@ -198,10 +206,10 @@ impl Fields {
     }
 }
 
-fn nonsense(what: &str) -> OriginError {
+pub(super) fn nonsense(what: &str) -> OriginError {
     OriginError::Nonsense { what: what.chars().take(SHOWN_MAX).collect() }
 }
 
-fn shown(bytes: &[u8]) -> String {
+pub(super) fn shown(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).chars().take(SHOWN_MAX).collect()
 }
