@@ -39,6 +39,13 @@ struct Place {
     is_changed: bool,
 }
 
+impl Place {
+    /// What was written last, or stands without.
+    fn written(&self) -> SliceSize {
+        self.holding.held.map_or(self.even, |held| held.row.size)
+    }
+}
+
 impl Key<'_> {
     /// Says whether the regions that wait would find their even part free.
     pub(super) fn reconcile(
@@ -173,7 +180,7 @@ impl Step {
 
     /// Lowers what is above its target. A trembling is let be, unless what there is exceeds the limit.
     fn lower(&mut self, wanted: bool, figures: &mut Figures) {
-        let in_use = |place: &Place| if place.moves { place.holding.written() } else { place.even };
+        let in_use = |place: &Place| if place.moves { place.written() } else { place.even };
         let sum = self.places.iter().map(in_use).fold(SliceSize::NOTHING, SliceSize::plus);
         let exact = !wanted || !sum.fits(SliceSize::whole(self.whole));
         for index in 0..self.places.len() {
@@ -181,12 +188,14 @@ impl Step {
             if !place.moves || !place.holding.is_acknowledged() {
                 continue;
             }
-            let written = place.holding.written();
+            let written = place.written();
             let above = written.minus(place.target);
             let is_new = place.holding.held.is_none_or(|held| held.row.whole != self.whole);
             let is_above = if exact { above != SliceSize::NOTHING } else { above.rate_parts > LOWERED_BY };
             if is_new || is_above {
-                let row = self.row(&place, written.at_most(place.target).at_most(SliceSize::whole(self.whole)));
+                let mut row = self.row(&place, written.at_most(place.target).at_most(SliceSize::whole(self.whole)));
+                // A longer lease is for `renew` to give: of one that ran out, the even part is in force.
+                row.expires = place.holding.held.map_or(row.expires, |held| held.row.expires);
                 let place = &mut self.places[index];
                 place.holding = place.holding.rewritten(row);
                 place.is_changed = true;
@@ -203,7 +212,7 @@ impl Step {
         if !peak.fits(SliceSize::whole(self.whole)) {
             self.places = before;
             // What is below the even part is in force whether renewed or not.
-            self.renew_where(|place| place.holding.written().fits(place.even));
+            self.renew_where(|place| place.written().fits(place.even));
             peak = SliceSize::whole(self.whole);
         }
         figures.renewed += self.places.iter().filter(|place| place.is_changed).count() as u64;
@@ -226,11 +235,11 @@ impl Step {
     fn raise(&mut self, mut room: SliceSize, figures: &mut Figures) {
         for index in 0..self.places.len() {
             let place = self.places[index];
-            let more = place.target.minus(place.holding.written()).at_most(room);
+            let more = place.target.minus(place.written()).at_most(room);
             if !place.moves || !place.holding.is_acknowledged() || more.rate_parts < RAISED_BY {
                 continue;
             }
-            let row = self.row(&place, place.holding.written().plus(more));
+            let row = self.row(&place, place.written().plus(more));
             let place = &mut self.places[index];
             place.holding = place.holding.rewritten(row);
             place.is_changed = true;

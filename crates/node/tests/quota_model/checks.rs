@@ -8,16 +8,18 @@ use tidegate_world::SLICE_LEASE;
 
 impl Model {
     /// The most that a region's nodes let through of a key: the largest part that any of them goes by. A node that
-    /// knows nothing yet isn't asked anything, and one that its origin hasn't heard of for a lease decides
-    /// unverified, by its class.
+    /// knows nothing yet isn't asked anything, and one that its origin hasn't heard of for a lease is given up by
+    /// its region: until it hears something again it decides unverified, by its class.
     fn in_force(&self, region: usize, index: usize) -> SliceSize {
         let now = self.agenda.now;
         let counts = |reported_at: u64| now - reported_at < SLICE_LEASE.get();
         let nodes = self.regions[region].nodes.iter();
-        let nodes = nodes.filter(|node| node.quotas.version() > 0 && counts(node.reported_at));
+        let nodes = nodes.filter(|node| node.quotas.version() > 0 && counts(node.reported_at) && !node.was_given_up);
         let sizes = nodes.map(|node| {
             let whole = self.specs[index];
             match node.quotas.cut(key(index), &whole, Class::Paid, node.clock.at(now)) {
+                // Nothing passes, at any rate.
+                Spec::Gcra { burst, .. } if burst.get() == 0 => SliceSize::NOTHING,
                 Spec::Gcra { burst, rate } => SliceSize { amount: burst.get(), rate_parts: parts(rate, &whole) },
                 _ => SliceSize::NOTHING,
             }
@@ -74,4 +76,33 @@ fn parts(rate: tidegate_core::Rate, whole: &Spec) -> u32 {
     let Spec::Gcra { rate: whole, .. } = whole else { return 0 };
     let per = |rate: tidegate_core::Rate| rate.interval_denominator() as f64 / rate.interval_numerator_ns() as f64;
     (per(rate) / per(*whole) * f64::from(PARTS)) as u32
+}
+
+impl Model {
+    /// Everything that may explain a failure.
+    pub(crate) fn explain(&self) -> String {
+        let now = self.agenda.now;
+        let mut text = String::new();
+        let survey = self.world.survey(self.world_now());
+        for member in &survey.membership.members {
+            let ago = |instant: tidegate_core::Nanos| survey.now.minus(instant).get() / 1_000_000;
+            text += &format!(
+                "\n{:?} {} active {} applied {} of {} seen {} ms, confirmed {} ms ago",
+                member.owner, member.region, member.is_active, member.applied, survey.membership.version,
+                ago(member.seen), ago(member.confirmed)
+            );
+        }
+        for held in &survey.slices {
+            let left = held.row.expires.get() as i64 - survey.now.get() as i64;
+            text += &format!("\n{held:?} expires in {} ms", left / 1_000_000);
+        }
+        for (index, region) in self.regions.iter().enumerate() {
+            for node in &region.nodes {
+                let (share, slices) = node.quotas.shown(9, node.clock.at(now));
+                let ago = (now - node.reported_at) / 1_000_000;
+                text += &format!("\nregion {index}: reported {ago} ms ago, paused {}, {share:?} {slices:?}", node.is_paused);
+            }
+        }
+        text
+    }
 }

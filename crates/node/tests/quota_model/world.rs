@@ -45,6 +45,8 @@ pub(crate) struct Node {
     /// When the origin last took a report of it.
     pub(crate) reported_at: Instant,
     pub(crate) is_paused: bool,
+    /// Its region had given it up when it came back, and it hasn't heard anything since.
+    pub(crate) was_given_up: bool,
 }
 
 pub(crate) struct Region {
@@ -102,6 +104,7 @@ impl Model {
             clock: Clock::new(random),
             reported_at: 0,
             is_paused: false,
+            was_given_up: false,
         });
         let nodes = nodes.collect();
         let joins_at = if index < 2 { index * SECOND } else { random.below(60 * SECOND) };
@@ -140,7 +143,7 @@ impl Model {
             act(&mut self);
             self.check_sum();
             if let Some(problem) = self.problem.take() {
-                return Err(format!("at {:.3} s: {problem}", self.agenda.now as f64 / 1e9));
+                return Err(format!("at {:.3} s: {problem}{}", self.agenda.now as f64 / 1e9, self.explain()));
             }
         }
         Ok(())
@@ -228,12 +231,15 @@ impl Model {
         let act = move |model: &mut Model| {
             let now = model.agenda.now;
             let Region { nodes, origin, origin_clock, .. } = &mut model.regions[region];
+            let lapsed = now - nodes[node].reported_at > SLICE_LEASE.get();
+            nodes[node].was_given_up |= lapsed;
             nodes[node].reported_at = now;
             origin.report_quotas(&report, origin_clock.at(now))
         };
         self.call(Link::Origin { region, node }, act, move |model, heard| {
             if let Some(heard) = heard {
                 model.regions[region].nodes[node].quotas.heard(&heard, sent);
+                model.regions[region].nodes[node].was_given_up = false;
             }
         });
     }
@@ -357,7 +363,7 @@ impl Model {
         }
     }
 
-    fn world_now(&self) -> Nanos {
+    pub(crate) fn world_now(&self) -> Nanos {
         self.world_clock.at(self.agenda.now)
     }
 }
