@@ -206,12 +206,13 @@ impl Quotas {
         let members = tidings.share.map_or(1, |share| share.members.max(1));
         let divisor = u64::from(members).saturating_mul(u64::from(live_nodes.max(1)));
         let offered = self.demand.offered(&tidings.leases, divisor, now);
-        QuotaReport { node: self.node, applied: tidings.stamp, offered, leaves: false }
+        let version = tidings.share.map_or(0, |share| share.version);
+        QuotaReport { node: self.node, applied: tidings.stamp, version, offered, leaves: false }
     }
 
     /// The last one, of a node that stops.
     pub fn farewell(&self) -> QuotaReport {
-        QuotaReport { node: self.node, applied: 0, offered: Vec::new(), leaves: true }
+        QuotaReport { node: self.node, applied: 0, version: 0, offered: Vec::new(), leaves: true }
     }
 
     /// The origin answered a report that was sent at `sent`.

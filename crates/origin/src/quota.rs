@@ -28,6 +28,8 @@ pub struct QuotaReport {
     pub node: NodeId,
     /// The stamp of the news that all decisions of this node go by; 0 when it heard none.
     pub applied: u64,
+    /// The membership that limits are divided by on this node; 0 when it heard of none.
+    pub version: u64,
     pub offered: Vec<Offered>,
     /// The node is stopping: forget it at once.
     pub leaves: bool,

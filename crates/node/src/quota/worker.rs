@@ -38,7 +38,6 @@ pub struct Say {
 struct Told {
     /// The origin's present before they were read.
     before: Nanos,
-    version: u64,
     generations: Vec<Acknowledged>,
 }
 
@@ -64,7 +63,7 @@ impl Worker {
         let fresh = told.filter(is_recent).map(|told| self.unsaid(told));
         Say {
             acknowledged: fresh,
-            applied: told.map_or(0, |told| told.version),
+            applied: gathered.reports.iter().map(|report| report.version).min().unwrap_or(0),
             demands: self.demands(gathered),
             before: gathered.now,
         }
@@ -128,7 +127,7 @@ impl Worker {
         let rows = || slices.slices.iter().take(QUOTA_KEYS_MAX);
         let stamp = slices.now.get() / 1_000;
         let generations = rows().map(|row| Acknowledged { key: row.key, generation: row.generation });
-        let told = Told { before, version: share.version, generations: generations.collect() };
+        let told = Told { before, generations: generations.collect() };
         let held: KeyMap<()> = rows().map(|row| (row.key, ())).collect();
         self.acknowledged.retain(|key, _| held.contains_key(key));
         self.told.insert(stamp, told);

@@ -63,7 +63,8 @@ impl Model {
             if has + u64::from(PARTS) / 12 < enough {
                 let seconds = self.agenda.now / SECOND;
                 return Err(format!(
-                    "after {seconds} s region {region} holds {has} billionths and should {enough}; all: {fair:?}, wants {wants:?}"
+                    "after {seconds} s region {region} holds {has} billionths and should {enough}; all: {fair:?}, wants {wants:?}{}",
+                    self.explain()
                 ));
             }
         }

@@ -1,6 +1,6 @@
 //! Quotas on the way to Redis and back: messages as texts, which people can read there too.
 //!
-//! A report is `<applied>|` and of every key `<key>,<kind>,<number>,<a>,<b>,<milli>,<abuse>;`, where kind, a and b
+//! A report is `<applied>,<version>|` and of every key `<key>,<kind>,<number>,<a>,<b>,<milli>,<abuse>;`, where kind, a and b
 //! are `s` or `f`, the period in ns and 0, or `g`, the interval's numerator in ns and its denominator. News are
 //! `<version>,<index>,<members>,<active>|` and of every slice `<key>,<amount>,<parts>,<whole>,<until>,<rises>;`.
 //! Keys are hexadecimal, all else decimal. What can't be read costs its own key, or its own node's report.
@@ -80,7 +80,7 @@ pub(crate) fn told_reply(value: Value) -> Result<(), OriginError> {
 }
 
 fn report_text(report: &QuotaReport) -> String {
-    let mut text = format!("{}|", report.applied);
+    let mut text = format!("{},{}|", report.applied, report.version);
     for offered in report.offered.iter().take(QUOTA_KEYS_MAX) {
         let (kind, number, a, b) = match offered.spec {
             Spec::Sliding { limit, period } => ('s', limit.get(), period.get(), 0),
@@ -99,9 +99,11 @@ fn report_text(report: &QuotaReport) -> String {
 }
 
 fn parse_report(node: NodeId, text: &str) -> Option<QuotaReport> {
-    let (applied, entries) = text.split_once('|')?;
+    let (head, entries) = text.split_once('|')?;
+    let (applied, version) = head.split_once(',')?;
+    let (applied, version) = (applied.parse().ok()?, version.parse().ok()?);
     let offered = entries.split_terminator(';').filter_map(parse_offered).take(QUOTA_KEYS_MAX).collect();
-    Some(QuotaReport { node, applied: applied.parse().ok()?, offered, leaves: false })
+    Some(QuotaReport { node, applied, version, offered, leaves: false })
 }
 
 fn parse_offered(entry: &str) -> Option<Offered> {
@@ -187,7 +189,7 @@ mod tests {
             is_abuse: number % 2 == 0,
             milli_per_second: u64::from(number) * 1_000,
         });
-        QuotaReport { node: NodeId(9), applied: 77, offered: offered.collect(), leaves: false }
+        QuotaReport { node: NodeId(9), applied: 77, version: 3, offered: offered.collect(), leaves: false }
     }
 
     fn news() -> QuotaNews {
