@@ -2,6 +2,7 @@
 //! with, or isn't ours, must cost a key its answer and nothing more.
 
 use super::ScriptCall;
+use super::world_reply::world_view;
 use crate::redis::wire::Value;
 use crate::store::resolution::from_micros;
 use crate::{Alive, Exchange, Heartbeat, KeyError, OriginError, Reset};
@@ -39,7 +40,10 @@ pub(crate) fn heartbeat_reply(heartbeat: &Heartbeat, value: Value) -> Result<Ali
     let now = fields.present()?;
     let outcome = fields.text()?;
     match outcome.as_str() {
-        "alive" => Ok(Alive { nodes: fields.owners()?, now }),
+        "alive" => {
+            let nodes = fields.owners()?;
+            Ok(Alive { nodes, now, world: world_view(&fields.text()?)? })
+        }
         "other secret" => {
             let theirs = fields.text()?;
             let theirs = u64::from_str_radix(&theirs, 16).map_err(|_| nonsense("no fingerprint"))?;
@@ -110,7 +114,7 @@ impl Fields {
         }
     }
 
-    fn next(&mut self) -> Result<Value, OriginError> {
+    pub(super) fn next(&mut self) -> Result<Value, OriginError> {
         self.0.next().ok_or_else(|| nonsense("too short"))
     }
 
@@ -177,7 +181,8 @@ impl Fields {
 
     fn cell(&mut self) -> Result<Option<CellReply>, OriginError> {
         let (component, total, world) = (self.number()?, self.count()?, self.count()?);
-        Ok(component.map(|component| CellReply { component, total, world }))
+        let published = self.count()?;
+        Ok(component.map(|component| CellReply { component, total, world, published }))
     }
 
     fn window_counts(&mut self, names_previous: bool) -> Result<CountReply, OriginError> {
