@@ -241,8 +241,9 @@ pub enum WorldError {
 
 pub trait World: Debug + Send + Sync + 'static {
     /// Says that a region is here, and asks who else is. A region that isn't a member becomes one, which isn't
-    /// active yet unless it is the only one; one that leaves is none any more, and holds nothing. Both raise the
-    /// membership's version.
+    /// active yet unless nobody else is; one that leaves holds nothing from then on and was never `seen`: it is given
+    /// up by the reconciler, because the others' even parts grow by that (it is at once when it is the only one).
+    /// Every change raises the membership's version.
     fn join<'a>(&'a self, joining: &'a Joining) -> Reply<'a, Joined>;
 
     /// Writes an owner's counts, each merged by max.

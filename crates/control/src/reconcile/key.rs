@@ -3,6 +3,7 @@
 //! Lowered first, raised into what is free then: a step never takes for gone what may still be in force.
 
 use super::holding::{Holding, peak};
+use super::membership::{Room, is_gone};
 use super::{Figures, Flaw};
 use tidegate_core::slice::{PARTS, apportion, fill, floor_parts};
 use tidegate_core::{KeyId, Nanos, SliceSize, Spec};
@@ -34,6 +35,9 @@ struct Place {
     /// What it asks for, in billionths of the limit.
     demand: u64,
     target: SliceSize,
+    /// The most that its even part may be when those that are gone are no members any more.
+    larger: SliceSize,
+    is_gone: bool,
     /// Whether its slice can be changed: it takes part and says so.
     moves: bool,
     is_changed: bool,
@@ -47,7 +51,7 @@ impl Place {
 }
 
 impl Key<'_> {
-    /// Says whether the regions that wait would find their even part free.
+    /// Says what there is room for beside the slices.
     pub(super) fn reconcile(
         &self,
         id: KeyId,
@@ -55,18 +59,19 @@ impl Key<'_> {
         flaw: Flaw,
         granted: &mut Granted,
         figures: &mut Figures,
-    ) -> bool {
+    ) -> Room {
         let whole = self.whole();
         let mut places = self.places(whole, survey, flaw);
         let is_sliced = !self.slices.is_empty();
         let wanted = is_wanted(&places, if is_sliced { GIVEN_UP_BELOW } else { MADE_ABOVE });
+        let room_for_all = Room { for_waiting: true, for_larger_parts: true };
         if !is_sliced && !wanted {
-            return true;
+            return room_for_all;
         }
         if !wanted && places.iter().all(|place| place.holding.at(survey.now).fits(place.even)) {
             granted.dropped.push(id);
             figures.dropped += 1;
-            return true;
+            return room_for_all;
         }
         set_targets(&mut places, whole, wanted);
         let mut step = Step { id, whole, places, now: survey.now, generation: survey.revision + 1 };
@@ -78,7 +83,7 @@ impl Key<'_> {
         figures.slices += step.places.iter().filter(|place| place.holding.held.is_some()).count() as u64;
         let unacknowledged = step.places.iter().filter(|place| !place.holding.is_acknowledged());
         figures.unacknowledged += unacknowledged.count() as u64;
-        step.has_room_for_all()
+        step.room()
     }
 
     /// The number of the limit: the smallest that any region has, while they get to know another one.
@@ -90,6 +95,7 @@ impl Key<'_> {
     fn places(&self, whole: u64, survey: &Survey, flaw: Flaw) -> Vec<Place> {
         let members = &survey.membership.members;
         let active = members.iter().filter(|member| member.is_active).count().max(1);
+        let staying = members.iter().filter(|member| !is_gone(member, survey.now)).count().max(1);
         let place = |(index, member): (usize, &tidegate_world::Member)| {
             let even = SliceSize::whole(whole).even(index, members.len());
             // All that take part were known to all before they did: nobody divides by fewer.
@@ -106,6 +112,8 @@ impl Key<'_> {
                 even,
                 demand: demand.map_or(0, |(_, demand)| parts_of(demand)),
                 target: even,
+                larger: SliceSize::whole(whole).even_at_most(staying).at_least(holding.even),
+                is_gone: is_gone(member, survey.now),
                 moves: member.is_active && !holding.is_silent(survey.now),
                 is_changed: false,
             }
@@ -149,7 +157,11 @@ fn set_targets(places: &mut [Place], whole: u64, wanted: bool) {
     if !wanted {
         return;
     }
-    let kept = |place: &Place| if place.moves { SliceSize::NOTHING } else { place.holding.even.at_least(place.even) };
+    let kept = |place: &Place| match place {
+        Place { moves: true, .. } => SliceSize::NOTHING,
+        Place { is_gone: true, holding: Holding { is_active: false, .. }, .. } => SliceSize::NOTHING,
+        _ => place.larger,
+    };
     let kept = places.iter().map(kept).fold(SliceSize::NOTHING, SliceSize::plus);
     let free = SliceSize::whole(whole).minus(kept);
     let floor = u64::from(floor_parts(places.len()));
@@ -253,9 +265,11 @@ impl Step {
         peak(&holdings, self.now)
     }
 
-    /// Whether there is room for the even parts of those that wait.
-    fn has_room_for_all(&self) -> bool {
-        let holdings = self.places.iter().map(|place| Holding { is_active: true, ..place.holding });
-        peak(&holdings.collect::<Vec<_>>(), self.now).fits(SliceSize::whole(self.whole))
+    fn room(&self) -> Room {
+        let fits = |holdings: Vec<Holding>| peak(&holdings, self.now).fits(SliceSize::whole(self.whole));
+        let with_waiting = self.places.iter().map(|place| Holding { is_active: true, ..place.holding });
+        let staying = self.places.iter().filter(|place| !place.is_gone);
+        let with_larger = staying.map(|place| Holding { even: place.larger, ..place.holding });
+        Room { for_waiting: fits(with_waiting.collect()), for_larger_parts: fits(with_larger.collect()) }
     }
 }
