@@ -4,6 +4,8 @@
 //! Decides nothing. Every step comes back to the logic, done or failed. A world store that hangs holds up nothing
 //! but the worker.
 
+mod quotas;
+
 use crate::clock::Clock;
 use crate::driver::calm_interval;
 use crate::engine::Engine;
@@ -16,6 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tidegate_core::state::Publish;
 use tidegate_core::Nanos;
+use tidegate_control::Leader;
 use tidegate_origin::{Lead, LeadWish, OriginId};
 use tidegate_world::World;
 use tokio::sync::Notify;
@@ -43,6 +46,8 @@ pub struct WorldDriver {
     /// Which origin this is, as far as it is known; its life is made up anew for every try.
     origin: Mutex<Option<u64>>,
     interval: Duration,
+    quota_worker: Mutex<crate::quota::Worker>,
+    reconciler: Arc<Leader>,
 }
 
 impl fmt::Debug for WorldDriver {
@@ -64,7 +69,20 @@ impl WorldDriver {
         let interval = Duration::from_nanos(options.policy.interval.get());
         let worker = Mutex::new(Worker::new(options, clock.now().now));
         let (wake, origin) = (Notify::new(), Mutex::new(None));
-        Some(Arc::new(WorldDriver { region, engine, clock, store, worker, wake, origin, interval }))
+        let reconciler = Leader::new(store.clone(), RandomState::new().hash_one("reconciler"));
+        let quota_worker = Mutex::default();
+        Some(Arc::new(WorldDriver {
+            region,
+            engine,
+            clock,
+            store,
+            worker,
+            wake,
+            origin,
+            interval,
+            quota_worker,
+            reconciler,
+        }))
     }
 
     fn node(&self) -> &WorldNode {
@@ -83,7 +101,10 @@ impl WorldDriver {
 
     /// Until the future is dropped. None of these waits for another.
     pub async fn run(self: Arc<Self>) {
-        tokio::join!(self.keep_leading(), self.keep_working(), self.keep_mailing(), self.keep_looking());
+        let counts = async {
+            tokio::join!(self.keep_leading(), self.keep_working(), self.keep_mailing(), self.keep_looking())
+        };
+        tokio::join!(counts, self.keep_reporting(), self.keep_slicing(), self.keep_reconciling());
     }
 
     /// Takes the lead when nobody has it, and keeps it.
@@ -230,6 +251,7 @@ impl WorldDriver {
                 let _ = timeout(LEAVE_WITHIN, self.store.join(&leaving)).await;
             }
         }
+        self.leave_quotas().await;
         self.lead(LeadWish::GiveUp).await;
     }
 }

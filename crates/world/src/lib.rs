@@ -37,7 +37,7 @@ pub const COUNT_KEPT_FOR: Nanos = Nanos::from_secs(10);
 pub const SLICE_LEASE: Nanos = Nanos::from_secs(15);
 /// A region that isn't acknowledging goes back to its even part after two leases and this: what an acknowledgement
 /// takes from the first node that goes by it to the store, and what clocks differ by meanwhile.
-pub const RISE_MARGIN: Nanos = Nanos::from_secs(8);
+pub const RISE_MARGIN: Nanos = Nanos::from_secs(15);
 /// Slices are deleted so long after they ran out: far longer than anybody goes by one that did.
 pub const SLICE_KEPT_FOR: Nanos = Nanos::from_secs(3600);
 /// How many rows [`World::delete_expired`] deletes of a table, at most.
