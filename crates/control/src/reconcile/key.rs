@@ -14,8 +14,9 @@ use tidegate_world::{Demand, Granted, Held, OwnerId, SLICE_LEASE, SliceRow, Surv
 const MADE_ABOVE: u64 = 2;
 const GIVEN_UP_BELOW: u64 = 4;
 /// A slice is lowered when it is so much of the limit above what it should be, and raised by so much at least:
-/// averages tremble.
+/// averages tremble. Where another region lacks something, less is worth taking.
 const LOWERED_BY: u32 = PARTS / 32;
+const LOWERED_IN_NEED_BY: u32 = PARTS / 256;
 const RAISED_BY: u32 = PARTS / 64;
 
 /// What a survey has of one key.
@@ -195,6 +196,9 @@ impl Step {
         let in_use = |place: &Place| if place.moves { place.written() } else { place.even };
         let sum = self.places.iter().map(in_use).fold(SliceSize::NOTHING, SliceSize::plus);
         let exact = !wanted || !sum.fits(SliceSize::whole(self.whole));
+        let lacks = |place: &Place| place.target.minus(place.written()).rate_parts >= RAISED_BY;
+        let is_need = self.places.iter().any(|place| place.moves && lacks(place));
+        let lowered_by = if is_need { LOWERED_IN_NEED_BY } else { LOWERED_BY };
         for index in 0..self.places.len() {
             let place = self.places[index];
             if !place.moves || !place.holding.is_acknowledged() {
@@ -203,7 +207,7 @@ impl Step {
             let written = place.written();
             let above = written.minus(place.target);
             let is_new = place.holding.held.is_none_or(|held| held.row.whole != self.whole);
-            let is_above = if exact { above != SliceSize::NOTHING } else { above.rate_parts > LOWERED_BY };
+            let is_above = if exact { above != SliceSize::NOTHING } else { above.rate_parts > lowered_by };
             if is_new || is_above {
                 let mut row = self.row(&place, written.at_most(place.target).at_most(SliceSize::whole(self.whole)));
                 // A longer lease is for `renew` to give: of one that ran out, the even part is in force.

@@ -13,9 +13,9 @@ use tidegate_origin::{Offered, QUOTA_KEYS_MAX};
 /// Each with a lock of its own: a decision takes one.
 const SHARDS: usize = 64;
 const SHARD_KEYS_MAX: usize = 256;
-/// In how long an average halves: averages of ten seconds ago mustn't hold back a shift that is to be followed
-/// within ten seconds.
-const HALF_LIFE: Nanos = Nanos::from_secs(2);
+/// In how long an average halves. The design has 5 s, with which a shift is half seen after 5 s and followed after
+/// 20: it is to be followed within 10, of which the way to the slices takes 4.
+const HALF_LIFE: Nanos = Nanos::from_millis(1_500);
 const HALF_LIFE_ABUSE: Nanos = Nanos::from_secs(1);
 /// A key is reported from this part of the region's even part on, and kept from half of that on. Slices are made
 /// at half of an even part, by what all nodes report together.
