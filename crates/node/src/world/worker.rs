@@ -11,14 +11,16 @@ mod standing;
 
 pub use standing::{RegionLag, WorkState};
 
+use super::WorldCounters;
 use super::cells::Cells;
 use super::pace::Pace;
-use super::WorldCounters;
 use publish::Publishing;
 use standing::Standing;
 use std::collections::BTreeSet;
 use tidegate_core::{CellId, Nanos, WorldView};
-use tidegate_origin::{Breaker, BreakerState, CellTotal, KeyError, Leading, Letter, OriginError, OriginId, WorldCell};
+use tidegate_origin::{
+    Breaker, BreakerState, CellTotal, KeyError, Leading, Letter, OriginError, OriginId, WorldCell,
+};
 use tidegate_world::{Cursor, Imported, Joined, Joining, Membership, OwnerId, Policy, Published, Row, WorldError};
 
 /// How often the mailbox is looked into.
@@ -27,8 +29,10 @@ const MAIL_EVERY: Nanos = Nanos::from_millis(20);
 const JOIN_EVERY: Nanos = Nanos::from_secs(1);
 /// How often changes are asked for.
 const IMPORT_EVERY: Nanos = Nanos::from_millis(250);
-/// Rows appear later than the instant that they carry, by as long as a statement takes: so far a poll goes back.
-const OVERLAP: Nanos = Nanos::from_secs(1);
+/// Writers may overtake each other, by as long as a statement takes. That is rare: every so often a poll goes back
+/// by this.
+const OVERLAP: Nanos = Nanos::from_secs(2);
+const OVERLAP_EVERY: Nanos = Nanos::from_secs(2);
 /// And so far the tick does, for writers that stood still.
 const OVERLAP_AT_TICK: Nanos = Nanos::from_secs(10);
 /// What failed is tried again after this.
@@ -56,7 +60,9 @@ pub struct WorkerOptions {
 #[derive(Clone, PartialEq, Debug)]
 pub enum Step {
     Join(Joining),
-    TakeMail { most: u16 },
+    TakeMail {
+        most: u16,
+    },
     Totals(Vec<CellId>),
     Publish(OwnerId, Vec<Row>),
     Import(Cursor),
@@ -115,6 +121,7 @@ pub struct Worker {
     /// The next import begins behind the last page, not at an overlap.
     has_more: bool,
     is_tick_import: bool,
+    overlap_at: Nanos,
     publishing: Publishing,
     cells: Cells,
     /// Cells that the origin is to be told of, and those that it is being told of.
@@ -143,6 +150,7 @@ impl Worker {
             cursor: Cursor::default(),
             has_more: false,
             is_tick_import: false,
+            overlap_at: now,
             publishing: Publishing::default(),
             cells: Cells::new(CELLS_MAX),
             untold: BTreeSet::new(),
@@ -160,7 +168,8 @@ impl Worker {
 
     /// The election's outcome; `None` when the lease may have run out.
     pub fn led(&mut self, leading: Option<Leading>, now: Nanos) {
-        let Some(leading) = leading.filter(|leading| leading.is_leader) else {
+        let led = leading.filter(|leading| leading.is_leader).and_then(|led| Some((led.origin?, led)));
+        let Some((origin, leading)) = led else {
             if self.is_leader() {
                 let busy = std::mem::take(&mut self.busy);
                 *self = Worker { stale: busy.clone(), busy, ..Worker::new(self.options.clone(), now) };
@@ -168,13 +177,13 @@ impl Worker {
             return;
         };
         self.heard_by_all = leading.heard_by_all;
-        match self.origin.replace(leading.origin) {
-            Some(before) if before.id != leading.origin.id => {
+        match self.origin.replace(origin) {
+            Some(before) if before.id != origin.id => {
                 // Another store: another owner in the world tier.
                 self.standing.joined = None;
                 self.join_at = now;
             }
-            Some(before) if before.life == leading.origin.life => {}
+            Some(before) if before.life == origin.life => {}
             // A store that has forgotten everything, or the first that is heard of it.
             _ => self.tell_everything(now),
         }
@@ -198,20 +207,37 @@ impl Worker {
         }
         steps.extend(self.publish_step(now));
         if now >= self.import_at && self.begin_at_store(Lane::Import, now) {
-            let overlap = if std::mem::take(&mut self.is_tick_import) { OVERLAP_AT_TICK } else { OVERLAP };
-            let since = if self.has_more { self.cursor } else { self.cursor.back(overlap) };
-            steps.push(Step::Import(since));
+            // What happens meanwhile may ask for the next one.
+            self.import_at = Nanos::MAX;
+            steps.push(Step::Import(self.since(now)));
         }
         if !self.untold.is_empty() && self.begin_at_origin(Lane::Write, now) {
             steps.push(Step::Write(self.untold_cells()));
         }
         if now >= self.view_at && self.begin_at_origin(Lane::Tell, now) {
+            self.view_at = Nanos::MAX;
             steps.extend(self.standing.view().map(Step::Tell));
         }
         if now >= self.delete_at && self.standing.is_first() && self.begin_at_store(Lane::Delete, now) {
             steps.push(Step::Delete);
         }
         steps
+    }
+
+    /// Where an import begins.
+    fn since(&mut self, now: Nanos) -> Cursor {
+        if self.has_more {
+            return self.cursor;
+        }
+        let overlap = if std::mem::take(&mut self.is_tick_import) {
+            OVERLAP_AT_TICK
+        } else if now >= self.overlap_at {
+            OVERLAP
+        } else {
+            return self.cursor;
+        };
+        self.overlap_at = now.plus(OVERLAP_EVERY);
+        self.cursor.back(overlap)
     }
 
     /// When there may be something to begin, if nothing happens before.
@@ -240,7 +266,9 @@ impl Worker {
             Done::Imported(imported) => self.imported(imported, now, counters),
             Done::Written(written) => self.written(written, now),
             Done::Told(told) => {
-                self.view_at = if told.is_ok() { Nanos::MAX } else { now.plus(RETRY_AFTER) };
+                if !self.heard_from_origin(&told, now) {
+                    self.view_at = now;
+                }
             }
             Done::Deleted(deleted) => {
                 self.heard_from_store(deleted.is_ok(), now);
@@ -342,7 +370,9 @@ impl Worker {
         if self.busy.contains(&lane) {
             return false;
         }
-        let is_idle = ![Lane::Join, Lane::Publish, Lane::Import, Lane::Delete].iter().any(|lane| self.busy.contains(lane));
+        let is_idle = ![Lane::Join, Lane::Publish, Lane::Import, Lane::Delete]
+            .iter()
+            .any(|lane| self.busy.contains(lane));
         let begins = self.breaker.admits() || (is_idle && self.breaker.probe_due(now));
         begins && self.busy.insert(lane)
     }
