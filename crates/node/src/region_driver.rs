@@ -10,6 +10,7 @@ use crate::engine::{Asking, Decided, Engine, ResetKey};
 use crate::region::{AskId, Effects, Outgoing, Region, Standings, Wake};
 use crate::request::Answer;
 use crate::sharing::Sharing;
+use crate::world::WorldNode;
 use arc_swap::ArcSwap;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -214,7 +215,14 @@ impl RegionDriver {
 
     fn heartbeat(&self, leaves: bool) -> Heartbeat {
         let node = self.shared().region.node();
-        Heartbeat { node, fingerprint: self.engine.secret().fingerprint(), alive_for: ALIVE_FOR, leaves }
+        let heard = self.engine.world().map_or(0, WorldNode::version);
+        Heartbeat {
+            node,
+            fingerprint: self.engine.secret().fingerprint(),
+            alive_for: ALIVE_FOR,
+            leaves,
+            heard,
+        }
     }
 
     fn heard(&self, beaten: Result<Alive, OriginError>, told: &mut Told) {
@@ -227,6 +235,9 @@ impl RegionDriver {
         match beaten {
             Ok(alive) => {
                 self.shared().table.set_live_nodes(alive.nodes);
+                if let (Some(world), Some(view)) = (self.engine.world(), alive.world) {
+                    world.heard(view);
+                }
                 told.well(alive, self.clock.now());
             }
             // What was known of the other nodes is still the best guess.
@@ -240,7 +251,9 @@ impl RegionDriver {
         let origin = self.origin();
         let mut resets = Vec::new();
         for ResetKey { key, forgotten_at } in keys {
-            let epoch = origin.reset(origin.shard_of(*key), *key, *forgotten_at).await?;
+            let mut known = 0;
+            self.shared().table.update(*key, |state| known = state.epoch());
+            let epoch = origin.reset(origin.shard_of(*key), *key, known, *forgotten_at).await?;
             resets.push(Reset { key: *key, epoch });
         }
         self.start_afresh(&resets);

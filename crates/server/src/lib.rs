@@ -7,6 +7,7 @@ mod access;
 mod admin;
 mod answer;
 mod body;
+mod buffers;
 mod connection;
 mod counters;
 mod cross_site;
@@ -21,6 +22,8 @@ mod json;
 mod listener;
 mod metrics;
 mod openapi;
+mod pipeline;
+mod plain;
 mod preface;
 mod progress;
 mod rate_headers;
@@ -53,6 +56,7 @@ use std::sync::atomic::AtomicBool;
 use tidegate_node::Engine;
 use tidegate_node::clock::Clock;
 use tidegate_node::region_driver::RegionDriver;
+use tidegate_node::world_driver::WorldDriver;
 use tokio::sync::Semaphore;
 
 /// What every request is answered from.
@@ -62,6 +66,8 @@ pub struct App {
     pub clock: Arc<Clock>,
     /// What carries the region's messages; `None` when the node is alone.
     pub sharing: Option<Arc<RegionDriver>>,
+    /// What carries counts to the other regions; `None` where there is none.
+    pub world: Option<Arc<WorldDriver>>,
     /// Who callers are.
     pub tokens: Arc<Tokens>,
     /// What forward-auth takes from the original request's headers.
@@ -79,7 +85,7 @@ pub struct App {
 
 impl App {
     /// As many connections as a node has room for unless it is told otherwise.
-    pub const CONNECTIONS_MAX: usize = 20_000;
+    pub const CONNECTIONS_MAX: usize = 16_000;
 
     /// A node that is alone, and has nothing set.
     pub fn new(engine: Arc<Engine>, clock: Arc<Clock>) -> Self {
@@ -87,6 +93,7 @@ impl App {
             engine,
             clock,
             sharing: None,
+            world: None,
             tokens: Arc::new(Tokens::not_required()),
             forward_auth: Vec::new(),
             idempotency: Idempotency::default(),

@@ -10,7 +10,8 @@ use tidegate_core::{KeyId, Nanos, Rate, Sequence};
 fn window(key: u128, sequence: u64, now: Nanos) -> KeySync {
     let current = CellSync { component: 0, claim: 0, expires: now.plus(Nanos::from_secs(20)) };
     let sequence = Sequence(sequence);
-    let window = WindowSync { limit: 100, sequence, current, previous: Some(current), fading: None };
+    let window =
+        WindowSync { limit: 100, regions: 1, sequence, current, previous: Some(current), fading: None };
     sync(key, CountSync::Window(window))
 }
 
@@ -40,7 +41,7 @@ fn what_expires_is_forgotten_so_memory_is_bounded() {
         assert!(store.epochs.len() <= 100);
     }
     let later = Nanos::from_secs(1_010_100);
-    store.reset(KeyId::from_hash(1), later, later);
+    store.reset(KeyId::from_hash(1), 0, later, later);
     assert!(store.is_empty());
     assert_eq!(store.epochs.len(), 1, "the reset's own, which is over by the next call");
 }
