@@ -36,9 +36,9 @@ struct Lease {
 
 impl Store {
     pub fn join(&mut self, joining: &Joining, now: Nanos) -> Result<Joined, WorldError> {
-        let before = self.fleet.membership().version;
+        let before = self.fleet.membership();
         let joined = self.fleet.join(joining, now)?;
-        if joining.leaves && joined.membership.version != before {
+        if joining.leaves && before.members.iter().any(|member| member.owner == joined.me) {
             self.quotas.forget(joined.me);
         }
         Ok(joined)

@@ -112,7 +112,7 @@ impl Simulation {
 
     fn answered(&mut self, node: usize, template: usize, answer: &Answer<'_>, before: &Views) {
         let path = match answer.path {
-            Path::Local => AnswerPath::Local,
+            Path::Local | Path::Quota => AnswerPath::Local,
             Path::Asked(_) => AnswerPath::Asked,
             Path::Unverified => AnswerPath::Unverified,
         };

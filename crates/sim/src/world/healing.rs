@@ -5,10 +5,10 @@ use super::WorldSimulation;
 use crate::chaos::describe;
 use crate::scenario::{Arrival, KeyPlan};
 use std::collections::BTreeMap;
-use tidegate_node::GivenPolicy;
-use tidegate_world::OwnerId;
 use tidegate_core::world::{Unpublished, is_due};
 use tidegate_core::{Accuracy, CellId, Nanos, WorldPolicy};
+use tidegate_node::GivenPolicy;
+use tidegate_world::OwnerId;
 
 /// Requests are answered by then.
 const ANSWERED_WITHIN: Nanos = Nanos::from_millis(200);
@@ -40,8 +40,9 @@ impl WorldSimulation {
                 let unpublished = Unpublished { limit, used, total, published };
                 let regions = u32::try_from(self.regions.len()).unwrap_or(u32::MAX);
                 if is_due(WorldPolicy::Headroom, &unpublished, regions) {
-                    problems
-                        .push(format!("region {index} should have published {unpublished:?} of {name} in {cell:?}"));
+                    problems.push(format!(
+                        "region {index} should have published {unpublished:?} of {name} in {cell:?}"
+                    ));
                 }
             }
         }
@@ -78,7 +79,9 @@ impl WorldSimulation {
             let after = admitted(self, *key);
             if after != before {
                 let name = describe(&self.scenario_keys()[*key]);
-                problems.push(format!("key {key}, {name}, is spent, and regions went from {before:?} to {after:?}"));
+                problems.push(format!(
+                    "key {key}, {name}, is spent, and regions went from {before:?} to {after:?}"
+                ));
             }
         }
         problems
