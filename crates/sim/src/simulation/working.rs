@@ -15,6 +15,7 @@ use tidegate_world::WorldError;
 /// As in `crates/node/src/world_driver.rs`.
 const LEASE: Nanos = Nanos::from_secs(2);
 const LEAD_EVERY: Nanos = Nanos::from_millis(500);
+const SILENCE_MAX: u32 = 3;
 const MAIL_EVERY: Nanos = Nanos::from_millis(10);
 const LETTERS_PER_CALL: usize = 1_000;
 /// A statement's deadline, as in `crates/world/src/sql.rs`.
@@ -80,10 +81,11 @@ impl Simulation {
     }
 
     pub(super) fn lead(&mut self, node: usize) {
-        let life = self.random.next_u64();
+        let (new, life) = (self.random.next_u64(), self.random.next_u64());
         let state = &self.nodes[node];
         let (Some(world), asked_at) = (&state.world, state.moment(self.now).now) else { return };
-        let proposed = Some(OriginId { id: world.origin, life });
+        let id = world.origin.or_else(|| (world.silence >= SILENCE_MAX).then_some(new));
+        let proposed = id.map(|id| OriginId { id, life });
         let lead = Lead { node: state.id, wish: LeadWish::Lead { lease: LEASE }, proposed };
         self.call_desk(node, DeskCall::Lead { lead, asked_at });
         self.push_of(node, self.now.plus(LEAD_EVERY), NodeEvent::Lead);
@@ -228,7 +230,10 @@ impl Simulation {
         }
         match answer {
             DeskAnswer::Led { leading: Some(leading), asked_at } => {
-                world.origin = leading.origin.map_or(world.origin, |origin| origin.id);
+                match leading.origin {
+                    Some(known) => world.origin = Some(known.id),
+                    None => world.silence += 1,
+                }
                 world.led_until = if leading.is_leader { asked_at.plus(LEASE) } else { Nanos::ZERO };
                 world.worker.led(Some(leading), now);
             }
