@@ -42,19 +42,13 @@ impl Holding {
         self.held.is_none_or(|held| held.acknowledged >= held.row.generation)
     }
 
-    /// What was written last.
-    pub(super) fn written(&self) -> SliceSize {
-        self.held.map_or(self.even, |held| held.row.size)
-    }
-
     /// The most that may be in force at an instant, if nothing more is written.
     pub(super) fn at(&self, instant: Nanos) -> SliceSize {
         if !self.is_active {
             return SliceSize::NOTHING;
         }
         let Some(held) = self.held else { return self.even };
-        let leased =
-            |size: SliceSize, until| if instant <= until { size } else { size.at_most(self.even) };
+        let leased = |size: SliceSize, until| if instant <= until { size } else { size.at_most(self.even) };
         let mut most = leased(held.row.size, held.row.expires);
         if let Some((size, until)) = held.before.filter(|_| !self.is_acknowledged()) {
             most = most.at_least(leased(size, until));

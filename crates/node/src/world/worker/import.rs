@@ -53,13 +53,15 @@ impl Worker {
         }
         match self.cells.take(me, component) {
             Taken::Known => {}
-            Taken::Raised => drop(self.untold.insert(component.cell)),
-            Taken::New => {
-                if component.owner != me {
+            Taken::Raised if component.owner == me => drop(self.untold.insert(component.cell)),
+            Taken::New if component.owner == me => drop(self.untold.insert(component.cell)),
+            taken @ (Taken::Raised | Taken::New) => {
+                if taken == Taken::New {
                     counters.cells_imported.add(1);
                     self.note_reset(component);
                 }
                 self.untold.insert(component.cell);
+                self.weigh(component.cell, now);
             }
             Taken::Implausible => {
                 counters.implausible_rows.add(1);
