@@ -8,8 +8,10 @@
 mod import;
 mod publish;
 mod standing;
+mod step;
 
 pub use standing::{RegionLag, WorkState};
+pub use step::{Done, Lane, Step};
 
 use super::WorldCounters;
 use super::cells::Cells;
@@ -17,13 +19,11 @@ use super::pace::Pace;
 use publish::Publishing;
 use standing::Standing;
 use std::collections::BTreeSet;
-use tidegate_core::{CellId, Nanos, WorldView};
+use tidegate_core::{CellId, Nanos};
 use tidegate_origin::{
-    Breaker, BreakerState, CellTotal, KeyError, Leading, Letter, OriginError, OriginId, Reset, WorldCell,
+    Breaker, BreakerState, KeyError, Leading, Letter, OriginError, OriginId, Reset, WorldCell,
 };
-use tidegate_world::{
-    Cursor, Imported, Joined, Joining, Membership, OwnerId, Policy, Published, Row, WorldError,
-};
+use tidegate_world::{Cursor, Joining, Membership, OwnerId, Policy};
 
 /// How often the mailbox is looked into.
 const MAIL_EVERY: Nanos = Nanos::from_millis(20);
@@ -58,52 +58,6 @@ pub struct WorkerOptions {
     /// The origin dies with this process: it is nobody's namesake, and leaves when the process does.
     pub is_alone: bool,
     pub seed: u64,
-}
-
-/// Something to be done, now.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Step {
-    Join(Joining),
-    TakeMail {
-        most: u16,
-    },
-    Totals(Vec<CellId>),
-    Publish(OwnerId, Vec<Row>),
-    Import(Cursor),
-    /// Tell the origin what the world has.
-    Write(Vec<WorldCell>),
-    /// Tell the nodes how the world stands.
-    Tell(WorldView),
-    /// Tell the nodes which keys were reset elsewhere.
-    TellResets(Vec<Reset>),
-    Delete,
-}
-
-/// What came of a step.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Done {
-    Joined(Result<Joined, WorldError>),
-    Mail(Result<Vec<Letter>, OriginError>),
-    Totals(Result<Vec<Result<CellTotal, KeyError>>, OriginError>),
-    Published(Result<Published, WorldError>),
-    Imported(Result<Imported, WorldError>),
-    Written(Result<Vec<Result<(), KeyError>>, OriginError>),
-    Told(Result<(), OriginError>),
-    ToldResets(Result<(), OriginError>),
-    Deleted(Result<u64, WorldError>),
-}
-
-/// What is done one at a time.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Lane {
-    Join,
-    Mail,
-    Publish,
-    Import,
-    Write,
-    Tell,
-    Resets,
-    Delete,
 }
 
 #[derive(Debug)]
@@ -414,20 +368,5 @@ impl Worker {
         let is_open = matches!(self.breaker.state(), BreakerState::Open { .. });
         let waiting = self.publishing.len();
         self.standing.shown(self.is_leader(), is_open, self.breaker.opens(), waiting, self.cells.len())
-    }
-}
-
-impl Done {
-    fn lane(&self) -> Lane {
-        match self {
-            Done::Joined(_) => Lane::Join,
-            Done::Mail(_) => Lane::Mail,
-            Done::Totals(_) | Done::Published(_) => Lane::Publish,
-            Done::Imported(_) => Lane::Import,
-            Done::Written(_) => Lane::Write,
-            Done::Told(_) => Lane::Tell,
-            Done::ToldResets(_) => Lane::Resets,
-            Done::Deleted(_) => Lane::Delete,
-        }
     }
 }

@@ -160,7 +160,7 @@ impl Region {
     /// Starts a key afresh, as an operator's request to one node of this region does.
     pub(crate) fn reset(&mut self, ask: &Ask, now: Nanos) {
         let forgotten_at = now.plus(PERIOD).plus(PERIOD).plus(Nanos::from_secs(60));
-        let epoch = self.origin.reset(ask.key(), forgotten_at, now);
+        let epoch = self.origin.reset(ask.key(), 0, forgotten_at, now);
         self.origin.tell_resets(&[Reset { key: ask.key(), epoch }], now);
         self.engine.world().unwrap().reset(ask.key(), epoch, forgotten_at);
     }

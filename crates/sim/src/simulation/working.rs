@@ -149,9 +149,7 @@ impl Simulation {
     }
 
     fn perform(&mut self, node: usize, step: Step) {
-        let is_for_origin =
-            matches!(step, Step::TakeMail { .. } | Step::Totals(_) | Step::Write(_) | Step::Tell(_));
-        if is_for_origin {
+        if step.is_at_origin() {
             return self.call_desk(node, DeskCall::Step(step));
         }
         let call = self.new_ticket();
@@ -215,6 +213,10 @@ impl Simulation {
             Step::Tell(view) => {
                 self.origin.store.tell_world(view, now);
                 Done::Told(Ok(()))
+            }
+            Step::TellResets(resets) => {
+                self.origin.store.tell_resets(&resets, now);
+                Done::ToldResets(Ok(()))
             }
             other => unreachable!("{other:?} is for the world store"),
         }
@@ -310,6 +312,7 @@ fn failed_at_origin(step: &Step, error: &OriginError) -> Done {
         Step::Totals(_) => Done::Totals(Err(error)),
         Step::Write(_) => Done::Written(Err(error)),
         Step::Tell(_) => Done::Told(Err(error)),
+        Step::TellResets(_) => Done::ToldResets(Err(error)),
         other => unreachable!("{other:?} is for the world store"),
     }
 }
