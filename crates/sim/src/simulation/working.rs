@@ -60,13 +60,13 @@ pub(crate) enum WorldNote {
 }
 
 impl Simulation {
-    /// Starts a node's timers for the world, out of step with the others'.
+    /// Starts a node's timers for the world.
     pub(super) fn begin_world_work(&mut self, node: usize) {
         let Some(place) = &self.scenario.world else { return };
         let interval = place.policy.interval;
-        let lead_at = self.now.plus(Nanos::new(self.random.below(LEAD_EVERY.get())));
         let look_at = self.now.plus(Nanos::new(self.random.below(interval.get())));
-        self.push_of(node, lead_at, NodeEvent::Lead);
+        // Before it asks about any key: whoever knows the region's counts must know whose they are.
+        self.push_of(node, self.now, NodeEvent::Lead);
         self.push_of(node, look_at, NodeEvent::Look);
     }
 
