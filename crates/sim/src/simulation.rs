@@ -89,6 +89,8 @@ pub struct Simulation {
     pub(crate) notes: Vec<WorldNote>,
     /// What the worker reads of the region's counts includes the others': the mistake that INV-2 is about.
     pub(crate) republishes: Option<BTreeMap<CellId, u64>>,
+    /// Nodes die by its scenario, with what only they knew.
+    pub(crate) loses_nodes: bool,
     /// Tells everything as it happens: one seed is being replayed.
     is_told: bool,
 }
@@ -112,6 +114,7 @@ impl Simulation {
             outbox: Vec::new(),
             notes: Vec::new(),
             republishes: None,
+            loses_nodes: false,
             is_told: crate::seeds::only_seed().is_some(),
             random,
             scenario: {
@@ -125,6 +128,8 @@ impl Simulation {
             let after = Nanos::new(simulation.random.below(BEAT_EVERY.get()));
             simulation.begin(index, after);
         }
+        let is_crash = |(_, fault): &(Nanos, Fault)| matches!(fault, Fault::Crash { .. });
+        simulation.loses_nodes = simulation.scenario.faults.iter().any(is_crash);
         for (at, fault) in std::mem::take(&mut simulation.scenario.faults) {
             simulation.queue.push(at, Event::Fault(fault));
         }
