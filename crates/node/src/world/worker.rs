@@ -42,6 +42,8 @@ const RETRY_AFTER: Nanos = Nanos::from_millis(200);
 /// The most letters and cells of one call to the origin.
 const LETTERS_MAX: u16 = 1_000;
 const CELLS_PER_CALL: usize = 2_000;
+/// And the fewest: an origin that can't answer so many in time is asked for half as many.
+const CELLS_PER_CALL_MIN: usize = 64;
 /// The most resets that wait to be told: what is beyond them is heard of with the keys' next syncs.
 const RESETS_MAX: usize = 500;
 /// Cells that are remembered.
@@ -79,6 +81,8 @@ pub struct Worker {
     import_at: Nanos,
     /// The origin failed: it is left alone until then.
     origin_at: Nanos,
+    /// How many cells it is asked about at once.
+    cells_per_call: usize,
     cursor: Cursor,
     /// The next import begins behind the last page, not at an overlap.
     has_more: bool,
@@ -111,6 +115,7 @@ impl Worker {
             mail_at: now,
             import_at: now,
             origin_at: now,
+            cells_per_call: CELLS_PER_CALL / 4,
             cursor: Cursor::default(),
             has_more: false,
             is_tick_import: false,
@@ -317,7 +322,7 @@ impl Worker {
 
     fn untold_cells(&mut self) -> Vec<WorldCell> {
         let mut cells = Vec::new();
-        while cells.len() < CELLS_PER_CALL
+        while cells.len() < self.cells_per_call
             && let Some(cell) = self.untold.pop_first()
         {
             self.telling.push(cell);
@@ -359,6 +364,9 @@ impl Worker {
     fn heard_from_origin<T>(&mut self, answer: &Result<T, OriginError>, now: Nanos) -> bool {
         if answer.is_err() {
             self.origin_at = now.plus(RETRY_AFTER);
+            self.cells_per_call = (self.cells_per_call / 2).max(CELLS_PER_CALL_MIN);
+        } else {
+            self.cells_per_call = (self.cells_per_call + CELLS_PER_CALL_MIN).min(CELLS_PER_CALL);
         }
         answer.is_ok()
     }

@@ -3,7 +3,7 @@
 //! A cell waits here until the store has accepted its count, or nobody needs it any more. A row that the store
 //! refuses is tried again later, alone in its fate; when the whole call fails, all of it is.
 
-use super::{CELLS_PER_CALL, Lane, MAIL_EVERY, RETRY_AFTER, Step, Worker};
+use super::{Lane, MAIL_EVERY, RETRY_AFTER, Step, Worker};
 use crate::world::{WorldCounters, key_name};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -66,10 +66,10 @@ impl Publishing {
     }
 
     /// The cells whose time has come, in the order of their keys.
-    fn take_ready(&mut self, now: Nanos) -> Vec<CellId> {
+    fn take_ready(&mut self, most: usize, now: Nanos) -> Vec<CellId> {
         self.waiting.retain(|_, waiting| waiting.expires > now);
         let ready = self.waiting.iter().filter(|(_, waiting)| waiting.not_before <= now);
-        let ready: Vec<CellId> = ready.take(CELLS_PER_CALL).map(|(cell, _)| *cell).collect();
+        let ready: Vec<CellId> = ready.take(most).map(|(cell, _)| *cell).collect();
         for cell in &ready {
             if let Some(waiting) = self.waiting.remove(cell) {
                 self.reading.push((*cell, waiting));
@@ -139,7 +139,7 @@ impl Worker {
         if !self.breaker.admits() || !self.begin_at_origin(Lane::Publish, now) {
             return None;
         }
-        let ready = self.publishing.take_ready(now);
+        let ready = self.publishing.take_ready(self.cells_per_call, now);
         if ready.is_empty() {
             self.busy.remove(&Lane::Publish);
             return None;
