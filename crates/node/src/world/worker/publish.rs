@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tidegate_core::world::{Unpublished, is_due};
 use tidegate_core::{CellId, Nanos, WorldPolicy};
 use tidegate_origin::{CellTotal, KeyError, Letter, OriginError};
-use tidegate_world::{Published, Row, WorldError};
+use tidegate_world::{Component, Published, Row, WorldError};
 
 /// Cells that wait to be published; letters beyond that are named again by the nodes' next look.
 const WAITING_MAX: usize = 100_000;
@@ -107,6 +107,13 @@ impl Worker {
                 counters.letters_dropped.add(1);
             }
         }
+    }
+
+    /// The region may have counted more than its row says.
+    pub(super) fn look_again(&mut self, row: &Component, now: Nanos) {
+        let Component { cell, limit, expires, .. } = *row;
+        let (name, not_before) = (Arc::from(""), now.plus(COALESCE));
+        self.publishing.wait(cell, Waiting { limit, expires, name, not_before, refusals: 0, is_named: true });
     }
 
     /// The others use more of a cell's limit: of the own count less may stay unheard of than when nodes last looked,
