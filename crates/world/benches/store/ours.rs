@@ -18,9 +18,11 @@ pub(crate) const NAMESPACE: &str = "api.requests";
 const POLL_S: f64 = 0.25;
 /// The floor's, as the seeds'. Headroom publishes at every poll.
 const INTERVAL_S: f64 = 10.0;
-/// How often a reader goes back, and by how much.
-const BACK_EVERY_S: f64 = 5.0;
+/// How often a reader goes back, and by how much: between ticks, and at them.
+const BACK_EVERY_S: f64 = 2.0;
 const BACK_BY: Nanos = Nanos::from_secs(2);
+const TICK_S: f64 = 5.0;
+const BACK_AT_TICK: Nanos = Nanos::from_secs(10);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Policy {
@@ -108,20 +110,25 @@ impl Worker {
 
     async fn work(mut self, number: u32, began: Instant, length: Duration) {
         let of_all = f64::from(number) / f64::from(REGIONS);
-        let (mut poll, mut tick, mut back) = (of_all * POLL_S, of_all * INTERVAL_S, of_all * BACK_EVERY_S);
+        let (mut poll, mut flush) = (of_all * POLL_S, of_all * INTERVAL_S);
+        let (mut back, mut tick) = (of_all * BACK_EVERY_S, of_all * TICK_S);
         while poll < length.as_secs_f64() {
             tokio::time::sleep_until(began + Duration::from_secs_f64(poll)).await;
             let now = began.elapsed().as_secs_f64();
-            if self.policy == Policy::Headroom || now >= tick {
+            if self.policy == Policy::Headroom || now >= flush {
                 self.publish(now).await;
-                tick += INTERVAL_S;
+                flush += INTERVAL_S;
             }
-            let overlap = if now >= back { BACK_BY } else { Nanos::ZERO };
-            if now >= back {
-                back += BACK_EVERY_S;
+            if now >= tick {
+                (tick, back) = (tick + TICK_S, now + BACK_EVERY_S);
                 self.world.delete_expired().await.expect("deletes");
+                self.import(BACK_AT_TICK).await;
+            } else if now >= back {
+                back = now + BACK_EVERY_S;
+                self.import(BACK_BY).await;
+            } else {
+                self.import(Nanos::ZERO).await;
             }
-            self.import(overlap).await;
             poll += POLL_S;
         }
         tokio::time::sleep_until(began + length).await;
