@@ -13,6 +13,7 @@ use tidegate_node::region_driver::RegionDriver;
 use tidegate_node::{
     Decided, Engine, EngineOptions, GivenLimit, GivenPolicy, Path, Purpose, Request, Subject,
 };
+use tidegate_origin::{QuotaGathered, QuotaHeard, QuotaNews, QuotaReport};
 use tidegate_origin::{
     Alive, CellTotal, Exchange, Exchanged, Heartbeat, KeyError, Lead, Leading, Letter, MemoryOrigin, Origin,
     Reply, Reset, ShardId, WorldCell,
@@ -86,6 +87,18 @@ impl Origin for BehindSocket {
 
     fn tell_world(&self, view: WorldView) -> Reply<'_, ()> {
         self.memory.tell_world(view)
+    }
+
+    fn report_quotas<'a>(&'a self, report: &'a QuotaReport) -> Reply<'a, QuotaHeard> {
+        self.memory.report_quotas(report)
+    }
+
+    fn gather_quotas(&self, silent_for: Nanos) -> Reply<'_, QuotaGathered> {
+        self.memory.gather_quotas(silent_for)
+    }
+
+    fn tell_quotas<'a>(&'a self, news: &'a QuotaNews) -> Reply<'a, ()> {
+        self.memory.tell_quotas(news)
     }
 }
 

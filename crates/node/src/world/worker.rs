@@ -21,10 +21,12 @@ use tidegate_core::{CellId, Nanos, WorldView};
 use tidegate_origin::{
     Breaker, BreakerState, CellTotal, KeyError, Leading, Letter, OriginError, OriginId, WorldCell,
 };
-use tidegate_world::{Cursor, Imported, Joined, Joining, OwnerId, Policy, Published, Row, WorldError};
+use tidegate_world::{Cursor, Imported, Joined, Joining, Membership, OwnerId, Policy, Published, Row, WorldError};
 
 /// How often the mailbox is looked into.
 const MAIL_EVERY: Nanos = Nanos::from_millis(20);
+/// How often it says that the region is here.
+const JOIN_EVERY: Nanos = Nanos::from_secs(1);
 /// How often changes are asked for.
 const IMPORT_EVERY: Nanos = Nanos::from_millis(250);
 /// Writers may overtake each other, by as long as a statement takes. That is rare: every so often a poll goes back
@@ -102,6 +104,8 @@ pub struct Worker {
     /// The origin's name while this node leads.
     origin: Option<OriginId>,
     heard_by_all: u64,
+    /// The membership that all nodes divide quotas by.
+    quotas_by: u64,
     standing: Standing,
     breaker: Breaker,
     busy: BTreeSet<Lane>,
@@ -133,6 +137,7 @@ impl Worker {
         Worker {
             origin: None,
             heard_by_all: 0,
+            quotas_by: 0,
             standing: Standing::default(),
             breaker: Breaker::new(options.seed),
             busy: BTreeSet::new(),
@@ -293,6 +298,22 @@ impl Worker {
         Some(self.joining(origin, true))
     }
 
+    /// As whom the region takes part, and who else does; `None` when this node doesn't work for it.
+    pub fn membership(&self) -> Option<(OwnerId, Membership)> {
+        let joined = self.standing.joined.as_ref().filter(|_| self.is_leader())?;
+        Some((joined.me, joined.membership.clone()))
+    }
+
+    /// The membership that all nodes divided quotas by when they were last asked.
+    pub fn quotas_known(&self) -> u64 {
+        self.quotas_by
+    }
+
+    /// All nodes divide quotas by this membership.
+    pub fn quotas_divide_by(&mut self, version: u64) {
+        self.quotas_by = version;
+    }
+
     fn joining(&self, origin: OriginId, leaves: bool) -> Joining {
         let version = self.standing.joined.as_ref().map_or(0, |joined| joined.membership.version);
         Joining {
@@ -300,7 +321,7 @@ impl Worker {
             origin: origin.id,
             fingerprint: self.options.fingerprint,
             policy: self.options.policy,
-            applied: self.heard_by_all.min(version),
+            applied: self.heard_by_all.min(self.quotas_by).min(version),
             leaves,
         }
     }

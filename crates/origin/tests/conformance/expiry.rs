@@ -41,7 +41,7 @@ async fn every_key_expires() {
         heard: 0,
     };
     region.origin().beat(heartbeat).await.unwrap();
-    let (node, proposed) = (NodeId(1), OriginId { id: 1, life: 1 });
+    let (node, proposed) = (NodeId(1), Some(OriginId { id: 1, life: 1 }));
     let lead = Lead { node, wish: LeadWish::Lead { lease: seconds(5) }, proposed };
     region.origin().lead(lead).await.unwrap();
     region.origin().beat(Heartbeat { heard: 3, ..heartbeat }).await.unwrap();

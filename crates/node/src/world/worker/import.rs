@@ -44,12 +44,12 @@ impl Worker {
         }
         match self.cells.take(me, component) {
             Taken::Known => {}
-            Taken::Raised => drop(self.untold.insert(component.cell)),
-            Taken::New => {
-                if component.owner != me {
-                    counters.cells_imported.add(1);
-                }
+            Taken::Raised if component.owner == me => drop(self.untold.insert(component.cell)),
+            Taken::New if component.owner == me => drop(self.untold.insert(component.cell)),
+            taken @ (Taken::Raised | Taken::New) => {
+                counters.cells_imported.add(u64::from(taken == Taken::New));
                 self.untold.insert(component.cell);
+                self.weigh(component.cell, now);
             }
             Taken::Implausible => {
                 counters.implausible_rows.add(1);
