@@ -88,6 +88,13 @@ pub(crate) fn is_hot(count: u64) -> bool {
     count >= FLOOR_COUNT
 }
 
+/// When a node flushes the next time: nodes are spread over the interval from the first, and each flush by ±20 %
+/// around its target, but none over the end of an interval, so that all schemes flush as often.
+pub(crate) fn flush_s(of_all: f64, flushes: u32, interval_s: f64) -> f64 {
+    let jitter = (chance(flushes, 3) - 0.5) * 0.4;
+    (f64::from(flushes) + (of_all + jitter).clamp(0.0, 0.99)) * interval_s
+}
+
 /// How many rows the table has at that time, with the floor.
 pub(crate) fn rows_alive(time_s: f64) -> usize {
     let alive = |source: &Source| 1 + usize::from(is_hot(source.at(time_s).count));

@@ -58,7 +58,8 @@ pub(crate) async fn run(policy: Policy, length: Duration) -> Load {
     for worker in &mut workers {
         worker.import(Nanos::ZERO).await;
     }
-    (written.store(0, Ordering::Relaxed), imported.store(0, Ordering::Relaxed));
+    written.store(0, Ordering::Relaxed);
+    imported.store(0, Ordering::Relaxed);
     let meter = Meter::start(&server);
     let began = Instant::now();
     let tasks: Vec<_> = (0..REGIONS)
@@ -110,14 +111,15 @@ impl Worker {
 
     async fn work(mut self, number: u32, began: Instant, length: Duration) {
         let of_all = f64::from(number) / f64::from(REGIONS);
-        let (mut poll, mut flush) = (of_all * POLL_S, of_all * INTERVAL_S);
+        let (mut poll, mut flushes, mut flush) = (of_all * POLL_S, 0, model::flush_s(of_all, 0, INTERVAL_S));
         let (mut back, mut tick) = (of_all * BACK_EVERY_S, of_all * TICK_S);
         while poll < length.as_secs_f64() {
             tokio::time::sleep_until(began + Duration::from_secs_f64(poll)).await;
             let now = began.elapsed().as_secs_f64();
             if self.policy == Policy::Headroom || now >= flush {
                 self.publish(now).await;
-                flush += INTERVAL_S;
+                flushes += 1;
+                flush = model::flush_s(of_all, flushes, INTERVAL_S);
             }
             if now >= tick {
                 (tick, back) = (tick + TICK_S, now + BACK_EVERY_S);
@@ -146,7 +148,11 @@ impl Worker {
                 Policy::Headroom => counted.count - known >= half_credit(counted.count),
             };
             if is_due {
-                rows.push(row(source, counted));
+                // A row that is there has its name.
+                rows.push(Row {
+                    name: row(source, counted).name.filter(|_| known == 0),
+                    ..row(source, counted)
+                });
                 *published = Some(counted);
             }
         }

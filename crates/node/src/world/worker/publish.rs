@@ -162,7 +162,8 @@ impl Worker {
                     }
                     if total > self.cells.own(&cell) {
                         let Waiting { limit, expires, ref name, .. } = waiting;
-                        let name = key_name(name);
+                        // A row that is there has its name.
+                        let name = if self.cells.own(&cell) == 0 { key_name(name) } else { None };
                         self.publishing.rows.push(Row { cell, count: total, limit, expires, name });
                         self.publishing.reading.push((cell, waiting));
                     } else if total > published {
