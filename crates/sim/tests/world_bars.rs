@@ -47,12 +47,7 @@ fn admitted(
     (of_limit(world.admitted(0)), of_limit(world.admitted_between(0, rests_at, Nanos::MAX)))
 }
 
-fn seeds_of(
-    test: &'static str,
-    what: &str,
-    bound: Option<f64>,
-    run: impl Fn(u64) -> (f64, f64),
-) {
+fn seeds_of(test: &'static str, what: &str, bound: Option<f64>, run: impl Fn(u64) -> (f64, f64)) {
     let ratios = for_each(TestName { file: "world_bars", test }, 0..SEEDS, |seed| {
         let (ratio, later) = run(seed);
         assert!(bound.is_none_or(|bound| ratio <= bound), "{what}: {ratio:.3} limits were admitted");

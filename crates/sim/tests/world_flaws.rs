@@ -22,7 +22,8 @@ fn found(flaw: WorldFlaw) -> Option<(u64, String)> {
 }
 
 fn is_found(flaw: WorldFlaw, invariant: &str) {
-    let (seed, violation) = found(flaw).unwrap_or_else(|| panic!("{flaw:?} is found by none of {SEEDS} seeds"));
+    let (seed, violation) =
+        found(flaw).unwrap_or_else(|| panic!("{flaw:?} is found by none of {SEEDS} seeds"));
     println!("{flaw:?} is found by seed {seed}");
     assert!(violation.contains(invariant), "{flaw:?} is found by something else: {violation}");
 }

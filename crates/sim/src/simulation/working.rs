@@ -83,7 +83,7 @@ impl Simulation {
         let life = self.random.next_u64();
         let state = &self.nodes[node];
         let (Some(world), asked_at) = (&state.world, state.moment(self.now).now) else { return };
-        let proposed = OriginId { id: world.origin, life };
+        let proposed = Some(OriginId { id: world.origin, life });
         let lead = Lead { node: state.id, wish: LeadWish::Lead { lease: LEASE }, proposed };
         self.call_desk(node, DeskCall::Lead { lead, asked_at });
         self.push_of(node, self.now.plus(LEAD_EVERY), NodeEvent::Lead);
@@ -228,7 +228,7 @@ impl Simulation {
         }
         match answer {
             DeskAnswer::Led { leading: Some(leading), asked_at } => {
-                world.origin = leading.origin.id;
+                world.origin = leading.origin.map_or(world.origin, |origin| origin.id);
                 world.led_until = if leading.is_leader { asked_at.plus(LEASE) } else { Nanos::ZERO };
                 world.worker.led(Some(leading), now);
             }

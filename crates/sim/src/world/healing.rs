@@ -5,9 +5,9 @@ use super::WorldSimulation;
 use crate::chaos::describe;
 use crate::scenario::{Arrival, KeyPlan};
 use std::collections::BTreeMap;
-use tidegate_node::GivenPolicy;
 use tidegate_core::world::{Unpublished, is_due};
 use tidegate_core::{Accuracy, CellId, Nanos, WorldPolicy};
+use tidegate_node::GivenPolicy;
 
 /// Requests are answered by then.
 const ANSWERED_WITHIN: Nanos = Nanos::from_millis(200);
@@ -38,8 +38,9 @@ impl WorldSimulation {
                 let unpublished = Unpublished { limit, used, total, published };
                 let regions = u32::try_from(self.regions.len()).unwrap_or(u32::MAX);
                 if is_due(WorldPolicy::Headroom, &unpublished, regions) {
-                    problems
-                        .push(format!("region {index} should have published {unpublished:?} of {name} in {cell:?}"));
+                    problems.push(format!(
+                        "region {index} should have published {unpublished:?} of {name} in {cell:?}"
+                    ));
                 }
             }
         }
@@ -77,7 +78,9 @@ impl WorldSimulation {
             let after = admitted(self, *key);
             if after != before {
                 let name = describe(&self.scenario_keys()[*key]);
-                problems.push(format!("key {key}, {name}, is spent, and regions went from {before:?} to {after:?}"));
+                problems.push(format!(
+                    "key {key}, {name}, is spent, and regions went from {before:?} to {after:?}"
+                ));
             }
         }
         problems

@@ -113,7 +113,9 @@ impl Worker {
     /// and those that rest don't look.
     pub(super) fn weigh(&mut self, cell: CellId, now: Nanos) {
         let is_by_headroom = self.standing.view().is_some_and(|view| view.policy == WorldPolicy::Headroom);
-        let Some((limit, expires)) = self.cells.is_worth_weighing(&cell).filter(|_| is_by_headroom) else { return };
+        let Some((limit, expires)) = self.cells.is_worth_weighing(&cell).filter(|_| is_by_headroom) else {
+            return;
+        };
         let (name, not_before) = (Arc::from(""), now.plus(COALESCE));
         let waiting = Waiting { limit, expires, name, not_before, refusals: 0, is_named: false };
         // Without room for it the next letter says it.
