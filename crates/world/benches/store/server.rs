@@ -2,14 +2,13 @@
 
 use crate::{Bounds, print};
 use std::collections::BTreeMap;
+use std::time::Duration;
 use tidegate_testkit::MariaDb;
-use tokio::time::Instant;
 
 #[derive(Debug)]
 pub(crate) struct Meter {
     status: BTreeMap<String, f64>,
     processor_s: f64,
-    began: Instant,
 }
 
 /// Each a second.
@@ -25,17 +24,14 @@ pub(crate) struct Load {
 
 impl Meter {
     pub(crate) fn start(server: &MariaDb) -> Self {
-        Meter {
-            status: status(server),
-            processor_s: server.processor_time().as_secs_f64(),
-            began: Instant::now(),
-        }
+        Meter { status: status(server), processor_s: server.processor_time().as_secs_f64() }
     }
 
-    /// `rows_written` is what the scheme itself counted.
+    /// `rows_written` is what the scheme itself counted; `length` how long the run was meant to take: on a busy
+    /// machine it may have taken longer, for the same work.
     #[expect(clippy::cast_precision_loss, reason = "some millions")]
-    pub(crate) fn stop(self, server: &MariaDb, rows_written: u64) -> Load {
-        let seconds = self.began.elapsed().as_secs_f64();
+    pub(crate) fn stop(self, server: &MariaDb, rows_written: u64, length: Duration) -> Load {
+        let seconds = length.as_secs_f64();
         let (processor_s, now) = (server.processor_time().as_secs_f64(), status(server));
         let grown = |name: &str| {
             let of = |status: &BTreeMap<String, f64>| status.get(name).copied().unwrap_or(0.0);

@@ -81,7 +81,7 @@ pub(crate) async fn run(length: Duration) -> Load {
     for task in tasks {
         task.await.expect("a node");
     }
-    meter.stop(&server, written.load(Ordering::Relaxed))
+    meter.stop(&server, written.load(Ordering::Relaxed), length)
 }
 
 impl Node {
@@ -97,7 +97,8 @@ impl Node {
     }
 
     async fn work(mut self, number: u32, began: Instant, length: Duration) {
-        let of_all = f64::from(number) / f64::from(NODES);
+        // As the worker of its region: both flush what has grown by the same instants.
+        let of_all = f64::from(number % model::REGIONS) / f64::from(model::REGIONS);
         let mut flushes = 0;
         loop {
             let at = model::flush_s(of_all, flushes, INTERVAL_S);
@@ -105,9 +106,8 @@ impl Node {
                 break;
             }
             tokio::time::sleep_until(began + Duration::from_secs_f64(at)).await;
-            let now = began.elapsed().as_secs_f64();
-            self.flush(now).await;
-            self.sync(now).await;
+            self.flush(at).await;
+            self.sync(at).await;
             flushes += 1;
         }
         tokio::time::sleep_until(began + length).await;
