@@ -177,7 +177,11 @@ mod tests {
         assert_eq!(printed.rows.len(), 1);
         assert_eq!(printed.rows[0].measured(), "4.250 (3.500–30)");
         assert_eq!(printed.rows[0].judged(), "≤ 10 | holds");
-        assert!(printed.table("Measured.", Length::Quick).contains("Bar 1: fewer windows; the others are simulated.\n"));
+        assert!(
+            printed
+                .table("Measured.", Length::Quick)
+                .contains("Bar 1: fewer windows; the others are simulated.\n")
+        );
     }
 
     #[test]

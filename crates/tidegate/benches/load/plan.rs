@@ -58,7 +58,7 @@ impl Limit {
         let shape = match self.amount {
             Amount::Window { period, .. } => {
                 let nanos = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
-                Shape::Sliding(Period::nearest(Nanos::from_nanos(nanos)))
+                Shape::Sliding(Period::nearest(Nanos::new(nanos)))
             }
             Amount::Rate { .. } => Shape::Gcra,
         };
