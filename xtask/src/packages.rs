@@ -1,10 +1,10 @@
 //! What the tests need from the system, installed when it is missing and when it may be.
 
-use crate::steps::run;
-use std::path::Path;
+use crate::steps::{run, run_with};
+use std::path::{Path, PathBuf};
 
 /// A program that tests run, and the Debian or Ubuntu package that has it.
-const NEEDED: [(&str, &str); 9] = [
+const NEEDED: [(&str, &str); 12] = [
     // For libFuzzer.
     ("c++", "g++"),
     ("valgrind", "valgrind"),
@@ -15,6 +15,9 @@ const NEEDED: [(&str, &str); 9] = [
     ("npm", "npm"),
     ("nginx", "nginx-light"),
     ("caddy", "caddy"),
+    ("mariadbd", "mariadb-server"),
+    ("postgres", "postgresql"),
+    ("psql", "postgresql-client"),
 ];
 
 /// What only benchmarks need.
@@ -47,14 +50,43 @@ fn install_all(needed: &[(&'static str, &'static str)]) -> Result<(), String> {
     if !is_root() {
         return Err(format!("the tests need {packages}; {by_hand}"));
     }
-    run("apt-get update -q")
-        .and_then(|()| run(&format!("apt-get install -y -q {packages}")))
-        .map_err(|problem| format!("{problem}\nthe tests need {packages}; {by_hand}"))
+    without_services(|| {
+        run("apt-get update -q")?;
+        let install = format!("apt-get install -y -q {packages}");
+        run_with(&install, &[("DEBIAN_FRONTEND", "noninteractive")])
+    })
+    .map_err(|problem| format!("{problem}\nthe tests need {packages}; {by_hand}"))
 }
 
+/// While packages are installed, nobody starts the servers that are in them: tests start their own.
+fn without_services(install: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+    use std::os::unix::fs::PermissionsExt;
+    let policy = Path::new("/usr/sbin/policy-rc.d");
+    // Whoever has one already has an opinion of their own.
+    let is_ours = !policy.exists()
+        && std::fs::write(
+            policy,
+            "#!/bin/sh\n# Of `cargo xtask`, for as long as it installs packages.\nexit 101\n",
+        )
+        .is_ok();
+    if is_ours {
+        let _ = std::fs::set_permissions(policy, std::fs::Permissions::from_mode(0o755));
+    }
+    let outcome = install();
+    if is_ours {
+        let _ = std::fs::remove_file(policy);
+    }
+    outcome
+}
+
+/// On the path, or where Debian puts what isn't meant for everybody.
 fn is_installed(program: &str) -> bool {
     let path = std::env::var("PATH").unwrap_or_default();
-    path.split(':').any(|folder| Path::new(folder).join(program).is_file())
+    let mut folders: Vec<PathBuf> = path.split(':').map(PathBuf::from).collect();
+    folders.push(PathBuf::from("/usr/sbin"));
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    folders.extend(versions.map(|entry| entry.path().join("bin")));
+    folders.iter().any(|folder| folder.join(program).is_file())
 }
 
 /// The owner of our own process entry.

@@ -9,8 +9,10 @@ use std::process::Command;
 
 /// Crates from the bottom up: each may depend only on those before it. The test kit and the fuzz targets
 /// come last: tests may use them, and nothing that ships.
-const CRATES: [&str; 11] =
-    ["core", "rules", "origin", "world", "node", "sim", "server", "client", "tidegate", "testkit", "fuzz"];
+const CRATES: [&str; 12] = [
+    "core", "rules", "origin", "world", "control", "node", "sim", "server", "client", "tidegate", "testkit",
+    "fuzz",
+];
 /// What the core may depend on outside of tests: nothing that does IO.
 const CORE_DEPENDENCIES: [&str; 6] = ["arrayvec", "jiff", "parking_lot", "shuttle", "smallvec", "thiserror"];
 /// What the core's sources may not mention.

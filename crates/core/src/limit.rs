@@ -5,6 +5,7 @@
 
 use crate::calendar::CalendarUnit;
 use crate::gcra_sync::interval_times;
+use crate::slice::PARTS;
 use crate::time::{Cell, Nanos, Period};
 use std::num::NonZeroU64;
 
@@ -122,6 +123,21 @@ impl Rate {
         }
         let narrow = |number| u64::try_from(number).unwrap_or(u64::MAX);
         Self::nearest(narrow(count), Nanos::new(narrow(length)))
+    }
+
+    /// This rate times `parts` billionths, never above that; `None` where there is no rate as slow.
+    #[must_use]
+    pub fn parted(self, parts: u32) -> Option<Self> {
+        let mut count = u128::from(self.denominator.get()) * u128::from(parts);
+        let mut length = u128::from(self.numerator_ns.get()) * u128::from(PARTS);
+        while count > 0 && length < u128::from(Self::PERIOD_MIN.get()) {
+            (count, length) = (count * 1000, length * 1000);
+        }
+        while count > u128::from(NUMBER_MAX) || length > u128::from(Period::MAX.get()) {
+            (count, length) = (count / 2, length.div_ceil(2));
+        }
+        let narrow = |number| u64::try_from(number).unwrap_or(u64::MAX);
+        (count > 0).then(|| Self::nearest(narrow(count), Nanos::new(narrow(length))))
     }
 
     /// Puts a rate together again from its two parts; `None` when either is 0.

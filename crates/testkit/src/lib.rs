@@ -1,5 +1,5 @@
 //! Real servers and a faulty network for tests and benches: Redis alone, as a cluster and behind sentinels,
-//! Envoy, a TCP proxy that misbehaves on request, and the clients that others wrote.
+//! MariaDB, PostgreSQL, Envoy, a TCP proxy that misbehaves on request, and the clients that others wrote.
 //!
 //! A mock answers what its author believed; these are the programs that operators run. Each has ports and a
 //! directory of its own, and nothing outlives the test process. Never part of what ships: other crates name
@@ -11,6 +11,7 @@ mod binary;
 mod certificates;
 mod client;
 mod cluster;
+mod database;
 mod directory;
 mod envoy;
 mod port;
@@ -28,6 +29,7 @@ pub use binary::{RedisBinary, redis_6_2};
 pub use certificates::{Authority, Issued};
 pub use client::Client;
 pub use cluster::RedisCluster;
+pub use database::{MariaDb, Postgres};
 pub use envoy::envoy;
 pub use port::free_port;
 pub use process::{Process, guarded};

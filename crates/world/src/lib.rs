@@ -4,9 +4,13 @@
 //! to do when it fails is the worker's and the reconciler's. No call waits longer than its deadline, and none
 //! retries. Requests never wait for any of this.
 
+mod memory;
 mod quota;
+mod sql;
+mod store;
 
-pub use quota::{Acknowledged, Demand, Granted, Held, SliceRow, SliceSize, Slices, Survey};
+pub use memory::MemoryWorld;
+pub use quota::{Acknowledged, Demand, Granted, Held, SliceRow, Slices, Survey};
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -14,8 +18,31 @@ use std::pin::Pin;
 use std::sync::Arc;
 use tidegate_core::{KeyId, Nanos, Sequence};
 
+pub use sql::{SqlOptions, SqlWorld, WorldUrl, WorldUrlError};
+pub use store::Store;
+pub use tidegate_core::SliceSize;
+
 /// The longest name of a region, in characters.
 pub const REGION_NAME_MAX: usize = 48;
+/// The job whose leader may [`World::grant`].
+pub const RECONCILER: &str = "reconciler";
+/// How long a region counts as heard of lately, for [`Joined::namesakes`].
+pub const NAMESAKE_FOR: Nanos = Nanos::from_secs(60);
+/// A demand that isn't reported again is forgotten after this.
+pub const DEMAND_FOR: Nanos = Nanos::from_secs(30);
+/// Rows of counts are deleted so long after they expired: clocks differ.
+pub const COUNT_KEPT_FOR: Nanos = Nanos::from_secs(10);
+/// How long a slice is leased for.
+pub const SLICE_LEASE: Nanos = Nanos::from_secs(15);
+/// A region that isn't acknowledging goes back to its even part after two leases and this: what an acknowledgement
+/// takes from the first node that goes by it to the store, and what clocks differ by meanwhile.
+pub const RISE_MARGIN: Nanos = Nanos::from_secs(8);
+/// Slices are deleted so long after they ran out: far longer than anybody goes by one that did.
+pub const SLICE_KEPT_FOR: Nanos = Nanos::from_secs(3600);
+/// How many rows [`World::delete_expired`] deletes of a table, at most.
+pub const DELETED_MAX: usize = 1000;
+/// The largest number that a store keeps: what every database has.
+pub const STORED_MAX: u64 = i64::MAX.unsigned_abs();
 
 /// The owner of components in the world tier: one region on one origin. Given out by the store, never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -58,6 +85,18 @@ pub struct Published {
     pub refused: Vec<(usize, String)>,
 }
 
+impl Row {
+    /// Why no store can keep it, if so.
+    pub(crate) fn problem(&self) -> Option<String> {
+        let numbers = [("count", self.count), ("limit", self.limit), ("sequence", self.cell.sequence.0)];
+        let (name, number) = numbers.into_iter().find(|(_, number)| *number > STORED_MAX)?;
+        Some(format!(
+            "the {name} of key {:?} is {number}, and a store keeps up to {STORED_MAX}",
+            self.cell.key
+        ))
+    }
+}
+
 /// An owner's count of a cell, as it was imported.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Component {
@@ -68,15 +107,31 @@ pub struct Component {
     pub expires: Nanos,
 }
 
-/// Up to where changes were imported, in the store's own time.
+/// Up to where changes were imported.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub struct Cursor(pub Nanos);
+pub struct Cursor {
+    /// Everything that changed before this, in the store's own time.
+    pub changed: Nanos,
+    /// And what changed at that very instant, up to this row: any number of rows may share an instant.
+    pub after: Option<(CellId, OwnerId)>,
+}
+
+impl Cursor {
+    /// From here on, and everything that changed so long before: a writer's rows appear later than the
+    /// instant that they carry, by up to the deadline of its statement (1 s).
+    #[must_use]
+    pub fn back(self, overlap: Nanos) -> Cursor {
+        Cursor { changed: self.changed.minus(overlap), after: None }
+    }
+}
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Imported {
     /// Changed at or after the cursor. A row may come again: everything is merged by max.
     pub components: Vec<Component>,
-    /// Where the next import begins. It doesn't overlap: a reader goes back by as much as a writer may take.
+    /// Where the next import begins: behind the last row of this page, or, when there is no more, at the
+    /// store's present as of this read, which follows its clock also when that is set back. It doesn't
+    /// overlap: after the last page a reader goes [`back`](Cursor::back) by as much as a writer may take.
     pub next: Cursor,
     /// There is more than fits a page.
     pub has_more: bool,
@@ -112,6 +167,22 @@ pub struct Joining {
     pub leaves: bool,
 }
 
+impl Joining {
+    /// Whether the name is one that every database tells from all others: some ignore spaces at the end.
+    pub(crate) fn check(&self) -> Result<(), WorldError> {
+        let length = self.region.chars().count();
+        let is_fine = |c: char| !c.is_control() && !c.is_whitespace();
+        if (1..=REGION_NAME_MAX).contains(&length) && self.region.chars().all(is_fine) {
+            return Ok(());
+        }
+        let message = format!(
+            "{:?} can't be a region's name; set `region` to 1 to {REGION_NAME_MAX} characters without spaces",
+            self.region
+        );
+        Err(WorldError::Refused { message })
+    }
+}
+
 /// What a region is told when it says that it is here.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Joined {
@@ -142,6 +213,8 @@ pub struct Member {
     pub applied: u64,
     /// When it was last heard of, in the store's time.
     pub seen: Nanos,
+    /// When it last acknowledged, in the store's time: shortly before, all its nodes went by its slices.
+    pub confirmed: Nanos,
 }
 
 /// Who leads, for one job. Every change of leader raises the term: what an older one writes is refused.
@@ -165,13 +238,18 @@ pub enum WorldError {
          give all nodes of all regions the same cluster.secret_file"
     )]
     OtherSecret { theirs: u64, ours: u64 },
+    /// The membership, or the revision, isn't the one that was decided by; nothing was written.
+    #[error("somebody was faster (it is at version {theirs}); survey again")]
+    Outdated { theirs: u64 },
     /// Another one leads since.
     #[error("another leader has taken over (term {theirs})")]
     Deposed { theirs: u64 },
 }
 
 pub trait World: Debug + Send + Sync + 'static {
-    /// Says that a region is here, and asks who else is. Its first call also applies what the schema lacks.
+    /// Says that a region is here, and asks who else is. A region that isn't a member becomes one, which isn't
+    /// active yet unless it is the only one; one that leaves is none any more, and holds nothing. Both raise the
+    /// membership's version.
     fn join<'a>(&'a self, joining: &'a Joining) -> Reply<'a, Joined>;
 
     /// Writes an owner's counts, each merged by max.
@@ -180,10 +258,11 @@ pub trait World: Debug + Send + Sync + 'static {
     /// What changed at or after the cursor, of all owners, in the order of change; a page of it.
     fn import(&self, since: Cursor) -> Reply<'_, Imported>;
 
-    /// Deletes rows that nobody needs any more, a small batch of them. Says how many.
+    /// Deletes rows that nobody needs any more, a small batch of them. Says how many: [`DELETED_MAX`] or more
+    /// means that there may be others.
     fn delete_expired(&self) -> Reply<'_, u64>;
 
-    /// Takes or keeps the lead of a job for `lease`, if nobody else has it.
+    /// Takes or keeps the lead of a job for `lease`, if nobody else has it. A lease of 0 gives it up.
     fn lead<'a>(&'a self, job: &'a str, holder: u64, lease: Nanos) -> Reply<'a, Option<Term>>;
 
     /// Writes what a region's callers asked for lately. Replaces what it wrote before, key by key.
@@ -192,12 +271,15 @@ pub trait World: Debug + Send + Sync + 'static {
     /// The slices that an owner holds by the reconciler's last word.
     fn slices(&self, owner: OwnerId) -> Reply<'_, Slices>;
 
-    /// All nodes of a region go by these slices now.
+    /// All nodes of a region go by these slices now, or by later ones; by none when there are none. The owner is
+    /// `confirmed` now, in either case.
     fn acknowledge<'a>(&'a self, owner: OwnerId, slices: &'a [Acknowledged]) -> Reply<'a, ()>;
 
-    /// Everything that the reconciler decides by.
+    /// Everything that the reconciler decides by, in one snapshot.
     fn survey(&self) -> Reply<'_, Survey>;
 
-    /// Writes slices, and the membership if it changed, if `term` still leads.
+    /// Writes slices, and the membership if it changed, if `term` still leads as [`RECONCILER`]: all or nothing.
+    /// A slice of an older generation than what is there is ignored, one of the same renews it; what was
+    /// acknowledged stays so. Of a member, only who it is and whether it is active is written.
     fn grant<'a>(&'a self, term: Term, granted: &'a Granted) -> Reply<'a, ()>;
 }

@@ -3,9 +3,9 @@
 //! A slice is a region's part of a limit, as a lease in the store's time. It is lowered before another is raised,
 //! and raised only after the lowering was acknowledged or ran out (INV-6).
 
-use crate::{KeyName, Membership, OwnerId};
+use crate::{KeyName, Membership, OwnerId, STORED_MAX, WorldError};
 use std::sync::Arc;
-use tidegate_core::{KeyId, Nanos, Spec};
+use tidegate_core::{KeyId, Nanos, SliceSize, Spec};
 
 /// What a region's callers asked for of one key, admitted or not.
 #[derive(Clone, PartialEq, Debug)]
@@ -15,18 +15,25 @@ pub struct Demand {
     pub spec: Spec,
     /// Reconciled every second instead of every five.
     pub is_abuse: bool,
-    /// Thousandths of cost a second, averaged.
+    /// Thousandths of cost a second, averaged. A region that holds a slice of the key reports it even at 0.
     pub milli_per_second: u64,
     pub name: Option<Arc<KeyName>>,
 }
 
-/// A part of a limit. Parts of one limit sum to its whole at most.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub struct SliceSize {
-    /// Of a window: how much of its limit. Of GCRA: how much of its burst.
-    pub amount: u64,
-    /// Of GCRA: billionths of its rate.
-    pub rate_parts: u32,
+impl Demand {
+    /// Whether a store can keep it.
+    pub(crate) fn check(&self) -> Result<(), WorldError> {
+        let refused = |message| Err(WorldError::Refused { message });
+        match self.spec {
+            Spec::Calendar { .. } => {
+                refused(format!("key {:?} is of a calendar window, which has no quotas", self.key))
+            }
+            _ if self.milli_per_second > STORED_MAX => {
+                refused(format!("the demand for key {:?} is out of range", self.key))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// A slice as it is written.
@@ -34,9 +41,11 @@ pub struct SliceSize {
 pub struct SliceRow {
     pub key: KeyId,
     pub owner: OwnerId,
-    /// Rises with every change of the size; a renewal keeps it.
+    /// Rises with every change of the size (it is the revision that wrote it); a renewal keeps it.
     pub generation: u64,
     pub size: SliceSize,
+    /// The amount of the whole that it was cut from: a limit that has another number by now is cut in proportion.
+    pub whole: u64,
     /// When the lease ends, in the store's time.
     pub expires: Nanos,
 }
@@ -61,12 +70,15 @@ pub struct Held {
     pub row: SliceRow,
     /// The last generation that all nodes of the owner go by.
     pub acknowledged: u64,
-    /// What it may still go by instead, and until when: the size before, if that isn't acknowledged away.
+    /// What it may still go by instead, of the same whole, and until when: the size before, if that isn't
+    /// acknowledged away.
     pub before: Option<(SliceSize, Nanos)>,
 }
 
 #[derive(Clone, PartialEq, Debug)]
 pub struct Survey {
+    /// How many grants were written before. A survey is one snapshot: all of it is of this revision.
+    pub revision: u64,
     pub membership: Membership,
     pub demands: Vec<(OwnerId, Demand)>,
     pub slices: Vec<Held>,
@@ -77,9 +89,12 @@ pub struct Survey {
 /// What the reconciler decided.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Granted {
+    /// The survey's. Refused as [`WorldError::Outdated`] when anything was granted since: a call that was given
+    /// up may still arrive, and must change nothing then.
+    pub revision: u64,
     /// Written over what the owner held of the key.
     pub slices: Vec<Held>,
-    /// Nobody holds anything but the even part of these any more.
+    /// Nobody holds anything but the even part of these any more: their slices and demands are deleted.
     pub dropped: Vec<KeyId>,
     /// Replaces the membership, if it is still at the version before.
     pub membership: Option<Membership>,

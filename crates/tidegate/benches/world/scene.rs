@@ -17,6 +17,7 @@ pub(crate) const NODES_PER_REGION: usize = 2;
 /// A region's name, and how much later bytes arrive, in each direction: 0, 60 and 150 ms for both together.
 const PLACES: [(&str, Duration); REGIONS] =
     [("near", Duration::ZERO), ("far", Duration::from_millis(30)), ("farthest", Duration::from_millis(75))];
+const DATABASE: &str = "bars";
 /// Regions join one after the other, and each waits for the others to know.
 const JOINED_WITHIN: Duration = Duration::from_secs(60);
 
@@ -46,9 +47,13 @@ pub(crate) enum Database {
 impl Database {
     fn start(setting: &Setting) -> Self {
         if setting.has_option("--postgres") {
-            Database::Postgres(setting.wait_for(Postgres::start()))
+            let server = setting.wait_for(Postgres::start());
+            server.create_database(DATABASE);
+            Database::Postgres(server)
         } else {
-            Database::MariaDb(setting.wait_for(MariaDb::start()))
+            let server = setting.wait_for(MariaDb::start());
+            server.create_database(DATABASE);
+            Database::MariaDb(server)
         }
     }
 
@@ -61,8 +66,8 @@ impl Database {
 
     pub(crate) fn url(&self) -> String {
         match self {
-            Database::MariaDb(server) => server.url(),
-            Database::Postgres(server) => server.url(),
+            Database::MariaDb(server) => server.url(DATABASE),
+            Database::Postgres(server) => server.url(DATABASE),
         }
     }
 
@@ -115,6 +120,13 @@ impl Region {
         self.way.set(self.distance);
     }
 
+    /// Which of its nodes does its work in the world tier.
+    pub(crate) fn worker(&self) -> Result<usize, String> {
+        let is_worker = |node: &Node| node.state().is_some_and(|state| state["world"]["worker"] == true);
+        poll("a world worker", JOINED_WITHIN, || self.fleet.0.iter().position(is_worker))
+            .map_err(|problem| format!("{problem} in {}", self.name))
+    }
+
     /// A node that was killed is replaced by a new one, at another address.
     pub(crate) fn replace(&mut self, node: usize) -> Result<(), String> {
         let words: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
@@ -163,6 +175,12 @@ impl Scene {
 
     pub(crate) fn nodes(&self) -> impl Iterator<Item = &Node> {
         self.regions.iter().flat_map(|region| &region.fleet.0)
+    }
+
+    /// Which of all nodes leads the reconciler.
+    pub(crate) fn leader(&self) -> Result<usize, String> {
+        let leads = |node: &Node| node.state().is_some_and(|state| state["world"]["reconciler"] == true);
+        poll("a reconciler", JOINED_WITHIN, || self.nodes().position(leads))
     }
 
     fn logs(&self) -> String {

@@ -1,0 +1,84 @@
+//! Which part of every limit each region holds: from what the world store knows to what is to be written there.
+//!
+//! Pure: a survey in, a grant out, no memory between, so that any leader may do the next step. Must never write a
+//! slice that could be in force together with more than the rest of its limit (INV-6): `holding.rs` says what may
+//! be in force when, and nothing is renewed or raised but into what is left beside that. `docs/world.md` has the
+//! clocks.
+
+mod holding;
+mod key;
+mod membership;
+#[cfg(test)]
+mod tests;
+
+use key::Key;
+use std::collections::BTreeMap;
+use tidegate_core::KeyId;
+use tidegate_world::{Granted, Survey};
+
+/// What a pass did, for operators.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Figures {
+    /// Slices that there are after it.
+    pub slices: u64,
+    pub lowered: u64,
+    pub raised: u64,
+    pub renewed: u64,
+    /// Keys that went back to the even split.
+    pub dropped: u64,
+    /// Slices that their regions haven't acknowledged.
+    pub unacknowledged: u64,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub struct Reconciled {
+    /// `None` when there is nothing to write.
+    pub granted: Option<Granted>,
+    pub figures: Figures,
+}
+
+/// A mistake to make on purpose: a test that doesn't find it is none.
+#[doc(hidden)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Flaw {
+    #[default]
+    None,
+    /// Takes what was lowered for gone before anybody acknowledged it.
+    RaisesFirst,
+    /// Takes regions that say nothing for there.
+    IgnoresSilence,
+    /// Lets a new region take part before the others know of it.
+    ActivatesAtOnce,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Reconciler {
+    flaw: Flaw,
+}
+
+impl Reconciler {
+    #[doc(hidden)]
+    pub fn with_flaw(flaw: Flaw) -> Self {
+        Reconciler { flaw }
+    }
+
+    /// One pass.
+    pub fn reconcile(&self, survey: &Survey) -> Reconciled {
+        let mut figures = Figures::default();
+        let mut granted = Granted { revision: survey.revision, ..Granted::default() };
+        let mut keys: BTreeMap<KeyId, Key<'_>> = BTreeMap::new();
+        for (owner, demand) in &survey.demands {
+            keys.entry(demand.key).or_default().demands.push((*owner, demand));
+        }
+        for held in &survey.slices {
+            keys.entry(held.row.key).or_default().slices.push(held);
+        }
+        let mut may_activate = true;
+        for (id, key) in &keys {
+            may_activate &= key.reconcile(*id, survey, self.flaw, &mut granted, &mut figures);
+        }
+        granted.membership = membership::next(survey, may_activate, self.flaw);
+        let writes = granted.membership.is_some() || !granted.slices.is_empty() || !granted.dropped.is_empty();
+        Reconciled { granted: writes.then_some(granted), figures }
+    }
+}

@@ -1,0 +1,249 @@
+//! Single steps of the reconciler. What many of them amount to, with faults, is in the model of `crates/node`.
+
+use super::*;
+use tidegate_core::slice::PARTS;
+use tidegate_core::{Limit, Nanos, Period, SliceSize, Spec};
+use tidegate_world::{Acknowledged, Demand, Joining, OwnerId, Policy, Publish, SLICE_LEASE, Store, Term};
+
+const LIMIT: u64 = 900;
+const PERIOD: Nanos = Nanos::from_secs(9);
+
+/// A world store and its clock.
+struct Fixture {
+    store: Store,
+    now: Nanos,
+    owners: Vec<OwnerId>,
+}
+
+impl Fixture {
+    fn new(regions: usize) -> Self {
+        let mut fixture = Fixture { store: Store::default(), now: Nanos::from_secs(1_000), owners: Vec::new() };
+        for index in 0..regions {
+            let joined = fixture.join(index, 0);
+            fixture.owners.push(joined);
+            fixture.apply_all();
+            fixture.pass();
+        }
+        fixture.apply_all();
+        fixture
+    }
+
+    fn join(&mut self, index: usize, applied: u64) -> OwnerId {
+        let policy = Policy { publish: Publish::Headroom, interval: Nanos::from_secs(5) };
+        let region = format!("region-{index}");
+        let joining = Joining { region, origin: 1, fingerprint: 7, policy, applied, leaves: false };
+        self.store.join(&joining, self.now).unwrap().me
+    }
+
+    fn apply_all(&mut self) {
+        let version = self.store.membership().version;
+        for index in 0..self.owners.len() {
+            self.join(index, version);
+            self.store.acknowledge(self.owners[index], &[], self.now);
+        }
+    }
+
+    /// One pass, written. Says what it did.
+    fn pass(&mut self) -> Figures {
+        self.now = self.now.plus(Nanos::from_secs(1));
+        let term = self.store.lead(tidegate_world::RECONCILER, 1, SLICE_LEASE, self.now).unwrap_or(Term(0));
+        let reconciled = Reconciler::default().reconcile(&self.store.survey(self.now));
+        if let Some(granted) = &reconciled.granted {
+            self.store.grant(term, granted).unwrap();
+        }
+        reconciled.figures
+    }
+
+    /// Reports demand in hundredths of the limit.
+    fn demand(&mut self, percents: &[u64]) {
+        for (owner, percent) in self.owners.clone().iter().zip(percents) {
+            let demand = Demand {
+                key: KeyId::from_hash(5),
+                spec: spec(LIMIT),
+                is_abuse: false,
+                milli_per_second: percent * 10 * LIMIT / 9,
+                name: None,
+            };
+            self.store.report(*owner, &[demand], self.now).unwrap();
+        }
+    }
+
+    fn acknowledge(&mut self, index: usize) {
+        let rows = self.store.slices(self.owners[index], self.now).slices;
+        let all = rows.iter().map(|row| Acknowledged { key: row.key, generation: row.generation });
+        self.store.acknowledge(self.owners[index], &all.collect::<Vec<_>>(), self.now);
+    }
+
+    fn amounts(&self) -> Vec<u64> {
+        let row = |owner: &OwnerId| self.store.slices(*owner, self.now).slices.first().map(|row| row.size.amount);
+        self.owners.iter().map(|owner| row(owner).unwrap_or(0)).collect()
+    }
+}
+
+fn spec(limit: u64) -> Spec {
+    Spec::Sliding { limit: Limit::new(limit).unwrap(), period: Period::new(PERIOD).unwrap() }
+}
+
+#[test]
+fn regions_are_active_one_after_the_other_and_the_first_at_once() {
+    let fixture = Fixture::new(3);
+    let membership = fixture.store.membership();
+    assert!(membership.members.len() == 3 && membership.members.iter().all(|member| member.is_active));
+}
+
+#[test]
+fn who_waits_stays_out_until_everybody_has_made_room() {
+    let mut fixture = Fixture::new(2);
+    let newcomer = fixture.join(2, 0);
+    let is_active = |fixture: &Fixture| {
+        fixture.store.membership().members.iter().any(|member| member.owner == newcomer && member.is_active)
+    };
+    fixture.pass();
+    fixture.pass();
+    assert!(!is_active(&fixture), "the others divide by two");
+    let version = fixture.store.membership().version;
+    fixture.join(0, version);
+    fixture.pass();
+    assert!(!is_active(&fixture), "one of them still does");
+    fixture.join(1, version);
+    fixture.pass();
+    assert!(is_active(&fixture));
+}
+
+#[test]
+fn a_slice_is_lowered_first_and_raised_when_that_was_acknowledged() {
+    let mut fixture = Fixture::new(3);
+    fixture.demand(&[5, 5, 150]);
+    fixture.pass();
+    let floor = 75;
+    assert_eq!(fixture.amounts(), [floor, floor, 300], "lowered, and nothing raised");
+    fixture.pass();
+    assert_eq!(fixture.amounts(), [floor, floor, 300], "nobody has acknowledged anything");
+    for index in 0..3 {
+        fixture.acknowledge(index);
+    }
+    fixture.pass();
+    assert_eq!(fixture.amounts(), [floor, floor, 750]);
+}
+
+#[test]
+fn what_is_free_is_given_out_at_once() {
+    let mut fixture = Fixture::new(3);
+    fixture.demand(&[5, 5, 150]);
+    for _ in 0..3 {
+        fixture.pass();
+        (0..3).for_each(|index| fixture.acknowledge(index));
+    }
+    assert_eq!(fixture.amounts(), [75, 75, 750]);
+    fixture.demand(&[5, 60, 30]);
+    fixture.pass();
+    assert_eq!(fixture.amounts()[2], 285, "lowered to what it asks for and its part of what nobody does");
+    assert_eq!(fixture.amounts()[1], 75, "not before it is free");
+    fixture.acknowledge(2);
+    fixture.pass();
+    assert_eq!(fixture.amounts(), [75, 555, 285]);
+}
+
+#[test]
+fn a_region_that_says_nothing_keeps_its_even_part_and_the_others_make_room() {
+    let mut fixture = Fixture::new(3);
+    fixture.demand(&[5, 5, 150]);
+    for _ in 0..3 {
+        fixture.pass();
+        (0..3).for_each(|index| fixture.acknowledge(index));
+    }
+    assert_eq!(fixture.amounts(), [75, 75, 750]);
+    for _ in 0..17 {
+        fixture.demand(&[5, 5, 150]);
+        fixture.pass();
+        (1..3).for_each(|index| fixture.acknowledge(index));
+    }
+    assert_eq!(fixture.amounts(), [75, 75, 525], "300 for who may be at its even part soon");
+}
+
+#[test]
+fn what_nobody_asks_for_any_more_goes_back_to_the_even_split() {
+    let mut fixture = Fixture::new(3);
+    for _ in 0..4 {
+        fixture.demand(&[5, 5, 150]);
+        fixture.pass();
+        (0..3).for_each(|index| fixture.acknowledge(index));
+    }
+    assert_eq!(fixture.amounts(), [75, 75, 750]);
+    fixture.demand(&[0, 0, 1]);
+    assert_eq!(fixture.pass().lowered, 1);
+    assert_eq!(fixture.amounts(), [75, 75, 300], "the rest stays until that is acknowledged");
+    assert_eq!(fixture.pass().dropped, 0);
+    fixture.acknowledge(2);
+    assert_eq!(fixture.pass().dropped, 1);
+    assert_eq!(fixture.amounts(), [0, 0, 0], "no slices: everybody has an even part");
+}
+
+#[test]
+fn trembling_demand_changes_nothing() {
+    let mut fixture = Fixture::new(3);
+    for _ in 0..4 {
+        fixture.demand(&[40, 30, 30]);
+        fixture.pass();
+        (0..3).for_each(|index| fixture.acknowledge(index));
+    }
+    let before = fixture.amounts();
+    assert_eq!(before.iter().sum::<u64>(), LIMIT);
+    for demands in [[41, 29, 30], [39, 31, 31], [40, 32, 28]] {
+        fixture.demand(&demands);
+        let figures = fixture.pass();
+        assert_eq!((figures.lowered, figures.raised), (0, 0), "{demands:?}");
+    }
+    assert_eq!(fixture.amounts(), before);
+}
+
+#[test]
+fn another_number_of_the_limit_is_cut_anew_and_never_above_it() {
+    let mut fixture = Fixture::new(3);
+    for _ in 0..4 {
+        fixture.demand(&[5, 5, 150]);
+        fixture.pass();
+        (0..3).for_each(|index| fixture.acknowledge(index));
+    }
+    let owner = fixture.owners[2];
+    let demand = Demand {
+        key: KeyId::from_hash(5),
+        spec: spec(300),
+        is_abuse: false,
+        milli_per_second: 50_000,
+        name: None,
+    };
+    fixture.store.report(owner, &[demand], fixture.now).unwrap();
+    for _ in 0..3 {
+        fixture.pass();
+        assert!(fixture.amounts().iter().sum::<u64>() <= 300, "{:?}", fixture.amounts());
+        (0..3).for_each(|index| fixture.acknowledge(index));
+    }
+    assert_eq!(fixture.amounts(), [25, 25, 250]);
+}
+
+#[test]
+fn peaks_see_the_instant_at_which_a_silent_region_rises() {
+    use super::holding::{Holding, peak};
+    let now = Nanos::from_secs(100);
+    let even = SliceSize { amount: 30, rate_parts: PARTS / 3 };
+    let row = |amount, expires| tidegate_world::SliceRow {
+        key: KeyId::from_hash(1),
+        owner: OwnerId(1),
+        generation: 1,
+        size: SliceSize { amount, rate_parts: 0 },
+        whole: 90,
+        expires,
+    };
+    let held = |amount, expires| {
+        Some(tidegate_world::Held { row: row(amount, expires), acknowledged: 1, before: None })
+    };
+    let end = now.plus(SLICE_LEASE);
+    let lowered = |confirmed| Holding { is_active: true, even, confirmed, held: held(10, end) };
+    let raised = Holding { is_active: true, even, confirmed: now, held: held(80, end) };
+    assert_eq!(peak(&[lowered(now), raised], now).amount, 90);
+    let long_ago = now.minus(SLICE_LEASE).minus(Nanos::from_secs(1));
+    assert_eq!(peak(&[lowered(long_ago), raised], now).amount, 110, "it may rise before the other's lease ends");
+    let over = Holding { held: held(80, now.minus(Nanos::new(1))), ..raised };
+    assert_eq!(peak(&[lowered(long_ago), over], now).amount, 60);
+}

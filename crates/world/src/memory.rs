@@ -1,0 +1,111 @@
+//! A world store in this process: a [`Store`] behind a lock, for tests.
+//!
+//! Answers at once and forgets everything with the process. Tells the time by what it was given, and can be
+//! told to fail, as a database does.
+
+use crate::{
+    Acknowledged, Cursor, Demand, Granted, Imported, Joined, Joining, OwnerId, Published, Reply, Row, Slices,
+    Store, Survey, Term, World, WorldError,
+};
+use parking_lot::Mutex;
+use std::fmt;
+use tidegate_core::Nanos;
+
+/// How many rows a page of an import has.
+const PAGE_ROWS: usize = 5000;
+
+/// Tells the present.
+type Present = Box<dyn Fn() -> Nanos + Send + Sync>;
+
+pub struct MemoryWorld {
+    store: Mutex<Store>,
+    present: Present,
+    page_rows: usize,
+    /// What every call answers, while there is something.
+    outage: Mutex<Option<WorldError>>,
+}
+
+impl MemoryWorld {
+    pub fn new(present: Box<dyn Fn() -> Nanos + Send + Sync>) -> Self {
+        MemoryWorld { store: Mutex::default(), present, page_rows: PAGE_ROWS, outage: Mutex::default() }
+    }
+
+    /// The same with pages of so many rows, at least one.
+    #[must_use]
+    pub fn with_page_rows(self, page_rows: usize) -> Self {
+        MemoryWorld { page_rows: page_rows.max(1), ..self }
+    }
+
+    /// From now on every call fails like this, and does nothing; or works again.
+    pub fn set_outage(&self, outage: Option<WorldError>) {
+        *self.outage.lock() = outage;
+    }
+
+    /// Looks into the store, or meddles with it.
+    pub fn with_store<T>(&self, act: impl FnOnce(&mut Store) -> T) -> T {
+        act(&mut self.store.lock())
+    }
+
+    fn answer<T: Send + 'static>(
+        &self,
+        act: impl FnOnce(&mut Store, Nanos) -> Result<T, WorldError>,
+    ) -> Reply<'_, T> {
+        let outage = self.outage.lock().clone();
+        let answer = match outage {
+            Some(error) => Err(error),
+            None => self.with_store(|store| act(store, (self.present)())),
+        };
+        Box::pin(std::future::ready(answer))
+    }
+}
+
+impl fmt::Debug for MemoryWorld {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryWorld").field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
+impl World for MemoryWorld {
+    fn join<'a>(&'a self, joining: &'a Joining) -> Reply<'a, Joined> {
+        self.answer(|store, now| store.join(joining, now))
+    }
+
+    fn publish<'a>(&'a self, owner: OwnerId, rows: &'a [Row]) -> Reply<'a, Published> {
+        self.answer(|store, now| Ok(store.publish(owner, rows, now)))
+    }
+
+    fn import(&self, since: Cursor) -> Reply<'_, Imported> {
+        self.answer(|store, now| Ok(store.import(since, self.page_rows, now)))
+    }
+
+    fn delete_expired(&self) -> Reply<'_, u64> {
+        self.answer(|store, now| Ok(store.delete_expired(now)))
+    }
+
+    fn lead<'a>(&'a self, job: &'a str, holder: u64, lease: Nanos) -> Reply<'a, Option<Term>> {
+        self.answer(|store, now| Ok(store.lead(job, holder, lease, now)))
+    }
+
+    fn report<'a>(&'a self, owner: OwnerId, demands: &'a [Demand]) -> Reply<'a, ()> {
+        self.answer(|store, now| store.report(owner, demands, now))
+    }
+
+    fn slices(&self, owner: OwnerId) -> Reply<'_, Slices> {
+        self.answer(|store, now| Ok(store.slices(owner, now)))
+    }
+
+    fn acknowledge<'a>(&'a self, owner: OwnerId, slices: &'a [Acknowledged]) -> Reply<'a, ()> {
+        self.answer(|store, now| {
+            store.acknowledge(owner, slices, now);
+            Ok(())
+        })
+    }
+
+    fn survey(&self) -> Reply<'_, Survey> {
+        self.answer(|store, now| Ok(store.survey(now)))
+    }
+
+    fn grant<'a>(&'a self, term: Term, granted: &'a Granted) -> Reply<'a, ()> {
+        self.answer(|store, _| store.grant(term, granted))
+    }
+}

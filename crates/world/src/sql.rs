@@ -1,0 +1,156 @@
+//! A world store in a SQL database: SQLite, MySQL or MariaDB, PostgreSQL.
+//!
+//! Starts without a database and never waits past its deadline. Retries nothing, caches nothing, and decides
+//! nothing that two processes could decide differently: every merge and every fence is in the statement, and
+//! every instant is the database's.
+
+mod counts;
+mod dialect;
+mod fleet;
+mod link;
+mod pool;
+mod quotas;
+mod schema;
+mod url;
+
+pub use url::{WorldUrl, WorldUrlError};
+
+use crate::{
+    Acknowledged, Cursor, Demand, Granted, Imported, Joined, Joining, OwnerId, Published, Reply, Row, Slices,
+    Survey, Term, World, WorldError,
+};
+use dialect::Dialect;
+use link::{Failure, Link};
+use pool::Pool;
+use std::time::Duration;
+use tidegate_core::Nanos;
+use tokio::runtime::Handle;
+
+/// How a store works. The defaults fit a fleet of any size.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SqlOptions {
+    /// The longest that a call takes, its connection included.
+    pub deadline: Duration,
+    /// How many connections there are at most.
+    pub connections_max: usize,
+    /// How many rows a page of an import has.
+    pub page_rows: usize,
+    /// How many rows a statement writes.
+    pub chunk_rows: usize,
+}
+
+impl Default for SqlOptions {
+    fn default() -> Self {
+        SqlOptions { deadline: Duration::from_secs(2), connections_max: 4, page_rows: 5000, chunk_rows: 500 }
+    }
+}
+
+/// A world store in a database.
+#[derive(Debug)]
+pub struct SqlWorld {
+    url: WorldUrl,
+    options: SqlOptions,
+    pool: Pool,
+}
+
+/// A connection with its database's dialect, for as long as one call takes.
+#[derive(Debug)]
+struct Session<'a> {
+    link: &'a mut Link,
+    dialect: &'static Dialect,
+    options: SqlOptions,
+}
+
+impl SqlWorld {
+    /// Never fails and never waits: connections are made when calls come, by tasks on `runtime`. Calls may be
+    /// awaited on another one, as long as that is tokio's and has timers.
+    pub fn new(url: WorldUrl, options: SqlOptions, runtime: &Handle) -> Self {
+        let pool = Pool::new(url.address().clone(), options.connections_max.max(1), runtime.clone());
+        SqlWorld { url, options, pool }
+    }
+
+    pub fn url(&self) -> &WorldUrl {
+        &self.url
+    }
+
+    /// One call, with a connection and a deadline.
+    async fn call<T>(
+        &self,
+        act: impl AsyncFnOnce(Session<'_>) -> Result<T, Failure>,
+    ) -> Result<T, WorldError> {
+        let late = || {
+            let waited_ms = u64::try_from(self.options.deadline.as_millis()).unwrap_or(u64::MAX);
+            Failure::World(WorldError::Timeout { waited_ms })
+        };
+        let deadline = tokio::time::sleep(self.options.deadline);
+        tokio::pin!(deadline);
+        let mut lent = tokio::select! {
+            lent = self.pool.lend() => lent?,
+            () = &mut deadline => return Err(late().into()),
+        };
+        let session =
+            Session { link: lent.link(), dialect: self.url.address().dialect(), options: self.options };
+        let outcome = tokio::select! {
+            outcome = act(session) => outcome,
+            () = &mut deadline => Err(late()),
+        };
+        match outcome {
+            Ok(answer) => {
+                lent.give_back();
+                Ok(answer)
+            }
+            Err(failure) => {
+                lent.close(&failure);
+                Err(failure.into())
+            }
+        }
+    }
+}
+
+impl World for SqlWorld {
+    fn join<'a>(&'a self, joining: &'a Joining) -> Reply<'a, Joined> {
+        Box::pin(async move {
+            joining.check()?;
+            self.call(async |session| session.join(joining).await).await
+        })
+    }
+
+    fn publish<'a>(&'a self, owner: OwnerId, rows: &'a [Row]) -> Reply<'a, Published> {
+        Box::pin(self.call(async move |session| session.publish(owner, rows).await))
+    }
+
+    fn import(&self, since: Cursor) -> Reply<'_, Imported> {
+        Box::pin(self.call(async move |session| session.import(since).await))
+    }
+
+    fn delete_expired(&self) -> Reply<'_, u64> {
+        Box::pin(self.call(async |session| session.delete_expired().await))
+    }
+
+    fn lead<'a>(&'a self, job: &'a str, holder: u64, lease: Nanos) -> Reply<'a, Option<Term>> {
+        Box::pin(self.call(async move |session| session.lead(job, holder, lease).await))
+    }
+
+    fn report<'a>(&'a self, owner: OwnerId, demands: &'a [Demand]) -> Reply<'a, ()> {
+        Box::pin(async move {
+            demands.iter().try_for_each(Demand::check)?;
+            self.call(async |session| session.report(owner, demands).await).await
+        })
+    }
+
+    fn slices(&self, owner: OwnerId) -> Reply<'_, Slices> {
+        Box::pin(self.call(async move |session| session.slices(owner).await))
+    }
+
+    fn acknowledge<'a>(&'a self, owner: OwnerId, slices: &'a [Acknowledged]) -> Reply<'a, ()> {
+        Box::pin(self.call(async move |session| session.acknowledge(owner, slices).await))
+    }
+
+    fn survey(&self) -> Reply<'_, Survey> {
+        Box::pin(self.call(async |session| session.survey().await))
+    }
+
+    fn grant<'a>(&'a self, term: Term, granted: &'a Granted) -> Reply<'a, ()> {
+        Box::pin(self.call(async move |session| session.grant(term, granted).await))
+    }
+}

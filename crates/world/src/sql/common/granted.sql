@@ -1,0 +1,2 @@
+-- {revision}: what was granted has a new one
+UPDATE tidegate_fleet SET revision = {revision} WHERE id = 1;

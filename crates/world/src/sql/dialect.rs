@@ -1,0 +1,156 @@
+//! What the three databases are told: the same statements, and how each spells what they differ in.
+//!
+//! Statements are sent as text, one round trip each and nothing prepared: a region is often an ocean away from
+//! its database. So that no value can ever be more than a value, everything but numbers is written in
+//! hexadecimal digits.
+
+use std::fmt::{Display, Write as _};
+
+/// How a database wants things said.
+#[derive(Debug)]
+pub(super) struct Dialect {
+    /// Microseconds since 1970, at the beginning of the statement.
+    now: &'static str,
+    greatest: &'static str,
+    insert: &'static str,
+    or_ignore: &'static str,
+    skip_locked: &'static str,
+    pub(super) begin: &'static str,
+    bytes: (&'static str, &'static str),
+    text: (&'static str, &'static str),
+    pub(super) texts: Texts,
+}
+
+/// The statements of one dialect.
+#[derive(Debug)]
+pub(super) struct Texts {
+    /// In order; the first makes version 1.
+    pub(super) schema: [&'static str; 1],
+    pub(super) session: &'static str,
+    pub(super) schema_exists: &'static str,
+    pub(super) schema_lock: &'static str,
+    pub(super) schema_unlock: &'static str,
+    pub(super) snapshot: &'static str,
+    pub(super) publish: &'static str,
+    pub(super) import: &'static str,
+    pub(super) delete_expired: &'static str,
+    pub(super) report: &'static str,
+    pub(super) grant: &'static str,
+}
+
+macro_rules! texts {
+    ($own:literal, $shared:literal) => {
+        Texts {
+            schema: [include_str!(concat!($own, "/schema_1.sql"))],
+            session: include_str!(concat!($own, "/session.sql")),
+            schema_exists: include_str!(concat!($own, "/schema_exists.sql")),
+            schema_lock: include_str!(concat!($own, "/schema_lock.sql")),
+            schema_unlock: include_str!(concat!($own, "/schema_unlock.sql")),
+            snapshot: include_str!(concat!($own, "/snapshot.sql")),
+            publish: include_str!(concat!($shared, "/publish.sql")),
+            import: include_str!(concat!($shared, "/import.sql")),
+            delete_expired: include_str!(concat!($shared, "/delete_expired.sql")),
+            report: include_str!(concat!($shared, "/report.sql")),
+            grant: include_str!(concat!($shared, "/grant.sql")),
+        }
+    };
+}
+
+pub(super) static SQLITE: Dialect = Dialect {
+    now: "CAST(unixepoch('subsec') * 1000000 AS INTEGER)",
+    greatest: "MAX",
+    insert: "INSERT",
+    or_ignore: "ON CONFLICT DO NOTHING",
+    skip_locked: "",
+    // Takes the lock at once: a transaction that reads first and writes later could find that it may not.
+    begin: "BEGIN IMMEDIATE;\n",
+    bytes: ("x'", "'"),
+    text: ("CAST(x'", "' AS TEXT)"),
+    texts: texts!("sqlite", "standard"),
+};
+
+pub(super) static MYSQL: Dialect = Dialect {
+    now: "CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED)",
+    greatest: "GREATEST",
+    insert: "INSERT IGNORE",
+    or_ignore: "",
+    skip_locked: "",
+    begin: "START TRANSACTION;\n",
+    bytes: ("x'", "'"),
+    text: ("_utf8mb4 x'", "'"),
+    texts: texts!("mysql", "mysql"),
+};
+
+pub(super) static POSTGRES: Dialect = Dialect {
+    now: "(extract(epoch FROM statement_timestamp()) * 1000000)::bigint",
+    greatest: "GREATEST",
+    insert: "INSERT",
+    or_ignore: "ON CONFLICT DO NOTHING",
+    skip_locked: "FOR UPDATE SKIP LOCKED",
+    begin: "BEGIN;\n",
+    bytes: ("'\\x", "'::bytea"),
+    text: ("convert_from('\\x", "', 'UTF8')"),
+    texts: texts!("postgres", "standard"),
+};
+
+impl Dialect {
+    /// A statement with its values in their places. Comments stay at home.
+    pub(super) fn fill(&self, text: &str, values: &[(&str, &(dyn Display + Sync))]) -> String {
+        let mut filled: String =
+            text.lines().filter(|line| !line.starts_with("--")).flat_map(|line| [line, "\n"]).collect();
+        let own = [
+            ("now", self.now),
+            ("greatest", self.greatest),
+            ("insert", self.insert),
+            ("or_ignore", self.or_ignore),
+            ("skip_locked", self.skip_locked),
+        ];
+        for (name, value) in own {
+            filled = filled.replace(&format!("{{{name}}}"), value);
+        }
+        for (name, value) in values {
+            filled = filled.replace(&format!("{{{name}}}"), &value.to_string());
+        }
+        filled
+    }
+
+    /// The present, within a list of values.
+    pub(super) fn now(&self) -> &'static str {
+        self.now
+    }
+
+    pub(super) fn bytes(&self, bytes: &[u8]) -> String {
+        hexadecimal(self.bytes, bytes)
+    }
+
+    pub(super) fn text(&self, text: &str) -> String {
+        hexadecimal(self.text, text.as_bytes())
+    }
+}
+
+fn hexadecimal((before, after): (&str, &str), bytes: &[u8]) -> String {
+    let mut literal = String::with_capacity(before.len() + 2 * bytes.len() + after.len());
+    literal.push_str(before);
+    for byte in bytes {
+        // Writing into a string can't fail.
+        let _ = write!(literal, "{byte:02x}");
+    }
+    literal.push_str(after);
+    literal
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_come_into_their_places_and_can_be_nothing_else() {
+        let text = "-- a header with {job}\nSELECT {now} WHERE job = {job} AND owner = {owner}";
+        let filled = SQLITE.fill(text, &[("job", &SQLITE.text("a'; --")), ("owner", &7)]);
+        let expected = "SELECT CAST(unixepoch('subsec') * 1000000 AS INTEGER) \
+                        WHERE job = CAST(x'61273b202d2d' AS TEXT) AND owner = 7\n";
+        assert_eq!(filled, expected);
+        assert_eq!(POSTGRES.bytes(&[0, 255]), "'\\x00ff'::bytea");
+        assert_eq!(MYSQL.text(""), "_utf8mb4 x''");
+    }
+}

@@ -1,0 +1,121 @@
+//! A few connections to a database, made when they are needed and never waited for past a deadline.
+//!
+//! A connection whose call failed, ran out of time or was given up is closed, never used again: nobody knows
+//! what its server is still doing on it. That is why this isn't sqlx's pool, which would also ask each
+//! connection whether it lives before every use: a round trip that a region far away pays twice.
+
+use super::link::{Address, Failure, Link};
+use super::schema;
+use crate::WorldError;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+
+/// How long a connection may take to be made, its schema included. Longer than any call waits: where one takes
+/// longer than a call, the next call finds it made.
+const CONNECT_WITHIN: Duration = Duration::from_secs(15);
+
+#[derive(Debug)]
+pub(super) struct Pool {
+    shared: Arc<Shared>,
+    runtime: Handle,
+    /// One for each connection in use.
+    in_use: Arc<Semaphore>,
+    /// One for each connection being made, also for callers who are gone.
+    being_made: Arc<Semaphore>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    address: Address,
+    idle: Mutex<Vec<Link>>,
+    connections_max: usize,
+}
+
+/// A connection in use. Closed when dropped, unless it is given back.
+#[derive(Debug)]
+pub(super) struct Lent {
+    link: Link,
+    shared: Arc<Shared>,
+    _in_use: OwnedSemaphorePermit,
+}
+
+impl Pool {
+    pub(super) fn new(address: Address, connections_max: usize, runtime: Handle) -> Self {
+        let semaphore = || Arc::new(Semaphore::new(connections_max));
+        let shared = Arc::new(Shared { address, idle: Mutex::default(), connections_max });
+        Pool { shared, runtime, in_use: semaphore(), being_made: semaphore() }
+    }
+
+    /// An idle connection, or a new one. Callers put a deadline around it.
+    pub(super) async fn lend(&self) -> Result<Lent, Failure> {
+        let closed = |_| Failure::Lost("the store is closed".to_owned());
+        let in_use = self.in_use.clone().acquire_owned().await.map_err(closed)?;
+        let idle = self.shared.idle.lock().pop();
+        let link = match idle {
+            Some(link) => link,
+            None => {
+                let being_made = self.being_made.clone().acquire_owned().await.map_err(closed)?;
+                // One that took too long for its own caller may have come meanwhile.
+                let idle = self.shared.idle.lock().pop();
+                match idle {
+                    Some(link) => link,
+                    None => self.make(being_made).await?,
+                }
+            }
+        };
+        Ok(Lent { link, shared: self.shared.clone(), _in_use: in_use })
+    }
+
+    /// In a task of its own, which goes on when the caller has given up.
+    async fn make(&self, being_made: OwnedSemaphorePermit) -> Result<Link, Failure> {
+        let (made, result) = oneshot::channel();
+        let shared = self.shared.clone();
+        self.runtime.spawn(async move {
+            let link = tokio::time::timeout(CONNECT_WITHIN, connect(&shared.address)).await;
+            let slow = || Failure::Lost(format!("no connection within {} s", CONNECT_WITHIN.as_secs()));
+            let link = link.unwrap_or_else(|_| Err(slow()));
+            if let Err(Ok(link)) = made.send(link) {
+                shared.keep(link);
+            }
+            drop(being_made);
+        });
+        result.await.unwrap_or_else(|_| Err(Failure::Lost("the runtime has ended".to_owned())))
+    }
+}
+
+async fn connect(address: &Address) -> Result<Link, Failure> {
+    let mut link = address.connect().await?;
+    schema::apply(&mut link, address.dialect()).await?;
+    link.run(address.dialect().fill(address.dialect().texts.session, &[])).await?;
+    Ok(link)
+}
+
+impl Shared {
+    fn keep(&self, link: Link) {
+        let mut idle = self.idle.lock();
+        if idle.len() < self.connections_max {
+            idle.push(link);
+        }
+    }
+}
+
+impl Lent {
+    pub(super) fn link(&mut self) -> &mut Link {
+        &mut self.link
+    }
+
+    /// The call ended well: others may have the connection.
+    pub(super) fn give_back(self) {
+        self.shared.keep(self.link);
+    }
+
+    /// The call failed. When the server was lost, so were the idle connections, most likely.
+    pub(super) fn close(self, failure: &Failure) {
+        if matches!(failure, Failure::Lost(_) | Failure::World(WorldError::Timeout { .. })) {
+            self.shared.idle.lock().clear();
+        }
+    }
+}

@@ -1,0 +1,3 @@
+-- One process migrates at a time, in one transaction.
+BEGIN EXCLUSIVE;
+SELECT 1;

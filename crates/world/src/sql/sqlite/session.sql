@@ -1,0 +1,2 @@
+-- Nothing: the options of the connection say it all.
+SELECT 1;

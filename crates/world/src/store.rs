@@ -1,0 +1,133 @@
+//! What a world store keeps, as a plain value: what the SQL stores do, without SQL.
+//!
+//! `MemoryWorld` and the simulator drive it. No IO, no clock and no randomness: the same calls give the same
+//! answers. Must never differ from the SQL stores: a random test compares them.
+
+mod counts;
+mod fleet;
+mod quotas;
+
+use crate::{
+    Acknowledged, Component, Cursor, DEMAND_FOR, Demand, Granted, Imported, Joined, Joining, Membership,
+    OwnerId, Published, RECONCILER, Row, Slices, Survey, Term, WorldError,
+};
+use counts::Counts;
+use fleet::Fleet;
+use quotas::Quotas;
+use std::collections::BTreeMap;
+use tidegate_core::Nanos;
+
+#[derive(Clone, Debug, Default)]
+pub struct Store {
+    fleet: Fleet,
+    counts: Counts,
+    quotas: Quotas,
+    /// How many grants were written.
+    revision: u64,
+    leases: BTreeMap<String, Lease>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Lease {
+    holder: u64,
+    term: u64,
+    expires: Nanos,
+}
+
+impl Store {
+    pub fn join(&mut self, joining: &Joining, now: Nanos) -> Result<Joined, WorldError> {
+        let joined = self.fleet.join(joining, now)?;
+        if joining.leaves {
+            self.quotas.forget(joined.me);
+        }
+        Ok(joined)
+    }
+
+    pub fn publish(&mut self, owner: OwnerId, rows: &[Row], now: Nanos) -> Published {
+        let mut published = Published::default();
+        for (index, row) in rows.iter().enumerate() {
+            match row.problem() {
+                Some(problem) => published.refused.push((index, problem)),
+                None => self.counts.publish(owner, row, now),
+            }
+        }
+        published
+    }
+
+    /// A page of at most so many rows.
+    pub fn import(&self, since: Cursor, rows_max: usize, now: Nanos) -> Imported {
+        self.counts.import(since, rows_max, now)
+    }
+
+    pub fn delete_expired(&mut self, now: Nanos) -> u64 {
+        self.counts.delete_expired(now) + self.quotas.delete_expired(now)
+    }
+
+    /// The leader of a job keeps its term as long as nobody else took over, however late it comes.
+    pub fn lead(&mut self, job: &str, holder: u64, lease: Nanos, now: Nanos) -> Option<Term> {
+        let expires = now.plus(lease);
+        let Some(held) = self.leases.get_mut(job) else {
+            self.leases.insert(job.to_owned(), Lease { holder, term: 1, expires });
+            return Some(Term(1));
+        };
+        if held.holder != holder {
+            if held.expires > now {
+                return None;
+            }
+            (held.holder, held.term) = (holder, held.term + 1);
+        }
+        held.expires = expires;
+        Some(Term(held.term))
+    }
+
+    pub fn report(&mut self, owner: OwnerId, demands: &[Demand], now: Nanos) -> Result<(), WorldError> {
+        self.quotas.report(owner, demands, now)
+    }
+
+    pub fn slices(&self, owner: OwnerId, now: Nanos) -> Slices {
+        Slices { slices: self.quotas.slices(owner), now }
+    }
+
+    pub fn acknowledge(&mut self, owner: OwnerId, slices: &[Acknowledged], now: Nanos) {
+        self.fleet.confirm(owner, now);
+        self.quotas.acknowledge(owner, slices);
+    }
+
+    pub fn survey(&self, now: Nanos) -> Survey {
+        Survey {
+            revision: self.revision,
+            membership: self.fleet.membership(),
+            demands: self.quotas.demands(now.minus(DEMAND_FOR)),
+            slices: self.quotas.held(),
+            now,
+        }
+    }
+
+    pub fn grant(&mut self, term: Term, granted: &Granted) -> Result<(), WorldError> {
+        let theirs = self.leases.get(RECONCILER).map_or(0, |lease| lease.term);
+        if theirs != term.0 {
+            return Err(WorldError::Deposed { theirs });
+        }
+        if self.revision != granted.revision {
+            return Err(WorldError::Outdated { theirs: self.revision });
+        }
+        if let Some(membership) = &granted.membership {
+            self.fleet.replace(membership)?;
+        }
+        self.quotas.grant(granted);
+        self.revision += 1;
+        Ok(())
+    }
+
+    /// Everybody's component of every cell, for checks.
+    pub fn components(&self) -> impl Iterator<Item = Component> + '_ {
+        self.counts.components()
+    }
+
+    pub fn membership(&self) -> Membership {
+        self.fleet.membership()
+    }
+}
+
+#[cfg(test)]
+mod tests;

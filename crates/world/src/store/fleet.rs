@@ -1,0 +1,136 @@
+//! Who takes part, and what all must do alike.
+
+use crate::{Joined, Joining, Member, Membership, NAMESAKE_FOR, OwnerId, Policy, WorldError};
+use std::collections::BTreeMap;
+use tidegate_core::Nanos;
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Fleet {
+    recorded: Option<Recorded>,
+    version: u64,
+    /// All that ever were; their ids are given out in order.
+    owners: BTreeMap<OwnerId, Owner>,
+}
+
+/// By the first region that came.
+#[derive(Clone, Copy, Debug)]
+struct Recorded {
+    fingerprint: u64,
+    policy: Policy,
+}
+
+#[derive(Clone, Debug)]
+struct Owner {
+    region: String,
+    origin: u64,
+    standing: Standing,
+    applied: u64,
+    seen: Nanos,
+    confirmed: Nanos,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Standing {
+    Gone,
+    Waiting,
+    Active,
+}
+
+impl Fleet {
+    pub(super) fn join(&mut self, joining: &Joining, now: Nanos) -> Result<Joined, WorldError> {
+        joining.check()?;
+        let ours = Recorded { fingerprint: joining.fingerprint, policy: joining.policy };
+        let recorded = *self.recorded.get_or_insert(ours);
+        if recorded.fingerprint != ours.fingerprint {
+            return Err(WorldError::OtherSecret { theirs: recorded.fingerprint, ours: ours.fingerprint });
+        }
+        let me = self.owner_of(joining);
+        self.note(me, joining, now);
+        let lately = |owner: &Owner| owner.standing != Standing::Gone && owner.seen.plus(NAMESAKE_FOR) > now;
+        let is_namesake = |owner: &&Owner| {
+            owner.region == joining.region && owner.origin != joining.origin && lately(owner)
+        };
+        let namesakes = self.owners.values().filter(is_namesake).count();
+        Ok(Joined {
+            me,
+            policy: recorded.policy,
+            membership: self.membership(),
+            namesakes: u32::try_from(namesakes).unwrap_or(u32::MAX),
+            now,
+        })
+    }
+
+    pub(super) fn membership(&self) -> Membership {
+        let members = self.owners.iter().filter(|(_, owner)| owner.standing != Standing::Gone);
+        let members = members.map(|(id, owner)| Member {
+            owner: *id,
+            region: owner.region.clone(),
+            is_active: owner.standing == Standing::Active,
+            applied: owner.applied,
+            seen: owner.seen,
+            confirmed: owner.confirmed,
+        });
+        Membership { version: self.version, members: members.collect() }
+    }
+
+    /// All nodes of the region went by its slices just now.
+    pub(super) fn confirm(&mut self, owner: OwnerId, now: Nanos) {
+        if let Some(owner) = self.owners.get_mut(&owner) {
+            owner.confirmed = owner.confirmed.max(now);
+        }
+    }
+
+    /// By the reconciler's word.
+    pub(super) fn replace(&mut self, membership: &Membership) -> Result<(), WorldError> {
+        if membership.version != self.version + 1 {
+            return Err(WorldError::Outdated { theirs: self.version });
+        }
+        if let Some(stranger) =
+            membership.members.iter().find(|member| !self.owners.contains_key(&member.owner))
+        {
+            return Err(WorldError::Refused { message: format!("there is no {:?}", stranger.owner) });
+        }
+        self.owners.values_mut().for_each(|owner| owner.standing = Standing::Gone);
+        for member in &membership.members {
+            if let Some(owner) = self.owners.get_mut(&member.owner) {
+                owner.standing = if member.is_active { Standing::Active } else { Standing::Waiting };
+            }
+        }
+        self.version = membership.version;
+        Ok(())
+    }
+
+    fn owner_of(&mut self, joining: &Joining) -> OwnerId {
+        let is_it = |owner: &Owner| owner.region == joining.region && owner.origin == joining.origin;
+        if let Some((id, _)) = self.owners.iter().find(|(_, owner)| is_it(owner)) {
+            return *id;
+        }
+        let id = OwnerId(self.owners.last_key_value().map_or(0, |(id, _)| id.0) + 1);
+        let owner = Owner {
+            region: joining.region.clone(),
+            origin: joining.origin,
+            standing: Standing::Gone,
+            applied: 0,
+            seen: Nanos::ZERO,
+            confirmed: Nanos::ZERO,
+        };
+        self.owners.insert(id, owner);
+        id
+    }
+
+    fn note(&mut self, me: OwnerId, joining: &Joining, now: Nanos) {
+        let is_alone = self.owners.values().all(|owner| owner.standing == Standing::Gone);
+        let Some(owner) = self.owners.get_mut(&me) else { return };
+        (owner.applied, owner.seen) = (joining.applied, now);
+        let standing = match owner.standing {
+            _ if joining.leaves => Standing::Gone,
+            Standing::Gone if is_alone => Standing::Active,
+            Standing::Gone => Standing::Waiting,
+            same => same,
+        };
+        if standing != owner.standing {
+            owner.standing = standing;
+            self.version += 1;
+        }
+    }
+}
