@@ -47,7 +47,8 @@ impl Average {
             return;
         }
         let kept = u128::from(kept(length, half_life));
-        let recent = u128::from(self.pending) * 1_000 * u128::from(Nanos::PER_SECOND) / u128::from(length.get());
+        let recent =
+            u128::from(self.pending) * 1_000 * u128::from(Nanos::PER_SECOND) / u128::from(length.get());
         let recent = recent.min(u128::from(u64::MAX));
         let one = u128::from(ONE);
         let sum = u128::from(self.milli_per_second) * kept + recent * (one - kept) + one / 2;

@@ -52,18 +52,12 @@ impl SliceSize {
 
     #[must_use]
     pub fn at_least(self, other: Self) -> Self {
-        SliceSize {
-            amount: self.amount.max(other.amount),
-            rate_parts: self.rate_parts.max(other.rate_parts),
-        }
+        SliceSize { amount: self.amount.max(other.amount), rate_parts: self.rate_parts.max(other.rate_parts) }
     }
 
     #[must_use]
     pub fn at_most(self, other: Self) -> Self {
-        SliceSize {
-            amount: self.amount.min(other.amount),
-            rate_parts: self.rate_parts.min(other.rate_parts),
-        }
+        SliceSize { amount: self.amount.min(other.amount), rate_parts: self.rate_parts.min(other.rate_parts) }
     }
 
     /// Saturates: a sum beyond any limit fits nowhere.
@@ -141,7 +135,8 @@ impl Lease {
     /// The same by a clock that shows `ours` when this one's shows `theirs`. What is over stays over.
     #[must_use]
     pub fn by_clock(&self, theirs: Nanos, ours: Nanos) -> Lease {
-        let moved = |instant: Nanos| if instant > theirs { ours.plus(instant.minus(theirs)) } else { Nanos::ZERO };
+        let moved =
+            |instant: Nanos| if instant > theirs { ours.plus(instant.minus(theirs)) } else { Nanos::ZERO };
         Lease { until: moved(self.until), rises: moved(self.rises), ..*self }
     }
 

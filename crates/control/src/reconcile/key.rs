@@ -142,7 +142,9 @@ fn set_targets(places: &mut [Place], whole: u64, wanted: bool) {
     if !wanted {
         return;
     }
-    let kept = |place: &Place| if place.moves { SliceSize::NOTHING } else { place.holding.even.at_least(place.even) };
+    let kept = |place: &Place| {
+        if place.moves { SliceSize::NOTHING } else { place.holding.even.at_least(place.even) }
+    };
     let kept = places.iter().map(kept).fold(SliceSize::NOTHING, SliceSize::plus);
     let free = SliceSize::whole(whole).minus(kept);
     let floor = u64::from(floor_parts(places.len()));
@@ -151,7 +153,8 @@ fn set_targets(places: &mut [Place], whole: u64, wanted: bool) {
     let parts = fill(u64::from(free.rate_parts), &wants);
     let amounts = apportion(free.amount, &parts);
     let sizes = parts.iter().zip(amounts);
-    let sizes = sizes.map(|(parts, amount)| SliceSize { amount, rate_parts: u32::try_from(*parts).unwrap_or(PARTS) });
+    let sizes =
+        sizes.map(|(parts, amount)| SliceSize { amount, rate_parts: u32::try_from(*parts).unwrap_or(PARTS) });
     let moving = places.iter_mut().filter(|place| place.moves);
     moving.zip(sizes).for_each(|(place, size)| place.target = size);
 }
@@ -168,7 +171,14 @@ struct Step {
 impl Step {
     fn row(&self, place: &Place, size: SliceSize) -> SliceRow {
         let expires = self.now.plus(SLICE_LEASE);
-        SliceRow { key: self.id, owner: place.owner, generation: self.generation, size, whole: self.whole, expires }
+        SliceRow {
+            key: self.id,
+            owner: place.owner,
+            generation: self.generation,
+            size,
+            whole: self.whole,
+            expires,
+        }
     }
 
     /// Lowers what is above its target. A trembling is let be, unless what there is exceeds the limit.
@@ -186,7 +196,8 @@ impl Step {
             let is_new = place.holding.held.is_none_or(|held| held.row.whole != self.whole);
             let is_above = if exact { above != SliceSize::NOTHING } else { above.rate_parts > LOWERED_BY };
             if is_new || is_above {
-                let row = self.row(&place, written.at_most(place.target).at_most(SliceSize::whole(self.whole)));
+                let row =
+                    self.row(&place, written.at_most(place.target).at_most(SliceSize::whole(self.whole)));
                 let place = &mut self.places[index];
                 place.holding = place.holding.rewritten(row);
                 place.is_changed = true;

@@ -79,7 +79,10 @@ fn apportioned_parts_sum_to_the_whole_and_are_off_by_less_than_one() {
         for (part, weight) in parts.iter().zip(&weights) {
             let exact = u128::from(total) * u128::from(*weight);
             let lower = exact / u128::from(sum);
-            assert!((lower..=lower + 1).contains(&u128::from(*part)), "seed {seed}: {parts:?} of {weights:?}");
+            assert!(
+                (lower..=lower + 1).contains(&u128::from(*part)),
+                "seed {seed}: {parts:?} of {weights:?}"
+            );
         }
     }
     assert_eq!(apportion(10, &[1, 1, 1]), [4, 3, 3]);
@@ -91,7 +94,9 @@ fn even_parts_sum_to_the_whole() {
     for members in 1..12 {
         for amount in [0, 1, 7, 100, 1 << 53] {
             let whole = SliceSize::whole(amount);
-            let sum = (0..members).map(|index| whole.even(index, members)).fold(SliceSize::NOTHING, SliceSize::plus);
+            let sum = (0..members)
+                .map(|index| whole.even(index, members))
+                .fold(SliceSize::NOTHING, SliceSize::plus);
             assert_eq!(sum, whole, "{members} members");
         }
     }
@@ -119,13 +124,18 @@ fn cut_limits_never_sum_to_more_than_the_limit_also_after_it_changed() {
         let period = Nanos::from_millis(1 + random.below(100_000_000));
         let rate = Rate::nearest(1 + random.below(1 << 40), period);
         let gcra = Spec::Gcra { rate, burst: Burst::new(number).unwrap() };
-        let sliding =
-            Spec::Sliding { limit: Limit::new(number).unwrap(), period: Period::nearest(Nanos::from_secs(9)) };
+        let sliding = Spec::Sliding {
+            limit: Limit::new(number).unwrap(),
+            period: Period::nearest(Nanos::from_secs(9)),
+        };
         for spec in [gcra, sliding] {
             let cuts: Vec<Spec> = parts
                 .iter()
                 .zip(&amounts)
-                .map(|(part, amount)| SliceSize { amount: *amount, rate_parts: u32::try_from(*part).unwrap() })
+                .map(|(part, amount)| SliceSize {
+                    amount: *amount,
+                    rate_parts: u32::try_from(*part).unwrap(),
+                })
                 .map(|size| spec.cut(lease(size, whole).in_force(number, SliceSize::NOTHING, Nanos::ZERO)))
                 .collect();
             let sum: u64 = cuts.iter().map(Spec::shown_limit).sum();

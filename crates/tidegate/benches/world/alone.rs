@@ -114,6 +114,6 @@ fn first_second(samples: &Samples) -> f64 {
         let from = SECOND * *second;
         ratio(samples.between(from, from + SECOND).admitted(), f64::from(RATE)) >= 0.80
     };
-    let late = (0..seconds).filter(|second| !is_enough(second)).last();
+    let late = (0..seconds).rfind(|second| !is_enough(second));
     f64::from(late.map_or(0, |second| second + 1))
 }

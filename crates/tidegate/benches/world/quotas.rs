@@ -170,10 +170,10 @@ fn kill(scene: &Scene) -> Result<(), String> {
     let leader = scene.leader()?;
     let mut plan = Plan::default();
     let limits = [Limit::rate("orphaned", RATE, BURST)];
-    for region in 0..REGIONS {
+    for (region, share) in BEFORE.iter().enumerate() {
         let nodes: Vec<usize> = nodes_of(region).into_iter().filter(|node| *node != leader).collect();
         // A little more than the limit: what is above it would show.
-        let per_second = 1.2 * BEFORE[region] * f64::from(RATE);
+        let per_second = 1.2 * share * f64::from(RATE);
         plan.add(&stream(0, (Duration::ZERO, KILLED_AT + KILLED_FOR), per_second, &nodes, &limits));
     }
     let mut generator = scene.generator(Width::APART)?;
