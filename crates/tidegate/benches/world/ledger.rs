@@ -31,6 +31,8 @@ pub(crate) struct Owner {
     pub(crate) region: String,
     /// It shares limits, and all its nodes divide them by the present membership.
     pub(crate) shares_all: bool,
+    /// When it last said that all its nodes go by their slices, in the database's µs.
+    pub(crate) confirmed: u64,
 }
 
 /// A region's count of a cell.
@@ -64,6 +66,16 @@ pub(crate) struct Size {
     pub(crate) rate_parts: u64,
 }
 
+impl Size {
+    pub(crate) fn at_most(self, other: Size) -> Size {
+        Size { amount: self.amount.min(other.amount), rate_parts: self.rate_parts.min(other.rate_parts) }
+    }
+
+    pub(crate) fn at_least(self, other: Size) -> Size {
+        Size { amount: self.amount.max(other.amount), rate_parts: self.rate_parts.max(other.rate_parts) }
+    }
+}
+
 impl Ledger {
     pub(crate) fn open(url: &str) -> Result<Self, String> {
         let runtime =
@@ -74,10 +86,11 @@ impl Ledger {
     pub(crate) fn owners(&mut self) -> Option<Vec<Owner>> {
         let lines = self.lines(OWNERS, OWNERS)?;
         let read = |line: &String| {
-            let mut words = line.splitn(3, ' ');
+            let mut words = line.splitn(4, ' ');
             let id = words.next()?.parse().ok()?;
             let shares_all = words.next()? == "1";
-            Some(Owner { id, region: words.next()?.to_owned(), shares_all })
+            let confirmed = words.next()?.parse().ok()?;
+            Some(Owner { id, region: words.next()?.to_owned(), shares_all, confirmed })
         };
         lines.iter().map(read).collect()
     }
@@ -169,7 +182,7 @@ fn key_and_numbers<const COUNT: usize>(line: &str) -> Option<(u128, [u64; COUNT]
 
 const OWNERS: &str = "\
 SELECT CONCAT_WS(' ', id, CASE WHEN standing = 2 AND applied_version = (SELECT membership_version FROM \
-tidegate_fleet) THEN '1' ELSE '0' END, region) FROM tidegate_owners ORDER BY id";
+tidegate_fleet) THEN '1' ELSE '0' END, confirmed_at, region) FROM tidegate_owners ORDER BY id";
 const COMPONENTS_MYSQL: &str = "\
 SELECT CONCAT_WS(' ', HEX(key_id), epoch, sequence, owner, count) FROM tidegate_counts";
 const COMPONENTS_POSTGRES: &str = "\

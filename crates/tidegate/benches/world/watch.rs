@@ -18,6 +18,7 @@ pub(crate) struct Look {
     pub(crate) until: Duration,
     pub(crate) components: Vec<Component>,
     pub(crate) slices: Vec<Slice>,
+    pub(crate) owners: Vec<Owner>,
     pub(crate) term: Option<(u64, String)>,
 }
 
@@ -25,7 +26,6 @@ pub(crate) struct Look {
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Seen {
     pub(crate) looks: Vec<Look>,
-    pub(crate) owners: Vec<Owner>,
 }
 
 /// Does something, and looks meanwhile.
@@ -52,9 +52,6 @@ fn watch(ledger: &mut Ledger, stopwatch: Stopwatch, is_over: &AtomicBool) -> See
         if let Some(look) = look(ledger, stopwatch) {
             seen.looks.push(look);
         }
-        if let Some(owners) = ledger.owners() {
-            seen.owners = owners;
-        }
         stopwatch.wait_until(began + LOOK_EVERY);
         // Also when looks take long: the machine is others' too.
         pause(LOOK_EVERY / 10);
@@ -63,8 +60,10 @@ fn watch(ledger: &mut Ledger, stopwatch: Stopwatch, is_over: &AtomicBool) -> See
 }
 
 fn look(ledger: &mut Ledger, stopwatch: Stopwatch) -> Option<Look> {
+    // Owners first: what was confirmed since makes a slice only more certain.
+    let owners = ledger.owners()?;
     let (components, slices, term) = (ledger.components()?, ledger.slices()?, ledger.term());
-    Some(Look { until: stopwatch.elapsed(), components, slices, term })
+    Some(Look { until: stopwatch.elapsed(), components, slices, owners, term })
 }
 
 impl Seen {
@@ -84,10 +83,10 @@ impl Seen {
     /// How much more a region's row of a key ever had than the region's nodes admitted by then (INV-2). What
     /// was never answered may have been admitted.
     pub(crate) fn unearned(&self, key: u128, region: &str, samples: &Samples) -> u64 {
-        let owners: Vec<u32> =
-            self.owners.iter().filter(|owner| owner.region == region).map(|owner| owner.id).collect();
         let perhaps = samples.only(|sample| sample.verdict != Verdict::Denied);
         let excess = |look: &Look| {
+            let owners: Vec<u32> =
+                look.owners.iter().filter(|owner| owner.region == region).map(|owner| owner.id).collect();
             let rows = look.components.iter().filter(|row| row.key == key && owners.contains(&row.owner));
             let published: u64 = rows.map(|row| row.count).sum();
             // Samples are in the order in which they were sent.
