@@ -23,12 +23,13 @@ pub struct Target {
 }
 
 /// The seeds of each are in `crates/fuzz/seeds`, in a folder of its name.
-pub static TARGETS: [Target; 12] = [
+pub static TARGETS: [Target; 13] = [
     Target { name: "native_json", parse: server::native_json },
     Target { name: "unkey_json", parse: server::unkey_json },
     Target { name: "envoy_json", parse: server::envoy_json },
     Target { name: "envoy_grpc", parse: server::envoy_grpc },
     Target { name: "resp", parse: server::resp_commands },
+    Target { name: "plain_http", parse: server::plain_http },
     Target { name: "headers", parse: server::headers },
     Target { name: "mapped_headers", parse: server::mapped_headers },
     Target { name: "rules_yaml", parse: rules::ours },

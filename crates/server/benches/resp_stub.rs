@@ -9,9 +9,9 @@
 mod resp {
     pub(crate) mod inline;
     pub(crate) mod parse;
-    mod buffers {
-        pub(crate) const INPUT_BYTES_MAX: usize = 128 << 10;
-    }
+}
+mod buffers {
+    pub(crate) const INPUT_BYTES_MAX: usize = 128 << 10;
 }
 
 use resp::inline;

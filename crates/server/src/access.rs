@@ -236,11 +236,13 @@ impl LastCaller {
 
 /// The token of a request: in a header of its own, or as `Authorization: Bearer …`.
 pub(crate) fn presented(headers: &HeaderMap) -> Option<&[u8]> {
-    own_header(headers).or_else(|| {
-        let value = only_value(headers, &AUTHORIZATION)?;
-        let (scheme, token) = value.split_at_checked(SCHEME.len())?;
-        scheme.eq_ignore_ascii_case(SCHEME).then_some(token.trim_ascii())
-    })
+    own_header(headers).or_else(|| only_value(headers, &AUTHORIZATION).and_then(bearer))
+}
+
+/// The token in a value of `Authorization`.
+pub(crate) fn bearer(value: &[u8]) -> Option<&[u8]> {
+    let (scheme, token) = value.split_at_checked(SCHEME.len())?;
+    scheme.eq_ignore_ascii_case(SCHEME).then_some(token.trim_ascii())
 }
 
 /// The token of a proxy that asks about a request whose `Authorization` is its caller's.

@@ -2,6 +2,8 @@
 
 use crate::access::LastCaller;
 use crate::counters::COUNTERS;
+use crate::pipeline::{self, Ended};
+use crate::plain::PlainHttp;
 use crate::preface::{self, Protocol};
 use crate::progress::{Patience, Progress};
 use crate::socket::Socket;
@@ -44,14 +46,15 @@ pub(crate) async fn serve(socket: Socket, surface: Surface, app: Arc<App>, closi
         _ = shutdown.wait_for(|stop| *stop) => return,
     };
     match surface {
-        Surface::Admin | Surface::Api => Box::pin(serve_http(socket, surface, app, watcher)).await,
+        Surface::Admin => Box::pin(serve_http(socket, surface, app, watcher)).await,
+        Surface::Api => serve_api(socket, app, watcher, shutdown).await,
         Surface::ApiAndGrpc => match preface::tell(socket).await {
             Some((socket, Protocol::Http2)) => {
                 Box::pin(grpc::serve(socket, app, shutdown)).await;
                 drop(watcher);
             }
             Some((socket, Protocol::Http1)) => {
-                Box::pin(serve_http(socket, Surface::Api, app, watcher)).await;
+                serve_api(socket, app, watcher, shutdown).await;
             }
             None => {}
         },
@@ -63,6 +66,16 @@ pub(crate) async fn serve(socket: Socket, surface: Surface, app: Arc<App>, closi
             Box::pin(resp::serve(socket, app, shutdown)).await;
             drop(watcher);
         }
+    }
+}
+
+/// Plain requests first; from the first other one on, all of hyper.
+async fn serve_api(mut socket: Socket, app: Arc<App>, watcher: Watcher, shutdown: watch::Receiver<bool>) {
+    let mut session = PlainHttp::default();
+    let plain = Box::pin(pipeline::serve(&mut socket, &mut session, &app, shutdown)).await;
+    if let Ended::HandedOver(first) = plain {
+        let socket = Socket::LookedAt { first, rest: Box::new(socket) };
+        Box::pin(serve_http(socket, Surface::Api, app, watcher)).await;
     }
 }
 

@@ -6,7 +6,7 @@
 //! caller's own, smuggled past the proxy.
 
 use crate::access::Caller;
-use crate::rate_headers::{self, Told};
+use crate::rate_headers::{self, Header, Told};
 use crate::refusal::{Code, Refusal, excerpt};
 use crate::request_id::{self, RequestId};
 use crate::respond::{self, HttpResponse};
@@ -15,7 +15,7 @@ use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::http::request::Parts;
-use hyper::{Response, StatusCode};
+use hyper::{HeaderMap, Response, StatusCode};
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::fmt;
@@ -76,13 +76,8 @@ pub(crate) async fn answer(
     head: &Parts,
     id: RequestId,
 ) -> Result<HttpResponse, Refusal> {
-    let asked = Asked::read(app, head)?;
-    let subject = Subject::Rules {
-        namespace: &asked.namespace,
-        attributes: Attributes(&asked.attributes),
-        cost: asked.cost,
-    };
-    let request = Request { tenant: caller.tenant(), purpose: Purpose::Check, subject };
+    let asked = Asked::read(app, head.uri.query().unwrap_or(""), &head.headers)?;
+    let request = asked.request(caller);
     if let Some(response) = decide::try_engine(app, &request, |decided| response(app, decided, &id))? {
         return Ok(response);
     }
@@ -93,14 +88,21 @@ pub(crate) async fn answer(
 
 fn response(app: &App, decided: &Answer<'_>, id: &RequestId) -> HttpResponse {
     let mut response = Response::new(Full::new(Bytes::new()));
-    *response.status_mut() =
-        if decided.allowed { StatusCode::NO_CONTENT } else { StatusCode::TOO_MANY_REQUESTS };
-    let told = told(decided, app.clock.now().now);
-    rate_headers::each(&told, answer::retry_after_seconds(decided), |header, value| {
+    *response.status_mut() = status(decided);
+    each_header(decided, app.clock.now().now, |header, value| {
         respond::add_header(&mut response, header, value);
     });
     response.headers_mut().insert(request_id::HEADER, id.clone().into_header());
     response
+}
+
+pub(crate) fn status(decided: &Answer<'_>) -> StatusCode {
+    if decided.allowed { StatusCode::NO_CONTENT } else { StatusCode::TOO_MANY_REQUESTS }
+}
+
+/// Gives each header about limits to `take`.
+pub(crate) fn each_header(decided: &Answer<'_>, now: Nanos, take: impl FnMut(Header, &[u8])) {
+    rate_headers::each(&told(decided, now), answer::retry_after_seconds(decided), take);
 }
 
 /// The limits that headers are about, the strictest first. Shadow limits aren't told.
@@ -135,16 +137,16 @@ fn window_seconds(rule: &Rule, now: Nanos) -> Option<u64> {
 }
 
 /// What the headers and the query say.
-struct Asked<'a> {
+pub(crate) struct Asked<'a> {
     namespace: Cow<'a, str>,
     cost: Cost,
     attributes: Vec<(&'a str, &'a str)>,
 }
 
 impl<'a> Asked<'a> {
-    fn read(app: &'a App, head: &'a Parts) -> Result<Self, Refusal> {
+    pub(crate) fn read(app: &'a App, asked: &'a str, headers: &'a HeaderMap) -> Result<Self, Refusal> {
         let (mut namespace, mut cost) = (None, None);
-        for (name, value) in query(head.uri.query().unwrap_or("")) {
+        for (name, value) in query(asked) {
             match name {
                 NAMESPACE => namespace = Some(decoded(name, value)?),
                 COST => cost = Some(decoded(name, value)?),
@@ -152,11 +154,11 @@ impl<'a> Asked<'a> {
             }
         }
         let mut attributes = Vec::new();
-        for name in head.headers.keys() {
+        for name in headers.keys() {
             let Some(attribute) = name.as_str().strip_prefix(PREFIX).filter(|name| *name != TOKEN) else {
                 continue;
             };
-            let value = only_value(head, name)?;
+            let value = only_value(headers, name)?;
             match attribute {
                 NAMESPACE => namespace = Some(Cow::Borrowed(value)),
                 COST => cost = Some(Cow::Borrowed(value)),
@@ -165,8 +167,8 @@ impl<'a> Asked<'a> {
         }
         for MappedHeader { attribute, header } in &app.forward_auth {
             let is_given = attributes.iter().any(|(name, _)| name == attribute);
-            if !is_given && head.headers.contains_key(header) {
-                attributes.push((attribute.as_str(), only_value(head, header)?));
+            if !is_given && headers.contains_key(header) {
+                attributes.push((attribute.as_str(), only_value(headers, header)?));
             }
         }
         if attributes.len() > ATTRIBUTES_MAX {
@@ -175,6 +177,12 @@ impl<'a> Asked<'a> {
         }
         let cost = cost.map_or(Ok(Cost::ONE), |text| read_cost(&text))?;
         Ok(Asked { namespace: namespace.ok_or_else(no_namespace)?, cost, attributes })
+    }
+
+    pub(crate) fn request<'q>(&'q self, caller: &'q Caller) -> Request<'q> {
+        let Asked { namespace, cost, attributes } = self;
+        let subject = Subject::Rules { namespace, attributes: Attributes(attributes), cost: *cost };
+        Request { tenant: caller.tenant(), purpose: Purpose::Check, subject }
     }
 }
 
@@ -203,8 +211,8 @@ fn decoded<'a>(name: &str, value: &'a str) -> Result<Cow<'a, str>, Refusal> {
     })
 }
 
-fn only_value<'a>(head: &'a Parts, name: &HeaderName) -> Result<&'a str, Refusal> {
-    let mut values = head.headers.get_all(name).iter();
+fn only_value<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<&'a str, Refusal> {
+    let mut values = headers.get_all(name).iter();
     let (first, second) = (values.next(), values.next());
     if second.is_some() {
         let message = format!("the header `{name}` comes twice");

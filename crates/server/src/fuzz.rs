@@ -9,7 +9,7 @@ use crate::envoy::{self, JsonRequest};
 use crate::refusal::Refusal;
 use crate::request_id::RequestId;
 use crate::route::Call;
-use crate::{App, MappedHeader, Surface, cross_site, forward_auth, grpc, idempotency, resp, unkey};
+use crate::{App, MappedHeader, Surface, cross_site, forward_auth, grpc, idempotency, plain, resp, unkey};
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{HeaderMap, Request};
 use serde::de::IgnoredAny;
@@ -149,6 +149,10 @@ pub fn envoy_grpc(body: &[u8]) {
 
 pub fn resp_commands(input: &[u8]) {
     resp::fuzz(app(), input);
+}
+
+pub fn plain_http(input: &[u8]) {
+    plain::fuzz(app(), input);
 }
 
 /// A line with the target, then a header on each line.

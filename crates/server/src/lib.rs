@@ -7,6 +7,7 @@ mod access;
 mod admin;
 mod answer;
 mod body;
+mod buffers;
 mod connection;
 mod counters;
 mod cross_site;
@@ -21,6 +22,8 @@ mod json;
 mod listener;
 mod metrics;
 mod openapi;
+mod pipeline;
+mod plain;
 mod preface;
 mod progress;
 mod rate_headers;
@@ -79,7 +82,7 @@ pub struct App {
 
 impl App {
     /// As many connections as a node has room for unless it is told otherwise.
-    pub const CONNECTIONS_MAX: usize = 20_000;
+    pub const CONNECTIONS_MAX: usize = 16_000;
 
     /// A node that is alone, and has nothing set.
     pub fn new(engine: Arc<Engine>, clock: Arc<Clock>) -> Self {

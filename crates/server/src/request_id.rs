@@ -30,6 +30,11 @@ impl RequestId {
         }
     }
 
+    pub(crate) fn of_bytes(given: Option<&[u8]>) -> Self {
+        let given = given.filter(|given| is_valid(given)).map(HeaderValue::from_bytes);
+        given.and_then(Result::ok).map_or_else(RequestId::made, RequestId::Given)
+    }
+
     pub(crate) fn made() -> Self {
         const HEX: &[u8; 16] = b"0123456789abcdef";
         let seed = NEXT.replace(NEXT.get().wrapping_add(0x9e37_79b9_7f4a_7c15));

@@ -4,7 +4,6 @@
 //! by one write, and allocates nothing. It must never answer out of order, buffer without a bound, or keep
 //! memory for a client that is idle.
 
-mod buffers;
 mod client;
 mod connection;
 mod inline;
@@ -20,14 +19,15 @@ pub(crate) use connection::serve;
 /// What fuzzing calls: any bytes as what a client sent, answered to the end without a connection.
 #[cfg(feature = "fuzz")]
 pub(crate) fn fuzz(app: &crate::App, mut input: &[u8]) {
-    use session::{Answered, Asked, Session, Then};
+    use crate::pipeline::{Answered, Then};
+    use session::{Asked, Session};
     let mut session = Session::new(app);
     loop {
         let mut output = Vec::new();
         let Answered { consumed, then } = session.answer(app, input, &mut output);
         input = &input[consumed..];
         match then {
-            Then::Read | Then::Close => return,
+            Then::Read | Then::Close | Then::End | Then::HandOver => return,
             Then::Write => assert!(consumed > 0, "a pass that answers something has read something"),
             Then::Ask => match Asked::read(input) {
                 Some(asked) => input = &input[asked.length..],

@@ -7,6 +7,8 @@ use super::program::Programs;
 use super::subjects::{self, Tidegate};
 use crate::report::{median, verdict};
 use std::fmt::Write as _;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixListener;
 
 const FIVE: &str = r#"{"namespace":"five","attributes":{"key":"{key}","endpoint":"/search"}}"#;
 const CONNECTIONS: f64 = 10_000.0;
@@ -27,11 +29,13 @@ pub(super) fn unix(programs: &Programs, length: Length) -> Result<String, String
     let check = [&target, "--path", "/v1/check", "--body", FIVE];
     let seconds = length.seconds().to_string();
     let (mut alone, mut saturated, mut half) = (Vec::new(), Vec::new(), Vec::new());
+    let (echo, mut floor) = (format!("http+unix:{}", echo(&node.unix)?), Vec::new());
     let picture = crate::root().join("docs/benchmarks-unix.svg").display().to_string();
     for round in 0..length.rounds() {
         let drawn: &[&str] = if round == 0 { &["--svg", &picture] } else { &[] };
         let one = ["-c", "1", "-d", &seconds];
         alone.push(run(programs, &node, &[&check, &one[..], drawn].concat())?);
+        floor.push(run(programs, &node, &[&[&echo], &check[1..], &one[..]].concat())?);
         saturated.push(run(programs, &node, &[&check[..], &["-c", "16", "-d", &seconds]].concat())?);
         let rate = format!("{:.0}", saturated[round].per_second / 2.0);
         half.push(run(
@@ -44,12 +48,14 @@ pub(super) fn unix(programs: &Programs, length: Length) -> Result<String, String
         |samples: &[Sample], value: fn(&Sample) -> f64| samples.iter().map(value).collect::<Vec<_>>();
     let mut text = String::from(
         "`POST /v1/check` by five rules over the Unix socket, `tidegate bench http+unix:PATH --path /v1/check`. At half \
-         of saturation the load is open: latencies count from when a request was due.\n\n\
+         of saturation the load is open: latencies count from when a request was due. The echo is a thread that does nothing but \
+         to read and to write as many bytes as an answer has: what this machine takes to wake two processes.\n\n\
          ![Latency over the Unix socket, one at a time](benchmarks-unix.svg)\n\n\
          | load | requests/s | p50, µs | p99, µs | bar | |\n|---|---|---|---|---|---|\n",
     );
     for (load, samples, bars) in [
         ("one at a time", &alone, [Some(50.0), Some(200.0)]),
+        ("the same, of an echo", &floor, [None, None]),
         ("16 connections, saturated", &saturated, [None, None]),
         ("16 connections, half of that", &half, [None, Some(2000.0)]),
     ] {
@@ -72,6 +78,27 @@ pub(super) fn unix(programs: &Programs, length: Length) -> Result<String, String
         );
     }
     Ok(text)
+}
+
+/// The floor of any answer over a Unix socket: reads a request, writes an answer, beside the node's own socket.
+fn echo(beside: &str) -> Result<String, String> {
+    let path = format!("{beside}.echo");
+    let listener = UnixListener::bind(&path).map_err(|error| format!("{path}: {error}"))?;
+    let body = format!("{{\"allowed\":true,\"limits\":[{}]}}\n", "0,".repeat(400) + "0");
+    let answer = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut request = [0; 4096];
+            // Until the client leaves.
+            while stream.read(&mut request).is_ok_and(|bytes| bytes > 0)
+                && stream.write_all(answer.as_bytes()).is_ok()
+            {}
+        }
+    });
+    Ok(path)
 }
 
 /// Throughput with ten million keys in the table, against a hundred thousand.

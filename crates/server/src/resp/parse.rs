@@ -54,7 +54,7 @@ pub(crate) enum ProtocolError {
     InlineLength,
     #[error("unbalanced quotes in request")]
     Quotes,
-    #[error("a command has at most {} bytes", super::buffers::INPUT_BYTES_MAX)]
+    #[error("a command has at most {} bytes", crate::buffers::INPUT_BYTES_MAX)]
     CommandLength,
 }
 

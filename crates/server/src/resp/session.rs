@@ -7,9 +7,11 @@
 use super::client::{Client, Outcome};
 use super::login::Login;
 use super::throttle::{self, LastLimit, Throttle, is_throttle};
-use super::{buffers, inline, parse, reply};
+use super::{inline, parse, reply};
 use crate::App;
+use crate::buffers;
 use crate::counters::COUNTERS;
+use crate::pipeline::{Answered, Then};
 use parse::{Next, ProtocolError, Words};
 use smallvec::SmallVec;
 use tidegate_core::{Item, Moment};
@@ -23,25 +25,6 @@ const QUEUE_MAX: usize = 32;
 pub(crate) struct Session {
     pub(crate) login: Login,
     client: Client,
-}
-
-/// How far a pass over the input came, and what to do before the next.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Answered {
-    pub(crate) consumed: usize,
-    pub(crate) then: Then,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Then {
-    /// Everything that was whole is answered.
-    Read,
-    /// There may be more, when what is answered so far was written.
-    Write,
-    /// The next command is a throttle that the table alone can't decide.
-    Ask,
-    /// Nothing more is answered.
-    Close,
 }
 
 struct Queued {
@@ -210,7 +193,7 @@ impl Pass<'_> {
     }
 }
 
-/// A throttle command that has to be asked about, on its own feet: whoever waits may lose what it was read from.
+/// A throttle command that has to be asked about.
 #[derive(Debug)]
 pub(crate) struct Asked {
     words: Vec<Vec<u8>>,

@@ -10,6 +10,7 @@ mod forward_auth;
 mod idempotency;
 mod node;
 mod pages;
+mod plain;
 mod rules;
 mod unkey;
 mod unkey_overrides;

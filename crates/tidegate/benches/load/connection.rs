@@ -1,12 +1,37 @@
 //! One keep-alive connection to a node: requests out, answers in, as many at once as its user likes.
 
 use crate::samples::Verdict;
+use rustix::io::Errno;
 use std::collections::VecDeque;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io;
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 
-const READ_BYTES: usize = 64 << 10;
+/// Where a node can be reached.
+pub(crate) trait Dial {
+    /// A connection that never blocks.
+    fn dial(&self) -> io::Result<OwnedFd>;
+}
+
+impl Dial for SocketAddr {
+    fn dial(&self) -> io::Result<OwnedFd> {
+        let stream = TcpStream::connect(self)?;
+        stream.set_nodelay(true)?;
+        stream.set_nonblocking(true)?;
+        Ok(stream.into())
+    }
+}
+
+/// A Unix socket.
+impl Dial for PathBuf {
+    fn dial(&self) -> io::Result<OwnedFd> {
+        let stream = UnixStream::connect(self)?;
+        stream.set_nonblocking(true)?;
+        Ok(stream.into())
+    }
+}
 
 /// What an answer says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,7 +49,7 @@ impl Answer {
 /// Never blocks. Answers come in the order of the requests.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    stream: TcpStream,
+    stream: OwnedFd,
     pub(crate) node: usize,
     outgoing: Vec<u8>,
     incoming: Vec<u8>,
@@ -36,10 +61,8 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn open(address: SocketAddr, node: usize) -> io::Result<Self> {
-        let stream = TcpStream::connect(address)?;
-        stream.set_nodelay(true)?;
-        stream.set_nonblocking(true)?;
+    pub(crate) fn open(address: &impl Dial, node: usize) -> io::Result<Self> {
+        let stream = address.dial()?;
         let (outgoing, incoming, waiting) = (Vec::new(), Vec::new(), VecDeque::new());
         Ok(Connection { stream, node, outgoing, incoming, waiting, is_closed: false, is_buried: false })
     }
@@ -54,30 +77,30 @@ impl Connection {
     pub(crate) fn flush(&mut self) {
         let mut written = 0;
         while written < self.outgoing.len() && !self.is_closed {
-            match self.stream.write(&self.outgoing[written..]) {
+            match rustix::io::write(&self.stream, &self.outgoing[written..]) {
                 Ok(0) => self.is_closed = true,
                 Ok(bytes) => written += bytes,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(Errno::AGAIN) => break,
+                Err(Errno::INTR) => {}
                 Err(_) => self.is_closed = true,
             }
         }
         self.outgoing.drain(..written);
     }
 
-    /// Reads what has come, and says whose answers it holds.
-    pub(crate) fn receive(&mut self, mut answered: impl FnMut(usize, Answer)) {
+    /// Reads what has come, by way of `room`, and says whose answers it holds.
+    pub(crate) fn receive(&mut self, room: &mut [u8], mut answered: impl FnMut(usize, Answer)) {
         while !self.is_closed {
-            let length = self.incoming.len();
-            self.incoming.resize(length + READ_BYTES, 0);
-            let read = self.stream.read(&mut self.incoming[length..]);
-            self.incoming.truncate(length + read.as_ref().copied().unwrap_or(0));
-            match read {
+            match rustix::io::read(&self.stream, &mut *room) {
                 Ok(0) => self.is_closed = true,
-                Ok(bytes) if bytes < READ_BYTES => break,
-                Ok(_) => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Ok(bytes) => {
+                    self.incoming.extend_from_slice(&room[..bytes]);
+                    if bytes < room.len() {
+                        break;
+                    }
+                }
+                Err(Errno::AGAIN) => break,
+                Err(Errno::INTR) => {}
                 Err(_) => self.is_closed = true,
             }
         }

@@ -20,6 +20,8 @@ const SOON: Duration = Duration::from_secs(10);
 pub(crate) struct Node {
     pub(crate) process: Process,
     pub(crate) http: SocketAddr,
+    /// Its Unix socket.
+    pub(crate) socket: PathBuf,
     admin: SocketAddr,
     directory: Directory,
 }
@@ -57,10 +59,12 @@ impl Node {
         command.arg("serve").args(["--origin-url", origin_url]).args(arguments);
         command.args(["--listen-http", &http.to_string(), "--listen-admin", &admin.to_string()]);
         command.args(["--listen-grpc", "127.0.0.1:0", "--listen-resp", "127.0.0.1:0"]);
+        let socket = directory.0.join("s");
+        command.arg("--listen-unix").arg(&socket);
         command.env_clear().current_dir(&directory.0).stdin(Stdio::null());
         command.stdout(File::create(directory.0.join("stdout"))?);
         command.stderr(File::create(directory.0.join("stderr"))?);
-        Ok(Node { process: Process::spawn(command)?, http, admin, directory })
+        Ok(Node { process: Process::spawn(command)?, http, socket, admin, directory })
     }
 
     /// What it logged, for whoever wants to know why something went wrong.
@@ -183,6 +187,11 @@ impl Fleet {
                 .map_err(|problem| format!("{problem}\n{}", node.log()))?;
         }
         Ok(())
+    }
+
+    /// The nodes' Unix sockets.
+    pub(crate) fn sockets(&self) -> Vec<PathBuf> {
+        self.0.iter().map(|node| node.socket.clone()).collect()
     }
 
     pub(crate) fn addresses(&self) -> Vec<SocketAddr> {

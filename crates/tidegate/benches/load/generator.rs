@@ -3,20 +3,20 @@
 //! An open loop: a request that finds no free connection waits for one, and its latency counts from when it
 //! was meant to be sent. One thread, which sleeps between events.
 
-use crate::connection::{Answer, Connection};
+use crate::connection::{Answer, Connection, Dial};
 use crate::plan::{Plan, Shot};
 use crate::samples::{Sample, Samples};
 use crate::time::Stopwatch;
 use rustix::event::{Timespec, epoll};
 use std::collections::VecDeque;
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 /// When everything was sent and nothing was heard for so long, nothing will be.
 const PATIENCE: Duration = Duration::from_secs(3);
 const EVENTS_MAX: usize = 256;
+const READ_BYTES: usize = 16 << 10;
 
 /// How requests are spread over connections.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +39,8 @@ pub(crate) struct Generator {
     connections: Vec<Connection>,
     lanes: Vec<Lane>,
     depth: usize,
+    /// What is read goes through it.
+    room: Vec<u8>,
 }
 
 /// The way to one node.
@@ -53,15 +55,15 @@ struct Lane {
 }
 
 impl Generator {
-    pub(crate) fn connect(addresses: &[SocketAddr], width: Width) -> io::Result<Self> {
+    pub(crate) fn connect(addresses: &[impl Dial], width: Width) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let mut generator =
-            Generator { epoll, connections: Vec::new(), lanes: Vec::new(), depth: width.depth };
+        let (connections, lanes, room) = (Vec::new(), Vec::new(), vec![0; READ_BYTES]);
+        let mut generator = Generator { epoll, connections, lanes, depth: width.depth, room };
         for (node, address) in addresses.iter().enumerate() {
             let mut lane = Lane { alive: width.connections_per_node, ..Lane::default() };
             for _ in 0..width.connections_per_node {
                 let index = generator.connections.len();
-                let connection = Connection::open(*address, node)?;
+                let connection = Connection::open(address, node)?;
                 let data = epoll::EventData::new_u64(u64::try_from(index).unwrap_or(u64::MAX));
                 let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
                 epoll::add(&generator.epoll, &connection, data, flags)?;
@@ -143,7 +145,7 @@ impl Generator {
         let connection = &mut self.connections[index];
         let (node, was_full) = (connection.node, connection.waiting.len() >= self.depth);
         connection.flush();
-        connection.receive(|number, answer| run.answered(number, answer));
+        connection.receive(&mut self.room, |number, answer| run.answered(number, answer));
         if connection.is_closed {
             self.lanes[node].bury(index, connection, run);
         } else if was_full && connection.waiting.len() < self.depth {

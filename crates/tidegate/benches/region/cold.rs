@@ -1,4 +1,5 @@
-//! Bar 9: checks of keys that nobody has seen before, each of which asks the store.
+//! Bar 9: checks of keys that nobody has seen before, each of which asks the store. The node is a sidecar here:
+//! it is asked over its Unix socket.
 
 use crate::Setting;
 use crate::figures::{Bounds, Figures, count};
@@ -21,7 +22,7 @@ const WARM_UP: Duration = Duration::from_secs(1);
 pub(crate) fn measure(setting: &Setting) -> Result<(), String> {
     let redis = setting.wait_for(Redis::start());
     let fleet = Fleet::start(&redis.url(), 1)?;
-    let mut generator = Generator::connect(&fleet.addresses(), Width::APART)
+    let mut generator = Generator::connect(&fleet.sockets(), Width::APART)
         .map_err(|error| format!("can't connect: {error}"))?;
     let length = WARM_UP + setting.seconds(5, 20);
     let requests = usize::try_from(u64::from(PER_SECOND) * length.as_secs()).unwrap_or(0);

@@ -115,7 +115,7 @@ pub(crate) static TABLE: [Setting; 25] = [
     Setting {
         key: "listen.max_connections",
         value_name: "COUNT",
-        default: "20000",
+        default: "16000",
         meaning: "callers' connections at one time",
         secrecy: Secrecy::Open,
         read: |text, settings| {

@@ -1,11 +1,15 @@
 //! A connection over a pipe as narrow as the test wants it.
 
 use super::*;
+use crate::pipeline::{Connection, Then};
+use crate::progress::Progress;
+use std::future::poll_fn;
+use std::task::Poll;
 use tidegate_core::{FleetSecret, Nanos};
 use tidegate_node::clock::Clock;
 use tidegate_node::{Engine, EngineOptions};
 use tidegate_rules::RuleSet;
-use tokio::io::DuplexStream;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
 const PIPE_BYTES: usize = 1024;
 
@@ -35,7 +39,7 @@ async fn a_client_that_takes_no_replies_is_not_read_from_and_then_closed() {
         sent += written;
     }
     // What was read ahead when the replies' bound was reached, and what fits in the pipe.
-    let most = crate::resp::buffers::INPUT_BYTES_MAX + PIPE_BYTES;
+    let most = crate::buffers::INPUT_BYTES_MAX + PIPE_BYTES;
     assert!((PIPE_BYTES..=most).contains(&sent), "{sent} bytes were taken");
 }
 
@@ -56,15 +60,20 @@ async fn replies_larger_than_the_pipe_arrive_whole() {
 
 #[tokio::test]
 async fn a_connection_holds_buffers_only_while_something_is_in_them() {
-    let (mut client, server) = tokio::io::duplex(PIPE_BYTES);
+    let (mut client, mut server) = tokio::io::duplex(PIPE_BYTES);
     let (app, progress) = (app(), Progress::default());
-    let session = Session::new(&app);
-    let mut connection =
-        Connection { stream: server, app: &app, session, progress: &progress, buffers: None };
+    let mut session = Session::new(&app);
+    let mut connection = Connection {
+        stream: &mut server,
+        app: &app,
+        session: &mut session,
+        progress: &progress,
+        buffers: None,
+    };
     client.write_all(b"PING\r\nPI").await.unwrap();
     assert_eq!(connection.read().await.unwrap(), 8);
     assert_eq!(connection.answer().await.unwrap(), Then::Read);
-    assert!(connection.has_begun_a_command());
+    assert!(connection.has_begun_a_request());
     client.write_all(b"NG\r\n").await.unwrap();
     assert_eq!(connection.read().await.unwrap(), 4);
     connection.answer().await.unwrap();

@@ -5,11 +5,11 @@
 
 use std::cell::RefCell;
 
-/// A read, and the step by which a long command's room grows.
-const STEP_BYTES: usize = 16 << 10;
-/// The longest command, and the most that is read ahead.
+/// A read, and the step by which a long request's room grows.
+pub(crate) const STEP_BYTES: usize = 16 << 10;
+/// The longest request, and the most that is read ahead.
 pub(crate) const INPUT_BYTES_MAX: usize = 8 * STEP_BYTES;
-/// Replies beyond this are written before more commands are looked at.
+/// Replies beyond this are written before more requests are looked at.
 pub(crate) const OUTPUT_BYTES_SOFT_MAX: usize = 64 << 10;
 /// A thread keeps as many as are in use at one time, hardly ever more than one.
 const KEPT_MAX: usize = 8;
@@ -38,7 +38,7 @@ impl Buffers {
         })
     }
 
-    /// For the next connection; what a large command left is freed.
+    /// For the next connection; what a large request left is freed.
     pub(crate) fn give_back(mut self) {
         self.storage.truncate(STEP_BYTES);
         self.storage.shrink_to_fit();
