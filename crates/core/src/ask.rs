@@ -47,6 +47,10 @@ pub struct View {
     /// Owners of the cell, as the origin last counted them: of the previous cell until the first sync.
     pub owners: u32,
     pub live_nodes: u32,
+    /// Regions that share the credit.
+    pub regions: u32,
+    /// The region had no world credit left when it was last heard.
+    pub is_world_spent: bool,
     /// Granted, not yet spent: needs no asking.
     pub prepaid: u64,
     /// Admitted since the last sync.
@@ -63,7 +67,7 @@ const CREDIT_DIVISOR: u64 = 4;
 pub fn exceeds_credit(view: &View, class: Class, amount: u64) -> bool {
     let live = view.live_nodes.max(1);
     let nodes = match class {
-        Class::Abuse => live,
+        Class::Abuse => live.saturating_mul(view.regions.max(1)),
         Class::Paid | Class::Free => live.min(view.owners.saturating_add(1)),
     };
     // Without a division. It saturates far above any headroom.
@@ -94,6 +98,10 @@ pub fn must_ask(accuracy: Accuracy, class: Class, view: &View, cost: u64) -> Opt
     if !view.is_fresh {
         return Some(AskReason::Stale);
     }
+    // Nobody but the region knows whether the other regions have heard of what was admitted.
+    if view.is_world_spent && view.regions > 1 {
+        return Some(AskReason::Credit);
+    }
     match accuracy {
         Accuracy::Fast => view.is_strict.then_some(AskReason::Strict),
         Accuracy::Bounded => {
@@ -119,6 +127,8 @@ mod tests {
             is_strict: false,
             owners: 2,
             live_nodes: 9,
+            regions: 1,
+            is_world_spent: false,
             prepaid: 0,
             spent: 0,
             headroom: 120,
@@ -157,6 +167,11 @@ mod tests {
         assert_eq!(credit(&warm(), Class::Paid), 10);
         assert_eq!(credit(&warm(), Class::Abuse), 3);
         assert_eq!(credit(&View { live_nodes: 0, owners: 0, ..warm() }, Class::Abuse), 30);
+        assert_eq!(credit(&View { regions: 3, live_nodes: 2, ..warm() }, Class::Abuse), 5, "over all regions");
+        let spent = View { is_world_spent: true, ..warm() };
+        assert_eq!(must_ask(Accuracy::Bounded, Class::Abuse, &spent, 1), None, "nobody shares it");
+        let spent = View { regions: 3, ..spent };
+        assert_eq!(must_ask(Accuracy::Bounded, Class::Abuse, &spent, 1), Some(AskReason::Credit));
         assert!(!must_publish(&View { spent: 5, ..warm() }, Class::Paid));
         assert!(must_publish(&View { spent: 6, ..warm() }, Class::Paid));
     }

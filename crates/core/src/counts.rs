@@ -26,6 +26,8 @@ pub struct CellReply {
     /// The region's total: the sum of the components, or the floor if that is higher.
     pub total: u64,
     pub world: u64,
+    /// How much of the total the world tier has: what is beyond it, other regions don't know yet.
+    pub published: u64,
 }
 
 /// A reply that no honest store gives. The counts were left as they were.
@@ -101,8 +103,8 @@ impl Counts {
 
     /// Merges the origin's reply.
     pub fn merge(&mut self, reply: CellReply) -> Result<(), ReplyError> {
-        let CellReply { component, total, world } = reply;
-        if let Some(count) = [component, total, world].into_iter().find(|count| *count > COUNT_MAX) {
+        let CellReply { component, total, world, published } = reply;
+        if let Some(count) = [component, total, world, published].into_iter().find(|count| *count > COUNT_MAX) {
             return Err(ReplyError::Implausible { count });
         }
         if component > total {
@@ -133,7 +135,7 @@ mod tests {
     fn a_lost_reply_and_a_retry_count_once() {
         let mut counts = Counts::default();
         counts.admit(5);
-        let reply = CellReply { component: 5, total: 12, world: 3 };
+        let reply = CellReply { component: 5, total: 12, world: 3, published: 0 };
         counts.merge(reply).unwrap();
         counts.merge(reply).unwrap();
         assert_eq!((counts.regional(), counts.effective(), counts.unsynced()), (12, 15, 0));
@@ -142,7 +144,7 @@ mod tests {
     #[test]
     fn a_late_grant_is_prepaid_and_spent_first() {
         let mut counts = Counts::default();
-        counts.merge(CellReply { component: 4, total: 10, world: 0 }).unwrap();
+        counts.merge(CellReply { component: 4, total: 10, world: 0, published: 0 }).unwrap();
         assert_eq!((counts.prepaid(), counts.regional()), (4, 10));
         counts.admit(3);
         assert_eq!((counts.prepaid(), counts.regional()), (1, 10));
@@ -154,8 +156,8 @@ mod tests {
     fn a_store_that_forgets_is_healed_and_never_refills() {
         let mut counts = Counts::default();
         counts.admit(6);
-        counts.merge(CellReply { component: 6, total: 20, world: 0 }).unwrap();
-        counts.merge(CellReply { component: 0, total: 0, world: 0 }).unwrap();
+        counts.merge(CellReply { component: 6, total: 20, world: 0, published: 0 }).unwrap();
+        counts.merge(CellReply { component: 0, total: 0, world: 0, published: 0 }).unwrap();
         assert_eq!((counts.regional(), counts.unsynced()), (20, 6));
     }
 
@@ -163,8 +165,8 @@ mod tests {
     fn nonsense_changes_nothing() {
         let mut counts = Counts { own: 1, stored: 1, others: 2, world: 3 };
         let before = counts;
-        assert!(counts.merge(CellReply { component: 5, total: 4, world: 0 }).is_err());
-        assert!(counts.merge(CellReply { component: 0, total: u64::MAX, world: 0 }).is_err());
+        assert!(counts.merge(CellReply { component: 5, total: 4, world: 0, published: 0 }).is_err());
+        assert!(counts.merge(CellReply { component: 0, total: u64::MAX, world: 0, published: 0 }).is_err());
         assert_eq!(counts, before);
     }
 }

@@ -53,6 +53,8 @@ pub enum CountSync {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WindowSync {
     pub limit: u64,
+    /// How many regions share the world credit that asks must keep to (class `abuse`); 1: none is looked at.
+    pub regions: u32,
     pub sequence: Sequence,
     pub current: CellSync,
     /// The cell before: read and published when it is weighed, or when something of it is unpublished.

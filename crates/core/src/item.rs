@@ -59,6 +59,8 @@ pub struct Item {
     /// When its admission asks the region first. `Async` decides on the local view, whatever that is.
     pub accuracy: Accuracy,
     pub class: Class,
+    /// How many regions share the limit's credit: 1 unless it is of class `abuse` and counts over the world.
+    pub regions: u32,
 }
 
 impl Item {
@@ -74,6 +76,7 @@ impl Item {
             room: Room::Capped,
             accuracy: Accuracy::Async,
             class: Class::Paid,
+            regions: 1,
         }
     }
 

@@ -26,6 +26,7 @@ mod sync;
 pub mod table;
 pub mod time;
 pub mod window;
+pub mod world;
 
 pub use ask::{Accuracy, Class};
 pub use batch::{Decisions, Outcome, Undecided};
@@ -39,3 +40,4 @@ pub use shared::SharedState;
 pub use slice::SliceSize;
 pub use table::Table;
 pub use time::{Cell, ClockStep, Moment, Nanos, Period, Sequence, StepId};
+pub use world::{CellId, WorldPolicy, WorldView};

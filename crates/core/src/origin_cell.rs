@@ -53,15 +53,16 @@ impl OriginCell {
     /// Imports what the world tier says: the region's own row can only raise the floor (INV-5), the other
     /// regions' sum is kept apart and never published again (INV-2).
     pub fn import(&mut self, own_row: u64, other_regions: u64) {
-        let before = self.total();
+        let (before, owners) = (self.total(), self.components.len());
         self.claim(own_row);
         self.world = self.world.max(other_regions.min(STORED_MAX));
         assert!(self.total() >= before, "INV-5: the own world component only raises");
+        assert!(self.components.len() == owners, "INV-5: an import makes nobody an owner");
     }
 
     /// The world tier has accepted this much of the region.
     pub fn set_published(&mut self, total: u64) {
-        self.published = self.published.max(total);
+        self.published = self.published.max(total.min(STORED_MAX));
     }
 
     pub fn published(&self) -> u64 {
@@ -81,6 +82,11 @@ impl OriginCell {
         self.sum.max(self.floor)
     }
 
+    /// What the other regions don't know of yet.
+    pub fn unpublished(&self) -> u64 {
+        self.total().saturating_sub(self.published)
+    }
+
     /// What the region and the others have admitted: what a limit is compared with.
     pub fn in_use(&self) -> u64 {
         add_stored(self.total(), self.world)
@@ -88,7 +94,12 @@ impl OriginCell {
 
     /// What a node is told, without publishing anything.
     pub fn read(&self, node: NodeId) -> CellReply {
-        CellReply { component: self.component(node), total: self.total(), world: self.world }
+        CellReply {
+            component: self.component(node),
+            total: self.total(),
+            world: self.world,
+            published: self.published,
+        }
     }
 }
 
@@ -107,7 +118,7 @@ mod tests {
         cell.publish(NodeId(1), 5, 5);
         cell.publish(NodeId(1), 5, 5);
         let reply = cell.publish(NodeId(2), 3, 20);
-        assert_eq!(reply, CellReply { component: 3, total: 20, world: 0 });
+        assert_eq!(reply, CellReply { component: 3, total: 20, world: 0, published: 0 });
         assert_eq!(cell.publish(NodeId(1), 4, 0).component, 5);
         assert_eq!(cell.owners(), 2);
     }
@@ -115,7 +126,7 @@ mod tests {
     #[test]
     fn a_grant_counts_for_everybody_at_once() {
         let mut cell = OriginCell::default();
-        assert_eq!(cell.grant(NodeId(1), 4), CellReply { component: 4, total: 4, world: 0 });
+        assert_eq!(cell.grant(NodeId(1), 4), CellReply { component: 4, total: 4, world: 0, published: 0 });
         assert_eq!(cell.publish(NodeId(2), 0, 0).total, 4);
     }
 
@@ -123,7 +134,7 @@ mod tests {
     fn a_claim_alone_and_a_reading_register_nobody() {
         let mut cell = OriginCell::default();
         cell.claim(7);
-        assert_eq!(cell.read(NodeId(1)), CellReply { component: 0, total: 7, world: 0 });
+        assert_eq!(cell.read(NodeId(1)), CellReply { component: 0, total: 7, world: 0, published: 0 });
         assert_eq!(cell.owners(), 0);
     }
 
@@ -133,7 +144,7 @@ mod tests {
         cell.publish(NodeId(1), u64::MAX, 0);
         assert_eq!(
             cell.publish(NodeId(2), 5, u64::MAX),
-            CellReply { component: 5, total: 1 << 53, world: 0 }
+            CellReply { component: 5, total: 1 << 53, world: 0, published: 0 }
         );
         cell.import(0, u64::MAX);
         assert_eq!(cell.in_use(), 1 << 53);

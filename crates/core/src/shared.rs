@@ -42,14 +42,18 @@ pub struct SharedState {
     owners: u16,
     /// How often the key was reset.
     epoch: u16,
-    /// The origin has answered for the current cell, for the previous one.
-    owns_current: bool,
-    owns_previous: bool,
+    /// For which cells the origin has answered: [`OWNS_CURRENT`], [`OWNS_PREVIOUS`].
+    owns: u8,
+    /// The region had no world credit left when it last answered an ask.
+    world_spent: bool,
     /// A sliding window: its previous cell still counts.
     fades: bool,
     /// What was queued for this key since its last reply.
     queued: Publish,
 }
+
+const OWNS_CURRENT: u8 = 1;
+const OWNS_PREVIOUS: u8 = 2;
 
 /// An instant in milliseconds modulo 2^32, for deadlines of at most a minute: 32 bits of them last 49 days,
 /// then wrap.
@@ -80,11 +84,13 @@ impl SharedState {
     fn view(&self, headroom: u64, live_nodes: u32, now: Nanos) -> View {
         let now = Deadline::at(now);
         View {
-            is_owner: self.owns_current || self.owns_previous,
+            is_owner: self.owns != 0,
             is_fresh: self.fresh_until.is_ahead_of(now),
             is_strict: self.strict_until.is_ahead_of(now),
             owners: u32::from(self.owners),
             live_nodes,
+            regions: 1,
+            is_world_spent: self.world_spent,
             prepaid: self.current.prepaid(),
             spent: self.current.unsynced(),
             headroom,
@@ -162,8 +168,9 @@ impl SharedState {
             self.current = Counts::default();
             self.sequence = sequence;
             // Whoever owned the cell before this one is not cold in the next; whoever didn't, is.
-            self.owns_previous = self.owns_current && distance == 1;
-            self.owns_current = false;
+            let owned = self.owns & OWNS_CURRENT != 0 && distance == 1;
+            self.owns = if owned { OWNS_PREVIOUS } else { 0 };
+            self.world_spent = false;
         }
         self
     }
@@ -186,7 +193,7 @@ impl SharedState {
             return (decision, None);
         }
         let headroom = (decision.remaining + item.cost.get()).saturating_sub(prepaid);
-        let view = self.view(headroom, live_nodes, now);
+        let view = View { regions: item.regions, ..self.view(headroom, live_nodes, now) };
         self.current.admit(item.cost.get());
         self.fades = matches!(item.spec, Spec::Sliding { .. });
         self.queue(item, view);

@@ -93,8 +93,8 @@ fn shared(rules: &[&str], (spec, shape): (Spec, Shape<'_>)) -> Table<SharedState
 
 /// The origin answers that others have admitted some, and that there is plenty left.
 fn hear(table: &Table<SharedState>, key: KeyId, spec: &Spec) {
-    let counts = table.aligned(key, spec, NOW).asking(spec, NOW.now);
-    let cell = CellReply { component: 0, total: 7, world: 0 };
+    let counts = table.aligned(key, spec, NOW).asking(spec, 1, NOW.now);
+    let cell = CellReply { component: 0, total: 7, world: 0, published: 0 };
     let heard = match counts {
         CountSync::Window(_) => {
             CountReply::Window { current: cell, previous: Some(cell), owners: LIVE_NODES }

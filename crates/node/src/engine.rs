@@ -10,6 +10,7 @@ use crate::region::{AskItem, RegionOptions, Standing};
 use crate::request::{Answer, Path, Purpose, Reason, Request, RequestError};
 use crate::sharing::Sharing;
 use crate::stats::{Refusal, Stats};
+use crate::world::{Reach, WorldNode};
 use arc_swap::{ArcSwap, Guard};
 pub use single::Tally;
 use smallvec::SmallVec;
@@ -106,7 +107,13 @@ impl Engine {
 
     /// A node that shares its counts with the other nodes of its region.
     pub fn sharing(options: EngineOptions, region: RegionOptions, rules: RuleSet) -> Self {
-        let sharing = Sharing::new(options.keys_max, region);
+        let sharing = Sharing::new(options.keys_max, region, false);
+        Self::with_counters(options, Counters::Shared(Box::new(sharing)), rules)
+    }
+
+    /// The same in a region that shares its counts with other regions.
+    pub fn sharing_with_world(options: EngineOptions, region: RegionOptions, rules: RuleSet) -> Self {
+        let sharing = Sharing::new(options.keys_max, region, true);
         Self::with_counters(options, Counters::Shared(Box::new(sharing)), rules)
     }
 
@@ -163,6 +170,15 @@ impl Engine {
         }
     }
 
+    /// What this node does for the world tier; `None` where there is none.
+    pub fn world(&self) -> Option<&WorldNode> {
+        self.shared().and_then(|sharing| sharing.region.world())
+    }
+
+    fn reach(&self) -> Reach {
+        self.world().map_or(Reach::REGION, WorldNode::reach)
+    }
+
     /// Gives each of these tenants a part of the counter table that the others can't take. Before the first count,
     /// and then whenever the tenants change.
     pub fn share_among<'t>(&self, tenants: impl IntoIterator<Item = &'t str>) {
@@ -182,7 +198,7 @@ impl Engine {
         moment: Moment,
     ) -> Result<Decided<'r>, RequestError> {
         request.validate()?;
-        let mut plan = Plan::new();
+        let mut plan = Plan::new(self.reach());
         let reason = plan.fill(&self.secret, &rules.set, request, moment)?;
         if request.purpose == Purpose::Report {
             plan.report();
@@ -195,9 +211,16 @@ impl Engine {
         };
         match (decided, &self.counters) {
             (Err(MustAsk), Counters::Shared(sharing)) => {
+                plan.note(sharing.region.world(), request, moment.now);
                 Ok(self.ask_first(sharing, plan, reason, rules.version, moment))
             }
-            _ => Ok(Decided::Answer(self.answer(plan, reason, rules.version))),
+            _ => {
+                if plan.has_world {
+                    // What never asks is noted here.
+                    plan.note_async(self.world(), request, moment.now);
+                }
+                Ok(Decided::Answer(self.answer(plan, reason, rules.version)))
+            }
         }
     }
 
@@ -230,6 +253,7 @@ impl Engine {
                 cost: item.cost,
                 accuracy: item.accuracy,
                 class: item.class,
+                regions: item.regions,
                 reason,
             });
             items.push(index);
@@ -379,7 +403,7 @@ impl Engine {
         moment: Moment,
     ) -> Result<Vec<ResetKey>, RequestError> {
         request.validate()?;
-        let mut plan = Plan::new();
+        let mut plan = Plan::new(self.reach());
         plan.fill(&self.secret, &rules.set, request, moment)?;
         let reset_key = |item: &Item| ResetKey {
             key: item.key,

@@ -14,6 +14,8 @@ pub mod request;
 pub mod sharing;
 pub mod snapshot;
 pub mod stats;
+pub mod world;
+pub mod world_driver;
 
 pub use engine::{Asking, Decided, Engine, EngineOptions, ResetKey, RulesInForce, Tally, VersionedRules};
 pub use request::{

@@ -5,14 +5,16 @@
 use crate::request::{
     Descriptor, GivenLimit, LimitAnswer, Origin, Path, Reason, Request, RequestError, Said, Subject,
 };
+use crate::world::{Reach, WorldNode, is_counted, joined_name};
 use smallvec::SmallVec;
 use tidegate_core::batch::{ITEMS_INLINE, ITEMS_MAX};
 use tidegate_core::{
     Accuracy, Charge, Class, Cost, Decision, Decisions, FleetSecret, Item, KeyId, KeyPrefix, Moment, Nanos,
-    Role, Verdict,
+    Role, Spec, Verdict,
 };
 use tidegate_rules::envoy::{EnvoyMatch, GivenByRequest, Windows, drop_replaced};
-use tidegate_rules::{Effect, Matched, Matches, Mode, Namespace, RuleSet};
+use std::sync::Arc;
+use tidegate_rules::{Attributes, Effect, Matched, Matches, Mode, Namespace, RuleSet, Scope};
 
 /// An identifier of more parts than any rule's key has: no caller can have it.
 const OVERFLOW_PARTS: [&str; 9] = [""; 9];
@@ -27,6 +29,9 @@ pub(crate) struct Plan<'r> {
     pub(crate) path: Path,
     /// The local limits that stand in for those of class `free` which couldn't ask.
     pub(crate) fallbacks: SmallVec<[Item; 2]>,
+    /// Some of the limits count over the world.
+    pub(crate) has_world: bool,
+    reach: Reach,
     /// Answers that are denials whatever the table says.
     denied: SmallVec<[(usize, Verdict); 2]>,
 }
@@ -36,16 +41,20 @@ pub(crate) struct Target {
     answer: usize,
     pub(crate) class: Class,
     pub(crate) overflow_key: KeyId,
+    /// Its counts are the world's.
+    is_world: bool,
 }
 
 impl<'r> Plan<'r> {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(reach: Reach) -> Self {
         Plan {
             items: SmallVec::new(),
             targets: SmallVec::new(),
             answers: SmallVec::new(),
             path: Path::Local,
             fallbacks: SmallVec::new(),
+            has_world: false,
+            reach,
             denied: SmallVec::new(),
         }
     }
@@ -165,20 +174,24 @@ impl<'r> Plan<'r> {
         limit: &GivenLimit<'_>,
     ) {
         let prefix = KeyPrefix::new(secret, tenant, limit.namespace, "", limit.policy.shape());
+        let spec = limit.policy.spec();
+        let (is_world, regions) = self.reached(limit.scope, limit.class, &spec);
         let item = Item {
             accuracy: limit.accuracy,
             class: limit.class,
-            ..Item::new(prefix.key(limit.identifier), limit.policy.spec(), limit.cost)
+            regions,
+            ..Item::new(prefix.key(limit.identifier), spec, limit.cost)
         };
         let overflow_key = prefix.key_of_parts(OVERFLOW_PARTS);
-        self.targets.push(Target { answer: self.answers.len(), class: limit.class, overflow_key });
+        self.targets.push(Target { answer: self.answers.len(), class: limit.class, overflow_key, is_world });
         self.items.push(item);
         self.answers.push(undecided(Origin::Given { index }, Role::Enforced, 0));
     }
 
     /// The limit that a descriptor gives itself.
     fn push_window(&mut self, item: Item, overflow_key: KeyId, index: u8) {
-        self.targets.push(Target { answer: self.answers.len(), class: Class::Paid, overflow_key });
+        let (is_world, _) = self.reached(None, Class::Paid, &item.spec);
+        self.targets.push(Target { answer: self.answers.len(), class: Class::Paid, overflow_key, is_world });
         self.items.push(item);
         self.answers.push(undecided(Origin::Given { index: usize::from(index) }, item.role, index));
     }
@@ -188,14 +201,15 @@ impl<'r> Plan<'r> {
         let mut answer = undecided(Origin::Rule(rule), found.role, descriptor);
         match found.effect {
             Effect::Limited { key, spec } => {
-                let target =
-                    Target { answer: self.answers.len(), class: rule.class, overflow_key: rule.overflow_key };
-                self.targets.push(target);
+                let (is_world, regions) = self.reached(rule.scope, rule.class, &spec);
+                let (answer, overflow_key) = (self.answers.len(), rule.overflow_key);
+                self.targets.push(Target { answer, class: rule.class, overflow_key, is_world });
                 self.items.push(Item {
                     charge: rule.charge,
                     role: found.role,
                     accuracy: rule.accuracy,
                     class: rule.class,
+                    regions,
                     ..Item::new(key, spec, cost)
                 });
             }
@@ -203,6 +217,43 @@ impl<'r> Plan<'r> {
             Effect::MissingDenied { attribute } => answer.said = Said::Missing { attribute },
         }
         self.answers.push(answer);
+    }
+
+    /// Whether a limit counts over the world, and how many regions share its credit.
+    #[inline]
+    fn reached(&mut self, scope: Option<Scope>, class: Class, spec: &Spec) -> (bool, u32) {
+        if !self.reach.has_world || scope == Some(Scope::Region) || !is_counted(spec) {
+            return (false, 1);
+        }
+        self.has_world = true;
+        (true, if class == Class::Abuse { self.reach.credit_regions } else { 1 })
+    }
+
+    /// Some limit is about to ask: the world's are put down, while their names are at hand.
+    #[cold]
+    pub(crate) fn note(&self, world: Option<&WorldNode>, request: &Request<'_>, now: Nanos) {
+        self.note_if(world, request, now, |_| true);
+    }
+
+    /// The same for those that were decided and never ask.
+    pub(crate) fn note_async(&self, world: Option<&WorldNode>, request: &Request<'_>, now: Nanos) {
+        self.note_if(world, request, now, |item| item.accuracy == Accuracy::Async);
+    }
+
+    fn note_if(
+        &self,
+        world: Option<&WorldNode>,
+        request: &Request<'_>,
+        now: Nanos,
+        is_noted: impl Fn(&Item) -> bool,
+    ) {
+        let Some(world) = world else { return };
+        for (item, target) in self.items.iter().zip(&self.targets) {
+            if target.is_world && item.cost > Cost::PEEK && is_noted(item) {
+                let answer = &self.answers[target.answer];
+                world.note(item.key, &item.spec, now, || name_of(request, answer));
+            }
+        }
     }
 
     pub(crate) fn is_denied(&self) -> bool {
@@ -267,6 +318,35 @@ impl<'r> Plan<'r> {
                 decision.verdict = verdict;
             }
         }
+    }
+}
+
+/// Whose limit it is, for people.
+fn name_of(request: &Request<'_>, answer: &LimitAnswer<'_>) -> Arc<str> {
+    let of_attributes = |attributes: Attributes<'_>| {
+        let parts = attributes.0.iter().map(|(name, value)| format!("{name}={value}"));
+        parts.collect::<Vec<_>>().join(", ")
+    };
+    let (namespace, attributes) = match request.subject {
+        Subject::Rules { namespace, attributes, .. } => (namespace, attributes),
+        Subject::Descriptors { namespace, descriptors } => {
+            let found = descriptors.get(usize::from(answer.descriptor));
+            (namespace, found.map_or(Attributes(&[]), |found| found.attributes))
+        }
+        Subject::Limits(limits) => {
+            let given = match answer.origin {
+                Origin::Given { index } => limits.get(index),
+                Origin::Rule(_) => None,
+            };
+            let (namespace, identifier) = given.map_or(("", ""), |given| (given.namespace, given.identifier));
+            return joined_name(request.tenant, namespace, "", identifier);
+        }
+    };
+    match answer.origin {
+        Origin::Rule(rule) => {
+            joined_name(request.tenant, namespace, &rule.name, &rule.shown_identifier(attributes))
+        }
+        Origin::Given { .. } => joined_name(request.tenant, namespace, "", &of_attributes(attributes)),
     }
 }
 

@@ -9,6 +9,7 @@ mod pending;
 mod reply;
 mod reserve;
 
+use crate::world::WorldNode;
 use parking_lot::Mutex;
 use pending::{Asks, Pending, Waiting};
 use smallvec::SmallVec;
@@ -43,12 +44,19 @@ pub struct AskItem {
     pub cost: Cost,
     pub accuracy: Accuracy,
     pub class: Class,
+    /// As in [`Item`].
+    pub regions: u32,
     pub reason: AskReason,
 }
 
 impl AskItem {
     fn item(&self) -> Item {
-        Item { accuracy: self.accuracy, class: self.class, ..Item::new(self.key, self.spec, self.cost) }
+        Item {
+            accuracy: self.accuracy,
+            class: self.class,
+            regions: self.regions,
+            ..Item::new(self.key, self.spec, self.cost)
+        }
     }
 
     /// How long a fixed window that is full stays so: a store doesn't know where its cells end. `None` where
@@ -126,6 +134,8 @@ pub struct Region {
     options: RegionOptions,
     pending: Mutex<Pending>,
     counters: RegionCounters,
+    /// What this node does for the world tier, where there is one.
+    world: Option<WorldNode>,
 }
 
 /// What the region tier did, for operators.
@@ -163,7 +173,19 @@ impl Region {
             options,
             pending: Mutex::new(Pending::new(options.seed)),
             counters: RegionCounters::default(),
+            world: None,
         }
+    }
+
+    /// The same for a region that agrees with others.
+    #[must_use]
+    pub fn with_world(self, world: WorldNode) -> Self {
+        Region { world: Some(world), ..self }
+    }
+
+    #[inline]
+    pub fn world(&self) -> Option<&WorldNode> {
+        self.world.as_ref()
     }
 
     pub fn node(&self) -> NodeId {
@@ -265,11 +287,11 @@ impl Region {
         if pending.keys.get(&key).is_none_or(|entry| entry.in_flight) {
             return;
         }
-        let Some((spec, asks, mut wants)) = pending.take_asks(key) else { return };
+        let Some((spec, regions, asks, mut wants)) = pending.take_asks(key) else { return };
         let state = table.aligned(key, &spec, moment);
         // What was drawn before is spent before more is.
         wants.draw &= state.prepaid(&spec, moment.now) == 0;
-        let counts = state.asking(&spec, moment.now);
+        let counts = state.asking(&spec, regions, moment.now);
         let entry = pending.keys.entry(key).or_default();
         entry.in_flight = true;
         let settled = std::mem::take(&mut entry.settled);
@@ -317,7 +339,7 @@ impl Region {
         KeySync {
             key: item.key,
             epoch: state.epoch(),
-            counts: state.asking(&item.spec, moment.now),
+            counts: state.asking(&item.spec, item.regions, moment.now),
             wants: Wants::default(),
             settled: SmallVec::new(),
         }

@@ -10,6 +10,7 @@ use crate::engine::{Asking, Decided, Engine, ResetKey};
 use crate::region::{AskId, Effects, Outgoing, Region, Standings, Wake};
 use crate::request::Answer;
 use crate::sharing::Sharing;
+use crate::world::WorldNode;
 use arc_swap::ArcSwap;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -214,7 +215,8 @@ impl RegionDriver {
 
     fn heartbeat(&self, leaves: bool) -> Heartbeat {
         let node = self.shared().region.node();
-        Heartbeat { node, fingerprint: self.engine.secret().fingerprint(), alive_for: ALIVE_FOR, leaves }
+        let heard = self.engine.world().map_or(0, WorldNode::version);
+        Heartbeat { node, fingerprint: self.engine.secret().fingerprint(), alive_for: ALIVE_FOR, leaves, heard }
     }
 
     fn heard(&self, beaten: Result<Alive, OriginError>, told: &mut Told) {
@@ -227,6 +229,9 @@ impl RegionDriver {
         match beaten {
             Ok(alive) => {
                 self.shared().table.set_live_nodes(alive.nodes);
+                if let (Some(world), Some(view)) = (self.engine.world(), alive.world) {
+                    world.heard(view);
+                }
                 told.well(alive, self.clock.now());
             }
             // What was known of the other nodes is still the best guess.

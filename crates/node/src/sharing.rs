@@ -2,6 +2,7 @@
 //! stand in for `free` rules while the region can't be asked.
 
 use crate::region::{AskItem, Region, RegionOptions};
+use crate::world::WorldNode;
 use tidegate_core::{
     Burst, Charge, Item, LocalState, Moment, Nanos, Rate, SharedState, Spec, StepId, Table, TenantTag,
     Verdict,
@@ -23,10 +24,13 @@ pub struct Sharing {
 }
 
 impl Sharing {
-    pub(crate) fn new(keys_max: usize, options: RegionOptions) -> Self {
+    pub(crate) fn new(keys_max: usize, options: RegionOptions, has_world: bool) -> Self {
         Sharing {
             table: Table::new(keys_max),
-            region: Region::new(options),
+            region: match has_world {
+                true => Region::new(options).with_world(WorldNode::new(keys_max)),
+                false => Region::new(options),
+            },
             fallbacks: Table::new((keys_max / FALLBACK_DIVISOR).max(1024)),
         }
     }

@@ -26,7 +26,7 @@ fn fixed(limit: u64) -> Spec {
 
 fn item(key: u128, spec: Spec, cost: u64, reason: AskReason) -> AskItem {
     let (key, cost) = (KeyId::from_hash(key), Cost::new(cost).unwrap());
-    AskItem { key, spec, cost, accuracy: Accuracy::Bounded, class: Class::Paid, reason }
+    AskItem { key, spec, cost, accuracy: Accuracy::Bounded, class: Class::Paid, regions: 1, reason }
 }
 
 /// A node's region and table, a store, and nothing between them but the test.

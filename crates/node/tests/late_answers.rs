@@ -6,14 +6,19 @@ use std::os::unix::net;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_core::origin_cell::NodeId;
-use tidegate_core::{Accuracy, Class, Cost, FleetSecret, KeyId, Limit, Nanos, Period};
+use tidegate_core::{
+    Accuracy, CellId, Class, Cost, FleetSecret, KeyId, Limit, Nanos, Period, WorldView,
+};
 use tidegate_node::clock::Clock;
 use tidegate_node::region::RegionOptions;
 use tidegate_node::region_driver::RegionDriver;
 use tidegate_node::{
     Decided, Engine, EngineOptions, GivenLimit, GivenPolicy, Path, Purpose, Request, Subject,
 };
-use tidegate_origin::{Alive, Exchange, Exchanged, Heartbeat, MemoryOrigin, Origin, Reply, Reset, ShardId};
+use tidegate_origin::{
+    Alive, CellTotal, Exchange, Exchanged, Heartbeat, KeyError, Lead, Leading, Letter, MemoryOrigin, Origin, Reply,
+    Reset, ShardId, WorldCell,
+};
 use tidegate_rules::RuleSet;
 use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
@@ -59,6 +64,30 @@ impl Origin for BehindSocket {
 
     fn tell_resets(&self, resets: Vec<Reset>) -> Reply<'_, Vec<Reset>> {
         self.memory.tell_resets(resets)
+    }
+
+    fn lead(&self, lead: Lead) -> Reply<'_, Leading> {
+        self.memory.lead(lead)
+    }
+
+    fn put_mail<'a>(&'a self, letters: &'a [Letter]) -> Reply<'a, u64> {
+        self.memory.put_mail(letters)
+    }
+
+    fn take_mail(&self, most: u16) -> Reply<'_, Vec<Letter>> {
+        self.memory.take_mail(most)
+    }
+
+    fn totals<'a>(&'a self, cells: &'a [CellId]) -> Reply<'a, Vec<Result<CellTotal, KeyError>>> {
+        self.memory.totals(cells)
+    }
+
+    fn import<'a>(&'a self, cells: &'a [WorldCell]) -> Reply<'a, Vec<Result<(), KeyError>>> {
+        self.memory.import(cells)
+    }
+
+    fn tell_world(&self, view: WorldView) -> Reply<'_, ()> {
+        self.memory.tell_world(view)
     }
 }
 

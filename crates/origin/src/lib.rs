@@ -8,6 +8,7 @@ mod breaker;
 mod memory;
 mod redis;
 mod store;
+mod world;
 
 #[cfg(feature = "fuzz")]
 pub use crate::redis::fuzz;
@@ -15,13 +16,14 @@ pub use crate::redis::{Connection, RedisOptions, RedisOrigin, RedisUrl, UrlError
 pub use breaker::{Breaker, BreakerState};
 pub use memory::MemoryOrigin;
 pub use store::Store;
+pub use world::{CellTotal, Lead, LeadWish, Leading, Letter, OriginId, WorldCell};
 
 use std::fmt::Debug;
 use std::future::Future;
 use std::pin::Pin;
 use tidegate_core::exchange::{KeyReply, KeySync};
 use tidegate_core::origin_cell::NodeId;
-use tidegate_core::{KeyId, Nanos};
+use tidegate_core::{CellId, KeyId, Nanos, WorldView};
 
 /// One of the servers that an origin's keys are spread over. Stays the same while the server does.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -91,6 +93,8 @@ pub struct Heartbeat {
     pub alive_for: Nanos,
     /// The node is stopping: forget it at once.
     pub leaves: bool,
+    /// The version of the world's regions that the node goes by; 0 when it knows of none.
+    pub heard: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -99,6 +103,8 @@ pub struct Alive {
     pub nodes: u32,
     /// The origin's own present.
     pub now: Nanos,
+    /// The other regions, as the world worker last told; `None` when nobody did.
+    pub world: Option<WorldView>,
 }
 
 /// A key that was started afresh, and the epoch that holds since.
@@ -133,4 +139,22 @@ pub trait Origin: Debug + Send + Sync + 'static {
     /// Tells all nodes of resets, and says which there were lately. A node that denies a key by itself never
     /// syncs it, and would hear of its reset by nothing else.
     fn tell_resets(&self, resets: Vec<Reset>) -> Reply<'_, Vec<Reset>>;
+
+    /// Takes, keeps or gives up the work for the region in the world tier, and says which origin this is.
+    fn lead(&self, lead: Lead) -> Reply<'_, Leading>;
+
+    /// Names cells that the world tier should hear of. Says how many weren't taken because the mailbox is full.
+    fn put_mail<'a>(&'a self, letters: &'a [Letter]) -> Reply<'a, u64>;
+
+    /// Takes the oldest letters, `most` at most.
+    fn take_mail(&self, most: u16) -> Reply<'_, Vec<Letter>>;
+
+    /// The region's count of each cell, in order.
+    fn totals<'a>(&'a self, cells: &'a [CellId]) -> Reply<'a, Vec<Result<CellTotal, KeyError>>>;
+
+    /// Tells cells of the world, whether anybody counts in them or not. For each, in order, whether it was taken.
+    fn import<'a>(&'a self, cells: &'a [WorldCell]) -> Reply<'a, Vec<Result<(), KeyError>>>;
+
+    /// Tells all nodes, with their next heartbeats, how the world stands.
+    fn tell_world(&self, view: WorldView) -> Reply<'_, ()>;
 }

@@ -3,10 +3,13 @@
 //! Answers at once, never fails and forgets everything with the process. Tells the time by what it was given,
 //! so that tests and the simulator can set it.
 
-use crate::{Alive, Exchange, Exchanged, Heartbeat, Origin, OriginError, Reply, Reset, ShardId, Store};
+use crate::{
+    Alive, CellTotal, Exchange, Exchanged, Heartbeat, KeyError, Lead, Leading, Letter, Origin, OriginError, Reply,
+    Reset, ShardId, Store, WorldCell,
+};
 use parking_lot::Mutex;
 use std::fmt;
-use tidegate_core::{KeyId, Nanos};
+use tidegate_core::{CellId, KeyId, Nanos, WorldView};
 
 /// There is one shard, which keeps all keys.
 const ONLY_SHARD: ShardId = ShardId(0);
@@ -71,5 +74,35 @@ impl Origin for MemoryOrigin {
 
     fn tell_resets(&self, resets: Vec<Reset>) -> Reply<'_, Vec<Reset>> {
         self.answer(|store, now| Ok(store.tell_resets(&resets, now)))
+    }
+
+    fn lead(&self, lead: Lead) -> Reply<'_, Leading> {
+        self.answer(|store, now| Ok(store.lead(&lead, now)))
+    }
+
+    fn put_mail<'a>(&'a self, letters: &'a [Letter]) -> Reply<'a, u64> {
+        self.answer(|store, now| Ok(store.put_mail(letters, now)))
+    }
+
+    fn take_mail(&self, most: u16) -> Reply<'_, Vec<Letter>> {
+        self.answer(|store, _| Ok(store.take_mail(most)))
+    }
+
+    fn totals<'a>(&'a self, cells: &'a [CellId]) -> Reply<'a, Vec<Result<CellTotal, KeyError>>> {
+        self.answer(|store, now| Ok(cells.iter().map(|cell| Ok(store.cell_total(cell, now))).collect()))
+    }
+
+    fn import<'a>(&'a self, cells: &'a [WorldCell]) -> Reply<'a, Vec<Result<(), KeyError>>> {
+        self.answer(|store, now| {
+            cells.iter().for_each(|cell| store.import(cell, now));
+            Ok(vec![Ok(()); cells.len()])
+        })
+    }
+
+    fn tell_world(&self, view: WorldView) -> Reply<'_, ()> {
+        self.answer(|store, now| {
+            store.tell_world(view, now);
+            Ok(())
+        })
     }
 }

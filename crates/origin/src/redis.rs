@@ -32,17 +32,23 @@ mod wire;
 pub use options::RedisOptions;
 pub use url::{RedisUrl, UrlError};
 
-use crate::{Alive, Exchange, Exchanged, Heartbeat, KeyError, Origin, OriginError, Reply, Reset, ShardId};
+use crate::{
+    Alive, CellTotal, Exchange, Exchanged, Heartbeat, KeyError, Lead, Leading, Letter, Origin, OriginError, Reply,
+    Reset, ShardId, WorldCell,
+};
 use call::Script;
 use deadline::Deadline;
 use dial::{Dialer, Purpose};
 use map::SlotMap;
-use script::{HEARTBEAT_SCRIPT, RESET_SCRIPT, RESETS_SCRIPT, SYNC_SCRIPT, ScriptCall, slot_of};
+use script::{
+    HEARTBEAT_SCRIPT, IMPORT_SCRIPT, LEAD_SCRIPT, PUT_SCRIPT, RESET_SCRIPT, RESETS_SCRIPT, SYNC_SCRIPT, ScriptCall,
+    TAKE_SCRIPT, TELL_SCRIPT, TOTALS_SCRIPT, slot_of,
+};
 use servers::Servers;
 use shard::Standing;
 use std::fmt;
 use std::sync::Arc;
-use tidegate_core::{KeyId, Nanos};
+use tidegate_core::{CellId, KeyId, Nanos, WorldView};
 use tls::TlsSetup;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -58,8 +64,19 @@ pub struct RedisOrigin {
     heartbeat: Script,
     reset: Script,
     resets: Script,
+    world: WorldScripts,
     /// Closed by dropping it, which ends the tasks.
     _stop: watch::Sender<()>,
+}
+
+/// What nodes and their world worker say to each other.
+struct WorldScripts {
+    lead: Script,
+    put: Script,
+    take: Script,
+    totals: Script,
+    import: Script,
+    tell: Script,
 }
 
 /// How it stands with one server.
@@ -95,7 +112,10 @@ impl RedisOrigin {
         }
         let [sync, heartbeat, reset, resets] =
             [SYNC_SCRIPT, HEARTBEAT_SCRIPT, RESET_SCRIPT, RESETS_SCRIPT].map(Script::new);
-        RedisOrigin { url, servers, has_slots, sync, heartbeat, reset, resets, _stop: stop }
+        let [lead, put, take] = [LEAD_SCRIPT, PUT_SCRIPT, TAKE_SCRIPT].map(Script::new);
+        let [totals, import, tell] = [TOTALS_SCRIPT, IMPORT_SCRIPT, TELL_SCRIPT].map(Script::new);
+        let world = WorldScripts { lead, put, take, totals, import, tell };
+        RedisOrigin { url, servers, has_slots, sync, heartbeat, reset, resets, world, _stop: stop }
     }
 
     /// How it stands with every server that keeps keys.
@@ -116,6 +136,39 @@ impl RedisOrigin {
 
     fn deadline(&self) -> Deadline {
         Deadline::after(self.servers.dialer.options.call_timeout())
+    }
+
+    /// Each cell's answer, in order. What failed for some cells fails those alone.
+    async fn run_cells<T>(
+        &self,
+        script: &Script,
+        (calls, cells): (Vec<ScriptCall>, usize),
+        read: fn(Value) -> Result<T, KeyError>,
+    ) -> Result<Vec<Result<T, KeyError>>, OriginError> {
+        let missing = || OriginError::Nonsense { what: "an answer is missing".to_owned() };
+        let mut replies: Vec<_> = (0..cells).map(|_| Err(KeyError::Failed(missing()))).collect();
+        let (mut answered, mut failure) = (calls.is_empty(), None);
+        let answers = call::run(&self.servers, script, &calls, self.deadline()).await;
+        for (call, answer) in calls.iter().zip(answers) {
+            match answer.and_then(|answer| script::cell_entries(call, answer)) {
+                Ok(entries) => {
+                    answered = true;
+                    for (cell, entry) in call.syncs.iter().zip(entries) {
+                        replies[*cell] = read(entry);
+                    }
+                }
+                Err(error) => {
+                    for cell in &call.syncs {
+                        replies[*cell] = Err(KeyError::Failed(error.clone()));
+                    }
+                    failure = failure.or(Some(error));
+                }
+            }
+        }
+        match failure {
+            Some(error) if !answered => Err(error),
+            _ => Ok(replies),
+        }
     }
 
     async fn run_one(
@@ -196,6 +249,48 @@ impl Origin for RedisOrigin {
         Box::pin(async move {
             let answer = self.run_one(&self.resets, script::resets_call(&resets), deadline).await?;
             script::resets_reply(answer)
+        })
+    }
+
+    fn lead(&self, lead: Lead) -> Reply<'_, Leading> {
+        let deadline = self.deadline();
+        Box::pin(async move {
+            let answer = self.run_one(&self.world.lead, script::lead_call(&lead), deadline).await?;
+            script::lead_reply(answer)
+        })
+    }
+
+    fn put_mail<'a>(&'a self, letters: &'a [Letter]) -> Reply<'a, u64> {
+        let deadline = self.deadline();
+        Box::pin(async move {
+            let answer = self.run_one(&self.world.put, script::put_call(letters), deadline).await?;
+            script::put_reply(answer)
+        })
+    }
+
+    fn take_mail(&self, most: u16) -> Reply<'_, Vec<Letter>> {
+        let deadline = self.deadline();
+        Box::pin(async move {
+            let answer = self.run_one(&self.world.take, script::take_call(most), deadline).await?;
+            script::take_reply(answer)
+        })
+    }
+
+    fn totals<'a>(&'a self, cells: &'a [CellId]) -> Reply<'a, Vec<Result<CellTotal, KeyError>>> {
+        let calls = script::totals_calls(cells, self.has_slots);
+        Box::pin(self.run_cells(&self.world.totals, (calls, cells.len()), script::cell_total))
+    }
+
+    fn import<'a>(&'a self, cells: &'a [WorldCell]) -> Reply<'a, Vec<Result<(), KeyError>>> {
+        let calls = script::import_calls(cells, self.has_slots);
+        Box::pin(self.run_cells(&self.world.import, (calls, cells.len()), script::cell_taken))
+    }
+
+    fn tell_world(&self, view: WorldView) -> Reply<'_, ()> {
+        let deadline = self.deadline();
+        Box::pin(async move {
+            let answer = self.run_one(&self.world.tell, script::tell_call(&view), deadline).await?;
+            script::tell_reply(answer)
         })
     }
 }

@@ -11,6 +11,7 @@ mod reservations;
 pub(crate) mod resolution;
 mod wants;
 mod window;
+mod world;
 
 use crate::{Alive, Exchange, Exchanged, Grant, Heartbeat, OriginError, Reset};
 use expiring::Expiring;
@@ -20,17 +21,19 @@ use resolution::{SKEW_MAX, from_micros, micros_floor};
 use tidegate_core::exchange::{CountSync, KeyReply, KeySync};
 use tidegate_core::gcra_sync::Busy;
 use tidegate_core::origin_cell::NodeId;
-use tidegate_core::{KeyId, Nanos, Sequence};
+use tidegate_core::{CellId, KeyId, Nanos, Sequence};
 use wants::Allotted;
-use window::{WindowCell, WindowId};
+use window::WindowCell;
+use world::Desk;
 
 #[derive(Clone, Debug, Default)]
 pub struct Store {
-    windows: Expiring<WindowId, WindowCell>,
+    windows: Expiring<CellId, WindowCell>,
     gcras: Expiring<(KeyId, u16), GcraState>,
     /// Of the keys that were reset.
     epochs: Expiring<KeyId, u16>,
     nodes: Nodes,
+    desk: Desk,
 }
 
 /// Whose exchange it is, and when.
@@ -73,7 +76,8 @@ impl Store {
     /// Counts a node as alive, and says how many are.
     pub fn beat(&mut self, heartbeat: &Heartbeat, now: Nanos) -> Result<Alive, OriginError> {
         let present = self.wake(now);
-        self.nodes.beat(heartbeat, present)
+        let alive = self.nodes.beat(heartbeat, present)?;
+        Ok(Alive { world: self.desk.view(present), ..alive })
     }
 
     /// Moves a key on to its next epoch, in whose cells nothing was counted yet.
@@ -97,7 +101,7 @@ impl Store {
 
     /// The true count of the region in a cell, if there is one.
     pub fn total(&self, key: KeyId, epoch: u16, sequence: Sequence) -> Option<u64> {
-        self.windows.get(&WindowId { key, epoch, sequence }).map(|window| window.cell.total())
+        self.windows.get(&CellId { key, epoch, sequence }).map(|window| window.cell.total())
     }
 
     /// A GCRA key's arrival time and the start of its busy period, if there is one.
@@ -112,13 +116,6 @@ impl Store {
 
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    /// Tells a cell of the world: the region's own row there, and the other regions' sum. False when nobody
-    /// counts in that cell.
-    pub fn import(&mut self, key: KeyId, epoch: u16, sequence: Sequence, own_row: u64, others: u64) -> bool {
-        let window = self.windows.get_mut(&WindowId { key, epoch, sequence });
-        window.map(|window| window.cell.import(own_row, others)).is_some()
     }
 
     /// The store's present, after what has expired by then is gone.

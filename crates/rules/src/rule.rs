@@ -3,7 +3,8 @@
 //! Made only by reading a rules file, so one that exists is valid and belongs to a set.
 
 use crate::condition::Conditions;
-use crate::identifier::KeyPart;
+use crate::attributes::Attributes;
+use crate::identifier::{Identifier, KeyPart, PartValue};
 use crate::overrides::Overrides;
 use crate::policy::Policy;
 use std::fmt;
@@ -76,6 +77,14 @@ pub struct Rule {
 }
 
 impl Rule {
+    /// Who a request is limited as, for people: the values of the key's attributes.
+    pub fn shown_identifier(&self, attributes: Attributes<'_>) -> String {
+        let mut identifier = Identifier::new();
+        // What is missing isn't shown: such a request isn't limited by this rule.
+        let _ = identifier.fill(&self.key, attributes);
+        identifier.parts().iter().map(PartValue::as_str).collect::<Vec<_>>().join(", ")
+    }
+
     /// How many overrides it has: for one identifier, and for a pattern.
     pub fn override_counts(&self) -> (usize, usize) {
         (self.overrides.exact_count(), self.overrides.pattern_count())

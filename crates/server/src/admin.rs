@@ -6,7 +6,10 @@ use crate::counters::COUNTERS;
 use crate::json::write;
 use std::fmt::Display;
 use std::sync::atomic::Ordering;
+use tidegate_core::{Nanos, WorldPolicy};
 use tidegate_node::region_driver::{BreakerState, RegionDriver};
+use tidegate_node::world::WorkState;
+use tidegate_node::world_driver::WorldDriver;
 use tidegate_rules::{NamespaceDescription, RuleDescription};
 
 /// One JSON object, field by field.
@@ -111,6 +114,9 @@ pub(crate) fn state(app: &App, caller: &Caller) -> Vec<u8> {
         if let Some(driver) = &app.sharing {
             object.object("origin", |inner| origin(inner, app, driver));
         }
+        if let Some(driver) = &app.world {
+            object.object("world", |inner| world(inner, app, driver));
+        }
         object.object("stats", |inner| {
             for (name, count) in stats.into_iter().chain(COUNTERS.named()) {
                 inner.number(name, count);
@@ -151,6 +157,60 @@ fn origin(object: &mut Object<'_>, app: &App, driver: &RegionDriver) {
     });
     for (name, count) in sharing.region.counters().named() {
         object.number(name, count);
+    }
+}
+
+/// The world tier: who else is there, who works for this region, and how that goes.
+fn world(object: &mut Object<'_>, app: &App, driver: &WorldDriver) {
+    let Some(node) = app.engine.world() else { return };
+    let (state, now) = (driver.state(), app.clock.now().now);
+    if let Some(view) = node.view() {
+        match view.policy {
+            WorldPolicy::Headroom => object.string("policy", "headroom"),
+            WorldPolicy::Floor { thousandths } => {
+                object.string("policy", "floor").number("floor_thousandths", u64::from(thousandths))
+            }
+        };
+        object.number("regions_sharing", u64::from(view.regions)).number("membership", view.version);
+    }
+    object.count("keys", node.book_len());
+    write::boolean(object.name("is_worker"), state.is_worker);
+    if state.is_worker {
+        world_work(object, &state, now);
+    }
+    for (name, count) in node.counters().named() {
+        object.number(name, count);
+    }
+}
+
+/// What only the worker knows.
+fn world_work(object: &mut Object<'_>, state: &WorkState, now: Nanos) {
+    let ago = |instant: Option<Nanos>| instant.map_or(u64::MAX, |instant| now.minus(instant).as_millis_ceil());
+    if let Some(owner) = state.owner {
+        object.number("owner", u64::from(owner));
+    }
+    object.list("regions", &state.regions, |out, region| {
+        let mut object = Object::new(out);
+        object.string("name", &region.region).number("owner", u64::from(region.owner));
+        write::boolean(object.name("is_self"), region.is_self);
+        write::boolean(object.name("is_active"), region.is_active);
+        object.number("seen_ms_ago", region.seen_ago.as_millis_ceil()).end();
+    });
+    object.string("breaker", if state.is_breaker_open { "open" } else { "closed" });
+    object.number("breaker_opened", state.breaker_opened).number("namesakes", u64::from(state.namesakes));
+    for (name, instant) in [("published_ms_ago", state.published_at), ("imported_ms_ago", state.imported_at)] {
+        if instant.is_some() {
+            object.number(name, ago(instant));
+        }
+    }
+    object.count("rows_in_last_import", state.rows_in_last_import);
+    object.count("cells_waiting", state.cells_waiting).count("cells_known", state.cells_known);
+    if state.namesakes > 0 {
+        let alarm = "another origin has this region's name: give every region a name of its own";
+        object.string("alarm", alarm);
+    }
+    if let Some(problem) = &state.problem {
+        object.string("problem", problem);
     }
 }
 

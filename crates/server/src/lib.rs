@@ -56,6 +56,7 @@ use std::sync::atomic::AtomicBool;
 use tidegate_node::Engine;
 use tidegate_node::clock::Clock;
 use tidegate_node::region_driver::RegionDriver;
+use tidegate_node::world_driver::WorldDriver;
 use tokio::sync::Semaphore;
 
 /// What every request is answered from.
@@ -65,6 +66,8 @@ pub struct App {
     pub clock: Arc<Clock>,
     /// What carries the region's messages; `None` when the node is alone.
     pub sharing: Option<Arc<RegionDriver>>,
+    /// What carries counts to the other regions; `None` where there is none.
+    pub world: Option<Arc<WorldDriver>>,
     /// Who callers are.
     pub tokens: Arc<Tokens>,
     /// What forward-auth takes from the original request's headers.
@@ -90,6 +93,7 @@ impl App {
             engine,
             clock,
             sharing: None,
+            world: None,
             tokens: Arc::new(Tokens::not_required()),
             forward_auth: Vec::new(),
             idempotency: Idempotency::default(),

@@ -4,6 +4,7 @@ use crate::App;
 use crate::counters::COUNTERS;
 use std::fmt::Write;
 use tidegate_node::region_driver::{BreakerState, RegionDriver};
+use tidegate_node::world_driver::WorldDriver;
 
 pub(crate) fn text(app: &App) -> String {
     let mut out = String::with_capacity(2048);
@@ -15,6 +16,9 @@ pub(crate) fn text(app: &App) -> String {
     gauge(&mut out, "overrides", app.overrides.in_force().count() as u64);
     if let Some(driver) = &app.sharing {
         region(&mut out, app, driver);
+    }
+    if let Some(driver) = &app.world {
+        world(&mut out, app, driver);
     }
     out
 }
@@ -36,6 +40,32 @@ fn region(out: &mut String, app: &App, driver: &RegionDriver) {
             let value = if kind == "gauge" { u64::from(is_open) } else { opened };
             let _ =
                 writeln!(out, "tidegate_{name}{{shard=\"{}\"}} {value}", label(&origin.shard_name(shard)));
+        }
+    }
+}
+
+fn world(out: &mut String, app: &App, driver: &WorldDriver) {
+    let Some(node) = app.engine.world() else { return };
+    for (name, count) in node.counters().named() {
+        counter(out, name, count);
+    }
+    let (state, now) = (driver.state(), app.clock.now().now);
+    gauge(out, "world_keys", node.book_len() as u64);
+    gauge(out, "world_regions", node.view().map_or(0, |view| u64::from(view.regions)));
+    gauge(out, "world_membership", node.version());
+    gauge(out, "world_worker", u64::from(state.is_worker));
+    if !state.is_worker {
+        return;
+    }
+    gauge(out, "world_breaker_open", u64::from(state.is_breaker_open));
+    counter(out, "world_breaker_opened", state.breaker_opened);
+    gauge(out, "world_namesakes", u64::from(state.namesakes));
+    gauge(out, "world_rows_in_last_import", state.rows_in_last_import as u64);
+    gauge(out, "world_cells_waiting", state.cells_waiting as u64);
+    gauge(out, "world_cells_known", state.cells_known as u64);
+    for (name, instant) in [("import", state.imported_at), ("publish", state.published_at)] {
+        if let Some(instant) = instant {
+            gauge(out, &format!("world_last_{name}_ago_ms"), now.minus(instant).as_millis_ceil());
         }
     }
 }

@@ -14,6 +14,7 @@ pub(crate) fn text(settings: &Settings, listeners: &Listeners, rules: &str, auth
     let unix = listeners.unix.as_ref();
     let unix = unix.map_or(String::new(), |unix| format!("  unix   {}\n", unix.path().display()));
     let redis_cli = redis_cli(&listeners.resp);
+    let world = settings.world.url.as_ref().map_or(String::new(), |url| format!("  world  {url}\n"));
     let Settings { node, region, keys_max, origin, .. } = settings;
     let scheme = listeners.scheme();
     let (mut redis_options, mut curl_options) = (String::new(), String::new());
@@ -36,7 +37,7 @@ pub(crate) fn text(settings: &Settings, listeners: &Listeners, rules: &str, auth
   auth   {auth}
   rules  {rules}
   origin {origin}
-  keys   at most {keys} ({keys_max})
+{world}  keys   at most {keys} ({keys_max})
 try:
   redis-cli {redis_cli}{redis_options} CL.THROTTLE user123 15 30 60
   curl -s{curl_options} {scheme}://{http}/v1/limit -d '{{\"namespace\":\"demo\",\"identifier\":\"me\",\"limit\":5,\"duration_ms\":60000}}'

@@ -4,7 +4,7 @@
 //! A node that shares its counts keeps none: its region knows them. Nothing here fails a start or holds up an
 //! answer, and a disk that hangs holds up the end for a bounded time.
 
-use crate::settings::{OriginUrl, Settings};
+use crate::settings::Settings;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_node::snapshot::{Extent, Snapshots, save_aside, save_regularly};
@@ -22,7 +22,7 @@ pub(crate) struct KeptCounts {
 impl KeptCounts {
     /// Before the first request, so that none is decided without what was kept.
     pub(crate) fn restore(settings: &Settings, app: &App) -> Self {
-        let snapshots = (settings.origin == OriginUrl::Memory).then(|| {
+        let snapshots = app.engine.lone_table().is_some().then(|| {
             let directory = settings.data_directory.clone();
             Arc::new(Snapshots::new(app.engine.clone(), app.clock.clone(), directory))
         });

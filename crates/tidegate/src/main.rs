@@ -31,7 +31,7 @@ use failure::Failure;
 use kept_counts::KeptCounts;
 use listeners::Listeners;
 use node::{Node, Parts};
-use region::Reload;
+use region::{Reload, Tiers};
 use rules_at_start::RulesAtStart;
 use settings::{Settings, Sources};
 use std::net::SocketAddr;
@@ -87,9 +87,11 @@ fn serve(sources: Sources) -> Result<ExitCode, Failure> {
     let runtime = node::runtime()?;
     let clock = Arc::new(Clock::system());
     let options = EngineOptions { secret, keys_max: settings.keys_max() };
-    let (engine, sharing) = region::engine(&settings, options, rules.set, &clock, runtime.handle());
+    let Tiers { engine, sharing, world } =
+        region::engine(&settings, options, rules.set, &clock, runtime.handle());
     let app = Arc::new(App {
         sharing,
+        world,
         tokens: tokens.tokens.clone(),
         forward_auth: settings.forward_auth.clone(),
         overrides: Overrides::kept_in(settings.data_directory.clone()),

@@ -102,6 +102,9 @@ impl Node {
         if let Some(driver) = app.sharing.clone() {
             tokio::spawn(driver.run());
         }
+        if let Some(world) = app.world.clone() {
+            tokio::spawn(world.run());
+        }
         let answering = Answering { app: app.clone(), shutdown: shutdown_seen, drain, ended: ended_sender };
         let admin = vec![listeners.for_operators().map_err(no_thread)?];
         tokio::spawn(Answering { shutdown: admin_shutdown_seen, ..answering.clone() }.answer(admin));
@@ -155,6 +158,9 @@ impl Node {
         };
         if let Some(driver) = app.sharing.clone() {
             driver.leave().await;
+        }
+        if let Some(world) = app.world.clone() {
+            world.leave().await;
         }
         code
     }

@@ -7,30 +7,72 @@ use tidegate_core::origin_cell::NodeId;
 use tidegate_node::clock::Clock;
 use tidegate_node::region::RegionOptions;
 use tidegate_node::region_driver::RegionDriver;
+use tidegate_node::world::WorkerOptions;
+use tidegate_node::world_driver::WorldDriver;
 use tidegate_node::{Engine, EngineOptions};
-use tidegate_origin::{RedisOptions, RedisOrigin, RedisUrl};
+use tidegate_origin::{MemoryOrigin, Origin, RedisOptions, RedisOrigin, RedisUrl};
 use tidegate_rules::RuleSet;
 use tidegate_server::App;
+use tidegate_world::{SqlOptions, SqlWorld};
 use tokio::runtime::Handle;
 
-/// The engine, and what carries its messages when it isn't alone.
+/// The engine, and what carries its messages to its region and to the others.
+#[derive(Debug)]
+pub(crate) struct Tiers {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) sharing: Option<Arc<RegionDriver>>,
+    pub(crate) world: Option<Arc<WorldDriver>>,
+}
+
+/// The engine of these settings, and what it stands on.
 pub(crate) fn engine(
     settings: &Settings,
     options: EngineOptions,
     rules: RuleSet,
     clock: &Arc<Clock>,
     runtime: &Handle,
-) -> (Arc<Engine>, Option<Arc<RegionDriver>>) {
-    let OriginUrl::Redis(url) = &settings.origin else {
-        return (Arc::new(Engine::new(options, rules)), None);
-    };
+) -> Tiers {
+    if matches!((&settings.origin, &settings.world.url), (OriginUrl::Memory, None)) {
+        return Tiers { engine: Arc::new(Engine::new(options, rules)), sharing: None, world: None };
+    }
     let random = || RandomState::new().hash_one("node");
     // A new number at each start, whatever the node is called: what an earlier one published still counts.
     let region = RegionOptions { node: NodeId(random()), fresh_for: settings.origin_fresh, seed: random() };
-    let engine = Arc::new(Engine::sharing(options, region, rules));
-    let origin = connect(url.clone(), runtime);
-    let driver = RegionDriver::new(engine.clone(), clock.clone(), origin, settings.origin_timeout);
-    (engine, driver)
+    let engine = Arc::new(match settings.world.url {
+        Some(_) => Engine::sharing_with_world(options, region, rules),
+        None => Engine::sharing(options, region, rules),
+    });
+    let origin: Box<dyn Origin> = match &settings.origin {
+        OriginUrl::Redis(url) => connect(url.clone(), runtime),
+        // Other regions are told, and nobody else: the counts of this one are in this process.
+        OriginUrl::Memory => {
+            let clock = clock.clone();
+            Box::new(MemoryOrigin::new(Box::new(move || clock.now().now)))
+        }
+    };
+    let sharing = RegionDriver::new(engine.clone(), clock.clone(), origin, settings.origin_timeout);
+    let world = sharing.as_ref().and_then(|sharing| world(settings, sharing, &engine, clock, runtime));
+    Tiers { engine, sharing, world }
+}
+
+/// What carries counts to the other regions. A store that can't be reached is a warning, and is tried again.
+fn world(
+    settings: &Settings,
+    sharing: &Arc<RegionDriver>,
+    engine: &Arc<Engine>,
+    clock: &Arc<Clock>,
+    runtime: &Handle,
+) -> Option<Arc<WorldDriver>> {
+    let url = settings.world.url.clone()?;
+    let store = Arc::new(SqlWorld::new(url, SqlOptions::default(), runtime));
+    let options = WorkerOptions {
+        region: settings.region.clone(),
+        fingerprint: settings.fleet_secret().fingerprint(),
+        policy: settings.world.policy(),
+        is_alone: settings.origin == OriginUrl::Memory,
+        seed: RandomState::new().hash_one("worker"),
+    };
+    WorldDriver::new(sharing.clone(), engine.clone(), clock.clone(), store, options)
 }
 
 /// Connects in the background: a store that can't be reached is a warning, and is tried again.

@@ -10,6 +10,7 @@ mod key;
 mod parse;
 mod print;
 mod table;
+mod world;
 
 pub(crate) use environment::token;
 pub(crate) use error::SettingErrors;
@@ -17,6 +18,7 @@ pub(crate) use key::long_flag;
 pub(crate) use parse::LogFormat;
 pub(crate) use print::print;
 pub(crate) use table::{Setting, TABLE};
+pub(crate) use world::WorldSettings;
 
 use crate::memory::{self, MemoryLimit};
 use error::{Place, SettingError};
@@ -30,6 +32,7 @@ use tidegate_core::{FleetSecret, Nanos};
 use tidegate_origin::RedisUrl;
 use tidegate_rules::envoy::Windows;
 use tidegate_server::{App, MappedHeader, TlsFiles};
+use tidegate_world::REGION_NAME_MAX;
 use tracing_subscriber::filter::Targets;
 
 /// Read when `rules.file` isn't set.
@@ -59,6 +62,7 @@ pub(crate) struct Settings {
     /// The longest that a request waits for the origin.
     pub(crate) origin_timeout: Duration,
     pub(crate) origin_fresh: Nanos,
+    pub(crate) world: WorldSettings,
     pub(crate) keys_max: KeysMax,
     /// Of what outlives the process.
     pub(crate) data_directory: PathBuf,
@@ -193,6 +197,7 @@ impl Settings {
         errors.extend(settings.shared_address());
         errors.extend(settings.exposed_addresses());
         errors.extend(settings.half_of_tls());
+        errors.extend(settings.nameless_region());
         settings
     }
 
@@ -223,6 +228,7 @@ impl Settings {
             origin: OriginUrl::Memory,
             origin_timeout: Duration::from_millis(5),
             origin_fresh: Nanos::from_secs(5),
+            world: WorldSettings::default(),
             keys_max: KeysMax::QuarterOf(memory::limit(Path::new("/"))),
             data_directory: "data".into(),
             save_every: Duration::from_secs(30),
@@ -275,6 +281,19 @@ impl Settings {
         )
     }
 
+    /// A region among others that has no name of its own, or too long a one.
+    fn nameless_region(&self) -> Option<SettingError> {
+        self.world.url.as_ref()?;
+        let is_given = TABLE.iter().zip(&self.given).any(|(row, given)| row.key == "region" && given.is_some());
+        let message = match self.region.chars().count() {
+            _ if !is_given => "is needed with world.url: regions know each other by it",
+            length if length > REGION_NAME_MAX => "is too long for world.url",
+            _ => return None,
+        };
+        let fix = format!("give each region a name of its own, of 1 to {REGION_NAME_MAX} characters");
+        self.refused("region", &self.region, parse::Refusal::new(message, fix))
+    }
+
     /// An error about a value that is valid by itself.
     fn refused(&self, key: &str, text: &str, refusal: parse::Refusal) -> Option<SettingError> {
         let index = TABLE.iter().position(|setting| setting.key == key)?;
@@ -304,7 +323,12 @@ impl Settings {
 
     /// The cap of the counter table.
     pub(crate) fn keys_max(&self) -> usize {
-        self.keys_max.get(&self.origin)
+        let bytes_per_key = match (&self.origin, &self.world.url) {
+            (_, Some(_)) => KeysMax::BYTES_PER_WORLD_KEY,
+            (OriginUrl::Redis(_), None) => KeysMax::BYTES_PER_SHARED_KEY,
+            (OriginUrl::Memory, None) => KeysMax::BYTES_PER_KEY,
+        };
+        self.keys_max.get(bytes_per_key)
     }
 
     pub(crate) fn fleet_secret(&self) -> FleetSecret {
@@ -316,19 +340,17 @@ impl Settings {
 }
 
 impl KeysMax {
-    /// Entry and slack, both cells in use, by whether the counts are shared.
+    /// Entry and slack, both cells in use, by whether the counts are shared, and with whom: what other regions
+    /// hear of is also in the book of `crates/node/src/world`.
     const BYTES_PER_KEY: u64 = 80;
     const BYTES_PER_SHARED_KEY: u64 = 160;
+    const BYTES_PER_WORLD_KEY: u64 = 400;
     pub(crate) const RANGE: std::ops::RangeInclusive<u64> = 1_000..=2_000_000_000;
 
-    fn get(self, origin: &OriginUrl) -> usize {
+    fn get(self, bytes_per_key: u64) -> usize {
         match self {
             KeysMax::Set(keys) => keys,
             KeysMax::QuarterOf(limit) => {
-                let bytes_per_key = match origin {
-                    OriginUrl::Memory => Self::BYTES_PER_KEY,
-                    OriginUrl::Redis(_) => Self::BYTES_PER_SHARED_KEY,
-                };
                 let keys = limit.bytes / 4 / bytes_per_key;
                 usize::try_from(keys.clamp(*Self::RANGE.start(), *Self::RANGE.end())).unwrap_or(usize::MAX)
             }

@@ -16,7 +16,8 @@ use std::fmt::Debug;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use tidegate_core::{KeyId, Nanos, Sequence};
+pub use tidegate_core::CellId;
+use tidegate_core::Nanos;
 
 pub use sql::{SqlOptions, SqlWorld, WorldUrl, WorldUrlError};
 pub use store::Store;
@@ -47,14 +48,6 @@ pub const STORED_MAX: u64 = i64::MAX.unsigned_abs();
 /// The owner of components in the world tier: one region on one origin. Given out by the store, never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct OwnerId(pub u32);
-
-/// One stretch of a window's time, of one key.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct CellId {
-    pub key: KeyId,
-    pub epoch: u16,
-    pub sequence: Sequence,
-}
 
 /// Whose limit it is, for people who read the tables. Nothing is ever found by it, and what is too long for its
 /// column is cut.

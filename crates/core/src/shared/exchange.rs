@@ -3,7 +3,7 @@
 //! A reply may be late, repeated, or about a cell that is over; it raises what is known and never lowers it.
 //! What a store says is checked before anything is written.
 
-use super::{Deadline, SharedState};
+use super::{Deadline, OWNS_CURRENT, OWNS_PREVIOUS, SharedState};
 use crate::counts::{CellReply, Counts, ReplyError};
 use crate::exchange::{CellSync, CountReply, CountSync, Fading, KeyReply, KeySync, WindowSync};
 use crate::gcra_sync::{Busy, GcraSync, adopt};
@@ -15,13 +15,14 @@ use crate::packed::{
 use crate::state::{Publish, sequence_of, window_expiry};
 use crate::time::{Nanos, Sequence};
 use crate::window::add_count;
+use crate::world::{Unpublished, is_spent};
 
 /// A store keeps a cell this much longer than its nodes: their clocks and their syncs may lag.
 const STORE_MARGIN: Nanos = Nanos::from_secs(60);
 
 impl SharedState {
-    /// What is to be asked about a check of `spec` now.
-    pub fn asking(&self, spec: &Spec, now: Nanos) -> CountSync {
+    /// What is to be asked about a check of `spec` now; `regions` as in [`WindowSync`].
+    pub fn asking(&self, spec: &Spec, regions: u32, now: Nanos) -> CountSync {
         if let Spec::Gcra { rate, burst } = *spec {
             return CountSync::Gcra { sync: self.gcra_sync(rate, now), burst: burst.get() };
         }
@@ -38,6 +39,7 @@ impl SharedState {
             .then(|| state.cell_sync(&state.previous, expires));
         CountSync::Window(WindowSync {
             limit: spec.shown_limit(),
+            regions,
             sequence,
             current: state.cell_sync(&state.current, expires),
             previous,
@@ -59,6 +61,7 @@ impl SharedState {
             (self.fades || self.previous.unsynced() > 0).then(|| self.cell_sync(&self.previous, expires));
         Some(CountSync::Window(WindowSync {
             limit: 0,
+            regions: 1,
             sequence: self.sequence,
             current: self.cell_sync(&self.current, expires),
             previous,
@@ -99,6 +102,10 @@ impl SharedState {
         let owners = match (sent.counts, reply.counts) {
             (CountSync::Window(sync), CountReply::Window { current, previous, owners }) => {
                 after.merge_window(&sync, current, previous, granted)?;
+                // A publish doesn't know the limit, and says nothing about it.
+                if sync.regions > 1 && sync.sequence == after.sequence {
+                    after.world_spent = sync.has_spent(current, previous, sent_at);
+                }
                 owners
             }
             (CountSync::Gcra { sync, .. }, CountReply::Gcra { busy, stored, owners }) => {
@@ -137,8 +144,8 @@ impl SharedState {
             cell.take(reply, 0, had_forgotten)?;
         }
         match self.sequence.0 - sent.sequence.0 {
-            0 => self.owns_current = true,
-            1 => self.owns_previous = true,
+            0 => self.owns |= OWNS_CURRENT,
+            1 => self.owns |= OWNS_PREVIOUS,
             _ => {}
         }
         Ok(())
@@ -164,7 +171,7 @@ impl SharedState {
             // found that out and had to ask was taken back, and what it found with it.
             counts.own = counts.component();
         }
-        counts.take(CellReply { component: stored, total: stored, world: 0 }, granted, had_forgotten)?;
+        counts.take(CellReply { component: stored, total: stored, world: 0, published: 0 }, granted, had_forgotten)?;
         // A node that had forgotten sent nothing of what it admitted before.
         let is_younger = counts.unsynced() > 0 && !had_forgotten;
         let oldest = if is_younger { sent_at.get() } else { self.current.others };
@@ -178,7 +185,7 @@ impl SharedState {
             self.previous.world = adopted.since.get();
             self.tag = tag_with_step(gcra_tag(sent.rate), step_of(self.tag));
         }
-        self.owns_current = true;
+        self.owns |= OWNS_CURRENT;
         Ok(())
     }
 
@@ -191,6 +198,24 @@ impl SharedState {
         } else {
             None
         }
+    }
+}
+
+impl WindowSync {
+    /// Whether the region has no world credit left, by what it answered.
+    fn has_spent(&self, current: CellReply, previous: Option<CellReply>, now: Nanos) -> bool {
+        let in_use = |cell: CellReply| add_count(cell.total, cell.world);
+        let faded = match (self.fading, previous) {
+            (Some(Fading { end, period }), Some(cell)) => {
+                let rest = u128::from(end.minus(now).min(period).get());
+                let faded = u128::from(in_use(cell)) * rest / u128::from(period.get().max(1));
+                u64::try_from(faded).unwrap_or(u64::MAX)
+            }
+            _ => 0,
+        };
+        let used = add_count(in_use(current), faded);
+        let CellReply { total, published, .. } = current;
+        is_spent(&Unpublished { limit: self.limit, used, total, published }, self.regions)
     }
 }
 

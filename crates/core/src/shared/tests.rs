@@ -40,14 +40,14 @@ fn sync(state: &SharedState, spec: Spec, asks: &[u64], now: Nanos) -> KeySync {
     KeySync {
         key: KeyId::from_hash(1),
         epoch: state.epoch(),
-        counts: state.asking(&spec, now),
+        counts: state.asking(&spec, 1, now),
         wants,
         settled: smallvec![],
     }
 }
 
 fn window_reply(current: (u64, u64), previous: Option<(u64, u64)>, granted: &[bool]) -> KeyReply {
-    let cell = |(component, total)| CellReply { component, total, world: 0 };
+    let cell = |(component, total)| CellReply { component, total, world: 0, published: 0 };
     KeyReply {
         epoch: 0,
         counts: CountReply::Window { current: cell(current), previous: previous.map(cell), owners: 2 },
@@ -308,7 +308,7 @@ fn what_was_admitted_before_the_first_answer_keeps_its_instant() {
     state.decide(&local(gcra(10), 1), 1, NOW);
     let sent = sync(&state, gcra(10), &[], millis(50));
     merge(&mut state, &sent, &gcra_reply(Nanos::ZERO, 0, 0), millis(50));
-    assert_eq!(gcra_of(state.asking(&gcra(10), millis(60))).oldest, NOW);
+    assert_eq!(gcra_of(state.asking(&gcra(10), 1, millis(60))).oldest, NOW);
 }
 
 #[test]

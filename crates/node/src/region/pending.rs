@@ -179,23 +179,24 @@ impl Pending {
     }
 
     /// The asks of a key's next call: those of the first one's spec, in order, whose requests still wait.
-    pub(super) fn take_asks(&mut self, key: KeyId) -> Option<(Spec, Asks, Wants)> {
+    pub(super) fn take_asks(&mut self, key: KeyId) -> Option<(Spec, u32, Asks, Wants)> {
         let Pending { keys, asks, .. } = self;
         let waiting = &mut keys.get_mut(&key)?.waiting;
-        let (mut tickets, mut wants, mut spec) = (SmallVec::new(), Wants::default(), None);
+        let (mut tickets, mut wants, mut spec, mut regions) = (SmallVec::new(), Wants::default(), None, 1);
         while let Some(Waiting { id, index, item }) = waiting.front() {
             if asks.contains_key(id) {
                 if *spec.get_or_insert(item.spec) != item.spec || wants.asks.len() == ASKS_MAX {
                     break;
                 }
                 wants.asks.push(item.cost.get());
+                regions = regions.max(item.regions);
                 // A busy key near its limit; `exact` never draws ahead of the refill.
                 wants.draw |= item.reason == AskReason::Credit && item.accuracy == Accuracy::Bounded;
                 tickets.push((*id, *index));
             }
             waiting.pop_front();
         }
-        Some((spec?, tickets, wants))
+        Some((spec?, regions, tickets, wants))
     }
 
     pub(super) fn reserved(&mut self, id: AskId, reservation: ReservationId, key: KeyId) {

@@ -74,6 +74,9 @@ impl Region {
                 if publish != Publish::Nothing {
                     table.requeue(sync.key, publish);
                 }
+                if let Some(world) = &self.world {
+                    world.replied(sync, &reply, moment.now);
+                }
                 Ok(reply)
             }
             // No room for what was only asked about: the answer counts all the same.

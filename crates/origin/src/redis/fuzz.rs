@@ -28,7 +28,7 @@ pub fn reply(bytes: &[u8]) {
     assert_eq!(answers, read(&[rest]), "however they were cut");
     let answers = answers.0;
     let heartbeat =
-        Heartbeat { node: NodeId(1), fingerprint: 2, alive_for: Nanos::from_secs(1), leaves: false };
+        Heartbeat { node: NodeId(1), fingerprint: 2, alive_for: Nanos::from_secs(1), leaves: false, heard: 0 };
     let exchange = exchange();
     for answer in &answers {
         for call in script::calls(&exchange, false) {
@@ -39,6 +39,12 @@ pub fn reply(bytes: &[u8]) {
         let _ = script::heartbeat_reply(&heartbeat, answer.clone());
         let _ = script::reset_reply(answer.clone());
         let _ = script::resets_reply(answer.clone());
+        let _ = script::lead_reply(answer.clone());
+        let _ = script::put_reply(answer.clone());
+        let _ = script::take_reply(answer.clone());
+        let _ = script::tell_reply(answer.clone());
+        let _ = script::cell_total(answer.clone());
+        let _ = script::cell_taken(answer.clone());
     }
     cluster::fuzz(&answers);
 }
@@ -47,7 +53,7 @@ pub fn reply(bytes: &[u8]) {
 fn exchange() -> Exchange {
     let cell = CellSync { component: 1, claim: 2, expires: Nanos::from_secs(3) };
     let window =
-        WindowSync { limit: 5, sequence: Sequence(9), current: cell, previous: Some(cell), fading: None };
+        WindowSync { limit: 5, regions: 1, sequence: Sequence(9), current: cell, previous: Some(cell), fading: None };
     let rate = Rate::new(7, Nanos::from_secs(1)).unwrap_or_else(|_| unreachable!("7 a second is a rate"));
     let gcra = GcraSync { cumulative: 7, acked: 6, oldest: Nanos::new(1), busy: Busy::default(), rate };
     let sync = |number, counts| KeySync {

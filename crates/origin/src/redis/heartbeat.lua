@@ -2,8 +2,11 @@
 --
 -- KEYS   alive    sorted set: nodes, scored with the µs of TIME until which each counts as alive
 --        secret   string: fingerprint of the fleet's secret, as the first node gave it
--- ARGV   node (16 hex digits), fingerprint (16 hex digits), alive for in µs, "leaves" or "stays"
--- reply  seconds and microseconds of TIME, then "alive" and the number of live nodes; or "other secret" and
+--        heard    hash: of each node, the version of the world's regions that it goes by
+--        world    string: how the world stands, as the world worker told
+-- ARGV   node (16 hex digits), fingerprint (16 hex digits), alive for in µs, "leaves" or "stays", the version of
+--        the world's regions that it goes by (0: none)
+-- reply  seconds and microseconds of TIME, then "alive", the number of live nodes and the world ("": none); or "other secret" and
 --        its fingerprint; or what is wrong with the keys
 
 -- A fleet that was silent for so long may come back with another secret: its counts are gone anyway.
@@ -35,4 +38,14 @@ else
   redis.call('ZADD', KEYS[1], digits(now_us + tonumber(ARGV[3])), ARGV[1])
   redis.call('PEXPIRE', KEYS[1], digits(ALIVE_MS + math.ceil(tonumber(ARGV[3]) / 1000)))
 end
-return { seconds, micros, 'alive', redis.call('ZCARD', KEYS[1]) }
+if ARGV[4] == 'leaves' then
+  redis.pcall('HDEL', KEYS[3], ARGV[1])
+elseif ARGV[5] ~= '0' then
+  redis.pcall('HSET', KEYS[3], ARGV[1], ARGV[5])
+  redis.call('PEXPIRE', KEYS[3], digits(ALIVE_MS))
+end
+local world = redis.pcall('GET', KEYS[4])
+if type(world) == 'table' then
+  return { seconds, micros, KEYS[4] .. ': ' .. world.err }
+end
+return { seconds, micros, 'alive', redis.call('ZCARD', KEYS[1]), world or '' }

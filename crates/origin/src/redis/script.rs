@@ -1,4 +1,4 @@
-//! The four scripts that run inside Redis, and the way there and back: what a call carries, what its answer
+//! The scripts that run inside Redis, and the way there and back: what a call carries, what its answer
 //! means.
 //!
 //! Pure conversion: no connection, no clock. Nothing that a server answers may panic here, and a key's bad
@@ -9,10 +9,16 @@ mod name;
 mod reply;
 #[cfg(test)]
 mod tests;
+mod world_call;
+mod world_reply;
 
 pub(crate) use call::{calls, heartbeat_call, reset_call, resets_call};
 pub(crate) use name::slot_of;
 pub(crate) use reply::{heartbeat_reply, replies, reset_reply, resets_reply};
+pub(crate) use world_call::{import_calls, lead_call, put_call, take_call, tell_call, totals_calls};
+pub(crate) use world_reply::{
+    cell_entries, cell_taken, cell_total, lead_reply, put_reply, take_reply, tell_reply,
+};
 
 use super::wire::Arguments;
 
@@ -26,6 +32,12 @@ pub(crate) const SYNC_SCRIPT: &str = concat!(
 pub(crate) const HEARTBEAT_SCRIPT: &str = include_str!("heartbeat.lua");
 pub(crate) const RESET_SCRIPT: &str = include_str!("reset.lua");
 pub(crate) const RESETS_SCRIPT: &str = include_str!("resets.lua");
+pub(crate) const LEAD_SCRIPT: &str = include_str!("world/lead.lua");
+pub(crate) const PUT_SCRIPT: &str = include_str!("world/put.lua");
+pub(crate) const TAKE_SCRIPT: &str = include_str!("world/take.lua");
+pub(crate) const TOTALS_SCRIPT: &str = include_str!("world/totals.lua");
+pub(crate) const IMPORT_SCRIPT: &str = include_str!("world/import.lua");
+pub(crate) const TELL_SCRIPT: &str = include_str!("world/tell.lua");
 
 /// The most syncs that one call carries, so that the server is never busy with one for long.
 const SYNCS_MAX: usize = 32;
@@ -36,6 +48,6 @@ pub(crate) struct ScriptCall {
     pub(crate) slot: u16,
     pub(crate) keys: Arguments,
     pub(crate) args: Arguments,
-    /// Which syncs of the exchange it carries, in the order of the answer's entries.
+    /// Which syncs of the exchange, or which cells, it carries, in the order of the answer's entries.
     pub(crate) syncs: Vec<usize>,
 }

@@ -19,11 +19,12 @@
 --        "w" windows, "g" GCRA, "a" asks, draws or settled reservations; then per sync
 --        kind "w" or "g", epoch, settled ids "id,id", asks "1,5", extras "d" draw and "r<id>" reserve, and
 --   w       limit, component, claim, expiry ms, previous component ("" when there is none), its claim, its
---           expiry ms, end of the cell in µs ("" when the previous doesn't fade), period in µs
+--           expiry ms, end of the cell in µs ("" when the previous doesn't fade), period in µs, regions that
+--           share the world credit that asks keep to (1: none is looked at)
 --   g       burst, units of 10 ms, cumulative, acked, oldest, tat, b (instants), interval
 -- reply  seconds and microseconds of TIME, and per sync a string that says what is wrong with the key, or
---   w       epoch, component, total, world, owners, previous component (-1: none), total, world, drawn,
---           retry after in µs (-1: none), granted "101"
+--   w       epoch, component, total, world, published, owners, previous component (-1: none), total, world,
+--           published, drawn, retry after in µs (-1: none), granted "101"
 --   g       epoch, component, owners, tat s, tat ns, b s, b ns, drawn, retry after s (-1: none), ns, granted
 --
 -- An instant is "<seconds>.<9 digits of nanoseconds>", an interval "<s>:<ns>:<p>:<d>": s, ns and p/d ns.
@@ -42,7 +43,7 @@ local has_windows, has_gcra, has_wants = find(features, 'w'), find(features, 'g'
 local time = call('TIME')
 
 -- The first ask of a window that nobody has counted in: most of what a node asks. The rest of the script would
--- say the same of it, at three times the cost.
+-- say the same of it, at three times the cost. (Nothing is unpublished there: the world credit has room.)
 if syncs == 1 and ARGV[6] == 'w' and ARGV[7] == '0' and ARGV[8] == '' and ARGV[10] == '' then
   local amount, previous = ARGV[9], ARGV[15]
   local is_plain = amount ~= '' and not find(amount, '%D') and amount + 0 <= ARGV[11] + 0
@@ -53,7 +54,7 @@ if syncs == 1 and ARGV[6] == 'w' and ARGV[7] == '0' and ARGV[8] == '' and ARGV[1
     call('PEXPIREAT', key, expiry_ms)
     amount = amount + 0
     local before = previous == '' and -1 or 0
-    return { time[1] + 0, time[2] + 0, { 0, amount, amount, 0, 1, before, 0, 0, 0, -1, '1' } }
+    return { time[1] + 0, time[2] + 0, { 0, amount, amount, 0, 0, 1, before, 0, 0, 0, 0, -1, '1' } }
   end
 end
 

@@ -27,10 +27,6 @@ impl<K: Ord + Copy, V: Default> Expiring<K, V> {
         self.entries.get(key).map(|(_, value)| value)
     }
 
-    pub(super) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
-        self.entries.get_mut(key).map(|(_, value)| value)
-    }
-
     pub(super) fn expires(&self, key: &K) -> Option<Nanos> {
         self.entries.get(key).map(|(expires, _)| *expires)
     }

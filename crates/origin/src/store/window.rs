@@ -10,14 +10,8 @@ use super::{Occasion, Store};
 use tidegate_core::exchange::{CountReply, DRAW_AHEAD, KeySync, WindowSync};
 use tidegate_core::limit::NUMBER_MAX;
 use tidegate_core::origin_cell::{NodeId, OriginCell};
-use tidegate_core::{KeyId, Nanos, Sequence};
-
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct WindowId {
-    pub(super) key: KeyId,
-    pub(super) epoch: u16,
-    pub(super) sequence: Sequence,
-}
+use tidegate_core::world::{CREDIT_WAIT, world_credit};
+use tidegate_core::{CellId, KeyId, Nanos};
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct WindowCell {
@@ -34,6 +28,10 @@ struct Weighed {
     fading: Option<FadingMicros>,
     now_us: u64,
     reserved: u64,
+    /// Regions that share the world credit; 1: none is looked at.
+    regions: u32,
+    /// What the other regions haven't heard of.
+    unpublished: u64,
 }
 
 impl Weighed {
@@ -41,6 +39,20 @@ impl Weighed {
         let used = self.current.saturating_add(self.faded()).min(NUMBER_MAX);
         let limit = self.limit.saturating_add(ahead).min(NUMBER_MAX);
         used.saturating_add(self.reserved).saturating_add(units) <= limit
+    }
+
+    /// Whether so many more fit beside what the other regions haven't heard of. What costs more than the credit
+    /// passes when nothing is unpublished, or it never would: `first` is the first ask.
+    fn keeps_to_credit(&self, units: u64, first: u64) -> bool {
+        if self.regions <= 1 {
+            return true;
+        }
+        let used = self.current.saturating_add(self.faded()).min(NUMBER_MAX);
+        let credit = world_credit(self.limit, used, self.regions);
+        match self.unpublished.saturating_add(self.reserved) {
+            0 => units <= credit.max(first),
+            unpublished => units <= credit.saturating_sub(unpublished),
+        }
     }
 
     /// What the previous cell still weighs.
@@ -93,7 +105,10 @@ impl Store {
 
     pub(super) fn weigh_window(&self, sync: &KeySync, window: &WindowSync, occasion: Occasion) -> Allotted {
         let weighed = self.weighed(sync, window, occasion);
-        Allotted::of(&sync.wants, weighed.ahead(), |units, ahead| weighed.fits(units, ahead))
+        let first = sync.wants.asks.first().map_or(0, |ask| (*ask).min(NUMBER_MAX));
+        Allotted::of(&sync.wants, weighed.ahead(), |units, ahead| {
+            weighed.fits(units, ahead) && weighed.keeps_to_credit(units, first)
+        })
     }
 
     pub(super) fn grant_window(
@@ -127,7 +142,7 @@ impl Store {
     ) -> Option<Nanos> {
         let weighed = self.weighed(sync, window, occasion);
         if weighed.fits(ask, 0) {
-            return Some(Nanos::ZERO);
+            return Some(if weighed.keeps_to_credit(ask, ask) { Nanos::ZERO } else { CREDIT_WAIT });
         }
         if (Weighed { reserved: 0, ..weighed }).fits(ask, 0) {
             let [current_id, _] = ids(sync.key, sync.epoch, window);
@@ -164,14 +179,16 @@ impl Store {
             fading: window.fading.map(FadingMicros::from),
             now_us: micros_floor(occasion.now),
             reserved: current.map_or(0, |current| current.reservations.amount(occasion.present)),
+            regions: window.regions,
+            unpublished: current.map_or(0, |current| current.cell.unpublished()),
         }
     }
 }
 
 /// The current cell and the one before.
-fn ids(key: KeyId, epoch: u16, window: &WindowSync) -> [WindowId; 2] {
-    let current = WindowId { key, epoch, sequence: window.sequence };
-    [current, WindowId { sequence: sequence_before(window.sequence), ..current }]
+fn ids(key: KeyId, epoch: u16, window: &WindowSync) -> [CellId; 2] {
+    let current = CellId { key, epoch, sequence: window.sequence };
+    [current, CellId { sequence: sequence_before(window.sequence), ..current }]
 }
 
 /// `floor(count × part / whole)`, with `part ≤ whole`.

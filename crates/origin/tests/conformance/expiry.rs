@@ -4,8 +4,8 @@ use crate::messages::{Saying, fixed, gcra, key, millis, per_second, seconds, sli
 use crate::region::Region;
 use tidegate_core::exchange::Fading;
 use tidegate_core::origin_cell::NodeId;
-use tidegate_core::{Nanos, Rate};
-use tidegate_origin::Heartbeat;
+use tidegate_core::{CellId, Nanos, Rate, Sequence, WorldPolicy, WorldView};
+use tidegate_origin::{Heartbeat, Lead, LeadWish, Letter, OriginId, WorldCell};
 
 /// Every key, and how long it still lives; a negative number stands for always.
 async fn lifetimes(region: &Region) -> Vec<(String, i64)> {
@@ -34,10 +34,20 @@ async fn every_key_expires() {
     let shard = region.origin().shard_of(key(5));
     region.origin().reset(shard, key(5), now.plus(seconds(100))).await.unwrap();
     let heartbeat =
-        Heartbeat { node: NodeId(1), fingerprint: 1, alive_for: Nanos::from_secs(5), leaves: false };
+        Heartbeat { node: NodeId(1), fingerprint: 1, alive_for: Nanos::from_secs(5), leaves: false, heard: 0 };
     region.origin().beat(heartbeat).await.unwrap();
+    let (node, proposed) = (NodeId(1), OriginId { id: 1, life: 1 });
+    let lead = Lead { node, wish: LeadWish::Lead { lease: seconds(5) }, proposed };
+    region.origin().lead(lead).await.unwrap();
+    region.origin().beat(Heartbeat { heard: 3, ..heartbeat }).await.unwrap();
+    let view = WorldView { regions: 3, version: 7, policy: WorldPolicy::Headroom };
+    region.origin().tell_world(view).await.unwrap();
+    let cell = CellId { key: key(6), epoch: 0, sequence: Sequence(1) };
+    let expires = now.plus(seconds(60));
+    region.origin().import(&[WorldCell { cell, own: 1, others: 0, expires }]).await.unwrap();
+    region.origin().put_mail(&[Letter { cell, limit: 1, expires, name: "".into() }]).await.unwrap();
     let lifetimes = lifetimes(&region).await;
-    assert_eq!(lifetimes.len(), 10 + 5 + 2, "{lifetimes:?}");
+    assert_eq!(lifetimes.len(), 10 + 5 + 2 + 7, "{lifetimes:?}");
     assert!(lifetimes.iter().all(|(_, left_ms)| *left_ms > 0), "{lifetimes:?}");
 }
 

@@ -12,7 +12,7 @@ pub(crate) async fn asks_are_granted_in_order_while_they_fit(region: &Region) {
     let sync = fixed(1, 10, region.now().await).publishing(2, 2);
     let reply = region.sync(1, sync.asking(&[3, 9, 4, 2, 1])).await;
     assert_eq!(reply.granted.as_slice(), [true, false, true, false, true]);
-    assert_eq!(reply.cell(), CellReply { component: 10, total: 10, world: 0 });
+    assert_eq!(reply.cell(), CellReply { component: 10, total: 10, world: 0, published: 0 });
 }
 
 pub(crate) async fn a_grant_counts_for_everybody_at_once(region: &Region) {
@@ -20,9 +20,9 @@ pub(crate) async fn a_grant_counts_for_everybody_at_once(region: &Region) {
     region.sync(1, sync.clone().asking(&[4])).await;
     let other = region.sync(2, sync.clone().asking(&[7, 6])).await;
     assert_eq!(other.granted.as_slice(), [false, true]);
-    assert_eq!(other.cell(), CellReply { component: 6, total: 10, world: 0 });
+    assert_eq!(other.cell(), CellReply { component: 6, total: 10, world: 0, published: 0 });
     // The reply to the first was lost: its grant is in its component all the same.
-    assert_eq!(region.sync(1, sync).await.cell(), CellReply { component: 4, total: 10, world: 0 });
+    assert_eq!(region.sync(1, sync).await.cell(), CellReply { component: 4, total: 10, world: 0, published: 0 });
 }
 
 pub(crate) async fn a_fading_cell_weighs_exactly_what_is_left_of_it(region: &Region) {

@@ -2,12 +2,12 @@
 
 use crate::messages::millis;
 use crate::region::Region;
-use tidegate_core::KeyId;
+use tidegate_core::{KeyId, WorldPolicy, WorldView};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_origin::{Heartbeat, OriginError, Reset};
 
 fn beat(node: u64) -> Heartbeat {
-    Heartbeat { node: NodeId(node), fingerprint: 0xfeed, alive_for: millis(200), leaves: false }
+    Heartbeat { node: NodeId(node), fingerprint: 0xfeed, alive_for: millis(200), leaves: false, heard: 0 }
 }
 
 pub(crate) async fn nodes_join_leave_and_die(region: &Region) {
@@ -47,4 +47,18 @@ pub(crate) async fn every_node_hears_of_a_reset(region: &Region) {
     let mut heard = told(vec![]).await;
     heard.sort_by_key(|reset| std::cmp::Reverse(reset.key));
     assert_eq!(heard, resets);
+}
+
+pub(crate) async fn the_world_is_told_with_the_heartbeat(region: &Region) {
+    let world = async || region.origin().beat(beat(1)).await.unwrap().world;
+    assert_eq!(world().await, None);
+    let view = WorldView { regions: 3, version: 7, policy: WorldPolicy::Headroom };
+    region.origin().tell_world(view).await.unwrap();
+    assert_eq!(world().await, Some(view));
+    let older = WorldView { regions: 2, version: 6, ..view };
+    region.origin().tell_world(older).await.unwrap();
+    assert_eq!(world().await, Some(view), "an older worker was slow");
+    let other = WorldView { policy: WorldPolicy::Floor { thousandths: 500 }, ..view };
+    region.origin().tell_world(other).await.unwrap();
+    assert_eq!(world().await, Some(other));
 }

@@ -17,6 +17,7 @@ mod reservations;
 mod same_as_the_store;
 mod skew;
 mod together;
+mod world;
 
 /// Runs each behaviour on each backend.
 macro_rules! conformance {
@@ -86,5 +87,15 @@ conformance! {
     heartbeats:
         nodes_join_leave_and_die,
         another_secret_is_refused,
-        every_node_hears_of_a_reset;
+        every_node_hears_of_a_reset,
+        the_world_is_told_with_the_heartbeat;
+    world:
+        one_node_leads_until_its_lease_ends_or_it_gives_up,
+        an_origin_keeps_its_id_and_a_forgetful_one_takes_the_id_it_had,
+        a_letter_is_in_the_mailbox_once_and_the_oldest_are_taken_first,
+        a_full_mailbox_says_so,
+        an_import_raises_the_total_and_registers_nobody,
+        totals_are_read_with_what_is_published_of_them,
+        abuse_stops_at_the_world_credit_and_goes_on_when_it_is_published,
+        what_costs_more_than_the_credit_passes_when_nothing_is_unpublished;
 }

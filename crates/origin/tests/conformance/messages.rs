@@ -27,7 +27,7 @@ pub(crate) fn millis(millis: u64) -> Nanos {
 /// A fixed window that publishes nothing yet.
 pub(crate) fn fixed(number: u64, limit: u64, now: Nanos) -> KeySync {
     let current = CellSync { component: 0, claim: 0, expires: now.plus(KEPT_FOR) };
-    let window = WindowSync { limit, sequence: SEQUENCE, current, previous: None, fading: None };
+    let window = WindowSync { limit, regions: 1, sequence: SEQUENCE, current, previous: None, fading: None };
     sync(number, CountSync::Window(window))
 }
 

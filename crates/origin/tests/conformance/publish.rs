@@ -8,7 +8,7 @@ use tidegate_core::exchange::Fading;
 pub(crate) async fn a_publish_is_absolute_and_a_retry_counts_once(region: &Region) {
     let sync = fixed(1, 100, region.now().await).publishing(5, 5);
     let first = region.sync(1, sync.clone()).await;
-    assert_eq!(first.cell(), CellReply { component: 5, total: 5, world: 0 });
+    assert_eq!(first.cell(), CellReply { component: 5, total: 5, world: 0, published: 0 });
     assert_eq!(region.sync(1, sync.clone()).await, first);
     assert_eq!(region.sync(1, sync.clone().publishing(3, 3)).await, first, "a component never shrinks");
     assert_eq!(region.sync(1, sync.publishing(8, 8)).await.cell().total, 8);
@@ -18,9 +18,9 @@ pub(crate) async fn two_nodes_add_up_and_every_sync_registers_its_sender(region:
     let sync = fixed(1, 100, region.now().await);
     region.sync(1, sync.clone().publishing(5, 5)).await;
     let second = region.sync(2, sync.clone().publishing(7, 7)).await;
-    assert_eq!((second.cell(), second.owners()), (CellReply { component: 7, total: 12, world: 0 }, 2));
+    assert_eq!((second.cell(), second.owners()), (CellReply { component: 7, total: 12, world: 0, published: 0 }, 2));
     let third = region.sync(3, sync).await;
-    assert_eq!((third.cell(), third.owners()), (CellReply { component: 0, total: 12, world: 0 }, 3));
+    assert_eq!((third.cell(), third.owners()), (CellReply { component: 0, total: 12, world: 0, published: 0 }, 3));
 }
 
 pub(crate) async fn claims_heal_an_emptied_store(region: &Region) {
@@ -29,9 +29,9 @@ pub(crate) async fn claims_heal_an_emptied_store(region: &Region) {
     region.sync(2, sync.clone().publishing(7, 12)).await;
     region.forget().await;
     let healed = region.sync(1, sync.clone().publishing(5, 12)).await;
-    assert_eq!((healed.cell(), healed.owners()), (CellReply { component: 5, total: 12, world: 0 }, 1));
+    assert_eq!((healed.cell(), healed.owners()), (CellReply { component: 5, total: 12, world: 0, published: 0 }, 1));
     let back = region.sync(2, sync.publishing(7, 12)).await;
-    assert_eq!(back.cell(), CellReply { component: 7, total: 12, world: 0 }, "counted once, not twice");
+    assert_eq!(back.cell(), CellReply { component: 7, total: 12, world: 0, published: 0 }, "counted once, not twice");
 }
 
 pub(crate) async fn the_previous_cell_is_published_and_read_and_looking_back_creates_nothing(
@@ -41,12 +41,12 @@ pub(crate) async fn the_previous_cell_is_published_and_read_and_looking_back_cre
     let fading = Fading { end: now.plus(seconds(50)), period: seconds(100) };
     let sync = sliding(1, 100, now, fading);
     let looked = region.sync(1, sync.clone()).await;
-    assert_eq!(looked.previous(), CellReply { component: 0, total: 0, world: 0 });
+    assert_eq!(looked.previous(), CellReply { component: 0, total: 0, world: 0, published: 0 });
     assert_eq!(region.cells().await, 1, "only the current cell");
     let first = region.sync(1, sync.clone().publishing_previous(4, 9)).await;
-    assert_eq!(first.previous(), CellReply { component: 4, total: 9, world: 0 });
+    assert_eq!(first.previous(), CellReply { component: 4, total: 9, world: 0, published: 0 });
     let second = region.sync(2, sync.publishing_previous(6, 6)).await;
-    assert_eq!(second.previous(), CellReply { component: 6, total: 10, world: 0 });
+    assert_eq!(second.previous(), CellReply { component: 6, total: 10, world: 0, published: 0 });
     assert_eq!(second.cell().total, 0);
 }
 
@@ -55,7 +55,7 @@ pub(crate) async fn the_other_regions_count_against_the_limit_and_stay_apart(reg
     region.sync(1, sync.clone().publishing(2, 2)).await;
     region.import_world(key(1), SEQUENCE, 6).await;
     let reply = region.sync(1, sync.asking(&[3, 2, 1])).await;
-    assert_eq!(reply.cell(), CellReply { component: 4, total: 4, world: 6 });
+    assert_eq!(reply.cell(), CellReply { component: 4, total: 4, world: 6, published: 0 });
     assert_eq!(reply.granted.as_slice(), [false, true, false]);
 }
 
@@ -65,9 +65,9 @@ pub(crate) async fn numbers_up_to_2_to_the_53_are_exact(region: &Region) {
     let sync = fixed(1, most, now);
     let reply = region.sync(1, sync.clone().publishing(most - 5, most - 5).asking(&[3, 3, 2, 1])).await;
     assert_eq!(reply.granted.as_slice(), [true, false, true, false]);
-    assert_eq!(reply.cell(), CellReply { component: most, total: most, world: 0 });
+    assert_eq!(reply.cell(), CellReply { component: most, total: most, world: 0, published: 0 });
     let beyond = region.sync(2, sync.publishing(u64::MAX, u64::MAX).asking(&[0, 1])).await;
-    assert_eq!(beyond.cell(), CellReply { component: most, total: most, world: 0 });
+    assert_eq!(beyond.cell(), CellReply { component: most, total: most, world: 0, published: 0 });
     assert_eq!(beyond.granted.as_slice(), [true, false]);
     // A product of 2^53 and a year of microseconds.
     let year = seconds(366 * 86_400);

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tidegate_core::exchange::{KeyReply, KeySync};
 use tidegate_core::origin_cell::NodeId;
-use tidegate_core::{KeyId, Nanos, Sequence};
+use tidegate_core::{CellId, KeyId, Nanos, Sequence};
 use tidegate_origin::{
-    Exchange, Exchanged, Grant, KeyError, MemoryOrigin, Origin, RedisOptions, RedisOrigin, RedisUrl,
+    Exchange, Exchanged, Grant, KeyError, MemoryOrigin, Origin, RedisOptions, RedisOrigin, RedisUrl, WorldCell,
 };
-use tidegate_testkit::{Redis, RedisBinary, Reply};
+use tidegate_testkit::{Redis, RedisBinary};
 use tokio::runtime::Handle;
 
 /// Where the in-process clock starts.
@@ -103,18 +103,12 @@ impl Region {
         }
     }
 
-    /// What the world tier will do: writes the other regions' count into a cell.
+    /// Writes the other regions' count into a cell.
     pub(crate) async fn import_world(&self, key: KeyId, sequence: Sequence, world: u64) {
-        match self {
-            Region::Memory { origin, .. } => {
-                assert!(origin.with_store(|store| store.import(key, 0, sequence, 0, world)));
-            }
-            Region::Redis { server, .. } => {
-                let name = format!("{}0:{}", stem(key), sequence.0);
-                let added = server.demand(&["HSET", &name, "w", &world.to_string()]).await;
-                assert_eq!(added, Reply::Integer(1));
-            }
-        }
+        let cell = CellId { key, epoch: 0, sequence };
+        let expires = self.now().await.plus(Nanos::from_secs(60));
+        let imported = self.origin().import(&[WorldCell { cell, own: 0, others: world, expires }]).await;
+        assert_eq!(imported.unwrap(), [Ok(())]);
     }
 
     pub(crate) async fn exchange(

@@ -2,14 +2,14 @@
 //!
 //! `TIDEGATE_STORE_SEED=7` runs one seed alone, `TIDEGATE_STORE_SEEDS=10000` so many.
 
-use crate::messages::{fixed, gcra, key, millis, seconds, sliding};
+use crate::messages::{SEQUENCE, fixed, gcra, key, millis, seconds, sliding};
 use crate::random::Random;
 use crate::region::Region;
 use tidegate_core::exchange::{CellSync, CountReply, CountSync, Fading, KeyReply, KeySync, ReservationId};
 use tidegate_core::gcra_sync::Busy;
 use tidegate_core::origin_cell::NodeId;
-use tidegate_core::{Nanos, Rate};
-use tidegate_origin::{Exchange, Exchanged, Grant, Store};
+use tidegate_core::{CellId, Nanos, Rate, Sequence};
+use tidegate_origin::{Exchange, Exchanged, Grant, Store, WorldCell};
 
 const STEPS: u64 = 60;
 const NODES: u64 = 3;
@@ -102,6 +102,7 @@ impl Run {
         };
         match &mut sync.counts {
             CountSync::Window(window) => {
+                window.regions = self.random.pick(&[1, 1, 2, 3, 10]);
                 if self.random.one_in(2) {
                     window.current = self.cell(window.current);
                 }
@@ -138,6 +139,23 @@ impl Run {
         if self.random.one_in(10) {
             sync.epoch = self.random.pick(&[0, 0, 1, 2]);
         }
+    }
+
+    /// What the world worker says of some cells, known here or not.
+    fn import(&mut self) -> Vec<WorldCell> {
+        let expires = self.start.plus(seconds(1_800));
+        let cells = self.random.pick(&[1, 2, 5]);
+        let mut import = || WorldCell {
+            cell: CellId {
+                key: key(self.random.below(KEYS)),
+                epoch: self.random.pick(&[0, 0, 0, 1]),
+                sequence: Sequence(SEQUENCE.0 - self.random.below(2)),
+            },
+            own: self.amount(),
+            others: self.amount(),
+            expires,
+        };
+        (0..cells).map(|_| import()).collect()
     }
 
     fn exchange(&mut self) -> Exchange {
@@ -198,6 +216,15 @@ async fn run_once(region: &Region, seed: u64) {
             let expires = run.start.plus(seconds(3_600));
             let epoch = region.origin().reset(shard, key, expires).await.unwrap();
             assert_eq!(store.reset(key, expires, run.start), epoch, "seed {seed} step {step}");
+        }
+        if run.random.one_in(6) {
+            let cells = run.import();
+            let ids: Vec<CellId> = cells.iter().map(|cell| cell.cell).collect();
+            region.origin().import(&cells).await.unwrap();
+            let theirs = region.origin().totals(&ids).await.unwrap();
+            cells.iter().for_each(|cell| store.import(cell, run.start));
+            let ours: Vec<_> = ids.iter().map(|id| Ok(store.cell_total(id, run.start))).collect();
+            assert_eq!(theirs, ours, "replay with TIDEGATE_STORE_SEED={seed}; step {step}: {cells:?}");
         }
         if run.random.one_in(300) {
             region.wait(millis(120)).await;

@@ -295,6 +295,7 @@ async fn heartbeats_and_resets_go_by_slot() {
         fingerprint: 9,
         alive_for: tidegate_core::Nanos::from_secs(5),
         leaves: false,
+        heard: 0,
     };
     assert_eq!(origin.beat(heartbeat(1)).await.unwrap().nodes, 1);
     assert_eq!(origin.beat(heartbeat(2)).await.unwrap().nodes, 2);

@@ -3,7 +3,7 @@
 //! Only what does something in this version: a setting that is accepted and ignored misleads.
 
 use super::parse::{self, Refusal};
-use super::{FleetKey, KeysMax, Settings};
+use super::{FleetKey, KeysMax, Settings, world};
 use std::path::PathBuf;
 use std::time::Duration;
 use tidegate_core::{FleetSecret, Nanos};
@@ -31,12 +31,12 @@ pub(crate) enum Secrecy {
     PathOfSecret,
 }
 
-pub(crate) static TABLE: [Setting; 25] = [
+pub(crate) static TABLE: [Setting; 29] = [
     Setting {
         key: "region",
         value_name: "NAME",
         default: "local",
-        meaning: "this region's name",
+        meaning: "this region's name; needed with world.url",
         secrecy: Secrecy::Open,
         read: |text, settings| parse::region(text).map(|region| settings.region = region),
         show: |settings| settings.region.clone(),
@@ -225,6 +225,46 @@ pub(crate) static TABLE: [Setting; 25] = [
             Ok(())
         },
         show: |settings| settings.origin_fresh.as_millis_ceil().to_string(),
+    },
+    Setting {
+        key: "world.url",
+        value_name: "URL",
+        default: "none:",
+        meaning: "the regions' store: sqlite:path, mysql://u:p@host/db, postgres://u:p@host/db",
+        secrecy: Secrecy::Secret,
+        read: |text, settings| world::url(text).map(|url| settings.world.url = url),
+        show: |settings| settings.world.shown_url(),
+    },
+    Setting {
+        key: "world.policy",
+        value_name: "POLICY",
+        default: "headroom",
+        meaning: "when a region publishes: headroom or floor",
+        secrecy: Secrecy::Open,
+        read: |text, settings| world::policy(text).map(|policy| settings.world.policy = policy),
+        show: |settings| settings.world.policy.to_string(),
+    },
+    Setting {
+        key: "world.floor",
+        value_name: "PART",
+        default: "0.5",
+        meaning: "for floor: from this part of a limit on",
+        secrecy: Secrecy::Open,
+        read: |text, settings| world::floor(text).map(|floor| settings.world.floor = floor),
+        show: |settings| settings.world.floor.to_string(),
+    },
+    Setting {
+        key: "world.interval_ms",
+        value_name: "MS",
+        default: "5000",
+        meaning: "how often a region looks at everything, ±20 %",
+        secrecy: Secrecy::Open,
+        read: |text, settings| {
+            let interval_ms = parse::whole_number(text, world::INTERVAL_MS)?;
+            settings.world.interval = Nanos::from_millis(interval_ms);
+            Ok(())
+        },
+        show: |settings| settings.world.interval.as_millis_ceil().to_string(),
     },
     Setting {
         key: "memory.max_keys",

@@ -84,12 +84,18 @@ fn a_misspelt_log_level_is_refused() {
 
 #[test]
 fn the_key_cap_is_a_quarter_of_memory_within_its_range() {
-    let keys = |bytes, origin| KeysMax::QuarterOf(MemoryLimit { bytes }).get(&origin);
-    let shared = || OriginUrl::Redis(RedisUrl::parse("redis://h").unwrap());
-    assert_eq!(keys(320_000_000, OriginUrl::Memory), 1_000_000);
-    assert_eq!(keys(320_000_000, shared()), 500_000, "what is shared takes twice the room");
-    assert_eq!(keys(0, OriginUrl::Memory), 1_000);
-    assert_eq!(keys(u64::MAX, shared()), 2_000_000_000);
+    let keys = |bytes, pairs: &[(&str, &str)]| {
+        let mut settings = Settings::load(environment(pairs)).unwrap();
+        settings.keys_max = KeysMax::QuarterOf(MemoryLimit { bytes });
+        settings.keys_max()
+    };
+    let shared = [("TIDEGATE_ORIGIN_URL", "redis://h")];
+    assert_eq!(keys(320_000_000, &[]), 1_000_000);
+    assert_eq!(keys(320_000_000, &shared), 500_000, "what is shared takes twice the room");
+    let world = [("TIDEGATE_WORLD_URL", "sqlite:w.db"), ("TIDEGATE_REGION", "a")];
+    assert_eq!(keys(320_000_000, &world), 200_000, "and what other regions hear of more");
+    assert_eq!(keys(0, &[]), 1_000);
+    assert_eq!(keys(u64::MAX, &shared), 2_000_000_000);
 }
 
 #[test]
@@ -99,6 +105,27 @@ fn a_secret_is_neither_printed_nor_quoted() {
     for url in ["memory:", "redis://:hunter2@h:1"] {
         let printed = print(&Settings::load(environment(&[("TIDEGATE_ORIGIN_URL", url)])).unwrap());
         assert!(printed.contains("(set)") && !printed.contains("hunter2"), "{printed}");
+    }
+}
+
+#[test]
+fn a_region_among_others_needs_a_name() {
+    let url = ("TIDEGATE_WORLD_URL", "sqlite:world.db");
+    let text = errors(&[url]);
+    assert!(text.contains("region") && text.contains("needed with world.url"), "{text}");
+    let long = "x".repeat(49);
+    assert!(errors(&[url, ("TIDEGATE_REGION", &long)]).contains("too long"));
+    assert!(Settings::load(environment(&[url, ("TIDEGATE_REGION", &long[1..])])).is_ok());
+    assert!(Settings::load(environment(&[("TIDEGATE_REGION", &long)])).is_ok(), "nobody else must know it");
+    let secret = errors(&[("TIDEGATE_WORLD_URL", "mysql://u:hunter2@h:port/d"), ("TIDEGATE_REGION", "a")]);
+    assert!(!secret.contains("hunter2"), "{secret}");
+    let region = ("TIDEGATE_REGION", "a");
+    let printed = Settings::load(environment(&[("TIDEGATE_WORLD_URL", "mysql://u:hunter2@h/d"), region]));
+    let printed = print(&printed.unwrap());
+    assert!(printed.contains("world.url") && !printed.contains("hunter2"), "{printed}");
+    for (key, value) in [("POLICY", "best"), ("FLOOR", "0"), ("FLOOR", "1.01"), ("INTERVAL_MS", "10")] {
+        let text = errors(&[(&*format!("TIDEGATE_WORLD_{key}"), value)]);
+        assert!(text.contains(&format!("world.{}", key.to_lowercase())), "{text}");
     }
 }
 

@@ -43,14 +43,17 @@ pub(crate) fn resets_call(resets: &[Reset]) -> ScriptCall {
 }
 
 pub(crate) fn heartbeat_call(heartbeat: &Heartbeat) -> ScriptCall {
-    let Heartbeat { node, fingerprint, alive_for, leaves } = heartbeat;
+    let Heartbeat { node, fingerprint, alive_for, leaves, heard } = heartbeat;
     let (mut keys, mut args) = (Arguments::default(), Arguments::default());
     keys.text(name::LIVE_NODES);
     keys.text(name::FINGERPRINT);
+    keys.text(name::HEARD);
+    keys.text(name::WORLD);
     args.write(format_args!("{:016x}", node.0));
     args.write(format_args!("{fingerprint:016x}"));
     count(&mut args, micros_ceil(*alive_for));
     args.text(if *leaves { "leaves" } else { "stays" });
+    count(&mut args, *heard);
     ScriptCall { slot: name::slot_of_nodes(), keys, args, syncs: Vec::new() }
 }
 
@@ -145,6 +148,7 @@ fn push_window(args: &mut Arguments, window: &WindowSync) {
         }
         None => push_nothing(args, 2),
     }
+    count(args, u64::from(window.regions));
 }
 
 fn push_cell(args: &mut Arguments, cell: &CellSync) {
@@ -169,7 +173,7 @@ fn push_nothing(args: &mut Arguments, times: usize) {
 }
 
 /// What a double holds exactly.
-fn count(args: &mut Arguments, number: u64) {
+pub(super) fn count(args: &mut Arguments, number: u64) {
     args.number(number.min(NUMBER_MAX));
 }
 

@@ -45,6 +45,12 @@ impl Names {
 pub(super) const LIVE_NODES: &str = "tidegate:{nodes}:alive";
 pub(super) const FINGERPRINT: &str = "tidegate:{nodes}:secret";
 pub(super) const RESETS: &str = "tidegate:{nodes}:resets";
+pub(super) const HEARD: &str = "tidegate:{nodes}:heard";
+pub(super) const WORLD: &str = "tidegate:{nodes}:world";
+pub(super) const WORKER: &str = "tidegate:{nodes}:worker";
+pub(super) const ORIGIN: &str = "tidegate:{nodes}:origin";
+pub(super) const MAIL: &str = "tidegate:{nodes}:mail";
+pub(super) const LETTERS: &str = "tidegate:{nodes}:letters";
 
 /// Keys that share a place share these 32 bits.
 fn tag(key: KeyId) -> u32 {

@@ -2,6 +2,7 @@
 //! with, or isn't ours, must cost a key its answer and nothing more.
 
 use super::ScriptCall;
+use super::world_reply::world_view;
 use crate::redis::wire::Value;
 use crate::store::resolution::from_micros;
 use crate::{Alive, Exchange, Heartbeat, KeyError, OriginError, Reset};
@@ -39,7 +40,10 @@ pub(crate) fn heartbeat_reply(heartbeat: &Heartbeat, value: Value) -> Result<Ali
     let now = fields.present()?;
     let outcome = fields.text()?;
     match outcome.as_str() {
-        "alive" => Ok(Alive { nodes: fields.owners()?, now }),
+        "alive" => {
+            let nodes = fields.owners()?;
+            Ok(Alive { nodes, now, world: world_view(&fields.text()?)? })
+        }
         "other secret" => {
             let theirs = fields.text()?;
             let theirs = u64::from_str_radix(&theirs, 16).map_err(|_| nonsense("no fingerprint"))?;
@@ -100,21 +104,21 @@ fn key_reply(sync: &KeySync, mut fields: Fields) -> Result<KeyReply, OriginError
 }
 
 /// The rest of an array, read from the front.
-struct Fields(std::vec::IntoIter<Value>);
+pub(super) struct Fields(std::vec::IntoIter<Value>);
 
 impl Fields {
-    fn of(value: Value) -> Result<Self, OriginError> {
+    pub(super) fn of(value: Value) -> Result<Self, OriginError> {
         match value {
             Value::Array(values) => Ok(Fields(values.into_iter())),
             other => Err(nonsense(&format!("{other:?}"))),
         }
     }
 
-    fn next(&mut self) -> Result<Value, OriginError> {
+    pub(super) fn next(&mut self) -> Result<Value, OriginError> {
         self.0.next().ok_or_else(|| nonsense("too short"))
     }
 
-    fn end(&mut self) -> Result<(), OriginError> {
+    pub(super) fn end(&mut self) -> Result<(), OriginError> {
         if self.0.len() == 0 { Ok(()) } else { Err(nonsense("too long")) }
     }
 
@@ -130,7 +134,7 @@ impl Fields {
         }
     }
 
-    fn count(&mut self) -> Result<u64, OriginError> {
+    pub(super) fn count(&mut self) -> Result<u64, OriginError> {
         self.number()?.ok_or_else(|| nonsense("a count is missing"))
     }
 
@@ -138,7 +142,7 @@ impl Fields {
         Ok(u32::try_from(self.count()?).unwrap_or(u32::MAX))
     }
 
-    fn text(&mut self) -> Result<String, OriginError> {
+    pub(super) fn text(&mut self) -> Result<String, OriginError> {
         match self.next()? {
             Value::BulkString(text) => Ok(shown(&text)),
             other => Err(nonsense(&format!("{other:?}"))),
@@ -146,7 +150,7 @@ impl Fields {
     }
 
     /// Seconds and microseconds.
-    fn present(&mut self) -> Result<Nanos, OriginError> {
+    pub(super) fn present(&mut self) -> Result<Nanos, OriginError> {
         let (seconds, micros) = (self.count()?, self.count()?);
         if micros >= 1_000_000 {
             return Err(nonsense("no time"));
@@ -169,7 +173,8 @@ impl Fields {
 
     fn cell(&mut self) -> Result<Option<CellReply>, OriginError> {
         let (component, total, world) = (self.number()?, self.count()?, self.count()?);
-        Ok(component.map(|component| CellReply { component, total, world }))
+        let published = self.count()?;
+        Ok(component.map(|component| CellReply { component, total, world, published }))
     }
 
     fn window_counts(&mut self, names_previous: bool) -> Result<CountReply, OriginError> {
@@ -198,10 +203,10 @@ impl Fields {
     }
 }
 
-fn nonsense(what: &str) -> OriginError {
+pub(super) fn nonsense(what: &str) -> OriginError {
     OriginError::Nonsense { what: what.chars().take(SHOWN_MAX).collect() }
 }
 
-fn shown(bytes: &[u8]) -> String {
+pub(super) fn shown(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).chars().take(SHOWN_MAX).collect()
 }

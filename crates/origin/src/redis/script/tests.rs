@@ -6,7 +6,7 @@ use crate::{Exchange, Grant, Heartbeat, KeyError, OriginError};
 use tidegate_core::exchange::{CellSync, CountSync, KeySync, Wants, WindowSync};
 use tidegate_core::gcra_sync::{Busy, GcraSync};
 use tidegate_core::origin_cell::NodeId;
-use tidegate_core::{KeyId, Nanos, Rate, Sequence};
+use tidegate_core::{KeyId, Nanos, Rate, Sequence, WorldPolicy, WorldView};
 
 fn sync(number: u128) -> KeySync {
     let cell = CellSync { component: 1, claim: 2, expires: Nanos::from_secs(3) };
@@ -14,6 +14,7 @@ fn sync(number: u128) -> KeySync {
         let sequence = Sequence(9);
         CountSync::Window(WindowSync {
             limit: 5,
+            regions: 1,
             sequence,
             current: cell,
             previous: Some(cell),
@@ -79,20 +80,20 @@ fn the_arguments_are_as_the_scripts_header_says() {
     assert_eq!(
         call.args.texts().join(" "),
         "c:00000000000000ab 5.000000006 each 2 wga \
-         w 1  1,2 d 5 1 2 3000 1 2 3000   \
+         w 1  1,2 d 5 1 2 3000 1 2 3000   1 \
          g 1  1,2 d 5 7000 7 6 1.000000002 0.000000000 0.000000000 0:1428:4:7"
     );
     assert_eq!(call.keys.len(), 2 + 2 + 1);
 }
 
 fn good_reply() -> Value {
-    let window = [1, 3, 4, 0, 2, 1, 2, 0, 6, -1].map(Value::Int);
-    let gcra = [1, 7, 2, 5, 6, 4, 0, 0, 1, 500].map(Value::Int);
-    let entry = |numbers: [Value; 10]| {
+    let window = [1, 3, 4, 0, 3, 2, 1, 2, 0, 2, 6, -1];
+    let gcra = [1, 7, 2, 5, 6, 4, 0, 0, 1, 500];
+    let entry = |numbers: &[i64]| {
         let granted = Value::BulkString(b"10".to_vec());
-        Value::Array(numbers.into_iter().chain([granted]).collect())
+        Value::Array(numbers.iter().copied().map(Value::Int).chain([granted]).collect())
     };
-    Value::Array(vec![Value::Int(8), Value::Int(9), entry(window), entry(gcra)])
+    Value::Array(vec![Value::Int(8), Value::Int(9), entry(&window), entry(&gcra)])
 }
 
 #[test]
@@ -157,7 +158,7 @@ fn no_spoilt_field_panics_or_reaches_the_neighbour() {
         Value::Array(vec![Value::Int(1)]),
     ];
     for with in &mad {
-        for at in 0..24 {
+        for at in 0..26 {
             let mut value = good_reply();
             spoil(&mut value, &mut at.clone(), with);
             match replies(&exchange, call, value) {
@@ -170,17 +171,22 @@ fn no_spoilt_field_panics_or_reaches_the_neighbour() {
 
 #[test]
 fn mad_answers_to_heartbeats_and_resets_are_nonsense() {
-    let heartbeat = Heartbeat { node: NodeId(1), fingerprint: 2, alive_for: Nanos::ZERO, leaves: false };
+    let heartbeat = Heartbeat { node: NodeId(1), fingerprint: 2, alive_for: Nanos::ZERO, leaves: false, heard: 0 };
     let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
     let frame = |rest: Vec<Value>| Value::Array([vec![Value::Int(1), Value::Int(2)], rest].concat());
-    assert_eq!(heartbeat_reply(&heartbeat, frame(vec![text("alive"), Value::Int(3)])).unwrap().nodes, 3);
+    assert_eq!(heartbeat_reply(&heartbeat, frame(vec![text("alive"), Value::Int(3), text("")])).unwrap().nodes, 3);
+    let world = text("7:3:floor 250");
+    let alive = heartbeat_reply(&heartbeat, frame(vec![text("alive"), Value::Int(3), world])).unwrap();
+    let policy = WorldPolicy::Floor { thousandths: 250 };
+    assert_eq!(alive.world, Some(WorldView { regions: 3, version: 7, policy }));
     let other = heartbeat_reply(&heartbeat, frame(vec![text("other secret"), text("00000000000000ff")]));
     assert_eq!(other, Err(OriginError::OtherSecret { theirs: 255, ours: 2 }));
     let mad = [
         Value::Nil,
         frame(vec![]),
         frame(vec![text("alive")]),
-        frame(vec![text("alive"), Value::Int(-5)]),
+        frame(vec![text("alive"), Value::Int(-5), text("")]),
+        frame(vec![text("alive"), Value::Int(3), text("7:3:best")]),
         frame(vec![text("other secret"), text("xyz")]),
         frame(vec![text("WRONGTYPE")]),
     ];

@@ -43,7 +43,7 @@ for n = 1, syncs do
   end
   if is_window then
     read_window(state, at)
-    at = at + 14
+    at = at + 15
   else
     read_gcra(state, at)
     at = at + 13
@@ -81,12 +81,12 @@ for n = 1, syncs do
       local wait_us = state.refused and window_wait_us(state, state.refused) or -1
       if before then
         replies[n + 2] = {
-          epoch, cell[1], cell[3], cell[4], cell[5], before[1], before[3], before[4],
+          epoch, cell[1], cell[3], cell[4], cell[7], cell[5], before[1], before[3], before[4], before[7],
           state.drawn, wait_us, state.granted,
         }
       else
         replies[n + 2] = {
-          epoch, cell[1], cell[3], cell[4], cell[5], -1, 0, 0, state.drawn, wait_us, state.granted,
+          epoch, cell[1], cell[3], cell[4], cell[7], cell[5], -1, 0, 0, 0, state.drawn, wait_us, state.granted,
         }
       end
     else

@@ -1,8 +1,8 @@
 -- Windows: cells of grow-only counts ------------------------------------------------------------------------
 --
 -- A cell is the table that HMGET answers, its texts made numbers in place (a table more is a microsecond):
---   1 own component | 2 sum | 3 total | 4 world | 5 owners | 6 expiry ms | 7 reservations
---   8 what must be written: nil nothing, 1 the counts, 2 owners and expiry too, 3 all but a component
+--   1 own component | 2 sum | 3 total | 4 world | 5 owners | 6 expiry ms | 7 published | 8 reservations
+--   9 what must be written: nil nothing, 1 the counts, 2 owners and expiry too, 3 all but a component
 
 local read_window, write_window, weigh_window, window_wait_us
 
@@ -10,12 +10,12 @@ if has_windows then
   -- Reads a cell and publishes to it; without a component it only reads. A publish of 0 makes its sender an
   -- owner of the current cell, not of the previous: that is only looked at.
   local function read_cell(key, component, claim, expiry_ms, is_current)
-    local cell = redis.pcall('HMGET', key, owner, 's', 'f', 'w', 'n', 'x', 'r')
+    local cell = redis.pcall('HMGET', key, owner, 's', 'f', 'w', 'n', 'x', 'p', 'r')
     if cell.err then
       return nil, cell.err
     end
     local is_owner = cell[1]
-    for field = 1, 6 do
+    for field = 1, 7 do
       local text, number = cell[field], 0
       if text then
         number = text ~= '' and not find(text, '%D') and text + 0
@@ -26,26 +26,26 @@ if has_windows then
       cell[field] = number
     end
     local total = max(cell[3], cell[2], cell[1])
-    cell[3], cell[8] = total, nil
+    cell[3], cell[9] = total, nil
     if not component then
       return cell
     end
     if component > cell[1] then
-      cell[1], cell[2], cell[8] = component, min(cell[2] + (component - cell[1]), COUNT_MAX), 1
+      cell[1], cell[2], cell[9] = component, min(cell[2] + (component - cell[1]), COUNT_MAX), 1
       total = max(total, cell[2])
     end
     total = max(total, claim)
     if total > cell[3] then
-      cell[3], cell[8] = total, 1
+      cell[3], cell[9] = total, 1
     end
     if not is_owner and (is_current or component > 0) then
-      cell[5], cell[8], is_owner = cell[5] + 1, 2, true
+      cell[5], cell[9], is_owner = cell[5] + 1, 2, true
     end
-    if expiry_ms > cell[6] and (cell[8] or cell[6] > 0) then
-      cell[6], cell[8] = expiry_ms, 2
+    if expiry_ms > cell[6] and (cell[9] or cell[6] > 0) then
+      cell[6], cell[9] = expiry_ms, 2
     end
-    if cell[8] and not is_owner then
-      cell[8] = 3
+    if cell[9] and not is_owner then
+      cell[9] = 3
     end
     return cell
   end
@@ -53,12 +53,12 @@ if has_windows then
   local function write_cell(key, cell)
     local component, total = format('%.0f', cell[1]), format('%.0f', cell[3])
     local added = cell[2] == cell[3] and total or format('%.0f', cell[2])
-    if cell[8] == 1 then
+    if cell[9] == 1 then
       call('HSET', key, 's', added, 'f', total, owner, component)
       return
     end
     local owners, expiry_ms = format('%.0f', cell[5]), format('%.0f', cell[6])
-    if cell[8] == 2 then
+    if cell[9] == 2 then
       call('HSET', key, 's', added, 'f', total, 'n', owners, 'x', expiry_ms, owner, component)
     else
       call('HSET', key, 's', added, 'f', total, 'n', owners, 'x', expiry_ms)
@@ -84,7 +84,7 @@ if has_windows then
       state.previous, state.problem = read_cell(previous_key, component, claim, expiry_ms)
     end
     if state.wants and not state.problem then
-      if cell[7] and not read_reservations(state, cell[7]) then
+      if cell[8] and not read_reservations(state, cell[8]) then
         state.problem = key .. ' holds something that is no reservation'
       else
         weigh_window(state, at)
@@ -96,12 +96,12 @@ if has_windows then
     local current, previous = state.current, state.previous
     if amount > 0 then
       current[1], current[2] = min(current[1] + amount, COUNT_MAX), min(current[2] + amount, COUNT_MAX)
-      current[3], current[8] = min(current[3] + amount, COUNT_MAX), current[8] or 1
+      current[3], current[9] = min(current[3] + amount, COUNT_MAX), current[9] or 1
     end
-    if current[8] then
+    if current[9] then
       write_cell(state.key, current)
     end
-    if previous and previous[8] then
+    if previous and previous[9] then
       write_cell(state.previous_key, previous)
     end
     return current[6]
@@ -110,6 +110,17 @@ end
 
 if has_windows and has_wants then
   local AHEAD_US = 10000 -- of refill that a saturated key may give out in advance
+  local CREDIT_WAIT_US = 100000 -- about as long as it takes until the other regions have heard
+
+  -- How much may still be granted before the other regions hear of what this one has: half of what is left of
+  -- the limit, divided by the regions, at least a fortieth of the limit. What costs more than that passes when
+  -- nothing is unpublished, or it never would.
+  local function credit_left(state, used, ask)
+    local regions, current, limit = state.regions, state.current, state.limit
+    local credit = max(floor(max(limit - used, 0) / (2 * regions)), floor(limit / (40 * regions)), 1)
+    local unpublished = max(current[3] - current[7], 0) + state.reserved
+    return unpublished == 0 and max(credit, ask) or max(credit - unpublished, 0)
+  end
 
   local function fits(state, spent, ask)
     return ask <= state.room - spent
@@ -120,7 +131,7 @@ if has_windows and has_wants then
     local current, previous = state.current, state.previous
     local limit, ends_us, period_us, ahead = tonumber(ARGV[at + 5]), ARGV[at + 12], ARGV[at + 13], 0
     local used = min(current[3] + current[4], COUNT_MAX)
-    state.limit = limit
+    state.limit, state.regions = limit, ARGV[at + 14] + 0
     if period_us ~= '' then
       state.period_us, state.end_us = tonumber(period_us), tonumber(ends_us)
       state.rest_us = max(min(state.end_us - now_us, state.period_us), 0)
@@ -131,6 +142,10 @@ if has_windows and has_wants then
     if state.draws and state.room >= 1 and state.period_us then
       ahead = scaled(state.fading, AHEAD_US, state.period_us)
       state.room = state.room + min(ahead, COUNT_MAX - limit)
+    end
+    if state.regions > 1 then
+      local first = match(state.asks, '%d+')
+      state.room = min(state.room, credit_left(state, used, first and first + 0 or 0))
     end
     grant_asks(state, fits)
     state.drawn = max(min(state.room - state.spent, ahead), 0)
@@ -165,8 +180,12 @@ if has_windows and has_wants then
       used = min(used + scaled(state.fading, state.rest_us, period_us), COUNT_MAX)
     end
     if used <= room then
-      -- Only reservations are in its way, or only the other keys of the request.
-      return room - used < state.reserved and state.earliest_us or 0
+      -- Only reservations are in its way, or what the other regions haven't heard of, or only the other keys of
+      -- the request.
+      if room - used < state.reserved then
+        return state.earliest_us
+      end
+      return state.regions > 1 and credit_left(state, used, ask) < ask and CREDIT_WAIT_US or 0
     end
     if not period_us then
       return -1

@@ -1,0 +1,53 @@
+//! How a node and its region agree with the other regions: section 5 of the design.
+//!
+//! Every node keeps a book of the keys that count over the world, sees from its region's replies which cells the
+//! others should hear of, and names those in the origin's mailbox ([`WorldNode`]). One node of the region carries
+//! them to the world store and brings back what the others have ([`Worker`]). Both are sans-IO: the present is an
+//! argument, and what is to be done is returned. Nothing here is on the path of a request but a look at a number,
+//! and the book where a request asks anyway.
+
+mod book;
+mod cells;
+mod counters;
+mod node;
+mod pace;
+mod worker;
+
+pub use counters::WorldCounters;
+pub use node::{Reach, WorldNode};
+pub use worker::{Done, Lane, RegionLag, Step, WorkState, Worker, WorkerOptions};
+
+use std::sync::Arc;
+use tidegate_core::{Nanos, Spec};
+use tidegate_world::KeyName;
+
+/// Windows that are at least as long count over the world; shorter ones, and rates, have quotas.
+pub const COUNTED_FROM: Nanos = Nanos::from_secs(60);
+/// Between the parts of a name in the mailbox.
+const NAME_SEPARATOR: char = '\u{1f}';
+
+/// Whether a limit that is the world's is kept by counts, not by quotas.
+pub fn is_counted(spec: &Spec) -> bool {
+    match spec {
+        Spec::Sliding { period, .. } | Spec::Fixed { period, .. } => period.length() >= COUNTED_FROM,
+        // The shortest calendar unit is longer.
+        Spec::Calendar { .. } => true,
+        Spec::Gcra { .. } => false,
+    }
+}
+
+/// A name as one text: for people only, so what separates its parts may be lost from them.
+pub(crate) fn joined_name(tenant: &str, namespace: &str, rule: &str, identifier: &str) -> Arc<str> {
+    let parts = [tenant, namespace, rule, identifier].map(|part| part.replace(NAME_SEPARATOR, " "));
+    Arc::from(parts.join("\u{1f}"))
+}
+
+fn key_name(joined: &str) -> Option<Arc<KeyName>> {
+    let mut parts = joined.splitn(4, NAME_SEPARATOR).map(str::to_owned);
+    Some(Arc::new(KeyName {
+        tenant: parts.next()?,
+        namespace: parts.next()?,
+        rule: parts.next()?,
+        identifier: parts.next()?,
+    }))
+}

@@ -1,0 +1,270 @@
+//! Which keys count over the world, and how their cells stood when the region was last heard.
+//!
+//! A key's state has no room for its limit, for what the world store has of it, or for its name: they are here,
+//! for the keys whose counts the other regions must hear of and for no others. Filled where a key asks, read where
+//! a reply comes and by the tick: never by a decision. Bounded.
+
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+use tidegate_core::counts::CellReply;
+use tidegate_core::window::add_count;
+use tidegate_core::world::{Unpublished, WorldPolicy, is_due};
+use tidegate_core::{CellId, KeyId, Nanos, Sequence, Spec};
+use tidegate_origin::Letter;
+
+/// Threads that note keys seldom meet.
+const SHARDS: usize = 64;
+/// A cell that was named isn't named again before this, unless it grew by as much again.
+const NAMED_FOR: Nanos = Nanos::from_secs(1);
+/// A cell that ended isn't worth a row for less than half of a fortieth of the limit, over all regions: see
+/// `world_credit`.
+const RESIDUE_DIVISOR: u64 = 40;
+
+#[derive(Debug)]
+pub(super) struct Book {
+    shards: Box<[Mutex<HashMap<KeyId, Entry>>]>,
+    /// Of each shard.
+    keys_max: usize,
+    names_max: usize,
+}
+
+#[derive(Debug)]
+struct Entry {
+    spec: Spec,
+    name: Option<Arc<str>>,
+    epoch: u16,
+    current: Heard,
+    /// Nobody needs to look at it after this.
+    expires: Nanos,
+    /// The count at the last tick: one that stands still has come to rest.
+    at_tick: u64,
+    /// The next reply names the cell whatever has grown.
+    is_resting: bool,
+    named: Named,
+}
+
+/// A cell, as it was last heard of.
+#[derive(Clone, Copy, Debug, Default)]
+struct Heard {
+    sequence: Sequence,
+    total: u64,
+    published: u64,
+    used: u64,
+}
+
+/// What was named last, and when.
+#[derive(Clone, Copy, Debug, Default)]
+struct Named {
+    sequence: Sequence,
+    total: u64,
+    at: Nanos,
+}
+
+/// By what a cell is judged.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Judge {
+    pub(super) policy: WorldPolicy,
+    pub(super) regions: u32,
+    pub(super) now: Nanos,
+}
+
+/// A reply about a key's cells.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Told {
+    pub(super) epoch: u16,
+    pub(super) sequence: Sequence,
+    pub(super) current: CellReply,
+    pub(super) previous: Option<CellReply>,
+    pub(super) expires: Nanos,
+}
+
+impl Book {
+    pub(super) fn new(keys_max: usize, names_max: usize) -> Self {
+        Book {
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            keys_max: keys_max.div_ceil(SHARDS).max(1),
+            names_max: names_max.div_ceil(SHARDS).max(1),
+        }
+    }
+
+    fn shard(&self, key: KeyId) -> &Mutex<HashMap<KeyId, Entry>> {
+        // The high bits spread the table, the low ones are the key's place: these are neither.
+        let index = usize::try_from((key.get() >> 64) % SHARDS as u128).unwrap_or(0);
+        &self.shards[index]
+    }
+
+    /// Notes a key, or what its limit is by now. False when there is no room for it.
+    pub(super) fn note(&self, key: KeyId, spec: &Spec, now: Nanos, name: impl FnOnce() -> Arc<str>) -> bool {
+        let mut shard = self.shard(key).lock();
+        let expires = now.plus(spec.longest_memory());
+        if let Some(entry) = shard.get_mut(&key) {
+            entry.spec = *spec;
+            entry.expires = entry.expires.max(expires);
+            return true;
+        }
+        if shard.len() >= self.keys_max {
+            return false;
+        }
+        let name = (shard.len() < self.names_max).then(name);
+        let entry = Entry {
+            spec: *spec,
+            name,
+            epoch: 0,
+            current: Heard::default(),
+            expires,
+            at_tick: 0,
+            is_resting: false,
+            named: Named::default(),
+        };
+        shard.insert(key, entry);
+        true
+    }
+
+    /// What of a reply the others should hear of.
+    pub(super) fn told(&self, key: KeyId, told: &Told, judge: Judge, mut due: impl FnMut(Letter)) {
+        let mut shard = self.shard(key).lock();
+        let Some(entry) = shard.get_mut(&key) else { return };
+        if told.epoch < entry.epoch || (told.epoch == entry.epoch && told.sequence < entry.current.sequence) {
+            return;
+        }
+        entry.epoch = told.epoch;
+        entry.expires = entry.expires.max(told.expires);
+        let used = entry.used(told, judge.now);
+        if let (Some(cell), Some(before)) = (told.previous, told.sequence.0.checked_sub(1)) {
+            let CellReply { total, published, .. } = cell;
+            let heard = Heard { sequence: Sequence(before), total, published, used };
+            if entry.is_residue(&heard, judge) {
+                due(entry.letter(key, &heard, told.expires, judge));
+            }
+        }
+        let CellReply { total, published, .. } = told.current;
+        let heard = Heard { sequence: told.sequence, total, published, used };
+        entry.current = heard;
+        let is_rest = std::mem::take(&mut entry.is_resting) && total > published;
+        if is_rest || entry.is_unheard(&heard, judge) || entry.is_late(&heard, judge) {
+            due(entry.letter(key, &heard, told.expires, judge));
+        }
+    }
+
+    /// Looks at every key once: which of them should be synced, so that their replies say whether the others
+    /// must hear of them; forgets what is over.
+    pub(super) fn look(&self, judge: Judge) -> Vec<KeyId> {
+        let mut keys = Vec::new();
+        for shard in &self.shards {
+            shard.lock().retain(|key, entry| {
+                if entry.looks_due(judge) {
+                    keys.push(*key);
+                }
+                entry.expires > judge.now
+            });
+        }
+        keys
+    }
+
+    /// Everything that the others haven't heard of, however little.
+    pub(super) fn rest(&self, now: Nanos) -> Vec<Letter> {
+        let mut letters = Vec::new();
+        for shard in &self.shards {
+            for (key, entry) in &mut *shard.lock() {
+                let heard = entry.current;
+                if heard.total > heard.published && entry.expires > now {
+                    letters.push(entry.letter_of(*key, &heard, entry.expires));
+                }
+            }
+        }
+        letters
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().len()).sum()
+    }
+}
+
+impl Entry {
+    /// How much of the limit is used, by all regions: what still weighs of the previous cell included.
+    fn used(&self, told: &Told, now: Nanos) -> u64 {
+        let in_use = |cell: CellReply| add_count(cell.total, cell.world);
+        let faded = match (self.spec, told.previous) {
+            (Spec::Sliding { period, .. }, Some(previous)) => {
+                let rest = period.cell(told.sequence).end.minus(now).min(period.length());
+                let faded = u128::from(in_use(previous)) * u128::from(rest.get());
+                u64::try_from(faded / u128::from(period.length().get().max(1))).unwrap_or(u64::MAX)
+            }
+            _ => 0,
+        };
+        add_count(in_use(told.current), faded)
+    }
+
+    fn unpublished(&self, heard: &Heard) -> Unpublished {
+        let Heard { total, published, used, .. } = *heard;
+        Unpublished { limit: self.spec.shown_limit(), used, total, published }
+    }
+
+    /// Due, and not named just now.
+    fn is_unheard(&self, heard: &Heard, judge: Judge) -> bool {
+        let was_named = self.named.sequence == heard.sequence && judge.now.minus(self.named.at) < NAMED_FOR;
+        let published = if was_named { heard.published.max(self.named.total) } else { heard.published };
+        is_due(judge.policy, &self.unpublished(&Heard { published, ..*heard }), judge.regions)
+    }
+
+    /// It has ended, and what grew since it was last published is worth a row.
+    fn is_residue(&self, heard: &Heard, judge: Judge) -> bool {
+        let growth = heard.total.saturating_sub(heard.published);
+        let was_named = self.named.sequence == heard.sequence
+            && self.named.total >= heard.total
+            && judge.now.minus(self.named.at) < NAMED_FOR;
+        if growth == 0 || was_named {
+            return false;
+        }
+        let limit = self.spec.shown_limit();
+        match judge.policy {
+            // Of windows that forget at once, only what was begun is brought to its end.
+            WorldPolicy::Headroom => {
+                let share = limit / (RESIDUE_DIVISOR * u64::from(judge.regions.max(1)));
+                let fades = matches!(self.spec, Spec::Sliding { .. });
+                heard.published > 0 || (fades && growth.saturating_mul(2) >= share)
+            }
+            WorldPolicy::Floor { .. } => is_due(judge.policy, &self.unpublished(heard), judge.regions),
+        }
+    }
+
+    /// It has ended, and nobody has counted in the next one.
+    fn is_late(&self, heard: &Heard, judge: Judge) -> bool {
+        self.end_of(heard.sequence).is_some_and(|end| end <= judge.now) && self.is_residue(heard, judge)
+    }
+
+    /// When a cell ends; `None` when it isn't known.
+    fn end_of(&self, sequence: Sequence) -> Option<Nanos> {
+        match self.spec {
+            Spec::Sliding { period, .. } | Spec::Fixed { period, .. } => Some(period.cell(sequence).end),
+            Spec::Calendar { cell, .. } if sequence <= cell.sequence => Some(cell.end),
+            Spec::Calendar { .. } | Spec::Gcra { .. } => None,
+        }
+    }
+
+    fn looks_due(&mut self, judge: Judge) -> bool {
+        let heard = self.current;
+        let stands_still = heard.total == self.at_tick;
+        self.at_tick = heard.total;
+        // Once begun, the row of a cell that has come to rest is made exact.
+        let is_resting = stands_still && heard.published > 0 && heard.total > heard.published;
+        let is_resting = is_resting && judge.policy == WorldPolicy::Headroom;
+        self.is_resting |= is_resting;
+        is_resting || self.is_unheard(&heard, judge) || self.is_late(&heard, judge)
+    }
+
+    fn letter(&mut self, key: KeyId, heard: &Heard, expires: Nanos, judge: Judge) -> Letter {
+        self.named = Named { sequence: heard.sequence, total: heard.total, at: judge.now };
+        self.letter_of(key, heard, expires)
+    }
+
+    fn letter_of(&self, key: KeyId, heard: &Heard, expires: Nanos) -> Letter {
+        Letter {
+            cell: CellId { key, epoch: self.epoch, sequence: heard.sequence },
+            limit: self.spec.shown_limit(),
+            expires,
+            name: self.name.clone().unwrap_or_else(|| Arc::from("")),
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! What the world store has of each cell, as the worker has read it: the region's own row, and every other
+//! region's.
+//!
+//! Only the sum of the others goes to the origin, and a sum can be formed only by whoever knows the parts. A part
+//! that can't be right is not believed. Bounded: what expires first makes room.
+
+use smallvec::SmallVec;
+use std::collections::{BTreeMap, BTreeSet};
+use tidegate_core::{CellId, Nanos};
+use tidegate_origin::WorldCell;
+use tidegate_world::{Component, OwnerId};
+
+/// A count of more than so many times the largest limit that its cell has had isn't believed.
+const PLAUSIBLE_TIMES: u64 = 16;
+
+#[derive(Debug)]
+pub(super) struct Cells {
+    cells: BTreeMap<CellId, Known>,
+    by_expiry: BTreeSet<(Nanos, CellId)>,
+    cells_max: usize,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    own: u64,
+    others: SmallVec<[(OwnerId, u64); 4]>,
+    /// The largest that any region has said.
+    limit: u64,
+    expires: Nanos,
+}
+
+/// What became of a component.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Taken {
+    /// It says nothing new.
+    Known,
+    Raised,
+    /// The first that was heard of its cell.
+    New,
+    Implausible,
+}
+
+impl Cells {
+    pub(super) fn new(cells_max: usize) -> Self {
+        Cells { cells: BTreeMap::new(), by_expiry: BTreeSet::new(), cells_max: cells_max.max(1) }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.cells.len()
+    }
+
+    /// Takes what was imported.
+    pub(super) fn take(&mut self, me: OwnerId, component: &Component) -> Taken {
+        let Component { owner, cell, count, limit, expires } = *component;
+        let known_limit = self.cells.get(&cell).map_or(0, |known| known.limit).max(limit);
+        if count > known_limit.max(1).saturating_mul(PLAUSIBLE_TIMES) {
+            return Taken::Implausible;
+        }
+        let is_new = !self.cells.contains_key(&cell);
+        let known = self.entry(cell, expires);
+        known.limit = known_limit;
+        let before = known.raise((owner != me).then_some(owner), count);
+        match before {
+            _ if is_new => Taken::New,
+            before if count > before => Taken::Raised,
+            _ => Taken::Known,
+        }
+    }
+
+    /// The store has accepted the region's own count.
+    pub(super) fn published(&mut self, cell: CellId, count: u64, limit: u64, expires: Nanos) {
+        let known = self.entry(cell, expires);
+        known.limit = known.limit.max(limit);
+        known.raise(None, count);
+    }
+
+    /// What the store has of the region's own count.
+    pub(super) fn own(&self, cell: &CellId) -> u64 {
+        self.cells.get(cell).map_or(0, |known| known.own)
+    }
+
+    /// What the origin is to be told of a cell.
+    pub(super) fn told(&self, cell: &CellId) -> Option<WorldCell> {
+        let known = self.cells.get(cell)?;
+        let others = known.others.iter().fold(0_u64, |sum, (_, count)| sum.saturating_add(*count));
+        Some(WorldCell { cell: *cell, own: known.own, others, expires: known.expires })
+    }
+
+    /// The cells after `from`, `most` at most.
+    pub(super) fn after(&self, from: Option<CellId>, most: usize) -> Vec<CellId> {
+        let start = from.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
+        self.cells.range((start, std::ops::Bound::Unbounded)).take(most).map(|(cell, _)| *cell).collect()
+    }
+
+    /// Forgets what nobody needs any more.
+    pub(super) fn expire(&mut self, now: Nanos) {
+        while let Some((expires, cell)) = self.by_expiry.first().copied() {
+            if expires > now {
+                return;
+            }
+            self.by_expiry.pop_first();
+            self.cells.remove(&cell);
+        }
+    }
+
+    /// Makes room; says how many cells were forgotten.
+    pub(super) fn shrink(&mut self) -> u64 {
+        let mut dropped = 0;
+        while self.cells.len() > self.cells_max {
+            let Some((_, cell)) = self.by_expiry.pop_first() else { break };
+            self.cells.remove(&cell);
+            dropped += 1;
+        }
+        dropped
+    }
+
+    fn entry(&mut self, cell: CellId, expires: Nanos) -> &mut Known {
+        let Cells { cells, by_expiry, .. } = self;
+        let known = cells.entry(cell).or_default();
+        if expires > known.expires {
+            by_expiry.remove(&(known.expires, cell));
+            by_expiry.insert((expires, cell));
+            known.expires = expires;
+        }
+        known
+    }
+}
+
+impl Known {
+    /// Merges an owner's count by max (INV-1); says what it was before.
+    fn raise(&mut self, other: Option<OwnerId>, count: u64) -> u64 {
+        let Some(other) = other else {
+            let before = self.own;
+            self.own = before.max(count);
+            return before;
+        };
+        match self.others.iter_mut().find(|(owner, _)| *owner == other) {
+            Some((_, known)) => {
+                let before = *known;
+                *known = before.max(count);
+                before
+            }
+            None => {
+                self.others.push((other, count));
+                0
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_core::{KeyId, Sequence};
+
+    const ME: OwnerId = OwnerId(1);
+
+    fn cell(key: u128) -> CellId {
+        CellId { key: KeyId::from_hash(key), epoch: 0, sequence: Sequence(7) }
+    }
+
+    fn component(owner: u32, key: u128, count: u64) -> Component {
+        let expires = Nanos::from_secs(100 + u64::try_from(key).unwrap());
+        Component { owner: OwnerId(owner), cell: cell(key), count, limit: 10, expires }
+    }
+
+    #[test]
+    fn others_are_summed_and_the_own_row_stays_apart() {
+        let mut cells = Cells::new(10);
+        assert_eq!(cells.take(ME, &component(2, 1, 5)), Taken::New);
+        assert_eq!(cells.take(ME, &component(3, 1, 4)), Taken::Raised);
+        assert_eq!(cells.take(ME, &component(3, 1, 4)), Taken::Known, "an overlap reads rows again");
+        assert_eq!(cells.take(ME, &component(3, 1, 2)), Taken::Known, "an older one came later");
+        assert_eq!(cells.take(ME, &component(1, 1, 7)), Taken::Raised);
+        let told = cells.told(&cell(1)).unwrap();
+        assert_eq!((told.own, told.others, told.expires), (7, 9, Nanos::from_secs(101)));
+        assert_eq!(cells.own(&cell(1)), 7);
+    }
+
+    #[test]
+    fn what_is_more_than_16_times_the_largest_limit_is_not_believed() {
+        let mut cells = Cells::new(10);
+        assert_eq!(cells.take(ME, &component(2, 1, 161)), Taken::Implausible);
+        assert_eq!(cells.told(&cell(1)), None);
+        assert_eq!(cells.take(ME, &component(2, 1, 160)), Taken::New);
+        let larger = Component { limit: 100, ..component(3, 1, 1_600) };
+        assert_eq!(cells.take(ME, &larger), Taken::Raised);
+        assert_eq!(cells.take(ME, &component(2, 1, 1_600)), Taken::Raised, "the cell has had that limit");
+    }
+
+    #[test]
+    fn memory_is_bounded_and_what_expires_first_makes_room() {
+        let mut cells = Cells::new(3);
+        for key in [5, 1, 4, 2, 3] {
+            cells.take(ME, &component(2, key, 1));
+        }
+        assert_eq!(cells.shrink(), 2);
+        assert_eq!(cells.after(None, 10), [cell(3), cell(4), cell(5)]);
+        assert_eq!(cells.after(Some(cell(3)), 1), [cell(4)]);
+        cells.expire(Nanos::from_secs(104));
+        assert_eq!((cells.len(), cells.by_expiry.len()), (1, 1));
+    }
+}

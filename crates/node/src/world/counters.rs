@@ -1,0 +1,50 @@
+//! What was done for the world tier, for operators. Nothing is dropped without a count here.
+
+use crate::stats::Counter;
+
+#[derive(Debug, Default)]
+pub struct WorldCounters {
+    /// Cells that this node named in the mailbox, and those that found it full.
+    pub letters: Counter,
+    pub letters_refused: Counter,
+    /// Keys that found no room in the book: the others don't hear of them from this node.
+    pub keys_refused: Counter,
+    /// Requests of class `abuse` that were told to wait until the others have heard.
+    pub credit_waits: Counter,
+    pub rows_published: Counter,
+    pub publish_errors: Counter,
+    /// Rows that the store refused, each for a reason of its own.
+    pub rows_refused: Counter,
+    pub rows_imported: Counter,
+    pub import_errors: Counter,
+    /// Cells that nobody here had counted in when they were imported.
+    pub cells_imported: Counter,
+    /// Counts of other regions that can't be right, and weren't added.
+    pub implausible_rows: Counter,
+    /// Cells that were forgotten to make room for others.
+    pub cells_dropped: Counter,
+    /// Letters that the worker had no room for.
+    pub letters_dropped: Counter,
+    pub rows_deleted: Counter,
+}
+
+impl WorldCounters {
+    pub fn named(&self) -> [(&'static str, u64); 14] {
+        [
+            ("world_letters", self.letters.get()),
+            ("world_letters_refused", self.letters_refused.get()),
+            ("world_keys_refused", self.keys_refused.get()),
+            ("world_credit_waits", self.credit_waits.get()),
+            ("world_rows_published", self.rows_published.get()),
+            ("world_publish_errors", self.publish_errors.get()),
+            ("world_rows_refused", self.rows_refused.get()),
+            ("world_rows_imported", self.rows_imported.get()),
+            ("world_import_errors", self.import_errors.get()),
+            ("world_cells_imported", self.cells_imported.get()),
+            ("world_implausible_rows", self.implausible_rows.get()),
+            ("world_cells_dropped", self.cells_dropped.get()),
+            ("world_letters_dropped", self.letters_dropped.get()),
+            ("world_rows_deleted", self.rows_deleted.get()),
+        ]
+    }
+}

@@ -1,0 +1,166 @@
+//! What every node does for the world tier: knows which of its keys are the world's, and says which cells the
+//! others should hear of.
+
+use super::WorldCounters;
+use super::book::{Book, Judge, Told};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use tidegate_core::exchange::{CountReply, CountSync, KeyReply, KeySync};
+use tidegate_core::world::CREDIT_WAIT;
+use tidegate_core::{CellId, KeyId, Nanos, Spec, WorldPolicy, WorldView};
+use tidegate_origin::Letter;
+
+/// Cells that wait to be named; the tick names again what found no room.
+const DUE_MAX: usize = 20_000;
+/// Names are kept for so many keys: they are for people.
+const NAMES_MAX: usize = 200_000;
+
+#[derive(Debug)]
+pub struct WorldNode {
+    view: Mutex<Option<WorldView>>,
+    /// By which `abuse` divides its credit: 1 while nothing is known, or under the floor policy.
+    credit_regions: AtomicU32,
+    version: AtomicU64,
+    book: Book,
+    due: Mutex<BTreeMap<CellId, Letter>>,
+    has_due: AtomicBool,
+    counters: WorldCounters,
+}
+
+/// How far limits reach: what a plan must know of the world.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reach {
+    pub has_world: bool,
+    /// By how many regions `abuse` divides its credit.
+    pub credit_regions: u32,
+}
+
+impl Reach {
+    /// No further than the region.
+    pub const REGION: Reach = Reach { has_world: false, credit_regions: 1 };
+}
+
+impl WorldNode {
+    pub fn new(keys_max: usize) -> Self {
+        WorldNode {
+            view: Mutex::new(None),
+            credit_regions: AtomicU32::new(1),
+            version: AtomicU64::new(0),
+            book: Book::new(keys_max, NAMES_MAX),
+            due: Mutex::default(),
+            has_due: AtomicBool::new(false),
+            counters: WorldCounters::default(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn reach(&self) -> Reach {
+        Reach { has_world: true, credit_regions: self.credit_regions.load(Ordering::Relaxed) }
+    }
+
+    pub fn counters(&self) -> &WorldCounters {
+        &self.counters
+    }
+
+    /// How the world stands, as far as this node knows.
+    pub fn view(&self) -> Option<WorldView> {
+        *self.view.lock()
+    }
+
+    /// The version of the world's regions that this node goes by; 0 when it knows of none.
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Relaxed)
+    }
+
+    /// The heartbeat's answer said how the world stands.
+    pub fn heard(&self, view: WorldView) {
+        let credit_regions = match view.policy {
+            WorldPolicy::Headroom => view.regions.max(1),
+            WorldPolicy::Floor { .. } => 1,
+        };
+        self.credit_regions.store(credit_regions, Ordering::Relaxed);
+        *self.view.lock() = Some(view);
+        // After it is gone by: what is said to be applied must be.
+        self.version.store(view.version, Ordering::Release);
+    }
+
+    pub fn book_len(&self) -> usize {
+        self.book.len()
+    }
+
+    /// A key counts over the world; its limit is this by now.
+    pub(crate) fn note(&self, key: KeyId, spec: &Spec, now: Nanos, name: impl FnOnce() -> Arc<str>) {
+        if !self.book.note(key, spec, now, name) {
+            self.counters.keys_refused.add(1);
+        }
+    }
+
+    /// The region answered about a key.
+    pub(crate) fn replied(&self, sync: &KeySync, reply: &KeyReply, now: Nanos) {
+        let (CountSync::Window(window), CountReply::Window { current, previous, .. }) =
+            (&sync.counts, &reply.counts)
+        else {
+            return;
+        };
+        if reply.epoch != sync.epoch {
+            return;
+        }
+        if window.regions > 1 && reply.retry_after == Some(CREDIT_WAIT) {
+            self.counters.credit_waits.add(1);
+        }
+        let told = Told {
+            epoch: reply.epoch,
+            sequence: window.sequence,
+            current: *current,
+            previous: *previous,
+            expires: window.current.expires,
+        };
+        self.book.told(sync.key, &told, self.judge(now), |letter| self.push(letter));
+    }
+
+    /// Looks at all keys: those that should be synced, so that their replies say whether the others must hear.
+    pub fn look(&self, now: Nanos) -> Vec<KeyId> {
+        self.book.look(self.judge(now))
+    }
+
+    fn judge(&self, now: Nanos) -> Judge {
+        let view = self.view();
+        let (policy, regions) = view.map_or((WorldPolicy::default(), 1), |view| (view.policy, view.regions));
+        Judge { policy, regions, now }
+    }
+
+    fn push(&self, letter: Letter) {
+        let mut due = self.due.lock();
+        if due.len() < DUE_MAX || due.contains_key(&letter.cell) {
+            due.insert(letter.cell, letter);
+            self.has_due.store(true, Ordering::Release);
+        } else {
+            self.counters.letters_refused.add(1);
+        }
+    }
+
+    /// Whether some cell waits to be named.
+    pub fn has_due(&self) -> bool {
+        self.has_due.load(Ordering::Acquire)
+    }
+
+    /// Cells to be named, `most` at most.
+    pub fn take_due(&self, most: usize) -> Vec<Letter> {
+        let mut due = self.due.lock();
+        let letters: Vec<Letter> = std::iter::from_fn(|| due.pop_first()).take(most).map(|(_, letter)| letter).collect();
+        self.has_due.store(!due.is_empty(), Ordering::Release);
+        letters
+    }
+
+    /// They couldn't be delivered: the next try has them first.
+    pub fn put_back(&self, letters: Vec<Letter>) {
+        letters.into_iter().for_each(|letter| self.push(letter));
+    }
+
+    /// Everything that the others haven't heard of, however little: for a node that stops.
+    pub fn rest(&self, now: Nanos) -> Vec<Letter> {
+        self.book.rest(now)
+    }
+}

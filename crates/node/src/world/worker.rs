@@ -1,0 +1,365 @@
+//! The region's work in the world tier, done by one of its nodes: carry counts to the store, bring back the others'.
+//!
+//! Sans-IO: [`Worker::steps`] says what is to be begun, [`Worker::done`] takes what came of it, and the driver, or
+//! the simulator, does the steps. One step of each lane is under way at a time. A worker that isn't the leader
+//! forgets everything; one that becomes it reads everything. Two at once do no harm: every number is absolute and
+//! merged by max.
+
+mod import;
+mod publish;
+mod standing;
+
+pub use standing::{RegionLag, WorkState};
+
+use super::cells::Cells;
+use super::pace::Pace;
+use super::WorldCounters;
+use publish::Publishing;
+use standing::Standing;
+use std::collections::BTreeSet;
+use tidegate_core::{CellId, Nanos, WorldView};
+use tidegate_origin::{Breaker, BreakerState, CellTotal, KeyError, Leading, Letter, OriginError, OriginId, WorldCell};
+use tidegate_world::{Cursor, Imported, Joined, Joining, OwnerId, Policy, Published, Row, WorldError};
+
+/// How often the mailbox is looked into.
+const MAIL_EVERY: Nanos = Nanos::from_millis(20);
+/// How often changes are asked for.
+const IMPORT_EVERY: Nanos = Nanos::from_millis(250);
+/// Rows appear later than the instant that they carry, by as long as a statement takes: so far a poll goes back.
+const OVERLAP: Nanos = Nanos::from_secs(1);
+/// And so far the tick does, for writers that stood still.
+const OVERLAP_AT_TICK: Nanos = Nanos::from_secs(10);
+/// What failed is tried again after this.
+const RETRY_AFTER: Nanos = Nanos::from_millis(200);
+/// The most letters and cells of one call to the origin.
+const LETTERS_MAX: u16 = 1_000;
+const CELLS_PER_CALL: usize = 1_000;
+/// Cells that are remembered.
+const CELLS_MAX: usize = 500_000;
+/// Every so many ticks the origin has been told everything again: one of its servers may have forgotten.
+const TICKS_PER_ROUND: usize = 12;
+
+#[derive(Clone, Debug)]
+pub struct WorkerOptions {
+    pub region: String,
+    pub fingerprint: u64,
+    /// As it is set here; the recorded one is gone by.
+    pub policy: Policy,
+    /// The origin dies with this process: it is nobody's namesake, and leaves when the process does.
+    pub is_alone: bool,
+    pub seed: u64,
+}
+
+/// Something to be done, now.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Step {
+    Join(Joining),
+    TakeMail { most: u16 },
+    Totals(Vec<CellId>),
+    Publish(OwnerId, Vec<Row>),
+    Import(Cursor),
+    /// Tell the origin what the world has.
+    Write(Vec<WorldCell>),
+    /// Tell the nodes how the world stands.
+    Tell(WorldView),
+    Delete,
+}
+
+/// What came of a step.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Done {
+    Joined(Result<Joined, WorldError>),
+    Mail(Result<Vec<Letter>, OriginError>),
+    Totals(Result<Vec<Result<CellTotal, KeyError>>, OriginError>),
+    Published(Result<Published, WorldError>),
+    Imported(Result<Imported, WorldError>),
+    Written(Result<Vec<Result<(), KeyError>>, OriginError>),
+    Told(Result<(), OriginError>),
+    Deleted(Result<u64, WorldError>),
+}
+
+/// What is done one at a time.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Lane {
+    Join,
+    Mail,
+    Publish,
+    Import,
+    Write,
+    Tell,
+    Delete,
+}
+
+#[derive(Debug)]
+pub struct Worker {
+    options: WorkerOptions,
+    /// The origin's name while this node leads.
+    origin: Option<OriginId>,
+    heard_by_all: u64,
+    standing: Standing,
+    breaker: Breaker,
+    busy: BTreeSet<Lane>,
+    /// Of those, the ones that an earlier lead began: what comes of them is ignored.
+    stale: BTreeSet<Lane>,
+    pace: Pace,
+    join_at: Nanos,
+    mail_at: Nanos,
+    import_at: Nanos,
+    /// The origin failed: it is left alone until then.
+    origin_at: Nanos,
+    cursor: Cursor,
+    /// The next import begins behind the last page, not at an overlap.
+    has_more: bool,
+    is_tick_import: bool,
+    publishing: Publishing,
+    cells: Cells,
+    /// Cells that the origin is to be told of, and those that it is being told of.
+    untold: BTreeSet<CellId>,
+    telling: Vec<CellId>,
+    round: Option<CellId>,
+    view_at: Nanos,
+    delete_at: Nanos,
+}
+
+impl Worker {
+    pub fn new(options: WorkerOptions, now: Nanos) -> Self {
+        Worker {
+            origin: None,
+            heard_by_all: 0,
+            standing: Standing::default(),
+            breaker: Breaker::new(options.seed),
+            busy: BTreeSet::new(),
+            stale: BTreeSet::new(),
+            pace: Pace::new(options.policy.interval, options.seed, now),
+            join_at: now,
+            mail_at: now,
+            import_at: now,
+            origin_at: now,
+            cursor: Cursor::default(),
+            has_more: false,
+            is_tick_import: false,
+            publishing: Publishing::default(),
+            cells: Cells::new(CELLS_MAX),
+            untold: BTreeSet::new(),
+            telling: Vec::new(),
+            round: None,
+            view_at: Nanos::MAX,
+            delete_at: Nanos::MAX,
+            options,
+        }
+    }
+
+    pub fn is_leader(&self) -> bool {
+        self.origin.is_some()
+    }
+
+    /// The election's outcome; `None` when the lease may have run out.
+    pub fn led(&mut self, leading: Option<Leading>, now: Nanos) {
+        let Some(leading) = leading.filter(|leading| leading.is_leader) else {
+            if self.is_leader() {
+                let busy = std::mem::take(&mut self.busy);
+                *self = Worker { stale: busy.clone(), busy, ..Worker::new(self.options.clone(), now) };
+            }
+            return;
+        };
+        self.heard_by_all = leading.heard_by_all;
+        match self.origin.replace(leading.origin) {
+            Some(before) if before.id != leading.origin.id => {
+                // Another store: another owner in the world tier.
+                self.standing.joined = None;
+                self.join_at = now;
+            }
+            Some(before) if before.life == leading.origin.life => {}
+            // A store that has forgotten everything, or the first that is heard of it.
+            _ => self.tell_everything(now),
+        }
+    }
+
+    /// What is to be begun now.
+    pub fn steps(&mut self, now: Nanos, counters: &WorldCounters) -> Vec<Step> {
+        let mut steps = Vec::new();
+        let Some(origin) = self.origin else { return steps };
+        if self.standing.joined.is_some() && self.pace.ticks(now) {
+            self.tick(now, counters);
+        }
+        if now >= self.join_at && self.begin_at_store(Lane::Join, now) {
+            steps.push(Step::Join(self.joining(origin, false)));
+        }
+        if self.standing.joined.is_none() {
+            return steps;
+        }
+        if now >= self.mail_at && self.publishing.has_room() && self.begin_at_origin(Lane::Mail, now) {
+            steps.push(Step::TakeMail { most: LETTERS_MAX });
+        }
+        steps.extend(self.publish_step(now));
+        if now >= self.import_at && self.begin_at_store(Lane::Import, now) {
+            let overlap = if std::mem::take(&mut self.is_tick_import) { OVERLAP_AT_TICK } else { OVERLAP };
+            let since = if self.has_more { self.cursor } else { self.cursor.back(overlap) };
+            steps.push(Step::Import(since));
+        }
+        if !self.untold.is_empty() && self.begin_at_origin(Lane::Write, now) {
+            steps.push(Step::Write(self.untold_cells()));
+        }
+        if now >= self.view_at && self.begin_at_origin(Lane::Tell, now) {
+            steps.extend(self.standing.view().map(Step::Tell));
+        }
+        if now >= self.delete_at && self.standing.is_first() && self.begin_at_store(Lane::Delete, now) {
+            steps.push(Step::Delete);
+        }
+        steps
+    }
+
+    /// When there may be something to begin, if nothing happens before.
+    pub fn wakes_at(&self, now: Nanos) -> Nanos {
+        if !self.is_leader() {
+            return Nanos::MAX;
+        }
+        let mut at = self.pace.due().min(self.join_at);
+        if self.standing.joined.is_some() {
+            at = at.min(self.mail_at).min(self.import_at);
+        }
+        at.clamp(now.plus(Nanos::from_millis(1)), now.plus(MAIL_EVERY))
+    }
+
+    /// A step is over.
+    pub fn done(&mut self, done: Done, now: Nanos, counters: &WorldCounters) {
+        self.busy.remove(&done.lane());
+        if self.stale.remove(&done.lane()) || !self.is_leader() {
+            return;
+        }
+        match done {
+            Done::Joined(joined) => self.joined(joined, now),
+            Done::Mail(letters) => self.mail(letters, now, counters),
+            Done::Totals(totals) => self.totals(totals, now),
+            Done::Published(published) => self.published(published, now, counters),
+            Done::Imported(imported) => self.imported(imported, now, counters),
+            Done::Written(written) => self.written(written, now),
+            Done::Told(told) => {
+                self.view_at = if told.is_ok() { Nanos::MAX } else { now.plus(RETRY_AFTER) };
+            }
+            Done::Deleted(deleted) => {
+                self.heard_from_store(deleted.is_ok(), now);
+                let count = deleted.unwrap_or(0);
+                counters.rows_deleted.add(count);
+                let is_more = usize::try_from(count).is_ok_and(|count| count >= tidegate_world::DELETED_MAX);
+                self.delete_at = if is_more { now.plus(IMPORT_EVERY) } else { Nanos::MAX };
+            }
+        }
+    }
+
+    /// Takes letters past the mailbox: of a node that stops.
+    pub fn take_letters(&mut self, letters: Vec<Letter>, now: Nanos, counters: &WorldCounters) {
+        if self.is_leader() {
+            self.mail(Ok(letters), now, counters);
+        }
+    }
+
+    /// Nothing is left to carry to the store.
+    pub fn is_settled(&self) -> bool {
+        self.publishing.is_empty() && self.untold.is_empty() && !self.busy.contains(&Lane::Publish)
+    }
+
+    /// What says that the region is gone for good; `None` when its counts outlive this process.
+    pub fn leaving(&self) -> Option<Joining> {
+        let origin = self.origin.filter(|_| self.options.is_alone)?;
+        Some(self.joining(origin, true))
+    }
+
+    fn joining(&self, origin: OriginId, leaves: bool) -> Joining {
+        let version = self.standing.joined.as_ref().map_or(0, |joined| joined.membership.version);
+        Joining {
+            region: self.options.region.clone(),
+            origin: origin.id,
+            fingerprint: self.options.fingerprint,
+            policy: self.options.policy,
+            applied: self.heard_by_all.min(version),
+            leaves,
+        }
+    }
+
+    /// Once in an interval: says that it is here, reads further back, and tells the origin a part of everything.
+    fn tick(&mut self, now: Nanos, counters: &WorldCounters) {
+        (self.join_at, self.delete_at) = (now, now);
+        (self.is_tick_import, self.import_at) = (true, now);
+        self.cells.expire(now);
+        counters.cells_dropped.add(self.cells.shrink());
+        let part = self.cells.len().div_ceil(TICKS_PER_ROUND).max(1);
+        let cells = self.cells.after(self.round, part);
+        self.round = cells.last().copied().filter(|_| cells.len() == part);
+        self.untold.extend(cells);
+    }
+
+    /// The origin knows nothing of what it was told.
+    fn tell_everything(&mut self, now: Nanos) {
+        let everything = self.cells.after(None, CELLS_MAX);
+        self.untold.extend(everything);
+        self.view_at = now;
+    }
+
+    fn untold_cells(&mut self) -> Vec<WorldCell> {
+        let mut cells = Vec::new();
+        while cells.len() < CELLS_PER_CALL
+            && let Some(cell) = self.untold.pop_first()
+        {
+            self.telling.push(cell);
+            cells.extend(self.cells.told(&cell));
+        }
+        cells
+    }
+
+    fn written(&mut self, written: Result<Vec<Result<(), KeyError>>, OriginError>, now: Nanos) {
+        let telling = std::mem::take(&mut self.telling);
+        if self.heard_from_origin(&written, now) {
+            return;
+        }
+        // They come again with the next round, too.
+        self.untold.extend(telling);
+    }
+
+    /// Begins something at the world store, if that isn't sick and nothing of it is under way.
+    fn begin_at_store(&mut self, lane: Lane, now: Nanos) -> bool {
+        if self.busy.contains(&lane) {
+            return false;
+        }
+        let is_idle = ![Lane::Join, Lane::Publish, Lane::Import, Lane::Delete].iter().any(|lane| self.busy.contains(lane));
+        let begins = self.breaker.admits() || (is_idle && self.breaker.probe_due(now));
+        begins && self.busy.insert(lane)
+    }
+
+    fn begin_at_origin(&mut self, lane: Lane, now: Nanos) -> bool {
+        now >= self.origin_at && self.busy.insert(lane)
+    }
+
+    fn heard_from_store(&mut self, is_good: bool, now: Nanos) {
+        if is_good { self.breaker.on_success(now) } else { self.breaker.on_failure(now) }
+    }
+
+    /// Says whether it answered.
+    fn heard_from_origin<T>(&mut self, answer: &Result<T, OriginError>, now: Nanos) -> bool {
+        if answer.is_err() {
+            self.origin_at = now.plus(RETRY_AFTER);
+        }
+        answer.is_ok()
+    }
+
+    /// How the work stands, to be shown.
+    pub fn state(&self) -> WorkState {
+        let is_open = matches!(self.breaker.state(), BreakerState::Open { .. });
+        let waiting = self.publishing.len();
+        self.standing.shown(self.is_leader(), is_open, self.breaker.opens(), waiting, self.cells.len())
+    }
+}
+
+impl Done {
+    fn lane(&self) -> Lane {
+        match self {
+            Done::Joined(_) => Lane::Join,
+            Done::Mail(_) => Lane::Mail,
+            Done::Totals(_) | Done::Published(_) => Lane::Publish,
+            Done::Imported(_) => Lane::Import,
+            Done::Written(_) => Lane::Write,
+            Done::Told(_) => Lane::Tell,
+            Done::Deleted(_) => Lane::Delete,
+        }
+    }
+}

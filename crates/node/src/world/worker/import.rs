@@ -1,0 +1,57 @@
+//! From the world store to the origin: what changed, as far as it can be believed.
+
+use super::{IMPORT_EVERY, RETRY_AFTER, Worker};
+use crate::world::WorldCounters;
+use crate::world::cells::Taken;
+use tidegate_core::Nanos;
+use tidegate_world::{Component, Imported, OwnerId, WorldError};
+
+impl Worker {
+    pub(super) fn imported(
+        &mut self,
+        imported: Result<Imported, WorldError>,
+        now: Nanos,
+        counters: &WorldCounters,
+    ) {
+        self.heard_from_store(imported.is_ok(), now);
+        let (imported, me) = match (imported, self.standing.me()) {
+            (Ok(imported), Some(me)) => (imported, me),
+            (Ok(_), None) => return,
+            (Err(error), _) => {
+                counters.import_errors.add(1);
+                self.standing.failed("importing", &error);
+                self.import_at = now.plus(RETRY_AFTER);
+                return;
+            }
+        };
+        let Imported { components, next, has_more } = imported;
+        counters.rows_imported.add(u64::try_from(components.len()).unwrap_or(u64::MAX));
+        for component in &components {
+            self.take(me, component, now, counters);
+        }
+        counters.cells_dropped.add(self.cells.shrink());
+        self.standing.imported(now, components.len(), has_more);
+        (self.cursor, self.has_more) = (next, has_more);
+        self.import_at = if has_more { now } else { now.plus(IMPORT_EVERY) };
+    }
+
+    fn take(&mut self, me: OwnerId, component: &Component, now: Nanos, counters: &WorldCounters) {
+        if component.expires <= now {
+            return;
+        }
+        match self.cells.take(me, component) {
+            Taken::Known => {}
+            Taken::Raised => drop(self.untold.insert(component.cell)),
+            Taken::New => {
+                if component.owner != me {
+                    counters.cells_imported.add(1);
+                }
+                self.untold.insert(component.cell);
+            }
+            Taken::Implausible => {
+                counters.implausible_rows.add(1);
+                self.standing.implausible(component);
+            }
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! From the mailbox to the world store: letters, then the region's totals, then rows.
+//!
+//! A cell waits here until the store has accepted its count, or nobody needs it any more. A row that the store
+//! refuses is tried again later, alone in its fate; when the whole call fails, all of it is.
+
+use super::{CELLS_PER_CALL, Lane, MAIL_EVERY, RETRY_AFTER, Step, Worker};
+use crate::world::{WorldCounters, key_name};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tidegate_core::{CellId, Nanos};
+use tidegate_origin::{CellTotal, KeyError, Letter, OriginError};
+use tidegate_world::{Published, Row, WorldError};
+
+/// Cells that wait to be published; letters beyond that are named again by the nodes' next look.
+const WAITING_MAX: usize = 100_000;
+/// A cell waits so long for others to go with it.
+const COALESCE: Nanos = Nanos::from_millis(5);
+/// How long a refused row waits before it is tried again: doubled each time, up to a minute.
+const REFUSED_FOR: Nanos = Nanos::from_secs(1);
+const REFUSALS_MAX: u32 = 6;
+
+#[derive(Debug, Default)]
+pub(super) struct Publishing {
+    waiting: BTreeMap<CellId, Waiting>,
+    /// Being read from the origin, or being written to the store.
+    reading: Vec<(CellId, Waiting)>,
+    rows: Vec<Row>,
+}
+
+#[derive(Clone, Debug)]
+struct Waiting {
+    limit: u64,
+    expires: Nanos,
+    name: Arc<str>,
+    not_before: Nanos,
+    refusals: u32,
+}
+
+impl Publishing {
+    pub(super) fn has_room(&self) -> bool {
+        self.waiting.len() < WAITING_MAX
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len() + self.reading.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn wait(&mut self, cell: CellId, waiting: Waiting) -> bool {
+        let has_room = self.has_room();
+        match self.waiting.get_mut(&cell) {
+            Some(known) => known.limit = known.limit.max(waiting.limit),
+            None if has_room => drop(self.waiting.insert(cell, waiting)),
+            None => return false,
+        }
+        true
+    }
+
+    /// The cells whose time has come, in the order of their keys.
+    fn take_ready(&mut self, now: Nanos) -> Vec<CellId> {
+        self.waiting.retain(|_, waiting| waiting.expires > now);
+        let ready = self.waiting.iter().filter(|(_, waiting)| waiting.not_before <= now);
+        let ready: Vec<CellId> = ready.take(CELLS_PER_CALL).map(|(cell, _)| *cell).collect();
+        for cell in &ready {
+            if let Some(waiting) = self.waiting.remove(cell) {
+                self.reading.push((*cell, waiting));
+            }
+        }
+        ready
+    }
+
+    /// Nothing came of it: all of it is tried again.
+    fn try_again(&mut self, now: Nanos) {
+        self.rows.clear();
+        for (cell, waiting) in std::mem::take(&mut self.reading) {
+            self.wait(cell, Waiting { not_before: now.plus(RETRY_AFTER), ..waiting });
+        }
+    }
+}
+
+impl Worker {
+    pub(super) fn mail(
+        &mut self,
+        letters: Result<Vec<Letter>, OriginError>,
+        now: Nanos,
+        counters: &WorldCounters,
+    ) {
+        self.mail_at = now.plus(MAIL_EVERY);
+        self.heard_from_origin(&letters, now);
+        let letters = letters.unwrap_or_default();
+        if letters.len() >= usize::from(super::LETTERS_MAX) {
+            self.mail_at = now;
+        }
+        for Letter { cell, limit, expires, name } in letters {
+            let not_before = now.plus(COALESCE);
+            let waiting = Waiting { limit, expires, name, not_before, refusals: 0 };
+            if !self.publishing.wait(cell, waiting) {
+                counters.letters_dropped.add(1);
+            }
+        }
+    }
+
+    /// Reads totals, or writes the rows that were made of them.
+    pub(super) fn publish_step(&mut self, now: Nanos) -> Option<Step> {
+        if !self.publishing.rows.is_empty() {
+            let owner = self.standing.me()?;
+            let begins = self.begin_at_store(Lane::Publish, now);
+            return begins.then(|| Step::Publish(owner, self.publishing.rows.clone()));
+        }
+        // What can't be written needn't be read.
+        if !self.breaker.admits() || !self.begin_at_origin(Lane::Publish, now) {
+            return None;
+        }
+        let ready = self.publishing.take_ready(now);
+        if ready.is_empty() {
+            self.busy.remove(&Lane::Publish);
+            return None;
+        }
+        Some(Step::Totals(ready))
+    }
+
+    pub(super) fn totals(&mut self, totals: Result<Vec<Result<CellTotal, KeyError>>, OriginError>, now: Nanos) {
+        self.heard_from_origin(&totals, now);
+        let Ok(totals) = totals else { return self.publishing.try_again(now) };
+        let reading = std::mem::take(&mut self.publishing.reading);
+        let mut totals = totals.into_iter();
+        for (cell, waiting) in reading {
+            match totals.next() {
+                Some(Ok(CellTotal { total, published })) => {
+                    if total > published.min(self.cells.own(&cell)) {
+                        let Waiting { limit, expires, ref name, .. } = waiting;
+                        let name = key_name(name);
+                        self.publishing.rows.push(Row { cell, count: total, limit, expires, name });
+                        self.publishing.reading.push((cell, waiting));
+                    }
+                }
+                // That cell's counts can't be read: its own trouble.
+                Some(Err(_)) | None => {
+                    let not_before = now.plus(REFUSED_FOR);
+                    self.publishing.wait(cell, Waiting { not_before, ..waiting });
+                }
+            }
+        }
+    }
+
+    pub(super) fn published(
+        &mut self,
+        published: Result<Published, WorldError>,
+        now: Nanos,
+        counters: &WorldCounters,
+    ) {
+        self.heard_from_store(published.is_ok(), now);
+        let refused = match published {
+            Ok(Published { refused }) => refused,
+            Err(error) => {
+                counters.publish_errors.add(1);
+                self.standing.failed("publishing", &error);
+                return self.publishing.try_again(now);
+            }
+        };
+        let refused: BTreeMap<usize, String> = refused.into_iter().collect();
+        let rows = std::mem::take(&mut self.publishing.rows);
+        let reading = std::mem::take(&mut self.publishing.reading);
+        for (index, (row, (cell, waiting))) in rows.iter().zip(reading).enumerate() {
+            if let Some(reason) = refused.get(&index) {
+                counters.rows_refused.add(1);
+                tracing::warn!(?cell, reason, "the world store refuses a count; it is tried again later");
+                let length = REFUSED_FOR.get() << waiting.refusals.min(REFUSALS_MAX);
+                let refusals = waiting.refusals.saturating_add(1);
+                let not_before = now.plus(Nanos::new(length));
+                self.publishing.wait(cell, Waiting { not_before, refusals, ..waiting });
+            } else {
+                counters.rows_published.add(1);
+                self.cells.published(cell, row.count, row.limit, row.expires);
+                self.untold.insert(cell);
+            }
+        }
+        self.standing.published(now);
+        // The others may have published for the same reason.
+        self.import_at = now;
+    }
+}

@@ -1,0 +1,212 @@
+//! How the region stands in the world tier: who it is there, who else is, and what is wrong; what is said of it
+//! once, and what an operator is shown.
+
+use super::{CELLS_MAX, IMPORT_EVERY, Worker};
+use crate::world::cells::Cells;
+use tidegate_core::{Nanos, WorldPolicy, WorldView};
+use tidegate_world::{Component, Cursor, Joined, Member, OwnerId, Policy, Publish, WorldError};
+
+#[derive(Debug, Default)]
+pub(super) struct Standing {
+    pub(super) joined: Option<Joined>,
+    published_at: Option<Nanos>,
+    imported_at: Option<Nanos>,
+    rows_in_last_import: usize,
+    rows_in_this_import: usize,
+    /// Why nothing works, since it stopped working.
+    problem: Option<String>,
+    told: Told,
+}
+
+/// What was said, so that it is said once.
+#[derive(Debug, Default)]
+struct Told {
+    other_policy: bool,
+    namesakes: bool,
+    implausible: u64,
+}
+
+/// A region of the world, and how long ago it was heard of.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RegionLag {
+    pub region: String,
+    pub owner: u32,
+    pub is_active: bool,
+    pub is_self: bool,
+    pub seen_ago: Nanos,
+}
+
+/// How the work stands, to be shown.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct WorkState {
+    pub is_worker: bool,
+    pub owner: Option<u32>,
+    pub regions: Vec<RegionLag>,
+    pub membership_version: u64,
+    pub namesakes: u32,
+    pub is_breaker_open: bool,
+    pub breaker_opened: u64,
+    pub published_at: Option<Nanos>,
+    pub imported_at: Option<Nanos>,
+    pub rows_in_last_import: usize,
+    pub cells_waiting: usize,
+    pub cells_known: usize,
+    pub problem: Option<String>,
+}
+
+impl Standing {
+    pub(super) fn me(&self) -> Option<OwnerId> {
+        self.joined.as_ref().map(|joined| joined.me)
+    }
+
+    /// What the nodes of the region are told.
+    pub(super) fn view(&self) -> Option<WorldView> {
+        let joined = self.joined.as_ref()?;
+        let regions = u32::try_from(joined.membership.members.len()).unwrap_or(u32::MAX).max(1);
+        let policy = match joined.policy.publish {
+            Publish::Headroom => WorldPolicy::Headroom,
+            Publish::Floor(floor) => WorldPolicy::Floor { thousandths: thousandths(floor) },
+        };
+        Some(WorldView { regions, version: joined.membership.version, policy })
+    }
+
+    /// Of the regions that were heard of lately, this is the first: it does what only one needs to do.
+    pub(super) fn is_first(&self) -> bool {
+        let Some(joined) = &self.joined else { return false };
+        let lately = |member: &&Member| joined.now.minus(member.seen) < tidegate_world::NAMESAKE_FOR;
+        joined.membership.members.iter().filter(lately).map(|member| member.owner).min() == Some(joined.me)
+    }
+
+    pub(super) fn published(&mut self, now: Nanos) {
+        self.published_at = Some(now);
+    }
+
+    pub(super) fn imported(&mut self, now: Nanos, rows: usize, has_more: bool) {
+        self.rows_in_this_import += rows;
+        if !has_more {
+            self.imported_at = Some(now);
+            self.rows_in_last_import = std::mem::take(&mut self.rows_in_this_import);
+            self.works();
+        }
+    }
+
+    fn works(&mut self) {
+        if self.problem.take().is_some() {
+            tracing::info!("the world store answers");
+        }
+    }
+
+    pub(super) fn failed(&mut self, doing: &str, error: &WorldError) {
+        if self.problem.is_none() {
+            tracing::warn!(
+                %error,
+                "{doing} failed: the world store is tried again; requests go on, and nothing is lost meanwhile"
+            );
+        }
+        self.problem = Some(format!("{doing}: {error}"));
+    }
+
+    /// At 1, 2, 4, 8 … of them: told at once, and never a flood.
+    pub(super) fn implausible(&mut self, component: &Component) {
+        self.told.implausible += 1;
+        if self.told.implausible.is_power_of_two() {
+            let Component { owner, cell, count, limit, .. } = component;
+            tracing::error!(
+                ?owner, ?cell, count, limit, refused = self.told.implausible,
+                "another region's count can't be right and isn't added; look at that region"
+            );
+        }
+    }
+
+    fn told_policy(&mut self, ours: Policy, recorded: Policy) {
+        if ours != recorded && !std::mem::replace(&mut self.told.other_policy, true) {
+            tracing::warn!(
+                ?ours, ?recorded,
+                "world.policy, world.floor or world.interval_ms differ from what all regions go by; using that"
+            );
+        }
+    }
+
+    fn told_namesakes(&mut self, namesakes: u32, region: &str, is_alone: bool) {
+        // Processes without a store of their own are an owner each, whatever they are called.
+        let is_alarm = namesakes > 0 && !is_alone;
+        if is_alarm && !self.told.namesakes {
+            tracing::error!(
+                region, namesakes,
+                "another origin has this region's name: give every region a name of its own, and all nodes of one \
+                 region the same origin.url"
+            );
+        }
+        self.told.namesakes = is_alarm;
+    }
+
+    pub(super) fn shown(
+        &self,
+        is_worker: bool,
+        is_breaker_open: bool,
+        breaker_opened: u64,
+        cells_waiting: usize,
+        cells_known: usize,
+    ) -> WorkState {
+        let joined = self.joined.as_ref();
+        let lag = |joined: &Joined, member: &Member| RegionLag {
+            region: member.region.clone(),
+            owner: member.owner.0,
+            is_active: member.is_active,
+            is_self: member.owner == joined.me,
+            seen_ago: joined.now.minus(member.seen),
+        };
+        let regions = joined.map(|joined| joined.membership.members.iter().map(|member| lag(joined, member)));
+        WorkState {
+            is_worker,
+            owner: joined.map(|joined| joined.me.0),
+            regions: regions.into_iter().flatten().collect(),
+            membership_version: joined.map_or(0, |joined| joined.membership.version),
+            namesakes: joined.filter(|_| self.told.namesakes).map_or(0, |joined| joined.namesakes),
+            is_breaker_open,
+            breaker_opened,
+            published_at: self.published_at,
+            imported_at: self.imported_at,
+            rows_in_last_import: self.rows_in_last_import,
+            cells_waiting,
+            cells_known,
+            problem: self.problem.clone(),
+        }
+    }
+}
+
+impl Worker {
+    pub(super) fn joined(&mut self, joined: Result<Joined, WorldError>, now: Nanos) {
+        self.heard_from_store(joined.is_ok(), now);
+        let joined = match joined {
+            Ok(joined) => joined,
+            Err(error) => {
+                self.standing.failed("joining", &error);
+                // The breaker makes it rarer.
+                self.join_at = now.plus(IMPORT_EVERY);
+                return;
+            }
+        };
+        self.standing.works();
+        self.standing.told_policy(self.options.policy, joined.policy);
+        self.standing.told_namesakes(joined.namesakes, &self.options.region, self.options.is_alone);
+        self.pace.set_interval(joined.policy.interval.max(IMPORT_EVERY));
+        if self.standing.me() != Some(joined.me) {
+            // As another owner, or for the first time: everything is read.
+            (self.cursor, self.has_more, self.import_at) = (Cursor::default(), true, now);
+            self.cells = Cells::new(CELLS_MAX);
+        }
+        let before = self.standing.view();
+        self.standing.joined = Some(joined);
+        self.join_at = Nanos::MAX;
+        if self.standing.view() != before {
+            self.view_at = now;
+        }
+    }
+}
+
+/// In thousandths, which a setting has.
+fn thousandths(floor: f64) -> u16 {
+    let rounded = (floor.clamp(0.0, 1.0) * 1_000.0).round();
+    (0..=1_000_u16).find(|thousandths| f64::from(*thousandths) >= rounded).unwrap_or(1_000)
+}

@@ -1,0 +1,241 @@
+//! Carries what the world's logic says: nodes' letters to the origin, the worker's steps to the origin and the
+//! world store, and the election.
+//!
+//! Decides nothing. Every step comes back to the logic, done or failed. A world store that hangs holds up nothing
+//! but the worker.
+
+use crate::clock::Clock;
+use crate::driver::calm_interval;
+use crate::engine::Engine;
+use crate::region_driver::RegionDriver;
+use crate::world::{Done, Step, WorkState, Worker, WorkerOptions, WorldNode};
+use parking_lot::Mutex;
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::time::Duration;
+use tidegate_core::state::Publish;
+use tidegate_core::Nanos;
+use tidegate_origin::{Lead, LeadWish, OriginId};
+use tidegate_world::World;
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+/// A worker's death is noticed within 2.5 s: its lease, and the next try of another node.
+const LEASE: Nanos = Nanos::from_secs(2);
+const LEAD_EVERY: Duration = Duration::from_millis(500);
+/// How long letters wait for others to go with them.
+const MAIL_EVERY: Duration = Duration::from_millis(10);
+const LETTERS_PER_CALL: usize = 1_000;
+/// A call to the world store that takes longer has failed, whatever the store's own deadlines are.
+const STORE_WITHIN: Duration = Duration::from_secs(10);
+/// How long a worker that stops tries to publish what is left.
+const LEAVE_WITHIN: Duration = Duration::from_secs(2);
+
+pub struct WorldDriver {
+    region: Arc<RegionDriver>,
+    engine: Arc<Engine>,
+    clock: Arc<Clock>,
+    store: Arc<dyn World>,
+    worker: Mutex<Worker>,
+    /// Something happened that the worker may have to follow.
+    wake: Notify,
+    /// Which origin this is, as far as it is known; its life is made up anew for every try.
+    origin: Mutex<Option<u64>>,
+    interval: Duration,
+}
+
+impl fmt::Debug for WorldDriver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WorldDriver").field("worker", &self.worker).field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
+impl WorldDriver {
+    /// For an engine that shares its counts with other regions; `None` for one that doesn't.
+    pub fn new(
+        region: Arc<RegionDriver>,
+        engine: Arc<Engine>,
+        clock: Arc<Clock>,
+        store: Arc<dyn World>,
+        options: WorkerOptions,
+    ) -> Option<Arc<Self>> {
+        engine.world()?;
+        let interval = Duration::from_nanos(options.policy.interval.get());
+        let worker = Mutex::new(Worker::new(options, clock.now().now));
+        let (wake, origin) = (Notify::new(), Mutex::new(None));
+        Some(Arc::new(WorldDriver { region, engine, clock, store, worker, wake, origin, interval }))
+    }
+
+    fn node(&self) -> &WorldNode {
+        // `new` made sure.
+        self.engine.world().unwrap_or_else(|| unreachable!("a driver of an engine without a world"))
+    }
+
+    fn now(&self) -> Nanos {
+        self.clock.now().now
+    }
+
+    /// How the work stands: of the worker; other nodes know only what their origin tells them.
+    pub fn state(&self) -> WorkState {
+        self.worker.lock().state()
+    }
+
+    /// Until the future is dropped. None of these waits for another.
+    pub async fn run(self: Arc<Self>) {
+        tokio::join!(self.keep_leading(), self.keep_working(), self.keep_mailing(), self.keep_looking());
+    }
+
+    /// Takes the lead when nobody has it, and keeps it.
+    async fn keep_leading(&self) {
+        let mut tick = calm_interval(LEAD_EVERY);
+        let mut led_until = Nanos::ZERO;
+        loop {
+            tick.tick().await;
+            let asked_at = self.now();
+            let leading = match self.region.is_foreign() {
+                true => None,
+                false => self.lead(LeadWish::Lead { lease: LEASE }).await,
+            };
+            let now = self.now();
+            match leading {
+                Some(leading) => {
+                    led_until = if leading.is_leader { asked_at.plus(LEASE) } else { Nanos::ZERO };
+                    self.worker.lock().led(Some(leading), now);
+                }
+                // While the lease lasts nobody else has it.
+                None if now < led_until && led_until.minus(now) <= LEASE => {}
+                None => self.worker.lock().led(None, now),
+            }
+            self.wake.notify_one();
+        }
+    }
+
+    async fn lead(&self, wish: LeadWish) -> Option<tidegate_origin::Leading> {
+        let random = || RandomState::new().hash_one("origin");
+        let id = *self.origin.lock().get_or_insert_with(random);
+        let node = self.engine.shared()?.region.node();
+        let lead = Lead { node, wish, proposed: OriginId { id, life: random() } };
+        match self.region.origin().lead(lead).await {
+            Ok(leading) => {
+                // An origin that forgets it is told again which one it was.
+                *self.origin.lock() = Some(leading.origin.id);
+                Some(leading)
+            }
+            Err(error) => {
+                tracing::debug!(%error, "the origin doesn't say who leads");
+                None
+            }
+        }
+    }
+
+    async fn keep_working(self: &Arc<Self>) {
+        loop {
+            self.work();
+            let now = self.now();
+            let wait = self.worker.lock().wakes_at(now).minus(now);
+            let pause = tokio::time::sleep(Duration::from_nanos(wait.get()).min(LEAD_EVERY));
+            tokio::select! {
+                () = self.wake.notified() => {}
+                () = pause => {}
+            }
+        }
+    }
+
+    /// Begins what the worker says.
+    fn work(self: &Arc<Self>) {
+        let steps = self.worker.lock().steps(self.now(), self.node().counters());
+        for step in steps {
+            tokio::spawn(self.clone().perform(step));
+        }
+    }
+
+    async fn perform(self: Arc<Self>, step: Step) {
+        let origin = self.region.origin();
+        let store = &self.store;
+        let done = match step {
+            Step::Join(joining) => Done::Joined(in_time(store.join(&joining)).await),
+            Step::TakeMail { most } => Done::Mail(origin.take_mail(most).await),
+            Step::Totals(cells) => Done::Totals(origin.totals(&cells).await),
+            Step::Publish(owner, rows) => Done::Published(in_time(store.publish(owner, &rows)).await),
+            Step::Import(since) => Done::Imported(in_time(store.import(since)).await),
+            Step::Write(cells) => Done::Written(origin.import(&cells).await),
+            Step::Tell(view) => Done::Told(origin.tell_world(view).await),
+            Step::Delete => Done::Deleted(in_time(store.delete_expired()).await),
+        };
+        self.worker.lock().done(done, self.now(), self.node().counters());
+        self.wake.notify_one();
+    }
+
+    /// Names the cells that the others should hear of.
+    async fn keep_mailing(&self) {
+        let mut tick = calm_interval(MAIL_EVERY);
+        loop {
+            tick.tick().await;
+            if self.node().has_due() {
+                self.mail().await;
+            }
+        }
+    }
+
+    async fn mail(&self) {
+        let node = self.node();
+        let letters = node.take_due(LETTERS_PER_CALL);
+        match self.region.origin().put_mail(&letters).await {
+            Ok(refused) => {
+                let count = u64::try_from(letters.len()).unwrap_or(u64::MAX);
+                node.counters().letters.add(count.saturating_sub(refused));
+                node.counters().letters_refused.add(refused);
+            }
+            Err(error) => {
+                tracing::debug!(%error, "letters to the world worker couldn't be delivered");
+                node.put_back(letters);
+            }
+        }
+    }
+
+    /// Looks at all keys of the world once in an interval: a lost letter is written again.
+    async fn keep_looking(&self) {
+        let mut tick = calm_interval(self.interval);
+        loop {
+            tick.tick().await;
+            self.look();
+        }
+    }
+
+    fn look(&self) {
+        let Some(sharing) = self.engine.shared() else { return };
+        for key in self.node().look(self.now()) {
+            sharing.table.requeue(key, Publish::Soon);
+        }
+    }
+
+    /// Publishes what is left of the region's counts, if this node is its worker, and lets another one be it.
+    pub async fn leave(self: Arc<Self>) {
+        if self.worker.lock().is_leader() {
+            let rest = self.node().rest(self.now());
+            self.worker.lock().take_letters(rest, self.now(), self.node().counters());
+            let everything_published = async {
+                while !self.worker.lock().is_settled() {
+                    self.work();
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            };
+            if timeout(LEAVE_WITHIN, everything_published).await.is_err() {
+                tracing::warn!("the world store can't be reached: other nodes of the region publish the rest");
+            }
+            let leaving = self.worker.lock().leaving();
+            if let Some(leaving) = leaving {
+                // Whoever can't be told finds out by its silence.
+                let _ = timeout(LEAVE_WITHIN, self.store.join(&leaving)).await;
+            }
+        }
+        self.lead(LeadWish::GiveUp).await;
+    }
+}
+
+/// The store's answer, or that it took too long.
+async fn in_time<T>(reply: tidegate_world::Reply<'_, T>) -> Result<T, tidegate_world::WorldError> {
+    let waited_ms = u64::try_from(STORE_WITHIN.as_millis()).unwrap_or(u64::MAX);
+    timeout(STORE_WITHIN, reply).await.unwrap_or(Err(tidegate_world::WorldError::Timeout { waited_ms }))
+}

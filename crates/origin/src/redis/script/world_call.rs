@@ -1,0 +1,96 @@
+//! From what nodes and their world worker say to each other to the keys and arguments of a script's call.
+
+use super::call::count;
+use super::name::{self, Names};
+use super::{ScriptCall, SYNCS_MAX};
+use crate::redis::wire::Arguments;
+use crate::{Lead, LeadWish, Letter, WorldCell};
+use std::collections::BTreeMap;
+use tidegate_core::{CellId, WorldPolicy, WorldView};
+
+/// The most cells of one call: reading and raising some numbers is quicker than a sync.
+const CELLS_MAX: usize = 8 * SYNCS_MAX;
+
+fn of_nodes(names: &[&str], args: Arguments) -> ScriptCall {
+    let mut keys = Arguments::default();
+    names.iter().for_each(|name| keys.text(name));
+    ScriptCall { slot: name::slot_of_nodes(), keys, args, syncs: Vec::new() }
+}
+
+pub(crate) fn lead_call(lead: &Lead) -> ScriptCall {
+    let mut args = Arguments::default();
+    args.write(format_args!("{:016x}", lead.node.0));
+    match lead.wish {
+        LeadWish::Lead { lease } => count(&mut args, lease.as_millis_ceil().max(1)),
+        LeadWish::GiveUp => args.text(""),
+    }
+    args.write(format_args!("{:016x}:{:016x}", lead.proposed.id, lead.proposed.life));
+    of_nodes(&[name::WORKER, name::ORIGIN, name::LIVE_NODES, name::HEARD], args)
+}
+
+/// A letter's cell is written so that the order of texts is the order of cells.
+pub(crate) fn put_call(letters: &[Letter]) -> ScriptCall {
+    let mut args = Arguments::default();
+    for Letter { cell, limit, expires, name } in letters {
+        args.write(format_args!("{:032x}:{:04x}:{:016x}", cell.key.get(), cell.epoch, cell.sequence.0));
+        args.write(format_args!("{limit}:{}:{name}", expires.as_millis_ceil()));
+    }
+    of_nodes(&[name::MAIL, name::LETTERS], args)
+}
+
+pub(crate) fn take_call(most: u16) -> ScriptCall {
+    let mut args = Arguments::default();
+    count(&mut args, u64::from(most));
+    of_nodes(&[name::MAIL, name::LETTERS], args)
+}
+
+pub(crate) fn tell_call(view: &WorldView) -> ScriptCall {
+    let mut args = Arguments::default();
+    let WorldView { regions, version, policy } = view;
+    match policy {
+        WorldPolicy::Headroom => args.write(format_args!("{version}:{regions}:headroom")),
+        WorldPolicy::Floor { thousandths } => {
+            args.write(format_args!("{version}:{regions}:floor {thousandths}"));
+        }
+    }
+    count(&mut args, *version);
+    of_nodes(&[name::WORLD], args)
+}
+
+pub(crate) fn totals_calls(cells: &[CellId], topology_has_slots: bool) -> Vec<ScriptCall> {
+    cell_calls(cells, |cell| *cell, |_, _| {}, topology_has_slots)
+}
+
+pub(crate) fn import_calls(cells: &[WorldCell], topology_has_slots: bool) -> Vec<ScriptCall> {
+    let arguments = |args: &mut Arguments, cell: &WorldCell| {
+        count(args, cell.own);
+        count(args, cell.others);
+        count(args, cell.expires.as_millis_ceil());
+    };
+    cell_calls(cells, |cell| cell.cell, arguments, topology_has_slots)
+}
+
+/// The calls that carry some cells. In a cluster a call's keys must share a slot.
+fn cell_calls<T>(
+    cells: &[T],
+    id: impl Fn(&T) -> CellId,
+    arguments: impl Fn(&mut Arguments, &T),
+    topology_has_slots: bool,
+) -> Vec<ScriptCall> {
+    let mut by_slot: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
+    for (index, cell) in cells.iter().enumerate() {
+        let slot = if topology_has_slots { name::slot_of(id(cell).key) } else { 0 };
+        by_slot.entry(slot).or_default().push(index);
+    }
+    let groups = by_slot.iter().flat_map(|(slot, indices)| indices.chunks(CELLS_MAX).map(move |part| (*slot, part)));
+    let call = |(slot, part): (u16, &[usize])| {
+        let (mut keys, mut args) = (Arguments::default(), Arguments::default());
+        for cell in part.iter().map(|index| &cells[*index]) {
+            let CellId { key, epoch, sequence } = id(cell);
+            Names::of(key).window_cell(&mut keys, epoch, sequence);
+            arguments(&mut args, cell);
+        }
+        ScriptCall { slot, keys, args, syncs: part.to_vec() }
+    };
+    groups.map(call).collect()
+}

@@ -1,0 +1,77 @@
+//! What a region's nodes and its world worker say to each other through the origin: section 5 of the design.
+//!
+//! Any node sees that a cell is due and names it in the mailbox; one node, the world worker, carries counts to
+//! the world store and writes back what the other regions have. Everything in it is absolute and merged by max,
+//! so that two workers at once do no harm, and a lost letter is written again by the nodes' next look.
+
+use std::sync::Arc;
+use tidegate_core::origin_cell::NodeId;
+use tidegate_core::{CellId, Nanos};
+
+/// "I would do the work for the region in the world tier."
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Lead {
+    pub node: NodeId,
+    pub wish: LeadWish,
+    /// Which origin this is, as far as the node knows: an origin that has forgotten it takes this. A node that
+    /// knows nothing makes one up.
+    pub proposed: OriginId,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LeadWish {
+    /// For so long from now, if nobody else does.
+    Lead { lease: Nanos },
+    /// Another one may, at once.
+    GiveUp,
+}
+
+/// Which store a region's counts are in. The number stays with the counts; it is the region's name in the world
+/// tier, together with the region's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OriginId {
+    pub id: u64,
+    /// Changes whenever the store has forgotten everything: what it was told must be told again.
+    pub life: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Leading {
+    /// This node is the region's world worker.
+    pub is_leader: bool,
+    pub origin: OriginId,
+    /// The lowest version of the world's regions that a live node goes by; told to the leader only.
+    pub heard_by_all: u64,
+    /// The origin's own present.
+    pub now: Nanos,
+}
+
+/// A cell that the world tier should hear of.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Letter {
+    pub cell: CellId,
+    pub limit: u64,
+    /// When nobody needs the cell any more.
+    pub expires: Nanos,
+    /// Whose limit it is, for people: carried as it is.
+    pub name: Arc<str>,
+}
+
+/// What a region has counted in a cell, and how much of that the world tier has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CellTotal {
+    pub total: u64,
+    pub published: u64,
+}
+
+/// What the world tier says of a cell.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WorldCell {
+    pub cell: CellId,
+    /// The region's own row: can only raise its count, and freshens nothing (INV-5).
+    pub own: u64,
+    /// The sum of the other regions.
+    pub others: u64,
+    /// When nobody needs the cell any more.
+    pub expires: Nanos,
+}
