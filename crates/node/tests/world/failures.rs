@@ -1,0 +1,98 @@
+//! Stores that forget, are gone, refuse or lie; workers that die.
+
+use crate::regions::{Ask, Regions};
+use tidegate_core::{CellId, Nanos, Sequence};
+use tidegate_origin::Letter;
+use tidegate_world::{OwnerId, Publish, Row};
+
+const SECOND: Nanos = Nanos::from_secs(1);
+
+#[test]
+fn a_region_whose_store_forgot_everything_is_healed_and_counts_nothing_twice() {
+    let mut regions = Regions::new(2, Publish::Headroom);
+    let ask = Ask::new("caller", 1_000);
+    regions.admitted(0, &ask, 300);
+    regions.admitted(1, &ask, 400);
+    regions.pass(Nanos::from_secs(2));
+    let now = regions.now;
+    assert_eq!((regions.regions[0].total(&ask, now), regions.regions[0].world(&ask, now)), (300, 400));
+    regions.regions[0].forget();
+    regions.pass(Nanos::from_secs(2));
+    let now = regions.now;
+    let region = &mut regions.regions[0];
+    assert_eq!((region.total(&ask, now), region.world(&ask, now)), (300, 400));
+    assert_eq!(regions.store.membership().members.len(), 2, "it is who it was");
+    assert_eq!(regions.regions[1].world(&ask, now), 300, "INV-1, INV-2: nothing was published twice");
+}
+
+#[test]
+fn a_store_that_is_gone_delays_nothing_and_is_caught_up_with() {
+    let mut regions = Regions::new(2, Publish::Headroom);
+    let ask = Ask::new("caller", 1_000);
+    regions.is_up = false;
+    regions.admitted(0, &ask, 400);
+    regions.pass(Nanos::from_secs(60));
+    assert!(regions.regions[0].worker.state().is_breaker_open);
+    assert!(regions.regions[0].worker.state().problem.is_some());
+    assert_eq!(regions.admitted(0, &ask, 100), 100);
+    regions.pass(SECOND);
+    regions.is_up = true;
+    regions.pass(Nanos::from_secs(10));
+    let now = regions.now;
+    assert!(regions.ask(1, &ask));
+    assert_eq!(regions.regions[1].world(&ask, now), 500);
+    assert!(regions.regions[0].worker.state().problem.is_none());
+}
+
+#[test]
+fn a_new_worker_reads_everything_and_goes_on() {
+    let mut regions = Regions::new(2, Publish::Headroom);
+    let ask = Ask::new("caller", 1_000);
+    regions.admitted(0, &ask, 300);
+    regions.pass(SECOND);
+    regions.new_worker(1);
+    regions.regions[1].forget();
+    regions.pass(Nanos::from_secs(3));
+    let now = regions.now;
+    assert!(regions.ask(1, &ask));
+    assert_eq!(regions.regions[1].world(&ask, now), 300);
+    regions.new_worker(0);
+    regions.admitted(0, &ask, 300);
+    regions.pass(Nanos::from_secs(3));
+    let now = regions.now;
+    assert_eq!(regions.regions[1].world(&ask, now), 600);
+}
+
+#[test]
+fn a_row_that_the_store_refuses_blocks_no_other() {
+    let mut regions = Regions::new(2, Publish::Headroom);
+    let ask = Ask::new("caller", 1_000);
+    let now = regions.now;
+    let bad = CellId { sequence: Sequence(u64::MAX), ..ask.cell(now) };
+    let expires = now.plus(Nanos::from_secs(600));
+    let own = tidegate_origin::WorldCell { cell: bad, own: 0, others: 1, expires };
+    let region = &mut regions.regions[0];
+    region.origin.import(&own, now);
+    let counted = tidegate_core::exchange::CellSync { component: 9, claim: 9, expires };
+    let _ = counted;
+    region.origin.put_mail(&[Letter { cell: bad, limit: 10, expires, name: "".into() }], now);
+    regions.admitted(0, &ask, 400);
+    regions.pass(SECOND);
+    let now = regions.now;
+    assert!(regions.ask(1, &ask));
+    assert_eq!(regions.regions[1].world(&ask, now), 400);
+}
+
+#[test]
+fn a_count_that_cannot_be_right_is_not_added() {
+    let mut regions = Regions::new(2, Publish::Headroom);
+    let ask = Ask::new("caller", 100);
+    let now = regions.now;
+    let expires = now.plus(Nanos::from_secs(600));
+    let row = Row { cell: ask.cell(now), count: 1_601, limit: 100, expires, name: None };
+    let owner = OwnerId(regions.store.membership().members[1].owner.0);
+    regions.store.publish(owner, &[row], now);
+    regions.pass(SECOND);
+    assert_eq!(regions.admitted(0, &ask, 100), 100, "as if it weren't there");
+    assert!(regions.regions[0].counters().implausible_rows.get() > 0);
+}

@@ -1,0 +1,295 @@
+//! Some regions of one node each, one world store, and the time between them.
+
+use std::sync::mpsc;
+use tidegate_core::origin_cell::NodeId;
+use tidegate_core::state::Publish;
+use tidegate_core::{Accuracy, CellId, Class, Cost, FleetSecret, KeyId, KeyPrefix, Limit, Moment, Nanos, Period};
+use tidegate_node::region::{Effects, Outgoing, RegionOptions};
+use tidegate_node::world::{Done, Step, Worker, WorkerOptions, WorldCounters};
+use tidegate_node::{Decided, Engine, EngineOptions, GivenLimit, GivenPolicy, Purpose, Request, Subject};
+use tidegate_origin::{Heartbeat, Lead, LeadWish, Letter, OriginId, ShardId, Store};
+use tidegate_rules::RuleSet;
+use tidegate_world::{Policy, WorldError};
+
+/// In the middle of a cell of five minutes.
+pub(crate) const START: Nanos = Nanos::from_secs(1_800_000_060);
+pub(crate) const PERIOD: Nanos = Nanos::from_secs(300);
+/// What a call to the world store takes, there and back.
+const STORE_TAKES: Nanos = Nanos::from_millis(100);
+const STEP: Nanos = Nanos::from_millis(5);
+const LEASE: Nanos = Nanos::from_secs(2);
+const SHARD: ShardId = ShardId(1);
+
+pub(crate) struct Regions {
+    pub(crate) regions: Vec<Region>,
+    pub(crate) store: tidegate_world::Store,
+    /// Whether the world store answers.
+    pub(crate) is_up: bool,
+    pub(crate) now: Nanos,
+}
+
+pub(crate) struct Region {
+    pub(crate) engine: Engine,
+    pub(crate) origin: Store,
+    pub(crate) worker: Worker,
+    node: NodeId,
+    origin_id: OriginId,
+    /// Steps on their way to the world store and back, by when they are.
+    under_way: Vec<(Nanos, Step)>,
+}
+
+/// So many in five minutes, of one caller.
+#[derive(Clone, Copy)]
+pub(crate) struct Ask {
+    pub(crate) identifier: &'static str,
+    pub(crate) limit: u64,
+    pub(crate) class: Class,
+    pub(crate) accuracy: Accuracy,
+    pub(crate) cost: u64,
+}
+
+impl Ask {
+    pub(crate) fn new(identifier: &'static str, limit: u64) -> Self {
+        Ask { identifier, limit, class: Class::Paid, accuracy: Accuracy::Bounded, cost: 1 }
+    }
+
+    pub(crate) fn class(self, class: Class) -> Self {
+        Ask { class, ..self }
+    }
+
+    pub(crate) fn cost(self, cost: u64) -> Self {
+        Ask { cost, ..self }
+    }
+
+    pub(crate) fn key(&self) -> KeyId {
+        let shape = tidegate_core::identity::Shape::Sliding(Period::new(PERIOD).unwrap());
+        KeyPrefix::new(&FleetSecret::BUILT_IN, "default", "given", "", shape).key(self.identifier)
+    }
+
+    pub(crate) fn cell(&self, now: Nanos) -> CellId {
+        CellId { key: self.key(), epoch: 0, sequence: Period::new(PERIOD).unwrap().cell_at(now).sequence }
+    }
+}
+
+impl Region {
+    fn new(number: u64, name: &str, policy: Policy) -> Self {
+        let secret = FleetSecret::BUILT_IN;
+        let rules = RuleSet::parse(&[], &secret).unwrap_or_else(|errors| panic!("{errors}"));
+        let region = RegionOptions { node: NodeId(number), fresh_for: Nanos::from_secs(5), seed: number };
+        let options = WorkerOptions {
+            region: name.to_owned(),
+            fingerprint: secret.fingerprint(),
+            policy,
+            is_alone: false,
+            seed: number,
+        };
+        Region {
+            engine: Engine::sharing_with_world(EngineOptions { secret, keys_max: 1_000 }, region, rules),
+            origin: Store::default(),
+            worker: Worker::new(options, START),
+            node: NodeId(number),
+            origin_id: OriginId { id: number * 100, life: 1 },
+            under_way: Vec::new(),
+        }
+    }
+
+    pub(crate) fn counters(&self) -> &WorldCounters {
+        self.engine.world().unwrap().counters()
+    }
+
+    /// Whether a request passes.
+    fn ask(&mut self, ask: &Ask, now: Nanos) -> bool {
+        let rules = self.engine.rules();
+        let policy = GivenPolicy::Sliding {
+            limit: Limit::new(ask.limit).unwrap(),
+            period: Period::new(PERIOD).unwrap(),
+        };
+        let limits = [GivenLimit {
+            namespace: "given",
+            identifier: ask.identifier,
+            policy,
+            cost: Cost::new(ask.cost).unwrap(),
+            class: ask.class,
+            accuracy: ask.accuracy,
+            scope: None,
+        }];
+        let request = Request { tenant: "default", purpose: Purpose::Check, subject: Subject::Limits(&limits) };
+        let moment = Moment::at(now);
+        let asking = match self.engine.decide(&rules, &request, moment).unwrap() {
+            Decided::Answer(answer) => return answer.allowed,
+            Decided::Ask(asking) => asking,
+        };
+        let (heard, hear) = mpsc::channel();
+        let wake = Box::new(move |standings| drop(heard.send(standings)));
+        let sharing = self.engine.shared().unwrap();
+        let (id, effects) = sharing.region.ask(&sharing.table, asking.asks(), moment, &|_| SHARD, wake);
+        carry(&self.engine, &mut self.origin, effects, moment);
+        let standings = hear.try_recv().expect("an answer");
+        let answer = self.engine.resume(*asking, &standings, moment);
+        self.engine.shared().unwrap().region.settle(id);
+        answer.allowed
+    }
+
+    /// What the region's origin has forgotten everything of.
+    pub(crate) fn forget(&mut self) {
+        self.origin.clear();
+        self.origin_id.life += 1;
+    }
+
+    pub(crate) fn total(&self, ask: &Ask, now: Nanos) -> u64 {
+        let CellId { key, epoch, sequence } = ask.cell(now);
+        self.origin.total(key, epoch, sequence).unwrap_or(0)
+    }
+
+    /// Of the other regions, as this one's origin has it.
+    pub(crate) fn world(&mut self, ask: &Ask, now: Nanos) -> u64 {
+        let moment = Moment::at(now);
+        let sharing = self.engine.shared().unwrap();
+        sharing.table.requeue(ask.key(), Publish::Soon);
+        carry(&self.engine, &mut self.origin, sharing.region.flush(&sharing.table, moment, &|_| SHARD), moment);
+        let state = sharing.table.state(ask.key());
+        state.and_then(|state| state.cells()).map_or(0, |(_, current, _)| current.world)
+    }
+
+    /// What a driver does, once in [`STEP`].
+    fn drive(&mut self, now: Nanos) {
+        let moment = Moment::at(now);
+        let elapsed_ms = now.minus(START).as_millis_ceil();
+        let sharing = self.engine.shared().unwrap();
+        let world = self.engine.world().unwrap();
+        if elapsed_ms.is_multiple_of(50) {
+            let effects = sharing.region.flush(&sharing.table, moment, &|_| SHARD);
+            carry(&self.engine, &mut self.origin, effects, moment);
+        }
+        let effects = sharing.region.publish_urgent(&sharing.table, moment, &|_| SHARD);
+        carry(&self.engine, &mut self.origin, effects, moment);
+        if elapsed_ms.is_multiple_of(400) {
+            let fingerprint = self.engine.secret().fingerprint();
+            let (alive_for, heard) = (Nanos::from_millis(1_500), world.version());
+            let beat = Heartbeat { node: self.node, fingerprint, alive_for, leaves: false, heard };
+            let alive = self.origin.beat(&beat, now).unwrap();
+            sharing.table.set_live_nodes(alive.nodes);
+            alive.world.into_iter().for_each(|view| world.heard(view));
+        }
+        if elapsed_ms.is_multiple_of(500) {
+            let lead = Lead { node: self.node, wish: LeadWish::Lead { lease: LEASE }, proposed: self.origin_id };
+            self.worker.led(Some(self.origin.lead(&lead, now)), now);
+        }
+        if elapsed_ms.is_multiple_of(5_000) {
+            world.look(now).into_iter().for_each(|key| sharing.table.requeue(key, Publish::Soon));
+        }
+        let letters: Vec<Letter> = world.take_due(1_000);
+        self.origin.put_mail(&letters, now);
+    }
+}
+
+/// Brings calls to the origin and their answers back; what they cause too.
+fn carry(engine: &Engine, origin: &mut Store, effects: Effects, moment: Moment) {
+    let sharing = engine.shared().unwrap();
+    let mut calls: Vec<Outgoing> = wake(effects);
+    while let Some(call) = calls.pop() {
+        let answer = origin.exchange(&call.exchange, moment.now);
+        calls.extend(wake(sharing.region.replied(&sharing.table, call, Ok(answer), moment, &|_| SHARD)));
+    }
+}
+
+fn wake(effects: Effects) -> Vec<Outgoing> {
+    effects.finished.into_iter().for_each(|(wake, standings)| wake(standings));
+    effects.send
+}
+
+impl Regions {
+    pub(crate) fn new(count: u64, publish: tidegate_world::Publish) -> Self {
+        let policy = Policy { publish, interval: Nanos::from_secs(5) };
+        let regions = (1..=count).map(|number| Region::new(number, &format!("region-{number}"), policy));
+        let mut regions = Regions {
+            regions: regions.collect(),
+            store: tidegate_world::Store::default(),
+            is_up: true,
+            now: START,
+        };
+        // Until all have heard of all: the last one joins at once, the first hears of it with its next tick.
+        regions.pass(Nanos::from_secs(12));
+        regions
+    }
+
+    pub(crate) fn ask(&mut self, region: usize, ask: &Ask) -> bool {
+        self.regions[region].ask(ask, self.now)
+    }
+
+    /// How many of so many requests pass, all at once.
+    pub(crate) fn admitted(&mut self, region: usize, ask: &Ask, requests: u64) -> u64 {
+        (0..requests).map(|_| u64::from(self.ask(region, ask))).sum()
+    }
+
+    /// Another node of the region takes over, which knows nothing.
+    pub(crate) fn new_worker(&mut self, region: usize) {
+        let policy = Policy { publish: tidegate_world::Publish::Headroom, interval: Nanos::from_secs(5) };
+        let number = u64::try_from(region).unwrap() + 1;
+        self.regions[region].worker = Region::new(number, &format!("region-{number}"), policy).worker;
+        self.regions[region].under_way.clear();
+    }
+
+    pub(crate) fn pass(&mut self, length: Nanos) {
+        let end = self.now.plus(length);
+        while self.now < end {
+            self.now = self.now.plus(STEP);
+            for index in 0..self.regions.len() {
+                self.regions[index].drive(self.now);
+                self.work(index);
+            }
+        }
+    }
+
+    fn work(&mut self, index: usize) {
+        let now = self.now;
+        let region = &mut self.regions[index];
+        let counters = region.engine.world().unwrap().counters();
+        for step in region.worker.steps(now, counters) {
+            let takes = if is_at_store(&step) { STORE_TAKES } else { Nanos::ZERO };
+            region.under_way.push((now.plus(takes), step));
+        }
+        let (there, under_way) = std::mem::take(&mut region.under_way).into_iter().partition(|(at, _)| *at <= now);
+        region.under_way = under_way;
+        for (_, step) in there {
+            let done = perform(step, &mut region.origin, &mut self.store, self.is_up, now);
+            region.worker.done(done, now, region.engine.world().unwrap().counters());
+        }
+    }
+}
+
+fn is_at_store(step: &Step) -> bool {
+    matches!(step, Step::Join(_) | Step::Publish(..) | Step::Import(_) | Step::Delete)
+}
+
+fn perform(
+    step: Step,
+    origin: &mut Store,
+    store: &mut tidegate_world::Store,
+    is_up: bool,
+    now: Nanos,
+) -> Done {
+    let gone = || WorldError::Timeout { waited_ms: 100 };
+    match step {
+        Step::Join(joining) => Done::Joined(if is_up { store.join(&joining, now) } else { Err(gone()) }),
+        Step::Publish(owner, rows) => {
+            Done::Published(if is_up { Ok(store.publish(owner, &rows, now)) } else { Err(gone()) })
+        }
+        Step::Import(since) => {
+            Done::Imported(if is_up { Ok(store.import(since, 3, now)) } else { Err(gone()) })
+        }
+        Step::Delete => Done::Deleted(if is_up { Ok(store.delete_expired(now)) } else { Err(gone()) }),
+        Step::TakeMail { most } => Done::Mail(Ok(origin.take_mail(most))),
+        Step::Totals(cells) => {
+            Done::Totals(Ok(cells.iter().map(|cell| Ok(origin.cell_total(cell, now))).collect()))
+        }
+        Step::Write(cells) => {
+            cells.iter().for_each(|cell| origin.import(cell, now));
+            Done::Written(Ok(vec![Ok(()); cells.len()]))
+        }
+        Step::Tell(view) => {
+            origin.tell_world(view, now);
+            Done::Told(Ok(()))
+        }
+    }
+}
