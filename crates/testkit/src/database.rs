@@ -107,16 +107,16 @@ impl DatabaseServer {
         let children = self.children();
         self.process().kill();
         // Some outlive their parent when they are stopped.
-        children.into_iter().for_each(|child| drop(kill_process(child, Signal::KILL)));
+        signal(&children, Signal::KILL);
     }
 
     fn stop(&self) {
         self.process().stop();
-        self.children().into_iter().for_each(|child| drop(kill_process(child, Signal::STOP)));
+        signal(&self.children(), Signal::STOP);
     }
 
     fn resume(&self) {
-        self.children().into_iter().for_each(|child| drop(kill_process(child, Signal::CONT)));
+        signal(&self.children(), Signal::CONT);
         self.process().resume();
     }
 
@@ -129,6 +129,13 @@ impl DatabaseServer {
 
     fn process(&self) -> MutexGuard<'_, Process> {
         self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn signal(children: &[Pid], signal: Signal) {
+    for child in children {
+        // Fails only when it has ended already.
+        let _ = kill_process(*child, signal);
     }
 }
 

@@ -36,8 +36,9 @@ struct Lease {
 
 impl Store {
     pub fn join(&mut self, joining: &Joining, now: Nanos) -> Result<Joined, WorldError> {
+        let before = self.fleet.membership().version;
         let joined = self.fleet.join(joining, now)?;
-        if joining.leaves {
+        if joining.leaves && joined.membership.version != before {
             self.quotas.forget(joined.me);
         }
         Ok(joined)

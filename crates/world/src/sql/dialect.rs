@@ -14,6 +14,7 @@ pub(super) struct Dialect {
     greatest: &'static str,
     insert: &'static str,
     or_ignore: &'static str,
+    on_conflict: &'static str,
     skip_locked: &'static str,
     pub(super) begin: &'static str,
     bytes: (&'static str, &'static str),
@@ -61,6 +62,7 @@ pub(super) static SQLITE: Dialect = Dialect {
     greatest: "MAX",
     insert: "INSERT",
     or_ignore: "ON CONFLICT DO NOTHING",
+    on_conflict: "ON CONFLICT (id) DO UPDATE SET",
     skip_locked: "",
     // Takes the lock at once: a transaction that reads first and writes later could find that it may not.
     begin: "BEGIN IMMEDIATE;\n",
@@ -74,6 +76,7 @@ pub(super) static MYSQL: Dialect = Dialect {
     greatest: "GREATEST",
     insert: "INSERT IGNORE",
     or_ignore: "",
+    on_conflict: "ON DUPLICATE KEY UPDATE",
     skip_locked: "",
     begin: "START TRANSACTION;\n",
     bytes: ("x'", "'"),
@@ -86,6 +89,7 @@ pub(super) static POSTGRES: Dialect = Dialect {
     greatest: "GREATEST",
     insert: "INSERT",
     or_ignore: "ON CONFLICT DO NOTHING",
+    on_conflict: "ON CONFLICT (id) DO UPDATE SET",
     skip_locked: "FOR UPDATE SKIP LOCKED",
     begin: "BEGIN;\n",
     bytes: ("'\\x", "'::bytea"),
@@ -103,6 +107,7 @@ impl Dialect {
             ("greatest", self.greatest),
             ("insert", self.insert),
             ("or_ignore", self.or_ignore),
+            ("on_conflict", self.on_conflict),
             ("skip_locked", self.skip_locked),
         ];
         for (name, value) in own {

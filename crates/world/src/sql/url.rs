@@ -64,13 +64,13 @@ impl WorldUrl {
         match scheme {
             "sqlite" => sqlite(rest),
             "mysql" | "mariadb" => {
-                let parts = Parts::of(scheme, rest, &MYSQL_PARAMETERS, "socket")?;
+                let parts = Parts::of(scheme, rest, &MYSQL_PARAMETERS)?;
                 let options = MySqlConnectOptions::from_str(&format!("mysql:{rest}"));
                 let options = options.map_err(|_| parts.unread(REMEDY))?.disable_statement_logging();
                 Ok(WorldUrl { shown: parts.shown(), address: Address::MySql(options) })
             }
             "postgres" | "postgresql" => {
-                let parts = Parts::of(scheme, rest, &POSTGRES_PARAMETERS, "host")?;
+                let parts = Parts::of(scheme, rest, &POSTGRES_PARAMETERS)?;
                 let options = PgConnectOptions::from_str(&format!("postgres:{rest}"));
                 let options = options.map_err(|_| parts.unread(REMEDY))?.disable_statement_logging();
                 Ok(WorldUrl { shown: parts.shown(), address: Address::Postgres(options) })
@@ -131,8 +131,7 @@ struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    /// `socket` names the parameter that stands for a host.
-    fn of(scheme: &'a str, rest: &'a str, known: &[&str], socket: &str) -> Result<Self, WorldUrlError> {
+    fn of(scheme: &'a str, rest: &'a str, known: &[&str]) -> Result<Self, WorldUrlError> {
         let Some(rest) = rest.strip_prefix("//") else {
             return Err(error(format!("{scheme}: isn't followed by //"), REMEDY));
         };
@@ -152,16 +151,14 @@ impl<'a> Parts<'a> {
         if parts.user.is_empty() {
             return Err(error("the user is missing before the host", REMEDY));
         }
-        let names =
-            || parameters.split('&').filter(|part| !part.is_empty()).map(|part| part.split('=').next());
-        let has_socket = names().flatten().any(|name| name == socket);
-        if host.is_empty() && !has_socket {
+        if host.is_empty() {
             return Err(error("the host is missing", REMEDY));
         }
         if database.is_empty() || database.contains('/') {
             return Err(error("the name of the database is missing after the host", REMEDY));
         }
-        if let Some(unknown) = names().flatten().find(|name| !known.contains(name)) {
+        let mut names = parameters.split('&').filter_map(|part| part.split('=').next());
+        if let Some(unknown) = names.find(|name| !name.is_empty() && !known.contains(name)) {
             let remedy = format!("known are {}", known.join(", "));
             return Err(error(format!("the parameter {unknown:?} is unknown"), remedy));
         }
@@ -200,7 +197,8 @@ mod tests {
             shown("mariadb://tide@db/world?ssl-mode=REQUIRED"),
             "mariadb://tide@db/world?ssl-mode=REQUIRED"
         );
-        assert_eq!(shown("mysql://tide@/world?socket=/run/m.sock"), "mysql://tide@/world?socket=/run/m.sock");
+        let socket = "mysql://tide@localhost/world?socket=/run/m.sock";
+        assert_eq!(shown(socket), socket);
         assert_eq!(shown("postgresql://tide:hu%40sh@[::1]/world"), "postgresql://tide:***@[::1]/world");
         let debug = format!("{:?}", WorldUrl::parse("postgres://tide:hush@db/world"));
         assert!(!debug.contains("hush"), "{debug}");

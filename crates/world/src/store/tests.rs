@@ -85,7 +85,9 @@ fn a_second_region_waits_until_the_reconciler_has_let_it_in() {
     store.lead(RECONCILER, 1, Nanos::from_secs(1), at(2));
     assert_eq!(store.grant(Term(1), &granted), Ok(()));
     assert_eq!(store.membership(), membership);
-    assert_eq!(store.grant(Term(1), &granted), Err(WorldError::Outdated { theirs: 3 }));
+    assert_eq!(store.grant(Term(1), &granted), Err(WorldError::Outdated { theirs: 1 }), "granted since");
+    let granted = Granted { revision: 1, ..granted };
+    assert_eq!(store.grant(Term(1), &granted), Err(WorldError::Outdated { theirs: 3 }), "joined since");
     let left = store.join(&Joining { leaves: true, ..joining("eu") }, at(3)).unwrap();
     assert_eq!((left.membership.version, left.membership.members.len()), (4, 1));
 }

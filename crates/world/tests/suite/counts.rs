@@ -1,0 +1,193 @@
+//! Counts: publishing, importing, deleting.
+
+use crate::fixture::{Fixture, cell, import_all, import_since, named, owner, row};
+use std::collections::BTreeSet;
+use std::time::Duration;
+use tidegate_core::{Nanos, Sequence};
+use tidegate_world::{CellId, Cursor, DELETED_MAX, Published, Row};
+
+pub(crate) async fn counts_are_merged_by_max_and_only_growth_is_a_change(fixture: Fixture) {
+    let world = fixture.open();
+    let me = owner(&world, "eu").await;
+    for (count, expected) in [(5, 5), (3, 5), (5, 5), (9, 9), (0, 9)] {
+        world.publish(me, &[row(1, count)]).await.unwrap();
+        assert_eq!(import_all(&world).await[0].count, expected);
+    }
+    let (_, since) = import_since(&world, Cursor::default()).await;
+    // Instants of some stores are milliseconds.
+    fixture.pass(Duration::from_millis(3)).await;
+    let since = Cursor { changed: since.changed.plus(Nanos::from_millis(1)), after: None };
+    world.publish(me, &[Row { limit: 7, ..row(1, 9) }, row(1, 2)]).await.unwrap();
+    assert_eq!(import_since(&world, since).await.0, [], "nothing grew");
+    world.publish(me, &[Row { limit: 7, ..row(1, 10) }]).await.unwrap();
+    let changed = import_since(&world, since).await.0;
+    assert_eq!((changed.len(), changed[0].count, changed[0].limit), (1, 10, 7));
+    // Of one cell twice in a call, the larger counts.
+    world.publish(me, &[row(2, 4), row(2, 8), row(2, 6)]).await.unwrap();
+    assert_eq!(import_all(&world).await.iter().map(|component| component.count).max(), Some(10));
+    assert!(
+        import_all(&world).await.iter().any(|component| component.cell == cell(2) && component.count == 8)
+    );
+}
+
+pub(crate) async fn owners_have_components_of_their_own(fixture: Fixture) {
+    let (eu, us) = (fixture.open(), fixture.open());
+    let (in_eu, in_us) = (owner(&eu, "eu").await, owner(&us, "us").await);
+    assert_ne!(in_eu, in_us);
+    let other_cells = [
+        Row { cell: CellId { epoch: 1, ..cell(1) }, ..row(1, 3) },
+        Row { cell: CellId { sequence: Sequence(8), ..cell(1) }, ..row(1, 4) },
+    ];
+    eu.publish(in_eu, &[row(1, 1)]).await.unwrap();
+    us.publish(in_us, &[row(1, 2)]).await.unwrap();
+    us.publish(in_us, &other_cells).await.unwrap();
+    let mut seen: Vec<_> = import_all(&eu).await.iter().map(|c| (c.owner, c.cell, c.count)).collect();
+    seen.sort();
+    let mut expected = vec![
+        (in_eu, cell(1), 1),
+        (in_us, cell(1), 2),
+        (in_us, other_cells[0].cell, 3),
+        (in_us, other_cells[1].cell, 4),
+    ];
+    expected.sort();
+    assert_eq!(seen, expected);
+}
+
+pub(crate) async fn pages_bring_every_row_once(fixture: Fixture) {
+    let world = fixture.open();
+    let (eu, us) = (owner(&world, "eu").await, owner(&world, "us").await);
+    // Whole statements of rows share an instant: more than fit a page.
+    let rows: Vec<Row> = (0..500).map(|number| row(number, 1)).collect();
+    world.publish(eu, &rows).await.unwrap();
+    world.publish(us, &rows).await.unwrap();
+    let (components, _) = import_since(&world, Cursor::default()).await;
+    let distinct: BTreeSet<_> = components.iter().map(|c| (c.owner, c.cell)).collect();
+    assert_eq!((components.len(), distinct.len()), (1000, 1000));
+}
+
+pub(crate) async fn an_import_begins_where_the_last_one_ended(fixture: Fixture) {
+    let world = fixture.open();
+    let me = owner(&world, "eu").await;
+    world.publish(me, &[row(1, 1), row(2, 1)]).await.unwrap();
+    fixture.pass(Duration::from_millis(5)).await;
+    let (components, since) = import_since(&world, Cursor::default()).await;
+    assert_eq!(components.len(), 2);
+    assert_eq!(import_since(&world, since).await.0, []);
+    assert_eq!(
+        import_since(&world, since.back(Nanos::from_secs(60))).await.0.len(),
+        2,
+        "an overlap brings them"
+    );
+    fixture.pass(Duration::from_millis(5)).await;
+    world.publish(me, &[row(3, 1)]).await.unwrap();
+    let (components, _) = import_since(&world, since).await;
+    assert_eq!(components.iter().map(|c| c.cell).collect::<Vec<_>>(), [cell(3)]);
+}
+
+pub(crate) async fn names_of_any_script_and_length_fail_no_batch(fixture: Fixture) {
+    let world = fixture.open();
+    let me = owner(&world, "eu").await;
+    let (four_bytes, longer) = ("𝔘".repeat(512), "ß".repeat(2000));
+    let names = [
+        "Alice",
+        "alice",
+        "álice",
+        "x ",
+        "x",
+        "",
+        "'; DROP TABLE tidegate_counts; --",
+        "a\0b\n\t\\",
+        &four_bytes,
+        &longer,
+    ];
+    let rows: Vec<Row> = (0..).zip(names).map(|(number, name)| named(number, name)).collect();
+    assert_eq!(world.publish(me, &rows).await.unwrap(), Published::default());
+    assert_eq!(import_all(&world).await.len(), names.len(), "look-alikes are keys of their own");
+    let kept = fixture.sql("SELECT identifier FROM tidegate_counts WHERE identifier LIKE '%lice'").await;
+    assert!(
+        kept.is_empty()
+            || kept.iter().map(String::as_str).collect::<BTreeSet<_>>()
+                == BTreeSet::from(["Alice", "alice", "álice"]),
+        "{kept:?}"
+    );
+    let longest = fixture
+        .sql("SELECT MIN(CHAR_LENGTH(identifier)) FROM tidegate_counts WHERE CHAR_LENGTH(identifier) > 100");
+    if !fixture.is_memory() && !fixture.is_sqlite() {
+        assert_eq!(longest.await, ["512"]);
+    }
+}
+
+pub(crate) async fn a_row_that_cannot_be_kept_is_named_and_the_others_are_written(fixture: Fixture) {
+    let world = fixture.open();
+    let me = owner(&world, "eu").await;
+    let too_much = Row { count: u64::MAX, ..row(3, 1) };
+    let published = world.publish(me, &[row(1, 1), too_much, row(2, 1)]).await.unwrap();
+    assert_eq!(published.refused.iter().map(|(index, _)| *index).collect::<Vec<_>>(), [1]);
+    assert_eq!(import_all(&world).await.len(), 2);
+    if fixture.is_memory() {
+        return;
+    }
+    // What only the database itself can refuse.
+    let refusing = if fixture.is_sqlite() {
+        "CREATE TRIGGER small BEFORE INSERT ON tidegate_counts WHEN NEW.count > 900 \
+         BEGIN SELECT RAISE(ABORT, 'too large'); END"
+    } else {
+        "ALTER TABLE tidegate_counts ADD CONSTRAINT small CHECK (count <= 900)"
+    };
+    fixture.sql(refusing).await;
+    let rows: Vec<Row> =
+        (0..1200).map(|number| row(number, if number % 397 == 5 { 901 } else { 7 })).collect();
+    let published = world.publish(me, &rows).await.unwrap();
+    assert_eq!(published.refused.iter().map(|(index, _)| *index).collect::<Vec<_>>(), [5, 402, 799, 1196]);
+    assert!(published.refused.iter().all(|(_, problem)| !problem.is_empty()));
+    assert_eq!(import_all(&world).await.iter().filter(|component| component.count == 7).count(), 1196);
+}
+
+pub(crate) async fn rows_are_deleted_in_small_batches_some_time_after_they_expired(fixture: Fixture) {
+    let world = fixture.open();
+    let me = owner(&world, "eu").await;
+    let old = |number| Row { expires: Nanos::from_secs(1_000_000), ..row(number, 1) };
+    let rows: Vec<Row> = (0..2500).map(old).collect();
+    world.publish(me, &rows).await.unwrap();
+    world.publish(me, &[row(9000, 1)]).await.unwrap();
+    let mut deleted = Vec::new();
+    for _ in 0..4 {
+        deleted.push(world.delete_expired().await.unwrap());
+        world.publish(me, &[row(9001, deleted.len() as u64)]).await.unwrap();
+    }
+    let most = DELETED_MAX as u64;
+    assert_eq!(deleted, [most, most, 500, 0]);
+    assert_eq!(import_all(&world).await.len(), 2);
+}
+
+pub(crate) async fn thirty_publishers_at_once_never_block_each_other(fixture: Fixture) {
+    let first = fixture.open();
+    let mut owners = Vec::new();
+    for region in 0..15 {
+        owners.push(owner(&first, &format!("region-{region}")).await);
+    }
+    let deadlocks = fixture.deadlocks();
+    let publishers: Vec<_> = (0..30_u64)
+        .map(|number| {
+            let (world, me) = (fixture.open(), owners[usize::try_from(number).unwrap() % owners.len()]);
+            tokio::spawn(async move {
+                for round in 0..4 {
+                    // In an order of its own, the same cells as everybody else, and some that nobody has yet.
+                    let cells = (0..400_u128).map(|cell| (cell * 7 + u128::from(number) * 13) % 1000);
+                    let rows: Vec<Row> = cells.map(|cell| row(cell, round * 30 + number + 1)).collect();
+                    world.publish(me, &rows).await.map_err(|error| format!("{number}: {error}"))?;
+                    if number % 10 == 0 {
+                        world.delete_expired().await.map_err(|error| format!("deleting: {error}"))?;
+                    }
+                }
+                Ok::<(), String>(())
+            })
+        })
+        .collect();
+    for publisher in publishers {
+        publisher.await.unwrap().unwrap();
+    }
+    assert_eq!(fixture.deadlocks(), deadlocks);
+    let components = import_all(&first).await;
+    assert!(components.iter().all(|component| component.count > 90), "the last round's or later");
+}

@@ -1,0 +1,64 @@
+//! What every world store must do, on all of them: in memory, SQLite, MariaDB and PostgreSQL, each a real server.
+//!
+//! A check is a function of a [`Fixture`]; the macro at the end makes a test of it for each store.
+
+mod counts;
+mod fixture;
+mod fleet;
+mod quotas;
+mod random;
+
+use fixture::Fixture;
+
+macro_rules! conform {
+    ($($area:ident::$check:ident,)+) => {
+        mod memory { $(
+            #[tokio::test]
+            async fn $check() {
+                crate::$area::$check(crate::Fixture::memory()).await;
+            }
+        )+ }
+        mod sqlite { $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $check() {
+                crate::$area::$check(crate::Fixture::sqlite()).await;
+            }
+        )+ }
+        mod mariadb { $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $check() {
+                crate::$area::$check(crate::Fixture::mariadb().await).await;
+            }
+        )+ }
+        mod postgres { $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $check() {
+                crate::$area::$check(crate::Fixture::postgres().await).await;
+            }
+        )+ }
+    };
+}
+
+conform! {
+    counts::counts_are_merged_by_max_and_only_growth_is_a_change,
+    counts::owners_have_components_of_their_own,
+    counts::pages_bring_every_row_once,
+    counts::an_import_begins_where_the_last_one_ended,
+    counts::names_of_any_script_and_length_fail_no_batch,
+    counts::a_row_that_cannot_be_kept_is_named_and_the_others_are_written,
+    counts::rows_are_deleted_in_small_batches_some_time_after_they_expired,
+    counts::thirty_publishers_at_once_never_block_each_other,
+    fleet::the_first_region_is_active_and_others_wait,
+    fleet::a_region_that_comes_again_is_who_it_was,
+    fleet::policy_and_secret_are_the_first_regions,
+    fleet::a_namesake_is_told_of_while_it_is_heard,
+    fleet::one_leads_until_its_lease_ends,
+    fleet::a_dozen_first_comers_at_once_are_all_members,
+    fleet::tables_of_a_newer_version_are_refused,
+    quotas::demands_of_every_kind_come_back_as_they_were,
+    quotas::only_the_leader_grants_and_only_upon_its_last_survey,
+    quotas::a_slice_never_goes_back_to_an_older_generation,
+    quotas::who_leaves_holds_nothing,
+    quotas::an_acknowledgement_confirms_its_owner,
+    random::a_thousand_random_calls_do_what_they_do_in_memory,
+}
