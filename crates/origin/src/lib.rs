@@ -75,6 +75,9 @@ pub enum OriginError {
     Unreachable { cause: String },
     #[error("the store refused: {message}")]
     Refused { message: String },
+    /// Keys of one call lie in two places while their slot moves. Says nothing about the server's health.
+    #[error("{server} is moving the keys' slot, and can't be asked about them before that is over")]
+    Moving { server: String },
     #[error("the store's answer makes no sense: {what}")]
     Nonsense { what: String },
     #[error(

@@ -323,9 +323,9 @@ fn assemble(
     }
     match (now, failure) {
         (Some(now), _) => Ok(Exchanged { now, replies }),
+        // Nothing was asked, or the server answers and is in the middle of a move.
+        (None, None | Some(OriginError::Moving { .. })) => Ok(Exchanged { now: exchange.now, replies }),
         (None, Some(error)) => Err(error),
-        // Nothing was asked.
-        (None, None) => Ok(Exchanged { now: exchange.now, replies }),
     }
 }
 

@@ -3,10 +3,13 @@
 //! One override applies to a caller, never a mix of several: the exact one, else the pattern with the most
 //! literal characters, else the one whose text comes first, else the one that was written first. One that
 //! has ended doesn't count. An exact one is found by the caller's hash, which is at hand anyway, so there
-//! may be millions of them.
+//! may be millions of them; patterns are found by what is literal in them.
+
+mod index;
 
 use crate::identifier::{Identifier, PartValue};
 use crate::pattern::Pattern;
+use index::PatternIndex;
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -108,7 +111,12 @@ pub(crate) struct Overrides {
     exact: ExactOverrides,
     /// By precedence once sealed.
     patterns: Vec<PatternOverride>,
+    /// Of the patterns, where they are many.
+    index: Option<PatternIndex>,
 }
+
+/// So many patterns are looked at faster than an index is asked.
+const SCANNED_MAX: usize = 8;
 
 impl Overrides {
     /// `false` when one that comes before it never ends, so that this one never applies.
@@ -132,6 +140,8 @@ impl Overrides {
             Reverse(a.literal_chars).cmp(&Reverse(b.literal_chars)).then_with(|| texts(a).cmp(&texts(b)))
         });
         self.exact.shrink_to_fit();
+        let parts = || self.patterns.iter().map(|pattern| &*pattern.parts);
+        self.index = (self.patterns.len() > SCANNED_MAX).then(|| PatternIndex::new(parts()));
     }
 
     #[inline]
@@ -141,7 +151,15 @@ impl Overrides {
         {
             return Some(live);
         }
-        self.patterns.iter().find(|o| o.applied.is_live(now) && o.matches(identifier)).map(|o| &o.applied)
+        let is_match = |o: &PatternOverride| o.applied.is_live(now) && o.matches(identifier);
+        let found = match &self.index {
+            None => self.patterns.iter().find(|o| is_match(o)),
+            Some(index) => {
+                let value = |part: usize| identifier.parts().get(part).map(PartValue::as_str);
+                index.find(value, |position| is_match(&self.patterns[position])).map(|at| &self.patterns[at])
+            }
+        };
+        found.map(|o| &o.applied)
     }
 
     pub(crate) fn exact_count(&self) -> usize {

@@ -1,7 +1,8 @@
 //! Carries calls of a script to the servers that own their slots, all calls to one server in one write.
 //!
-//! An answer is final but for three: `NOSCRIPT` (the call is sent again with the script's text), `MOVED` and
-//! `ASK` (followed once, to a server that did not see the call before). Whatever happens, a call is over at
+//! An answer is final but for four: `NOSCRIPT` (the call is sent again with the script's text), `MOVED` and
+//! `ASK` (followed once, to a server that did not see the call before), and `TRYAGAIN` (a slot is on the move: sent
+//! again some milliseconds later, as if for the first time). Whatever happens, a call is over at
 //! its deadline, and nothing that may have been executed is ever sent twice.
 
 use super::address::Address;
@@ -15,6 +16,11 @@ use super::wire::{Commands, ServerError, Value};
 use crate::OriginError;
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// A slot of some hundred keys moves within milliseconds.
+const MOVES_FOR: Duration = Duration::from_millis(5);
 
 /// A script, and the hash that servers know it by.
 #[derive(Debug)]
@@ -66,6 +72,12 @@ struct Attempt {
     way: Way,
 }
 
+impl Attempt {
+    fn first(call: usize, shard: &Arc<Shard>) -> Self {
+        Attempt { call, shard: shard.clone(), form: Form::Hash, way: Way::Own }
+    }
+}
+
 type Answer = Result<Value, OriginError>;
 
 /// Each call's answer, in order.
@@ -82,20 +94,14 @@ pub(super) async fn run(
         for (index, call) in calls.iter().enumerate() {
             answers.push(Err(OriginError::Unreachable { cause: String::new() }));
             match map.owner(call.slot) {
-                Some(shard) => {
-                    attempts.push(Attempt {
-                        call: index,
-                        shard: shard.clone(),
-                        form: Form::Hash,
-                        way: Way::Own,
-                    });
-                }
+                Some(shard) => attempts.push(Attempt::first(index, shard)),
                 None => answers[index] = Err(OriginError::Unreachable { cause: servers.ignorance() }),
             }
         }
     }
-    // At most four rounds: hash, text, and both again where it was redirected to.
+    // At most four rounds between two pauses: hash, text, and both again where it was redirected to.
     while !attempts.is_empty() {
+        let mut later = Vec::new();
         let groups = by_shard(attempts);
         attempts = Vec::new();
         let sent = groups.iter().map(|group| send(servers, script, calls, group, deadline));
@@ -104,6 +110,23 @@ pub(super) async fn run(
                 match next(servers, attempt, answer) {
                     Step::Final(answer) => answers[attempt.call] = answer,
                     Step::Again(attempt) => attempts.push(attempt),
+                    Step::Later => later.push(attempt.call),
+                }
+            }
+        }
+        if !later.is_empty() {
+            let has_time = Instant::now() + MOVES_FOR < deadline.at();
+            if has_time {
+                sleep(MOVES_FOR).await;
+            }
+            for index in later {
+                match servers.map().owner(calls[index].slot) {
+                    Some(shard) if has_time => attempts.push(Attempt::first(index, shard)),
+                    Some(shard) => {
+                        let server = shard.address.to_string();
+                        answers[index] = Err(OriginError::Moving { server });
+                    }
+                    None => answers[index] = Err(OriginError::Unreachable { cause: servers.ignorance() }),
                 }
             }
         }
@@ -165,6 +188,8 @@ fn commands(script: &Script, calls: &[ScriptCall], attempts: &[Attempt]) -> Comm
 enum Step {
     Final(Answer),
     Again(Attempt),
+    /// Once the slot has moved on.
+    Later,
 }
 
 fn next(servers: &Arc<Servers>, attempt: &Attempt, answer: Answer) -> Step {
@@ -181,6 +206,7 @@ fn next(servers: &Arc<Servers>, attempt: &Attempt, answer: Answer) -> Step {
                 return Step::Again(redirected);
             }
         }
+        "TRYAGAIN" => return Step::Later,
         "READONLY" => {
             // No longer a primary. A name may lead to another server by now.
             servers.refresh_soon();
