@@ -103,7 +103,9 @@ impl Reload {
             );
             return;
         }
-        let (Some(driver), OriginUrl::Redis(url)) = (&app.sharing, &settings.origin) else {
+        let (Some(driver), OriginUrl::Redis(_), OriginUrl::Redis(url)) =
+            (&app.sharing, &self.settings.origin, &settings.origin)
+        else {
             tracing::error!(
                 "SIGHUP: from or to memory: is a matter of a restart; the old origin stays in use"
             );

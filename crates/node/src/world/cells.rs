@@ -67,13 +67,6 @@ impl Cells {
         }
     }
 
-    /// The store has accepted the region's own count.
-    pub(super) fn published(&mut self, cell: CellId, count: u64, limit: u64, expires: Nanos) {
-        let known = self.entry(cell, expires);
-        known.limit = known.limit.max(limit);
-        known.raise(None, count);
-    }
-
     /// What the store has of the region's own count.
     pub(super) fn own(&self, cell: &CellId) -> u64 {
         self.cells.get(cell).map_or(0, |known| known.own)

@@ -70,17 +70,18 @@ fn a_row_that_the_store_refuses_blocks_no_other() {
     let now = regions.now;
     let bad = CellId { sequence: Sequence(u64::MAX), ..ask.cell(now) };
     let expires = now.plus(Nanos::from_secs(600));
-    let own = tidegate_origin::WorldCell { cell: bad, own: 0, others: 1, expires };
     let region = &mut regions.regions[0];
-    region.origin.import(&own, now);
-    let counted = tidegate_core::exchange::CellSync { component: 9, claim: 9, expires };
-    let _ = counted;
+    region.count(bad, 9, now);
     region.origin.put_mail(&[Letter { cell: bad, limit: 10, expires, name: "".into() }], now);
     regions.admitted(0, &ask, 400);
     regions.pass(SECOND);
     let now = regions.now;
     assert!(regions.ask(1, &ask));
     assert_eq!(regions.regions[1].world(&ask, now), 400);
+    assert_eq!(regions.regions[0].counters().rows_refused.get(), 1);
+    regions.pass(Nanos::from_secs(10));
+    let refused = regions.regions[0].counters().rows_refused.get();
+    assert!((3..=5).contains(&refused), "tried again, and ever more seldom: {refused}");
 }
 
 #[test]

@@ -1,13 +1,14 @@
 //! Some regions of one node each, one world store, and the time between them.
 
 use std::sync::mpsc;
+use tidegate_core::exchange::{CellSync, CountSync, KeySync, Wants, WindowSync};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::state::Publish;
 use tidegate_core::{Accuracy, CellId, Class, Cost, FleetSecret, KeyId, KeyPrefix, Limit, Moment, Nanos, Period};
 use tidegate_node::region::{Effects, Outgoing, RegionOptions};
 use tidegate_node::world::{Done, Step, Worker, WorkerOptions, WorldCounters};
 use tidegate_node::{Decided, Engine, EngineOptions, GivenLimit, GivenPolicy, Purpose, Request, Subject};
-use tidegate_origin::{Heartbeat, Lead, LeadWish, Letter, OriginId, ShardId, Store};
+use tidegate_origin::{Exchange, Grant, Heartbeat, Lead, LeadWish, Letter, OriginId, ShardId, Store};
 use tidegate_rules::RuleSet;
 use tidegate_world::{Policy, WorldError};
 
@@ -130,7 +131,24 @@ impl Region {
         answer.allowed
     }
 
-    /// What the region's origin has forgotten everything of.
+    /// Counts something that no node of ours would.
+    pub(crate) fn count(&mut self, cell: CellId, count: u64, now: Nanos) {
+        let current = CellSync { component: count, claim: count, expires: now.plus(PERIOD).plus(PERIOD) };
+        let window = WindowSync {
+            limit: 0,
+            regions: 1,
+            sequence: cell.sequence,
+            current,
+            previous: None,
+            fading: None,
+        };
+        let (wants, settled) = (Wants::default(), Default::default());
+        let counts = CountSync::Window(window);
+        let syncs = vec![KeySync { key: cell.key, epoch: cell.epoch, counts, wants, settled }];
+        self.origin.exchange(&Exchange { node: NodeId(77), now, syncs, grant: Grant::Each }, now);
+    }
+
+    /// The region's origin has forgotten everything.
     pub(crate) fn forget(&mut self) {
         self.origin.clear();
         self.origin_id.life += 1;

@@ -130,11 +130,14 @@ impl Worker {
         for (cell, waiting) in reading {
             match totals.next() {
                 Some(Ok(CellTotal { total, published })) => {
-                    if total > published.min(self.cells.own(&cell)) {
+                    if total > self.cells.own(&cell) {
                         let Waiting { limit, expires, ref name, .. } = waiting;
                         let name = key_name(name);
                         self.publishing.rows.push(Row { cell, count: total, limit, expires, name });
                         self.publishing.reading.push((cell, waiting));
+                    } else if total > published {
+                        // The store has it, and the origin forgot that.
+                        self.untold.insert(cell);
                     }
                 }
                 // That cell's counts can't be read: its own trouble.
@@ -164,7 +167,8 @@ impl Worker {
         let refused: BTreeMap<usize, String> = refused.into_iter().collect();
         let rows = std::mem::take(&mut self.publishing.rows);
         let reading = std::mem::take(&mut self.publishing.reading);
-        for (index, (row, (cell, waiting))) in rows.iter().zip(reading).enumerate() {
+        counters.rows_published.add(u64::try_from(rows.len() - refused.len().min(rows.len())).unwrap_or(0));
+        for (index, (cell, waiting)) in reading.into_iter().enumerate() {
             if let Some(reason) = refused.get(&index) {
                 counters.rows_refused.add(1);
                 tracing::warn!(?cell, reason, "the world store refuses a count; it is tried again later");
@@ -172,14 +176,11 @@ impl Worker {
                 let refusals = waiting.refusals.saturating_add(1);
                 let not_before = now.plus(Nanos::new(length));
                 self.publishing.wait(cell, Waiting { not_before, refusals, ..waiting });
-            } else {
-                counters.rows_published.add(1);
-                self.cells.published(cell, row.count, row.limit, row.expires);
-                self.untold.insert(cell);
             }
         }
         self.standing.published(now);
-        // The others may have published for the same reason.
+        // The origin hears that a row is published when it is read back, with what the others have published
+        // meanwhile: told before, the region would go on by what it knew of them when it stopped.
         self.import_at = now;
     }
 }
