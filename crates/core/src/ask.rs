@@ -167,7 +167,11 @@ mod tests {
         assert_eq!(credit(&warm(), Class::Paid), 10);
         assert_eq!(credit(&warm(), Class::Abuse), 3);
         assert_eq!(credit(&View { live_nodes: 0, owners: 0, ..warm() }, Class::Abuse), 30);
-        assert_eq!(credit(&View { regions: 3, live_nodes: 2, ..warm() }, Class::Abuse), 5, "over all regions");
+        assert_eq!(
+            credit(&View { regions: 3, live_nodes: 2, ..warm() }, Class::Abuse),
+            5,
+            "over all regions"
+        );
         let spent = View { is_world_spent: true, ..warm() };
         assert_eq!(must_ask(Accuracy::Bounded, Class::Abuse, &spent, 1), None, "nobody shares it");
         let spent = View { regions: 3, ..spent };

@@ -104,7 +104,8 @@ impl Counts {
     /// Merges the origin's reply.
     pub fn merge(&mut self, reply: CellReply) -> Result<(), ReplyError> {
         let CellReply { component, total, world, published } = reply;
-        if let Some(count) = [component, total, world, published].into_iter().find(|count| *count > COUNT_MAX) {
+        if let Some(count) = [component, total, world, published].into_iter().find(|count| *count > COUNT_MAX)
+        {
             return Err(ReplyError::Implausible { count });
         }
         if component > total {

@@ -5,12 +5,16 @@
 //! published with every request. Everything here rounds down alike, because the origin's script computes it too.
 
 use crate::identity::KeyId;
+use crate::limit::Spec;
 use crate::time::{Nanos, Sequence};
 
 /// Of the headroom, half may be spent unseen, over all regions together (δ = ½).
 const HEADROOM_DIVISOR: u64 = 2;
 /// Of the limit, 2.5 % may always be (ε).
 const LIMIT_DIVISOR: u64 = 40;
+
+/// Windows that are at least as long are kept by counts; shorter ones, and rates, by quotas.
+const COUNTED_FROM: Nanos = Nanos::from_secs(60);
 
 /// An ask that the limit admits and the world credit doesn't: about as long as it takes to publish.
 pub const CREDIT_WAIT: Nanos = Nanos::from_millis(100);
@@ -61,6 +65,17 @@ impl Unpublished {
     }
 }
 
+/// Whether a limit that is the world's is kept by counts, not by quotas.
+#[inline]
+pub fn is_counted(spec: &Spec) -> bool {
+    match spec {
+        Spec::Sliding { period, .. } | Spec::Fixed { period, .. } => period.length() >= COUNTED_FROM,
+        // The shortest calendar unit is longer.
+        Spec::Calendar { .. } => true,
+        Spec::Gcra { .. } => false,
+    }
+}
+
 /// How much a region may admit before the others hear of it. Never 0: nothing could ever be admitted then.
 pub fn world_credit(limit: u64, used: u64, regions: u32) -> u64 {
     let regions = u64::from(regions.max(1));
@@ -73,9 +88,7 @@ pub fn is_due(policy: WorldPolicy, cell: &Unpublished, regions: u32) -> bool {
     let growth = cell.growth();
     growth > 0
         && match policy {
-            WorldPolicy::Headroom => {
-                growth.saturating_mul(2) >= world_credit(cell.limit, cell.used, regions)
-            }
+            WorldPolicy::Headroom => growth.saturating_mul(2) >= world_credit(cell.limit, cell.used, regions),
             WorldPolicy::Floor { thousandths } => {
                 u128::from(cell.total) * 1_000 >= u128::from(cell.limit) * u128::from(thousandths)
             }

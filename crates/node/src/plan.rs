@@ -7,13 +7,13 @@ use crate::request::{
 };
 use crate::world::{Reach, WorldNode, is_counted, joined_name};
 use smallvec::SmallVec;
+use std::sync::Arc;
 use tidegate_core::batch::{ITEMS_INLINE, ITEMS_MAX};
 use tidegate_core::{
     Accuracy, Charge, Class, Cost, Decision, Decisions, FleetSecret, Item, KeyId, KeyPrefix, Moment, Nanos,
     Role, Spec, Verdict,
 };
 use tidegate_rules::envoy::{EnvoyMatch, GivenByRequest, Windows, drop_replaced};
-use std::sync::Arc;
 use tidegate_rules::{Attributes, Effect, Matched, Matches, Mode, Namespace, RuleSet, Scope};
 
 /// An identifier of more parts than any rule's key has: no caller can have it.
@@ -251,7 +251,7 @@ impl<'r> Plan<'r> {
         for (item, target) in self.items.iter().zip(&self.targets) {
             if target.is_world && item.cost > Cost::PEEK && is_noted(item) {
                 let answer = &self.answers[target.answer];
-                world.note(item.key, &item.spec, now, || name_of(request, answer));
+                world.note(item, now, || name_of(request, answer));
             }
         }
     }

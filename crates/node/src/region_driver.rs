@@ -216,7 +216,13 @@ impl RegionDriver {
     fn heartbeat(&self, leaves: bool) -> Heartbeat {
         let node = self.shared().region.node();
         let heard = self.engine.world().map_or(0, WorldNode::version);
-        Heartbeat { node, fingerprint: self.engine.secret().fingerprint(), alive_for: ALIVE_FOR, leaves, heard }
+        Heartbeat {
+            node,
+            fingerprint: self.engine.secret().fingerprint(),
+            alive_for: ALIVE_FOR,
+            leaves,
+            heard,
+        }
     }
 
     fn heard(&self, beaten: Result<Alive, OriginError>, told: &mut Told) {

@@ -15,26 +15,14 @@ mod worker;
 
 pub use counters::WorldCounters;
 pub use node::{Reach, WorldNode};
+pub use tidegate_core::world::is_counted;
 pub use worker::{Done, Lane, RegionLag, Step, WorkState, Worker, WorkerOptions};
 
 use std::sync::Arc;
-use tidegate_core::{Nanos, Spec};
 use tidegate_world::KeyName;
 
-/// Windows that are at least as long count over the world; shorter ones, and rates, have quotas.
-pub const COUNTED_FROM: Nanos = Nanos::from_secs(60);
 /// Between the parts of a name in the mailbox.
 const NAME_SEPARATOR: char = '\u{1f}';
-
-/// Whether a limit that is the world's is kept by counts, not by quotas.
-pub fn is_counted(spec: &Spec) -> bool {
-    match spec {
-        Spec::Sliding { period, .. } | Spec::Fixed { period, .. } => period.length() >= COUNTED_FROM,
-        // The shortest calendar unit is longer.
-        Spec::Calendar { .. } => true,
-        Spec::Gcra { .. } => false,
-    }
-}
 
 /// A name as one text: for people only, so what separates its parts may be lost from them.
 pub(crate) fn joined_name(tenant: &str, namespace: &str, rule: &str, identifier: &str) -> Arc<str> {

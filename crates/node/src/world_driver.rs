@@ -14,8 +14,8 @@ use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
-use tidegate_core::state::Publish;
 use tidegate_core::Nanos;
+use tidegate_core::state::Publish;
 use tidegate_origin::{Lead, LeadWish, OriginId};
 use tidegate_world::World;
 use tokio::sync::Notify;
@@ -24,6 +24,8 @@ use tokio::time::timeout;
 /// A worker's death is noticed within 2.5 s: its lease, and the next try of another node.
 const LEASE: Nanos = Nanos::from_secs(2);
 const LEAD_EVERY: Duration = Duration::from_millis(500);
+/// A node that has just started lets those that know speak first, so often: 1.5 s.
+const SILENCE_MAX: u32 = 3;
 /// How long letters wait for others to go with them.
 const MAIL_EVERY: Duration = Duration::from_millis(10);
 const LETTERS_PER_CALL: usize = 1_000;
@@ -31,6 +33,14 @@ const LETTERS_PER_CALL: usize = 1_000;
 const STORE_WITHIN: Duration = Duration::from_secs(10);
 /// How long a worker that stops tries to publish what is left.
 const LEAVE_WITHIN: Duration = Duration::from_secs(2);
+
+/// Which origin this is, as far as it is known.
+#[derive(Debug, Default)]
+struct KnownOrigin {
+    id: Option<u64>,
+    /// How often nobody knew.
+    silence: u32,
+}
 
 pub struct WorldDriver {
     region: Arc<RegionDriver>,
@@ -40,14 +50,18 @@ pub struct WorldDriver {
     worker: Mutex<Worker>,
     /// Something happened that the worker may have to follow.
     wake: Notify,
-    /// Which origin this is, as far as it is known; its life is made up anew for every try.
-    origin: Mutex<Option<u64>>,
+    origin: Mutex<KnownOrigin>,
+    /// No other node shares the origin.
+    is_alone: bool,
     interval: Duration,
 }
 
 impl fmt::Debug for WorldDriver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WorldDriver").field("worker", &self.worker).field("store", &self.store).finish_non_exhaustive()
+        f.debug_struct("WorldDriver")
+            .field("worker", &self.worker)
+            .field("store", &self.store)
+            .finish_non_exhaustive()
     }
 }
 
@@ -62,9 +76,10 @@ impl WorldDriver {
     ) -> Option<Arc<Self>> {
         engine.world()?;
         let interval = Duration::from_nanos(options.policy.interval.get());
+        let is_alone = options.is_alone;
         let worker = Mutex::new(Worker::new(options, clock.now().now));
-        let (wake, origin) = (Notify::new(), Mutex::new(None));
-        Some(Arc::new(WorldDriver { region, engine, clock, store, worker, wake, origin, interval }))
+        let (wake, origin) = (Notify::new(), Mutex::default());
+        Some(Arc::new(WorldDriver { region, engine, clock, store, worker, wake, origin, is_alone, interval }))
     }
 
     fn node(&self) -> &WorldNode {
@@ -112,14 +127,16 @@ impl WorldDriver {
     }
 
     async fn lead(&self, wish: LeadWish) -> Option<tidegate_origin::Leading> {
-        let random = || RandomState::new().hash_one("origin");
-        let id = *self.origin.lock().get_or_insert_with(random);
         let node = self.engine.shared()?.region.node();
-        let lead = Lead { node, wish, proposed: OriginId { id, life: random() } };
+        let lead = Lead { node, wish, proposed: self.proposed() };
         match self.region.origin().lead(lead).await {
             Ok(leading) => {
-                // An origin that forgets it is told again which one it was.
-                *self.origin.lock() = Some(leading.origin.id);
+                let mut origin = self.origin.lock();
+                match leading.origin {
+                    // An origin that forgets it is told again which one it was.
+                    Some(known) => origin.id = Some(known.id),
+                    None => origin.silence += 1,
+                }
                 Some(leading)
             }
             Err(error) => {
@@ -127,6 +144,15 @@ impl WorldDriver {
                 None
             }
         }
+    }
+
+    /// What the origin is told if it doesn't know which one it is.
+    fn proposed(&self) -> Option<OriginId> {
+        let random = || RandomState::new().hash_one("origin");
+        let origin = self.origin.lock();
+        let id = origin.id.or_else(|| (origin.silence >= SILENCE_MAX || self.is_alone).then(random))?;
+        // Every try is another life: the one that is taken says that everything was forgotten.
+        Some(OriginId { id, life: random() })
     }
 
     async fn keep_working(self: &Arc<Self>) {
@@ -222,7 +248,9 @@ impl WorldDriver {
                 }
             };
             if timeout(LEAVE_WITHIN, everything_published).await.is_err() {
-                tracing::warn!("the world store can't be reached: other nodes of the region publish the rest");
+                tracing::warn!(
+                    "the world store can't be reached: other nodes of the region publish the rest"
+                );
             }
             let leaving = self.worker.lock().leaving();
             if let Some(leaving) = leaving {

@@ -6,9 +6,7 @@ use std::os::unix::net;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_core::origin_cell::NodeId;
-use tidegate_core::{
-    Accuracy, CellId, Class, Cost, FleetSecret, KeyId, Limit, Nanos, Period, WorldView,
-};
+use tidegate_core::{Accuracy, CellId, Class, Cost, FleetSecret, KeyId, Limit, Nanos, Period, WorldView};
 use tidegate_node::clock::Clock;
 use tidegate_node::region::RegionOptions;
 use tidegate_node::region_driver::RegionDriver;
@@ -16,8 +14,8 @@ use tidegate_node::{
     Decided, Engine, EngineOptions, GivenLimit, GivenPolicy, Path, Purpose, Request, Subject,
 };
 use tidegate_origin::{
-    Alive, CellTotal, Exchange, Exchanged, Heartbeat, KeyError, Lead, Leading, Letter, MemoryOrigin, Origin, Reply,
-    Reset, ShardId, WorldCell,
+    Alive, CellTotal, Exchange, Exchanged, Heartbeat, KeyError, Lead, Leading, Letter, MemoryOrigin, Origin,
+    Reply, Reset, ShardId, WorldCell,
 };
 use tidegate_rules::RuleSet;
 use tokio::io::AsyncReadExt;

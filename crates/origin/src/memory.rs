@@ -4,8 +4,8 @@
 //! so that tests and the simulator can set it.
 
 use crate::{
-    Alive, CellTotal, Exchange, Exchanged, Heartbeat, KeyError, Lead, Leading, Letter, Origin, OriginError, Reply,
-    Reset, ShardId, Store, WorldCell,
+    Alive, CellTotal, Exchange, Exchanged, Heartbeat, KeyError, Lead, Leading, Letter, Origin, OriginError,
+    Reply, Reset, ShardId, Store, WorldCell,
 };
 use parking_lot::Mutex;
 use std::fmt;

@@ -33,16 +33,16 @@ pub use options::RedisOptions;
 pub use url::{RedisUrl, UrlError};
 
 use crate::{
-    Alive, CellTotal, Exchange, Exchanged, Heartbeat, KeyError, Lead, Leading, Letter, Origin, OriginError, Reply,
-    Reset, ShardId, WorldCell,
+    Alive, CellTotal, Exchange, Exchanged, Heartbeat, KeyError, Lead, Leading, Letter, Origin, OriginError,
+    Reply, Reset, ShardId, WorldCell,
 };
 use call::Script;
 use deadline::Deadline;
 use dial::{Dialer, Purpose};
 use map::SlotMap;
 use script::{
-    HEARTBEAT_SCRIPT, IMPORT_SCRIPT, LEAD_SCRIPT, PUT_SCRIPT, RESET_SCRIPT, RESETS_SCRIPT, SYNC_SCRIPT, ScriptCall,
-    TAKE_SCRIPT, TELL_SCRIPT, TOTALS_SCRIPT, slot_of,
+    HEARTBEAT_SCRIPT, IMPORT_SCRIPT, LEAD_SCRIPT, PUT_SCRIPT, RESET_SCRIPT, RESETS_SCRIPT, SYNC_SCRIPT,
+    ScriptCall, TAKE_SCRIPT, TELL_SCRIPT, TOTALS_SCRIPT, slot_of,
 };
 use servers::Servers;
 use shard::Standing;

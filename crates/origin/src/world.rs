@@ -14,8 +14,8 @@ pub struct Lead {
     pub node: NodeId,
     pub wish: LeadWish,
     /// Which origin this is, as far as the node knows: an origin that has forgotten it takes this. A node that
-    /// knows nothing makes one up.
-    pub proposed: OriginId,
+    /// has just started lets others speak first, and makes one up when nobody does.
+    pub proposed: Option<OriginId>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,7 +39,8 @@ pub struct OriginId {
 pub struct Leading {
     /// This node is the region's world worker.
     pub is_leader: bool,
-    pub origin: OriginId,
+    /// `None` when nobody has said yet: then nobody leads.
+    pub origin: Option<OriginId>,
     /// The lowest version of the world's regions that a live node goes by; told to the leader only.
     pub heard_by_all: u64,
     /// The origin's own present.

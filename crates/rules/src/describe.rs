@@ -8,6 +8,7 @@ use crate::rule::{Declared, Mode, OnMissing, Rule, Scope};
 use crate::set::{Namespace, RuleSet};
 use crate::words;
 use std::fmt;
+use tidegate_core::world::is_counted;
 use tidegate_core::{Accuracy, Charge, Class, Nanos};
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -36,6 +37,9 @@ pub struct RuleDescription {
     pub meaning: String,
     /// What differs from the defaults, such as `class abuse`.
     pub options: Vec<&'static str>,
+    /// Where it is a limit of the world, regions have quotas of it: it is a rate, or its window is too short for
+    /// counts to cross regions in time.
+    pub has_quota: bool,
     pub exact_overrides: usize,
     pub pattern_overrides: usize,
     /// Overrides whose `until` has passed.
@@ -76,6 +80,7 @@ fn describe_rule(namespace: &Namespace, rule: &Rule, now: Nanos) -> RuleDescript
         declared: rule.declared.clone(),
         meaning,
         options: options(rule),
+        has_quota: rule.scope != Some(Scope::Region) && !is_counted(&rule.policy.spec(now)),
         exact_overrides: rule.overrides.exact_count(),
         pattern_overrides: rule.overrides.pattern_count(),
         ended_overrides: rule.overrides.ended_count(now),

@@ -2,8 +2,8 @@
 //!
 //! Made only by reading a rules file, so one that exists is valid and belongs to a set.
 
-use crate::condition::Conditions;
 use crate::attributes::Attributes;
+use crate::condition::Conditions;
 use crate::identifier::{Identifier, KeyPart, PartValue};
 use crate::overrides::Overrides;
 use crate::policy::Policy;

@@ -185,7 +185,8 @@ fn world(object: &mut Object<'_>, app: &App, driver: &WorldDriver) {
 
 /// What only the worker knows.
 fn world_work(object: &mut Object<'_>, state: &WorkState, now: Nanos) {
-    let ago = |instant: Option<Nanos>| instant.map_or(u64::MAX, |instant| now.minus(instant).as_millis_ceil());
+    let ago =
+        |instant: Option<Nanos>| instant.map_or(u64::MAX, |instant| now.minus(instant).as_millis_ceil());
     if let Some(owner) = state.owner {
         object.number("owner", u64::from(owner));
     }
@@ -198,7 +199,8 @@ fn world_work(object: &mut Object<'_>, state: &WorkState, now: Nanos) {
     });
     object.string("breaker", if state.is_breaker_open { "open" } else { "closed" });
     object.number("breaker_opened", state.breaker_opened).number("namesakes", u64::from(state.namesakes));
-    for (name, instant) in [("published_ms_ago", state.published_at), ("imported_ms_ago", state.imported_at)] {
+    for (name, instant) in [("published_ms_ago", state.published_at), ("imported_ms_ago", state.imported_at)]
+    {
         if instant.is_some() {
             object.number(name, ago(instant));
         }

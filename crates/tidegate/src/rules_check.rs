@@ -14,6 +14,7 @@ use tidegate_rules::{Description, Mode, RuleErrors, RuleSet, read_sources};
 
 pub(crate) fn run(path: Option<PathBuf>, sources: Sources) -> Result<ExitCode, Failure> {
     let windows = Settings::envoy_windows(sources.clone())?;
+    let has_world = Settings::has_world(sources.clone())?;
     let path = match path {
         Some(path) => path,
         None => Settings::load(sources)?
@@ -33,7 +34,7 @@ pub(crate) fn run(path: Option<PathBuf>, sources: Sources) -> Result<ExitCode, F
                 counted(counts.rules, "rule"),
                 counted(counts.overrides, "override")
             );
-            output::print(&good(&description, &summary, colours));
+            output::print(&good(&description, &summary, has_world, colours));
             Ok(ExitCode::SUCCESS)
         }
         Err(errors) => {
@@ -43,7 +44,7 @@ pub(crate) fn run(path: Option<PathBuf>, sources: Sources) -> Result<ExitCode, F
     }
 }
 
-fn good(description: &Description, summary: &str, colours: Colours) -> String {
+fn good(description: &Description, summary: &str, has_world: bool, colours: Colours) -> String {
     let mut text = String::new();
     // Writing to a String can't fail.
     if description.fleet_mode != Mode::Enforce {
@@ -56,7 +57,10 @@ fn good(description: &Description, summary: &str, colours: Colours) -> String {
     for namespace in &description.namespaces {
         let _ = writeln!(text, "{}", colours.paint(Colour::Bold, &namespace.heading()));
         for rule in &namespace.rules {
-            let _ = writeln!(text, "  {rule}");
+            // A rule may say that it is the world's before there is one.
+            let is_told = rule.has_quota && (has_world || rule.options.contains(&"scope world"));
+            let quota = if is_told { "; regions have quotas of it" } else { "" };
+            let _ = writeln!(text, "  {rule}{quota}");
         }
     }
     for warning in &description.warnings {

@@ -165,6 +165,11 @@ impl Settings {
         Ok(Self::only("rules.envoy_windows", sources)?.envoy_windows)
     }
 
+    /// Whether there are other regions. No other value is looked at.
+    pub(crate) fn has_world(sources: Sources) -> Result<bool, SettingErrors> {
+        Ok(Self::only("world.url", sources)?.world.url.is_some())
+    }
+
     /// One setting, with the defaults of all others.
     fn only(key: &str, sources: Sources) -> Result<Self, SettingErrors> {
         let mut errors = Vec::new();
@@ -284,7 +289,8 @@ impl Settings {
     /// A region among others that has no name of its own, or too long a one.
     fn nameless_region(&self) -> Option<SettingError> {
         self.world.url.as_ref()?;
-        let is_given = TABLE.iter().zip(&self.given).any(|(row, given)| row.key == "region" && given.is_some());
+        let is_given =
+            TABLE.iter().zip(&self.given).any(|(row, given)| row.key == "region" && given.is_some());
         let message = match self.region.chars().count() {
             _ if !is_given => "is needed with world.url: regions know each other by it",
             length if length > REGION_NAME_MAX => "is too long for world.url",

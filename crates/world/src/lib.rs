@@ -100,21 +100,38 @@ pub struct Component {
     pub expires: Nanos,
 }
 
-/// Up to where changes were imported.
+/// Up to where changes were imported. The first import begins with the default: everything.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Cursor {
     /// Everything that changed before this, in the store's own time.
-    pub changed: Nanos,
-    /// And what changed at that very instant, up to this row: any number of rows may share an instant.
-    pub after: Option<(CellId, OwnerId)>,
+    pub(crate) changed: Nanos,
+    /// And of what changed at that instant or later, this much.
+    pub(crate) after: After,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub(crate) enum After {
+    #[default]
+    Nothing,
+    /// Up to this row: any number of rows may share an instant.
+    Row(CellId, OwnerId),
+    /// Up to this entry of a store's log, of those of that instant.
+    Tie(u64),
+    /// Up to this entry of a store's log.
+    Entry(u64),
 }
 
 impl Cursor {
-    /// From here on, and everything that changed so long before: a writer's rows appear later than the
-    /// instant that they carry, by up to the deadline of its statement (1 s).
+    /// From here on, and everything that changed so long before. Writers may overtake each other: what one
+    /// wrote can appear later than the instant that it carries, by up to the deadline of its statement (1 s).
+    /// That is rare: a reader that goes on from where it was sees all but every ten-thousandth change, and the
+    /// rest when it goes back by two seconds every now and then.
     #[must_use]
     pub fn back(self, overlap: Nanos) -> Cursor {
-        Cursor { changed: self.changed.minus(overlap), after: None }
+        if overlap == Nanos::ZERO {
+            return self;
+        }
+        Cursor { changed: self.changed.minus(overlap), after: After::Nothing }
     }
 }
 
@@ -122,9 +139,8 @@ impl Cursor {
 pub struct Imported {
     /// Changed at or after the cursor. A row may come again: everything is merged by max.
     pub components: Vec<Component>,
-    /// Where the next import begins: behind the last row of this page, or, when there is no more, at the
-    /// store's present as of this read, which follows its clock also when that is set back. It doesn't
-    /// overlap: after the last page a reader goes [`back`](Cursor::back) by as much as a writer may take.
+    /// Where the next import begins: behind this page, or, when there is no more, at the store's present as of
+    /// this read, which follows its clock also when that is set back. See [`Cursor::back`].
     pub next: Cursor,
     /// There is more than fits a page.
     pub has_more: bool,
@@ -248,7 +264,7 @@ pub trait World: Debug + Send + Sync + 'static {
     /// Writes an owner's counts, each merged by max.
     fn publish<'a>(&'a self, owner: OwnerId, rows: &'a [Row]) -> Reply<'a, Published>;
 
-    /// What changed at or after the cursor, of all owners, in the order of change; a page of it.
+    /// What changed since the cursor, of all owners; a page of it.
     fn import(&self, since: Cursor) -> Reply<'_, Imported>;
 
     /// Deletes rows that nobody needs any more, a small batch of them. Says how many: [`DELETED_MAX`] or more

@@ -8,6 +8,7 @@ mod counts;
 mod dialect;
 mod fleet;
 mod link;
+mod log;
 mod pool;
 mod quotas;
 mod schema;

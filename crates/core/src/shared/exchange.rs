@@ -171,7 +171,11 @@ impl SharedState {
             // found that out and had to ask was taken back, and what it found with it.
             counts.own = counts.component();
         }
-        counts.take(CellReply { component: stored, total: stored, world: 0, published: 0 }, granted, had_forgotten)?;
+        counts.take(
+            CellReply { component: stored, total: stored, world: 0, published: 0 },
+            granted,
+            had_forgotten,
+        )?;
         // A node that had forgotten sent nothing of what it admitted before.
         let is_younger = counts.unsynced() > 0 && !had_forgotten;
         let oldest = if is_younger { sent_at.get() } else { self.current.others };

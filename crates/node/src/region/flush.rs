@@ -120,7 +120,10 @@ impl Region {
             let shard = route(key);
             if !pending.breaker(shard).admits() {
                 pending.held.entry(shard).or_default().push(key);
-            } else if let Some(sync) = pending.publishing(table, key) {
+            } else if let Some(mut sync) = pending.publishing(table, key) {
+                if let Some(world) = &self.world {
+                    world.complete(&mut sync);
+                }
                 by_shard
                     .entry(shard)
                     .or_default()

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tidegate_core::counts::CellReply;
 use tidegate_core::window::add_count;
 use tidegate_core::world::{Unpublished, WorldPolicy, is_due};
-use tidegate_core::{CellId, KeyId, Nanos, Sequence, Spec};
+use tidegate_core::{CellId, Class, Item, KeyId, Nanos, Sequence, Spec};
 use tidegate_origin::Letter;
 
 /// Threads that note keys seldom meet.
@@ -32,6 +32,8 @@ pub(super) struct Book {
 #[derive(Debug)]
 struct Entry {
     spec: Spec,
+    /// Asks keep to the world credit.
+    is_abuse: bool,
     name: Option<Arc<str>>,
     epoch: u16,
     current: Heard,
@@ -95,11 +97,13 @@ impl Book {
     }
 
     /// Notes a key, or what its limit is by now. False when there is no room for it.
-    pub(super) fn note(&self, key: KeyId, spec: &Spec, now: Nanos, name: impl FnOnce() -> Arc<str>) -> bool {
-        let mut shard = self.shard(key).lock();
+    pub(super) fn note(&self, item: &Item, now: Nanos, name: impl FnOnce() -> Arc<str>) -> bool {
+        let Item { key, spec, class, .. } = item;
+        let is_abuse = *class == Class::Abuse;
+        let mut shard = self.shard(*key).lock();
         let expires = now.plus(spec.longest_memory());
-        if let Some(entry) = shard.get_mut(&key) {
-            entry.spec = *spec;
+        if let Some(entry) = shard.get_mut(key) {
+            (entry.spec, entry.is_abuse) = (*spec, is_abuse);
             entry.expires = entry.expires.max(expires);
             return true;
         }
@@ -109,6 +113,7 @@ impl Book {
         let name = (shard.len() < self.names_max).then(name);
         let entry = Entry {
             spec: *spec,
+            is_abuse,
             name,
             epoch: 0,
             current: Heard::default(),
@@ -117,8 +122,13 @@ impl Book {
             is_resting: false,
             named: Named::default(),
         };
-        shard.insert(key, entry);
+        shard.insert(*key, entry);
         true
+    }
+
+    /// The limit of a key whose asks keep to the world credit.
+    pub(super) fn abuse_limit(&self, key: KeyId) -> Option<Spec> {
+        self.shard(key).lock().get(&key).filter(|entry| entry.is_abuse).map(|entry| entry.spec)
     }
 
     /// What of a reply the others should hear of.

@@ -7,9 +7,9 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use tidegate_core::exchange::{CountReply, CountSync, KeyReply, KeySync};
+use tidegate_core::exchange::{CountReply, CountSync, Fading, KeyReply, KeySync};
 use tidegate_core::world::CREDIT_WAIT;
-use tidegate_core::{CellId, KeyId, Nanos, Spec, WorldPolicy, WorldView};
+use tidegate_core::{CellId, Item, KeyId, Nanos, Spec, WorldPolicy, WorldView};
 use tidegate_origin::Letter;
 
 /// Cells that wait to be named; the tick names again what found no room.
@@ -91,9 +91,24 @@ impl WorldNode {
     }
 
     /// A key counts over the world; its limit is this by now.
-    pub(crate) fn note(&self, key: KeyId, spec: &Spec, now: Nanos, name: impl FnOnce() -> Arc<str>) {
-        if !self.book.note(key, spec, now, name) {
+    pub(crate) fn note(&self, item: &Item, now: Nanos, name: impl FnOnce() -> Arc<str>) {
+        if !self.book.note(item, now, name) {
             self.counters.keys_refused.add(1);
+        }
+    }
+
+    /// A publish doesn't know the limit, which tells whether the region may go on before the others have heard: it
+    /// is added where that is asked.
+    pub(crate) fn complete(&self, sync: &mut KeySync) {
+        let credit_regions = self.credit_regions.load(Ordering::Relaxed);
+        let CountSync::Window(window) = &mut sync.counts else { return };
+        if credit_regions <= 1 {
+            return;
+        }
+        let Some(spec) = self.book.abuse_limit(sync.key) else { return };
+        (window.limit, window.regions) = (spec.shown_limit(), credit_regions);
+        if let Spec::Sliding { period, .. } = spec {
+            window.fading = Some(Fading { end: period.cell(window.sequence).end, period: period.length() });
         }
     }
 
@@ -149,7 +164,8 @@ impl WorldNode {
     /// Cells to be named, `most` at most.
     pub fn take_due(&self, most: usize) -> Vec<Letter> {
         let mut due = self.due.lock();
-        let letters: Vec<Letter> = std::iter::from_fn(|| due.pop_first()).take(most).map(|(_, letter)| letter).collect();
+        let letters: Vec<Letter> =
+            std::iter::from_fn(|| due.pop_first()).take(most).map(|(_, letter)| letter).collect();
         self.has_due.store(!due.is_empty(), Ordering::Release);
         letters
     }

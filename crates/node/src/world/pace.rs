@@ -68,7 +68,8 @@ mod tests {
             let off = tick.minus(target).max(target.minus(*tick));
             assert!(off <= Nanos::from_millis(201), "{number}: {off:?}");
         }
-        let distinct: std::collections::BTreeSet<_> = ticks.windows(2).map(|two| two[1].minus(two[0])).collect();
+        let distinct: std::collections::BTreeSet<_> =
+            ticks.windows(2).map(|two| two[1].minus(two[0])).collect();
         assert!(distinct.len() > 100, "they differ");
     }
 

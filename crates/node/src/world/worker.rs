@@ -11,14 +11,16 @@ mod standing;
 
 pub use standing::{RegionLag, WorkState};
 
+use super::WorldCounters;
 use super::cells::Cells;
 use super::pace::Pace;
-use super::WorldCounters;
 use publish::Publishing;
 use standing::Standing;
 use std::collections::BTreeSet;
 use tidegate_core::{CellId, Nanos, WorldView};
-use tidegate_origin::{Breaker, BreakerState, CellTotal, KeyError, Leading, Letter, OriginError, OriginId, WorldCell};
+use tidegate_origin::{
+    Breaker, BreakerState, CellTotal, KeyError, Leading, Letter, OriginError, OriginId, WorldCell,
+};
 use tidegate_world::{Cursor, Imported, Joined, Joining, OwnerId, Policy, Published, Row, WorldError};
 
 /// How often the mailbox is looked into.
@@ -54,7 +56,9 @@ pub struct WorkerOptions {
 #[derive(Clone, PartialEq, Debug)]
 pub enum Step {
     Join(Joining),
-    TakeMail { most: u16 },
+    TakeMail {
+        most: u16,
+    },
     Totals(Vec<CellId>),
     Publish(OwnerId, Vec<Row>),
     Import(Cursor),
@@ -155,7 +159,8 @@ impl Worker {
 
     /// The election's outcome; `None` when the lease may have run out.
     pub fn led(&mut self, leading: Option<Leading>, now: Nanos) {
-        let Some(leading) = leading.filter(|leading| leading.is_leader) else {
+        let led = leading.filter(|leading| leading.is_leader).and_then(|led| Some((led.origin?, led)));
+        let Some((origin, leading)) = led else {
             if self.is_leader() {
                 let busy = std::mem::take(&mut self.busy);
                 *self = Worker { stale: busy.clone(), busy, ..Worker::new(self.options.clone(), now) };
@@ -163,13 +168,13 @@ impl Worker {
             return;
         };
         self.heard_by_all = leading.heard_by_all;
-        match self.origin.replace(leading.origin) {
-            Some(before) if before.id != leading.origin.id => {
+        match self.origin.replace(origin) {
+            Some(before) if before.id != origin.id => {
                 // Another store: another owner in the world tier.
                 self.standing.joined = None;
                 self.join_at = now;
             }
-            Some(before) if before.life == leading.origin.life => {}
+            Some(before) if before.life == origin.life => {}
             // A store that has forgotten everything, or the first that is heard of it.
             _ => self.tell_everything(now),
         }
@@ -321,7 +326,9 @@ impl Worker {
         if self.busy.contains(&lane) {
             return false;
         }
-        let is_idle = ![Lane::Join, Lane::Publish, Lane::Import, Lane::Delete].iter().any(|lane| self.busy.contains(lane));
+        let is_idle = ![Lane::Join, Lane::Publish, Lane::Import, Lane::Delete]
+            .iter()
+            .any(|lane| self.busy.contains(lane));
         let begins = self.breaker.admits() || (is_idle && self.breaker.probe_due(now));
         begins && self.busy.insert(lane)
     }

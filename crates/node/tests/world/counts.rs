@@ -146,7 +146,8 @@ fn a_denial_changes_no_other_regions_allowance() {
     regions.pass(Nanos::from_secs(12));
     assert_eq!(regions.admitted(1, &Ask::new("cold", 100), 120), 100, "all of it is left elsewhere");
     let now = regions.now;
-    let of_cell = |cell| regions.store.components().filter(|row| row.cell == cell).map(|row| row.count).sum::<u64>();
+    let of_cell =
+        |cell| regions.store.components().filter(|row| row.cell == cell).map(|row| row.count).sum::<u64>();
     assert_eq!(of_cell(ask.cell(now)), 0, "nothing was counted in the cell of the denial");
     assert_eq!(of_cell(oversized.cell(now)), 0);
 }

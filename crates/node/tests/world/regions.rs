@@ -4,7 +4,9 @@ use std::sync::mpsc;
 use tidegate_core::exchange::{CellSync, CountSync, KeySync, Wants, WindowSync};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::state::Publish;
-use tidegate_core::{Accuracy, CellId, Class, Cost, FleetSecret, KeyId, KeyPrefix, Limit, Moment, Nanos, Period};
+use tidegate_core::{
+    Accuracy, CellId, Class, Cost, FleetSecret, KeyId, KeyPrefix, Limit, Moment, Nanos, Period,
+};
 use tidegate_node::region::{Effects, Outgoing, RegionOptions};
 use tidegate_node::world::{Done, Step, Worker, WorkerOptions, WorldCounters};
 use tidegate_node::{Decided, Engine, EngineOptions, GivenLimit, GivenPolicy, Purpose, Request, Subject};
@@ -114,7 +116,8 @@ impl Region {
             accuracy: ask.accuracy,
             scope: None,
         }];
-        let request = Request { tenant: "default", purpose: Purpose::Check, subject: Subject::Limits(&limits) };
+        let request =
+            Request { tenant: "default", purpose: Purpose::Check, subject: Subject::Limits(&limits) };
         let moment = Moment::at(now);
         let asking = match self.engine.decide(&rules, &request, moment).unwrap() {
             Decided::Answer(answer) => return answer.allowed,
@@ -164,7 +167,12 @@ impl Region {
         let moment = Moment::at(now);
         let sharing = self.engine.shared().unwrap();
         sharing.table.requeue(ask.key(), Publish::Soon);
-        carry(&self.engine, &mut self.origin, sharing.region.flush(&sharing.table, moment, &|_| SHARD), moment);
+        carry(
+            &self.engine,
+            &mut self.origin,
+            sharing.region.flush(&sharing.table, moment, &|_| SHARD),
+            moment,
+        );
         let state = sharing.table.state(ask.key());
         state.and_then(|state| state.cells()).map_or(0, |(_, current, _)| current.world)
     }
@@ -190,7 +198,8 @@ impl Region {
             alive.world.into_iter().for_each(|view| world.heard(view));
         }
         if elapsed_ms.is_multiple_of(500) {
-            let lead = Lead { node: self.node, wish: LeadWish::Lead { lease: LEASE }, proposed: self.origin_id };
+            let lead =
+                Lead { node: self.node, wish: LeadWish::Lead { lease: LEASE }, proposed: Some(self.origin_id) };
             self.worker.led(Some(self.origin.lead(&lead, now)), now);
         }
         if elapsed_ms.is_multiple_of(5_000) {
@@ -267,7 +276,8 @@ impl Regions {
             let takes = if is_at_store(&step) { STORE_TAKES } else { Nanos::ZERO };
             region.under_way.push((now.plus(takes), step));
         }
-        let (there, under_way) = std::mem::take(&mut region.under_way).into_iter().partition(|(at, _)| *at <= now);
+        let (there, under_way) =
+            std::mem::take(&mut region.under_way).into_iter().partition(|(at, _)| *at <= now);
         region.under_way = under_way;
         for (_, step) in there {
             let done = perform(step, &mut region.origin, &mut self.store, self.is_up, now);

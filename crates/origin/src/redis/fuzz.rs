@@ -27,8 +27,13 @@ pub fn reply(bytes: &[u8]) {
     let answers = read(&[first, second]);
     assert_eq!(answers, read(&[rest]), "however they were cut");
     let answers = answers.0;
-    let heartbeat =
-        Heartbeat { node: NodeId(1), fingerprint: 2, alive_for: Nanos::from_secs(1), leaves: false, heard: 0 };
+    let heartbeat = Heartbeat {
+        node: NodeId(1),
+        fingerprint: 2,
+        alive_for: Nanos::from_secs(1),
+        leaves: false,
+        heard: 0,
+    };
     let exchange = exchange();
     for answer in &answers {
         for call in script::calls(&exchange, false) {
@@ -52,8 +57,14 @@ pub fn reply(bytes: &[u8]) {
 /// A window's sync and a rate's.
 fn exchange() -> Exchange {
     let cell = CellSync { component: 1, claim: 2, expires: Nanos::from_secs(3) };
-    let window =
-        WindowSync { limit: 5, regions: 1, sequence: Sequence(9), current: cell, previous: Some(cell), fading: None };
+    let window = WindowSync {
+        limit: 5,
+        regions: 1,
+        sequence: Sequence(9),
+        current: cell,
+        previous: Some(cell),
+        fading: None,
+    };
     let rate = Rate::new(7, Nanos::from_secs(1)).unwrap_or_else(|_| unreachable!("7 a second is a rate"));
     let gcra = GcraSync { cumulative: 7, acked: 6, oldest: Nanos::new(1), busy: Busy::default(), rate };
     let sync = |number, counts| KeySync {

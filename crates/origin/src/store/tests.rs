@@ -10,7 +10,8 @@ use tidegate_core::{KeyId, Nanos, Rate, Sequence};
 fn window(key: u128, sequence: u64, now: Nanos) -> KeySync {
     let current = CellSync { component: 0, claim: 0, expires: now.plus(Nanos::from_secs(20)) };
     let sequence = Sequence(sequence);
-    let window = WindowSync { limit: 100, regions: 1, sequence, current, previous: Some(current), fading: None };
+    let window =
+        WindowSync { limit: 100, regions: 1, sequence, current, previous: Some(current), fading: None };
     sync(key, CountSync::Window(window))
 }
 

@@ -50,9 +50,10 @@ impl Store {
     /// Who works for the region in the world tier, and which store this is.
     pub fn lead(&mut self, lead: &Lead, now: Nanos) -> Leading {
         let present = self.wake(now);
-        let origin = *self.desk.origin.get_or_insert(lead.proposed);
+        self.desk.origin = self.desk.origin.or(lead.proposed);
+        let origin = self.desk.origin;
         let holder = self.desk.worker.filter(|(_, until)| *until > present).map(|(node, _)| node);
-        let may_lead = holder.is_none_or(|holder| holder == lead.node);
+        let may_lead = origin.is_some() && holder.is_none_or(|holder| holder == lead.node);
         let is_leader = match lead.wish {
             LeadWish::Lead { lease } if may_lead => {
                 let lease = Nanos::from_millis(lease.as_millis_ceil());

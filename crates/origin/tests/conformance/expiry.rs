@@ -33,10 +33,15 @@ async fn every_key_expires() {
     }
     let shard = region.origin().shard_of(key(5));
     region.origin().reset(shard, key(5), now.plus(seconds(100))).await.unwrap();
-    let heartbeat =
-        Heartbeat { node: NodeId(1), fingerprint: 1, alive_for: Nanos::from_secs(5), leaves: false, heard: 0 };
+    let heartbeat = Heartbeat {
+        node: NodeId(1),
+        fingerprint: 1,
+        alive_for: Nanos::from_secs(5),
+        leaves: false,
+        heard: 0,
+    };
     region.origin().beat(heartbeat).await.unwrap();
-    let (node, proposed) = (NodeId(1), OriginId { id: 1, life: 1 });
+    let (node, proposed) = (NodeId(1), Some(OriginId { id: 1, life: 1 }));
     let lead = Lead { node, wish: LeadWish::Lead { lease: seconds(5) }, proposed };
     region.origin().lead(lead).await.unwrap();
     region.origin().beat(Heartbeat { heard: 3, ..heartbeat }).await.unwrap();

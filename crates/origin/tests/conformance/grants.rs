@@ -22,7 +22,10 @@ pub(crate) async fn a_grant_counts_for_everybody_at_once(region: &Region) {
     assert_eq!(other.granted.as_slice(), [false, true]);
     assert_eq!(other.cell(), CellReply { component: 6, total: 10, world: 0, published: 0 });
     // The reply to the first was lost: its grant is in its component all the same.
-    assert_eq!(region.sync(1, sync).await.cell(), CellReply { component: 4, total: 10, world: 0, published: 0 });
+    assert_eq!(
+        region.sync(1, sync).await.cell(),
+        CellReply { component: 4, total: 10, world: 0, published: 0 }
+    );
 }
 
 pub(crate) async fn a_fading_cell_weighs_exactly_what_is_left_of_it(region: &Region) {

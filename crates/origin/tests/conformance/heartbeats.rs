@@ -2,8 +2,8 @@
 
 use crate::messages::millis;
 use crate::region::Region;
-use tidegate_core::{KeyId, WorldPolicy, WorldView};
 use tidegate_core::origin_cell::NodeId;
+use tidegate_core::{KeyId, WorldPolicy, WorldView};
 use tidegate_origin::{Heartbeat, OriginError, Reset};
 
 fn beat(node: u64) -> Heartbeat {

@@ -18,9 +18,15 @@ pub(crate) async fn two_nodes_add_up_and_every_sync_registers_its_sender(region:
     let sync = fixed(1, 100, region.now().await);
     region.sync(1, sync.clone().publishing(5, 5)).await;
     let second = region.sync(2, sync.clone().publishing(7, 7)).await;
-    assert_eq!((second.cell(), second.owners()), (CellReply { component: 7, total: 12, world: 0, published: 0 }, 2));
+    assert_eq!(
+        (second.cell(), second.owners()),
+        (CellReply { component: 7, total: 12, world: 0, published: 0 }, 2)
+    );
     let third = region.sync(3, sync).await;
-    assert_eq!((third.cell(), third.owners()), (CellReply { component: 0, total: 12, world: 0, published: 0 }, 3));
+    assert_eq!(
+        (third.cell(), third.owners()),
+        (CellReply { component: 0, total: 12, world: 0, published: 0 }, 3)
+    );
 }
 
 pub(crate) async fn claims_heal_an_emptied_store(region: &Region) {
@@ -29,9 +35,16 @@ pub(crate) async fn claims_heal_an_emptied_store(region: &Region) {
     region.sync(2, sync.clone().publishing(7, 12)).await;
     region.forget().await;
     let healed = region.sync(1, sync.clone().publishing(5, 12)).await;
-    assert_eq!((healed.cell(), healed.owners()), (CellReply { component: 5, total: 12, world: 0, published: 0 }, 1));
+    assert_eq!(
+        (healed.cell(), healed.owners()),
+        (CellReply { component: 5, total: 12, world: 0, published: 0 }, 1)
+    );
     let back = region.sync(2, sync.publishing(7, 12)).await;
-    assert_eq!(back.cell(), CellReply { component: 7, total: 12, world: 0, published: 0 }, "counted once, not twice");
+    assert_eq!(
+        back.cell(),
+        CellReply { component: 7, total: 12, world: 0, published: 0 },
+        "counted once, not twice"
+    );
 }
 
 pub(crate) async fn the_previous_cell_is_published_and_read_and_looking_back_creates_nothing(

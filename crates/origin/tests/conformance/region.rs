@@ -7,7 +7,8 @@ use tidegate_core::exchange::{KeyReply, KeySync};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{CellId, KeyId, Nanos, Sequence};
 use tidegate_origin::{
-    Exchange, Exchanged, Grant, KeyError, MemoryOrigin, Origin, RedisOptions, RedisOrigin, RedisUrl, WorldCell,
+    Exchange, Exchanged, Grant, KeyError, MemoryOrigin, Origin, RedisOptions, RedisOrigin, RedisUrl,
+    WorldCell,
 };
 use tidegate_testkit::{Redis, RedisBinary};
 use tokio::runtime::Handle;

@@ -19,7 +19,7 @@ fn letter(number: u64, limit: u64) -> Letter {
 }
 
 async fn lead(region: &Region, node: u64, wish: LeadWish) -> Leading {
-    let proposed = OriginId { id: node * 100, life: node * 1_000 };
+    let proposed = Some(OriginId { id: node * 100, life: node * 1_000 });
     region.origin().lead(Lead { node: NodeId(node), wish, proposed }).await.unwrap()
 }
 
@@ -38,11 +38,15 @@ pub(crate) async fn one_node_leads_until_its_lease_ends_or_it_gives_up(region: &
 
 pub(crate) async fn an_origin_keeps_its_id_and_a_forgetful_one_takes_the_id_it_had(region: &Region) {
     let long = LeadWish::Lead { lease: seconds(60) };
-    let first = lead(region, 1, long).await.origin;
-    assert_eq!(first, OriginId { id: 100, life: 1_000 });
-    assert_eq!(lead(region, 2, long).await.origin, first);
+    let newcomer = Lead { node: NodeId(9), wish: long, proposed: None };
+    let nobody = region.origin().lead(newcomer).await.unwrap();
+    assert_eq!((nobody.origin, nobody.is_leader), (None, false), "others speak first");
+    let first = OriginId { id: 100, life: 1_000 };
+    assert_eq!(lead(region, 1, long).await.origin, Some(first));
+    assert_eq!(lead(region, 2, long).await.origin, Some(first));
+    assert_eq!(region.origin().lead(newcomer).await.unwrap().origin, Some(first));
     region.forget().await;
-    let proposed = OriginId { life: 77, ..first };
+    let proposed = Some(OriginId { life: 77, ..first });
     let again = region.origin().lead(Lead { node: NodeId(2), wish: long, proposed }).await.unwrap();
     assert_eq!((again.origin, again.is_leader), (proposed, true), "the same id, in another life");
     let beat = |node, heard| Heartbeat {

@@ -18,8 +18,13 @@ async fn works(url: &str) {
     let shard = origin.shard_of(key(1));
     let exchanged = origin.exchange(shard, &exchange(&keys(5)[1..], 3)).await.unwrap();
     assert_eq!(components(&exchanged), [3; 4]);
-    let heartbeat =
-        Heartbeat { node: NodeId(7), fingerprint: 9, alive_for: Nanos::from_secs(5), leaves: false, heard: 0 };
+    let heartbeat = Heartbeat {
+        node: NodeId(7),
+        fingerprint: 9,
+        alive_for: Nanos::from_secs(5),
+        leaves: false,
+        heard: 0,
+    };
     assert_eq!(origin.beat(heartbeat).await.unwrap().nodes, 1);
     let expires = Nanos::from_secs(4_000_000_000);
     assert_eq!(origin.reset(shard, key(1), expires).await, Ok(1));

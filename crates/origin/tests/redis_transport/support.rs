@@ -41,8 +41,14 @@ pub(crate) fn origin_with(url: &str, options: RedisOptions) -> RedisOrigin {
 /// Publishes a component of each key.
 pub(crate) fn exchange(keys: &[KeyId], component: u64) -> Exchange {
     let cell = CellSync { component, claim: component, expires: EXPIRES };
-    let window =
-        WindowSync { limit: 1_000_000, regions: 1, sequence: Sequence(1), current: cell, previous: None, fading: None };
+    let window = WindowSync {
+        limit: 1_000_000,
+        regions: 1,
+        sequence: Sequence(1),
+        current: cell,
+        previous: None,
+        fading: None,
+    };
     let sync = |key: &KeyId| KeySync {
         key: *key,
         epoch: 0,

@@ -7,6 +7,8 @@ use super::path::DescriptorPath;
 use crate::describe::{NamespaceDescription, RuleDescription};
 use crate::rule::Mode;
 use crate::words;
+use tidegate_core::Nanos;
+use tidegate_core::world::is_counted;
 
 impl EnvoyRules {
     pub(crate) fn describe(&self) -> Vec<NamespaceDescription> {
@@ -48,6 +50,7 @@ fn describe_limit(limit: &EnvoyLimit, path: &DescriptorPath<'_>) -> RuleDescript
         declared: limit.rule.declared.clone(),
         meaning: format!("{allowed}, for descriptors {path}"),
         options: [shadow, quota, replaces].into_iter().flatten().collect(),
+        has_quota: !is_counted(&limit.rule.policy.spec(Nanos::ZERO)),
         exact_overrides: 0,
         pattern_overrides: 0,
         ended_overrides: 0,

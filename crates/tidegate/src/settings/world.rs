@@ -27,12 +27,7 @@ pub(super) enum PolicyWord {
 
 impl Default for WorldSettings {
     fn default() -> Self {
-        WorldSettings {
-            url: None,
-            policy: PolicyWord::Headroom,
-            floor: 0.5,
-            interval: Nanos::from_secs(5),
-        }
+        WorldSettings { url: None, policy: PolicyWord::Headroom, floor: 0.5, interval: Nanos::from_secs(5) }
     }
 }
 
@@ -78,5 +73,6 @@ pub(super) fn policy(text: &str) -> Result<PolicyWord, Refusal> {
 
 pub(super) fn floor(text: &str) -> Result<f64, Refusal> {
     let number = text.parse::<f64>().ok().filter(|number| FLOOR.contains(number));
-    number.ok_or_else(|| Refusal::new("isn't a part of a limit", "write a number from 0.001 to 1, such as 0.5"))
+    number
+        .ok_or_else(|| Refusal::new("isn't a part of a limit", "write a number from 0.001 to 1, such as 0.5"))
 }

@@ -1,6 +1,6 @@
 //! What these tests stand on: regions of some nodes and a Redis each, and one database for all of them.
 
-use crate::fleet::{Limit, Member, PATIENT, wait_for};
+use crate::fleet::{Limit, Member, PATIENT, pause, wait_for};
 use crate::support::poll;
 use serde_json::Value;
 use std::sync::Arc;
@@ -54,9 +54,10 @@ impl Region {
         poll("a world worker", within, || self.worker())
     }
 
-    /// How much of a limit is left, as this region sees it.
+    /// How much of a limit is left, as this region's store sees it: spends one, and takes its time.
     pub(crate) fn remaining(&self, limit: &Limit) -> u64 {
-        self.nodes[0].ask(&limit.clone().cost(0)).remaining()
+        pause(Duration::from_millis(50));
+        self.nodes[0].ask(&limit.clone().exact()).remaining()
     }
 }
 

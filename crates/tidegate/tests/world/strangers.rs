@@ -1,9 +1,10 @@
 //! Who doesn't belong: a region with another one's name, and one with another secret. And who does: processes
 //! without a store of their own that share a file.
 
-use crate::fleet::{Limit, Member, PATIENT, wait_for};
+use crate::fleet::{Limit, Member, PATIENT, pause, wait_for};
 use crate::regions::{JOINED_WITHIN, Region, Regions, SEEN_WITHIN, world_of};
 use crate::support::{Directory, poll};
+use std::time::Duration;
 use tidegate_testkit::Redis;
 
 #[test]
@@ -26,7 +27,8 @@ fn a_region_with_another_secret_is_refused_and_decides_alone() {
     let arguments = ["--origin-url", &url.0, "--world-url", &url.1, "--region", "other"];
     let secret = ["--cluster-secret-file", "secret"];
     let stranger = Member::start_in(directory, &[&arguments[..], &secret, &PATIENT].concat());
-    let problem = poll("a problem", JOINED_WITHIN, || world_of(&stranger)["problem"].as_str().map(str::to_owned));
+    let problem =
+        poll("a problem", JOINED_WITHIN, || world_of(&stranger)["problem"].as_str().map(str::to_owned));
     assert!(problem.contains("another fleet secret"), "{problem}");
     assert!(!stranger.log().contains("another-fleet-s-secret"));
     let limit = Limit::new("alone", 10);
@@ -49,6 +51,9 @@ fn processes_without_a_store_of_their_own_share_a_file() {
     }
     let limit = Limit::new("shared", 1_000);
     (0..400).for_each(|_| assert!(nodes[0].ask(&limit).is_allowed()));
-    let look = || nodes[1].ask(&limit.clone().cost(0)).remaining();
+    let look = || {
+        pause(Duration::from_millis(50));
+        nodes[1].ask(&limit.clone().exact()).remaining()
+    };
     poll("what the other one admitted", SEEN_WITHIN, || (look() <= 620).then_some(()));
 }

@@ -1,29 +1,40 @@
 //! Counts in SQL: publishing in sorted chunks, importing by pages, deleting in small batches.
 
 use super::Session;
-use super::link::{Columns, Failure, from_micros, micros};
-use super::quotas::name_values;
+use super::link::{Columns, Failure, micros, nonsense};
+use super::log::{pack, unpack};
+use super::quotas::{name_values, owner};
 use crate::{
-    COUNT_KEPT_FOR, CellId, Component, Cursor, DELETED_MAX, DEMAND_FOR, Imported, OwnerId, Published, Row,
-    SLICE_KEPT_FOR,
+    After, COUNT_KEPT_FOR, CellId, Component, Cursor, DELETED_MAX, DEMAND_FOR, Imported, OwnerId, Published,
+    Row, SLICE_KEPT_FOR,
 };
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 use tidegate_core::{Nanos, Sequence};
 
 /// A row to be published, and which one it was.
 type Indexed<'a> = (usize, &'a Row);
 
-/// A component and when it changed, or the present.
-enum Read {
-    Component(Nanos, Component),
-    Present(Nanos),
+/// How many entries of the log a page has.
+const LOG_ENTRIES_MAX: usize = 40;
+/// How long entries are kept.
+const LOG_KEPT_FOR: Nanos = Nanos::from_secs(120);
+/// Who was away for longer reads everything.
+const LOG_READ_FOR: Nanos = Nanos::from_secs(60);
+/// What was written longer ago than this can be seen by everybody.
+const OVERTAKEN_FOR: Nanos = Nanos::from_secs(2);
+
+/// An entry of the log; without content, the present and the last entry that there is.
+struct Entry {
+    changed: Nanos,
+    id: u64,
+    content: Option<Vec<Component>>,
 }
 
 impl Session<'_> {
     /// Chunks are sorted by key, as everybody's are: no two publishers ever wait for each other in a ring. A
     /// chunk with a value that the database won't have is halved until that row is found; the chunks that are
     /// fine come first.
-    pub(super) async fn publish(self, owner: OwnerId, rows: &[Row]) -> Result<Published, Failure> {
+    pub(super) async fn publish(mut self, owner: OwnerId, rows: &[Row]) -> Result<Published, Failure> {
         let mut refused = Vec::new();
         let mut sorted: Vec<Indexed<'_>> = Vec::with_capacity(rows.len());
         for (index, row) in rows.iter().enumerate() {
@@ -39,7 +50,10 @@ impl Session<'_> {
         for chunk in sorted.chunks(self.options.chunk_rows.max(1)) {
             match self.link.run(self.publish_text(owner, chunk)).await {
                 Ok(_) => {}
-                Err(Failure::Value(_)) => doubtful.push(chunk),
+                Err(Failure::Value(_)) => {
+                    self.undo().await?;
+                    doubtful.push(chunk);
+                }
                 Err(failure) => return Err(failure),
             }
         }
@@ -47,26 +61,32 @@ impl Session<'_> {
             let (left, right) = chunk.split_at(chunk.len() / 2);
             for half in [left, right].into_iter().filter(|half| !half.is_empty()) {
                 match (self.link.run(self.publish_text(owner, half)).await, half) {
-                    (Ok(_), _) => {}
+                    (Ok(_), _) => continue,
                     (Err(Failure::Value(problem)), [(index, _)]) => refused.push((*index, problem)),
                     (Err(Failure::Value(_)), _) => doubtful.push(half),
                     (Err(failure), _) => return Err(failure),
                 }
+                self.undo().await?;
             }
         }
         refused.sort();
         Ok(Published { refused })
     }
 
+    /// Ends the transaction of a statement that failed, where there is one.
+    async fn undo(&mut self) -> Result<(), Failure> {
+        self.link.run("ROLLBACK".to_owned()).await.map(drop)
+    }
+
     fn publish_text(&self, owner: OwnerId, chunk: &[Indexed<'_>]) -> String {
-        let mut values = String::with_capacity(chunk.len() * 128);
+        let mut rows = String::with_capacity(chunk.len() * 128);
         for (_, row) in chunk {
             let Row { cell, count, limit, expires, name } = row;
             let key = self.dialect.bytes(&cell.key.get().to_be_bytes());
-            let comma = if values.is_empty() { "" } else { ",\n" };
+            let comma = if rows.is_empty() { "" } else { ",\n" };
             // Writing into a string can't fail.
             let _ = write!(
-                values,
+                rows,
                 "{comma}({key},{},{},{},{count},{limit},{},{})",
                 cell.epoch,
                 cell.sequence.0,
@@ -75,42 +95,109 @@ impl Session<'_> {
                 name_values(self.dialect, name.as_deref())
             );
         }
-        self.dialect.fill(self.dialect.texts.publish, &[("rows", &values)])
+        let payload = self.dialect.bytes(&pack(chunk.iter().map(|(_, row)| *row)));
+        let values: [(&str, &(dyn Display + Sync)); 4] =
+            [("rows", &rows), ("owner", &owner.0), ("cells", &chunk.len()), ("payload", &payload)];
+        self.dialect.fill(self.dialect.texts.publish, &values)
     }
 
-    pub(super) async fn import(self, since: Cursor) -> Result<Imported, Failure> {
+    /// By the log as long as it reaches back, which is what happens all day; by the whole table for a first
+    /// import and after a long absence.
+    pub(super) async fn import(mut self, since: Cursor) -> Result<Imported, Failure> {
+        let by_log = match since.after {
+            After::Row(cell, owner) => return self.import_rows(since.changed, Some((cell, owner))).await,
+            After::Nothing if since.changed == Nanos::ZERO => None,
+            After::Nothing | After::Tie(_) | After::Entry(_) => self.import_log(since).await?,
+        };
+        match by_log {
+            Some(imported) => Ok(imported),
+            None => self.import_rows(Nanos::ZERO, None).await,
+        }
+    }
+
+    /// `None` when the log doesn't reach back so far.
+    async fn import_log(&mut self, since: Cursor) -> Result<Option<Imported>, Failure> {
         let changed = since.changed.get() / 1000;
-        let behind = since.after.map(|(CellId { key, epoch, sequence }, owner)| {
-            let key = self.dialect.bytes(&key.get().to_be_bytes());
-            let place = format!("({key}, {epoch}, {}, {})", sequence.0, owner.0);
-            format!("(changed_at > {changed} OR (key_id, epoch, sequence, owner) > {place})")
-        });
-        let behind = behind.unwrap_or_else(|| "1 = 1".to_owned());
-        let page_rows = self.options.page_rows.max(1);
-        let values: [(&str, &(dyn std::fmt::Display + Sync)); 3] =
-            [("changed", &changed), ("behind", &behind), ("rows_max", &page_rows)];
-        let rows = self.link.rows(self.dialect.fill(self.dialect.texts.import, &values), read).await?;
-        let (mut present, mut last, mut components) = (Nanos::ZERO, None, Vec::with_capacity(rows.len()));
-        for row in rows {
-            match row {
-                Read::Present(now) => present = now,
-                Read::Component(changed, component) => {
-                    last = last.max(Some((changed, component.cell, component.owner)));
-                    components.push(component);
+        let (from, order, by_id) = match since.after {
+            After::Entry(id) => (format!("id > {id}"), "id", Some(id)),
+            After::Tie(id) => {
+                let tie = format!("(changed_at > {changed} OR id > {id})");
+                (format!("changed_at >= {changed} AND {tie}"), "changed_at, id", None)
+            }
+            After::Nothing | After::Row(..) => (format!("changed_at >= {changed}"), "changed_at, id", None),
+        };
+        let values: [(&str, &(dyn Display + Sync)); 3] =
+            [("from", &from), ("order", &order), ("entries_max", &LOG_ENTRIES_MAX)];
+        let entries =
+            self.link.rows(self.dialect.fill(self.dialect.texts.import_log, &values), read_entry).await?;
+        let (mut present, mut newest, mut last, mut components) = (Nanos::ZERO, 0, None, Vec::new());
+        let read = entries.len();
+        for Entry { changed, id, content } in entries {
+            match content {
+                Some(content) => {
+                    last = last.max(Some(if by_id.is_some() { (Nanos::ZERO, id) } else { (changed, id) }));
+                    components.extend(content);
                 }
+                None => (present, newest) = (changed, id),
             }
         }
-        let has_more = components.len() >= page_rows;
+        // A database that was set up anew, or from a copy, counts its entries from somewhere else.
+        let is_known = by_id.is_none_or(|id| id <= newest);
+        if !is_known || since.changed.plus(LOG_READ_FOR) < present {
+            return Ok(None);
+        }
+        let has_more = read > LOG_ENTRIES_MAX;
         let next = match last {
-            Some((changed, cell, owner)) if has_more => Cursor { changed, after: Some((cell, owner)) },
-            _ => Cursor { changed: present, after: None },
+            Some((_, id)) if has_more && by_id.is_some() => {
+                Cursor { changed: since.changed, after: After::Entry(id) }
+            }
+            Some((changed, id)) if has_more => Cursor { changed, after: After::Tie(id) },
+            _ => Cursor { changed: present, after: After::Entry(newest) },
         };
-        Ok(Imported { components, next, has_more })
+        Ok(Some(Imported { components, next, has_more }))
+    }
+
+    /// Everything, in the order of keys; then the log from where it stood at the beginning.
+    async fn import_rows(
+        &mut self,
+        began: Nanos,
+        after: Option<(CellId, OwnerId)>,
+    ) -> Result<Imported, Failure> {
+        let from = after.map(|(CellId { key, epoch, sequence }, owner)| {
+            let key = self.dialect.bytes(&key.get().to_be_bytes());
+            let sequence = sequence.0;
+            // Spelt out, so that every database finds the place by its index.
+            format!(
+                "key_id >= {key} AND (key_id > {key} OR epoch > {epoch} OR (epoch = {epoch} AND (sequence > {sequence} \
+                 OR (sequence = {sequence} AND owner > {}))))",
+                owner.0
+            )
+        });
+        let from = from.unwrap_or_else(|| "1 = 1".to_owned());
+        let page_rows = self.options.page_rows.max(1);
+        let values: [(&str, &(dyn Display + Sync)); 2] = [("from", &from), ("rows_max", &page_rows)];
+        let rows =
+            self.link.rows(self.dialect.fill(self.dialect.texts.import_all, &values), read_row).await?;
+        let (mut present, mut components) = (Nanos::ZERO, Vec::with_capacity(rows.len()));
+        for row in rows {
+            match row {
+                Ok(component) => components.push(component),
+                Err(now) => present = now,
+            }
+        }
+        let began = if began == Nanos::ZERO { present.minus(OVERTAKEN_FOR) } else { began };
+        let last = components.iter().map(|component| (component.cell, component.owner)).max();
+        let after = match last {
+            Some((cell, owner)) if components.len() >= page_rows => After::Row(cell, owner),
+            _ => After::Nothing,
+        };
+        Ok(Imported { components, next: Cursor { changed: began, after }, has_more: true })
     }
 
     pub(super) async fn delete_expired(self) -> Result<u64, Failure> {
-        let values: [(&str, &(dyn std::fmt::Display + Sync)); 4] = [
+        let values: [(&str, &(dyn Display + Sync)); 5] = [
             ("counts_before", &micros(COUNT_KEPT_FOR)),
+            ("log_before", &micros(LOG_KEPT_FOR)),
             ("demands_before", &micros(DEMAND_FOR)),
             ("slices_before", &micros(SLICE_KEPT_FOR)),
             ("rows_max", &DELETED_MAX),
@@ -119,17 +206,22 @@ impl Session<'_> {
     }
 }
 
-fn read(row: &dyn Columns) -> Result<Read, sqlx::Error> {
-    let changed = from_micros(row.number(0)?);
-    let Some(key) = row.key_if_any(1)? else { return Ok(Read::Present(changed)) };
-    let epoch = u16::try_from(row.number(2)?).map_err(|_| super::link::nonsense(2))?;
-    let owner = u32::try_from(row.number(4)?).map_err(|_| super::link::nonsense(4))?;
-    let component = Component {
-        owner: OwnerId(owner),
+fn read_entry(row: &dyn Columns) -> Result<Entry, sqlx::Error> {
+    let (changed, id) = (row.instant(0)?, row.number(1)?);
+    let Some(payload) = row.bytes(3)? else { return Ok(Entry { changed, id, content: None }) };
+    let content = unpack(owner(row, 2)?, &payload).ok_or_else(|| nonsense(3))?;
+    Ok(Entry { changed, id, content: Some(content) })
+}
+
+/// A component, or the present.
+fn read_row(row: &dyn Columns) -> Result<Result<Component, Nanos>, sqlx::Error> {
+    let Some(key) = row.key_if_any(1)? else { return Ok(Err(row.instant(0)?)) };
+    let epoch = u16::try_from(row.number(2)?).map_err(|_| nonsense(2))?;
+    Ok(Ok(Component {
+        owner: owner(row, 4)?,
         cell: CellId { key, epoch, sequence: Sequence(row.number(3)?) },
         count: row.number(5)?,
         limit: row.number(6)?,
         expires: row.instant(7)?,
-    };
-    Ok(Read::Component(changed, component))
+    }))
 }

@@ -1,8 +1,8 @@
 //! What the three databases are told: the same statements, and how each spells what they differ in.
 //!
 //! Statements are sent as text, one round trip each and nothing prepared: a region is often an ocean away from
-//! its database. So that no value can ever be more than a value, everything but numbers is written in
-//! hexadecimal digits.
+//! its database. No value can ever be more than a value: bytes are written in hexadecimal digits, texts as
+//! [`Dialect::text`] says.
 
 use std::fmt::{Display, Write as _};
 
@@ -18,7 +18,8 @@ pub(super) struct Dialect {
     skip_locked: &'static str,
     pub(super) begin: &'static str,
     bytes: (&'static str, &'static str),
-    text: (&'static str, &'static str),
+    /// What stands around the digits of a text; `None` for quotes.
+    text: Option<(&'static str, &'static str)>,
     pub(super) texts: Texts,
 }
 
@@ -33,7 +34,8 @@ pub(super) struct Texts {
     pub(super) schema_unlock: &'static str,
     pub(super) snapshot: &'static str,
     pub(super) publish: &'static str,
-    pub(super) import: &'static str,
+    pub(super) import_all: &'static str,
+    pub(super) import_log: &'static str,
     pub(super) delete_expired: &'static str,
     pub(super) report: &'static str,
     pub(super) grant: &'static str,
@@ -49,7 +51,8 @@ macro_rules! texts {
             schema_unlock: include_str!(concat!($own, "/schema_unlock.sql")),
             snapshot: include_str!(concat!($own, "/snapshot.sql")),
             publish: include_str!(concat!($shared, "/publish.sql")),
-            import: include_str!(concat!($shared, "/import.sql")),
+            import_all: include_str!(concat!($shared, "/import_all.sql")),
+            import_log: include_str!(concat!($shared, "/import_log.sql")),
             delete_expired: include_str!(concat!($shared, "/delete_expired.sql")),
             report: include_str!(concat!($shared, "/report.sql")),
             grant: include_str!(concat!($shared, "/grant.sql")),
@@ -67,7 +70,7 @@ pub(super) static SQLITE: Dialect = Dialect {
     // Takes the lock at once: a transaction that reads first and writes later could find that it may not.
     begin: "BEGIN IMMEDIATE;\n",
     bytes: ("x'", "'"),
-    text: ("CAST(x'", "' AS TEXT)"),
+    text: None,
     texts: texts!("sqlite", "standard"),
 };
 
@@ -80,7 +83,7 @@ pub(super) static MYSQL: Dialect = Dialect {
     skip_locked: "",
     begin: "START TRANSACTION;\n",
     bytes: ("x'", "'"),
-    text: ("_utf8mb4 x'", "'"),
+    text: Some(("_utf8mb4 x'", "'")),
     texts: texts!("mysql", "mysql"),
 };
 
@@ -93,30 +96,46 @@ pub(super) static POSTGRES: Dialect = Dialect {
     skip_locked: "FOR UPDATE SKIP LOCKED",
     begin: "BEGIN;\n",
     bytes: ("'\\x", "'::bytea"),
-    text: ("convert_from('\\x", "', 'UTF8')"),
+    text: None,
     texts: texts!("postgres", "standard"),
 };
 
 impl Dialect {
-    /// A statement with its values in their places. Comments stay at home.
+    /// A statement with its values in their places. Comments stay at home, and so does what isn't known.
     pub(super) fn fill(&self, text: &str, values: &[(&str, &(dyn Display + Sync))]) -> String {
-        let mut filled: String =
-            text.lines().filter(|line| !line.starts_with("--")).flat_map(|line| [line, "\n"]).collect();
-        let own = [
-            ("now", self.now),
-            ("greatest", self.greatest),
-            ("insert", self.insert),
-            ("or_ignore", self.or_ignore),
-            ("on_conflict", self.on_conflict),
-            ("skip_locked", self.skip_locked),
-        ];
-        for (name, value) in own {
-            filled = filled.replace(&format!("{{{name}}}"), value);
-        }
-        for (name, value) in values {
-            filled = filled.replace(&format!("{{{name}}}"), &value.to_string());
+        let lines = text.lines().filter(|line| !line.starts_with("--"));
+        let mut filled = String::with_capacity(text.len());
+        for line in lines {
+            let mut rest = line;
+            while let Some((before, (name, after))) =
+                rest.split_once('{').and_then(|(before, after)| Some((before, after.split_once('}')?)))
+            {
+                filled.push_str(before);
+                match values.iter().find(|(known, _)| *known == name) {
+                    // Writing into a string can't fail.
+                    Some((_, value)) => drop(write!(filled, "{value}")),
+                    None => filled.push_str(self.own(name)),
+                }
+                rest = after;
+            }
+            filled.push_str(rest);
+            filled.push('\n');
         }
         filled
+    }
+
+    /// How this database spells what all have.
+    fn own(&self, name: &str) -> &'static str {
+        match name {
+            "now" => self.now,
+            "begin" => self.begin,
+            "greatest" => self.greatest,
+            "insert" => self.insert,
+            "or_ignore" => self.or_ignore,
+            "on_conflict" => self.on_conflict,
+            "skip_locked" => self.skip_locked,
+            _ => "",
+        }
     }
 
     /// The present, within a list of values.
@@ -128,17 +147,24 @@ impl Dialect {
         hexadecimal(self.bytes, bytes)
     }
 
+    /// MySQL's strings mean different things by its settings, so there they are digits too. Elsewhere a quote is
+    /// the only character that could end one, and is written twice.
     pub(super) fn text(&self, text: &str) -> String {
-        hexadecimal(self.text, text.as_bytes())
+        match self.text {
+            Some(marks) => hexadecimal(marks, text.as_bytes()),
+            None => format!("'{}'", text.replace('\'', "''")),
+        }
     }
 }
 
 fn hexadecimal((before, after): (&str, &str), bytes: &[u8]) -> String {
+    const DIGITS: [char; 16] =
+        ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
     let mut literal = String::with_capacity(before.len() + 2 * bytes.len() + after.len());
     literal.push_str(before);
     for byte in bytes {
-        // Writing into a string can't fail.
-        let _ = write!(literal, "{byte:02x}");
+        literal.push(DIGITS[usize::from(byte >> 4)]);
+        literal.push(DIGITS[usize::from(byte & 15)]);
     }
     literal.push_str(after);
     literal
@@ -151,9 +177,9 @@ mod tests {
     #[test]
     fn values_come_into_their_places_and_can_be_nothing_else() {
         let text = "-- a header with {job}\nSELECT {now} WHERE job = {job} AND owner = {owner}";
-        let filled = SQLITE.fill(text, &[("job", &SQLITE.text("a'; --")), ("owner", &7)]);
+        let filled = SQLITE.fill(text, &[("job", &SQLITE.text("a'; --{now}")), ("owner", &7)]);
         let expected = "SELECT CAST(unixepoch('subsec') * 1000000 AS INTEGER) \
-                        WHERE job = CAST(x'61273b202d2d' AS TEXT) AND owner = 7\n";
+                        WHERE job = 'a''; --{now}' AND owner = 7\n";
         assert_eq!(filled, expected);
         assert_eq!(POSTGRES.bytes(&[0, 255]), "'\\x00ff'::bytea");
         assert_eq!(MYSQL.text(""), "_utf8mb4 x''");

@@ -121,7 +121,8 @@ impl Session<'_> {
             ("floor_millionths", &floor_millionths),
             ("interval_us", &micros(joining.policy.interval)),
         ];
-        self.dialect.fill(&self.dialect.fill(text, &own), values)
+        let all: Vec<(&str, &(dyn Display + Sync))> = values.iter().chain(&own).copied().collect();
+        self.dialect.fill(text, &all)
     }
 
     pub(super) async fn lead(self, job: &str, holder: u64, lease: Nanos) -> Result<Option<Term>, Failure> {

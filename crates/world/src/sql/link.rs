@@ -7,6 +7,9 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Row as _};
 use sqlx::{MySqlConnection, PgConnection, SqliteConnection};
 use tidegate_core::{KeyId, Nanos};
 
+/// How long a statement may take, as `session.sql` says.
+const STATEMENT_WITHIN_MS: u64 = 1000;
+
 /// How to reach a database.
 #[derive(Clone, Debug)]
 pub(super) enum Address {
@@ -30,6 +33,8 @@ pub(super) enum Failure {
     Value(String),
     /// The database refused for another reason.
     Refused(String),
+    /// It gave up: the statement took too long, or waited too long for somebody else's.
+    Late,
     /// It is out of reach, or what it says makes no sense: the connection is of no more use.
     Lost(String),
     /// The answer itself is an error of the contract's.
@@ -181,7 +186,9 @@ impl From<sqlx::Error> for Failure {
                 let message = refusal.message().to_owned();
                 let number = refusal.try_downcast_ref::<MySqlDatabaseError>().map(MySqlDatabaseError::number);
                 let code = refusal.code().unwrap_or_default();
-                if is_about_a_value(&code, number) {
+                if is_too_late(&code, number) {
+                    Failure::Late
+                } else if is_about_a_value(&code, number) {
                     Failure::Value(message)
                 } else {
                     Failure::Refused(message)
@@ -190,6 +197,15 @@ impl From<sqlx::Error> for Failure {
             sqlx::Error::Decode(_) | sqlx::Error::ColumnDecode { .. } => Failure::Refused(error.to_string()),
             other => Failure::Lost(other.to_string()),
         }
+    }
+}
+
+/// Interrupted, or a lock that didn't come: MariaDB's and MySQL's numbers, PostgreSQL's states, SQLite's busy.
+fn is_too_late(code: &str, number: Option<u16>) -> bool {
+    match number {
+        Some(number) => [1205, 1969, 3024].contains(&number),
+        None if code.len() == 5 => ["57014", "55P03"].contains(&code),
+        None => code.parse::<u32>().is_ok_and(|code| [5, 6].contains(&(code & 0xff))),
     }
 }
 
@@ -211,6 +227,7 @@ impl From<Failure> for WorldError {
         match failure {
             Failure::Value(message) | Failure::Refused(message) => WorldError::Refused { message },
             Failure::Lost(cause) => WorldError::Unreachable { cause },
+            Failure::Late => WorldError::Timeout { waited_ms: STATEMENT_WITHIN_MS },
             Failure::World(error) => error,
         }
     }

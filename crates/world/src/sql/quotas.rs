@@ -199,7 +199,7 @@ fn bounded<T>(rows: Vec<T>, what: &str) -> Result<Vec<T>, Failure> {
     )))
 }
 
-fn owner(row: &dyn Columns, column: usize) -> Result<OwnerId, sqlx::Error> {
+pub(super) fn owner(row: &dyn Columns, column: usize) -> Result<OwnerId, sqlx::Error> {
     Ok(OwnerId(u32::try_from(row.number(column)?).map_err(|_| nonsense(column))?))
 }
 

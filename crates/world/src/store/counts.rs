@@ -1,6 +1,6 @@
 //! Components of cells, found by what they are, by when they changed, and by when they expire.
 
-use crate::{COUNT_KEPT_FOR, CellId, Component, Cursor, DELETED_MAX, Imported, OwnerId, Row};
+use crate::{After, COUNT_KEPT_FOR, CellId, Component, Cursor, DELETED_MAX, Imported, OwnerId, Row};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use tidegate_core::Nanos;
@@ -43,16 +43,17 @@ impl Counts {
 
     pub(super) fn import(&self, since: Cursor, rows_max: usize, now: Nanos) -> Imported {
         let from = match since.after {
-            Some(after) => Bound::Excluded((since.changed, after)),
-            None => Bound::Included((since.changed, FIRST)),
+            After::Row(cell, owner) => Bound::Excluded((since.changed, (cell, owner))),
+            // This store has no log.
+            After::Nothing | After::Tie(_) | After::Entry(_) => Bound::Included((since.changed, FIRST)),
         };
         let mut changed = self.by_change.range((from, Bound::Unbounded));
         let page: Vec<&(Nanos, Id)> = changed.by_ref().take(rows_max).collect();
         let components = page.iter().filter_map(|(_, id)| self.component(id)).collect();
         let has_more = changed.next().is_some();
         let next = match page.last() {
-            Some((changed, id)) if has_more => Cursor { changed: *changed, after: Some(*id) },
-            _ => Cursor { changed: now, after: None },
+            Some((changed, id)) if has_more => Cursor { changed: *changed, after: After::Row(id.0, id.1) },
+            _ => Cursor { changed: now, after: After::Nothing },
         };
         Imported { components, next, has_more }
     }

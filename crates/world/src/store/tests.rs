@@ -1,7 +1,7 @@
 //! What only a plain value can show: exact instants. The rest is in the conformance suite, for all stores.
 
 use super::*;
-use crate::{CellId, Policy, Publish};
+use crate::{After, CellId, Policy, Publish};
 use tidegate_core::{KeyId, Sequence};
 
 fn at(millis: u64) -> Nanos {
@@ -40,7 +40,7 @@ fn rows_of_one_instant_come_once_each_over_pages() {
         }
     }
     assert_eq!(seen, (0..10).collect::<Vec<_>>());
-    assert_eq!(since, Cursor { changed: at(5), after: None });
+    assert_eq!(since, Cursor { changed: at(5), after: After::Nothing });
     assert!(store.import(since, 3, at(6)).components.is_empty());
     assert_eq!(store.import(since.back(Nanos::from_millis(5)), 100, at(6)).components.len(), 10);
 }
@@ -51,7 +51,7 @@ fn what_did_not_grow_did_not_change() {
     store.publish(OwnerId(1), &[row(1, 5)], at(0));
     store.publish(OwnerId(1), &[row(1, 5)], at(10));
     store.publish(OwnerId(1), &[row(1, 4)], at(20));
-    let since = Cursor { changed: at(1), after: None };
+    let since = Cursor { changed: at(1), after: After::Nothing };
     assert!(store.import(since, 9, at(30)).components.is_empty());
     store.publish(OwnerId(1), &[row(1, 6)], at(40));
     assert_eq!(store.import(since, 9, at(50)).components[0].count, 6);

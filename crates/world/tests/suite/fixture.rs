@@ -1,6 +1,7 @@
 //! A store of one check's own, however many times it is opened.
 
 use sqlx::{ConnectOptions as _, Executor as _};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -184,16 +185,20 @@ pub(crate) fn named(number: u128, identifier: &str) -> Row {
     Row { name: Some(Arc::new(name)), ..row(number, 1) }
 }
 
-/// Everything that changed since, over all pages, and where the next import begins.
+/// Everything that changed since, over all pages, and where the next import begins. A row may come again.
 pub(crate) async fn import_since(world: &Arc<dyn World>, mut since: Cursor) -> (Vec<Component>, Cursor) {
-    let mut components = Vec::new();
+    let mut components = BTreeMap::new();
     for _ in 0..1000 {
         let page = world.import(since).await.expect("imports");
-        assert!(page.components.len() <= PAGE_ROWS);
-        components.extend(page.components);
+        for component in page.components {
+            let known = components.entry((component.cell, component.owner)).or_insert(component);
+            if component.count > known.count {
+                *known = component;
+            }
+        }
         since = page.next;
         if !page.has_more {
-            return (components, since);
+            return (components.into_values().collect(), since);
         }
     }
     panic!("an import that never ends");

@@ -122,7 +122,11 @@ impl Worker {
         Some(Step::Totals(ready))
     }
 
-    pub(super) fn totals(&mut self, totals: Result<Vec<Result<CellTotal, KeyError>>, OriginError>, now: Nanos) {
+    pub(super) fn totals(
+        &mut self,
+        totals: Result<Vec<Result<CellTotal, KeyError>>, OriginError>,
+        now: Nanos,
+    ) {
         self.heard_from_origin(&totals, now);
         let Ok(totals) = totals else { return self.publishing.try_again(now) };
         let reading = std::mem::take(&mut self.publishing.reading);

@@ -112,7 +112,11 @@ impl Standing {
         if self.told.implausible.is_power_of_two() {
             let Component { owner, cell, count, limit, .. } = component;
             tracing::error!(
-                ?owner, ?cell, count, limit, refused = self.told.implausible,
+                ?owner,
+                ?cell,
+                count,
+                limit,
+                refused = self.told.implausible,
                 "another region's count can't be right and isn't added; look at that region"
             );
         }
@@ -121,7 +125,8 @@ impl Standing {
     fn told_policy(&mut self, ours: Policy, recorded: Policy) {
         if ours != recorded && !std::mem::replace(&mut self.told.other_policy, true) {
             tracing::warn!(
-                ?ours, ?recorded,
+                ?ours,
+                ?recorded,
                 "world.policy, world.floor or world.interval_ms differ from what all regions go by; using that"
             );
         }
@@ -132,7 +137,8 @@ impl Standing {
         let is_alarm = namesakes > 0 && !is_alone;
         if is_alarm && !self.told.namesakes {
             tracing::error!(
-                region, namesakes,
+                region,
+                namesakes,
                 "another origin has this region's name: give every region a name of its own, and all nodes of one \
                  region the same origin.url"
             );

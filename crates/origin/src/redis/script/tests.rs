@@ -171,10 +171,14 @@ fn no_spoilt_field_panics_or_reaches_the_neighbour() {
 
 #[test]
 fn mad_answers_to_heartbeats_and_resets_are_nonsense() {
-    let heartbeat = Heartbeat { node: NodeId(1), fingerprint: 2, alive_for: Nanos::ZERO, leaves: false, heard: 0 };
+    let heartbeat =
+        Heartbeat { node: NodeId(1), fingerprint: 2, alive_for: Nanos::ZERO, leaves: false, heard: 0 };
     let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
     let frame = |rest: Vec<Value>| Value::Array([vec![Value::Int(1), Value::Int(2)], rest].concat());
-    assert_eq!(heartbeat_reply(&heartbeat, frame(vec![text("alive"), Value::Int(3), text("")])).unwrap().nodes, 3);
+    assert_eq!(
+        heartbeat_reply(&heartbeat, frame(vec![text("alive"), Value::Int(3), text("")])).unwrap().nodes,
+        3
+    );
     let world = text("7:3:floor 250");
     let alive = heartbeat_reply(&heartbeat, frame(vec![text("alive"), Value::Int(3), world])).unwrap();
     let policy = WorldPolicy::Floor { thousandths: 250 };

@@ -2,9 +2,9 @@
 
 use super::call::count;
 use super::name::{self, Names};
-use super::{ScriptCall, SYNCS_MAX};
+use super::{SYNCS_MAX, ScriptCall};
 use crate::redis::wire::Arguments;
-use crate::{Lead, LeadWish, Letter, WorldCell};
+use crate::{Lead, LeadWish, Letter, OriginId, WorldCell};
 use std::collections::BTreeMap;
 use tidegate_core::{CellId, WorldPolicy, WorldView};
 
@@ -24,7 +24,10 @@ pub(crate) fn lead_call(lead: &Lead) -> ScriptCall {
         LeadWish::Lead { lease } => count(&mut args, lease.as_millis_ceil().max(1)),
         LeadWish::GiveUp => args.text(""),
     }
-    args.write(format_args!("{:016x}:{:016x}", lead.proposed.id, lead.proposed.life));
+    match lead.proposed {
+        Some(OriginId { id, life }) => args.write(format_args!("{id:016x}:{life:016x}")),
+        None => args.text(""),
+    }
     of_nodes(&[name::WORKER, name::ORIGIN, name::LIVE_NODES, name::HEARD], args)
 }
 
@@ -82,7 +85,8 @@ fn cell_calls<T>(
         let slot = if topology_has_slots { name::slot_of(id(cell).key) } else { 0 };
         by_slot.entry(slot).or_default().push(index);
     }
-    let groups = by_slot.iter().flat_map(|(slot, indices)| indices.chunks(CELLS_MAX).map(move |part| (*slot, part)));
+    let groups =
+        by_slot.iter().flat_map(|(slot, indices)| indices.chunks(CELLS_MAX).map(move |part| (*slot, part)));
     let call = |(slot, part): (u16, &[usize])| {
         let (mut keys, mut args) = (Arguments::default(), Arguments::default());
         for cell in part.iter().map(|index| &cells[*index]) {

@@ -19,7 +19,10 @@ pub(crate) fn lead_reply(value: Value) -> Result<Leading, OriginError> {
     });
     let heard_by_all = fields.count()?;
     fields.end()?;
-    let origin = parsed.ok_or_else(|| nonsense(&origin))?;
+    let origin = match parsed {
+        None if !origin.is_empty() || is_leader => return Err(nonsense(&origin)),
+        parsed => parsed,
+    };
     Ok(Leading { is_leader, origin, heard_by_all, now })
 }
 

@@ -4,8 +4,9 @@
 --        origin   string "<id>:<life>", 16 hex digits each: made once, and again when everything was forgotten
 --        alive    sorted set: nodes, scored with the µs of TIME until which each counts as alive
 --        heard    hash: of each node, the version of the world's regions that it goes by
--- ARGV   node (16 hex digits), lease in ms ("" gives up), the origin as the node knows it or makes it up
--- reply  seconds and microseconds of TIME, 1 if the node leads, the origin, the lowest version that a live node
+-- ARGV   node (16 hex digits), lease in ms ("" gives up), the origin as the node knows it or makes it up ("": it
+--        lets others speak first)
+-- reply  seconds and microseconds of TIME, 1 if the node leads, the origin ("": nobody has said), the lowest version that a live node
 --        goes by; or a string that says what is wrong with the keys
 
 local ORIGIN_MS = '63244800000' -- 732 days: twice the longest window
@@ -20,14 +21,16 @@ if type(origin) == 'table' then
   return KEYS[2] .. ': ' .. origin.err
 end
 origin = origin or ARGV[3]
-redis.call('SET', KEYS[2], origin, 'PX', ORIGIN_MS)
+if origin ~= '' then
+  redis.call('SET', KEYS[2], origin, 'PX', ORIGIN_MS)
+end
 
 local leads = false
 if ARGV[2] == '' then
   if holder == ARGV[1] then
     redis.call('DEL', KEYS[1])
   end
-elseif not holder or holder == ARGV[1] then
+elseif origin ~= '' and (not holder or holder == ARGV[1]) then
   redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
   leads = true
 end

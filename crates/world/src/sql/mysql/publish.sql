@@ -1,6 +1,7 @@
 -- {rows}: (key_id, epoch, sequence, owner, count, limit_count, expires_at in µs, tenant, namespace, rule, identifier), …
+-- {owner}, {cells}, {payload}: the same for the log, packed
 -- Merges by max. What didn't grow stays as it is; assignments are made from left to right, so count comes last.
-INSERT INTO tidegate_counts
+{begin}INSERT INTO tidegate_counts
     (key_id, epoch, sequence, owner, count, limit_count, expires_at, tenant, namespace, rule, identifier)
 VALUES {rows}
 ON DUPLICATE KEY UPDATE
@@ -11,4 +12,6 @@ ON DUPLICATE KEY UPDATE
     namespace = COALESCE(namespace, VALUES(namespace)),
     rule = COALESCE(rule, VALUES(rule)),
     identifier = COALESCE(identifier, VALUES(identifier)),
-    count = GREATEST(count, VALUES(count))
+    count = GREATEST(count, VALUES(count));
+INSERT INTO tidegate_log (owner, cells, payload) VALUES ({owner}, {cells}, {payload});
+COMMIT

@@ -41,8 +41,16 @@ CREATE TABLE IF NOT EXISTS tidegate_counts (
     rule VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
     identifier VARCHAR(512) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
     PRIMARY KEY (key_id, epoch, sequence, owner),
-    KEY tidegate_counts_by_change (changed_at),
     KEY tidegate_counts_by_expiry (expires_at)
+) ENGINE=InnoDB;
+
+CREATE TABLE IF NOT EXISTS tidegate_log (
+    id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+    changed_at BIGINT NOT NULL DEFAULT (CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED)),
+    owner BIGINT NOT NULL,
+    cells BIGINT NOT NULL,
+    payload MEDIUMBLOB NOT NULL,
+    KEY tidegate_log_by_change (changed_at)
 ) ENGINE=InnoDB;
 
 CREATE TABLE IF NOT EXISTS tidegate_leases (

@@ -43,8 +43,16 @@ CREATE TABLE tidegate_counts (
     identifier VARCHAR(512),
     PRIMARY KEY (key_id, epoch, sequence, owner)
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05);
-CREATE INDEX tidegate_counts_by_change ON tidegate_counts (changed_at, key_id, epoch, sequence, owner);
 CREATE INDEX tidegate_counts_by_expiry ON tidegate_counts (expires_at);
+
+CREATE TABLE tidegate_log (
+    id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    changed_at BIGINT NOT NULL DEFAULT (extract(epoch FROM statement_timestamp()) * 1000000)::bigint,
+    owner BIGINT NOT NULL,
+    cells BIGINT NOT NULL,
+    payload BYTEA NOT NULL
+);
+CREATE INDEX tidegate_log_by_change ON tidegate_log (changed_at, id);
 
 CREATE TABLE tidegate_leases (
     job TEXT COLLATE "C" NOT NULL PRIMARY KEY,

@@ -3,3 +3,4 @@
 SET statement_timeout = 1000;
 SET lock_timeout = 1000;
 SET idle_in_transaction_session_timeout = 2000;
+SET standard_conforming_strings = on;

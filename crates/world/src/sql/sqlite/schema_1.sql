@@ -43,8 +43,16 @@ CREATE TABLE tidegate_counts (
     identifier TEXT,
     PRIMARY KEY (key_id, epoch, sequence, owner)
 ) WITHOUT ROWID;
-CREATE INDEX tidegate_counts_by_change ON tidegate_counts (changed_at, key_id, epoch, sequence, owner);
 CREATE INDEX tidegate_counts_by_expiry ON tidegate_counts (expires_at);
+
+CREATE TABLE tidegate_log (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    changed_at INTEGER NOT NULL DEFAULT (CAST(unixepoch('subsec') * 1000000 AS INTEGER)),
+    owner INTEGER NOT NULL,
+    cells INTEGER NOT NULL,
+    payload BLOB NOT NULL
+);
+CREATE INDEX tidegate_log_by_change ON tidegate_log (changed_at, id);
 
 CREATE TABLE tidegate_leases (
     job TEXT NOT NULL PRIMARY KEY,

@@ -1,8 +1,11 @@
--- {counts_before}, {demands_before}, {slices_before}: how long ago each ended, in µs; {rows_max}: how many of each
+-- {counts_before}, {log_before}, {demands_before}, {slices_before}: how long ago each ended, in µs; {rows_max}: how many of each
 -- {skip_locked}: whoever publishes one of them just now isn't waited for
 DELETE FROM tidegate_counts WHERE (key_id, epoch, sequence, owner) IN (
     SELECT key_id, epoch, sequence, owner FROM tidegate_counts
     WHERE expires_at <= {now} - {counts_before} ORDER BY expires_at LIMIT {rows_max} {skip_locked});
+DELETE FROM tidegate_log WHERE id IN (
+    SELECT id FROM tidegate_log
+    WHERE changed_at < {now} - {log_before} ORDER BY changed_at LIMIT {rows_max} {skip_locked});
 DELETE FROM tidegate_demands WHERE (key_id, owner) IN (
     SELECT key_id, owner FROM tidegate_demands
     WHERE reported_at < {now} - {demands_before} ORDER BY reported_at LIMIT {rows_max} {skip_locked});

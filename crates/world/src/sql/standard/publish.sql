@@ -1,6 +1,7 @@
 -- {rows}: (key_id, epoch, sequence, owner, count, limit_count, expires_at in µs, tenant, namespace, rule, identifier), …
+-- {owner}, {cells}, {payload}: the same for the log, packed
 -- Merges by max. What didn't grow stays as it is.
-INSERT INTO tidegate_counts
+{begin}INSERT INTO tidegate_counts
     (key_id, epoch, sequence, owner, count, limit_count, expires_at, tenant, namespace, rule, identifier)
 VALUES {rows}
 ON CONFLICT (key_id, epoch, sequence, owner) DO UPDATE SET
@@ -12,4 +13,6 @@ ON CONFLICT (key_id, epoch, sequence, owner) DO UPDATE SET
     namespace = COALESCE(tidegate_counts.namespace, excluded.namespace),
     rule = COALESCE(tidegate_counts.rule, excluded.rule),
     identifier = COALESCE(tidegate_counts.identifier, excluded.identifier)
-WHERE excluded.count > tidegate_counts.count
+WHERE excluded.count > tidegate_counts.count;
+INSERT INTO tidegate_log (owner, cells, payload) VALUES ({owner}, {cells}, {payload});
+COMMIT

@@ -1,0 +1,197 @@
+//! Ours: a worker for each region, which publishes what its policy says and imports what changed.
+
+use crate::model::{self, Counted, LIMIT, REGIONS, Source};
+use crate::server::{Load, Meter};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tidegate_core::{KeyId, Nanos, Sequence};
+use tidegate_testkit::MariaDb;
+use tidegate_world::{
+    CellId, Cursor, Joining, KeyName, OwnerId, Policy as FleetPolicy, Publish, Row, SqlOptions, SqlWorld,
+    World, WorldUrl,
+};
+use tokio::time::Instant;
+
+pub(crate) const NAMESPACE: &str = "api.requests";
+/// As the worker of a region does it.
+const POLL_S: f64 = 0.25;
+/// The floor's, as the seeds'. Headroom publishes at every poll.
+const INTERVAL_S: f64 = 10.0;
+/// How often a reader goes back, and by how much.
+const BACK_EVERY_S: f64 = 5.0;
+const BACK_BY: Nanos = Nanos::from_secs(2);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Policy {
+    Floor,
+    Headroom,
+}
+
+/// The worker of a region.
+struct Worker {
+    world: SqlWorld,
+    owner: OwnerId,
+    policy: Policy,
+    sources: Vec<(Source, Option<Counted>)>,
+    cursor: Cursor,
+    written: Arc<AtomicU64>,
+    imported: Arc<AtomicU64>,
+}
+
+pub(crate) fn identifier(caller: u32) -> String {
+    format!("user_{:016x}", u64::from(caller).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}
+
+pub(crate) async fn run(policy: Policy, length: Duration) -> Load {
+    let server = MariaDb::start().await;
+    server.create_database("ours");
+    let (written, imported) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let mut workers = Vec::new();
+    for region in 0..REGIONS {
+        let mut worker = Worker::new(&server.url("ours"), region, policy, &written, &imported).await;
+        worker.fill().await;
+        workers.push(worker);
+    }
+    for worker in &mut workers {
+        worker.import(Nanos::ZERO).await;
+    }
+    (written.store(0, Ordering::Relaxed), imported.store(0, Ordering::Relaxed));
+    let meter = Meter::start(&server);
+    let began = Instant::now();
+    let tasks: Vec<_> = (0..REGIONS)
+        .zip(workers)
+        .map(|(number, worker)| tokio::spawn(worker.work(number, began, length)))
+        .collect();
+    for task in tasks {
+        task.await.expect("a worker");
+    }
+    let load = meter.stop(&server, written.load(Ordering::Relaxed));
+    // Every region has read every change: none may be cheap by missing any.
+    let (written, imported) = (written.load(Ordering::Relaxed), imported.load(Ordering::Relaxed));
+    assert!(imported >= written * u64::from(REGIONS - 1), "{imported} imported of {written} written");
+    load
+}
+
+impl Worker {
+    async fn new(
+        url: &str,
+        region: u32,
+        policy: Policy,
+        written: &Arc<AtomicU64>,
+        imported: &Arc<AtomicU64>,
+    ) -> Self {
+        let url = WorldUrl::parse(url).expect("a url");
+        let options = SqlOptions { deadline: Duration::from_secs(10), ..SqlOptions::default() };
+        let world = SqlWorld::new(url, options, &tokio::runtime::Handle::current());
+        let joining = Joining {
+            region: format!("us-east-{region}"),
+            origin: 1,
+            fingerprint: 1,
+            policy: FleetPolicy { publish: Publish::Floor(model::FLOOR), interval: Nanos::from_secs(10) },
+            applied: 0,
+            leaves: false,
+        };
+        let owner = world.join(&joining).await.expect("joins").me;
+        let sources = model::sources().into_iter().filter(|source| source.region == region);
+        let sources = sources.map(|source| (source, None)).collect();
+        let (written, imported) = (written.clone(), imported.clone());
+        Worker { world, owner, policy, sources, cursor: Cursor::default(), written, imported }
+    }
+
+    /// What was published before the run begins.
+    async fn fill(&mut self) {
+        let rows: Vec<Row> = self.sources.iter().map(|(source, _)| row(source, source.before(0.0))).collect();
+        self.write(&rows).await;
+        self.publish(0.0).await;
+    }
+
+    async fn work(mut self, number: u32, began: Instant, length: Duration) {
+        let of_all = f64::from(number) / f64::from(REGIONS);
+        let (mut poll, mut tick, mut back) = (of_all * POLL_S, of_all * INTERVAL_S, of_all * BACK_EVERY_S);
+        while poll < length.as_secs_f64() {
+            tokio::time::sleep_until(began + Duration::from_secs_f64(poll)).await;
+            let now = began.elapsed().as_secs_f64();
+            if self.policy == Policy::Headroom || now >= tick {
+                self.publish(now).await;
+                tick += INTERVAL_S;
+            }
+            let overlap = if now >= back { BACK_BY } else { Nanos::ZERO };
+            if now >= back {
+                back += BACK_EVERY_S;
+                self.world.delete_expired().await.expect("deletes");
+            }
+            self.import(overlap).await;
+            poll += POLL_S;
+        }
+        tokio::time::sleep_until(began + length).await;
+        self.import(BACK_BY).await;
+    }
+
+    async fn publish(&mut self, now: f64) {
+        let mut rows = Vec::new();
+        for (source, published) in &mut self.sources {
+            let counted = source.at(now);
+            let known =
+                published.filter(|known| known.sequence == counted.sequence).map_or(0, |known| known.count);
+            let is_due = match self.policy {
+                Policy::Floor => model::is_hot(counted.count) && counted.count > known,
+                Policy::Headroom => counted.count - known >= half_credit(counted.count),
+            };
+            if is_due {
+                rows.push(row(source, counted));
+                *published = Some(counted);
+            }
+        }
+        self.write(&rows).await;
+    }
+
+    async fn write(&self, rows: &[Row]) {
+        for rows in rows.chunks(5000) {
+            let published = self.world.publish(self.owner, rows).await.expect("publishes");
+            assert_eq!(published.refused, []);
+        }
+        self.written.fetch_add(rows.len() as u64, Ordering::Relaxed);
+    }
+
+    async fn import(&mut self, overlap: Nanos) {
+        let mut since = self.cursor.back(overlap);
+        loop {
+            let page = self.world.import(since).await.expect("imports");
+            self.imported.fetch_add(page.components.len() as u64, Ordering::Relaxed);
+            since = page.next;
+            if !page.has_more {
+                break;
+            }
+        }
+        self.cursor = since;
+    }
+}
+
+/// Half of max(½ of the headroom ÷ regions, 2.5 % of the limit ÷ regions), at least one.
+fn half_credit(count: u64) -> u64 {
+    let by_headroom = (LIMIT - count.min(LIMIT)) / 2 / u64::from(REGIONS);
+    by_headroom.max(LIMIT / 40 / u64::from(REGIONS)).div_ceil(2).max(1)
+}
+
+fn row(source: &Source, counted: Counted) -> Row {
+    let Counted { sequence, count } = counted;
+    let hash = (u128::from(source.caller) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+    let name = KeyName {
+        tenant: format!("ws_{:016x}", source.caller / 50),
+        namespace: NAMESPACE.to_owned(),
+        rule: String::new(),
+        identifier: identifier(source.caller),
+    };
+    let seconds = Duration::try_from_secs_f64(source.expires_s(sequence)).unwrap_or_default();
+    // From a present that is never far away from the database's: nothing may expire early.
+    let expires =
+        Nanos::from_secs(2_000_000_000).plus(Nanos::from_millis(seconds.as_millis().try_into().unwrap_or(0)));
+    Row {
+        cell: CellId { key: KeyId::from_hash(hash), epoch: 0, sequence: Sequence(sequence) },
+        count,
+        limit: LIMIT,
+        expires,
+        name: Some(Arc::new(name)),
+    }
+}

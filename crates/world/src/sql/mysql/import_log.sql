@@ -1,0 +1,10 @@
+-- {from}, {order}: which entries; {entries_max}: how many at most
+-- Entries of the log, and one row without a payload: the present, and the last entry that there is.
+(
+    SELECT changed_at, id, owner, payload FROM tidegate_log
+    WHERE {from}
+    ORDER BY {order}
+    LIMIT {entries_max}
+)
+UNION ALL
+SELECT {now}, COALESCE((SELECT MAX(id) FROM tidegate_log), 0), NULL, NULL
