@@ -66,7 +66,9 @@ impl LeaderCounters {
     }
 
     fn passed(&self, figures: Figures) {
-        let add = |counter: &AtomicU64, more| drop(counter.fetch_add(more, Ordering::Relaxed));
+        let add = |counter: &AtomicU64, more| {
+            counter.fetch_add(more, Ordering::Relaxed);
+        };
         add(&self.passes, 1);
         add(&self.lowered, figures.lowered);
         add(&self.raised, figures.raised);
@@ -93,14 +95,18 @@ impl Leader {
         &self.counters
     }
 
-    /// Leads whenever nobody else does, until the future is dropped.
-    pub async fn run(self: Arc<Self>) {
+    /// Leads whenever nobody else does and `may` says so, until the future is dropped.
+    pub async fn run(&self, may: impl Fn() -> bool) {
         let mut tick = tokio::time::interval(PASS_EVERY);
         // After a pause, or a slow store: at its pace, instead of making up for it.
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut is_ill = false;
         for pass in 0_u64.. {
             tick.tick().await;
+            if !may() {
+                self.counters.follows();
+                continue;
+            }
             let outcome = self.pass(pass).await;
             if let Err(error) = &outcome {
                 self.counters.failed.fetch_add(1, Ordering::Relaxed);

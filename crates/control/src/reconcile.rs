@@ -73,11 +73,11 @@ impl Reconciler {
         for held in &survey.slices {
             keys.entry(held.row.key).or_default().slices.push(held);
         }
-        let mut may_activate = true;
+        let mut room = membership::Room { for_waiting: true, for_larger_parts: true };
         for (id, key) in &keys {
-            may_activate &= key.reconcile(*id, survey, self.flaw, &mut granted, &mut figures);
+            room = room.and(key.reconcile(*id, survey, self.flaw, &mut granted, &mut figures));
         }
-        granted.membership = membership::next(survey, may_activate, self.flaw);
+        granted.membership = membership::next(survey, room, self.flaw);
         let writes =
             granted.membership.is_some() || !granted.slices.is_empty() || !granted.dropped.is_empty();
         Reconciled { granted: writes.then_some(granted), figures }

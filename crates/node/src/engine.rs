@@ -6,6 +6,7 @@
 mod single;
 
 use crate::plan::Plan;
+use crate::quota::Quotas;
 use crate::region::{AskItem, RegionOptions, Standing};
 use crate::request::{Answer, Path, Purpose, Reason, Request, RequestError};
 use crate::sharing::Sharing;
@@ -175,6 +176,11 @@ impl Engine {
         self.shared().and_then(|sharing| sharing.region.world())
     }
 
+    /// The parts of limits that are enforced here; `None` where there is no world.
+    pub fn quotas(&self) -> Option<&Quotas> {
+        self.shared().and_then(|sharing| sharing.quotas.as_ref())
+    }
+
     fn reach(&self) -> Reach {
         self.world().map_or(Reach::REGION, WorldNode::reach)
     }
@@ -204,6 +210,11 @@ impl Engine {
             plan.report();
         } else if plan.is_denied() {
             plan.only_look();
+        }
+        if plan.has_quotas()
+            && let Some(quotas) = self.quotas()
+        {
+            plan.cut(quotas, moment.now);
         }
         let decided = match &self.counters {
             Counters::Alone(table) => self.decide_on(table, &mut plan, moment),
@@ -360,6 +371,11 @@ impl Engine {
             }
         }
         plan.write(&decisions);
+        if plan.has_quotas()
+            && let Some(quotas) = self.quotas()
+        {
+            plan.settle_quotas(quotas, moment.now);
+        }
         Ok(())
     }
 

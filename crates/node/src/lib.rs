@@ -8,6 +8,7 @@ pub mod driver;
 pub mod engine;
 pub mod files;
 mod plan;
+pub mod quota;
 pub mod region;
 pub mod region_driver;
 pub mod request;

@@ -2,6 +2,7 @@
 //!
 //! Allocates nothing for up to 16 limits.
 
+use crate::quota::{Asked, Quotas};
 use crate::request::{
     Descriptor, GivenLimit, LimitAnswer, Origin, Path, Reason, Request, RequestError, Said, Subject,
 };
@@ -29,6 +30,8 @@ pub(crate) struct Plan<'r> {
     pub(crate) path: Path,
     /// The local limits that stand in for those of class `free` which couldn't ask.
     pub(crate) fallbacks: SmallVec<[Item; 2]>,
+    /// The whole limits of those that are shared by quotas, in the order of their targets.
+    quotas: SmallVec<[Spec; 2]>,
     /// Some of the limits count over the world.
     pub(crate) has_world: bool,
     reach: Reach,
@@ -43,6 +46,8 @@ pub(crate) struct Target {
     pub(crate) overflow_key: KeyId,
     /// Its counts are the world's.
     is_world: bool,
+    /// A part of it is enforced here.
+    is_quota: bool,
 }
 
 impl<'r> Plan<'r> {
@@ -53,6 +58,7 @@ impl<'r> Plan<'r> {
             answers: SmallVec::new(),
             path: Path::Local,
             fallbacks: SmallVec::new(),
+            quotas: SmallVec::new(),
             has_world: false,
             reach,
             denied: SmallVec::new(),
@@ -183,7 +189,9 @@ impl<'r> Plan<'r> {
             ..Item::new(prefix.key(limit.identifier), spec, limit.cost)
         };
         let overflow_key = prefix.key_of_parts(OVERFLOW_PARTS);
-        self.targets.push(Target { answer: self.answers.len(), class: limit.class, overflow_key, is_world });
+        let is_quota = self.is_quota(limit.scope, &spec);
+        let answer = self.answers.len();
+        self.targets.push(Target { answer, class: limit.class, overflow_key, is_world, is_quota });
         self.items.push(item);
         self.answers.push(undecided(Origin::Given { index }, Role::Enforced, 0));
     }
@@ -191,7 +199,9 @@ impl<'r> Plan<'r> {
     /// The limit that a descriptor gives itself.
     fn push_window(&mut self, item: Item, overflow_key: KeyId, index: u8) {
         let (is_world, _) = self.reached(None, Class::Paid, &item.spec);
-        self.targets.push(Target { answer: self.answers.len(), class: Class::Paid, overflow_key, is_world });
+        let is_quota = self.is_quota(None, &item.spec);
+        let answer = self.answers.len();
+        self.targets.push(Target { answer, class: Class::Paid, overflow_key, is_world, is_quota });
         self.items.push(item);
         self.answers.push(undecided(Origin::Given { index: usize::from(index) }, item.role, index));
     }
@@ -203,7 +213,8 @@ impl<'r> Plan<'r> {
             Effect::Limited { key, spec } => {
                 let (is_world, regions) = self.reached(rule.scope, rule.class, &spec);
                 let (answer, overflow_key) = (self.answers.len(), rule.overflow_key);
-                self.targets.push(Target { answer, class: rule.class, overflow_key, is_world });
+                let is_quota = self.is_quota(rule.scope, &spec);
+                self.targets.push(Target { answer, class: rule.class, overflow_key, is_world, is_quota });
                 self.items.push(Item {
                     charge: rule.charge,
                     role: found.role,
@@ -227,6 +238,42 @@ impl<'r> Plan<'r> {
         }
         self.has_world = true;
         (true, if class == Class::Abuse { self.reach.credit_regions } else { 1 })
+    }
+
+    /// Whether a limit of the world is shared by quotas; its whole is put down then.
+    #[inline]
+    fn is_quota(&mut self, scope: Option<Scope>, spec: &Spec) -> bool {
+        let is_quota = self.reach.has_world && scope != Some(Scope::Region) && !is_counted(spec);
+        if is_quota {
+            self.quotas.push(*spec);
+        }
+        is_quota
+    }
+
+    #[inline]
+    pub(crate) fn has_quotas(&self) -> bool {
+        !self.quotas.is_empty()
+    }
+
+    /// Puts the part that is enforced here in the place of each whole limit.
+    pub(crate) fn cut(&mut self, quotas: &Quotas, now: Nanos) {
+        let shared = self.items.iter_mut().zip(&self.targets).filter(|(_, target)| target.is_quota);
+        for ((item, target), whole) in shared.zip(&self.quotas) {
+            item.spec = quotas.cut(item.key, whole, target.class, now);
+        }
+    }
+
+    /// Says of parts that were decided what is to be said of their wholes, and counts what was asked for.
+    pub(crate) fn settle_quotas(&mut self, quotas: &Quotas, now: Nanos) {
+        let shared = self.items.iter().zip(&self.targets).filter(|(_, target)| target.is_quota);
+        for ((item, target), whole) in shared.zip(&self.quotas) {
+            let is_abuse = target.class == Class::Abuse;
+            let asked = Asked { key: item.key, whole, cost: item.cost.get(), is_abuse };
+            let Said::Decided(decision) = &mut self.answers[target.answer].said else { continue };
+            if quotas.decided(&asked, decision, now) && self.path != Path::Unverified {
+                self.path = Path::Quota;
+            }
+        }
     }
 
     /// Some limit is about to ask: the world's are put down, while their names are at hand.
@@ -288,7 +335,10 @@ impl<'r> Plan<'r> {
             quotas.for_each(|item| item.role = Role::Shadow);
         }
         self.items.remove(index);
-        self.targets.remove(index);
+        if self.targets.remove(index).is_quota {
+            let before = self.targets[..index].iter().filter(|target| target.is_quota).count();
+            self.quotas.remove(before);
+        }
     }
 
     /// The region refused an item, or nobody could be asked: whatever the local view says, it is denied. The

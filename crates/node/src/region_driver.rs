@@ -251,7 +251,9 @@ impl RegionDriver {
         let origin = self.origin();
         let mut resets = Vec::new();
         for ResetKey { key, forgotten_at } in keys {
-            let epoch = origin.reset(origin.shard_of(*key), *key, *forgotten_at).await?;
+            let mut known = 0;
+            self.shared().table.update(*key, |state| known = state.epoch());
+            let epoch = origin.reset(origin.shard_of(*key), *key, known, *forgotten_at).await?;
             resets.push(Reset { key: *key, epoch });
         }
         self.start_afresh(&resets);

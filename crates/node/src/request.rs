@@ -119,6 +119,8 @@ pub enum Path {
     Local,
     /// The region was asked first, for this reason.
     Asked(AskReason),
+    /// The region's part of a limit of the world denied it.
+    Quota,
     /// A limit had no room in the counter table, or couldn't ask its region, and was decided by its class.
     Unverified,
 }

@@ -1,6 +1,7 @@
 //! What a node that shares its counts has beyond a lone one: the region's logic, and the local limits that
 //! stand in for `free` rules while the region can't be asked.
 
+use crate::quota::Quotas;
 use crate::region::{AskItem, Region, RegionOptions};
 use crate::world::WorldNode;
 use tidegate_core::{
@@ -20,6 +21,8 @@ const FALLBACK_BURST: Nanos = Nanos::from_millis(100);
 pub struct Sharing {
     pub table: Table<SharedState>,
     pub region: Region,
+    /// Parts of limits that hold over the world; `None` where there is none.
+    pub quotas: Option<Quotas>,
     fallbacks: Table<LocalState>,
 }
 
@@ -27,6 +30,7 @@ impl Sharing {
     pub(crate) fn new(keys_max: usize, options: RegionOptions, has_world: bool) -> Self {
         Sharing {
             table: Table::new(keys_max),
+            quotas: has_world.then(|| Quotas::new(options.node)),
             region: match has_world {
                 true => Region::new(options).with_world(WorldNode::new(keys_max)),
                 false => Region::new(options),
@@ -77,6 +81,9 @@ impl Sharing {
     }
 
     pub(crate) fn clock_stepped(&self, delta_ns: i64, lands_at: Nanos) -> StepId {
+        if let Some(quotas) = &self.quotas {
+            quotas.clock_stepped(delta_ns);
+        }
         self.fallbacks.clock_stepped(delta_ns, lands_at);
         self.table.clock_stepped(delta_ns, lands_at)
     }

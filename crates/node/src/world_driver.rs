@@ -4,6 +4,8 @@
 //! Decides nothing. Every step comes back to the logic, done or failed. A world store that hangs holds up nothing
 //! but the worker.
 
+mod quotas;
+
 use crate::clock::Clock;
 use crate::driver::calm_interval;
 use crate::engine::Engine;
@@ -14,6 +16,7 @@ use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
+use tidegate_control::Leader;
 use tidegate_core::Nanos;
 use tidegate_core::state::Publish;
 use tidegate_origin::{Lead, LeadWish, OriginId};
@@ -54,6 +57,8 @@ pub struct WorldDriver {
     /// No other node shares the origin.
     is_alone: bool,
     interval: Duration,
+    quota_worker: Mutex<crate::quota::Worker>,
+    reconciler: Arc<Leader>,
 }
 
 impl fmt::Debug for WorldDriver {
@@ -79,7 +84,21 @@ impl WorldDriver {
         let is_alone = options.is_alone;
         let worker = Mutex::new(Worker::new(options, clock.now().now));
         let (wake, origin) = (Notify::new(), Mutex::default());
-        Some(Arc::new(WorldDriver { region, engine, clock, store, worker, wake, origin, is_alone, interval }))
+        let reconciler = Leader::new(store.clone(), RandomState::new().hash_one("reconciler"));
+        let quota_worker = Mutex::default();
+        Some(Arc::new(WorldDriver {
+            region,
+            engine,
+            clock,
+            store,
+            worker,
+            wake,
+            origin,
+            is_alone,
+            interval,
+            quota_worker,
+            reconciler,
+        }))
     }
 
     fn node(&self) -> &WorldNode {
@@ -98,7 +117,10 @@ impl WorldDriver {
 
     /// Until the future is dropped. None of these waits for another.
     pub async fn run(self: Arc<Self>) {
-        tokio::join!(self.keep_leading(), self.keep_working(), self.keep_mailing(), self.keep_looking());
+        let counts = async {
+            tokio::join!(self.keep_leading(), self.keep_working(), self.keep_mailing(), self.keep_looking())
+        };
+        tokio::join!(counts, self.keep_reporting(), self.keep_slicing(), self.keep_reconciling());
     }
 
     /// Takes the lead when nobody has it, and keeps it.
@@ -258,6 +280,7 @@ impl WorldDriver {
                 let _ = timeout(LEAVE_WITHIN, self.store.join(&leaving)).await;
             }
         }
+        self.leave_quotas().await;
         self.lead(LeadWish::GiveUp).await;
     }
 }

@@ -17,6 +17,7 @@ use tidegate_origin::{
     Alive, CellTotal, Exchange, Exchanged, Heartbeat, KeyError, Lead, Leading, Letter, MemoryOrigin, Origin,
     Reply, Reset, ShardId, WorldCell,
 };
+use tidegate_origin::{QuotaGathered, QuotaHeard, QuotaNews, QuotaReport};
 use tidegate_rules::RuleSet;
 use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
@@ -56,8 +57,8 @@ impl Origin for BehindSocket {
         self.memory.beat(heartbeat)
     }
 
-    fn reset(&self, shard: ShardId, key: KeyId, expires: Nanos) -> Reply<'_, u16> {
-        self.memory.reset(shard, key, expires)
+    fn reset(&self, shard: ShardId, key: KeyId, known: u16, expires: Nanos) -> Reply<'_, u16> {
+        self.memory.reset(shard, key, known, expires)
     }
 
     fn tell_resets(&self, resets: Vec<Reset>) -> Reply<'_, Vec<Reset>> {
@@ -86,6 +87,18 @@ impl Origin for BehindSocket {
 
     fn tell_world(&self, view: WorldView) -> Reply<'_, ()> {
         self.memory.tell_world(view)
+    }
+
+    fn report_quotas<'a>(&'a self, report: &'a QuotaReport) -> Reply<'a, QuotaHeard> {
+        self.memory.report_quotas(report)
+    }
+
+    fn gather_quotas(&self, silent_for: Nanos) -> Reply<'_, QuotaGathered> {
+        self.memory.gather_quotas(silent_for)
+    }
+
+    fn tell_quotas<'a>(&'a self, news: &'a QuotaNews) -> Reply<'a, ()> {
+        self.memory.tell_quotas(news)
     }
 }
 

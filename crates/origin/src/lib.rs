@@ -6,6 +6,7 @@
 
 mod breaker;
 mod memory;
+mod quota;
 mod redis;
 mod store;
 mod world;
@@ -15,6 +16,9 @@ pub use crate::redis::fuzz;
 pub use crate::redis::{Connection, RedisOptions, RedisOrigin, RedisUrl, UrlError};
 pub use breaker::{Breaker, BreakerState};
 pub use memory::MemoryOrigin;
+pub use quota::{
+    Offered, QUOTA_KEYS_MAX, QuotaGathered, QuotaHeard, QuotaNews, QuotaReport, Share, ToldSlice,
+};
 pub use store::Store;
 pub use world::{CellTotal, Lead, LeadWish, Leading, Letter, OriginId, WorldCell};
 
@@ -137,11 +141,21 @@ pub trait Origin: Debug + Send + Sync + 'static {
     fn beat(&self, heartbeat: Heartbeat) -> Reply<'_, Alive>;
 
     /// Starts a key afresh for every node: raises its epoch, and says which it is now.
-    fn reset(&self, shard: ShardId, key: KeyId, expires: Nanos) -> Reply<'_, u16>;
+    /// Above `known`, too, which the node has heard of and a store may have forgotten.
+    fn reset(&self, shard: ShardId, key: KeyId, known: u16, expires: Nanos) -> Reply<'_, u16>;
 
     /// Tells all nodes of resets, and says which there were lately. A node that denies a key by itself never
     /// syncs it, and would hear of its reset by nothing else.
     fn tell_resets(&self, resets: Vec<Reset>) -> Reply<'_, Vec<Reset>>;
+
+    /// Says what was asked for here of keys that are shared by quotas, and hears which slices the region holds.
+    fn report_quotas<'a>(&'a self, report: &'a QuotaReport) -> Reply<'a, QuotaHeard>;
+
+    /// What every node said last, those that said nothing for longer than `silent_for` left out and forgotten.
+    fn gather_quotas(&self, silent_for: Nanos) -> Reply<'_, QuotaGathered>;
+
+    /// Tells all nodes which slices the region holds, unless they were told something later already.
+    fn tell_quotas<'a>(&'a self, news: &'a QuotaNews) -> Reply<'a, ()>;
 
     /// Takes, keeps or gives up the work for the region in the world tier, and says which origin this is.
     fn lead(&self, lead: Lead) -> Reply<'_, Leading>;

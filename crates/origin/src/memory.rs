@@ -7,6 +7,7 @@ use crate::{
     Alive, CellTotal, Exchange, Exchanged, Heartbeat, KeyError, Lead, Leading, Letter, Origin, OriginError,
     Reply, Reset, ShardId, Store, WorldCell,
 };
+use crate::{QuotaGathered, QuotaHeard, QuotaNews, QuotaReport};
 use parking_lot::Mutex;
 use std::fmt;
 use tidegate_core::{CellId, KeyId, Nanos, WorldView};
@@ -68,12 +69,27 @@ impl Origin for MemoryOrigin {
         self.answer(|store, now| store.beat(&heartbeat, now))
     }
 
-    fn reset(&self, _shard: ShardId, key: KeyId, expires: Nanos) -> Reply<'_, u16> {
-        self.answer(|store, now| Ok(store.reset(key, expires, now)))
+    fn reset(&self, _shard: ShardId, key: KeyId, known: u16, expires: Nanos) -> Reply<'_, u16> {
+        self.answer(|store, now| Ok(store.reset(key, known, expires, now)))
     }
 
     fn tell_resets(&self, resets: Vec<Reset>) -> Reply<'_, Vec<Reset>> {
         self.answer(|store, now| Ok(store.tell_resets(&resets, now)))
+    }
+
+    fn report_quotas<'a>(&'a self, report: &'a QuotaReport) -> Reply<'a, QuotaHeard> {
+        self.answer(|store, now| Ok(store.report_quotas(report, now)))
+    }
+
+    fn gather_quotas(&self, silent_for: Nanos) -> Reply<'_, QuotaGathered> {
+        self.answer(|store, now| Ok(store.gather_quotas(silent_for, now)))
+    }
+
+    fn tell_quotas<'a>(&'a self, news: &'a QuotaNews) -> Reply<'a, ()> {
+        self.answer(|store, _| {
+            store.tell_quotas(news);
+            Ok(())
+        })
     }
 
     fn lead(&self, lead: Lead) -> Reply<'_, Leading> {

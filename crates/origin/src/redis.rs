@@ -36,6 +36,7 @@ use crate::{
     Alive, CellTotal, Exchange, Exchanged, Heartbeat, KeyError, Lead, Leading, Letter, Origin, OriginError,
     Reply, Reset, ShardId, WorldCell,
 };
+use crate::{QuotaGathered, QuotaHeard, QuotaNews, QuotaReport};
 use call::Script;
 use deadline::Deadline;
 use dial::{Dialer, Purpose};
@@ -44,6 +45,7 @@ use script::{
     HEARTBEAT_SCRIPT, IMPORT_SCRIPT, LEAD_SCRIPT, PUT_SCRIPT, RESET_SCRIPT, RESETS_SCRIPT, SYNC_SCRIPT,
     ScriptCall, TAKE_SCRIPT, TELL_SCRIPT, TOTALS_SCRIPT, slot_of,
 };
+use script::{QUOTA_GATHER_SCRIPT, QUOTA_REPORT_SCRIPT, QUOTA_TELL_SCRIPT};
 use servers::Servers;
 use shard::Standing;
 use std::fmt;
@@ -64,9 +66,17 @@ pub struct RedisOrigin {
     heartbeat: Script,
     reset: Script,
     resets: Script,
+    quotas: QuotaScripts,
     world: WorldScripts,
     /// Closed by dropping it, which ends the tasks.
     _stop: watch::Sender<()>,
+}
+
+/// What nodes and their world worker say to each other about quotas.
+struct QuotaScripts {
+    report: Script,
+    gather: Script,
+    tell: Script,
 }
 
 /// What nodes and their world worker say to each other.
@@ -112,10 +122,13 @@ impl RedisOrigin {
         }
         let [sync, heartbeat, reset, resets] =
             [SYNC_SCRIPT, HEARTBEAT_SCRIPT, RESET_SCRIPT, RESETS_SCRIPT].map(Script::new);
+        let [report, gather, tell] =
+            [QUOTA_REPORT_SCRIPT, QUOTA_GATHER_SCRIPT, QUOTA_TELL_SCRIPT].map(Script::new);
+        let quotas = QuotaScripts { report, gather, tell };
         let [lead, put, take] = [LEAD_SCRIPT, PUT_SCRIPT, TAKE_SCRIPT].map(Script::new);
         let [totals, import, tell] = [TOTALS_SCRIPT, IMPORT_SCRIPT, TELL_SCRIPT].map(Script::new);
         let world = WorldScripts { lead, put, take, totals, import, tell };
-        RedisOrigin { url, servers, has_slots, sync, heartbeat, reset, resets, world, _stop: stop }
+        RedisOrigin { url, servers, has_slots, sync, heartbeat, reset, resets, quotas, world, _stop: stop }
     }
 
     /// How it stands with every server that keeps keys.
@@ -235,10 +248,10 @@ impl Origin for RedisOrigin {
         })
     }
 
-    fn reset(&self, _shard: ShardId, key: KeyId, expires: Nanos) -> Reply<'_, u16> {
+    fn reset(&self, _shard: ShardId, key: KeyId, known: u16, expires: Nanos) -> Reply<'_, u16> {
         let deadline = self.deadline();
         Box::pin(async move {
-            let call = script::reset_call(key, expires);
+            let call = script::reset_call(key, known, expires);
             let answer = self.run_one(&self.reset, call, deadline).await?;
             script::reset_reply(answer)
         })
@@ -249,6 +262,30 @@ impl Origin for RedisOrigin {
         Box::pin(async move {
             let answer = self.run_one(&self.resets, script::resets_call(&resets), deadline).await?;
             script::resets_reply(answer)
+        })
+    }
+
+    fn report_quotas<'a>(&'a self, report: &'a QuotaReport) -> Reply<'a, QuotaHeard> {
+        let deadline = self.deadline();
+        Box::pin(async move {
+            let call = script::quota::report_call(report);
+            script::quota::heard_reply(self.run_one(&self.quotas.report, call, deadline).await?)
+        })
+    }
+
+    fn gather_quotas(&self, silent_for: Nanos) -> Reply<'_, QuotaGathered> {
+        let deadline = self.deadline();
+        Box::pin(async move {
+            let call = script::quota::gather_call(silent_for);
+            script::quota::gathered_reply(self.run_one(&self.quotas.gather, call, deadline).await?)
+        })
+    }
+
+    fn tell_quotas<'a>(&'a self, news: &'a QuotaNews) -> Reply<'a, ()> {
+        let deadline = self.deadline();
+        Box::pin(async move {
+            let call = script::quota::tell_call(news);
+            script::quota::told_reply(self.run_one(&self.quotas.tell, call, deadline).await?)
         })
     }
 

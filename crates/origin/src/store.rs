@@ -7,6 +7,7 @@
 mod expiring;
 mod gcra;
 mod nodes;
+mod quotas;
 mod reservations;
 pub(crate) mod resolution;
 mod wants;
@@ -14,9 +15,11 @@ mod window;
 mod world;
 
 use crate::{Alive, Exchange, Exchanged, Grant, Heartbeat, OriginError, Reset};
+use crate::{QuotaGathered, QuotaHeard, QuotaNews, QuotaReport};
 use expiring::Expiring;
 use gcra::GcraState;
 use nodes::Nodes;
+use quotas::Quotas;
 use resolution::{SKEW_MAX, from_micros, micros_floor};
 use tidegate_core::exchange::{CountSync, KeyReply, KeySync};
 use tidegate_core::gcra_sync::Busy;
@@ -33,6 +36,7 @@ pub struct Store {
     /// Of the keys that were reset.
     epochs: Expiring<KeyId, u16>,
     nodes: Nodes,
+    quotas: Quotas,
     desk: Desk,
 }
 
@@ -81,9 +85,9 @@ impl Store {
     }
 
     /// Moves a key on to its next epoch, in whose cells nothing was counted yet.
-    pub fn reset(&mut self, key: KeyId, expires: Nanos, now: Nanos) -> u16 {
+    pub fn reset(&mut self, key: KeyId, known: u16, expires: Nanos, now: Nanos) -> u16 {
         self.wake(now);
-        let epoch = self.epoch_of(key).saturating_add(1);
+        let epoch = self.epoch_of(key).max(known).saturating_add(1);
         self.keep_epoch(key, epoch, expires);
         epoch
     }
@@ -92,6 +96,23 @@ impl Store {
     pub fn tell_resets(&mut self, resets: &[Reset], now: Nanos) -> Vec<Reset> {
         let present = self.wake(now);
         self.nodes.tell_resets(resets, present)
+    }
+
+    /// Keeps what a node said of quotas, and says what it has to hear.
+    pub fn report_quotas(&mut self, report: &QuotaReport, now: Nanos) -> QuotaHeard {
+        let present = self.wake(now);
+        self.quotas.report(report, present)
+    }
+
+    /// What every node said of quotas lately.
+    pub fn gather_quotas(&mut self, silent_for: Nanos, now: Nanos) -> QuotaGathered {
+        let present = self.wake(now);
+        self.quotas.gather(silent_for, present)
+    }
+
+    /// Keeps what all nodes are to hear of quotas.
+    pub fn tell_quotas(&mut self, news: &QuotaNews) {
+        self.quotas.tell(news);
     }
 
     /// Forgets everything, as a server does that lost its memory.

@@ -7,10 +7,14 @@ use crate::json::write;
 use std::fmt::Display;
 use std::sync::atomic::Ordering;
 use tidegate_core::{Nanos, WorldPolicy};
+use tidegate_node::quota::Quotas;
 use tidegate_node::region_driver::{BreakerState, RegionDriver};
 use tidegate_node::world::WorkState;
 use tidegate_node::world_driver::WorldDriver;
 use tidegate_rules::{NamespaceDescription, RuleDescription};
+
+/// The most slices that are shown of a node.
+const SLICES_SHOWN_MAX: usize = 100;
 
 /// One JSON object, field by field.
 struct Object<'o> {
@@ -179,6 +183,33 @@ fn world(object: &mut Object<'_>, app: &App, driver: &WorldDriver) {
         world_work(object, &state, now);
     }
     for (name, count) in node.counters().named() {
+        object.number(name, count);
+    }
+    if let Some(quotas) = app.engine.quotas() {
+        object.object("quotas", |inner| world_quotas(inner, quotas, driver, now));
+    }
+}
+
+/// Which part of limits is enforced here, and who divides them.
+fn world_quotas(object: &mut Object<'_>, quotas: &Quotas, driver: &WorldDriver, now: Nanos) {
+    let (share, slices) = quotas.shown(SLICES_SHOWN_MAX, now);
+    if let Some(share) = share {
+        object.number("membership", share.version).number("members", u64::from(share.members));
+        write::boolean(object.name("is_active"), share.is_active);
+    }
+    object.count("slices", quotas.slice_count()).count("keys_tracked", quotas.tracked_keys());
+    object.list("in_force", &slices, |out, slice| {
+        let mut object = Object::new(out);
+        object.string("key", &format!("{:032x}", slice.key.get()));
+        object.number("amount", slice.amount).number("of", slice.whole);
+        object.number("rate_billionths", u64::from(slice.rate_parts));
+        write::boolean(object.name("is_leased"), slice.is_leased);
+        object.end();
+    });
+    let counters = driver.reconciler();
+    for (name, count) in
+        quotas.counters().named().into_iter().chain(counters.named()).chain(counters.gauges())
+    {
         object.number(name, count);
     }
 }

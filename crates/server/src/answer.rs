@@ -107,6 +107,7 @@ const fn path_word(path: Path) -> &'static str {
         Path::Asked(AskReason::Strict) => "strict",
         Path::Asked(AskReason::Credit) => "credit",
         Path::Asked(AskReason::Exact) => "exact",
+        Path::Quota => "quota",
         Path::Unverified => "unverified",
     }
 }

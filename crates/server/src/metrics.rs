@@ -49,6 +49,14 @@ fn world(out: &mut String, app: &App, driver: &WorldDriver) {
     for (name, count) in node.counters().named() {
         counter(out, name, count);
     }
+    if let Some(quotas) = app.engine.quotas() {
+        for (name, count) in quotas.counters().named().into_iter().chain(driver.reconciler().named()) {
+            counter(out, name, count);
+        }
+        gauge(out, "slices_in_force", quotas.slice_count() as u64);
+        gauge(out, "quota_keys_tracked", quotas.tracked_keys() as u64);
+        driver.reconciler().gauges().into_iter().for_each(|(name, value)| gauge(out, name, value));
+    }
     let (state, now) = (driver.state(), app.clock.now().now);
     gauge(out, "world_keys", node.book_len() as u64);
     gauge(out, "world_regions", node.view().map_or(0, |view| u64::from(view.regions)));

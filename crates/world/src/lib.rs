@@ -37,7 +37,7 @@ pub const COUNT_KEPT_FOR: Nanos = Nanos::from_secs(10);
 pub const SLICE_LEASE: Nanos = Nanos::from_secs(15);
 /// A region that isn't acknowledging goes back to its even part after two leases and this: what an acknowledgement
 /// takes from the first node that goes by it to the store, and what clocks differ by meanwhile.
-pub const RISE_MARGIN: Nanos = Nanos::from_secs(8);
+pub const RISE_MARGIN: Nanos = Nanos::from_secs(15);
 /// Slices are deleted so long after they ran out: far longer than anybody goes by one that did.
 pub const SLICE_KEPT_FOR: Nanos = Nanos::from_secs(3600);
 /// How many rows [`World::delete_expired`] deletes of a table, at most.
@@ -257,8 +257,9 @@ pub enum WorldError {
 
 pub trait World: Debug + Send + Sync + 'static {
     /// Says that a region is here, and asks who else is. A region that isn't a member becomes one, which isn't
-    /// active yet unless it is the only one; one that leaves is none any more, and holds nothing. Both raise the
-    /// membership's version.
+    /// active yet unless nobody else is; one that leaves holds nothing from then on and was never `seen`: it is given
+    /// up by the reconciler, because the others' even parts grow by that (it is at once when it is the only one).
+    /// Every change raises the membership's version.
     fn join<'a>(&'a self, joining: &'a Joining) -> Reply<'a, Joined>;
 
     /// Writes an owner's counts, each merged by max.

@@ -42,11 +42,6 @@ impl Holding {
         self.held.is_none_or(|held| held.acknowledged >= held.row.generation)
     }
 
-    /// What was written last.
-    pub(super) fn written(&self) -> SliceSize {
-        self.held.map_or(self.even, |held| held.row.size)
-    }
-
     /// The most that may be in force at an instant, if nothing more is written.
     pub(super) fn at(&self, instant: Nanos) -> SliceSize {
         if !self.is_active {

@@ -3,6 +3,7 @@
 //! Lowered first, raised into what is free then: a step never takes for gone what may still be in force.
 
 use super::holding::{Holding, peak};
+use super::membership::{Room, is_gone};
 use super::{Figures, Flaw};
 use tidegate_core::slice::{PARTS, apportion, fill, floor_parts};
 use tidegate_core::{KeyId, Nanos, SliceSize, Spec};
@@ -13,8 +14,9 @@ use tidegate_world::{Demand, Granted, Held, OwnerId, SLICE_LEASE, SliceRow, Surv
 const MADE_ABOVE: u64 = 2;
 const GIVEN_UP_BELOW: u64 = 4;
 /// A slice is lowered when it is so much of the limit above what it should be, and raised by so much at least:
-/// averages tremble.
+/// averages tremble. Where another region lacks something, less is worth taking.
 const LOWERED_BY: u32 = PARTS / 32;
+const LOWERED_IN_NEED_BY: u32 = PARTS / 256;
 const RAISED_BY: u32 = PARTS / 64;
 
 /// What a survey has of one key.
@@ -34,13 +36,23 @@ struct Place {
     /// What it asks for, in billionths of the limit.
     demand: u64,
     target: SliceSize,
+    /// The most that its even part may be when those that are gone are no members any more.
+    larger: SliceSize,
+    is_gone: bool,
     /// Whether its slice can be changed: it takes part and says so.
     moves: bool,
     is_changed: bool,
 }
 
+impl Place {
+    /// What was written last, or stands without.
+    fn written(&self) -> SliceSize {
+        self.holding.held.map_or(self.even, |held| held.row.size)
+    }
+}
+
 impl Key<'_> {
-    /// Says whether the regions that wait would find their even part free.
+    /// Says what there is room for beside the slices.
     pub(super) fn reconcile(
         &self,
         id: KeyId,
@@ -48,18 +60,19 @@ impl Key<'_> {
         flaw: Flaw,
         granted: &mut Granted,
         figures: &mut Figures,
-    ) -> bool {
+    ) -> Room {
         let whole = self.whole();
         let mut places = self.places(whole, survey, flaw);
         let is_sliced = !self.slices.is_empty();
         let wanted = is_wanted(&places, if is_sliced { GIVEN_UP_BELOW } else { MADE_ABOVE });
+        let room_for_all = Room { for_waiting: true, for_larger_parts: true };
         if !is_sliced && !wanted {
-            return true;
+            return room_for_all;
         }
         if !wanted && places.iter().all(|place| place.holding.at(survey.now).fits(place.even)) {
             granted.dropped.push(id);
             figures.dropped += 1;
-            return true;
+            return room_for_all;
         }
         set_targets(&mut places, whole, wanted);
         let mut step = Step { id, whole, places, now: survey.now, generation: survey.revision + 1 };
@@ -71,7 +84,7 @@ impl Key<'_> {
         figures.slices += step.places.iter().filter(|place| place.holding.held.is_some()).count() as u64;
         let unacknowledged = step.places.iter().filter(|place| !place.holding.is_acknowledged());
         figures.unacknowledged += unacknowledged.count() as u64;
-        step.has_room_for_all()
+        step.room()
     }
 
     /// The number of the limit: the smallest that any region has, while they get to know another one.
@@ -83,6 +96,7 @@ impl Key<'_> {
     fn places(&self, whole: u64, survey: &Survey, flaw: Flaw) -> Vec<Place> {
         let members = &survey.membership.members;
         let active = members.iter().filter(|member| member.is_active).count().max(1);
+        let staying = members.iter().filter(|member| !is_gone(member, survey.now)).count().max(1);
         let place = |(index, member): (usize, &tidegate_world::Member)| {
             let even = SliceSize::whole(whole).even(index, members.len());
             // All that take part were known to all before they did: nobody divides by fewer.
@@ -99,6 +113,8 @@ impl Key<'_> {
                 even,
                 demand: demand.map_or(0, |(_, demand)| parts_of(demand)),
                 target: even,
+                larger: SliceSize::whole(whole).even_at_most(staying).at_least(holding.even),
+                is_gone: is_gone(member, survey.now),
                 moves: member.is_active && !holding.is_silent(survey.now),
                 is_changed: false,
             }
@@ -142,8 +158,10 @@ fn set_targets(places: &mut [Place], whole: u64, wanted: bool) {
     if !wanted {
         return;
     }
-    let kept = |place: &Place| {
-        if place.moves { SliceSize::NOTHING } else { place.holding.even.at_least(place.even) }
+    let kept = |place: &Place| match place {
+        Place { moves: true, .. } => SliceSize::NOTHING,
+        Place { is_gone: true, holding: Holding { is_active: false, .. }, .. } => SliceSize::NOTHING,
+        _ => place.larger,
     };
     let kept = places.iter().map(kept).fold(SliceSize::NOTHING, SliceSize::plus);
     let free = SliceSize::whole(whole).minus(kept);
@@ -183,21 +201,26 @@ impl Step {
 
     /// Lowers what is above its target. A trembling is let be, unless what there is exceeds the limit.
     fn lower(&mut self, wanted: bool, figures: &mut Figures) {
-        let in_use = |place: &Place| if place.moves { place.holding.written() } else { place.even };
+        let in_use = |place: &Place| if place.moves { place.written() } else { place.even };
         let sum = self.places.iter().map(in_use).fold(SliceSize::NOTHING, SliceSize::plus);
         let exact = !wanted || !sum.fits(SliceSize::whole(self.whole));
+        let lacks = |place: &Place| place.target.minus(place.written()).rate_parts >= RAISED_BY;
+        let is_need = self.places.iter().any(|place| place.moves && lacks(place));
+        let lowered_by = if is_need { LOWERED_IN_NEED_BY } else { LOWERED_BY };
         for index in 0..self.places.len() {
             let place = self.places[index];
             if !place.moves || !place.holding.is_acknowledged() {
                 continue;
             }
-            let written = place.holding.written();
+            let written = place.written();
             let above = written.minus(place.target);
             let is_new = place.holding.held.is_none_or(|held| held.row.whole != self.whole);
-            let is_above = if exact { above != SliceSize::NOTHING } else { above.rate_parts > LOWERED_BY };
+            let is_above = if exact { above != SliceSize::NOTHING } else { above.rate_parts > lowered_by };
             if is_new || is_above {
-                let row =
+                let mut row =
                     self.row(&place, written.at_most(place.target).at_most(SliceSize::whole(self.whole)));
+                // A longer lease is for `renew` to give: of one that ran out, the even part is in force.
+                row.expires = place.holding.held.map_or(row.expires, |held| held.row.expires);
                 let place = &mut self.places[index];
                 place.holding = place.holding.rewritten(row);
                 place.is_changed = true;
@@ -214,7 +237,7 @@ impl Step {
         if !peak.fits(SliceSize::whole(self.whole)) {
             self.places = before;
             // What is below the even part is in force whether renewed or not.
-            self.renew_where(|place| place.holding.written().fits(place.even));
+            self.renew_where(|place| place.written().fits(place.even));
             peak = SliceSize::whole(self.whole);
         }
         figures.renewed += self.places.iter().filter(|place| place.is_changed).count() as u64;
@@ -237,11 +260,11 @@ impl Step {
     fn raise(&mut self, mut room: SliceSize, figures: &mut Figures) {
         for index in 0..self.places.len() {
             let place = self.places[index];
-            let more = place.target.minus(place.holding.written()).at_most(room);
+            let more = place.target.minus(place.written()).at_most(room);
             if !place.moves || !place.holding.is_acknowledged() || more.rate_parts < RAISED_BY {
                 continue;
             }
-            let row = self.row(&place, place.holding.written().plus(more));
+            let row = self.row(&place, place.written().plus(more));
             let place = &mut self.places[index];
             place.holding = place.holding.rewritten(row);
             place.is_changed = true;
@@ -255,9 +278,11 @@ impl Step {
         peak(&holdings, self.now)
     }
 
-    /// Whether there is room for the even parts of those that wait.
-    fn has_room_for_all(&self) -> bool {
-        let holdings = self.places.iter().map(|place| Holding { is_active: true, ..place.holding });
-        peak(&holdings.collect::<Vec<_>>(), self.now).fits(SliceSize::whole(self.whole))
+    fn room(&self) -> Room {
+        let fits = |holdings: Vec<Holding>| peak(&holdings, self.now).fits(SliceSize::whole(self.whole));
+        let with_waiting = self.places.iter().map(|place| Holding { is_active: true, ..place.holding });
+        let staying = self.places.iter().filter(|place| !place.is_gone);
+        let with_larger = staying.map(|place| Holding { even: place.larger, ..place.holding });
+        Room { for_waiting: fits(with_waiting.collect()), for_larger_parts: fits(with_larger.collect()) }
     }
 }

@@ -8,20 +8,45 @@ use tidegate_world::{Member, Membership, Survey};
 /// rules: `docs/world.md`.
 pub(super) const GONE_AFTER: Nanos = Nanos::from_secs(600);
 
+/// What there is room for beside all slices, of every key.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Room {
+    /// The even parts of those that wait.
+    pub(super) for_waiting: bool,
+    /// Even parts of fewer members: those that are gone left out.
+    pub(super) for_larger_parts: bool,
+}
+
+impl Room {
+    #[must_use]
+    pub(super) fn and(self, other: Room) -> Room {
+        Room {
+            for_waiting: self.for_waiting && other.for_waiting,
+            for_larger_parts: self.for_larger_parts && other.for_larger_parts,
+        }
+    }
+}
+
+/// It left, or wasn't heard of for so long that it is given up.
+pub(super) fn is_gone(member: &Member, now: Nanos) -> bool {
+    member.seen.plus(GONE_AFTER) < now
+}
+
 /// The membership after this one, if it is time for another.
-pub(super) fn next(survey: &Survey, may_activate: bool, flaw: Flaw) -> Option<Membership> {
+pub(super) fn next(survey: &Survey, room: Room, flaw: Flaw) -> Option<Membership> {
     let Membership { version, members } = &survey.membership;
     let next = |members| Some(Membership { version: version + 1, members });
-    let is_gone = |member: &Member| member.seen.plus(GONE_AFTER) < survey.now;
+    let is_gone = |member: &Member| is_gone(member, survey.now);
     if members.iter().any(is_gone) {
-        return next(members.iter().filter(|member| !is_gone(member)).cloned().collect());
+        let stay = || members.iter().filter(|member| !is_gone(member)).cloned().collect();
+        return room.for_larger_parts.then(stay).and_then(next);
     }
     if members.iter().all(|member| member.is_active) {
         return None;
     }
     // Who takes part already must have made room: on all nodes, of every key.
     let all_applied = members.iter().all(|member| !member.is_active || member.applied >= *version);
-    if (all_applied && may_activate) || flaw == Flaw::ActivatesAtOnce {
+    if (all_applied && room.for_waiting) || flaw == Flaw::ActivatesAtOnce {
         let active = |member: &Member| Member { is_active: true, ..member.clone() };
         return next(members.iter().map(active).collect());
     }

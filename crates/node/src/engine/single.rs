@@ -5,8 +5,10 @@
 //! is left undone, for [`Engine::decide`] to do.
 
 use super::{Counters, Engine};
+use crate::quota::{Asked, Quotas};
+use crate::world::is_counted;
 use tidegate_core::identity::Shape;
-use tidegate_core::{Decision, Item, KeyId, KeyPrefix, Moment};
+use tidegate_core::{Class, Decision, Item, KeyId, KeyPrefix, Moment, SharedState, Table};
 
 /// How many requests came out how, counted together: threads that count each meet at the counter.
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,7 +48,10 @@ impl Engine {
     pub fn decide_single(&self, item: &Item, moment: Moment) -> Option<Decision> {
         match &self.counters {
             Counters::Alone(table) => table.decide(item, moment).ok(),
-            Counters::Shared(sharing) => sharing.table.decide(item, moment).ok(),
+            Counters::Shared(sharing) => match &sharing.quotas {
+                Some(quotas) if !is_counted(&item.spec) => decide_part(&sharing.table, quotas, item, moment),
+                _ => sharing.table.decide(item, moment).ok(),
+            },
         }
     }
 
@@ -54,4 +59,14 @@ impl Engine {
     pub fn count(&self, tally: Tally) {
         self.stats.decided_many(tally.admitted, tally.denied);
     }
+}
+
+/// Of a limit that is shared by quotas, this region's part is enforced.
+fn decide_part(table: &Table<SharedState>, quotas: &Quotas, item: &Item, moment: Moment) -> Option<Decision> {
+    let part = Item { spec: quotas.cut(item.key, &item.spec, item.class, moment.now), ..*item };
+    let mut decision = table.decide(&part, moment).ok()?;
+    let is_abuse = item.class == Class::Abuse;
+    let asked = Asked { key: item.key, whole: &item.spec, cost: item.cost.get(), is_abuse };
+    quotas.decided(&asked, &mut decision, moment.now);
+    Some(decision)
 }

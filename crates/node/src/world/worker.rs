@@ -21,14 +21,20 @@ use tidegate_core::{CellId, Nanos, WorldView};
 use tidegate_origin::{
     Breaker, BreakerState, CellTotal, KeyError, Leading, Letter, OriginError, OriginId, WorldCell,
 };
-use tidegate_world::{Cursor, Imported, Joined, Joining, OwnerId, Policy, Published, Row, WorldError};
+use tidegate_world::{
+    Cursor, Imported, Joined, Joining, Membership, OwnerId, Policy, Published, Row, WorldError,
+};
 
 /// How often the mailbox is looked into.
 const MAIL_EVERY: Nanos = Nanos::from_millis(20);
+/// How often it says that the region is here.
+const JOIN_EVERY: Nanos = Nanos::from_secs(1);
 /// How often changes are asked for.
 const IMPORT_EVERY: Nanos = Nanos::from_millis(250);
-/// Rows appear later than the instant that they carry, by as long as a statement takes: so far a poll goes back.
-const OVERLAP: Nanos = Nanos::from_secs(1);
+/// Writers may overtake each other, by as long as a statement takes. That is rare: every so often a poll goes back
+/// by this.
+const OVERLAP: Nanos = Nanos::from_secs(2);
+const OVERLAP_EVERY: Nanos = Nanos::from_secs(2);
 /// And so far the tick does, for writers that stood still.
 const OVERLAP_AT_TICK: Nanos = Nanos::from_secs(10);
 /// What failed is tried again after this.
@@ -100,6 +106,8 @@ pub struct Worker {
     /// The origin's name while this node leads.
     origin: Option<OriginId>,
     heard_by_all: u64,
+    /// The membership that all nodes divide quotas by.
+    quotas_by: u64,
     standing: Standing,
     breaker: Breaker,
     busy: BTreeSet<Lane>,
@@ -115,6 +123,7 @@ pub struct Worker {
     /// The next import begins behind the last page, not at an overlap.
     has_more: bool,
     is_tick_import: bool,
+    overlap_at: Nanos,
     publishing: Publishing,
     cells: Cells,
     /// Cells that the origin is to be told of, and those that it is being told of.
@@ -130,6 +139,7 @@ impl Worker {
         Worker {
             origin: None,
             heard_by_all: 0,
+            quotas_by: 0,
             standing: Standing::default(),
             breaker: Breaker::new(options.seed),
             busy: BTreeSet::new(),
@@ -142,6 +152,7 @@ impl Worker {
             cursor: Cursor::default(),
             has_more: false,
             is_tick_import: false,
+            overlap_at: now,
             publishing: Publishing::default(),
             cells: Cells::new(CELLS_MAX),
             untold: BTreeSet::new(),
@@ -198,20 +209,37 @@ impl Worker {
         }
         steps.extend(self.publish_step(now));
         if now >= self.import_at && self.begin_at_store(Lane::Import, now) {
-            let overlap = if std::mem::take(&mut self.is_tick_import) { OVERLAP_AT_TICK } else { OVERLAP };
-            let since = if self.has_more { self.cursor } else { self.cursor.back(overlap) };
-            steps.push(Step::Import(since));
+            // What happens meanwhile may ask for the next one.
+            self.import_at = Nanos::MAX;
+            steps.push(Step::Import(self.since(now)));
         }
         if !self.untold.is_empty() && self.begin_at_origin(Lane::Write, now) {
             steps.push(Step::Write(self.untold_cells()));
         }
         if now >= self.view_at && self.begin_at_origin(Lane::Tell, now) {
+            self.view_at = Nanos::MAX;
             steps.extend(self.standing.view().map(Step::Tell));
         }
         if now >= self.delete_at && self.standing.is_first() && self.begin_at_store(Lane::Delete, now) {
             steps.push(Step::Delete);
         }
         steps
+    }
+
+    /// Where an import begins.
+    fn since(&mut self, now: Nanos) -> Cursor {
+        if self.has_more {
+            return self.cursor;
+        }
+        let overlap = if std::mem::take(&mut self.is_tick_import) {
+            OVERLAP_AT_TICK
+        } else if now >= self.overlap_at {
+            OVERLAP
+        } else {
+            return self.cursor;
+        };
+        self.overlap_at = now.plus(OVERLAP_EVERY);
+        self.cursor.back(overlap)
     }
 
     /// When there may be something to begin, if nothing happens before.
@@ -240,7 +268,9 @@ impl Worker {
             Done::Imported(imported) => self.imported(imported, now, counters),
             Done::Written(written) => self.written(written, now),
             Done::Told(told) => {
-                self.view_at = if told.is_ok() { Nanos::MAX } else { now.plus(RETRY_AFTER) };
+                if !self.heard_from_origin(&told, now) {
+                    self.view_at = now;
+                }
             }
             Done::Deleted(deleted) => {
                 self.heard_from_store(deleted.is_ok(), now);
@@ -270,6 +300,22 @@ impl Worker {
         Some(self.joining(origin, true))
     }
 
+    /// As whom the region takes part, and who else does; `None` when this node doesn't work for it.
+    pub fn membership(&self) -> Option<(OwnerId, Membership)> {
+        let joined = self.standing.joined.as_ref().filter(|_| self.is_leader())?;
+        Some((joined.me, joined.membership.clone()))
+    }
+
+    /// The membership that all nodes divided quotas by when they were last asked.
+    pub fn quotas_known(&self) -> u64 {
+        self.quotas_by
+    }
+
+    /// All nodes divide quotas by this membership.
+    pub fn quotas_divide_by(&mut self, version: u64) {
+        self.quotas_by = version;
+    }
+
     fn joining(&self, origin: OriginId, leaves: bool) -> Joining {
         let version = self.standing.joined.as_ref().map_or(0, |joined| joined.membership.version);
         Joining {
@@ -277,7 +323,7 @@ impl Worker {
             origin: origin.id,
             fingerprint: self.options.fingerprint,
             policy: self.options.policy,
-            applied: self.heard_by_all.min(version),
+            applied: self.heard_by_all.min(self.quotas_by).min(version),
             leaves,
         }
     }

@@ -97,3 +97,15 @@ fn a_count_that_cannot_be_right_is_not_added() {
     assert_eq!(regions.admitted(0, &ask, 100), 100, "as if it weren't there");
     assert!(regions.regions[0].counters().implausible_rows.get() > 0);
 }
+
+/// A word about the regions that was on its way once hid the next one for good.
+#[test]
+fn regions_that_join_at_the_same_moment_all_hear_of_each_other() {
+    for count in [2, 5, 10] {
+        let regions = Regions::new(count, Publish::Headroom);
+        for region in &regions.regions {
+            let view = region.engine.world().unwrap().view().expect("a view");
+            assert_eq!(u64::from(view.regions), count);
+        }
+    }
+}

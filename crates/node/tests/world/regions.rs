@@ -198,8 +198,11 @@ impl Region {
             alive.world.into_iter().for_each(|view| world.heard(view));
         }
         if elapsed_ms.is_multiple_of(500) {
-            let lead =
-                Lead { node: self.node, wish: LeadWish::Lead { lease: LEASE }, proposed: Some(self.origin_id) };
+            let lead = Lead {
+                node: self.node,
+                wish: LeadWish::Lead { lease: LEASE },
+                proposed: Some(self.origin_id),
+            };
             self.worker.led(Some(self.origin.lead(&lead, now)), now);
         }
         if elapsed_ms.is_multiple_of(5_000) {
@@ -273,7 +276,7 @@ impl Regions {
         let region = &mut self.regions[index];
         let counters = region.engine.world().unwrap().counters();
         for step in region.worker.steps(now, counters) {
-            let takes = if is_at_store(&step) { STORE_TAKES } else { Nanos::ZERO };
+            let takes = takes(&step);
             region.under_way.push((now.plus(takes), step));
         }
         let (there, under_way) =
@@ -286,8 +289,13 @@ impl Regions {
     }
 }
 
-fn is_at_store(step: &Step) -> bool {
-    matches!(step, Step::Join(_) | Step::Publish(..) | Step::Import(_) | Step::Delete)
+fn takes(step: &Step) -> Nanos {
+    match step {
+        Step::Join(_) | Step::Publish(..) | Step::Import(_) | Step::Delete => STORE_TAKES,
+        // An origin that is slow now and then: what changes meanwhile must not be lost.
+        Step::Tell(_) => STORE_TAKES.plus(STORE_TAKES),
+        Step::TakeMail { .. } | Step::Totals(_) | Step::Write(_) => Nanos::ZERO,
+    }
 }
 
 fn perform(

@@ -6,6 +6,7 @@
 
 mod call;
 mod name;
+pub(crate) mod quota;
 mod reply;
 #[cfg(test)]
 mod tests;
@@ -32,6 +33,9 @@ pub(crate) const SYNC_SCRIPT: &str = concat!(
 pub(crate) const HEARTBEAT_SCRIPT: &str = include_str!("heartbeat.lua");
 pub(crate) const RESET_SCRIPT: &str = include_str!("reset.lua");
 pub(crate) const RESETS_SCRIPT: &str = include_str!("resets.lua");
+pub(crate) const QUOTA_REPORT_SCRIPT: &str = include_str!("quota/report.lua");
+pub(crate) const QUOTA_GATHER_SCRIPT: &str = include_str!("quota/gather.lua");
+pub(crate) const QUOTA_TELL_SCRIPT: &str = include_str!("quota/tell.lua");
 pub(crate) const LEAD_SCRIPT: &str = include_str!("world/lead.lua");
 pub(crate) const PUT_SCRIPT: &str = include_str!("world/put.lua");
 pub(crate) const TAKE_SCRIPT: &str = include_str!("world/take.lua");

@@ -273,7 +273,7 @@ async fn a_key_on_its_way_is_asked_for_where_it_goes() {
     cluster.begin_move(0, 1, slot).await;
     // A call with one key: servers refuse others about a slot on its way unless all their keys are there.
     let expires = tidegate_core::Nanos::from_secs(4_000_000_000);
-    let reset = || origin.reset(origin.shard_of(moving), moving, expires);
+    let reset = || origin.reset(origin.shard_of(moving), moving, 0, expires);
     assert_eq!(reset().await, Ok(1));
     assert_eq!(reset().await, Ok(2));
     let target = &cluster.primaries()[1];
@@ -309,6 +309,6 @@ async fn heartbeats_and_resets_go_by_slot() {
     for number in 0..50 {
         let key = key(number);
         let expires = tidegate_core::Nanos::from_secs(4_000_000_000);
-        assert_eq!(origin.reset(origin.shard_of(key), key, expires).await, Ok(1));
+        assert_eq!(origin.reset(origin.shard_of(key), key, 0, expires).await, Ok(1));
     }
 }

@@ -112,7 +112,7 @@ impl Simulation {
 
     fn answered(&mut self, node: usize, template: usize, answer: &Answer<'_>, before: &Views) {
         let path = match answer.path {
-            Path::Local => AnswerPath::Local,
+            Path::Local | Path::Quota => AnswerPath::Local,
             Path::Asked(_) => AnswerPath::Asked,
             Path::Unverified => AnswerPath::Unverified,
         };
@@ -169,7 +169,8 @@ impl Simulation {
     pub(super) fn beat(&mut self, node: usize) {
         let state = &self.nodes[node];
         let fingerprint = state.engine.secret().fingerprint();
-        let beat = Heartbeat { node: state.id, fingerprint, alive_for: ALIVE_FOR, leaves: false, heard: 0 };
+        let heard = state.engine.world().map_or(0, tidegate_node::world::WorldNode::version);
+        let beat = Heartbeat { node: state.id, fingerprint, alive_for: ALIVE_FOR, leaves: false, heard };
         self.send_beat(node, beat);
         self.push_of(node, self.now.plus(BEAT_EVERY), NodeEvent::Beat);
     }

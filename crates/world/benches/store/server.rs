@@ -5,9 +5,6 @@ use std::collections::BTreeMap;
 use tidegate_testkit::MariaDb;
 use tokio::time::Instant;
 
-/// Ticks of a processor in a second: the same on every Linux.
-const TICKS: f64 = 100.0;
-
 #[derive(Debug)]
 pub(crate) struct Meter {
     status: BTreeMap<String, f64>,
@@ -29,14 +26,18 @@ pub(crate) struct Load {
 
 impl Meter {
     pub(crate) fn start(server: &MariaDb) -> Self {
-        Meter { status: status(server), processor_s: processor_s(server), began: Instant::now() }
+        Meter {
+            status: status(server),
+            processor_s: server.processor_time().as_secs_f64(),
+            began: Instant::now(),
+        }
     }
 
     /// `rows_written` is what the scheme itself counted.
     #[expect(clippy::cast_precision_loss, reason = "some millions")]
     pub(crate) fn stop(self, server: &MariaDb, rows_written: u64) -> Load {
         let seconds = self.began.elapsed().as_secs_f64();
-        let (processor_s, now) = (processor_s(server), status(server));
+        let (processor_s, now) = (server.processor_time().as_secs_f64(), status(server));
         let grown = |name: &str| {
             let of = |status: &BTreeMap<String, f64>| status.get(name).copied().unwrap_or(0.0);
             (of(&now) - of(&self.status)) / seconds
@@ -75,14 +76,4 @@ fn status(server: &MariaDb) -> BTreeMap<String, f64> {
     let rows = server.query("", "SHOW GLOBAL STATUS");
     let value = |row: Vec<String>| Some((row.first()?.to_lowercase(), row.get(1)?.parse().ok()?));
     rows.into_iter().filter_map(value).collect()
-}
-
-/// User and system time of the process so far.
-fn processor_s(server: &MariaDb) -> f64 {
-    let text = std::fs::read_to_string(format!("/proc/{}/stat", server.process_id())).unwrap_or_default();
-    // Behind the name, which may have spaces in it.
-    let rest = text.rsplit_once(')').map_or("", |(_, rest)| rest);
-    let ticks: f64 =
-        rest.split_whitespace().skip(11).take(2).filter_map(|word| word.parse::<f64>().ok()).sum();
-    ticks / TICKS
 }

@@ -69,11 +69,16 @@ impl Session<'_> {
         if known.is_none() {
             text += &self.fill(include_str!("common/add_owner.sql"), joining, &[("id", &id)]);
         }
-        let is_alone = fleet.owners.iter().all(|owner| owner.standing == GONE);
+        let mut others = fleet.owners.iter().filter(|owner| owner.id != me).map(|owner| owner.standing);
+        let is_alone = others.clone().all(|standing| standing == GONE);
+        let nobody_holds_anything = others.all(|standing| standing != ACTIVE);
         let before = known.map_or(GONE, |owner| owner.standing);
         let standing = match before {
-            _ if joining.leaves => GONE,
-            GONE if is_alone => ACTIVE,
+            _ if joining.leaves && is_alone => GONE,
+            GONE if joining.leaves => GONE,
+            // The others divide by one less when the reconciler has seen that it fits.
+            _ if joining.leaves => WAITING,
+            GONE if nobody_holds_anything => ACTIVE,
             GONE => WAITING,
             same => same,
         };
@@ -83,6 +88,7 @@ impl Session<'_> {
         text += &self.fill(include_str!("common/set_standing.sql"), joining, &values);
         if joining.leaves {
             text += &self.fill(include_str!("common/forget_owner.sql"), joining, &[("id", &id)]);
+            text += &self.fill(include_str!("common/unsee_owner.sql"), joining, &[("id", &id)]);
         }
         let changed = self.fleet(text, joining).await?;
         self.link.run("COMMIT".to_owned()).await?;

@@ -73,6 +73,10 @@ impl Counts {
         deleted
     }
 
+    pub(super) fn of(&self, cell: &CellId, owner: OwnerId) -> Option<u64> {
+        self.kept.get(&(*cell, owner)).map(|kept| kept.count)
+    }
+
     pub(super) fn components(&self) -> impl Iterator<Item = Component> + '_ {
         self.kept.keys().filter_map(|id| self.component(id))
     }

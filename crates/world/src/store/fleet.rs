@@ -119,12 +119,17 @@ impl Fleet {
     }
 
     fn note(&mut self, me: OwnerId, joining: &Joining, now: Nanos) {
-        let is_alone = self.owners.values().all(|owner| owner.standing == Standing::Gone);
+        let mut others = self.owners.iter().filter(|(id, _)| **id != me).map(|(_, owner)| owner.standing);
+        let is_alone = others.clone().all(|standing| standing == Standing::Gone);
+        let nobody_holds_anything = others.all(|standing| standing != Standing::Active);
         let Some(owner) = self.owners.get_mut(&me) else { return };
-        (owner.applied, owner.seen) = (joining.applied, now);
+        (owner.applied, owner.seen) = (joining.applied, if joining.leaves { Nanos::ZERO } else { now });
         let standing = match owner.standing {
-            _ if joining.leaves => Standing::Gone,
-            Standing::Gone if is_alone => Standing::Active,
+            _ if joining.leaves && is_alone => Standing::Gone,
+            Standing::Gone if joining.leaves => Standing::Gone,
+            // The others divide by one less when the reconciler has seen that it fits.
+            _ if joining.leaves => Standing::Waiting,
+            Standing::Gone if nobody_holds_anything => Standing::Active,
             Standing::Gone => Standing::Waiting,
             same => same,
         };

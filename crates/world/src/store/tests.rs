@@ -89,5 +89,6 @@ fn a_second_region_waits_until_the_reconciler_has_let_it_in() {
     let granted = Granted { revision: 1, ..granted };
     assert_eq!(store.grant(Term(1), &granted), Err(WorldError::Outdated { theirs: 3 }), "joined since");
     let left = store.join(&Joining { leaves: true, ..joining("eu") }, at(3)).unwrap();
-    assert_eq!((left.membership.version, left.membership.members.len()), (4, 1));
+    let eu = &left.membership.members[0];
+    assert_eq!((left.membership.version, eu.is_active, eu.seen), (4, false, Nanos::ZERO), "to be given up");
 }

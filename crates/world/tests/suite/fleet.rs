@@ -39,11 +39,19 @@ pub(crate) async fn a_region_that_comes_again_is_who_it_was(fixture: Fixture) {
     let elsewhere = world.join(&joining("eu", u64::MAX)).await.unwrap();
     assert!(elsewhere.me != eu && elsewhere.me != us, "another origin is another owner");
     let left = world.join(&Joining { leaves: true, ..joining("us", 1) }).await.unwrap();
-    assert_eq!((left.me, left.membership.version, left.membership.members.len()), (us, 4, 2));
+    assert_eq!((left.me, left.membership.version, left.membership.members.len()), (us, 3, 3));
+    assert_eq!(left.membership.members[1].seen, Nanos::ZERO, "to be given up by the reconciler");
     let left = world.join(&Joining { leaves: true, ..joining("us", 1) }).await.unwrap();
-    assert_eq!((left.me, left.membership.version), (us, 4), "it left already");
+    assert_eq!((left.me, left.membership.version), (us, 3), "it left already");
     let back = world.join(&joining("us", 1)).await.unwrap();
-    assert_eq!((back.me, back.membership.version, back.membership.members.len()), (us, 5, 3));
+    assert_eq!((back.me, back.membership.version, back.membership.members.len()), (us, 3, 3));
+    assert!(back.membership.members[1].seen > Nanos::ZERO);
+    let left = world.join(&Joining { leaves: true, ..joining("eu", 1) }).await.unwrap();
+    assert_eq!((left.me, left.membership.members[0].is_active), (eu, false), "it holds nothing");
+    assert!(
+        world.join(&joining("new", 1)).await.unwrap().membership.members[3].is_active,
+        "nobody else does"
+    );
     for name in ["", "a b", "x\n", &"r".repeat(49)] {
         assert!(matches!(world.join(&joining(name, 1)).await, Err(WorldError::Refused { .. })), "{name:?}");
     }

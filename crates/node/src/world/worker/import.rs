@@ -16,11 +16,14 @@ impl Worker {
         self.heard_from_store(imported.is_ok(), now);
         let (imported, me) = match (imported, self.standing.me()) {
             (Ok(imported), Some(me)) => (imported, me),
-            (Ok(_), None) => return,
+            (Ok(_), None) => {
+                self.import_at = now;
+                return;
+            }
             (Err(error), _) => {
                 counters.import_errors.add(1);
                 self.standing.failed("importing", &error);
-                self.import_at = now.plus(RETRY_AFTER);
+                self.import_at = self.import_at.min(now.plus(RETRY_AFTER));
                 return;
             }
         };
@@ -32,7 +35,7 @@ impl Worker {
         counters.cells_dropped.add(self.cells.shrink());
         self.standing.imported(now, components.len(), has_more);
         (self.cursor, self.has_more) = (next, has_more);
-        self.import_at = if has_more { now } else { now.plus(IMPORT_EVERY) };
+        self.import_at = self.import_at.min(if has_more { now } else { now.plus(IMPORT_EVERY) });
     }
 
     fn take(&mut self, me: OwnerId, component: &Component, now: Nanos, counters: &WorldCounters) {
@@ -41,12 +44,12 @@ impl Worker {
         }
         match self.cells.take(me, component) {
             Taken::Known => {}
-            Taken::Raised => drop(self.untold.insert(component.cell)),
-            Taken::New => {
-                if component.owner != me {
-                    counters.cells_imported.add(1);
-                }
+            Taken::Raised if component.owner == me => drop(self.untold.insert(component.cell)),
+            Taken::New if component.owner == me => drop(self.untold.insert(component.cell)),
+            taken @ (Taken::Raised | Taken::New) => {
+                counters.cells_imported.add(u64::from(taken == Taken::New));
                 self.untold.insert(component.cell);
+                self.weigh(component.cell, now);
             }
             Taken::Implausible => {
                 counters.implausible_rows.add(1);

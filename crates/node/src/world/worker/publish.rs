@@ -7,7 +7,8 @@ use super::{CELLS_PER_CALL, Lane, MAIL_EVERY, RETRY_AFTER, Step, Worker};
 use crate::world::{WorldCounters, key_name};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tidegate_core::{CellId, Nanos};
+use tidegate_core::world::{Unpublished, is_due};
+use tidegate_core::{CellId, Nanos, WorldPolicy};
 use tidegate_origin::{CellTotal, KeyError, Letter, OriginError};
 use tidegate_world::{Published, Row, WorldError};
 
@@ -34,6 +35,8 @@ struct Waiting {
     name: Arc<str>,
     not_before: Nanos,
     refusals: u32,
+    /// A node said that the others should hear of it; else that is still to be found out.
+    is_named: bool,
 }
 
 impl Publishing {
@@ -52,7 +55,10 @@ impl Publishing {
     fn wait(&mut self, cell: CellId, waiting: Waiting) -> bool {
         let has_room = self.has_room();
         match self.waiting.get_mut(&cell) {
-            Some(known) => known.limit = known.limit.max(waiting.limit),
+            Some(known) => {
+                known.limit = known.limit.max(waiting.limit);
+                known.is_named |= waiting.is_named;
+            }
             None if has_room => drop(self.waiting.insert(cell, waiting)),
             None => return false,
         }
@@ -96,11 +102,30 @@ impl Worker {
         }
         for Letter { cell, limit, expires, name } in letters {
             let not_before = now.plus(COALESCE);
-            let waiting = Waiting { limit, expires, name, not_before, refusals: 0 };
+            let waiting = Waiting { limit, expires, name, not_before, refusals: 0, is_named: true };
             if !self.publishing.wait(cell, waiting) {
                 counters.letters_dropped.add(1);
             }
         }
+    }
+
+    /// The others use more of a cell's limit: of the own count less may stay unheard of than when nodes last looked,
+    /// and those that rest don't look.
+    pub(super) fn weigh(&mut self, cell: CellId, now: Nanos) {
+        let is_by_headroom = self.standing.view().is_some_and(|view| view.policy == WorldPolicy::Headroom);
+        let Some((limit, expires)) = self.cells.is_worth_weighing(&cell).filter(|_| is_by_headroom) else {
+            return;
+        };
+        let (name, not_before) = (Arc::from(""), now.plus(COALESCE));
+        let waiting = Waiting { limit, expires, name, not_before, refusals: 0, is_named: false };
+        // Without room for it the next letter says it.
+        self.publishing.wait(cell, waiting);
+    }
+
+    fn is_due(&self, cell: &CellId, limit: u64, total: u64) -> bool {
+        let (published, used) = (self.cells.own(cell), self.cells.used(cell, total));
+        let unpublished = Unpublished { limit, used, total, published };
+        self.standing.view().is_some_and(|view| is_due(view.policy, &unpublished, view.regions))
     }
 
     /// Reads totals, or writes the rows that were made of them.
@@ -134,6 +159,9 @@ impl Worker {
         for (cell, waiting) in reading {
             match totals.next() {
                 Some(Ok(CellTotal { total, published })) => {
+                    if !waiting.is_named && !self.is_due(&cell, waiting.limit, total) {
+                        continue;
+                    }
                     if total > self.cells.own(&cell) {
                         let Waiting { limit, expires, ref name, .. } = waiting;
                         let name = key_name(name);

@@ -1,7 +1,7 @@
 //! How the region stands in the world tier: who it is there, who else is, and what is wrong; what is said of it
 //! once, and what an operator is shown.
 
-use super::{CELLS_MAX, IMPORT_EVERY, Worker};
+use super::{CELLS_MAX, IMPORT_EVERY, JOIN_EVERY, Worker};
 use crate::world::cells::Cells;
 use tidegate_core::{Nanos, WorldPolicy, WorldView};
 use tidegate_world::{Component, Cursor, Joined, Member, OwnerId, Policy, Publish, WorldError};
@@ -204,7 +204,8 @@ impl Worker {
         }
         let before = self.standing.view();
         self.standing.joined = Some(joined);
-        self.join_at = Nanos::MAX;
+        // Who waits to share limits shouldn't wait for many intervals.
+        self.join_at = now.plus(JOIN_EVERY);
         if self.standing.view() != before {
             self.view_at = now;
         }

@@ -45,6 +45,8 @@ impl Names {
 pub(super) const LIVE_NODES: &str = "tidegate:{nodes}:alive";
 pub(super) const FINGERPRINT: &str = "tidegate:{nodes}:secret";
 pub(super) const RESETS: &str = "tidegate:{nodes}:resets";
+pub(super) const QUOTA_REPORTS: &str = "tidegate:{nodes}:quota-reports";
+pub(super) const QUOTA_NEWS: &str = "tidegate:{nodes}:quota-news";
 pub(super) const HEARD: &str = "tidegate:{nodes}:heard";
 pub(super) const WORLD: &str = "tidegate:{nodes}:world";
 pub(super) const WORKER: &str = "tidegate:{nodes}:worker";

@@ -149,6 +149,14 @@ impl Fields {
         }
     }
 
+    /// A text of any length: not to be shown to anybody.
+    pub(super) fn long_text(&mut self) -> Result<String, OriginError> {
+        match self.next()? {
+            Value::BulkString(text) => Ok(String::from_utf8_lossy(&text).into_owned()),
+            other => Err(nonsense(&format!("{other:?}"))),
+        }
+    }
+
     /// Seconds and microseconds.
     pub(super) fn present(&mut self) -> Result<Nanos, OriginError> {
         let (seconds, micros) = (self.count()?, self.count()?);

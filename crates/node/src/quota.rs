@@ -1,0 +1,268 @@
+//! Quotas on a node: which part of a limit is enforced here now, and how much is asked for.
+//!
+//! Rates, and windows under 60 s, that hold over the world aren't counted together by the regions: each region
+//! enforces a part of the limit. Every limit stands at an even part; where a region asks for more, the reconciler
+//! gives out slices ([`Worker`] brings them from the world store). The parts in force never sum to more than the
+//! limit (INV-6), so what is in doubt here is decided for the smaller part. Sans-IO; on the path of a request there
+//! is a look into a map that is swapped as a whole, and a count under the lock of one of 64 shards.
+
+mod demand;
+mod worker;
+
+pub use worker::{Say, Worker};
+
+use crate::stats::Counter;
+use arc_swap::ArcSwap;
+use demand::DemandBook;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering};
+use tidegate_core::origin_cell::NodeId;
+use tidegate_core::slice::Lease;
+use tidegate_core::{Class, Decision, KeyId, Nanos, SliceSize, Spec, Verdict};
+use tidegate_origin::{QuotaHeard, QuotaNews, QuotaReport, Share};
+use tidegate_world::SLICE_LEASE;
+
+/// A region that isn't active yet holds nothing; who is denied for that comes back after this. So does who asks for
+/// more at once than the region's part of a limit: the part follows what is asked for.
+const RETRY_LATER: Nanos = Nanos::from_secs(1);
+
+/// Keys are hashes already.
+#[derive(Debug, Default)]
+pub(crate) struct KeyHasher(u64);
+
+impl Hasher for KeyHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
+    }
+
+    fn write_u128(&mut self, key: u128) {
+        let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = key.to_le_bytes();
+        self.0 = u64::from_le_bytes([a, b, c, d, e, f, g, h]) ^ u64::from_le_bytes([i, j, k, l, m, n, o, p]);
+    }
+}
+
+pub(crate) type KeyMap<V> = HashMap<KeyId, V, BuildHasherDefault<KeyHasher>>;
+
+/// What this node goes by.
+#[derive(Debug, Default)]
+struct Tidings {
+    stamp: u64,
+    /// `None` until anything was heard.
+    share: Option<Share>,
+    /// By this node's clock.
+    leases: KeyMap<Lease>,
+}
+
+#[derive(Debug)]
+pub struct Quotas {
+    node: NodeId,
+    tidings: ArcSwap<Tidings>,
+    /// When the origin was last heard, by this node's clock: in nanoseconds.
+    heard_at: AtomicU64,
+    demand: DemandBook,
+    counters: QuotaCounters,
+}
+
+/// What quotas did here, for operators.
+#[derive(Debug, Default)]
+pub struct QuotaCounters {
+    /// Requests that the part of this region denied.
+    pub denied: Counter,
+    /// Keys whose demand wasn't tracked because the book was full.
+    pub untracked: Counter,
+    pub news: Counter,
+    pub failed_reports: Counter,
+}
+
+impl QuotaCounters {
+    pub fn named(&self) -> [(&'static str, u64); 4] {
+        [
+            ("quota_denied_limits", self.denied.get()),
+            ("quota_keys_untracked", self.untracked.get()),
+            ("quota_news", self.news.get()),
+            ("quota_reports_failed", self.failed_reports.get()),
+        ]
+    }
+}
+
+/// A slice, to be shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ShownSlice {
+    pub key: KeyId,
+    pub amount: u64,
+    pub whole: u64,
+    pub rate_parts: u32,
+    /// The lease is running.
+    pub is_leased: bool,
+}
+
+impl Quotas {
+    pub fn new(node: NodeId) -> Self {
+        Quotas {
+            node,
+            tidings: ArcSwap::default(),
+            heard_at: AtomicU64::new(0),
+            demand: DemandBook::default(),
+            counters: QuotaCounters::default(),
+        }
+    }
+
+    pub fn counters(&self) -> &QuotaCounters {
+        &self.counters
+    }
+
+    /// The version of the membership that limits are divided by here; 0 when none was heard of.
+    pub fn version(&self) -> u64 {
+        self.tidings.load().share.map_or(0, |share| share.version)
+    }
+
+    pub fn slice_count(&self) -> usize {
+        self.tidings.load().leases.len()
+    }
+
+    pub fn tracked_keys(&self) -> usize {
+        self.demand.len()
+    }
+
+    /// Some of the slices that are held here, those that leave first left out.
+    pub fn shown(&self, most: usize, now: Nanos) -> (Option<Share>, Vec<ShownSlice>) {
+        let tidings = self.tidings.load();
+        let mut slices: Vec<ShownSlice> =
+            tidings.leases.iter().map(|(key, lease)| self.show(*key, lease, now)).collect();
+        slices.sort_by_key(|slice| slice.key);
+        slices.truncate(most);
+        (tidings.share, slices)
+    }
+
+    fn show(&self, key: KeyId, lease: &Lease, now: Nanos) -> ShownSlice {
+        let even =
+            self.tidings.load().share.map_or(SliceSize::NOTHING, |share| even_part(share, lease.whole));
+        let size = self.size(Some(lease), lease.whole, even, now);
+        let is_leased = now <= lease.until;
+        ShownSlice { key, amount: size.amount, whole: lease.whole, rate_parts: size.rate_parts, is_leased }
+    }
+
+    /// What is enforced here now of a limit of the world.
+    #[inline]
+    pub fn cut(&self, key: KeyId, whole: &Spec, class: Class, now: Nanos) -> Spec {
+        whole.cut(self.part(key, whole.shown_limit(), class, now))
+    }
+
+    fn part(&self, key: KeyId, number: u64, class: Class, now: Nanos) -> SliceSize {
+        let tidings = self.tidings.load();
+        match tidings.share {
+            // Nothing was ever heard of other regions: as section 4 has it for who can't be asked.
+            None if class == Class::Abuse => SliceSize::NOTHING,
+            None => SliceSize::whole(number),
+            Some(Share { is_active: false, .. }) => SliceSize::NOTHING,
+            Some(share) => self.size(tidings.leases.get(&key), number, even_part(share, number), now),
+        }
+    }
+
+    fn size(&self, lease: Option<&Lease>, number: u64, even: SliceSize, now: Nanos) -> SliceSize {
+        let Some(lease) = lease else { return even };
+        let heard_at = Nanos::new(self.heard_at.load(Ordering::Relaxed));
+        if now > lease.rises && now > heard_at.plus(SLICE_LEASE) {
+            // The region may hold something else by now, and this node can't know.
+            return Lease { rises: Nanos::MAX, ..*lease }.in_force(number, even, now);
+        }
+        lease.in_force(number, even, now)
+    }
+
+    /// A limit of the world was decided by its part: counts what was asked for, and makes the answer the whole
+    /// limit's. Says whether the part denied.
+    #[inline]
+    pub fn decided(&self, asked: &Asked<'_>, decision: &mut Decision, now: Nanos) -> bool {
+        let &Asked { key, whole, cost, is_abuse } = asked;
+        let part = std::mem::replace(&mut decision.limit, whole.shown_limit());
+        let admitted = decision.is_admitted();
+        let is_used = !admitted || decision.remaining.saturating_add(cost) < part;
+        if cost > 0 && (is_used || self.tidings.load().leases.contains_key(&key)) {
+            let tracked = self.demand.add(key, whole, is_abuse, cost, now);
+            if !tracked {
+                self.counters.untracked.add(1);
+            }
+        }
+        if !admitted {
+            self.denied(cost, part, decision);
+        }
+        !admitted
+    }
+
+    #[cold]
+    fn denied(&self, cost: u64, part: u64, decision: &mut Decision) {
+        self.counters.denied.add(1);
+        if cost > part && cost <= decision.limit {
+            decision.verdict = Verdict::Deny { retry_after: Some(RETRY_LATER) };
+        }
+    }
+
+    /// What to say to the worker, at a node's regular time.
+    pub fn report(&self, live_nodes: u32, now: Nanos) -> QuotaReport {
+        let tidings = self.tidings.load();
+        let members = tidings.share.map_or(1, |share| share.members.max(1));
+        let divisor = u64::from(members).saturating_mul(u64::from(live_nodes.max(1)));
+        let offered = self.demand.offered(&tidings.leases, divisor, now);
+        let version = tidings.share.map_or(0, |share| share.version);
+        QuotaReport { node: self.node, applied: tidings.stamp, version, offered, leaves: false }
+    }
+
+    /// The last one, of a node that stops.
+    pub fn farewell(&self) -> QuotaReport {
+        QuotaReport { node: self.node, applied: 0, version: 0, offered: Vec::new(), leaves: true }
+    }
+
+    /// The origin answered a report that was sent at `sent`.
+    pub fn heard(&self, heard: &QuotaHeard, sent: Nanos) {
+        let before = self.tidings.load();
+        if let Some(news) = heard.news.as_deref().filter(|news| news.stamp > before.stamp) {
+            self.counters.news.add(1);
+            let mut tidings = by_clock(news, heard.now, sent);
+            // Of two workers, the one that read the slices later may have read the membership before.
+            tidings.share =
+                [tidings.share, before.share].into_iter().flatten().max_by_key(|share| share.version);
+            self.tidings.store(tidings.into());
+        }
+        self.heard_at.store(sent.get(), Ordering::Release);
+    }
+
+    /// The clock was set: instants move with it.
+    pub fn clock_stepped(&self, delta_ns: i64) {
+        let heard_at = Nanos::new(self.heard_at.load(Ordering::Relaxed)).shifted(delta_ns);
+        self.heard_at.store(heard_at.get(), Ordering::Relaxed);
+        self.demand.clock_stepped(delta_ns);
+        self.tidings.rcu(|tidings| {
+            let leases = tidings.leases.iter().map(|(key, lease)| (*key, lease.stepped(delta_ns)));
+            Tidings { stamp: tidings.stamp, share: tidings.share, leases: leases.collect() }
+        });
+    }
+}
+
+/// A limit of the world that was decided here.
+#[derive(Debug)]
+pub struct Asked<'a> {
+    pub key: KeyId,
+    pub whole: &'a Spec,
+    pub cost: u64,
+    pub is_abuse: bool,
+}
+
+fn even_part(share: Share, number: u64) -> SliceSize {
+    let index = usize::try_from(share.index).unwrap_or(usize::MAX);
+    SliceSize::whole(number).even(index, usize::try_from(share.members).unwrap_or(usize::MAX))
+}
+
+/// News by this node's clock. The origin's clock showed `theirs` at some instant after this one's showed `sent`:
+/// leases end early by what lies between, never late.
+fn by_clock(news: &QuotaNews, theirs: Nanos, sent: Nanos) -> Tidings {
+    let leases = news.slices.iter().map(|slice| (slice.key, slice.lease.by_clock(theirs, sent)));
+    Tidings { stamp: news.stamp, share: Some(news.share), leases: leases.collect() }
+}
+
+#[cfg(test)]
+mod tests;

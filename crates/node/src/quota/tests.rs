@@ -1,0 +1,134 @@
+//! Which part of a limit a node goes by, and what it says was asked for.
+
+use super::*;
+use tidegate_core::{Burst, Rate};
+use tidegate_origin::ToldSlice;
+
+const START: Nanos = Nanos::from_secs(1_000_000);
+
+fn at(millis: u64) -> Nanos {
+    START.plus(Nanos::from_millis(millis))
+}
+
+fn key(number: u128) -> KeyId {
+    KeyId::from_hash(number << 90 | number)
+}
+
+fn spec() -> Spec {
+    Spec::Gcra { rate: Rate::new(90, Nanos::from_secs(1)).unwrap(), burst: Burst::new(90).unwrap() }
+}
+
+fn news(stamp: u64, is_active: bool, slices: Vec<ToldSlice>) -> QuotaNews {
+    QuotaNews { stamp, share: Share { version: stamp, index: 0, members: 3, is_active }, slices }
+}
+
+/// A slice that the origin's clock, an hour ahead of the node's, ends in ten seconds.
+fn slice(number: u128, amount: u64) -> ToldSlice {
+    let ahead = at(0).plus(Nanos::from_secs(3_600));
+    let lease = Lease {
+        size: SliceSize { amount, rate_parts: u32::try_from(amount * 1_000_000_000 / 90).unwrap() },
+        whole: 90,
+        until: ahead.plus(Nanos::from_secs(10)),
+        rises: ahead.plus(Nanos::from_secs(40)),
+    };
+    ToldSlice { key: key(number), lease }
+}
+
+fn hear(quotas: &Quotas, news: QuotaNews, sent: Nanos) {
+    let now = sent.plus(Nanos::from_secs(3_600));
+    quotas.heard(&QuotaHeard { now, news: Some(std::sync::Arc::new(news)) }, sent);
+}
+
+fn burst(quotas: &Quotas, number: u128, class: Class, now: Nanos) -> u64 {
+    quotas.cut(key(number), &spec(), class, now).shown_limit()
+}
+
+#[test]
+fn who_heard_nothing_goes_alone_and_abuse_not_at_all() {
+    let quotas = Quotas::new(NodeId(1));
+    assert_eq!(burst(&quotas, 1, Class::Paid, at(0)), 90);
+    assert_eq!(burst(&quotas, 1, Class::Abuse, at(0)), 0);
+    hear(&quotas, news(1, false, vec![]), at(0));
+    assert_eq!(burst(&quotas, 1, Class::Paid, at(0)), 0, "a region that isn't active holds nothing");
+    hear(&quotas, news(2, true, vec![]), at(0));
+    assert_eq!(burst(&quotas, 1, Class::Abuse, at(0)), 30);
+}
+
+#[test]
+fn a_slice_ends_by_this_nodes_clock_and_then_the_smaller_part_holds() {
+    let quotas = Quotas::new(NodeId(1));
+    hear(&quotas, news(1, true, vec![slice(1, 70), slice(2, 5)]), at(0));
+    let both = |millis| [1, 2].map(|number| burst(&quotas, number, Class::Paid, at(millis)));
+    assert_eq!(both(10_000), [70, 5]);
+    assert_eq!(both(10_001), [30, 5]);
+    assert_eq!(both(40_001), [30, 5], "nothing was heard for a lease: the region may hold anything");
+    quotas.heard(&QuotaHeard { now: at(0), news: None }, at(40_001));
+    assert_eq!(
+        both(40_001),
+        [30, 30],
+        "the region is heard, and has nothing new: nobody counts on the slice"
+    );
+}
+
+#[test]
+fn older_news_and_an_older_membership_change_nothing() {
+    let quotas = Quotas::new(NodeId(1));
+    hear(&quotas, news(5, true, vec![slice(1, 5)]), at(0));
+    hear(&quotas, news(4, true, vec![slice(1, 70)]), at(1));
+    assert_eq!(burst(&quotas, 1, Class::Paid, at(1)), 5);
+    let mut old = news(6, true, vec![]);
+    old.share = Share { version: 4, index: 0, members: 1, is_active: true };
+    hear(&quotas, old, at(2));
+    assert_eq!(burst(&quotas, 1, Class::Paid, at(2)), 30, "another worker read the membership earlier");
+    assert_eq!(quotas.report(1, at(3)).applied, 6);
+}
+
+#[test]
+fn a_clock_that_is_set_neither_ends_nor_extends_a_slice() {
+    let quotas = Quotas::new(NodeId(1));
+    hear(&quotas, news(1, true, vec![slice(1, 70)]), at(0));
+    quotas.clock_stepped(-500_000_000_000);
+    let before = |millis| at(millis).minus(Nanos::from_secs(500));
+    assert_eq!(burst(&quotas, 1, Class::Paid, before(10_000)), 70);
+    assert_eq!(burst(&quotas, 1, Class::Paid, before(10_001)), 30);
+}
+
+#[test]
+fn a_decision_is_shown_as_the_whole_limits_and_counts_as_demand() {
+    let quotas = Quotas::new(NodeId(1));
+    hear(&quotas, news(1, true, vec![]), at(0));
+    let decide = |number, verdict, remaining, cost| {
+        let mut decision = Decision { verdict, limit: 30, remaining, reset: at(0) };
+        let asked = Asked { key: key(number), whole: &spec(), cost, is_abuse: false };
+        let denied = quotas.decided(&asked, &mut decision, at(0));
+        (decision, denied)
+    };
+    let (decision, denied) = decide(1, Verdict::Admit, 29, 1);
+    assert_eq!((decision.limit, decision.remaining, denied), (90, 29, false));
+    assert_eq!(quotas.tracked_keys(), 0, "it found its bucket full");
+    let (_, denied) = decide(1, Verdict::Deny { retry_after: None }, 0, 50);
+    assert!(denied);
+    let (decision, _) = decide(2, Verdict::Deny { retry_after: None }, 30, 50);
+    assert_eq!(decision.verdict, Verdict::Deny { retry_after: Some(RETRY_LATER) }, "slices follow demand");
+    let (decision, _) = decide(2, Verdict::Deny { retry_after: None }, 30, 91);
+    assert_eq!(decision.verdict, Verdict::Deny { retry_after: None }, "never");
+    let offered = quotas.report(1, at(500)).offered;
+    assert_eq!(offered.iter().map(|offered| offered.key).collect::<Vec<_>>(), [key(2), key(1)]);
+    assert_eq!(offered[0].milli_per_second / 1_000, 141 * 2 * 159 / 1000);
+    let later = quotas.report(1, at(60_000));
+    assert!(later.offered.is_empty() && quotas.tracked_keys() == 0, "{later:?}");
+}
+
+#[test]
+fn the_book_is_bounded_and_says_what_it_left_out() {
+    let quotas = Quotas::new(NodeId(1));
+    for number in 0..40_000_u128 {
+        let mut decision =
+            Decision { verdict: Verdict::Deny { retry_after: None }, limit: 0, remaining: 0, reset: at(0) };
+        let key = KeyId::from_hash(number.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835));
+        quotas.decided(&Asked { key, whole: &spec(), cost: 9, is_abuse: true }, &mut decision, at(0));
+    }
+    assert_eq!(quotas.tracked_keys(), 64 * 256);
+    assert_eq!(quotas.counters().untracked.get(), 40_000 - 64 * 256);
+    assert_eq!(quotas.report(1, at(500)).offered.len(), 10_000);
+}

@@ -1,0 +1,80 @@
+//! What a region's nodes and its world worker say to each other about quotas, through the origin.
+//!
+//! Nodes say what was asked for and which news they go by; the worker, which speaks with the other regions, tells
+//! which slices the region holds. Each message stands for itself and replaces the one before, so that a lost or a
+//! repeated one does no harm.
+
+use std::sync::Arc;
+use tidegate_core::origin_cell::NodeId;
+use tidegate_core::slice::Lease;
+use tidegate_core::{KeyId, Nanos, Spec};
+
+/// The most keys in one message; what is beyond is left out by its sender, and counted there.
+pub const QUOTA_KEYS_MAX: usize = 10_000;
+
+/// What was asked for of one key on one node, admitted or not.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Offered {
+    pub key: KeyId,
+    /// The whole limit, as the node's rules have it.
+    pub spec: Spec,
+    pub is_abuse: bool,
+    /// Thousandths of cost a second, averaged.
+    pub milli_per_second: u64,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub struct QuotaReport {
+    pub node: NodeId,
+    /// The stamp of the news that all decisions of this node go by; 0 when it heard none.
+    pub applied: u64,
+    /// The membership that limits are divided by on this node; 0 when it heard of none.
+    pub version: u64,
+    pub offered: Vec<Offered>,
+    /// The node is stopping: forget it at once.
+    pub leaves: bool,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct QuotaHeard {
+    /// The origin's own present.
+    pub now: Nanos,
+    /// Later than what the node goes by; `None` when there is nothing new.
+    pub news: Option<Arc<QuotaNews>>,
+}
+
+/// The part of the region in limits that it holds no slice of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Share {
+    /// Of the membership that it is by.
+    pub version: u64,
+    /// Which of so many members the region is.
+    pub index: u32,
+    pub members: u32,
+    /// A region that isn't active holds nothing.
+    pub is_active: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ToldSlice {
+    pub key: KeyId,
+    /// By the origin's clock.
+    pub lease: Lease,
+}
+
+/// All slices of a region, and its part in everything else.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct QuotaNews {
+    /// When it was read, in microseconds of the world store's time: what is later is newer.
+    pub stamp: u64,
+    pub share: Share,
+    pub slices: Vec<ToldSlice>,
+}
+
+/// What the nodes of a region said.
+#[derive(Clone, PartialEq, Debug)]
+pub struct QuotaGathered {
+    /// The origin's own present.
+    pub now: Nanos,
+    pub reports: Vec<QuotaReport>,
+}
