@@ -47,12 +47,12 @@ pub(crate) fn measure(setting: &Setting) -> Result<(), String> {
          quotas: twice the rate is offered, admitted in the seconds 10 to 20",
     );
     let scene = Scene::start(setting, Policy::Headroom)?;
-    let mut generator = scene.generator(Width::APART)?;
     let mut plan = Plan::default();
     for run in runs() {
         run.add(&mut plan);
     }
     with_room_in_cell(PERIOD, OFFERED_FOR * 2);
+    let mut generator = scene.generator(Width::APART)?;
     let samples = generator.run(&plan, Stopwatch::start()).map_err(|error| error.to_string())?;
     for run in runs() {
         run.report(&samples.of_kind(run.kind));

@@ -2,11 +2,11 @@
 //! half of the limit.
 
 use crate::figures::{Bounds, count, ratio};
-use crate::generator::Generator;
+use crate::generator::Width;
 use crate::overshoot::{LIMIT, PERIOD, tell};
 use crate::plan::{Limit, Nodes, Plan, Stream};
 use crate::samples::{Kind, Samples};
-use crate::scene::{Policy, REGIONS, nodes_of};
+use crate::scene::{Policy, REGIONS, Scene, nodes_of};
 use crate::time::{Stopwatch, with_room_in_cell};
 use std::time::Duration;
 
@@ -25,9 +25,10 @@ const SENT_FROM: Duration = Duration::from_secs(15);
 const SENT: u32 = 1500;
 const SENT_PER_SECOND: f64 = 100.0;
 
-pub(crate) fn measure(generator: &mut Generator, policy: Policy) -> Result<(), String> {
+pub(crate) fn measure(scene: &Scene, policy: Policy) -> Result<(), String> {
     let plan = plan();
     with_room_in_cell(PERIOD, EVEN_FOR + Duration::from_secs(10));
+    let mut generator = scene.generator(Width::APART)?;
     let samples = generator.run(&plan, Stopwatch::start()).map_err(|error| error.to_string())?;
     for (kind, class, _) in runs() {
         let case = format!("even load, 10 a second in each region, {class}");

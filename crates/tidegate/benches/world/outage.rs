@@ -6,7 +6,7 @@
 
 use crate::Setting;
 use crate::figures::{Bounds, Figures, count, note};
-use crate::generator::{Generator, Width};
+use crate::generator::Width;
 use crate::ledger::Ledger;
 use crate::machine::Ticks;
 use crate::overshoot::PERIOD;
@@ -77,24 +77,17 @@ pub(crate) fn measure(setting: &Setting) -> Result<(), String> {
         ),
     );
     let scene = Scene::start(setting, Policy::Headroom)?;
-    let mut generator = scene.generator(Width::APART)?;
-    let warm_up = load("warm-up", Duration::from_secs(2));
-    generator.run(&warm_up.0, Stopwatch::start()).map_err(|error| error.to_string())?;
     for outage in [Outage::Blackholed, Outage::Killed, Outage::Restarted, Outage::Slow] {
-        observe(setting, &scene, &mut generator, outage)?.report(outage);
+        observe(setting, &scene, outage)?.report(outage);
     }
     Ok(())
 }
 
-fn observe(
-    setting: &Setting,
-    scene: &Scene,
-    generator: &mut Generator,
-    outage: Outage,
-) -> Result<Observed, String> {
+fn observe(setting: &Setting, scene: &Scene, outage: Outage) -> Result<Observed, String> {
     let length = setting.seconds(10, 60);
     let (plan, keys) = load(outage.name(), BEFORE + length);
     with_room_in_cell(PERIOD, BEFORE + length + HEALED_WITHIN * 2);
+    let mut generator = scene.generator(Width::APART)?;
     let (stopwatch, ticks) = (Stopwatch::start(), Ticks::now());
     let mut ledger = scene.ledger()?;
     let (mut sent, mut from, mut to, mut equal_after) = (None, BEFORE, BEFORE, None);

@@ -3,7 +3,6 @@
 //! Several keys at once, each a run of its own, within one cell of five minutes.
 
 use crate::figures::{Bounds, Figures, note};
-use crate::generator::Width;
 use crate::scene::{Policy, Scene};
 use crate::{Setting, even, flash, innocent};
 use std::time::Duration;
@@ -20,13 +19,10 @@ pub(crate) fn measure(setting: &Setting) -> Result<(), String> {
     );
     for policy in [Policy::Headroom, Policy::Floor] {
         let scene = Scene::start(setting, policy)?;
-        let mut generator = scene.generator(Width::APART)?;
         std::thread::scope(|scope| {
             let innocence = (policy == Policy::Headroom).then(|| scope.spawn(|| innocent::measure(&scene)));
-            even::measure(&mut generator, policy)?;
-            drop(generator);
-            // Many requests in one write: otherwise the generator takes the machine from the nodes.
-            flash::measure(setting, &mut scene.generator(Width::PIPELINED)?, policy)?;
+            even::measure(&scene, policy)?;
+            flash::measure(setting, &scene, policy)?;
             innocence.map_or(Ok(()), |thread| thread.join().map_err(|_| "a thread panicked")?)
         })?;
     }

@@ -33,10 +33,10 @@ pub(crate) fn measure(setting: &Setting) -> Result<(), String> {
          look every 50 ms, which is in the figures. What isn't seen within 3 s counts as 3 s",
     );
     let scene = Scene::start(setting, Policy::Headroom)?;
-    let mut generator = scene.generator(Width::APART)?;
     for (case, accuracy) in [("as callers usually ask", Accuracy::Bounded), ("exact", Accuracy::Exact)] {
         let plan = plan(accuracy);
         with_room_in_cell(PERIOD, APART * u32::from(KEYS) + WATCHED_FOR * 2);
+        let mut generator = scene.generator(Width::APART)?;
         let samples = generator.run(&plan, Stopwatch::start()).map_err(|error| error.to_string())?;
         report(case, &samples);
     }

@@ -122,7 +122,7 @@ impl Region {
 
     /// Which of its nodes does its work in the world tier.
     pub(crate) fn worker(&self) -> Result<usize, String> {
-        let is_worker = |node: &Node| node.state().is_some_and(|state| state["world"]["worker"] == true);
+        let is_worker = |node: &Node| node.state().is_some_and(|state| state["world"]["is_worker"] == true);
         poll("a world worker", JOINED_WITHIN, || self.fleet.0.iter().position(is_worker))
             .map_err(|problem| format!("{problem} in {}", self.name))
     }
@@ -179,8 +179,12 @@ impl Scene {
 
     /// Which of all nodes leads the reconciler.
     pub(crate) fn leader(&self) -> Result<usize, String> {
-        let leads = |node: &Node| node.state().is_some_and(|state| state["world"]["reconciler"] == true);
-        poll("a reconciler", JOINED_WITHIN, || self.nodes().position(leads))
+        let mut ledger = self.ledger()?;
+        poll("a reconciler", JOINED_WITHIN, || {
+            let (term, _) = ledger.term()?;
+            let known = |node: &Node| node.state()?["world"]["quotas"]["reconciler_term"].as_u64();
+            self.nodes().position(|node| known(node) == Some(term))
+        })
     }
 
     fn logs(&self) -> String {
