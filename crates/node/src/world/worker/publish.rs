@@ -173,7 +173,8 @@ impl Worker {
                     let is_new_epoch = cell.epoch > 0 && !self.cells.knows(&cell);
                     if total > self.cells.own(&cell) || is_new_epoch {
                         let Waiting { limit, expires, ref name, .. } = waiting;
-                        let name = key_name(name);
+                        // A row that is there has its name.
+                        let name = if self.cells.own(&cell) == 0 { key_name(name) } else { None };
                         self.publishing.rows.push(Row { cell, count: total, limit, expires, name });
                         self.publishing.reading.push((cell, waiting));
                     } else if total > published {
