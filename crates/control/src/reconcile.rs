@@ -78,7 +78,8 @@ impl Reconciler {
             room = room.and(key.reconcile(*id, survey, self.flaw, &mut granted, &mut figures));
         }
         granted.membership = membership::next(survey, room, self.flaw);
-        let writes = granted.membership.is_some() || !granted.slices.is_empty() || !granted.dropped.is_empty();
+        let writes =
+            granted.membership.is_some() || !granted.slices.is_empty() || !granted.dropped.is_empty();
         Reconciled { granted: writes.then_some(granted), figures }
     }
 }

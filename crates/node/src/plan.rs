@@ -2,10 +2,10 @@
 //!
 //! Allocates nothing for up to 16 limits.
 
+use crate::quota::{Asked, Quotas};
 use crate::request::{
     Descriptor, GivenLimit, LimitAnswer, Origin, Path, Reason, Request, RequestError, Said, Subject,
 };
-use crate::quota::{Asked, Quotas};
 use crate::world::{Reach, WorldNode, is_counted, joined_name};
 use smallvec::SmallVec;
 use std::sync::Arc;

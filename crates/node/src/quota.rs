@@ -132,14 +132,16 @@ impl Quotas {
     /// Some of the slices that are held here, those that leave first left out.
     pub fn shown(&self, most: usize, now: Nanos) -> (Option<Share>, Vec<ShownSlice>) {
         let tidings = self.tidings.load();
-        let mut slices: Vec<ShownSlice> = tidings.leases.iter().map(|(key, lease)| self.show(*key, lease, now)).collect();
+        let mut slices: Vec<ShownSlice> =
+            tidings.leases.iter().map(|(key, lease)| self.show(*key, lease, now)).collect();
         slices.sort_by_key(|slice| slice.key);
         slices.truncate(most);
         (tidings.share, slices)
     }
 
     fn show(&self, key: KeyId, lease: &Lease, now: Nanos) -> ShownSlice {
-        let even = self.tidings.load().share.map_or(SliceSize::NOTHING, |share| even_part(share, lease.whole));
+        let even =
+            self.tidings.load().share.map_or(SliceSize::NOTHING, |share| even_part(share, lease.whole));
         let size = self.size(Some(lease), lease.whole, even, now);
         let is_leased = now <= lease.until;
         ShownSlice { key, amount: size.amount, whole: lease.whole, rate_parts: size.rate_parts, is_leased }
@@ -222,7 +224,8 @@ impl Quotas {
             self.counters.news.add(1);
             let mut tidings = by_clock(news, heard.now, sent);
             // Of two workers, the one that read the slices later may have read the membership before.
-            tidings.share = [tidings.share, before.share].into_iter().flatten().max_by_key(|share| share.version);
+            tidings.share =
+                [tidings.share, before.share].into_iter().flatten().max_by_key(|share| share.version);
             self.tidings.store(tidings.into());
         }
         self.heard_at.store(sent.get(), Ordering::Release);

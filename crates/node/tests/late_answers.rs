@@ -13,11 +13,11 @@ use tidegate_node::region_driver::RegionDriver;
 use tidegate_node::{
     Decided, Engine, EngineOptions, GivenLimit, GivenPolicy, Path, Purpose, Request, Subject,
 };
-use tidegate_origin::{QuotaGathered, QuotaHeard, QuotaNews, QuotaReport};
 use tidegate_origin::{
     Alive, CellTotal, Exchange, Exchanged, Heartbeat, KeyError, Lead, Leading, Letter, MemoryOrigin, Origin,
     Reply, Reset, ShardId, WorldCell,
 };
+use tidegate_origin::{QuotaGathered, QuotaHeard, QuotaNews, QuotaReport};
 use tidegate_rules::RuleSet;
 use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;

@@ -16,7 +16,9 @@ pub use crate::redis::fuzz;
 pub use crate::redis::{Connection, RedisOptions, RedisOrigin, RedisUrl, UrlError};
 pub use breaker::{Breaker, BreakerState};
 pub use memory::MemoryOrigin;
-pub use quota::{QUOTA_KEYS_MAX, Offered, QuotaGathered, QuotaHeard, QuotaNews, QuotaReport, Share, ToldSlice};
+pub use quota::{
+    Offered, QUOTA_KEYS_MAX, QuotaGathered, QuotaHeard, QuotaNews, QuotaReport, Share, ToldSlice,
+};
 pub use store::Store;
 pub use world::{CellTotal, Lead, LeadWish, Leading, Letter, OriginId, WorldCell};
 

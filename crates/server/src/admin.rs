@@ -7,9 +7,9 @@ use crate::json::write;
 use std::fmt::Display;
 use std::sync::atomic::Ordering;
 use tidegate_core::{Nanos, WorldPolicy};
+use tidegate_node::quota::Quotas;
 use tidegate_node::region_driver::{BreakerState, RegionDriver};
 use tidegate_node::world::WorkState;
-use tidegate_node::quota::Quotas;
 use tidegate_node::world_driver::WorldDriver;
 use tidegate_rules::{NamespaceDescription, RuleDescription};
 
@@ -207,7 +207,9 @@ fn world_quotas(object: &mut Object<'_>, quotas: &Quotas, driver: &WorldDriver, 
         object.end();
     });
     let counters = driver.reconciler();
-    for (name, count) in quotas.counters().named().into_iter().chain(counters.named()).chain(counters.gauges()) {
+    for (name, count) in
+        quotas.counters().named().into_iter().chain(counters.named()).chain(counters.gauges())
+    {
         object.number(name, count);
     }
 }

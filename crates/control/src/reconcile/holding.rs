@@ -48,8 +48,7 @@ impl Holding {
             return SliceSize::NOTHING;
         }
         let Some(held) = self.held else { return self.even };
-        let leased =
-            |size: SliceSize, until| if instant <= until { size } else { size.at_most(self.even) };
+        let leased = |size: SliceSize, until| if instant <= until { size } else { size.at_most(self.even) };
         let mut most = leased(held.row.size, held.row.expires);
         if let Some((size, until)) = held.before.filter(|_| !self.is_acknowledged()) {
             most = most.at_least(leased(size, until));

@@ -171,7 +171,8 @@ fn set_targets(places: &mut [Place], whole: u64, wanted: bool) {
     let parts = fill(u64::from(free.rate_parts), &wants);
     let amounts = apportion(free.amount, &parts);
     let sizes = parts.iter().zip(amounts);
-    let sizes = sizes.map(|(parts, amount)| SliceSize { amount, rate_parts: u32::try_from(*parts).unwrap_or(PARTS) });
+    let sizes =
+        sizes.map(|(parts, amount)| SliceSize { amount, rate_parts: u32::try_from(*parts).unwrap_or(PARTS) });
     let moving = places.iter_mut().filter(|place| place.moves);
     moving.zip(sizes).for_each(|(place, size)| place.target = size);
 }
@@ -188,7 +189,14 @@ struct Step {
 impl Step {
     fn row(&self, place: &Place, size: SliceSize) -> SliceRow {
         let expires = self.now.plus(SLICE_LEASE);
-        SliceRow { key: self.id, owner: place.owner, generation: self.generation, size, whole: self.whole, expires }
+        SliceRow {
+            key: self.id,
+            owner: place.owner,
+            generation: self.generation,
+            size,
+            whole: self.whole,
+            expires,
+        }
     }
 
     /// Lowers what is above its target. A trembling is let be, unless what there is exceeds the limit.
@@ -209,7 +217,8 @@ impl Step {
             let is_new = place.holding.held.is_none_or(|held| held.row.whole != self.whole);
             let is_above = if exact { above != SliceSize::NOTHING } else { above.rate_parts > lowered_by };
             if is_new || is_above {
-                let mut row = self.row(&place, written.at_most(place.target).at_most(SliceSize::whole(self.whole)));
+                let mut row =
+                    self.row(&place, written.at_most(place.target).at_most(SliceSize::whole(self.whole)));
                 // A longer lease is for `renew` to give: of one that ran out, the even part is in force.
                 row.expires = place.holding.held.map_or(row.expires, |held| held.row.expires);
                 let place = &mut self.places[index];

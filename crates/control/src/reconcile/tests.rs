@@ -17,7 +17,8 @@ struct Fixture {
 
 impl Fixture {
     fn new(regions: usize) -> Self {
-        let mut fixture = Fixture { store: Store::default(), now: Nanos::from_secs(1_000), owners: Vec::new() };
+        let mut fixture =
+            Fixture { store: Store::default(), now: Nanos::from_secs(1_000), owners: Vec::new() };
         for index in 0..regions {
             let joined = fixture.join(index, 0);
             fixture.owners.push(joined);
@@ -75,7 +76,8 @@ impl Fixture {
     }
 
     fn amounts(&self) -> Vec<u64> {
-        let row = |owner: &OwnerId| self.store.slices(*owner, self.now).slices.first().map(|row| row.size.amount);
+        let row =
+            |owner: &OwnerId| self.store.slices(*owner, self.now).slices.first().map(|row| row.size.amount);
         self.owners.iter().map(|owner| row(owner).unwrap_or(0)).collect()
     }
 }
@@ -243,7 +245,11 @@ fn peaks_see_the_instant_at_which_a_silent_region_rises() {
     let raised = Holding { is_active: true, even, confirmed: now, held: held(80, end) };
     assert_eq!(peak(&[lowered(now), raised], now).amount, 90);
     let long_ago = now.minus(SLICE_LEASE).minus(Nanos::from_secs(1));
-    assert_eq!(peak(&[lowered(long_ago), raised], now).amount, 110, "it may rise before the other's lease ends");
+    assert_eq!(
+        peak(&[lowered(long_ago), raised], now).amount,
+        110,
+        "it may rise before the other's lease ends"
+    );
     let over = Holding { held: held(80, now.minus(Nanos::new(1))), ..raised };
     assert_eq!(peak(&[lowered(long_ago), over], now).amount, 60);
 }

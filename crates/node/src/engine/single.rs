@@ -62,12 +62,7 @@ impl Engine {
 }
 
 /// Of a limit that is shared by quotas, this region's part is enforced.
-fn decide_part(
-    table: &Table<SharedState>,
-    quotas: &Quotas,
-    item: &Item,
-    moment: Moment,
-) -> Option<Decision> {
+fn decide_part(table: &Table<SharedState>, quotas: &Quotas, item: &Item, moment: Moment) -> Option<Decision> {
     let part = Item { spec: quotas.cut(item.key, &item.spec, item.class, moment.now), ..*item };
     let mut decision = table.decide(&part, moment).ok()?;
     let is_abuse = item.class == Class::Abuse;

@@ -63,7 +63,11 @@ fn a_slice_ends_by_this_nodes_clock_and_then_the_smaller_part_holds() {
     assert_eq!(both(10_001), [30, 5]);
     assert_eq!(both(40_001), [30, 5], "nothing was heard for a lease: the region may hold anything");
     quotas.heard(&QuotaHeard { now: at(0), news: None }, at(40_001));
-    assert_eq!(both(40_001), [30, 30], "the region is heard, and has nothing new: nobody counts on the slice");
+    assert_eq!(
+        both(40_001),
+        [30, 30],
+        "the region is heard, and has nothing new: nobody counts on the slice"
+    );
 }
 
 #[test]

@@ -10,9 +10,7 @@ use std::collections::BTreeMap;
 use tidegate_core::slice::Lease;
 use tidegate_core::{KeyId, Nanos};
 use tidegate_origin::{QUOTA_KEYS_MAX, QuotaGathered, QuotaNews, Share, ToldSlice};
-use tidegate_world::{
-    Acknowledged, Demand, Membership, OwnerId, RISE_MARGIN, SLICE_LEASE, SliceRow, Slices,
-};
+use tidegate_world::{Acknowledged, Demand, Membership, OwnerId, RISE_MARGIN, SLICE_LEASE, SliceRow, Slices};
 
 /// What was read longer ago isn't acknowledged: [`RISE_MARGIN`] is made for this, and for a call to the store.
 const CONFIRMED_WITHIN: Nanos = Nanos::from_secs(4);
@@ -95,7 +93,8 @@ impl Worker {
         }
         // Who isn't asked for any more is forgotten by the store in time.
         self.reported.retain(|key, _| sums.contains_key(key));
-        let mut demands: Vec<Demand> = sums.into_values().filter(|demand| self.is_worth_saying(demand)).collect();
+        let mut demands: Vec<Demand> =
+            sums.into_values().filter(|demand| self.is_worth_saying(demand)).collect();
         demands.sort_by_key(|demand| (std::cmp::Reverse(demand.milli_per_second), demand.key));
         demands.truncate(QUOTA_KEYS_MAX);
         let said = demands.iter().map(|demand| (demand.key, (demand.milli_per_second, self.round)));

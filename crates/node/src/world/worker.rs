@@ -21,7 +21,9 @@ use tidegate_core::{CellId, Nanos, WorldView};
 use tidegate_origin::{
     Breaker, BreakerState, CellTotal, KeyError, Leading, Letter, OriginError, OriginId, WorldCell,
 };
-use tidegate_world::{Cursor, Imported, Joined, Joining, Membership, OwnerId, Policy, Published, Row, WorldError};
+use tidegate_world::{
+    Cursor, Imported, Joined, Joining, Membership, OwnerId, Policy, Published, Row, WorldError,
+};
 
 /// How often the mailbox is looked into.
 const MAIL_EVERY: Nanos = Nanos::from_millis(20);

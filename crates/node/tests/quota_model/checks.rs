@@ -14,13 +14,16 @@ impl Model {
         let now = self.agenda.now;
         let counts = |reported_at: u64| now - reported_at < SLICE_LEASE.get();
         let nodes = self.regions[region].nodes.iter();
-        let nodes = nodes.filter(|node| node.quotas.version() > 0 && counts(node.reported_at) && !node.was_given_up);
+        let nodes =
+            nodes.filter(|node| node.quotas.version() > 0 && counts(node.reported_at) && !node.was_given_up);
         let sizes = nodes.map(|node| {
             let whole = self.specs[index];
             match node.quotas.cut(key(index), &whole, Class::Paid, node.clock.at(now)) {
                 // Nothing passes, at any rate.
                 Spec::Gcra { burst, .. } if burst.get() == 0 => SliceSize::NOTHING,
-                Spec::Gcra { burst, rate } => SliceSize { amount: burst.get(), rate_parts: parts(rate, &whole) },
+                Spec::Gcra { burst, rate } => {
+                    SliceSize { amount: burst.get(), rate_parts: parts(rate, &whole) }
+                }
                 _ => SliceSize::NOTHING,
             }
         });
@@ -44,8 +47,12 @@ impl Model {
     pub(crate) fn check_converged(&mut self) -> Result<(), String> {
         let there: Vec<usize> = (0..self.regions.len()).filter(|region| self.is_there(*region)).collect();
         let membership = self.world.membership();
-        if membership.members.len() != there.len() || membership.members.iter().any(|member| !member.is_active) {
-            return Err(format!("not everybody takes part, or too many: {membership:?}, there are {there:?}"));
+        if membership.members.len() != there.len()
+            || membership.members.iter().any(|member| !member.is_active)
+        {
+            return Err(format!(
+                "not everybody takes part, or too many: {membership:?}, there are {there:?}"
+            ));
         }
         let rate = 100;
         let floor = u64::from(floor_parts(there.len()));
@@ -75,7 +82,8 @@ impl Model {
 /// Which part of the whole rate this is, in billionths.
 fn parts(rate: tidegate_core::Rate, whole: &Spec) -> u32 {
     let Spec::Gcra { rate: whole, .. } = whole else { return 0 };
-    let per = |rate: tidegate_core::Rate| rate.interval_denominator() as f64 / rate.interval_numerator_ns() as f64;
+    let per =
+        |rate: tidegate_core::Rate| rate.interval_denominator() as f64 / rate.interval_numerator_ns() as f64;
     (per(rate) / per(*whole) * f64::from(PARTS)) as u32
 }
 
@@ -89,8 +97,13 @@ impl Model {
             let ago = |instant: tidegate_core::Nanos| survey.now.minus(instant).get() / 1_000_000;
             text += &format!(
                 "\n{:?} {} active {} applied {} of {} seen {} ms, confirmed {} ms ago",
-                member.owner, member.region, member.is_active, member.applied, survey.membership.version,
-                ago(member.seen), ago(member.confirmed)
+                member.owner,
+                member.region,
+                member.is_active,
+                member.applied,
+                survey.membership.version,
+                ago(member.seen),
+                ago(member.confirmed)
             );
         }
         for held in &survey.slices {
@@ -101,7 +114,10 @@ impl Model {
             for node in &region.nodes {
                 let (share, slices) = node.quotas.shown(9, node.clock.at(now));
                 let ago = (now - node.reported_at) / 1_000_000;
-                text += &format!("\nregion {index}: reported {ago} ms ago, paused {}, {share:?} {slices:?}", node.is_paused);
+                text += &format!(
+                    "\nregion {index}: reported {ago} ms ago, paused {}, {share:?} {slices:?}",
+                    node.is_paused
+                );
             }
         }
         text

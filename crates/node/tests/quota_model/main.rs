@@ -28,7 +28,9 @@ fn seeds(default: u64) -> std::ops::Range<u64> {
 #[test]
 fn slices_in_force_never_exceed_the_limit_and_follow_demand_when_faults_end() {
     if let Some((seed, why)) = first_failure(seeds(400), Flaw::None) {
-        panic!("seed {seed}: {why}\nagain: TIDEGATE_QUOTA_SEED={seed} cargo test -p tidegate-node --test quota_model");
+        panic!(
+            "seed {seed}: {why}\nagain: TIDEGATE_QUOTA_SEED={seed} cargo test -p tidegate-node --test quota_model"
+        );
     }
 }
 

@@ -202,7 +202,8 @@ impl Model {
         self.trouble.insert(link, trouble);
         for key in 0..KEY_COUNT {
             let scale = if key == 0 { 150 } else { 30 };
-            self.regions[region].demand[key] = if self.random.chance(30) { 0 } else { self.random.below(scale) };
+            self.regions[region].demand[key] =
+                if self.random.chance(30) { 0 } else { self.random.below(scale) };
         }
         let next = now + self.random.below(9 * SECOND);
         self.agenda.at(next, Model::fault_turn);
@@ -340,7 +341,8 @@ impl Model {
     fn reconciler_turn(&mut self, process: usize) {
         let now = self.agenda.now;
         // Now and then it is paused in the middle of its work.
-        let pause = if now < FAULTS_UNTIL && self.random.chance(5) { 2_000 + self.random.below(9_000) } else { 0 };
+        let pause =
+            if now < FAULTS_UNTIL && self.random.chance(5) { 2_000 + self.random.below(9_000) } else { 0 };
         self.agenda.at(now + (1_000 + pause) * MILLI, move |model| model.reconciler_turn(process));
         let link = Link::Reconciler { process };
         let lead = move |model: &mut Model| {

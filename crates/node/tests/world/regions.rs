@@ -198,8 +198,11 @@ impl Region {
             alive.world.into_iter().for_each(|view| world.heard(view));
         }
         if elapsed_ms.is_multiple_of(500) {
-            let lead =
-                Lead { node: self.node, wish: LeadWish::Lead { lease: LEASE }, proposed: Some(self.origin_id) };
+            let lead = Lead {
+                node: self.node,
+                wish: LeadWish::Lead { lease: LEASE },
+                proposed: Some(self.origin_id),
+            };
             self.worker.led(Some(self.origin.lead(&lead, now)), now);
         }
         if elapsed_ms.is_multiple_of(5_000) {

@@ -92,7 +92,8 @@ fn wait_part(world: &Regions, region: usize, at_least: u64) {
     poll("a slice that follows demand", FOLLOWED_WITHIN, || {
         let parts = parts(world)?;
         assert!(parts.iter().sum::<u64>() <= WHOLE + 10, "INV-6: {parts:?}");
-        let written = world.query("SELECT key_id, SUM(rate_parts), SUM(amount) FROM tidegate_slices GROUP BY key_id");
+        let written =
+            world.query("SELECT key_id, SUM(rate_parts), SUM(amount) FROM tidegate_slices GROUP BY key_id");
         for row in &written {
             let [parts, amount] = [&row[1], &row[2]].map(|number| number.parse::<u64>().expect("a sum"));
             assert!(parts <= WHOLE && amount <= RATE, "INV-6 in the database: {row:?}");

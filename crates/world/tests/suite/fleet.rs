@@ -48,7 +48,10 @@ pub(crate) async fn a_region_that_comes_again_is_who_it_was(fixture: Fixture) {
     assert!(back.membership.members[1].seen > Nanos::ZERO);
     let left = world.join(&Joining { leaves: true, ..joining("eu", 1) }).await.unwrap();
     assert_eq!((left.me, left.membership.members[0].is_active), (eu, false), "it holds nothing");
-    assert!(world.join(&joining("new", 1)).await.unwrap().membership.members[3].is_active, "nobody else does");
+    assert!(
+        world.join(&joining("new", 1)).await.unwrap().membership.members[3].is_active,
+        "nobody else does"
+    );
     for name in ["", "a b", "x\n", &"r".repeat(49)] {
         assert!(matches!(world.join(&joining(name, 1)).await, Err(WorldError::Refused { .. })), "{name:?}");
     }

@@ -146,7 +146,12 @@ fn parse_news(text: &str) -> Option<QuotaNews> {
     let mut number = || head.next()?.parse::<u64>().ok();
     let (stamp, version, index, members) = (number()?, number()?, number()?, number()?);
     let is_active = number()? == 1;
-    let share = Share { version, index: u32::try_from(index).ok()?, members: u32::try_from(members).ok()?, is_active };
+    let share = Share {
+        version,
+        index: u32::try_from(index).ok()?,
+        members: u32::try_from(members).ok()?,
+        is_active,
+    };
     // All or nothing: a slice that is left out would be an even part.
     let slices = entries.split_terminator(';').map(parse_slice).collect::<Option<Vec<_>>>()?;
     (slices.len() <= QUOTA_KEYS_MAX).then_some(QuotaNews { stamp, share, slices })
