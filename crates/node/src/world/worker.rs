@@ -31,17 +31,16 @@ const MAIL_EVERY: Nanos = Nanos::from_millis(20);
 const JOIN_EVERY: Nanos = Nanos::from_secs(1);
 /// How often changes are asked for.
 const IMPORT_EVERY: Nanos = Nanos::from_millis(250);
-/// Writers may overtake each other, by as long as a statement takes. That is rare: every so often a poll goes back
-/// by this.
-const OVERLAP: Nanos = Nanos::from_secs(2);
-const OVERLAP_EVERY: Nanos = Nanos::from_secs(2);
-/// And so far the tick does, for writers that stood still.
-const OVERLAP_AT_TICK: Nanos = Nanos::from_secs(10);
+/// A cursor knows which changes it hasn't seen. Every so often an import goes back all the same, by so much.
+const OVERLAP: Nanos = Nanos::from_secs(10);
+const OVERLAP_EVERY: Nanos = Nanos::from_secs(60);
 /// What failed is tried again after this.
 const RETRY_AFTER: Nanos = Nanos::from_millis(200);
 /// The most letters and cells of one call to the origin.
 const LETTERS_MAX: u16 = 1_000;
 const CELLS_PER_CALL: usize = 2_000;
+/// And the fewest: an origin that can't answer so many in time is asked for half as many.
+const CELLS_PER_CALL_MIN: usize = 64;
 /// The most resets that wait to be told: what is beyond them is heard of with the keys' next syncs.
 const RESETS_MAX: usize = 500;
 /// Cells that are remembered.
@@ -79,10 +78,11 @@ pub struct Worker {
     import_at: Nanos,
     /// The origin failed: it is left alone until then.
     origin_at: Nanos,
+    /// How many cells it is asked about at once.
+    cells_per_call: usize,
     cursor: Cursor,
     /// The next import begins behind the last page, not at an overlap.
     has_more: bool,
-    is_tick_import: bool,
     overlap_at: Nanos,
     publishing: Publishing,
     cells: Cells,
@@ -111,9 +111,9 @@ impl Worker {
             mail_at: now,
             import_at: now,
             origin_at: now,
+            cells_per_call: CELLS_PER_CALL / 4,
             cursor: Cursor::default(),
             has_more: false,
-            is_tick_import: false,
             overlap_at: now,
             publishing: Publishing::default(),
             cells: Cells::new(CELLS_MAX),
@@ -197,15 +197,11 @@ impl Worker {
         if self.has_more {
             return self.cursor;
         }
-        let overlap = if std::mem::take(&mut self.is_tick_import) {
-            OVERLAP_AT_TICK
-        } else if now >= self.overlap_at {
-            OVERLAP
-        } else {
+        if now < self.overlap_at {
             return self.cursor;
-        };
+        }
         self.overlap_at = now.plus(OVERLAP_EVERY);
-        self.cursor.back(overlap)
+        self.cursor.back(OVERLAP)
     }
 
     /// When there may be something to begin, if nothing happens before.
@@ -299,7 +295,7 @@ impl Worker {
     /// Once in an interval: says that it is here, reads further back, and tells the origin a part of everything.
     fn tick(&mut self, now: Nanos, counters: &WorldCounters) {
         (self.join_at, self.delete_at) = (now, now);
-        (self.is_tick_import, self.import_at) = (true, now);
+        self.import_at = now;
         self.cells.expire(now);
         counters.cells_dropped.add(self.cells.shrink());
         let part = self.cells.len().div_ceil(TICKS_PER_ROUND).max(1);
@@ -317,7 +313,7 @@ impl Worker {
 
     fn untold_cells(&mut self) -> Vec<WorldCell> {
         let mut cells = Vec::new();
-        while cells.len() < CELLS_PER_CALL
+        while cells.len() < self.cells_per_call
             && let Some(cell) = self.untold.pop_first()
         {
             self.telling.push(cell);
@@ -359,6 +355,9 @@ impl Worker {
     fn heard_from_origin<T>(&mut self, answer: &Result<T, OriginError>, now: Nanos) -> bool {
         if answer.is_err() {
             self.origin_at = now.plus(RETRY_AFTER);
+            self.cells_per_call = (self.cells_per_call / 2).max(CELLS_PER_CALL_MIN);
+        } else {
+            self.cells_per_call = (self.cells_per_call + CELLS_PER_CALL_MIN).min(CELLS_PER_CALL);
         }
         answer.is_ok()
     }

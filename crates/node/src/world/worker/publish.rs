@@ -3,7 +3,7 @@
 //! A cell waits here until the store has accepted its count, or nobody needs it any more. A row that the store
 //! refuses is tried again later, alone in its fate; when the whole call fails, all of it is.
 
-use super::{CELLS_PER_CALL, Lane, MAIL_EVERY, RETRY_AFTER, Step, Worker};
+use super::{Lane, MAIL_EVERY, RETRY_AFTER, Step, Worker};
 use crate::world::{WorldCounters, key_name};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -66,10 +66,10 @@ impl Publishing {
     }
 
     /// The cells whose time has come, in the order of their keys.
-    fn take_ready(&mut self, now: Nanos) -> Vec<CellId> {
+    fn take_ready(&mut self, most: usize, now: Nanos) -> Vec<CellId> {
         self.waiting.retain(|_, waiting| waiting.expires > now);
         let ready = self.waiting.iter().filter(|(_, waiting)| waiting.not_before <= now);
-        let ready: Vec<CellId> = ready.take(CELLS_PER_CALL).map(|(cell, _)| *cell).collect();
+        let ready: Vec<CellId> = ready.take(most).map(|(cell, _)| *cell).collect();
         for cell in &ready {
             if let Some(waiting) = self.waiting.remove(cell) {
                 self.reading.push((*cell, waiting));
@@ -146,7 +146,7 @@ impl Worker {
         if !self.breaker.admits() || !self.begin_at_origin(Lane::Publish, now) {
             return None;
         }
-        let ready = self.publishing.take_ready(now);
+        let ready = self.publishing.take_ready(self.cells_per_call, now);
         if ready.is_empty() {
             self.busy.remove(&Lane::Publish);
             return None;
@@ -173,7 +173,8 @@ impl Worker {
                     let is_new_epoch = cell.epoch > 0 && !self.cells.knows(&cell);
                     if total > self.cells.own(&cell) || is_new_epoch {
                         let Waiting { limit, expires, ref name, .. } = waiting;
-                        let name = key_name(name);
+                        // A row that is there has its name.
+                        let name = if self.cells.own(&cell) == 0 { key_name(name) } else { None };
                         self.publishing.rows.push(Row { cell, count: total, limit, expires, name });
                         self.publishing.reading.push((cell, waiting));
                     } else if total > published {
