@@ -31,12 +31,9 @@ const MAIL_EVERY: Nanos = Nanos::from_millis(20);
 const JOIN_EVERY: Nanos = Nanos::from_secs(1);
 /// How often changes are asked for.
 const IMPORT_EVERY: Nanos = Nanos::from_millis(250);
-/// Writers may overtake each other, by as long as a statement takes. That is rare: every so often a poll goes back
-/// by this.
-const OVERLAP: Nanos = Nanos::from_secs(2);
-const OVERLAP_EVERY: Nanos = Nanos::from_secs(2);
-/// And so far the tick does, for writers that stood still.
-const OVERLAP_AT_TICK: Nanos = Nanos::from_secs(10);
+/// A cursor knows which changes it hasn't seen. Every so often an import goes back all the same, by so much.
+const OVERLAP: Nanos = Nanos::from_secs(10);
+const OVERLAP_EVERY: Nanos = Nanos::from_secs(60);
 /// What failed is tried again after this.
 const RETRY_AFTER: Nanos = Nanos::from_millis(200);
 /// The most letters and cells of one call to the origin.
@@ -86,7 +83,6 @@ pub struct Worker {
     cursor: Cursor,
     /// The next import begins behind the last page, not at an overlap.
     has_more: bool,
-    is_tick_import: bool,
     overlap_at: Nanos,
     publishing: Publishing,
     cells: Cells,
@@ -118,7 +114,6 @@ impl Worker {
             cells_per_call: CELLS_PER_CALL / 4,
             cursor: Cursor::default(),
             has_more: false,
-            is_tick_import: false,
             overlap_at: now,
             publishing: Publishing::default(),
             cells: Cells::new(CELLS_MAX),
@@ -202,15 +197,11 @@ impl Worker {
         if self.has_more {
             return self.cursor;
         }
-        let overlap = if std::mem::take(&mut self.is_tick_import) {
-            OVERLAP_AT_TICK
-        } else if now >= self.overlap_at {
-            OVERLAP
-        } else {
+        if now < self.overlap_at {
             return self.cursor;
-        };
+        }
         self.overlap_at = now.plus(OVERLAP_EVERY);
-        self.cursor.back(overlap)
+        self.cursor.back(OVERLAP)
     }
 
     /// When there may be something to begin, if nothing happens before.
@@ -304,7 +295,7 @@ impl Worker {
     /// Once in an interval: says that it is here, reads further back, and tells the origin a part of everything.
     fn tick(&mut self, now: Nanos, counters: &WorldCounters) {
         (self.join_at, self.delete_at) = (now, now);
-        (self.is_tick_import, self.import_at) = (true, now);
+        self.import_at = now;
         self.cells.expire(now);
         counters.cells_dropped.add(self.cells.shrink());
         let part = self.cells.len().div_ceil(TICKS_PER_ROUND).max(1);

@@ -15,6 +15,7 @@ use tidegate_world::WorldError;
 /// As in `crates/node/src/world_driver.rs`.
 const LEASE: Nanos = Nanos::from_secs(2);
 const LEAD_EVERY: Nanos = Nanos::from_millis(500);
+const SILENCE_MAX: u32 = 3;
 const MAIL_EVERY: Nanos = Nanos::from_millis(10);
 const LETTERS_PER_CALL: usize = 1_000;
 /// A statement's deadline, as in `crates/world/src/sql.rs`.
@@ -80,10 +81,11 @@ impl Simulation {
     }
 
     pub(super) fn lead(&mut self, node: usize) {
-        let life = self.random.next_u64();
+        let (new, life) = (self.random.next_u64(), self.random.next_u64());
         let state = &self.nodes[node];
         let (Some(world), asked_at) = (&state.world, state.moment(self.now).now) else { return };
-        let proposed = Some(OriginId { id: world.origin, life });
+        let id = world.origin.or_else(|| (world.silence >= SILENCE_MAX).then_some(new));
+        let proposed = id.map(|id| OriginId { id, life });
         let lead = Lead { node: state.id, wish: LeadWish::Lead { lease: LEASE }, proposed };
         self.call_desk(node, DeskCall::Lead { lead, asked_at });
         self.push_of(node, self.now.plus(LEAD_EVERY), NodeEvent::Lead);
@@ -230,7 +232,10 @@ impl Simulation {
         }
         match answer {
             DeskAnswer::Led { leading: Some(leading), asked_at } => {
-                world.origin = leading.origin.map_or(world.origin, |origin| origin.id);
+                match leading.origin {
+                    Some(known) => world.origin = Some(known.id),
+                    None => world.silence += 1,
+                }
                 world.led_until = if leading.is_leader { asked_at.plus(LEASE) } else { Nanos::ZERO };
                 world.worker.led(Some(leading), now);
             }
@@ -252,6 +257,12 @@ impl Simulation {
             node.is_up && node.world.as_ref().is_some_and(|world| world.worker.is_leader())
         };
         self.nodes.iter().position(leads)
+    }
+
+    /// Whether something was granted to a node that it hasn't spent yet: that may be spent whatever others did.
+    pub(crate) fn has_prepaid(&self, node: usize, key: usize) -> bool {
+        let view = self.nodes[node].view(self.scenario.keys[key].id());
+        view.cells().any(|(_, counts)| counts.prepaid() > 0)
     }
 
     /// What was really spent of a cell here, where granted is spent.

@@ -54,7 +54,13 @@ impl Worker {
         match self.cells.take(me, component) {
             Taken::Known => {}
             Taken::Raised if component.owner == me => drop(self.untold.insert(component.cell)),
-            Taken::New if component.owner == me => drop(self.untold.insert(component.cell)),
+            Taken::New if component.owner == me => {
+                self.untold.insert(component.cell);
+                // Of an earlier worker, which may have died with what it was about to publish.
+                if !self.standing.has_read_all() {
+                    self.look_again(component, now);
+                }
+            }
             taken @ (Taken::Raised | Taken::New) => {
                 if taken == Taken::New {
                     counters.cells_imported.add(1);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tidegate_core::world::{Unpublished, is_due};
 use tidegate_core::{CellId, Nanos, WorldPolicy};
 use tidegate_origin::{CellTotal, KeyError, Letter, OriginError};
-use tidegate_world::{Published, Row, WorldError};
+use tidegate_world::{Component, Published, Row, WorldError};
 
 /// Cells that wait to be published; letters beyond that are named again by the nodes' next look.
 const WAITING_MAX: usize = 100_000;
@@ -109,6 +109,13 @@ impl Worker {
         }
     }
 
+    /// The region may have counted more than its row says.
+    pub(super) fn look_again(&mut self, row: &Component, now: Nanos) {
+        let Component { cell, limit, expires, .. } = *row;
+        let (name, not_before) = (Arc::from(""), now.plus(COALESCE));
+        self.publishing.wait(cell, Waiting { limit, expires, name, not_before, refusals: 0, is_named: true });
+    }
+
     /// The others use more of a cell's limit: of the own count less may stay unheard of than when nodes last looked,
     /// and those that rest don't look.
     pub(super) fn weigh(&mut self, cell: CellId, now: Nanos) {
@@ -166,7 +173,8 @@ impl Worker {
                     let is_new_epoch = cell.epoch > 0 && !self.cells.knows(&cell);
                     if total > self.cells.own(&cell) || is_new_epoch {
                         let Waiting { limit, expires, ref name, .. } = waiting;
-                        let name = key_name(name);
+                        // A row that is there has its name.
+                        let name = if self.cells.own(&cell) == 0 { key_name(name) } else { None };
                         self.publishing.rows.push(Row { cell, count: total, limit, expires, name });
                         self.publishing.reading.push((cell, waiting));
                     } else if total > published {
