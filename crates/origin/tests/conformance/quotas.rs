@@ -23,7 +23,8 @@ fn report(node: u64, applied: u64, keys: u64) -> QuotaReport {
 
 fn news(stamp: u64, amount: u64) -> QuotaNews {
     let size = SliceSize { amount, rate_parts: 5 };
-    let lease = Lease { size, whole: 100, until: Nanos::from_secs(1 << 31), rises: Nanos::from_secs(1 << 32) };
+    let lease =
+        Lease { size, whole: 100, until: Nanos::from_secs(1 << 31), rises: Nanos::from_secs(1 << 32) };
     let share = Share { version: 3, index: 1, members: 3, is_active: true };
     QuotaNews { stamp, share, slices: vec![ToldSlice { key: KeyId::from_hash(u128::MAX - 1), lease }] }
 }
