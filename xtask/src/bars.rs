@@ -1,20 +1,21 @@
 //! `cargo xtask bars`: runs the benchmarks, compares them with their bars, writes the report.
 
 use crate::instructions::{self, bench_program};
-use crate::region::{self, Length};
+use crate::measured::Length;
 use crate::report::{median, verdict, with_spread};
 use crate::steps::{Steps, output, run as run_command};
-use crate::{packages, report};
+use crate::{packages, region, report, world};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 type Group = (&'static str, fn() -> Result<(), String>);
-const GROUPS: [Group; 5] = [
+const GROUPS: [Group; 6] = [
     ("decide", decide),
     ("memory", memory),
     ("instructions", count_instructions),
     ("oracle", oracle),
     ("region", || region::measure(Length::Quick)),
+    ("world", || world::measure(Length::Quick)),
 ];
 
 pub(crate) fn run(only: Option<&str>) -> Result<(), String> {
@@ -33,10 +34,14 @@ pub(crate) fn run(only: Option<&str>) -> Result<(), String> {
     Ok(())
 }
 
-/// The region tier, with faults as long as its issue says.
-pub(crate) fn run_long_region() -> Result<(), String> {
+/// A tier, with faults as long as its issue says.
+pub(crate) fn run_long(group: &str) -> Result<(), String> {
     packages::install()?;
-    region::measure(Length::Long)
+    match group {
+        "region" => region::measure(Length::Long),
+        "world" => world::measure(Length::Long),
+        _ => Err(format!("{group} has no --long; there are region and world")),
+    }
 }
 
 /// Nanoseconds per decision: (keys, threads) → subject → one figure per round.

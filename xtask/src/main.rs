@@ -6,6 +6,7 @@ mod bars;
 mod chart;
 mod fuzz;
 mod instructions;
+mod measured;
 mod packages;
 mod peers;
 mod region;
@@ -13,6 +14,7 @@ mod report;
 mod steps;
 mod test;
 mod tidy;
+mod world;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -24,8 +26,8 @@ The commands of this repository:
   cargo xtask tidy           only the rules about the tree itself (seconds)
   cargo xtask fuzz [TARGET]  feed every parser, or one, what breaks parsers: [--seconds N], --input FILE replays
   cargo xtask bars [GROUP]   measure what wants a quiet machine, and write docs/bars.md
-                             groups: decide, memory, instructions, oracle, region (all when none is named);
-                             `region --long` has faults as long as the issue says
+                             groups: decide, memory, instructions, oracle, region, world (all when none is
+                             named); `region --long`, `world --long`: faults as long as the issue says
   cargo xtask bench peers [--quick] [GROUP…]
                              measure beside other limiters, and write docs/benchmarks.md (20 minutes, quick 5)
                              groups: resp, http, grpc, unix, keys, idle
@@ -39,7 +41,7 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run(),
         ["fuzz", rest @ ..] => fuzz::run(rest),
         ["bars"] => bars::run(None),
-        ["bars", "region", "--long"] => bars::run_long_region(),
+        ["bars", group, "--long"] => bars::run_long(group),
         ["bars", group] => bars::run(Some(group)),
         ["bench", "peers", rest @ ..] => peers::run(rest),
         [] | ["help" | "--help" | "-h"] => {

@@ -57,8 +57,8 @@ impl Origin for BehindSocket {
         self.memory.beat(heartbeat)
     }
 
-    fn reset(&self, shard: ShardId, key: KeyId, expires: Nanos) -> Reply<'_, u16> {
-        self.memory.reset(shard, key, expires)
+    fn reset(&self, shard: ShardId, key: KeyId, known: u16, expires: Nanos) -> Reply<'_, u16> {
+        self.memory.reset(shard, key, known, expires)
     }
 
     fn tell_resets(&self, resets: Vec<Reset>) -> Reply<'_, Vec<Reset>> {

@@ -141,7 +141,8 @@ pub trait Origin: Debug + Send + Sync + 'static {
     fn beat(&self, heartbeat: Heartbeat) -> Reply<'_, Alive>;
 
     /// Starts a key afresh for every node: raises its epoch, and says which it is now.
-    fn reset(&self, shard: ShardId, key: KeyId, expires: Nanos) -> Reply<'_, u16>;
+    /// Above `known`, too, which the node has heard of and a store may have forgotten.
+    fn reset(&self, shard: ShardId, key: KeyId, known: u16, expires: Nanos) -> Reply<'_, u16>;
 
     /// Tells all nodes of resets, and says which there were lately. A node that denies a key by itself never
     /// syncs it, and would hear of its reset by nothing else.

@@ -69,8 +69,8 @@ impl Origin for MemoryOrigin {
         self.answer(|store, now| store.beat(&heartbeat, now))
     }
 
-    fn reset(&self, _shard: ShardId, key: KeyId, expires: Nanos) -> Reply<'_, u16> {
-        self.answer(|store, now| Ok(store.reset(key, expires, now)))
+    fn reset(&self, _shard: ShardId, key: KeyId, known: u16, expires: Nanos) -> Reply<'_, u16> {
+        self.answer(|store, now| Ok(store.reset(key, known, expires, now)))
     }
 
     fn tell_resets(&self, resets: Vec<Reset>) -> Reply<'_, Vec<Reset>> {

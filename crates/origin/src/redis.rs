@@ -248,10 +248,10 @@ impl Origin for RedisOrigin {
         })
     }
 
-    fn reset(&self, _shard: ShardId, key: KeyId, expires: Nanos) -> Reply<'_, u16> {
+    fn reset(&self, _shard: ShardId, key: KeyId, known: u16, expires: Nanos) -> Reply<'_, u16> {
         let deadline = self.deadline();
         Box::pin(async move {
-            let call = script::reset_call(key, expires);
+            let call = script::reset_call(key, known, expires);
             let answer = self.run_one(&self.reset, call, deadline).await?;
             script::reset_reply(answer)
         })

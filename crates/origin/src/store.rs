@@ -85,9 +85,9 @@ impl Store {
     }
 
     /// Moves a key on to its next epoch, in whose cells nothing was counted yet.
-    pub fn reset(&mut self, key: KeyId, expires: Nanos, now: Nanos) -> u16 {
+    pub fn reset(&mut self, key: KeyId, known: u16, expires: Nanos, now: Nanos) -> u16 {
         self.wake(now);
-        let epoch = self.epoch_of(key).saturating_add(1);
+        let epoch = self.epoch_of(key).max(known).saturating_add(1);
         self.keep_epoch(key, epoch, expires);
         epoch
     }

@@ -51,7 +51,7 @@ pub fn scenario(seed: u64, trouble: Trouble) -> Scenario {
     scenario.with_arrivals(requests)
 }
 
-fn signed(random: &mut Random, most: u64) -> i64 {
+pub(crate) fn signed(random: &mut Random, most: u64) -> i64 {
     let size = i64::try_from(random.between(0, most)).unwrap_or(i64::MAX);
     if random.one_in(2) { size } else { -size }
 }
@@ -122,7 +122,7 @@ fn arrivals(random: &mut Random, nodes: usize, templates: usize, length: Nanos) 
     arrivals
 }
 
-fn network(random: &mut Random) -> NetworkOptions {
+pub(crate) fn network(random: &mut Random) -> NetworkOptions {
     let millis = |random: &mut Random, choices: &[u64]| Nanos::from_millis(*random.pick(choices));
     let odds = |random: &mut Random| Odds(*random.pick(&[0, 0, 0, 50, 500, 3_000]));
     NetworkOptions {
@@ -138,7 +138,7 @@ fn network(random: &mut Random) -> NetworkOptions {
     }
 }
 
-fn faults(random: &mut Random, nodes: usize, length: Nanos) -> Vec<(Nanos, Fault)> {
+pub(crate) fn faults(random: &mut Random, nodes: usize, length: Nanos) -> Vec<(Nanos, Fault)> {
     let mut faults = Vec::new();
     for _ in 0..random.below(6) {
         let begins = START.plus(Nanos::new(random.below(length.get())));

@@ -59,6 +59,11 @@ impl Auditor {
         }
     }
 
+    /// What was really spent of a cell, where granted is spent.
+    pub(crate) fn spent(&self, key: KeyId, sequence: Sequence) -> u64 {
+        self.by_id.get(&key).map_or(0, |key| self.truths[*key].total(sequence))
+    }
+
     pub(crate) fn views(&self, node: &SimulatedNode, template: usize) -> Views {
         self.uses[template].iter().map(|(key, _)| node.view(self.ids[*key])).collect()
     }
@@ -159,7 +164,9 @@ impl Auditor {
         let truth = &self.truths[key];
         for (sequence, counts) in view.cells() {
             // What was carried over a clock's step is held beside the region's counts.
-            let carried = if self.bounds.clocks_are_steady { 0 } else { counts.world };
+            // Of the other regions the world's books know.
+            let is_own = self.bounds.clocks_are_steady && !self.bounds.has_world;
+            let carried = if is_own { 0 } else { counts.world };
             let (believed, total) = (counts.effective() - carried, truth.total(sequence));
             if believed > total {
                 let who = node.id;

@@ -22,6 +22,7 @@ mod simulation;
 pub mod spread;
 mod trace;
 mod truth;
+pub mod world;
 
 pub use alone::admitted_alone;
 pub use fault::Fault;
@@ -31,6 +32,7 @@ pub use random::Random;
 pub use scenario::{Arrival, KeyPlan, LimitUse, Scenario, Template};
 pub use simulation::{ExchangeNote, Simulation};
 pub use trace::AnswerPath;
+pub use world::WorldSimulation;
 
 use tidegate_core::Nanos;
 

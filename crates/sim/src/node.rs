@@ -2,7 +2,7 @@
 
 use crate::scenario::SECRET;
 use crate::truth::Known;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use tidegate_core::counts::Counts;
 use tidegate_core::exchange::{CountSync, WindowSync};
@@ -11,6 +11,7 @@ use tidegate_core::{KeyId, Moment, Nanos, Sequence, StepId};
 use tidegate_node::engine::VersionedRules;
 use tidegate_node::region::{AskId, Outgoing, RegionOptions, Standings, Wake};
 use tidegate_node::sharing::Sharing;
+use tidegate_node::world::{Worker, WorkerOptions};
 use tidegate_node::{Asking, Engine, EngineOptions};
 use tidegate_origin::BreakerState;
 use tidegate_rules::RuleSet;
@@ -40,7 +41,38 @@ pub(crate) struct SimulatedNode {
     pub(crate) is_flushing: bool,
     pub(crate) waiting: BTreeMap<Ticket, Waiting>,
     pub(crate) calls: BTreeMap<Ticket, Outgoing>,
+    /// What it does for the region among others.
+    pub(crate) world: Option<WorldWork>,
     woken: Arc<Mutex<Vec<(Ticket, Standings)>>>,
+}
+
+/// The worker that every node has, whether it leads or not, and the calls of both.
+#[derive(Debug)]
+pub(crate) struct WorldWork {
+    pub(crate) worker: Worker,
+    /// Which origin this is, as far as the node knows, and how often that origin didn't say.
+    pub(crate) origin: Option<u64>,
+    pub(crate) silence: u32,
+    pub(crate) led_until: Nanos,
+    /// When it next looks for something to do; never when there is nothing to wait for.
+    pub(crate) works_at: Nanos,
+    pub(crate) is_mailing: bool,
+    /// Calls that weren't answered yet.
+    pub(crate) calls: BTreeSet<Ticket>,
+}
+
+impl WorldWork {
+    pub(crate) fn new(options: WorkerOptions, now: Nanos) -> Self {
+        WorldWork {
+            worker: Worker::new(options, now),
+            origin: None,
+            silence: 0,
+            led_until: Nanos::ZERO,
+            works_at: Nanos::MAX,
+            is_mailing: false,
+            calls: BTreeSet::new(),
+        }
+    }
 }
 
 /// A request that waits for its region.
@@ -72,13 +104,22 @@ impl KeyView {
 }
 
 impl SimulatedNode {
-    pub(crate) fn boot(id: NodeId, incarnation: u32, keys_max: usize, clock_offset_ns: i64) -> Self {
+    pub(crate) fn boot(
+        id: NodeId,
+        incarnation: u32,
+        keys_max: usize,
+        clock_offset_ns: i64,
+        world: Option<WorldWork>,
+    ) -> Self {
         let region = RegionOptions { node: id, fresh_for: FRESH_FOR, seed: id.0 };
         let options = EngineOptions { secret: SECRET, keys_max };
         SimulatedNode {
             id,
             incarnation,
-            engine: Engine::sharing(options, region, RuleSet::empty()),
+            engine: match world {
+                Some(_) => Engine::sharing_with_world(options, region, RuleSet::empty()),
+                None => Engine::sharing(options, region, RuleSet::empty()),
+            },
             clock_offset_ns,
             step: StepId(0),
             is_up: true,
@@ -87,6 +128,7 @@ impl SimulatedNode {
             is_flushing: true,
             waiting: BTreeMap::new(),
             calls: BTreeMap::new(),
+            world,
             woken: Arc::default(),
         }
     }

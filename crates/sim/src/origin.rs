@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use tidegate_core::exchange::{CountReply, CountSync, KeyReply, KeySync};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{KeyId, Nanos, Rate, Sequence};
-use tidegate_origin::{Exchange, Exchanged, Store};
+use tidegate_origin::{Exchange, Exchanged, Store, WorldCell};
 
 #[derive(Debug, Default)]
 pub(crate) struct SimulatedOrigin {
@@ -42,6 +42,21 @@ impl SimulatedOrigin {
             }
         }
         Ok(exchanged)
+    }
+
+    /// Tells the store what the world has of some cells. INV-5: that only raises.
+    pub(crate) fn import(&mut self, cells: &[WorldCell], now: Nanos) -> Result<(), String> {
+        for cell in cells {
+            let before = self.store.cell_total(&cell.cell, now);
+            self.store.import(cell, now);
+            self.mirror.keep((cell.cell.key, cell.cell.sequence), cell.expires);
+            let after = self.store.cell_total(&cell.cell, now);
+            if after.total != before.total.max(cell.own) && cell.expires > now {
+                let told = cell.own;
+                return Err(format!("INV-5: an own row of {told} made {after:?} of {before:?}"));
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn forget(&mut self) {

@@ -9,9 +9,10 @@ use crate::{BOOTED_BEFORE, START};
 use smallvec::SmallVec;
 use tidegate_core::identity::Shape;
 use tidegate_core::{
-    Accuracy, Burst, Class, Cost, FleetSecret, KeyId, KeyPrefix, Limit, Nanos, Period, Rate,
+    Accuracy, Burst, Class, Cost, FleetSecret, KeyId, KeyPrefix, Limit, Nanos, Period, Rate, Sequence,
 };
 use tidegate_node::{GivenLimit, GivenPolicy};
+use tidegate_world::Policy;
 
 pub(crate) const SECRET: FleetSecret = FleetSecret::BUILT_IN;
 pub(crate) const TENANT: &str = "default";
@@ -44,6 +45,16 @@ impl KeyPlan {
             GivenPolicy::Gcra { .. } => Shape::Gcra,
         };
         KeyPrefix::new(&SECRET, TENANT, NAMESPACE, "", shape).key(&self.identifier)
+    }
+
+    /// The cell that an instant is in; a bucket has none.
+    pub(crate) fn sequence_at(&self, instant: Nanos) -> Option<Sequence> {
+        match self.policy {
+            GivenPolicy::Sliding { period, .. } | GivenPolicy::Fixed { period, .. } => {
+                Some(period.cell_at(instant).sequence)
+            }
+            GivenPolicy::Gcra { .. } => None,
+        }
     }
 
     /// What is admitted at once.
@@ -121,6 +132,13 @@ pub struct Arrival {
     pub template: usize,
 }
 
+/// How a region takes part in the world.
+#[derive(Clone, Debug)]
+pub struct Place {
+    pub region: String,
+    pub policy: Policy,
+}
+
 #[derive(Clone, Debug)]
 pub struct Scenario {
     pub seed: u64,
@@ -133,6 +151,10 @@ pub struct Scenario {
     pub network: NetworkOptions,
     /// How far each node's clock is from the truth; those not given are right.
     pub clock_offsets_ns: Vec<i64>,
+    /// How far the origin's clock is.
+    pub origin_offset_ns: i64,
+    /// Its place among other regions, when it isn't alone.
+    pub world: Option<Place>,
     pub boots_at: Nanos,
     pub ends_at: Nanos,
     /// The cap of each node's table.
@@ -156,6 +178,8 @@ impl Scenario {
             faults: Vec::new(),
             network: NetworkOptions::LOOPBACK,
             clock_offsets_ns: Vec::new(),
+            origin_offset_ns: 0,
+            world: None,
             boots_at: START.minus(BOOTED_BEFORE),
             ends_at: START,
             keys_max: 4096,

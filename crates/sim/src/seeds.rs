@@ -5,6 +5,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// Names a seed to run alone.
 const ONLY_SEED: &str = "TIDEGATE_SIM_SEED";
 
+/// Replaces how many seeds a test runs for, from 0 on.
+const SEEDS: &str = "TIDEGATE_SIM_SEEDS";
+
 /// Where a test is, so that it can be named.
 #[derive(Clone, Copy, Debug)]
 pub struct TestName {
@@ -15,10 +18,14 @@ pub struct TestName {
 
 /// The seed that is to be replayed, if one is.
 pub(crate) fn only_seed() -> Option<u64> {
-    std::env::var(ONLY_SEED).ok().and_then(|seed| seed.parse().ok())
+    number(ONLY_SEED)
 }
 
-/// Runs `run` for every seed of `seeds`, or for the one that the environment names. A panic names its seed and
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().and_then(|number| number.parse().ok())
+}
+
+/// Runs `run` for every seed of `seeds`, or for as many, or for the one, that the environment names. A panic names its seed and
 /// the command that replays it.
 pub fn for_each<T>(
     name: TestName,
@@ -27,7 +34,10 @@ pub fn for_each<T>(
 ) -> Vec<T> {
     let seeds: Vec<u64> = match only_seed() {
         Some(seed) => vec![seed],
-        None => seeds.into_iter().collect(),
+        None => match number(SEEDS) {
+            Some(count) => (0..count).collect(),
+            None => seeds.into_iter().collect(),
+        },
     };
     let run_one = |seed: u64| match catch_unwind(AssertUnwindSafe(|| run(seed))) {
         Ok(result) => result,

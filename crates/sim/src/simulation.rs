@@ -6,7 +6,7 @@ use crate::checks::Auditor;
 use crate::fault::Fault;
 use crate::ledger::KeyLedger;
 use crate::network::Network;
-use crate::node::{SimulatedNode, Ticket};
+use crate::node::{SimulatedNode, Ticket, WorldWork};
 use crate::origin::SimulatedOrigin;
 use crate::queue::Queue;
 use crate::random::Random;
@@ -14,13 +14,18 @@ use crate::scenario::{Arrival, Scenario};
 use crate::trace::{Happened, Trace};
 use carrying::Message;
 use driving::{BEAT_EVERY, FLUSH_EVERY, SWEEP_EVERY};
+use std::collections::BTreeMap;
 use tidegate_core::origin_cell::NodeId;
-use tidegate_core::{KeyId, Nanos};
+use tidegate_core::{CellId, KeyId, Nanos};
+use tidegate_node::world::WorkerOptions;
 use tidegate_origin::{Alive, Exchanged, OriginError, ShardId};
 
 mod carrying;
 mod driving;
 mod failing;
+mod working;
+
+pub(crate) use working::{DeskAnswer, StoreCall, WorldNote, failed_at_store};
 
 #[derive(Debug)]
 pub(crate) enum Event {
@@ -41,6 +46,14 @@ pub(crate) enum NodeEvent {
     },
     Ends(Ticket, Result<Exchanged, OriginError>),
     Alive(Alive),
+    /// Time to take the lead, or to keep it.
+    Lead,
+    /// Time to look at all keys that are the world's.
+    Look,
+    /// Time to name cells in the mailbox.
+    Mail,
+    Work,
+    Told(Ticket, DeskAnswer),
 }
 
 /// So much never happens at one instant, unless something goes round in circles.
@@ -70,6 +83,12 @@ pub struct Simulation {
     exchanges: Vec<ExchangeNote>,
     next_ticket: Ticket,
     events_at_once: u64,
+    /// What is on its way to the world store.
+    pub(crate) outbox: Vec<StoreCall>,
+    /// What was heard of other regions.
+    pub(crate) notes: Vec<WorldNote>,
+    /// What the worker reads of the region's counts includes the others': the mistake that INV-2 is about.
+    pub(crate) republishes: Option<BTreeMap<CellId, u64>>,
     /// Tells everything as it happens: one seed is being replayed.
     is_told: bool,
 }
@@ -90,6 +109,9 @@ impl Simulation {
             exchanges: Vec::new(),
             next_ticket: 0,
             events_at_once: 0,
+            outbox: Vec::new(),
+            notes: Vec::new(),
+            republishes: None,
             is_told: crate::seeds::only_seed().is_some(),
             random,
             scenario: {
@@ -112,7 +134,18 @@ impl Simulation {
     fn boot(&mut self, index: usize, incarnation: u32) -> SimulatedNode {
         let offset_ns = self.scenario.clock_offsets_ns.get(index).copied().unwrap_or(0);
         let id = NodeId(self.random.next_u64());
-        SimulatedNode::boot(id, incarnation, self.scenario.keys_max, offset_ns)
+        let present = self.now.shifted(offset_ns);
+        let world = self.scenario.world.clone().map(|place| {
+            let options = WorkerOptions {
+                region: place.region,
+                fingerprint: crate::scenario::SECRET.fingerprint(),
+                policy: place.policy,
+                is_alone: false,
+                seed: self.random.next_u64(),
+            };
+            WorldWork::new(options, present)
+        });
+        SimulatedNode::boot(id, incarnation, self.scenario.keys_max, offset_ns, world)
     }
 
     /// Starts a node's timers, out of step with the others'.
@@ -121,6 +154,7 @@ impl Simulation {
         self.push_of(index, self.now.plus(after), NodeEvent::Beat);
         self.push_of(index, flush_at, NodeEvent::Flush);
         self.push_of(index, self.now.plus(SWEEP_EVERY), NodeEvent::Sweep { shard: 0 });
+        self.begin_world_work(index);
     }
 
     fn push_of(&mut self, node: usize, at: Nanos, what: NodeEvent) {
@@ -139,23 +173,30 @@ impl Simulation {
     }
 
     pub fn run_until(&mut self, until: Nanos) {
-        loop {
-            let queued = self.queue.next_at().unwrap_or(Nanos::MAX);
-            let arrival = self.scenario.arrivals.get(self.next_arrival).copied();
-            let arrives = arrival.map_or(Nanos::MAX, |arrival| arrival.at);
-            if queued.min(arrives) > until {
-                break;
-            }
-            match arrival {
-                Some(arrival) if arrives < queued => {
-                    self.next_arrival += 1;
-                    self.now = self.now.max(arrives);
-                    self.arrives(arrival);
-                }
-                _ => self.next_event(),
-            }
+        while self.next_at() <= until {
+            self.step();
         }
         self.now = self.now.max(until);
+    }
+
+    /// When something happens next.
+    pub(crate) fn next_at(&self) -> Nanos {
+        let arrival = self.scenario.arrivals.get(self.next_arrival);
+        let arrives = arrival.map_or(Nanos::MAX, |arrival| arrival.at);
+        arrives.min(self.queue.next_at().unwrap_or(Nanos::MAX))
+    }
+
+    /// Lets the next thing happen.
+    pub(crate) fn step(&mut self) {
+        let queued = self.queue.next_at().unwrap_or(Nanos::MAX);
+        match self.scenario.arrivals.get(self.next_arrival).copied() {
+            Some(arrival) if arrival.at < queued => {
+                self.next_arrival += 1;
+                self.now = self.now.max(arrival.at);
+                self.arrives(arrival);
+            }
+            _ => self.next_event(),
+        }
     }
 
     fn next_event(&mut self) {
@@ -191,8 +232,16 @@ impl Simulation {
             NodeEvent::Ends(call, result) => self.ends(node, call, result),
             NodeEvent::Alive(alive) => {
                 self.nodes[node].sharing().table.set_live_nodes(alive.nodes);
+                if let (Some(world), Some(view)) = (self.nodes[node].engine.world(), alive.world) {
+                    world.heard(view);
+                }
                 self.trace.note(self.now, node, Happened::Alive { nodes: alive.nodes });
             }
+            NodeEvent::Lead => self.lead(node),
+            NodeEvent::Look => self.look(node),
+            NodeEvent::Mail => self.mail(node),
+            NodeEvent::Work => self.wake_worker(node),
+            NodeEvent::Told(call, answer) => self.told(node, call, answer),
         }
     }
 
@@ -215,6 +264,14 @@ impl Simulation {
         panic!("seed {seed}: {violation}\nthe last events:\n{}", self.trace.tell());
     }
 
+    pub(crate) fn keys(&self) -> &[crate::KeyPlan] {
+        &self.scenario.keys
+    }
+
+    pub(crate) fn node_count(&self) -> usize {
+        self.nodes.len()
+    }
+
     pub fn ledger(&self, key: usize) -> &KeyLedger {
         &self.auditor.ledgers[key]
     }
@@ -227,6 +284,11 @@ impl Simulation {
     /// How many nodes a node believes to live.
     pub fn live_nodes(&self, node: usize) -> u32 {
         self.nodes[node].sharing().table.live_nodes()
+    }
+
+    /// The present by the origin's clock.
+    fn origin_now(&self) -> Nanos {
+        self.now.shifted(self.scenario.origin_offset_ns)
     }
 
     /// Equal for equal runs.

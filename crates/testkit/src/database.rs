@@ -23,6 +23,8 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
+/// The same on every Linux.
+const TICKS_PER_SECOND: u64 = 100;
 const LOG: &str = "log";
 /// A busy machine needs most of it.
 const READY_WITHIN: Duration = Duration::from_secs(30);
@@ -125,6 +127,24 @@ impl DatabaseServer {
         let id = self.process().id();
         let text = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
         text.split_whitespace().filter_map(|id| Pid::from_raw(id.parse().ok()?)).collect()
+    }
+
+    /// User and system time of all its processes so far.
+    fn processor_time(&self) -> Duration {
+        let of = |id: u32| {
+            let text = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+            // Behind the name, which may have spaces in it.
+            let rest = text.rsplit_once(')').map_or("", |(_, rest)| rest);
+            rest.split_whitespace()
+                .skip(11)
+                .take(2)
+                .filter_map(|ticks| ticks.parse::<u64>().ok())
+                .sum::<u64>()
+        };
+        let children =
+            self.children().into_iter().filter_map(|id| u32::try_from(id.as_raw_nonzero().get()).ok());
+        let ticks: u64 = children.chain([self.process().id()]).map(of).sum();
+        Duration::from_millis(ticks * 1000 / TICKS_PER_SECOND)
     }
 
     fn process(&self) -> MutexGuard<'_, Process> {

@@ -8,8 +8,8 @@ mod fleet;
 mod quotas;
 
 use crate::{
-    Acknowledged, Component, Cursor, DEMAND_FOR, Demand, Granted, Imported, Joined, Joining, Membership,
-    OwnerId, Published, RECONCILER, Row, Slices, Survey, Term, WorldError,
+    Acknowledged, CellId, Component, Cursor, DEMAND_FOR, Demand, Granted, Imported, Joined, Joining,
+    Membership, OwnerId, Published, RECONCILER, Row, Slices, Survey, Term, WorldError,
 };
 use counts::Counts;
 use fleet::Fleet;
@@ -123,6 +123,11 @@ impl Store {
     /// Everybody's component of every cell, for checks.
     pub fn components(&self) -> impl Iterator<Item = Component> + '_ {
         self.counts.components()
+    }
+
+    /// An owner's count of a cell, for checks.
+    pub fn component(&self, cell: &CellId, owner: OwnerId) -> Option<u64> {
+        self.counts.of(cell, owner)
     }
 
     pub fn membership(&self) -> Membership {

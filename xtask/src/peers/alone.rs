@@ -35,7 +35,7 @@ pub(super) fn unix(programs: &Programs, length: Length) -> Result<String, String
         let drawn: &[&str] = if round == 0 { &["--svg", &picture] } else { &[] };
         let one = ["-c", "1", "-d", &seconds];
         alone.push(run(programs, &node, &[&check, &one[..], drawn].concat())?);
-        floor.push(run(programs, &node, &[&[&echo], &check[1..], &one[..]].concat())?);
+        floor.push(run(programs, &node, &[&[echo.as_str()][..], &check[1..], &one[..]].concat())?);
         saturated.push(run(programs, &node, &[&check[..], &["-c", "16", "-d", &seconds]].concat())?);
         let rate = format!("{:.0}", saturated[round].per_second / 2.0);
         half.push(run(

@@ -12,6 +12,8 @@ use tidegate_world::{Component, OwnerId};
 
 /// A count of more than so many times the largest limit that its cell has had isn't believed.
 const PLAUSIBLE_TIMES: u64 = 16;
+/// While the others use up a limit, the own count is looked at so many times at most.
+const WEIGHED_TIMES: u64 = 40;
 
 #[derive(Debug)]
 pub(super) struct Cells {
@@ -27,6 +29,8 @@ struct Known {
     /// The largest that any region has said.
     limit: u64,
     expires: Nanos,
+    /// What the others had when the region's own count was last looked at for their sake.
+    weighed: u64,
 }
 
 /// What became of a component.
@@ -67,16 +71,36 @@ impl Cells {
         }
     }
 
+    /// Whether the others have used so much more of a cell's limit that the region's own count is to be looked at;
+    /// if so, that limit, and when the cell expires.
+    pub(super) fn is_worth_weighing(&mut self, cell: &CellId) -> Option<(u64, Nanos)> {
+        let known = self.cells.get_mut(cell)?;
+        let others = known.others();
+        if others.saturating_sub(known.weighed) < (known.limit / WEIGHED_TIMES).max(1) {
+            return None;
+        }
+        known.weighed = others;
+        Some((known.limit, known.expires))
+    }
+
+    /// How much of a cell's limit all regions have used, when this one has counted `total`.
+    pub(super) fn used(&self, cell: &CellId, total: u64) -> u64 {
+        self.cells.get(cell).map_or(total, |known| known.others().saturating_add(total))
+    }
+
     /// What the store has of the region's own count.
     pub(super) fn own(&self, cell: &CellId) -> u64 {
         self.cells.get(cell).map_or(0, |known| known.own)
     }
 
+    pub(super) fn knows(&self, cell: &CellId) -> bool {
+        self.cells.contains_key(cell)
+    }
+
     /// What the origin is to be told of a cell.
     pub(super) fn told(&self, cell: &CellId) -> Option<WorldCell> {
         let known = self.cells.get(cell)?;
-        let others = known.others.iter().fold(0_u64, |sum, (_, count)| sum.saturating_add(*count));
-        Some(WorldCell { cell: *cell, own: known.own, others, expires: known.expires })
+        Some(WorldCell { cell: *cell, own: known.own, others: known.others(), expires: known.expires })
     }
 
     /// The cells after `from`, `most` at most.
@@ -120,6 +144,10 @@ impl Cells {
 }
 
 impl Known {
+    fn others(&self) -> u64 {
+        self.others.iter().fold(0, |sum, (_, count)| sum.saturating_add(*count))
+    }
+
     /// Merges an owner's count by max (INV-1); says what it was before.
     fn raise(&mut self, other: Option<OwnerId>, count: u64) -> u64 {
         let Some(other) = other else {

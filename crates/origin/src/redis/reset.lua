@@ -1,7 +1,7 @@
 -- Starts a key afresh for every node: raises its epoch, so that all count in new cells from now on.
 --
 -- KEYS   epoch    string "<epoch>:<expiry ms>"; there is none before the first reset
--- ARGV   when the cells of the new epoch expire, in ms
+-- ARGV   when the cells of the new epoch expire, in ms; the epoch that the node knows of
 -- reply  the epoch that holds now, or a string that says what is wrong with the key
 
 local EPOCH_MAX = 65535
@@ -19,7 +19,7 @@ if stored then
     return KEYS[1] .. ' holds something that is no epoch'
   end
 end
-epoch = math.min(epoch + 1, EPOCH_MAX)
+epoch = math.min(math.max(epoch, tonumber(ARGV[2])) + 1, EPOCH_MAX)
 expiry_ms = string.format('%.0f', math.max(expiry_ms, tonumber(ARGV[1])))
 redis.call('SET', KEYS[1], string.format('%.0f', epoch) .. ':' .. expiry_ms, 'PXAT', expiry_ms)
 return epoch

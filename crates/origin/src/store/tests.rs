@@ -41,7 +41,7 @@ fn what_expires_is_forgotten_so_memory_is_bounded() {
         assert!(store.epochs.len() <= 100);
     }
     let later = Nanos::from_secs(1_010_100);
-    store.reset(KeyId::from_hash(1), later, later);
+    store.reset(KeyId::from_hash(1), 0, later, later);
     assert!(store.is_empty());
     assert_eq!(store.epochs.len(), 1, "the reset's own, which is over by the next call");
 }

@@ -5,9 +5,13 @@ use crate::region::Region;
 use tidegate_core::Nanos;
 
 async fn reset(region: &Region, number: u64) -> u16 {
+    reset_above(region, number, 0).await
+}
+
+async fn reset_above(region: &Region, number: u64, known: u16) -> u16 {
     let expires = region.now().await.plus(seconds(3_600));
     let shard = region.origin().shard_of(key(number));
-    region.origin().reset(shard, key(number), expires).await.unwrap()
+    region.origin().reset(shard, key(number), known, expires).await.unwrap()
 }
 
 pub(crate) async fn a_reset_starts_afresh_for_every_node(region: &Region) {
@@ -53,5 +57,8 @@ pub(crate) async fn a_node_that_knows_a_higher_epoch_raises_it(region: &Region) 
         assert_eq!(region.sync(1, sync.clone().at_epoch(3)).await.epoch, 3);
         assert_eq!(reset(region, number).await, 4);
         assert_eq!(region.sync(1, sync.at_epoch(3)).await.epoch, 4);
+        // So does one that comes before anybody has told it.
+        region.forget().await;
+        assert_eq!(reset_above(region, number, 4).await, 5);
     }
 }

@@ -32,7 +32,7 @@ async fn every_key_expires() {
         region.sync(1, gcra(4, per_second(1), 10).at_epoch(epoch).asking(&[3]).reserving(7)).await;
     }
     let shard = region.origin().shard_of(key(5));
-    region.origin().reset(shard, key(5), now.plus(seconds(100))).await.unwrap();
+    region.origin().reset(shard, key(5), 0, now.plus(seconds(100))).await.unwrap();
     let heartbeat = Heartbeat {
         node: NodeId(1),
         fingerprint: 1,

@@ -116,7 +116,7 @@ async fn poisoned_reservations_and_epochs_cost_only_their_key() {
         region.server().demand(&["SET", &epoch, value]).await;
         is_poisoned(&region, sync(), value).await;
         let shard = region.origin().shard_of(key(2));
-        let reset = region.origin().reset(shard, key(2), now.plus(seconds(5))).await;
+        let reset = region.origin().reset(shard, key(2), 0, now.plus(seconds(5))).await;
         assert!(matches!(reset, Err(OriginError::Nonsense { .. })), "{reset:?}");
     }
 }

@@ -214,8 +214,9 @@ async fn run_once(region: &Region, seed: u64) {
         if run.random.one_in(40) {
             let key = key(run.random.below(KEYS));
             let expires = run.start.plus(seconds(3_600));
-            let epoch = region.origin().reset(shard, key, expires).await.unwrap();
-            assert_eq!(store.reset(key, expires, run.start), epoch, "seed {seed} step {step}");
+            let known = u16::try_from(run.random.below(4)).unwrap_or(0);
+            let epoch = region.origin().reset(shard, key, known, expires).await.unwrap();
+            assert_eq!(store.reset(key, known, expires, run.start), epoch, "seed {seed} step {step}");
         }
         if run.random.one_in(6) {
             let cells = run.import();

@@ -27,8 +27,8 @@ async fn works(url: &str) {
     };
     assert_eq!(origin.beat(heartbeat).await.unwrap().nodes, 1);
     let expires = Nanos::from_secs(4_000_000_000);
-    assert_eq!(origin.reset(shard, key(1), expires).await, Ok(1));
-    assert_eq!(origin.reset(shard, key(1), expires).await, Ok(2));
+    assert_eq!(origin.reset(shard, key(1), 0, expires).await, Ok(1));
+    assert_eq!(origin.reset(shard, key(1), 0, expires).await, Ok(2));
     assert_eq!(origin.shards(), [shard]);
     let [connection] = &origin.connections()[..] else { panic!("one server") };
     assert_eq!((&connection.problem, connection.reconnects), (&None, 0));

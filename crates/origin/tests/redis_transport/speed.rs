@@ -93,7 +93,7 @@ async fn ten_thousand_pipelined_exchanges_are_answered() {
         .map(|number| {
             let origin = origin.clone();
             tokio::spawn(
-                async move { origin.reset(origin.shard_of(key(number)), key(number), EXPIRES).await },
+                async move { origin.reset(origin.shard_of(key(number)), key(number), 0, EXPIRES).await },
             )
         })
         .collect();

@@ -28,6 +28,8 @@ pub(crate) struct Bounds {
     is_calm: bool,
     /// The tables hold every key.
     pub(crate) is_roomy: bool,
+    /// There are other regions.
+    pub(crate) has_world: bool,
     /// Keys that are charged whatever their limits say.
     overdrawn: BTreeSet<usize>,
     nodes: u64,
@@ -39,15 +41,20 @@ impl Bounds {
         let reports = scenario.templates.iter().filter(|template| template.is_report);
         let forgets = |fault: &(Nanos, Fault)| matches!(fault.1, Fault::StoreForgets | Fault::StoreFailsOver);
         let clocks_are_steady = !scenario.faults.iter().any(steps);
-        let clocks_are_right =
-            clocks_are_steady && scenario.clock_offsets_ns.iter().all(|offset| *offset == 0);
+        let clocks_are_right = clocks_are_steady
+            && scenario.origin_offset_ns == 0
+            && scenario.clock_offsets_ns.iter().all(|offset| *offset == 0);
+        let off_by = |offset: &i64| (offset - scenario.origin_offset_ns).abs();
         Bounds {
             clocks_are_steady,
             clocks_are_right,
-            clocks_are_close: scenario.clock_offsets_ns.iter().all(|offset| offset.abs() <= BELIEVED_NS),
+            clocks_are_close: scenario.clock_offsets_ns.iter().all(|offset| off_by(offset) <= BELIEVED_NS),
             buckets_are_exact: clocks_are_right && !scenario.faults.iter().any(forgets),
-            is_calm: scenario.faults.is_empty() && answers_in_time(&scenario.network, scenario.wakes_within),
+            is_calm: scenario.faults.is_empty()
+                && scenario.world.is_none()
+                && answers_in_time(&scenario.network, scenario.wakes_within),
             is_roomy: scenario.keys_max > 2 * scenario.keys.len().max(512),
+            has_world: scenario.world.is_some(),
             overdrawn: reports.flat_map(|template| &template.limits).map(|limit| limit.key).collect(),
             nodes: u64::try_from(scenario.nodes).unwrap_or(u64::MAX),
         }

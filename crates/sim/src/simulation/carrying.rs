@@ -1,5 +1,6 @@
 //! What is between nodes and the origin: calls on their way there and back, and calls that never end.
 
+use super::working::DeskCall;
 use super::{Event, ExchangeNote, NodeEvent, Simulation, shard_of};
 use crate::network::Way;
 use crate::node::Ticket;
@@ -11,7 +12,7 @@ use tidegate_node::region::{Effects, Outgoing};
 use tidegate_origin::{Exchange, Exchanged, Heartbeat, OriginError};
 
 /// A call that has no answer by then has failed.
-const CALL_TIMEOUT: Nanos = Nanos::from_millis(50);
+pub(super) const CALL_TIMEOUT: Nanos = Nanos::from_millis(50);
 
 /// What is on its way to the origin.
 #[derive(Debug)]
@@ -25,6 +26,7 @@ pub(crate) struct Message {
 enum Body {
     Exchange(Ticket, Exchange),
     Beat(Heartbeat),
+    Desk(Ticket, DeskCall),
 }
 
 impl Simulation {
@@ -59,6 +61,10 @@ impl Simulation {
         self.send(node, &Body::Beat(heartbeat));
     }
 
+    pub(super) fn send_to_desk(&mut self, node: usize, call: Ticket, what: DeskCall) {
+        self.send(node, &Body::Desk(call, what));
+    }
+
     fn send(&mut self, node: usize, body: &Body) {
         let incarnation = self.nodes[node].incarnation;
         for after in self.network.carry(node, Way::Out).into_iter().flatten() {
@@ -79,8 +85,9 @@ impl Simulation {
                 NodeEvent::Ends(call, Err(error))
             }
             Body::Beat(_) if self.origin.is_down => return,
+            Body::Desk(call, what) => NodeEvent::Told(call, self.at_desk(what)),
             Body::Exchange(call, exchange) => self.exchanged(node, call, &exchange),
-            Body::Beat(heartbeat) => match self.origin.store.beat(&heartbeat, self.now) {
+            Body::Beat(heartbeat) => match self.origin.store.beat(&heartbeat, self.origin_now()) {
                 Ok(alive) => NodeEvent::Alive(alive),
                 Err(error) => return self.check(Err(format!("a heartbeat was refused: {error}"))),
             },
@@ -93,7 +100,7 @@ impl Simulation {
     fn exchanged(&mut self, node: usize, call: Ticket, exchange: &Exchange) -> NodeEvent {
         let checked = self.auditor.may_be_sent(exchange);
         self.check(checked);
-        let exchanged = self.origin.exchange(exchange, self.now);
+        let exchanged = self.origin.exchange(exchange, self.origin_now());
         let exchanged = exchanged.unwrap_or_else(|violation| self.fail(&violation));
         self.tell(node, || format!("{exchange:?}\n        {exchanged:?}"));
         let checked = self.auditor.executed(exchange, &exchanged, self.now);
@@ -119,6 +126,7 @@ impl Simulation {
         let effects = sharing.region.replied(&sharing.table, outgoing, result, moment, &route);
         let checked = self.auditor.heard(&self.nodes[node], &keys, &before);
         self.check(checked);
+        self.note_heard(node, &keys);
         self.execute(node, effects);
         self.keep_flushing(node);
     }

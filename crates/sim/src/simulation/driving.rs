@@ -169,7 +169,8 @@ impl Simulation {
     pub(super) fn beat(&mut self, node: usize) {
         let state = &self.nodes[node];
         let fingerprint = state.engine.secret().fingerprint();
-        let beat = Heartbeat { node: state.id, fingerprint, alive_for: ALIVE_FOR, leaves: false, heard: 0 };
+        let heard = state.engine.world().map_or(0, tidegate_node::world::WorldNode::version);
+        let beat = Heartbeat { node: state.id, fingerprint, alive_for: ALIVE_FOR, leaves: false, heard };
         self.send_beat(node, beat);
         self.push_of(node, self.now.plus(BEAT_EVERY), NodeEvent::Beat);
     }

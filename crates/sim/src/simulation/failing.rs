@@ -2,9 +2,13 @@
 
 use super::{Event, Simulation};
 use crate::fault::Fault;
-use crate::network::Odds;
+use crate::network::{Latency, NetworkOptions, Odds, Way};
+use crate::scenario::Arrival;
 use crate::trace::Happened;
 use tidegate_core::Nanos;
+
+/// A network that is well takes no longer, one way.
+const CALM_WITHIN: Nanos = Nanos::from_millis(1);
 
 impl Simulation {
     pub(super) fn go_wrong(&mut self, fault: Fault) {
@@ -54,6 +58,27 @@ impl Simulation {
         let incarnation = self.nodes[node].incarnation + 1;
         self.nodes[node] = self.boot(node, incarnation);
         self.begin(node, Nanos::ZERO);
+    }
+
+    /// Every node is up, and every message arrives, from now on.
+    pub(crate) fn calm(&mut self) {
+        let NetworkOptions { latency, .. } = self.network.options;
+        let latency = Latency { spikes: Odds::NEVER, most: latency.most.min(CALM_WITHIN), ..latency };
+        self.network.options = NetworkOptions { latency, ..NetworkOptions::LOOPBACK };
+        self.origin.is_down = false;
+        self.origin.paused_until = self.now;
+        for node in 0..self.nodes.len() {
+            [Way::Out, Way::Back].into_iter().for_each(|way| self.network.set_cut(node, way, false));
+            self.nodes[node].paused_until = self.now;
+            if !self.nodes[node].is_up {
+                self.start(node);
+            }
+        }
+    }
+
+    /// A request comes at an instant to come.
+    pub(crate) fn inject_request(&mut self, arrival: Arrival) {
+        self.queue.push(arrival.at.max(self.now), Event::Arrives(arrival));
     }
 
     /// Makes something go wrong at once, or later.

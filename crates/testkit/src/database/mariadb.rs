@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 use tokio::sync::Mutex;
 
 const SOCKET: &str = "db.sock";
@@ -99,6 +100,11 @@ impl MariaDb {
 
     pub fn process_id(&self) -> u32 {
         self.0.process().id()
+    }
+
+    /// What it has cost so far: user and system time of all its processes, but for those that have ended.
+    pub fn processor_time(&self) -> Duration {
+        self.0.processor_time()
     }
 
     /// SIGKILL.

@@ -7,6 +7,7 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::process::Command;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 use tokio::sync::Mutex;
 
 /// Committed is what the operating system has: it outlives the process, not the machine.
@@ -94,6 +95,11 @@ impl Postgres {
 
     pub fn process_id(&self) -> u32 {
         self.0.process().id()
+    }
+
+    /// What it has cost so far: user and system time of all its processes, but for those that have ended.
+    pub fn processor_time(&self) -> Duration {
+        self.0.processor_time()
     }
 
     /// SIGKILL.

@@ -7,13 +7,11 @@ use crate::Setting;
 use crate::figures::{Bounds, Figures, count, ratio};
 use crate::fleet::Fleet;
 use crate::generator::{Generator, Width};
-use crate::plan::{Limit, NAMESPACE, Nodes, Plan, Stream};
+use crate::plan::{Limit, Nodes, Plan, Stream};
 use crate::samples::{Kind, Samples};
 use crate::time::{Stopwatch, pause, poll};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tidegate_core::identity::Shape;
-use tidegate_core::{FleetSecret, KeyPrefix, Nanos, Period};
 use tidegate_testkit::{Redis, RedisCluster};
 
 const BAR: u8 = 6;
@@ -64,14 +62,12 @@ fn load(by_shard: &[Vec<Limit>], length: Duration) -> Plan {
 
 /// Which keys each primary has, by its own word.
 fn by_shard(setting: &Setting, cluster: &RedisCluster, keys: &[Limit]) -> Result<Vec<Vec<Limit>>, String> {
-    let period = Period::new(Nanos::from_secs(HOUR.as_secs())).map_err(|error| error.to_string())?;
-    let prefix = KeyPrefix::new(&FleetSecret::BUILT_IN, "default", NAMESPACE, "", Shape::Sliding(period));
     let mut shards = Vec::new();
     for primary in cluster.primaries() {
         let reply = setting.wait_for(primary.demand(&["KEYS", "tidegate:*"]));
         let names: Vec<String> = reply.items().iter().filter_map(tidegate_testkit::Reply::text).collect();
         let is_here = |limit: &&Limit| {
-            let hash = format!(":{:032x}:", prefix.key(&limit.identifier).get());
+            let hash = format!(":{:032x}:", limit.key().get());
             names.iter().any(|name| name.contains(&hash))
         };
         shards.push(keys.iter().filter(is_here).cloned().collect::<Vec<Limit>>());

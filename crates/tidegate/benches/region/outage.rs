@@ -182,7 +182,7 @@ impl Store<'_> {
 fn start_newcomer(origin_url: &str) -> Result<Duration, String> {
     pause(SECOND);
     let since = Stopwatch::start();
-    let node = Node::spawn(origin_url)?;
+    let node = Node::spawn(origin_url, &[])?;
     node.wait_first_answer(&Limit::new("newcomer", 100, HOUR), since)
 }
 

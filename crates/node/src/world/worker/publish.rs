@@ -3,13 +3,14 @@
 //! A cell waits here until the store has accepted its count, or nobody needs it any more. A row that the store
 //! refuses is tried again later, alone in its fate; when the whole call fails, all of it is.
 
-use super::{CELLS_PER_CALL, Lane, MAIL_EVERY, RETRY_AFTER, Step, Worker};
+use super::{Lane, MAIL_EVERY, RETRY_AFTER, Step, Worker};
 use crate::world::{WorldCounters, key_name};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tidegate_core::{CellId, Nanos};
+use tidegate_core::world::{Unpublished, is_due};
+use tidegate_core::{CellId, Nanos, WorldPolicy};
 use tidegate_origin::{CellTotal, KeyError, Letter, OriginError};
-use tidegate_world::{Published, Row, WorldError};
+use tidegate_world::{Component, Published, Row, WorldError};
 
 /// Cells that wait to be published; letters beyond that are named again by the nodes' next look.
 const WAITING_MAX: usize = 100_000;
@@ -34,6 +35,8 @@ struct Waiting {
     name: Arc<str>,
     not_before: Nanos,
     refusals: u32,
+    /// A node said that the others should hear of it; else that is still to be found out.
+    is_named: bool,
 }
 
 impl Publishing {
@@ -52,7 +55,10 @@ impl Publishing {
     fn wait(&mut self, cell: CellId, waiting: Waiting) -> bool {
         let has_room = self.has_room();
         match self.waiting.get_mut(&cell) {
-            Some(known) => known.limit = known.limit.max(waiting.limit),
+            Some(known) => {
+                known.limit = known.limit.max(waiting.limit);
+                known.is_named |= waiting.is_named;
+            }
             None if has_room => drop(self.waiting.insert(cell, waiting)),
             None => return false,
         }
@@ -60,10 +66,10 @@ impl Publishing {
     }
 
     /// The cells whose time has come, in the order of their keys.
-    fn take_ready(&mut self, now: Nanos) -> Vec<CellId> {
+    fn take_ready(&mut self, most: usize, now: Nanos) -> Vec<CellId> {
         self.waiting.retain(|_, waiting| waiting.expires > now);
         let ready = self.waiting.iter().filter(|(_, waiting)| waiting.not_before <= now);
-        let ready: Vec<CellId> = ready.take(CELLS_PER_CALL).map(|(cell, _)| *cell).collect();
+        let ready: Vec<CellId> = ready.take(most).map(|(cell, _)| *cell).collect();
         for cell in &ready {
             if let Some(waiting) = self.waiting.remove(cell) {
                 self.reading.push((*cell, waiting));
@@ -96,11 +102,37 @@ impl Worker {
         }
         for Letter { cell, limit, expires, name } in letters {
             let not_before = now.plus(COALESCE);
-            let waiting = Waiting { limit, expires, name, not_before, refusals: 0 };
+            let waiting = Waiting { limit, expires, name, not_before, refusals: 0, is_named: true };
             if !self.publishing.wait(cell, waiting) {
                 counters.letters_dropped.add(1);
             }
         }
+    }
+
+    /// The region may have counted more than its row says.
+    pub(super) fn look_again(&mut self, row: &Component, now: Nanos) {
+        let Component { cell, limit, expires, .. } = *row;
+        let (name, not_before) = (Arc::from(""), now.plus(COALESCE));
+        self.publishing.wait(cell, Waiting { limit, expires, name, not_before, refusals: 0, is_named: true });
+    }
+
+    /// The others use more of a cell's limit: of the own count less may stay unheard of than when nodes last looked,
+    /// and those that rest don't look.
+    pub(super) fn weigh(&mut self, cell: CellId, now: Nanos) {
+        let is_by_headroom = self.standing.view().is_some_and(|view| view.policy == WorldPolicy::Headroom);
+        let Some((limit, expires)) = self.cells.is_worth_weighing(&cell).filter(|_| is_by_headroom) else {
+            return;
+        };
+        let (name, not_before) = (Arc::from(""), now.plus(COALESCE));
+        let waiting = Waiting { limit, expires, name, not_before, refusals: 0, is_named: false };
+        // Without room for it the next letter says it.
+        self.publishing.wait(cell, waiting);
+    }
+
+    fn is_due(&self, cell: &CellId, limit: u64, total: u64) -> bool {
+        let (published, used) = (self.cells.own(cell), self.cells.used(cell, total));
+        let unpublished = Unpublished { limit, used, total, published };
+        self.standing.view().is_some_and(|view| is_due(view.policy, &unpublished, view.regions))
     }
 
     /// Reads totals, or writes the rows that were made of them.
@@ -114,7 +146,7 @@ impl Worker {
         if !self.breaker.admits() || !self.begin_at_origin(Lane::Publish, now) {
             return None;
         }
-        let ready = self.publishing.take_ready(now);
+        let ready = self.publishing.take_ready(self.cells_per_call, now);
         if ready.is_empty() {
             self.busy.remove(&Lane::Publish);
             return None;
@@ -134,9 +166,15 @@ impl Worker {
         for (cell, waiting) in reading {
             match totals.next() {
                 Some(Ok(CellTotal { total, published })) => {
-                    if total > self.cells.own(&cell) {
+                    if !waiting.is_named && !self.is_due(&cell, waiting.limit, total) {
+                        continue;
+                    }
+                    // A new epoch is told though nothing was counted in it yet.
+                    let is_new_epoch = cell.epoch > 0 && !self.cells.knows(&cell);
+                    if total > self.cells.own(&cell) || is_new_epoch {
                         let Waiting { limit, expires, ref name, .. } = waiting;
-                        let name = key_name(name);
+                        // A row that is there has its name.
+                        let name = if self.cells.own(&cell) == 0 { key_name(name) } else { None };
                         self.publishing.rows.push(Row { cell, count: total, limit, expires, name });
                         self.publishing.reading.push((cell, waiting));
                     } else if total > published {

@@ -57,10 +57,11 @@ pub(crate) fn heartbeat_call(heartbeat: &Heartbeat) -> ScriptCall {
     ScriptCall { slot: name::slot_of_nodes(), keys, args, syncs: Vec::new() }
 }
 
-pub(crate) fn reset_call(key: KeyId, expires: Nanos) -> ScriptCall {
+pub(crate) fn reset_call(key: KeyId, known: u16, expires: Nanos) -> ScriptCall {
     let (mut keys, mut args) = (Arguments::default(), Arguments::default());
     Names::of(key).epoch(&mut keys);
     count(&mut args, expires.as_millis_ceil());
+    count(&mut args, u64::from(known));
     ScriptCall { slot: name::slot_of(key), keys, args, syncs: Vec::new() }
 }
 

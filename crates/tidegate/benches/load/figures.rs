@@ -1,11 +1,11 @@
-//! What is printed: one line per figure and run, which `cargo xtask bars region` reads.
+//! What is printed: one line per figure and run, which `cargo xtask bars` reads.
 //!
 //! `bar=4; case=killed; figure=errors; value=0; high=0; by=worst`: a bar without `low` and `high` is told for
 //! information. `by` says what is held against them: the median of all runs, or the worst of them.
 
 use std::fmt::Display;
 
-/// Which bar of issue 3, and which of its cases.
+/// Which bar of its issue, and which of its cases.
 #[derive(Clone, Debug)]
 pub(crate) struct Figures {
     bar: u8,

@@ -4,22 +4,40 @@
 
 use crate::samples::Kind;
 use std::time::Duration;
+use tidegate_core::identity::Shape;
+use tidegate_core::{FleetSecret, KeyId, KeyPrefix, Nanos, Period};
 
-pub(crate) const NAMESPACE: &str = "bars";
+const NAMESPACE: &str = "bars";
 
 /// A limit as requests give it.
 #[derive(Clone, Debug)]
 pub(crate) struct Limit {
     pub(crate) identifier: String,
-    pub(crate) number: u64,
-    pub(crate) period: Duration,
-    pub(crate) class: &'static str,
-    pub(crate) accuracy: &'static str,
+    amount: Amount,
+    class: &'static str,
+    accuracy: &'static str,
+    cost: u64,
+}
+
+/// How much a limit allows.
+#[derive(Clone, Copy, Debug)]
+enum Amount {
+    Window { number: u64, period: Duration },
+    Rate { per_second: u32, burst: u32 },
 }
 
 impl Limit {
+    /// Of a sliding window.
     pub(crate) fn new(identifier: impl Into<String>, number: u64, period: Duration) -> Self {
-        Limit { identifier: identifier.into(), number, period, class: "paid", accuracy: "bounded" }
+        Limit::of(identifier.into(), Amount::Window { number, period })
+    }
+
+    pub(crate) fn rate(identifier: impl Into<String>, per_second: u32, burst: u32) -> Self {
+        Limit::of(identifier.into(), Amount::Rate { per_second, burst })
+    }
+
+    fn of(identifier: String, amount: Amount) -> Self {
+        Limit { identifier, amount, class: "paid", accuracy: "bounded", cost: 1 }
     }
 
     pub(crate) fn class(self, class: &'static str) -> Self {
@@ -30,13 +48,37 @@ impl Limit {
         Limit { accuracy: "exact", ..self }
     }
 
+    /// What a request about it costs; 0 looks without touching.
+    pub(crate) fn cost(self, cost: u64) -> Self {
+        Limit { cost, ..self }
+    }
+
+    /// What its counts are known by in every store, without a secret of the fleet's own.
+    pub(crate) fn key(&self) -> KeyId {
+        let shape = match self.amount {
+            Amount::Window { period, .. } => {
+                let nanos = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
+                Shape::Sliding(Period::nearest(Nanos::new(nanos)))
+            }
+            Amount::Rate { .. } => Shape::Gcra,
+        };
+        KeyPrefix::new(&FleetSecret::BUILT_IN, "default", NAMESPACE, "", shape).key(&self.identifier)
+    }
+
     /// The whole HTTP request.
     pub(crate) fn request(&self) -> Vec<u8> {
-        let Limit { identifier, number, period, class, accuracy } = self;
+        let Limit { identifier, class, accuracy, cost, .. } = self;
+        let amount = match self.amount {
+            Amount::Window { number, period } => {
+                format!("\"limit\":{number},\"duration_ms\":{}", period.as_millis())
+            }
+            Amount::Rate { per_second, burst } => {
+                format!("\"rate_per_s\":{per_second},\"burst\":{burst}")
+            }
+        };
         let body = format!(
-            "{{\"namespace\":\"{NAMESPACE}\",\"identifier\":\"{identifier}\",\"limit\":{number},\
-             \"duration_ms\":{},\"class\":\"{class}\",\"accuracy\":\"{accuracy}\"}}",
-            period.as_millis()
+            "{{\"namespace\":\"{NAMESPACE}\",\"identifier\":\"{identifier}\",{amount},\
+             \"class\":\"{class}\",\"accuracy\":\"{accuracy}\",\"cost\":{cost}}}"
         );
         let length = body.len();
         format!("POST /v1/limit HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n{body}")

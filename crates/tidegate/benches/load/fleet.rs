@@ -48,15 +48,15 @@ impl Drop for Directory {
 
 impl Node {
     /// Started, and perhaps not yet listening.
-    pub(crate) fn spawn(origin_url: &str) -> Result<Self, String> {
-        Node::try_spawn(origin_url).map_err(|error| format!("can't start a node: {error}"))
+    pub(crate) fn spawn(origin_url: &str, arguments: &[&str]) -> Result<Self, String> {
+        Node::try_spawn(origin_url, arguments).map_err(|error| format!("can't start a node: {error}"))
     }
 
-    fn try_spawn(origin_url: &str) -> io::Result<Self> {
+    fn try_spawn(origin_url: &str, arguments: &[&str]) -> io::Result<Self> {
         let directory = Directory::new()?;
         let [http, admin] = [(); 2].map(|()| SocketAddr::from((Ipv4Addr::LOCALHOST, free_port())));
         let mut command = guarded(env!("CARGO_BIN_EXE_tidegate"));
-        command.arg("serve").args(["--origin-url", origin_url]);
+        command.arg("serve").args(["--origin-url", origin_url]).args(arguments);
         command.args(["--listen-http", &http.to_string(), "--listen-admin", &admin.to_string()]);
         command.args(["--listen-grpc", "127.0.0.1:0", "--listen-resp", "127.0.0.1:0"]);
         let socket = directory.0.join("s");
@@ -165,10 +165,20 @@ pub(crate) struct Fleet(pub(crate) Vec<Node>);
 
 impl Fleet {
     pub(crate) fn start(origin_url: &str, nodes: usize) -> Result<Self, String> {
-        let started: Result<Vec<Node>, String> = (0..nodes).map(|_| Node::spawn(origin_url)).collect();
-        let fleet = Fleet(started?);
-        let expected = u64::try_from(nodes).ok();
-        for node in &fleet.0 {
+        let fleet = Fleet::spawn(origin_url, nodes, &[])?;
+        fleet.wait_acquainted()?;
+        Ok(fleet)
+    }
+
+    /// Started, and perhaps not yet listening.
+    pub(crate) fn spawn(origin_url: &str, nodes: usize, arguments: &[&str]) -> Result<Self, String> {
+        (0..nodes).map(|_| Node::spawn(origin_url, arguments)).collect::<Result<_, _>>().map(Fleet)
+    }
+
+    /// Every node knows of all the others.
+    pub(crate) fn wait_acquainted(&self) -> Result<(), String> {
+        let expected = u64::try_from(self.0.len()).ok();
+        for node in &self.0 {
             let knows_all = || {
                 let has_heard = node.log().contains("the origin answers");
                 (has_heard && node.origin_number("live_nodes") == expected).then_some(())
@@ -176,7 +186,7 @@ impl Fleet {
             poll("a node that knows the others", SOON, knows_all)
                 .map_err(|problem| format!("{problem}\n{}", node.log()))?;
         }
-        Ok(fleet)
+        Ok(())
     }
 
     /// The nodes' Unix sockets.

@@ -38,10 +38,12 @@ impl Dial for PathBuf {
 pub(crate) struct Answer {
     pub(crate) verdict: Verdict,
     pub(crate) unverified: bool,
+    /// Of the first limit.
+    pub(crate) remaining: u64,
 }
 
 impl Answer {
-    pub(crate) const NONE: Answer = Answer { verdict: Verdict::Error, unverified: false };
+    pub(crate) const NONE: Answer = Answer { verdict: Verdict::Error, unverified: false, remaining: 0 };
 }
 
 /// Never blocks. Answers come in the order of the requests.
@@ -132,7 +134,9 @@ fn parse(bytes: &[u8]) -> Option<(Answer, usize)> {
         _ => Verdict::Error,
     };
     let unverified = find(body, b"\"path\":\"unverified\"").is_some();
-    Some((Answer { verdict, unverified }, head + 4 + length))
+    let remaining = find(body, b"\"remaining\":").map_or(0, |at| number(&body[at + 12..]));
+    let remaining = u64::try_from(remaining).unwrap_or(u64::MAX);
+    Some((Answer { verdict, unverified, remaining }, head + 4 + length))
 }
 
 fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {

@@ -224,6 +224,7 @@ impl<'a> Run<'a> {
                 latency: answered_at.saturating_sub(shot.at),
                 verdict: answer.verdict,
                 unverified: answer.unverified,
+                remaining: answer.remaining,
             }
         };
         Samples(self.plan.shots.iter().zip(&self.answers).map(sample).collect())

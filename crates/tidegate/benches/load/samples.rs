@@ -24,6 +24,8 @@ pub(crate) struct Sample {
     pub(crate) latency: Duration,
     pub(crate) verdict: Verdict,
     pub(crate) unverified: bool,
+    /// Of its limit.
+    pub(crate) remaining: u64,
 }
 
 impl Sample {

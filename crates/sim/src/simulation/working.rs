@@ -1,0 +1,330 @@
+//! What a node does for its region among others: the election, the mailbox, and the worker's steps.
+//!
+//! Follows `crates/node/src/world_driver.rs`. What goes to the world store is left in the outbox for whoever
+//! drives all regions; what goes to the origin takes the node's own network.
+
+use super::carrying::CALL_TIMEOUT;
+use super::{NodeEvent, Simulation};
+use crate::node::{SimulatedNode, Ticket};
+use tidegate_core::state::Publish;
+use tidegate_core::{CellId, KeyId, Nanos, Sequence};
+use tidegate_node::world::{Done, Step};
+use tidegate_origin::{KeyError, Lead, LeadWish, Leading, Letter, OriginError, OriginId, WorldCell};
+use tidegate_world::WorldError;
+
+/// As in `crates/node/src/world_driver.rs`.
+const LEASE: Nanos = Nanos::from_secs(2);
+const LEAD_EVERY: Nanos = Nanos::from_millis(500);
+const SILENCE_MAX: u32 = 3;
+const MAIL_EVERY: Nanos = Nanos::from_millis(10);
+const LETTERS_PER_CALL: usize = 1_000;
+/// A statement's deadline, as in `crates/world/src/sql.rs`.
+pub(crate) const STATEMENT_WITHIN: Nanos = Nanos::from_secs(2);
+
+/// What is asked of the origin for the world's sake.
+#[derive(Debug, Clone)]
+pub(crate) enum DeskCall {
+    Lead { lead: Lead, asked_at: Nanos },
+    Mail(Vec<Letter>),
+    Step(Step),
+}
+
+/// What came of a call for the world's sake, to the origin or to the world store.
+#[derive(Debug)]
+pub(crate) enum DeskAnswer {
+    Led {
+        leading: Option<Leading>,
+        asked_at: Nanos,
+    },
+    /// `None` when the letters must be sent again: then they are these.
+    Mailed(Option<Vec<Letter>>),
+    Done(Box<Done>),
+}
+
+/// A worker's call to the world store.
+#[derive(Debug, Clone)]
+pub(crate) struct StoreCall {
+    pub(crate) node: usize,
+    pub(crate) incarnation: u32,
+    pub(crate) call: Ticket,
+    pub(crate) step: Step,
+}
+
+/// Something that a region heard of the world: whoever knows all regions can tell whether it is true.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum WorldNote {
+    /// The origin was told.
+    Told(WorldCell),
+    /// A node believes in so much beyond its region.
+    Believed { key: KeyId, sequence: Sequence, regional: u64, world: u64 },
+}
+
+impl Simulation {
+    /// Starts a node's timers for the world, out of step with the others'.
+    pub(super) fn begin_world_work(&mut self, node: usize) {
+        let Some(place) = &self.scenario.world else { return };
+        let interval = place.policy.interval;
+        let lead_at = self.now.plus(Nanos::new(self.random.below(LEAD_EVERY.get())));
+        let look_at = self.now.plus(Nanos::new(self.random.below(interval.get())));
+        self.push_of(node, lead_at, NodeEvent::Lead);
+        self.push_of(node, look_at, NodeEvent::Look);
+    }
+
+    fn call_desk(&mut self, node: usize, what: DeskCall) {
+        let call = self.new_ticket();
+        if let Some(world) = &mut self.nodes[node].world {
+            world.calls.insert(call);
+        }
+        let timeout = NodeEvent::Told(call, what.failed(&unreachable_origin()));
+        self.push_of(node, self.now.plus(CALL_TIMEOUT), timeout);
+        self.send_to_desk(node, call, what);
+    }
+
+    pub(super) fn lead(&mut self, node: usize) {
+        let (new, life) = (self.random.next_u64(), self.random.next_u64());
+        let state = &self.nodes[node];
+        let (Some(world), asked_at) = (&state.world, state.moment(self.now).now) else { return };
+        let id = world.origin.or_else(|| (world.silence >= SILENCE_MAX).then_some(new));
+        let proposed = id.map(|id| OriginId { id, life });
+        let lead = Lead { node: state.id, wish: LeadWish::Lead { lease: LEASE }, proposed };
+        self.call_desk(node, DeskCall::Lead { lead, asked_at });
+        self.push_of(node, self.now.plus(LEAD_EVERY), NodeEvent::Lead);
+    }
+
+    /// Lost letters are written again.
+    pub(super) fn look(&mut self, node: usize) {
+        let Some(place) = &self.scenario.world else { return };
+        let interval = place.policy.interval;
+        let state = &self.nodes[node];
+        let (Some(world), now) = (state.engine.world(), state.moment(self.now).now) else { return };
+        for key in world.look(now) {
+            state.sharing().table.requeue(key, Publish::Soon);
+        }
+        self.keep_flushing(node);
+        self.push_of(node, self.now.plus(interval), NodeEvent::Look);
+    }
+
+    /// Cells wait to be named: they are, together with what comes in the next moment.
+    pub(super) fn keep_mailing(&mut self, node: usize) {
+        let state = &mut self.nodes[node];
+        let has_due = state.engine.world().is_some_and(tidegate_node::world::WorldNode::has_due);
+        let Some(world) = state.world.as_mut().filter(|world| has_due && !world.is_mailing) else { return };
+        world.is_mailing = true;
+        self.push_of(node, self.now.plus(MAIL_EVERY), NodeEvent::Mail);
+    }
+
+    pub(super) fn mail(&mut self, node: usize) {
+        let Some(world) = self.nodes[node].engine.world() else { return };
+        let letters = world.take_due(LETTERS_PER_CALL);
+        self.call_desk(node, DeskCall::Mail(letters));
+    }
+
+    /// Lets the worker begin what it has to, and sets its alarm.
+    fn work(&mut self, node: usize) {
+        let state = &mut self.nodes[node];
+        let now = state.moment(self.now).now;
+        let (Some(world), Some(logic)) = (&mut state.world, state.engine.world()) else { return };
+        let steps = world.worker.steps(now, logic.counters());
+        let wait = world.worker.wakes_at(now).minus(now);
+        let wakes_at = if wait > LEAD_EVERY { Nanos::MAX } else { self.now.plus(wait) };
+        let is_sooner = wakes_at < world.works_at || world.works_at <= self.now;
+        if is_sooner {
+            world.works_at = wakes_at;
+            if wakes_at < Nanos::MAX {
+                self.push_of(node, wakes_at, NodeEvent::Work);
+            }
+        }
+        for step in steps {
+            self.tell(node, || format!("worker: {step:?}"));
+            self.perform(node, step);
+        }
+    }
+
+    pub(super) fn wake_worker(&mut self, node: usize) {
+        let Some(world) = &mut self.nodes[node].world else { return };
+        if self.now >= world.works_at {
+            world.works_at = Nanos::MAX;
+            self.work(node);
+        }
+    }
+
+    fn perform(&mut self, node: usize, step: Step) {
+        if step.is_at_origin() {
+            return self.call_desk(node, DeskCall::Step(step));
+        }
+        let call = self.new_ticket();
+        let state = &mut self.nodes[node];
+        if let Some(world) = &mut state.world {
+            world.calls.insert(call);
+        }
+        let incarnation = state.incarnation;
+        let waited_ms = STATEMENT_WITHIN.as_millis_ceil();
+        let timeout = failed_at_store(&step, &WorldError::Timeout { waited_ms });
+        let timeout = NodeEvent::Told(call, DeskAnswer::Done(Box::new(timeout)));
+        self.push_of(node, self.now.plus(STATEMENT_WITHIN), timeout);
+        self.outbox.push(StoreCall { node, incarnation, call, step });
+    }
+
+    /// The world store's answer is there at `at`.
+    pub(crate) fn answer(&mut self, of: &StoreCall, done: Done, at: Nanos) {
+        let what = NodeEvent::Told(of.call, DeskAnswer::Done(Box::new(done)));
+        let (node, incarnation) = (of.node, of.incarnation);
+        self.queue.push(at, super::Event::OfNode { node, incarnation, what });
+    }
+
+    pub(super) fn at_desk(&mut self, what: DeskCall) -> DeskAnswer {
+        if self.origin.is_down {
+            return what.failed(&unreachable_origin());
+        }
+        let now = self.origin_now();
+        match what {
+            DeskCall::Lead { lead, asked_at } => {
+                DeskAnswer::Led { leading: Some(self.origin.store.lead(&lead, now)), asked_at }
+            }
+            DeskCall::Mail(letters) => {
+                self.origin.store.put_mail(&letters, now);
+                DeskAnswer::Mailed(None)
+            }
+            DeskCall::Step(step) => DeskAnswer::Done(Box::new(self.step_at_origin(step, now))),
+        }
+    }
+
+    fn step_at_origin(&mut self, step: Step, now: Nanos) -> Done {
+        match step {
+            Step::TakeMail { most } => Done::Mail(Ok(self.origin.store.take_mail(most))),
+            Step::Totals(cells) => {
+                let totals = cells.iter().map(|cell| {
+                    let mut total = self.origin.store.cell_total(cell, now);
+                    let others = self.republishes.as_ref().and_then(|told| told.get(cell));
+                    total.total += others.copied().unwrap_or(0);
+                    Ok::<_, KeyError>(total)
+                });
+                Done::Totals(Ok(totals.collect()))
+            }
+            Step::Write(cells) => {
+                let imported = self.origin.import(&cells, now);
+                self.check(imported);
+                if let Some(told) = &mut self.republishes {
+                    told.extend(cells.iter().map(|cell| (cell.cell, cell.others)));
+                }
+                self.notes.extend(cells.iter().map(|cell| WorldNote::Told(*cell)));
+                Done::Written(Ok(vec![Ok(()); cells.len()]))
+            }
+            Step::Tell(view) => {
+                self.origin.store.tell_world(view, now);
+                Done::Told(Ok(()))
+            }
+            Step::TellResets(resets) => {
+                self.origin.store.tell_resets(&resets, now);
+                Done::ToldResets(Ok(()))
+            }
+            other => unreachable!("{other:?} is for the world store"),
+        }
+    }
+
+    /// A call for the world's sake came to its end.
+    pub(super) fn told(&mut self, node: usize, call: Ticket, answer: DeskAnswer) {
+        let state = &mut self.nodes[node];
+        let now = state.moment(self.now).now;
+        let (Some(world), Some(logic)) = (&mut state.world, state.engine.world()) else { return };
+        if !world.calls.remove(&call) {
+            return;
+        }
+        match answer {
+            DeskAnswer::Led { leading: Some(leading), asked_at } => {
+                match leading.origin {
+                    Some(known) => world.origin = Some(known.id),
+                    None => world.silence += 1,
+                }
+                world.led_until = if leading.is_leader { asked_at.plus(LEASE) } else { Nanos::ZERO };
+                world.worker.led(Some(leading), now);
+            }
+            DeskAnswer::Led { leading: None, .. } if now < world.led_until => {}
+            DeskAnswer::Led { leading: None, .. } => world.worker.led(None, now),
+            DeskAnswer::Mailed(letters) => {
+                world.is_mailing = false;
+                logic.put_back(letters.unwrap_or_default());
+                return self.keep_mailing(node);
+            }
+            DeskAnswer::Done(done) => world.worker.done(*done, now, logic.counters()),
+        }
+        self.work(node);
+    }
+
+    /// The node that works for the region now, if one does: the first of two.
+    pub(crate) fn world_worker(&self) -> Option<usize> {
+        let leads = |node: &SimulatedNode| {
+            node.is_up && node.world.as_ref().is_some_and(|world| world.worker.is_leader())
+        };
+        self.nodes.iter().position(leads)
+    }
+
+    /// Whether something was granted to a node that it hasn't spent yet: that may be spent whatever others did.
+    pub(crate) fn has_prepaid(&self, node: usize, key: usize) -> bool {
+        let view = self.nodes[node].view(self.scenario.keys[key].id());
+        view.cells().any(|(_, counts)| counts.prepaid() > 0)
+    }
+
+    /// What was really spent of a cell here, where granted is spent.
+    pub(crate) fn spent(&self, key: KeyId, sequence: Sequence) -> u64 {
+        self.auditor.spent(key, sequence)
+    }
+
+    /// What the origin has counted in a cell.
+    pub(crate) fn counted(&self, cell: &CellId) -> u64 {
+        self.origin.store.total(cell.key, cell.epoch, cell.sequence).unwrap_or(0)
+    }
+
+    /// What a node believes of some keys' cells since it heard of them.
+    pub(super) fn note_heard(&mut self, node: usize, keys: &[KeyId]) {
+        if self.scenario.world.is_none() {
+            return;
+        }
+        for key in keys {
+            for (sequence, counts) in self.nodes[node].view(*key).cells() {
+                let (regional, world) = (counts.regional(), counts.world);
+                self.notes.push(WorldNote::Believed { key: *key, sequence, regional, world });
+            }
+        }
+        self.keep_mailing(node);
+    }
+}
+
+impl DeskCall {
+    /// What its sender hears when the origin can't be asked.
+    fn failed(&self, error: &OriginError) -> DeskAnswer {
+        match self {
+            DeskCall::Lead { asked_at, .. } => DeskAnswer::Led { leading: None, asked_at: *asked_at },
+            DeskCall::Mail(letters) => DeskAnswer::Mailed(Some(letters.clone())),
+            DeskCall::Step(step) => DeskAnswer::Done(Box::new(failed_at_origin(step, error))),
+        }
+    }
+}
+
+fn unreachable_origin() -> OriginError {
+    OriginError::Timeout { waited_ms: CALL_TIMEOUT.as_millis_ceil() }
+}
+
+fn failed_at_origin(step: &Step, error: &OriginError) -> Done {
+    let error = error.clone();
+    match step {
+        Step::TakeMail { .. } => Done::Mail(Err(error)),
+        Step::Totals(_) => Done::Totals(Err(error)),
+        Step::Write(_) => Done::Written(Err(error)),
+        Step::Tell(_) => Done::Told(Err(error)),
+        Step::TellResets(_) => Done::ToldResets(Err(error)),
+        other => unreachable!("{other:?} is for the world store"),
+    }
+}
+
+/// What a worker hears when the world store can't be asked.
+pub(crate) fn failed_at_store(step: &Step, error: &WorldError) -> Done {
+    let error = error.clone();
+    match step {
+        Step::Join(_) => Done::Joined(Err(error)),
+        Step::Publish(..) => Done::Published(Err(error)),
+        Step::Import(_) => Done::Imported(Err(error)),
+        Step::Delete => Done::Deleted(Err(error)),
+        other => unreachable!("{other:?} is for the origin"),
+    }
+}

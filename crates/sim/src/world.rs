@@ -1,0 +1,280 @@
+//! Many regions in one thread, with the world store between them.
+//!
+//! Each region is a [`Simulation`] of its own with its nodes, its origin and its checks; this lets them happen
+//! in the order of time, carries their workers' calls to the store and back, and compares what regions hear of
+//! each other with what is true. Decides nothing.
+
+mod books;
+pub mod chaos;
+mod healing;
+pub mod scenario;
+mod store;
+
+use crate::Fault;
+use crate::network::{Network, Odds, Way};
+use crate::queue::Queue;
+use crate::random::Random;
+use crate::simulation::{Simulation, StoreCall, failed_at_store};
+use books::Books;
+use scenario::{WorldFault, WorldFlaw, WorldScenario};
+use std::collections::{BTreeMap, VecDeque};
+use store::SimulatedStore;
+use tidegate_core::Nanos;
+use tidegate_node::world::{Done, Step};
+use tidegate_world::WorldError;
+
+/// So many of the world's own events are kept to be shown.
+const SHOWN_EVENTS: usize = 40;
+
+#[derive(Debug)]
+enum Event {
+    AtStore(Box<Sent>),
+    /// Its rows are seen from now on, with the instant of the statement; nothing comes of it when the store was
+    /// started anew meanwhile.
+    Commits {
+        sent: Box<Sent>,
+        stamp: Nanos,
+        life: u32,
+    },
+    Fault(WorldFault),
+}
+
+#[derive(Debug, Clone)]
+struct Sent {
+    region: usize,
+    call: StoreCall,
+}
+
+#[derive(Debug)]
+pub struct WorldSimulation {
+    now: Nanos,
+    scenario: WorldScenario,
+    regions: Vec<Simulation>,
+    networks: Vec<Network>,
+    queue: Queue<Event>,
+    store: SimulatedStore,
+    books: Books,
+    random: Random,
+    /// Regions whose worker dies when its rows are next written, and after how long it comes back.
+    dying: BTreeMap<usize, Nanos>,
+    last: VecDeque<String>,
+    is_told: bool,
+}
+
+impl WorldSimulation {
+    pub fn new(mut scenario: WorldScenario) -> Self {
+        let mut random = Random::new(scenario.seed ^ 0x7769_6465);
+        let networks =
+            scenario.networks.iter().map(|options| Network::new(*options, 1, random.fork())).collect();
+        let mut regions: Vec<Simulation> =
+            std::mem::take(&mut scenario.regions).into_iter().map(Simulation::new).collect();
+        if scenario.flaw == Some(WorldFlaw::RepublishesImports) {
+            regions.iter_mut().for_each(|region| region.republishes = Some(BTreeMap::new()));
+        }
+        let mut queue = Queue::default();
+        for (at, fault) in std::mem::take(&mut scenario.faults) {
+            queue.push(at, Event::Fault(fault));
+        }
+        WorldSimulation {
+            now: Nanos::ZERO,
+            store: SimulatedStore::new(scenario.store_offset_ns, scenario.flaw),
+            scenario,
+            regions,
+            networks,
+            queue,
+            books: Books::default(),
+            random,
+            dying: BTreeMap::new(),
+            last: VecDeque::new(),
+            is_told: crate::seeds::only_seed().is_some(),
+        }
+    }
+
+    /// Runs to the end of the scenario.
+    pub fn run(&mut self) {
+        self.run_until(self.scenario.ends_at);
+        let checked = self.books.all_there(&self.store.store);
+        self.check(checked);
+    }
+
+    pub fn run_until(&mut self, until: Nanos) {
+        loop {
+            let (at, region) = self.next_region();
+            let own = self.queue.next_at().unwrap_or(Nanos::MAX);
+            if at.min(own) > until {
+                break;
+            }
+            self.now = at.min(own);
+            if own <= at {
+                self.next_event();
+            } else {
+                self.regions[region].step();
+                self.after_step(region);
+            }
+        }
+        self.now = until;
+    }
+
+    /// The region where something happens next, and when.
+    fn next_region(&self) -> (Nanos, usize) {
+        let next = self.regions.iter().enumerate().map(|(index, region)| (region.next_at(), index));
+        next.min().unwrap_or((Nanos::MAX, 0))
+    }
+
+    /// Takes what a region said and heard.
+    fn after_step(&mut self, region: usize) {
+        for note in std::mem::take(&mut self.regions[region].notes) {
+            let checked = self.books.heard(region, note, &self.regions);
+            self.check(checked);
+        }
+        for call in std::mem::take(&mut self.regions[region].outbox) {
+            self.note(|| format!("region {region} node {} sends {:?}", call.node, call.step));
+            let sent = Sent { region, call };
+            for after in self.networks[region].carry(0, Way::Out).into_iter().flatten() {
+                self.queue.push(self.now.plus(after), Event::AtStore(Box::new(sent.clone())));
+            }
+        }
+    }
+
+    fn next_event(&mut self) {
+        let Some((_, event)) = self.queue.pop() else { return };
+        match event {
+            Event::AtStore(sent) => self.at_store(sent),
+            Event::Commits { sent, stamp, life } => {
+                if life == self.store.life {
+                    self.commits(&sent, stamp);
+                }
+            }
+            Event::Fault(fault) => self.go_wrong(fault),
+        }
+    }
+
+    fn at_store(&mut self, sent: Box<Sent>) {
+        if self.store.is_down {
+            let error = WorldError::Unreachable { cause: "connection refused".to_owned() };
+            return self.answer(&sent, failed_at_store(&sent.call.step, &error));
+        }
+        if self.store.paused_until > self.now {
+            self.queue.push(self.store.paused_until, Event::AtStore(sent));
+            return;
+        }
+        let stamp = self.store.present(self.now);
+        let is_publish = matches!(sent.call.step, Step::Publish(..));
+        let after = if is_publish && self.random.one_in(2) {
+            Nanos::new(self.random.below(self.scenario.commits_within.get() + 1))
+        } else {
+            Nanos::ZERO
+        };
+        if after == Nanos::ZERO {
+            return self.commits(&sent, stamp);
+        }
+        let life = self.store.life;
+        self.queue.push(self.now.plus(after), Event::Commits { sent, stamp, life });
+    }
+
+    fn commits(&mut self, sent: &Sent, stamp: Nanos) {
+        let Sent { region, call } = sent;
+        let done = self.store.execute(&call.step, stamp);
+        self.note(|| format!("region {region} {:?}\n        {done:?}", call.step));
+        self.books.joined(*region, &done);
+        let checked = self.books.written(&call.step, &self.store.store, &self.regions);
+        self.check(checked);
+        if matches!(call.step, Step::Publish(..))
+            && let Some(comes_back_after) = self.dying.remove(region)
+        {
+            let node = call.node;
+            self.note(|| format!("the worker of region {region} dies: node {node}"));
+            self.regions[*region].inject(self.now, Fault::Crash { node });
+            self.regions[*region].inject(self.now.plus(comes_back_after), Fault::Start { node });
+        }
+        self.answer(sent, done);
+    }
+
+    fn answer(&mut self, sent: &Sent, done: Done) {
+        let Sent { region, call } = sent;
+        let [Some(after), _] = self.networks[*region].carry(0, Way::Back) else { return };
+        self.store.heard(&call.step);
+        self.regions[*region].answer(call, done, self.now.plus(after));
+    }
+
+    fn go_wrong(&mut self, fault: WorldFault) {
+        self.note(|| format!("{fault:?}"));
+        match fault {
+            WorldFault::StoreGoesDown => {
+                self.store.is_down = true;
+                self.store.life += 1;
+            }
+            WorldFault::StoreComesBack => self.store.is_down = false,
+            WorldFault::StorePauses { length } => {
+                self.store.paused_until = self.store.paused_until.max(self.now.plus(length));
+            }
+            WorldFault::Cut { region, way } => self.networks[region].set_cut(0, way, true),
+            WorldFault::Mend { region, way } => self.networks[region].set_cut(0, way, false),
+            WorldFault::AnswersLost { of_10_000 } => {
+                self.networks.iter_mut().for_each(|network| network.options.lost_back = Odds(of_10_000));
+            }
+            WorldFault::WorkerDiesInMidPublish { region, comes_back_after } => {
+                self.dying.insert(region, comes_back_after);
+            }
+            WorldFault::WorkerPauses { region, length } => {
+                if let Some(node) = self.regions[region].world_worker() {
+                    self.regions[region].inject(self.now, Fault::Pause { node, length });
+                }
+            }
+            WorldFault::Inside { region, fault } => self.regions[region].inject(self.now, fault),
+            WorldFault::Calm => self.calm(),
+        }
+    }
+
+    fn calm(&mut self) {
+        self.dying.clear();
+        for network in &mut self.networks {
+            network.options.latency.spikes = Odds::NEVER;
+            [network.options.lost_out, network.options.lost_back, network.options.doubled] = [Odds::NEVER; 3];
+        }
+        self.scenario.commits_within = Nanos::ZERO;
+        self.regions.iter_mut().for_each(Simulation::calm);
+    }
+
+    /// Keeps what happened, to be shown when something is violated.
+    fn note(&mut self, what: impl FnOnce() -> String) {
+        let micros = self.now.minus(crate::START.minus(crate::BOOTED_BEFORE)).get() / 1000;
+        let line = format!("{:>9}.{:03} ms world {}", micros / 1000, micros % 1000, what());
+        if self.is_told {
+            eprintln!("{line}");
+        }
+        if self.last.len() == SHOWN_EVENTS {
+            self.last.pop_front();
+        }
+        self.last.push_back(line);
+    }
+
+    fn check(&self, checked: Result<(), String>) {
+        if let Err(violation) = checked {
+            let events: Vec<&str> = self.last.iter().map(String::as_str).collect();
+            panic!(
+                "seed {}: {violation}\nthe world's last events:\n{}",
+                self.scenario.seed,
+                events.join("\n")
+            );
+        }
+    }
+
+    pub fn region(&self, region: usize) -> &Simulation {
+        &self.regions[region]
+    }
+
+    pub fn region_count(&self) -> usize {
+        self.regions.len()
+    }
+
+    /// The cost of everything that all regions admitted of a key.
+    pub fn admitted(&self, key: usize) -> u64 {
+        self.regions.iter().map(|region| region.ledger(key).admitted()).sum()
+    }
+
+    /// The cost of what all regions admitted of a key from `from` on and before `until`.
+    pub fn admitted_between(&self, key: usize, from: Nanos, until: Nanos) -> u64 {
+        self.regions.iter().map(|region| region.ledger(key).admitted_between(from, until)).sum()
+    }
+}

@@ -1,0 +1,107 @@
+//! What a run of many regions is made of. Plain data, complete before the run begins.
+
+use crate::fault::Fault;
+use crate::network::{Latency, NetworkOptions, Odds, Way};
+use crate::scenario::{Place, Scenario};
+use tidegate_core::Nanos;
+use tidegate_world::{Policy, Publish};
+
+/// The network of a region that is so far away from the world store: there and back, within a tenth.
+pub fn away(millis: u64) -> NetworkOptions {
+    let (least, most) = (Nanos::new(millis * 450_000 + 50_000), Nanos::new(millis * 550_000 + 250_000));
+    let latency = Latency { least, most, spikes: Odds::NEVER, spike: Nanos::ZERO };
+    NetworkOptions { latency, ..NetworkOptions::LOOPBACK }
+}
+
+/// What regions record in the store if nothing else was set.
+pub const HEADROOM: Policy = Policy { publish: Publish::Headroom, interval: Nanos::from_secs(5) };
+
+/// What goes wrong between regions. What goes wrong inside of one is in its own scenario, but for what hits
+/// whoever is the worker then.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum WorldFault {
+    /// The store refuses connections; what wasn't committed is undone.
+    StoreGoesDown,
+    StoreComesBack,
+    /// The store stands still and then does what came meanwhile.
+    StorePauses {
+        length: Nanos,
+    },
+    /// Messages between a region and the store get lost one way.
+    Cut {
+        region: usize,
+        way: Way,
+    },
+    Mend {
+        region: usize,
+        way: Way,
+    },
+    /// From now on so many of 10,000 answers of the store get lost.
+    AnswersLost {
+        of_10_000: u64,
+    },
+    /// The next time that the region's rows are written, its worker dies before it hears of it, and comes up
+    /// again later as a new process.
+    WorkerDiesInMidPublish {
+        region: usize,
+        comes_back_after: Nanos,
+    },
+    /// The region's worker stands still, and then goes on as if it were the worker still.
+    WorkerPauses {
+        region: usize,
+        length: Nanos,
+    },
+    /// Something inside of a region.
+    Inside {
+        region: usize,
+        fault: Fault,
+    },
+    /// The network between all regions and the store is well from now on.
+    Calm,
+}
+
+/// A mistake to make on purpose: a test that doesn't find it is none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WorldFlaw {
+    /// What was imported is published again as the region's own.
+    RepublishesImports,
+    /// The store adds what grew, instead of taking the larger count.
+    AddsDeltas,
+}
+
+#[derive(Clone, Debug)]
+pub struct WorldScenario {
+    pub seed: u64,
+    /// All with the same keys.
+    pub regions: Vec<Scenario>,
+    /// Between each region and the store.
+    pub networks: Vec<NetworkOptions>,
+    /// How far the store's clock is from the truth.
+    pub store_offset_ns: i64,
+    /// A statement's rows are seen up to so long after the instant that they carry.
+    pub commits_within: Nanos,
+    pub faults: Vec<(Nanos, WorldFault)>,
+    pub flaw: Option<WorldFlaw>,
+    pub ends_at: Nanos,
+}
+
+impl WorldScenario {
+    /// Regions that are well, so many milliseconds away from a store that is.
+    pub fn calm(seed: u64, mut regions: Vec<Scenario>, policy: Policy, millis_away: &[u64]) -> Self {
+        for (index, region) in regions.iter_mut().enumerate() {
+            region.world = Some(Place { region: format!("region-{index}"), policy });
+        }
+        let networks = millis_away.iter().copied().cycle().take(regions.len()).map(away).collect();
+        let ends_at = regions.iter().map(|region| region.ends_at).max().unwrap_or(crate::START);
+        WorldScenario {
+            seed,
+            regions,
+            networks,
+            store_offset_ns: 0,
+            commits_within: Nanos::ZERO,
+            faults: Vec::new(),
+            flaw: None,
+            ends_at,
+        }
+    }
+}

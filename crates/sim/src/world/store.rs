@@ -1,0 +1,74 @@
+//! The world store, and what it goes through. Its rows survive everything.
+//!
+//! Real logic: `tidegate_world::Store`, which the SQL stores are compared with.
+
+use super::scenario::WorldFlaw;
+use std::collections::BTreeMap;
+use tidegate_core::{CellId, Nanos};
+use tidegate_node::world::{Done, Step};
+use tidegate_world::{OwnerId, Published, Row, Store};
+
+/// How many rows a page of an import has: few, so that there are many pages.
+const PAGE_ROWS: usize = 7;
+
+#[derive(Debug)]
+pub(super) struct SimulatedStore {
+    pub(super) store: Store,
+    offset_ns: i64,
+    pub(super) is_down: bool,
+    pub(super) paused_until: Nanos,
+    /// How often it was started: what wasn't committed before is undone.
+    pub(super) life: u32,
+    /// What each worker was told that its rows are at, when the store adds deltas.
+    adds: Option<BTreeMap<(CellId, OwnerId), u64>>,
+}
+
+impl SimulatedStore {
+    pub(super) fn new(offset_ns: i64, flaw: Option<WorldFlaw>) -> Self {
+        SimulatedStore {
+            store: Store::default(),
+            offset_ns,
+            is_down: false,
+            paused_until: Nanos::ZERO,
+            life: 0,
+            adds: (flaw == Some(WorldFlaw::AddsDeltas)).then(BTreeMap::new),
+        }
+    }
+
+    /// The present by the store's clock.
+    pub(super) fn present(&self, now: Nanos) -> Nanos {
+        now.shifted(self.offset_ns)
+    }
+
+    /// Does a statement that carries the instant `stamp`.
+    pub(super) fn execute(&mut self, step: &Step, stamp: Nanos) -> Done {
+        match step {
+            Step::Join(joining) => Done::Joined(self.store.join(joining, stamp)),
+            Step::Publish(owner, rows) => Done::Published(Ok(self.publish(*owner, rows, stamp))),
+            Step::Import(since) => Done::Imported(Ok(self.store.import(*since, PAGE_ROWS, stamp))),
+            Step::Delete => Done::Deleted(Ok(self.store.delete_expired(stamp))),
+            other => unreachable!("{other:?} is for the origin"),
+        }
+    }
+
+    fn publish(&mut self, owner: OwnerId, rows: &[Row], stamp: Nanos) -> Published {
+        let Some(told) = &self.adds else { return self.store.publish(owner, rows, stamp) };
+        let stored: BTreeMap<(CellId, OwnerId), u64> =
+            self.store.components().map(|row| ((row.cell, row.owner), row.count)).collect();
+        let added = rows.iter().map(|row| {
+            let id = (row.cell, owner);
+            let known = told.get(&id).copied().unwrap_or(0);
+            let count = stored.get(&id).copied().unwrap_or(0) + row.count.saturating_sub(known);
+            Row { count, ..row.clone() }
+        });
+        let added: Vec<Row> = added.collect();
+        self.store.publish(owner, &added, stamp)
+    }
+
+    /// The worker hears that its rows were written.
+    pub(super) fn heard(&mut self, step: &Step) {
+        if let (Step::Publish(owner, rows), Some(told)) = (step, &mut self.adds) {
+            told.extend(rows.iter().map(|row| ((row.cell, *owner), row.count)));
+        }
+    }
+}
