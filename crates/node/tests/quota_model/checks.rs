@@ -85,9 +85,8 @@ fn parts(rate: Rate, whole: &Spec) -> u32 {
     let wide = |number: u64| u128::from(number);
     let part = wide(rate.interval_denominator()) * wide(whole.interval_numerator_ns());
     let unit = wide(rate.interval_numerator_ns()) * wide(whole.interval_denominator());
-    // Below 2^108, times 2^30: divided before it could overflow.
-    let parts = part / (unit / u128::from(PARTS)).max(1);
-    u32::try_from(parts).unwrap_or(u32::MAX)
+    // The model's rates have intervals below 2^30 ns: nothing overflows.
+    u32::try_from(part * u128::from(PARTS) / unit).unwrap_or(u32::MAX)
 }
 
 impl Model {
