@@ -5,7 +5,7 @@
 
 mod single;
 
-use crate::plan::Plan;
+use crate::plan::{Plan, Target};
 use crate::quota::Quotas;
 use crate::region::{AskItem, RegionOptions, Standing};
 use crate::request::{Answer, Path, Purpose, Reason, Request, RequestError};
@@ -421,11 +421,12 @@ impl Engine {
         request.validate()?;
         let mut plan = Plan::new(self.reach());
         plan.fill(&self.secret, &rules.set, request, moment)?;
-        let reset_key = |item: &Item| ResetKey {
+        let reset_key = |(item, target): (&Item, &Target)| ResetKey {
             key: item.key,
             forgotten_at: moment.now.plus(item.spec.longest_memory()).plus(RESET_MARGIN),
+            is_world: target.is_world,
         };
-        Ok(plan.items.iter().map(reset_key).collect())
+        Ok(plan.items.iter().zip(&plan.targets).map(reset_key).collect())
     }
 
     /// Starts keys afresh that only this node knows. Says how many there were.
@@ -466,6 +467,8 @@ impl Engine {
 pub struct ResetKey {
     pub key: KeyId,
     pub forgotten_at: Nanos,
+    /// Other regions must hear of it too.
+    pub is_world: bool,
 }
 
 /// An admission needs the region's word first.

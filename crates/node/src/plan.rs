@@ -45,7 +45,7 @@ pub(crate) struct Target {
     pub(crate) class: Class,
     pub(crate) overflow_key: KeyId,
     /// Its counts are the world's.
-    is_world: bool,
+    pub(crate) is_world: bool,
     /// A part of it is enforced here.
     is_quota: bool,
 }

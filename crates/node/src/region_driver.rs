@@ -250,11 +250,14 @@ impl RegionDriver {
     pub async fn reset(&self, keys: &[ResetKey]) -> Result<usize, OriginError> {
         let origin = self.origin();
         let mut resets = Vec::new();
-        for ResetKey { key, forgotten_at } in keys {
+        for ResetKey { key, forgotten_at, is_world } in keys {
             let mut known = 0;
             self.shared().table.update(*key, |state| known = state.epoch());
             let epoch = origin.reset(origin.shard_of(*key), *key, known, *forgotten_at).await?;
             resets.push(Reset { key: *key, epoch });
+            if let Some(world) = self.engine.world().filter(|_| *is_world) {
+                world.reset(*key, epoch, *forgotten_at);
+            }
         }
         self.start_afresh(&resets);
         origin.tell_resets(resets).await?;

@@ -209,6 +209,7 @@ impl WorldDriver {
             Step::Import(since) => Done::Imported(in_time(store.import(since)).await),
             Step::Write(cells) => Done::Written(origin.import(&cells).await),
             Step::Tell(view) => Done::Told(origin.tell_world(view).await),
+            Step::TellResets(resets) => Done::ToldResets(origin.tell_resets(resets).await.map(drop)),
             Step::Delete => Done::Deleted(in_time(store.delete_expired()).await),
         };
         self.worker.lock().done(done, self.now(), self.node().counters());

@@ -50,8 +50,9 @@ pub(crate) struct SimulatedNode {
 #[derive(Debug)]
 pub(crate) struct WorldWork {
     pub(crate) worker: Worker,
-    /// Which origin this is, as far as the node knows.
-    pub(crate) origin: u64,
+    /// Which origin this is, as far as the node knows, and how often that origin didn't say.
+    pub(crate) origin: Option<u64>,
+    pub(crate) silence: u32,
     pub(crate) led_until: Nanos,
     /// When it next looks for something to do; never when there is nothing to wait for.
     pub(crate) works_at: Nanos,
@@ -61,10 +62,11 @@ pub(crate) struct WorldWork {
 }
 
 impl WorldWork {
-    pub(crate) fn new(options: WorkerOptions, origin: u64, now: Nanos) -> Self {
+    pub(crate) fn new(options: WorkerOptions, now: Nanos) -> Self {
         WorldWork {
             worker: Worker::new(options, now),
-            origin,
+            origin: None,
+            silence: 0,
             led_until: Nanos::ZERO,
             works_at: Nanos::MAX,
             is_mailing: false,

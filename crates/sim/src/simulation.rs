@@ -143,7 +143,7 @@ impl Simulation {
                 is_alone: false,
                 seed: self.random.next_u64(),
             };
-            WorldWork::new(options, self.random.next_u64(), present)
+            WorldWork::new(options, present)
         });
         SimulatedNode::boot(id, incarnation, self.scenario.keys_max, offset_ns, world)
     }

@@ -16,7 +16,7 @@ const NODES: usize = 2;
 const SEEDS: u64 = 3;
 const MILLIS_AWAY: [u64; 2] = [60, 150];
 /// Regions know of each other when traffic comes.
-const BOOTED_BEFORE: Nanos = Nanos::from_secs(15);
+const BOOTED_BEFORE: Nanos = Nanos::from_secs(20);
 const FLOOR: Policy = Policy { publish: Publish::Floor(0.5), ..HEADROOM };
 
 fn after(seconds: u64) -> Nanos {

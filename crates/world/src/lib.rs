@@ -19,6 +19,7 @@ use std::sync::Arc;
 pub use tidegate_core::CellId;
 use tidegate_core::Nanos;
 
+use sql::Seen;
 pub use sql::{SqlOptions, SqlWorld, WorldUrl, WorldUrlError};
 pub use store::Store;
 pub use tidegate_core::SliceSize;
@@ -115,17 +116,13 @@ pub(crate) enum After {
     Nothing,
     /// Up to this row: any number of rows may share an instant.
     Row(CellId, OwnerId),
-    /// Up to this entry of a store's log, of those of that instant.
-    Tie(u64),
-    /// Up to this entry of a store's log.
-    Entry(u64),
+    /// These entries of a store's log.
+    Entries(Seen),
 }
 
 impl Cursor {
-    /// From here on, and everything that changed so long before. Writers may overtake each other: what one
-    /// wrote can appear later than the instant that it carries, by up to the deadline of its statement (1 s).
-    /// That is rare: a reader that goes on from where it was sees all but every ten-thousandth change, and the
-    /// rest when it goes back by two seconds every now and then.
+    /// From here on, and everything that changed so long before. Nobody needs to: a cursor knows what it hasn't
+    /// seen yet of writers who were overtaken by others. It is for whoever trusts no clock and no counter.
     #[must_use]
     pub fn back(self, overlap: Nanos) -> Cursor {
         if overlap == Nanos::ZERO {

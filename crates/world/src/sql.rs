@@ -14,6 +14,7 @@ mod quotas;
 mod schema;
 mod url;
 
+pub(crate) use log::Seen;
 pub use url::{WorldUrl, WorldUrlError};
 
 use crate::{

@@ -336,3 +336,35 @@ fn what_a_clock_step_carried_is_never_claimed() {
     let published = window_of(carried.publishing().unwrap()).current;
     assert_eq!((published.component, published.claim), (0, 0));
 }
+
+/// Three regions share 1,000: what this one may admit before the others hear of it is a sixth of what is left.
+#[test]
+fn a_spent_world_credit_makes_abuse_ask_until_the_others_have_heard() {
+    let spec = sliding(1_000);
+    let heard = |total, published, regions| {
+        let mut state = SharedState::default();
+        let mut sent = sync(&state, spec, &[], NOW);
+        sent.counts = state.asking(&spec, regions, NOW);
+        let current = CellReply { component: 0, total, world: 0, published };
+        let counts = CountReply::Window { current, previous: Some(window_cell()), owners: 2 };
+        merge(&mut state, &sent, &KeyReply { counts, ..window_reply((0, 0), None, &[]) }, NOW);
+        state
+    };
+    let abuse = Item { class: Class::Abuse, regions: 3, ..check(spec, 1) };
+    let reason = |mut state: SharedState, item: &Item| state.decide(item, 2, NOW).1;
+    assert_eq!(reason(heard(142, 0, 3), &abuse), None);
+    assert_eq!(reason(heard(143, 0, 3), &abuse), Some(AskReason::Credit));
+    assert_eq!(reason(heard(143, 1, 3), &abuse), None, "the others have heard of one");
+    assert_eq!(reason(heard(143, 0, 3), &check(spec, 1)), None, "other classes admit");
+    assert_eq!(reason(heard(143, 0, 1), &abuse), None, "a publish that knows no limit says nothing");
+    let mut next = heard(143, 0, 3);
+    assert_eq!(
+        next.decide(&abuse, 2, NOW.plus(Nanos::from_secs(10))).1,
+        Some(AskReason::Stale),
+        "another cell"
+    );
+}
+
+fn window_cell() -> CellReply {
+    CellReply { component: 0, total: 0, world: 0, published: 0 }
+}

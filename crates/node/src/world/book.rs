@@ -17,6 +17,9 @@ use tidegate_origin::Letter;
 const SHARDS: usize = 64;
 /// A cell that was named isn't named again before this, unless it grew by as much again.
 const NAMED_FOR: Nanos = Nanos::from_secs(1);
+/// A cell whose count stands still for so long has come to rest: its row is made exact with the next look, so that
+/// rows are right within 10 s.
+const RESTS_AFTER: Nanos = Nanos::from_secs(2);
 /// A cell that ended isn't worth a row for less than half of a fortieth of the limit, over all regions: see
 /// `world_credit`.
 const RESIDUE_DIVISOR: u64 = 40;
@@ -39,8 +42,8 @@ struct Entry {
     current: Heard,
     /// Nobody needs to look at it after this.
     expires: Nanos,
-    /// The count at the last tick: one that stands still has come to rest.
-    at_tick: u64,
+    /// When its count last changed: one that stands still has come to rest.
+    changed_at: Nanos,
     /// The next reply names the cell whatever has grown.
     is_resting: bool,
     named: Named,
@@ -118,7 +121,7 @@ impl Book {
             epoch: 0,
             current: Heard::default(),
             expires,
-            at_tick: 0,
+            changed_at: now,
             is_resting: false,
             named: Named::default(),
         };
@@ -150,6 +153,9 @@ impl Book {
         }
         let CellReply { total, published, .. } = told.current;
         let heard = Heard { sequence: told.sequence, total, published, used };
+        if (heard.sequence, heard.total) != (entry.current.sequence, entry.current.total) {
+            entry.changed_at = judge.now;
+        }
         entry.current = heard;
         let is_rest = std::mem::take(&mut entry.is_resting) && total > published;
         if is_rest || entry.is_unheard(&heard, judge) || entry.is_late(&heard, judge) {
@@ -255,8 +261,7 @@ impl Entry {
 
     fn looks_due(&mut self, judge: Judge) -> bool {
         let heard = self.current;
-        let stands_still = heard.total == self.at_tick;
-        self.at_tick = heard.total;
+        let stands_still = judge.now.minus(self.changed_at) >= RESTS_AFTER;
         // Once begun, the row of a cell that has come to rest is made exact.
         let is_resting = stands_still && heard.published > 0 && heard.total > heard.published;
         let is_resting = is_resting && judge.policy == WorldPolicy::Headroom;

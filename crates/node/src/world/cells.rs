@@ -93,6 +93,10 @@ impl Cells {
         self.cells.get(cell).map_or(0, |known| known.own)
     }
 
+    pub(super) fn knows(&self, cell: &CellId) -> bool {
+        self.cells.contains_key(cell)
+    }
+
     /// What the origin is to be told of a cell.
     pub(super) fn told(&self, cell: &CellId) -> Option<WorldCell> {
         let known = self.cells.get(cell)?;

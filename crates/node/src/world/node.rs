@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use tidegate_core::exchange::{CountReply, CountSync, Fading, KeyReply, KeySync};
 use tidegate_core::world::CREDIT_WAIT;
-use tidegate_core::{CellId, Item, KeyId, Nanos, Spec, WorldPolicy, WorldView};
+use tidegate_core::{CellId, Item, KeyId, Nanos, Sequence, Spec, WorldPolicy, WorldView};
 use tidegate_origin::Letter;
 
 /// Cells that wait to be named; the tick names again what found no room.
@@ -138,6 +138,13 @@ impl WorldNode {
     /// Looks at all keys: those that should be synced, so that their replies say whether the others must hear.
     pub fn look(&self, now: Nanos) -> Vec<KeyId> {
         self.book.look(self.judge(now))
+    }
+
+    /// A key of the world was started afresh here: the others hear of its new epoch before anything is counted in
+    /// it, by a cell in which nothing ever is.
+    pub fn reset(&self, key: KeyId, epoch: u16, expires: Nanos) {
+        let cell = CellId { key, epoch, sequence: Sequence(0) };
+        self.push(Letter { cell, limit: 0, expires, name: Arc::from("") });
     }
 
     fn judge(&self, now: Nanos) -> Judge {

@@ -8,8 +8,10 @@
 mod import;
 mod publish;
 mod standing;
+mod step;
 
 pub use standing::{RegionLag, WorkState};
+pub use step::{Done, Lane, Step};
 
 use super::WorldCounters;
 use super::cells::Cells;
@@ -17,13 +19,11 @@ use super::pace::Pace;
 use publish::Publishing;
 use standing::Standing;
 use std::collections::BTreeSet;
-use tidegate_core::{CellId, Nanos, WorldView};
+use tidegate_core::{CellId, Nanos};
 use tidegate_origin::{
-    Breaker, BreakerState, CellTotal, KeyError, Leading, Letter, OriginError, OriginId, WorldCell,
+    Breaker, BreakerState, KeyError, Leading, Letter, OriginError, OriginId, Reset, WorldCell,
 };
-use tidegate_world::{
-    Cursor, Imported, Joined, Joining, Membership, OwnerId, Policy, Published, Row, WorldError,
-};
+use tidegate_world::{Cursor, Joining, Membership, OwnerId, Policy};
 
 /// How often the mailbox is looked into.
 const MAIL_EVERY: Nanos = Nanos::from_millis(20);
@@ -31,17 +31,18 @@ const MAIL_EVERY: Nanos = Nanos::from_millis(20);
 const JOIN_EVERY: Nanos = Nanos::from_secs(1);
 /// How often changes are asked for.
 const IMPORT_EVERY: Nanos = Nanos::from_millis(250);
-/// Writers may overtake each other, by as long as a statement takes. That is rare: every so often a poll goes back
-/// by this.
-const OVERLAP: Nanos = Nanos::from_secs(2);
-const OVERLAP_EVERY: Nanos = Nanos::from_secs(2);
-/// And so far the tick does, for writers that stood still.
-const OVERLAP_AT_TICK: Nanos = Nanos::from_secs(10);
+/// A cursor knows which changes it hasn't seen. Every so often an import goes back all the same, by so much.
+const OVERLAP: Nanos = Nanos::from_secs(10);
+const OVERLAP_EVERY: Nanos = Nanos::from_secs(60);
 /// What failed is tried again after this.
 const RETRY_AFTER: Nanos = Nanos::from_millis(200);
 /// The most letters and cells of one call to the origin.
 const LETTERS_MAX: u16 = 1_000;
-const CELLS_PER_CALL: usize = 1_000;
+const CELLS_PER_CALL: usize = 2_000;
+/// And the fewest: an origin that can't answer so many in time is asked for half as many.
+const CELLS_PER_CALL_MIN: usize = 64;
+/// The most resets that wait to be told: what is beyond them is heard of with the keys' next syncs.
+const RESETS_MAX: usize = 500;
 /// Cells that are remembered.
 const CELLS_MAX: usize = 500_000;
 /// Every so many ticks the origin has been told everything again: one of its servers may have forgotten.
@@ -56,48 +57,6 @@ pub struct WorkerOptions {
     /// The origin dies with this process: it is nobody's namesake, and leaves when the process does.
     pub is_alone: bool,
     pub seed: u64,
-}
-
-/// Something to be done, now.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Step {
-    Join(Joining),
-    TakeMail {
-        most: u16,
-    },
-    Totals(Vec<CellId>),
-    Publish(OwnerId, Vec<Row>),
-    Import(Cursor),
-    /// Tell the origin what the world has.
-    Write(Vec<WorldCell>),
-    /// Tell the nodes how the world stands.
-    Tell(WorldView),
-    Delete,
-}
-
-/// What came of a step.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Done {
-    Joined(Result<Joined, WorldError>),
-    Mail(Result<Vec<Letter>, OriginError>),
-    Totals(Result<Vec<Result<CellTotal, KeyError>>, OriginError>),
-    Published(Result<Published, WorldError>),
-    Imported(Result<Imported, WorldError>),
-    Written(Result<Vec<Result<(), KeyError>>, OriginError>),
-    Told(Result<(), OriginError>),
-    Deleted(Result<u64, WorldError>),
-}
-
-/// What is done one at a time.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Lane {
-    Join,
-    Mail,
-    Publish,
-    Import,
-    Write,
-    Tell,
-    Delete,
 }
 
 #[derive(Debug)]
@@ -119,16 +78,19 @@ pub struct Worker {
     import_at: Nanos,
     /// The origin failed: it is left alone until then.
     origin_at: Nanos,
+    /// How many cells it is asked about at once.
+    cells_per_call: usize,
     cursor: Cursor,
     /// The next import begins behind the last page, not at an overlap.
     has_more: bool,
-    is_tick_import: bool,
     overlap_at: Nanos,
     publishing: Publishing,
     cells: Cells,
     /// Cells that the origin is to be told of, and those that it is being told of.
     untold: BTreeSet<CellId>,
     telling: Vec<CellId>,
+    /// Keys that were reset elsewhere, which the nodes haven't been told of.
+    resets: Vec<Reset>,
     round: Option<CellId>,
     view_at: Nanos,
     delete_at: Nanos,
@@ -149,14 +111,15 @@ impl Worker {
             mail_at: now,
             import_at: now,
             origin_at: now,
+            cells_per_call: CELLS_PER_CALL / 4,
             cursor: Cursor::default(),
             has_more: false,
-            is_tick_import: false,
             overlap_at: now,
             publishing: Publishing::default(),
             cells: Cells::new(CELLS_MAX),
             untold: BTreeSet::new(),
             telling: Vec::new(),
+            resets: Vec::new(),
             round: None,
             view_at: Nanos::MAX,
             delete_at: Nanos::MAX,
@@ -220,6 +183,9 @@ impl Worker {
             self.view_at = Nanos::MAX;
             steps.extend(self.standing.view().map(Step::Tell));
         }
+        if !self.resets.is_empty() && self.begin_at_origin(Lane::Resets, now) {
+            steps.push(Step::TellResets(std::mem::take(&mut self.resets)));
+        }
         if now >= self.delete_at && self.standing.is_first() && self.begin_at_store(Lane::Delete, now) {
             steps.push(Step::Delete);
         }
@@ -231,15 +197,11 @@ impl Worker {
         if self.has_more {
             return self.cursor;
         }
-        let overlap = if std::mem::take(&mut self.is_tick_import) {
-            OVERLAP_AT_TICK
-        } else if now >= self.overlap_at {
-            OVERLAP
-        } else {
+        if now < self.overlap_at {
             return self.cursor;
-        };
+        }
         self.overlap_at = now.plus(OVERLAP_EVERY);
-        self.cursor.back(overlap)
+        self.cursor.back(OVERLAP)
     }
 
     /// When there may be something to begin, if nothing happens before.
@@ -266,12 +228,14 @@ impl Worker {
             Done::Totals(totals) => self.totals(totals, now),
             Done::Published(published) => self.published(published, now, counters),
             Done::Imported(imported) => self.imported(imported, now, counters),
-            Done::Written(written) => self.written(written, now),
+            Done::Written(written) => self.written(&written, now),
             Done::Told(told) => {
                 if !self.heard_from_origin(&told, now) {
                     self.view_at = now;
                 }
             }
+            // Who isn't told hears of it with the key's next sync.
+            Done::ToldResets(told) => drop(self.heard_from_origin(&told, now)),
             Done::Deleted(deleted) => {
                 self.heard_from_store(deleted.is_ok(), now);
                 let count = deleted.unwrap_or(0);
@@ -331,7 +295,7 @@ impl Worker {
     /// Once in an interval: says that it is here, reads further back, and tells the origin a part of everything.
     fn tick(&mut self, now: Nanos, counters: &WorldCounters) {
         (self.join_at, self.delete_at) = (now, now);
-        (self.is_tick_import, self.import_at) = (true, now);
+        self.import_at = now;
         self.cells.expire(now);
         counters.cells_dropped.add(self.cells.shrink());
         let part = self.cells.len().div_ceil(TICKS_PER_ROUND).max(1);
@@ -349,7 +313,7 @@ impl Worker {
 
     fn untold_cells(&mut self) -> Vec<WorldCell> {
         let mut cells = Vec::new();
-        while cells.len() < CELLS_PER_CALL
+        while cells.len() < self.cells_per_call
             && let Some(cell) = self.untold.pop_first()
         {
             self.telling.push(cell);
@@ -358,9 +322,9 @@ impl Worker {
         cells
     }
 
-    fn written(&mut self, written: Result<Vec<Result<(), KeyError>>, OriginError>, now: Nanos) {
+    fn written(&mut self, written: &Result<Vec<Result<(), KeyError>>, OriginError>, now: Nanos) {
         let telling = std::mem::take(&mut self.telling);
-        if self.heard_from_origin(&written, now) {
+        if self.heard_from_origin(written, now) {
             return;
         }
         // They come again with the next round, too.
@@ -391,6 +355,9 @@ impl Worker {
     fn heard_from_origin<T>(&mut self, answer: &Result<T, OriginError>, now: Nanos) -> bool {
         if answer.is_err() {
             self.origin_at = now.plus(RETRY_AFTER);
+            self.cells_per_call = (self.cells_per_call / 2).max(CELLS_PER_CALL_MIN);
+        } else {
+            self.cells_per_call = (self.cells_per_call + CELLS_PER_CALL_MIN).min(CELLS_PER_CALL);
         }
         answer.is_ok()
     }
@@ -400,19 +367,5 @@ impl Worker {
         let is_open = matches!(self.breaker.state(), BreakerState::Open { .. });
         let waiting = self.publishing.len();
         self.standing.shown(self.is_leader(), is_open, self.breaker.opens(), waiting, self.cells.len())
-    }
-}
-
-impl Done {
-    fn lane(&self) -> Lane {
-        match self {
-            Done::Joined(_) => Lane::Join,
-            Done::Mail(_) => Lane::Mail,
-            Done::Totals(_) | Done::Published(_) => Lane::Publish,
-            Done::Imported(_) => Lane::Import,
-            Done::Written(_) => Lane::Write,
-            Done::Told(_) => Lane::Tell,
-            Done::Deleted(_) => Lane::Delete,
-        }
     }
 }

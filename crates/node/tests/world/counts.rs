@@ -151,3 +151,24 @@ fn a_denial_changes_no_other_regions_allowance() {
     assert_eq!(of_cell(ask.cell(now)), 0, "nothing was counted in the cell of the denial");
     assert_eq!(of_cell(oversized.cell(now)), 0);
 }
+
+#[test]
+fn a_reset_in_one_region_starts_the_key_afresh_in_all_and_they_count_together_again() {
+    let mut regions = Regions::new(3, Publish::Headroom);
+    let ask = Ask::new("caller", 1_000);
+    regions.admitted(0, &ask, 500);
+    regions.pass(SECOND);
+    // The second region is full, and denies by itself: it asks nobody.
+    assert!(regions.admitted(1, &ask, 1_000) < 1_000);
+    regions.pass(SECOND);
+    assert!(!regions.ask(1, &ask.cost(100)));
+    let now = regions.now;
+    regions.regions[0].reset(&ask, now);
+    regions.pass(Nanos::from_secs(2));
+    assert_eq!(regions.admitted(1, &ask, 600), 600, "afresh, also where it was denied");
+    regions.pass(Nanos::from_secs(2));
+    let mut more = regions.admitted(0, &ask, 1_000);
+    regions.pass(SECOND);
+    more += regions.admitted(2, &ask, 1_000);
+    assert!((380..=450).contains(&more), "they count together: {more} more");
+}

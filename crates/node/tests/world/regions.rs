@@ -10,7 +10,7 @@ use tidegate_core::{
 use tidegate_node::region::{Effects, Outgoing, RegionOptions};
 use tidegate_node::world::{Done, Step, Worker, WorkerOptions, WorldCounters};
 use tidegate_node::{Decided, Engine, EngineOptions, GivenLimit, GivenPolicy, Purpose, Request, Subject};
-use tidegate_origin::{Exchange, Grant, Heartbeat, Lead, LeadWish, Letter, OriginId, ShardId, Store};
+use tidegate_origin::{Exchange, Grant, Heartbeat, Lead, LeadWish, Letter, OriginId, Reset, ShardId, Store};
 use tidegate_rules::RuleSet;
 use tidegate_world::{Policy, WorldError};
 
@@ -157,6 +157,14 @@ impl Region {
         self.origin_id.life += 1;
     }
 
+    /// Starts a key afresh, as an operator's request to one node of this region does.
+    pub(crate) fn reset(&mut self, ask: &Ask, now: Nanos) {
+        let forgotten_at = now.plus(PERIOD).plus(PERIOD).plus(Nanos::from_secs(60));
+        let epoch = self.origin.reset(ask.key(), 0, forgotten_at, now);
+        self.origin.tell_resets(&[Reset { key: ask.key(), epoch }], now);
+        self.engine.world().unwrap().reset(ask.key(), epoch, forgotten_at);
+    }
+
     pub(crate) fn total(&self, ask: &Ask, now: Nanos) -> u64 {
         let CellId { key, epoch, sequence } = ask.cell(now);
         self.origin.total(key, epoch, sequence).unwrap_or(0)
@@ -196,6 +204,13 @@ impl Region {
             let alive = self.origin.beat(&beat, now).unwrap();
             sharing.table.set_live_nodes(alive.nodes);
             alive.world.into_iter().for_each(|view| world.heard(view));
+            for Reset { key, epoch } in self.origin.tell_resets(&[], now) {
+                sharing.table.update(key, |state| {
+                    if epoch > state.epoch() {
+                        *state = state.at_epoch(epoch);
+                    }
+                });
+            }
         }
         if elapsed_ms.is_multiple_of(500) {
             let lead = Lead {
@@ -294,7 +309,7 @@ fn takes(step: &Step) -> Nanos {
         Step::Join(_) | Step::Publish(..) | Step::Import(_) | Step::Delete => STORE_TAKES,
         // An origin that is slow now and then: what changes meanwhile must not be lost.
         Step::Tell(_) => STORE_TAKES.plus(STORE_TAKES),
-        Step::TakeMail { .. } | Step::Totals(_) | Step::Write(_) => Nanos::ZERO,
+        Step::TakeMail { .. } | Step::Totals(_) | Step::Write(_) | Step::TellResets(_) => Nanos::ZERO,
     }
 }
 
@@ -322,6 +337,10 @@ fn perform(
         Step::Write(cells) => {
             cells.iter().for_each(|cell| origin.import(cell, now));
             Done::Written(Ok(vec![Ok(()); cells.len()]))
+        }
+        Step::TellResets(resets) => {
+            origin.tell_resets(&resets, now);
+            Done::ToldResets(Ok(()))
         }
         Step::Tell(view) => {
             origin.tell_world(view, now);

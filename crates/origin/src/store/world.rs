@@ -94,6 +94,11 @@ impl Store {
     /// Tells a cell of the world, whether anybody counts in it or not.
     pub fn import(&mut self, cell: &WorldCell, now: Nanos) {
         self.wake(now);
+        let CellId { key, epoch, .. } = cell.cell;
+        if epoch > 0 && epoch >= self.epoch_of(key) {
+            // It was reset elsewhere.
+            self.keep_epoch(key, epoch, cell.expires);
+        }
         if cell.own == 0 && cell.others == 0 && self.windows.get(&cell.cell).is_none() {
             return;
         }

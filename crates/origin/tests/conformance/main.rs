@@ -95,6 +95,7 @@ conformance! {
         a_letter_is_in_the_mailbox_once_and_the_oldest_are_taken_first,
         a_full_mailbox_says_so,
         an_import_raises_the_total_and_registers_nobody,
+        a_key_that_was_reset_elsewhere_is_reset_here,
         totals_are_read_with_what_is_published_of_them,
         abuse_stops_at_the_world_credit_and_goes_on_when_it_is_published,
         what_costs_more_than_the_credit_passes_when_nothing_is_unpublished;

@@ -158,3 +158,18 @@ pub(crate) async fn what_costs_more_than_the_credit_passes_when_nothing_is_unpub
     }
     assert!(!region.sync(2, sync(1).asking(&[1])).await.granted[0]);
 }
+
+pub(crate) async fn a_key_that_was_reset_elsewhere_is_reset_here(region: &Region) {
+    let now = region.now().await;
+    assert!(region.sync(1, fixed(1, 10, now).asking(&[10])).await.granted[0]);
+    let marker = |epoch| {
+        let cell = CellId { epoch, sequence: Sequence(0), ..cell(1) };
+        WorldCell { cell, own: 0, others: 0, expires: now.plus(seconds(60)) }
+    };
+    region.origin().import(&[marker(2)]).await.unwrap();
+    let missed = region.sync(1, fixed(1, 10, now).asking(&[1])).await;
+    assert_eq!((missed.epoch, missed.cell().total), (2, 0));
+    region.origin().import(&[marker(1)]).await.unwrap();
+    let asked = region.sync(1, fixed(1, 10, now).at_epoch(2).asking(&[10])).await;
+    assert!(asked.granted[0] && asked.epoch == 2, "an older one changes nothing");
+}

@@ -5,8 +5,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tidegate_core::KeyId;
-use tidegate_origin::{KeyError, Origin, OriginError, RedisOptions, RedisOrigin, ShardId};
+use tidegate_core::{CellId, KeyId, Sequence, WorldPolicy, WorldView};
+use tidegate_origin::{
+    CellTotal, KeyError, Lead, LeadWish, Letter, Origin, OriginError, OriginId, RedisOptions, RedisOrigin,
+    ShardId, WorldCell,
+};
 use tidegate_testkit::{Fault, FaultProxy, Redis, RedisBinary, RedisCluster, until};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -311,4 +314,29 @@ async fn heartbeats_and_resets_go_by_slot() {
         let expires = tidegate_core::Nanos::from_secs(4_000_000_000);
         assert_eq!(origin.reset(origin.shard_of(key), key, 0, expires).await, Ok(1));
     }
+}
+
+#[tokio::test]
+async fn what_the_world_worker_says_crosses_the_slots() {
+    let cluster = RedisCluster::start().await;
+    let origin = connected(&cluster).await;
+    let cell = |number| CellId { key: key(number), epoch: 0, sequence: Sequence(7) };
+    let expires = tidegate_core::Nanos::from_secs(4_000_000_000);
+    let world = |number| WorldCell { cell: cell(number), own: number + 1, others: 5, expires };
+    let cells: Vec<WorldCell> = (0..300).map(world).collect();
+    let imported = origin.import(&cells).await.unwrap();
+    assert!(imported.len() == 300 && imported.iter().all(Result::is_ok), "{imported:?}");
+    let ids: Vec<CellId> = (0..300).rev().map(cell).collect();
+    let totals = origin.totals(&ids).await.unwrap();
+    for (number, total) in (0..300_u64).rev().zip(totals) {
+        assert_eq!(total, Ok(CellTotal { total: number + 1, published: number + 1 }));
+    }
+    let letter = Letter { cell: cell(1), limit: 5, expires, name: "".into() };
+    assert_eq!(origin.put_mail(std::slice::from_ref(&letter)).await, Ok(0));
+    assert_eq!(origin.take_mail(10).await, Ok(vec![letter]));
+    let (node, proposed) = (tidegate_core::origin_cell::NodeId(1), Some(OriginId { id: 1, life: 2 }));
+    let wish = LeadWish::Lead { lease: tidegate_core::Nanos::from_secs(2) };
+    assert!(origin.lead(Lead { node, wish, proposed }).await.unwrap().is_leader);
+    let view = WorldView { regions: 3, version: 1, policy: WorldPolicy::Headroom };
+    assert_eq!(origin.tell_world(view).await, Ok(()));
 }

@@ -246,6 +246,6 @@ fn warn_of(at: &Cursor<'_, '_>, rule: &Rule, problems: &mut Problems) {
         at.warn(problems, "blocks every caller that it matches");
     }
     if rule.scope == Some(Scope::World) && words::is_short_window(&rule.policy) {
-        at.warn(problems, "a window under 60 s is shared between regions by quotas, not by counts");
+        at.warn(problems, "windows under 60 s with scope world use quotas: each region enforces a part that follows demand, see docs/world.md");
     }
 }

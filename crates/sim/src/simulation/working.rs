@@ -15,6 +15,7 @@ use tidegate_world::WorldError;
 /// As in `crates/node/src/world_driver.rs`.
 const LEASE: Nanos = Nanos::from_secs(2);
 const LEAD_EVERY: Nanos = Nanos::from_millis(500);
+const SILENCE_MAX: u32 = 3;
 const MAIL_EVERY: Nanos = Nanos::from_millis(10);
 const LETTERS_PER_CALL: usize = 1_000;
 /// A statement's deadline, as in `crates/world/src/sql.rs`.
@@ -80,10 +81,11 @@ impl Simulation {
     }
 
     pub(super) fn lead(&mut self, node: usize) {
-        let life = self.random.next_u64();
+        let (new, life) = (self.random.next_u64(), self.random.next_u64());
         let state = &self.nodes[node];
         let (Some(world), asked_at) = (&state.world, state.moment(self.now).now) else { return };
-        let proposed = Some(OriginId { id: world.origin, life });
+        let id = world.origin.or_else(|| (world.silence >= SILENCE_MAX).then_some(new));
+        let proposed = id.map(|id| OriginId { id, life });
         let lead = Lead { node: state.id, wish: LeadWish::Lead { lease: LEASE }, proposed };
         self.call_desk(node, DeskCall::Lead { lead, asked_at });
         self.push_of(node, self.now.plus(LEAD_EVERY), NodeEvent::Lead);
@@ -147,9 +149,7 @@ impl Simulation {
     }
 
     fn perform(&mut self, node: usize, step: Step) {
-        let is_for_origin =
-            matches!(step, Step::TakeMail { .. } | Step::Totals(_) | Step::Write(_) | Step::Tell(_));
-        if is_for_origin {
+        if step.is_at_origin() {
             return self.call_desk(node, DeskCall::Step(step));
         }
         let call = self.new_ticket();
@@ -214,6 +214,10 @@ impl Simulation {
                 self.origin.store.tell_world(view, now);
                 Done::Told(Ok(()))
             }
+            Step::TellResets(resets) => {
+                self.origin.store.tell_resets(&resets, now);
+                Done::ToldResets(Ok(()))
+            }
             other => unreachable!("{other:?} is for the world store"),
         }
     }
@@ -228,7 +232,10 @@ impl Simulation {
         }
         match answer {
             DeskAnswer::Led { leading: Some(leading), asked_at } => {
-                world.origin = leading.origin.map_or(world.origin, |origin| origin.id);
+                match leading.origin {
+                    Some(known) => world.origin = Some(known.id),
+                    None => world.silence += 1,
+                }
                 world.led_until = if leading.is_leader { asked_at.plus(LEASE) } else { Nanos::ZERO };
                 world.worker.led(Some(leading), now);
             }
@@ -250,6 +257,12 @@ impl Simulation {
             node.is_up && node.world.as_ref().is_some_and(|world| world.worker.is_leader())
         };
         self.nodes.iter().position(leads)
+    }
+
+    /// Whether something was granted to a node that it hasn't spent yet: that may be spent whatever others did.
+    pub(crate) fn has_prepaid(&self, node: usize, key: usize) -> bool {
+        let view = self.nodes[node].view(self.scenario.keys[key].id());
+        view.cells().any(|(_, counts)| counts.prepaid() > 0)
     }
 
     /// What was really spent of a cell here, where granted is spent.
@@ -299,6 +312,7 @@ fn failed_at_origin(step: &Step, error: &OriginError) -> Done {
         Step::Totals(_) => Done::Totals(Err(error)),
         Step::Write(_) => Done::Written(Err(error)),
         Step::Tell(_) => Done::Told(Err(error)),
+        Step::TellResets(_) => Done::ToldResets(Err(error)),
         other => unreachable!("{other:?} is for the world store"),
     }
 }

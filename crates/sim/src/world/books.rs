@@ -14,6 +14,8 @@ pub(super) struct Books {
     components: BTreeMap<(CellId, OwnerId), u64>,
     /// Whose each owner is.
     regions: BTreeMap<OwnerId, usize>,
+    /// Who each region was told last that it is: a store and all its nodes may be new.
+    owners: BTreeMap<usize, OwnerId>,
 }
 
 impl Books {
@@ -21,10 +23,15 @@ impl Books {
     pub(super) fn joined(&mut self, region: usize, done: &Done) {
         if let Done::Joined(Ok(joined)) = done {
             self.regions.insert(joined.me, region);
+            self.owners.insert(region, joined.me);
         }
     }
 
-    pub(super) fn region_of(&self, owner: OwnerId) -> Option<usize> {
+    pub(super) fn owner_of(&self, region: usize) -> Option<OwnerId> {
+        self.owners.get(&region).copied()
+    }
+
+    fn region_of(&self, owner: OwnerId) -> Option<usize> {
         self.regions.get(&owner).copied()
     }
 

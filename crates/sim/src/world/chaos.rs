@@ -89,7 +89,8 @@ fn region(
     let count = random.between(0, 400);
     let mut arrivals: Vec<Arrival> = (0..count)
         .map(|_| {
-            let at = region.boots_at.max(begins).plus(Nanos::new(random.below(length.get())));
+            let first = region.boots_at.max(begins);
+            let at = first.plus(Nanos::new(random.below(begins.plus(length).minus(first).get())));
             Arrival { at, node: random.index(nodes), template: random.index(keys.len()) }
         })
         .collect();

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use tidegate_core::world::{Unpublished, is_due};
 use tidegate_core::{Accuracy, CellId, Nanos, WorldPolicy};
 use tidegate_node::GivenPolicy;
+use tidegate_world::OwnerId;
 
 /// Requests are answered by then.
 const ANSWERED_WITHIN: Nanos = Nanos::from_millis(200);
@@ -24,17 +25,18 @@ impl WorldSimulation {
                 // Nobody weighs it any more.
                 continue;
             }
-            // Regions look again when the others have used a fortieth more.
-            let used: u64 = self.regions.iter().map(|region| region.counted(&cell)).sum();
+            let all_rows: u64 = rows.values().sum();
             for (index, region) in self.regions.iter().enumerate() {
                 let total = region.counted(&cell);
-                let published = rows.get(&index).copied().unwrap_or_default();
+                let owner = self.books.owner_of(index);
+                let published = owner.and_then(|owner| rows.get(&owner)).copied().unwrap_or_default();
                 if published > 0 && published != total {
                     problems.push(format!(
                         "region {index} counted {total} in {cell:?}, and its row is {published}"
                     ));
                 }
-                let used = used.saturating_sub(limit / 40);
+                // By what it can know; it looks again when the others have used a fortieth more.
+                let used = (total + all_rows - published).saturating_sub(limit / 40);
                 let unpublished = Unpublished { limit, used, total, published };
                 let regions = u32::try_from(self.regions.len()).unwrap_or(u32::MAX);
                 if is_due(WorldPolicy::Headroom, &unpublished, regions) {
@@ -47,12 +49,11 @@ impl WorldSimulation {
         problems
     }
 
-    /// What each region has published of each cell.
-    fn rows(&self) -> BTreeMap<CellId, BTreeMap<usize, u64>> {
-        let mut cells: BTreeMap<CellId, BTreeMap<usize, u64>> = BTreeMap::new();
+    /// What each owner has published of each cell.
+    fn rows(&self) -> BTreeMap<CellId, BTreeMap<OwnerId, u64>> {
+        let mut cells: BTreeMap<CellId, BTreeMap<OwnerId, u64>> = BTreeMap::new();
         for row in self.store.store.components() {
-            let Some(region) = self.books.region_of(row.owner) else { continue };
-            *cells.entry(row.cell).or_default().entry(region).or_default() += row.count;
+            cells.entry(row.cell).or_default().insert(row.owner, row.count);
         }
         cells
     }
@@ -67,8 +68,8 @@ impl WorldSimulation {
         let before: Vec<Vec<u64>> = spent.iter().map(|key| admitted(self, *key)).collect();
         for region in &mut self.regions {
             for node in 0..region.node_count() {
-                for key in &spent {
-                    region.inject_request(Arrival { at: now, node, template: *key });
+                for key in spent.iter().filter(|key| !region.has_prepaid(node, **key)).copied().collect::<Vec<_>>() {
+                    region.inject_request(Arrival { at: now, node, template: key });
                 }
             }
         }

@@ -66,3 +66,18 @@ fn a_limit_of_the_region_stays_there() {
     assert_eq!(world.components(&Limit::new("mine", 100)), [0_u64; 0]);
     assert!(there.nodes[0].caller().post("/v1/limit", &body("region")).remaining() == 99);
 }
+
+#[test]
+fn a_reset_in_one_region_starts_the_key_afresh_in_the_other() {
+    let world = Regions::start(2);
+    let limit = Limit::new("again", 100);
+    let [here, there] = &world.regions[..] else { panic!("two regions") };
+    (0..100).for_each(|_| drop(here.nodes[0].ask(&limit)));
+    poll("a limit that is used up", SEEN_WITHIN, || (there.remaining(&limit) == 0).then_some(()));
+    let reset = here.nodes[1].caller().post("/v1/reset", &limit.json());
+    assert_eq!((reset.status, &reset.body["reset"]), (200, &1.into()), "{}", reset.body);
+    // Both nodes there deny by themselves, and ask nobody.
+    for node in &there.nodes {
+        poll("a new beginning", SEEN_WITHIN, || node.ask(&limit).is_allowed().then_some(()));
+    }
+}

@@ -5,6 +5,7 @@
 
 mod agreement;
 mod outage;
+mod quotas;
 mod regions;
 mod strangers;
 

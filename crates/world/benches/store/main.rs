@@ -54,10 +54,10 @@ async fn cost(length: Duration) {
     theirs.print("the seeds' scheme, 33 nodes, 10 s");
     let floor = ours::run(ours::Policy::Floor, length).await;
     floor.print("floor, 10 workers, 10 s");
-    ratios("floor ÷ the seeds'", &floor, &theirs, &Bounds::AtMost(1.0));
+    ratios("floor ÷ the seeds'", &floor, &theirs, [&TENTH, &Bounds::AtMost(1.0)]);
     let headroom = ours::run(ours::Policy::Headroom, length).await;
     headroom.print("headroom, 10 workers");
-    ratios("headroom ÷ the seeds'", &headroom, &theirs, &Bounds::Told);
+    ratios("headroom ÷ the seeds'", &headroom, &theirs, [&Bounds::Told, &Bounds::Told]);
     println!(
         "bar=6; note={} s of each scheme after the table was filled, one after the other on a fresh mariadbd. {} \
          callers of 10 regions, one in 20 of them in two; every caller's count grows evenly up to its limit in a \
@@ -70,10 +70,11 @@ async fn cost(length: Duration) {
     );
 }
 
-fn ratios(case: &str, ours: &Load, theirs: &Load, written: &Bounds) {
-    let tenth = Bounds::AtMost(0.1);
-    print(6, case, "rows read", ours.rows_read / theirs.rows_read, &tenth);
-    print(6, case, "bytes read", ours.bytes_sent / theirs.bytes_sent, &tenth);
-    print(6, case, "processor time of mariadbd", ours.processor / theirs.processor, &tenth);
+const TENTH: Bounds = Bounds::AtMost(0.1);
+
+fn ratios(case: &str, ours: &Load, theirs: &Load, [read, written]: [&Bounds; 2]) {
+    print(6, case, "rows read", ours.rows_read / theirs.rows_read, read);
+    print(6, case, "bytes read", ours.bytes_sent / theirs.bytes_sent, read);
+    print(6, case, "processor time of mariadbd", ours.processor / theirs.processor, read);
     print(6, case, "rows written", ours.rows_written / theirs.rows_written, written);
 }

@@ -64,7 +64,7 @@ impl Source {
         let since = time_s + self.begins_s + 10.0 * WINDOW_S;
         let sequence = (since / WINDOW_S) as u64;
         let into = since % WINDOW_S / WINDOW_S;
-        Counted { sequence, count: (self.part * into * LIMIT_F) as u64 }
+        Counted { sequence: FIRST_SEQUENCE + sequence, count: (self.part * into * LIMIT_F) as u64 }
     }
 
     /// What the window before ended with.
@@ -77,15 +77,24 @@ impl Source {
     /// When the row of a window ends, in seconds from the beginning of the run.
     #[expect(clippy::cast_precision_loss, reason = "small")]
     pub(crate) fn expires_s(&self, sequence: u64) -> f64 {
-        (sequence + 2) as f64 * WINDOW_S - self.begins_s - 10.0 * WINDOW_S
+        (sequence - FIRST_SEQUENCE + 2) as f64 * WINDOW_S - self.begins_s - 10.0 * WINDOW_S
     }
 }
 
+/// Windows of five minutes since 1970, about.
+const FIRST_SEQUENCE: u64 = 5_900_000;
 const LIMIT_F: f64 = 1000.0;
 const FLOOR_COUNT: u64 = 500;
 
 pub(crate) fn is_hot(count: u64) -> bool {
     count >= FLOOR_COUNT
+}
+
+/// When a node flushes the next time: nodes are spread over the interval from the first, and each flush by ±20 %
+/// around its target, but none over the end of an interval, so that all schemes flush as often.
+pub(crate) fn flush_s(of_all: f64, flushes: u32, interval_s: f64) -> f64 {
+    let jitter = (chance(flushes, 3) - 0.5) * 0.4;
+    (f64::from(flushes) + (of_all + jitter).clamp(0.0, 0.99)) * interval_s
 }
 
 /// How many rows the table has at that time, with the floor.

@@ -19,8 +19,10 @@ const POLL_S: f64 = 0.25;
 /// The floor's, as the seeds'. Headroom publishes at every poll.
 const INTERVAL_S: f64 = 10.0;
 /// How often a reader goes back, and by how much.
-const BACK_EVERY_S: f64 = 5.0;
-const BACK_BY: Nanos = Nanos::from_secs(2);
+const BACK_EVERY_S: f64 = 60.0;
+const BACK_BY: Nanos = Nanos::from_secs(10);
+/// How often the first of them deletes what is over.
+const DELETE_EVERY_S: f64 = 5.0;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Policy {
@@ -56,7 +58,8 @@ pub(crate) async fn run(policy: Policy, length: Duration) -> Load {
     for worker in &mut workers {
         worker.import(Nanos::ZERO).await;
     }
-    (written.store(0, Ordering::Relaxed), imported.store(0, Ordering::Relaxed));
+    written.store(0, Ordering::Relaxed);
+    imported.store(0, Ordering::Relaxed);
     let meter = Meter::start(&server);
     let began = Instant::now();
     let tasks: Vec<_> = (0..REGIONS)
@@ -66,7 +69,7 @@ pub(crate) async fn run(policy: Policy, length: Duration) -> Load {
     for task in tasks {
         task.await.expect("a worker");
     }
-    let load = meter.stop(&server, written.load(Ordering::Relaxed));
+    let load = meter.stop(&server, written.load(Ordering::Relaxed), length);
     // Every region has read every change: none may be cheap by missing any.
     let (written, imported) = (written.load(Ordering::Relaxed), imported.load(Ordering::Relaxed));
     assert!(imported >= written * u64::from(REGIONS - 1), "{imported} imported of {written} written");
@@ -108,19 +111,24 @@ impl Worker {
 
     async fn work(mut self, number: u32, began: Instant, length: Duration) {
         let of_all = f64::from(number) / f64::from(REGIONS);
-        let (mut poll, mut tick, mut back) = (of_all * POLL_S, of_all * INTERVAL_S, of_all * BACK_EVERY_S);
+        let (mut poll, mut flushes, mut flush) = (of_all * POLL_S, 0, model::flush_s(of_all, 0, INTERVAL_S));
+        let (mut back, mut delete) = (of_all * BACK_EVERY_S, 0.0);
         while poll < length.as_secs_f64() {
             tokio::time::sleep_until(began + Duration::from_secs_f64(poll)).await;
-            let now = began.elapsed().as_secs_f64();
-            if self.policy == Policy::Headroom || now >= tick {
-                self.publish(now).await;
-                tick += INTERVAL_S;
+            // By the time that it should be: on a busy machine too, everybody counts the same.
+            if self.policy == Policy::Headroom {
+                self.publish(poll).await;
+            } else if poll >= flush {
+                self.publish(flush).await;
+                flushes += 1;
+                flush = model::flush_s(of_all, flushes, INTERVAL_S);
             }
-            let overlap = if now >= back { BACK_BY } else { Nanos::ZERO };
-            if now >= back {
-                back += BACK_EVERY_S;
+            if number == 0 && poll >= delete {
+                delete += DELETE_EVERY_S;
                 self.world.delete_expired().await.expect("deletes");
             }
+            let overlap = if poll >= back { BACK_BY } else { Nanos::ZERO };
+            back = if poll >= back { back + BACK_EVERY_S } else { back };
             self.import(overlap).await;
             poll += POLL_S;
         }
@@ -139,7 +147,11 @@ impl Worker {
                 Policy::Headroom => counted.count - known >= half_credit(counted.count),
             };
             if is_due {
-                rows.push(row(source, counted));
+                // A row that is there has its name.
+                rows.push(Row {
+                    name: row(source, counted).name.filter(|_| known == 0),
+                    ..row(source, counted)
+                });
                 *published = Some(counted);
             }
         }

@@ -15,7 +15,6 @@ use tokio::time::Instant;
 
 const NODES: u32 = 33;
 const INTERVAL_S: f64 = 10.0;
-const JITTER: f64 = 0.2;
 
 const TABLE: &str = "
 CREATE TABLE `ratelimit_window_counts` (
@@ -82,7 +81,7 @@ pub(crate) async fn run(length: Duration) -> Load {
     for task in tasks {
         task.await.expect("a node");
     }
-    meter.stop(&server, written.load(Ordering::Relaxed))
+    meter.stop(&server, written.load(Ordering::Relaxed), length)
 }
 
 impl Node {
@@ -98,21 +97,18 @@ impl Node {
     }
 
     async fn work(mut self, number: u32, began: Instant, length: Duration) {
-        // Nodes are spread over the interval from the first; each tick is spread by ±20 % around its target.
-        let mut tick = f64::from(number) / f64::from(NODES) * INTERVAL_S;
-        let mut chance = 0x9e37_79b9_u32.wrapping_mul(number + 1);
+        // As the worker of its region: both flush what has grown by the same instants.
+        let of_all = f64::from(number % model::REGIONS) / f64::from(model::REGIONS);
+        let mut flushes = 0;
         loop {
-            chance = chance.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            let jitter = (f64::from(chance) / f64::from(u32::MAX) * 2.0 - 1.0) * JITTER * INTERVAL_S / 2.0;
-            let at = (tick + jitter).max(0.0);
+            let at = model::flush_s(of_all, flushes, INTERVAL_S);
             if at >= length.as_secs_f64() {
                 break;
             }
             tokio::time::sleep_until(began + Duration::from_secs_f64(at)).await;
-            let now = began.elapsed().as_secs_f64();
-            self.flush(now).await;
-            self.sync(now).await;
-            tick += INTERVAL_S;
+            self.flush(at).await;
+            self.sync(at).await;
+            flushes += 1;
         }
         tokio::time::sleep_until(began + length).await;
     }

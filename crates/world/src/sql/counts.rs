@@ -2,7 +2,7 @@
 
 use super::Session;
 use super::link::{Columns, Failure, micros, nonsense};
-use super::log::{pack, unpack};
+use super::log::{Seen, pack, unpack};
 use super::quotas::{name_values, owner};
 use crate::{
     After, COUNT_KEPT_FOR, CellId, Component, Cursor, DELETED_MAX, DEMAND_FOR, Imported, OwnerId, Published,
@@ -17,9 +17,9 @@ type Indexed<'a> = (usize, &'a Row);
 /// How many entries of the log a page has.
 const LOG_ENTRIES_MAX: usize = 40;
 /// How long entries are kept.
-const LOG_KEPT_FOR: Nanos = Nanos::from_secs(120);
+const LOG_KEPT_FOR: Nanos = Nanos::from_secs(300);
 /// Who was away for longer reads everything.
-const LOG_READ_FOR: Nanos = Nanos::from_secs(60);
+const LOG_READ_FOR: Nanos = Nanos::from_secs(240);
 /// What was written longer ago than this can be seen by everybody.
 const OVERTAKEN_FOR: Nanos = Nanos::from_secs(2);
 
@@ -107,7 +107,7 @@ impl Session<'_> {
         let by_log = match since.after {
             After::Row(cell, owner) => return self.import_rows(since.changed, Some((cell, owner))).await,
             After::Nothing if since.changed == Nanos::ZERO => None,
-            After::Nothing | After::Tie(_) | After::Entry(_) => self.import_log(since).await?,
+            After::Nothing | After::Entries(_) => self.import_log(since).await?,
         };
         match by_log {
             Some(imported) => Ok(imported),
@@ -117,44 +117,37 @@ impl Session<'_> {
 
     /// `None` when the log doesn't reach back so far.
     async fn import_log(&mut self, since: Cursor) -> Result<Option<Imported>, Failure> {
-        let changed = since.changed.get() / 1000;
-        let (from, order, by_id) = match since.after {
-            After::Entry(id) => (format!("id > {id}"), "id", Some(id)),
-            After::Tie(id) => {
-                let tie = format!("(changed_at > {changed} OR id > {id})");
-                (format!("changed_at >= {changed} AND {tie}"), "changed_at, id", None)
-            }
-            After::Nothing | After::Row(..) => (format!("changed_at >= {changed}"), "changed_at, id", None),
+        let known = match since.after {
+            After::Entries(seen) => Some(seen),
+            After::Nothing | After::Row(..) => None,
         };
-        let values: [(&str, &(dyn Display + Sync)); 3] =
-            [("from", &from), ("order", &order), ("entries_max", &LOG_ENTRIES_MAX)];
-        let entries =
-            self.link.rows(self.dialect.fill(self.dialect.texts.import_log, &values), read_entry).await?;
-        let (mut present, mut newest, mut last, mut components) = (Nanos::ZERO, 0, None, Vec::new());
-        let read = entries.len();
-        for Entry { changed, id, content } in entries {
-            match content {
-                Some(content) => {
-                    last = last.max(Some(if by_id.is_some() { (Nanos::ZERO, id) } else { (changed, id) }));
-                    components.extend(content);
-                }
-                None => (present, newest) = (changed, id),
-            }
-        }
+        let values: [(&str, &(dyn Display + Sync)); 2] =
+            [("from", &entries_behind(known, since.changed)), ("entries_max", &LOG_ENTRIES_MAX)];
+        let text = self.dialect.fill(self.dialect.texts.import_log, &values);
+        let mut entries = self.link.rows(text, read_entry).await?;
+        let present = entries.iter().position(|entry| entry.content.is_none());
+        let Some(Entry { changed: present, id: newest, .. }) =
+            present.map(|place| entries.swap_remove(place))
+        else {
+            return Err(Failure::Refused("the database doesn't tell its time".to_owned()));
+        };
         // A database that was set up anew, or from a copy, counts its entries from somewhere else.
-        let is_known = by_id.is_none_or(|id| id <= newest);
+        let is_known = known.is_none_or(|seen| seen.last() <= newest);
         if !is_known || since.changed.plus(LOG_READ_FOR) < present {
             return Ok(None);
         }
-        let has_more = read > LOG_ENTRIES_MAX;
-        let next = match last {
-            Some((_, id)) if has_more && by_id.is_some() => {
-                Cursor { changed: since.changed, after: After::Entry(id) }
-            }
-            Some((changed, id)) if has_more => Cursor { changed, after: After::Tie(id) },
-            _ => Cursor { changed: present, after: After::Entry(newest) },
-        };
-        Ok(Some(Imported { components, next, has_more }))
+        let has_more = entries.len() >= LOG_ENTRIES_MAX;
+        entries.sort_by_key(|entry| entry.id);
+        // What was before the first of all needn't be waited for.
+        let first = entries.first().map_or(newest, |entry| entry.id.saturating_sub(1));
+        let mut seen = known.unwrap_or_else(|| Seen::up_to(first));
+        let mut components = Vec::new();
+        for entry in entries {
+            seen.add(entry.id);
+            components.extend(entry.content.into_iter().flatten());
+        }
+        let changed = if has_more { since.changed } else { present };
+        Ok(Some(Imported { components, next: Cursor { changed, after: After::Entries(seen) }, has_more }))
     }
 
     /// Everything, in the order of keys; then the log from where it stood at the beginning.
@@ -204,6 +197,17 @@ impl Session<'_> {
         ];
         self.link.run(self.dialect.fill(self.dialect.texts.delete_expired, &values)).await
     }
+}
+
+/// Which entries are to be read: those that weren't seen, or of that time.
+fn entries_behind(seen: Option<Seen>, changed: Nanos) -> String {
+    let Some(seen) = seen else {
+        let changed = changed.get() / 1000;
+        return format!("id >= (SELECT MIN(id) FROM tidegate_log WHERE changed_at >= {changed})");
+    };
+    let missing: Vec<String> = seen.missing().iter().map(u64::to_string).collect();
+    let behind = format!("id > {}", seen.last());
+    if missing.is_empty() { behind } else { format!("({behind} OR id IN ({}))", missing.join(",")) }
 }
 
 fn read_entry(row: &dyn Columns) -> Result<Entry, sqlx::Error> {

@@ -41,6 +41,55 @@ pub(super) fn unpack(owner: OwnerId, payload: &[u8]) -> Option<Vec<Component>> {
     (*version == VERSION).then_some(components)
 }
 
+/// Which entries of the log a reader has seen. Entries are numbered when they are written and appear when they are
+/// committed: for a moment, a number can be missing that comes later.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Seen {
+    last: u64,
+    /// Of the last entries, the latest first, a bit each: 256 are some seconds of the busiest fleet.
+    recent: [u64; 4],
+}
+
+impl Seen {
+    /// Everything up to there.
+    pub(super) fn up_to(last: u64) -> Self {
+        Seen { last, recent: [u64::MAX; 4] }
+    }
+
+    pub(super) fn last(&self) -> u64 {
+        self.last
+    }
+
+    pub(super) fn add(&mut self, id: u64) {
+        while self.last < id {
+            // More than can be remembered: nothing of what was is left.
+            if id - self.last > RECENT {
+                *self = Seen { last: id - RECENT, recent: [0; 4] };
+            }
+            self.last += 1;
+            for word in (0..self.recent.len()).rev() {
+                let carried = if word == 0 { 0 } else { self.recent[word - 1] >> 63 };
+                self.recent[word] = self.recent[word] << 1 | carried;
+            }
+        }
+        let age = self.last - id;
+        if let Some(word) = usize::try_from(age / 64).ok().and_then(|word| self.recent.get_mut(word)) {
+            *word |= 1 << (age % 64);
+        }
+    }
+
+    /// Those that may still come.
+    pub(super) fn missing(&self) -> Vec<u64> {
+        let is_missing = |age: &u64| {
+            let word = usize::try_from(age / 64).ok().and_then(|word| self.recent.get(word));
+            word.is_some_and(|word| word >> (age % 64) & 1 == 0)
+        };
+        (0..RECENT.min(self.last)).filter(is_missing).map(|age| self.last - age).collect()
+    }
+}
+
+const RECENT: u64 = 256;
+
 fn put(payload: &mut Vec<u8>, mut number: u64) {
     loop {
         let seven = (number & 0x7f).to_le_bytes()[0];
@@ -86,6 +135,27 @@ mod tests {
             assert_eq!(component, Component { owner: OwnerId(7), cell, count, limit, expires });
         }
         assert_eq!(unpack(OwnerId(7), &pack([].iter())), Some(Vec::new()));
+    }
+
+    #[test]
+    fn what_was_overtaken_is_missing_until_it_comes() {
+        let mut seen = Seen::up_to(10);
+        assert_eq!(seen.missing(), []);
+        for id in [11, 14, 15] {
+            seen.add(id);
+        }
+        assert_eq!((seen.last(), seen.missing()), (15, vec![13, 12]));
+        seen.add(12);
+        assert_eq!(seen.missing(), [13]);
+        (16..=100).for_each(|id| seen.add(id));
+        assert_eq!(seen.missing(), [13], "over the words' ends");
+        (101..=268).for_each(|id| seen.add(id));
+        assert_eq!(seen.missing(), [13]);
+        seen.add(269);
+        assert_eq!(seen.missing(), [], "given up");
+        seen.add(1_000_000);
+        assert_eq!((seen.missing().len(), seen.last()), (255, 1_000_000));
+        assert_eq!(Seen::up_to(0).missing(), []);
     }
 
     #[test]

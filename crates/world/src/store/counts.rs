@@ -45,7 +45,7 @@ impl Counts {
         let from = match since.after {
             After::Row(cell, owner) => Bound::Excluded((since.changed, (cell, owner))),
             // This store has no log.
-            After::Nothing | After::Tie(_) | After::Entry(_) => Bound::Included((since.changed, FIRST)),
+            After::Nothing | After::Entries(_) => Bound::Included((since.changed, FIRST)),
         };
         let mut changed = self.by_change.range((from, Bound::Unbounded));
         let page: Vec<&(Nanos, Id)> = changed.by_ref().take(rows_max).collect();

@@ -34,6 +34,7 @@ pub(crate) async fn a_thousand_random_calls_do_what_they_do_in_memory(fixture: F
     assert_eq!(import_all(&store).await, import_all(&memory).await, "seed {seed}");
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "answers are made to be compared")]
 fn same<T: PartialEq + std::fmt::Debug>(what: &str, store: T, memory: T) -> Result<(), String> {
     if store == memory { Ok(()) } else { Err(format!("{what}: {store:?} is not {memory:?}")) }
 }

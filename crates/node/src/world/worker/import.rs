@@ -1,9 +1,10 @@
 //! From the world store to the origin: what changed, as far as it can be believed.
 
-use super::{IMPORT_EVERY, RETRY_AFTER, Worker};
+use super::{IMPORT_EVERY, RESETS_MAX, RETRY_AFTER, Worker};
 use crate::world::WorldCounters;
 use crate::world::cells::Taken;
-use tidegate_core::Nanos;
+use tidegate_core::{CellId, Nanos};
+use tidegate_origin::Reset;
 use tidegate_world::{Component, Imported, OwnerId, WorldError};
 
 impl Worker {
@@ -38,6 +39,14 @@ impl Worker {
         self.import_at = self.import_at.min(if has_more { now } else { now.plus(IMPORT_EVERY) });
     }
 
+    /// A cell of a later epoch: its key was reset in another region.
+    fn note_reset(&mut self, component: &Component) {
+        let CellId { key, epoch, .. } = component.cell;
+        if epoch > 0 && self.resets.len() < RESETS_MAX {
+            self.resets.push(Reset { key, epoch });
+        }
+    }
+
     fn take(&mut self, me: OwnerId, component: &Component, now: Nanos, counters: &WorldCounters) {
         if component.expires <= now {
             return;
@@ -45,9 +54,18 @@ impl Worker {
         match self.cells.take(me, component) {
             Taken::Known => {}
             Taken::Raised if component.owner == me => drop(self.untold.insert(component.cell)),
-            Taken::New if component.owner == me => drop(self.untold.insert(component.cell)),
+            Taken::New if component.owner == me => {
+                self.untold.insert(component.cell);
+                // Of an earlier worker, which may have died with what it was about to publish.
+                if !self.standing.has_read_all() {
+                    self.look_again(component, now);
+                }
+            }
             taken @ (Taken::Raised | Taken::New) => {
-                counters.cells_imported.add(u64::from(taken == Taken::New));
+                if taken == Taken::New {
+                    counters.cells_imported.add(1);
+                    self.note_reset(component);
+                }
                 self.untold.insert(component.cell);
                 self.weigh(component.cell, now);
             }

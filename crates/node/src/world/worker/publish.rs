@@ -3,14 +3,14 @@
 //! A cell waits here until the store has accepted its count, or nobody needs it any more. A row that the store
 //! refuses is tried again later, alone in its fate; when the whole call fails, all of it is.
 
-use super::{CELLS_PER_CALL, Lane, MAIL_EVERY, RETRY_AFTER, Step, Worker};
+use super::{Lane, MAIL_EVERY, RETRY_AFTER, Step, Worker};
 use crate::world::{WorldCounters, key_name};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate_core::world::{Unpublished, is_due};
 use tidegate_core::{CellId, Nanos, WorldPolicy};
 use tidegate_origin::{CellTotal, KeyError, Letter, OriginError};
-use tidegate_world::{Published, Row, WorldError};
+use tidegate_world::{Component, Published, Row, WorldError};
 
 /// Cells that wait to be published; letters beyond that are named again by the nodes' next look.
 const WAITING_MAX: usize = 100_000;
@@ -66,10 +66,10 @@ impl Publishing {
     }
 
     /// The cells whose time has come, in the order of their keys.
-    fn take_ready(&mut self, now: Nanos) -> Vec<CellId> {
+    fn take_ready(&mut self, most: usize, now: Nanos) -> Vec<CellId> {
         self.waiting.retain(|_, waiting| waiting.expires > now);
         let ready = self.waiting.iter().filter(|(_, waiting)| waiting.not_before <= now);
-        let ready: Vec<CellId> = ready.take(CELLS_PER_CALL).map(|(cell, _)| *cell).collect();
+        let ready: Vec<CellId> = ready.take(most).map(|(cell, _)| *cell).collect();
         for cell in &ready {
             if let Some(waiting) = self.waiting.remove(cell) {
                 self.reading.push((*cell, waiting));
@@ -109,6 +109,13 @@ impl Worker {
         }
     }
 
+    /// The region may have counted more than its row says.
+    pub(super) fn look_again(&mut self, row: &Component, now: Nanos) {
+        let Component { cell, limit, expires, .. } = *row;
+        let (name, not_before) = (Arc::from(""), now.plus(COALESCE));
+        self.publishing.wait(cell, Waiting { limit, expires, name, not_before, refusals: 0, is_named: true });
+    }
+
     /// The others use more of a cell's limit: of the own count less may stay unheard of than when nodes last looked,
     /// and those that rest don't look.
     pub(super) fn weigh(&mut self, cell: CellId, now: Nanos) {
@@ -139,7 +146,7 @@ impl Worker {
         if !self.breaker.admits() || !self.begin_at_origin(Lane::Publish, now) {
             return None;
         }
-        let ready = self.publishing.take_ready(now);
+        let ready = self.publishing.take_ready(self.cells_per_call, now);
         if ready.is_empty() {
             self.busy.remove(&Lane::Publish);
             return None;
@@ -162,9 +169,12 @@ impl Worker {
                     if !waiting.is_named && !self.is_due(&cell, waiting.limit, total) {
                         continue;
                     }
-                    if total > self.cells.own(&cell) {
+                    // A new epoch is told though nothing was counted in it yet.
+                    let is_new_epoch = cell.epoch > 0 && !self.cells.knows(&cell);
+                    if total > self.cells.own(&cell) || is_new_epoch {
                         let Waiting { limit, expires, ref name, .. } = waiting;
-                        let name = key_name(name);
+                        // A row that is there has its name.
+                        let name = if self.cells.own(&cell) == 0 { key_name(name) } else { None };
                         self.publishing.rows.push(Row { cell, count: total, limit, expires, name });
                         self.publishing.reading.push((cell, waiting));
                     } else if total > published {

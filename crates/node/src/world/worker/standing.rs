@@ -81,6 +81,11 @@ impl Standing {
         self.published_at = Some(now);
     }
 
+    /// Everything that was there when the work began has been read.
+    pub(super) fn has_read_all(&self) -> bool {
+        self.imported_at.is_some()
+    }
+
     pub(super) fn imported(&mut self, now: Nanos, rows: usize, has_more: bool) {
         self.rows_in_this_import += rows;
         if !has_more {

@@ -6,7 +6,7 @@ use super::{SYNCS_MAX, ScriptCall};
 use crate::redis::wire::Arguments;
 use crate::{Lead, LeadWish, Letter, OriginId, WorldCell};
 use std::collections::BTreeMap;
-use tidegate_core::{CellId, WorldPolicy, WorldView};
+use tidegate_core::{CellId, KeyId, WorldPolicy, WorldView};
 
 /// The most cells of one call: reading and raising some numbers is quicker than a sync.
 const CELLS_MAX: usize = 8 * SYNCS_MAX;
@@ -61,40 +61,45 @@ pub(crate) fn tell_call(view: &WorldView) -> ScriptCall {
 }
 
 pub(crate) fn totals_calls(cells: &[CellId], topology_has_slots: bool) -> Vec<ScriptCall> {
-    cell_calls(cells, |cell| *cell, |_, _| {}, topology_has_slots)
+    let keys = |keys: &mut Arguments, _: &mut Arguments, cell: &CellId| {
+        Names::of(cell.key).window_cell(keys, cell.epoch, cell.sequence);
+    };
+    cell_calls(cells, |cell| cell.key, keys, topology_has_slots)
 }
 
 pub(crate) fn import_calls(cells: &[WorldCell], topology_has_slots: bool) -> Vec<ScriptCall> {
-    let arguments = |args: &mut Arguments, cell: &WorldCell| {
+    let arguments = |keys: &mut Arguments, args: &mut Arguments, cell: &WorldCell| {
+        let CellId { key, epoch, sequence } = cell.cell;
+        let names = Names::of(key);
+        names.window_cell(keys, epoch, sequence);
+        names.epoch(keys);
         count(args, cell.own);
         count(args, cell.others);
         count(args, cell.expires.as_millis_ceil());
+        count(args, u64::from(epoch));
     };
-    cell_calls(cells, |cell| cell.cell, arguments, topology_has_slots)
+    cell_calls(cells, |cell| cell.cell.key, arguments, topology_has_slots)
 }
 
 /// The calls that carry some cells. In a cluster a call's keys must share a slot.
 fn cell_calls<T>(
     cells: &[T],
-    id: impl Fn(&T) -> CellId,
-    arguments: impl Fn(&mut Arguments, &T),
+    key: impl Fn(&T) -> KeyId,
+    push: impl Fn(&mut Arguments, &mut Arguments, &T),
     topology_has_slots: bool,
 ) -> Vec<ScriptCall> {
     let mut by_slot: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
     for (index, cell) in cells.iter().enumerate() {
-        let slot = if topology_has_slots { name::slot_of(id(cell).key) } else { 0 };
+        let slot = if topology_has_slots { name::slot_of(key(cell)) } else { 0 };
         by_slot.entry(slot).or_default().push(index);
     }
-    let groups =
-        by_slot.iter().flat_map(|(slot, indices)| indices.chunks(CELLS_MAX).map(move |part| (*slot, part)));
-    let call = |(slot, part): (u16, &[usize])| {
-        let (mut keys, mut args) = (Arguments::default(), Arguments::default());
-        for cell in part.iter().map(|index| &cells[*index]) {
-            let CellId { key, epoch, sequence } = id(cell);
-            Names::of(key).window_cell(&mut keys, epoch, sequence);
-            arguments(&mut args, cell);
+    let mut calls = Vec::new();
+    for (slot, indices) in by_slot {
+        for part in indices.chunks(CELLS_MAX) {
+            let (mut keys, mut args) = (Arguments::default(), Arguments::default());
+            part.iter().for_each(|index| push(&mut keys, &mut args, &cells[*index]));
+            calls.push(ScriptCall { slot, keys, args, syncs: part.to_vec() });
         }
-        ScriptCall { slot, keys, args, syncs: part.to_vec() }
-    };
-    groups.map(call).collect()
+    }
+    calls
 }

@@ -1,9 +1,9 @@
--- {from}, {order}: which entries; {entries_max}: how many at most
+-- {from}: which entries; {entries_max}: how many at most
 -- Entries of the log, and one row without a payload: the present, and the last entry that there is.
 SELECT * FROM (
     SELECT changed_at, id, owner, payload FROM tidegate_log
     WHERE {from}
-    ORDER BY {order}
+    ORDER BY id
     LIMIT {entries_max}
 ) AS page
 UNION ALL
