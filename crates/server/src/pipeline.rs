@@ -166,7 +166,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin, P: Session> Connection<'_, S, P> {
             has_answered |= consumed > 0;
             match then {
                 // Boxed: it is large, and idle connections are many.
-                Then::Ask => Box::pin(self.ask()).await,
+                Then::Ask => {
+                    Box::pin(self.ask()).await;
+                    has_answered = true;
+                }
                 Then::Write => self.write().await?,
                 Then::Read | Then::Close | Then::End | Then::HandOver => {
                     self.write().await?;

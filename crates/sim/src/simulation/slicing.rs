@@ -125,7 +125,8 @@ impl Simulation {
     pub(super) fn slice(&mut self, node: usize) {
         self.push_of(node, self.now.plus(SLICE_EVERY), NodeEvent::Slice);
         let Some(world) = &mut self.nodes[node].world else { return };
-        let Some((me, membership)) = world.worker.membership().filter(|_| world.quotas.round.is_none()) else {
+        let Some((me, membership)) = world.worker.membership().filter(|_| world.quotas.round.is_none())
+        else {
             return;
         };
         world.quotas.round = Some(Round { me, membership, say: Say::default() });
@@ -155,7 +156,8 @@ impl Simulation {
     }
 
     fn acknowledge(&mut self, node: usize) {
-        let Some(round) = self.nodes[node].world.as_ref().and_then(|world| world.quotas.round.as_ref()) else {
+        let Some(round) = self.nodes[node].world.as_ref().and_then(|world| world.quotas.round.as_ref())
+        else {
             return;
         };
         let me = round.me;

@@ -10,7 +10,10 @@ use crate::node::{SimulatedNode, Ticket};
 use tidegate_core::state::Publish;
 use tidegate_core::{CellId, KeyId, Nanos, Sequence};
 use tidegate_node::world::{Done, Step};
-use tidegate_origin::{KeyError, Lead, LeadWish, Leading, Letter, OriginError, OriginId, QuotaGathered, QuotaHeard, QuotaNews, QuotaReport, WorldCell};
+use tidegate_origin::{
+    KeyError, Lead, LeadWish, Leading, Letter, OriginError, OriginId, QuotaGathered, QuotaHeard, QuotaNews,
+    QuotaReport, WorldCell,
+};
 use tidegate_world::{SLICE_LEASE, WorldError};
 
 /// As in `crates/node/src/world_driver.rs`.

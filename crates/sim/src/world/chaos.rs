@@ -140,7 +140,7 @@ fn world_faults(
                 (ends, WorldFault::AnswersLost { of_10_000: 0 }),
             ]),
             4 | 5 => {
-                faults.push((at, WorldFault::WorkerDiesInMidPublish { region, comes_back_after: pause }))
+                faults.push((at, WorldFault::WorkerDiesInMidPublish { region, comes_back_after: pause }));
             }
             _ => faults.push((at, WorldFault::WorkerPauses { region, length: pause })),
         }

@@ -69,7 +69,9 @@ impl WorldSimulation {
         let before: Vec<Vec<u64>> = spent.iter().map(|key| admitted(self, *key)).collect();
         for region in &mut self.regions {
             for node in 0..region.node_count() {
-                for key in spent.iter().filter(|key| !region.has_prepaid(node, **key)).copied().collect::<Vec<_>>() {
+                for key in
+                    spent.iter().filter(|key| !region.has_prepaid(node, **key)).copied().collect::<Vec<_>>()
+                {
                     region.inject_request(Arrival { at: now, node, template: key });
                 }
             }

@@ -25,7 +25,8 @@ pub fn scenario(seed: u64) -> WorldScenario {
     let key = KeyPlan { class: Class::Abuse, ..KeyPlan::new("shared", policy) };
     let count = 2 + random.index(3);
     let demands: Vec<Vec<u64>> = (0..count).map(|_| demands(&mut random)).collect();
-    let mut regions: Vec<Scenario> = demands.iter().map(|demands| region(&mut random, &key, demands)).collect();
+    let mut regions: Vec<Scenario> =
+        demands.iter().map(|demands| region(&mut random, &key, demands)).collect();
     let millis: Vec<u64> = (0..count).map(|_| *random.pick(&[0, 60, 150])).collect();
     let mut faults = Vec::new();
     for _ in 0..random.below(7) {

@@ -7,7 +7,7 @@ use crate::simulation::{LEAD_FOR, QuotaDone, QuotaStep, StoreDone, StoreStep};
 use std::collections::BTreeMap;
 use tidegate_core::{CellId, Nanos};
 use tidegate_node::world::{Done, Step};
-use tidegate_world::{RECONCILER, OwnerId, Published, Row, Store};
+use tidegate_world::{OwnerId, Published, RECONCILER, Row, Store};
 
 /// How many rows a page of an import has: few, so that there are many pages.
 const PAGE_ROWS: usize = 7;

@@ -20,6 +20,8 @@ use tidegate_testkit::{Fault, Reply};
 
 const BAR: u8 = 4;
 const BEFORE: Duration = Duration::from_secs(5);
+/// By then every node knows every warm key.
+const WARM_UP: Duration = Duration::from_secs(2);
 const HEALED_WITHIN: Duration = Duration::from_secs(10);
 /// A look costs hundreds of commands.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -62,6 +64,8 @@ struct Observed {
     /// When it began and ended, since the start of the run.
     from: Duration,
     to: Duration,
+    /// Components that weren't their region's count when it ended; `None` when the database couldn't say.
+    behind: Option<usize>,
     /// From the end of the outage until every component was its region's count.
     equal_after: Option<Duration>,
     busy: f64,
@@ -90,7 +94,8 @@ fn observe(setting: &Setting, scene: &Scene, outage: Outage) -> Result<Observed,
     let mut generator = scene.generator(Width::APART)?;
     let (stopwatch, ticks) = (Stopwatch::start(), Ticks::now());
     let mut ledger = scene.ledger()?;
-    let (mut sent, mut from, mut to, mut equal_after) = (None, BEFORE, BEFORE, None);
+    let (mut sent, mut from, mut to) = (None, BEFORE, BEFORE);
+    let (mut behind, mut equal_after) = (None, None);
     let ((), seen) = watching(scene, stopwatch, || {
         std::thread::scope(|scope| {
             let sending = scope.spawn(|| generator.run(&plan, stopwatch));
@@ -98,6 +103,7 @@ fn observe(setting: &Setting, scene: &Scene, outage: Outage) -> Result<Observed,
             from = stopwatch.elapsed();
             begin(setting, scene, outage);
             stopwatch.wait_until(from + length);
+            behind = differences(setting, scene, &mut ledger, &keys);
             end(setting, scene, outage);
             to = stopwatch.elapsed();
             let samples = sending.join().map_err(|_| "the generator panicked")?;
@@ -107,7 +113,7 @@ fn observe(setting: &Setting, scene: &Scene, outage: Outage) -> Result<Observed,
         })
     })?;
     let samples = sent.ok_or("nothing was sent")?;
-    Ok(Observed { samples, seen, from, to, equal_after, busy: ticks.busy_since() })
+    Ok(Observed { samples, seen, from, to, behind, equal_after, busy: ticks.busy_since() })
 }
 
 fn begin(setting: &Setting, scene: &Scene, outage: Outage) {
@@ -215,7 +221,7 @@ pub(crate) fn counted(setting: &Setting, region: &Region, key: u128) -> u64 {
 impl Observed {
     fn report(&self, outage: Outage) {
         let figures = Figures::of(BAR, format!("the database {}", outage.name()));
-        let before = self.samples.between(Duration::from_secs(1), self.from).latency_ms(990);
+        let before = self.samples.between(WARM_UP, self.from).latency_ms(990);
         let during = self.samples.between(self.from, self.to).latency_ms(990);
         figures.told("p99 before, ms", before);
         figures.told("p99 during, ms", during);
@@ -225,6 +231,9 @@ impl Observed {
             during - allowed,
             Bounds::AtMost(0.0),
         );
+        if let Some(behind) = self.behind {
+            figures.told("components behind when it ended", count(behind));
+        }
         let equal_after = self.equal_after.map_or(f64::INFINITY, |after| after.as_secs_f64());
         figures.worst("every component its region's count after, s", equal_after, Bounds::AtMost(10.0));
         figures.worst("components that decreased", count(self.seen.decreases()), Bounds::AtMost(0.0));

@@ -92,7 +92,7 @@ fn shift(scene: &Scene, generator: &mut Generator) -> Result<(), String> {
         let figures = Figures::of(BAR, format!("40/30/30 shifts to 10/10/80, {class}"));
         let third = samples.of_kind(kind(run, REGIONS - 1));
         figures.worst("converged after, s", converged(&third), Bounds::AtMost(10.0));
-        report_slices(&figures, &seen, limit);
+        report_slices(&figures, &seen, limit, samples.errors());
         let all = samples.only(|sample| (kind(run, 0)..=kind(run, REGIONS - 1)).contains(&sample.kind));
         figures.worst("most of any 10 s ÷ allowance", most_of_any(&all), Bounds::AtMost(1.10));
         figures.told("admitted ÷ offered before", ratio_in(&all, Duration::ZERO, SHIFTED_AT));
@@ -132,7 +132,7 @@ fn most_of_any(samples: &Samples) -> f64 {
     ratio(admitted.iter().enumerate().map(within).max().unwrap_or(0), allowance)
 }
 
-fn report_slices(figures: &Figures, seen: &Seen, limit: &Limit) {
+fn report_slices(figures: &Figures, seen: &Seen, limit: &Limit, errors: usize) {
     let key = limit.key().get();
     figures.worst(
         "largest sum of slices ÷ limit",
@@ -140,6 +140,7 @@ fn report_slices(figures: &Figures, seen: &Seen, limit: &Limit) {
         Bounds::AtMost(1.0),
     );
     figures.told("looks that saw slices", count(looks_with_slices(seen, key)));
+    figures.worst("errors", count(errors), Bounds::AtMost(0.0));
 }
 
 fn play(scene: &Scene, generator: &mut Generator) -> Result<(), String> {
@@ -160,7 +161,7 @@ fn play(scene: &Scene, generator: &mut Generator) -> Result<(), String> {
         figures.worst("most of any 10 s ÷ allowance", most_of_any(&own), Bounds::AtMost(1.10));
         let allowance = f64::from(RATE) * (PLAYED_EACH * PLAYED_TURNS).as_secs_f64();
         figures.told("admitted ÷ rate", ratio(own.admitted(), allowance));
-        report_slices(&figures, &seen, limit);
+        report_slices(&figures, &seen, limit, own.errors());
     }
     Ok(())
 }
@@ -191,7 +192,7 @@ fn kill(scene: &Scene) -> Result<(), String> {
     let figures = Figures::of(BAR, "the reconciler killed");
     let taken_over = seen.next_term_after(killed).map_or(f64::INFINITY, |at| (at - killed).as_secs_f64());
     figures.worst("a new term after, s", taken_over, Bounds::AtMost(TAKEN_OVER_WITHIN));
-    report_slices(&figures, &seen, &limits[0]);
+    report_slices(&figures, &seen, &limits[0], samples.errors());
     figures.worst("most of any 10 s ÷ allowance", most_of_any(&samples), Bounds::AtMost(1.0));
     Ok(())
 }

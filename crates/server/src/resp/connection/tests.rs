@@ -5,8 +5,10 @@ use crate::pipeline::{Connection, Then};
 use crate::progress::Progress;
 use std::future::poll_fn;
 use std::task::Poll;
+use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{FleetSecret, Nanos};
 use tidegate_node::clock::Clock;
+use tidegate_node::region::RegionOptions;
 use tidegate_node::{Engine, EngineOptions};
 use tidegate_rules::RuleSet;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
@@ -21,11 +23,38 @@ fn app() -> Arc<App> {
     Arc::new(App::new(Arc::new(engine), Arc::new(clock)))
 }
 
+/// Every request must ask, and there is nobody who answers.
+fn asking_app() -> Arc<App> {
+    let secret = FleetSecret::BUILT_IN;
+    let rules = RuleSet::parse(&[], &secret).unwrap();
+    let (clock, _) = Clock::manual(Nanos::from_secs(1_800_000_000));
+    let region = RegionOptions { node: NodeId(1), fresh_for: Nanos::from_secs(5), seed: 1 };
+    let engine = Engine::sharing(EngineOptions { secret, keys_max: 1000 }, region, rules);
+    Arc::new(App::new(Arc::new(engine), Arc::new(clock)))
+}
+
 fn connect() -> (DuplexStream, watch::Sender<bool>) {
+    connect_to(app())
+}
+
+fn connect_to(app: Arc<App>) -> (DuplexStream, watch::Sender<bool>) {
     let (client, server) = tokio::io::duplex(PIPE_BYTES);
     let (stop, stopped) = watch::channel(false);
-    tokio::spawn(serve(server, app(), stopped));
+    tokio::spawn(serve(server, app, stopped));
     (client, stop)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_whose_every_answer_was_asked_for_is_not_too_slow() {
+    let (mut client, _stop) = connect_to(asking_app());
+    let patience = <Session as pipeline::Session>::PATIENCE;
+    let mut answer = [0; 256];
+    for request in 0..3 * patience.looks_while_owing {
+        client.write_all(b"CL.THROTTLE k 9999 1 1\r\n").await.unwrap();
+        let read = client.read(&mut answer).await.unwrap();
+        assert!(answer[..read].starts_with(b"*5\r\n:0\r\n"), "request {request}");
+        tokio::time::sleep(patience.look_every).await;
+    }
 }
 
 /// How much a client can send that takes no replies.
