@@ -15,7 +15,7 @@ use crate::Fault;
 use crate::network::{Network, Odds, Way};
 use crate::queue::Queue;
 use crate::random::Random;
-use crate::simulation::{Simulation, StoreCall, StoreDone, StoreStep};
+use crate::simulation::{QuotaStep, Simulation, StoreCall, StoreDone, StoreStep};
 use books::Books;
 use scenario::{WorldFault, WorldFlaw, WorldScenario};
 use std::collections::{BTreeMap, VecDeque};
@@ -26,6 +26,9 @@ use tidegate_world::WorldError;
 
 /// So many of the world's own events are kept to be shown.
 const SHOWN_EVENTS: usize = 40;
+/// An acknowledgement that its sender gave up long ago is not executed any more. A store that stood still and does
+/// so all the same breaks INV-6: it takes for confirmed now what was gone by then.
+const ACKNOWLEDGED_WITHIN: Nanos = Nanos::from_millis(3_500);
 /// How often is looked at which parts of limits are in force, beside whenever that changes.
 const PROBE_EVERY: Nanos = Nanos::from_millis(20);
 
@@ -33,7 +36,10 @@ const PROBE_EVERY: Nanos = Nanos::from_millis(20);
 enum Event {
     AtStore(Box<Sent>),
     /// It is written from now on; nothing comes of it when the store was started anew meanwhile.
-    Commits { sent: Box<Sent>, life: u32 },
+    Commits {
+        sent: Box<Sent>,
+        life: u32,
+    },
     Fault(WorldFault),
     /// Time to look at which parts are in force.
     Probe,
@@ -42,6 +48,7 @@ enum Event {
 #[derive(Debug, Clone)]
 struct Sent {
     region: usize,
+    at: Nanos,
     call: StoreCall,
 }
 
@@ -138,7 +145,7 @@ impl WorldSimulation {
         }
         for call in std::mem::take(&mut self.regions[region].outbox) {
             self.note(|| format!("region {region} node {} sends {:?}", call.node, call.step));
-            let sent = Sent { region, call };
+            let sent = Sent { region, at: self.now, call };
             for after in self.networks[region].carry(0, Way::Out).into_iter().flatten() {
                 self.queue.push(self.now.plus(after), Event::AtStore(Box::new(sent.clone())));
             }
@@ -175,6 +182,10 @@ impl WorldSimulation {
             self.queue.push(self.store.paused_until, Event::AtStore(sent));
             return;
         }
+        let is_acknowledgement = matches!(sent.call.step, StoreStep::Quota(QuotaStep::Acknowledge(..)));
+        if is_acknowledgement && self.now.minus(sent.at) > ACKNOWLEDGED_WITHIN {
+            return;
+        }
         let is_publish = matches!(sent.call.step, StoreStep::Work(Step::Publish(..)));
         let after = if is_publish && self.random.one_in(2) {
             Nanos::new(self.random.below(self.scenario.commits_within.get() + 1))
@@ -189,7 +200,7 @@ impl WorldSimulation {
     }
 
     fn commits(&mut self, sent: &Sent) {
-        let Sent { region, call } = sent;
+        let Sent { region, call, .. } = sent;
         let done = self.store.execute(&call.step, self.store.present(self.now));
         self.note(|| format!("region {region} {:?}\n        {done:?}", call.step));
         self.books.joined(*region, &done);
@@ -207,7 +218,7 @@ impl WorldSimulation {
     }
 
     fn answer(&mut self, sent: &Sent, done: StoreDone) {
-        let Sent { region, call } = sent;
+        let Sent { region, call, .. } = sent;
         let [Some(after), _] = self.networks[*region].carry(0, Way::Back) else { return };
         self.store.heard(&call.step);
         self.regions[*region].answer(call, done, self.now.plus(after));

@@ -40,6 +40,8 @@ struct Entry {
     name: Option<Arc<str>>,
     epoch: u16,
     current: Heard,
+    /// The cell before, while it matters: a letter about it may have been lost.
+    previous: Heard,
     /// Nobody needs to look at it after this.
     expires: Nanos,
     /// When its count last changed: one that stands still has come to rest.
@@ -120,6 +122,7 @@ impl Book {
             name,
             epoch: 0,
             current: Heard::default(),
+            previous: Heard::default(),
             expires,
             changed_at: now,
             is_resting: false,
@@ -147,6 +150,7 @@ impl Book {
         if let (Some(cell), Some(before)) = (told.previous, told.sequence.0.checked_sub(1)) {
             let CellReply { total, published, .. } = cell;
             let heard = Heard { sequence: Sequence(before), total, published, used };
+            entry.previous = heard;
             if entry.is_residue(&heard, judge) {
                 due(entry.letter(key, &heard, told.expires, judge));
             }
@@ -266,7 +270,8 @@ impl Entry {
         let is_resting = stands_still && heard.published > 0 && heard.total > heard.published;
         let is_resting = is_resting && judge.policy == WorldPolicy::Headroom;
         self.is_resting |= is_resting;
-        is_resting || self.is_unheard(&heard, judge) || self.is_late(&heard, judge)
+        let is_left = self.is_residue(&self.previous, judge);
+        is_resting || is_left || self.is_unheard(&heard, judge) || self.is_late(&heard, judge)
     }
 
     fn letter(&mut self, key: KeyId, heard: &Heard, expires: Nanos, judge: Judge) -> Letter {
