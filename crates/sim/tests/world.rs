@@ -18,15 +18,15 @@ fn chaos(test: &'static str, trouble: WorldTrouble, seeds: u64) {
 
 #[test]
 fn calm_regions_agree() {
-    chaos("calm_regions_agree", WorldTrouble::None, 60);
+    chaos("calm_regions_agree", WorldTrouble::None, 100);
 }
 
 #[test]
 fn the_way_to_the_store_is_bad() {
-    chaos("the_way_to_the_store_is_bad", WorldTrouble::World, 150);
+    chaos("the_way_to_the_store_is_bad", WorldTrouble::World, 300);
 }
 
 #[test]
 fn everything_fails() {
-    chaos("everything_fails", WorldTrouble::Everything, 150);
+    chaos("everything_fails", WorldTrouble::Everything, 300);
 }

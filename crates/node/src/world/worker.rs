@@ -325,7 +325,8 @@ impl Worker {
     fn written(&mut self, written: &Result<Vec<Result<(), KeyError>>, OriginError>, now: Nanos) {
         let telling = std::mem::take(&mut self.telling);
         if self.heard_from_origin(written, now) {
-            return;
+            // Only now: who syncs from here on hears what the others have used; who did before is in the total.
+            return telling.into_iter().for_each(|cell| self.weigh(cell, now));
         }
         // They come again with the next round, too.
         self.untold.extend(telling);

@@ -37,8 +37,8 @@ impl WorldSimulation {
                         "region {index} counted {total} in {cell:?}, and its row is {published}"
                     ));
                 }
-                // By what it can know; it looks again when the others have used a fortieth more.
-                let used = (total + all_rows - published).saturating_sub(limit / 40);
+                // By what it can know: it looks again when the others have used a fortieth more, and so do they.
+                let used = (total + all_rows - published).saturating_sub(limit / 20);
                 let unpublished = Unpublished { limit, used, total, published };
                 let regions = u32::try_from(self.regions.len()).unwrap_or(u32::MAX);
                 if is_due(WorldPolicy::Headroom, &unpublished, regions) {

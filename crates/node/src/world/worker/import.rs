@@ -67,7 +67,6 @@ impl Worker {
                     self.note_reset(component);
                 }
                 self.untold.insert(component.cell);
-                self.weigh(component.cell, now);
             }
             Taken::Implausible => {
                 counters.implausible_rows.add(1);
