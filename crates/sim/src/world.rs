@@ -32,13 +32,8 @@ const PROBE_EVERY: Nanos = Nanos::from_millis(20);
 #[derive(Debug)]
 enum Event {
     AtStore(Box<Sent>),
-    /// Its rows are seen from now on, with the instant of the statement; nothing comes of it when the store was
-    /// started anew meanwhile.
-    Commits {
-        sent: Box<Sent>,
-        stamp: Nanos,
-        life: u32,
-    },
+    /// It is written from now on; nothing comes of it when the store was started anew meanwhile.
+    Commits { sent: Box<Sent>, life: u32 },
     Fault(WorldFault),
     /// Time to look at which parts are in force.
     Probe,
@@ -154,9 +149,9 @@ impl WorldSimulation {
         let Some((_, event)) = self.queue.pop() else { return };
         match event {
             Event::AtStore(sent) => self.at_store(sent),
-            Event::Commits { sent, stamp, life } => {
+            Event::Commits { sent, life } => {
                 if life == self.store.life {
-                    self.commits(&sent, stamp);
+                    self.commits(&sent);
                 }
             }
             Event::Fault(fault) => self.go_wrong(fault),
@@ -180,7 +175,6 @@ impl WorldSimulation {
             self.queue.push(self.store.paused_until, Event::AtStore(sent));
             return;
         }
-        let stamp = self.store.present(self.now);
         let is_publish = matches!(sent.call.step, StoreStep::Work(Step::Publish(..)));
         let after = if is_publish && self.random.one_in(2) {
             Nanos::new(self.random.below(self.scenario.commits_within.get() + 1))
@@ -188,15 +182,15 @@ impl WorldSimulation {
             Nanos::ZERO
         };
         if after == Nanos::ZERO {
-            return self.commits(&sent, stamp);
+            return self.commits(&sent);
         }
         let life = self.store.life;
-        self.queue.push(self.now.plus(after), Event::Commits { sent, stamp, life });
+        self.queue.push(self.now.plus(after), Event::Commits { sent, life });
     }
 
-    fn commits(&mut self, sent: &Sent, stamp: Nanos) {
+    fn commits(&mut self, sent: &Sent) {
         let Sent { region, call } = sent;
-        let done = self.store.execute(&call.step, stamp);
+        let done = self.store.execute(&call.step, self.store.present(self.now));
         self.note(|| format!("region {region} {:?}\n        {done:?}", call.step));
         self.books.joined(*region, &done);
         let checked = self.books.written(&call.step, &self.store.store, &self.regions);

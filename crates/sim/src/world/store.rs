@@ -41,7 +41,7 @@ impl SimulatedStore {
         now.shifted(self.offset_ns)
     }
 
-    /// Does a statement that carries the instant `stamp`.
+    /// Does a statement at the instant `stamp` of the store's own time.
     pub(super) fn execute(&mut self, step: &StoreStep, stamp: Nanos) -> StoreDone {
         match step {
             StoreStep::Work(step) => StoreDone::Work(self.work(step, stamp)),
