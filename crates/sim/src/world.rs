@@ -33,7 +33,10 @@ const PROBE_EVERY: Nanos = Nanos::from_millis(20);
 enum Event {
     AtStore(Box<Sent>),
     /// It is written from now on; nothing comes of it when the store was started anew meanwhile.
-    Commits { sent: Box<Sent>, life: u32 },
+    Commits {
+        sent: Box<Sent>,
+        life: u32,
+    },
     Fault(WorldFault),
     /// Time to look at which parts are in force.
     Probe,

@@ -25,8 +25,8 @@ fn shifting(seed: u64, demands: &[(u64, u64)]) -> WorldSimulation {
     let region = |(before, later): &(u64, u64)| {
         let stretches = [(*before, START, after(30)), (*later, after(30), after(60))];
         let busy = stretches.into_iter().filter(|(per_second, ..)| *per_second > 0);
-        let requests =
-            busy.flat_map(|(per_second, from, until)| arrivals::even(&mut random, 2, per_second, from, until));
+        let requests = busy
+            .flat_map(|(per_second, from, until)| arrivals::even(&mut random, 2, per_second, from, until));
         let requests = requests.collect();
         let mut region = Scenario::calm(random.next_u64(), 2, vec![key.clone()]).with_arrivals(requests);
         region.boots_at = START.minus(Nanos::from_secs(20));
