@@ -160,14 +160,20 @@ impl Quotas {
             None if class == Class::Abuse => SliceSize::NOTHING,
             None => SliceSize::whole(number),
             Some(Share { is_active: false, .. }) => SliceSize::NOTHING,
+            // The region doesn't wait for who was silent for a lease, and may hold less by now.
+            Some(_) if class == Class::Abuse && self.is_cut_off(now) => SliceSize::NOTHING,
             Some(share) => self.size(tidings.leases.get(&key), number, even_part(share, number), now),
         }
     }
 
+    /// The origin wasn't heard for a lease.
+    fn is_cut_off(&self, now: Nanos) -> bool {
+        now > Nanos::new(self.heard_at.load(Ordering::Relaxed)).plus(SLICE_LEASE)
+    }
+
     fn size(&self, lease: Option<&Lease>, number: u64, even: SliceSize, now: Nanos) -> SliceSize {
         let Some(lease) = lease else { return even };
-        let heard_at = Nanos::new(self.heard_at.load(Ordering::Relaxed));
-        if now > lease.rises && now > heard_at.plus(SLICE_LEASE) {
+        if now > lease.rises && self.is_cut_off(now) {
             // The region may hold something else by now, and this node can't know.
             return Lease { rises: Nanos::MAX, ..*lease }.in_force(number, even, now);
         }

@@ -15,12 +15,13 @@ use parking_lot::Mutex;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tidegate_control::Leader;
 use tidegate_core::Nanos;
 use tidegate_core::state::Publish;
 use tidegate_origin::{Lead, LeadWish, OriginId};
-use tidegate_world::World;
+use tidegate_world::{Joining, World};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
@@ -56,6 +57,8 @@ pub struct WorldDriver {
     origin: Mutex<KnownOrigin>,
     /// No other node shares the origin.
     is_alone: bool,
+    /// The lease isn't renewed any more.
+    is_leaving: AtomicBool,
     interval: Duration,
     quota_worker: Mutex<crate::quota::Worker>,
     reconciler: Arc<Leader>,
@@ -95,6 +98,7 @@ impl WorldDriver {
             wake,
             origin,
             is_alone,
+            is_leaving: AtomicBool::new(false),
             interval,
             quota_worker,
             reconciler,
@@ -129,6 +133,9 @@ impl WorldDriver {
         let mut led_until = Nanos::ZERO;
         loop {
             tick.tick().await;
+            if self.is_leaving.load(Ordering::Relaxed) {
+                return;
+            }
             let asked_at = self.now();
             let leading = match self.region.is_foreign() {
                 true => None,
@@ -261,6 +268,7 @@ impl WorldDriver {
 
     /// Publishes what is left of the region's counts, if this node is its worker, and lets another one be it.
     pub async fn leave(self: Arc<Self>) {
+        self.is_leaving.store(true, Ordering::Relaxed);
         if self.worker.lock().is_leader() {
             let rest = self.node().rest(self.now());
             self.worker.lock().take_letters(rest, self.now(), self.node().counters());
@@ -275,7 +283,7 @@ impl WorldDriver {
                     "the world store can't be reached: other nodes of the region publish the rest"
                 );
             }
-            let leaving = self.worker.lock().leaving();
+            let leaving = self.last_word();
             if let Some(leaving) = leaving {
                 // Whoever can't be told finds out by its silence.
                 let _ = timeout(LEAVE_WITHIN, self.store.join(&leaving)).await;
@@ -283,6 +291,14 @@ impl WorldDriver {
         }
         self.leave_quotas().await;
         self.lead(LeadWish::GiveUp).await;
+    }
+
+    /// What is said in the end, if anything; the worker begins nothing after it.
+    fn last_word(&self) -> Option<Joining> {
+        let mut worker = self.worker.lock();
+        let leaving = worker.leaving();
+        worker.led(None, self.now());
+        leaving
     }
 }
 

@@ -1,5 +1,5 @@
 //! A region in one thread: many real engines, one real store, and a simulated network, clock and bad luck
-//! between them.
+//! between them. And many regions with the world store between them (`world.rs`).
 //!
 //! A second driver of the node's logic, beside `crates/node/src/region_driver.rs`: it does what that one does,
 //! but on simulated time, and knows the truth, so that every step is compared with it. Everything follows from

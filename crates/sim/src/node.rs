@@ -1,6 +1,7 @@
 //! One node: a real engine, its clock, and what it waits for.
 
 use crate::scenario::SECRET;
+use crate::simulation::QuotaWork;
 use crate::truth::Known;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -50,6 +51,7 @@ pub(crate) struct SimulatedNode {
 #[derive(Debug)]
 pub(crate) struct WorldWork {
     pub(crate) worker: Worker,
+    pub(crate) quotas: QuotaWork,
     /// Which origin this is, as far as the node knows, and how often that origin didn't say.
     pub(crate) origin: Option<u64>,
     pub(crate) silence: u32,
@@ -62,9 +64,10 @@ pub(crate) struct WorldWork {
 }
 
 impl WorldWork {
-    pub(crate) fn new(options: WorkerOptions, now: Nanos) -> Self {
+    pub(crate) fn new(options: WorkerOptions, quotas: QuotaWork, now: Nanos) -> Self {
         WorldWork {
             worker: Worker::new(options, now),
+            quotas,
             origin: None,
             silence: 0,
             led_until: Nanos::ZERO,

@@ -29,6 +29,8 @@ struct Mirror {
     tats: BTreeMap<KeyId, (Nanos, Rate)>,
 }
 
+/// A store keeps a bucket so long after it is full again.
+const GCRA_KEPT_FOR: Nanos = Nanos::from_secs(60);
 /// GCRA has no cells.
 const NO_CELL: Sequence = Sequence(u64::MAX);
 
@@ -96,6 +98,8 @@ impl Mirror {
             (CountSync::Gcra { sync: sent, .. }, CountReply::Gcra { busy, stored, .. }) => {
                 self.own((sync.key, NO_CELL), node, sent.cumulative, taken, *stored)?;
                 let before = self.tats.insert(sync.key, (busy.tat, sent.rate));
+                let expires = Nanos::from_millis(busy.tat.plus(GCRA_KEPT_FOR).as_millis_ceil());
+                self.expiries.insert((sync.key, NO_CELL), expires);
                 let same_rate = before.filter(|(_, rate)| *rate == sent.rate);
                 if let Some((tat, _)) = same_rate.filter(|(tat, _)| busy.tat < *tat) {
                     return Err(format!("INV-1: an arrival time went back from {tat:?} to {:?}", busy.tat));
@@ -118,6 +122,9 @@ impl Mirror {
             self.expiries.remove(&cell);
             self.totals.remove(&cell);
             self.components.retain(|(key, sequence, _), _| (*key, *sequence) != cell);
+            if cell.1 == NO_CELL {
+                self.tats.remove(&cell.0);
+            }
         }
     }
 

@@ -7,10 +7,12 @@ use crate::network::NetworkOptions;
 use crate::random::Random;
 use crate::{BOOTED_BEFORE, START};
 use smallvec::SmallVec;
+use tidegate_control::Flaw;
 use tidegate_core::identity::Shape;
 use tidegate_core::{
-    Accuracy, Burst, Class, Cost, FleetSecret, KeyId, KeyPrefix, Limit, Nanos, Period, Rate, Sequence,
+    Accuracy, Burst, Class, Cost, FleetSecret, KeyId, KeyPrefix, Limit, Nanos, Period, Rate, Sequence, Spec,
 };
+use tidegate_node::world::is_counted;
 use tidegate_node::{GivenLimit, GivenPolicy};
 use tidegate_world::Policy;
 
@@ -45,6 +47,19 @@ impl KeyPlan {
             GivenPolicy::Gcra { .. } => Shape::Gcra,
         };
         KeyPrefix::new(&SECRET, TENANT, NAMESPACE, "", shape).key(&self.identifier)
+    }
+
+    /// Whether regions share it by quotas, where there are other regions.
+    pub(crate) fn is_quota(&self) -> bool {
+        !is_counted(&self.spec())
+    }
+
+    pub(crate) fn spec(&self) -> Spec {
+        match self.policy {
+            GivenPolicy::Sliding { limit, period } => Spec::Sliding { limit, period },
+            GivenPolicy::Fixed { limit, period } => Spec::Fixed { limit, period },
+            GivenPolicy::Gcra { rate, burst } => Spec::Gcra { rate, burst },
+        }
     }
 
     /// The cell that an instant is in; a bucket has none.
@@ -153,6 +168,8 @@ pub struct Scenario {
     pub clock_offsets_ns: Vec<i64>,
     /// How far the origin's clock is.
     pub origin_offset_ns: i64,
+    /// A mistake that its reconciler makes on purpose.
+    pub flaw: Flaw,
     /// Its place among other regions, when it isn't alone.
     pub world: Option<Place>,
     pub boots_at: Nanos,
@@ -179,6 +196,7 @@ impl Scenario {
             network: NetworkOptions::LOOPBACK,
             clock_offsets_ns: Vec::new(),
             origin_offset_ns: 0,
+            flaw: Flaw::None,
             world: None,
             boots_at: START.minus(BOOTED_BEFORE),
             ends_at: START,

@@ -23,9 +23,11 @@ use tidegate_origin::{Alive, Exchanged, OriginError, ShardId};
 mod carrying;
 mod driving;
 mod failing;
+mod slicing;
 mod working;
 
-pub(crate) use working::{DeskAnswer, StoreCall, WorldNote, failed_at_store};
+pub(crate) use slicing::{LEAD_FOR, QuotaDone, QuotaStep, QuotaWork, rate_of};
+pub(crate) use working::{DeskAnswer, StoreCall, StoreDone, StoreStep, WorldNote};
 
 #[derive(Debug)]
 pub(crate) enum Event {
@@ -53,6 +55,12 @@ pub(crate) enum NodeEvent {
     /// Time to name cells in the mailbox.
     Mail,
     Work,
+    /// Time to report what is asked for of quotas.
+    Report,
+    /// Time for a round with the world store about them.
+    Slice,
+    /// Time to reconcile.
+    Pass,
     Told(Ticket, DeskAnswer),
 }
 
@@ -89,6 +97,10 @@ pub struct Simulation {
     pub(crate) notes: Vec<WorldNote>,
     /// What the worker reads of the region's counts includes the others': the mistake that INV-2 is about.
     pub(crate) republishes: Option<BTreeMap<CellId, u64>>,
+    /// A node heard which slices there are.
+    has_sliced: bool,
+    /// Nodes die by its scenario, with what only they knew.
+    pub(crate) loses_nodes: bool,
     /// Tells everything as it happens: one seed is being replayed.
     is_told: bool,
 }
@@ -112,6 +124,8 @@ impl Simulation {
             outbox: Vec::new(),
             notes: Vec::new(),
             republishes: None,
+            has_sliced: false,
+            loses_nodes: false,
             is_told: crate::seeds::only_seed().is_some(),
             random,
             scenario: {
@@ -125,6 +139,8 @@ impl Simulation {
             let after = Nanos::new(simulation.random.below(BEAT_EVERY.get()));
             simulation.begin(index, after);
         }
+        let is_crash = |(_, fault): &(Nanos, Fault)| matches!(fault, Fault::Crash { .. });
+        simulation.loses_nodes = simulation.scenario.faults.iter().any(is_crash);
         for (at, fault) in std::mem::take(&mut simulation.scenario.faults) {
             simulation.queue.push(at, Event::Fault(fault));
         }
@@ -143,7 +159,8 @@ impl Simulation {
                 is_alone: false,
                 seed: self.random.next_u64(),
             };
-            WorldWork::new(options, present)
+            let quotas = QuotaWork::new(self.random.next_u64(), self.scenario.flaw);
+            WorldWork::new(options, quotas, present)
         });
         SimulatedNode::boot(id, incarnation, self.scenario.keys_max, offset_ns, world)
     }
@@ -241,6 +258,9 @@ impl Simulation {
             NodeEvent::Look => self.look(node),
             NodeEvent::Mail => self.mail(node),
             NodeEvent::Work => self.wake_worker(node),
+            NodeEvent::Report => self.report_quotas(node),
+            NodeEvent::Slice => self.slice(node),
+            NodeEvent::Pass => self.pass(node),
             NodeEvent::Told(call, answer) => self.told(node, call, answer),
         }
     }

@@ -7,6 +7,7 @@
 mod books;
 pub mod chaos;
 mod healing;
+pub mod quota_chaos;
 pub mod scenario;
 mod store;
 
@@ -14,29 +15,31 @@ use crate::Fault;
 use crate::network::{Network, Odds, Way};
 use crate::queue::Queue;
 use crate::random::Random;
-use crate::simulation::{Simulation, StoreCall, failed_at_store};
+use crate::simulation::{Simulation, StoreCall, StoreDone, StoreStep};
 use books::Books;
 use scenario::{WorldFault, WorldFlaw, WorldScenario};
 use std::collections::{BTreeMap, VecDeque};
 use store::SimulatedStore;
 use tidegate_core::Nanos;
-use tidegate_node::world::{Done, Step};
+use tidegate_node::world::Step;
 use tidegate_world::WorldError;
 
 /// So many of the world's own events are kept to be shown.
 const SHOWN_EVENTS: usize = 40;
+/// How often is looked at which parts of limits are in force, beside whenever that changes.
+const PROBE_EVERY: Nanos = Nanos::from_millis(20);
 
 #[derive(Debug)]
 enum Event {
     AtStore(Box<Sent>),
-    /// Its rows are seen from now on, with the instant of the statement; nothing comes of it when the store was
-    /// started anew meanwhile.
+    /// It is written from now on; nothing comes of it when the store was started anew meanwhile.
     Commits {
         sent: Box<Sent>,
-        stamp: Nanos,
         life: u32,
     },
     Fault(WorldFault),
+    /// Time to look at which parts are in force.
+    Probe,
 }
 
 #[derive(Debug, Clone)]
@@ -74,6 +77,11 @@ impl WorldSimulation {
         let mut queue = Queue::default();
         for (at, fault) in std::mem::take(&mut scenario.faults) {
             queue.push(at, Event::Fault(fault));
+        }
+        let has_quotas = regions.iter().any(|region| region.keys().iter().any(crate::KeyPlan::is_quota));
+        if has_quotas {
+            let begins = regions.iter().map(Simulation::now).min().unwrap_or(Nanos::ZERO);
+            queue.push(begins, Event::Probe);
         }
         WorldSimulation {
             now: Nanos::ZERO,
@@ -127,6 +135,10 @@ impl WorldSimulation {
             let checked = self.books.heard(region, note, &self.regions);
             self.check(checked);
         }
+        if self.regions[region].take_sliced() {
+            let checked = self.books.parts_fit(&self.regions, self.now);
+            self.check(checked);
+        }
         for call in std::mem::take(&mut self.regions[region].outbox) {
             self.note(|| format!("region {region} node {} sends {:?}", call.node, call.step));
             let sent = Sent { region, call };
@@ -140,46 +152,53 @@ impl WorldSimulation {
         let Some((_, event)) = self.queue.pop() else { return };
         match event {
             Event::AtStore(sent) => self.at_store(sent),
-            Event::Commits { sent, stamp, life } => {
+            Event::Commits { sent, life } => {
                 if life == self.store.life {
-                    self.commits(&sent, stamp);
+                    self.commits(&sent);
                 }
             }
             Event::Fault(fault) => self.go_wrong(fault),
+            Event::Probe => self.probe(),
         }
+    }
+
+    /// Leases end between events too.
+    fn probe(&mut self) {
+        self.queue.push(self.now.plus(PROBE_EVERY), Event::Probe);
+        let checked = self.books.parts_fit(&self.regions, self.now);
+        self.check(checked);
     }
 
     fn at_store(&mut self, sent: Box<Sent>) {
         if self.store.is_down {
             let error = WorldError::Unreachable { cause: "connection refused".to_owned() };
-            return self.answer(&sent, failed_at_store(&sent.call.step, &error));
+            return self.answer(&sent, sent.call.step.failed(&error));
         }
         if self.store.paused_until > self.now {
             self.queue.push(self.store.paused_until, Event::AtStore(sent));
             return;
         }
-        let stamp = self.store.present(self.now);
-        let is_publish = matches!(sent.call.step, Step::Publish(..));
+        let is_publish = matches!(sent.call.step, StoreStep::Work(Step::Publish(..)));
         let after = if is_publish && self.random.one_in(2) {
             Nanos::new(self.random.below(self.scenario.commits_within.get() + 1))
         } else {
             Nanos::ZERO
         };
         if after == Nanos::ZERO {
-            return self.commits(&sent, stamp);
+            return self.commits(&sent);
         }
         let life = self.store.life;
-        self.queue.push(self.now.plus(after), Event::Commits { sent, stamp, life });
+        self.queue.push(self.now.plus(after), Event::Commits { sent, life });
     }
 
-    fn commits(&mut self, sent: &Sent, stamp: Nanos) {
+    fn commits(&mut self, sent: &Sent) {
         let Sent { region, call } = sent;
-        let done = self.store.execute(&call.step, stamp);
+        let done = self.store.execute(&call.step, self.store.present(self.now));
         self.note(|| format!("region {region} {:?}\n        {done:?}", call.step));
         self.books.joined(*region, &done);
         let checked = self.books.written(&call.step, &self.store.store, &self.regions);
         self.check(checked);
-        if matches!(call.step, Step::Publish(..))
+        if matches!(call.step, StoreStep::Work(Step::Publish(..)))
             && let Some(comes_back_after) = self.dying.remove(region)
         {
             let node = call.node;
@@ -190,7 +209,7 @@ impl WorldSimulation {
         self.answer(sent, done);
     }
 
-    fn answer(&mut self, sent: &Sent, done: Done) {
+    fn answer(&mut self, sent: &Sent, done: StoreDone) {
         let Sent { region, call } = sent;
         let [Some(after), _] = self.networks[*region].carry(0, Way::Back) else { return };
         self.store.heard(&call.step);

@@ -96,7 +96,7 @@ impl Key<'_> {
     fn places(&self, whole: u64, survey: &Survey, flaw: Flaw) -> Vec<Place> {
         let members = &survey.membership.members;
         let active = members.iter().filter(|member| member.is_active).count().max(1);
-        let staying = members.iter().filter(|member| !is_gone(member, survey.now)).count().max(1);
+        let staying = members.iter().filter(|member| !is_gone(member, members, survey.now)).count().max(1);
         let place = |(index, member): (usize, &tidegate_world::Member)| {
             let even = SliceSize::whole(whole).even(index, members.len());
             // All that take part were known to all before they did: nobody divides by fewer.
@@ -114,7 +114,7 @@ impl Key<'_> {
                 demand: demand.map_or(0, |(_, demand)| parts_of(demand)),
                 target: even,
                 larger: SliceSize::whole(whole).even_at_most(staying).at_least(holding.even),
-                is_gone: is_gone(member, survey.now),
+                is_gone: is_gone(member, members, survey.now),
                 moves: member.is_active && !holding.is_silent(survey.now),
                 is_changed: false,
             }

@@ -2,11 +2,14 @@
 
 use super::Flaw;
 use tidegate_core::Nanos;
-use tidegate_world::{Member, Membership, Survey};
+use tidegate_world::{Member, Membership, SLICE_LEASE, Survey};
 
 /// A region that wasn't heard of for so long is a member no more. It has gone by itself to what that means for its
 /// rules: `docs/world.md`.
 pub(super) const GONE_AFTER: Nanos = Nanos::from_secs(600);
+/// One whose name another has taken up since, and says so: its process or its store was replaced, and its successor
+/// holds nothing while it is waited for.
+const REPLACED_AFTER: Nanos = Nanos::from_secs(45);
 
 /// What there is room for beside all slices, of every key.
 #[derive(Clone, Copy, Debug)]
@@ -28,15 +31,20 @@ impl Room {
 }
 
 /// It left, or wasn't heard of for so long that it is given up.
-pub(super) fn is_gone(member: &Member, now: Nanos) -> bool {
-    member.seen.plus(GONE_AFTER) < now
+pub(super) fn is_gone(member: &Member, members: &[Member], now: Nanos) -> bool {
+    let is_silent_for = |member: &Member, length| member.seen.plus(length) < now;
+    let succeeds = |other: &Member| {
+        other.region == member.region && other.owner > member.owner && !is_silent_for(other, SLICE_LEASE)
+    };
+    is_silent_for(member, GONE_AFTER)
+        || (is_silent_for(member, REPLACED_AFTER) && members.iter().any(succeeds))
 }
 
 /// The membership after this one, if it is time for another.
 pub(super) fn next(survey: &Survey, room: Room, flaw: Flaw) -> Option<Membership> {
     let Membership { version, members } = &survey.membership;
     let next = |members| Some(Membership { version: version + 1, members });
-    let is_gone = |member: &Member| is_gone(member, survey.now);
+    let is_gone = |member: &Member| is_gone(member, members, survey.now);
     if members.iter().any(is_gone) {
         let stay = || members.iter().filter(|member| !is_gone(member)).cloned().collect();
         return room.for_larger_parts.then(stay).and_then(next);

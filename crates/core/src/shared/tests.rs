@@ -354,7 +354,7 @@ fn a_spent_world_credit_makes_abuse_ask_until_the_others_have_heard() {
     let reason = |mut state: SharedState, item: &Item| state.decide(item, 2, NOW).1;
     assert_eq!(reason(heard(142, 0, 3), &abuse), None);
     assert_eq!(reason(heard(143, 0, 3), &abuse), Some(AskReason::Credit));
-    assert_eq!(reason(heard(143, 1, 3), &abuse), None, "the others have heard of one");
+    assert_eq!(reason(heard(143, 2, 3), &abuse), None, "the others have heard of two");
     assert_eq!(reason(heard(143, 0, 3), &check(spec, 1)), None, "other classes admit");
     assert_eq!(reason(heard(143, 0, 1), &abuse), None, "a publish that knows no limit says nothing");
     let mut next = heard(143, 0, 3);

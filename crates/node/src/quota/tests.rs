@@ -71,6 +71,17 @@ fn a_slice_ends_by_this_nodes_clock_and_then_the_smaller_part_holds() {
 }
 
 #[test]
+fn abuse_holds_nothing_where_the_region_was_not_heard_for_a_lease() {
+    let quotas = Quotas::new(NodeId(1));
+    hear(&quotas, news(1, true, vec![]), at(0));
+    let both = |millis| [Class::Abuse, Class::Paid].map(|class| burst(&quotas, 1, class, at(millis)));
+    assert_eq!(both(15_000), [30, 30]);
+    assert_eq!(both(15_001), [0, 30], "its region may have acknowledged less without it");
+    quotas.heard(&QuotaHeard { now: at(0), news: None }, at(15_001));
+    assert_eq!(both(15_001), [30, 30]);
+}
+
+#[test]
 fn older_news_and_an_older_membership_change_nothing() {
     let quotas = Quotas::new(NodeId(1));
     hear(&quotas, news(5, true, vec![slice(1, 5)]), at(0));

@@ -17,7 +17,7 @@ const CONFIRMED_WITHIN: Nanos = Nanos::from_secs(4);
 /// News that wait to be gone by, at most.
 const TOLD_MAX: usize = 32;
 /// A demand that hardly changed is reported again after so many rounds.
-const REPORTED_EVERY: u64 = 8;
+const REPORTED_EVERY: u64 = 4;
 
 /// What to say to the world store.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -102,11 +102,11 @@ impl Worker {
         demands
     }
 
-    /// It changed by a twentieth, or wasn't said for a while.
+    /// It changed by a fiftieth, or wasn't said for a while.
     fn is_worth_saying(&self, demand: &Demand) -> bool {
         let Some((before, round)) = self.reported.get(&demand.key) else { return true };
         let change = before.abs_diff(demand.milli_per_second);
-        change > before / 20 || self.round >= round + REPORTED_EVERY
+        change > before / 50 || self.round >= round + REPORTED_EVERY
     }
 
     /// The reports didn't get through: everything is said again.

@@ -3,7 +3,7 @@
 use crate::network::SECOND;
 use crate::world::{KEY_COUNT, Model, key};
 use tidegate_core::slice::{PARTS, fill, floor_parts};
-use tidegate_core::{Class, SliceSize, Spec};
+use tidegate_core::{Class, Rate, SliceSize, Spec};
 use tidegate_world::SLICE_LEASE;
 
 impl Model {
@@ -80,11 +80,13 @@ impl Model {
 }
 
 /// Which part of the whole rate this is, in billionths.
-fn parts(rate: tidegate_core::Rate, whole: &Spec) -> u32 {
+fn parts(rate: Rate, whole: &Spec) -> u32 {
     let Spec::Gcra { rate: whole, .. } = whole else { return 0 };
-    let per =
-        |rate: tidegate_core::Rate| rate.interval_denominator() as f64 / rate.interval_numerator_ns() as f64;
-    (per(rate) / per(*whole) * f64::from(PARTS)) as u32
+    let wide = |number: u64| u128::from(number);
+    let part = wide(rate.interval_denominator()) * wide(whole.interval_numerator_ns());
+    let unit = wide(rate.interval_numerator_ns()) * wide(whole.interval_denominator());
+    // The model's rates have intervals below 2^30 ns: nothing overflows.
+    u32::try_from(part * u128::from(PARTS) / unit).unwrap_or(u32::MAX)
 }
 
 impl Model {
@@ -107,7 +109,7 @@ impl Model {
             );
         }
         for held in &survey.slices {
-            let left = held.row.expires.get() as i64 - survey.now.get() as i64;
+            let left = held.row.expires.get().cast_signed() - survey.now.get().cast_signed();
             text += &format!("\n{held:?} expires in {} ms", left / 1_000_000);
         }
         for (index, region) in self.regions.iter().enumerate() {

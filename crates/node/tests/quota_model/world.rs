@@ -236,7 +236,7 @@ impl Model {
         }
         let at = &self.regions[region].nodes[node];
         let sent = at.clock.at(now);
-        let report = at.quotas.report(self.regions[region].nodes.len() as u32, sent);
+        let report = at.quotas.report(u32::try_from(self.regions[region].nodes.len()).unwrap(), sent);
         let act = move |model: &mut Model| {
             let now = model.agenda.now;
             let Region { nodes, origin, origin_clock, .. } = &mut model.regions[region];

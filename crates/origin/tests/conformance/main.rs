@@ -11,6 +11,7 @@ mod heartbeats;
 mod messages;
 mod poison;
 mod publish;
+mod quotas;
 mod random;
 mod region;
 mod reservations;
@@ -49,6 +50,10 @@ conformance! {
         the_previous_cell_is_published_and_read_and_looking_back_creates_nothing,
         the_other_regions_count_against_the_limit_and_stay_apart,
         numbers_up_to_2_to_the_53_are_exact;
+    quotas:
+        a_worker_hears_what_each_node_said_last,
+        nodes_hear_the_latest_news_once,
+        a_report_of_ten_thousand_keys_gets_through;
     grants:
         asks_are_granted_in_order_while_they_fit,
         a_grant_counts_for_everybody_at_once,

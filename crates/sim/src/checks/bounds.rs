@@ -49,7 +49,9 @@ impl Bounds {
             clocks_are_steady,
             clocks_are_right,
             clocks_are_close: scenario.clock_offsets_ns.iter().all(|offset| off_by(offset) <= BELIEVED_NS),
-            buckets_are_exact: clocks_are_right && !scenario.faults.iter().any(forgets),
+            buckets_are_exact: clocks_are_right
+                && scenario.world.is_none()
+                && !scenario.faults.iter().any(forgets),
             is_calm: scenario.faults.is_empty()
                 && scenario.world.is_none()
                 && answers_in_time(&scenario.network, scenario.wakes_within),

@@ -4,13 +4,17 @@
 //! drives all regions; what goes to the origin takes the node's own network.
 
 use super::carrying::CALL_TIMEOUT;
+use super::slicing::{QuotaDone, QuotaStep};
 use super::{NodeEvent, Simulation};
 use crate::node::{SimulatedNode, Ticket};
 use tidegate_core::state::Publish;
 use tidegate_core::{CellId, KeyId, Nanos, Sequence};
 use tidegate_node::world::{Done, Step};
-use tidegate_origin::{KeyError, Lead, LeadWish, Leading, Letter, OriginError, OriginId, WorldCell};
-use tidegate_world::WorldError;
+use tidegate_origin::{
+    KeyError, Lead, LeadWish, Leading, Letter, OriginError, OriginId, QuotaGathered, QuotaHeard, QuotaNews,
+    QuotaReport, WorldCell,
+};
+use tidegate_world::{SLICE_LEASE, WorldError};
 
 /// As in `crates/node/src/world_driver.rs`.
 const LEASE: Nanos = Nanos::from_secs(2);
@@ -27,6 +31,9 @@ pub(crate) enum DeskCall {
     Lead { lead: Lead, asked_at: Nanos },
     Mail(Vec<Letter>),
     Step(Step),
+    Report { report: QuotaReport, sent: Nanos },
+    Gather,
+    TellQuotas(QuotaNews),
 }
 
 /// What came of a call for the world's sake, to the origin or to the world store.
@@ -39,6 +46,46 @@ pub(crate) enum DeskAnswer {
     /// `None` when the letters must be sent again: then they are these.
     Mailed(Option<Vec<Letter>>),
     Done(Box<Done>),
+    Reported {
+        heard: Option<QuotaHeard>,
+        sent: Nanos,
+    },
+    Gathered(Option<QuotaGathered>),
+    QuotasTold,
+    Quota(QuotaDone),
+}
+
+/// What is asked of the world store.
+#[derive(Debug, Clone)]
+pub(crate) enum StoreStep {
+    Work(Step),
+    Quota(QuotaStep),
+}
+
+/// What it answers.
+#[derive(Debug)]
+pub(crate) enum StoreDone {
+    Work(Done),
+    Quota(QuotaDone),
+}
+
+impl StoreStep {
+    /// What a worker hears when the world store can't be asked.
+    pub(crate) fn failed(&self, error: &WorldError) -> StoreDone {
+        match self {
+            StoreStep::Work(step) => StoreDone::Work(failed_at_store(step, error)),
+            StoreStep::Quota(step) => StoreDone::Quota(step.failed()),
+        }
+    }
+}
+
+impl From<StoreDone> for DeskAnswer {
+    fn from(done: StoreDone) -> Self {
+        match done {
+            StoreDone::Work(done) => DeskAnswer::Done(Box::new(done)),
+            StoreDone::Quota(done) => DeskAnswer::Quota(done),
+        }
+    }
 }
 
 /// A worker's call to the world store.
@@ -47,7 +94,7 @@ pub(crate) struct StoreCall {
     pub(crate) node: usize,
     pub(crate) incarnation: u32,
     pub(crate) call: Ticket,
-    pub(crate) step: Step,
+    pub(crate) step: StoreStep,
 }
 
 /// Something that a region heard of the world: whoever knows all regions can tell whether it is true.
@@ -60,17 +107,18 @@ pub(crate) enum WorldNote {
 }
 
 impl Simulation {
-    /// Starts a node's timers for the world, out of step with the others'.
+    /// Starts a node's timers for the world.
     pub(super) fn begin_world_work(&mut self, node: usize) {
         let Some(place) = &self.scenario.world else { return };
         let interval = place.policy.interval;
-        let lead_at = self.now.plus(Nanos::new(self.random.below(LEAD_EVERY.get())));
         let look_at = self.now.plus(Nanos::new(self.random.below(interval.get())));
-        self.push_of(node, lead_at, NodeEvent::Lead);
+        // Before it asks about any key: whoever knows the region's counts must know whose they are.
+        self.push_of(node, self.now, NodeEvent::Lead);
         self.push_of(node, look_at, NodeEvent::Look);
+        self.begin_quota_work(node);
     }
 
-    fn call_desk(&mut self, node: usize, what: DeskCall) {
+    pub(super) fn call_desk(&mut self, node: usize, what: DeskCall) {
         let call = self.new_ticket();
         if let Some(world) = &mut self.nodes[node].world {
             world.calls.insert(call);
@@ -152,6 +200,10 @@ impl Simulation {
         if step.is_at_origin() {
             return self.call_desk(node, DeskCall::Step(step));
         }
+        self.call_store(node, StoreStep::Work(step));
+    }
+
+    pub(super) fn call_store(&mut self, node: usize, step: StoreStep) {
         let call = self.new_ticket();
         let state = &mut self.nodes[node];
         if let Some(world) = &mut state.world {
@@ -159,15 +211,14 @@ impl Simulation {
         }
         let incarnation = state.incarnation;
         let waited_ms = STATEMENT_WITHIN.as_millis_ceil();
-        let timeout = failed_at_store(&step, &WorldError::Timeout { waited_ms });
-        let timeout = NodeEvent::Told(call, DeskAnswer::Done(Box::new(timeout)));
-        self.push_of(node, self.now.plus(STATEMENT_WITHIN), timeout);
+        let timeout = step.failed(&WorldError::Timeout { waited_ms });
+        self.push_of(node, self.now.plus(STATEMENT_WITHIN), NodeEvent::Told(call, timeout.into()));
         self.outbox.push(StoreCall { node, incarnation, call, step });
     }
 
     /// The world store's answer is there at `at`.
-    pub(crate) fn answer(&mut self, of: &StoreCall, done: Done, at: Nanos) {
-        let what = NodeEvent::Told(of.call, DeskAnswer::Done(Box::new(done)));
+    pub(crate) fn answer(&mut self, of: &StoreCall, done: StoreDone, at: Nanos) {
+        let what = NodeEvent::Told(of.call, done.into());
         let (node, incarnation) = (of.node, of.incarnation);
         self.queue.push(at, super::Event::OfNode { node, incarnation, what });
     }
@@ -186,6 +237,14 @@ impl Simulation {
                 DeskAnswer::Mailed(None)
             }
             DeskCall::Step(step) => DeskAnswer::Done(Box::new(self.step_at_origin(step, now))),
+            DeskCall::Report { report, sent } => {
+                DeskAnswer::Reported { heard: Some(self.origin.store.report_quotas(&report, now)), sent }
+            }
+            DeskCall::Gather => DeskAnswer::Gathered(Some(self.origin.store.gather_quotas(SLICE_LEASE, now))),
+            DeskCall::TellQuotas(news) => {
+                self.origin.store.tell_quotas(&news);
+                DeskAnswer::QuotasTold
+            }
         }
     }
 
@@ -247,6 +306,10 @@ impl Simulation {
                 return self.keep_mailing(node);
             }
             DeskAnswer::Done(done) => world.worker.done(*done, now, logic.counters()),
+            DeskAnswer::Reported { heard, sent } => return self.reported(node, heard.as_ref(), sent),
+            DeskAnswer::Gathered(gathered) => return self.gathered(node, gathered.as_ref()),
+            DeskAnswer::QuotasTold => return,
+            DeskAnswer::Quota(done) => return self.quota_done(node, done),
         }
         self.work(node);
     }
@@ -297,6 +360,9 @@ impl DeskCall {
             DeskCall::Lead { asked_at, .. } => DeskAnswer::Led { leading: None, asked_at: *asked_at },
             DeskCall::Mail(letters) => DeskAnswer::Mailed(Some(letters.clone())),
             DeskCall::Step(step) => DeskAnswer::Done(Box::new(failed_at_origin(step, error))),
+            DeskCall::Report { sent, .. } => DeskAnswer::Reported { heard: None, sent: *sent },
+            DeskCall::Gather => DeskAnswer::Gathered(None),
+            DeskCall::TellQuotas(_) => DeskAnswer::QuotasTold,
         }
     }
 }
@@ -318,7 +384,7 @@ fn failed_at_origin(step: &Step, error: &OriginError) -> Done {
 }
 
 /// What a worker hears when the world store can't be asked.
-pub(crate) fn failed_at_store(step: &Step, error: &WorldError) -> Done {
+fn failed_at_store(step: &Step, error: &WorldError) -> Done {
     let error = error.clone();
     match step {
         Step::Join(_) => Done::Joined(Err(error)),

@@ -2,9 +2,9 @@
 //!
 //! INV-1 of the world's components, INV-2 of a region's row, and INV-3 of what a region believes of the others.
 
-use crate::simulation::{Simulation, WorldNote};
+use crate::simulation::{Simulation, StoreDone, StoreStep, WorldNote, rate_of};
 use std::collections::BTreeMap;
-use tidegate_core::CellId;
+use tidegate_core::{CellId, Nanos};
 use tidegate_node::world::{Done, Step};
 use tidegate_world::{OwnerId, Store};
 
@@ -20,8 +20,8 @@ pub(super) struct Books {
 
 impl Books {
     /// A region was told who it is.
-    pub(super) fn joined(&mut self, region: usize, done: &Done) {
-        if let Done::Joined(Ok(joined)) = done {
+    pub(super) fn joined(&mut self, region: usize, done: &StoreDone) {
+        if let StoreDone::Work(Done::Joined(Ok(joined))) = done {
             self.regions.insert(joined.me, region);
             self.owners.insert(region, joined.me);
         }
@@ -38,11 +38,11 @@ impl Books {
     /// After some rows were written.
     pub(super) fn written(
         &mut self,
-        step: &Step,
+        step: &StoreStep,
         store: &Store,
         regions: &[Simulation],
     ) -> Result<(), String> {
-        let Step::Publish(owner, rows) = step else { return Ok(()) };
+        let StoreStep::Work(Step::Publish(owner, rows)) = step else { return Ok(()) };
         let Some(region) = self.region_of(*owner) else { return Err(format!("{owner:?} is nobody's")) };
         for row in rows {
             let id = (row.cell, *owner);
@@ -68,15 +68,35 @@ impl Books {
             WorldNote::Told(cell) => (cell.cell.key, cell.cell.sequence, cell.own, cell.others),
             WorldNote::Believed { key, sequence, regional, world } => (key, sequence, regional, world),
         };
+        if self.regions.len() > self.owners.len() {
+            // A region whose origin forgot which one it is, while nobody who knew could tell it, is another owner
+            // since. What nodes that couldn't be reached meanwhile remember is counted for both.
+            return Ok(());
+        }
         let everybody: u64 = regions.iter().map(|region| region.spent(key, sequence)).sum();
         let own = regions[region].spent(key, sequence);
-        let has_one_owner = self.regions.values().filter(|of| **of == region).count() <= 1;
-        if regional + world > everybody || (has_one_owner && (world > everybody - own || regional > own)) {
+        if world > everybody - own || regional > own {
             return Err(format!(
                 "INV-3: region {region} believes in {regional} and {world} in {sequence:?} of {key:?} by {note:?}, and \
                  {own} and {} is true",
                 everybody - own
             ));
+        }
+        Ok(())
+    }
+
+    /// INV-6: the parts that are in force sum to no more than the whole.
+    pub(super) fn parts_fit(&self, regions: &[Simulation], now: Nanos) -> Result<(), String> {
+        let keys = regions.first().map_or(&[][..], |region| region.keys());
+        for (key, plan) in keys.iter().enumerate().filter(|(_, plan)| plan.is_quota()) {
+            let parts: Vec<(u64, f64)> = regions.iter().map(|region| region.in_force(key, now)).collect();
+            let spec = plan.spec();
+            let amount: u64 = parts.iter().map(|part| part.0).sum();
+            let rate: f64 = parts.iter().map(|part| part.1).sum();
+            if amount > spec.shown_limit() || rate > rate_of(&spec) * 1.000_001 {
+                let (whole, all) = (spec.shown_limit(), rate_of(&spec));
+                return Err(format!("INV-6: of key {key}, {whole} at {all}, {parts:?} are in force"));
+            }
         }
         Ok(())
     }

@@ -21,10 +21,12 @@ pub enum WorldTrouble {
 }
 
 /// All regions agree so long after the last fault.
-pub const HEALS_WITHIN: Nanos = Nanos::from_secs(10);
+const HEALS_WITHIN: Nanos = Nanos::from_secs(10);
+/// A region whose origin forgot what it had hears it again from its nodes first, with their next look at all keys
+/// when nobody asks for them.
+const HEALS_INSIDE_WITHIN: Nanos = Nanos::from_secs(6);
 
-/// A scenario of 2 to 4 regions of 1 to 3 nodes. It is calm from [`WorldScenario::ends_at`] less
-/// [`HEALS_WITHIN`] on.
+/// A scenario of 2 to 4 regions of 1 to 3 nodes. It ends when all must be well again.
 pub fn scenario(seed: u64, trouble: WorldTrouble) -> WorldScenario {
     let mut random = Scenario::random_of(seed ^ 0x00c0_ffee);
     let keys: Vec<KeyPlan> = (0..=random.below(3)).map(|index| key(&mut random, index)).collect();
@@ -45,6 +47,9 @@ pub fn scenario(seed: u64, trouble: WorldTrouble) -> WorldScenario {
     let calms = begins.plus(length).plus(Nanos::from_secs(5));
     scenario.faults.push((calms, WorldFault::Calm));
     scenario.ends_at = calms.plus(HEALS_WITHIN);
+    if trouble == WorldTrouble::Everything {
+        scenario.ends_at = scenario.ends_at.plus(HEALS_INSIDE_WITHIN);
+    }
     scenario
 }
 
@@ -135,7 +140,7 @@ fn world_faults(
                 (ends, WorldFault::AnswersLost { of_10_000: 0 }),
             ]),
             4 | 5 => {
-                faults.push((at, WorldFault::WorkerDiesInMidPublish { region, comes_back_after: pause }))
+                faults.push((at, WorldFault::WorkerDiesInMidPublish { region, comes_back_after: pause }));
             }
             _ => faults.push((at, WorldFault::WorkerPauses { region, length: pause })),
         }

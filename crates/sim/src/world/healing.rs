@@ -26,7 +26,9 @@ impl WorldSimulation {
                 continue;
             }
             let all_rows: u64 = rows.values().sum();
-            for (index, region) in self.regions.iter().enumerate() {
+            // Nobody is left who knows of what a node that died was about to name.
+            let regions = self.regions.iter().enumerate().filter(|(_, region)| !region.loses_nodes);
+            for (index, region) in regions {
                 let total = region.counted(&cell);
                 let owner = self.books.owner_of(index);
                 let published = owner.and_then(|owner| rows.get(&owner)).copied().unwrap_or_default();

@@ -78,7 +78,7 @@ pub struct WorldScenario {
     pub networks: Vec<NetworkOptions>,
     /// How far the store's clock is from the truth.
     pub store_offset_ns: i64,
-    /// A statement's rows are seen up to so long after the instant that they carry.
+    /// Rows are written up to so long after their statement came.
     pub commits_within: Nanos,
     pub faults: Vec<(Nanos, WorldFault)>,
     pub flaw: Option<WorldFlaw>,

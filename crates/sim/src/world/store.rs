@@ -3,10 +3,11 @@
 //! Real logic: `tidegate_world::Store`, which the SQL stores are compared with.
 
 use super::scenario::WorldFlaw;
+use crate::simulation::{LEAD_FOR, QuotaDone, QuotaStep, StoreDone, StoreStep};
 use std::collections::BTreeMap;
 use tidegate_core::{CellId, Nanos};
 use tidegate_node::world::{Done, Step};
-use tidegate_world::{OwnerId, Published, Row, Store};
+use tidegate_world::{OwnerId, Published, RECONCILER, Row, Store};
 
 /// How many rows a page of an import has: few, so that there are many pages.
 const PAGE_ROWS: usize = 7;
@@ -40,8 +41,37 @@ impl SimulatedStore {
         now.shifted(self.offset_ns)
     }
 
-    /// Does a statement that carries the instant `stamp`.
-    pub(super) fn execute(&mut self, step: &Step, stamp: Nanos) -> Done {
+    /// Does a statement at the instant `stamp` of the store's own time.
+    pub(super) fn execute(&mut self, step: &StoreStep, stamp: Nanos) -> StoreDone {
+        match step {
+            StoreStep::Work(step) => StoreDone::Work(self.work(step, stamp)),
+            StoreStep::Quota(step) => StoreDone::Quota(self.quota(step, stamp)),
+        }
+    }
+
+    fn quota(&mut self, step: &QuotaStep, stamp: Nanos) -> QuotaDone {
+        match step {
+            QuotaStep::Report(owner, demands) => {
+                QuotaDone::Reported(self.store.report(*owner, demands, stamp).is_ok())
+            }
+            QuotaStep::Acknowledge(owner, said) => {
+                self.store.acknowledge(*owner, said, stamp);
+                QuotaDone::Acknowledged(true)
+            }
+            QuotaStep::Slices(owner) => QuotaDone::Slices(Some(self.store.slices(*owner, stamp))),
+            QuotaStep::Lead { holder } => {
+                QuotaDone::Led(self.store.lead(RECONCILER, *holder, LEAD_FOR, stamp))
+            }
+            QuotaStep::Survey => QuotaDone::Surveyed(Some(Box::new(self.store.survey(stamp)))),
+            QuotaStep::Grant(term, granted) => {
+                // Who is refused surveys again.
+                let _ = self.store.grant(*term, granted);
+                QuotaDone::Granted
+            }
+        }
+    }
+
+    fn work(&mut self, step: &Step, stamp: Nanos) -> Done {
         match step {
             Step::Join(joining) => Done::Joined(self.store.join(joining, stamp)),
             Step::Publish(owner, rows) => Done::Published(Ok(self.publish(*owner, rows, stamp))),
@@ -66,8 +96,8 @@ impl SimulatedStore {
     }
 
     /// The worker hears that its rows were written.
-    pub(super) fn heard(&mut self, step: &Step) {
-        if let (Step::Publish(owner, rows), Some(told)) = (step, &mut self.adds) {
+    pub(super) fn heard(&mut self, step: &StoreStep) {
+        if let (StoreStep::Work(Step::Publish(owner, rows)), Some(told)) = (step, &mut self.adds) {
             told.extend(rows.iter().map(|row| ((row.cell, *owner), row.count)));
         }
     }

@@ -23,11 +23,11 @@ const LOG_READ_FOR: Nanos = Nanos::from_secs(240);
 /// What was written longer ago than this can be seen by everybody.
 const OVERTAKEN_FOR: Nanos = Nanos::from_secs(2);
 
-/// An entry of the log; without content, the present and the last entry that there is.
+/// An entry of the log; without content, one that needn't be read again. And when it was read.
 struct Entry {
-    changed: Nanos,
     id: u64,
     content: Option<Vec<Component>>,
+    now: Nanos,
 }
 
 impl Session<'_> {
@@ -115,39 +115,50 @@ impl Session<'_> {
         }
     }
 
-    /// `None` when the log doesn't reach back so far.
+    /// `None` when the log doesn't reach back so far, or is another one: of a database that was set up anew.
     async fn import_log(&mut self, since: Cursor) -> Result<Option<Imported>, Failure> {
         let known = match since.after {
             After::Entries(seen) => Some(seen),
             After::Nothing | After::Row(..) => None,
         };
-        let values: [(&str, &(dyn Display + Sync)); 2] =
-            [("from", &entries_behind(known, since.changed)), ("entries_max", &LOG_ENTRIES_MAX)];
-        let text = self.dialect.fill(self.dialect.texts.import_log, &values);
-        let mut entries = self.link.rows(text, read_entry).await?;
-        let present = entries.iter().position(|entry| entry.content.is_none());
-        let Some(Entry { changed: present, id: newest, .. }) =
-            present.map(|place| entries.swap_remove(place))
-        else {
-            return Err(Failure::Refused("the database doesn't tell its time".to_owned()));
-        };
-        // A database that was set up anew, or from a copy, counts its entries from somewhere else.
-        let is_known = known.is_none_or(|seen| seen.last() <= newest);
-        if !is_known || since.changed.plus(LOG_READ_FOR) < present {
+        let mut entries = self.link.rows(self.import_log_text(known, since.changed), read_entry).await?;
+        let Some(present) = entries.first().map(|entry| entry.now) else { return Ok(None) };
+        let is_same = known.is_none_or(|seen| entries.iter().any(|entry| entry.id == seen.last()));
+        if !is_same || since.changed.plus(LOG_READ_FOR) < present {
             return Ok(None);
         }
-        let has_more = entries.len() >= LOG_ENTRIES_MAX;
+        let has_more = entries.len() > LOG_ENTRIES_MAX;
         entries.sort_by_key(|entry| entry.id);
         // What was before the first of all needn't be waited for.
-        let first = entries.first().map_or(newest, |entry| entry.id.saturating_sub(1));
-        let mut seen = known.unwrap_or_else(|| Seen::up_to(first));
+        let first =
+            entries.iter().find(|entry| entry.content.is_some()).map(|entry| entry.id.saturating_sub(1));
+        let newest = entries.last().map_or(0, |entry| entry.id);
+        let mut seen = known.unwrap_or_else(|| Seen::up_to(first.unwrap_or(newest)));
         let mut components = Vec::new();
-        for entry in entries {
-            seen.add(entry.id);
-            components.extend(entry.content.into_iter().flatten());
+        for Entry { id, content, .. } in entries {
+            if let Some(content) = content {
+                seen.add(id);
+                components.extend(content);
+            }
         }
         let changed = if has_more { since.changed } else { present };
         Ok(Some(Imported { components, next: Cursor { changed, after: After::Entries(seen) }, has_more }))
+    }
+
+    /// Entries that weren't seen, or of that time on.
+    fn import_log_text(&self, seen: Option<Seen>, changed: Nanos) -> String {
+        let entries_max = LOG_ENTRIES_MAX + 1;
+        let Some(seen) = seen else {
+            let values: [(&str, &(dyn Display + Sync)); 2] =
+                [("changed", &(changed.get() / 1000)), ("entries_max", &entries_max)];
+            return self.dialect.fill(self.dialect.texts.import_log, &values);
+        };
+        let missing: Vec<String> = seen.missing().iter().map(u64::to_string).collect();
+        let missing =
+            if missing.is_empty() { String::new() } else { format!("OR id IN ({})", missing.join(",")) };
+        let values: [(&str, &(dyn Display + Sync)); 3] =
+            [("last", &seen.last()), ("missing", &missing), ("entries_max", &entries_max)];
+        self.dialect.fill(include_str!("common/import_entries.sql"), &values)
     }
 
     /// Everything, in the order of keys; then the log from where it stood at the beginning.
@@ -199,22 +210,11 @@ impl Session<'_> {
     }
 }
 
-/// Which entries are to be read: those that weren't seen, or of that time.
-fn entries_behind(seen: Option<Seen>, changed: Nanos) -> String {
-    let Some(seen) = seen else {
-        let changed = changed.get() / 1000;
-        return format!("id >= (SELECT MIN(id) FROM tidegate_log WHERE changed_at >= {changed})");
-    };
-    let missing: Vec<String> = seen.missing().iter().map(u64::to_string).collect();
-    let behind = format!("id > {}", seen.last());
-    if missing.is_empty() { behind } else { format!("({behind} OR id IN ({}))", missing.join(",")) }
-}
-
 fn read_entry(row: &dyn Columns) -> Result<Entry, sqlx::Error> {
-    let (changed, id) = (row.instant(0)?, row.number(1)?);
-    let Some(payload) = row.bytes(3)? else { return Ok(Entry { changed, id, content: None }) };
+    let (id, now) = (row.number(1)?, row.instant(4)?);
+    let Some(payload) = row.bytes(3)? else { return Ok(Entry { id, content: None, now }) };
     let content = unpack(owner(row, 2)?, &payload).ok_or_else(|| nonsense(3))?;
-    Ok(Entry { changed, id, content: Some(content) })
+    Ok(Entry { id, content: Some(content), now })
 }
 
 /// A component, or the present.

@@ -86,7 +86,7 @@ impl Session<'_> {
         let values: [(&str, &(dyn Display + Sync)); 3] =
             [("id", &id), ("standing", &standing), ("version", &version)];
         text += &self.fill(include_str!("common/set_standing.sql"), joining, &values);
-        if joining.leaves {
+        if joining.leaves && before != GONE {
             text += &self.fill(include_str!("common/forget_owner.sql"), joining, &[("id", &id)]);
             text += &self.fill(include_str!("common/unsee_owner.sql"), joining, &[("id", &id)]);
         }

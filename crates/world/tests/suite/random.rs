@@ -24,14 +24,16 @@ impl Random {
 }
 
 pub(crate) async fn a_thousand_random_calls_do_what_they_do_in_memory(fixture: Fixture) {
-    let seed = u64::from(std::process::id());
+    let given = std::env::var("TIDEGATE_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed = given.unwrap_or_else(|| u64::from(std::process::id()));
+    let replay = format!("TIDEGATE_SEED={seed} cargo test -p tidegate-world --test suite random");
     let (store, memory) = (fixture.open(), Fixture::memory().open());
     let mut random = Random(seed);
     for number in 0..CALLS {
         let outcome = call(&store, &memory, &mut random).await;
-        outcome.unwrap_or_else(|difference| panic!("seed {seed}, call {number}: {difference}"));
+        outcome.unwrap_or_else(|difference| panic!("{replay}: call {number}: {difference}"));
     }
-    assert_eq!(import_all(&store).await, import_all(&memory).await, "seed {seed}");
+    assert_eq!(import_all(&store).await, import_all(&memory).await, "{replay}");
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "answers are made to be compared")]

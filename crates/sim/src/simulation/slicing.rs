@@ -1,0 +1,257 @@
+//! Quotas of a region: what every node reports and hears, the worker's rounds, and the reconciler beside it.
+//!
+//! Follows `crates/node/src/world_driver/quotas.rs` and `crates/control/src/leader.rs`: what those await one after
+//! the other is a stage here.
+
+use super::working::{DeskCall, StoreStep};
+use super::{NodeEvent, Simulation};
+use tidegate_control::{Flaw, Reconciler};
+use tidegate_core::{Class, Nanos, Spec};
+use tidegate_node::quota::{Say, Worker};
+use tidegate_origin::{QuotaGathered, QuotaHeard};
+use tidegate_world::{Acknowledged, Demand, Granted, Membership, OwnerId, Slices, Survey, Term};
+
+const REPORT_EVERY: Nanos = Nanos::from_millis(250);
+const SLICE_EVERY: Nanos = Nanos::from_millis(500);
+const IDLE_ROUNDS: u32 = 4;
+const PASS_EVERY: Nanos = Nanos::from_secs(1);
+pub(crate) const LEAD_FOR: Nanos = Nanos::from_secs(3);
+
+/// What is asked of the world store for quotas' sake.
+#[derive(Debug, Clone)]
+pub(crate) enum QuotaStep {
+    Report(OwnerId, Vec<Demand>),
+    Acknowledge(OwnerId, Vec<Acknowledged>),
+    Slices(OwnerId),
+    Lead { holder: u64 },
+    Survey,
+    Grant(Term, Granted),
+}
+
+/// The store's answer: nothing when there was none, or an error.
+#[derive(Debug)]
+pub(crate) enum QuotaDone {
+    Reported(bool),
+    Acknowledged(bool),
+    Slices(Option<Slices>),
+    Led(Option<Term>),
+    Surveyed(Option<Box<Survey>>),
+    Granted,
+}
+
+impl QuotaStep {
+    pub(crate) fn failed(&self) -> QuotaDone {
+        match self {
+            QuotaStep::Report(..) => QuotaDone::Reported(false),
+            QuotaStep::Acknowledge(..) => QuotaDone::Acknowledged(false),
+            QuotaStep::Slices(_) => QuotaDone::Slices(None),
+            QuotaStep::Lead { .. } => QuotaDone::Led(None),
+            QuotaStep::Survey => QuotaDone::Surveyed(None),
+            QuotaStep::Grant(..) => QuotaDone::Granted,
+        }
+    }
+}
+
+/// What a node's process keeps for quotas, beside what its engine does.
+#[derive(Debug)]
+pub(crate) struct QuotaWork {
+    worker: Worker,
+    /// The round that is under way.
+    round: Option<Round>,
+    idle: u32,
+    holder: u64,
+    reconciler: Reconciler,
+    /// The term of the pass that is under way.
+    pass: Option<Term>,
+    is_passing: bool,
+}
+
+impl QuotaWork {
+    pub(crate) fn new(holder: u64, flaw: Flaw) -> Self {
+        QuotaWork {
+            worker: Worker::default(),
+            round: None,
+            idle: 0,
+            holder,
+            reconciler: Reconciler::with_flaw(flaw),
+            pass: None,
+            is_passing: false,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Round {
+    me: OwnerId,
+    membership: Membership,
+    say: Say,
+}
+
+impl Simulation {
+    pub(super) fn begin_quota_work(&mut self, node: usize) {
+        if !self.has_quotas() {
+            return;
+        }
+        let out_of_step = |simulation: &mut Simulation, every: Nanos| {
+            simulation.now.plus(Nanos::new(simulation.random.below(every.get())))
+        };
+        let pass_at = out_of_step(self, PASS_EVERY);
+        let slice_at = out_of_step(self, SLICE_EVERY);
+        self.push_of(node, self.now, NodeEvent::Report);
+        self.push_of(node, slice_at, NodeEvent::Slice);
+        self.push_of(node, pass_at, NodeEvent::Pass);
+    }
+
+    fn has_quotas(&self) -> bool {
+        self.scenario.world.is_some() && self.scenario.keys.iter().any(crate::KeyPlan::is_quota)
+    }
+
+    pub(super) fn report_quotas(&mut self, node: usize) {
+        let state = &self.nodes[node];
+        let (Some(quotas), sent) = (state.engine.quotas(), state.moment(self.now).now) else { return };
+        let report = quotas.report(state.sharing().table.live_nodes(), sent);
+        self.call_desk(node, DeskCall::Report { report, sent });
+        self.push_of(node, self.now.plus(REPORT_EVERY), NodeEvent::Report);
+    }
+
+    pub(super) fn reported(&mut self, node: usize, heard: Option<&QuotaHeard>, sent: Nanos) {
+        if let (Some(quotas), Some(heard)) = (self.nodes[node].engine.quotas(), heard) {
+            quotas.heard(heard, sent);
+            self.has_sliced = true;
+        }
+    }
+
+    /// Begins a round, if this node works for the region and none is under way.
+    pub(super) fn slice(&mut self, node: usize) {
+        self.push_of(node, self.now.plus(SLICE_EVERY), NodeEvent::Slice);
+        let Some(world) = &mut self.nodes[node].world else { return };
+        let Some((me, membership)) = world.worker.membership().filter(|_| world.quotas.round.is_none())
+        else {
+            return;
+        };
+        world.quotas.round = Some(Round { me, membership, say: Say::default() });
+        self.call_desk(node, DeskCall::Gather);
+    }
+
+    pub(super) fn gathered(&mut self, node: usize, gathered: Option<&QuotaGathered>) {
+        let state = &mut self.nodes[node];
+        let slices = state.engine.quotas().map_or(0, tidegate_node::quota::Quotas::slice_count);
+        let Some(world) = &mut state.world else { return };
+        let quotas = &mut world.quotas;
+        let (Some(mut round), Some(gathered)) = (quotas.round.take(), gathered) else { return };
+        let is_idle = gathered.reports.iter().all(|report| report.offered.is_empty());
+        let is_known = world.worker.quotas_known() == round.membership.version;
+        quotas.idle = if is_idle && slices == 0 && is_known { quotas.idle + 1 } else { 0 };
+        round.say = quotas.worker.gathered(gathered);
+        world.worker.quotas_divide_by(round.say.applied);
+        if !quotas.idle.is_multiple_of(IDLE_ROUNDS) {
+            return;
+        }
+        let (me, demands) = (round.me, round.say.demands.clone());
+        quotas.round = Some(round);
+        if demands.is_empty() {
+            return self.acknowledge(node);
+        }
+        self.call_store(node, StoreStep::Quota(QuotaStep::Report(me, demands)));
+    }
+
+    fn acknowledge(&mut self, node: usize) {
+        let Some(round) = self.nodes[node].world.as_ref().and_then(|world| world.quotas.round.as_ref())
+        else {
+            return;
+        };
+        let me = round.me;
+        let step = match round.say.acknowledged.clone() {
+            Some(said) => QuotaStep::Acknowledge(me, said),
+            None => QuotaStep::Slices(me),
+        };
+        self.call_store(node, StoreStep::Quota(step));
+    }
+
+    /// The world store answered, or didn't.
+    pub(super) fn quota_done(&mut self, node: usize, done: QuotaDone) {
+        let Some(world) = &mut self.nodes[node].world else { return };
+        let quotas = &mut world.quotas;
+        match done {
+            QuotaDone::Reported(is_good) => {
+                if !is_good {
+                    quotas.worker.report_failed();
+                }
+                self.acknowledge(node);
+            }
+            QuotaDone::Acknowledged(is_good) => {
+                let Some(round) = &quotas.round else { return };
+                if let Some(said) = round.say.acknowledged.as_ref().filter(|_| is_good) {
+                    quotas.worker.acknowledged(said);
+                }
+                let me = round.me;
+                self.call_store(node, StoreStep::Quota(QuotaStep::Slices(me)));
+            }
+            QuotaDone::Slices(slices) => {
+                let (Some(round), Some(slices)) = (quotas.round.take(), slices) else { return };
+                let news = quotas.worker.read(round.me, &round.membership, &slices, round.say.before);
+                self.call_desk(node, DeskCall::TellQuotas(news));
+            }
+            QuotaDone::Led(term) => {
+                (quotas.pass, quotas.is_passing) = (term, term.is_some());
+                if term.is_some() {
+                    self.call_store(node, StoreStep::Quota(QuotaStep::Survey));
+                }
+            }
+            QuotaDone::Surveyed(survey) => self.surveyed(node, survey.as_deref()),
+            QuotaDone::Granted => quotas.is_passing = false,
+        }
+    }
+
+    /// Would lead the reconciler, where it works for the region.
+    pub(super) fn pass(&mut self, node: usize) {
+        self.push_of(node, self.now.plus(PASS_EVERY), NodeEvent::Pass);
+        let Some(world) = &mut self.nodes[node].world else { return };
+        if world.worker.membership().is_none() || world.quotas.is_passing {
+            return;
+        }
+        world.quotas.is_passing = true;
+        let holder = world.quotas.holder;
+        self.call_store(node, StoreStep::Quota(QuotaStep::Lead { holder }));
+    }
+
+    fn surveyed(&mut self, node: usize, survey: Option<&Survey>) {
+        let Some(world) = &mut self.nodes[node].world else { return };
+        let quotas = &mut world.quotas;
+        quotas.is_passing = false;
+        let (Some(survey), Some(term)) = (survey, quotas.pass) else { return };
+        let Some(granted) = quotas.reconciler.reconcile(survey).granted else { return };
+        quotas.is_passing = true;
+        self.tell(node, || format!("reconciled: {granted:?}"));
+        self.call_store(node, StoreStep::Quota(QuotaStep::Grant(term, granted)));
+    }
+
+    /// The largest part of a limit that any node of the region goes by now: how much of it, and how much of its
+    /// rate, in cost a nanosecond. A node that never heard of other regions isn't looked at.
+    pub(crate) fn in_force(&self, key: usize, now: Nanos) -> (u64, f64) {
+        let plan = &self.scenario.keys[key];
+        let (id, spec) = (plan.id(), plan.spec());
+        let mut most = (0, 0.0);
+        for node in self.nodes.iter().filter(|node| node.is_up) {
+            let Some(quotas) = node.engine.quotas() else { continue };
+            let cut = quotas.cut(id, &spec, Class::Abuse, node.moment(now).now);
+            most = (cut.shown_limit().max(most.0), rate_of(&cut).max(most.1));
+        }
+        most
+    }
+
+    /// Whether something was heard since this was last asked.
+    pub(crate) fn take_sliced(&mut self) -> bool {
+        std::mem::take(&mut self.has_sliced)
+    }
+}
+
+/// What a limit admits over time; nothing when it admits nothing at once.
+pub(crate) fn rate_of(spec: &Spec) -> f64 {
+    match spec {
+        Spec::Gcra { rate, burst } if burst.get() > 0 => {
+            rate.interval_denominator() as f64 / rate.interval_numerator_ns() as f64
+        }
+        _ => 0.0,
+    }
+}
