@@ -14,7 +14,7 @@ use tokio::sync::Mutex;
 const SETTINGS: [&str; 8] = [
     "listen_addresses=127.0.0.1",
     "fsync=off",
-    "synchronous_commit=off",
+    "synchronous_commit=on",
     "full_page_writes=off",
     "max_connections=300",
     "shared_buffers=128MB",
