@@ -15,8 +15,7 @@ const ROOT_NOTE: &str = "\
 `tidegate serve --help` lists the settings. Each of its flags works without the word `serve` too.";
 const SETTINGS_NOTE: &str = "\
 Each setting is also a key in tidegate.toml and a variable, the later winning:
-  [listen] http = \"…\"   TIDEGATE_LISTEN_HTTP=…   --listen-http …
-TIDEGATE_LISTEN_HTTP_FILE=PATH reads the value from a file.";
+  [listen] http = \"…\"   TIDEGATE_LISTEN_HTTP=… or …_HTTP_FILE=PATH   --listen-http …";
 const CHECK_NOTE: &str = "Exit code: 0 allowed, 1 denied, 2 error. For example:
   tidegate check api user=42 endpoint=/search";
 const RULES_CHECK_NOTE: &str = "Exit code: 0 valid, 1 invalid, 2 nothing to check.";

@@ -125,7 +125,7 @@ fn a_decision_is_shown_as_the_whole_limits_and_counts_as_demand() {
     assert_eq!(decision.verdict, Verdict::Deny { retry_after: None }, "never");
     let offered = quotas.report(1, at(500)).offered;
     assert_eq!(offered.iter().map(|offered| offered.key).collect::<Vec<_>>(), [key(2), key(1)]);
-    assert_eq!(offered[0].milli_per_second / 1_000, 141 * 2 * 159 / 1000);
+    assert_eq!(offered[0].milli_per_second / 1_000, 141 * 2 * 206 / 1000);
     let later = quotas.report(1, at(60_000));
     assert!(later.offered.is_empty() && quotas.tracked_keys() == 0, "{later:?}");
 }
@@ -137,7 +137,7 @@ fn the_book_is_bounded_and_says_what_it_left_out() {
         let mut decision =
             Decision { verdict: Verdict::Deny { retry_after: None }, limit: 0, remaining: 0, reset: at(0) };
         let key = KeyId::from_hash(number.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835));
-        quotas.decided(&Asked { key, whole: &spec(), cost: 9, is_abuse: true }, &mut decision, at(0));
+        quotas.decided(&Asked { key, whole: &spec(), cost: 50, is_abuse: true }, &mut decision, at(0));
     }
     assert_eq!(quotas.tracked_keys(), 64 * 256);
     assert_eq!(quotas.counters().untracked.get(), 40_000 - 64 * 256);
