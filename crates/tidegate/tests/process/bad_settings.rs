@@ -46,8 +46,8 @@ const CASES: &[Case] = &[
         &["TIDEGATE_REGOIN", "no such setting", "did you mean `TIDEGATE_REGION`?"],
     ),
     environment(
-        &[("TIDEGATE_WORLD_INTERVAL_MS", "5")],
-        &["TIDEGATE_WORLD_INTERVAL_MS", "no such setting", "remove it"],
+        &[("TIDEGATE_MOON_INTERVAL_MS", "5")],
+        &["TIDEGATE_MOON_INTERVAL_MS", "no such setting", "remove it"],
     ),
     environment(
         &[("TIDEGATE_NODE", "a"), ("TIDEGATE_NODE_FILE", "the-node")],
