@@ -57,7 +57,7 @@ async fn cost(length: Duration) {
     ratios("floor ÷ the seeds'", &floor, &theirs, [&TENTH, &Bounds::AtMost(1.0)]);
     let headroom = ours::run(ours::Policy::Headroom, length).await;
     headroom.print("headroom, 10 workers");
-    ratios("headroom ÷ the seeds'", &headroom, &theirs, [&Bounds::Told, &Bounds::Told]);
+    ratios("headroom ÷ the seeds'", &headroom, &theirs, [&TENTH, &Bounds::Told]);
     println!(
         "bar=6; note={} s of each scheme after the table was filled, one after the other on a fresh mariadbd. {} \
          callers of 10 regions, one in 20 of them in two; every caller's count grows evenly up to its limit in a \
