@@ -6,6 +6,7 @@
 mod address;
 mod attributes;
 mod bounds;
+mod change;
 mod condition;
 mod describe;
 pub mod envoy;
@@ -25,10 +26,12 @@ mod words;
 
 pub use attributes::Attributes;
 pub use bounds::{RULES_MAX, SOURCES_BYTES_MAX};
+pub use change::{Delta, DocumentName, OverrideName, RuleChange};
 pub use describe::{Description, NamespaceDescription, RuleDescription};
 pub use error::{RuleError, RuleErrors, Warning};
 pub use identifier::{KeyPart, identifier_text};
 pub use matching::{Effect, Match, Matched, Matches};
+pub use overrides::{Change, Override};
 pub use pattern::Pattern;
 pub use place::PlaceBy;
 pub use policy::Policy;

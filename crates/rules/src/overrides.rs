@@ -17,7 +17,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use tidegate_core::{Burst, KeyId, Limit, Nanos, Rate};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Change {
+pub enum Change {
     /// The rule's own numbers: the override only marks.
     Keep,
     Unlimited,
@@ -29,11 +29,11 @@ pub(crate) enum Change {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Override {
-    pub(crate) change: Change,
-    pub(crate) hot: bool,
+pub struct Override {
+    pub change: Change,
+    pub hot: bool,
     /// The first instant at which it no longer counts; [`Nanos::MAX`] when it never ends.
-    pub(crate) until: Nanos,
+    pub until: Nanos,
 }
 
 impl Override {
