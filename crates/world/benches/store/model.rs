@@ -50,7 +50,7 @@ pub(crate) fn sources() -> Vec<Source> {
             begins_s: chance(caller, 2) * WINDOW_S,
         };
         sources.push(source);
-        if caller % IN_TWO_REGIONS == 0 {
+        if source.is_in_two_regions() {
             sources.push(Source { region: (caller / IN_TWO_REGIONS + 1 + caller) % REGIONS, ..source });
         }
     }
@@ -58,6 +58,10 @@ pub(crate) fn sources() -> Vec<Source> {
 }
 
 impl Source {
+    pub(crate) fn is_in_two_regions(&self) -> bool {
+        self.caller.is_multiple_of(IN_TWO_REGIONS)
+    }
+
     /// In the window of that time.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small and positive")]
     pub(crate) fn at(&self, time_s: f64) -> Counted {

@@ -12,6 +12,7 @@ pub(super) struct Dialect {
     /// Microseconds since 1970, at the beginning of the statement.
     now: &'static str,
     greatest: &'static str,
+    least: &'static str,
     insert: &'static str,
     or_ignore: &'static str,
     on_conflict: &'static str,
@@ -63,6 +64,7 @@ macro_rules! texts {
 pub(super) static SQLITE: Dialect = Dialect {
     now: "CAST(unixepoch('subsec') * 1000000 AS INTEGER)",
     greatest: "MAX",
+    least: "MIN",
     insert: "INSERT",
     or_ignore: "ON CONFLICT DO NOTHING",
     on_conflict: "ON CONFLICT (id) DO UPDATE SET",
@@ -77,6 +79,7 @@ pub(super) static SQLITE: Dialect = Dialect {
 pub(super) static MYSQL: Dialect = Dialect {
     now: "CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED)",
     greatest: "GREATEST",
+    least: "LEAST",
     insert: "INSERT IGNORE",
     or_ignore: "",
     on_conflict: "ON DUPLICATE KEY UPDATE",
@@ -90,6 +93,7 @@ pub(super) static MYSQL: Dialect = Dialect {
 pub(super) static POSTGRES: Dialect = Dialect {
     now: "(extract(epoch FROM statement_timestamp()) * 1000000)::bigint",
     greatest: "GREATEST",
+    least: "LEAST",
     insert: "INSERT",
     or_ignore: "ON CONFLICT DO NOTHING",
     on_conflict: "ON CONFLICT (id) DO UPDATE SET",
@@ -130,6 +134,7 @@ impl Dialect {
             "now" => self.now,
             "begin" => self.begin,
             "greatest" => self.greatest,
+            "least" => self.least,
             "insert" => self.insert,
             "or_ignore" => self.or_ignore,
             "on_conflict" => self.on_conflict,
