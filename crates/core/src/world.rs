@@ -76,10 +76,10 @@ pub fn is_counted(spec: &Spec) -> bool {
     }
 }
 
-/// The regions that may spend of a limit unseen: this one, and one that may come, where it has told the others of
-/// the cell or of the one before, and none of them counts in either; else all of them, and of an `abuse` limit always.
+/// The regions that may spend of a limit unseen: this one where it has told the others of the cell or of the one
+/// before, and none of them counts in either; else all of them, and of an `abuse` limit always.
 pub fn spenders(regions: u32, is_abuse: bool, is_alone: bool) -> u32 {
-    if is_alone && !is_abuse { regions.min(2) } else { regions }
+    if is_alone && !is_abuse { 1 } else { regions }
 }
 
 /// How much a region may admit before the others hear of it. Never 0: nothing could ever be admitted then.
@@ -135,9 +135,9 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_one_region_uses_is_divided_by_it_and_one_that_may_come() {
+    fn a_limit_that_one_region_uses_is_its_own_unless_it_is_abuse() {
         let of = |is_abuse, is_alone| [1, 2, 10].map(|regions| spenders(regions, is_abuse, is_alone));
-        assert_eq!(of(false, true), [1, 2, 2]);
+        assert_eq!(of(false, true), [1, 1, 1]);
         for (is_abuse, is_alone) in [(true, false), (false, false), (true, true)] {
             assert_eq!(of(is_abuse, is_alone), [1, 2, 10]);
         }

@@ -271,8 +271,10 @@ impl Entry {
     fn looks_due(&mut self, judge: Judge) -> bool {
         let heard = self.current;
         let stands_still = judge.now.minus(self.changed_at) >= RESTS_AFTER;
-        // Once begun, the row of a cell that has come to rest is made exact.
-        let is_resting = stands_still && heard.published > 0 && heard.total > heard.published;
+        // Once begun, the row of a cell that has come to rest is made exact. Whether it was, the last reply may have
+        // come too early to say.
+        let is_begun = heard.published > 0 || self.named.sequence == heard.sequence;
+        let is_resting = stands_still && is_begun && heard.total > heard.published;
         let is_resting = is_resting && judge.policy == WorldPolicy::Headroom;
         self.is_resting |= is_resting;
         let is_left = self.is_residue(&self.previous, judge);
