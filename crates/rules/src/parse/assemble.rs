@@ -22,7 +22,6 @@ use crate::place::PlaceBy;
 use crate::rule::{Declared, Mode, Rule, Scope};
 use crate::set::Namespace;
 use crate::source::Source;
-use crate::suggest;
 use crate::words;
 use std::collections::HashMap;
 use std::sync::Arc;

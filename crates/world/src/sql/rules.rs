@@ -30,25 +30,20 @@ impl Session<'_> {
 
     pub(super) async fn append(mut self, head: u64, entries: &[NewEntry]) -> Result<(), Failure> {
         check_entries(entries)?;
-        let count = u64::try_from(entries.len()).unwrap_or(u64::MAX);
-        let values: [(&str, &(dyn Display + Sync)); 2] = [("head", &head), ("next", &(head + count))];
-        let take = self.dialect.fill(include_str!("common/rule_take.sql"), &values);
-        if count > 0 && self.link.run(take).await? == 1 {
-            let mut texts = Texts { text: String::new() };
-            for (version, entry) in (head + 1..).zip(entries) {
-                self.entry_texts(version, entry, &mut texts).await?;
-            }
-            self.link.run(texts.text + "COMMIT").await?;
-            return Ok(());
-        }
-        if count > 0 {
+        let lock = self.dialect.fill(include_str!("common/rule_lock.sql"), &[]);
+        let theirs = self.link.row(lock, |row| row.number(0)).await?;
+        if theirs != head {
             self.link.run("ROLLBACK".to_owned()).await?;
+            return Err(WorldError::Outdated { theirs }.into());
         }
-        let text = self.dialect.fill(include_str!("common/rule_head.sql"), &[]);
-        match self.link.row(text, |row| row.number(0)).await? {
-            theirs if theirs == head && count == 0 => Ok(()),
-            theirs => Err(WorldError::Outdated { theirs }.into()),
+        let (mut texts, mut last) = (Texts { text: String::new() }, head);
+        for entry in entries {
+            last += 1;
+            self.entry_texts(last, entry, &mut texts).await?;
         }
+        let advance = self.dialect.fill(include_str!("common/rule_advance.sql"), &[("head", &last)]);
+        self.link.run(texts.text + &advance).await?;
+        Ok(())
     }
 
     /// What one entry writes. Sends what is long enough.
