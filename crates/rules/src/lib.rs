@@ -6,6 +6,7 @@
 mod address;
 mod attributes;
 mod bounds;
+mod bytes;
 mod change;
 mod condition;
 mod describe;
@@ -27,7 +28,10 @@ mod words;
 
 pub use attributes::Attributes;
 pub use bounds::{RULES_MAX, SOURCES_BYTES_MAX};
-pub use change::{Delta, DocumentName, OverrideName, RuleChange};
+pub use bytes::Malformed;
+pub use change::{
+    DELTA_BYTES_MAX, DELTA_CHANGES_MAX, Delta, DeltaError, DocumentName, OverrideName, RuleChange,
+};
 pub use describe::{Description, NamespaceDescription, RuleDescription};
 pub use error::{RuleError, RuleErrors, Warning};
 pub use identifier::{KeyPart, identifier_text};

@@ -10,7 +10,7 @@ use super::{Ask, CHANGES_MAX, Keep, PlaneError, Push, Replace, Who, rollback, wo
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use tidegate_rules::{
-    Change, Delta, DocumentName, Mode, Override, OverrideName, Policy, Pushed, Rule, RuleChange, Source,
+    Change, DocumentName, Mode, Override, OverrideName, Policy, Pushed, Rule, RuleChange, Source,
 };
 use tidegate_world::{ENTRY_BYTES_MAX, ItemId, ItemsPage, RuleLog};
 
@@ -143,15 +143,27 @@ fn permitted(wanted: &[RuleChange], tenant: Option<&str>) -> Result<(), PlaneErr
 }
 
 fn bounded(changes: &[Changed]) -> Result<(), PlaneError> {
-    let bytes = |side: fn(&Changed) -> &RuleChange| {
-        let changes = changes.iter().map(side).cloned().collect();
-        Delta { version: 0, changes }.encode().len()
-    };
+    let bytes = |side: fn(&Changed) -> &RuleChange| changes.iter().map(|change| size(side(change))).sum::<usize>();
     if bytes(|change| &change.after).max(bytes(|change| &change.before)) > ENTRY_BYTES_MAX {
         let message = format!("one push has at most {} MiB", ENTRY_BYTES_MAX >> 20);
         return Err(PlaneError::refused(message, "push namespaces one by one, and import overrides"));
     }
     Ok(())
+}
+
+/// About what a change takes as bytes, at most.
+fn size(change: &RuleChange) -> usize {
+    let of_name = |name: &OverrideName| {
+        let parts: usize = name.parts.iter().map(|part| part.len() + 2).sum();
+        name.tenant.len() + name.namespace.len() + name.rule.len() + parts
+    };
+    64 + match change {
+        RuleChange::Document { name, text } => {
+            name.tenant.len() + name.namespace.len() + text.as_ref().map_or(0, |text| text.len())
+        }
+        RuleChange::Override { name, .. } | RuleChange::Reset { name, .. } => of_name(name),
+        RuleChange::FleetMode(_) => 0,
+    }
 }
 
 impl Before<'_> {

@@ -103,11 +103,16 @@ pub(super) fn namespace_subject(document: &DocumentName) -> Subject {
 }
 
 /// What the store keeps of an item from now on; `None` when it is gone.
-pub(super) fn value_of(change: &RuleChange, version: u64) -> Option<Vec<u8>> {
+pub(super) fn value_of(change: &RuleChange, version: u64) -> Result<Option<Vec<u8>>, PlaneError> {
     match change {
-        RuleChange::Document { text: None, .. } | RuleChange::Override { value: None, .. } => None,
-        kept => Some(Delta { version, changes: vec![kept.clone()] }.encode()),
+        RuleChange::Document { text: None, .. } | RuleChange::Override { value: None, .. } => Ok(None),
+        kept => encode(version, vec![kept.clone()]).map(Some),
     }
+}
+
+pub(super) fn encode(version: u64, changes: Vec<RuleChange>) -> Result<Vec<u8>, PlaneError> {
+    let encoded = Delta { version, changes }.encode();
+    encoded.map_err(|error| PlaneError::refused(error.to_string(), "split the change, or mend it"))
 }
 
 /// The change that an item is.

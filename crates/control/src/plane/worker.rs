@@ -6,7 +6,7 @@
 use super::draft::{Draft, Overlay};
 use super::items;
 use super::json::EntryJson;
-use super::{Conflict, ControlPlane, Entry, Logged, Outcome, PlaneError, Push, Standing};
+use super::{Changed, Conflict, ControlPlane, Entry, Logged, Outcome, PlaneError, Push, Standing};
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_core::Nanos;
@@ -213,15 +213,13 @@ impl Worker {
         let (mut standing, mut overlay) = (Standing::clone(before), Overlay::default());
         for waiting in pushes {
             match self.draft_one(&standing, &overlay, &waiting.push).await {
-                Ok((draft, outcome)) => {
-                    if !draft.changes.is_empty() {
-                        let version = standing.version + 1;
-                        entries.push(new_entry(&waiting.push, &draft, version));
-                        overlay.take(&draft.changes);
-                        standing = Standing { version, ..draft.after };
-                    }
+                Ok((Some(entry), after, outcome)) => {
+                    entries.push(entry);
+                    overlay.take(&outcome.changes);
+                    standing = after;
                     drafts.push((waiting, outcome));
                 }
+                Ok((None, _, outcome)) => drafts.push((waiting, outcome)),
                 Err(error) => drop(waiting.reply.send(Err(error))),
             }
         }
@@ -233,13 +231,17 @@ impl Worker {
         standing: &Standing,
         overlay: &Overlay,
         push: &Push,
-    ) -> Result<(Draft, Outcome), PlaneError> {
+    ) -> Result<(Option<NewEntry>, Standing, Outcome), PlaneError> {
         let log = &*self.plane.log;
-        let drafted = Draft::of(log, standing, overlay, push).await?;
-        let lines = drafted.lines(log, standing).await?;
-        let version = standing.version + u64::from(!drafted.changes.is_empty());
-        let outcome = Outcome { version, changes: drafted.changes.clone(), lines };
-        Ok((drafted, outcome))
+        let draft = Draft::of(log, standing, overlay, push).await?;
+        let lines = draft.lines(log, standing).await?;
+        let Draft { changes, after } = draft;
+        if changes.is_empty() {
+            return Ok((None, after, Outcome { version: standing.version, changes, lines }));
+        }
+        let version = standing.version + 1;
+        let entry = new_entry(&changes, &push.author, &push.reason, version)?;
+        Ok((Some(entry), Standing { version, ..after }, Outcome { version, changes, lines }))
     }
 
     /// Versions as they once were.
@@ -270,22 +272,19 @@ fn fail(pushes: Vec<Waiting>, error: &PlaneError) {
     }
 }
 
-fn new_entry(push: &Push, draft: &Draft, version: u64) -> NewEntry {
-    let (after, before) = draft.changes.iter().map(|change| (change.after.clone(), change.before.clone())).unzip();
-    NewEntry {
-        author: push.author.clone(),
-        reason: push.reason.clone(),
-        changes: u32::try_from(draft.changes.len()).unwrap_or(u32::MAX),
-        changed: Delta { version, changes: after }.encode(),
-        replaced: Delta { version, changes: before }.encode(),
-        subjects: items::subjects(&draft.changes),
-        items: draft
-            .changes
-            .iter()
-            .map(|change| (items::item_of(&change.after), items::value_of(&change.after, version)))
-            .collect(),
+fn new_entry(changes: &[Changed], author: &str, reason: &str, version: u64) -> Result<NewEntry, PlaneError> {
+    let (after, before) = changes.iter().map(|change| (change.after.clone(), change.before.clone())).unzip();
+    let item = |change: &Changed| Ok((items::item_of(&change.after), items::value_of(&change.after, version)?));
+    Ok(NewEntry {
+        author: author.to_owned(),
+        reason: reason.to_owned(),
+        changes: u32::try_from(changes.len()).unwrap_or(u32::MAX),
+        changed: items::encode(version, after)?,
+        replaced: items::encode(version, before)?,
+        subjects: items::subjects(changes),
+        items: changes.iter().map(item).collect::<Result<_, PlaneError>>()?,
         at: None,
-    }
+    })
 }
 
 fn restored(version: u64, entry: &EntryJson) -> Result<NewEntry, PlaneError> {
@@ -301,17 +300,10 @@ fn restored(version: u64, entry: &EntryJson) -> Result<NewEntry, PlaneError> {
     if after.len() != before.len() {
         return Err(PlaneError::refused(format!("version {version} is damaged"), "take another backup"));
     }
-    let changes = after.into_iter().zip(before).map(|(after, before)| super::Changed { after, before }).collect();
-    let draft = Draft { changes, after: Standing::default() };
-    let push = Push {
-        ask: super::Ask::RollBack { to: 0 },
-        if_version: None,
-        author: entry.author.clone(),
-        reason: entry.reason.clone(),
-        tenant: None,
-    };
+    let changes: Vec<Changed> =
+        after.into_iter().zip(before).map(|(after, before)| Changed { after, before }).collect();
     let at = Some(Nanos::new(entry.at_us.saturating_mul(1000)));
-    Ok(NewEntry { at, ..new_entry(&push, &draft, version) })
+    Ok(NewEntry { at, ..new_entry(&changes, &entry.author, &entry.reason, version)? })
 }
 
 /// What others changed since a version.
