@@ -19,7 +19,7 @@ mod status;
 mod steady;
 
 pub use driver::{FollowOptions, FollowView, follow};
-pub use endpoint::{Endpoint, EndpointError, Endpoints};
+pub use endpoint::{Endpoint, EndpointError, Endpoints, Trust};
 pub use feed::{Feed, FeedCounters, SnapshotFile, Subscriber};
 pub use follower::{Action, Follower, Identity};
 pub use frame::framed;

@@ -3,6 +3,7 @@
 //! The hot path: it allocates nothing for up to 16 limits, takes no lock but the table's, and makes no
 //! system call. What can't get an entry in the full table is decided by its class, and counted.
 
+mod resets;
 mod single;
 
 use crate::plan::{Plan, Target};

@@ -7,7 +7,7 @@ use super::endpoint::Endpoints;
 use super::feed::Feed;
 use super::follower::{Action, Follower, Identity};
 use super::keeper::Keeper;
-use super::link::{Link, Manner};
+use super::link::Link;
 use super::message::{Down, Kind, NODES_MAX, Payload, Up};
 use super::status::Status;
 use super::steady::Steady;
@@ -21,8 +21,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tidegate_core::Nanos;
 use tokio::time::MissedTickBehavior;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::ClientConfig;
 
 /// How often a broker tells who follows it, and reports go up.
 const TELL_EVERY: Duration = Duration::from_secs(1);
@@ -34,8 +32,6 @@ const REPORTS_MAX: usize = 64;
 pub struct FollowOptions {
     pub identity: Identity,
     pub servers: Endpoints,
-    /// What is trusted, where a server speaks TLS.
-    pub tls: Option<Arc<ClientConfig>>,
     pub token: Option<String>,
     /// Chance: which server is the first, and how long waits are.
     pub seed: u64,
@@ -119,13 +115,13 @@ pub async fn follow(options: FollowOptions, keeper: &mut dyn Keeper, view: &Foll
     let servers = options.servers.as_slice().len();
     let mut follower = Follower::new(options.identity.clone(), servers, options.seed, clock.now());
     follower.begins_with(keeper);
-    let manner = manner(&options);
+    let authorization = authorization(&options);
     let mut wire = Wire::None;
     let mut tell = tokio::time::interval(TELL_EVERY);
     tell.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let actions = follower.tick(clock.now());
-        perform(actions, &mut wire, &options, &manner);
+        perform(actions, &mut wire, &options, authorization.as_ref());
         *view.status.lock() = follower.status().clone();
         let event = tokio::select! {
             biased;
@@ -147,7 +143,7 @@ pub async fn follow(options: FollowOptions, keeper: &mut dyn Keeper, view: &Foll
             }
             Event::Messages(Ok(messages)) => take(&messages, &mut follower, keeper, &options, view),
         };
-        perform(actions, &mut wire, &options, &manner);
+        perform(actions, &mut wire, &options, authorization.as_ref());
     }
 }
 
@@ -160,7 +156,7 @@ async fn progress(wire: &mut Wire) -> Event {
     }
 }
 
-fn perform(actions: Vec<Action>, wire: &mut Wire, options: &FollowOptions, manner: &Manner) {
+fn perform(actions: Vec<Action>, wire: &mut Wire, options: &FollowOptions, authorization: Option<&HeaderValue>) {
     for action in actions {
         match (action, &mut *wire) {
             (Action::Disconnect, wire) => *wire = Wire::None,
@@ -170,8 +166,10 @@ fn perform(actions: Vec<Action>, wire: &mut Wire, options: &FollowOptions, manne
             (Action::Send(_), Wire::None | Wire::Connecting(_)) => {}
             (Action::Connect(server), wire) => {
                 let Some(endpoint) = options.servers.as_slice().get(server).cloned() else { continue };
-                let manner = manner.clone();
-                *wire = Wire::Connecting(Box::pin(async move { Link::open(&endpoint, &manner).await }));
+                let authorization = authorization.cloned();
+                *wire = Wire::Connecting(Box::pin(async move {
+                    Link::open(&endpoint, authorization.as_ref()).await
+                }));
             }
         }
     }
@@ -227,17 +225,8 @@ fn tell_upward(options: &FollowOptions, view: &FollowView) -> Vec<Action> {
     actions
 }
 
-fn manner(options: &FollowOptions) -> Manner {
-    let tls = options.tls.as_ref().map(|config| {
-        let mut config = ClientConfig::clone(config);
-        // Proxies choose by it.
-        config.alpn_protocols = vec![b"h2".to_vec()];
-        TlsConnector::from(Arc::new(config))
-    });
-    let authorization = options.token.as_ref().and_then(|token| {
-        let mut value = HeaderValue::from_str(&format!("Bearer {token}")).ok()?;
-        value.set_sensitive(true);
-        Some(value)
-    });
-    Manner { tls, authorization }
+fn authorization(options: &FollowOptions) -> Option<HeaderValue> {
+    let mut value = HeaderValue::from_str(&format!("Bearer {}", options.token.as_ref()?)).ok()?;
+    value.set_sensitive(true);
+    Some(value)
 }

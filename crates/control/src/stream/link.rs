@@ -13,20 +13,11 @@ use http::{HeaderMap, HeaderValue, Request, Response, Version, header};
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 use tokio::task::JoinHandle;
-use tokio_rustls::TlsConnector;
 
 /// What the server may send before it hears that there is room for more.
 const WINDOW_BYTES: u32 = 1 << 20;
 /// Taken at once before it is looked at.
 const READ_BYTES_MAX: usize = 1 << 20;
-
-/// How servers are reached.
-#[derive(Clone)]
-pub(super) struct Manner {
-    pub(super) tls: Option<TlsConnector>,
-    /// `Bearer …`, marked as sensitive.
-    pub(super) authorization: Option<HeaderValue>,
-}
 
 pub(super) struct Link {
     send: SendStream<Bytes>,
@@ -47,8 +38,12 @@ impl Drop for Connection {
 
 impl Link {
     /// Within whatever deadline the caller sets: from nothing to the server's headers.
-    pub(super) async fn open(endpoint: &Endpoint, manner: &Manner) -> Result<Self, String> {
-        let stream = endpoint.connect(manner.tls.as_ref()).await?;
+    /// `authorization` is `Bearer …`.
+    pub(super) async fn open(
+        endpoint: &Endpoint,
+        authorization: Option<&HeaderValue>,
+    ) -> Result<Self, String> {
+        let stream = endpoint.connect().await?;
         let (sender, connection) = client::Builder::new()
             .initial_window_size(WINDOW_BYTES)
             .initial_connection_window_size(2 * WINDOW_BYTES)
@@ -62,7 +57,7 @@ impl Link {
         }));
         let mut sender = sender.ready().await.map_err(|error| error.to_string())?;
         let (response, send) =
-            sender.send_request(request(endpoint, manner)?, false).map_err(|error| error.to_string())?;
+            sender.send_request(request(endpoint, authorization)?, false).map_err(|error| error.to_string())?;
         let response = response.await.map_err(|error| error.to_string())?;
         refused(&response)?;
         let receive = response.into_body();
@@ -129,15 +124,15 @@ impl Link {
     }
 }
 
-fn request(endpoint: &Endpoint, manner: &Manner) -> Result<Request<()>, String> {
-    let scheme = if matches!(endpoint, Endpoint::Tcp { is_tls: true, .. }) { "https" } else { "http" };
-    let mut request = Request::post(format!("{scheme}://{}{FOLLOW_PATH}", endpoint.authority()))
+fn request(endpoint: &Endpoint, authorization: Option<&HeaderValue>) -> Result<Request<()>, String> {
+    let (scheme, authority) = (endpoint.scheme(), endpoint.authority());
+    let mut request = Request::post(format!("{scheme}://{authority}{FOLLOW_PATH}"))
         .version(Version::HTTP_2)
         .header(header::CONTENT_TYPE, "application/grpc")
         .header(header::TE, "trailers")
         .body(())
         .map_err(|error| error.to_string())?;
-    if let Some(authorization) = &manner.authorization {
+    if let Some(authorization) = authorization {
         request.headers_mut().insert(header::AUTHORIZATION, authorization.clone());
     }
     Ok(request)

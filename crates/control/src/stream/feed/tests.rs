@@ -41,7 +41,7 @@ fn snapshot(version: u64, length: usize) -> SnapshotFile {
     File::create(&path).unwrap().write_all(&bytes).unwrap();
     let file = File::open(&path).unwrap();
     std::fs::remove_file(path).unwrap();
-    let id = SnapshotId { version, checksum: Box::new([7; 8]) };
+    let id = SnapshotId { version, digest: 7 };
     SnapshotFile { id, length: u64::try_from(length).unwrap(), file }
 }
 
@@ -117,16 +117,16 @@ fn who_is_too_far_behind_gets_the_file_and_then_what_came_after() {
 fn a_file_that_is_partly_there_goes_on_where_it_was_cut_off() {
     let feed = feed_at(10);
     feed.offer(snapshot(10, 1000));
-    let partial = |checksum: u8| Some((SnapshotId { version: 10, checksum: Box::new([checksum; 8]) }, 600));
-    for (checksum, begins_at) in [(7, 600), (8, 0)] {
-        let hello = Hello { partial: partial(checksum), ..hello("cut", 0) };
+    let partial = |digest| Some((SnapshotId { version: 10, digest }, 600));
+    for (digest, begins_at) in [(7, 600), (8, 0)] {
+        let hello = Hello { partial: partial(digest), ..hello("cut", 0) };
         let mut subscriber = feed.subscribe(&hello, at(0));
         let heard = sent(&mut subscriber, at(0));
         let begun = heard.iter().find_map(|down| match down {
             Down::Snapshot { offset, .. } => Some(*offset),
             _ => None,
         });
-        assert_eq!(begun, Some(begins_at), "checksum {checksum}");
+        assert_eq!(begun, Some(begins_at), "digest {digest}");
     }
 }
 

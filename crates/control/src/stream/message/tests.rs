@@ -1,4 +1,5 @@
 use super::*;
+use crate::protobuf::{put_bytes, put_message, put_number};
 use proptest::prelude::*;
 
 fn name() -> impl Strategy<Value = Arc<str>> {
@@ -6,8 +7,7 @@ fn name() -> impl Strategy<Value = Arc<str>> {
 }
 
 fn id() -> impl Strategy<Value = SnapshotId> {
-    (any::<u64>(), prop::collection::vec(any::<u8>(), 0..=CHECKSUM_BYTES_MAX))
-        .prop_map(|(version, checksum)| SnapshotId { version, checksum: checksum.into() })
+    (any::<u64>(), any::<u64>()).prop_map(|(version, digest)| SnapshotId { version, digest })
 }
 
 fn payload() -> impl Strategy<Value = Payload> {
