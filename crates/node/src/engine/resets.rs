@@ -1,7 +1,7 @@
 //! Which key a caller of a rule has, by its name: what the control plane orders to be started afresh.
 
 use super::{Engine, RESET_MARGIN, ResetKey, VersionedRules};
-use crate::plan::is_counted;
+use crate::world::is_counted;
 use tidegate_core::Moment;
 use tidegate_rules::{Attributes, OverrideName, Scope};
 
