@@ -18,7 +18,7 @@ pub(crate) mod tree;
 pub(crate) mod value;
 mod when;
 
-pub(crate) use assemble::assemble;
+pub(crate) use assemble::{Assembled, Hashing, assemble};
 pub(crate) use document::{DEFAULT_TENANT, is_list};
 pub(crate) use files::{read_files, refuse_file, says_nothing};
 pub(crate) use syntax::Syntax;

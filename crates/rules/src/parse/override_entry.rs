@@ -12,7 +12,7 @@ use crate::address::group_of;
 use crate::bounds::VALUE_CHARS_MAX;
 use crate::error::{Problems, Refusal, quoted};
 use crate::identifier::KeyPart;
-use crate::overrides::{Change, Override, PartMatch};
+use crate::overrides::{Change, Collected, Override, PartMatch};
 use crate::pattern::Pattern;
 use crate::policy::Policy;
 use crate::rule::Rule;
@@ -22,11 +22,12 @@ use tidegate_core::{Limit, Nanos};
 
 pub(crate) const EXAMPLE: &str = "`{ rule: per-user, user: \"acme-*\", rate: 1000/s }`";
 
-/// Reads an entry into the rule that it names.
+/// Reads an entry for the rule that it names.
 pub(crate) fn read_override(
     at: &Cursor<'_, '_>,
     fields: &Fields<'_, '_>,
-    rule: &mut Rule,
+    rule: &Rule,
+    collected: &mut Collected,
     problems: &mut Problems,
 ) {
     let errors_before = problems.count();
@@ -59,7 +60,7 @@ pub(crate) fn read_override(
         return;
     }
     let applied = Override { change, hot, until: until.flatten().unwrap_or(Nanos::MAX) };
-    add(at, rule, parts, applied, problems);
+    add(at, rule, parts, applied, collected, problems);
 }
 
 fn refuse_unknown(fields: &Fields<'_, '_>, rule: &Rule, problems: &mut Problems) {
@@ -181,9 +182,10 @@ fn read_rate(fields: &Fields<'_, '_>, rule: &Rule, problems: &mut Problems) -> O
 
 fn add(
     at: &Cursor<'_, '_>,
-    rule: &mut Rule,
+    rule: &Rule,
     parts: Vec<PartMatch>,
     applied: Override,
+    collected: &mut Collected,
     problems: &mut Problems,
 ) {
     for (part, matched) in rule.key.iter().zip(&parts) {
@@ -195,11 +197,10 @@ fn add(
         }
     }
     if !parts.iter().all(|part| matches!(part, PartMatch::Exact(_))) {
-        rule.overrides.add_pattern(parts.into(), applied);
+        collected.add_pattern(rule, parts.into(), applied);
         return;
     }
-    let key = rule.prefix.key_of_parts(parts.iter().map(PartMatch::text));
-    if !rule.overrides.add_exact(key, applied) {
+    if !collected.add_exact(rule, &parts, applied) {
         at.warn(
             problems,
             "never applies: an earlier override for the same identifier lasts as long or longer",
