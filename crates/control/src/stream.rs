@@ -11,23 +11,27 @@ mod feed;
 mod follower;
 mod frame;
 mod keeper;
+mod kept;
 mod link;
 mod message;
 mod nodes;
 mod recent;
+mod relay;
 mod status;
 mod steady;
 
 pub use driver::{FollowOptions, FollowView, follow};
 pub use endpoint::{Endpoint, EndpointError, Endpoints, Trust};
-pub use feed::{Feed, FeedCounters, SnapshotFile, Subscriber};
+pub use feed::{Feed, FeedCounters, Subscriber};
 pub use follower::{Action, Follower, Identity};
 pub use frame::framed;
 pub use keeper::{Applied, Keeper, Standing};
+pub use kept::{Kept, KeptError};
 pub use message::{
     Down, Health, Hello, Kind, MESSAGE_BYTES_MAX, NodeReport, PAYLOAD_BYTES_MAX, PROTOCOL, Payload, Protocol,
     Role, SnapshotId, Up, Welcome,
 };
+pub use relay::Relay;
 pub use status::{Following, Staleness, Status};
 pub use steady::Steady;
 

@@ -131,7 +131,10 @@ pub async fn follow(options: FollowOptions, keeper: &mut dyn Keeper, view: &Foll
         };
         let actions = match event {
             Event::Time => Vec::new(),
-            Event::Tell => tell_upward(&options, view),
+            Event::Tell => {
+                keeper.tend();
+                tell_upward(&options, view)
+            }
             Event::Connected(Ok(link)) => {
                 wire = Wire::Open(link);
                 follower.connected(keeper, clock.now())

@@ -14,28 +14,18 @@ use super::{HEARTBEAT_EVERY, Steady};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::File;
-use std::io;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tidegate_core::Nanos;
+use tidegate_rules::Snapshot;
 use tokio::sync::watch;
 
 /// Of the snapshot file, in one message.
-const CHUNK_BYTES: u64 = 64 << 10;
+const CHUNK_BYTES: usize = 64 << 10;
 /// Changes that come in quick succession leave together: a message for each would cost more than it says.
 const GATHERED_FOR: Nanos = Nanos::from_millis(10);
 /// Reports that nobody has taken yet; what comes beyond is dropped, and counted.
 const REPORTS_MAX: usize = 1024;
-
-/// A snapshot file that followers are sent. It stays readable for who has begun it, also when it was replaced.
-#[derive(Debug)]
-pub struct SnapshotFile {
-    pub id: SnapshotId,
-    pub length: u64,
-    pub file: File,
-}
 
 #[derive(Debug)]
 pub struct Feed {
@@ -74,7 +64,7 @@ impl FeedCounters {
 #[derive(Debug, Default)]
 struct Core {
     recent: Recent,
-    snapshot: Option<Arc<SnapshotFile>>,
+    snapshot: Option<Arc<Snapshot>>,
     /// The newest of each kind, and the revision that it came with.
     notices: BTreeMap<Kind, (u64, Bytes)>,
     revision: u64,
@@ -125,12 +115,12 @@ impl Feed {
     }
 
     /// Another snapshot file for whoever is too far behind. The changes after it must be at hand, or come.
-    pub fn offer(&self, snapshot: SnapshotFile) {
+    pub fn offer(&self, snapshot: Arc<Snapshot>) {
         let mut core = self.core.lock();
-        if core.recent.head() < snapshot.id.version {
-            core.recent.restart(snapshot.id.version);
+        if core.recent.head() < snapshot.version() {
+            core.recent.restart(snapshot.version());
         }
-        core.snapshot = Some(Arc::new(snapshot));
+        core.snapshot = Some(snapshot);
         core.revision += 1;
         self.tell(core.revision);
     }
@@ -179,7 +169,11 @@ impl Feed {
             feed: Arc::clone(self),
             node: hello.node.clone(),
             connection,
-            position: Position::After(hello.rule_version),
+            // Who has nothing begins with a file, which changes can be added to.
+            position: match hello.rule_version {
+                0 => Position::Waits,
+                version => Position::After(version),
+            },
             is_welcomed: false,
             notices_seen: 0,
             heartbeat_at: now,
@@ -211,14 +205,14 @@ enum Position {
     /// It has this version.
     After(u64),
     /// So much of the file was sent; `is_begun`: it was told which file it is.
-    Within { snapshot: Arc<SnapshotFile>, offset: u64, is_begun: bool },
+    Within { snapshot: Arc<Snapshot>, offset: u64, is_begun: bool },
     /// It wants a snapshot, and there is none yet that can be gone on from.
     Waits,
 }
 
 impl Subscriber {
     /// What to send next: `room` bytes of it, or one message; nothing where nothing is due.
-    pub fn fill(&mut self, now: Nanos, room: usize, out: &mut Vec<Bytes>) -> io::Result<()> {
+    pub fn fill(&mut self, now: Nanos, room: usize, out: &mut Vec<Bytes>) {
         if !self.is_welcomed {
             self.is_welcomed = true;
             let (node, software) = (self.feed.name.clone(), self.feed.software.clone());
@@ -238,7 +232,7 @@ impl Subscriber {
             Position::Waits => self.wait_for_snapshot(),
             Position::Within { .. } => {}
         }
-        self.fill_chunk(out)
+        self.fill_chunk(out);
     }
 
     fn fill_notices(&mut self, out: &mut Vec<Bytes>) {
@@ -274,7 +268,7 @@ impl Subscriber {
     /// Begins the snapshot if there is one that can be gone on from: otherwise it would be sent for ever.
     fn wait_for_snapshot(&mut self) {
         let core = self.feed.core.lock();
-        if let Some(snapshot) = core.snapshot.clone().filter(|file| file.id.version >= core.recent.base()) {
+        if let Some(snapshot) = core.snapshot.clone().filter(|file| file.version() >= core.recent.base()) {
             self.feed.counters.snapshots.fetch_add(1, Ordering::Relaxed);
             self.position = Position::Within { snapshot, offset: 0, is_begun: false };
         }
@@ -283,28 +277,26 @@ impl Subscriber {
     /// It has a part of a file already: if that is still the one, the rest of it is enough.
     fn resume_snapshot(&mut self, id: &SnapshotId, bytes: u64) {
         let core = self.feed.core.lock();
-        let same = core.snapshot.clone().filter(|file| file.id == *id && bytes <= file.length);
-        if let Some(snapshot) = same.filter(|file| file.id.version >= core.recent.base()) {
+        let same = core.snapshot.clone().filter(|file| file.id() == *id && bytes <= length(file));
+        if let Some(snapshot) = same.filter(|file| file.version() >= core.recent.base()) {
             self.position = Position::Within { snapshot, offset: bytes, is_begun: false };
         }
     }
 
-    fn fill_chunk(&mut self, out: &mut Vec<Bytes>) -> io::Result<()> {
-        let Position::Within { snapshot, offset, is_begun } = &mut self.position else { return Ok(()) };
+    fn fill_chunk(&mut self, out: &mut Vec<Bytes>) {
+        let Position::Within { snapshot, offset, is_begun } = &mut self.position else { return };
         if !*is_begun {
             *is_begun = true;
-            let (id, length) = (snapshot.id.clone(), snapshot.length);
+            let (id, length) = (snapshot.id(), length(snapshot));
             out.push(message(&Down::Snapshot { id, length, offset: *offset }));
         }
-        let size = CHUNK_BYTES.min(snapshot.length - *offset);
-        let mut bytes = vec![0; usize::try_from(size).unwrap_or(0)];
-        snapshot.file.read_exact_at(&mut bytes, *offset)?;
-        out.push(message(&Down::Chunk { offset: *offset, bytes: bytes.into() }));
-        *offset += size;
-        if *offset == snapshot.length {
-            self.position = Position::After(snapshot.id.version);
+        let bytes = Bytes::copy_from_slice(snapshot.chunk(*offset, CHUNK_BYTES));
+        let end = *offset + u64::try_from(bytes.len()).unwrap_or(0);
+        out.push(message(&Down::Chunk { offset: *offset, bytes }));
+        *offset = end;
+        if end >= length(snapshot) {
+            self.position = Position::After(snapshot.version());
         }
-        Ok(())
     }
 
     /// When to ask again, if nothing changes before.
@@ -364,6 +356,10 @@ impl Drop for Subscriber {
     fn drop(&mut self) {
         self.feed.nodes.lock().left(&self.node, self.connection);
     }
+}
+
+fn length(snapshot: &Snapshot) -> u64 {
+    u64::try_from(snapshot.bytes().len()).unwrap_or(u64::MAX)
 }
 
 fn message(down: &Down) -> Bytes {

@@ -39,4 +39,7 @@ pub trait Keeper {
 
     /// What is in force was the newest of all so long ago.
     fn confirmed(&mut self, _ago: Nanos) {}
+
+    /// What is to be done now and then, connected or not.
+    fn tend(&mut self) {}
 }

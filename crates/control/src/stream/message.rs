@@ -4,6 +4,8 @@ mod wire;
 
 use bytes::Bytes;
 use std::sync::Arc;
+pub use tidegate_rules::SnapshotId;
+use tidegate_rules::DELTA_BYTES_MAX;
 
 /// The versions of the protocol that are spoken here.
 pub const PROTOCOL: Protocol = Protocol { newest: 1, oldest: 1 };
@@ -12,7 +14,6 @@ pub(super) const NAME_BYTES_MAX: usize = 128;
 pub(super) const SOFTWARE_BYTES_MAX: usize = 64;
 pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
 pub(super) const CHUNK_BYTES_MAX: usize = 1 << 20;
-pub(super) const DELTA_BYTES_MAX: usize = 16 << 20;
 /// Of one message; a broker with more sends several.
 pub(super) const NODES_MAX: usize = 1000;
 /// The longest message: a delta and what is around it.
@@ -38,13 +39,6 @@ pub enum Role {
     #[default]
     Node,
     Broker,
-}
-
-/// Which snapshot file: no two have the same.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct SnapshotId {
-    pub version: u64,
-    pub digest: u64,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]

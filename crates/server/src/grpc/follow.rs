@@ -107,8 +107,7 @@ async fn converse(
     loop {
         if outgoing.is_empty() {
             changes.mark_unchanged();
-            let filled = subscriber.fill(clock.now(), ROOM_BYTES, &mut outgoing.taken);
-            filled.map_err(|error| unreadable(&error))?;
+            subscriber.fill(clock.now(), ROOM_BYTES, &mut outgoing.taken);
             outgoing.join();
         }
         tokio::select! {
@@ -133,11 +132,6 @@ async fn converse(
             _ = changes.changed(), if outgoing.is_empty() && !subscriber.gathers(clock.now()) => {}
         }
     }
-}
-
-fn unreadable(error: &std::io::Error) -> Failure {
-    tracing::error!(%error, "the snapshot file can't be read, and a follower needs it");
-    Failure::new(GrpcCode::Unavailable, "the snapshot file can't be read here; follow another server")
 }
 
 /// What was taken and isn't sent yet.

@@ -4,7 +4,7 @@ use super::*;
 use crate::stream::frame::take_first;
 use crate::stream::message::Role;
 use bytes::BytesMut;
-use std::io::Write;
+use tidegate_rules::{Change, LookupSeed, Override, OverrideName, SnapshotWriter};
 
 const ROOM: usize = 64 << 10;
 
@@ -34,20 +34,30 @@ fn publish(feed: &Feed, version: u64) {
     feed.publish(version, Bytes::from(version.to_string())).unwrap();
 }
 
-/// A file of so many bytes, each telling where it is.
-fn snapshot(version: u64, length: usize) -> SnapshotFile {
-    let path = std::env::temp_dir().join(format!("tidegate-feed-{}-{version}-{length}", std::process::id()));
-    let bytes: Vec<u8> = (0..length).map(|at| u8::try_from(at % 251).unwrap()).collect();
-    File::create(&path).unwrap().write_all(&bytes).unwrap();
-    let file = File::open(&path).unwrap();
+/// A file of so many overrides, of about 40 bytes each.
+fn snapshot(version: u64, overrides: usize) -> Arc<Snapshot> {
+    let name = format!("tidegate-feed-{}-{version}-{overrides}.rules", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    let mut writer = SnapshotWriter::new(&path, version, LookupSeed::random()).unwrap();
+    for number in 0..overrides {
+        let name = OverrideName {
+            tenant: "default".into(),
+            namespace: "api".into(),
+            rule: "per-user".into(),
+            parts: Box::new([format!("user-{number}").into()]),
+        };
+        let applied = Override { change: Change::Unlimited, hot: false, until: Nanos::MAX };
+        writer.set(&name, &applied).unwrap();
+    }
+    writer.finish().unwrap();
+    let snapshot = Snapshot::open(&path).unwrap();
     std::fs::remove_file(path).unwrap();
-    let id = SnapshotId { version, digest: 7 };
-    SnapshotFile { id, length: u64::try_from(length).unwrap(), file }
+    Arc::new(snapshot)
 }
 
 fn sent(subscriber: &mut Subscriber, now: Nanos) -> Vec<Down> {
     let mut out = Vec::new();
-    subscriber.fill(now, ROOM, &mut out).unwrap();
+    subscriber.fill(now, ROOM, &mut out);
     let mut bytes = BytesMut::from(&out.concat()[..]);
     std::iter::from_fn(|| take_first(&mut bytes, 1 << 25).unwrap())
         .map(|message| Down::decode(&message).unwrap())
@@ -74,69 +84,69 @@ fn a_follower_is_welcomed_and_gets_what_it_lacks() {
 
 #[test]
 fn changes_in_quick_succession_leave_together() {
-    let feed = feed_at(0);
-    let mut subscriber = feed.subscribe(&hello("a", 0), at(0));
-    publish(&feed, 1);
-    assert_eq!(versions(&sent(&mut subscriber, at(0))), [1]);
+    let feed = feed_at(1);
+    let mut subscriber = feed.subscribe(&hello("a", 1), at(0));
     publish(&feed, 2);
+    assert_eq!(versions(&sent(&mut subscriber, at(0))), [2]);
     publish(&feed, 3);
+    publish(&feed, 4);
     assert!(sent(&mut subscriber, at(5)).is_empty());
     assert_eq!(subscriber.wakes_at(at(5)), at(10));
-    assert_eq!(versions(&sent(&mut subscriber, at(10))), [2, 3]);
+    assert_eq!(versions(&sent(&mut subscriber, at(10))), [3, 4]);
 }
 
 #[test]
 fn who_is_too_far_behind_gets_the_file_and_then_what_came_after() {
-    let feed = feed_at(10);
+    let (feed, file) = (feed_at(10), snapshot(10, 5000));
     publish(&feed, 11);
-    feed.offer(snapshot(10, 150_000));
+    feed.offer(file.clone());
     publish(&feed, 12);
     let mut subscriber = feed.subscribe(&hello("new", 0), at(0));
-    let mut heard = Vec::new();
-    while subscriber.wakes_at(at(1)) <= at(1) || heard.is_empty() {
+    let mut heard = sent(&mut subscriber, at(1));
+    while subscriber.wakes_at(at(1)) <= at(1) {
         heard.extend(sent(&mut subscriber, at(1)));
     }
-    heard.extend(sent(&mut subscriber, at(1)));
-    let mut file = Vec::new();
+    let mut bytes = Vec::new();
     for down in &heard {
         match down {
-            Down::Snapshot { id, length, offset } => assert_eq!((id.version, *length, *offset), (10, 150_000, 0)),
-            Down::Chunk { offset, bytes } => {
-                assert_eq!(*offset, u64::try_from(file.len()).unwrap());
-                file.extend_from_slice(bytes);
+            Down::Snapshot { id, length: total, offset } => {
+                assert_eq!((*id, *total, *offset), (file.id(), length(&file), 0));
+            }
+            Down::Chunk { offset, bytes: piece } => {
+                assert_eq!(*offset, u64::try_from(bytes.len()).unwrap());
+                bytes.extend_from_slice(piece);
             }
             _ => {}
         }
     }
-    assert_eq!(file.len(), 150_000);
-    assert!(file.iter().enumerate().all(|(at, byte)| usize::from(*byte) == at % 251));
+    assert!(bytes.len() > CHUNK_BYTES && bytes == file.bytes());
     assert_eq!(versions(&heard), [11, 12]);
 }
 
 #[test]
 fn a_file_that_is_partly_there_goes_on_where_it_was_cut_off() {
-    let feed = feed_at(10);
-    feed.offer(snapshot(10, 1000));
-    let partial = |digest| Some((SnapshotId { version: 10, digest }, 600));
-    for (digest, begins_at) in [(7, 600), (8, 0)] {
-        let hello = Hello { partial: partial(digest), ..hello("cut", 0) };
+    let (feed, file) = (feed_at(10), snapshot(10, 100));
+    feed.offer(file.clone());
+    let other = SnapshotId { version: 10, digest: file.id().digest ^ 1 };
+    for (id, begins_at) in [(file.id(), 600), (other, 0)] {
+        let hello = Hello { partial: Some((id, 600)), ..hello("cut", 0) };
         let mut subscriber = feed.subscribe(&hello, at(0));
         let heard = sent(&mut subscriber, at(0));
         let begun = heard.iter().find_map(|down| match down {
             Down::Snapshot { offset, .. } => Some(*offset),
             _ => None,
         });
-        assert_eq!(begun, Some(begins_at), "digest {digest}");
+        assert_eq!(begun, Some(begins_at), "{id}");
     }
 }
 
 #[test]
 fn a_slow_follower_is_resynchronised_and_costs_no_memory() {
-    let feed = feed_at(0);
-    let mut slow = feed.subscribe(&hello("slow", 0), at(0));
+    let feed = feed_at(1);
+    let mut slow = feed.subscribe(&hello("slow", 1), at(0));
     sent(&mut slow, at(0));
     let delta = Bytes::from(vec![0; 16 << 20]);
-    (1..=20).for_each(|version| feed.publish(version, delta.clone()).unwrap());
+    (2..=20).for_each(|version| feed.publish(version, delta.clone()).unwrap());
     assert!(versions(&sent(&mut slow, at(50))).is_empty(), "what it lacks is gone, and there is no file yet");
     feed.offer(snapshot(19, 100));
     let heard = sent(&mut slow, at(60));
@@ -148,7 +158,7 @@ fn a_slow_follower_is_resynchronised_and_costs_no_memory() {
 #[test]
 fn a_file_that_cant_be_gone_on_from_isnt_sent() {
     let feed = feed_at(100);
-    feed.core.lock().snapshot = Some(Arc::new(snapshot(50, 100)));
+    feed.core.lock().snapshot = Some(snapshot(50, 100));
     let mut subscriber = feed.subscribe(&hello("new", 0), at(0));
     let heard = sent(&mut subscriber, at(0));
     assert!(!heard.iter().any(|down| matches!(down, Down::Snapshot { .. })), "{heard:?}");
@@ -161,8 +171,8 @@ fn a_file_that_cant_be_gone_on_from_isnt_sent() {
 fn who_asks_again_gets_it_again() {
     let feed = feed_at(0);
     (1..=3).for_each(|version| publish(&feed, version));
-    let mut subscriber = feed.subscribe(&hello("a", 0), at(0));
-    assert_eq!(versions(&sent(&mut subscriber, at(0))), [1, 2, 3]);
+    let mut subscriber = feed.subscribe(&hello("a", 1), at(0));
+    assert_eq!(versions(&sent(&mut subscriber, at(0))), [2, 3]);
     subscriber.heard(Up::Resume { rule_version: 1, wants_snapshot: false }, at(20));
     assert_eq!(versions(&sent(&mut subscriber, at(20))), [2, 3]);
     feed.offer(snapshot(3, 10));

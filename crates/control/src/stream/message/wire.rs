@@ -4,12 +4,13 @@
 //! more. A message that breaks a bound is refused whole.
 
 use super::{
-    CHUNK_BYTES_MAX, DELTA_BYTES_MAX, Down, Health, Hello, Kind, NAME_BYTES_MAX, NODES_MAX, NodeReport,
+    CHUNK_BYTES_MAX, Down, Health, Hello, Kind, NAME_BYTES_MAX, NODES_MAX, NodeReport,
     PAYLOAD_BYTES_MAX, Payload, Protocol, Role, SOFTWARE_BYTES_MAX, SnapshotId, Up, Welcome,
 };
 use crate::protobuf::{Malformed, Reader, Value, put_bytes, put_message, put_number};
 use bytes::Bytes;
 use std::sync::Arc;
+use tidegate_rules::DELTA_BYTES_MAX;
 
 impl Up {
     pub fn encode(&self, out: &mut Vec<u8>) {
@@ -66,7 +67,7 @@ impl Down {
                 put_bytes(out, 4, welcome.software.as_bytes());
             }),
             Down::Snapshot { id, length, offset } => put_message(out, 2, |out| {
-                put_message(out, 1, |out| id.put(out));
+                put_message(out, 1, |out| put_id(out, *id));
                 put_number(out, 2, *length);
                 put_number(out, 3, *offset);
             }),
@@ -119,7 +120,7 @@ impl Hello {
         put_number(out, 6, self.role.number());
         put_number(out, 7, self.rule_version);
         if let Some((id, bytes)) = &self.partial {
-            put_message(out, 8, |out| id.put(out));
+            put_message(out, 8, |out| put_id(out, *id));
             put_number(out, 9, *bytes);
         }
     }
@@ -146,7 +147,7 @@ impl Hello {
                 (5, value) => hello.software = text(value, SOFTWARE_BYTES_MAX)?,
                 (6, Value::Number(role)) => hello.role = Role::of(role),
                 (7, Value::Number(version)) => hello.rule_version = version,
-                (8, Value::Bytes(id)) => partial = Some(SnapshotId::read(id)?),
+                (8, Value::Bytes(id)) => partial = Some(read_id(id)?),
                 (9, Value::Number(bytes)) => partial_bytes = bytes,
                 _ => {}
             }
@@ -174,16 +175,14 @@ impl Welcome {
     }
 }
 
-impl SnapshotId {
-    fn put(&self, out: &mut Vec<u8>) {
-        put_number(out, 1, self.version);
-        put_number(out, 2, self.digest);
-    }
+fn put_id(out: &mut Vec<u8>, id: SnapshotId) {
+    put_number(out, 1, id.version);
+    put_number(out, 2, id.digest);
+}
 
-    fn read(bytes: &[u8]) -> Result<Self, Malformed> {
-        let [version, digest, _] = numbers(bytes)?;
-        Ok(SnapshotId { version, digest })
-    }
+fn read_id(bytes: &[u8]) -> Result<SnapshotId, Malformed> {
+    let [version, digest, _] = numbers(bytes)?;
+    Ok(SnapshotId { version, digest })
 }
 
 impl Role {
@@ -275,11 +274,11 @@ fn read_nodes(bytes: &[u8]) -> Result<Vec<NodeReport>, Malformed> {
 }
 
 fn read_snapshot(bytes: &[u8]) -> Result<Down, Malformed> {
-    let (mut id, mut length, mut offset) = (SnapshotId::default(), 0, 0);
+    let (mut id, mut length, mut offset) = (SnapshotId { version: 0, digest: 0 }, 0, 0);
     let mut reader = Reader::new(bytes);
     while let Some((number, value)) = reader.field()? {
         match (number, value) {
-            (1, Value::Bytes(inner)) => id = SnapshotId::read(inner)?,
+            (1, Value::Bytes(inner)) => id = read_id(inner)?,
             (2, Value::Number(number)) => length = number,
             (3, Value::Number(number)) => offset = number,
             _ => {}
