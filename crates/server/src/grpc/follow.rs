@@ -3,17 +3,22 @@
 //! What is sent is decided by `tidegate_control::stream`; here are the bytes. Nothing is taken from there before the
 //! client has room for it, so that one that is slow holds no more than a message.
 
+use crate::access::{self, LastCaller, Permission, Tokens};
+use crate::counters::COUNTERS;
+use crate::grpc::call;
 use crate::grpc::message::{Held, Incoming};
 use crate::grpc::status::{self, Failure, GrpcCode};
+use crate::refusal::excerpt;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
+use hyper::Request;
 use hyper::body::Bytes;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tidegate_control::stream::{Feed, Hello, PROTOCOL, Subscriber, Up};
+use tidegate_control::stream::{FOLLOW_PATH, Feed, Hello, PROTOCOL, Subscriber, Up};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -26,8 +31,46 @@ const ROOM_BYTES: usize = 64 << 10;
 /// Small messages that leave in one frame.
 const JOINED_BYTES_MAX: usize = 64 << 10;
 
+/// What the calls of a connection share.
+pub(super) struct RulesService {
+    feed: Arc<Feed>,
+    tokens: Arc<Tokens>,
+    last_caller: LastCaller,
+    held: Arc<Held>,
+    shutdown: watch::Receiver<bool>,
+}
+
+impl RulesService {
+    pub(super) fn new(feed: Arc<Feed>, tokens: Arc<Tokens>, shutdown: watch::Receiver<bool>) -> Self {
+        RulesService { feed, tokens, last_caller: LastCaller::default(), held: Arc::default(), shutdown }
+    }
+
+    /// Rules of all tenants go down: that is for tenant `default` alone.
+    fn permitted(&self, request: &Request<RecvStream>) -> Result<(), Failure> {
+        let presented = access::presented(request.headers());
+        let caller = self.last_caller.permitted(&self.tokens, presented, Some(Permission::Read))?;
+        Ok(caller.require_operator()?)
+    }
+
+    pub(super) fn answer(&self, request: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
+        if let Some(status) = call::not_grpc(&request) {
+            COUNTERS.requests_refused.add_one();
+            return status::send_http(&mut respond, status);
+        }
+        if request.uri().path() != FOLLOW_PATH {
+            let message = format!("there is no method `{}`; there is {FOLLOW_PATH}", excerpt(request.uri().path()));
+            return call::fail(&mut respond, &Failure::new(GrpcCode::Unimplemented, message));
+        }
+        if let Err(failure) = self.permitted(&request) {
+            return call::fail(&mut respond, &failure);
+        }
+        let (feed, held) = (Arc::clone(&self.feed), Arc::clone(&self.held));
+        tokio::spawn(serve(feed, held, request.into_body(), respond, self.shutdown.clone()));
+    }
+}
+
 /// Serves a follower until it leaves, is stuck, or the process shuts down.
-pub(super) async fn serve(
+async fn serve(
     feed: Arc<Feed>,
     held: Arc<Held>,
     body: RecvStream,
