@@ -9,6 +9,7 @@ mod answer;
 mod body;
 mod buffers;
 mod connection;
+mod control;
 mod counters;
 mod cross_site;
 mod decide;
@@ -42,6 +43,7 @@ mod unkey;
 mod wire;
 
 pub use access::{Permission, Permissions, TokenRecord, Tokens};
+pub use control::{ControlApp, serve_control};
 pub use forward_auth::MappedHeader;
 pub use idempotency::Idempotency;
 pub use listener::serve;
