@@ -8,8 +8,10 @@
 mod leader;
 pub mod plane;
 pub mod protobuf;
+mod publisher;
 mod reconcile;
 pub mod stream;
 
 pub use leader::{Leader, LeaderCounters};
+pub use publisher::Publisher;
 pub use reconcile::{Figures, Flaw, Reconciled, Reconciler};

@@ -82,6 +82,11 @@ impl Kept {
         Ok(())
     }
 
+    /// The last one of the log, as it travels; `None` where the file is all there is.
+    pub fn last_change(&self) -> Result<Option<Vec<u8>>, RuleFilesError> {
+        self.files.delta(self.files.version())
+    }
+
     pub fn standing(&self, version: u64) -> Standing {
         Standing { version, partial: self.files.pending_download() }
     }
