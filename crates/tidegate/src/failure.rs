@@ -4,6 +4,7 @@
 
 use crate::ask::AskError;
 use crate::bench::{BenchError, PlanError};
+use crate::rules_client::RulesError;
 use crate::settings::SettingErrors;
 use crate::tokens::{FileError, TokenError};
 use std::io;
@@ -25,6 +26,8 @@ pub(crate) enum Failure {
     Tokens(#[from] FileError),
     #[error("not started: tls: {0}")]
     Tls(#[from] TlsError),
+    #[error(transparent)]
+    RulesClient(#[from] RulesError),
     #[error(transparent)]
     BenchPlan(#[from] PlanError),
     #[error(transparent)]
@@ -48,6 +51,7 @@ pub(crate) enum Failure {
 impl Failure {
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
+            Failure::RulesClient(error) => error.exit_code(),
             Failure::Settings(_)
             | Failure::Ask(_)
             | Failure::Token(_)

@@ -8,6 +8,7 @@ mod banner;
 mod bench;
 mod certificates;
 mod command_line;
+mod control;
 mod failure;
 mod http_client;
 mod kept_counts;
@@ -19,6 +20,7 @@ mod output;
 mod region;
 mod rules_at_start;
 mod rules_check;
+mod rules_client;
 mod rules_import;
 mod settings;
 mod signals;
@@ -64,6 +66,8 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Token { command, sources } => {
             Ok(tokens::run(Settings::auth_tokens(sources)?.as_deref(), command)?)
         }
+        Command::Control(sources) => control::run(sources),
+        Command::Rules { whom, action } => Ok(rules_client::run(whom, action)?),
         Command::Bench(plan) => Ok(bench::run(&*plan?)?),
     }
 }
@@ -118,7 +122,7 @@ fn serve(sources: Sources) -> Result<ExitCode, Failure> {
 }
 
 /// Tokens that go over a network as they are can be read on the way.
-fn warn_of_plain_tokens(settings: &Settings) {
+pub(crate) fn warn_of_plain_tokens(settings: &Settings) {
     let is_exposed = |(_, address): &(&str, SocketAddr)| !address.ip().to_canonical().is_loopback();
     if settings.tls_certificate.is_none()
         && let Some((key, address)) = settings.tcp_listeners().iter().find(|listener| is_exposed(listener))

@@ -32,11 +32,21 @@ use tidegate_core::{FleetSecret, Nanos};
 use tidegate_origin::RedisUrl;
 use tidegate_rules::envoy::Windows;
 use tidegate_server::{App, MappedHeader, TlsFiles};
-use tidegate_world::REGION_NAME_MAX;
+use tidegate_world::{REGION_NAME_MAX, WorldUrl};
 use tracing_subscriber::filter::Targets;
 
 /// Read when `rules.file` isn't set.
 pub(crate) const RULES_FILE: &str = "rules.yaml";
+
+/// Where a control plane keeps rules unless it is told otherwise.
+pub(crate) const CONTROL_STORE: &str = "sqlite:tidegate-rules.db";
+
+/// What a process is, and so which settings it goes by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    Node,
+    Control,
+}
 
 #[derive(Debug)]
 pub(crate) struct Settings {
@@ -70,6 +80,10 @@ pub(crate) struct Settings {
     pub(crate) log_format: LogFormat,
     pub(crate) log_level: Targets,
     pub(crate) drain: Duration,
+    pub(crate) control_listen: SocketAddr,
+    /// `None`: [`CONTROL_STORE`].
+    pub(crate) control_store: Option<WorldUrl>,
+    role: Role,
     /// What was given, and where, beside each row of the table.
     given: Given,
 }
@@ -143,9 +157,14 @@ impl fmt::Debug for Sources {
 impl Settings {
     /// Reads file, environment and flags, the later winning, or says everything that is wrong with them.
     pub(crate) fn load(sources: Sources) -> Result<Self, SettingErrors> {
+        Self::load_as(Role::Node, sources)
+    }
+
+    /// The same for another process than a node.
+    pub(crate) fn load_as(role: Role, sources: Sources) -> Result<Self, SettingErrors> {
         let mut errors = Vec::new();
         let given = Self::gathered(sources, &mut errors);
-        let settings = Self::validated(given, &mut errors);
+        let settings = Self::validated(role, given, &mut errors);
         if errors.is_empty() { Ok(settings) } else { Err(SettingErrors(errors)) }
     }
 
@@ -153,6 +172,16 @@ impl Settings {
     /// be allowed to read its secret.
     pub(crate) fn listen_http(sources: Sources) -> Result<SocketAddr, SettingErrors> {
         Ok(Self::only("listen.http", sources)?.listen_http)
+    }
+
+    /// Where the node of these settings shows its state. No other value is looked at.
+    pub(crate) fn listen_admin(sources: Sources) -> Result<SocketAddr, SettingErrors> {
+        Ok(Self::only("listen.admin", sources)?.listen_admin)
+    }
+
+    /// Where the control plane of these settings is asked. No other value is looked at.
+    pub(crate) fn control_listen(sources: Sources) -> Result<SocketAddr, SettingErrors> {
+        Ok(Self::only("control.listen", sources)?.control_listen)
     }
 
     /// Where tokens are kept, for whoever works on that file.
@@ -193,8 +222,8 @@ impl Settings {
         given
     }
 
-    fn validated(given: Given, errors: &mut Vec<SettingError>) -> Self {
-        let mut settings = Settings::defaults();
+    fn validated(role: Role, given: Given, errors: &mut Vec<SettingError>) -> Self {
+        let mut settings = Settings { role, ..Settings::defaults() };
         for (slot, setting) in given.iter().zip(&TABLE) {
             errors.extend(settings.set(setting, slot.as_ref()));
         }
@@ -240,17 +269,24 @@ impl Settings {
             log_format: LogFormat::of_stderr(),
             log_level: Targets::new().with_default(tracing::Level::INFO),
             drain: Duration::from_secs(5),
+            control_listen: SocketAddr::from(([127, 0, 0, 1], 7070)),
+            control_store: None,
+            role: Role::Node,
             given: Given::default(),
         }
     }
 
-    pub(crate) fn tcp_listeners(&self) -> [(&'static str, SocketAddr); 4] {
-        [
-            ("listen.http", self.listen_http),
-            ("listen.grpc", self.listen_grpc),
-            ("listen.resp", self.listen_resp),
-            ("listen.admin", self.listen_admin),
-        ]
+    /// Of this process.
+    pub(crate) fn tcp_listeners(&self) -> Vec<(&'static str, SocketAddr)> {
+        match self.role {
+            Role::Node => vec![
+                ("listen.http", self.listen_http),
+                ("listen.grpc", self.listen_grpc),
+                ("listen.resp", self.listen_resp),
+                ("listen.admin", self.listen_admin),
+            ],
+            Role::Control => vec![("control.listen", self.control_listen)],
+        }
     }
 
     /// Addresses that others than this machine reach, where nobody is asked for a token.

@@ -31,7 +31,7 @@ pub(crate) enum Secrecy {
     PathOfSecret,
 }
 
-pub(crate) static TABLE: [Setting; 29] = [
+pub(crate) static TABLE: [Setting; 31] = [
     Setting {
         key: "region",
         value_name: "NAME",
@@ -331,6 +331,27 @@ pub(crate) static TABLE: [Setting; 29] = [
             Ok(())
         },
         show: |settings| settings.drain.as_millis().to_string(),
+    },
+    Setting {
+        key: "control.listen",
+        value_name: "ADDRESS",
+        default: "127.0.0.1:7070",
+        meaning: "`tidegate control`: HTTP for people, gRPC for nodes",
+        secrecy: Secrecy::Open,
+        read: |text, settings| parse::listen_address(text).map(|address| settings.control_listen = address),
+        show: |settings| settings.control_listen.to_string(),
+    },
+    Setting {
+        key: "control.store",
+        value_name: "URL",
+        default: "sqlite:tidegate-rules.db",
+        meaning: "where it keeps rules: sqlite:, mysql://, postgres://",
+        secrecy: Secrecy::Secret,
+        read: |text, settings| world::store(text).map(|url| settings.control_store = Some(url)),
+        show: |settings| {
+            let default = || super::CONTROL_STORE.to_owned();
+            settings.control_store.as_ref().map_or_else(default, ToString::to_string)
+        },
     },
 ];
 
