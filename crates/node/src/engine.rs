@@ -3,6 +3,7 @@
 //! The hot path: it allocates nothing for up to 16 limits, takes no lock but the table's, and makes no
 //! system call. What can't get an entry in the full table is decided by its class, and counted.
 
+mod resets;
 mod single;
 
 use crate::plan::{Plan, Target};
@@ -90,7 +91,8 @@ impl Asking<'_> {
     }
 }
 
-/// A rule set and the number it is known by: 1 at the start, one more at each change.
+/// A rule set and the number it is known by: its control plane's version; for rules of files 1 at the start, and one
+/// more at each change.
 #[derive(Debug)]
 pub struct VersionedRules {
     pub set: RuleSet,
@@ -122,8 +124,8 @@ impl Engine {
         Engine {
             secret: options.secret,
             counters,
-            rules: ArcSwap::from_pointee(VersionedRules { set: rules, version: 1 }),
-            last_version: Mutex::new(1),
+            last_version: Mutex::new(rules.version().max(1)),
+            rules: ArcSwap::from_pointee(VersionedRules { version: rules.version().max(1), set: rules }),
             stats: Stats::default(),
         }
     }
@@ -135,7 +137,7 @@ impl Engine {
     /// Puts other rules in force. Counts stay: a changed number applies to what was already admitted.
     pub fn replace_rules(&self, set: RuleSet) -> u64 {
         let mut version = self.last_version.lock().unwrap_or_else(PoisonError::into_inner);
-        *version += 1;
+        *version = if set.version() > 0 { set.version() } else { *version + 1 };
         self.rules.store(Arc::new(VersionedRules { set, version: *version }));
         *version
     }

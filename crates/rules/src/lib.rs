@@ -1,7 +1,8 @@
 //! Rules: the model, the YAML rules file, validation with exact places, and matching.
 //!
 //! A [`RuleSet`] that exists is valid; a bad set of files is refused whole, with every error's line, column
-//! and remedy. Nothing here touches a network or reads a clock: `now` is an argument.
+//! and remedy. Rules of a control plane come as a [`Snapshot`] and [`Delta`]s, and are kept in [`RuleFiles`]. Nothing
+//! here touches a network or reads a clock: `now` is an argument.
 
 mod address;
 mod attributes;
@@ -21,7 +22,9 @@ mod place;
 mod policy;
 mod pushed;
 mod rule;
+mod rule_files;
 mod set;
+mod snapshot;
 mod source;
 pub mod suggest;
 mod words;
@@ -42,5 +45,7 @@ pub use place::PlaceBy;
 pub use policy::Policy;
 pub use pushed::Pushed;
 pub use rule::{Declared, Mode, OnMissing, Rule, Scope};
-pub use set::{Counts, Namespace, RuleSet};
+pub use rule_files::{Compacted, Compaction, Download, Finding, RuleFiles, RuleFilesError};
+pub use set::{ApplyError, Counts, Namespace, RuleOptions, RuleSet};
+pub use snapshot::{LookupSeed, Snapshot, SnapshotError, SnapshotId, SnapshotWriter, WriteError};
 pub use source::{ReadError, Source, Stamp, read_sources};

@@ -4,6 +4,7 @@
 //! sees and changes its own rules, tenant `default` everybody's.
 
 mod answer;
+mod own;
 mod problem;
 mod query;
 mod read;
@@ -16,7 +17,7 @@ use crate::preface::{self, Protocol};
 use crate::progress::{Patience, Progress};
 use crate::socket::{Listener, Socket};
 use crate::transport::Transport;
-use crate::{Surface, connection};
+use crate::{Surface, connection, grpc};
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -26,6 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use tidegate_control::plane::ControlPlane;
+use tidegate_control::stream::{Feed, FollowView};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
@@ -37,7 +39,12 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// What every request to a control plane is answered from.
 #[derive(Debug)]
 pub struct ControlApp {
-    pub plane: Arc<ControlPlane>,
+    /// `None` in a broker.
+    pub plane: Option<Arc<ControlPlane>>,
+    /// How a broker's own server is followed.
+    pub following: Option<Arc<FollowView>>,
+    /// What nodes and brokers are sent.
+    pub feed: Arc<Feed>,
     pub tokens: Arc<Tokens>,
     /// Set when the process begins to stop.
     pub is_stopping: AtomicBool,
@@ -45,9 +52,18 @@ pub struct ControlApp {
 }
 
 impl ControlApp {
-    pub fn new(plane: Arc<ControlPlane>, tokens: Arc<Tokens>) -> Self {
+    pub fn plane(plane: Arc<ControlPlane>, feed: Arc<Feed>, tokens: Arc<Tokens>) -> Self {
+        ControlApp { plane: Some(plane), ..ControlApp::serving(feed, tokens) }
+    }
+
+    pub fn broker(following: Arc<FollowView>, feed: Arc<Feed>, tokens: Arc<Tokens>) -> Self {
+        ControlApp { following: Some(following), ..ControlApp::serving(feed, tokens) }
+    }
+
+    fn serving(feed: Arc<Feed>, tokens: Arc<Tokens>) -> Self {
         let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-        ControlApp { plane, tokens, is_stopping: AtomicBool::new(false), connections }
+        let is_stopping = AtomicBool::new(false);
+        ControlApp { plane: None, following: None, feed, tokens, is_stopping, connections }
     }
 }
 
@@ -115,8 +131,12 @@ async fn serve_connection(
     };
     match told {
         Some((socket, Protocol::Http1)) => Box::pin(serve_http(socket, app, watcher)).await,
-        // The stream of rules is served here once there is one.
-        Some((_, Protocol::Http2)) | None => {}
+        Some((socket, Protocol::Http2)) => {
+            let (feed, tokens) = (app.feed.clone(), app.tokens.clone());
+            Box::pin(grpc::serve_rules(socket, feed, tokens, closing)).await;
+            drop(watcher);
+        }
+        None => {}
     }
 }
 

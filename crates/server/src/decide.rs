@@ -71,7 +71,7 @@ pub(crate) async fn decide(
     if call == Call::Reset {
         let keys = app.engine.keys(&rules, &request, app.clock.now())?;
         let count = match &app.sharing {
-            Some(region) => region.reset(&keys).await.map_err(|error| Refusal::origin(&error))?,
+            Some(region) => region.reset(&keys, None).await.map_err(|error| Refusal::origin(&error))?,
             None => app.engine.reset(&keys),
         };
         return Ok(Reply { body: reset_json(count), retry_after_seconds: None });

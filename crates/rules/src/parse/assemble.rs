@@ -18,9 +18,11 @@ use super::value;
 use crate::bounds::{NESTING_MAX, RULES_MAX};
 use crate::error::{Problems, Refusal, RuleErrors, Warning, quoted};
 use crate::identifier::KeyPart;
+use crate::overrides::Collected;
 use crate::place::PlaceBy;
 use crate::rule::{Declared, Mode, Rule, Scope};
 use crate::set::Namespace;
+use crate::snapshot::LookupSeed;
 use crate::source::Source;
 use crate::words;
 use std::collections::HashMap;
@@ -28,12 +30,29 @@ use std::sync::Arc;
 use tidegate_core::FleetSecret;
 use tidegate_core::batch::ITEMS_MAX;
 
-type Assembled = (Vec<Namespace>, Mode, Vec<Warning>);
+/// By what the keys of rules, and their overrides, are hashed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hashing<'a> {
+    pub(crate) secret: &'a FleetSecret,
+    pub(crate) seed: LookupSeed,
+}
+
+pub(crate) struct Assembled {
+    pub(crate) namespaces: Vec<Namespace>,
+    pub(crate) overrides: Collected,
+    /// `None` when no document gives it.
+    pub(crate) fleet_mode: Option<Mode>,
+    pub(crate) warnings: Vec<Warning>,
+}
+
+pub(crate) fn assemble(sources: &[&Source], hashing: Hashing<'_>) -> Result<Assembled, RuleErrors> {
+    assemble_listing(sources, hashing, None)
+}
 
 /// With a listing, all overrides are listed too.
 pub(crate) fn assemble_listing(
     sources: &[&Source],
-    secret: &FleetSecret,
+    hashing: Hashing<'_>,
     mut listing: Option<&mut Listing>,
 ) -> Result<Assembled, RuleErrors> {
     let mut problems = Problems::default();
@@ -43,7 +62,7 @@ pub(crate) fn assemble_listing(
     for (file, nodes) in &files {
         for node in nodes {
             let at = Cursor::document(file, node);
-            let home = draft.read_document(&at, secret, &mut problems);
+            let home = draft.read_document(&at, hashing, &mut problems);
             documents.push((at, home));
         }
     }
@@ -58,7 +77,7 @@ pub(crate) fn assemble_listing(
     }
     let file_order = |name: &str| sources.iter().position(|source| source.name == name).unwrap_or(usize::MAX);
     let warnings = problems.finish(file_order)?;
-    Ok(draft.finish(secret, warnings))
+    Ok(draft.finish(hashing.secret, warnings))
 }
 
 /// A file that says nothing is more likely lost than meant: it would lift every limit.
@@ -98,6 +117,7 @@ struct Draft {
     fleet_mode: Option<Said<Mode>>,
     calendars: Calendars,
     rules_total: usize,
+    overrides: Collected,
 }
 
 impl Draft {
@@ -105,7 +125,7 @@ impl Draft {
     fn read_document(
         &mut self,
         at: &Cursor<'_, '_>,
-        secret: &FleetSecret,
+        hashing: Hashing<'_>,
         problems: &mut Problems,
     ) -> Option<usize> {
         if let Value::Null = at.value() {
@@ -121,7 +141,7 @@ impl Draft {
         if let Some(rules) = at.get("rules")
             && is_list(&rules, "`- name: per-user`", problems)
         {
-            rules.items().for_each(|at| self.read_rule(&at, position, secret, problems));
+            rules.items().for_each(|at| self.read_rule(&at, position, hashing, problems));
         }
         Some(position)
     }
@@ -140,7 +160,7 @@ impl Draft {
         &mut self,
         at: &Cursor<'_, '_>,
         position: usize,
-        secret: &FleetSecret,
+        Hashing { secret, seed }: Hashing<'_>,
         problems: &mut Problems,
     ) {
         self.rules_total += 1;
@@ -153,7 +173,7 @@ impl Draft {
         }
         let draft = &mut self.namespaces[position];
         let mut home =
-            Home { secret, tenant: &draft.tenant, namespace: &draft.name, calendars: &mut self.calendars };
+            Home { secret, seed, tenant: &draft.tenant, namespace: &draft.name, calendars: &mut self.calendars };
         let rule = read_rule(at, &mut home, problems);
         draft.add(at, rule, problems);
     }
@@ -168,20 +188,21 @@ impl Draft {
         let Some(overrides) = at.get("overrides") else { return };
         if is_list(&overrides, override_entry::EXAMPLE, problems) {
             let draft = &mut self.namespaces[position];
-            overrides.items().for_each(|at| draft.read_override(&at, listing.as_deref_mut(), problems));
+            let collected = &mut self.overrides;
+            overrides.items().for_each(|at| draft.read_override(&at, collected, listing.as_deref_mut(), problems));
         }
     }
 
     fn finish(self, secret: &FleetSecret, warnings: Vec<Warning>) -> Assembled {
-        let fleet_mode = self.fleet_mode.map(|(mode, _)| mode).unwrap_or_default();
+        let fleet_mode = self.fleet_mode.map(|(mode, _)| mode);
         let seal = |draft: DraftNamespace| {
-            let DraftNamespace { tenant, name, mode, place_by, mut rules, .. } = draft;
+            let DraftNamespace { tenant, name, mode, place_by, rules, .. } = draft;
             let place_by = place_by.map(|(attribute, _)| PlaceBy::new(secret, &tenant, &name, attribute));
-            rules.iter_mut().for_each(|rule| rule.overrides.seal());
             let mode = mode.map(|(mode, _)| mode).unwrap_or_default();
             Namespace { tenant, name, mode, place_by, rules }
         };
-        (self.namespaces.into_iter().map(seal).collect(), fleet_mode, warnings)
+        let namespaces = self.namespaces.into_iter().map(seal).collect();
+        Assembled { namespaces, overrides: self.overrides, fleet_mode, warnings }
     }
 }
 
@@ -234,8 +255,9 @@ impl DraftNamespace {
     }
 
     fn read_override(
-        &mut self,
+        &self,
         at: &Cursor<'_, '_>,
+        collected: &mut Collected,
         listing: Option<&mut Listing>,
         problems: &mut Problems,
     ) {
@@ -244,12 +266,12 @@ impl DraftNamespace {
         let Some(name) = value::name(&named, problems) else { return };
         match self.slots.get(name) {
             Some((Slot::Read(index), _)) => {
-                let rule = &mut self.rules[*index];
+                let rule = &self.rules[*index];
                 let Some((parts, applied)) = read_override(at, &fields, rule, problems) else { return };
                 if let Some(listing) = listing {
                     listing.add(at, rule, &parts, applied, problems);
                 }
-                override_entry::add(at, rule, parts, applied, problems);
+                override_entry::add(at, rule, parts, applied, collected, problems);
             }
             Some((Slot::Broken, _)) => {}
             None => {

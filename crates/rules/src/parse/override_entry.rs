@@ -12,7 +12,7 @@ use crate::address::group_of;
 use crate::bounds::VALUE_CHARS_MAX;
 use crate::error::{Problems, Refusal, quoted};
 use crate::identifier::KeyPart;
-use crate::overrides::{Change, Override, PartMatch};
+use crate::overrides::{Change, Collected, Override, PartMatch};
 use crate::pattern::Pattern;
 use crate::policy::Policy;
 use crate::rule::Rule;
@@ -191,9 +191,10 @@ fn read_rate(fields: &Fields<'_, '_>, rule: &Rule, problems: &mut Problems) -> O
 /// Takes in what was read of an entry about this rule.
 pub(crate) fn add(
     at: &Cursor<'_, '_>,
-    rule: &mut Rule,
+    rule: &Rule,
     parts: Vec<PartMatch>,
     applied: Override,
+    collected: &mut Collected,
     problems: &mut Problems,
 ) {
     for (part, matched) in rule.key.iter().zip(&parts) {
@@ -205,11 +206,10 @@ pub(crate) fn add(
         }
     }
     if !parts.iter().all(|part| matches!(part, PartMatch::Exact(_))) {
-        rule.overrides.add_pattern(parts.into(), applied);
+        collected.add_pattern(rule, parts.into(), applied);
         return;
     }
-    let key = rule.prefix.key_of_parts(parts.iter().map(PartMatch::text));
-    if !rule.overrides.add_exact(key, applied) {
+    if !collected.add_exact(rule, &parts, applied) {
         at.warn(
             problems,
             "never applies: an earlier override for the same identifier lasts as long or longer",

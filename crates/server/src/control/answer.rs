@@ -2,7 +2,7 @@
 
 use super::problem::Problem;
 use super::query::Query;
-use super::{ControlApp, read, write};
+use super::{ControlApp, own, read, write};
 use crate::Surface;
 use crate::access::{self, Caller, LastCaller, Permission};
 use crate::progress::Progress;
@@ -15,6 +15,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper::header::{ALLOW, HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Method, Request, StatusCode};
 use std::sync::Arc;
+use tidegate_control::plane::ControlPlane;
 
 /// Of what may hold all rules, or many overrides.
 const BODY_BYTES_MAX: usize = 16 << 20;
@@ -28,6 +29,7 @@ pub(super) enum Endpoint {
     Ready,
     Metrics,
     State,
+    Nodes,
     Rules,
     Push,
     History,
@@ -45,7 +47,7 @@ pub(super) enum Endpoint {
     RemoveOverride,
 }
 
-const PATHS: [&str; 16] = [
+const PATHS: [&str; 17] = [
     "/v1/rules",
     "/v1/rules/history",
     "/v1/rules/watch",
@@ -58,6 +60,7 @@ const PATHS: [&str; 16] = [
     "/v1/rules/reset",
     "/v1/overrides",
     "/v1/state",
+    "/v1/nodes",
     "/metrics",
     "/healthz",
     "/readyz",
@@ -76,6 +79,7 @@ pub(super) enum Made {
 /// What a request says besides its body.
 pub(super) struct Asked<'a> {
     pub(super) app: &'a ControlApp,
+    pub(super) plane: &'a ControlPlane,
     pub(super) caller: &'a Caller,
     pub(super) query: Option<&'a str>,
 }
@@ -155,20 +159,22 @@ async fn made(
     query: Option<&str>,
     incoming: Incoming,
 ) -> Result<Made, Problem> {
-    let asked = Asked { app, caller, query };
+    if let Some(made) = made_anywhere(app, endpoint, caller)? {
+        return Ok(made);
+    }
+    let Some(plane) = &app.plane else { return Err(broker()) };
+    let asked = Asked { app, plane, caller, query };
     let body = match endpoint.takes_body() {
         true => body::read_up_to(incoming, BODY_BYTES_MAX).await?,
         false => Bytes::new(),
     };
     match endpoint {
-        Endpoint::Front => Ok(Made::Text(FRONT.to_owned())),
-        Endpoint::Healthy => Ok(Made::Text("ok\n".to_owned())),
-        Endpoint::Ready => Ok(write::ready(app)),
-        Endpoint::Metrics => {
-            caller.require_operator()?;
-            Ok(Made::Text(write::metrics(app)))
-        }
-        Endpoint::State => Ok(Made::Json(write::state(app))),
+        Endpoint::Front
+        | Endpoint::Healthy
+        | Endpoint::Ready
+        | Endpoint::Metrics
+        | Endpoint::State
+        | Endpoint::Nodes => unreachable!("answered above"),
         Endpoint::Rules => write::rules(&asked),
         Endpoint::History => write::history(&asked).await,
         Endpoint::Version(version) => write::version(&asked, version).await,
@@ -185,6 +191,31 @@ async fn made(
         Endpoint::SetOverride => read::set_override(&asked, &body).await,
         Endpoint::RemoveOverride => read::remove_override(&asked, &body).await,
     }
+}
+
+/// What brokers answer too.
+fn made_anywhere(app: &ControlApp, endpoint: Endpoint, caller: &Caller) -> Result<Option<Made>, Problem> {
+    Ok(Some(match endpoint {
+        Endpoint::Front => Made::Text(FRONT.to_owned()),
+        Endpoint::Healthy => Made::Text("ok\n".to_owned()),
+        Endpoint::Ready => own::ready(app),
+        Endpoint::Metrics => {
+            caller.require_operator()?;
+            Made::Text(own::metrics(app))
+        }
+        Endpoint::State => Made::Json(own::state(app)),
+        Endpoint::Nodes => {
+            caller.require_operator()?;
+            Made::Json(own::nodes(app))
+        }
+        _ => return Ok(None),
+    }))
+}
+
+#[cold]
+fn broker() -> Problem {
+    let message = "this is a broker: it hands rules on, and has none of its own";
+    Refusal::new(Code::UnknownPath, message, "ask the control plane that it follows; /v1/state names it").into()
 }
 
 impl Endpoint {
@@ -221,6 +252,7 @@ fn at(path: &str) -> Option<Vec<(Method, Endpoint)>> {
         "/readyz" => get(Endpoint::Ready),
         "/metrics" => get(Endpoint::Metrics),
         "/v1/state" => get(Endpoint::State),
+        "/v1/nodes" => get(Endpoint::Nodes),
         "/v1/rules" => [get(Endpoint::Rules), post(Endpoint::Push)].concat(),
         "/v1/rules/history" => get(Endpoint::History),
         "/v1/rules/watch" => get(Endpoint::Watch),
@@ -275,6 +307,7 @@ const FRONT: &str = concat!(
     ", a rate limiter. `tidegate rules --help` says how to use it.\n\n",
     "  /v1/rules          the rules, and their version\n",
     "  /v1/rules/history  who changed them, when and why\n",
+    "  /v1/nodes          which node runs which version\n",
     "  /v1/state          this process\n",
     "  /metrics           for Prometheus\n",
     "  /readyz            whether it has reached its store\n",

@@ -120,7 +120,7 @@ impl Terms {
         let Terms { if_version, author, reason, is_dry } = self;
         let tenant = asked.tenant().map(Arc::from);
         let push = Push { ask, if_version, author, reason, tenant };
-        let plane = &asked.app.plane;
+        let plane = asked.plane;
         let outcome = if is_dry { plane.preview(&push).await? } else { plane.push(push).await? };
         Ok(Made::Json(write::outcome(&outcome, is_dry)))
     }
@@ -280,7 +280,7 @@ pub(super) async fn restore(asked: &Asked<'_>, body: &[u8]) -> Result<Made, Prob
             return Err(Problem::bad_request("too_many", "body", message, "send fewer at a time"));
         }
     }
-    let version = asked.app.plane.restore(entries).await?;
+    let version = asked.plane.restore(entries).await?;
     Ok(Made::Json(write::document(&serde_json::json!({ "version": version }))))
 }
 

@@ -1,11 +1,9 @@
 //! What callers are told: rules, history, lines of exports and backups, and this process.
 
-use super::ControlApp;
 use super::answer::{Asked, Made};
 use super::problem::{Problem, line, summary};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tidegate_control::plane::json::{ChangeJson, EntryJson};
 use tidegate_control::plane::{Changed, Entry, Outcome, PlaneError, owner};
@@ -59,7 +57,7 @@ fn is_visible(asked: &Asked<'_>, tenant: &str) -> bool {
 
 pub(super) fn rules(asked: &Asked<'_>) -> Result<Made, Problem> {
     let query = asked.query(&["namespace", "tenant"])?;
-    let standing = asked.app.plane.standing();
+    let standing = asked.plane.standing();
     let is_asked = |name: &&DocumentName| {
         is_visible(asked, &name.tenant)
             && query.get("tenant").is_none_or(|tenant| *name.tenant == *tenant)
@@ -91,9 +89,9 @@ pub(super) async fn history(asked: &Asked<'_>) -> Result<Made, Problem> {
     let before = query.number("before")?.unwrap_or(u64::MAX);
     let rows = query.number("limit")?.unwrap_or(HISTORY_ROWS);
     let rows = usize::try_from(rows).unwrap_or(usize::MAX);
-    let found = asked.app.plane.history(tenant, namespace.as_ref(), before, rows).await?;
+    let found = asked.plane.history(tenant, namespace.as_ref(), before, rows).await?;
     let entries: Vec<Value> = found.iter().map(summary).collect();
-    Ok(Made::Json(document(&json!({ "version": asked.app.plane.standing().version, "history": entries }))))
+    Ok(Made::Json(document(&json!({ "version": asked.plane.standing().version, "history": entries }))))
 }
 
 fn visible_changes(asked: &Asked<'_>, entry: &Entry) -> Vec<Changed> {
@@ -117,7 +115,7 @@ fn entry_json(asked: &Asked<'_>, entry: &Entry) -> Value {
 
 pub(super) async fn version(asked: &Asked<'_>, version: u64) -> Result<Made, Problem> {
     asked.query(&[])?;
-    let entry = asked.app.plane.entry(version).await?;
+    let entry = asked.plane.entry(version).await?;
     if asked.tenant().is_some() && visible_changes(asked, &entry).is_empty() {
         return Err(PlaneError::Unknown(format!("version {version}")).into());
     }
@@ -127,7 +125,7 @@ pub(super) async fn version(asked: &Asked<'_>, version: u64) -> Result<Made, Pro
 /// Waits for news, and tells them.
 pub(super) async fn watch(asked: &Asked<'_>) -> Result<Made, Problem> {
     let query = asked.query(&["after"])?;
-    let plane = &asked.app.plane;
+    let plane = asked.plane;
     let after = query.number("after")?.unwrap_or_else(|| plane.standing().version);
     let version = plane.wait_beyond(after, WATCH_FOR).await;
     let mut entries = if version > after { plane.entries_after(after).await? } else { Vec::new() };
@@ -150,7 +148,7 @@ pub(super) async fn export(asked: &Asked<'_>) -> Result<Made, Problem> {
     let mut lines = Vec::new();
     let after = match query.get("after") {
         None => {
-            let standing = asked.app.plane.standing();
+            let standing = asked.plane.standing();
             json_line(&mut lines, &json!({ "tidegate_rules": 1, "version": standing.version }))?;
             if asked.tenant().is_none() {
                 json_line(&mut lines, &ChangeJson::from(&RuleChange::FleetMode(standing.fleet_mode)))?;
@@ -163,7 +161,7 @@ pub(super) async fn export(asked: &Asked<'_>) -> Result<Made, Problem> {
         }
         Some(text) => Some(cursor(text)?),
     };
-    let (changes, next) = asked.app.plane.everything(after).await?;
+    let (changes, next) = asked.plane.everything(after).await?;
     for change in &changes {
         if let RuleChange::Override { name, .. } = change
             && is_visible(asked, &name.tenant)
@@ -186,7 +184,7 @@ pub(super) async fn overrides(asked: &Asked<'_>) -> Result<Made, Problem> {
     };
     let name = DocumentName { tenant: tenant.into(), namespace: namespace.into() };
     let after = query.get("after").map(cursor).transpose()?;
-    let (changes, next) = asked.app.plane.overrides(&name, after).await?;
+    let (changes, next) = asked.plane.overrides(&name, after).await?;
     let mut lines = Vec::new();
     for change in &changes {
         json_line(&mut lines, &ChangeJson::from(change))?;
@@ -201,10 +199,10 @@ pub(super) async fn backup(asked: &Asked<'_>) -> Result<Made, Problem> {
     let after = query.number("after")?.unwrap_or(0);
     let mut lines = Vec::new();
     if after == 0 {
-        let version = asked.app.plane.standing().version;
+        let version = asked.plane.standing().version;
         json_line(&mut lines, &json!({ "tidegate_backup": 1, "version": version }))?;
     }
-    let entries = asked.app.plane.entries_after(after).await?;
+    let entries = asked.plane.entries_after(after).await?;
     let next = entries.last().map(|entry| entry.summary.version.to_string());
     for Entry { summary, changed, replaced } in entries {
         let line = EntryJson {
@@ -244,41 +242,4 @@ fn cursor(text: &str) -> Result<ItemId, Problem> {
     let (place, item) = bytes.split_at_checked(16).ok_or_else(bad)?;
     let place = Subject(place.try_into().map_err(|_| bad())?);
     Ok(ItemId { place, item: item.try_into().map_err(|_| bad())? })
-}
-
-pub(super) fn ready(app: &ControlApp) -> Made {
-    let (version, problem) = (app.plane.standing().version, app.plane.problem());
-    let is_ready = problem.is_none() && !app.is_stopping.load(Ordering::Relaxed);
-    let body = document(&json!({ "ready": is_ready, "version": version, "problem": problem }));
-    if is_ready { Made::Json(body) } else { Made::Unready(body) }
-}
-
-pub(super) fn state(app: &ControlApp) -> Vec<u8> {
-    let standing = app.plane.standing();
-    let counts = standing.set.counts();
-    document(&json!({
-        "software": env!("CARGO_PKG_VERSION"),
-        "version": standing.version,
-        "fleet_mode": standing.fleet_mode.to_string(),
-        "namespaces": counts.namespaces,
-        "rules": counts.rules,
-        "problem": app.plane.problem(),
-    }))
-}
-
-pub(super) fn metrics(app: &ControlApp) -> String {
-    let standing = app.plane.standing();
-    let gauges = [
-        ("tidegate_control_rule_version", "The version of the rules here.", standing.version),
-        (
-            "tidegate_control_follows_store",
-            "Whether the store of the rules answers and is followed.",
-            u64::from(app.plane.problem().is_none()),
-        ),
-    ];
-    let mut text = String::new();
-    for (name, help, value) in gauges {
-        let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}\n");
-    }
-    text
 }
