@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tidegate_control::plane::ControlPlane;
+use tidegate_control::stream::Feed;
 use tidegate_server::{ControlApp, Listener, ListeningSocket, Tls, serve_control};
 use tidegate_world::{SqlOptions, SqlWorld, WorldUrl};
 use tokio::sync::watch;
@@ -45,7 +46,8 @@ pub(crate) fn run(sources: Sources) -> Result<ExitCode, Failure> {
     };
     let store = Arc::new(SqlWorld::new(url.clone(), options, runtime.handle()));
     let (plane, worker) = ControlPlane::new(store);
-    let app = Arc::new(ControlApp::new(plane, tokens.tokens.clone()));
+    let feed = Feed::new(&settings.node, env!("CARGO_PKG_VERSION"));
+    let app = Arc::new(ControlApp::plane(plane, feed, tokens.tokens.clone()));
 
     listeners::raise_open_file_limit(settings.connections_max);
     let socket = listeners::bind("control.listen", settings.control_listen)?;
