@@ -12,6 +12,7 @@ mod write;
 
 use crate::access::{LastCaller, Tokens};
 use crate::counters::COUNTERS;
+use crate::listener::accept;
 use crate::preface::{self, Protocol};
 use crate::progress::{Patience, Progress};
 use crate::socket::{Listener, Socket};
@@ -76,18 +77,20 @@ pub async fn serve_control(
     let graceful = GracefulShutdown::new();
     let mut tasks = JoinSet::new();
     let closing = shutdown.clone();
+    let mut pause = Duration::ZERO;
     loop {
         tokio::select! {
             biased;
             () = stopped(&mut shutdown) => break,
             Some(_) = tasks.join_next() => {}
-            accepted = listener.accept() => match accepted {
+            accepted = accept(&mut listener, pause) => match accepted {
                 Err(error) => {
                     COUNTERS.accept_failures.add_one();
                     tracing::warn!(%error, "can't accept connections; trying again");
-                    tokio::time::sleep(PAUSE).await;
+                    pause = PAUSE;
                 }
                 Ok((socket, seated)) => {
+                    pause = Duration::ZERO;
                     let Ok(permit) = app.connections.clone().try_acquire_owned() else {
                         COUNTERS.connections_refused.add_one();
                         socket.refuse(Surface::Api);
