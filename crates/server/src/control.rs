@@ -81,7 +81,7 @@ pub async fn serve_control(
     loop {
         tokio::select! {
             biased;
-            _ = shutdown.wait_for(|stop| *stop) => break,
+            () = stopped(&mut shutdown) => break,
             Some(_) = tasks.join_next() => {}
             accepted = accept(&mut listener, pause) => match accepted {
                 Err(error) => {
@@ -115,6 +115,11 @@ pub async fn serve_control(
     }
 }
 
+/// What it borrows of the flag isn't held by whoever waits.
+async fn stopped(shutdown: &mut watch::Receiver<bool>) {
+    _ = shutdown.wait_for(|stop| *stop).await;
+}
+
 async fn serve_connection(
     socket: Socket,
     app: Arc<ControlApp>,
@@ -127,7 +132,7 @@ async fn serve_connection(
     let told = async { preface::tell(Box::pin(socket.proven(Surface::ApiAndGrpc)).await?).await };
     let told = tokio::select! {
         told = told => told,
-        _ = closing.wait_for(|stop| *stop) => None,
+        () = stopped(&mut closing) => None,
     };
     match told {
         Some((socket, Protocol::Http1)) => Box::pin(serve_http(socket, app, watcher)).await,

@@ -184,7 +184,7 @@ fn serve_command() -> Clap {
 
 /// Whether a control plane goes by a setting.
 fn is_for_control(setting: &Setting) -> bool {
-    let sections = ["control.", "auth.", "tls.", "log.", "shutdown."];
+    let sections = ["region", "node", "control.", "auth.", "tls.", "data.dir", "log.", "shutdown."];
     sections.iter().any(|section| setting.key.starts_with(section))
 }
 

@@ -5,6 +5,7 @@
 
 use crate::certificates::CertificatesAtStart;
 use crate::failure::Failure;
+use crate::followed;
 use crate::listeners;
 use crate::node;
 use crate::settings::{CONTROL_STORE, Role, Settings, Sources};
@@ -17,10 +18,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use tidegate_control::Publisher;
 use tidegate_control::plane::ControlPlane;
-use tidegate_control::stream::Feed;
+use tidegate_control::stream::{self, Endpoints, Feed, FollowOptions, FollowView, Kept, Relay};
 use tidegate_server::{ControlApp, Listener, ListeningSocket, Tls, serve_control};
 use tidegate_world::{SqlOptions, SqlWorld, WorldUrl};
+use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
 /// A push waits for its transaction, which may be long.
@@ -36,7 +39,12 @@ pub(crate) fn run(sources: Sources) -> Result<ExitCode, Failure> {
     warn_of_plain_tokens(&settings);
 
     let runtime = node::runtime()?;
+    if let Some(upstream) = settings.control_upstream.clone() {
+        return broker(settings, &upstream, runtime, tokens, certificates);
+    }
     let context = runtime.enter();
+    let kept = Kept::open(&settings.data_directory.join("control"))?;
+    let feed = Feed::new(&settings.node, env!("CARGO_PKG_VERSION"));
     let url = store_url(&settings)?;
     let options = SqlOptions {
         deadline: STORE_DEADLINE,
@@ -46,7 +54,7 @@ pub(crate) fn run(sources: Sources) -> Result<ExitCode, Failure> {
     };
     let store = Arc::new(SqlWorld::new(url.clone(), options, runtime.handle()));
     let (plane, worker) = ControlPlane::new(store);
-    let feed = Feed::new(&settings.node, env!("CARGO_PKG_VERSION"));
+    let publisher = Publisher::new(plane.clone(), kept, feed.clone());
     let app = Arc::new(ControlApp::plane(plane, feed, tokens.tokens.clone()));
 
     listeners::raise_open_file_limit(settings.connections_max);
@@ -55,6 +63,7 @@ pub(crate) fn run(sources: Sources) -> Result<ExitCode, Failure> {
     let listener = listener(socket, certificates.tls()).map_err(no_start)?;
     let signals = Signals::register().map_err(no_start)?;
     tokio::spawn(worker.run());
+    tokio::spawn(publisher.run());
     tokens.spawn_watch_telling(|_| ());
     certificates.spawn_watch();
     drop(context);
@@ -62,6 +71,50 @@ pub(crate) fn run(sources: Sources) -> Result<ExitCode, Failure> {
     let code = runtime.block_on(serve_until_stopped(listener, app, signals, settings.drain));
     runtime.shutdown_background();
     Ok(code)
+}
+
+/// Follows like a node, serves like a control plane.
+fn broker(
+    settings: Settings,
+    upstream: &Endpoints,
+    runtime: Runtime,
+    tokens: TokensAtStart,
+    certificates: CertificatesAtStart,
+) -> Result<ExitCode, Failure> {
+    let context = runtime.enter();
+    let kept = Kept::open(&settings.data_directory.join("broker"))?;
+    let feed = Feed::new(&settings.node, env!("CARGO_PKG_VERSION"));
+    let view = FollowView::new(upstream.clone());
+    let relay = Relay::new(kept, feed.clone());
+    let options = FollowOptions {
+        feed: Some(feed.clone()),
+        ..followed::options(&settings, upstream, stream::Role::Broker)
+    };
+    let app = Arc::new(ControlApp::broker(view.clone(), feed, tokens.tokens.clone()));
+    listeners::raise_open_file_limit(settings.connections_max);
+    let socket = listeners::bind("control.listen", settings.control_listen)?;
+    let banner = broker_banner(&socket, upstream, certificates.tls().is_some(), &tokens.summary);
+    let listener = listener(socket, certificates.tls()).map_err(no_start)?;
+    let signals = Signals::register().map_err(no_start)?;
+    followed::spawn(options, relay, view.clone());
+    tokio::spawn(followed::show_progress(view));
+    tokens.spawn_watch_telling(|_| ());
+    certificates.spawn_watch();
+    drop(context);
+    output::print(&banner);
+    let code = runtime.block_on(serve_until_stopped(listener, app, signals, settings.drain));
+    runtime.shutdown_background();
+    Ok(code)
+}
+
+fn broker_banner(socket: &TcpListener, upstream: &Endpoints, has_tls: bool, auth: &str) -> String {
+    let address = socket.local_addr().map_or_else(|error| error.to_string(), |address| address.to_string());
+    let scheme = if has_tls { "https" } else { "http" };
+    format!(
+        "tidegate {}, broker\n  control {scheme}://{address}\n  follows {upstream}\n  auth    {auth}\ntry:\n  \
+         tidegate serve --rules-control {scheme}://{address}\n",
+        env!("CARGO_PKG_VERSION"),
+    )
 }
 
 fn store_url(settings: &Settings) -> Result<WorldUrl, Failure> {

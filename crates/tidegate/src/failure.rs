@@ -11,6 +11,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use tidegate_control::stream::KeptError;
 use tidegate_rules::{ReadError, RuleErrors};
 use tidegate_server::TlsError;
 
@@ -38,6 +39,8 @@ pub(crate) enum Failure {
     RulesToCheck(ReadError),
     #[error("rules.file: {0}")]
     Rules(#[from] ReadError),
+    #[error("not started: the directory for rules of a control plane: {0}")]
+    RulesDirectory(#[from] KeptError),
     #[error("not started: the rules are bad; mend them, and try them with `tidegate rules check`\n{0}")]
     BadRules(#[from] RuleErrors),
     #[error("{key}: can't listen on {address}: {source}; {fix}")]
@@ -60,6 +63,7 @@ impl Failure {
             | Failure::NothingToCheck { .. }
             | Failure::RulesToCheck(_) => ExitCode::from(2),
             Failure::Rules(_)
+            | Failure::RulesDirectory(_)
             | Failure::Tokens(_)
             | Failure::Tls(_)
             | Failure::BadRules(_)

@@ -10,6 +10,7 @@ mod certificates;
 mod command_line;
 mod control;
 mod failure;
+mod followed;
 mod http_client;
 mod kept_counts;
 mod listeners;
@@ -80,13 +81,8 @@ fn serve(sources: Sources) -> Result<ExitCode, Failure> {
     let tokens = TokensAtStart::read(settings.auth_tokens.as_deref())?;
     let certificates = CertificatesAtStart::read(settings.tls_files())?;
     warn_of_plain_tokens(&settings);
-    let rules = RulesAtStart::read(
-        settings.rules_file.as_deref(),
-        settings.envoy_windows,
-        &secret,
-        tokens.tenancy(),
-    )?;
-    let rules_summary = rules.to_string();
+    let rules = RulesAtStart::read(&settings, tokens.tenancy())?;
+    let (rules_summary, following) = (rules.to_string(), rules.watch.view());
 
     let runtime = node::runtime()?;
     let clock = Arc::new(Clock::system());
@@ -96,6 +92,7 @@ fn serve(sources: Sources) -> Result<ExitCode, Failure> {
     let app = Arc::new(App {
         sharing,
         world,
+        following,
         tokens: tokens.tokens.clone(),
         forward_auth: settings.forward_auth.clone(),
         overrides: Overrides::kept_in(settings.data_directory.clone()),

@@ -26,6 +26,8 @@ const ASK_AGAIN_EVERY: Nanos = Nanos::from_secs(3);
 /// A server that hasn't heard from its own for so long is left, where there are others, and as often.
 const STALE_SERVER_MAX: Nanos = Nanos::from_secs(10);
 const HEALTH_EVERY: Nanos = Nanos::from_secs(1);
+/// A version that is in force is told of sooner.
+const NEWS_WITHIN: Nanos = Nanos::from_millis(200);
 /// Changes that are put in force together at most.
 const PENDING_MAX: usize = 4096;
 const PENDING_BYTES_MAX: usize = 4 << 20;
@@ -360,6 +362,7 @@ impl Follower {
         let Applied { version, refused } = keeper.apply(&self.pending);
         self.status.changes += version.saturating_sub(self.status.version);
         self.status.version = version;
+        self.health_at = self.health_at.min(now.plus(NEWS_WITHIN));
         self.pending.clear();
         self.pending_bytes = 0;
         match refused {

@@ -31,7 +31,7 @@ pub(crate) enum Secrecy {
     PathOfSecret,
 }
 
-pub(crate) static TABLE: [Setting; 31] = [
+pub(crate) static TABLE: [Setting; 33] = [
     Setting {
         key: "region",
         value_name: "NAME",
@@ -181,6 +181,15 @@ pub(crate) static TABLE: [Setting; 31] = [
         secrecy: Secrecy::Open,
         read: |text, settings| parse::path(text).map(|path| settings.rules_file = Some(path)),
         show: |settings| shown(settings.rules_file.as_ref()),
+    },
+    Setting {
+        key: "rules.control",
+        value_name: "URLS",
+        default: "none",
+        meaning: "rules from a control plane: http://b1:7070,http://b2:7070",
+        secrecy: Secrecy::Open,
+        read: |text, settings| parse::endpoints_or_none(text).map(|servers| settings.rules_control = servers),
+        show: |settings| settings.rules_control.as_ref().map_or("none".into(), ToString::to_string),
     },
     Setting {
         key: "rules.envoy_windows",
@@ -340,6 +349,15 @@ pub(crate) static TABLE: [Setting; 31] = [
         secrecy: Secrecy::Open,
         read: |text, settings| parse::listen_address(text).map(|address| settings.control_listen = address),
         show: |settings| settings.control_listen.to_string(),
+    },
+    Setting {
+        key: "control.upstream",
+        value_name: "URLS",
+        default: "none",
+        meaning: "be a broker: hand on the rules of these control planes",
+        secrecy: Secrecy::Open,
+        read: |text, settings| parse::endpoints_or_none(text).map(|servers| settings.control_upstream = servers),
+        show: |settings| settings.control_upstream.as_ref().map_or("none".into(), ToString::to_string),
     },
     Setting {
         key: "control.store",

@@ -57,6 +57,7 @@ impl Follower {
             Ok(version) => {
                 tracing::info!(version, "a snapshot of the rules is in force");
                 self.status.version = version;
+                self.health_at = now;
                 self.status.snapshots += 1;
                 self.status.refused = None;
                 self.is_stuck = false;
