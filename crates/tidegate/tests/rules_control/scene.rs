@@ -23,6 +23,10 @@ impl Server {
         Server::start(Directory::new(), &["--store", "sqlite:rules.db"], "127.0.0.1:0")
     }
 
+    pub(crate) fn with_store(url: &str) -> Self {
+        Server::start(Directory::new(), &["--store", url], "127.0.0.1:0")
+    }
+
     pub(crate) fn with_tokens(path: &str) -> Self {
         Server::start(Directory::new(), &["--store", "sqlite:rules.db", "--auth-tokens", path], "127.0.0.1:0")
     }
