@@ -161,7 +161,10 @@ impl OverrideJson {
         let change = match (self.limit, self.rate, self.unlimited) {
             (Some(limit), ..) => Change::Limit(Limit::new(limit).map_err(|error| out_of_range(&error))?),
             (None, Some(RateJson { count, per_ns, burst }), _) => Change::Rate {
-                rate: Rate::new(count, Nanos::new(per_ns)).map_err(|error| out_of_range(&error))?,
+                // As it was written by an export; else as a person would.
+                rate: Rate::from_interval(per_ns, count)
+                    .or_else(|_| Rate::new(count, Nanos::new(per_ns)))
+                    .map_err(|error| out_of_range(&error))?,
                 burst: Burst::new(burst).map_err(|error| out_of_range(&error))?,
             },
             (None, None, true) => Change::Unlimited,

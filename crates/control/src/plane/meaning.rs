@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use tidegate_core::Nanos;
 use tidegate_rules::{
     Change, DocumentName, NamespaceDescription, Override, OverrideName, Rule, RuleChange, RuleDescription,
+    rate_words,
 };
 
 /// The overrides that are named one by one; of the rest, how many.
@@ -273,7 +274,7 @@ fn new_words(old: &RuleDescription, new: &RuleDescription) -> String {
     words.strip_prefix(&format!("{}: ", old.name)).map_or(words.clone(), str::to_owned)
 }
 
-/// `limit 5`, `unlimited until 2026-12-01T00:00:00Z`, `100 per 1s, burst 200, hot`.
+/// `limit 5`, `unlimited until 2026-12-01T00:00:00Z`, `100 per second, burst 200, hot`.
 pub fn override_words(value: &Override) -> String {
     let mut words = match value.change {
         Change::Keep => String::new(),
@@ -281,8 +282,7 @@ pub fn override_words(value: &Override) -> String {
         Change::Limit(limit) if limit.get() == 0 => "blocked".to_owned(),
         Change::Limit(limit) => format!("limit {}", limit.get()),
         Change::Rate { rate, burst } => {
-            let per = std::time::Duration::from_nanos(rate.interval_numerator_ns());
-            format!("rate {} per {per:?}, burst {}", rate.interval_denominator(), burst.get())
+            format!("{}, burst {}", rate_words(rate), burst.get())
         }
     };
     if value.hot {
