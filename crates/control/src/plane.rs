@@ -25,9 +25,7 @@ use recent::Recent;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_rules::{Delta, DocumentName, Mode, OverrideName, Pushed, RuleChange, RuleErrors, Source};
-use tidegate_world::{
-    HistoryPage, ItemId, ItemsPage, RuleLog, Subject, Summary, WorldError,
-};
+use tidegate_world::{HistoryPage, ItemId, ItemsPage, RuleLog, Subject, Summary, WorldError};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use worker::Queued;
 
@@ -46,15 +44,30 @@ pub const HISTORY_ROWS_MAX: usize = 1000;
 #[derive(Clone, Debug)]
 pub enum Ask {
     /// What rules files say, in the place of what is there.
-    Files { pushed: Pushed, replace: Replace, overrides: Keep },
+    Files {
+        pushed: Pushed,
+        replace: Replace,
+        overrides: Keep,
+    },
     /// One override, written as an entry of `overrides`.
-    SetOverride { document: DocumentName, entry: Source },
-    RemoveOverride { document: DocumentName, who: Who },
+    SetOverride {
+        document: DocumentName,
+        entry: Source,
+    },
+    RemoveOverride {
+        document: DocumentName,
+        who: Who,
+    },
     FleetMode(Mode),
     /// A caller starts afresh.
-    Reset { document: DocumentName, entry: Source },
+    Reset {
+        document: DocumentName,
+        entry: Source,
+    },
     /// Back to how it was at a version.
-    RollBack { to: u64 },
+    RollBack {
+        to: u64,
+    },
     /// As they are.
     Changes(Vec<RuleChange>),
 }
@@ -121,7 +134,9 @@ pub enum PlaneError {
     Invalid(RuleErrors),
     #[error("{message}; {fix}")]
     Refused { message: String, fix: String },
-    #[error("the rules of tenant {tenant} aren't this token's; use one of that tenant, or of tenant `default`")]
+    #[error(
+        "the rules of tenant {tenant} aren't this token's; use one of that tenant, or of tenant `default`"
+    )]
     Forbidden { tenant: String },
     #[error("what the fleet has in common is for tenant `default` to change; use a token of it")]
     FleetIsForbidden,

@@ -143,7 +143,8 @@ fn permitted(wanted: &[RuleChange], tenant: Option<&str>) -> Result<(), PlaneErr
 }
 
 fn bounded(changes: &[Changed]) -> Result<(), PlaneError> {
-    let bytes = |side: fn(&Changed) -> &RuleChange| changes.iter().map(|change| size(side(change))).sum::<usize>();
+    let bytes =
+        |side: fn(&Changed) -> &RuleChange| changes.iter().map(|change| size(side(change))).sum::<usize>();
     if bytes(|change| &change.after).max(bytes(|change| &change.before)) > ENTRY_BYTES_MAX {
         let message = format!("one push has at most {} MiB", ENTRY_BYTES_MAX >> 20);
         return Err(PlaneError::refused(message, "push namespaces one by one, and import overrides"));
@@ -174,7 +175,8 @@ impl Before<'_> {
             }
             Ask::SetOverride { document, entry } => {
                 let read = self.standing.set.read_override(document, entry);
-                let (name, value) = read.ok_or_else(|| no_namespace(document))?.map_err(PlaneError::Invalid)?;
+                let (name, value) =
+                    read.ok_or_else(|| no_namespace(document))?.map_err(PlaneError::Invalid)?;
                 Ok(vec![RuleChange::Override { name, value: Some(value) }])
             }
             Ask::RemoveOverride { document, who } => {
@@ -221,7 +223,8 @@ impl Before<'_> {
         keep: Keep,
         tenant: Option<&str>,
     ) -> Result<Vec<RuleChange>, PlaneError> {
-        let document = |name: &DocumentName, text: Option<Arc<str>>| RuleChange::Document { name: name.clone(), text };
+        let document =
+            |name: &DocumentName, text: Option<Arc<str>>| RuleChange::Document { name: name.clone(), text };
         let mut wanted: Vec<RuleChange> =
             pushed.documents.iter().map(|(name, text)| document(name, Some(text.clone()))).collect();
         let mut replaced: Vec<DocumentName> = pushed.documents.keys().cloned().collect();
@@ -236,7 +239,9 @@ impl Before<'_> {
         }
         match pushed.fleet_mode {
             Some(mode) => wanted.push(RuleChange::FleetMode(mode)),
-            None if replace == Replace::All && tenant.is_none() => wanted.push(RuleChange::FleetMode(Mode::Enforce)),
+            None if replace == Replace::All && tenant.is_none() => {
+                wanted.push(RuleChange::FleetMode(Mode::Enforce))
+            }
             None => {}
         }
         let new: BTreeMap<&OverrideName, &Override> =
@@ -250,7 +255,9 @@ impl Before<'_> {
                 }
             }
         }
-        let set = new.into_iter().map(|(name, value)| RuleChange::Override { name: name.clone(), value: Some(*value) });
+        let set = new
+            .into_iter()
+            .map(|(name, value)| RuleChange::Override { name: name.clone(), value: Some(*value) });
         wanted.extend(set);
         Ok(wanted)
     }
@@ -368,7 +375,8 @@ fn no_namespace(document: &DocumentName) -> PlaneError {
 fn check_documents(wanted: &[RuleChange]) -> Result<(), PlaneError> {
     for change in wanted {
         let RuleChange::Document { name, text: Some(text) } = change else { continue };
-        let source = Source { name: format!("{}/{}", name.tenant, name.namespace), text: text.as_bytes().to_vec() };
+        let source =
+            Source { name: format!("{}/{}", name.tenant, name.namespace), text: text.as_bytes().to_vec() };
         let secret = tidegate_core::FleetSecret::BUILT_IN;
         let read = Pushed::read(&[source], &secret, tidegate_rules::envoy::Windows::Fixed);
         let read = read.map_err(PlaneError::Invalid)?;
@@ -393,8 +401,11 @@ fn check_override(after: &Standing, name: &OverrideName, value: &Override) -> Re
     };
     if parts.len() != found.key.len() {
         let key: Vec<&str> = found.key.iter().map(|part| &*part.attribute).collect();
-        let message =
-            format!("an override of rule {rule} has {} values, and its key [{}]", parts.len(), key.join(", "));
+        let message = format!(
+            "an override of rule {rule} has {} values, and its key [{}]",
+            parts.len(),
+            key.join(", ")
+        );
         return Err(PlaneError::refused(message, "give one for each, `*` for any"));
     }
     fits(found, value)

@@ -260,12 +260,13 @@ fn find<'s>(standing: &'s Standing, document: &DocumentName, rule: &str) -> Opti
 
 fn described(standing: &Standing, document: &DocumentName) -> Option<NamespaceDescription> {
     let all = standing.set.describe(Nanos::ZERO).namespaces;
-    all.into_iter()
-        .find(|other| *other.tenant == *document.tenant && *other.namespace == *document.namespace)
+    all.into_iter().find(|other| *other.tenant == *document.tenant && *other.namespace == *document.namespace)
 }
 
 fn with_options(rule: &RuleDescription) -> String {
-    rule.options.iter().fold(format!("{}: {}", rule.name, rule.meaning), |text, option| format!("{text}; {option}"))
+    rule.options
+        .iter()
+        .fold(format!("{}: {}", rule.name, rule.meaning), |text, option| format!("{text}; {option}"))
 }
 
 /// Without the name, which stands before the arrow.

@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use std::collections::BTreeMap;
-use tidegate_control::plane::{Push, PlaneError};
+use tidegate_control::plane::{PlaneError, Push};
 use tidegate_world::{RuleLog, WorldError};
 
 #[tokio::test(start_paused = true)]

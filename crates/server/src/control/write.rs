@@ -104,9 +104,7 @@ fn visible_changes(asked: &Asked<'_>, entry: &Entry) -> Vec<Changed> {
 }
 
 fn entry_json(asked: &Asked<'_>, entry: &Entry) -> Value {
-    let both = |Changed { after, before }: &Changed| {
-        json!({ "after": ChangeJson::from(after), "before": ChangeJson::from(before) })
-    };
+    let both = |Changed { after, before }: &Changed| json!({ "after": ChangeJson::from(after), "before": ChangeJson::from(before) });
     let changes: Vec<Value> = visible_changes(asked, entry).iter().map(both).collect();
     let mut value = summary(&entry.summary);
     value["changed"] = changes.into();
@@ -153,7 +151,8 @@ pub(super) async fn export(asked: &Asked<'_>) -> Result<Made, Problem> {
             if asked.tenant().is_none() {
                 json_line(&mut lines, &ChangeJson::from(&RuleChange::FleetMode(standing.fleet_mode)))?;
             }
-            for (name, text) in standing.documents.iter().filter(|(name, _)| is_visible(asked, &name.tenant)) {
+            for (name, text) in standing.documents.iter().filter(|(name, _)| is_visible(asked, &name.tenant))
+            {
                 let change = RuleChange::Document { name: name.clone(), text: Some(text.clone()) };
                 json_line(&mut lines, &ChangeJson::from(&change))?;
             }

@@ -14,16 +14,26 @@ fn rules_are_pushed_shown_compared_changed_and_taken_back() {
     assert!(!differs.stdout.contains('\u{1b}'), "no colours but on a terminal");
     let asked = tidegate(&directory, &server, &["rules", "push", "rules.yaml"]);
     assert!(asked.code == Some(2) && asked.stderr.contains("--yes"), "{}", asked.stderr);
-    let pushed = done(&directory, &server, &["rules", "push", "rules.yaml", "--yes", "--reason", "the first"]);
+    let pushed =
+        done(&directory, &server, &["rules", "push", "rules.yaml", "--yes", "--reason", "the first"]);
     assert!(pushed.ends_with("3 changes: the rules are at version 1\n"), "{pushed}");
-    assert_eq!(done(&directory, &server, &["rules", "diff", "rules.yaml"]), "nothing would change: the rules are at version 1\n");
+    assert_eq!(
+        done(&directory, &server, &["rules", "diff", "rules.yaml"]),
+        "nothing would change: the rules are at version 1\n"
+    );
     let text = done(&directory, &server, &["rules", "get"]);
     assert_eq!(text, format!("# version 1\n{}", RULES.split("overrides:").next().unwrap()), "comments too");
     directory.write("rules.yaml", RULES.replace("100 per 1m", "50 per 1m").replace("mallory", "eve"));
     let pushed = done(&directory, &server, &["rules", "push", "rules.yaml", "--yes"]);
     assert!(pushed.contains("at most 50 over a sliding 1 minute, for each user: counts stay"), "{pushed}");
-    assert!(pushed.contains("- per-user user=mallory: blocked") && pushed.contains("+ per-user user=eve: blocked"));
-    assert!(pushed.contains("  -   - { name: per-user, key: [user], limit: 100 per 1m }\n"), "line by line: {pushed}");
+    assert!(
+        pushed.contains("- per-user user=mallory: blocked")
+            && pushed.contains("+ per-user user=eve: blocked")
+    );
+    assert!(
+        pushed.contains("  -   - { name: per-user, key: [user], limit: 100 per 1m }\n"),
+        "line by line: {pushed}"
+    );
     let set = ["rules", "override", "set", "api", "per-user", "user=bob", "--limit", "7", "--yes"];
     assert!(done(&directory, &server, &set).contains("+ per-user user=bob: limit 7"));
     let listed = done(&directory, &server, &["rules", "get", "api", "--overrides"]);
@@ -53,16 +63,33 @@ fn what_is_wrong_is_said_with_its_remedy() {
     done(&directory, &server, &["rules", "push", "rules.yaml", "--yes"]);
     let cases: [(&[&str], i32, &str); 7] = [
         (&["rules", "push", "none.yaml", "--yes"], 2, "check the path"),
-        (&["rules", "override", "set", "api", "per-usr", "user=bob", "--limit", "7", "--yes"], 1, "did you mean `per-user`?"),
-        (&["rules", "override", "set", "api", "per-user", "usr=bob", "--limit", "7", "--yes"], 1, "did you mean `user`?"),
-        (&["rules", "override", "set", "apj", "per-user", "user=bob", "--limit", "7", "--yes"], 1, "no namespace apj"),
+        (
+            &["rules", "override", "set", "api", "per-usr", "user=bob", "--limit", "7", "--yes"],
+            1,
+            "did you mean `per-user`?",
+        ),
+        (
+            &["rules", "override", "set", "api", "per-user", "usr=bob", "--limit", "7", "--yes"],
+            1,
+            "did you mean `user`?",
+        ),
+        (
+            &["rules", "override", "set", "apj", "per-user", "user=bob", "--limit", "7", "--yes"],
+            1,
+            "no namespace apj",
+        ),
         (&["rules", "override", "set", "api", "per-user", "bob", "--limit", "7", "--yes"], 2, "name=value"),
         (&["rules", "rollback", "99", "--yes"], 1, "no version 99"),
         (&["rules", "mode", "of", "--yes"], 1, "enforce, shadow or off"),
     ];
     for (arguments, code, words) in cases {
         let said = tidegate(&directory, &server, arguments);
-        assert!(said.code == Some(code) && said.stderr.contains(words), "{arguments:?}: {:?} {}", said.code, said.stderr);
+        assert!(
+            said.code == Some(code) && said.stderr.contains(words),
+            "{arguments:?}: {:?} {}",
+            said.code,
+            said.stderr
+        );
     }
     let nobody = tidegate(&directory, &server, &["rules", "get", "--control", "http://127.0.0.1:9"]);
     assert!(nobody.code == Some(2) && nobody.stderr.contains("tidegate control"), "{}", nobody.stderr);

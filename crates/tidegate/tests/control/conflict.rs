@@ -8,7 +8,8 @@ use tidegate_testkit::{MariaDb, Postgres};
 
 fn push(server: &Server, version: u64, limit: u64) -> (u16, Value) {
     let text = RULES.replace("100 per 1m", &format!("{limit} per 1m"));
-    let body = json!({ "files": [{ "name": "rules.yaml", "text": text }], "if_version": version, "author": "me" });
+    let body =
+        json!({ "files": [{ "name": "rules.yaml", "text": text }], "if_version": version, "author": "me" });
     request(&server.address, "POST", "/v1/rules", &body.to_string())
 }
 
@@ -32,8 +33,12 @@ fn compete(one: &Server, two: &Server) {
     }
     for server in [one, two] {
         let history = server.get("/v1/rules/history?limit=100");
-        let versions: Vec<u64> =
-            history["history"].as_array().unwrap().iter().map(|entry| entry["version"].as_u64().unwrap()).collect();
+        let versions: Vec<u64> = history["history"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|entry| entry["version"].as_u64().unwrap())
+            .collect();
         assert_eq!(versions, (1..=11).rev().collect::<Vec<_>>(), "no gap and no double");
     }
 }

@@ -25,7 +25,8 @@ fn the_page_on_the_control_plane_does_what_it_says() {
         command.args(["-ec", &script]).env("PATH", &search).current_dir(directory.path(""));
         command.env("TIDEGATE_CONTROL_LISTEN", &server.address);
         let output = command.output().expect("bash and curl");
-        let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let said =
+            format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert!(output.status.success(), "{script}: {said}");
         assert!(!said.contains("\"error\""), "{script}: {said}");
     }

@@ -24,8 +24,13 @@ fn the_report_names_the_callers_that_a_limit_would_hit() {
     let report = done(&directory, &server, &arguments);
     let lines: Vec<Vec<&str>> = report.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(lines[0].join(" "), "default/api/new-limit: would have denied 20 requests", "{report}");
-    assert_eq!((&lines[1][..], &lines[2][..], lines.len()), (&["14", "busiest"][..], &["6", "busy"][..], 3), "{report}");
-    let json: serde_json::Value = serde_json::from_str(&done(&directory, &server, &[&arguments[..], &["--json"]].concat())).unwrap();
+    assert_eq!(
+        (&lines[1][..], &lines[2][..], lines.len()),
+        (&["14", "busiest"][..], &["6", "busy"][..], 3),
+        "{report}"
+    );
+    let json: serde_json::Value =
+        serde_json::from_str(&done(&directory, &server, &[&arguments[..], &["--json"]].concat())).unwrap();
     assert_eq!(json["rules"][0]["callers"][0]["identifier"], "busiest");
     assert_eq!(request(&nodes[0].admin, "GET", "/v1/shadow", "").1["rules"][0]["denials"], 10);
 }

@@ -5,11 +5,16 @@ use crate::support::{Directory, Finished, parse, request_with, run};
 use crate::{RULES, ready, tidegate};
 use serde_json::Value;
 
-const ACME: &str = "tenant: acme\nnamespace: api\nrules:\n  - { name: acme-only, key: [user], limit: 5 per 1m }\n";
+const ACME: &str =
+    "tenant: acme\nnamespace: api\nrules:\n  - { name: acme-only, key: [user], limit: 5 per 1m }\n";
 
 fn token(directory: &Directory, tenant: &str, permissions: &str) -> String {
     let file = directory.path("tokens.toml").display().to_string();
-    let made = run(directory, &["token", "new", "--tenant", tenant, "--permissions", permissions, "--auth-tokens", &file], &[]);
+    let made = run(
+        directory,
+        &["token", "new", "--tenant", tenant, "--permissions", permissions, "--auth-tokens", &file],
+        &[],
+    );
     let found = made.stdout.split_whitespace().find(|word| word.starts_with("tg_"));
     found.unwrap_or_else(|| panic!("{}{}", made.stdout, made.stderr)).to_owned()
 }

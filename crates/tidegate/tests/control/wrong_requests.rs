@@ -25,21 +25,49 @@ fn whatever_is_sent_is_answered_with_what_is_wrong_and_changes_nothing() {
         ("POST", "/v1/rules", r#"{"files":[{"name":"a"}]}"#, 400, "missing_field"),
         ("POST", "/v1/rules", r#"{"files":[{"name":"a","text":""}]}"#, 400, "invalid_rules"),
         ("POST", "/v1/rules", r#"{"files":[{"name":"a","text":"{"}]}"#, 400, "invalid_rules"),
-        ("POST", "/v1/rules", r#"{"files":[{"name":"a","text":"namespace: x"}],"replace":"some"}"#, 400, "unknown_value"),
-        ("POST", "/v1/rules", r#"{"files":[{"name":"a","text":"namespace: x"}],"dry":true}"#, 400, "unknown_field"),
-        ("POST", "/v1/rules", r#"{"files":[{"name":"a","text":"namespace: x"}],"reason":"a\nb"}"#, 400, "invalid_text"),
+        (
+            "POST",
+            "/v1/rules",
+            r#"{"files":[{"name":"a","text":"namespace: x"}],"replace":"some"}"#,
+            400,
+            "unknown_value",
+        ),
+        (
+            "POST",
+            "/v1/rules",
+            r#"{"files":[{"name":"a","text":"namespace: x"}],"dry":true}"#,
+            400,
+            "unknown_field",
+        ),
+        (
+            "POST",
+            "/v1/rules",
+            r#"{"files":[{"name":"a","text":"namespace: x"}],"reason":"a\nb"}"#,
+            400,
+            "invalid_text",
+        ),
         ("POST", "/v1/rules/rollback", "{}", 400, "wrong_type"),
         ("POST", "/v1/rules/rollback", r#"{"version":-1}"#, 400, "wrong_type"),
         ("POST", "/v1/rules/mode", r#"{"mode":"on"}"#, 400, "out_of_range"),
         ("PUT", "/v1/overrides", r#"{"namespace":"api"}"#, 400, "wrong_type"),
-        ("PUT", "/v1/overrides", r#"{"namespace":"api","override":{"rule":"per-user","user":"a","limit":-1}}"#, 400, "invalid_rules"),
+        (
+            "PUT",
+            "/v1/overrides",
+            r#"{"namespace":"api","override":{"rule":"per-user","user":"a","limit":-1}}"#,
+            400,
+            "invalid_rules",
+        ),
         ("POST", "/v1/rules/import", "{}", 400, "invalid_json"),
         ("POST", "/v1/rules/import", "\u{0}", 400, "invalid_json"),
         ("POST", "/v1/rules/restore", r#"{"version":1}"#, 400, "invalid_json"),
     ];
     for (method, path, body, status, code) in cases {
         let (answered, answer) = request(&server.address, method, path, body);
-        assert_eq!((answered, answer["error"]["code"].as_str()), (status, Some(code)), "{method} {path} {body}: {answer}");
+        assert_eq!(
+            (answered, answer["error"]["code"].as_str()),
+            (status, Some(code)),
+            "{method} {path} {body}: {answer}"
+        );
         for field in ["message", "fix"] {
             assert!(answer["error"][field].as_str().is_some_and(|text| !text.is_empty()), "{path}: {answer}");
         }

@@ -163,8 +163,9 @@ pub(crate) async fn pages_bring_every_item_once_and_in_order(fixture: Fixture) {
 pub(crate) async fn history_is_found_by_what_it_is_about(fixture: Fixture) {
     let log = fixture.open_log();
     let about = |subjects: Vec<Subject>| NewEntry { subjects, ..entry("a", Vec::new()) };
-    let entries: Vec<NewEntry> =
-        (1..=9).map(|number| about(if number % 3 == 0 { vec![subject(3), subject(9)] } else { vec![] })).collect();
+    let entries: Vec<NewEntry> = (1..=9)
+        .map(|number| about(if number % 3 == 0 { vec![subject(3), subject(9)] } else { vec![] }))
+        .collect();
     log.append(0, &entries).await.unwrap();
     let versions = async |subject, before, rows_max| {
         let page = log.history(HistoryPage { subject, before, rows_max }).await.unwrap();
