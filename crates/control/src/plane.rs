@@ -3,6 +3,7 @@
 //! Any number of processes over one store are equal: each follows the log, and the store lets only one of two write a
 //! version. Overrides are millions and stay in the store; rules are few, and are held as they stand.
 
+mod check;
 mod draft;
 mod items;
 pub mod json;
@@ -37,6 +38,8 @@ const QUEUE_MAX: usize = 4096;
 const BROADCAST_MAX: usize = 4096;
 /// How long a push waits to be written.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(20);
+/// How long a version of another process's may take to be heard of.
+const HEARD_WITHIN: Duration = Duration::from_secs(1);
 /// Rows of a page of history.
 pub const HISTORY_ROWS_MAX: usize = 1000;
 
@@ -261,13 +264,18 @@ impl ControlPlane {
     /// What a push would change, and whether it could be made now. Nothing is written.
     pub async fn preview(&self, push: &Push) -> Result<Outcome, PlaneError> {
         self.ready()?;
+        // Who was told of a version by another process knows it before this one does.
+        if let Some(before) = push.if_version.and_then(|version| version.checked_sub(1)) {
+            self.wait_beyond(before, HEARD_WITHIN).await;
+        }
         let before = self.standing();
         let draft = Draft::of(&*self.log, &before, &Overlay::default(), push).await?;
         let lines = draft.lines(&*self.log, &before).await?;
         Ok(Outcome { version: before.version, changes: draft.changes, lines })
     }
 
-    fn ready(&self) -> Result<(), PlaneError> {
+    /// Whether the rules were ever read.
+    pub fn ready(&self) -> Result<(), PlaneError> {
         match &*self.problem.lock() {
             Some(problem) if self.standing().version == 0 => Err(PlaneError::NotReady(problem.clone())),
             _ => Ok(()),

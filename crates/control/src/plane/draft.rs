@@ -6,7 +6,7 @@
 use super::items::{self, Changed};
 use super::meaning::{Line, Orphans, Told, orphaning};
 use super::standing::Standing;
-use super::{Ask, CHANGES_MAX, Keep, PlaneError, Push, Replace, Who, rollback, worker};
+use super::{Ask, CHANGES_MAX, Keep, PlaneError, Push, Replace, Who, check, rollback, worker};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use tidegate_rules::{
@@ -112,21 +112,9 @@ impl Draft {
 
 /// What changes mean that were made already, from what they left.
 pub(super) fn lines_between(after: &Standing, changes: &[Changed]) -> Vec<Line> {
-    let mut documents = after.documents.clone();
-    let mut fleet_mode = after.fleet_mode;
-    for change in changes {
-        match &change.before {
-            RuleChange::Document { name, text: Some(text) } => {
-                documents.insert(name.clone(), text.clone());
-            }
-            RuleChange::Document { name, text: None } => drop(documents.remove(name)),
-            RuleChange::FleetMode(mode) => fleet_mode = *mode,
-            RuleChange::Override { .. } | RuleChange::Reset { .. } => {}
-        }
-    }
     // What was valid once is so still, unless an older Tidegate let it pass.
-    let before = after.with(documents).unwrap_or_else(|_| after.clone());
-    let before = Standing { fleet_mode, ..before };
+    let before = after.with(changes.iter().map(|change| &change.before));
+    let before = before.unwrap_or_else(|_| after.clone());
     Told { before: &before, after, changes, orphans: &BTreeMap::new() }.lines()
 }
 
@@ -295,26 +283,8 @@ impl Before<'_> {
 
     /// The rules with all of that, if they are valid.
     fn after(&self, wanted: &[RuleChange]) -> Result<Standing, PlaneError> {
-        let mut documents = self.standing.documents.clone();
-        let mut fleet_mode = self.standing.fleet_mode;
-        for change in wanted {
-            match change {
-                RuleChange::Document { name, text: Some(text) } => {
-                    documents.insert(name.clone(), text.clone());
-                }
-                RuleChange::Document { name, text: None } => drop(documents.remove(name)),
-                RuleChange::FleetMode(mode) => fleet_mode = *mode,
-                RuleChange::Override { .. } | RuleChange::Reset { .. } => {}
-            }
-        }
-        let after = self.standing.with(documents).map_err(PlaneError::Invalid)?;
-        let after = Standing { fleet_mode, ..after };
-        check_documents(wanted)?;
-        for change in wanted {
-            if let RuleChange::Override { name, value: Some(value) } = change {
-                check_override(&after, name, value)?;
-            }
-        }
+        let after = self.standing.with(wanted).map_err(PlaneError::Invalid)?;
+        check::fits(wanted, &after)?;
         Ok(after)
     }
 
@@ -369,59 +339,4 @@ impl Before<'_> {
 
 fn no_namespace(document: &DocumentName) -> PlaneError {
     PlaneError::Unknown(format!("namespace {} of tenant {}", document.namespace, document.tenant))
-}
-
-/// A text that is kept under a name says that name, and no other.
-fn check_documents(wanted: &[RuleChange]) -> Result<(), PlaneError> {
-    for change in wanted {
-        let RuleChange::Document { name, text: Some(text) } = change else { continue };
-        let source =
-            Source { name: format!("{}/{}", name.tenant, name.namespace), text: text.as_bytes().to_vec() };
-        let secret = tidegate_core::FleetSecret::BUILT_IN;
-        let read = Pushed::read(&[source], &secret, tidegate_rules::envoy::Windows::Fixed);
-        let read = read.map_err(PlaneError::Invalid)?;
-        let is_alone = read.documents.len() == 1 && read.documents.contains_key(name);
-        if !is_alone || !read.overrides.is_empty() || read.fleet_mode.is_some() {
-            let message = format!("the document of {} says something else than its rules", name.namespace);
-            let fix = "give one namespace's rules, without `overrides` and `fleet_mode`";
-            return Err(PlaneError::refused(message, fix));
-        }
-    }
-    Ok(())
-}
-
-/// Whether an override that was given by its name fits its rule.
-fn check_override(after: &Standing, name: &OverrideName, value: &Override) -> Result<(), PlaneError> {
-    let OverrideName { tenant, namespace, rule, parts } = name;
-    let found = after.set.namespace(tenant, namespace);
-    let found = found.and_then(|found| found.rules.iter().find(|other| other.name == *rule));
-    let Some(found) = found else {
-        let message = format!("an override names rule {rule} of {tenant}/{namespace}, and there is none");
-        return Err(PlaneError::refused(message, "push the rule first, or remove the override"));
-    };
-    if parts.len() != found.key.len() {
-        let key: Vec<&str> = found.key.iter().map(|part| &*part.attribute).collect();
-        let message = format!(
-            "an override of rule {rule} has {} values, and its key [{}]",
-            parts.len(),
-            key.join(", ")
-        );
-        return Err(PlaneError::refused(message, "give one for each, `*` for any"));
-    }
-    fits(found, value)
-}
-
-fn fits(rule: &Rule, value: &Override) -> Result<(), PlaneError> {
-    let is_rate = matches!(rule.policy, Policy::Gcra { .. });
-    let fits = match value.change {
-        Change::Keep | Change::Unlimited => true,
-        Change::Limit(limit) => !is_rate || limit.get() == 0,
-        Change::Rate { .. } => is_rate,
-    };
-    if fits {
-        return Ok(());
-    }
-    let (is, isnt) = if is_rate { ("a rate", "limit") } else { ("a limit", "rate") };
-    let message = format!("rule {} is {is}, and an override of it gives a {isnt}", rule.name);
-    Err(PlaneError::refused(message, "give what the rule has"))
 }

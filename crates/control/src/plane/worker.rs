@@ -172,6 +172,13 @@ impl Worker {
             if pushes.is_empty() {
                 return;
             }
+            // Who was told of a version by another process knows it before this one does.
+            let known = self.plane.standing().version;
+            if pushes.iter().any(|waiting| waiting.push.if_version.is_some_and(|version| version > known))
+                && let Err(error) = self.catch_up().await
+            {
+                return fail(pushes, &error);
+            }
             let before = self.plane.standing();
             let (drafts, entries) = self.draft(&before, pushes).await;
             if entries.is_empty() {

@@ -32,6 +32,22 @@ async fn of_two_pushes_at_once_one_wins_and_the_other_is_told_what_changed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_version_that_another_process_told_of_is_known_before_it_is_polled() {
+    let store = store();
+    let (one, two) = (open(&store).await, open(&store).await);
+    for version in 0..20 {
+        let upon = |limit: u64| Push {
+            if_version: Some(version),
+            ..push(files(&RULES.replace("100 per 1m", &format!("{limit} per 1m"))))
+        };
+        let (first, second) = if version % 2 == 0 { (&one, &two) } else { (&two, &one) };
+        assert_eq!(first.push(upon(version + 1)).await.unwrap().version, version + 1);
+        let preview = second.preview(&Push { if_version: Some(version + 1), ..upon(500) }).await.unwrap();
+        assert_eq!((preview.version, preview.changes.len()), (version + 1, 1));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn hundreds_of_changes_at_once_have_a_version_each_and_all_hear_them_in_order() {
     const CHANGES: u64 = 300;
     let store = store();

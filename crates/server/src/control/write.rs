@@ -57,6 +57,7 @@ fn is_visible(asked: &Asked<'_>, tenant: &str) -> bool {
 
 pub(super) fn rules(asked: &Asked<'_>) -> Result<Made, Problem> {
     let query = asked.query(&["namespace", "tenant"])?;
+    asked.plane.ready()?;
     let standing = asked.plane.standing();
     let is_asked = |name: &&DocumentName| {
         is_visible(asked, &name.tenant)
@@ -146,6 +147,7 @@ pub(super) async fn export(asked: &Asked<'_>) -> Result<Made, Problem> {
     let mut lines = Vec::new();
     let after = match query.get("after") {
         None => {
+            asked.plane.ready()?;
             let standing = asked.plane.standing();
             json_line(&mut lines, &json!({ "tidegate_rules": 1, "version": standing.version }))?;
             if asked.tenant().is_none() {

@@ -5,8 +5,10 @@ use crate::support::Directory;
 use crate::{RULES, done, ready, tidegate};
 use std::fmt::Write as _;
 
-fn lines_without_heading(text: &str) -> Vec<&str> {
-    let mut lines: Vec<&str> = text.lines().skip(1).collect();
+/// In one order, and each with its fields in one order.
+fn lines_without_heading(text: &str) -> Vec<String> {
+    let same = |line| serde_json::from_str::<serde_json::Value>(line).expect("JSON").to_string();
+    let mut lines: Vec<String> = text.lines().skip(1).map(same).collect();
     lines.sort_unstable();
     lines
 }
