@@ -6,6 +6,7 @@
 use super::keeper::Standing;
 use bytes::Bytes;
 use std::fs::File;
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -159,7 +160,7 @@ impl Kept {
                 self.compaction = Some(running);
                 None
             }
-            None if self.files.wants_compaction() => {
+            None if self.files.wants_compaction() && is_chosen() => {
                 self.begin_compaction();
                 None
             }
@@ -213,6 +214,12 @@ impl Kept {
             tracing::info!("rules are kept on the disk again");
         }
     }
+}
+
+/// One second in sixteen: who follows the same changes has the same reason to write a new file at the same moment, and
+/// shouldn't, where disks or processors are shared.
+fn is_chosen() -> bool {
+    RandomState::new().hash_one("file").is_multiple_of(16)
 }
 
 fn lock(path: &Path) -> Result<File, KeptError> {

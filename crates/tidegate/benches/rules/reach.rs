@@ -18,7 +18,7 @@ const PROCESSES: usize = 8;
 const BROKERS: usize = 3;
 const PUSHES: u64 = 100;
 const PER_SECOND: u64 = 1700;
-const CALLERS: u64 = 16;
+const CALLERS: u64 = 64;
 const USERS: u64 = 5000;
 const SOON: Duration = Duration::from_secs(60);
 
@@ -177,7 +177,7 @@ fn report(fleet: &Fleet, observed: &Observed, changes: u64, took: Duration) {
     };
     // The last word on each user is what all of them go by.
     let mut last: std::collections::HashMap<u64, u64> = std::collections::HashMap::new();
-    asked.iter().for_each(|(_, number, _)| drop(last.insert(number % USERS, 1000 + number)));
+    last.extend(asked.iter().map(|(_, number, _)| (number % USERS, 1000 + number)));
     let wrong: usize = last
         .iter()
         .map(|(user, limit)| {

@@ -102,10 +102,6 @@ impl Server {
         let entry = json!({ "rule": "per-user", "user": user });
         self.change("POST", "/v1/rules/reset", &json!({ "namespace": "api", "override": entry }))
     }
-
-    pub(crate) fn log(&self) -> String {
-        self.directory.read("stderr")
-    }
 }
 
 /// A node that follows.
