@@ -13,6 +13,7 @@ pub mod region;
 pub mod region_driver;
 pub mod request;
 pub mod rules_driver;
+pub mod shadow;
 pub mod sharing;
 pub mod snapshot;
 pub mod stats;

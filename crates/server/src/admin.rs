@@ -274,6 +274,25 @@ pub(crate) fn rules(app: &App, caller: &Caller) -> Vec<u8> {
     })
 }
 
+/// Whom shadow rules would have denied, of the caller's tenant; of all for operators.
+pub(crate) fn shadow(app: &App, caller: &Caller) -> Vec<u8> {
+    let tenant = (!caller.is_operator()).then(|| caller.tenant());
+    let report = app.engine.shadows().report(tenant);
+    document(|object| {
+        object.list("rules", &report, |out, rule| {
+            let mut object = Object::new(out);
+            object.string("tenant", &rule.tenant).string("namespace", &rule.namespace);
+            object.string("rule", &rule.rule).number("denials", rule.denials);
+            object.list("callers", &rule.callers, |out, caller| {
+                let mut object = Object::new(out);
+                object.string("identifier", &caller.identifier).number("denials", caller.denials);
+                object.number("at_most_too_many", caller.at_most_too_many).end();
+            });
+            object.end();
+        });
+    })
+}
+
 fn namespace(out: &mut Vec<u8>, namespace: &NamespaceDescription) {
     let mut object = Object::new(out);
     object.string("tenant", &namespace.tenant).string("namespace", &namespace.namespace);

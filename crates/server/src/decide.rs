@@ -114,17 +114,19 @@ pub(crate) async fn ask_engine<'r>(
     rules: &'r VersionedRules,
     request: &Request<'_>,
 ) -> Result<Answer<'r>, RequestError> {
-    Ok(match (app.engine.decide(rules, request, app.clock.now())?, &app.sharing) {
-        (Decided::Answer(answer), None) => answer,
+    let answer = match (app.engine.decide(rules, request, app.clock.now())?, &app.sharing) {
+        (Decided::Answer(answer), None) => return Ok(answer),
         (Decided::Answer(answer), Some(region)) => {
             region.publish_urgent();
-            answer
+            return Ok(answer);
         }
         // Boxed: it is large, and whoever may have to wait would be as large.
         (Decided::Ask(asking), Some(region)) => Box::pin(region.ask(*asking)).await,
         // Without a driver nobody answers.
         (Decided::Ask(asking), None) => app.engine.resume(*asking, &[], app.clock.now()),
-    })
+    };
+    app.engine.shadows().note(request, &answer);
+    Ok(answer)
 }
 
 fn reset_json(count: usize) -> Vec<u8> {
