@@ -19,12 +19,13 @@ use crate::change::{DocumentName, OverrideName};
 use crate::overrides::Override;
 use crate::rule::Mode;
 use head::{Head, Section};
-use memmap2::Mmap;
+use memmap2::{Mmap, MmapMut};
 use open::Walk;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use tidegate_core::identity::Shape;
 use tidegate_core::{FleetSecret, KeyPrefix};
@@ -140,7 +141,13 @@ pub(crate) struct Exact<'s> {
 #[derive(Debug)]
 pub struct Snapshot {
     bytes: Bytes,
+    /// A copy of the table in large pages, where it is large: most look-ups would otherwise wait for the address
+    /// of their line as long as for the line.
+    large: Option<MmapMut>,
     head: Head,
+    /// Where the table and the wide values are, and how many lines look-ups begin in: asked for by each of them.
+    table: Range<usize>,
+    wide: Range<usize>,
     lines: u64,
     rules: Vec<RuleWithExact>,
     prefixes: Vec<KeyPrefix>,
@@ -241,7 +248,11 @@ impl Snapshot {
     /// The exact override with this hash. Never panics or goes on for long, whatever the file says.
     #[inline]
     pub(crate) fn find(&self, hash: u128) -> Option<Override> {
-        let word = table::find(self.section(Section::Table), self.lines, hash)?;
-        table::read(word, self.section(Section::Wide))
+        let table = match &self.large {
+            Some(large) => large,
+            None => self.bytes().get(self.table.clone())?,
+        };
+        let word = table::find(table, self.lines, hash)?;
+        table::read(word, || self.bytes().get(self.wide.clone()).unwrap_or(&[]))
     }
 }

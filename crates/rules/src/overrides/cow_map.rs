@@ -69,7 +69,8 @@ impl<V: Clone> CowMap<V> {
         let Some(leaf) = self.root.0[first].as_ref().and_then(|node| node.0[second].as_ref()) else {
             return &[];
         };
-        let begin = leaf.partition_point(|(other, _)| *other < key);
+        // Leaves of one are most of those by rule.
+        let begin = if leaf.len() == 1 { 0 } else { leaf.partition_point(|(other, _)| *other < key) };
         let rest = leaf.get(begin..).unwrap_or(&[]);
         let count = rest.iter().take_while(|(other, _)| *other == key).count();
         &rest[..count]

@@ -176,7 +176,8 @@ impl Overrides {
 
     #[inline]
     fn find_exact(&self, hash: u128, now: Nanos) -> Option<Override> {
-        match self.changed.get_all(hash) {
+        let changed = if self.changed.is_empty() { &[] } else { self.changed.get_all(hash) };
+        match changed {
             [] => self.file.as_ref()?.find(hash).filter(|applied| applied.is_live(now)),
             changed => changed.iter().filter_map(|(_, changed)| changed.applied).find(|applied| applied.is_live(now)),
         }

@@ -4,10 +4,13 @@ use super::head::{HEAD_BYTES, Head, Section};
 use super::table::{self, Places};
 use super::{Bytes, Exact, RuleWithExact, Snapshot, SnapshotError};
 use crate::bytes::{Malformed, Reader};
-use memmap2::Mmap;
+use memmap2::{Advice, Mmap, MmapMut};
 use std::fs::File;
 use std::io;
 use std::path::Path;
+
+/// The caches of addresses that processors have reach as far.
+const LARGE_BYTES_MIN: usize = 4 << 20;
 
 impl Snapshot {
     /// Maps a file, which nobody may write to any more: a rules file is written under another name, synced and
@@ -34,8 +37,16 @@ impl Snapshot {
             }
         }
         let rules = read_rules(&head, &bytes)?;
-        let lines = table::home_lines(head.exact);
-        let mut snapshot = Snapshot { bytes, head, lines, rules, prefixes: Vec::new() };
+        let mut snapshot = Snapshot {
+            bytes,
+            large: None,
+            table: head.range(Section::Table),
+            wide: head.range(Section::Wide),
+            lines: table::home_lines(head.exact),
+            head,
+            rules,
+            prefixes: Vec::new(),
+        };
         let seed = snapshot.seed();
         let prefixes = snapshot.rules.iter().map(|rule| seed.prefix(&rule.tenant, &rule.namespace, &rule.rule));
         snapshot.prefixes = prefixes.collect();
@@ -43,6 +54,7 @@ impl Snapshot {
         snapshot.check_patterns()?;
         snapshot.check_wide()?;
         snapshot.check_exact()?;
+        snapshot.large = in_large_pages(snapshot.section(Section::Table));
         Ok(snapshot)
     }
 
@@ -97,6 +109,17 @@ fn map(file: &File) -> io::Result<Mmap> {
     // write to one as the same user can as well write to the process's memory. What the bytes are doesn't matter:
     // they are read as bytes, with every bound checked.
     unsafe { Mmap::map(file) }
+}
+
+/// `None` where it isn't worth it, or can't be had.
+fn in_large_pages(table: &[u8]) -> Option<MmapMut> {
+    if table.len() < LARGE_BYTES_MIN {
+        return None;
+    }
+    let mut large = MmapMut::map_anon(table.len()).ok()?;
+    large.advise(Advice::HugePage).ok()?;
+    large.copy_from_slice(table);
+    Some(large)
 }
 
 fn read_rules(head: &Head, bytes: &Bytes) -> Result<Vec<RuleWithExact>, Malformed> {
@@ -205,7 +228,7 @@ impl<'s> Walk<'s> {
             Some(index) if index < self.next_wide && word == table::wide_word(index) => {}
             Some(_) => return Err(differs),
         }
-        table::read(word, self.wide).ok_or(differs)
+        table::read(word, || self.wide).ok_or(differs)
     }
 
     /// All slots before this one must be free.

@@ -77,14 +77,8 @@ pub(super) fn slot(table: &[u8], index: u64) -> Option<(u64, u64)> {
 
 #[inline]
 fn words(slot: &[u8; SLOT_BYTES]) -> (u64, u64) {
-    let (fingerprint, word) = halves_of(slot);
+    let (word, fingerprint) = halves(u128::from_le_bytes(*slot));
     (fingerprint, word)
-}
-
-#[inline]
-fn halves_of(slot: &[u8; SLOT_BYTES]) -> (u64, u64) {
-    let (high, low) = halves(u128::from_le_bytes(*slot));
-    (low, high)
 }
 
 /// The word of the entry with this hash. Looks at some lines at most, whatever the bytes are.
@@ -142,14 +136,14 @@ pub(super) fn wide_index(word: u64) -> Option<u64> {
 
 /// What a word says, by a file's wide values. `None` for one that says nothing.
 #[inline]
-pub(super) fn read(word: u64, wide: &[u8]) -> Option<Override> {
+pub(super) fn read<'w>(word: u64, wide: impl FnOnce() -> &'w [u8]) -> Option<Override> {
     let hot = word & HOT != 0;
     let number = word >> NUMBER_SHIFT;
     let change = match word & KIND_MASK {
         KEEP => Change::Keep,
         UNLIMITED => Change::Unlimited,
         LIMIT => Change::Limit(Limit::new(number).ok()?),
-        WIDE => return read_wide(wide, number),
+        WIDE => return read_wide(wide(), number),
         _ => return None,
     };
     Some(Override { change, hot, until: Nanos::MAX })
@@ -205,7 +199,7 @@ fn read_wide(wide: &[u8], index: u64) -> Option<Override> {
 /// Whether a word, and what it points to, is what [`write`] writes for some valid override.
 pub(super) fn check(word: u64, wide: &[u8]) -> Result<(), Malformed> {
     let malformed = Malformed("an override in the table isn't one");
-    let applied = read(word, wide).ok_or(malformed)?;
+    let applied = read(word, || wide).ok_or(malformed)?;
     if let Change::Rate { rate, .. } = applied.change {
         Rate::from_interval(rate.interval_numerator_ns(), rate.interval_denominator()).map_err(|_| malformed)?;
     }

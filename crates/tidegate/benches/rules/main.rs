@@ -16,6 +16,7 @@ mod scene;
 mod streams;
 
 use load::setting::{self, Setting};
+#[allow(unused_imports, reason = "what is shared looks for these here")]
 use load::{connection, figures, fleet, generator, machine, plan, samples, time};
 use std::process::ExitCode;
 

@@ -37,7 +37,8 @@ impl Server {
     }
 
     fn start(directory: Directory, arguments: &[&str], listen: &str) -> Self {
-        let stderr = std::fs::File::options().create(true).append(true).open(directory.path("stderr")).unwrap();
+        let stderr =
+            std::fs::File::options().create(true).append(true).open(directory.path("stderr")).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
         command.current_dir(directory.path("")).env_clear();
         command.args(["control", "--listen", listen]).args(arguments);
@@ -45,7 +46,9 @@ impl Server {
         let mut process = Process(command.spawn().unwrap());
         let stdout = BufReader::new(process.0.stdout.take().unwrap());
         let (sender, lines) = mpsc::channel();
-        std::thread::spawn(move || stdout.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        std::thread::spawn(move || {
+            stdout.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
         let address = loop {
             let line = lines.recv_timeout(SOON);
             let line = line.unwrap_or_else(|_| panic!("no banner; stderr: {}", directory.read("stderr")));
@@ -94,7 +97,7 @@ impl Server {
     }
 
     /// One override of `per-user` in `api`.
-    pub(crate) fn set_override(&self, entry: Value) -> u64 {
+    pub(crate) fn set_override(&self, entry: &Value) -> u64 {
         self.change("PUT", "/v1/overrides", &json!({ "namespace": "api", "override": entry }))
     }
 
@@ -105,10 +108,6 @@ impl Server {
     pub(crate) fn reset(&self, user: &str) -> u64 {
         let entry = json!({ "rule": "per-user", "user": user });
         self.change("POST", "/v1/rules/reset", &json!({ "namespace": "api", "override": entry }))
-    }
-
-    pub(crate) fn log(&self) -> String {
-        self.directory.read("stderr")
     }
 }
 
