@@ -163,8 +163,13 @@ impl Draft {
             return;
         }
         let draft = &mut self.namespaces[position];
-        let mut home =
-            Home { secret, seed, tenant: &draft.tenant, namespace: &draft.name, calendars: &mut self.calendars };
+        let mut home = Home {
+            secret,
+            seed,
+            tenant: &draft.tenant,
+            namespace: &draft.name,
+            calendars: &mut self.calendars,
+        };
         let rule = read_rule(at, &mut home, problems);
         draft.add(at, rule, problems);
     }
@@ -245,7 +250,7 @@ impl DraftNamespace {
         match self.slots.get(name) {
             Some((Slot::Read(index), _)) => {
                 read_override(at, &fields, &self.rules[*index], collected, problems);
-            },
+            }
             Some((Slot::Broken, _)) => {}
             None => {
                 let fix = match suggest::nearest(name, self.slots.keys().map(|name| &**name)) {
