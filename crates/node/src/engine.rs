@@ -3,12 +3,14 @@
 //! The hot path: it allocates nothing for up to 16 limits, takes no lock but the table's, and makes no
 //! system call. What can't get an entry in the full table is decided by its class, and counted.
 
+mod resets;
 mod single;
 
 use crate::plan::{Plan, Target};
 use crate::quota::Quotas;
 use crate::region::{AskItem, RegionOptions, Standing};
 use crate::request::{Answer, Path, Purpose, Reason, Request, RequestError};
+use crate::shadow::Shadows;
 use crate::sharing::Sharing;
 use crate::stats::{Refusal, Stats};
 use crate::world::{Reach, WorldNode};
@@ -45,6 +47,7 @@ pub struct Engine {
     /// Held while rules are replaced, so that versions come in order.
     last_version: Mutex<u64>,
     stats: Stats,
+    shadows: Shadows,
 }
 
 /// Where the counts are.
@@ -126,6 +129,7 @@ impl Engine {
             last_version: Mutex::new(rules.version().max(1)),
             rules: ArcSwap::from_pointee(VersionedRules { version: rules.version().max(1), set: rules }),
             stats: Stats::default(),
+            shadows: Shadows::default(),
         }
     }
 
@@ -147,6 +151,11 @@ impl Engine {
 
     pub fn stats(&self) -> &Stats {
         &self.stats
+    }
+
+    /// Whom shadow rules would have denied. Whoever resumes a request notes it here.
+    pub fn shadows(&self) -> &Shadows {
+        &self.shadows
     }
 
     pub fn key_count(&self) -> usize {
@@ -231,7 +240,9 @@ impl Engine {
                     // What never asks is noted here.
                     plan.note_async(self.world(), request, moment.now);
                 }
-                Ok(Decided::Answer(self.answer(plan, reason, rules.version)))
+                let answer = self.answer(plan, reason, rules.version);
+                self.shadows.note(request, &answer);
+                Ok(Decided::Answer(answer))
             }
         }
     }

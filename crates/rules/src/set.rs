@@ -94,13 +94,23 @@ impl RuleSet {
 
     /// The same, with windows of another kind in files of envoyproxy/ratelimit.
     pub fn parse_as(sources: &[Source], secret: &FleetSecret, windows: Windows) -> Result<Self, RuleErrors> {
+        Self::parse_listing(sources, secret, windows, None)
+    }
+
+    pub(crate) fn parse_listing(
+        sources: &[Source],
+        secret: &FleetSecret,
+        windows: Windows,
+        listing: Option<&mut parse::Listing>,
+    ) -> Result<Self, RuleErrors> {
         let (theirs, ours): (Vec<&Source>, Vec<&Source>) =
             sources.iter().partition(|source| is_envoy(source));
         let options = EnvoyOptions { secret, tenant: parse::DEFAULT_TENANT, windows };
         let file_order = |name: &str| sources.iter().position(|source| source.name == name);
         let file_order = |name: &str| file_order(name).unwrap_or(usize::MAX);
         let hashing = Hashing { secret, seed: seed_of(secret) };
-        let read = (parse::assemble(&ours, hashing), EnvoyRules::parse_all(&theirs, &options));
+        let read =
+            (parse::assemble_listing(&ours, hashing, listing), EnvoyRules::parse_all(&theirs, &options));
         let (ours, envoy) = match read {
             (Ok(ours), Ok(theirs)) => (ours, theirs),
             (Err(errors), Ok(_)) | (Ok(_), Err(errors)) => return Err(errors),

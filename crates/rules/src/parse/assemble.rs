@@ -9,6 +9,7 @@ use super::document::{Head, Said, agree, is_list, read_head};
 use super::fields::Fields;
 use super::files::{File, read_files, refuse_file, says_nothing};
 use super::override_entry::{self, read_override};
+use super::pushed::Listing;
 use super::policy_fields::Calendars;
 use super::rule_entry::{self, Home, read_rule};
 use super::syntax::Syntax;
@@ -23,7 +24,6 @@ use crate::rule::{Declared, Mode, Rule, Scope};
 use crate::set::Namespace;
 use crate::snapshot::LookupSeed;
 use crate::source::Source;
-use crate::suggest;
 use crate::words;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -46,6 +46,15 @@ pub(crate) struct Assembled {
 }
 
 pub(crate) fn assemble(sources: &[&Source], hashing: Hashing<'_>) -> Result<Assembled, RuleErrors> {
+    assemble_listing(sources, hashing, None)
+}
+
+/// With a listing, all overrides are listed too.
+pub(crate) fn assemble_listing(
+    sources: &[&Source],
+    hashing: Hashing<'_>,
+    mut listing: Option<&mut Listing>,
+) -> Result<Assembled, RuleErrors> {
     let mut problems = Problems::default();
     let (files, syntax) = read_files(sources, NESTING_MAX, &mut problems);
     let mut draft = Draft::default();
@@ -61,7 +70,7 @@ pub(crate) fn assemble(sources: &[&Source], hashing: Hashing<'_>) -> Result<Asse
         refuse_silence(&files, sources, &mut problems);
         for (at, home) in &documents {
             if let Some(home) = home {
-                draft.read_overrides(at, *home, &mut problems);
+                draft.read_overrides(at, *home, listing.as_deref_mut(), &mut problems);
                 draft.namespaces[*home].warn_of_splits(at, &mut problems);
             }
         }
@@ -174,11 +183,18 @@ impl Draft {
         draft.add(at, rule, problems);
     }
 
-    fn read_overrides(&mut self, at: &Cursor<'_, '_>, position: usize, problems: &mut Problems) {
+    fn read_overrides(
+        &mut self,
+        at: &Cursor<'_, '_>,
+        position: usize,
+        mut listing: Option<&mut Listing>,
+        problems: &mut Problems,
+    ) {
         let Some(overrides) = at.get("overrides") else { return };
         if is_list(&overrides, override_entry::EXAMPLE, problems) {
             let draft = &mut self.namespaces[position];
-            overrides.items().for_each(|at| draft.read_override(&at, &mut self.overrides, problems));
+            let collected = &mut self.overrides;
+            overrides.items().for_each(|at| draft.read_override(&at, collected, listing.as_deref_mut(), problems));
         }
     }
 
@@ -243,22 +259,29 @@ impl DraftNamespace {
         self.slots.insert(name.into(), (slot, declared));
     }
 
-    fn read_override(&self, at: &Cursor<'_, '_>, collected: &mut Collected, problems: &mut Problems) {
+    fn read_override(
+        &self,
+        at: &Cursor<'_, '_>,
+        collected: &mut Collected,
+        listing: Option<&mut Listing>,
+        problems: &mut Problems,
+    ) {
         let Some(fields) = Fields::of(at, override_entry::EXAMPLE, problems) else { return };
         let Some(named) = fields.require("rule", "per-user", problems) else { return };
         let Some(name) = value::name(&named, problems) else { return };
         match self.slots.get(name) {
             Some((Slot::Read(index), _)) => {
-                read_override(at, &fields, &self.rules[*index], collected, problems);
+                let rule = &self.rules[*index];
+                let Some((parts, applied)) = read_override(at, &fields, rule, problems) else { return };
+                if let Some(listing) = listing {
+                    listing.add(at, rule, &parts, applied, problems);
+                }
+                override_entry::add(at, rule, parts, applied, collected, problems);
             }
             Some((Slot::Broken, _)) => {}
             None => {
-                let fix = match suggest::nearest(name, self.slots.keys().map(|name| &**name)) {
-                    Some(candidate) => format!("did you mean `{candidate}`?"),
-                    None => "name a rule of the same namespace".to_owned(),
-                };
-                let message = format!("namespace {} has no rule {}", quoted(&self.name), quoted(name));
-                named.refuse(problems, Refusal::new(message, fix));
+                let known = self.slots.keys().map(|name| &**name);
+                named.refuse(problems, override_entry::no_rule(&self.name, name, known));
             }
         }
     }
