@@ -12,7 +12,7 @@ const PROGRAMS: Programs = &[
     ("tidegate-rules", "lookup", &[(2, 20)]),
 ];
 /// Tests that print what they found: bars 5 and 6.
-const TESTS: &str = "cargo test --package tidegate-rules --test rules_file -- --nocapture --test-threads 1";
+const TESTS: &str = "cargo test --package tidegate-rules --test rules_file -- --nocapture";
 const WITH: &str = "The bars of issue 6. Bars 2, 5 and 6 are about the rules file and deltas by themselves. Bars 1, 3, 4 and 8 with real processes of the release binary, all on one \
                     machine: a control plane on SQLite, brokers and nodes; past what the machine holds, real streams \
                     with their files and engines.";

@@ -16,8 +16,9 @@ pub(super) const LINE_BYTES: usize = 64;
 const SLOT_BYTES: usize = 16;
 pub(super) const SLOTS_PER_LINE: u64 = 4;
 pub(super) const WIDE_BYTES: usize = 32;
-/// How many lines a look-up may go on for. With five of eight slots in use, two or three is what happens.
-pub(super) const SPILL_LINES: u64 = 64;
+/// How many lines a look-up may go on for. With five of eight slots in use, the longest of a hundred million goes on
+/// for about seven.
+pub(super) const SPILL_LINES: u64 = 16;
 
 /// Lines in which look-ups begin: five of eight slots are used.
 pub(super) fn home_lines(exact: u64) -> u64 {

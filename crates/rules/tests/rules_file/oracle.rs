@@ -232,7 +232,7 @@ fn a_million_look_ups_say_what_the_definition_says() {
     }
     disagreements += model.compare(&set, LOOKUPS_PER_ROUND);
     println!(
-        "bar=6; case={} overrides and patterns; figure=disagreements in {} look-ups; value={disagreements}; high=0; by=worst",
+        "\nbar=6; case={} overrides and patterns; figure=disagreements in {} look-ups; value={disagreements}; high=0; by=worst",
         model.count(),
         LOOKUPS_PER_ROUND * (ROUNDS + 1)
     );
