@@ -140,8 +140,17 @@ impl Rate {
         (count > 0).then(|| Self::nearest(narrow(count), Nanos::new(narrow(length))))
     }
 
-    /// Puts a rate together again from its two parts; `None` when either is 0.
-    pub(crate) fn from_lowest_terms(numerator_ns: u64, denominator: u64) -> Option<Self> {
+    /// Puts a rate together again from its two parts, as they were written to a file or a message.
+    pub fn from_interval(numerator_ns: u64, denominator: u64) -> Result<Self, OutOfRange> {
+        let in_range = (1..=numerator_ns.min(NUMBER_MAX)).contains(&denominator)
+            && numerator_ns <= Period::MAX.get()
+            && greatest_common_divisor(denominator, numerator_ns) == 1;
+        if in_range { Self::from_lowest_terms(numerator_ns, denominator).ok_or(OutOfRange::Rate) } else { Err(OutOfRange::Rate) }
+    }
+
+    /// The same without a look at their range: for parts that [`Rate::from_interval`] took before. `None` when either
+    /// is 0.
+    pub fn from_lowest_terms(numerator_ns: u64, denominator: u64) -> Option<Self> {
         Some(Rate {
             numerator_ns: NonZeroU64::new(numerator_ns)?,
             denominator: NonZeroU64::new(denominator)?,

@@ -3,12 +3,14 @@
 //! The hot path: it allocates nothing for up to 16 limits, takes no lock but the table's, and makes no
 //! system call. What can't get an entry in the full table is decided by its class, and counted.
 
+mod resets;
 mod single;
 
 use crate::plan::{Plan, Target};
 use crate::quota::Quotas;
 use crate::region::{AskItem, RegionOptions, Standing};
 use crate::request::{Answer, Path, Purpose, Reason, Request, RequestError};
+use crate::shadow::Shadows;
 use crate::sharing::Sharing;
 use crate::stats::{Refusal, Stats};
 use crate::world::{Reach, WorldNode};
@@ -45,6 +47,7 @@ pub struct Engine {
     /// Held while rules are replaced, so that versions come in order.
     last_version: Mutex<u64>,
     stats: Stats,
+    shadows: Shadows,
 }
 
 /// Where the counts are.
@@ -90,7 +93,8 @@ impl Asking<'_> {
     }
 }
 
-/// A rule set and the number it is known by: 1 at the start, one more at each change.
+/// A rule set and the number it is known by: its control plane's version; for rules of files 1 at the start, and one
+/// more at each change.
 #[derive(Debug)]
 pub struct VersionedRules {
     pub set: RuleSet,
@@ -122,9 +126,10 @@ impl Engine {
         Engine {
             secret: options.secret,
             counters,
-            rules: ArcSwap::from_pointee(VersionedRules { set: rules, version: 1 }),
-            last_version: Mutex::new(1),
+            last_version: Mutex::new(rules.version().max(1)),
+            rules: ArcSwap::from_pointee(VersionedRules { version: rules.version().max(1), set: rules }),
             stats: Stats::default(),
+            shadows: Shadows::default(),
         }
     }
 
@@ -135,7 +140,7 @@ impl Engine {
     /// Puts other rules in force. Counts stay: a changed number applies to what was already admitted.
     pub fn replace_rules(&self, set: RuleSet) -> u64 {
         let mut version = self.last_version.lock().unwrap_or_else(PoisonError::into_inner);
-        *version += 1;
+        *version = if set.version() > 0 { set.version() } else { *version + 1 };
         self.rules.store(Arc::new(VersionedRules { set, version: *version }));
         *version
     }
@@ -146,6 +151,11 @@ impl Engine {
 
     pub fn stats(&self) -> &Stats {
         &self.stats
+    }
+
+    /// Whom shadow rules would have denied. Whoever resumes a request notes it here.
+    pub fn shadows(&self) -> &Shadows {
+        &self.shadows
     }
 
     pub fn key_count(&self) -> usize {
@@ -230,7 +240,9 @@ impl Engine {
                     // What never asks is noted here.
                     plan.note_async(self.world(), request, moment.now);
                 }
-                Ok(Decided::Answer(self.answer(plan, reason, rules.version)))
+                let answer = self.answer(plan, reason, rules.version);
+                self.shadows.note(request, &answer);
+                Ok(Decided::Answer(answer))
             }
         }
     }

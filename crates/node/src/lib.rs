@@ -12,6 +12,8 @@ pub mod quota;
 pub mod region;
 pub mod region_driver;
 pub mod request;
+pub mod rules_driver;
+pub mod shadow;
 pub mod sharing;
 pub mod snapshot;
 pub mod stats;

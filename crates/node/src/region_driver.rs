@@ -246,14 +246,18 @@ impl RegionDriver {
     }
 
     /// Starts keys afresh for all nodes of the region: each moves on to cells of a new epoch, the others within
-    /// a heartbeat. Says how many.
-    pub async fn reset(&self, keys: &[ResetKey]) -> Result<usize, OriginError> {
+    /// a heartbeat. Says how many. What has an `order` is done once in a region, however many nodes are told.
+    pub async fn reset(&self, keys: &[ResetKey], order: Option<u64>) -> Result<usize, OriginError> {
         let origin = self.origin();
         let mut resets = Vec::new();
         for ResetKey { key, forgotten_at, is_world } in keys {
             let mut known = 0;
             self.shared().table.update(*key, |state| known = state.epoch());
-            let epoch = origin.reset(origin.shard_of(*key), *key, known, *forgotten_at).await?;
+            let (shard, expires) = (origin.shard_of(*key), *forgotten_at);
+            let epoch = match order {
+                None => origin.reset(shard, *key, known, expires).await?,
+                Some(order) => origin.reset_by_order(shard, *key, known, expires, order).await?,
+            };
             resets.push(Reset { key: *key, epoch });
             if let Some(world) = self.engine.world().filter(|_| *is_world) {
                 world.reset(*key, epoch, *forgotten_at);

@@ -61,6 +61,17 @@ impl Origin for BehindSocket {
         self.memory.reset(shard, key, known, expires)
     }
 
+    fn reset_by_order(
+        &self,
+        shard: ShardId,
+        key: KeyId,
+        known: u16,
+        expires: Nanos,
+        order: u64,
+    ) -> Reply<'_, u16> {
+        self.memory.reset_by_order(shard, key, known, expires, order)
+    }
+
     fn tell_resets(&self, resets: Vec<Reset>) -> Reply<'_, Vec<Reset>> {
         self.memory.tell_resets(resets)
     }

@@ -13,7 +13,7 @@ mod world;
 
 #[cfg(feature = "fuzz")]
 pub use crate::redis::fuzz;
-pub use crate::redis::{Connection, RedisOptions, RedisOrigin, RedisUrl, UrlError};
+pub use crate::redis::{Connection, RedisOptions, RedisOrigin, RedisUrl, UrlError, client_config};
 pub use breaker::{Breaker, BreakerState};
 pub use memory::MemoryOrigin;
 pub use quota::{
@@ -143,6 +143,17 @@ pub trait Origin: Debug + Send + Sync + 'static {
     /// Starts a key afresh for every node: raises its epoch, and says which it is now.
     /// Above `known`, too, which the node has heard of and a store may have forgotten.
     fn reset(&self, shard: ShardId, key: KeyId, known: u16, expires: Nanos) -> Reply<'_, u16>;
+
+    /// The same, once for each `order`, however many nodes ask: orders are numbered, and one that isn't above the
+    /// last that was carried out here changes nothing.
+    fn reset_by_order(
+        &self,
+        shard: ShardId,
+        key: KeyId,
+        known: u16,
+        expires: Nanos,
+        order: u64,
+    ) -> Reply<'_, u16>;
 
     /// Tells all nodes of resets, and says which there were lately. A node that denies a key by itself never
     /// syncs it, and would hear of its reset by nothing else.

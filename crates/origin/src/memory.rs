@@ -73,6 +73,17 @@ impl Origin for MemoryOrigin {
         self.answer(|store, now| Ok(store.reset(key, known, expires, now)))
     }
 
+    fn reset_by_order(
+        &self,
+        _shard: ShardId,
+        key: KeyId,
+        known: u16,
+        expires: Nanos,
+        order: u64,
+    ) -> Reply<'_, u16> {
+        self.answer(|store, now| Ok(store.reset_by_order(key, known, expires, order, now)))
+    }
+
     fn tell_resets(&self, resets: Vec<Reset>) -> Reply<'_, Vec<Reset>> {
         self.answer(|store, now| Ok(store.tell_resets(&resets, now)))
     }

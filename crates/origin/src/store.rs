@@ -29,12 +29,17 @@ use wants::Allotted;
 use window::WindowCell;
 use world::Desk;
 
+/// A node that was away for longer carries an order out once more.
+const ORDER_KEPT_FOR: Nanos = Nanos::from_secs(86_400);
+
 #[derive(Clone, Debug, Default)]
 pub struct Store {
     windows: Expiring<CellId, WindowCell>,
     gcras: Expiring<(KeyId, u16), GcraState>,
     /// Of the keys that were reset.
     epochs: Expiring<KeyId, u16>,
+    /// The last order that a key was reset by.
+    orders: Expiring<KeyId, u64>,
     nodes: Nodes,
     quotas: Quotas,
     desk: Desk,
@@ -92,6 +97,17 @@ impl Store {
         epoch
     }
 
+    /// The same for an order that wasn't carried out yet.
+    pub fn reset_by_order(&mut self, key: KeyId, known: u16, expires: Nanos, order: u64, now: Nanos) -> u16 {
+        let present = self.wake(now);
+        if self.orders.get(&key).is_some_and(|last| order <= *last) {
+            return self.epoch_of(key);
+        }
+        *self.orders.entry(key) = order;
+        self.orders.set_expiry(key, present.plus(ORDER_KEPT_FOR));
+        self.reset(key, known, expires, now)
+    }
+
     /// Keeps resets for a while, and says which there were lately.
     pub fn tell_resets(&mut self, resets: &[Reset], now: Nanos) -> Vec<Reset> {
         let present = self.wake(now);
@@ -145,6 +161,7 @@ impl Store {
         self.windows.expire(present);
         self.gcras.expire(present);
         self.epochs.expire(present);
+        self.orders.expire(present);
         present
     }
 

@@ -3,9 +3,16 @@
 //! Rules are few and are changed a namespace at a time, as the text that people wrote; overrides are millions and
 //! are changed one at a time. A [`Delta`] is what one push changed: all of it applies, or none.
 
+mod format;
+
+use crate::bounds::KEY_PARTS_MAX;
+use crate::bytes::{Malformed, check_name, check_part};
 use crate::overrides::Override;
 use crate::rule::Mode;
+use std::fmt;
 use std::sync::Arc;
+
+pub use format::{DELTA_BYTES_MAX, DELTA_CHANGES_MAX, DeltaError};
 
 /// Which override: of which rule, for which caller. No two of a set have the same.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -18,11 +25,47 @@ pub struct OverrideName {
     pub parts: Box<[Box<str>]>,
 }
 
+impl OverrideName {
+    /// Whether it names one caller, not a pattern of them.
+    pub fn is_exact(&self) -> bool {
+        self.parts.iter().all(|part| !part.contains('*'))
+    }
+
+    /// Whether every text is one that a rules file could have.
+    pub fn check(&self) -> Result<(), Malformed> {
+        [&self.tenant, &self.namespace, &self.rule].into_iter().try_for_each(|name| check_name(name))?;
+        if self.parts.len() > KEY_PARTS_MAX {
+            return Err(Malformed("a caller has too many parts"));
+        }
+        self.parts.iter().try_for_each(|part| check_part(part))
+    }
+}
+
+/// `acme/api/per-user [alice, /search]`, for people.
+impl fmt::Display for OverrideName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{} [{}]", self.tenant, self.namespace, self.rule, self.parts.join(", "))
+    }
+}
+
 /// Which document: the rules of a namespace (or a domain of envoyproxy/ratelimit).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct DocumentName {
     pub tenant: Arc<str>,
     pub namespace: Arc<str>,
+}
+
+impl DocumentName {
+    pub fn check(&self) -> Result<(), Malformed> {
+        check_name(&self.tenant)?;
+        check_name(&self.namespace)
+    }
+}
+
+impl fmt::Display for DocumentName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.tenant, self.namespace)
+    }
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -54,18 +54,19 @@ impl RuleSet {
             namespace: namespace.name.to_string(),
             mode: namespace.mode,
             place_by: namespace.place_by.as_ref().map(|place_by| place_by.attribute().to_owned()),
-            rules: namespace.rules.iter().map(|rule| describe_rule(namespace, rule, now)).collect(),
+            rules: namespace.rules.iter().map(|rule| describe_rule(self, namespace, rule, now)).collect(),
         };
         let domains = self.envoy().describe();
         Description {
             fleet_mode: self.fleet_mode(),
-            namespaces: self.namespaces().iter().map(namespace).chain(domains).collect(),
+            namespaces: self.namespaces().iter().map(|shared| namespace(shared)).chain(domains).collect(),
             warnings: self.warnings().to_vec(),
         }
     }
 }
 
-fn describe_rule(namespace: &Namespace, rule: &Rule, now: Nanos) -> RuleDescription {
+fn describe_rule(set: &RuleSet, namespace: &Namespace, rule: &Rule, now: Nanos) -> RuleDescription {
+    let (exact_overrides, pattern_overrides, ended_overrides) = set.overrides().counts(rule, now);
     let mut meaning = format!("{}, {}", words::policy(&rule.policy), words::key(&rule.key));
     if let Some(place_by) = namespace.place_by.as_ref().filter(|place_by| place_by.splits(&rule.key)) {
         meaning = format!("{meaning}, apart for each {}", place_by.attribute());
@@ -81,9 +82,9 @@ fn describe_rule(namespace: &Namespace, rule: &Rule, now: Nanos) -> RuleDescript
         meaning,
         options: options(rule),
         has_quota: rule.scope != Some(Scope::Region) && !is_counted(&rule.policy.spec(now)),
-        exact_overrides: rule.overrides.exact_count(),
-        pattern_overrides: rule.overrides.pattern_count(),
-        ended_overrides: rule.overrides.ended_count(now),
+        exact_overrides,
+        pattern_overrides,
+        ended_overrides,
     }
 }
 

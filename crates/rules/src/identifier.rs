@@ -73,6 +73,15 @@ impl<'a> Identifier<'a> {
         &self.0
     }
 
+    /// By which its overrides are found.
+    #[inline]
+    pub(crate) fn hash(&self, prefix: &KeyPrefix) -> u128 {
+        match self.0.as_slice() {
+            [only] => prefix.hash_of_parts([only.as_str()]),
+            parts => prefix.hash_of_parts(parts.iter().map(PartValue::as_str)),
+        }
+    }
+
     #[inline]
     pub(crate) fn key(&self, prefix: &KeyPrefix) -> KeyId {
         match self.0.as_slice() {

@@ -1,11 +1,13 @@
 //! Rules: the model, the YAML rules file, validation with exact places, and matching.
 //!
 //! A [`RuleSet`] that exists is valid; a bad set of files is refused whole, with every error's line, column
-//! and remedy. Nothing here touches a network or reads a clock: `now` is an argument.
+//! and remedy. Rules of a control plane come as a [`Snapshot`] and [`Delta`]s, and are kept in [`RuleFiles`]. Nothing
+//! here touches a network or reads a clock: `now` is an argument.
 
 mod address;
 mod attributes;
 mod bounds;
+mod bytes;
 mod change;
 mod condition;
 mod describe;
@@ -18,15 +20,21 @@ mod parse;
 mod pattern;
 mod place;
 mod policy;
+mod pushed;
 mod rule;
+mod rule_files;
 mod set;
+mod snapshot;
 mod source;
 pub mod suggest;
 mod words;
 
 pub use attributes::Attributes;
 pub use bounds::{RULES_MAX, SOURCES_BYTES_MAX};
-pub use change::{Delta, DocumentName, OverrideName, RuleChange};
+pub use bytes::Malformed;
+pub use change::{
+    DELTA_BYTES_MAX, DELTA_CHANGES_MAX, Delta, DeltaError, DocumentName, OverrideName, RuleChange,
+};
 pub use describe::{Description, NamespaceDescription, RuleDescription};
 pub use error::{RuleError, RuleErrors, Warning};
 pub use identifier::{KeyPart, identifier_text};
@@ -35,6 +43,10 @@ pub use overrides::{Change, Override};
 pub use pattern::Pattern;
 pub use place::PlaceBy;
 pub use policy::Policy;
+pub use pushed::Pushed;
 pub use rule::{Declared, Mode, OnMissing, Rule, Scope};
-pub use set::{Counts, Namespace, RuleSet};
+pub use rule_files::{Compacted, Compaction, Download, Finding, RuleFiles, RuleFilesError};
+pub use set::{ApplyError, Counts, Namespace, RuleOptions, RuleSet};
+pub use snapshot::{LookupSeed, Snapshot, SnapshotError, SnapshotId, SnapshotWriter, WriteError};
 pub use source::{ReadError, Source, Stamp, read_sources};
+pub use words::rate as rate_words;

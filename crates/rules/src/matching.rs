@@ -13,7 +13,7 @@ use crate::rule::{Mode, OnMissing, Rule};
 use crate::set::{Namespace, RuleSet};
 use smallvec::SmallVec;
 use tidegate_core::batch::{ITEMS_INLINE, ITEMS_MAX};
-use tidegate_core::{Burst, KeyId, Nanos, Role, Spec};
+use tidegate_core::{Burst, KeyId, Limit, Nanos, Role, Spec};
 
 /// A rule that a request meets.
 #[derive(Clone, Copy, Debug)]
@@ -93,7 +93,7 @@ impl RuleSet {
         }
         let place = namespace.place_by.as_ref().and_then(|place_by| place_by.place(attributes));
         for rule in &namespace.rules {
-            let Some((effect, hot)) = rule.apply(attributes, now) else { continue };
+            let Some((effect, hot)) = self.apply_rule(rule, attributes, now) else { continue };
             // Only now: overrides are found by the key that the rule's attributes alone give.
             let effect = place.map_or(effect, |place| effect.placed(place));
             if out.len() == ITEMS_MAX {
@@ -144,37 +144,51 @@ impl Namespace {
     }
 }
 
-impl Rule {
-    /// What limits a request with these attributes, overrides included; `None` when nothing does. Decisions
-    /// don't need it: it is for those who describe them.
-    pub fn spec(&self, attributes: Attributes<'_>, now: Nanos) -> Option<Spec> {
-        match self.apply(attributes, now)? {
+impl RuleSet {
+    /// What limits a request with these attributes by one of its rules, overrides included; `None` when nothing
+    /// does. Decisions don't need it: it is for those who describe them.
+    pub fn spec(&self, rule: &Rule, attributes: Attributes<'_>, now: Nanos) -> Option<Spec> {
+        match self.apply_rule(rule, attributes, now)? {
             (Effect::Limited { spec, .. }, _) => Some(spec),
             (Effect::Unlimited { .. } | Effect::MissingDenied { .. }, _) => None,
         }
     }
 
-    /// What this rule says of a request, and whether the caller is hot; `None` when it isn't for it.
-    fn apply<'s>(&'s self, attributes: Attributes<'_>, now: Nanos) -> Option<(Effect<'s>, bool)> {
-        match self.when.hold(attributes) {
+    /// The override for a caller of one of its rules, if there is one that hasn't ended.
+    pub fn override_of(&self, rule: &Rule, attributes: Attributes<'_>, now: Nanos) -> Option<Override> {
+        let mut identifier = Identifier::new();
+        identifier.fill(&rule.key, attributes).ok()?;
+        self.overrides().find(rule, &identifier, now)
+    }
+
+    /// What a rule says of a request, and whether the caller is hot; `None` when it isn't for it.
+    fn apply_rule<'s>(
+        &self,
+        rule: &'s Rule,
+        attributes: Attributes<'_>,
+        now: Nanos,
+    ) -> Option<(Effect<'s>, bool)> {
+        match rule.when.hold(attributes) {
             Holds::Yes => {}
             Holds::No => return None,
-            Holds::Missing(attribute) => return self.missing(attribute),
+            Holds::Missing(attribute) => return rule.missing(attribute),
         }
         let mut identifier = Identifier::new();
-        if let Err(attribute) = identifier.fill(&self.key, attributes) {
-            return self.missing(attribute);
+        if let Err(attribute) = identifier.fill(&rule.key, attributes) {
+            return rule.missing(attribute);
         }
-        let key = identifier.key(&self.prefix);
-        match self.overrides.find(key, &identifier, now) {
-            None => Some((Effect::Limited { key, spec: self.policy.spec(now) }, false)),
-            Some(Override { change: Change::Unlimited, hot, .. }) => Some((Effect::Unlimited { key }, *hot)),
+        let key = identifier.key(&rule.prefix);
+        match self.overrides().find(rule, &identifier, now) {
+            None => Some((Effect::Limited { key, spec: rule.policy.spec(now) }, false)),
+            Some(Override { change: Change::Unlimited, hot, .. }) => Some((Effect::Unlimited { key }, hot)),
             Some(Override { change, hot, .. }) => {
-                Some((Effect::Limited { key, spec: changed(&self.policy, *change, now) }, *hot))
+                Some((Effect::Limited { key, spec: changed(&rule.policy, change, now) }, hot))
             }
         }
     }
+}
 
+impl Rule {
     fn missing<'s>(&'s self, attribute: &'s str) -> Option<(Effect<'s>, bool)> {
         match self.on_missing {
             OnMissing::Skip => None,
@@ -190,8 +204,11 @@ fn changed(policy: &Policy, change: Change, now: Nanos) -> Spec {
         (Spec::Fixed { period, .. }, Change::Limit(limit)) => Spec::Fixed { limit, period },
         (Spec::Calendar { unit, cell, .. }, Change::Limit(limit)) => Spec::Calendar { limit, unit, cell },
         // The only limit that a rate's override can have is 0, which blocks.
-        (Spec::Gcra { rate, .. }, Change::Limit(_)) => Spec::Gcra { rate, burst: Burst::BLOCKED },
+        (Spec::Gcra { rate, .. }, Change::Limit(Limit::BLOCKED)) => {
+            Spec::Gcra { rate, burst: Burst::BLOCKED }
+        }
         (Spec::Gcra { .. }, Change::Rate { rate, burst }) => Spec::Gcra { rate, burst },
-        (spec, Change::Keep | Change::Unlimited | Change::Rate { .. }) => spec,
+        // Numbers of another kind are from before the rule was changed: they say nothing of it as it is.
+        (spec, Change::Keep | Change::Unlimited | Change::Limit(_) | Change::Rate { .. }) => spec,
     }
 }

@@ -11,6 +11,7 @@ mod files;
 pub(crate) mod key;
 mod override_entry;
 mod policy_fields;
+mod pushed;
 mod quantity;
 mod rule_entry;
 mod syntax;
@@ -18,7 +19,8 @@ pub(crate) mod tree;
 pub(crate) mod value;
 mod when;
 
-pub(crate) use assemble::assemble;
+pub(crate) use assemble::{Assembled, Hashing, assemble, assemble_listing};
 pub(crate) use document::{DEFAULT_TENANT, is_list};
+pub(crate) use pushed::{Listing, read_entry, read_name};
 pub(crate) use files::{read_files, refuse_file, says_nothing};
 pub(crate) use syntax::Syntax;

@@ -5,7 +5,7 @@
 use crate::attributes::Attributes;
 use crate::condition::Conditions;
 use crate::identifier::{Identifier, KeyPart, PartValue};
-use crate::overrides::Overrides;
+use crate::overrides::Lookup;
 use crate::policy::Policy;
 use std::fmt;
 use std::sync::Arc;
@@ -73,7 +73,8 @@ pub struct Rule {
     /// Stands in for callers that get no entry in a full table. No caller has it.
     pub overflow_key: KeyId,
     pub(crate) when: Conditions,
-    pub(crate) overrides: Overrides,
+    /// `None`: it can't have overrides.
+    pub(crate) lookup: Option<Lookup>,
 }
 
 impl Rule {
@@ -83,10 +84,5 @@ impl Rule {
         // What is missing isn't shown: such a request isn't limited by this rule.
         let _ = identifier.fill(&self.key, attributes);
         identifier.parts().iter().map(PartValue::as_str).collect::<Vec<_>>().join(", ")
-    }
-
-    /// How many overrides it has: for one identifier, and for a pattern.
-    pub fn override_counts(&self) -> (usize, usize) {
-        (self.overrides.exact_count(), self.overrides.pattern_count())
     }
 }

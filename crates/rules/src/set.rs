@@ -1,17 +1,25 @@
-//! A rule set: all rules of a node, as of one reading of their files.
+//! A rule set: all rules of a node, as of one reading of their files, or of one version of a control plane's.
 //!
-//! Never changes. A reload makes another and swaps it in whole, so a request sees one set from first to
-//! last.
+//! Never changes. A reload, or a delta, makes another and swaps it in whole, so a request sees one set from first to
+//! last. Sets share what they have in common.
+
+mod apply;
+
+pub use apply::{ApplyError, RuleOptions};
 
 use crate::envoy::{EnvoyOptions, EnvoyRules, Windows, is_envoy};
 use crate::error::{Problems, RuleError, RuleErrors, Warning, quoted};
-use crate::parse;
+use crate::overrides::Overrides;
+use crate::parse::{self, Assembled, Hashing};
 use crate::place::PlaceBy;
 use crate::rule::{Mode, Rule};
+use crate::snapshot::LookupSeed;
 use crate::source::Source;
+use apply::Documents;
 use std::sync::Arc;
-use tidegate_core::FleetSecret;
+use tidegate_core::identity::Shape;
 use tidegate_core::sip::SipState;
+use tidegate_core::{FleetSecret, KeyPrefix};
 
 /// The rules of one tenant's namespace.
 #[derive(Debug)]
@@ -36,18 +44,41 @@ pub struct Counts {
     pub namespaces: usize,
     pub rules: usize,
     pub overrides: usize,
+    /// Overrides of rules that aren't there: they don't count above, and apply when their rule comes back.
+    pub dangling: usize,
 }
 
-#[derive(Debug, Default)]
-pub struct RuleSet {
-    namespaces: Vec<Namespace>,
+/// All but the overrides: what a change of single callers leaves alone.
+#[derive(Clone, Debug, Default)]
+struct Rules {
+    namespaces: Vec<Arc<Namespace>>,
     /// Positions by tenant and name: bisection needs no joined key and beats hashing two texts.
     by_name: Vec<usize>,
     /// Domains of files of envoyproxy/ratelimit.
-    envoy: EnvoyRules,
-    fleet_mode: Mode,
+    envoy: Arc<EnvoyRules>,
     fingerprint: u64,
     warnings: Vec<Warning>,
+    /// Of a control plane.
+    documents: Documents,
+}
+
+#[derive(Clone, Debug)]
+pub struct RuleSet {
+    rules: Arc<Rules>,
+    overrides: Overrides,
+    fleet_mode: Mode,
+    version: u64,
+}
+
+impl Default for RuleSet {
+    fn default() -> Self {
+        RuleSet {
+            rules: Arc::default(),
+            overrides: Overrides::none(LookupSeed::random()),
+            fleet_mode: Mode::default(),
+            version: 0,
+        }
+    }
 }
 
 impl RuleSet {
@@ -63,24 +94,131 @@ impl RuleSet {
 
     /// The same, with windows of another kind in files of envoyproxy/ratelimit.
     pub fn parse_as(sources: &[Source], secret: &FleetSecret, windows: Windows) -> Result<Self, RuleErrors> {
+        Self::parse_listing(sources, secret, windows, None)
+    }
+
+    pub(crate) fn parse_listing(
+        sources: &[Source],
+        secret: &FleetSecret,
+        windows: Windows,
+        listing: Option<&mut parse::Listing>,
+    ) -> Result<Self, RuleErrors> {
         let (theirs, ours): (Vec<&Source>, Vec<&Source>) =
             sources.iter().partition(|source| is_envoy(source));
         let options = EnvoyOptions { secret, tenant: parse::DEFAULT_TENANT, windows };
         let file_order = |name: &str| sources.iter().position(|source| source.name == name);
         let file_order = |name: &str| file_order(name).unwrap_or(usize::MAX);
-        let read = (parse::assemble(&ours, secret), EnvoyRules::parse_all(&theirs, &options));
-        let ((namespaces, fleet_mode, mut warnings), envoy) = match read {
+        let hashing = Hashing { secret, seed: seed_of(secret) };
+        let read =
+            (parse::assemble_listing(&ours, hashing, listing), EnvoyRules::parse_all(&theirs, &options));
+        let (ours, envoy) = match read {
             (Ok(ours), Ok(theirs)) => (ours, theirs),
             (Err(errors), Ok(_)) | (Ok(_), Err(errors)) => return Err(errors),
             (Err(errors), Err(others)) => return Err(errors.and(others, file_order)),
         };
+        let Assembled { namespaces, overrides, fleet_mode, mut warnings } = ours;
         warnings.extend_from_slice(envoy.warnings());
-        let mut by_name: Vec<usize> = (0..namespaces.len()).collect();
-        by_name.sort_by_key(|position| namespaces[*position].full_name());
-        let fingerprint = fingerprint(sources);
-        let set = RuleSet { namespaces, by_name, envoy, fleet_mode, fingerprint, warnings };
-        set.refuse_shared_names(file_order)?;
-        Ok(set)
+        let mut rules = Rules {
+            namespaces: namespaces.into_iter().map(Arc::new).collect(),
+            by_name: Vec::new(),
+            envoy: Arc::new(envoy),
+            fingerprint: fingerprint(sources),
+            warnings,
+            documents: Documents::default(),
+        };
+        rules.index();
+        rules.refuse_shared_names(file_order)?;
+        let overrides = overrides.seal(hashing.seed);
+        Ok(RuleSet {
+            rules: Arc::new(rules),
+            overrides,
+            fleet_mode: fleet_mode.unwrap_or_default(),
+            version: 0,
+        })
+    }
+
+    /// The domains of files of envoyproxy/ratelimit.
+    pub fn envoy(&self) -> &EnvoyRules {
+        &self.rules.envoy
+    }
+
+    #[inline]
+    pub fn namespace(&self, tenant: &str, namespace: &str) -> Option<&Namespace> {
+        self.rules.namespace(tenant, namespace)
+    }
+
+    /// In the order of the files; of a control plane's, in the order of their names.
+    pub fn namespaces(&self) -> &[Arc<Namespace>] {
+        &self.rules.namespaces
+    }
+
+    /// Without the limits of [`RuleSet::envoy`].
+    pub fn rules(&self) -> impl Iterator<Item = &Rule> {
+        self.rules.namespaces.iter().flat_map(|namespace| &namespace.rules)
+    }
+
+    #[inline]
+    pub(crate) fn overrides(&self) -> &Overrides {
+        &self.overrides
+    }
+
+    /// Whether any caller of one of its rules has an override.
+    pub fn has_overrides(&self, rule: &Rule) -> bool {
+        self.overrides.has_any(rule)
+    }
+
+    /// Of `fleet_mode`; `enforce` when no file gives it.
+    pub fn fleet_mode(&self) -> Mode {
+        self.fleet_mode
+    }
+
+    /// Of the control plane that the rules are from; 0 for those of files.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// What is valid and most likely not meant.
+    pub fn warnings(&self) -> &[Warning] {
+        &self.rules.warnings
+    }
+
+    pub fn counts(&self) -> Counts {
+        let dangling = self.overrides.dangling();
+        Counts {
+            namespaces: self.rules.namespaces.len() + self.envoy().domains().len(),
+            rules: self.rules().count() + self.envoy().limit_count(),
+            overrides: self.overrides.len() - dangling,
+            dangling,
+        }
+    }
+
+    /// Equal for equal files (whatever their names and places), on all nodes; 0 for the empty set, and the version
+    /// for rules of a control plane.
+    pub fn fingerprint(&self) -> u64 {
+        if self.version > 0 { self.version } else { self.rules.fingerprint }
+    }
+}
+
+/// Rules files have no seed of their own: nobody can guess one that comes from the fleet's secret.
+fn seed_of(secret: &FleetSecret) -> LookupSeed {
+    let hash = KeyPrefix::new(secret, "", "", "\0overrides", Shape::Gcra).hash_of_parts([]);
+    LookupSeed::new(hash.to_le_bytes())
+}
+
+impl Rules {
+    /// To be called when the namespaces have changed.
+    fn index(&mut self) {
+        self.by_name = (0..self.namespaces.len()).collect();
+        let namespaces = &self.namespaces;
+        self.by_name.sort_by_key(|position| namespaces[*position].full_name());
+    }
+
+    #[inline]
+    fn namespace(&self, tenant: &str, namespace: &str) -> Option<&Namespace> {
+        let full_name = |position: &usize| self.namespaces[*position].full_name();
+        let found =
+            self.by_name.binary_search_by(|position| full_name(position).cmp(&(tenant, namespace))).ok()?;
+        Some(&self.namespaces[self.by_name[found]])
     }
 
     /// A name that is both a namespace and a domain would leave open which of the two limits a request.
@@ -99,53 +237,6 @@ impl RuleSet {
             }
         }
         problems.finish(file_order).map(drop)
-    }
-
-    /// The domains of files of envoyproxy/ratelimit.
-    pub fn envoy(&self) -> &EnvoyRules {
-        &self.envoy
-    }
-
-    pub fn namespace(&self, tenant: &str, namespace: &str) -> Option<&Namespace> {
-        let full_name = |position: &usize| self.namespaces[*position].full_name();
-        let found =
-            self.by_name.binary_search_by(|position| full_name(position).cmp(&(tenant, namespace))).ok()?;
-        Some(&self.namespaces[self.by_name[found]])
-    }
-
-    /// In the order of the files.
-    pub fn namespaces(&self) -> &[Namespace] {
-        &self.namespaces
-    }
-
-    /// Without the limits of [`RuleSet::envoy`].
-    pub fn rules(&self) -> impl Iterator<Item = &Rule> {
-        self.namespaces.iter().flat_map(|namespace| &namespace.rules)
-    }
-
-    /// Of `fleet_mode`; `enforce` when no file gives it.
-    pub fn fleet_mode(&self) -> Mode {
-        self.fleet_mode
-    }
-
-    /// What is valid and most likely not meant.
-    pub fn warnings(&self) -> &[Warning] {
-        &self.warnings
-    }
-
-    pub fn counts(&self) -> Counts {
-        let overrides =
-            self.rules().map(Rule::override_counts).map(|(exact, patterns)| exact + patterns).sum();
-        Counts {
-            namespaces: self.namespaces.len() + self.envoy.domains().len(),
-            rules: self.rules().count() + self.envoy.limit_count(),
-            overrides,
-        }
-    }
-
-    /// Equal for equal files (whatever their names and places), on all nodes; 0 for the empty set.
-    pub fn fingerprint(&self) -> u64 {
-        self.fingerprint
     }
 }
 

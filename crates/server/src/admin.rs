@@ -1,5 +1,7 @@
 //! What a node tells about itself: state, readiness, and the rules in force. Read-only.
 
+mod following;
+
 use crate::App;
 use crate::access::Caller;
 use crate::counters::COUNTERS;
@@ -96,6 +98,10 @@ pub(crate) fn ready(app: &App) -> (bool, Vec<u8>) {
         write::boolean(object.name("ready"), is_ready);
         object.string("node", &app.node).string("region", &app.region);
         object.number("rule_version", app.engine.rules().version);
+        if let Some(view) = &app.following {
+            // Whatever it says: a node that has rules, or none yet, decides, and so it is ready.
+            object.object("rules", |inner| following::brief(inner, view));
+        }
     });
     (is_ready, body)
 }
@@ -115,6 +121,9 @@ pub(crate) fn state(app: &App, caller: &Caller) -> Vec<u8> {
         object.count("namespaces", counts.namespaces).count("rules", counts.rules);
         object.count("overrides", counts.overrides).count("keys", app.engine.key_count());
         object.number("clock_steps", clock_steps);
+        if let Some(view) = &app.following {
+            object.object("rules_stream", |inner| following::whole(inner, view));
+        }
         if let Some(driver) = &app.sharing {
             object.object("origin", |inner| origin(inner, app, driver));
         }
@@ -261,6 +270,25 @@ pub(crate) fn rules(app: &App, caller: &Caller) -> Vec<u8> {
         object.list("namespaces", &description.namespaces, namespace);
         object.list("warnings", &description.warnings, |out, warning| {
             write::string(out, &warning.to_string());
+        });
+    })
+}
+
+/// Whom shadow rules would have denied, of the caller's tenant; of all for operators.
+pub(crate) fn shadow(app: &App, caller: &Caller) -> Vec<u8> {
+    let tenant = (!caller.is_operator()).then(|| caller.tenant());
+    let report = app.engine.shadows().report(tenant);
+    document(|object| {
+        object.list("rules", &report, |out, rule| {
+            let mut object = Object::new(out);
+            object.string("tenant", &rule.tenant).string("namespace", &rule.namespace);
+            object.string("rule", &rule.rule).number("denials", rule.denials);
+            object.list("callers", &rule.callers, |out, caller| {
+                let mut object = Object::new(out);
+                object.string("identifier", &caller.identifier).number("denials", caller.denials);
+                object.number("at_most_too_many", caller.at_most_too_many).end();
+            });
+            object.end();
         });
     })
 }

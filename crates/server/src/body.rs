@@ -6,20 +6,28 @@ use hyper::body::{Body, Bytes, Incoming};
 
 pub(crate) const BYTES_MAX: usize = 1 << 20;
 
-pub(crate) async fn read(mut body: Incoming) -> Result<Bytes, Refusal> {
+pub(crate) async fn read(body: Incoming) -> Result<Bytes, Refusal> {
+    read_up_to(body, BYTES_MAX).await.map_err(|refusal| {
+        let fix = "send at most 1 MiB; split `limits` over several requests".to_owned();
+        if refusal.code == Code::BodyTooLarge { Refusal { fix, ..refusal } } else { refusal }
+    })
+}
+
+/// The same, of at most so many bytes.
+pub(crate) async fn read_up_to(mut body: Incoming, bytes_max: usize) -> Result<Bytes, Refusal> {
     let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
-    if announced > BYTES_MAX {
-        return Err(too_large());
+    if announced > bytes_max {
+        return Err(too_large(bytes_max));
     }
     let Some(first) = next_piece(&mut body).await? else { return Ok(Bytes::new()) };
-    if body.is_end_stream() && first.len() <= BYTES_MAX {
+    if body.is_end_stream() && first.len() <= bytes_max {
         return Ok(first);
     }
-    let mut whole = Vec::with_capacity(announced.max(2 * first.len()).min(BYTES_MAX));
+    let mut whole = Vec::with_capacity(announced.max(2 * first.len()).min(bytes_max));
     let mut piece = Some(first);
     while let Some(bytes) = piece {
-        if whole.len() + bytes.len() > BYTES_MAX {
-            return Err(too_large());
+        if whole.len() + bytes.len() > bytes_max {
+            return Err(too_large(bytes_max));
         }
         whole.extend_from_slice(&bytes);
         piece = next_piece(&mut body).await?;
@@ -43,9 +51,9 @@ async fn next_piece(body: &mut Incoming) -> Result<Option<Bytes>, Refusal> {
 }
 
 #[cold]
-fn too_large() -> Refusal {
-    let message = format!("the body is larger than {} MiB", BYTES_MAX >> 20);
-    Refusal::new(Code::BodyTooLarge, message, "send at most 1 MiB; split `limits` over several requests")
+fn too_large(bytes_max: usize) -> Refusal {
+    let message = format!("the body is larger than {} MiB", bytes_max >> 20);
+    Refusal::new(Code::BodyTooLarge, message, "split it over several requests")
 }
 
 #[cold]

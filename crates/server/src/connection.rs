@@ -99,7 +99,7 @@ async fn serve_http(socket: Socket, surface: Surface, app: Arc<App>, watcher: Wa
     }
 }
 
-fn builder() -> http1::Builder {
+pub(crate) fn builder() -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
         .max_headers(HEADERS_MAX)

@@ -71,7 +71,7 @@ pub(crate) async fn decide(
     if call == Call::Reset {
         let keys = app.engine.keys(&rules, &request, app.clock.now())?;
         let count = match &app.sharing {
-            Some(region) => region.reset(&keys).await.map_err(|error| Refusal::origin(&error))?,
+            Some(region) => region.reset(&keys, None).await.map_err(|error| Refusal::origin(&error))?,
             None => app.engine.reset(&keys),
         };
         return Ok(Reply { body: reset_json(count), retry_after_seconds: None });
@@ -114,17 +114,19 @@ pub(crate) async fn ask_engine<'r>(
     rules: &'r VersionedRules,
     request: &Request<'_>,
 ) -> Result<Answer<'r>, RequestError> {
-    Ok(match (app.engine.decide(rules, request, app.clock.now())?, &app.sharing) {
-        (Decided::Answer(answer), None) => answer,
+    let answer = match (app.engine.decide(rules, request, app.clock.now())?, &app.sharing) {
+        (Decided::Answer(answer), None) => return Ok(answer),
         (Decided::Answer(answer), Some(region)) => {
             region.publish_urgent();
-            answer
+            return Ok(answer);
         }
         // Boxed: it is large, and whoever may have to wait would be as large.
         (Decided::Ask(asking), Some(region)) => Box::pin(region.ask(*asking)).await,
         // Without a driver nobody answers.
         (Decided::Ask(asking), None) => app.engine.resume(*asking, &[], app.clock.now()),
-    })
+    };
+    app.engine.shadows().note(request, &answer);
+    Ok(answer)
 }
 
 fn reset_json(count: usize) -> Vec<u8> {

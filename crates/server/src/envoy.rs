@@ -9,7 +9,6 @@ mod decode;
 mod encode;
 mod json_reply;
 mod json_request;
-pub(crate) mod protobuf;
 mod verdict;
 
 pub(crate) use decide::{decide, try_decide};
@@ -17,4 +16,5 @@ pub(crate) use decode::decode;
 pub(crate) use encode::encode;
 pub(crate) use json_reply::to_json;
 pub(crate) use json_request::JsonRequest;
+pub(crate) use tidegate_control::protobuf;
 pub(crate) use verdict::Verdict;

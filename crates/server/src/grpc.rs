@@ -1,4 +1,5 @@
-//! gRPC, on the h2 crate itself: Envoy's rate limit service, health and reflection.
+//! gRPC, on the h2 crate itself: Envoy's rate limit service, health and reflection; and on the control plane's
+//! listener, the stream that rules are followed by.
 //!
 //! A connection is one task. A call whose message has come, and that needs nobody's word, is answered within
 //! it, without another task, a timer or a copy of the message; the rest gets tasks of their own, at most as
@@ -6,6 +7,7 @@
 //! off by h2; the bounds are here.
 
 mod call;
+mod follow;
 mod health;
 mod keep_alive;
 mod message;
@@ -13,8 +15,10 @@ mod reflection;
 mod status;
 
 use crate::App;
+use crate::access::Tokens;
 use crate::counters::COUNTERS;
 use call::Context;
+use follow::RulesService;
 use h2::RecvStream;
 use h2::server::{self, Connection, SendResponse};
 use hyper::Request;
@@ -26,6 +30,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
+use tidegate_control::stream::Feed;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 
@@ -39,6 +44,8 @@ const CONNECTION_WINDOW_BYTES: u32 = 256 << 10;
 const FRAME_BYTES_MAX: u32 = 16 << 10;
 /// Of answers that the client doesn't take, per stream.
 const SEND_BUFFER_BYTES_MAX: usize = 16 << 10;
+/// The same where rules are followed: some chunks of a snapshot.
+const RULES_SEND_BUFFER_BYTES_MAX: usize = 256 << 10;
 /// Streams that were reset and are still remembered; those that a client resets before they were looked at.
 const RESET_STREAMS_MAX: usize = 64;
 const PENDING_RESETS_MAX: usize = 20;
@@ -53,24 +60,58 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let context = Context::new(app, shutdown.clone());
-    let mut stopped = pin!(shutdown.wait_for(|stop| *stop));
+    let Some(connection) = begin(builder(), stream, &mut shutdown).await else { return };
+    let answer = |request, respond| call::answer(&context, request, respond);
+    answer_all(connection, answer, async { _ = shutdown.wait_for(|stop| *stop).await }).await;
+}
+
+/// The same for those who follow the rules.
+pub(crate) async fn serve_rules<S>(
+    stream: S,
+    feed: Arc<Feed>,
+    tokens: Arc<Tokens>,
+    mut shutdown: watch::Receiver<bool>,
+) where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let mut builder = builder();
+    builder.max_send_buffer_size(RULES_SEND_BUFFER_BYTES_MAX);
+    let service = RulesService::new(feed, tokens, shutdown.clone());
+    let Some(connection) = begin(builder, stream, &mut shutdown).await else { return };
+    let answer = |request, respond| service.answer(request, respond);
+    answer_all(connection, answer, async { _ = shutdown.wait_for(|stop| *stop).await }).await;
+}
+
+async fn begin<S>(
+    builder: server::Builder,
+    stream: S,
+    shutdown: &mut watch::Receiver<bool>,
+) -> Option<Connection<S, Bytes>>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
     // Boxed, so that its room is free again once it is over.
-    let handshake = Box::pin(tokio::time::timeout(HANDSHAKE_MAX, builder().handshake(stream)));
-    let connection = tokio::select! {
+    let handshake = Box::pin(tokio::time::timeout(HANDSHAKE_MAX, builder.handshake(stream)));
+    tokio::select! {
         biased;
         begun = handshake => match begun {
-            Ok(Ok(connection)) => connection,
-            Ok(Err(error)) => return tracing::debug!(%error, "a connection isn't HTTP/2"),
-            Err(_) => return COUNTERS.connections_too_slow.add_one(),
+            Ok(Ok(connection)) => Some(connection),
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "a connection isn't HTTP/2");
+                None
+            }
+            Err(_) => {
+                COUNTERS.connections_too_slow.add_one();
+                None
+            }
         },
-        _ = &mut stopped => return,
-    };
-    answer_all(connection, &context, async { _ = stopped.await }).await;
+        _ = shutdown.wait_for(|stop| *stop) => None,
+    }
 }
 
 async fn answer_all<S>(
     mut connection: Connection<S, Bytes>,
-    context: &Context,
+    answer: impl Fn(Request<RecvStream>, SendResponse<Bytes>),
     stopped: impl Future<Output = ()>,
 ) where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -88,7 +129,7 @@ async fn answer_all<S>(
                 }
                 keep_alive.note_call();
                 for (request, respond) in calls.drain(..) {
-                    call::answer(context, request, respond);
+                    answer(request, respond);
                 }
             }
             () = &mut stopped, if !closes => {

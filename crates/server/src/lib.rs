@@ -9,6 +9,7 @@ mod answer;
 mod body;
 mod buffers;
 mod connection;
+mod control;
 mod counters;
 mod cross_site;
 mod decide;
@@ -42,6 +43,7 @@ mod unkey;
 mod wire;
 
 pub use access::{Permission, Permissions, TokenRecord, Tokens};
+pub use control::{ControlApp, serve_control};
 pub use forward_auth::MappedHeader;
 pub use idempotency::Idempotency;
 pub use listener::serve;
@@ -53,6 +55,7 @@ pub use unkey::Overrides;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use tidegate_control::stream::FollowView;
 use tidegate_node::Engine;
 use tidegate_node::clock::Clock;
 use tidegate_node::region_driver::RegionDriver;
@@ -68,6 +71,8 @@ pub struct App {
     pub sharing: Option<Arc<RegionDriver>>,
     /// What carries counts to the other regions; `None` where there is none.
     pub world: Option<Arc<WorldDriver>>,
+    /// How the rules of a control plane are followed; `None` where rules come from files.
+    pub following: Option<Arc<FollowView>>,
     /// Who callers are.
     pub tokens: Arc<Tokens>,
     /// What forward-auth takes from the original request's headers.
@@ -94,6 +99,7 @@ impl App {
             clock,
             sharing: None,
             world: None,
+            following: None,
             tokens: Arc::new(Tokens::not_required()),
             forward_auth: Vec::new(),
             idempotency: Idempotency::default(),

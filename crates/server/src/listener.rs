@@ -118,7 +118,7 @@ impl Connections {
 
 struct NoRoom;
 
-async fn accept(listener: &mut Listener, pause: Duration) -> io::Result<(Socket, Seated)> {
+pub(crate) async fn accept(listener: &mut Listener, pause: Duration) -> io::Result<(Socket, Seated)> {
     if !pause.is_zero() {
         tokio::time::sleep(pause).await;
     }

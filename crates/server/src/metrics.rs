@@ -3,6 +3,7 @@
 use crate::App;
 use crate::counters::COUNTERS;
 use std::fmt::Write;
+use tidegate_control::stream::{FollowView, Staleness};
 use tidegate_node::region_driver::{BreakerState, RegionDriver};
 use tidegate_node::world_driver::WorldDriver;
 
@@ -14,6 +15,9 @@ pub(crate) fn text(app: &App) -> String {
     gauge(&mut out, "keys", app.engine.key_count() as u64);
     gauge(&mut out, "rule_version", app.engine.rules().version);
     gauge(&mut out, "overrides", app.overrides.in_force().count() as u64);
+    if let Some(view) = &app.following {
+        following(&mut out, view);
+    }
     if let Some(driver) = &app.sharing {
         region(&mut out, app, driver);
     }
@@ -76,6 +80,21 @@ fn world(out: &mut String, app: &App, driver: &WorldDriver) {
             gauge(out, &format!("world_last_{name}_ago_ms"), now.minus(instant).as_millis_ceil());
         }
     }
+}
+
+fn following(out: &mut String, view: &FollowView) {
+    let (status, stale_for) = view.status();
+    for (name, count) in status.counters() {
+        counter(out, name, count);
+    }
+    gauge(out, "rule_head_version", status.head);
+    gauge(out, "rule_staleness_ms", stale_for.as_millis_ceil());
+    gauge(out, "rule_staleness_grade", Staleness::of(stale_for) as u64);
+    gauge(out, "rule_stream_connected", u64::from(status.following.is_some()));
+    gauge(out, "rule_refused_version", status.refused.as_ref().map_or(0, |(version, _)| *version));
+    let (have, total) = status.loading.unwrap_or((0, 0));
+    gauge(out, "rule_snapshot_loaded_bytes", have);
+    gauge(out, "rule_snapshot_bytes", total);
 }
 
 fn counter(out: &mut String, name: &str, count: u64) {

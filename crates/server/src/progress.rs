@@ -20,6 +20,9 @@ impl Patience {
     /// better that they close it.
     pub(crate) const HTTP: Patience =
         Patience { look_every: Duration::from_secs(2), looks_while_owing: 5, looks_while_idle: 40 };
+    /// Of a control plane: a push waits for a database, and who watches waits for a push.
+    pub(crate) const CONTROL: Patience =
+        Patience { look_every: Duration::from_secs(2), looks_while_owing: 30, looks_while_idle: 40 };
 }
 
 #[derive(Debug, Default)]

@@ -25,7 +25,7 @@ impl Endpoint {
             Endpoint::Decision(_) | Endpoint::ForwardAuth | Endpoint::Envoy => Some(Permission::Check),
             Endpoint::Unkey(operation) => Some(operation.permission()),
             Endpoint::Page(Page::Front | Page::Healthy | Page::Ready | Page::OpenApi) => None,
-            Endpoint::Page(Page::AdminFront | Page::State | Page::Rules | Page::Metrics) => {
+            Endpoint::Page(Page::AdminFront | Page::State | Page::Rules | Page::Shadow | Page::Metrics) => {
                 Some(Permission::Read)
             }
         }
@@ -51,6 +51,7 @@ pub(crate) enum Page {
     Ready,
     State,
     Rules,
+    Shadow,
     Metrics,
     OpenApi,
 }
@@ -74,8 +75,8 @@ pub(crate) const API_PATHS: [&str; 17] = [
     "/readyz",
     "/",
 ];
-pub(crate) const ADMIN_PATHS: [&str; 7] =
-    ["/metrics", "/v1/state", "/v1/rules", "/openapi.json", "/healthz", "/readyz", "/"];
+pub(crate) const ADMIN_PATHS: [&str; 8] =
+    ["/metrics", "/v1/state", "/v1/rules", "/v1/shadow", "/openapi.json", "/healthz", "/readyz", "/"];
 
 pub(crate) fn endpoint(surface: Surface, method: &Method, path: &str) -> Result<Endpoint, Refusal> {
     let endpoint = match (surface, path) {
@@ -93,6 +94,7 @@ pub(crate) fn endpoint(surface: Surface, method: &Method, path: &str) -> Result<
         (Surface::Admin, "/") => Endpoint::Page(Page::AdminFront),
         (Surface::Admin, "/v1/state") => Endpoint::Page(Page::State),
         (Surface::Admin, "/v1/rules") => Endpoint::Page(Page::Rules),
+        (Surface::Admin, "/v1/shadow") => Endpoint::Page(Page::Shadow),
         (Surface::Admin, "/metrics") => Endpoint::Page(Page::Metrics),
         (Surface::Api, path) if let Some(operation) = Operation::at(path) => Endpoint::Unkey(operation),
         _ => return Err(unknown_path(surface, path)),

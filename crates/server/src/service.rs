@@ -139,6 +139,7 @@ fn show(
         }
         Page::State => json(admin::state(app, caller)),
         Page::Rules => json(admin::rules(app, caller)),
+        Page::Shadow => json(admin::shadow(app, caller)),
         Page::OpenApi => json(openapi::DOCUMENT.into()),
         Page::Metrics => {
             caller.require_operator()?;
@@ -155,6 +156,7 @@ const ADMIN_FRONT: &str = concat!(
     "  /metrics   what it has counted, for Prometheus\n",
     "  /v1/state  this node and what it has counted\n",
     "  /v1/rules  the rules in force and what they mean\n",
+    "  /v1/shadow whom shadow rules would have denied\n",
     "  /healthz   whether it is alive\n",
     "  /readyz    whether it is ready for requests\n",
 );

@@ -128,7 +128,7 @@ fn ask(asked: &Asked, question: &Question, path: &str) -> Result<Response, AskEr
     response.map_err(|source| AskError::Unreachable { url: url.clone(), source })
 }
 
-fn is_fit_for_a_header(token: &str) -> bool {
+pub(crate) fn is_fit_for_a_header(token: &str) -> bool {
     const TOKEN_CHARS_MAX: usize = 256;
     (1..=TOKEN_CHARS_MAX).contains(&token.len()) && token.bytes().all(|byte| byte.is_ascii_graphic())
 }

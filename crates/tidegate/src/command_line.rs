@@ -4,6 +4,7 @@
 
 use crate::ask::{Form, Question, Whom};
 use crate::bench;
+use crate::rules_client::{self, Action};
 use crate::settings::{Setting, Sources, TABLE, long_flag};
 use crate::tokens::TokenCommand;
 use clap::{Arg, ArgAction, ArgMatches, Command as Clap, value_parser};
@@ -18,6 +19,10 @@ Each setting is also a key in tidegate.toml and a variable, the later winning:
   [listen] http = \"…\"   TIDEGATE_LISTEN_HTTP=… or …_HTTP_FILE=PATH   --listen-http …";
 const CHECK_NOTE: &str = "Exit code: 0 allowed, 1 denied, 2 error. For example:
   tidegate check api user=42 endpoint=/search";
+const CONTROL_NOTE: &str = "\
+One process is enough; several over one database are equal. For example:
+  tidegate control --store postgres://tidegate:PASSWORD@db/tidegate
+  tidegate rules push rules.yaml --control http://127.0.0.1:7070";
 const RULES_CHECK_NOTE: &str = "Exit code: 0 valid, 1 invalid, 2 nothing to check.";
 const RULES_IMPORT_NOTE: &str =
     "Exit code: 0 printed, 1 wrong files or limits that rules can't say, 2 nothing to read. For example:
@@ -29,11 +34,34 @@ const TOKEN_NOTE: &str = "Nodes that watch the file follow within a second. For 
 pub(crate) enum Command {
     Serve(Sources),
     PrintConfig(Sources),
-    Check { whom: Whom, question: Question, form: Form },
-    Reset { whom: Whom, question: Question },
-    RulesCheck { path: Option<PathBuf>, sources: Sources },
-    RulesImport { paths: Vec<PathBuf>, windows: Windows },
-    Token { command: TokenCommand, sources: Sources },
+    Check {
+        whom: Whom,
+        question: Question,
+        form: Form,
+    },
+    Reset {
+        whom: Whom,
+        question: Question,
+    },
+    RulesCheck {
+        path: Option<PathBuf>,
+        sources: Sources,
+    },
+    RulesImport {
+        paths: Vec<PathBuf>,
+        windows: Windows,
+    },
+    Token {
+        command: TokenCommand,
+        sources: Sources,
+    },
+    /// `tidegate control`.
+    Control(Sources),
+    /// What a control plane is asked.
+    Rules {
+        whom: Whom,
+        action: Action,
+    },
     Bench(Result<Box<bench::Plan>, bench::PlanError>),
 }
 
@@ -53,21 +81,41 @@ fn command_of(matches: &ArgMatches) -> Command {
             if let Some(matches) = matches.subcommand_matches("import-envoy") {
                 return import(matches);
             }
+            if let Some((name, matches)) = matches.subcommand()
+                && let Some(action) = Action::read(name, matches)
+            {
+                return Command::Rules { whom: whom(action_matches(matches)), action };
+            }
             // `rules` can't be had without a command below it, and `check` is the only other one.
             let matches = matches.subcommand_matches("check").unwrap_or(matches);
             let sources = Sources { file: path(matches, "config"), ..with_environment() };
             Command::RulesCheck { path: path(matches, "path"), sources }
         }
         Some(("token", matches)) => token(matches),
+        Some(("control", matches)) => control(matches),
         Some(("bench", matches)) => Command::Bench(bench::Plan::read(matches).map(Box::new)),
         Some((_, matches)) => serve(matches),
         None => serve(matches),
     }
 }
 
+/// Of the command that has the flags: `rules override set` is one level further down.
+fn action_matches(matches: &ArgMatches) -> &ArgMatches {
+    matches.subcommand().map_or(matches, |(_, matches)| matches)
+}
+
+fn control(matches: &ArgMatches) -> Command {
+    Command::Control(settings(matches))
+}
+
+/// What a command with settings among its flags was given.
+fn settings(matches: &ArgMatches) -> Sources {
+    let flag = |index: usize| matches.try_get_one::<String>(TABLE[index].key).ok().flatten().cloned();
+    Sources { file: path(matches, "config"), flags: std::array::from_fn(flag), ..with_environment() }
+}
+
 fn serve(matches: &ArgMatches) -> Command {
-    let flags = std::array::from_fn(|index| matches.get_one::<String>(TABLE[index].key).cloned());
-    let sources = Sources { file: path(matches, "config"), flags, ..with_environment() };
+    let sources = settings(matches);
     if matches.get_flag("print-config") { Command::PrintConfig(sources) } else { Command::Serve(sources) }
 }
 
@@ -108,9 +156,9 @@ fn path(matches: &ArgMatches, id: &str) -> Option<PathBuf> {
 
 fn whom(matches: &ArgMatches) -> Whom {
     Whom {
-        url: matches.get_one::<String>("url").cloned(),
-        token: matches.get_one::<String>("token").cloned(),
-        authorities: path(matches, "ca"),
+        url: matches.try_get_one::<String>("url").ok().flatten().cloned(),
+        token: matches.try_get_one::<String>("token").ok().flatten().cloned(),
+        authorities: matches.try_get_one::<PathBuf>("ca").ok().flatten().cloned(),
         settings: with_environment(),
     }
 }
@@ -125,11 +173,12 @@ fn question(matches: &ArgMatches) -> Question {
 
 fn clap() -> Clap {
     let rules = Clap::new("rules")
-        .about("Work with rules files")
+        .about("Work with rules: files, and those of a control plane")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(rules_check())
-        .subcommand(rules_import());
+        .subcommand(rules_import())
+        .subcommands(rules_client::commands());
     let root = Clap::new("tidegate")
         .about(ABOUT)
         .version(env!("CARGO_PKG_VERSION"))
@@ -139,6 +188,7 @@ fn clap() -> Clap {
         .args(serve_args().into_iter().map(|arg| arg.hide(true)));
     root.subcommands([
         serve_command(),
+        control_command(),
         check_command(),
         reset_command(),
         token_command(),
@@ -151,13 +201,35 @@ fn serve_command() -> Clap {
     Clap::new("serve").about("Run a node").after_help(SETTINGS_NOTE).args(serve_args())
 }
 
+/// Whether a control plane goes by a setting.
+fn is_for_control(setting: &Setting) -> bool {
+    let sections = ["region", "node", "control.", "auth.", "tls.", "data.dir", "log.", "shutdown."];
+    sections.iter().any(|section| setting.key.starts_with(section))
+}
+
+fn control_command() -> Clap {
+    let args = TABLE.iter().filter(|setting| is_for_control(setting)).map(|setting| {
+        let arg = setting_arg(setting);
+        match setting.key.strip_prefix("control.") {
+            Some(short) => arg.visible_alias(short.to_owned()),
+            None => arg,
+        }
+    });
+    Clap::new("control")
+        .about("Run the control plane of the rules")
+        .after_help(CONTROL_NOTE)
+        .arg(config_arg())
+        .args(args)
+}
+
 fn serve_args() -> Vec<Arg> {
     let print_config = Arg::new("print-config")
         .long("print-config")
         .action(ArgAction::SetTrue)
         .help("show every setting and where it comes from, and end");
     let mut args = vec![config_arg(), print_config];
-    args.extend(TABLE.iter().map(setting_arg));
+    let is_for_nodes = |setting: &&Setting| !setting.key.starts_with("control.");
+    args.extend(TABLE.iter().filter(is_for_nodes).map(setting_arg));
     args
 }
 

@@ -4,12 +4,14 @@
 
 use crate::ask::AskError;
 use crate::bench::{BenchError, PlanError};
+use crate::rules_client::RulesError;
 use crate::settings::SettingErrors;
 use crate::tokens::{FileError, TokenError};
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use tidegate_control::stream::KeptError;
 use tidegate_rules::{ReadError, RuleErrors};
 use tidegate_server::TlsError;
 
@@ -26,6 +28,8 @@ pub(crate) enum Failure {
     #[error("not started: tls: {0}")]
     Tls(#[from] TlsError),
     #[error(transparent)]
+    RulesClient(#[from] RulesError),
+    #[error(transparent)]
     BenchPlan(#[from] PlanError),
     #[error(transparent)]
     Bench(#[from] BenchError),
@@ -35,6 +39,8 @@ pub(crate) enum Failure {
     RulesToCheck(ReadError),
     #[error("rules.file: {0}")]
     Rules(#[from] ReadError),
+    #[error("not started: the directory for rules of a control plane: {0}")]
+    RulesDirectory(#[from] KeptError),
     #[error("not started: the rules are bad; mend them, and try them with `tidegate rules check`\n{0}")]
     BadRules(#[from] RuleErrors),
     #[error("{key}: can't listen on {address}: {source}; {fix}")]
@@ -48,6 +54,7 @@ pub(crate) enum Failure {
 impl Failure {
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
+            Failure::RulesClient(error) => error.exit_code(),
             Failure::Settings(_)
             | Failure::Ask(_)
             | Failure::Token(_)
@@ -56,6 +63,7 @@ impl Failure {
             | Failure::NothingToCheck { .. }
             | Failure::RulesToCheck(_) => ExitCode::from(2),
             Failure::Rules(_)
+            | Failure::RulesDirectory(_)
             | Failure::Tokens(_)
             | Failure::Tls(_)
             | Failure::BadRules(_)

@@ -1,4 +1,4 @@
-//! One HTTP/1.1 request to a node, for `tidegate check` and its like.
+//! One HTTP/1.1 request to a node or a control plane, for `tidegate check` and its like.
 //!
 //! Every step has a deadline and every answer a bound: a command must never hang on what it talks to. No
 //! redirects, no pooling.
@@ -35,10 +35,23 @@ pub(crate) struct Manner<'a> {
     pub(crate) tls: Option<TlsConnector>,
 }
 
+/// What is sent, and how long and how large the answer may be.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Message<'a> {
+    pub(crate) method: &'static str,
+    /// With what follows its `?`.
+    pub(crate) path: &'a str,
+    pub(crate) body: &'a [u8],
+    pub(crate) answer_within: Duration,
+    pub(crate) answer_bytes_max: u64,
+}
+
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Response {
     pub(crate) status: u16,
     pub(crate) body: Vec<u8>,
+    /// Where the next page begins, of what comes in pages.
+    pub(crate) next: Option<String>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -51,8 +64,8 @@ pub(crate) enum HttpError {
     Tls(io::Error),
     #[error("the connection broke: {0}")]
     Broken(io::Error),
-    #[error("no answer within {} s", ANSWER_WITHIN.as_secs())]
-    AnswerTimeout,
+    #[error("no answer within {} s", .0.as_secs())]
+    AnswerTimeout(Duration),
     #[error("what answered there doesn't speak HTTP as a node does")]
     NotHttp,
 }
@@ -89,40 +102,59 @@ pub(crate) async fn post(
     manner: &Manner<'_>,
     body: &str,
 ) -> Result<Response, HttpError> {
+    let message = Message {
+        method: "POST",
+        path,
+        body: body.as_bytes(),
+        answer_within: ANSWER_WITHIN,
+        answer_bytes_max: ANSWER_BYTES_MAX,
+    };
+    send(url, manner, message).await
+}
+
+pub(crate) async fn send(
+    url: &Url,
+    manner: &Manner<'_>,
+    message: Message<'_>,
+) -> Result<Response, HttpError> {
     let connecting = TcpStream::connect((url.host.as_str(), url.port));
     let stream = timeout(CONNECT_WITHIN, connecting).await.map_err(|_| HttpError::ConnectTimeout)?;
-    let (stream, request) = (stream.map_err(HttpError::Connect)?, request(url, path, manner.token, body));
-    let answered = timeout(ANSWER_WITHIN, async {
+    let (stream, head) = (stream.map_err(HttpError::Connect)?, head(url, manner.token, message));
+    let answered = timeout(message.answer_within, async {
         match &manner.tls {
-            None => exchange(stream, request).await,
+            None => exchange(stream, &head, message).await,
             Some(connector) => {
                 let name = ServerName::try_from(url.host.clone()).map_err(|_| HttpError::NotHttp)?;
-                exchange(connector.connect(name, stream).await.map_err(HttpError::Tls)?, request).await
+                exchange(connector.connect(name, stream).await.map_err(HttpError::Tls)?, &head, message).await
             }
         }
     });
-    let bytes = answered.await.map_err(|_| HttpError::AnswerTimeout)??;
+    let bytes = answered.await.map_err(|_| HttpError::AnswerTimeout(message.answer_within))??;
     Response::parse(&bytes).ok_or(HttpError::NotHttp)
 }
 
 /// The token is known to be fit for a header.
-fn request(url: &Url, path: &str, token: Option<&str>, body: &str) -> String {
+fn head(url: &Url, token: Option<&str>, message: Message<'_>) -> String {
     let authorization = token.map_or(String::new(), |token| format!("Authorization: Bearer {token}\r\n"));
     format!(
-        "POST {path} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
-         {authorization}Connection: close\r\n\r\n{body}",
+        "{} {} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
+         {authorization}Connection: close\r\n\r\n",
+        message.method,
+        message.path,
         url.authority(),
-        body.len(),
+        message.body.len(),
     )
 }
 
 async fn exchange(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
-    request: String,
+    head: &str,
+    message: Message<'_>,
 ) -> Result<Vec<u8>, HttpError> {
-    stream.write_all(request.as_bytes()).await.map_err(HttpError::Broken)?;
+    stream.write_all(head.as_bytes()).await.map_err(HttpError::Broken)?;
+    stream.write_all(message.body).await.map_err(HttpError::Broken)?;
     let mut bytes = Vec::new();
-    stream.take(ANSWER_BYTES_MAX).read_to_end(&mut bytes).await.map_err(HttpError::Broken)?;
+    stream.take(message.answer_bytes_max).read_to_end(&mut bytes).await.map_err(HttpError::Broken)?;
     Ok(bytes)
 }
 
@@ -134,15 +166,17 @@ impl Response {
         let body = &bytes[head_end + 4..];
         let mut lines = head.split("\r\n");
         let status = lines.next()?.strip_prefix("HTTP/1.")?.get(2..5)?.parse().ok()?;
-        let mut length = body.len();
+        let (mut length, mut next) = (body.len(), None);
         for (name, value) in lines.filter_map(|line| line.split_once(':')) {
             if name.eq_ignore_ascii_case("content-length") {
                 length = value.trim().parse().ok()?;
+            } else if name.eq_ignore_ascii_case("x-tidegate-next") {
+                next = Some(value.trim().to_owned());
             } else if name.eq_ignore_ascii_case("transfer-encoding") {
                 return None;
             }
         }
-        Some(Response { status, body: body.get(..length)?.to_vec() })
+        Some(Response { status, body: body.get(..length)?.to_vec(), next })
     }
 }
 
@@ -181,7 +215,7 @@ mod tests {
     #[test]
     fn a_whole_answer_is_taken_and_a_broken_one_is_not() {
         let whole = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}";
-        assert_eq!(Response::parse(whole), Some(Response { status: 200, body: b"{}".to_vec() }));
+        assert_eq!(Response::parse(whole), Some(Response { status: 200, body: b"{}".to_vec(), next: None }));
         for length in 0..whole.len() {
             assert_eq!(Response::parse(&whole[..length]), None, "{length} bytes");
         }

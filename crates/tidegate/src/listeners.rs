@@ -182,7 +182,8 @@ pub(crate) fn raise_open_file_limit(connections_max: usize) {
     }
 }
 
-fn bind(key: &'static str, address: SocketAddr) -> Result<TcpListener, Failure> {
+/// Wants a runtime with sockets.
+pub(crate) fn bind(key: &'static str, address: SocketAddr) -> Result<TcpListener, Failure> {
     try_bind(address).map_err(|source| Failure::Listen {
         key,
         address,

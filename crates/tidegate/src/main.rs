@@ -8,7 +8,9 @@ mod banner;
 mod bench;
 mod certificates;
 mod command_line;
+mod control;
 mod failure;
+mod followed;
 mod http_client;
 mod kept_counts;
 mod listeners;
@@ -19,6 +21,7 @@ mod output;
 mod region;
 mod rules_at_start;
 mod rules_check;
+mod rules_client;
 mod rules_import;
 mod settings;
 mod signals;
@@ -64,6 +67,8 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Token { command, sources } => {
             Ok(tokens::run(Settings::auth_tokens(sources)?.as_deref(), command)?)
         }
+        Command::Control(sources) => control::run(sources),
+        Command::Rules { whom, action } => Ok(rules_client::run(whom, action)?),
         Command::Bench(plan) => Ok(bench::run(&*plan?)?),
     }
 }
@@ -76,13 +81,8 @@ fn serve(sources: Sources) -> Result<ExitCode, Failure> {
     let tokens = TokensAtStart::read(settings.auth_tokens.as_deref())?;
     let certificates = CertificatesAtStart::read(settings.tls_files())?;
     warn_of_plain_tokens(&settings);
-    let rules = RulesAtStart::read(
-        settings.rules_file.as_deref(),
-        settings.envoy_windows,
-        &secret,
-        tokens.tenancy(),
-    )?;
-    let rules_summary = rules.to_string();
+    let rules = RulesAtStart::read(&settings, tokens.tenancy())?;
+    let (rules_summary, following) = (rules.to_string(), rules.watch.view());
 
     let runtime = node::runtime()?;
     let clock = Arc::new(Clock::system());
@@ -92,6 +92,7 @@ fn serve(sources: Sources) -> Result<ExitCode, Failure> {
     let app = Arc::new(App {
         sharing,
         world,
+        following,
         tokens: tokens.tokens.clone(),
         forward_auth: settings.forward_auth.clone(),
         overrides: Overrides::kept_in(settings.data_directory.clone()),
@@ -118,7 +119,7 @@ fn serve(sources: Sources) -> Result<ExitCode, Failure> {
 }
 
 /// Tokens that go over a network as they are can be read on the way.
-fn warn_of_plain_tokens(settings: &Settings) {
+pub(crate) fn warn_of_plain_tokens(settings: &Settings) {
     let is_exposed = |(_, address): &(&str, SocketAddr)| !address.ip().to_canonical().is_loopback();
     if settings.tls_certificate.is_none()
         && let Some((key, address)) = settings.tcp_listeners().iter().find(|listener| is_exposed(listener))

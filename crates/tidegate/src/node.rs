@@ -95,7 +95,7 @@ impl Node {
         let (admin_shutdown, admin_shutdown_seen) = watch::channel(false);
         let (ended_sender, ended) = mpsc::unbounded_channel();
         let upkeep = tokio::spawn(run_upkeep(app.engine.clone(), app.clock.clone()));
-        tokio::spawn(rules.run(app.engine.clone()));
+        tokio::spawn(rules.run(app.clone()));
         tokens.spawn_watch(app.engine.clone());
         certificates.spawn_watch();
         kept.spawn_saving();

@@ -3,17 +3,18 @@
 //! At the start bad rules are an error: later ones are refused by the watch, and the old ones stay.
 
 use crate::failure::Failure;
+use crate::followed::Followed;
 use crate::output::counted;
-use crate::settings::RULES_FILE;
+use crate::settings::{RULES_FILE, Settings};
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use tidegate_core::FleetSecret;
-use tidegate_node::Engine;
+use tidegate_control::stream::FollowView;
 use tidegate_node::driver::{RulesWatch, Tenancy, log_warnings, watch_rules};
 use tidegate_rules::envoy::Windows;
 use tidegate_rules::{RuleSet, read_sources};
+use tidegate_server::App;
 
 /// How often the default rules file is looked for where there is none.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -26,20 +27,24 @@ pub(crate) struct RulesAtStart {
 }
 
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "one per process")]
 pub(crate) enum Watch {
     Changes(RulesWatch, Tenancy),
     /// Nothing was set and nothing was there: whoever follows the banner creates it while the node runs.
     Creation(Windows, Tenancy),
+    /// Rules come from a control plane.
+    Control(Followed),
 }
 
 impl RulesAtStart {
-    pub(crate) fn read(
-        path: Option<&Path>,
-        windows: Windows,
-        secret: &FleetSecret,
-        tenancy: Tenancy,
-    ) -> Result<Self, Failure> {
-        let Some(path) = path else {
+    pub(crate) fn read(settings: &Settings, tenancy: Tenancy) -> Result<Self, Failure> {
+        let (windows, secret) = (settings.envoy_windows, &settings.fleet_secret());
+        if let Some(servers) = &settings.rules_control {
+            let (followed, set) = Followed::begin(settings, servers, tenancy)?;
+            let shown_path = Some(format!("{servers}, version {}", set.version()));
+            return Ok(RulesAtStart { set, watch: Watch::Control(followed), shown_path });
+        }
+        let Some(path) = settings.rules_file.as_deref() else {
             let watch = Watch::Creation(windows, tenancy);
             return Ok(RulesAtStart { set: RuleSet::empty(), watch, shown_path: None });
         };
@@ -69,9 +74,19 @@ impl fmt::Display for RulesAtStart {
 }
 
 impl Watch {
+    /// How a control plane is followed, if one is.
+    pub(crate) fn view(&self) -> Option<Arc<FollowView>> {
+        match self {
+            Watch::Control(followed) => Some(followed.view()),
+            Watch::Changes(..) | Watch::Creation(..) => None,
+        }
+    }
+
     /// Until the future is dropped.
-    pub(crate) async fn run(self, engine: Arc<Engine>) {
+    pub(crate) async fn run(self, app: Arc<App>) {
+        let engine = app.engine.clone();
         let (watch, tenancy) = match self {
+            Watch::Control(followed) => return followed.run(app).await,
             Watch::Changes(watch, tenancy) => (watch, tenancy),
             Watch::Creation(windows, tenancy) => {
                 let mut tick = tokio::time::interval(LOOK_EVERY);

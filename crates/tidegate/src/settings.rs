@@ -28,17 +28,27 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tidegate_control::stream::Endpoints;
 use tidegate_core::{FleetSecret, Nanos};
 use tidegate_origin::RedisUrl;
 use tidegate_rules::envoy::Windows;
 use tidegate_server::{App, MappedHeader, TlsFiles};
-use tidegate_world::REGION_NAME_MAX;
+use tidegate_world::{REGION_NAME_MAX, WorldUrl};
 use tracing_subscriber::filter::Targets;
 
 /// Read when `rules.file` isn't set.
 pub(crate) const RULES_FILE: &str = "rules.yaml";
 
-#[derive(Debug)]
+/// Where a control plane keeps rules unless it is told otherwise.
+pub(crate) const CONTROL_STORE: &str = "sqlite:tidegate-rules.db";
+
+/// What a process is, and so which settings it goes by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    Node,
+    Control,
+}
+
 pub(crate) struct Settings {
     pub(crate) region: String,
     pub(crate) node: String,
@@ -70,8 +80,28 @@ pub(crate) struct Settings {
     pub(crate) log_format: LogFormat,
     pub(crate) log_level: Targets,
     pub(crate) drain: Duration,
+    /// Whom rules come from; `None`: from files.
+    pub(crate) rules_control: Option<Endpoints>,
+    /// Of this process at a control plane: TIDEGATE_TOKEN.
+    pub(crate) token: Option<String>,
+    pub(crate) control_listen: SocketAddr,
+    /// `None`: it has a store of its own.
+    pub(crate) control_upstream: Option<Endpoints>,
+    /// `None`: [`CONTROL_STORE`].
+    pub(crate) control_store: Option<WorldUrl>,
+    role: Role,
     /// What was given, and where, beside each row of the table.
     given: Given,
+}
+
+/// Some of it is secret.
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("node", &self.node)
+            .field("given", &self.given)
+            .finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug)]
@@ -125,13 +155,23 @@ impl fmt::Debug for GivenValue {
 }
 
 /// Where settings are looked for. May hold secrets: can't be shown.
-#[derive(Default, Clone)]
+#[derive(Clone)]
 pub(crate) struct Sources {
     /// Of `--config`; otherwise `tidegate.toml`, if it exists.
     pub(crate) file: Option<PathBuf>,
     pub(crate) environment: Vec<(OsString, OsString)>,
     /// Beside each row of the table.
     pub(crate) flags: [Option<String>; TABLE.len()],
+}
+
+impl Default for Sources {
+    fn default() -> Self {
+        Sources { file: None, environment: Vec::new(), flags: std::array::from_fn(|_| None) }
+    }
+}
+
+fn nothing_given() -> Given {
+    std::array::from_fn(|_| None)
 }
 
 impl fmt::Debug for Sources {
@@ -143,9 +183,15 @@ impl fmt::Debug for Sources {
 impl Settings {
     /// Reads file, environment and flags, the later winning, or says everything that is wrong with them.
     pub(crate) fn load(sources: Sources) -> Result<Self, SettingErrors> {
+        Self::load_as(Role::Node, sources)
+    }
+
+    /// The same for another process than a node.
+    pub(crate) fn load_as(role: Role, sources: Sources) -> Result<Self, SettingErrors> {
         let mut errors = Vec::new();
+        let token = token(&sources.environment)?;
         let given = Self::gathered(sources, &mut errors);
-        let settings = Self::validated(given, &mut errors);
+        let settings = Settings { token, ..Self::validated(role, given, &mut errors) };
         if errors.is_empty() { Ok(settings) } else { Err(SettingErrors(errors)) }
     }
 
@@ -153,6 +199,16 @@ impl Settings {
     /// be allowed to read its secret.
     pub(crate) fn listen_http(sources: Sources) -> Result<SocketAddr, SettingErrors> {
         Ok(Self::only("listen.http", sources)?.listen_http)
+    }
+
+    /// Where the node of these settings shows its state. No other value is looked at.
+    pub(crate) fn listen_admin(sources: Sources) -> Result<SocketAddr, SettingErrors> {
+        Ok(Self::only("listen.admin", sources)?.listen_admin)
+    }
+
+    /// Where the control plane of these settings is asked. No other value is looked at.
+    pub(crate) fn control_listen(sources: Sources) -> Result<SocketAddr, SettingErrors> {
+        Ok(Self::only("control.listen", sources)?.control_listen)
     }
 
     /// Where tokens are kept, for whoever works on that file.
@@ -182,7 +238,7 @@ impl Settings {
     }
 
     fn gathered(sources: Sources, errors: &mut Vec<SettingError>) -> Given {
-        let mut given = Given::default();
+        let mut given = nothing_given();
         file::read(sources.file.as_deref(), &mut given, errors);
         environment::read(&sources.environment, &mut given, errors);
         for ((slot, setting), flag) in given.iter_mut().zip(&TABLE).zip(sources.flags) {
@@ -193,8 +249,8 @@ impl Settings {
         given
     }
 
-    fn validated(given: Given, errors: &mut Vec<SettingError>) -> Self {
-        let mut settings = Settings::defaults();
+    fn validated(role: Role, given: Given, errors: &mut Vec<SettingError>) -> Self {
+        let mut settings = Settings { role, ..Settings::defaults() };
         for (slot, setting) in given.iter().zip(&TABLE) {
             errors.extend(settings.set(setting, slot.as_ref()));
         }
@@ -203,6 +259,7 @@ impl Settings {
         errors.extend(settings.exposed_addresses());
         errors.extend(settings.half_of_tls());
         errors.extend(settings.nameless_region());
+        errors.extend(settings.two_sources_of_rules());
         settings
     }
 
@@ -240,17 +297,27 @@ impl Settings {
             log_format: LogFormat::of_stderr(),
             log_level: Targets::new().with_default(tracing::Level::INFO),
             drain: Duration::from_secs(5),
-            given: Given::default(),
+            rules_control: None,
+            token: None,
+            control_upstream: None,
+            control_listen: SocketAddr::from(([127, 0, 0, 1], 7070)),
+            control_store: None,
+            role: Role::Node,
+            given: nothing_given(),
         }
     }
 
-    pub(crate) fn tcp_listeners(&self) -> [(&'static str, SocketAddr); 4] {
-        [
-            ("listen.http", self.listen_http),
-            ("listen.grpc", self.listen_grpc),
-            ("listen.resp", self.listen_resp),
-            ("listen.admin", self.listen_admin),
-        ]
+    /// Of this process.
+    pub(crate) fn tcp_listeners(&self) -> Vec<(&'static str, SocketAddr)> {
+        match self.role {
+            Role::Node => vec![
+                ("listen.http", self.listen_http),
+                ("listen.grpc", self.listen_grpc),
+                ("listen.resp", self.listen_resp),
+                ("listen.admin", self.listen_admin),
+            ],
+            Role::Control => vec![("control.listen", self.control_listen)],
+        }
     }
 
     /// Addresses that others than this machine reach, where nobody is asked for a token.
@@ -298,6 +365,17 @@ impl Settings {
         };
         let fix = format!("give each region a name of its own, of 1 to {REGION_NAME_MAX} characters");
         self.refused("region", &self.region, parse::Refusal::new(message, fix))
+    }
+
+    /// Rules from files and from a control plane at once. A file that is merely there isn't meant.
+    fn two_sources_of_rules(&self) -> Option<SettingError> {
+        let is_given =
+            |key: &str| TABLE.iter().zip(&self.given).any(|(row, given)| row.key == key && given.is_some());
+        let path = self.rules_file.as_ref().filter(|_| is_given("rules.file"))?;
+        let servers = self.rules_control.as_ref()?;
+        let message = format!("is set, and so is rules.control ({servers}): rules come from one of the two");
+        let fix = "remove rules.file, or rules.control";
+        self.refused("rules.file", &path.display().to_string(), parse::Refusal::new(message, fix))
     }
 
     /// An error about a value that is valid by itself.

@@ -63,11 +63,16 @@ impl TokensAtStart {
 
     /// Within a runtime.
     pub(crate) fn spawn_watch(self, engine: Arc<Engine>) {
+        self.spawn_watch_telling(move |tenants| engine.share_among(tenants.iter().map(String::as_str)));
+    }
+
+    /// The same, for whoever else wants to know the tenants.
+    pub(crate) fn spawn_watch_telling(self, tell: impl Fn(&BTreeSet<String>) + Send + 'static) {
         let TokensAtStart { tokens, file: Some((path, watched)), .. } = self else { return };
         let read = move || file::read(&path).map_err(|error| error.to_string());
         let apply = move |stored: Vec<StoredToken>| {
             let (count, tenants) = (stored.len(), tenants(&stored));
-            engine.share_among(tenants.iter().map(String::as_str));
+            tell(&tenants);
             tokens.replace(records(stored));
             tracing::info!(tokens = count, tenants = tenants.len(), "tokens reloaded");
         };

@@ -1,17 +1,22 @@
 //! The world tier: where regions agree on counts and quotas.
 //!
-//! One trait, [`World`]. A world store only keeps and hands out rows: what to publish, whom to believe and what
+//! Two traits: [`World`], and beside it, in the same databases, the [`RuleLog`]. A world store only keeps and hands out rows: what to publish, whom to believe and what
 //! to do when it fails is the worker's and the reconciler's. No call waits longer than its deadline, and none
 //! retries. Requests never wait for any of this.
 
 mod memory;
 mod quota;
+mod rules;
 mod sql;
 mod store;
 
 pub use memory::MemoryWorld;
 pub use quota::{Acknowledged, Acknowledgement, Demand, Granted, Held, SliceRow, Slices, Survey};
 
+pub use rules::{
+    AUTHOR_CHARS_MAX, ENTRIES_AT_ONCE_MAX, ENTRY_BYTES_MAX, Entry, HistoryPage, Item, ItemId, ItemsPage,
+    NewEntry, REASON_CHARS_MAX, RuleLog, Subject, Summary,
+};
 use std::fmt::Debug;
 use std::future::Future;
 use std::pin::Pin;

@@ -3,6 +3,7 @@
 //! Answers at once and forgets everything with the process. Tells the time by what it was given, and can be
 //! told to fail, as a database does.
 
+use crate::rules::{Entry, HistoryPage, Item, ItemId, ItemsPage, NewEntry, RuleLog, Summary};
 use crate::{
     Acknowledgement, Cursor, Demand, Granted, Imported, Joined, Joining, OwnerId, Published, Reply, Row,
     Slices, Store, Survey, Term, World, WorldError,
@@ -107,5 +108,35 @@ impl World for MemoryWorld {
 
     fn grant<'a>(&'a self, term: Term, granted: &'a Granted) -> Reply<'a, ()> {
         self.answer(|store, _| store.grant(term, granted))
+    }
+}
+
+impl RuleLog for MemoryWorld {
+    fn head(&self) -> Reply<'_, u64> {
+        self.answer(|store, _| Ok(store.rules_head()))
+    }
+
+    fn append<'a>(&'a self, head: u64, entries: &'a [NewEntry]) -> Reply<'a, ()> {
+        self.answer(|store, now| store.append_rules(head, entries, now))
+    }
+
+    fn entries(&self, after: u64) -> Reply<'_, Vec<Entry>> {
+        self.answer(|store, _| Ok(store.rules_entries(after, self.page_rows)))
+    }
+
+    fn entry(&self, version: u64) -> Reply<'_, Option<Entry>> {
+        self.answer(|store, _| Ok(store.rules_entry(version)))
+    }
+
+    fn history(&self, page: HistoryPage) -> Reply<'_, Vec<Summary>> {
+        self.answer(|store, _| Ok(store.rules_history(page)))
+    }
+
+    fn items(&self, page: ItemsPage) -> Reply<'_, Vec<Item>> {
+        self.answer(|store, _| Ok(store.rules_items(page, self.page_rows)))
+    }
+
+    fn find<'a>(&'a self, items: &'a [ItemId]) -> Reply<'a, Vec<Item>> {
+        self.answer(|store, _| Ok(store.find_rules(items)))
     }
 }

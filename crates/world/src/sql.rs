@@ -11,12 +11,14 @@ mod link;
 mod log;
 mod pool;
 mod quotas;
+mod rules;
 mod schema;
 mod url;
 
 pub(crate) use log::Seen;
 pub use url::{WorldUrl, WorldUrlError};
 
+use crate::rules::{Entry, HistoryPage, Item, ItemId, ItemsPage, NewEntry, RuleLog, Summary};
 use crate::{
     Acknowledgement, Cursor, Demand, Granted, Imported, Joined, Joining, OwnerId, Published, Reply, Row,
     Slices, Survey, Term, World, WorldError,
@@ -39,11 +41,19 @@ pub struct SqlOptions {
     pub page_rows: usize,
     /// How many rows a statement writes.
     pub chunk_rows: usize,
+    /// Whether SQLite waits for the disk: what was written outlives also a power cut. Servers decide that themselves.
+    pub waits_for_disk: bool,
 }
 
 impl Default for SqlOptions {
     fn default() -> Self {
-        SqlOptions { deadline: Duration::from_secs(2), connections_max: 4, page_rows: 5000, chunk_rows: 500 }
+        SqlOptions {
+            deadline: Duration::from_secs(2),
+            connections_max: 4,
+            page_rows: 5000,
+            chunk_rows: 500,
+            waits_for_disk: false,
+        }
     }
 }
 
@@ -67,7 +77,9 @@ impl SqlWorld {
     /// Never fails and never waits: connections are made when calls come, by tasks on `runtime`. Calls may be
     /// awaited on another one, as long as that is tokio's and has timers.
     pub fn new(url: WorldUrl, options: SqlOptions, runtime: &Handle) -> Self {
-        let pool = Pool::new(url.address().clone(), options.connections_max.max(1), runtime.clone());
+        let address =
+            if options.waits_for_disk { url.address().synchronous() } else { url.address().clone() };
+        let pool = Pool::new(address, options.connections_max.max(1), runtime.clone());
         SqlWorld { url, options, pool }
     }
 
@@ -154,5 +166,35 @@ impl World for SqlWorld {
 
     fn grant<'a>(&'a self, term: Term, granted: &'a Granted) -> Reply<'a, ()> {
         Box::pin(self.call(async move |session| session.grant(term, granted).await))
+    }
+}
+
+impl RuleLog for SqlWorld {
+    fn head(&self) -> Reply<'_, u64> {
+        Box::pin(self.call(async |session| session.head().await))
+    }
+
+    fn append<'a>(&'a self, head: u64, entries: &'a [NewEntry]) -> Reply<'a, ()> {
+        Box::pin(self.call(async move |session| session.append(head, entries).await))
+    }
+
+    fn entries(&self, after: u64) -> Reply<'_, Vec<Entry>> {
+        Box::pin(self.call(async move |session| session.entries(after).await))
+    }
+
+    fn entry(&self, version: u64) -> Reply<'_, Option<Entry>> {
+        Box::pin(self.call(async move |session| session.entry(version).await))
+    }
+
+    fn history(&self, page: HistoryPage) -> Reply<'_, Vec<Summary>> {
+        Box::pin(self.call(async move |session| session.history(page).await))
+    }
+
+    fn items(&self, page: ItemsPage) -> Reply<'_, Vec<Item>> {
+        Box::pin(self.call(async move |session| session.items(page).await))
+    }
+
+    fn find<'a>(&'a self, items: &'a [ItemId]) -> Reply<'a, Vec<Item>> {
+        Box::pin(self.call(async move |session| session.find(items).await))
     }
 }

@@ -6,7 +6,11 @@
 mod counts;
 mod fleet;
 mod quotas;
+mod rules;
 
+pub(crate) use rules::check as check_entries;
+
+use crate::rules::{Entry, HistoryPage, Item, ItemId, ItemsPage, NewEntry, Summary};
 use crate::{
     Acknowledgement, CellId, Component, Cursor, DEMAND_FOR, Demand, Granted, Imported, Joined, Joining,
     Membership, OwnerId, Published, RECONCILER, Row, Slices, Survey, Term, WorldError,
@@ -14,6 +18,7 @@ use crate::{
 use counts::Counts;
 use fleet::Fleet;
 use quotas::Quotas;
+use rules::Rules;
 use std::collections::BTreeMap;
 use tidegate_core::Nanos;
 
@@ -22,6 +27,7 @@ pub struct Store {
     fleet: Fleet,
     counts: Counts,
     quotas: Quotas,
+    rules: Rules,
     /// How many grants were written.
     revision: u64,
     leases: BTreeMap<String, Lease>,
@@ -118,6 +124,35 @@ impl Store {
         self.quotas.grant(granted);
         self.revision += 1;
         Ok(())
+    }
+
+    /// The version of the rules' last entry.
+    pub fn rules_head(&self) -> u64 {
+        self.rules.head()
+    }
+
+    pub fn append_rules(&mut self, head: u64, entries: &[NewEntry], now: Nanos) -> Result<(), WorldError> {
+        self.rules.append(head, entries, now)
+    }
+
+    pub fn rules_entries(&self, after: u64, rows_max: usize) -> Vec<Entry> {
+        self.rules.entries(after, rows_max)
+    }
+
+    pub fn rules_entry(&self, version: u64) -> Option<Entry> {
+        self.rules.entry(version)
+    }
+
+    pub fn rules_history(&self, page: HistoryPage) -> Vec<Summary> {
+        self.rules.history(page)
+    }
+
+    pub fn rules_items(&self, page: ItemsPage, rows_max: usize) -> Vec<Item> {
+        self.rules.items(page, rows_max)
+    }
+
+    pub fn find_rules(&self, items: &[ItemId]) -> Vec<Item> {
+        self.rules.find(items)
     }
 
     /// Everybody's component of every cell, for checks.

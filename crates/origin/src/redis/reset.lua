@@ -1,10 +1,13 @@
 -- Starts a key afresh for every node: raises its epoch, so that all count in new cells from now on.
 --
 -- KEYS   epoch    string "<epoch>:<expiry ms>"; there is none before the first reset
--- ARGV   when the cells of the new epoch expire, in ms; the epoch that the node knows of
+--        order    string: the last order that was carried out; there is none before the first
+-- ARGV   when the cells of the new epoch expire, in ms; the epoch that the node knows of; may be missing: the order's
+--        number, and then one that isn't above the last changes nothing
 -- reply  the epoch that holds now, or a string that says what is wrong with the key
 
 local EPOCH_MAX = 65535
+local ORDER_KEPT_MS = 86400000 -- a day: a node that was away for longer carries it out once more
 local EXPIRY_MAX = 9007199254740992 -- 2^53: the last integer that a double holds without gaps
 
 local stored = redis.pcall('GET', KEYS[1])
@@ -18,6 +21,20 @@ if stored then
   if not epoch or epoch > EPOCH_MAX or expiry_ms > EXPIRY_MAX then
     return KEYS[1] .. ' holds something that is no epoch'
   end
+end
+local order = tonumber(ARGV[3])
+if order then
+  local last = redis.pcall('GET', KEYS[2])
+  if type(last) == 'table' then
+    return KEYS[2] .. ': ' .. last.err
+  end
+  if last and not tonumber(last) then
+    return KEYS[2] .. ' holds something that is no order'
+  end
+  if last and order <= tonumber(last) then
+    return epoch
+  end
+  redis.call('SET', KEYS[2], ARGV[3], 'PX', ORDER_KEPT_MS)
 end
 epoch = math.min(math.max(epoch, tonumber(ARGV[2])) + 1, EPOCH_MAX)
 expiry_ms = string.format('%.0f', math.max(expiry_ms, tonumber(ARGV[1])))

@@ -4,6 +4,7 @@
 //! read in the background, when a connection is made, and never on a call's path.
 
 use super::url::Tls;
+use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::OnceCell;
 use tokio_rustls::TlsConnector;
@@ -41,7 +42,13 @@ pub(super) fn server_name(host: &str) -> Result<ServerName<'static>, String> {
 }
 
 fn config(url: &Tls) -> Result<Arc<ClientConfig>, String> {
-    let roots = match &url.authorities {
+    client_config(url.authorities.as_deref())
+}
+
+/// What a client verifies servers by: the authorities in a file, which the url names by `ca=`, or the system's.
+/// Blocks for as long as the disk does.
+pub fn client_config(authorities: Option<&Path>) -> Result<Arc<ClientConfig>, String> {
+    let roots = match authorities {
         Some(path) => named_authorities(path)
             .map_err(|problem| format!("can't use ca={}: {problem}", path.display()))?,
         None => system_authorities()?,
@@ -51,7 +58,7 @@ fn config(url: &Tls) -> Result<Arc<ClientConfig>, String> {
     Ok(Arc::new(builder.with_root_certificates(roots).with_no_client_auth()))
 }
 
-fn named_authorities(path: &std::path::Path) -> Result<RootCertStore, String> {
+fn named_authorities(path: &Path) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     let certificates = CertificateDer::pem_file_iter(path).map_err(|error| error.to_string())?;
     for certificate in certificates {

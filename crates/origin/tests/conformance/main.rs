@@ -75,6 +75,7 @@ conformance! {
         a_request_of_a_hundred_limits_is_one_call;
     epochs:
         a_reset_starts_afresh_for_every_node,
+        an_order_is_carried_out_once_however_many_nodes_ask,
         a_node_that_missed_a_reset_publishes_nothing_into_the_new_cells,
         a_node_that_knows_a_higher_epoch_raises_it;
     gcra:

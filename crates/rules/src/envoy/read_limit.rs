@@ -8,7 +8,6 @@ use super::unit::EnvoyUnit;
 use crate::bounds::{ENVOY_REPLACES_MAX, NAME_CHARS_MAX};
 use crate::error::{Problems, Refusal, Warning, quoted};
 use crate::identifier::KeyPart;
-use crate::overrides::Overrides;
 use crate::parse::cursor::Cursor;
 use crate::parse::fields::Fields;
 use crate::parse::is_list;
@@ -180,6 +179,6 @@ fn rule(
         overflow_key: path.overflow_key(&prefix),
         prefix,
         when: Default::default(),
-        overrides: Overrides::default(),
+        lookup: None,
     }
 }

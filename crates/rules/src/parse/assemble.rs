@@ -9,6 +9,7 @@ use super::document::{Head, Said, agree, is_list, read_head};
 use super::fields::Fields;
 use super::files::{File, read_files, refuse_file, says_nothing};
 use super::override_entry::{self, read_override};
+use super::pushed::Listing;
 use super::policy_fields::Calendars;
 use super::rule_entry::{self, Home, read_rule};
 use super::syntax::Syntax;
@@ -17,20 +18,43 @@ use super::value;
 use crate::bounds::{NESTING_MAX, RULES_MAX};
 use crate::error::{Problems, Refusal, RuleErrors, Warning, quoted};
 use crate::identifier::KeyPart;
+use crate::overrides::Collected;
 use crate::place::PlaceBy;
 use crate::rule::{Declared, Mode, Rule, Scope};
 use crate::set::Namespace;
+use crate::snapshot::LookupSeed;
 use crate::source::Source;
-use crate::suggest;
 use crate::words;
 use std::collections::HashMap;
 use std::sync::Arc;
 use tidegate_core::FleetSecret;
 use tidegate_core::batch::ITEMS_MAX;
 
-type Assembled = (Vec<Namespace>, Mode, Vec<Warning>);
+/// By what the keys of rules, and their overrides, are hashed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hashing<'a> {
+    pub(crate) secret: &'a FleetSecret,
+    pub(crate) seed: LookupSeed,
+}
 
-pub(crate) fn assemble(sources: &[&Source], secret: &FleetSecret) -> Result<Assembled, RuleErrors> {
+pub(crate) struct Assembled {
+    pub(crate) namespaces: Vec<Namespace>,
+    pub(crate) overrides: Collected,
+    /// `None` when no document gives it.
+    pub(crate) fleet_mode: Option<Mode>,
+    pub(crate) warnings: Vec<Warning>,
+}
+
+pub(crate) fn assemble(sources: &[&Source], hashing: Hashing<'_>) -> Result<Assembled, RuleErrors> {
+    assemble_listing(sources, hashing, None)
+}
+
+/// With a listing, all overrides are listed too.
+pub(crate) fn assemble_listing(
+    sources: &[&Source],
+    hashing: Hashing<'_>,
+    mut listing: Option<&mut Listing>,
+) -> Result<Assembled, RuleErrors> {
     let mut problems = Problems::default();
     let (files, syntax) = read_files(sources, NESTING_MAX, &mut problems);
     let mut draft = Draft::default();
@@ -38,7 +62,7 @@ pub(crate) fn assemble(sources: &[&Source], secret: &FleetSecret) -> Result<Asse
     for (file, nodes) in &files {
         for node in nodes {
             let at = Cursor::document(file, node);
-            let home = draft.read_document(&at, secret, &mut problems);
+            let home = draft.read_document(&at, hashing, &mut problems);
             documents.push((at, home));
         }
     }
@@ -46,14 +70,14 @@ pub(crate) fn assemble(sources: &[&Source], secret: &FleetSecret) -> Result<Asse
         refuse_silence(&files, sources, &mut problems);
         for (at, home) in &documents {
             if let Some(home) = home {
-                draft.read_overrides(at, *home, &mut problems);
+                draft.read_overrides(at, *home, listing.as_deref_mut(), &mut problems);
                 draft.namespaces[*home].warn_of_splits(at, &mut problems);
             }
         }
     }
     let file_order = |name: &str| sources.iter().position(|source| source.name == name).unwrap_or(usize::MAX);
     let warnings = problems.finish(file_order)?;
-    Ok(draft.finish(secret, warnings))
+    Ok(draft.finish(hashing.secret, warnings))
 }
 
 /// A file that says nothing is more likely lost than meant: it would lift every limit.
@@ -93,6 +117,7 @@ struct Draft {
     fleet_mode: Option<Said<Mode>>,
     calendars: Calendars,
     rules_total: usize,
+    overrides: Collected,
 }
 
 impl Draft {
@@ -100,7 +125,7 @@ impl Draft {
     fn read_document(
         &mut self,
         at: &Cursor<'_, '_>,
-        secret: &FleetSecret,
+        hashing: Hashing<'_>,
         problems: &mut Problems,
     ) -> Option<usize> {
         if let Value::Null = at.value() {
@@ -116,7 +141,7 @@ impl Draft {
         if let Some(rules) = at.get("rules")
             && is_list(&rules, "`- name: per-user`", problems)
         {
-            rules.items().for_each(|at| self.read_rule(&at, position, secret, problems));
+            rules.items().for_each(|at| self.read_rule(&at, position, hashing, problems));
         }
         Some(position)
     }
@@ -135,7 +160,7 @@ impl Draft {
         &mut self,
         at: &Cursor<'_, '_>,
         position: usize,
-        secret: &FleetSecret,
+        Hashing { secret, seed }: Hashing<'_>,
         problems: &mut Problems,
     ) {
         self.rules_total += 1;
@@ -147,30 +172,42 @@ impl Draft {
             return;
         }
         let draft = &mut self.namespaces[position];
-        let mut home =
-            Home { secret, tenant: &draft.tenant, namespace: &draft.name, calendars: &mut self.calendars };
+        let mut home = Home {
+            secret,
+            seed,
+            tenant: &draft.tenant,
+            namespace: &draft.name,
+            calendars: &mut self.calendars,
+        };
         let rule = read_rule(at, &mut home, problems);
         draft.add(at, rule, problems);
     }
 
-    fn read_overrides(&mut self, at: &Cursor<'_, '_>, position: usize, problems: &mut Problems) {
+    fn read_overrides(
+        &mut self,
+        at: &Cursor<'_, '_>,
+        position: usize,
+        mut listing: Option<&mut Listing>,
+        problems: &mut Problems,
+    ) {
         let Some(overrides) = at.get("overrides") else { return };
         if is_list(&overrides, override_entry::EXAMPLE, problems) {
             let draft = &mut self.namespaces[position];
-            overrides.items().for_each(|at| draft.read_override(&at, problems));
+            let collected = &mut self.overrides;
+            overrides.items().for_each(|at| draft.read_override(&at, collected, listing.as_deref_mut(), problems));
         }
     }
 
     fn finish(self, secret: &FleetSecret, warnings: Vec<Warning>) -> Assembled {
-        let fleet_mode = self.fleet_mode.map(|(mode, _)| mode).unwrap_or_default();
+        let fleet_mode = self.fleet_mode.map(|(mode, _)| mode);
         let seal = |draft: DraftNamespace| {
-            let DraftNamespace { tenant, name, mode, place_by, mut rules, .. } = draft;
+            let DraftNamespace { tenant, name, mode, place_by, rules, .. } = draft;
             let place_by = place_by.map(|(attribute, _)| PlaceBy::new(secret, &tenant, &name, attribute));
-            rules.iter_mut().for_each(|rule| rule.overrides.seal());
             let mode = mode.map(|(mode, _)| mode).unwrap_or_default();
             Namespace { tenant, name, mode, place_by, rules }
         };
-        (self.namespaces.into_iter().map(seal).collect(), fleet_mode, warnings)
+        let namespaces = self.namespaces.into_iter().map(seal).collect();
+        Assembled { namespaces, overrides: self.overrides, fleet_mode, warnings }
     }
 }
 
@@ -222,20 +259,29 @@ impl DraftNamespace {
         self.slots.insert(name.into(), (slot, declared));
     }
 
-    fn read_override(&mut self, at: &Cursor<'_, '_>, problems: &mut Problems) {
+    fn read_override(
+        &self,
+        at: &Cursor<'_, '_>,
+        collected: &mut Collected,
+        listing: Option<&mut Listing>,
+        problems: &mut Problems,
+    ) {
         let Some(fields) = Fields::of(at, override_entry::EXAMPLE, problems) else { return };
         let Some(named) = fields.require("rule", "per-user", problems) else { return };
         let Some(name) = value::name(&named, problems) else { return };
         match self.slots.get(name) {
-            Some((Slot::Read(index), _)) => read_override(at, &fields, &mut self.rules[*index], problems),
+            Some((Slot::Read(index), _)) => {
+                let rule = &self.rules[*index];
+                let Some((parts, applied)) = read_override(at, &fields, rule, problems) else { return };
+                if let Some(listing) = listing {
+                    listing.add(at, rule, &parts, applied, problems);
+                }
+                override_entry::add(at, rule, parts, applied, collected, problems);
+            }
             Some((Slot::Broken, _)) => {}
             None => {
-                let fix = match suggest::nearest(name, self.slots.keys().map(|name| &**name)) {
-                    Some(candidate) => format!("did you mean `{candidate}`?"),
-                    None => "name a rule of the same namespace".to_owned(),
-                };
-                let message = format!("namespace {} has no rule {}", quoted(&self.name), quoted(name));
-                named.refuse(problems, Refusal::new(message, fix));
+                let known = self.slots.keys().map(|name| &**name);
+                named.refuse(problems, override_entry::no_rule(&self.name, name, known));
             }
         }
     }

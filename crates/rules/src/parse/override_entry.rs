@@ -12,7 +12,7 @@ use crate::address::group_of;
 use crate::bounds::VALUE_CHARS_MAX;
 use crate::error::{Problems, Refusal, quoted};
 use crate::identifier::KeyPart;
-use crate::overrides::{Change, Override, PartMatch};
+use crate::overrides::{Change, Collected, Override, PartMatch};
 use crate::pattern::Pattern;
 use crate::policy::Policy;
 use crate::rule::Rule;
@@ -22,44 +22,53 @@ use tidegate_core::{Limit, Nanos};
 
 pub(crate) const EXAMPLE: &str = "`{ rule: per-user, user: \"acme-*\", rate: 1000/s }`";
 
-/// Reads an entry into the rule that it names.
+/// Reads an entry about a rule: whom it names, and what it changes for them.
 pub(crate) fn read_override(
     at: &Cursor<'_, '_>,
     fields: &Fields<'_, '_>,
-    rule: &mut Rule,
+    rule: &Rule,
     problems: &mut Problems,
-) {
+) -> Option<(Vec<PartMatch>, Override)> {
     let errors_before = problems.count();
-    refuse_unknown(fields, rule, problems);
-    let parts: Vec<Option<PartMatch>> = rule
-        .key
-        .iter()
-        .map(|part| match fields.get(&part.attribute) {
-            None => Some(PartMatch::Anything),
-            Some(at) => read_part(&at, part, problems),
-        })
-        .collect();
+    let parts = read_caller(at, fields, rule, problems);
     let change = read_change(fields, rule, problems);
     let flag =
         |name: &str, problems: &mut Problems| fields.get(name).and_then(|at| value::boolean(&at, problems));
     let hot = flag("hot", problems).unwrap_or(false);
     let until = fields.get("until").map(|at| value::instant(&at, problems));
-    let (Some(parts), Some(change)) = (parts.into_iter().collect::<Option<Vec<_>>>(), change) else { return };
+    let (Some(parts), Some(change)) = (parts, change) else { return None };
     if problems.count() > errors_before {
-        return;
-    }
-    if is_for_everybody(fields, rule) {
-        let fix = format!("name a caller, or write `{}: \"*\"` for all of them", rule.key[0].attribute);
-        at.refuse(problems, Refusal::new("the override names no caller", fix));
-        return;
+        return None;
     }
     if change == Change::Keep && !hot {
         let fix = "give `limit`, `rate`, `burst`, `unlimited: true` or `hot: true`";
         at.refuse(problems, Refusal::new("the override changes nothing", fix));
-        return;
+        return None;
     }
-    let applied = Override { change, hot, until: until.flatten().unwrap_or(Nanos::MAX) };
-    add(at, rule, parts, applied, problems);
+    Some((parts, Override { change, hot, until: until.flatten().unwrap_or(Nanos::MAX) }))
+}
+
+/// Whom an entry names.
+pub(crate) fn read_caller(
+    at: &Cursor<'_, '_>,
+    fields: &Fields<'_, '_>,
+    rule: &Rule,
+    problems: &mut Problems,
+) -> Option<Vec<PartMatch>> {
+    let errors_before = problems.count();
+    refuse_unknown(fields, rule, problems);
+    let part = |part: &KeyPart| match fields.get(&part.attribute) {
+        None => Some(PartMatch::Anything),
+        Some(at) => read_part(&at, part, problems),
+    };
+    // All of them are looked at: each mistake is told.
+    let parts: Vec<Option<PartMatch>> = rule.key.iter().map(part).collect();
+    if problems.count() == errors_before && is_for_everybody(fields, rule) {
+        let fix = format!("name a caller, or write `{}: \"*\"` for all of them", rule.key[0].attribute);
+        at.refuse(problems, Refusal::new("the override names no caller", fix));
+        return None;
+    }
+    parts.into_iter().collect()
 }
 
 fn refuse_unknown(fields: &Fields<'_, '_>, rule: &Rule, problems: &mut Problems) {
@@ -179,11 +188,13 @@ fn read_rate(fields: &Fields<'_, '_>, rule: &Rule, problems: &mut Problems) -> O
     }
 }
 
-fn add(
+/// Takes in what was read of an entry about this rule.
+pub(crate) fn add(
     at: &Cursor<'_, '_>,
-    rule: &mut Rule,
+    rule: &Rule,
     parts: Vec<PartMatch>,
     applied: Override,
+    collected: &mut Collected,
     problems: &mut Problems,
 ) {
     for (part, matched) in rule.key.iter().zip(&parts) {
@@ -195,14 +206,21 @@ fn add(
         }
     }
     if !parts.iter().all(|part| matches!(part, PartMatch::Exact(_))) {
-        rule.overrides.add_pattern(parts.into(), applied);
+        collected.add_pattern(rule, parts.into(), applied);
         return;
     }
-    let key = rule.prefix.key_of_parts(parts.iter().map(PartMatch::text));
-    if !rule.overrides.add_exact(key, applied) {
+    if !collected.add_exact(rule, &parts, applied) {
         at.warn(
             problems,
             "never applies: an earlier override for the same identifier lasts as long or longer",
         );
     }
+}
+
+pub(crate) fn no_rule<'n>(namespace: &str, name: &str, known: impl Iterator<Item = &'n str>) -> Refusal {
+    let fix = match suggest::nearest(name, known) {
+        Some(candidate) => format!("did you mean `{candidate}`?"),
+        None => "name a rule of the same namespace".to_owned(),
+    };
+    Refusal::new(format!("namespace {} has no rule {}", quoted(namespace), quoted(name)), fix)
 }

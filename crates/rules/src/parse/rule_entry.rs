@@ -12,8 +12,9 @@ use super::when::read_when;
 use crate::bounds::{DESCRIPTION_CHARS_MAX, NAME_CHARS_MAX};
 use crate::error::{Problems, Refusal, quoted};
 use crate::identifier::overflow_key;
-use crate::overrides::Overrides;
+use crate::overrides::Lookup;
 use crate::rule::{Declared, OnMissing, Rule, Scope};
+use crate::snapshot::LookupSeed;
 use std::sync::Arc;
 use tidegate_core::{Accuracy, Charge, Class, FleetSecret, KeyPrefix};
 
@@ -39,6 +40,7 @@ const EXAMPLE: &str = "`{ name: per-user, key: [user], rate: 100/s }`";
 /// Where a rule belongs.
 pub(crate) struct Home<'c> {
     pub(crate) secret: &'c FleetSecret,
+    pub(crate) seed: LookupSeed,
     pub(crate) tenant: &'c Arc<str>,
     pub(crate) namespace: &'c Arc<str>,
     pub(crate) calendars: &'c mut Calendars,
@@ -85,7 +87,7 @@ pub(crate) fn read_rule(at: &Cursor<'_, '_>, home: &mut Home<'_>, problems: &mut
         prefix,
         overflow_key: overflow_key(&prefix),
         when,
-        overrides: Overrides::default(),
+        lookup: Some(Lookup::new(home.seed, home.tenant, home.namespace, name)),
     };
     Some(rule)
 }

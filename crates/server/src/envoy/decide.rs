@@ -19,7 +19,7 @@ pub(crate) async fn decide<T>(
     let request = request(caller, asked.domain, &descriptors);
     let rules = app.engine.rules();
     let answer = ask_engine(app, &rules, &request).await?;
-    Ok(tell(&Verdict::new(&answer, &descriptors, app.clock.now().now)))
+    Ok(tell(&Verdict::new(&answer, &rules.set, &descriptors, app.clock.now().now)))
 }
 
 /// The same without waiting; `None` when the region has to be asked first: nothing was changed then.
@@ -41,7 +41,7 @@ pub(crate) fn try_decide<T>(
             if let Some(region) = &app.sharing {
                 region.publish_urgent();
             }
-            Some(Ok(tell(&Verdict::new(&answer, &descriptors, moment.now))))
+            Some(Ok(tell(&Verdict::new(&answer, &rules.set, &descriptors, moment.now))))
         }
         Ok(Decided::Ask(_)) => None,
         Err(error) => Some(Err(error.into())),

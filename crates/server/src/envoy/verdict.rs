@@ -9,8 +9,8 @@ use crate::rate_headers::{self, Header, Told};
 use smallvec::SmallVec;
 use tidegate_core::{Nanos, Role};
 use tidegate_node::{Answer, LimitAnswer, Origin, Said};
-use tidegate_rules::Policy;
 use tidegate_rules::envoy::EnvoyUnit;
+use tidegate_rules::{Policy, RuleSet};
 
 /// What a limit is called that came with the request.
 const GIVEN_NAME: &str = "override";
@@ -46,7 +46,13 @@ impl CurrentLimit<'_> {
 }
 
 impl<'r> Verdict<'r> {
-    pub(crate) fn new(answer: &Answer<'r>, descriptors: &Descriptors<'_>, now: Nanos) -> Self {
+    /// By the rules that decided it.
+    pub(crate) fn new(
+        answer: &Answer<'r>,
+        rules: &RuleSet,
+        descriptors: &Descriptors<'_>,
+        now: Nanos,
+    ) -> Self {
         let mut statuses = SmallVec::new();
         let mut limits = answer.limits.iter().peekable();
         for index in 0..descriptors.len() {
@@ -56,7 +62,7 @@ impl<'r> Verdict<'r> {
                     strictest = Some(limit);
                 }
             }
-            statuses.push(strictest.map_or(Status::NOTHING, |limit| status(limit, descriptors, now)));
+            statuses.push(strictest.map_or(Status::NOTHING, |limit| status(limit, rules, descriptors, now)));
         }
         Verdict { allowed: answer.allowed, statuses, retry_after_seconds: retry_after_seconds(answer) }
     }
@@ -95,12 +101,17 @@ fn rank(limit: &LimitAnswer<'_>) -> (bool, bool, u64) {
     (limit.role == Role::Shadow, limit.is_allowed(), remaining)
 }
 
-fn status<'r>(limit: &LimitAnswer<'r>, descriptors: &Descriptors<'_>, now: Nanos) -> Status<'r> {
+fn status<'r>(
+    limit: &LimitAnswer<'r>,
+    rules: &RuleSet,
+    descriptors: &Descriptors<'_>,
+    now: Nanos,
+) -> Status<'r> {
     let is_over = limit.is_over();
     match limit.said {
         Said::Decided(decision) => Status {
             is_over,
-            limit: current_limit(limit, descriptors, decision.limit, now),
+            limit: current_limit(limit, rules, descriptors, decision.limit, now),
             remaining: decision.remaining,
             reset_seconds: decision.reset.minus(now).get().div_ceil(Nanos::PER_SECOND),
         },
@@ -111,6 +122,7 @@ fn status<'r>(limit: &LimitAnswer<'r>, descriptors: &Descriptors<'_>, now: Nanos
 
 fn current_limit<'r>(
     limit: &LimitAnswer<'r>,
+    rules: &RuleSet,
     descriptors: &Descriptors<'_>,
     requests: u64,
     now: Nanos,
@@ -121,8 +133,8 @@ fn current_limit<'r>(
         Origin::Rule(rule) => {
             let spec = match rule.policy {
                 // The one kind whose overrides change more than the number that was decided by.
-                Policy::Gcra { .. } if rule.override_counts() != (0, 0) => {
-                    rule.spec(descriptor.attributes, now)
+                Policy::Gcra { .. } if rules.has_overrides(rule) => {
+                    rules.spec(rule, descriptor.attributes, now)
                 }
                 _ => None,
             };

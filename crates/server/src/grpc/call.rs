@@ -126,7 +126,7 @@ pub(super) fn fail(respond: &mut SendResponse<Bytes>, failure: &Failure) {
 }
 
 /// With which HTTP status a request is refused that isn't a call.
-fn not_grpc(request: &Request<RecvStream>) -> Option<StatusCode> {
+pub(super) fn not_grpc(request: &Request<RecvStream>) -> Option<StatusCode> {
     if *request.method() != Method::POST {
         return Some(StatusCode::METHOD_NOT_ALLOWED);
     }

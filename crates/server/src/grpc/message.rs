@@ -114,6 +114,15 @@ impl<'h> Incoming<'h> {
         announced(&self.bytes).map(|_| ())
     }
 
+    /// Takes the first message once it is whole, and gives back what it held.
+    pub(super) fn take(&mut self) -> Result<Option<Vec<u8>>, Failure> {
+        let message = take_first(&mut self.bytes)?;
+        let freed = self.counted - self.bytes.len().min(self.counted);
+        self.held.0.fetch_sub(freed, Ordering::Relaxed);
+        self.counted -= freed;
+        Ok(message)
+    }
+
     /// Waits for more; false at the end. A stream that was cut off is at its end.
     pub(super) async fn more(&mut self) -> Result<bool, Failure> {
         match poll_fn(|cx| self.body.poll_data(cx)).await {

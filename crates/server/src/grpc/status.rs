@@ -20,6 +20,7 @@ pub(super) enum GrpcCode {
     NotFound = 5,
     PermissionDenied = 7,
     ResourceExhausted = 8,
+    FailedPrecondition = 9,
     Unimplemented = 12,
     Unavailable = 14,
     Unauthenticated = 16,

@@ -9,6 +9,7 @@ use std::io::{self, IsTerminal, Read};
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use tidegate_control::stream::Endpoints;
 
 use tidegate_origin::RedisUrl;
 use tidegate_rules::envoy::Windows;
@@ -217,4 +218,11 @@ pub(super) fn log_level(text: &str) -> Result<Targets, Refusal> {
         return Err(refusal());
     }
     text.parse().map_err(|_| refusal())
+}
+
+pub(super) fn endpoints_or_none(text: &str) -> Result<Option<Endpoints>, Refusal> {
+    if text == "none" {
+        return Ok(None);
+    }
+    Endpoints::parse(text).map(Some).map_err(|error| Refusal::new(error.message, error.fix))
 }

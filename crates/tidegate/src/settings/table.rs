@@ -31,7 +31,7 @@ pub(crate) enum Secrecy {
     PathOfSecret,
 }
 
-pub(crate) static TABLE: [Setting; 29] = [
+pub(crate) static TABLE: [Setting; 33] = [
     Setting {
         key: "region",
         value_name: "NAME",
@@ -183,6 +183,15 @@ pub(crate) static TABLE: [Setting; 29] = [
         show: |settings| shown(settings.rules_file.as_ref()),
     },
     Setting {
+        key: "rules.control",
+        value_name: "URLS",
+        default: "none",
+        meaning: "rules from a control plane: http://b1:7070,http://b2:7070",
+        secrecy: Secrecy::Open,
+        read: |text, settings| parse::endpoints_or_none(text).map(|servers| settings.rules_control = servers),
+        show: |settings| settings.rules_control.as_ref().map_or("none".into(), ToString::to_string),
+    },
+    Setting {
         key: "rules.envoy_windows",
         value_name: "KIND",
         default: "fixed",
@@ -331,6 +340,38 @@ pub(crate) static TABLE: [Setting; 29] = [
             Ok(())
         },
         show: |settings| settings.drain.as_millis().to_string(),
+    },
+    Setting {
+        key: "control.listen",
+        value_name: "ADDRESS",
+        default: "127.0.0.1:7070",
+        meaning: "`tidegate control`: HTTP for people, gRPC for nodes",
+        secrecy: Secrecy::Open,
+        read: |text, settings| parse::listen_address(text).map(|address| settings.control_listen = address),
+        show: |settings| settings.control_listen.to_string(),
+    },
+    Setting {
+        key: "control.upstream",
+        value_name: "URLS",
+        default: "none",
+        meaning: "be a broker: hand on the rules of these control planes",
+        secrecy: Secrecy::Open,
+        read: |text, settings| {
+            parse::endpoints_or_none(text).map(|servers| settings.control_upstream = servers)
+        },
+        show: |settings| settings.control_upstream.as_ref().map_or("none".into(), ToString::to_string),
+    },
+    Setting {
+        key: "control.store",
+        value_name: "URL",
+        default: "sqlite:tidegate-rules.db",
+        meaning: "where it keeps rules: sqlite:, mysql://, postgres://",
+        secrecy: Secrecy::Secret,
+        read: |text, settings| world::store(text).map(|url| settings.control_store = Some(url)),
+        show: |settings| {
+            let default = || super::CONTROL_STORE.to_owned();
+            settings.control_store.as_ref().map_or_else(default, ToString::to_string)
+        },
     },
 ];
 

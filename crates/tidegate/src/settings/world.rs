@@ -63,6 +63,11 @@ pub(super) fn url(text: &str) -> Result<Option<WorldUrl>, Refusal> {
     WorldUrl::parse(text).map(Some).map_err(|error| Refusal::new(error.message(), error.fix()))
 }
 
+/// Of what must be somewhere.
+pub(super) fn store(text: &str) -> Result<WorldUrl, Refusal> {
+    WorldUrl::parse(text).map_err(|error| Refusal::new(error.message(), error.fix()))
+}
+
 pub(super) fn policy(text: &str) -> Result<PolicyWord, Refusal> {
     match text {
         "headroom" => Ok(PolicyWord::Headroom),

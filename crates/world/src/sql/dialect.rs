@@ -28,7 +28,7 @@ pub(super) struct Dialect {
 #[derive(Debug)]
 pub(super) struct Texts {
     /// In order; the first makes version 1.
-    pub(super) schema: [&'static str; 1],
+    pub(super) schema: [&'static str; 2],
     pub(super) session: &'static str,
     pub(super) schema_exists: &'static str,
     pub(super) schema_lock: &'static str,
@@ -41,12 +41,16 @@ pub(super) struct Texts {
     pub(super) delete_expired: &'static str,
     pub(super) report: &'static str,
     pub(super) grant: &'static str,
+    pub(super) put_rules: &'static str,
 }
 
 macro_rules! texts {
     ($own:literal, $shared:literal) => {
         Texts {
-            schema: [include_str!(concat!($own, "/schema_1.sql"))],
+            schema: [
+                include_str!(concat!($own, "/schema_1.sql")),
+                include_str!(concat!($own, "/schema_2.sql")),
+            ],
             session: include_str!(concat!($own, "/session.sql")),
             schema_exists: include_str!(concat!($own, "/schema_exists.sql")),
             schema_lock: include_str!(concat!($own, "/schema_lock.sql")),
@@ -59,6 +63,7 @@ macro_rules! texts {
             delete_expired: include_str!(concat!($shared, "/delete_expired.sql")),
             report: include_str!(concat!($shared, "/report.sql")),
             grant: include_str!(concat!($shared, "/grant.sql")),
+            put_rules: include_str!(concat!($shared, "/put_rules.sql")),
         }
     };
 }

@@ -3,6 +3,7 @@
 use super::dialect::{Dialect, MYSQL, POSTGRES, SQLITE};
 use crate::WorldError;
 use sqlx::mysql::MySqlDatabaseError;
+use sqlx::sqlite::SqliteSynchronous;
 use sqlx::{AssertSqlSafe, ConnectOptions, Row as _};
 use sqlx::{MySqlConnection, PgConnection, SqliteConnection};
 use tidegate_core::{KeyId, Nanos};
@@ -124,6 +125,14 @@ impl Address {
             Address::Sqlite(_) => &SQLITE,
             Address::MySql(_) => &MYSQL,
             Address::Postgres(_) => &POSTGRES,
+        }
+    }
+
+    /// The same, where SQLite waits for the disk.
+    pub(super) fn synchronous(&self) -> Self {
+        match self.clone() {
+            Address::Sqlite(options) => Address::Sqlite(options.synchronous(SqliteSynchronous::Full)),
+            other => other,
         }
     }
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 use tidegate_core::{KeyId, Nanos, Sequence};
 use tidegate_testkit::{MariaDb, Postgres};
 use tidegate_world::{
-    CellId, Component, Cursor, Joining, KeyName, MemoryWorld, OwnerId, Policy, Publish, Row, SqlOptions,
-    SqlWorld, World, WorldUrl,
+    CellId, Component, Cursor, Joining, KeyName, MemoryWorld, OwnerId, Policy, Publish, Row, RuleLog,
+    SqlOptions, SqlWorld, World, WorldUrl,
 };
 
 /// Generous: what is checked here isn't how fast a busy machine is.
@@ -85,15 +85,30 @@ impl Fixture {
 
     /// One more process on the store. Pages are small, so that there are several.
     pub(crate) fn open(&self) -> Arc<dyn World> {
+        match &self.place {
+            Place::Memory { world, .. } => world.clone(),
+            _ => Arc::new(self.open_sql(SqlOptions::default())),
+        }
+    }
+
+    /// The same, for the log of the rules.
+    pub(crate) fn open_log(&self) -> Arc<dyn RuleLog> {
+        match &self.place {
+            Place::Memory { world, .. } => world.clone(),
+            _ => Arc::new(self.open_sql(SqlOptions { waits_for_disk: true, ..SqlOptions::default() })),
+        }
+    }
+
+    fn open_sql(&self, options: SqlOptions) -> SqlWorld {
         let url = match &self.place {
-            Place::Memory { world, .. } => return world.clone(),
+            Place::Memory { .. } => panic!("a store in memory has no url"),
             Place::Sqlite(file) => format!("sqlite:{}", file.0.display()),
             Place::MariaDb(server, name) => server.url(name),
             Place::Postgres(server, name) => server.url(name),
         };
         let url = WorldUrl::parse(&url).expect("a url");
-        let options = SqlOptions { deadline: DEADLINE, page_rows: PAGE_ROWS, ..SqlOptions::default() };
-        Arc::new(SqlWorld::new(url, options, &tokio::runtime::Handle::current()))
+        let options = SqlOptions { deadline: DEADLINE, page_rows: PAGE_ROWS, ..options };
+        SqlWorld::new(url, options, &tokio::runtime::Handle::current())
     }
 
     /// Lets time pass by the store's clock.

@@ -7,6 +7,7 @@ mod fixture;
 mod fleet;
 mod quotas;
 mod random;
+mod rules;
 
 use fixture::Fixture;
 
@@ -61,4 +62,10 @@ conform! {
     quotas::who_leaves_holds_nothing,
     quotas::an_acknowledgement_confirms_its_owner,
     random::a_thousand_random_calls_do_what_they_do_in_memory,
+    rules::an_entry_comes_back_as_it_was_written,
+    rules::who_is_late_is_told_and_writes_nothing,
+    rules::many_writers_at_once_leave_no_gap_and_no_double,
+    rules::pages_bring_every_item_once_and_in_order,
+    rules::history_is_found_by_what_it_is_about,
+    rules::entries_of_megabytes_are_kept_and_read_in_pages,
 }

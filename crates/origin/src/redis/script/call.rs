@@ -57,11 +57,16 @@ pub(crate) fn heartbeat_call(heartbeat: &Heartbeat) -> ScriptCall {
     ScriptCall { slot: name::slot_of_nodes(), keys, args, syncs: Vec::new() }
 }
 
-pub(crate) fn reset_call(key: KeyId, known: u16, expires: Nanos) -> ScriptCall {
+pub(crate) fn reset_call(key: KeyId, known: u16, expires: Nanos, order: Option<u64>) -> ScriptCall {
     let (mut keys, mut args) = (Arguments::default(), Arguments::default());
-    Names::of(key).epoch(&mut keys);
+    let names = Names::of(key);
+    names.epoch(&mut keys);
+    names.order(&mut keys);
     count(&mut args, expires.as_millis_ceil());
     count(&mut args, u64::from(known));
+    if let Some(order) = order {
+        count(&mut args, order);
+    }
     ScriptCall { slot: name::slot_of(key), keys, args, syncs: Vec::new() }
 }
 

@@ -40,6 +40,11 @@ impl Names {
     pub(super) fn epoch(&self, keys: &mut Arguments) {
         keys.write(format_args!("{}e", self.stem));
     }
+
+    /// The last order that the key was reset by.
+    pub(super) fn order(&self, keys: &mut Arguments) {
+        keys.write(format_args!("{}o", self.stem));
+    }
 }
 
 pub(super) const LIVE_NODES: &str = "tidegate:{nodes}:alive";

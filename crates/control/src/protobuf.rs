@@ -5,10 +5,10 @@
 
 /// What is wrong with bytes that should be a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Malformed(pub &'static str);
+pub struct Malformed(pub &'static str);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Value<'b> {
+pub enum Value<'b> {
     Number(u64),
     /// A text, bytes, or a message.
     Bytes(&'b [u8]),
@@ -18,7 +18,7 @@ pub(crate) enum Value<'b> {
 
 impl<'b> Value<'b> {
     /// Of a field that may be a text of another type by mistake: then there is none.
-    pub(crate) fn text(self) -> Result<Option<&'b str>, Malformed> {
+    pub fn text(self) -> Result<Option<&'b str>, Malformed> {
         match self {
             Value::Bytes(bytes) => {
                 std::str::from_utf8(bytes).map(Some).map_err(|_| Malformed("a text is not valid UTF-8"))
@@ -29,16 +29,16 @@ impl<'b> Value<'b> {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reader<'b>(&'b [u8]);
+pub struct Reader<'b>(&'b [u8]);
 
 impl<'b> Reader<'b> {
-    pub(crate) const fn new(bytes: &'b [u8]) -> Self {
+    pub const fn new(bytes: &'b [u8]) -> Self {
         Reader(bytes)
     }
 
     /// The next field's number and value; `None` at the end.
     #[inline]
-    pub(crate) fn field(&mut self) -> Result<Option<(u64, Value<'b>)>, Malformed> {
+    pub fn field(&mut self) -> Result<Option<(u64, Value<'b>)>, Malformed> {
         if self.0.is_empty() {
             return Ok(None);
         }
@@ -85,12 +85,12 @@ impl<'b> Reader<'b> {
 }
 
 /// Of a `uint32`: parsers keep the low bits of what is larger.
-pub(crate) fn low_u32(number: u64) -> u32 {
+pub fn low_u32(number: u64) -> u32 {
     u32::try_from(number & u64::from(u32::MAX)).unwrap_or(u32::MAX)
 }
 
 /// Appends a number, but not 0, which proto3 leaves out.
-pub(crate) fn put_number(out: &mut Vec<u8>, field: u8, number: u64) {
+pub fn put_number(out: &mut Vec<u8>, field: u8, number: u64) {
     if number != 0 {
         out.push(field << 3);
         put_varint(out, number);
@@ -98,14 +98,14 @@ pub(crate) fn put_number(out: &mut Vec<u8>, field: u8, number: u64) {
 }
 
 /// Appends bytes or a text, also empty ones.
-pub(crate) fn put_bytes(out: &mut Vec<u8>, field: u8, bytes: &[u8]) {
+pub fn put_bytes(out: &mut Vec<u8>, field: u8, bytes: &[u8]) {
     out.push(field << 3 | 2);
     put_varint(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 
 /// Appends a message that `fill` writes.
-pub(crate) fn put_message(out: &mut Vec<u8>, field: u8, fill: impl FnOnce(&mut Vec<u8>)) {
+pub fn put_message(out: &mut Vec<u8>, field: u8, fill: impl FnOnce(&mut Vec<u8>)) {
     out.push(field << 3 | 2);
     let length_at = out.len();
     out.push(0);

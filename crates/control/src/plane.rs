@@ -1,0 +1,342 @@
+//! The control plane of the rules: takes changes, checks them against the whole set, logs them, and tells everybody.
+//!
+//! Any number of processes over one store are equal: each follows the log, and the store lets only one of two write a
+//! version. Overrides are millions and stay in the store; rules are few, and are held as they stand.
+
+mod check;
+mod draft;
+mod items;
+pub mod json;
+mod meaning;
+mod recent;
+mod rollback;
+mod standing;
+mod worker;
+
+pub use items::{Changed, owner};
+pub use meaning::{Line, Sign, override_words};
+pub use recent::Logged;
+pub use standing::Standing;
+pub use worker::Worker;
+
+use arc_swap::ArcSwap;
+use draft::{Draft, Overlay};
+use parking_lot::Mutex;
+use recent::Recent;
+use std::sync::Arc;
+use std::time::Duration;
+use tidegate_rules::{Delta, DocumentName, Mode, OverrideName, Pushed, RuleChange, RuleErrors, Source};
+use tidegate_world::{HistoryPage, ItemId, ItemsPage, RuleLog, Subject, Summary, WorldError};
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
+use worker::Queued;
+
+/// The most changes of one push.
+pub const CHANGES_MAX: usize = 100_000;
+/// Pushes that wait to be written; more are refused.
+const QUEUE_MAX: usize = 4096;
+/// Deltas that a subscriber may lag behind before it has to ask for them.
+const BROADCAST_MAX: usize = 4096;
+/// How long a push waits to be written.
+const WRITTEN_WITHIN: Duration = Duration::from_secs(20);
+/// How long a version of another process's may take to be heard of.
+const HEARD_WITHIN: Duration = Duration::from_secs(1);
+/// Rows of a page of history.
+pub const HISTORY_ROWS_MAX: usize = 1000;
+
+/// What somebody wants changed.
+#[derive(Clone, Debug)]
+pub enum Ask {
+    /// What rules files say, in the place of what is there.
+    Files {
+        pushed: Pushed,
+        replace: Replace,
+        overrides: Keep,
+    },
+    /// One override, written as an entry of `overrides`.
+    SetOverride {
+        document: DocumentName,
+        entry: Source,
+    },
+    RemoveOverride {
+        document: DocumentName,
+        who: Who,
+    },
+    FleetMode(Mode),
+    /// A caller starts afresh.
+    Reset {
+        document: DocumentName,
+        entry: Source,
+    },
+    /// Back to how it was at a version.
+    RollBack {
+        to: u64,
+    },
+    /// As they are.
+    Changes(Vec<RuleChange>),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Replace {
+    /// The namespaces that the files name.
+    Named,
+    /// Everything: what the files don't name goes.
+    All,
+}
+
+/// What becomes of the overrides of a namespace that is replaced.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Keep {
+    /// Those that the files don't have go.
+    Replaced,
+    /// They stay; those of the files are set.
+    Kept,
+}
+
+/// Whose override: by attributes, or by the parts of its name, for rules that aren't there any more.
+#[derive(Clone, Debug)]
+pub enum Who {
+    Entry(Source),
+    Name(OverrideName),
+}
+
+#[derive(Clone, Debug)]
+pub struct Push {
+    pub ask: Ask,
+    /// Only if the rules are at this version.
+    pub if_version: Option<u64>,
+    pub author: String,
+    pub reason: String,
+    /// Whose rules may be changed; `None` for everybody's.
+    pub tenant: Option<Arc<str>>,
+}
+
+/// What came of a push, or would.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// That the rules have now; of a preview, that they have without it.
+    pub version: u64,
+    pub changes: Vec<Changed>,
+    /// What that means.
+    pub lines: Vec<Line>,
+}
+
+/// The rules are at another version than the one that was asked for.
+#[derive(Clone, Debug)]
+pub struct Conflict {
+    pub expected: u64,
+    pub head: u64,
+    /// What others changed since, in plain words.
+    pub lines: Vec<Line>,
+    /// Who it was, the latest first.
+    pub entries: Vec<Summary>,
+}
+
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum PlaneError {
+    #[error("the rules are bad\n{0}")]
+    Invalid(RuleErrors),
+    #[error("{message}; {fix}")]
+    Refused { message: String, fix: String },
+    #[error(
+        "the rules of tenant {tenant} aren't this token's; use one of that tenant, or of tenant `default`"
+    )]
+    Forbidden { tenant: String },
+    #[error("what the fleet has in common is for tenant `default` to change; use a token of it")]
+    FleetIsForbidden,
+    #[error("the rules are at version {}, not {}: somebody was faster", .0.head, .0.expected)]
+    Conflict(Box<Conflict>),
+    #[error("there is no {0}")]
+    Unknown(String),
+    #[error("too many changes wait to be written, or the store is slow; try again")]
+    Busy,
+    #[error("the rules aren't read from the store yet: {0}; it is tried again")]
+    NotReady(String),
+    #[error("the store: {0}; whether anything was written shows in the history")]
+    Store(#[from] WorldError),
+    #[error("the store has something in it that can't be read: {0}")]
+    Damaged(String),
+}
+
+impl PlaneError {
+    fn refused(message: impl Into<String>, fix: impl Into<String>) -> Self {
+        PlaneError::Refused { message: message.into(), fix: fix.into() }
+    }
+}
+
+/// A version, read.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    pub summary: Summary,
+    pub changed: Delta,
+    pub replaced: Delta,
+}
+
+impl Entry {
+    fn read(entry: tidegate_world::Entry) -> Result<Self, PlaneError> {
+        let (changed, replaced) = (items::decode(&entry.changed)?, items::decode(&entry.replaced)?);
+        Ok(Entry { summary: entry.summary, changed, replaced })
+    }
+}
+
+#[derive(Debug)]
+pub struct ControlPlane {
+    log: Arc<dyn RuleLog>,
+    standing: ArcSwap<Standing>,
+    queue: mpsc::Sender<Queued>,
+    sent: broadcast::Sender<Arc<Logged>>,
+    head: watch::Sender<u64>,
+    recent: Mutex<Recent>,
+    /// Why the rules aren't what the store has, while that is so.
+    problem: Mutex<Option<String>>,
+}
+
+impl ControlPlane {
+    /// Answers nothing before the worker runs and has reached the store.
+    pub fn new(log: Arc<dyn RuleLog>) -> (Arc<Self>, Worker) {
+        let (queue, queued) = mpsc::channel(QUEUE_MAX);
+        let plane = Arc::new(ControlPlane {
+            log,
+            standing: ArcSwap::default(),
+            queue,
+            sent: broadcast::Sender::new(BROADCAST_MAX),
+            head: watch::Sender::new(0),
+            recent: Mutex::default(),
+            problem: Mutex::new(Some("the store hasn't answered yet".to_owned())),
+        });
+        (plane.clone(), Worker::new(plane, queued))
+    }
+
+    /// The rules as they stand here.
+    pub fn standing(&self) -> Arc<Standing> {
+        self.standing.load_full()
+    }
+
+    /// Why they may be older than what the store has.
+    pub fn problem(&self) -> Option<String> {
+        self.problem.lock().clone()
+    }
+
+    /// The version in force here, whenever it changes.
+    pub fn versions(&self) -> watch::Receiver<u64> {
+        self.head.subscribe()
+    }
+
+    /// Every delta from now on, in order. Who lags behind asks [`ControlPlane::recent_after`] or
+    /// [`ControlPlane::entries_after`].
+    pub fn subscribe(&self) -> broadcast::Receiver<Arc<Logged>> {
+        self.sent.subscribe()
+    }
+
+    /// The deltas that follow a version up to the present, from memory; `None` when that goes too far back.
+    pub fn recent_after(&self, version: u64) -> Option<Vec<Arc<Logged>>> {
+        self.recent.lock().after(version, self.standing().version)
+    }
+
+    /// A page of the entries that follow a version, from the store.
+    pub async fn entries_after(&self, version: u64) -> Result<Vec<Entry>, PlaneError> {
+        self.log.entries(version).await?.into_iter().map(Entry::read).collect()
+    }
+
+    /// Has a change written, and says what came of it.
+    pub async fn push(&self, push: Push) -> Result<Outcome, PlaneError> {
+        self.ready()?;
+        self.queued(|reply| Queued::Push { push: Box::new(push), reply }).await
+    }
+
+    /// Writes versions as they once were into a store that ends right before them. Says the head.
+    pub async fn restore(&self, entries: Vec<json::EntryJson>) -> Result<u64, PlaneError> {
+        self.ready()?;
+        self.queued(|reply| Queued::Restore { entries, reply }).await
+    }
+
+    async fn queued<T>(
+        &self,
+        queued: impl FnOnce(oneshot::Sender<Result<T, PlaneError>>) -> Queued,
+    ) -> Result<T, PlaneError> {
+        let (reply, answer) = oneshot::channel();
+        self.queue.try_send(queued(reply)).map_err(|_| PlaneError::Busy)?;
+        match tokio::time::timeout(WRITTEN_WITHIN, answer).await {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(_)) | Err(_) => Err(PlaneError::Busy),
+        }
+    }
+
+    /// What a push would change, and whether it could be made now. Nothing is written.
+    pub async fn preview(&self, push: &Push) -> Result<Outcome, PlaneError> {
+        self.ready()?;
+        // Who was told of a version by another process knows it before this one does.
+        if let Some(before) = push.if_version.and_then(|version| version.checked_sub(1)) {
+            self.wait_beyond(before, HEARD_WITHIN).await;
+        }
+        let before = self.standing();
+        let draft = Draft::of(&*self.log, &before, &Overlay::default(), push).await?;
+        let lines = draft.lines(&*self.log, &before).await?;
+        Ok(Outcome { version: before.version, changes: draft.changes, lines })
+    }
+
+    /// Whether the rules were ever read.
+    pub fn ready(&self) -> Result<(), PlaneError> {
+        match &*self.problem.lock() {
+            Some(problem) if self.standing().version == 0 => Err(PlaneError::NotReady(problem.clone())),
+            _ => Ok(()),
+        }
+    }
+
+    /// The latest first; of one tenant, or of one namespace.
+    pub async fn history(
+        &self,
+        tenant: Option<&str>,
+        namespace: Option<&DocumentName>,
+        before: u64,
+        rows_max: usize,
+    ) -> Result<Vec<Summary>, PlaneError> {
+        let of_tenant = tenant.map(items::tenant_subject);
+        let subject: Option<Subject> = namespace.map(items::namespace_subject).or(of_tenant);
+        let rows_max = rows_max.clamp(1, HISTORY_ROWS_MAX);
+        Ok(self.log.history(HistoryPage { subject, before, rows_max }).await?)
+    }
+
+    pub async fn entry(&self, version: u64) -> Result<Entry, PlaneError> {
+        let entry = self.log.entry(version).await?;
+        entry.map_or_else(|| Err(PlaneError::Unknown(format!("version {version}"))), Entry::read)
+    }
+
+    /// A page of the overrides of a namespace, and where the next begins.
+    pub async fn overrides(
+        &self,
+        document: &DocumentName,
+        after: Option<ItemId>,
+    ) -> Result<(Vec<RuleChange>, Option<ItemId>), PlaneError> {
+        self.items(ItemsPage { place: Some(items::overrides_of(document)), after }).await
+    }
+
+    /// A page of everything, each as the change that makes it, and where the next begins.
+    pub async fn everything(
+        &self,
+        after: Option<ItemId>,
+    ) -> Result<(Vec<RuleChange>, Option<ItemId>), PlaneError> {
+        self.items(ItemsPage { place: None, after }).await
+    }
+
+    async fn items(&self, page: ItemsPage) -> Result<(Vec<RuleChange>, Option<ItemId>), PlaneError> {
+        let items = self.log.items(page).await?;
+        let next = items.last().map(|item| item.id);
+        let changes: Result<Vec<RuleChange>, PlaneError> = items.iter().map(items::change_of).collect();
+        Ok((changes?, next))
+    }
+
+    /// What the store keeps of one thing.
+    pub async fn find(&self, name: &OverrideName) -> Result<Option<RuleChange>, PlaneError> {
+        let found = self.log.find(&[items::override_item(name)]).await?;
+        found.first().map(items::change_of).transpose()
+    }
+
+    /// Waits until the rules here are past a version, for so long at most. Says where they are.
+    pub async fn wait_beyond(&self, version: u64, wait: Duration) -> u64 {
+        let mut versions = self.versions();
+        let past = versions.wait_for(|head| *head > version);
+        // Whichever it is: the head is asked again.
+        let _ = tokio::time::timeout(wait, past).await;
+        self.standing().version
+    }
+}

@@ -1,0 +1,342 @@
+//! From what somebody asks for to the changes that it takes, checked against the whole set.
+//!
+//! Nothing here writes. What a push would leave behind must be valid as a whole: all rules parse together, and every
+//! override that it sets names a rule and fits it.
+
+use super::items::{self, Changed};
+use super::meaning::{Line, Orphans, Told, orphaning};
+use super::standing::Standing;
+use super::{Ask, CHANGES_MAX, Keep, PlaneError, Push, Replace, Who, check, rollback, worker};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use tidegate_rules::{
+    Change, DocumentName, Mode, Override, OverrideName, Policy, Pushed, Rule, RuleChange, Source,
+};
+use tidegate_world::{ENTRY_BYTES_MAX, ItemId, ItemsPage, RuleLog};
+
+/// The overrides of one namespace that are compared with a file's.
+const COMPARED_MAX: usize = 500_000;
+/// Pages of overrides that are looked at to say how many no longer apply.
+const COUNTED_PAGES_MAX: usize = 20;
+
+/// What pushes that are being written change, before the store has it.
+#[derive(Debug, Default)]
+pub(super) struct Overlay(HashMap<ItemId, RuleChange>);
+
+impl Overlay {
+    pub(super) fn take(&mut self, changes: &[Changed]) {
+        self.0.extend(changes.iter().map(|change| (items::item_of(&change.after), change.after.clone())));
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Draft {
+    pub(super) changes: Vec<Changed>,
+    /// The rules once they are made.
+    pub(super) after: Standing,
+}
+
+/// What a push is checked against.
+struct Before<'a> {
+    log: &'a dyn RuleLog,
+    standing: &'a Standing,
+    overlay: &'a Overlay,
+}
+
+impl Draft {
+    pub(super) async fn of(
+        log: &dyn RuleLog,
+        standing: &Standing,
+        overlay: &Overlay,
+        push: &Push,
+    ) -> Result<Self, PlaneError> {
+        if let Some(expected) = push.if_version
+            && expected != standing.version
+        {
+            let conflict = worker::conflict(log, standing, expected, push.tenant.as_deref()).await?;
+            return Err(PlaneError::Conflict(Box::new(conflict)));
+        }
+        let before = Before { log, standing, overlay };
+        let mut wanted = before.wanted(push).await?;
+        if let (Some(tenant), Ask::RollBack { .. }) = (&push.tenant, &push.ask) {
+            wanted.retain(|change| items::owner(change).is_some_and(|owner| owner.tenant == *tenant));
+        }
+        permitted(&wanted, push.tenant.as_deref())?;
+        if wanted.len() > CHANGES_MAX {
+            let message = format!("{} changes at once are too many: {CHANGES_MAX} at most", wanted.len());
+            let fix = "push namespaces one by one, keep overrides (--keep-overrides), or import them";
+            return Err(PlaneError::refused(message, fix));
+        }
+        let after = before.after(&wanted)?;
+        let changes = before.compared(wanted).await?;
+        bounded(&changes)?;
+        Ok(Draft { changes, after })
+    }
+
+    /// What it means.
+    pub(super) async fn lines(&self, log: &dyn RuleLog, before: &Standing) -> Result<Vec<Line>, PlaneError> {
+        let mut orphans = BTreeMap::new();
+        for (document, rule) in orphaning(before, &self.after) {
+            let count = self.count_orphans(log, &document, &rule).await?;
+            orphans.insert((document, rule), count);
+        }
+        Ok(Told { before, after: &self.after, changes: &self.changes, orphans: &orphans }.lines())
+    }
+
+    async fn count_orphans(
+        &self,
+        log: &dyn RuleLog,
+        document: &DocumentName,
+        rule: &str,
+    ) -> Result<Orphans, PlaneError> {
+        let goes = |change: &Changed| match &change.after {
+            RuleChange::Override { name, value: None } => Some(name.clone()),
+            _ => None,
+        };
+        let gone: BTreeSet<OverrideName> = self.changes.iter().filter_map(goes).collect();
+        let mut count = 0;
+        let mut page = ItemsPage { place: Some(items::overrides_of(document)), after: None };
+        for _ in 0..COUNTED_PAGES_MAX {
+            let found = log.items(page).await?;
+            let Some(last) = found.last() else { return Ok(Orphans { count, are_all: true }) };
+            page.after = Some(last.id);
+            for item in &found {
+                if let RuleChange::Override { name, .. } = items::change_of(item)? {
+                    count += usize::from(*name.rule == *rule && !gone.contains(&name));
+                }
+            }
+        }
+        Ok(Orphans { count, are_all: false })
+    }
+}
+
+/// What changes mean that were made already, from what they left.
+pub(super) fn lines_between(after: &Standing, changes: &[Changed]) -> Vec<Line> {
+    // What was valid once is so still, unless an older Tidegate let it pass.
+    let before = after.with(changes.iter().map(|change| &change.before));
+    let before = before.unwrap_or_else(|_| after.clone());
+    Told { before: &before, after, changes, orphans: &BTreeMap::new() }.lines()
+}
+
+fn permitted(wanted: &[RuleChange], tenant: Option<&str>) -> Result<(), PlaneError> {
+    let Some(tenant) = tenant else { return Ok(()) };
+    for change in wanted {
+        match items::owner(change) {
+            None => return Err(PlaneError::FleetIsForbidden),
+            Some(owner) if *owner.tenant == *tenant => {}
+            Some(owner) => return Err(PlaneError::Forbidden { tenant: owner.tenant.to_string() }),
+        }
+    }
+    Ok(())
+}
+
+fn bounded(changes: &[Changed]) -> Result<(), PlaneError> {
+    let bytes =
+        |side: fn(&Changed) -> &RuleChange| changes.iter().map(|change| size(side(change))).sum::<usize>();
+    if bytes(|change| &change.after).max(bytes(|change| &change.before)) > ENTRY_BYTES_MAX {
+        let message = format!("one push has at most {} MiB", ENTRY_BYTES_MAX >> 20);
+        return Err(PlaneError::refused(message, "push namespaces one by one, and import overrides"));
+    }
+    Ok(())
+}
+
+/// About what a change takes as bytes, at most.
+fn size(change: &RuleChange) -> usize {
+    let of_name = |name: &OverrideName| {
+        let parts: usize = name.parts.iter().map(|part| part.len() + 2).sum();
+        name.tenant.len() + name.namespace.len() + name.rule.len() + parts
+    };
+    64 + match change {
+        RuleChange::Document { name, text } => {
+            name.tenant.len() + name.namespace.len() + text.as_ref().map_or(0, |text| text.len())
+        }
+        RuleChange::Override { name, .. } | RuleChange::Reset { name, .. } => of_name(name),
+        RuleChange::FleetMode(_) => 0,
+    }
+}
+
+impl Before<'_> {
+    async fn wanted(&self, push: &Push) -> Result<Vec<RuleChange>, PlaneError> {
+        match &push.ask {
+            Ask::Files { pushed, replace, overrides } => {
+                self.files(pushed, *replace, *overrides, push.tenant.as_deref()).await
+            }
+            Ask::SetOverride { document, entry } => {
+                let read = self.standing.set.read_override(document, entry);
+                let (name, value) =
+                    read.ok_or_else(|| no_namespace(document))?.map_err(PlaneError::Invalid)?;
+                Ok(vec![RuleChange::Override { name, value: Some(value) }])
+            }
+            Ask::RemoveOverride { document, who } => {
+                let name = match who {
+                    Who::Entry(entry) => self.name(document, entry)?,
+                    Who::Name(name) => name.clone(),
+                };
+                Ok(vec![RuleChange::Override { name, value: None }])
+            }
+            Ask::FleetMode(mode) => Ok(vec![RuleChange::FleetMode(*mode)]),
+            Ask::Reset { document, entry } => self.reset(self.name(document, entry)?).await,
+            Ask::RollBack { to } => {
+                if *to > self.standing.version {
+                    return Err(PlaneError::Unknown(format!("version {to}")));
+                }
+                rollback::undoing(self.log, *to, self.standing.version).await
+            }
+            Ask::Changes(changes) => Ok(changes.clone()),
+        }
+    }
+
+    fn name(&self, document: &DocumentName, entry: &Source) -> Result<OverrideName, PlaneError> {
+        let read = self.standing.set.read_override_name(document, entry);
+        read.ok_or_else(|| no_namespace(document))?.map_err(PlaneError::Invalid)
+    }
+
+    async fn reset(&self, name: OverrideName) -> Result<Vec<RuleChange>, PlaneError> {
+        if name.parts.iter().any(|part| part.contains('*')) {
+            let fix = "name one caller, with all attributes of the rule's `key`";
+            return Err(PlaneError::refused("a pattern can't start afresh", fix));
+        }
+        let before = self.values(&[RuleChange::Reset { name: name.clone(), epoch: 0 }]).await?;
+        let known = before.values().find_map(|change| match change {
+            RuleChange::Reset { epoch, .. } => Some(*epoch),
+            _ => None,
+        });
+        Ok(vec![RuleChange::Reset { name, epoch: known.unwrap_or(0).saturating_add(1) }])
+    }
+
+    async fn files(
+        &self,
+        pushed: &Pushed,
+        replace: Replace,
+        keep: Keep,
+        tenant: Option<&str>,
+    ) -> Result<Vec<RuleChange>, PlaneError> {
+        let document =
+            |name: &DocumentName, text: Option<Arc<str>>| RuleChange::Document { name: name.clone(), text };
+        let mut wanted: Vec<RuleChange> =
+            pushed.documents.iter().map(|(name, text)| document(name, Some(text.clone()))).collect();
+        let mut replaced: Vec<DocumentName> = pushed.documents.keys().cloned().collect();
+        if replace == Replace::All {
+            let is_own = |name: &&DocumentName| tenant.is_none_or(|tenant| *name.tenant == *tenant);
+            for name in self.standing.documents.keys().filter(is_own) {
+                if !pushed.documents.contains_key(name) {
+                    wanted.push(document(name, None));
+                    replaced.push(name.clone());
+                }
+            }
+        }
+        match pushed.fleet_mode {
+            Some(mode) => wanted.push(RuleChange::FleetMode(mode)),
+            None if replace == Replace::All && tenant.is_none() => {
+                wanted.push(RuleChange::FleetMode(Mode::Enforce))
+            }
+            None => {}
+        }
+        let new: BTreeMap<&OverrideName, &Override> =
+            pushed.overrides.iter().map(|(name, value)| (name, value)).collect();
+        if keep == Keep::Replaced {
+            for document in &replaced {
+                for name in self.override_names(document).await? {
+                    if !new.contains_key(&name) {
+                        wanted.push(RuleChange::Override { name, value: None });
+                    }
+                }
+            }
+        }
+        let set = new
+            .into_iter()
+            .map(|(name, value)| RuleChange::Override { name: name.clone(), value: Some(*value) });
+        wanted.extend(set);
+        Ok(wanted)
+    }
+
+    async fn override_names(&self, document: &DocumentName) -> Result<Vec<OverrideName>, PlaneError> {
+        let place = items::overrides_of(document);
+        let mut names = BTreeSet::new();
+        let mut page = ItemsPage { place: Some(place), after: None };
+        loop {
+            let found = self.log.items(page).await?;
+            let Some(last) = found.last() else { break };
+            page.after = Some(last.id);
+            for item in &found {
+                if let RuleChange::Override { name, .. } = items::change_of(item)? {
+                    names.insert(name);
+                }
+            }
+            if names.len() > COMPARED_MAX {
+                let message = format!("{} has more than {COMPARED_MAX} overrides", document.namespace);
+                let fix = "keep them (--keep-overrides), and change them one by one or by import";
+                return Err(PlaneError::refused(message, fix));
+            }
+        }
+        for change in self.overlay.0.values() {
+            match change {
+                RuleChange::Override { name, value: Some(_) } if items::document_of(name) == *document => {
+                    names.insert(name.clone());
+                }
+                RuleChange::Override { name, value: None } => drop(names.remove(name)),
+                _ => {}
+            }
+        }
+        Ok(names.into_iter().collect())
+    }
+
+    /// The rules with all of that, if they are valid.
+    fn after(&self, wanted: &[RuleChange]) -> Result<Standing, PlaneError> {
+        let after = self.standing.with(wanted).map_err(PlaneError::Invalid)?;
+        check::fits(wanted, &after)?;
+        Ok(after)
+    }
+
+    /// What they replace; what changes nothing falls out.
+    async fn compared(&self, wanted: Vec<RuleChange>) -> Result<Vec<Changed>, PlaneError> {
+        let known = self.values(&wanted).await?;
+        let mut seen = BTreeSet::new();
+        let mut changes = Vec::with_capacity(wanted.len());
+        // Of a thing that comes twice, the last counts.
+        for after in wanted.into_iter().rev() {
+            let id = items::item_of(&after);
+            if !seen.insert(id) {
+                continue;
+            }
+            let before = match &after {
+                RuleChange::Document { name, .. } => {
+                    let text = self.standing.documents.get(name).cloned();
+                    RuleChange::Document { name: name.clone(), text }
+                }
+                RuleChange::FleetMode(_) => RuleChange::FleetMode(self.standing.fleet_mode),
+                other => known.get(&id).cloned().unwrap_or_else(|| items::absent(other)),
+            };
+            if before != after {
+                changes.push(Changed { after, before });
+            }
+        }
+        changes.reverse();
+        Ok(changes)
+    }
+
+    /// The overrides and resets among these as they are now.
+    async fn values(&self, wanted: &[RuleChange]) -> Result<HashMap<ItemId, RuleChange>, PlaneError> {
+        let is_kept_there =
+            |change: &&RuleChange| matches!(change, RuleChange::Override { .. } | RuleChange::Reset { .. });
+        let mut known = HashMap::new();
+        let mut asked = Vec::new();
+        for change in wanted.iter().filter(is_kept_there) {
+            let id = items::item_of(change);
+            match self.overlay.0.get(&id) {
+                Some(change) => drop(known.insert(id, change.clone())),
+                None => asked.push(id),
+            }
+        }
+        if !asked.is_empty() {
+            for item in self.log.find(&asked).await? {
+                known.insert(item.id, items::change_of(&item)?);
+            }
+        }
+        Ok(known)
+    }
+}
+
+fn no_namespace(document: &DocumentName) -> PlaneError {
+    PlaneError::Unknown(format!("namespace {} of tenant {}", document.namespace, document.tenant))
+}

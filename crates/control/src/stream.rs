@@ -1,0 +1,48 @@
+//! How rules reach every node: one stream from each node to a broker, and from each broker to the control plane.
+//!
+//! The same two halves everywhere. [`Feed`] is the serving one: the newest changes and the snapshot file, and who
+//! follows. [`Follower`] is the following one: which server, what to ask it for, what to do with what comes. Both
+//! take the time as an argument and do no IO; `link.rs` and `driver.rs` carry the follower's messages, and
+//! `crates/server/src/grpc/follow.rs` the feed's. A broker is a follower that fills a feed.
+
+mod driver;
+mod endpoint;
+mod feed;
+mod follower;
+mod frame;
+mod keeper;
+mod kept;
+mod link;
+mod message;
+mod nodes;
+mod recent;
+mod relay;
+mod status;
+mod steady;
+
+pub use driver::{FollowOptions, FollowView, follow};
+pub use endpoint::{Endpoint, EndpointError, Endpoints, Trust};
+pub use feed::{Feed, FeedCounters, Subscriber};
+pub use follower::{Action, Follower, Identity};
+pub use frame::framed;
+pub use keeper::{Applied, Keeper, Standing};
+pub use kept::{Kept, KeptError};
+pub use message::{
+    Down, Health, Hello, Kind, MESSAGE_BYTES_MAX, NodeReport, PAYLOAD_BYTES_MAX, PROTOCOL, Payload, Protocol,
+    Role, SnapshotId, Up, Welcome,
+};
+pub use relay::Relay;
+pub use status::{Following, Staleness, Status};
+pub use steady::Steady;
+
+use tidegate_core::Nanos;
+
+/// How often a server says which version it has.
+pub const HEARTBEAT_EVERY: Nanos = Nanos::from_millis(200);
+/// Without a word for so long, a follower goes on to the next server.
+pub const SILENT_MAX: Nanos = Nanos::from_secs(1);
+/// Rules that may be older than this are told of, and than this again, louder.
+pub const STALE_WARNING: Nanos = Nanos::from_secs(30);
+pub const STALE_ALARM: Nanos = Nanos::from_secs(60);
+/// Where the method is found.
+pub const FOLLOW_PATH: &str = "/tidegate.control.v1.Rules/Follow";

@@ -1,0 +1,227 @@
+//! Followers of a feed, without a connection: what each is sent, and when.
+
+use super::*;
+use crate::stream::frame::take_first;
+use crate::stream::message::Role;
+use bytes::BytesMut;
+use tidegate_rules::{Change, LookupSeed, Override, OverrideName, SnapshotWriter};
+
+const ROOM: usize = 64 << 10;
+
+const fn at(millis: u64) -> Nanos {
+    Nanos::from_millis(millis)
+}
+
+fn hello(node: &str, rule_version: u64) -> Hello {
+    Hello {
+        protocol: PROTOCOL,
+        node: node.into(),
+        region: "eu".into(),
+        software: "1".into(),
+        role: Role::Node,
+        rule_version,
+        partial: None,
+    }
+}
+
+fn feed_at(head: u64) -> Arc<Feed> {
+    let feed = Feed::new("control", "1");
+    feed.core.lock().recent.restart(head);
+    feed
+}
+
+fn publish(feed: &Feed, version: u64) {
+    feed.publish(version, Bytes::from(version.to_string())).unwrap();
+}
+
+/// A file of so many overrides, of about 40 bytes each.
+fn snapshot(version: u64, overrides: usize) -> Arc<Snapshot> {
+    let name = format!("tidegate-feed-{}-{version}-{overrides}.rules", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    let mut writer = SnapshotWriter::new(&path, version, LookupSeed::random()).unwrap();
+    for number in 0..overrides {
+        let name = OverrideName {
+            tenant: "default".into(),
+            namespace: "api".into(),
+            rule: "per-user".into(),
+            parts: Box::new([format!("user-{number}").into()]),
+        };
+        let applied = Override { change: Change::Unlimited, hot: false, until: Nanos::MAX };
+        writer.set(&name, &applied).unwrap();
+    }
+    writer.finish().unwrap();
+    let snapshot = Snapshot::open(&path).unwrap();
+    std::fs::remove_file(path).unwrap();
+    Arc::new(snapshot)
+}
+
+fn sent(subscriber: &mut Subscriber, now: Nanos) -> Vec<Down> {
+    let mut out = Vec::new();
+    subscriber.fill(now, ROOM, &mut out);
+    let mut bytes = BytesMut::from(&out.concat()[..]);
+    std::iter::from_fn(|| take_first(&mut bytes, 1 << 25).unwrap())
+        .map(|message| Down::decode(&message).unwrap())
+        .collect()
+}
+
+fn versions(sent: &[Down]) -> Vec<u64> {
+    let version = |down: &Down| if let Down::Change { version, .. } = down { Some(*version) } else { None };
+    sent.iter().filter_map(version).collect()
+}
+
+#[test]
+fn a_follower_is_welcomed_and_gets_what_it_lacks() {
+    let feed = feed_at(4);
+    (5..=7).for_each(|version| publish(&feed, version));
+    let mut subscriber = feed.subscribe(&hello("a", 5), at(0));
+    let first = sent(&mut subscriber, at(0));
+    assert!(matches!(&first[0], Down::Welcome(welcome) if &*welcome.node == "control"));
+    assert!(matches!(first[1], Down::Heartbeat { head: 7, .. }));
+    assert_eq!(versions(&first), [6, 7]);
+    assert!(sent(&mut subscriber, at(100)).is_empty(), "nothing changed");
+    assert!(matches!(sent(&mut subscriber, at(200))[..], [Down::Heartbeat { head: 7, .. }]));
+}
+
+#[test]
+fn changes_in_quick_succession_leave_together() {
+    let feed = feed_at(1);
+    let mut subscriber = feed.subscribe(&hello("a", 1), at(0));
+    publish(&feed, 2);
+    assert_eq!(versions(&sent(&mut subscriber, at(0))), [2]);
+    publish(&feed, 3);
+    publish(&feed, 4);
+    assert!(sent(&mut subscriber, at(5)).is_empty());
+    assert_eq!(subscriber.wakes_at(at(5)), GATHERED_FOR);
+    assert_eq!(versions(&sent(&mut subscriber, GATHERED_FOR)), [3, 4]);
+}
+
+#[test]
+fn who_is_too_far_behind_gets_the_file_and_then_what_came_after() {
+    let (feed, file) = (feed_at(10), snapshot(10, 5000));
+    publish(&feed, 11);
+    feed.offer(file.clone());
+    publish(&feed, 12);
+    let mut subscriber = feed.subscribe(&hello("new", 0), at(0));
+    let mut heard = sent(&mut subscriber, at(1));
+    while subscriber.wakes_at(at(1)) <= at(1) {
+        heard.extend(sent(&mut subscriber, at(1)));
+    }
+    let mut bytes = Vec::new();
+    for down in &heard {
+        match down {
+            Down::Snapshot { id, length: total, offset } => {
+                assert_eq!((*id, *total, *offset), (file.id(), length(&file), 0));
+            }
+            Down::Chunk { offset, bytes: piece } => {
+                assert_eq!(*offset, u64::try_from(bytes.len()).unwrap());
+                bytes.extend_from_slice(piece);
+            }
+            _ => {}
+        }
+    }
+    assert!(bytes.len() > CHUNK_BYTES && bytes == file.bytes());
+    assert_eq!(versions(&heard), [11, 12]);
+}
+
+#[test]
+fn a_file_that_is_partly_there_goes_on_where_it_was_cut_off() {
+    let (feed, file) = (feed_at(10), snapshot(10, 100));
+    feed.offer(file.clone());
+    let other = SnapshotId { version: 10, digest: file.id().digest ^ 1 };
+    for (id, begins_at) in [(file.id(), 600), (other, 0)] {
+        let hello = Hello { partial: Some((id, 600)), ..hello("cut", 0) };
+        let mut subscriber = feed.subscribe(&hello, at(0));
+        let heard = sent(&mut subscriber, at(0));
+        let begun = heard.iter().find_map(|down| match down {
+            Down::Snapshot { offset, .. } => Some(*offset),
+            _ => None,
+        });
+        assert_eq!(begun, Some(begins_at), "{id}");
+    }
+}
+
+#[test]
+fn a_slow_follower_is_resynchronised_and_costs_no_memory() {
+    let feed = feed_at(1);
+    let mut slow = feed.subscribe(&hello("slow", 1), at(0));
+    sent(&mut slow, at(0));
+    let delta = Bytes::from(vec![0; 16 << 20]);
+    (2..=20).for_each(|version| feed.publish(version, delta.clone()).unwrap());
+    assert!(versions(&sent(&mut slow, at(50))).is_empty(), "what it lacks is gone, and there is no file yet");
+    feed.offer(snapshot(19, 100));
+    let heard = sent(&mut slow, at(60));
+    assert!(heard.iter().any(|down| matches!(down, Down::Snapshot { .. })), "{heard:?}");
+    assert_eq!(versions(&sent(&mut slow, at(61))), [20]);
+    assert_eq!(feed.counters().named()[2], ("followers_resynchronised", 1));
+}
+
+#[test]
+fn a_file_that_cant_be_gone_on_from_isnt_sent() {
+    let feed = feed_at(100);
+    feed.core.lock().snapshot = Some(snapshot(50, 100));
+    let mut subscriber = feed.subscribe(&hello("new", 0), at(0));
+    let heard = sent(&mut subscriber, at(0));
+    assert!(!heard.iter().any(|down| matches!(down, Down::Snapshot { .. })), "{heard:?}");
+    feed.offer(snapshot(100, 100));
+    let heard = sent(&mut subscriber, at(1));
+    assert!(heard.iter().any(|down| matches!(down, Down::Snapshot { .. })), "{heard:?}");
+}
+
+#[test]
+fn who_asks_again_gets_it_again() {
+    let feed = feed_at(0);
+    (1..=3).for_each(|version| publish(&feed, version));
+    let mut subscriber = feed.subscribe(&hello("a", 1), at(0));
+    assert_eq!(versions(&sent(&mut subscriber, at(0))), [2, 3]);
+    subscriber.heard(Up::Resume { rule_version: 1, wants_snapshot: false }, at(20));
+    assert_eq!(versions(&sent(&mut subscriber, at(20))), [2, 3]);
+    feed.offer(snapshot(3, 10));
+    subscriber.heard(Up::Resume { rule_version: 3, wants_snapshot: true }, at(40));
+    let heard = sent(&mut subscriber, at(40));
+    assert!(heard.iter().any(|down| matches!(down, Down::Chunk { .. })), "{heard:?}");
+}
+
+#[test]
+fn the_head_is_as_stale_as_it_was_last_confirmed() {
+    let feed = feed_at(1);
+    feed.confirm(at(1000), at(300));
+    assert_eq!(feed.stale_for(at(1000)), at(300));
+    feed.confirm(at(1100), at(900));
+    assert_eq!(feed.stale_for(at(1100)), at(400), "an older word doesn't undo a newer one");
+    let mut subscriber = feed.subscribe(&hello("a", 1), at(1200));
+    assert!(matches!(sent(&mut subscriber, at(1200))[1], Down::Heartbeat { head: 1, stale_ms: 500 }));
+}
+
+#[test]
+fn notices_reach_everybody_once_and_reports_are_bounded() {
+    let feed = feed_at(0);
+    let payload = |text: &'static str| Bytes::from_static(text.as_bytes());
+    feed.notice(Payload { kind: Kind::HotSet, payload: payload("old") });
+    feed.notice(Payload { kind: Kind::HotSet, payload: payload("new") });
+    let mut subscriber = feed.subscribe(&hello("a", 0), at(0));
+    let notices = |heard: Vec<Down>| -> Vec<Bytes> {
+        heard
+            .into_iter()
+            .filter_map(|down| if let Down::Notice(notice) = down { Some(notice.payload) } else { None })
+            .collect()
+    };
+    assert_eq!(notices(sent(&mut subscriber, at(0))), [payload("new")]);
+    assert!(notices(sent(&mut subscriber, at(200))).is_empty());
+    for _ in 0..REPORTS_MAX + 3 {
+        let report = Payload { kind: Kind::Demand, payload: payload("x") };
+        subscriber.heard(Up::Report(report), at(1));
+    }
+    assert_eq!(feed.take_reports(usize::MAX).len(), REPORTS_MAX);
+    assert_eq!(feed.counters().named()[3].1, 3);
+}
+
+#[test]
+fn who_follows_by_which_rules_is_known() {
+    let feed = feed_at(3);
+    let mut subscriber = feed.subscribe(&hello("a", 2), at(0));
+    subscriber.heard(Up::Health(Health { rule_version: 3, ..Health::default() }), at(5));
+    let nodes = feed.nodes(at(10));
+    assert_eq!((nodes[0].rule_version, nodes[0].is_connected, nodes[0].seen_ms_ago), (3, true, 5));
+    drop(subscriber);
+    assert!(!feed.nodes(at(10))[0].is_connected);
+}

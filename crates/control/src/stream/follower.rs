@@ -1,0 +1,434 @@
+//! The following half: which server, what to ask it for, and what to do with what comes. Sans-IO.
+//!
+//! Takes events with the time as an argument and says what to do. What is refused leaves the rules in force as they
+//! are; a snapshot is asked for then, and not more often than every few seconds, so that a server with a bad change
+//! isn't flooded. The newest version wins: what is older than the rules in force is skipped.
+
+mod loading;
+
+use super::SILENT_MAX;
+use super::keeper::{Applied, Keeper};
+use super::message::{Down, Health, Hello, Kind, PROTOCOL, Role, SnapshotId, Up, Welcome};
+use super::status::{Following, Staleness, Status};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tidegate_core::Nanos;
+
+/// Waits between attempts: twice the one before, ± a quarter. The longest is short, because a broker and then its
+/// nodes have to come back within a second of the control plane.
+const WAIT_FIRST: Nanos = Nanos::from_millis(50);
+const WAIT_LONGEST: Nanos = Nanos::from_millis(300);
+/// From an attempt's begin to the server's first message.
+const CONNECT_MAX: Nanos = Nanos::from_secs(2);
+/// How often a server is asked again for what was missing or refused.
+const ASK_AGAIN_EVERY: Nanos = Nanos::from_secs(3);
+/// A server that hasn't heard from its own for so long is left, where there are others, and as often.
+const STALE_SERVER_MAX: Nanos = Nanos::from_secs(10);
+const HEALTH_EVERY: Nanos = Nanos::from_secs(1);
+/// A version that is in force is told of sooner.
+const NEWS_WITHIN: Nanos = Nanos::from_millis(200);
+/// Changes that are put in force together at most.
+const PENDING_MAX: usize = 4096;
+const PENDING_BYTES_MAX: usize = 4 << 20;
+
+/// Who follows.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Identity {
+    pub node: Arc<str>,
+    pub region: Arc<str>,
+    pub software: Arc<str>,
+    pub role: Role,
+}
+
+/// What is to be done.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// To this server of the list.
+    Connect(usize),
+    Disconnect,
+    Send(Up),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    Waiting {
+        until: Nanos,
+    },
+    Connecting {
+        since: Nanos,
+    },
+    /// Connected; the server was last heard then.
+    Streaming {
+        heard_at: Nanos,
+    },
+}
+
+/// A version that isn't in force yet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Awaited {
+    head: u64,
+    /// When it was the newest of all.
+    newest_at: Nanos,
+    since: Nanos,
+}
+
+#[derive(Debug)]
+pub struct Follower {
+    identity: Identity,
+    servers: usize,
+    phase: Phase,
+    /// In a row that failed.
+    failures: u32,
+    random: u64,
+    pending: Vec<(u64, Bytes)>,
+    pending_bytes: usize,
+    /// The snapshot that comes, how long it is, and how much of it is there.
+    snapshot: Option<(SnapshotId, u64, u64)>,
+    asked_at: Option<Nanos>,
+    /// A refused change isn't tried again until a snapshot came.
+    is_stuck: bool,
+    /// The version that a heartbeat named and that isn't in force yet, when that was the newest, and since when it
+    /// is waited for.
+    awaited: Option<Awaited>,
+    server_changed_at: Nanos,
+    health_at: Nanos,
+    told: Staleness,
+    notices: BTreeMap<Kind, Bytes>,
+    status: Status,
+}
+
+impl Follower {
+    /// `servers`: how many there are; `seed`: which one is the first, and chance in the waits.
+    pub fn new(identity: Identity, servers: usize, seed: u64, now: Nanos) -> Self {
+        let servers = servers.max(1);
+        let server = usize::try_from(seed % u64::try_from(servers).unwrap_or(1)).unwrap_or(0);
+        Follower {
+            identity,
+            servers,
+            phase: Phase::Waiting { until: now },
+            failures: 0,
+            random: seed | 1,
+            pending: Vec::new(),
+            pending_bytes: 0,
+            snapshot: None,
+            asked_at: None,
+            is_stuck: false,
+            awaited: None,
+            server_changed_at: now,
+            health_at: now,
+            told: Staleness::Fresh,
+            notices: BTreeMap::new(),
+            status: Status { server, confirmed_at: now, ..Status::default() },
+        }
+    }
+
+    /// What is there before anybody was asked.
+    pub fn begins_with(&mut self, keeper: &dyn Keeper) {
+        self.status.version = keeper.standing().version;
+    }
+
+    pub fn status(&self) -> &Status {
+        &self.status
+    }
+
+    /// The newest that came down of a kind.
+    pub fn notice(&self, kind: Kind) -> Option<&Bytes> {
+        self.notices.get(&kind)
+    }
+
+    /// What time alone brings about.
+    pub fn tick(&mut self, now: Nanos) -> Vec<Action> {
+        self.tell_staleness(now);
+        match self.phase {
+            Phase::Waiting { until } if now >= until => {
+                self.phase = Phase::Connecting { since: now };
+                vec![Action::Connect(self.status.server)]
+            }
+            Phase::Connecting { since } if now >= since.plus(CONNECT_MAX) => {
+                self.failed("no connection within 2 s", now);
+                vec![Action::Disconnect]
+            }
+            Phase::Streaming { heard_at } if now >= heard_at.plus(SILENT_MAX) => {
+                self.failed("nothing was heard for 1 s", now);
+                vec![Action::Disconnect]
+            }
+            Phase::Streaming { .. } if now >= self.health_at => {
+                self.health_at = now.plus(HEALTH_EVERY);
+                vec![Action::Send(Up::Health(self.health(now)))]
+            }
+            Phase::Waiting { .. } | Phase::Connecting { .. } | Phase::Streaming { .. } => Vec::new(),
+        }
+    }
+
+    /// When to tick next.
+    pub fn wakes_at(&self) -> Nanos {
+        match self.phase {
+            Phase::Waiting { until } => until,
+            Phase::Connecting { since } => since.plus(CONNECT_MAX),
+            Phase::Streaming { heard_at } => heard_at.plus(SILENT_MAX).min(self.health_at),
+        }
+    }
+
+    fn health(&self, now: Nanos) -> Health {
+        Health {
+            rule_version: self.status.version,
+            refused_version: self.status.refused.as_ref().map_or(0, |(version, _)| *version),
+            stale_ms: self.status.stale_for(now).as_millis_ceil(),
+        }
+    }
+
+    /// A connection is there: says who this is and what it has.
+    pub fn connected(&mut self, keeper: &dyn Keeper, now: Nanos) -> Vec<Action> {
+        self.phase = Phase::Streaming { heard_at: now };
+        self.status.connects += 1;
+        let standing = keeper.standing();
+        self.status.version = standing.version;
+        let Identity { node, region, software, role } = self.identity.clone();
+        self.health_at = now.plus(HEALTH_EVERY);
+        vec![Action::Send(Up::Hello(Hello {
+            protocol: PROTOCOL,
+            node,
+            region,
+            software,
+            role,
+            rule_version: standing.version,
+            partial: standing.partial,
+        }))]
+    }
+
+    /// There is no connection, or no longer.
+    pub fn lost(&mut self, problem: &str, now: Nanos) {
+        if !matches!(self.phase, Phase::Waiting { .. }) {
+            self.failed(problem, now);
+        }
+    }
+
+    /// The next server, at once after one that worked, and later the more have failed in a row.
+    fn failed(&mut self, problem: &str, now: Nanos) {
+        let had_begun = self.status.following.take().is_some();
+        if self.status.problem.as_deref() != Some(problem) {
+            tracing::warn!(
+                server = self.status.server,
+                problem,
+                "the rules stream is interrupted; the rules in force stay, and the next server is tried"
+            );
+        }
+        self.status.problem = Some(problem.to_owned());
+        self.failures = if had_begun { 0 } else { self.failures.saturating_add(1) };
+        self.forget_stream();
+        self.next_server(now);
+        let wait = self.wait();
+        self.phase = Phase::Waiting { until: now.plus(wait) };
+    }
+
+    fn forget_stream(&mut self) {
+        self.pending.clear();
+        self.pending_bytes = 0;
+        self.snapshot = None;
+        self.asked_at = None;
+        self.awaited = None;
+        self.status.loading = None;
+    }
+
+    fn next_server(&mut self, now: Nanos) {
+        self.status.server = (self.status.server + 1) % self.servers;
+        self.server_changed_at = now;
+    }
+
+    fn wait(&mut self) -> Nanos {
+        let doubled = WAIT_FIRST.get() << self.failures.min(8);
+        let wait = doubled.min(WAIT_LONGEST.get());
+        // Three quarters to five quarters of it, by chance.
+        self.random =
+            self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        Nanos::new(wait - wait / 4 + (self.random >> 33) % (wait / 2).max(1))
+    }
+
+    /// A message came. Changes are kept until [`Follower::settle`].
+    pub fn heard(&mut self, down: Down, keeper: &mut dyn Keeper, now: Nanos) -> Vec<Action> {
+        if let Phase::Streaming { heard_at } = &mut self.phase {
+            *heard_at = now;
+        }
+        match down {
+            Down::Welcome(welcome) => self.welcomed(&welcome, now),
+            Down::Heartbeat { head, stale_ms } => self.heartbeat(head, stale_ms, keeper, now),
+            Down::Change { version, delta } => self.change(version, delta, keeper, now),
+            Down::Snapshot { id, length, offset } => self.begin_snapshot(id, length, offset, keeper, now),
+            Down::Chunk { offset, bytes } => self.chunk(offset, &bytes, keeper, now),
+            Down::Notice(notice) => {
+                self.notices.insert(notice.kind, notice.payload);
+                Vec::new()
+            }
+            Down::Unknown => Vec::new(),
+        }
+    }
+
+    fn welcomed(&mut self, welcome: &Welcome, now: Nanos) -> Vec<Action> {
+        let Some(protocol) = PROTOCOL.common(welcome.protocol) else {
+            let problem = format!(
+                "the server ({}) speaks versions {} to {} of the protocol, this {} to {}: update the older of the two",
+                welcome.software,
+                welcome.protocol.oldest,
+                welcome.protocol.newest,
+                PROTOCOL.oldest,
+                PROTOCOL.newest
+            );
+            self.failed(&problem, now);
+            return vec![Action::Disconnect];
+        };
+        let is_other_release =
+            welcome.software != self.identity.software || welcome.protocol.newest != PROTOCOL.newest;
+        if is_other_release {
+            tracing::warn!(
+                server = %welcome.software,
+                this = %self.identity.software,
+                protocol,
+                "the rules come from another release; that works, update the older of the two when you can"
+            );
+        }
+        let (name, software) = (welcome.node.clone(), welcome.software.clone());
+        tracing::info!(server = %name, version = self.status.version, "following the rules");
+        self.status.following = Some(Following { name, software, protocol, is_other_release });
+        self.status.problem = None;
+        self.failures = 0;
+        Vec::new()
+    }
+
+    fn heartbeat(&mut self, head: u64, stale_ms: u64, keeper: &mut dyn Keeper, now: Nanos) -> Vec<Action> {
+        let mut actions = self.settle(keeper, now);
+        self.status.head = head;
+        let stale_for = Nanos::from_millis(stale_ms);
+        // While changes keep coming, the head is always ahead: the first one that was named is waited for.
+        let newest_at = now.minus(stale_for);
+        self.awaited.get_or_insert(Awaited { head, newest_at, since: now });
+        self.confirm(keeper, now);
+        if self.is_stuck {
+            actions.extend(self.ask(self.status.version, true, now));
+        } else if self.is_overdue(now) {
+            self.status.gaps += 1;
+            actions.extend(self.ask(self.status.version, false, now));
+        }
+        let is_left = self.servers > 1
+            && stale_for > STALE_SERVER_MAX
+            && now.minus(self.server_changed_at) > STALE_SERVER_MAX;
+        if is_left {
+            self.failed("the server itself has heard nothing of the control plane for 10 s", now);
+            actions.push(Action::Disconnect);
+        }
+        self.tell_staleness(now);
+        actions
+    }
+
+    /// What a heartbeat named has come: the rules in force were the newest then.
+    fn confirm(&mut self, keeper: &mut dyn Keeper, now: Nanos) {
+        if let Some(awaited) = self.awaited
+            && self.status.version >= awaited.head
+            && !self.is_stuck
+        {
+            self.awaited = None;
+            self.status.confirmed_at = self.status.confirmed_at.max(awaited.newest_at);
+            keeper.confirmed(now.minus(awaited.newest_at));
+        }
+    }
+
+    /// What a heartbeat named hasn't come, and nothing is on its way.
+    fn is_overdue(&self, now: Nanos) -> bool {
+        self.snapshot.is_none()
+            && self.awaited.is_some_and(|awaited| now.minus(awaited.since) > ASK_AGAIN_EVERY)
+    }
+
+    fn change(&mut self, version: u64, delta: Bytes, keeper: &mut dyn Keeper, now: Nanos) -> Vec<Action> {
+        let newest = self.pending.last().map_or(self.status.version, |(version, _)| *version);
+        if version <= newest || self.is_stuck {
+            return Vec::new();
+        }
+        if version != newest + 1 {
+            self.status.gaps += 1;
+            return self.ask(newest, false, now);
+        }
+        self.pending_bytes += delta.len();
+        self.pending.push((version, delta));
+        if self.pending.len() >= PENDING_MAX || self.pending_bytes >= PENDING_BYTES_MAX {
+            return self.settle(keeper, now);
+        }
+        Vec::new()
+    }
+
+    /// Puts in force what has come: to be called when nothing more is at hand.
+    pub fn settle(&mut self, keeper: &mut dyn Keeper, now: Nanos) -> Vec<Action> {
+        if self.pending.is_empty() {
+            return Vec::new();
+        }
+        let Applied { version, refused } = keeper.apply(&self.pending);
+        self.status.changes += version.saturating_sub(self.status.version);
+        self.status.version = version;
+        self.health_at = self.health_at.min(now.plus(NEWS_WITHIN));
+        self.pending.clear();
+        self.pending_bytes = 0;
+        match refused {
+            None => {
+                self.status.refused = None;
+                self.confirm(keeper, now);
+                Vec::new()
+            }
+            Some(reason) => self.refuse(version + 1, reason, now),
+        }
+    }
+
+    fn refuse(&mut self, version: u64, reason: String, now: Nanos) -> Vec<Action> {
+        self.status.refusals += 1;
+        self.is_stuck = true;
+        let refused = Some((version, reason));
+        if self.status.refused != refused {
+            let reason = refused.as_ref().map_or("", |(_, reason)| reason);
+            tracing::error!(
+                version,
+                reason,
+                in_force = self.status.version,
+                "what the control plane sent is refused; the rules in force stay, and a snapshot is asked for"
+            );
+        }
+        self.status.refused = refused;
+        self.snapshot = None;
+        self.status.loading = None;
+        self.ask(self.status.version, true, now)
+    }
+
+    fn ask(&mut self, rule_version: u64, wants_snapshot: bool, now: Nanos) -> Vec<Action> {
+        if self.asked_at.is_some_and(|asked_at| now < asked_at.plus(ASK_AGAIN_EVERY)) {
+            return Vec::new();
+        }
+        self.asked_at = Some(now);
+        vec![Action::Send(Up::Resume { rule_version, wants_snapshot })]
+    }
+
+    /// Says how old the rules may be, once for each grade.
+    fn tell_staleness(&mut self, now: Nanos) {
+        let stale_for = self.status.stale_for(now);
+        let staleness = Staleness::of(stale_for);
+        if staleness == self.told {
+            return;
+        }
+        let (version, seconds) = (self.status.version, stale_for.as_millis_ceil() / 1000);
+        match staleness {
+            Staleness::Fresh => tracing::info!(version, "the rules are known to be the newest again"),
+            Staleness::Warning => tracing::warn!(
+                version,
+                seconds,
+                fix = "see whether the control plane and its brokers run, and can be reached from here",
+                "the rules may be out of date: nobody has confirmed them lately"
+            ),
+            Staleness::Alarm => tracing::error!(
+                version,
+                seconds,
+                fix = "see whether the control plane and its brokers run, and can be reached from here",
+                "the rules are out of date, or may be: nobody has confirmed them for a minute"
+            ),
+        }
+        self.told = staleness;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,154 @@
+//! What the two ends of a rules stream say to each other.
+
+mod wire;
+
+use bytes::Bytes;
+use std::sync::Arc;
+use tidegate_rules::DELTA_BYTES_MAX;
+pub use tidegate_rules::SnapshotId;
+
+/// The versions of the protocol that are spoken here.
+pub const PROTOCOL: Protocol = Protocol { newest: 1, oldest: 1 };
+/// In bytes: of a node, a region.
+pub(super) const NAME_BYTES_MAX: usize = 128;
+pub(super) const SOFTWARE_BYTES_MAX: usize = 64;
+pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
+pub(super) const CHUNK_BYTES_MAX: usize = 1 << 20;
+/// Of one message; a broker with more sends several.
+pub(super) const NODES_MAX: usize = 1000;
+/// The longest message: a delta and what is around it.
+pub const MESSAGE_BYTES_MAX: usize = DELTA_BYTES_MAX + 1024;
+
+/// A range of versions of the protocol.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Protocol {
+    pub newest: u32,
+    pub oldest: u32,
+}
+
+impl Protocol {
+    /// The newest that both speak; `None` when there is none.
+    pub fn common(self, other: Protocol) -> Option<u32> {
+        let newest = self.newest.min(other.newest);
+        (newest >= self.oldest.max(other.oldest)).then_some(newest)
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Role {
+    #[default]
+    Node,
+    Broker,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Hello {
+    pub protocol: Protocol,
+    pub node: Arc<str>,
+    pub region: Arc<str>,
+    pub software: Arc<str>,
+    pub role: Role,
+    /// In force; 0: none.
+    pub rule_version: u64,
+    /// A snapshot that is partly there, and how much of it.
+    pub partial: Option<(SnapshotId, u64)>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Welcome {
+    pub protocol: Protocol,
+    pub node: Arc<str>,
+    pub software: Arc<str>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Health {
+    pub rule_version: u64,
+    /// Of a change that was refused; 0: none.
+    pub refused_version: u64,
+    pub stale_ms: u64,
+}
+
+/// What others than the rules use the stream for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Kind {
+    HeavyHitters = 1,
+    Demand = 2,
+    HotSet = 3,
+    Slices = 4,
+    LiveNodes = 5,
+}
+
+impl Kind {
+    const ALL: [Kind; 5] = [Kind::HeavyHitters, Kind::Demand, Kind::HotSet, Kind::Slices, Kind::LiveNodes];
+
+    fn of(number: u64) -> Option<Self> {
+        Kind::ALL.into_iter().find(|kind| *kind as u64 == number)
+    }
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Payload {
+    pub kind: Kind,
+    pub payload: Bytes,
+}
+
+/// What is known of a node at a server.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NodeReport {
+    pub node: Arc<str>,
+    pub region: Arc<str>,
+    pub software: Arc<str>,
+    pub role: Role,
+    pub rule_version: u64,
+    pub refused_version: u64,
+    pub seen_ms_ago: u64,
+    pub is_connected: bool,
+}
+
+/// From a follower to its server.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Up {
+    Hello(Hello),
+    /// Asks for what follows this version, or for a snapshot whatever it has.
+    Resume {
+        rule_version: u64,
+        wants_snapshot: bool,
+    },
+    Health(Health),
+    Report(Payload),
+    Nodes(Vec<NodeReport>),
+    /// Of a newer release.
+    Unknown,
+}
+
+/// From a server to a follower.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Down {
+    Welcome(Welcome),
+    /// A snapshot file begins, or goes on.
+    Snapshot {
+        id: SnapshotId,
+        length: u64,
+        offset: u64,
+    },
+    Chunk {
+        offset: u64,
+        bytes: Bytes,
+    },
+    Change {
+        version: u64,
+        delta: Bytes,
+    },
+    Heartbeat {
+        head: u64,
+        /// How long ago the server last knew that this is the newest of all.
+        stale_ms: u64,
+    },
+    Notice(Payload),
+    /// Of a newer release.
+    Unknown,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,88 @@
+//! A broker: follows like a node, and serves what it receives.
+//!
+//! Knows what a change is, so that what is damaged goes no further; what it means is for nodes to see.
+
+use super::feed::Feed;
+use super::keeper::{Applied, Keeper, Standing};
+use super::kept::Kept;
+use super::message::SnapshotId;
+use bytes::Bytes;
+use std::sync::Arc;
+use tidegate_core::Nanos;
+use tidegate_rules::Delta;
+
+#[derive(Debug)]
+pub struct Relay {
+    kept: Kept,
+    feed: Arc<Feed>,
+}
+
+impl Relay {
+    /// Serves what the directory has from the first moment.
+    pub fn new(kept: Kept, feed: Arc<Feed>) -> Self {
+        if let Some(snapshot) = kept.snapshot() {
+            feed.offer(Arc::clone(snapshot));
+        }
+        let published = kept.each_change(|version, delta| feed.publish(version, delta.into()));
+        if let Err(error) = published {
+            tracing::warn!(%error, "the log of the rules isn't whole; the rest is loaded again");
+        }
+        Relay { kept, feed }
+    }
+}
+
+impl Keeper for Relay {
+    fn standing(&self) -> Standing {
+        let version = if self.kept.snapshot().is_some() { self.feed.head() } else { 0 };
+        self.kept.standing(version)
+    }
+
+    fn begin(&mut self, id: &SnapshotId, length: u64, offset: u64) -> Result<(), String> {
+        self.kept.begin(id, length, offset)
+    }
+
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), String> {
+        self.kept.write(offset, bytes)
+    }
+
+    fn install(&mut self) -> Result<u64, String> {
+        let snapshot = self.kept.install()?;
+        let version = snapshot.version();
+        self.feed.offer(snapshot);
+        Ok(version)
+    }
+
+    fn apply(&mut self, changes: &[(u64, Bytes)]) -> Applied {
+        let mut applied = Applied { version: self.feed.head(), refused: None };
+        for (version, delta) in changes {
+            let taken = match Delta::decode(delta) {
+                Ok(decoded) if decoded.version == *version => {
+                    self.feed.publish(*version, delta.clone()).map_err(|error| error.to_string())
+                }
+                Ok(decoded) => Err(format!("version {version} was announced, and {} came", decoded.version)),
+                Err(error) => Err(error.to_string()),
+            };
+            match taken {
+                Ok(()) => applied.version = *version,
+                Err(reason) => {
+                    applied.refused = Some(reason);
+                    break;
+                }
+            }
+        }
+        let count = changes.iter().take_while(|(version, _)| *version <= applied.version).count();
+        // On their way to the nodes already: a disk that is slow holds up nobody.
+        self.kept.append(&changes[..count]);
+        applied
+    }
+
+    fn confirmed(&mut self, ago: Nanos) {
+        self.feed.confirm(self.feed.clock().now(), ago);
+    }
+
+    fn tend(&mut self) {
+        if let Some(snapshot) = self.kept.tend() {
+            self.feed.offer(snapshot);
+        }
+    }
+}

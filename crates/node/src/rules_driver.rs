@@ -1,0 +1,191 @@
+//! Rules of a control plane in a node: kept in files, put in force, followed.
+//!
+//! Runs on a thread of its own, and no request waits for it: a change is prepared aside and swapped in whole. A node
+//! that can reach nobody starts from its files, and goes by them. What is refused changes nothing.
+
+mod resets;
+
+pub use resets::{Order, carry_out};
+
+use crate::driver::{Tenancy, log_warnings};
+use crate::engine::Engine;
+use std::path::Path;
+use std::sync::Arc;
+use tidegate_control::stream::{Applied, Keeper, Kept, KeptError, Standing};
+use tidegate_core::FleetSecret;
+use tidegate_rules::envoy::Windows;
+use tidegate_rules::{ApplyError, Delta, RuleChange, RuleOptions, RuleSet, SnapshotId};
+use tokio::sync::mpsc;
+
+/// Resets that wait to be carried out; what comes beyond isn't, and is said.
+const ORDERS_MAX: usize = 10_000;
+
+/// How a node reads rules.
+#[derive(Clone, Copy, Debug)]
+pub struct Reading {
+    pub secret: FleetSecret,
+    pub windows: Windows,
+    pub tenancy: Tenancy,
+}
+
+impl Reading {
+    fn options(&self) -> RuleOptions<'_> {
+        RuleOptions { secret: &self.secret, windows: self.windows }
+    }
+}
+
+/// What a node's directory has, before there is an engine.
+#[derive(Debug)]
+pub struct RulesOnDisk {
+    kept: Kept,
+    reading: Reading,
+    /// Empty where nothing is there that can be used.
+    pub set: RuleSet,
+}
+
+impl RulesOnDisk {
+    /// What is there and can't be used is said, and loaded again.
+    pub fn read(directory: &Path, reading: Reading) -> Result<Self, KeptError> {
+        let kept = Kept::open(directory)?;
+        let set = match read_set(&kept, &reading) {
+            Ok(set) => set,
+            Err(error) => {
+                tracing::error!(%error, "the rules on the disk are refused; there are none until others are loaded");
+                RuleSet::empty()
+            }
+        };
+        Ok(RulesOnDisk { kept, reading, set })
+    }
+
+    /// What keeps an engine's rules, and the orders that come with them. The engine has been given the set.
+    pub fn keeper(self, engine: Arc<Engine>) -> (NodeRules, mpsc::Receiver<Order>) {
+        let RulesOnDisk { kept, reading, set } = self;
+        let (orders, ordered) = mpsc::channel(ORDERS_MAX);
+        (NodeRules { kept, reading, set, engine, orders }, ordered)
+    }
+}
+
+/// The file, and the log as far as it can be applied.
+fn read_set(kept: &Kept, reading: &Reading) -> Result<RuleSet, ApplyError> {
+    let Some(snapshot) = kept.snapshot() else { return Ok(RuleSet::empty()) };
+    let mut set = RuleSet::from_snapshot(snapshot, reading.options())?;
+    let applied = kept.each_change(|_, bytes| {
+        let delta = Delta::decode(&bytes).map_err(|error| error.to_string())?;
+        set = set.apply(&delta, reading.options()).map_err(|error| error.to_string())?;
+        Ok::<(), String>(())
+    });
+    if let Err(problem) = applied {
+        let version = set.version();
+        tracing::warn!(
+            problem,
+            version,
+            "the log of the rules isn't used to its end; the rest is loaded again"
+        );
+    }
+    Ok(set)
+}
+
+/// What keeps a node's rules.
+#[derive(Debug)]
+pub struct NodeRules {
+    kept: Kept,
+    reading: Reading,
+    /// In force.
+    set: RuleSet,
+    engine: Arc<Engine>,
+    orders: mpsc::Sender<Order>,
+}
+
+impl NodeRules {
+    fn put_in_force(&mut self, set: RuleSet) {
+        self.set = set.clone();
+        self.engine.replace_rules(set);
+    }
+
+    /// The set after a change, and what is to be reset by it.
+    fn next(&self, set: &RuleSet, version: u64, bytes: &[u8]) -> Result<(RuleSet, Delta), String> {
+        let delta = Delta::decode(bytes).map_err(|error| error.to_string())?;
+        if delta.version != version {
+            return Err(format!("version {version} was announced, and {} came", delta.version));
+        }
+        let next = set.apply(&delta, self.reading.options()).map_err(|error| error.to_string())?;
+        Ok((next, delta))
+    }
+
+    fn order(&self, delta: &Delta) {
+        for change in &delta.changes {
+            let RuleChange::Reset { name, .. } = change else { continue };
+            let order = Order { number: delta.version, name: name.clone() };
+            if self.orders.try_send(order).is_err() {
+                tracing::error!(%name, version = delta.version, "too many resets wait; this one isn't carried out here");
+            }
+        }
+    }
+}
+
+impl Keeper for NodeRules {
+    fn standing(&self) -> Standing {
+        self.kept.standing(self.set.version())
+    }
+
+    fn begin(&mut self, id: &SnapshotId, length: u64, offset: u64) -> Result<(), String> {
+        self.kept.begin(id, length, offset)
+    }
+
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), String> {
+        self.kept.write(offset, bytes)
+    }
+
+    fn install(&mut self) -> Result<u64, String> {
+        let snapshot = self.kept.install()?;
+        let set = RuleSet::from_snapshot(&snapshot, self.reading.options()).map_err(|error| {
+            self.engine.stats().reloaded(false);
+            error.to_string()
+        })?;
+        log_warnings(&set, self.reading.tenancy);
+        self.put_in_force(set);
+        self.engine.stats().reloaded(true);
+        Ok(snapshot.version())
+    }
+
+    fn apply(&mut self, changes: &[(u64, bytes::Bytes)]) -> Applied {
+        let (mut set, mut refused, mut deltas) = (self.set.clone(), None, Vec::new());
+        for (version, bytes) in changes {
+            match self.next(&set, *version, bytes) {
+                Ok((next, delta)) => {
+                    set = next;
+                    deltas.push(delta);
+                }
+                Err(reason) => {
+                    self.engine.stats().reloaded(false);
+                    refused = Some(reason);
+                    break;
+                }
+            }
+        }
+        if deltas.is_empty() {
+            return Applied { version: self.set.version(), refused };
+        }
+        self.put_in_force(set);
+        deltas.iter().for_each(|delta| self.order(delta));
+        if deltas
+            .iter()
+            .flat_map(|delta| &delta.changes)
+            .any(|change| matches!(change, RuleChange::Document { .. }))
+        {
+            log_warnings(&self.set, self.reading.tenancy);
+            self.engine.stats().reloaded(true);
+        }
+        // In force already: a disk that is slow or full holds up nothing.
+        self.kept.append(&changes[..deltas.len()]);
+        Applied { version: self.set.version(), refused }
+    }
+
+    fn tend(&mut self) {
+        if let Some(snapshot) = self.kept.tend()
+            && let Some(rebased) = self.set.rebase(&snapshot)
+        {
+            self.put_in_force(rebased);
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Whom shadow rules would have denied: for each of them the callers with the most denials.
+//!
+//! Space-Saving: as many callers as there is room for, and when another one comes, it takes the place of the one with
+//! the fewest denials, and its count as what it may have too many. Asked only when a shadow rule would have denied:
+//! what passes pays nothing for it.
+
+use crate::request::{Answer, LimitAnswer, Origin, Request, Subject};
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tidegate_core::Role;
+use tidegate_rules::{Attributes, Rule};
+
+/// Rules that are remembered; those that come later are only counted.
+const RULES_MAX: usize = 1000;
+/// Callers of each.
+const CALLERS_MAX: usize = 256;
+/// Of an identifier that is remembered, in characters.
+const IDENTIFIER_CHARS_MAX: usize = 256;
+
+/// A caller that would have been denied.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ShadowedCaller {
+    pub identifier: String,
+    pub denials: u64,
+    /// By how many of them the count may be too high.
+    pub at_most_too_many: u64,
+}
+
+/// What a shadow rule would have done.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ShadowedRule {
+    pub tenant: String,
+    pub namespace: String,
+    pub rule: String,
+    pub denials: u64,
+    /// The most denied first.
+    pub callers: Vec<ShadowedCaller>,
+}
+
+#[derive(Debug, Default)]
+struct OfRule {
+    denials: u64,
+    callers: Vec<ShadowedCaller>,
+    /// Where each caller is.
+    places: HashMap<String, usize>,
+}
+
+impl OfRule {
+    fn add(&mut self, identifier: String) {
+        self.denials += 1;
+        if let Some(place) = self.places.get(&identifier) {
+            self.callers[*place].denials += 1;
+            return;
+        }
+        let mut caller = ShadowedCaller { identifier: identifier.clone(), denials: 1, at_most_too_many: 0 };
+        if self.callers.len() < CALLERS_MAX {
+            self.places.insert(identifier, self.callers.len());
+            self.callers.push(caller);
+            return;
+        }
+        let fewest = self.callers.iter().enumerate().min_by_key(|(_, caller)| caller.denials);
+        let Some((place, fewest)) = fewest else { return };
+        caller.at_most_too_many = fewest.denials;
+        caller.denials += fewest.denials;
+        self.places.remove(&fewest.identifier);
+        self.places.insert(identifier, place);
+        self.callers[place] = caller;
+    }
+}
+
+type RuleName = (String, String, String);
+
+#[derive(Debug, Default)]
+pub struct Shadows(Mutex<HashMap<RuleName, OfRule>>);
+
+impl Shadows {
+    /// Remembers what shadow rules said about a request, where they would have denied it.
+    #[inline]
+    pub fn note(&self, request: &Request<'_>, answer: &Answer<'_>) {
+        let would_deny = |limit: &LimitAnswer<'_>| limit.role == Role::Shadow && !limit.is_allowed();
+        if answer.limits.iter().any(would_deny) {
+            self.note_denials(request, answer.limits.iter().filter(|limit| would_deny(limit)));
+        }
+    }
+
+    #[cold]
+    fn note_denials<'a>(&self, request: &Request<'_>, denials: impl Iterator<Item = &'a LimitAnswer<'a>>) {
+        for limit in denials {
+            let (Origin::Rule(rule), Some(attributes)) =
+                (limit.origin, attributes(request, limit.descriptor))
+            else {
+                continue;
+            };
+            self.add(rule, &rule.shown_identifier(attributes));
+        }
+    }
+
+    fn add(&self, rule: &Rule, identifier: &str) {
+        let name = (rule.tenant.to_string(), rule.namespace.to_string(), rule.name.to_string());
+        let identifier = identifier.chars().take(IDENTIFIER_CHARS_MAX).collect();
+        let mut rules = self.rules();
+        if rules.len() < RULES_MAX || rules.contains_key(&name) {
+            rules.entry(name).or_default().add(identifier);
+        }
+    }
+
+    fn rules(&self) -> MutexGuard<'_, HashMap<RuleName, OfRule>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Since the process started; of one tenant, or of all.
+    pub fn report(&self, tenant: Option<&str>) -> Vec<ShadowedRule> {
+        let mut report: Vec<ShadowedRule> = self
+            .rules()
+            .iter()
+            .filter(|((of, _, _), _)| tenant.is_none_or(|tenant| tenant == of))
+            .map(|((tenant, namespace, rule), of_rule)| ShadowedRule {
+                tenant: tenant.clone(),
+                namespace: namespace.clone(),
+                rule: rule.clone(),
+                denials: of_rule.denials,
+                callers: of_rule.callers.clone(),
+            })
+            .collect();
+        report.sort_by(|a, b| (&a.tenant, &a.namespace, &a.rule).cmp(&(&b.tenant, &b.namespace, &b.rule)));
+        for rule in &mut report {
+            rule.callers.sort_by_key(|caller| std::cmp::Reverse(caller.denials));
+        }
+        report
+    }
+}
+
+fn attributes<'a>(request: &Request<'a>, descriptor: u8) -> Option<Attributes<'a>> {
+    match request.subject {
+        Subject::Rules { attributes, .. } => Some(attributes),
+        Subject::Descriptors { descriptors, .. } => {
+            descriptors.get(usize::from(descriptor)).map(|descriptor| descriptor.attributes)
+        }
+        Subject::Limits(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_denied_stay_and_counts_are_never_too_low() {
+        let mut of_rule = OfRule::default();
+        for round in 0..100 {
+            for heavy in 0..20 {
+                of_rule.add(format!("heavy-{heavy}"));
+            }
+            for light in 0..10 {
+                of_rule.add(format!("light-{round}-{light}"));
+            }
+        }
+        assert_eq!(of_rule.denials, 3000);
+        assert!(of_rule.callers.len() == CALLERS_MAX && of_rule.places.len() == CALLERS_MAX);
+        for heavy in 0..20 {
+            let place = of_rule.places[&format!("heavy-{heavy}")];
+            let caller = &of_rule.callers[place];
+            assert!(caller.denials >= 100 && caller.denials - caller.at_most_too_many <= 100, "{caller:?}");
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! One request to a control plane: who sends it, what it is about, and the answer.
+
+use super::problem::Problem;
+use super::query::Query;
+use super::{ControlApp, own, read, write};
+use crate::Surface;
+use crate::access::{self, Caller, LastCaller, Permission};
+use crate::progress::Progress;
+use crate::refusal::{Code, Refusal, excerpt};
+use crate::request_id::RequestId;
+use crate::respond::{self, HttpResponse};
+use crate::wire::nearest;
+use crate::{body, cross_site};
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{ALLOW, HeaderName, HeaderValue, WWW_AUTHENTICATE};
+use hyper::{Method, Request, StatusCode};
+use std::sync::Arc;
+use tidegate_control::plane::ControlPlane;
+
+/// Of what may hold all rules, or many overrides.
+const BODY_BYTES_MAX: usize = 16 << 20;
+/// Where the next page of lines begins.
+const NEXT: HeaderName = HeaderName::from_static("x-tidegate-next");
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Endpoint {
+    Front,
+    Healthy,
+    Ready,
+    Metrics,
+    State,
+    Nodes,
+    Rules,
+    Push,
+    History,
+    Version(u64),
+    Watch,
+    Export,
+    Import,
+    Backup,
+    Restore,
+    RollBack,
+    Mode,
+    Reset,
+    Overrides,
+    SetOverride,
+    RemoveOverride,
+}
+
+const PATHS: [&str; 17] = [
+    "/v1/rules",
+    "/v1/rules/history",
+    "/v1/rules/watch",
+    "/v1/rules/export",
+    "/v1/rules/import",
+    "/v1/rules/backup",
+    "/v1/rules/restore",
+    "/v1/rules/rollback",
+    "/v1/rules/mode",
+    "/v1/rules/reset",
+    "/v1/overrides",
+    "/v1/state",
+    "/v1/nodes",
+    "/metrics",
+    "/healthz",
+    "/readyz",
+    "/",
+];
+
+/// What was made for a caller.
+pub(super) enum Made {
+    Json(Vec<u8>),
+    Text(String),
+    /// JSON lines, and where the next page begins.
+    Lines(Vec<u8>, Option<String>),
+    Unready(Vec<u8>),
+}
+
+/// What a request says besides its body.
+pub(super) struct Asked<'a> {
+    pub(super) app: &'a ControlApp,
+    pub(super) plane: &'a ControlPlane,
+    pub(super) caller: &'a Caller,
+    pub(super) query: Option<&'a str>,
+}
+
+impl Asked<'_> {
+    pub(super) fn query(&self, known: &[&str]) -> Result<Query, Problem> {
+        Query::read(self.query, known)
+    }
+
+    /// Whose rules the caller may see and change; `None` for everybody's.
+    pub(super) fn tenant(&self) -> Option<&str> {
+        (!self.caller.is_operator()).then(|| self.caller.tenant())
+    }
+}
+
+pub(super) async fn answer(
+    app: &ControlApp,
+    progress: &Progress,
+    last_caller: &LastCaller,
+    request: Request<Incoming>,
+) -> HttpResponse {
+    let (head, incoming) = request.into_parts();
+    let id = RequestId::of(&head.headers);
+    let path = head.uri.path();
+    let permitted = cross_site::refuse(Surface::Admin, &app.tokens, &head.headers)
+        .and_then(|()| endpoint(&head.method, path))
+        .and_then(|endpoint| {
+            let presented = access::presented(&head.headers);
+            Ok((endpoint, last_caller.permitted(&app.tokens, presented, endpoint.permission())?))
+        });
+    let made = match permitted {
+        Ok((endpoint, caller)) => made(app, endpoint, &caller, head.uri.query(), incoming).await,
+        Err(refusal) => {
+            progress.linger();
+            Err(refusal.into())
+        }
+    };
+    match made {
+        Ok(Made::Json(body)) => respond::json(StatusCode::OK, body, id),
+        Ok(Made::Unready(body)) => respond::json(StatusCode::SERVICE_UNAVAILABLE, body, id),
+        Ok(Made::Text(text)) => respond::text(text, id),
+        Ok(Made::Lines(lines, next)) => {
+            let mut response = respond::json(StatusCode::OK, lines, id);
+            if let Some(next) = next.and_then(|next| HeaderValue::from_str(&next).ok()) {
+                response.headers_mut().insert(NEXT, next);
+            }
+            response
+        }
+        Err(problem) => {
+            if problem.status == StatusCode::PAYLOAD_TOO_LARGE {
+                progress.linger();
+            }
+            refused(&problem, path, id)
+        }
+    }
+}
+
+fn refused(problem: &Problem, path: &str, id: RequestId) -> HttpResponse {
+    let mut response = respond::json(problem.status, problem.to_json(), id);
+    let headers = response.headers_mut();
+    match problem.status {
+        StatusCode::METHOD_NOT_ALLOWED => {
+            headers.insert(ALLOW, HeaderValue::from_static(methods(path)));
+        }
+        StatusCode::UNAUTHORIZED => {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        _ => {}
+    }
+    response
+}
+
+async fn made(
+    app: &ControlApp,
+    endpoint: Endpoint,
+    caller: &Arc<Caller>,
+    query: Option<&str>,
+    incoming: Incoming,
+) -> Result<Made, Problem> {
+    if let Some(made) = made_anywhere(app, endpoint, caller)? {
+        return Ok(made);
+    }
+    let Some(plane) = &app.plane else { return Err(broker()) };
+    let asked = Asked { app, plane, caller, query };
+    let body = match endpoint.takes_body() {
+        true => body::read_up_to(incoming, BODY_BYTES_MAX).await?,
+        false => Bytes::new(),
+    };
+    match endpoint {
+        Endpoint::Front
+        | Endpoint::Healthy
+        | Endpoint::Ready
+        | Endpoint::Metrics
+        | Endpoint::State
+        | Endpoint::Nodes => unreachable!("answered above"),
+        Endpoint::Rules => write::rules(&asked),
+        Endpoint::History => write::history(&asked).await,
+        Endpoint::Version(version) => write::version(&asked, version).await,
+        Endpoint::Watch => write::watch(&asked).await,
+        Endpoint::Export => write::export(&asked).await,
+        Endpoint::Backup => write::backup(&asked).await,
+        Endpoint::Overrides => write::overrides(&asked).await,
+        Endpoint::Push => read::push(&asked, &body).await,
+        Endpoint::Import => read::import(&asked, &body).await,
+        Endpoint::Restore => read::restore(&asked, &body).await,
+        Endpoint::RollBack => read::roll_back(&asked, &body).await,
+        Endpoint::Mode => read::mode(&asked, &body).await,
+        Endpoint::Reset => read::reset(&asked, &body).await,
+        Endpoint::SetOverride => read::set_override(&asked, &body).await,
+        Endpoint::RemoveOverride => read::remove_override(&asked, &body).await,
+    }
+}
+
+/// What brokers answer too.
+fn made_anywhere(app: &ControlApp, endpoint: Endpoint, caller: &Caller) -> Result<Option<Made>, Problem> {
+    Ok(Some(match endpoint {
+        Endpoint::Front => Made::Text(FRONT.to_owned()),
+        Endpoint::Healthy => Made::Text("ok\n".to_owned()),
+        Endpoint::Ready => own::ready(app),
+        Endpoint::Metrics => {
+            caller.require_operator()?;
+            Made::Text(own::metrics(app))
+        }
+        Endpoint::State => Made::Json(own::state(app)),
+        Endpoint::Nodes => {
+            caller.require_operator()?;
+            Made::Json(own::nodes(app))
+        }
+        _ => return Ok(None),
+    }))
+}
+
+#[cold]
+fn broker() -> Problem {
+    let message = "this is a broker: it hands rules on, and has none of its own";
+    Refusal::new(Code::UnknownPath, message, "ask the control plane that it follows; /v1/state names it")
+        .into()
+}
+
+impl Endpoint {
+    const fn permission(self) -> Option<Permission> {
+        match self {
+            Endpoint::Front | Endpoint::Healthy | Endpoint::Ready => None,
+            endpoint if endpoint.takes_body() => Some(Permission::Admin),
+            _ => Some(Permission::Read),
+        }
+    }
+
+    const fn takes_body(self) -> bool {
+        matches!(
+            self,
+            Endpoint::Push
+                | Endpoint::Import
+                | Endpoint::Restore
+                | Endpoint::RollBack
+                | Endpoint::Mode
+                | Endpoint::Reset
+                | Endpoint::SetOverride
+                | Endpoint::RemoveOverride
+        )
+    }
+}
+
+/// All that is at a path, by method.
+fn at(path: &str) -> Option<Vec<(Method, Endpoint)>> {
+    let get = |endpoint| vec![(Method::GET, endpoint), (Method::HEAD, endpoint)];
+    let post = |endpoint| vec![(Method::POST, endpoint)];
+    Some(match path {
+        "/" => get(Endpoint::Front),
+        "/healthz" => get(Endpoint::Healthy),
+        "/readyz" => get(Endpoint::Ready),
+        "/metrics" => get(Endpoint::Metrics),
+        "/v1/state" => get(Endpoint::State),
+        "/v1/nodes" => get(Endpoint::Nodes),
+        "/v1/rules" => [get(Endpoint::Rules), post(Endpoint::Push)].concat(),
+        "/v1/rules/history" => get(Endpoint::History),
+        "/v1/rules/watch" => get(Endpoint::Watch),
+        "/v1/rules/export" => get(Endpoint::Export),
+        "/v1/rules/backup" => get(Endpoint::Backup),
+        "/v1/rules/import" => post(Endpoint::Import),
+        "/v1/rules/restore" => post(Endpoint::Restore),
+        "/v1/rules/rollback" => post(Endpoint::RollBack),
+        "/v1/rules/mode" => post(Endpoint::Mode),
+        "/v1/rules/reset" => post(Endpoint::Reset),
+        "/v1/overrides" => [
+            get(Endpoint::Overrides),
+            vec![(Method::PUT, Endpoint::SetOverride), (Method::DELETE, Endpoint::RemoveOverride)],
+        ]
+        .concat(),
+        path => get(Endpoint::Version(path.strip_prefix("/v1/rules/")?.parse().ok()?)),
+    })
+}
+
+fn endpoint(method: &Method, path: &str) -> Result<Endpoint, Refusal> {
+    let Some(endpoints) = at(path) else { return Err(unknown_path(path)) };
+    let found = endpoints.into_iter().find(|(other, _)| other == method);
+    found.map(|(_, endpoint)| endpoint).ok_or_else(|| {
+        let message = format!("`{}` doesn't take {}", excerpt(path), excerpt(method.as_str()));
+        Refusal::new(Code::WrongMethod, message, format!("use {}", methods(path)))
+    })
+}
+
+fn methods(path: &str) -> &'static str {
+    match path {
+        "/v1/rules" => "GET, HEAD, POST",
+        "/v1/overrides" => "GET, HEAD, PUT, DELETE",
+        path if at(path).is_some_and(|all| all.iter().any(|(method, _)| *method == Method::POST)) => "POST",
+        _ => "GET, HEAD",
+    }
+}
+
+#[cold]
+fn unknown_path(path: &str) -> Refusal {
+    let message = format!("there is nothing at `{}`; known paths: {}", excerpt(path), PATHS.join(", "));
+    let fix = match nearest(path, PATHS.iter().copied()) {
+        Some(candidate) => format!("did you mean `{candidate}`?"),
+        None => "use one of the known paths".to_owned(),
+    };
+    Refusal::new(Code::UnknownPath, message, fix)
+}
+
+/// What a person sees who opens the address in a browser.
+const FRONT: &str = concat!(
+    "This is the control plane of Tidegate ",
+    env!("CARGO_PKG_VERSION"),
+    ", a rate limiter. `tidegate rules --help` says how to use it.\n\n",
+    "  /v1/rules          the rules, and their version\n",
+    "  /v1/rules/history  who changed them, when and why\n",
+    "  /v1/nodes          which node runs which version\n",
+    "  /v1/state          this process\n",
+    "  /metrics           for Prometheus\n",
+    "  /readyz            whether it has reached its store\n",
+);

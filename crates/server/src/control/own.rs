@@ -1,0 +1,123 @@
+//! What a control plane or a broker says of itself, and of who follows it.
+
+use super::ControlApp;
+use super::answer::Made;
+use super::write::document;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::sync::atomic::Ordering;
+use tidegate_control::stream::{FollowView, NodeReport, Staleness};
+
+/// Why it may lack the newest rules.
+fn problem(app: &ControlApp) -> Option<String> {
+    match (&app.plane, &app.following) {
+        (Some(plane), _) => plane.problem(),
+        (None, Some(view)) => view.status().0.problem,
+        (None, None) => None,
+    }
+}
+
+/// A broker is ready as soon as it has rules to hand on, however old.
+pub(super) fn ready(app: &ControlApp) -> Made {
+    let (version, problem) = (app.feed.head(), problem(app));
+    let has_rules = if app.plane.is_some() { problem.is_none() } else { version > 0 };
+    let is_ready = has_rules && !app.is_stopping.load(Ordering::Relaxed);
+    let body = document(&json!({ "ready": is_ready, "version": version, "problem": problem }));
+    if is_ready { Made::Json(body) } else { Made::Unready(body) }
+}
+
+pub(super) fn state(app: &ControlApp) -> Vec<u8> {
+    let now = app.feed.clock().now();
+    let mut state = json!({
+        "software": env!("CARGO_PKG_VERSION"),
+        "role": if app.plane.is_some() { "control" } else { "broker" },
+        "version": app.feed.head(),
+        "stale_ms": app.feed.stale_for(now).as_millis_ceil(),
+        "followers": app.feed.nodes(now).iter().filter(|node| node.is_connected).count(),
+        "problem": problem(app),
+    });
+    if let Some(plane) = &app.plane {
+        let standing = plane.standing();
+        let counts = standing.set.counts();
+        state["version"] = json!(standing.version);
+        state["fleet_mode"] = json!(standing.fleet_mode.to_string());
+        state["namespaces"] = json!(counts.namespaces);
+        state["rules"] = json!(counts.rules);
+    }
+    if let Some(view) = &app.following {
+        state["upstream"] = upstream(view);
+    }
+    document(&state)
+}
+
+fn upstream(view: &FollowView) -> Value {
+    let (status, stale_for) = view.status();
+    let servers = view.servers().as_slice();
+    json!({
+        "servers": servers.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "server": servers.get(status.server).map(ToString::to_string),
+        "is_connected": status.following.is_some(),
+        "server_version": status.following.as_ref().map(|following| &*following.software),
+        "is_other_release": status.following.as_ref().is_some_and(|following| following.is_other_release),
+        "head": status.head,
+        "stale_ms": stale_for.as_millis_ceil(),
+        "staleness": Staleness::of(stale_for).word(),
+        "loaded_bytes": status.loading.map(|(have, _)| have),
+        "snapshot_bytes": status.loading.map(|(_, total)| total),
+        "refused": status.refused.map(|(version, reason)| json!({ "version": version, "reason": reason })),
+    })
+}
+
+pub(super) fn nodes(app: &ControlApp) -> Vec<u8> {
+    let node = |node: &NodeReport| {
+        json!({
+            "node": &*node.node,
+            "region": &*node.region,
+            "software": &*node.software,
+            "role": node.role.word(),
+            "rule_version": node.rule_version,
+            "refused_version": (node.refused_version > 0).then_some(node.refused_version),
+            "seen_ms_ago": node.seen_ms_ago,
+            "is_connected": node.is_connected,
+        })
+    };
+    let nodes = app.feed.nodes(app.feed.clock().now());
+    let nodes: Vec<Value> = nodes.iter().map(node).collect();
+    document(&json!({ "version": app.feed.head(), "nodes": nodes }))
+}
+
+pub(super) fn metrics(app: &ControlApp) -> String {
+    let now = app.feed.clock().now();
+    let followers = app.feed.nodes(now).iter().filter(|node| node.is_connected).count();
+    let mut gauges = vec![
+        ("tidegate_control_rule_version", "The version of the rules here.", app.feed.head()),
+        (
+            "tidegate_control_staleness_ms",
+            "How long ago this version was known to be the newest.",
+            app.feed.stale_for(now).as_millis_ceil(),
+        ),
+        (
+            "tidegate_control_followers",
+            "Nodes and brokers that follow, here or at a broker.",
+            u64::try_from(followers).unwrap_or(u64::MAX),
+        ),
+    ];
+    if let Some(plane) = &app.plane {
+        gauges.push((
+            "tidegate_control_follows_store",
+            "Whether the store of the rules answers and is followed.",
+            u64::from(plane.problem().is_none()),
+        ));
+    }
+    let mut text = String::new();
+    for (name, help, value) in gauges {
+        let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}\n");
+    }
+    for (name, count) in app.feed.counters().named() {
+        let _ = write!(
+            text,
+            "# TYPE tidegate_control_{name}_total counter\ntidegate_control_{name}_total {count}\n"
+        );
+    }
+    text
+}

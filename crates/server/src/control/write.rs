@@ -1,0 +1,246 @@
+//! What callers are told: rules, history, lines of exports and backups, and this process.
+
+use super::answer::{Asked, Made};
+use super::problem::{Problem, line, summary};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::time::Duration;
+use tidegate_control::plane::json::{ChangeJson, EntryJson};
+use tidegate_control::plane::{Changed, Entry, Outcome, PlaneError, owner};
+use tidegate_rules::{DocumentName, RuleChange};
+use tidegate_world::{ItemId, Subject};
+
+pub(super) const EXPORT_HEADING: &str = "{\"tidegate_rules\":1";
+pub(super) const BACKUP_HEADING: &str = "{\"tidegate_backup\":1";
+/// How long somebody who watches waits for news.
+const WATCH_FOR: Duration = Duration::from_secs(25);
+const HISTORY_ROWS: u64 = 50;
+
+/// One JSON value and a line break.
+pub(super) fn document(value: &Value) -> Vec<u8> {
+    let mut body = value.to_string().into_bytes();
+    body.push(b'\n');
+    body
+}
+
+pub(super) fn outcome(outcome: &Outcome, is_dry: bool) -> Vec<u8> {
+    let text = |change: &RuleChange| match change {
+        RuleChange::Document { text, .. } => text.as_deref().map(str::to_owned),
+        _ => None,
+    };
+    let changed = |Changed { after, before }: &Changed| match after {
+        RuleChange::Document { name, .. } => Some(json!({
+            "tenant": &*name.tenant,
+            "namespace": &*name.namespace,
+            "before": text(before),
+            "after": text(after),
+        })),
+        _ => None,
+    };
+    let documents: Vec<Value> = outcome.changes.iter().filter_map(changed).collect();
+    document(&json!({
+        "version": outcome.version,
+        "dry_run": is_dry,
+        "changes": outcome.changes.len(),
+        "lines": outcome.lines.iter().map(line).collect::<Vec<_>>(),
+        "documents": documents,
+    }))
+}
+
+fn document_json(name: &DocumentName, text: &str) -> Value {
+    json!({ "tenant": &*name.tenant, "namespace": &*name.namespace, "text": text })
+}
+
+fn is_visible(asked: &Asked<'_>, tenant: &str) -> bool {
+    asked.tenant().is_none_or(|own| own == tenant)
+}
+
+pub(super) fn rules(asked: &Asked<'_>) -> Result<Made, Problem> {
+    let query = asked.query(&["namespace", "tenant"])?;
+    asked.plane.ready()?;
+    let standing = asked.plane.standing();
+    let is_asked = |name: &&DocumentName| {
+        is_visible(asked, &name.tenant)
+            && query.get("tenant").is_none_or(|tenant| *name.tenant == *tenant)
+            && query.get("namespace").is_none_or(|namespace| *name.namespace == *namespace)
+    };
+    let documents: Vec<Value> = standing
+        .documents
+        .iter()
+        .filter(|(name, _)| is_asked(name))
+        .map(|(name, text)| document_json(name, text))
+        .collect();
+    Ok(Made::Json(document(&json!({
+        "version": standing.version,
+        "fleet_mode": standing.fleet_mode.to_string(),
+        "documents": documents,
+    }))))
+}
+
+pub(super) async fn history(asked: &Asked<'_>) -> Result<Made, Problem> {
+    let query = asked.query(&["namespace", "tenant", "before", "limit"])?;
+    let given = query.get("tenant").unwrap_or_else(|| asked.caller.tenant());
+    if !is_visible(asked, given) {
+        return Err(PlaneError::Forbidden { tenant: given.to_owned() }.into());
+    }
+    let namespace = query
+        .get("namespace")
+        .map(|namespace| DocumentName { tenant: given.into(), namespace: namespace.into() });
+    let tenant = query.get("tenant").or(asked.tenant());
+    let before = query.number("before")?.unwrap_or(u64::MAX);
+    let rows = query.number("limit")?.unwrap_or(HISTORY_ROWS);
+    let rows = usize::try_from(rows).unwrap_or(usize::MAX);
+    let found = asked.plane.history(tenant, namespace.as_ref(), before, rows).await?;
+    let entries: Vec<Value> = found.iter().map(summary).collect();
+    Ok(Made::Json(document(&json!({ "version": asked.plane.standing().version, "history": entries }))))
+}
+
+fn visible_changes(asked: &Asked<'_>, entry: &Entry) -> Vec<Changed> {
+    let pairs = entry.changed.changes.iter().zip(&entry.replaced.changes);
+    let pairs = pairs.map(|(after, before)| Changed { after: after.clone(), before: before.clone() });
+    let is_seen = |change: &Changed| {
+        asked.tenant().is_none() || owner(&change.after).is_some_and(|owner| is_visible(asked, &owner.tenant))
+    };
+    pairs.filter(is_seen).collect()
+}
+
+fn entry_json(asked: &Asked<'_>, entry: &Entry) -> Value {
+    let both = |Changed { after, before }: &Changed| json!({ "after": ChangeJson::from(after), "before": ChangeJson::from(before) });
+    let changes: Vec<Value> = visible_changes(asked, entry).iter().map(both).collect();
+    let mut value = summary(&entry.summary);
+    value["changed"] = changes.into();
+    value
+}
+
+pub(super) async fn version(asked: &Asked<'_>, version: u64) -> Result<Made, Problem> {
+    asked.query(&[])?;
+    let entry = asked.plane.entry(version).await?;
+    if asked.tenant().is_some() && visible_changes(asked, &entry).is_empty() {
+        return Err(PlaneError::Unknown(format!("version {version}")).into());
+    }
+    Ok(Made::Json(document(&entry_json(asked, &entry))))
+}
+
+/// Waits for news, and tells them.
+pub(super) async fn watch(asked: &Asked<'_>) -> Result<Made, Problem> {
+    let query = asked.query(&["after"])?;
+    let plane = asked.plane;
+    let after = query.number("after")?.unwrap_or_else(|| plane.standing().version);
+    let version = plane.wait_beyond(after, WATCH_FOR).await;
+    let mut entries = if version > after { plane.entries_after(after).await? } else { Vec::new() };
+    let seen = entries.last().map_or(after, |entry| entry.summary.version);
+    entries.retain(|entry| asked.tenant().is_none() || !visible_changes(asked, entry).is_empty());
+    let entries: Vec<Value> = entries.iter().map(|entry| entry_json(asked, entry)).collect();
+    Ok(Made::Json(document(&json!({ "version": version, "seen": seen, "entries": entries }))))
+}
+
+fn json_line(lines: &mut Vec<u8>, value: &impl serde::Serialize) -> Result<(), Problem> {
+    serde_json::to_writer(&mut *lines, value)
+        .map_err(|error| PlaneError::Damaged(format!("a change can't be written: {error}")))?;
+    lines.push(b'\n');
+    Ok(())
+}
+
+/// Documents and the fleet's mode first, then overrides, a page at a time.
+pub(super) async fn export(asked: &Asked<'_>) -> Result<Made, Problem> {
+    let query = asked.query(&["after"])?;
+    let mut lines = Vec::new();
+    let after = match query.get("after") {
+        None => {
+            asked.plane.ready()?;
+            let standing = asked.plane.standing();
+            json_line(&mut lines, &json!({ "tidegate_rules": 1, "version": standing.version }))?;
+            if asked.tenant().is_none() {
+                json_line(&mut lines, &ChangeJson::from(&RuleChange::FleetMode(standing.fleet_mode)))?;
+            }
+            for (name, text) in standing.documents.iter().filter(|(name, _)| is_visible(asked, &name.tenant))
+            {
+                let change = RuleChange::Document { name: name.clone(), text: Some(text.clone()) };
+                json_line(&mut lines, &ChangeJson::from(&change))?;
+            }
+            None
+        }
+        Some(text) => Some(cursor(text)?),
+    };
+    let (changes, next) = asked.plane.everything(after).await?;
+    for change in &changes {
+        if let RuleChange::Override { name, .. } = change
+            && is_visible(asked, &name.tenant)
+        {
+            json_line(&mut lines, &ChangeJson::from(change))?;
+        }
+    }
+    Ok(Made::Lines(lines, next.map(|id| shown(&id))))
+}
+
+pub(super) async fn overrides(asked: &Asked<'_>) -> Result<Made, Problem> {
+    let query = asked.query(&["tenant", "namespace", "after"])?;
+    let tenant = query.get("tenant").unwrap_or_else(|| asked.caller.tenant());
+    if !is_visible(asked, tenant) {
+        return Err(PlaneError::Forbidden { tenant: tenant.to_owned() }.into());
+    }
+    let Some(namespace) = query.get("namespace") else {
+        let fix = "give `?namespace=NAME`, and `&tenant=NAME` for another's";
+        return Err(Problem::bad_request("missing_field", "namespace", "`namespace` is missing", fix));
+    };
+    let name = DocumentName { tenant: tenant.into(), namespace: namespace.into() };
+    let after = query.get("after").map(cursor).transpose()?;
+    let (changes, next) = asked.plane.overrides(&name, after).await?;
+    let mut lines = Vec::new();
+    for change in &changes {
+        json_line(&mut lines, &ChangeJson::from(change))?;
+    }
+    Ok(Made::Lines(lines, next.map(|id| shown(&id))))
+}
+
+/// Every version with all that it changed and replaced, a page at a time.
+pub(super) async fn backup(asked: &Asked<'_>) -> Result<Made, Problem> {
+    asked.caller.require_operator()?;
+    let query = asked.query(&["after"])?;
+    let after = query.number("after")?.unwrap_or(0);
+    let mut lines = Vec::new();
+    if after == 0 {
+        let version = asked.plane.standing().version;
+        json_line(&mut lines, &json!({ "tidegate_backup": 1, "version": version }))?;
+    }
+    let entries = asked.plane.entries_after(after).await?;
+    let next = entries.last().map(|entry| entry.summary.version.to_string());
+    for Entry { summary, changed, replaced } in entries {
+        let line = EntryJson {
+            version: summary.version,
+            at_us: summary.at.get() / 1000,
+            author: summary.author,
+            reason: summary.reason,
+            changed: changed.changes.iter().map(ChangeJson::from).collect(),
+            replaced: replaced.changes.iter().map(ChangeJson::from).collect(),
+        };
+        json_line(&mut lines, &line)?;
+    }
+    Ok(Made::Lines(lines, next))
+}
+
+/// Where a page begins, as 96 digits.
+fn shown(id: &ItemId) -> String {
+    let mut text = String::with_capacity(96);
+    for byte in id.place.0.iter().chain(&id.item) {
+        // Writing to a String can't fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+fn cursor(text: &str) -> Result<ItemId, Problem> {
+    let bad = || {
+        let fix = "give what the last page had in `X-Tidegate-Next`";
+        Problem::bad_request("invalid_text", "after", "isn't where a page begins", fix)
+    };
+    let digits: Option<Vec<u32>> = text.chars().map(|digit| digit.to_digit(16)).collect();
+    let bytes: Vec<u8> = digits
+        .ok_or_else(bad)?
+        .chunks_exact(2)
+        .filter_map(|pair| u8::try_from(16 * pair[0] + pair[1]).ok())
+        .collect();
+    let (place, item) = bytes.split_at_checked(16).ok_or_else(bad)?;
+    let place = Subject(place.try_into().map_err(|_| bad())?);
+    Ok(ItemId { place, item: item.try_into().map_err(|_| bad())? })
+}

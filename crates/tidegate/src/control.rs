@@ -1,0 +1,186 @@
+//! `tidegate control`: the control plane of the rules, as a process.
+//!
+//! One process is enough; several over one database are equal. Starts without its database and reaches it when it
+//! answers.
+
+use crate::certificates::CertificatesAtStart;
+use crate::failure::Failure;
+use crate::followed;
+use crate::listeners;
+use crate::node;
+use crate::settings::{CONTROL_STORE, Role, Settings, Sources};
+use crate::signals::{Signalled, Signals};
+use crate::tokens::TokensAtStart;
+use crate::{logs, output, warn_of_plain_tokens};
+use std::io;
+use std::net::TcpListener;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tidegate_control::Publisher;
+use tidegate_control::plane::ControlPlane;
+use tidegate_control::stream::{self, Endpoints, Feed, FollowOptions, FollowView, Kept, Relay};
+use tidegate_server::{ControlApp, Listener, ListeningSocket, Tls, serve_control};
+use tidegate_world::{SqlOptions, SqlWorld, WorldUrl};
+use tokio::runtime::Runtime;
+use tokio::sync::watch;
+
+/// A push waits for its transaction, which may be long.
+const STORE_DEADLINE: Duration = Duration::from_secs(10);
+/// Documents are longer than counts.
+const PAGE_ROWS: usize = 2000;
+
+pub(crate) fn run(sources: Sources) -> Result<ExitCode, Failure> {
+    let settings = Settings::load_as(Role::Control, sources)?;
+    logs::start(settings.log_format, settings.log_level.clone());
+    let tokens = TokensAtStart::read(settings.auth_tokens.as_deref())?;
+    let certificates = CertificatesAtStart::read(settings.tls_files())?;
+    warn_of_plain_tokens(&settings);
+
+    let runtime = node::runtime()?;
+    if let Some(upstream) = settings.control_upstream.clone() {
+        return broker(&settings, &upstream, runtime, tokens, certificates);
+    }
+    let context = runtime.enter();
+    let kept = Kept::open(&settings.data_directory.join("control"))?;
+    let feed = Feed::new(&settings.node, env!("CARGO_PKG_VERSION"));
+    let url = store_url(&settings)?;
+    let options = SqlOptions {
+        deadline: STORE_DEADLINE,
+        page_rows: PAGE_ROWS,
+        waits_for_disk: true,
+        ..SqlOptions::default()
+    };
+    let store = Arc::new(SqlWorld::new(url.clone(), options, runtime.handle()));
+    let (plane, worker) = ControlPlane::new(store);
+    let publisher = Publisher::new(plane.clone(), kept, feed.clone());
+    let app = Arc::new(ControlApp::plane(plane, feed, tokens.tokens.clone()));
+
+    listeners::raise_open_file_limit(settings.connections_max);
+    let socket = listeners::bind("control.listen", settings.control_listen)?;
+    let banner = banner(&socket, &url, certificates.tls().is_some(), &tokens.summary);
+    let listener = listener(socket, certificates.tls()).map_err(no_start)?;
+    let signals = Signals::register().map_err(no_start)?;
+    tokio::spawn(worker.run());
+    tokio::spawn(publisher.run());
+    tokens.spawn_watch_telling(|_| ());
+    certificates.spawn_watch();
+    drop(context);
+    output::print(&banner);
+    let code = runtime.block_on(serve_until_stopped(listener, app, signals, settings.drain));
+    runtime.shutdown_background();
+    Ok(code)
+}
+
+/// Follows like a node, serves like a control plane.
+fn broker(
+    settings: &Settings,
+    upstream: &Endpoints,
+    runtime: Runtime,
+    tokens: TokensAtStart,
+    certificates: CertificatesAtStart,
+) -> Result<ExitCode, Failure> {
+    let context = runtime.enter();
+    let kept = Kept::open(&settings.data_directory.join("broker"))?;
+    let feed = Feed::new(&settings.node, env!("CARGO_PKG_VERSION"));
+    let view = FollowView::new(upstream.clone());
+    let relay = Relay::new(kept, feed.clone());
+    let options = FollowOptions {
+        feed: Some(feed.clone()),
+        ..followed::options(settings, upstream, stream::Role::Broker)
+    };
+    let app = Arc::new(ControlApp::broker(view.clone(), feed, tokens.tokens.clone()));
+    listeners::raise_open_file_limit(settings.connections_max);
+    let socket = listeners::bind("control.listen", settings.control_listen)?;
+    let banner = broker_banner(&socket, upstream, certificates.tls().is_some(), &tokens.summary);
+    let listener = listener(socket, certificates.tls()).map_err(no_start)?;
+    let signals = Signals::register().map_err(no_start)?;
+    followed::spawn(options, relay, view.clone());
+    tokio::spawn(followed::show_progress(view));
+    tokens.spawn_watch_telling(|_| ());
+    certificates.spawn_watch();
+    drop(context);
+    output::print(&banner);
+    let code = runtime.block_on(serve_until_stopped(listener, app, signals, settings.drain));
+    runtime.shutdown_background();
+    Ok(code)
+}
+
+fn broker_banner(socket: &TcpListener, upstream: &Endpoints, has_tls: bool, auth: &str) -> String {
+    let address = socket.local_addr().map_or_else(|error| error.to_string(), |address| address.to_string());
+    let scheme = if has_tls { "https" } else { "http" };
+    format!(
+        "tidegate {}, broker\n  control {scheme}://{address}\n  follows {upstream}\n  auth    {auth}\ntry:\n  \
+         tidegate serve --rules-control {scheme}://{address}\n",
+        env!("CARGO_PKG_VERSION"),
+    )
+}
+
+fn store_url(settings: &Settings) -> Result<WorldUrl, Failure> {
+    match &settings.control_store {
+        Some(url) => Ok(url.clone()),
+        None => WorldUrl::parse(CONTROL_STORE)
+            .map_err(|error| Failure::Start { what: "the default store", source: io::Error::other(error) }),
+    }
+}
+
+fn no_start(source: io::Error) -> Failure {
+    Failure::Start { what: "the control plane", source }
+}
+
+/// Wants a runtime with sockets.
+fn listener(socket: TcpListener, tls: Option<Arc<Tls>>) -> io::Result<Listener> {
+    let socket = tokio::net::TcpListener::from_std(socket)?;
+    Ok(match tls {
+        Some(tls) => ListeningSocket::Tls(socket, tls).into(),
+        None => ListeningSocket::Tcp(socket).into(),
+    })
+}
+
+/// Tests and scripts read the address here, so it is the real one, also for port 0.
+fn banner(socket: &TcpListener, store: &WorldUrl, has_tls: bool, auth: &str) -> String {
+    let address = socket.local_addr().map_or_else(|error| error.to_string(), |address| address.to_string());
+    let scheme = if has_tls { "https" } else { "http" };
+    format!(
+        "tidegate {}, control plane\n  control {scheme}://{address}\n  store   {store}\n  auth    {auth}\ntry:\n  \
+         tidegate rules push rules.yaml --control {scheme}://{address}\n",
+        env!("CARGO_PKG_VERSION"),
+    )
+}
+
+async fn serve_until_stopped(
+    listener: Listener,
+    app: Arc<ControlApp>,
+    mut signals: Signals,
+    drain: Duration,
+) -> ExitCode {
+    let (shutdown, seen) = watch::channel(false);
+    let mut serving = tokio::spawn(serve_control(listener, app.clone(), seen, drain));
+    let stop = tokio::select! {
+        stop = stop_signal(&mut signals) => stop,
+        _ = &mut serving => {
+            tracing::error!("the listener ended by itself; stopping, so that a supervisor starts afresh");
+            return ExitCode::FAILURE;
+        }
+    };
+    tracing::info!(?stop, ?drain, "stopping; requests in flight are answered");
+    app.is_stopping.store(true, Ordering::Relaxed);
+    shutdown.send_replace(true);
+    tokio::select! {
+        _ = &mut serving => ExitCode::SUCCESS,
+        stop = stop_signal(&mut signals) => {
+            tracing::warn!(?stop, "stopping at once: a second signal");
+            ExitCode::from(stop.exit_code())
+        }
+    }
+}
+
+async fn stop_signal(signals: &mut Signals) -> crate::signals::Stop {
+    loop {
+        // There is nothing that a control plane reads again.
+        if let Signalled::Stop(stop) = signals.next().await {
+            return stop;
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Rules of a control plane in real processes: control plane, brokers and nodes, on ports of their own.
+//!
+//! Nothing here waits without a deadline. What is a matter of logic is tested in `crates/control/src/stream`, with a
+//! clock that the test moves; the bars of the issue are measured by `cargo bench -p tidegate --bench rules`.
+
+mod changes;
+mod outage;
+mod reach;
+mod refusals;
+mod resets;
+mod scene;
+
+#[allow(dead_code, reason = "the tests of one process use the rest of it")]
+#[path = "../process/support.rs"]
+mod support;

@@ -1,0 +1,2 @@
+-- The version of the last entry.
+SELECT version FROM tidegate_rule_head WHERE id = 1;

@@ -1,0 +1,3 @@
+-- {rows}: (place, item, value, version), …
+INSERT INTO tidegate_rules (place, item, value, version) VALUES {rows}
+ON DUPLICATE KEY UPDATE value = VALUES(value), version = VALUES(version);

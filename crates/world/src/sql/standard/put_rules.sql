@@ -1,0 +1,3 @@
+-- {rows}: (place, item, value, version), …
+INSERT INTO tidegate_rules (place, item, value, version) VALUES {rows}
+ON CONFLICT (place, item) DO UPDATE SET value = excluded.value, version = excluded.version;

@@ -1,0 +1,85 @@
+//! The rule log as a plain value.
+
+use crate::rules::{Entry, HistoryPage, Item, ItemId, ItemsPage, NewEntry, Subject, Summary};
+use crate::{ENTRIES_AT_ONCE_MAX, WorldError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use tidegate_core::Nanos;
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rules {
+    /// The first has version 1.
+    entries: Vec<Entry>,
+    subjects: BTreeSet<(Subject, u64)>,
+    items: BTreeMap<ItemId, (Vec<u8>, u64)>,
+}
+
+impl Rules {
+    pub(super) fn head(&self) -> u64 {
+        u64::try_from(self.entries.len()).unwrap_or(u64::MAX)
+    }
+
+    pub(super) fn append(&mut self, head: u64, new: &[NewEntry], now: Nanos) -> Result<(), WorldError> {
+        check(new)?;
+        let theirs = self.head();
+        if theirs != head {
+            return Err(WorldError::Outdated { theirs });
+        }
+        for (version, entry) in (head + 1..).zip(new) {
+            let NewEntry { author, reason, changes, changed, replaced, subjects, items, at } = entry.clone();
+            let summary = Summary { version, at: at.unwrap_or(now), author, reason, changes };
+            self.entries.push(Entry { summary, changed, replaced });
+            self.subjects.extend(subjects.into_iter().map(|subject| (subject, version)));
+            for (id, value) in items {
+                match value {
+                    Some(value) => drop(self.items.insert(id, (value, version))),
+                    None => drop(self.items.remove(&id)),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn entries(&self, after: u64, rows_max: usize) -> Vec<Entry> {
+        let first = usize::try_from(after).unwrap_or(usize::MAX);
+        self.entries.iter().skip(first).take(rows_max).cloned().collect()
+    }
+
+    pub(super) fn entry(&self, version: u64) -> Option<Entry> {
+        self.entries.get(usize::try_from(version.checked_sub(1)?).ok()?).cloned()
+    }
+
+    pub(super) fn history(&self, page: HistoryPage) -> Vec<Summary> {
+        let is_asked = |summary: &&Summary| {
+            let of_subject = |subject| self.subjects.contains(&(subject, summary.version));
+            summary.version < page.before && page.subject.is_none_or(of_subject)
+        };
+        let summaries = self.entries.iter().rev().map(|entry| &entry.summary);
+        summaries.filter(is_asked).take(page.rows_max).cloned().collect()
+    }
+
+    pub(super) fn items(&self, page: ItemsPage, rows_max: usize) -> Vec<Item> {
+        let after = page.after.map_or(Bound::Unbounded, Bound::Excluded);
+        let range = self.items.range((after, Bound::Unbounded));
+        let asked = range.filter(|(id, _)| page.place.is_none_or(|place| id.place == place));
+        asked.take(rows_max).map(|(id, (value, version))| item(*id, value, *version)).collect()
+    }
+
+    pub(super) fn find(&self, items: &[ItemId]) -> Vec<Item> {
+        let found = |id: &ItemId| self.items.get(id).map(|(value, version)| item(*id, value, *version));
+        items.iter().filter_map(found).collect()
+    }
+}
+
+fn item(id: ItemId, value: &[u8], version: u64) -> Item {
+    Item { id, value: value.to_vec(), version }
+}
+
+/// What no store takes.
+pub(crate) fn check(new: &[NewEntry]) -> Result<(), WorldError> {
+    if new.len() > ENTRIES_AT_ONCE_MAX {
+        let message = format!("at most {ENTRIES_AT_ONCE_MAX} entries are written at once");
+        return Err(WorldError::Refused { message });
+    }
+    new.iter().try_for_each(NewEntry::check)
+}
