@@ -48,7 +48,7 @@ impl Printed {
     }
 
     /// `bar=4; case=killed; figure=errors; value=0; high=0; by=worst`, or `bar=1; note=…`
-    fn read(&mut self, text: &str) -> Result<(), String> {
+    pub(crate) fn read(&mut self, text: &str) -> Result<(), String> {
         for line in text.lines().filter(|line| line.starts_with("bar=")) {
             let field = |name: &str| line.split("; ").find_map(|part| part.strip_prefix(name));
             let number = |name: &str| field(name).and_then(|text| text.parse::<f64>().ok());

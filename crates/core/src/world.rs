@@ -76,6 +76,12 @@ pub fn is_counted(spec: &Spec) -> bool {
     }
 }
 
+/// The regions that may spend of a limit unseen: this one where it has told the others of the cell or of the one
+/// before, and none of them counts in either; else all of them, and of an `abuse` limit always.
+pub fn spenders(regions: u32, is_abuse: bool, is_alone: bool) -> u32 {
+    if is_alone && !is_abuse { 1 } else { regions }
+}
+
 /// How much a region may admit before the others hear of it. Never 0: nothing could ever be admitted then.
 pub fn world_credit(limit: u64, used: u64, regions: u32) -> u64 {
     let regions = u64::from(regions.max(1));
@@ -126,6 +132,15 @@ mod tests {
         assert!(!is_due(policy, &cell(77, 77, 77), 3), "nothing grew");
         assert!(!is_spent(&cell(142, 142, 0), 3));
         assert!(is_spent(&cell(143, 143, 0), 3));
+    }
+
+    #[test]
+    fn a_limit_that_one_region_uses_is_its_own_unless_it_is_abuse() {
+        let of = |is_abuse, is_alone| [1, 2, 10].map(|regions| spenders(regions, is_abuse, is_alone));
+        assert_eq!(of(false, true), [1, 1, 1]);
+        for (is_abuse, is_alone) in [(true, false), (false, false), (true, true)] {
+            assert_eq!(of(is_abuse, is_alone), [1, 2, 10]);
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! `cargo test` replays the seeds, and every input that once failed. Never part of what ships.
 
 mod rules;
+mod rules_file;
 
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,7 +24,7 @@ pub struct Target {
 }
 
 /// The seeds of each are in `crates/fuzz/seeds`, in a folder of its name.
-pub static TARGETS: [Target; 13] = [
+pub static TARGETS: [Target; 15] = [
     Target { name: "native_json", parse: server::native_json },
     Target { name: "unkey_json", parse: server::unkey_json },
     Target { name: "envoy_json", parse: server::envoy_json },
@@ -34,6 +35,8 @@ pub static TARGETS: [Target; 13] = [
     Target { name: "mapped_headers", parse: server::mapped_headers },
     Target { name: "rules_yaml", parse: rules::ours },
     Target { name: "envoy_yaml", parse: rules::theirs },
+    Target { name: "rules_file", parse: rules_file::file },
+    Target { name: "rules_delta", parse: rules_file::delta },
     Target { name: "origin_url", parse: origin::url },
     Target { name: "redis_reply", parse: origin::reply },
     Target { name: "snapshot", parse: snapshot::fuzz },

@@ -68,7 +68,8 @@ fn name(caller: &str) -> OverrideName {
 
 /// Numbers of their own for most, one of a thousand rates for some, an end of its own for one in ten.
 fn applied(number: u64) -> Override {
-    let limited = Override { change: Change::Limit(Limit::new(number).expect("small")), hot: false, until: Nanos::MAX };
+    let limited =
+        Override { change: Change::Limit(Limit::new(number).expect("small")), hot: false, until: Nanos::MAX };
     let rate = Rate::new(1 + number % 1000, Nanos::from_secs(1)).expect("in range");
     match number % 10 {
         0 => Override { until: NOW.plus(Nanos::from_secs(1 + number)), ..limited },
@@ -141,7 +142,12 @@ impl Bench {
         numbers.map(|number| caller(number).into_bytes().try_into().expect("20 bytes")).collect()
     }
 
-    #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "sizes of memory")]
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "sizes of memory"
+    )]
     fn measure_lookups(&self, set: &RuleSet, with: &str) {
         let rule = &set.namespaces()[0].rules[0];
         let array: Vec<u64> = (0..(self.overrides as f64 * TABLE_BYTES_PER_OVERRIDE / 8.0) as u64).collect();
@@ -206,7 +212,8 @@ impl Bench {
             (compacted, millis, busy)
         });
         self.print("compaction with 100000 changes, s", millis / 1000.0, None);
-        let (snapshot, millis) = timed(|| files.adopt(compacted).expect("in its place").expect("the same file"));
+        let (snapshot, millis) =
+            timed(|| files.adopt(compacted).expect("in its place").expect("the same file"));
         self.print("putting the new file in its place, ms", millis, None);
         let (rebased, millis) = timed(|| set.rebase(&snapshot).expect("the same rules"));
         self.print("going over to the new file, ms", millis, None);
@@ -288,7 +295,8 @@ fn median(mut values: Vec<f64>) -> f64 {
 /// Of this process, files that are mapped included.
 fn resident_bytes() -> u64 {
     let status = fs::read_to_string("/proc/self/statm").expect("Linux");
-    let pages: u64 = status.split(' ').nth(1).and_then(|pages| pages.parse().ok()).expect("a number of pages");
+    let pages: u64 =
+        status.split(' ').nth(1).and_then(|pages| pages.parse().ok()).expect("a number of pages");
     pages * 4096
 }
 

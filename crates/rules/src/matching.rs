@@ -189,7 +189,6 @@ impl RuleSet {
 }
 
 impl Rule {
-
     fn missing<'s>(&'s self, attribute: &'s str) -> Option<(Effect<'s>, bool)> {
         match self.on_missing {
             OnMissing::Skip => None,
@@ -205,7 +204,9 @@ fn changed(policy: &Policy, change: Change, now: Nanos) -> Spec {
         (Spec::Fixed { period, .. }, Change::Limit(limit)) => Spec::Fixed { limit, period },
         (Spec::Calendar { unit, cell, .. }, Change::Limit(limit)) => Spec::Calendar { limit, unit, cell },
         // The only limit that a rate's override can have is 0, which blocks.
-        (Spec::Gcra { rate, .. }, Change::Limit(Limit::BLOCKED)) => Spec::Gcra { rate, burst: Burst::BLOCKED },
+        (Spec::Gcra { rate, .. }, Change::Limit(Limit::BLOCKED)) => {
+            Spec::Gcra { rate, burst: Burst::BLOCKED }
+        }
         (Spec::Gcra { .. }, Change::Rate { rate, burst }) => Spec::Gcra { rate, burst },
         // Numbers of another kind are from before the rule was changed: they say nothing of it as it is.
         (spec, Change::Keep | Change::Unlimited | Change::Limit(_) | Change::Rate { .. }) => spec,

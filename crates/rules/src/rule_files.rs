@@ -88,7 +88,10 @@ pub struct RuleFiles {
 impl fmt::Debug for RuleFiles {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let id = self.snapshot().map(|snapshot| snapshot.id());
-        f.debug_struct("RuleFiles").field("directory", &self.directory).field("id", &id).finish_non_exhaustive()
+        f.debug_struct("RuleFiles")
+            .field("directory", &self.directory)
+            .field("id", &id)
+            .finish_non_exhaustive()
     }
 }
 
@@ -218,9 +221,8 @@ impl RuleFiles {
         let Ok(entries) = fs::read_dir(&self.directory) else { return };
         let version = self.snapshot().map(|snapshot| snapshot.version());
         for path in entries.flatten().map(|entry| entry.path()) {
-            let is_current = version.is_some_and(|version| {
-                path == self.path(version, RULES) || path == self.path(version, LOG)
-            });
+            let is_current = version
+                .is_some_and(|version| path == self.path(version, RULES) || path == self.path(version, LOG));
             let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or("");
             if !is_current && [RULES, LOG, "partial", "new", "aside"].contains(&extension) {
                 let _ = fs::remove_file(&path);
@@ -231,7 +233,11 @@ impl RuleFiles {
 
 fn open_named(path: &Path, version: u64) -> Result<Snapshot, SnapshotError> {
     let snapshot = Snapshot::open(path)?;
-    if snapshot.version() == version { Ok(snapshot) } else { Err(SnapshotError::OtherVersion { named: version }) }
+    if snapshot.version() == version {
+        Ok(snapshot)
+    } else {
+        Err(SnapshotError::OtherVersion { named: version })
+    }
 }
 
 fn set_aside(path: &Path, problem: String, findings: &mut Vec<Finding>) {

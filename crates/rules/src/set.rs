@@ -129,7 +129,12 @@ impl RuleSet {
         rules.index();
         rules.refuse_shared_names(file_order)?;
         let overrides = overrides.seal(hashing.seed);
-        Ok(RuleSet { rules: Arc::new(rules), overrides, fleet_mode: fleet_mode.unwrap_or_default(), version: 0 })
+        Ok(RuleSet {
+            rules: Arc::new(rules),
+            overrides,
+            fleet_mode: fleet_mode.unwrap_or_default(),
+            version: 0,
+        })
     }
 
     /// The domains of files of envoyproxy/ratelimit.

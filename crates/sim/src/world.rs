@@ -15,7 +15,7 @@ use crate::Fault;
 use crate::network::{Network, Odds, Way};
 use crate::queue::Queue;
 use crate::random::Random;
-use crate::simulation::{QuotaStep, Simulation, StoreCall, StoreDone, StoreStep};
+use crate::simulation::{Simulation, StoreCall, StoreDone, StoreStep};
 use books::Books;
 use scenario::{WorldFault, WorldFlaw, WorldScenario};
 use std::collections::{BTreeMap, VecDeque};
@@ -26,9 +26,6 @@ use tidegate_world::WorldError;
 
 /// So many of the world's own events are kept to be shown.
 const SHOWN_EVENTS: usize = 40;
-/// An acknowledgement that its sender gave up long ago is not executed any more. A store that stood still and does
-/// so all the same breaks INV-6: it takes for confirmed now what was gone by then.
-const ACKNOWLEDGED_WITHIN: Nanos = Nanos::from_millis(3_500);
 /// How often is looked at which parts of limits are in force, beside whenever that changes.
 const PROBE_EVERY: Nanos = Nanos::from_millis(20);
 
@@ -48,7 +45,6 @@ enum Event {
 #[derive(Debug, Clone)]
 struct Sent {
     region: usize,
-    at: Nanos,
     call: StoreCall,
 }
 
@@ -145,7 +141,7 @@ impl WorldSimulation {
         }
         for call in std::mem::take(&mut self.regions[region].outbox) {
             self.note(|| format!("region {region} node {} sends {:?}", call.node, call.step));
-            let sent = Sent { region, at: self.now, call };
+            let sent = Sent { region, call };
             for after in self.networks[region].carry(0, Way::Out).into_iter().flatten() {
                 self.queue.push(self.now.plus(after), Event::AtStore(Box::new(sent.clone())));
             }
@@ -180,10 +176,6 @@ impl WorldSimulation {
         }
         if self.store.paused_until > self.now {
             self.queue.push(self.store.paused_until, Event::AtStore(sent));
-            return;
-        }
-        let is_acknowledgement = matches!(sent.call.step, StoreStep::Quota(QuotaStep::Acknowledge(..)));
-        if is_acknowledgement && self.now.minus(sent.at) > ACKNOWLEDGED_WITHIN {
             return;
         }
         let is_publish = matches!(sent.call.step, StoreStep::Work(Step::Publish(..)));

@@ -11,7 +11,7 @@ mod sql;
 mod store;
 
 pub use memory::MemoryWorld;
-pub use quota::{Acknowledged, Demand, Granted, Held, SliceRow, Slices, Survey};
+pub use quota::{Acknowledged, Acknowledgement, Demand, Granted, Held, SliceRow, Slices, Survey};
 
 pub use rules::{
     AUTHOR_CHARS_MAX, ENTRIES_AT_ONCE_MAX, ENTRY_BYTES_MAX, Entry, HistoryPage, Item, ItemId, ItemsPage,
@@ -41,8 +41,8 @@ pub const DEMAND_FOR: Nanos = Nanos::from_secs(30);
 pub const COUNT_KEPT_FOR: Nanos = Nanos::from_secs(10);
 /// How long a slice is leased for.
 pub const SLICE_LEASE: Nanos = Nanos::from_secs(15);
-/// A region that isn't acknowledging goes back to its even part after two leases and this: what an acknowledgement
-/// takes from the first node that goes by it to the store, and what clocks differ by meanwhile.
+/// A region that isn't acknowledging goes back to its even part after two leases and this: what may pass between
+/// a worker's look at its origin's clock and its read of the slices, and what clocks differ by meanwhile.
 pub const RISE_MARGIN: Nanos = Nanos::from_secs(15);
 /// Slices are deleted so long after they ran out: far longer than anybody goes by one that did.
 pub const SLICE_KEPT_FOR: Nanos = Nanos::from_secs(3600);
@@ -224,7 +224,7 @@ pub struct Member {
     pub applied: u64,
     /// When it was last heard of, in the store's time.
     pub seen: Nanos,
-    /// When it last acknowledged, in the store's time: shortly before, all its nodes went by its slices.
+    /// When what it acknowledged was read, in the store's time: since then, all its nodes went by those slices.
     pub confirmed: Nanos,
 }
 
@@ -283,9 +283,9 @@ pub trait World: Debug + Send + Sync + 'static {
     /// The slices that an owner holds by the reconciler's last word.
     fn slices(&self, owner: OwnerId) -> Reply<'_, Slices>;
 
-    /// All nodes of a region go by these slices now, or by later ones; by none when there are none. The owner is
-    /// `confirmed` now, in either case.
-    fn acknowledge<'a>(&'a self, owner: OwnerId, slices: &'a [Acknowledged]) -> Reply<'a, ()>;
+    /// All nodes of a region go by what was read then, or later. The owner is `confirmed` as of the read, however
+    /// late this comes.
+    fn acknowledge<'a>(&'a self, owner: OwnerId, said: &'a Acknowledgement) -> Reply<'a, ()>;
 
     /// Everything that the reconciler decides by, in one snapshot.
     fn survey(&self) -> Reply<'_, Survey>;

@@ -5,8 +5,8 @@
 
 use crate::rules::{Entry, HistoryPage, Item, ItemId, ItemsPage, NewEntry, RuleLog, Summary};
 use crate::{
-    Acknowledged, Cursor, Demand, Granted, Imported, Joined, Joining, OwnerId, Published, Reply, Row, Slices,
-    Store, Survey, Term, World, WorldError,
+    Acknowledgement, Cursor, Demand, Granted, Imported, Joined, Joining, OwnerId, Published, Reply, Row,
+    Slices, Store, Survey, Term, World, WorldError,
 };
 use parking_lot::Mutex;
 use std::fmt;
@@ -95,9 +95,9 @@ impl World for MemoryWorld {
         self.answer(|store, now| Ok(store.slices(owner, now)))
     }
 
-    fn acknowledge<'a>(&'a self, owner: OwnerId, slices: &'a [Acknowledged]) -> Reply<'a, ()> {
+    fn acknowledge<'a>(&'a self, owner: OwnerId, said: &'a Acknowledgement) -> Reply<'a, ()> {
         self.answer(|store, now| {
-            store.acknowledge(owner, slices, now);
+            store.acknowledge(owner, said, now);
             Ok(())
         })
     }

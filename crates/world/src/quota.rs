@@ -64,6 +64,15 @@ pub struct Acknowledged {
     pub generation: u64,
 }
 
+/// What all nodes of a region go by, or went by once: a store that stood still may execute it much later.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Acknowledgement {
+    /// When it was read, in the store's time: [`Slices::now`]. The leases count from before then.
+    pub read: Nanos,
+    /// None when there are no slices, or none that weren't acknowledged before.
+    pub slices: Vec<Acknowledged>,
+}
+
 /// A slice, and what is known of whether it holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Held {

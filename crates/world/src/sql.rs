@@ -20,8 +20,8 @@ pub use url::{WorldUrl, WorldUrlError};
 
 use crate::rules::{Entry, HistoryPage, Item, ItemId, ItemsPage, NewEntry, RuleLog, Summary};
 use crate::{
-    Acknowledged, Cursor, Demand, Granted, Imported, Joined, Joining, OwnerId, Published, Reply, Row, Slices,
-    Survey, Term, World, WorldError,
+    Acknowledgement, Cursor, Demand, Granted, Imported, Joined, Joining, OwnerId, Published, Reply, Row,
+    Slices, Survey, Term, World, WorldError,
 };
 use dialect::Dialect;
 use link::{Failure, Link};
@@ -156,8 +156,8 @@ impl World for SqlWorld {
         Box::pin(self.call(async move |session| session.slices(owner).await))
     }
 
-    fn acknowledge<'a>(&'a self, owner: OwnerId, slices: &'a [Acknowledged]) -> Reply<'a, ()> {
-        Box::pin(self.call(async move |session| session.acknowledge(owner, slices).await))
+    fn acknowledge<'a>(&'a self, owner: OwnerId, said: &'a Acknowledgement) -> Reply<'a, ()> {
+        Box::pin(self.call(async move |session| session.acknowledge(owner, said).await))
     }
 
     fn survey(&self) -> Reply<'_, Survey> {

@@ -12,7 +12,7 @@ pub(crate) use rules::check as check_entries;
 
 use crate::rules::{Entry, HistoryPage, Item, ItemId, ItemsPage, NewEntry, Summary};
 use crate::{
-    Acknowledged, CellId, Component, Cursor, DEMAND_FOR, Demand, Granted, Imported, Joined, Joining,
+    Acknowledgement, CellId, Component, Cursor, DEMAND_FOR, Demand, Granted, Imported, Joined, Joining,
     Membership, OwnerId, Published, RECONCILER, Row, Slices, Survey, Term, WorldError,
 };
 use counts::Counts;
@@ -95,9 +95,9 @@ impl Store {
         Slices { slices: self.quotas.slices(owner), now }
     }
 
-    pub fn acknowledge(&mut self, owner: OwnerId, slices: &[Acknowledged], now: Nanos) {
-        self.fleet.confirm(owner, now);
-        self.quotas.acknowledge(owner, slices);
+    pub fn acknowledge(&mut self, owner: OwnerId, said: &Acknowledgement, now: Nanos) {
+        self.fleet.confirm(owner, said.read.min(now));
+        self.quotas.acknowledge(owner, &said.slices);
     }
 
     pub fn survey(&self, now: Nanos) -> Survey {

@@ -79,7 +79,7 @@ fn noted<T>(name: &str, started: Result<T, String>, missing: &mut Vec<String>) -
 pub(super) fn resp(programs: &Programs, length: Length) -> Result<String, String> {
     let mut missing = Vec::new();
     let node = subjects::tidegate(programs, "resp")?;
-    let (stub, stub_port) = subjects::stub(programs)?;
+    let (stub, stub_port) = subjects::stub(programs, "resp")?;
     let redis = noted("redis-server", subjects::redis(programs, "redis", None), &mut missing);
     let cell = subjects::redis(programs, "cell", Some(&programs.redis_cell));
     let cell = noted("redis-cell", cell, &mut missing);
@@ -135,6 +135,7 @@ pub(super) fn http(programs: &Programs, length: Length) -> Result<String, String
     let node = subjects::tidegate(programs, "http")?;
     let crab = noted("throttlecrab-server", subjects::throttlecrab(programs), &mut missing);
     let nginx = noted("nginx", subjects::nginx(programs), &mut missing);
+    let (stub, stub_port) = subjects::stub(programs, "http")?;
     let json = "['content-type'] = 'application/json'";
     let ours = "'{\"namespace\":\"bench\",\"identifier\":\"' .. key .. '\",\"limit\":1000000,\"duration_ms\":60000}'";
     let theirs = "'{\"key\":\"' .. key .. '\",\"max_burst\":1000000,\"count_per_period\":1000000,\"period\":60,\"quantity\":1}'";
@@ -152,7 +153,8 @@ pub(super) fn http(programs: &Programs, length: Length) -> Result<String, String
             Generator::Wrk { url: format!("http://127.0.0.1:{port}"), script, seconds: length.seconds() };
         cases.push(Case { load, subject, server, generator });
     };
-    case("JSON", OUR_LIMIT, &node.server, node.http, limit);
+    case("JSON", OUR_LIMIT, &node.server, node.http, limit.clone());
+    case("JSON", STUB, &stub, stub_port, limit);
     if let Some((server, http, _)) = &crab {
         case("JSON", THROTTLECRAB, server, *http, throttle);
     }
@@ -163,6 +165,9 @@ pub(super) fn http(programs: &Programs, length: Length) -> Result<String, String
     let figures = measure(programs, &cases, length.rounds())?;
     let bars = [
         Bar { load: "JSON", ours: OUR_LIMIT, than: &[THROTTLECRAB], of: Of::PerSecond, at_least: 1.4 },
+        // What no server can pass, by the same generator on the same cores.
+        Bar { load: "JSON", ours: STUB, than: &[THROTTLECRAB], of: Of::PerSecond, at_least: 1.4 },
+        Bar { load: "JSON", ours: OUR_LIMIT, than: &[THROTTLECRAB], of: Of::Cpu, at_least: 1.4 },
         Bar { load: "by header", ours: OUR_AUTH, than: &[NGINX], of: Of::PerSecond, at_least: 1.0 },
     ];
     body("http", "HTTP/1.1, 50 connections", length.rounds(), &cases, &figures, &bars, &missing)

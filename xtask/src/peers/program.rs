@@ -30,7 +30,7 @@ impl Programs {
         let build = "built from its source: no registry has it";
         Ok(Programs {
             tidegate: target.join("release/tidegate"),
-            stub: root().join(bench_program("tidegate-server", "resp_stub")?),
+            stub: root().join(bench_program("tidegate-server", "stub")?),
             redis: in_path("redis-server"),
             redis_cell: named("PEER_REDIS_CELL", &format!("libredis_cell.so, {build} as of 0.5.0")),
             nginx: in_path("nginx"),

@@ -46,10 +46,11 @@ pub(super) fn tidegate(programs: &Programs, name: &str) -> Result<Tidegate, Stri
 /// A server with one port.
 pub(super) type Started = Result<(Server, u16), String>;
 
-pub(super) fn stub(programs: &Programs) -> Started {
+/// The floor of `resp` or `http`.
+pub(super) fn stub(programs: &Programs, protocol: &str) -> Started {
     let port = free_port()?;
-    Server::start(&programs.stub, &[port.to_string()], directory("stub")?, &[port])
-        .map(|server| (server, port))
+    let arguments = [protocol.to_owned(), port.to_string()];
+    Server::start(&programs.stub, &arguments, directory("stub")?, &[port]).map(|server| (server, port))
 }
 
 pub(super) fn redis(programs: &Programs, name: &str, module: Option<&Found>) -> Started {

@@ -3,7 +3,9 @@
 use super::*;
 use tidegate_core::slice::PARTS;
 use tidegate_core::{Limit, Nanos, Period, SliceSize, Spec};
-use tidegate_world::{Acknowledged, Demand, Joining, OwnerId, Policy, Publish, SLICE_LEASE, Store, Term};
+use tidegate_world::{
+    Acknowledged, Acknowledgement, Demand, Joining, OwnerId, Policy, Publish, SLICE_LEASE, Store, Term,
+};
 
 const LIMIT: u64 = 900;
 const PERIOD: Nanos = Nanos::from_secs(9);
@@ -40,7 +42,8 @@ impl Fixture {
         let version = self.store.membership().version;
         for index in 0..self.owners.len() {
             self.join(index, version);
-            self.store.acknowledge(self.owners[index], &[], self.now);
+            let said = self.goes_by(Vec::new());
+            self.store.acknowledge(self.owners[index], &said, self.now);
         }
     }
 
@@ -69,10 +72,15 @@ impl Fixture {
         }
     }
 
+    fn goes_by(&self, slices: Vec<Acknowledged>) -> Acknowledgement {
+        Acknowledgement { read: self.now, slices }
+    }
+
     fn acknowledge(&mut self, index: usize) {
         let rows = self.store.slices(self.owners[index], self.now).slices;
         let all = rows.iter().map(|row| Acknowledged { key: row.key, generation: row.generation });
-        self.store.acknowledge(self.owners[index], &all.collect::<Vec<_>>(), self.now);
+        let said = self.goes_by(all.collect());
+        self.store.acknowledge(self.owners[index], &said, self.now);
     }
 
     fn amounts(&self) -> Vec<u64> {
@@ -263,12 +271,12 @@ fn a_region_whose_store_was_replaced_is_waited_for_no_longer_than_its_slices_las
     while has_taken_part_after.is_none() && fixture.now < began.plus(Nanos::from_secs(100)) {
         let version = fixture.store.membership().version;
         fixture.join(0, version);
-        fixture.store.acknowledge(fixture.owners[0], &[], fixture.now);
+        fixture.store.acknowledge(fixture.owners[0], &fixture.goes_by(Vec::new()), fixture.now);
         // The same name on another origin.
         let region = "region-1".to_owned();
         let joining = Joining { region, origin: 2, fingerprint: 7, policy, applied: version, leaves: false };
         let successor = fixture.store.join(&joining, fixture.now).unwrap().me;
-        fixture.store.acknowledge(successor, &[], fixture.now);
+        fixture.store.acknowledge(successor, &fixture.goes_by(Vec::new()), fixture.now);
         fixture.pass();
         let members = fixture.store.membership().members;
         let is_in = members.iter().any(|member| member.owner == successor && member.is_active);

@@ -3,17 +3,17 @@
 //!
 //! Sans-IO. A round is: gather what the nodes said; say it to the world store ([`Worker::gathered`]); read the slices
 //! there; tell them to the nodes ([`Worker::read`]). A slice is acknowledged when every node that was heard of
-//! within a lease goes by it, and only soon after it was read: the other regions count on it from then on.
+//! within a lease goes by it. The acknowledgement says when it was read: the other regions count on it from then on.
 
 use super::KeyMap;
 use std::collections::BTreeMap;
 use tidegate_core::slice::Lease;
 use tidegate_core::{KeyId, Nanos};
 use tidegate_origin::{QUOTA_KEYS_MAX, QuotaGathered, QuotaNews, Share, ToldSlice};
-use tidegate_world::{Acknowledged, Demand, Membership, OwnerId, RISE_MARGIN, SLICE_LEASE, SliceRow, Slices};
+use tidegate_world::{
+    Acknowledged, Acknowledgement, Demand, Membership, OwnerId, RISE_MARGIN, SLICE_LEASE, SliceRow, Slices,
+};
 
-/// What was read longer ago isn't acknowledged: [`RISE_MARGIN`] is made for this, and for a call to the store.
-const CONFIRMED_WITHIN: Nanos = Nanos::from_secs(4);
 /// News that wait to be gone by, at most.
 const TOLD_MAX: usize = 32;
 /// A demand that hardly changed is reported again after so many rounds.
@@ -24,7 +24,7 @@ const REPORTED_EVERY: u64 = 4;
 pub struct Say {
     pub demands: Vec<Demand>,
     /// All nodes go by these; `None` when that isn't certain.
-    pub acknowledged: Option<Vec<Acknowledged>>,
+    pub acknowledged: Option<Acknowledgement>,
     /// The membership that all nodes divide limits by.
     pub applied: u64,
     /// The origin's present: what is read from now on is leased from then on.
@@ -34,8 +34,8 @@ pub struct Say {
 /// News that were told to the nodes.
 #[derive(Clone, Debug)]
 struct Told {
-    /// The origin's present before they were read.
-    before: Nanos,
+    /// The store's present when they were read.
+    read: Nanos,
     generations: Vec<Acknowledged>,
 }
 
@@ -56,25 +56,23 @@ impl Worker {
         self.round += 1;
         let applied = gathered.reports.iter().map(|report| report.applied).min().unwrap_or(0);
         self.told.retain(|stamp, _| *stamp >= applied);
-        let told = self.told.get(&applied);
-        let is_recent = |told: &&Told| gathered.now.minus(told.before) <= CONFIRMED_WITHIN;
-        let fresh = told.filter(is_recent).map(|told| self.unsaid(told));
         Say {
-            acknowledged: fresh,
+            acknowledged: self.told.get(&applied).map(|told| self.unsaid(told)),
             applied: gathered.reports.iter().map(|report| report.version).min().unwrap_or(0),
             demands: self.demands(gathered),
             before: gathered.now,
         }
     }
 
-    fn unsaid(&self, told: &Told) -> Vec<Acknowledged> {
+    fn unsaid(&self, told: &Told) -> Acknowledgement {
         let is_new = |said: &&Acknowledged| self.acknowledged.get(&said.key) != Some(&said.generation);
-        told.generations.iter().filter(is_new).copied().collect()
+        let slices = told.generations.iter().filter(is_new).copied().collect();
+        Acknowledgement { read: told.read, slices }
     }
 
     /// The world store took an acknowledgement.
-    pub fn acknowledged(&mut self, said: &[Acknowledged]) {
-        self.acknowledged.extend(said.iter().map(|said| (said.key, said.generation)));
+    pub fn acknowledged(&mut self, said: &Acknowledgement) {
+        self.acknowledged.extend(said.slices.iter().map(|said| (said.key, said.generation)));
     }
 
     /// What all nodes together ask for, of keys of which that changed or wasn't said for some rounds.
@@ -126,7 +124,7 @@ impl Worker {
         let rows = || slices.slices.iter().take(QUOTA_KEYS_MAX);
         let stamp = slices.now.get() / 1_000;
         let generations = rows().map(|row| Acknowledged { key: row.key, generation: row.generation });
-        let told = Told { before, generations: generations.collect() };
+        let told = Told { read: slices.now, generations: generations.collect() };
         let held: KeyMap<()> = rows().map(|row| (row.key, ())).collect();
         self.acknowledged.retain(|key, _| held.contains_key(key));
         self.told.insert(stamp, told);

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use tidegate_core::counts::CellReply;
 use tidegate_core::window::add_count;
-use tidegate_core::world::{Unpublished, WorldPolicy, is_due};
+use tidegate_core::world::{Unpublished, WorldPolicy, is_due, spenders};
 use tidegate_core::{CellId, Class, Item, KeyId, Nanos, Sequence, Spec};
 use tidegate_origin::Letter;
 
@@ -58,6 +58,8 @@ struct Heard {
     total: u64,
     published: u64,
     used: u64,
+    /// The others have heard of it, or of the one before, and none has counted in either.
+    is_alone: bool,
 }
 
 /// What was named last, and when.
@@ -147,16 +149,18 @@ impl Book {
         entry.epoch = told.epoch;
         entry.expires = entry.expires.max(told.expires);
         let used = entry.used(told, judge.now);
+        let mut cells = told.previous.iter().chain([&told.current]);
+        let is_alone = cells.clone().all(|cell| cell.world == 0) && cells.any(|cell| cell.published > 0);
         if let (Some(cell), Some(before)) = (told.previous, told.sequence.0.checked_sub(1)) {
             let CellReply { total, published, .. } = cell;
-            let heard = Heard { sequence: Sequence(before), total, published, used };
+            let heard = Heard { sequence: Sequence(before), total, published, used, is_alone };
             entry.previous = heard;
             if entry.is_residue(&heard, judge) {
                 due(entry.letter(key, &heard, told.expires, judge));
             }
         }
         let CellReply { total, published, .. } = told.current;
-        let heard = Heard { sequence: told.sequence, total, published, used };
+        let heard = Heard { sequence: told.sequence, total, published, used, is_alone };
         if (heard.sequence, heard.total) != (entry.current.sequence, entry.current.total) {
             entry.changed_at = judge.now;
         }
@@ -225,7 +229,8 @@ impl Entry {
     fn is_unheard(&self, heard: &Heard, judge: Judge) -> bool {
         let was_named = self.named.sequence == heard.sequence && judge.now.minus(self.named.at) < NAMED_FOR;
         let published = if was_named { heard.published.max(self.named.total) } else { heard.published };
-        is_due(judge.policy, &self.unpublished(&Heard { published, ..*heard }), judge.regions)
+        let regions = spenders(judge.regions, self.is_abuse, heard.is_alone);
+        is_due(judge.policy, &self.unpublished(&Heard { published, ..*heard }), regions)
     }
 
     /// It has ended, and what grew since it was last published is worth a row.
@@ -266,8 +271,10 @@ impl Entry {
     fn looks_due(&mut self, judge: Judge) -> bool {
         let heard = self.current;
         let stands_still = judge.now.minus(self.changed_at) >= RESTS_AFTER;
-        // Once begun, the row of a cell that has come to rest is made exact.
-        let is_resting = stands_still && heard.published > 0 && heard.total > heard.published;
+        // Once begun, the row of a cell that has come to rest is made exact. Whether it was, the last reply may have
+        // come too early to say.
+        let is_begun = heard.published > 0 || self.named.sequence == heard.sequence;
+        let is_resting = stands_still && is_begun && heard.total > heard.published;
         let is_resting = is_resting && judge.policy == WorldPolicy::Headroom;
         self.is_resting |= is_resting;
         let is_left = self.is_residue(&self.previous, judge);

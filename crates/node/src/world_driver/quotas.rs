@@ -7,14 +7,14 @@ use super::WorldDriver;
 use crate::driver::calm_interval;
 use std::time::Duration;
 use tidegate_control::LeaderCounters;
-use tidegate_world::{Acknowledged, OwnerId, Reply, SLICE_LEASE, WorldError};
-use tokio::time::timeout;
+use tidegate_world::{Acknowledgement, OwnerId, Reply, SLICE_LEASE, WorldError};
+use tokio::time::{Instant, timeout};
 
 const REPORT_EVERY: Duration = Duration::from_millis(250);
 const SLICE_EVERY: Duration = Duration::from_millis(500);
 /// While nobody asks for anything and there is no slice, the world store is spoken to with every so many rounds.
 const IDLE_ROUNDS: u32 = 4;
-/// A call that takes longer has failed. What is acknowledged must be so soon: `RISE_MARGIN` is made for this.
+/// A call that takes longer has failed. Slices must be read soon after the round began: `RISE_MARGIN` is made for this.
 const STORE_WITHIN: Duration = Duration::from_secs(2);
 
 impl WorldDriver {
@@ -64,9 +64,13 @@ impl WorldDriver {
             if idle % IDLE_ROUNDS != 0 {
                 continue;
             }
-            let before = say.before;
+            let (before, began) = (say.before, Instant::now());
             self.say(me, say.demands, say.acknowledged).await;
             let Ok(slices) = within(self.store.slices(me)).await else { continue };
+            // A process that was stopped may take a late answer for one in time.
+            if began.elapsed() > 4 * STORE_WITHIN {
+                continue;
+            }
             let news = self.quota_worker.lock().read(me, &membership, &slices, before);
             if let Err(error) = self.region.origin().tell_quotas(&news).await {
                 tracing::debug!(%error, "the origin doesn't take slices");
@@ -78,7 +82,7 @@ impl WorldDriver {
         &self,
         me: OwnerId,
         demands: Vec<tidegate_world::Demand>,
-        acknowledged: Option<Vec<Acknowledged>>,
+        acknowledged: Option<Acknowledgement>,
     ) {
         if !demands.is_empty() && within(self.store.report(me, &demands)).await.is_err() {
             self.quota_worker.lock().report_failed();

@@ -319,8 +319,7 @@ impl Model {
             let now = model.world_now();
             model.world.acknowledge(me, &said, now);
         };
-        // A store gives up a call after a second, and so does its driver: what comes later than that isn't done.
-        self.call(link, self.within(2 * SECOND, acknowledge), move |model, done| {
+        self.call(link, acknowledge, move |model, done| {
             if done.is_some() {
                 model.regions[region].workers[worker].acknowledged(&repeated);
             }
@@ -362,16 +361,6 @@ impl Model {
                 });
             });
         });
-    }
-
-    /// Does nothing when it comes later than so long from now.
-    fn within(&self, length: u64, act: impl Fn(&mut Model) + 'static) -> impl Fn(&mut Model) + 'static {
-        let deadline = self.agenda.now + length;
-        move |model| {
-            if model.agenda.now <= deadline {
-                act(model);
-            }
-        }
     }
 
     pub(crate) fn world_now(&self) -> Nanos {

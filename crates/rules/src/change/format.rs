@@ -38,7 +38,9 @@ const RESET: u8 = 6;
 /// Why a delta can't be written, or isn't one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum DeltaError {
-    #[error("a delta has at most {DELTA_CHANGES_MAX} changes and {DELTA_BYTES_MAX} bytes; make several of it")]
+    #[error(
+        "a delta has at most {DELTA_CHANGES_MAX} changes and {DELTA_BYTES_MAX} bytes; make several of it"
+    )]
     TooLarge,
     #[error("it isn't a delta of rules")]
     Foreign,
@@ -158,9 +160,7 @@ fn read_change(reader: &mut Reader<'_>) -> Result<RuleChange, DeltaError> {
             RuleChange::Document { name: reader.document_name()?, text: Some(Arc::from(reader.long_text()?)) }
         }
         DOCUMENT_GONE => RuleChange::Document { name: reader.document_name()?, text: None },
-        OVERRIDE => {
-            RuleChange::Override { name: reader.override_name()?, value: Some(reader.applied()?) }
-        }
+        OVERRIDE => RuleChange::Override { name: reader.override_name()?, value: Some(reader.applied()?) },
         OVERRIDE_GONE => RuleChange::Override { name: reader.override_name()?, value: None },
         FLEET_MODE => RuleChange::FleetMode(reader.mode()?),
         RESET => RuleChange::Reset { name: reader.override_name()?, epoch: reader.u32()? },

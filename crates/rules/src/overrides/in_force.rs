@@ -89,7 +89,8 @@ impl Overrides {
     ) -> Self {
         let by_rule: Vec<_> = by_rule.map(|(names_hash, of_rule)| (names_hash, Arc::new(of_rule))).collect();
         let count = by_rule.iter().map(|(_, of_rule)| of_rule.count()).sum();
-        let changed = exact.into_iter().map(|(hash, applied)| (hash, Changed { applied: Some(applied), version: 0 }));
+        let changed =
+            exact.into_iter().map(|(hash, applied)| (hash, Changed { applied: Some(applied), version: 0 }));
         Overrides {
             changed: CowMap::from_entries(changed.collect()),
             by_rule: CowMap::from_entries(by_rule),
@@ -179,7 +180,9 @@ impl Overrides {
         let changed = if self.changed.is_empty() { &[] } else { self.changed.get_all(hash) };
         match changed {
             [] => self.file.as_ref()?.find(hash).filter(|applied| applied.is_live(now)),
-            changed => changed.iter().filter_map(|(_, changed)| changed.applied).find(|applied| applied.is_live(now)),
+            changed => {
+                changed.iter().filter_map(|(_, changed)| changed.applied).find(|applied| applied.is_live(now))
+            }
         }
     }
 

@@ -29,7 +29,8 @@ impl PatternOverride {
     /// Those that come first win.
     fn precedence(&self, other: &Self) -> Ordering {
         let by_length = Reverse(self.literal_chars).cmp(&Reverse(other.literal_chars));
-        by_length.then_with(|| self.parts.iter().map(PartMatch::text).cmp(other.parts.iter().map(PartMatch::text)))
+        by_length
+            .then_with(|| self.parts.iter().map(PartMatch::text).cmp(other.parts.iter().map(PartMatch::text)))
     }
 
     fn matches(&self, identifier: &Identifier<'_>) -> bool {
@@ -69,7 +70,8 @@ impl Layer {
     }
 
     fn is_gone(&self, position: usize) -> bool {
-        self.gone_count > 0 && self.gone.get(position / 64).is_some_and(|bits| bits >> (position % 64) & 1 == 1)
+        self.gone_count > 0
+            && self.gone.get(position / 64).is_some_and(|bits| bits >> (position % 64) & 1 == 1)
     }
 
     fn present(&self) -> impl Iterator<Item = &Arc<PatternOverride>> {
@@ -80,7 +82,10 @@ impl Layer {
     /// Takes a pattern out; tells whether it was there.
     fn remove(&mut self, pattern: &PatternOverride) -> bool {
         let begin = self.sorted.patterns.partition_point(|other| other.precedence(pattern) == Ordering::Less);
-        let alike = self.sorted.patterns[begin..].iter().take_while(|other| other.precedence(pattern) == Ordering::Equal).count();
+        let alike = self.sorted.patterns[begin..]
+            .iter()
+            .take_while(|other| other.precedence(pattern) == Ordering::Equal)
+            .count();
         let found: Vec<usize> = (begin..begin + alike).filter(|position| !self.is_gone(*position)).collect();
         if found.is_empty() {
             return false;

@@ -172,8 +172,13 @@ impl Draft {
             return;
         }
         let draft = &mut self.namespaces[position];
-        let mut home =
-            Home { secret, seed, tenant: &draft.tenant, namespace: &draft.name, calendars: &mut self.calendars };
+        let mut home = Home {
+            secret,
+            seed,
+            tenant: &draft.tenant,
+            namespace: &draft.name,
+            calendars: &mut self.calendars,
+        };
         let rule = read_rule(at, &mut home, problems);
         draft.add(at, rule, problems);
     }

@@ -61,7 +61,8 @@ impl RuleFiles {
             return Err(RuleFilesError::Misplaced { offset: 0, have: 0, total });
         }
         let io = || RuleFilesError::io(&path);
-        let file = File::options().read(true).write(true).create(true).truncate(false).open(&path).map_err(io())?;
+        let file =
+            File::options().read(true).write(true).create(true).truncate(false).open(&path).map_err(io())?;
         let mut have = file.metadata().map_err(io())?.len();
         if have > total {
             file.set_len(0).map_err(io())?;
@@ -74,7 +75,8 @@ impl RuleFiles {
     pub fn pending_download(&self) -> Option<(SnapshotId, u64)> {
         self.downloads().into_iter().find_map(|path| {
             let (version, digest) = path.file_stem()?.to_str()?.split_once('-')?;
-            let id = SnapshotId { version: version.parse().ok()?, digest: u64::from_str_radix(digest, 16).ok()? };
+            let id =
+                SnapshotId { version: version.parse().ok()?, digest: u64::from_str_radix(digest, 16).ok()? };
             Some((id, fs::metadata(&path).ok()?.len()))
         })
     }

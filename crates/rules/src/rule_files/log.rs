@@ -44,7 +44,8 @@ impl Log {
     /// Writes a log whole, with these records as [`Log::records`] gives them, and syncs it.
     pub(super) fn create(path: &Path, base: u64, records: &[u8]) -> Result<Self, RuleFilesError> {
         let io = || RuleFilesError::io(path);
-        let file = File::options().read(true).write(true).create(true).truncate(true).open(path).map_err(io())?;
+        let file =
+            File::options().read(true).write(true).create(true).truncate(true).open(path).map_err(io())?;
         file.write_all_at(&head(base), 0).map_err(io())?;
         file.write_all_at(records, HEAD_BYTES as u64).map_err(io())?;
         file.sync_all().map_err(io())?;
@@ -98,7 +99,8 @@ impl Log {
             match Delta::decode(&bytes) {
                 Ok(delta) if delta.version == self.last_version() + 1 => self.offsets.push(end),
                 Ok(delta) => {
-                    let problem = format!("version {} follows version {}", delta.version, self.last_version());
+                    let problem =
+                        format!("version {} follows version {}", delta.version, self.last_version());
                     return Ok(Some(Problem::Damaged(problem)));
                 }
                 Err(_) if end == length => return Ok(Some(Problem::Torn)),
@@ -109,15 +111,23 @@ impl Log {
     }
 
     /// Drops what comes behind the last good delta.
-    fn cut_off(&mut self, length: u64, problem: Problem, findings: &mut Vec<Finding>) -> Result<(), RuleFilesError> {
+    fn cut_off(
+        &mut self,
+        length: u64,
+        problem: Problem,
+        findings: &mut Vec<Finding>,
+    ) -> Result<(), RuleFilesError> {
         let lost = length - self.bytes();
         let last = self.last_version();
         let problem = match problem {
-            Problem::Torn => format!("its last {lost} bytes were never finished; it ends with version {last}"),
+            Problem::Torn => {
+                format!("its last {lost} bytes were never finished; it ends with version {last}")
+            }
             Problem::Damaged(why) => {
                 let aside = beside(&self.path, "refused");
                 let copied = fs::copy(&self.path, &aside).is_ok();
-                let kept = if copied { format!("; all of it is in {}", aside.display()) } else { String::new() };
+                let kept =
+                    if copied { format!("; all of it is in {}", aside.display()) } else { String::new() };
                 format!("{why}; its last {lost} bytes aren't used, and it ends with version {last}{kept}")
             }
         };
@@ -188,7 +198,8 @@ impl Log {
     /// A delta as bytes.
     pub(super) fn read(&self, version: u64) -> io::Result<Option<Vec<u8>>> {
         let position = version.checked_sub(self.base + 1).and_then(|position| usize::try_from(position).ok());
-        let range = position.and_then(|position| Some((self.offsets.get(position)?, self.offsets.get(position + 1)?)));
+        let range = position
+            .and_then(|position| Some((self.offsets.get(position)?, self.offsets.get(position + 1)?)));
         let Some((begin, end)) = range else { return Ok(None) };
         let begin = begin + LENGTH_BYTES as u64;
         let mut bytes = vec![0; usize::try_from(end - begin).unwrap_or(0)];

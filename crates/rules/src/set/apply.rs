@@ -72,7 +72,8 @@ impl RuleSet {
         }
         rules.settle(options)?;
         let lookups = rules.namespaces.iter().flat_map(|namespace| &namespace.rules);
-        let present: HashSet<u128> = lookups.filter_map(|rule| Some(rule.lookup.as_ref()?.names_hash)).collect();
+        let present: HashSet<u128> =
+            lookups.filter_map(|rule| Some(rule.lookup.as_ref()?.names_hash)).collect();
         Ok(RuleSet {
             rules: Arc::new(rules),
             overrides: Overrides::of_snapshot(snapshot, |names_hash| present.contains(&names_hash)),
@@ -132,9 +133,15 @@ impl RuleSet {
             let before = self.rules.shared(name).cloned();
             Arc::make_mut(&mut self.rules).set_document(name.clone(), text.as_ref(), options, seed)?;
             // First all that were, then all that are.
-            before.iter().flat_map(|namespace| &namespace.rules).for_each(|rule| self.overrides.set_present(rule, false));
+            before
+                .iter()
+                .flat_map(|namespace| &namespace.rules)
+                .for_each(|rule| self.overrides.set_present(rule, false));
             let after = self.rules.shared(name).cloned();
-            after.iter().flat_map(|namespace| &namespace.rules).for_each(|rule| self.overrides.set_present(rule, true));
+            after
+                .iter()
+                .flat_map(|namespace| &namespace.rules)
+                .for_each(|rule| self.overrides.set_present(rule, true));
         }
         if is_changed { Arc::make_mut(&mut self.rules).settle(options) } else { Ok(()) }
     }
@@ -167,7 +174,8 @@ impl Rules {
         if is_envoy(&source) {
             document.domain = Some(text.clone());
         } else {
-            let (namespace, warnings) = read_namespace(&name, &source, Hashing { secret: options.secret, seed })?;
+            let (namespace, warnings) =
+                read_namespace(&name, &source, Hashing { secret: options.secret, seed })?;
             document.warnings = warnings;
             self.namespaces.push(Arc::new(namespace));
         }
@@ -185,7 +193,8 @@ impl Rules {
             return Err(ApplyError::TooLarge("there are more than 100000; use overrides for single callers"));
         }
         self.envoy = Arc::new(read_domains(documents, options)?);
-        let warnings = documents.values().flat_map(|document| &document.warnings).chain(self.envoy.warnings());
+        let warnings =
+            documents.values().flat_map(|document| &document.warnings).chain(self.envoy.warnings());
         self.warnings = warnings.take(WARNINGS_MAX).cloned().collect();
         self.namespaces.sort_by(|a, b| a.full_name().cmp(&b.full_name()));
         self.index();
@@ -211,7 +220,9 @@ fn read_namespace(
         (Some(namespace), true) if namespace.full_name() == (&*name.tenant, &*name.namespace) => {
             Ok((namespace, read.warnings))
         }
-        _ => Err(refused("is about another namespace than it is named for, or about several; send one for each")),
+        _ => Err(refused(
+            "is about another namespace than it is named for, or about several; send one for each",
+        )),
     }
 }
 
@@ -235,7 +246,8 @@ fn read_domains(
     let domains = EnvoyRules::parse_all(&texts, &envoy_options).map_err(ApplyError::Contradiction)?;
     for (name, source) in &sources {
         let mut of_file = domains.domains().iter().filter(|domain| *domain.file == *source.name);
-        let is_it = of_file.next().is_some_and(|domain| domain.name == name.namespace) && of_file.next().is_none();
+        let is_it =
+            of_file.next().is_some_and(|domain| domain.name == name.namespace) && of_file.next().is_none();
         if !is_it {
             let problem = "is about another domain than it is named for, or about several; send one for each";
             return Err(ApplyError::NotADocument { name: (*name).clone(), problem });

@@ -30,7 +30,12 @@ struct Stretch {
 
 impl Stretch {
     fn at(offset: u64) -> Self {
-        Stretch { at: offset, begun_at: offset, buffer: Vec::with_capacity(BUFFER_BYTES), checksum: Hasher::new() }
+        Stretch {
+            at: offset,
+            begun_at: offset,
+            buffer: Vec::with_capacity(BUFFER_BYTES),
+            checksum: Hasher::new(),
+        }
     }
 
     fn put(&mut self, file: &File, bytes: &[u8]) -> io::Result<()> {
@@ -86,7 +91,13 @@ impl<'c> Builder<'c> {
     }
 
     /// `rule` is the position in the contents' rules, `parts` as `bytes.rs` writes them.
-    pub(crate) fn push(&mut self, hash: u128, rule: u32, parts: &[u8], applied: &Override) -> Result<(), WriteError> {
+    pub(crate) fn push(
+        &mut self,
+        hash: u128,
+        rule: u32,
+        parts: &[u8],
+        applied: &Override,
+    ) -> Result<(), WriteError> {
         let slot = self.places.next(hash).ok_or(WriteError::Crowded)?;
         self.skip_to(slot)?;
         let word = self.word(applied);
@@ -152,7 +163,9 @@ impl<'c> Builder<'c> {
             let mut stretch = Stretch::at(end);
             match section {
                 Section::Rules => rules.iter().for_each(|rule| {
-                    [&rule.tenant, &rule.namespace, &rule.rule].into_iter().for_each(|name| put_short_text(&mut bytes, name));
+                    [&rule.tenant, &rule.namespace, &rule.rule]
+                        .into_iter()
+                        .for_each(|name| put_short_text(&mut bytes, name));
                     bytes.extend_from_slice(&rule.exact.to_le_bytes());
                 }),
                 Section::Documents => documents.iter().for_each(|(name, text)| {

@@ -151,7 +151,8 @@ impl Head {
         if !bounded {
             return Err(Malformed("it has more of something than rules can have"));
         }
-        let total = self.sections.iter().try_fold(HEAD_BYTES as u64, |sum, section| sum.checked_add(section.bytes));
+        let total =
+            self.sections.iter().try_fold(HEAD_BYTES as u64, |sum, section| sum.checked_add(section.bytes));
         let fits = total == Some(file_bytes)
             && self.section(Section::Table).bytes == table_bytes(self.exact)
             && self.section(Section::Wide).bytes == self.wide * super::table::WIDE_BYTES as u64;

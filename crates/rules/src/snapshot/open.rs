@@ -48,7 +48,8 @@ impl Snapshot {
             prefixes: Vec::new(),
         };
         let seed = snapshot.seed();
-        let prefixes = snapshot.rules.iter().map(|rule| seed.prefix(&rule.tenant, &rule.namespace, &rule.rule));
+        let prefixes =
+            snapshot.rules.iter().map(|rule| seed.prefix(&rule.tenant, &rule.namespace, &rule.rule));
         snapshot.prefixes = prefixes.collect();
         snapshot.check_documents()?;
         snapshot.check_patterns()?;
@@ -136,7 +137,11 @@ fn read_rules(head: &Head, bytes: &Bytes) -> Result<Vec<RuleWithExact>, Malforme
     }
     at_end(&reader)?;
     let sum = rules.iter().try_fold(0_u64, |sum, rule| sum.checked_add(rule.exact));
-    if sum == Some(head.exact) { Ok(rules) } else { Err(Malformed("its rules have another number of overrides")) }
+    if sum == Some(head.exact) {
+        Ok(rules)
+    } else {
+        Err(Malformed("its rules have another number of overrides"))
+    }
 }
 
 fn in_order<T: PartialOrd>(before: &mut Option<T>, next: Option<T>) -> Result<(), Malformed> {

@@ -16,8 +16,9 @@ pub(super) const LINE_BYTES: usize = 64;
 const SLOT_BYTES: usize = 16;
 pub(super) const SLOTS_PER_LINE: u64 = 4;
 pub(super) const WIDE_BYTES: usize = 32;
-/// How many lines a look-up may go on for. With five of eight slots in use, two or three is what happens.
-pub(super) const SPILL_LINES: u64 = 64;
+/// How many lines a look-up may go on for. With five of eight slots in use, the longest of a hundred million goes on
+/// for about seven.
+pub(super) const SPILL_LINES: u64 = 16;
 
 /// Lines in which look-ups begin: five of eight slots are used.
 pub(super) fn home_lines(exact: u64) -> u64 {
@@ -187,10 +188,9 @@ fn read_wide(wide: &[u8], index: u64) -> Option<Override> {
         WIDE_KEEP => Change::Keep,
         WIDE_UNLIMITED => Change::Unlimited,
         WIDE_LIMIT => Change::Limit(Limit::new(second).ok()?),
-        WIDE_RATE => Change::Rate {
-            rate: Rate::from_lowest_terms(numerator, second)?,
-            burst: Burst::new(third).ok()?,
-        },
+        WIDE_RATE => {
+            Change::Rate { rate: Rate::from_lowest_terms(numerator, second)?, burst: Burst::new(third).ok()? }
+        }
         _ => return None,
     };
     Some(Override { change, hot: kind & HOT != 0, until: Nanos::new(until) })
@@ -201,7 +201,8 @@ pub(super) fn check(word: u64, wide: &[u8]) -> Result<(), Malformed> {
     let malformed = Malformed("an override in the table isn't one");
     let applied = read(word, || wide).ok_or(malformed)?;
     if let Change::Rate { rate, .. } = applied.change {
-        Rate::from_interval(rate.interval_numerator_ns(), rate.interval_denominator()).map_err(|_| malformed)?;
+        Rate::from_interval(rate.interval_numerator_ns(), rate.interval_denominator())
+            .map_err(|_| malformed)?;
     }
     check_override(&applied)?;
     let as_written = match (write(&applied), wide_index(word)) {

@@ -36,7 +36,10 @@ pub struct SnapshotWriter {
 
 impl std::fmt::Debug for SnapshotWriter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SnapshotWriter").field("path", &self.path).field("exact", &self.exact).finish_non_exhaustive()
+        f.debug_struct("SnapshotWriter")
+            .field("path", &self.path)
+            .field("exact", &self.exact)
+            .finish_non_exhaustive()
     }
 }
 
@@ -318,6 +321,9 @@ impl Contents {
     }
 
     fn section_bytes(&self) -> usize {
-        self.documents.iter().map(|(name, text)| name.tenant.len() + name.namespace.len() + 8 + text.len()).sum()
+        self.documents
+            .iter()
+            .map(|(name, text)| name.tenant.len() + name.namespace.len() + 8 + text.len())
+            .sum()
     }
 }

@@ -1,8 +1,8 @@
 //! Deltas applied to sets: whole or not at all, others untouched, callers of rules that aren't there kept.
 
 use crate::made::{
-    API, NOW, applied_to, decisions, document, limit, named, options, rate, sample_delta, sample_set, set_document,
-    set_override,
+    API, NOW, applied_to, decisions, document, limit, named, options, rate, sample_delta, sample_set,
+    set_document, set_override,
 };
 use std::sync::Arc;
 use tidegate_core::Spec;
@@ -55,11 +55,20 @@ fn a_bad_delta_is_refused_whole() {
     let refusals = [
         (delta(42, [good()]), "version 42 doesn't follow version 42"),
         (delta(44, [good()]), "version 44 doesn't follow version 42"),
-        (delta(43, [good(), set_document("api", "namespace: api\nrules: [{ name: x }]\n")]), "default/api:2:"),
+        (
+            delta(43, [good(), set_document("api", "namespace: api\nrules: [{ name: x }]\n")]),
+            "default/api:2:",
+        ),
         (delta(43, [good(), set_document("api", "")]), "there is nothing in it"),
         (delta(43, [good(), set_document("api", "namespace: web\n")]), "is about another namespace"),
-        (delta(43, [good(), set_document("api", "namespace: api\n---\nnamespace: web\n")]), "is about another"),
-        (delta(43, [good(), set_document("api", "namespace: api\nfleet_mode: off\n")]), "sets the fleet's mode"),
+        (
+            delta(43, [good(), set_document("api", "namespace: api\n---\nnamespace: web\n")]),
+            "is about another",
+        ),
+        (
+            delta(43, [good(), set_document("api", "namespace: api\nfleet_mode: off\n")]),
+            "sets the fleet's mode",
+        ),
         (
             delta(43, [set_document("api", &format!("{API}overrides: [{{ rule: all, limit: 5 }}]\n"))]),
             "has overrides",
@@ -92,7 +101,8 @@ fn callers_of_a_rule_that_goes_are_kept_and_apply_again_when_it_comes_back() {
     assert_eq!(back.counts().dangling, 2);
     let gone = apply(&back, [RuleChange::Document { name: document("api"), text: None }]);
     assert_eq!((gone.counts().namespaces, gone.counts().overrides), (1, 1));
-    let removed = apply(&gone, [RuleChange::Override { name: named("api", "renamed", &["alice"]), value: None }]);
+    let removed =
+        apply(&gone, [RuleChange::Override { name: named("api", "renamed", &["alice"]), value: None }]);
     assert_eq!(removed.counts().dangling, gone.counts().dangling - 1);
 }
 
@@ -113,9 +123,13 @@ fn numbers_of_another_kind_than_the_rules_say_nothing() {
     };
     let Effect::Limited { spec: Spec::Gcra { burst, .. }, .. } = shown("alice")[0] else { panic!("a rate") };
     assert_eq!(burst.get(), 3, "its own: an override of 1000 per minute doesn't block");
-    let Effect::Limited { spec: Spec::Gcra { burst, .. }, .. } = shown("mallory")[0] else { panic!("a rate") };
+    let Effect::Limited { spec: Spec::Gcra { burst, .. }, .. } = shown("mallory")[0] else {
+        panic!("a rate")
+    };
     assert_eq!(burst.get(), 0, "limit: 0 blocks whatever the rule");
-    let Effect::Limited { spec: Spec::Sliding { limit, .. }, .. } = shown("alice")[1] else { panic!("a window") };
+    let Effect::Limited { spec: Spec::Sliding { limit, .. }, .. } = shown("alice")[1] else {
+        panic!("a window")
+    };
     assert_eq!(limit.get(), 4);
 }
 
@@ -123,7 +137,10 @@ fn numbers_of_another_kind_than_the_rules_say_nothing() {
 fn a_key_with_another_number_of_parts_meets_no_override() {
     let set = apply(
         &sample_set(1),
-        [set_document("api", "namespace: api\nrules: [{ name: per-user, key: [user, endpoint], limit: 1 per 1m }]\n")],
+        [set_document(
+            "api",
+            "namespace: api\nrules: [{ name: per-user, key: [user, endpoint], limit: 1 per 1m }]\n",
+        )],
     );
     let attributes = [("user", "acme-1"), ("endpoint", "/search")];
     assert_eq!(applied_to(&set, "api", "per-user", &attributes), None, "`acme-*` was for one part");
@@ -132,7 +149,8 @@ fn a_key_with_another_number_of_parts_meets_no_override() {
 
 #[test]
 fn files_of_envoy_are_documents_too() {
-    let text = "domain: edge\ndescriptors: [{ key: user, rate_limit: { unit: minute, requests_per_unit: 5 } }]\n";
+    let text =
+        "domain: edge\ndescriptors: [{ key: user, rate_limit: { unit: minute, requests_per_unit: 5 } }]\n";
     let set = apply(&sample_set(1), [set_document("edge", text)]);
     assert!(set.envoy().has_domain("edge"));
     assert_eq!(set.counts().namespaces, 3);
@@ -146,7 +164,10 @@ fn files_of_envoy_are_documents_too() {
 
 #[test]
 fn deltas_apply_to_no_rules_at_all() {
-    let set = apply(&RuleSet::empty(), [set_document("api", API), set_override(named("api", "all", &[]), limit(3))]);
+    let set = apply(
+        &RuleSet::empty(),
+        [set_document("api", API), set_override(named("api", "all", &[]), limit(3))],
+    );
     assert_eq!((set.version(), applied_to(&set, "api", "all", &[])), (1, Some(limit(3))));
     let lifted = Override { change: Change::Unlimited, ..limit(0) };
     let set = apply(&set, [set_override(named("api", "all", &[]), lifted)]);
@@ -161,7 +182,8 @@ fn the_last_of_several_changes_of_one_caller_counts() {
     let set = sample_set(1);
     let before = set.counts();
     let set = apply(&set, [set_override(name(), limit(1)), gone(name()), set_override(name(), limit(2))]);
-    let set = apply(&set, [set_override(pattern(), limit(3)), gone(pattern()), set_override(pattern(), limit(4))]);
+    let set =
+        apply(&set, [set_override(pattern(), limit(3)), gone(pattern()), set_override(pattern(), limit(4))]);
     assert_eq!((per_user(&set, "x"), per_user(&set, "xy")), (Some(limit(2)), Some(limit(4))));
     assert_eq!(set.counts().overrides, before.overrides + 2);
     let set = apply(&set, [gone(name()), gone(pattern()), gone(pattern())]);

@@ -80,7 +80,9 @@ fn snapshots(good: &[u8]) -> Corpus {
 fn truncations(corpus: &mut Corpus, good: &[u8]) {
     let mut ends: Vec<usize> = (0..24).map(|step| good.len() * step / 24).collect();
     for (_, range) in sections(good) {
-        ends.extend([range.start + 1, range.end.saturating_sub(1)].into_iter().filter(|end| *end < good.len()));
+        ends.extend(
+            [range.start + 1, range.end.saturating_sub(1)].into_iter().filter(|end| *end < good.len()),
+        );
     }
     for end in ends {
         corpus.add(format!("cut off at {end}"), good[..end].to_vec());
@@ -153,8 +155,14 @@ fn moved_records(corpus: &mut Corpus, good: &[u8]) {
             doubled.copy_within(from..to, to);
             for (what, bytes) in [("swapped", swapped), ("doubled", doubled)] {
                 if bytes != good {
-                    corpus.add(format!("{length} bytes at {from} of the {name} {what}, {round}"), bytes.clone());
-                    corpus.add_repaired(format!("{length} bytes at {from} of the {name} {what}"), repaired(bytes, good));
+                    corpus.add(
+                        format!("{length} bytes at {from} of the {name} {what}, {round}"),
+                        bytes.clone(),
+                    );
+                    corpus.add_repaired(
+                        format!("{length} bytes at {from} of the {name} {what}"),
+                        repaired(bytes, good),
+                    );
                 }
             }
         }
@@ -174,7 +182,7 @@ fn damaged_files_are_refused_and_the_rules_in_force_stay() {
     let good = sample_bytes(42);
     let in_force = decisions(&sample_set(41));
     let corpus = snapshots(&good);
-    let (mut refused, mut accepted) = (0, 0);
+    let (mut refused, mut accepted, mut wrongly) = (0, 0, 0);
     for Damaged { what, bytes, is_repaired } in &corpus.0 {
         assert!(*bytes != good, "{what} is no damage");
         match Snapshot::from_bytes(bytes.clone()) {
@@ -185,7 +193,10 @@ fn damaged_files_are_refused_and_the_rules_in_force_stay() {
             }
             Ok(snapshot) => {
                 accepted += 1;
-                assert!(is_repaired, "{what} was accepted");
+                if !is_repaired {
+                    wrongly += 1;
+                    eprintln!("{what} was accepted");
+                }
                 assert_harmless(snapshot, bytes, what);
             }
         }
@@ -194,8 +205,13 @@ fn damaged_files_are_refused_and_the_rules_in_force_stay() {
     assert!(total >= 200 && refused >= 200, "{refused} of {total}");
     // A seed, a version, a number of an override, a letter: what is left is another file, not a damaged one.
     assert!(accepted * 10 <= total, "{accepted} of {total} accepted");
-    println!("bar=5; case=rules files; figure=damaged ones refused, rules in force unchanged; value={refused}; low=200; by=worst");
-    println!("bar=5; case=rules files; figure=panics, or damage without a checksum to match accepted; value=0; high=0; by=worst");
+    println!(
+        "\nbar=5; case=rules files; figure=damaged ones refused, rules in force unchanged; value={refused}; low=200; by=worst"
+    );
+    println!(
+        "\nbar=5; case=rules files; figure=damaged ones accepted whose checksums weren't mended; value={wrongly}; high=0; by=worst"
+    );
+    assert_eq!(wrongly, 0);
 }
 
 /// A node that finds the damaged file beside a good one goes on with the good one.
@@ -280,7 +296,7 @@ fn damaged_deltas_are_refused_and_the_rules_in_force_stay() {
     let set = sample_set(41);
     let in_force = decisions(&set);
     let corpus = deltas(&good);
-    let mut refused = 0;
+    let (mut refused, mut wrongly) = (0, 0);
     for Damaged { what, bytes, is_repaired } in &corpus.0 {
         match Delta::decode(bytes) {
             Err(error) => {
@@ -289,7 +305,10 @@ fn damaged_deltas_are_refused_and_the_rules_in_force_stay() {
             }
             Ok(delta) => {
                 // With the right checksum it may say something else; then to the byte what would be written for that.
-                assert!(is_repaired, "{what} was accepted");
+                if !is_repaired {
+                    wrongly += 1;
+                    eprintln!("{what} was accepted");
+                }
                 assert_eq!(delta.encode().as_ref(), Ok(bytes), "{what}");
                 let _ = set.apply(&delta, options());
             }
@@ -300,6 +319,11 @@ fn damaged_deltas_are_refused_and_the_rules_in_force_stay() {
     }
     assert!(refused >= 200, "{refused} of {}", corpus.0.len());
     assert_eq!(decisions(&set), in_force);
-    println!("bar=5; case=deltas; figure=damaged ones refused, rules in force unchanged; value={refused}; low=200; by=worst");
-    println!("bar=5; case=deltas; figure=panics, or damage without a checksum to match accepted; value=0; high=0; by=worst");
+    println!(
+        "\nbar=5; case=deltas; figure=damaged ones refused, rules in force unchanged; value={refused}; low=200; by=worst"
+    );
+    println!(
+        "\nbar=5; case=deltas; figure=damaged ones accepted whose checksums weren't mended; value={wrongly}; high=0; by=worst"
+    );
+    assert_eq!(wrongly, 0);
 }

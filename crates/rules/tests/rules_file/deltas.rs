@@ -34,7 +34,10 @@ fn what_is_too_large_or_no_rule_is_not_written() {
     let nothing = Override { change: Change::Keep, ..limit(0) };
     assert!(matches!(of(set_override(named("api", "r", &["a"]), nothing)), Err(DeltaError::Malformed(_))));
     assert!(matches!(of(set_override(named("api", "", &["a"]), limit(1))), Err(DeltaError::Malformed(_))));
-    assert!(matches!(of(set_override(named("api", "r", &["a\u{7f}"]), limit(1))), Err(DeltaError::Malformed(_))));
+    assert!(matches!(
+        of(set_override(named("api", "r", &["a\u{7f}"]), limit(1))),
+        Err(DeltaError::Malformed(_))
+    ));
     let many = vec![RuleChange::FleetMode(Default::default()); DELTA_CHANGES_MAX + 1];
     assert_eq!(Delta { version: 1, changes: many }.encode(), Err(DeltaError::TooLarge));
     assert!(Delta { version: 0, changes: Vec::new() }.encode().is_err());

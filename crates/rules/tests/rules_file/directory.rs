@@ -172,7 +172,10 @@ fn a_download_that_is_not_what_was_asked_for_changes_nothing() {
         assert!(files.install(files.download(id, sent.len() as u64).unwrap()).is_err(), "not complete");
         download.write(0, &sent).unwrap();
         let error = files.install(download).unwrap_err();
-        assert!(matches!(error, RuleFilesError::Refused { .. } | RuleFilesError::AnotherFile { .. }), "{error}");
+        assert!(
+            matches!(error, RuleFilesError::Refused { .. } | RuleFilesError::AnotherFile { .. }),
+            "{error}"
+        );
         assert_eq!((files.version(), files.pending_download()), (5, None));
     }
     drop(files);
@@ -203,7 +206,8 @@ fn a_new_file_says_what_the_old_one_and_its_log_said() {
     let set = set_of(&files);
     let compaction = files.compaction().unwrap().expect("something to do");
     // Meanwhile the log goes on: one that the file has is removed, one that it hasn't comes.
-    let late = vec![RuleChange::Override { name: named("api", "per-user", &["carol"]), value: None }, caller(99)];
+    let late =
+        vec![RuleChange::Override { name: named("api", "per-user", &["carol"]), value: None }, caller(99)];
     let set = set.apply(&append(&mut files, late), options()).unwrap();
     let compacted = compaction.run().unwrap();
     let snapshot = files.adopt(compacted).unwrap().expect("the same file is in use");

@@ -96,7 +96,11 @@ pub(crate) fn limit(number: u64) -> Override {
 
 pub(crate) fn rate(count: u64, burst: u64) -> Override {
     let rate = Rate::new(count, Nanos::from_secs(1)).unwrap();
-    Override { change: Change::Rate { rate, burst: Burst::new(burst).unwrap() }, hot: false, until: Nanos::MAX }
+    Override {
+        change: Change::Rate { rate, burst: Burst::new(burst).unwrap() },
+        hot: false,
+        until: Nanos::MAX,
+    }
 }
 
 pub(crate) fn set_override(name: OverrideName, value: Override) -> RuleChange {
@@ -109,7 +113,8 @@ pub(crate) fn set_document(namespace: &str, text: &str) -> RuleChange {
 
 pub(crate) const API: &str = "namespace: api\nrules:\n  - { name: per-user, key: [user], limit: 100 per 1m }\n  \
     - { name: pairs, key: [user, endpoint], rate: 5/s }\n  - { name: all, key: [], limit: 7 per 1h }\n";
-pub(crate) const WEB: &str = "namespace: web\nmode: shadow\nrules: [{ name: ip, key: [ip/64], limit: 9 per 1m }]\n";
+pub(crate) const WEB: &str =
+    "namespace: web\nmode: shadow\nrules: [{ name: ip, key: [ip/64], limit: 9 per 1m }]\n";
 
 /// A small set with everything in it.
 pub(crate) fn sample_overrides() -> Vec<(OverrideName, Override)> {
@@ -174,7 +179,10 @@ pub(crate) fn sample_delta(version: u64) -> Delta {
 
 /// What every caller that the tests know of is limited by.
 pub(crate) fn decisions(set: &RuleSet) -> Vec<String> {
-    let callers = ["alice", "bob", "hot", "soon", "over", "ovér", "acme-1", "x-team-y", "user-3", "user-4", "carol", "soon-1", "zed"];
+    let callers = [
+        "alice", "bob", "hot", "soon", "over", "ovér", "acme-1", "x-team-y", "user-3", "user-4", "carol",
+        "soon-1", "zed",
+    ];
     let mut said = vec![format!("{:?} {:?}", set.fleet_mode(), set.counts())];
     for namespace in set.namespaces() {
         for caller in callers {
@@ -182,7 +190,8 @@ pub(crate) fn decisions(set: &RuleSet) -> Vec<String> {
                 let attributes = [("user", caller), ("endpoint", endpoint), ("ip", "2001:db8::7")];
                 let mut out = tidegate_rules::Matches::new();
                 let matched = set.matches("default", &namespace.name, Attributes(&attributes), NOW, &mut out);
-                let each = out.iter().map(|found| format!("{} {:?} {}", found.rule.name, found.effect, found.hot));
+                let each =
+                    out.iter().map(|found| format!("{} {:?} {}", found.rule.name, found.effect, found.hot));
                 said.push(format!("{matched:?} {:?}", each.collect::<Vec<_>>()));
             }
         }
@@ -190,7 +199,12 @@ pub(crate) fn decisions(set: &RuleSet) -> Vec<String> {
     said
 }
 
-pub(crate) fn applied_to(set: &RuleSet, namespace: &str, rule: &str, parts: &[(&str, &str)]) -> Option<Override> {
+pub(crate) fn applied_to(
+    set: &RuleSet,
+    namespace: &str,
+    rule: &str,
+    parts: &[(&str, &str)],
+) -> Option<Override> {
     let namespace = set.namespace("default", namespace)?;
     let rule = namespace.rules.iter().find(|found| *found.name == *rule)?;
     set.override_of(rule, Attributes(parts), NOW)

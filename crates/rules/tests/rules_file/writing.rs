@@ -1,8 +1,8 @@
 //! A rules file says what was written, the same whatever the order, and small.
 
 use crate::made::{
-    API, Chance, SEED, Scratch, applied_to, document, limit, named, options, rate, sample_bytes, sample_overrides,
-    sample_set, write_file,
+    API, Chance, SEED, Scratch, applied_to, document, limit, named, options, rate, sample_bytes,
+    sample_overrides, sample_set, write_file,
 };
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,8 +14,10 @@ use tidegate_rules::{LookupSeed, Mode, Override, RuleSet, Snapshot, SnapshotWrit
 fn what_was_written_is_read() {
     let snapshot = Snapshot::from_bytes(sample_bytes(42)).unwrap();
     assert_eq!((snapshot.version(), snapshot.fleet_mode()), (42, Mode::Enforce));
-    let written: BTreeMap<_, _> = sample_overrides().into_iter().map(|(name, applied)| (name, format!("{applied:?}"))).collect();
-    let read: BTreeMap<_, _> = snapshot.overrides().map(|(name, applied)| (name, format!("{applied:?}"))).collect();
+    let written: BTreeMap<_, _> =
+        sample_overrides().into_iter().map(|(name, applied)| (name, format!("{applied:?}"))).collect();
+    let read: BTreeMap<_, _> =
+        snapshot.overrides().map(|(name, applied)| (name, format!("{applied:?}"))).collect();
     assert_eq!(read, written);
     let documents: Vec<_> = snapshot.documents().collect();
     assert_eq!(documents.len(), 2);
@@ -39,7 +41,10 @@ fn a_set_from_a_file_says_what_the_same_rules_as_yaml_say() {
     let per_user = |user: &str| applied_to(&set, "api", "per-user", &[("user", user)]);
     assert_eq!(per_user("alice"), Some(limit(1000)));
     assert_eq!(per_user("acme-7"), Some(limit(300)));
-    assert_eq!(per_user("soon"), Some(Override { until: crate::made::NOW.plus(Nanos::from_secs(60)), ..limit(5) }));
+    assert_eq!(
+        per_user("soon"),
+        Some(Override { until: crate::made::NOW.plus(Nanos::from_secs(60)), ..limit(5) })
+    );
     assert_eq!(per_user("over"), None, "it has ended");
     assert_eq!(per_user("ovér"), Some(limit(7)));
     assert_eq!(per_user("user-3"), Some(rate(4, 50)));
@@ -63,9 +68,17 @@ fn what_comes_twice_or_is_no_rule_is_refused() {
     assert!(matches!(twice.finish(), Err(WriteError::Twice(name)) if name == "default/api/per-user [a]"));
     let mut pattern_twice = writer();
     pattern_twice.set(&named("api", "per-user", &["a*"]), &limit(1)).unwrap();
-    assert!(matches!(pattern_twice.set(&named("api", "per-user", &["a*"]), &limit(1)), Err(WriteError::Twice(_))));
+    assert!(matches!(
+        pattern_twice.set(&named("api", "per-user", &["a*"]), &limit(1)),
+        Err(WriteError::Twice(_))
+    ));
     let mut bad = writer();
-    for name in [named("", "r", &[]), named("a\nb", "r", &[]), named("a", "r", &["x"; 9]), named("a", "r", &[&"x".repeat(513)])] {
+    for name in [
+        named("", "r", &[]),
+        named("a\nb", "r", &[]),
+        named("a", "r", &["x"; 9]),
+        named("a", "r", &[&"x".repeat(513)]),
+    ] {
         assert!(matches!(bad.set(&name, &limit(1)), Err(WriteError::Refused(_))), "{name:?}");
     }
     drop((bad, pattern_twice));
@@ -107,7 +120,8 @@ fn half_a_million_overrides_of_20_bytes_are_found_at_120_bytes_each() {
     let set = RuleSet::from_snapshot(&snapshot, options()).unwrap();
     for _ in 0..100_000 {
         let number = u64::try_from(chance.below(2 * usize::try_from(COUNT).unwrap())).unwrap();
-        let wanted = (number < COUNT).then(|| applied(number)).filter(|applied| crate::made::NOW < applied.until);
+        let wanted =
+            (number < COUNT).then(|| applied(number)).filter(|applied| crate::made::NOW < applied.until);
         assert_eq!(applied_to(&set, "api", "per-user", &[("user", &caller(number))]), wanted, "{number}");
     }
 }

@@ -9,7 +9,7 @@ use tidegate_control::{Flaw, Reconciler};
 use tidegate_core::{Class, Nanos, Spec};
 use tidegate_node::quota::{Say, Worker};
 use tidegate_origin::{QuotaGathered, QuotaHeard};
-use tidegate_world::{Acknowledged, Demand, Granted, Membership, OwnerId, Slices, Survey, Term};
+use tidegate_world::{Acknowledgement, Demand, Granted, Membership, OwnerId, Slices, Survey, Term};
 
 const REPORT_EVERY: Nanos = Nanos::from_millis(250);
 const SLICE_EVERY: Nanos = Nanos::from_millis(500);
@@ -21,7 +21,7 @@ pub(crate) const LEAD_FOR: Nanos = Nanos::from_secs(3);
 #[derive(Debug, Clone)]
 pub(crate) enum QuotaStep {
     Report(OwnerId, Vec<Demand>),
-    Acknowledge(OwnerId, Vec<Acknowledged>),
+    Acknowledge(OwnerId, Acknowledgement),
     Slices(OwnerId),
     Lead { holder: u64 },
     Survey,

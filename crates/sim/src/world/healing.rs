@@ -5,8 +5,8 @@ use super::WorldSimulation;
 use crate::chaos::describe;
 use crate::scenario::{Arrival, KeyPlan};
 use std::collections::BTreeMap;
-use tidegate_core::world::{Unpublished, is_due};
-use tidegate_core::{Accuracy, CellId, Nanos, WorldPolicy};
+use tidegate_core::world::{Unpublished, is_due, spenders};
+use tidegate_core::{Accuracy, CellId, Class, Nanos, WorldPolicy};
 use tidegate_node::GivenPolicy;
 use tidegate_world::OwnerId;
 
@@ -41,6 +41,7 @@ impl WorldSimulation {
                 let used = (total + all_rows - published).saturating_sub(limit / 20);
                 let unpublished = Unpublished { limit, used, total, published };
                 let regions = u32::try_from(self.regions.len()).unwrap_or(u32::MAX);
+                let regions = spenders(regions, plan.class == Class::Abuse, all_rows == published);
                 if is_due(WorldPolicy::Headroom, &unpublished, regions) {
                     problems.push(format!(
                         "region {index} should have published {unpublished:?} of {name} in {cell:?}"

@@ -4,7 +4,7 @@
 
 pub(crate) const REGIONS: u32 = 10;
 /// With 1.4 rows each, 45,000 rows are alive at any time.
-pub(crate) const CALLERS: u32 = 30_800;
+pub(crate) const CALLERS: u32 = 31_500;
 pub(crate) const LIMIT: u64 = 1000;
 pub(crate) const WINDOW_S: f64 = 300.0;
 /// The seeds': what is below isn't published.
@@ -17,7 +17,7 @@ const IN_TWO_REGIONS: u32 = 20;
 pub(crate) struct Source {
     pub(crate) caller: u32,
     pub(crate) region: u32,
-    /// How much of the limit it uses in a window: half to all of it.
+    /// How much of the limit it uses in a window: half to all of it, divided among its regions.
     part: f64,
     begins_s: f64,
 }
@@ -49,15 +49,23 @@ pub(crate) fn sources() -> Vec<Source> {
             part: asked.min(1.0),
             begins_s: chance(caller, 2) * WINDOW_S,
         };
-        sources.push(source);
-        if caller % IN_TWO_REGIONS == 0 {
+        if source.is_in_two_regions() {
+            // The limit is one for both.
+            let source = Source { part: source.part / 2.0, ..source };
+            sources.push(source);
             sources.push(Source { region: (caller / IN_TWO_REGIONS + 1 + caller) % REGIONS, ..source });
+        } else {
+            sources.push(source);
         }
     }
     sources
 }
 
 impl Source {
+    pub(crate) fn is_in_two_regions(&self) -> bool {
+        self.caller.is_multiple_of(IN_TWO_REGIONS)
+    }
+
     /// In the window of that time.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small and positive")]
     pub(crate) fn at(&self, time_s: f64) -> Counted {

@@ -5,7 +5,8 @@ use crate::server::{Load, Meter};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tidegate_core::{KeyId, Nanos, Sequence};
+use tidegate_core::world::{Unpublished, spenders};
+use tidegate_core::{KeyId, Nanos, Sequence, WorldPolicy};
 use tidegate_testkit::MariaDb;
 use tidegate_world::{
     CellId, Cursor, Joining, KeyName, OwnerId, Policy as FleetPolicy, Publish, Row, SqlOptions, SqlWorld,
@@ -144,7 +145,7 @@ impl Worker {
                 published.filter(|known| known.sequence == counted.sequence).map_or(0, |known| known.count);
             let is_due = match self.policy {
                 Policy::Floor => model::is_hot(counted.count) && counted.count > known,
-                Policy::Headroom => counted.count - known >= half_credit(counted.count),
+                Policy::Headroom => is_due(source, counted.count, known),
             };
             if is_due {
                 // A row that is there has its name.
@@ -180,10 +181,12 @@ impl Worker {
     }
 }
 
-/// Half of max(½ of the headroom ÷ regions, 2.5 % of the limit ÷ regions), at least one.
-fn half_credit(count: u64) -> u64 {
-    let by_headroom = (LIMIT - count.min(LIMIT)) / 2 / u64::from(REGIONS);
-    by_headroom.max(LIMIT / 40 / u64::from(REGIONS)).div_ceil(2).max(1)
+/// As the nodes of a region say it.
+fn is_due(source: &Source, total: u64, published: u64) -> bool {
+    let sources = if source.is_in_two_regions() { 2 } else { 1 };
+    let regions = spenders(REGIONS, false, sources == 1);
+    let cell = Unpublished { limit: LIMIT, used: total * sources, total, published };
+    tidegate_core::world::is_due(WorldPolicy::Headroom, &cell, regions)
 }
 
 fn row(source: &Source, counted: Counted) -> Row {

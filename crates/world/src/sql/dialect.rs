@@ -12,6 +12,7 @@ pub(super) struct Dialect {
     /// Microseconds since 1970, at the beginning of the statement.
     now: &'static str,
     greatest: &'static str,
+    least: &'static str,
     insert: &'static str,
     or_ignore: &'static str,
     on_conflict: &'static str,
@@ -34,6 +35,7 @@ pub(super) struct Texts {
     pub(super) schema_unlock: &'static str,
     pub(super) snapshot: &'static str,
     pub(super) publish: &'static str,
+    pub(super) publish_named: &'static str,
     pub(super) import_all: &'static str,
     pub(super) import_log: &'static str,
     pub(super) delete_expired: &'static str,
@@ -55,6 +57,7 @@ macro_rules! texts {
             schema_unlock: include_str!(concat!($own, "/schema_unlock.sql")),
             snapshot: include_str!(concat!($own, "/snapshot.sql")),
             publish: include_str!(concat!($shared, "/publish.sql")),
+            publish_named: include_str!(concat!($shared, "/publish_named.sql")),
             import_all: include_str!(concat!($shared, "/import_all.sql")),
             import_log: include_str!(concat!($shared, "/import_log.sql")),
             delete_expired: include_str!(concat!($shared, "/delete_expired.sql")),
@@ -68,6 +71,7 @@ macro_rules! texts {
 pub(super) static SQLITE: Dialect = Dialect {
     now: "CAST(unixepoch('subsec') * 1000000 AS INTEGER)",
     greatest: "MAX",
+    least: "MIN",
     insert: "INSERT",
     or_ignore: "ON CONFLICT DO NOTHING",
     on_conflict: "ON CONFLICT (id) DO UPDATE SET",
@@ -82,6 +86,7 @@ pub(super) static SQLITE: Dialect = Dialect {
 pub(super) static MYSQL: Dialect = Dialect {
     now: "CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED)",
     greatest: "GREATEST",
+    least: "LEAST",
     insert: "INSERT IGNORE",
     or_ignore: "",
     on_conflict: "ON DUPLICATE KEY UPDATE",
@@ -95,6 +100,7 @@ pub(super) static MYSQL: Dialect = Dialect {
 pub(super) static POSTGRES: Dialect = Dialect {
     now: "(extract(epoch FROM statement_timestamp()) * 1000000)::bigint",
     greatest: "GREATEST",
+    least: "LEAST",
     insert: "INSERT",
     or_ignore: "ON CONFLICT DO NOTHING",
     on_conflict: "ON CONFLICT (id) DO UPDATE SET",
@@ -135,6 +141,7 @@ impl Dialect {
             "now" => self.now,
             "begin" => self.begin,
             "greatest" => self.greatest,
+            "least" => self.least,
             "insert" => self.insert,
             "or_ignore" => self.or_ignore,
             "on_conflict" => self.on_conflict,

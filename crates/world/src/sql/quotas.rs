@@ -4,8 +4,8 @@ use super::Session;
 use super::dialect::Dialect;
 use super::link::{Columns, Failure, from_micros, micros, nonsense};
 use crate::{
-    Acknowledged, DEMAND_FOR, Demand, Granted, Held, KeyName, Membership, OwnerId, RECONCILER, SliceRow,
-    SliceSize, Slices, Survey, Term, WorldError,
+    Acknowledged, Acknowledgement, DEMAND_FOR, Demand, Granted, Held, KeyName, Membership, OwnerId,
+    RECONCILER, SliceRow, SliceSize, Slices, Survey, Term, WorldError,
 };
 use std::fmt::Display;
 use tidegate_core::{Burst, KeyId, Limit, Nanos, Period, Rate, Spec};
@@ -76,8 +76,8 @@ impl Session<'_> {
         Ok(Slices { slices, now })
     }
 
-    pub(super) async fn acknowledge(self, owner: OwnerId, slices: &[Acknowledged]) -> Result<(), Failure> {
-        let mut sorted: Vec<&Acknowledged> = slices.iter().collect();
+    pub(super) async fn acknowledge(self, owner: OwnerId, said: &Acknowledgement) -> Result<(), Failure> {
+        let mut sorted: Vec<&Acknowledged> = said.slices.iter().collect();
         sorted.sort_by_key(|slice| (slice.key, slice.generation));
         for chunk in sorted.chunks(self.options.chunk_rows.max(1)) {
             let mut text = self.dialect.begin.to_owned();
@@ -88,7 +88,9 @@ impl Session<'_> {
             }
             self.link.run(text + "COMMIT").await?;
         }
-        self.link.run(self.dialect.fill(include_str!("common/confirm.sql"), &[("owner", &owner.0)])).await?;
+        let values: [(&str, &(dyn Display + Sync)); 2] =
+            [("owner", &owner.0), ("read_us", &micros(said.read))];
+        self.link.run(self.dialect.fill(include_str!("common/confirm.sql"), &values)).await?;
         Ok(())
     }
 

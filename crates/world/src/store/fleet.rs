@@ -73,10 +73,10 @@ impl Fleet {
         Membership { version: self.version, members: members.collect() }
     }
 
-    /// All nodes of the region went by its slices just now.
-    pub(super) fn confirm(&mut self, owner: OwnerId, now: Nanos) {
+    /// All nodes of the region went by the slices that were read then.
+    pub(super) fn confirm(&mut self, owner: OwnerId, read: Nanos) {
         if let Some(owner) = self.owners.get_mut(&owner) {
-            owner.confirmed = owner.confirmed.max(now);
+            owner.confirmed = owner.confirmed.max(read);
         }
     }
 

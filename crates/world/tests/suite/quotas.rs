@@ -4,7 +4,8 @@ use crate::fixture::{Fixture, LATER, joining, key, owner};
 use std::time::Duration;
 use tidegate_core::{Burst, Limit, Nanos, Period, Rate, Spec};
 use tidegate_world::{
-    Acknowledged, Demand, Granted, Held, Joining, OwnerId, RECONCILER, SliceRow, SliceSize, Term, WorldError,
+    Acknowledged, Acknowledgement, Demand, Granted, Held, Joining, OwnerId, RECONCILER, SliceRow, SliceSize,
+    Term, WorldError,
 };
 
 pub(crate) fn demand(number: u128, milli_per_second: u64) -> Demand {
@@ -94,7 +95,7 @@ pub(crate) async fn a_slice_never_goes_back_to_an_older_generation(fixture: Fixt
     let second = Held { acknowledged: 1, before, ..held(1, me, 2, 60) };
     assert_eq!(grant(second).await, second);
     assert_eq!(grant(held(1, me, 1, 99)).await, second);
-    world.acknowledge(me, &[Acknowledged { key: key(1), generation: 2 }]).await.unwrap();
+    world.acknowledge(me, &acknowledged(2)).await.unwrap();
     // A renewal: never shorter, and what was acknowledged stays so.
     let mut renewed = second;
     renewed.row.expires = sooner;
@@ -103,8 +104,8 @@ pub(crate) async fn a_slice_never_goes_back_to_an_older_generation(fixture: Fixt
     let third = Held { row: SliceRow { expires: sooner, ..third.row }, ..third };
     assert_eq!(grant(third).await, Held { acknowledged: 2, ..third });
     // Nobody can go by what was never written, and nothing is taken back.
-    world.acknowledge(me, &[Acknowledged { key: key(1), generation: 9 }]).await.unwrap();
-    world.acknowledge(me, &[Acknowledged { key: key(1), generation: 1 }]).await.unwrap();
+    world.acknowledge(me, &acknowledged(9)).await.unwrap();
+    world.acknowledge(me, &acknowledged(1)).await.unwrap();
     assert_eq!(world.survey().await.unwrap().slices[0].acknowledged, 2);
 }
 
@@ -125,11 +126,22 @@ pub(crate) async fn an_acknowledgement_confirms_its_owner(fixture: Fixture) {
     let world = fixture.open();
     let me = owner(&world, "eu").await;
     assert_eq!(world.survey().await.unwrap().membership.members[0].confirmed, Nanos::ZERO);
-    world.acknowledge(me, &[]).await.unwrap();
-    let first = world.survey().await.unwrap().membership.members[0].confirmed;
-    assert!(first > Nanos::ZERO);
+    let confirmed = async || world.survey().await.unwrap().membership.members[0].confirmed;
+    let read = world.slices(me).await.unwrap().now;
     fixture.pass(Duration::from_millis(5)).await;
-    world.acknowledge(me, &[Acknowledged { key: key(1), generation: 2 }]).await.unwrap();
-    let second = world.survey().await.unwrap().membership.members[0].confirmed;
-    assert!(second > first && second <= world.slices(me).await.unwrap().now);
+    // However late it comes, it is about what was read then.
+    world.acknowledge(me, &Acknowledgement { read, slices: Vec::new() }).await.unwrap();
+    assert_eq!(confirmed().await, read);
+    let later = world.slices(me).await.unwrap().now;
+    world.acknowledge(me, &Acknowledgement { read: later, ..acknowledged(2) }).await.unwrap();
+    world.acknowledge(me, &Acknowledgement { read, ..acknowledged(2) }).await.unwrap();
+    assert_eq!(confirmed().await, later);
+    // Nothing was read that isn't yet.
+    world.acknowledge(me, &Acknowledgement { read: LATER, ..acknowledged(2) }).await.unwrap();
+    let last = confirmed().await;
+    assert!(last >= later && last <= world.slices(me).await.unwrap().now);
+}
+
+fn acknowledged(generation: u64) -> Acknowledgement {
+    Acknowledgement { read: Nanos::ZERO, slices: vec![Acknowledged { key: key(1), generation }] }
 }

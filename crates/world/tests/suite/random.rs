@@ -5,7 +5,8 @@ use crate::quotas::{demand, held};
 use std::sync::Arc;
 use tidegate_core::{Nanos, Sequence};
 use tidegate_world::{
-    Acknowledged, CellId, Granted, Joining, Membership, OwnerId, RECONCILER, Row, Survey, Term, World,
+    Acknowledged, Acknowledgement, CellId, Granted, Joining, Membership, OwnerId, RECONCILER, Row, Survey,
+    Term, World,
 };
 
 const CALLS: u32 = 1000;
@@ -81,8 +82,9 @@ async fn call(store: &Arc<dyn World>, memory: &Arc<dyn World>, random: &mut Rand
             same("reported", store.report(owner, &demands).await, memory.report(owner, &demands).await)
         }
         7 => {
-            let slices: Vec<_> = (0..random.below(6)).map(|_| any_acknowledged(random)).collect();
-            let (ours, theirs) = (store.acknowledge(owner, &slices), memory.acknowledge(owner, &slices));
+            let slices = (0..random.below(6)).map(|_| any_acknowledged(random)).collect();
+            let said = Acknowledgement { read: Nanos::from_secs(random.below(9)), slices };
+            let (ours, theirs) = (store.acknowledge(owner, &said), memory.acknowledge(owner, &said));
             same("acknowledged", ours.await, theirs.await)
         }
         8 => grant(store, memory, random).await,

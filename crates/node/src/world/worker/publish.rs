@@ -16,6 +16,10 @@ use tidegate_world::{Component, Published, Row, WorldError};
 const WAITING_MAX: usize = 100_000;
 /// A cell waits so long for others to go with it.
 const COALESCE: Nanos = Nanos::from_millis(5);
+/// After a publish there is quiet for so long for each of its rows, so that where many grow many go together: a
+/// transaction costs a database as much as twenty rows.
+const QUIET_PER_ROW: Nanos = Nanos::from_millis(4);
+const QUIET_MAX: Nanos = Nanos::from_millis(250);
 /// How long a refused row waits before it is tried again: doubled each time, up to a minute.
 const REFUSED_FOR: Nanos = Nanos::from_secs(1);
 const REFUSALS_MAX: u32 = 6;
@@ -26,6 +30,7 @@ pub(super) struct Publishing {
     /// Being read from the origin, or being written to the store.
     reading: Vec<(CellId, Waiting)>,
     rows: Vec<Row>,
+    quiet_until: Nanos,
 }
 
 #[derive(Clone, Debug)]
@@ -67,6 +72,10 @@ impl Publishing {
 
     /// The cells whose time has come, in the order of their keys.
     fn take_ready(&mut self, most: usize, now: Nanos) -> Vec<CellId> {
+        // A clock that was set back makes it no longer.
+        if self.quiet_until > now && self.quiet_until.minus(now) <= QUIET_MAX {
+            return Vec::new();
+        }
         self.waiting.retain(|_, waiting| waiting.expires > now);
         let ready = self.waiting.iter().filter(|(_, waiting)| waiting.not_before <= now);
         let ready: Vec<CellId> = ready.take(most).map(|(cell, _)| *cell).collect();
@@ -209,6 +218,8 @@ impl Worker {
         let refused: BTreeMap<usize, String> = refused.into_iter().collect();
         let rows = std::mem::take(&mut self.publishing.rows);
         let reading = std::mem::take(&mut self.publishing.reading);
+        let quiet = Nanos::new(QUIET_PER_ROW.get().saturating_mul(rows.len() as u64)).min(QUIET_MAX);
+        self.publishing.quiet_until = now.plus(quiet);
         counters.rows_published.add(u64::try_from(rows.len() - refused.len().min(rows.len())).unwrap_or(0));
         for (index, (cell, waiting)) in reading.into_iter().enumerate() {
             if let Some(reason) = refused.get(&index) {
@@ -224,5 +235,33 @@ impl Worker {
         // The origin hears that a row is published when it is read back, with what the others have published
         // meanwhile: told before, the region would go on by what it knew of them when it stopped.
         self.import_at = now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_core::{KeyId, Sequence};
+
+    #[test]
+    fn after_a_publish_cells_wait_for_each_other_unless_the_clock_was_set_back() {
+        let now = Nanos::from_secs(100);
+        let cell = CellId { key: KeyId::from_hash(1), epoch: 0, sequence: Sequence(1) };
+        let waiting = Waiting {
+            limit: 10,
+            expires: Nanos::from_secs(200),
+            name: Arc::from(""),
+            not_before: Nanos::ZERO,
+            refusals: 0,
+            is_named: true,
+        };
+        let ready_at = |quiet_until: Nanos| {
+            let mut publishing = Publishing { quiet_until, ..Publishing::default() };
+            assert!(publishing.wait(cell, waiting.clone()));
+            publishing.take_ready(10, now).len()
+        };
+        assert_eq!(ready_at(now), 1);
+        assert_eq!(ready_at(now.plus(QUIET_MAX)), 0);
+        assert_eq!(ready_at(now.plus(Nanos::from_secs(5))), 1);
     }
 }

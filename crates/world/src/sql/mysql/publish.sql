@@ -1,17 +1,10 @@
--- {rows}: (key_id, epoch, sequence, owner, count, limit_count, expires_at in µs, tenant, namespace, rule, identifier), …
--- {owner}, {cells}, {payload}: the same for the log, packed
+-- {rows}: (key_id, epoch, sequence, owner, count, limit_count, expires_at in µs), …
 -- Merges by max. What didn't grow stays as it is; assignments are made from left to right, so count comes last.
-{begin}INSERT INTO tidegate_counts
-    (key_id, epoch, sequence, owner, count, limit_count, expires_at, tenant, namespace, rule, identifier)
+INSERT INTO tidegate_counts
+    (key_id, epoch, sequence, owner, count, limit_count, expires_at)
 VALUES {rows}
 ON DUPLICATE KEY UPDATE
     changed_at = IF(VALUES(count) > count, {now}, changed_at),
     limit_count = IF(VALUES(count) > count, VALUES(limit_count), limit_count),
     expires_at = IF(VALUES(count) > count, GREATEST(expires_at, VALUES(expires_at)), expires_at),
-    tenant = COALESCE(tenant, VALUES(tenant)),
-    namespace = COALESCE(namespace, VALUES(namespace)),
-    rule = COALESCE(rule, VALUES(rule)),
-    identifier = COALESCE(identifier, VALUES(identifier)),
     count = GREATEST(count, VALUES(count));
-INSERT INTO tidegate_log (owner, cells, payload) VALUES ({owner}, {cells}, {payload});
-COMMIT

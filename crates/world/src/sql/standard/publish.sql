@@ -1,18 +1,11 @@
--- {rows}: (key_id, epoch, sequence, owner, count, limit_count, expires_at in µs, tenant, namespace, rule, identifier), …
--- {owner}, {cells}, {payload}: the same for the log, packed
+-- {rows}: (key_id, epoch, sequence, owner, count, limit_count, expires_at in µs), …
 -- Merges by max. What didn't grow stays as it is.
-{begin}INSERT INTO tidegate_counts
-    (key_id, epoch, sequence, owner, count, limit_count, expires_at, tenant, namespace, rule, identifier)
+INSERT INTO tidegate_counts
+    (key_id, epoch, sequence, owner, count, limit_count, expires_at)
 VALUES {rows}
 ON CONFLICT (key_id, epoch, sequence, owner) DO UPDATE SET
     count = excluded.count,
     limit_count = excluded.limit_count,
     expires_at = {greatest}(tidegate_counts.expires_at, excluded.expires_at),
-    changed_at = {now},
-    tenant = COALESCE(tidegate_counts.tenant, excluded.tenant),
-    namespace = COALESCE(tidegate_counts.namespace, excluded.namespace),
-    rule = COALESCE(tidegate_counts.rule, excluded.rule),
-    identifier = COALESCE(tidegate_counts.identifier, excluded.identifier)
+    changed_at = {now}
 WHERE excluded.count > tidegate_counts.count;
-INSERT INTO tidegate_log (owner, cells, payload) VALUES ({owner}, {cells}, {payload});
-COMMIT
