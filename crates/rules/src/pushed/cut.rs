@@ -39,7 +39,8 @@ fn by_lines(text: &str, entries: &[Entry<'_>], apart: &[&str]) -> Option<String>
     let is_marker = |line: &str| line.starts_with("---") || line.starts_with("...");
     // Comments above the first field belong to it, up to the document's own beginning.
     let begin = lines[..first].iter().rposition(|line| is_marker(line)).map_or(0, |marker| marker + 1);
-    let end = lines[last..].iter().position(|line| is_marker(line)).map_or(lines.len(), |marker| last + marker);
+    let end =
+        lines[last..].iter().position(|line| is_marker(line)).map_or(lines.len(), |marker| last + marker);
     let mut cut = String::new();
     lines[begin..first].iter().for_each(|line| cut.push_str(line));
     for (index, entry) in entries.iter().enumerate() {
@@ -146,17 +147,18 @@ mod tests {
         assert_eq!(cut(text), ["# whose\nnamespace: api # this\nrules: [] # none\n"]);
         assert_eq!(cut("namespace: api\noverrides: []"), ["namespace: api\n"]);
         assert_eq!(cut("overrides:\n- a\nnamespace: api"), ["namespace: api\n"]);
-        assert_eq!(cut("namespace: a\n---\n# b\nnamespace: b\noverrides: []\n...\n"), [
-            "namespace: a\n",
-            "# b\nnamespace: b\n"
-        ]);
+        assert_eq!(
+            cut("namespace: a\n---\n# b\nnamespace: b\noverrides: []\n...\n"),
+            ["namespace: a\n", "# b\nnamespace: b\n"]
+        );
     }
 
     #[test]
     fn what_has_no_lines_of_its_own_is_written_anew() {
-        assert_eq!(cut("{ namespace: api, overrides: [], rules: [{ a: \"b\\n\" }, ~] }"), [
-            "\"namespace\": \"api\"\n\"rules\": [{\"a\": \"b\\n\"}, null]\n"
-        ]);
+        assert_eq!(
+            cut("{ namespace: api, overrides: [], rules: [{ a: \"b\\n\" }, ~] }"),
+            ["\"namespace\": \"api\"\n\"rules\": [{\"a\": \"b\\n\"}, null]\n"]
+        );
         assert_eq!(cut("--- { namespace: api }\n"), ["\"namespace\": \"api\"\n"]);
         // Indented by one: the lines are there, and aren't trusted.
         assert_eq!(cut(" namespace: api\n overrides: []\n"), ["\"namespace\": \"api\"\n"]);
