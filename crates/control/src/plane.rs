@@ -3,6 +3,7 @@
 //! Any number of processes over one store are equal: each follows the log, and the store lets only one of two write a
 //! version. Overrides are millions and stay in the store; rules are few, and are held as they stand.
 
+mod check;
 mod draft;
 mod items;
 pub mod json;
@@ -25,9 +26,7 @@ use recent::Recent;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_rules::{Delta, DocumentName, Mode, OverrideName, Pushed, RuleChange, RuleErrors, Source};
-use tidegate_world::{
-    HistoryPage, ItemId, ItemsPage, RuleLog, Subject, Summary, WorldError,
-};
+use tidegate_world::{HistoryPage, ItemId, ItemsPage, RuleLog, Subject, Summary, WorldError};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use worker::Queued;
 
@@ -39,6 +38,8 @@ const QUEUE_MAX: usize = 4096;
 const BROADCAST_MAX: usize = 4096;
 /// How long a push waits to be written.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(20);
+/// How long a version of another process's may take to be heard of.
+const HEARD_WITHIN: Duration = Duration::from_secs(1);
 /// Rows of a page of history.
 pub const HISTORY_ROWS_MAX: usize = 1000;
 
@@ -46,15 +47,30 @@ pub const HISTORY_ROWS_MAX: usize = 1000;
 #[derive(Clone, Debug)]
 pub enum Ask {
     /// What rules files say, in the place of what is there.
-    Files { pushed: Pushed, replace: Replace, overrides: Keep },
+    Files {
+        pushed: Pushed,
+        replace: Replace,
+        overrides: Keep,
+    },
     /// One override, written as an entry of `overrides`.
-    SetOverride { document: DocumentName, entry: Source },
-    RemoveOverride { document: DocumentName, who: Who },
+    SetOverride {
+        document: DocumentName,
+        entry: Source,
+    },
+    RemoveOverride {
+        document: DocumentName,
+        who: Who,
+    },
     FleetMode(Mode),
     /// A caller starts afresh.
-    Reset { document: DocumentName, entry: Source },
+    Reset {
+        document: DocumentName,
+        entry: Source,
+    },
     /// Back to how it was at a version.
-    RollBack { to: u64 },
+    RollBack {
+        to: u64,
+    },
     /// As they are.
     Changes(Vec<RuleChange>),
 }
@@ -121,7 +137,9 @@ pub enum PlaneError {
     Invalid(RuleErrors),
     #[error("{message}; {fix}")]
     Refused { message: String, fix: String },
-    #[error("the rules of tenant {tenant} aren't this token's; use one of that tenant, or of tenant `default`")]
+    #[error(
+        "the rules of tenant {tenant} aren't this token's; use one of that tenant, or of tenant `default`"
+    )]
     Forbidden { tenant: String },
     #[error("what the fleet has in common is for tenant `default` to change; use a token of it")]
     FleetIsForbidden,
@@ -246,13 +264,18 @@ impl ControlPlane {
     /// What a push would change, and whether it could be made now. Nothing is written.
     pub async fn preview(&self, push: &Push) -> Result<Outcome, PlaneError> {
         self.ready()?;
+        // Who was told of a version by another process knows it before this one does.
+        if let Some(before) = push.if_version.and_then(|version| version.checked_sub(1)) {
+            self.wait_beyond(before, HEARD_WITHIN).await;
+        }
         let before = self.standing();
         let draft = Draft::of(&*self.log, &before, &Overlay::default(), push).await?;
         let lines = draft.lines(&*self.log, &before).await?;
         Ok(Outcome { version: before.version, changes: draft.changes, lines })
     }
 
-    fn ready(&self) -> Result<(), PlaneError> {
+    /// Whether the rules were ever read.
+    pub fn ready(&self) -> Result<(), PlaneError> {
         match &*self.problem.lock() {
             Some(problem) if self.standing().version == 0 => Err(PlaneError::NotReady(problem.clone())),
             _ => Ok(()),

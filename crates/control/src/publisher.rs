@@ -6,7 +6,7 @@
 
 use crate::plane::{ControlPlane, PlaneError};
 use crate::stream::{Feed, Kept};
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_core::Nanos;
@@ -129,7 +129,8 @@ impl Publisher {
                 None => {
                     let entries = self.plane.entries_after(version).await?;
                     let encoded = entries.iter().map(|entry| {
-                        let bytes = entry.changed.encode().map_err(|error| PublishError::Other(error.to_string()))?;
+                        let bytes =
+                            entry.changed.encode().map_err(|error| PublishError::Other(error.to_string()))?;
                         Ok((entry.changed.version, bytes.into()))
                     });
                     encoded.collect::<Result<_, PublishError>>()?
@@ -153,7 +154,7 @@ impl Publisher {
         let (pages, received) = mpsc::channel(PAGES_MAX);
         let writing = tokio::task::spawn_blocking({
             let path = path.clone();
-            move || write(path, head, received)
+            move || write(&path, head, received)
         });
         let mut after = None;
         loop {
@@ -166,14 +167,15 @@ impl Publisher {
         }
         drop(pages);
         let written = writing.await;
-        written.map_err(|_| PublishError::Other("the thread that writes a rules file panicked".to_owned()))??;
+        written
+            .map_err(|_| PublishError::Other("the thread that writes a rules file panicked".to_owned()))??;
         self.kept.install_file(&path)?;
         Ok(())
     }
 }
 
-fn write(path: PathBuf, version: u64, mut pages: mpsc::Receiver<Vec<RuleChange>>) -> Result<(), WriteError> {
-    let mut writer = SnapshotWriter::new(&path, version, LookupSeed::random())?;
+fn write(path: &Path, version: u64, mut pages: mpsc::Receiver<Vec<RuleChange>>) -> Result<(), WriteError> {
+    let mut writer = SnapshotWriter::new(path, version, LookupSeed::random())?;
     while let Some(changes) = pages.blocking_recv() {
         for change in changes {
             match change {

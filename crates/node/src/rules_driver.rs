@@ -76,7 +76,11 @@ fn read_set(kept: &Kept, reading: &Reading) -> Result<RuleSet, ApplyError> {
     });
     if let Err(problem) = applied {
         let version = set.version();
-        tracing::warn!(problem, version, "the log of the rules isn't used to its end; the rest is loaded again");
+        tracing::warn!(
+            problem,
+            version,
+            "the log of the rules isn't used to its end; the rest is loaded again"
+        );
     }
     Ok(set)
 }
@@ -164,7 +168,11 @@ impl Keeper for NodeRules {
         }
         self.put_in_force(set);
         deltas.iter().for_each(|delta| self.order(delta));
-        if deltas.iter().flat_map(|delta| &delta.changes).any(|change| matches!(change, RuleChange::Document { .. })) {
+        if deltas
+            .iter()
+            .flat_map(|delta| &delta.changes)
+            .any(|change| matches!(change, RuleChange::Document { .. }))
+        {
             log_warnings(&self.set, self.reading.tenancy);
             self.engine.stats().reloaded(true);
         }

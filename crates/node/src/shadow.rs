@@ -84,13 +84,11 @@ impl Shadows {
     }
 
     #[cold]
-    fn note_denials<'a>(
-        &self,
-        request: &Request<'_>,
-        denials: impl Iterator<Item = &'a LimitAnswer<'a>>,
-    ) {
+    fn note_denials<'a>(&self, request: &Request<'_>, denials: impl Iterator<Item = &'a LimitAnswer<'a>>) {
         for limit in denials {
-            let (Origin::Rule(rule), Some(attributes)) = (limit.origin, attributes(request, limit.descriptor)) else {
+            let (Origin::Rule(rule), Some(attributes)) =
+                (limit.origin, attributes(request, limit.descriptor))
+            else {
                 continue;
             };
             self.add(rule, &rule.shown_identifier(attributes));
@@ -124,9 +122,7 @@ impl Shadows {
                 callers: of_rule.callers.clone(),
             })
             .collect();
-        report.sort_by(|a, b| {
-            (&a.tenant, &a.namespace, &a.rule).cmp(&(&b.tenant, &b.namespace, &b.rule))
-        });
+        report.sort_by(|a, b| (&a.tenant, &a.namespace, &a.rule).cmp(&(&b.tenant, &b.namespace, &b.rule)));
         for rule in &mut report {
             rule.callers.sort_by_key(|caller| std::cmp::Reverse(caller.denials));
         }

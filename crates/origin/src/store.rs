@@ -98,14 +98,7 @@ impl Store {
     }
 
     /// The same for an order that wasn't carried out yet.
-    pub fn reset_by_order(
-        &mut self,
-        key: KeyId,
-        known: u16,
-        expires: Nanos,
-        order: u64,
-        now: Nanos,
-    ) -> u16 {
+    pub fn reset_by_order(&mut self, key: KeyId, known: u16, expires: Nanos, order: u64, now: Nanos) -> u16 {
         let present = self.wake(now);
         if self.orders.get(&key).is_some_and(|last| order <= *last) {
             return self.epoch_of(key);

@@ -49,3 +49,4 @@ pub use rule_files::{Compacted, Compaction, Download, Finding, RuleFiles, RuleFi
 pub use set::{ApplyError, Counts, Namespace, RuleOptions, RuleSet};
 pub use snapshot::{LookupSeed, Snapshot, SnapshotError, SnapshotId, SnapshotWriter, WriteError};
 pub use source::{ReadError, Source, Stamp, read_sources};
+pub use words::rate as rate_words;

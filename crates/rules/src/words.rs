@@ -49,7 +49,7 @@ pub(crate) fn window(policy: &Policy) -> String {
 }
 
 /// Per the shortest unit that gives a whole number; else the time between two.
-fn rate(rate: Rate) -> String {
+pub fn rate(rate: Rate) -> String {
     let (interval, count) =
         (u128::from(rate.interval_numerator_ns()), u128::from(rate.interval_denominator()));
     let units = [("second", 1), ("minute", 60), ("hour", 3600), ("day", 86_400)];

@@ -34,15 +34,34 @@ const TOKEN_NOTE: &str = "Nodes that watch the file follow within a second. For 
 pub(crate) enum Command {
     Serve(Sources),
     PrintConfig(Sources),
-    Check { whom: Whom, question: Question, form: Form },
-    Reset { whom: Whom, question: Question },
-    RulesCheck { path: Option<PathBuf>, sources: Sources },
-    RulesImport { paths: Vec<PathBuf>, windows: Windows },
-    Token { command: TokenCommand, sources: Sources },
+    Check {
+        whom: Whom,
+        question: Question,
+        form: Form,
+    },
+    Reset {
+        whom: Whom,
+        question: Question,
+    },
+    RulesCheck {
+        path: Option<PathBuf>,
+        sources: Sources,
+    },
+    RulesImport {
+        paths: Vec<PathBuf>,
+        windows: Windows,
+    },
+    Token {
+        command: TokenCommand,
+        sources: Sources,
+    },
     /// `tidegate control`.
     Control(Sources),
     /// What a control plane is asked.
-    Rules { whom: Whom, action: Action },
+    Rules {
+        whom: Whom,
+        action: Action,
+    },
     Bench(Result<Box<bench::Plan>, bench::PlanError>),
 }
 

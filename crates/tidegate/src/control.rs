@@ -40,7 +40,7 @@ pub(crate) fn run(sources: Sources) -> Result<ExitCode, Failure> {
 
     let runtime = node::runtime()?;
     if let Some(upstream) = settings.control_upstream.clone() {
-        return broker(settings, &upstream, runtime, tokens, certificates);
+        return broker(&settings, &upstream, runtime, tokens, certificates);
     }
     let context = runtime.enter();
     let kept = Kept::open(&settings.data_directory.join("control"))?;
@@ -75,7 +75,7 @@ pub(crate) fn run(sources: Sources) -> Result<ExitCode, Failure> {
 
 /// Follows like a node, serves like a control plane.
 fn broker(
-    settings: Settings,
+    settings: &Settings,
     upstream: &Endpoints,
     runtime: Runtime,
     tokens: TokensAtStart,
@@ -88,7 +88,7 @@ fn broker(
     let relay = Relay::new(kept, feed.clone());
     let options = FollowOptions {
         feed: Some(feed.clone()),
-        ..followed::options(&settings, upstream, stream::Role::Broker)
+        ..followed::options(settings, upstream, stream::Role::Broker)
     };
     let app = Arc::new(ControlApp::broker(view.clone(), feed, tokens.tokens.clone()));
     listeners::raise_open_file_limit(settings.connections_max);

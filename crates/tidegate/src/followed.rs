@@ -64,7 +64,9 @@ impl Followed {
         let on_disk = RulesOnDisk::read(&settings.data_directory.join("rules"), reading)?;
         let set = on_disk.set.clone();
         if set.version() == 0 {
-            tracing::warn!("there are no rules yet: everything is allowed until a control plane has answered");
+            tracing::warn!(
+                "there are no rules yet: everything is allowed until a control plane has answered"
+            );
         }
         let options = options(settings, servers, Role::Node);
         let view = FollowView::new(servers.clone());

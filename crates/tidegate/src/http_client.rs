@@ -112,7 +112,11 @@ pub(crate) async fn post(
     send(url, manner, message).await
 }
 
-pub(crate) async fn send(url: &Url, manner: &Manner<'_>, message: Message<'_>) -> Result<Response, HttpError> {
+pub(crate) async fn send(
+    url: &Url,
+    manner: &Manner<'_>,
+    message: Message<'_>,
+) -> Result<Response, HttpError> {
     let connecting = TcpStream::connect((url.host.as_str(), url.port));
     let stream = timeout(CONNECT_WITHIN, connecting).await.map_err(|_| HttpError::ConnectTimeout)?;
     let (stream, head) = (stream.map_err(HttpError::Connect)?, head(url, manner.token, message));

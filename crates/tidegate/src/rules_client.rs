@@ -27,7 +27,9 @@ use tidegate_server::TlsError;
 pub(crate) enum RulesError {
     #[error(transparent)]
     Settings(#[from] SettingErrors),
-    #[error("--control {0:?} isn't an address; write it as http://127.0.0.1:7070 or https://host:7070 (no path)")]
+    #[error(
+        "--control {0:?} isn't an address; write it as http://127.0.0.1:7070 or https://host:7070 (no path)"
+    )]
     Url(String),
     #[error("the address says https; name the authority that signed its certificate: --ca PATH")]
     NoAuthority,
@@ -41,13 +43,17 @@ pub(crate) enum RulesError {
     Start(io::Error),
     #[error("{0}")]
     Refused(String),
-    #[error("{url} answered with status {status} and something that isn't a control plane's answer; check the address")]
+    #[error(
+        "{url} answered with status {status} and something that isn't a control plane's answer; check the address"
+    )]
     Foreign { url: String, status: u16 },
     #[error(transparent)]
     Read(#[from] ReadError),
     #[error("{0:?} isn't an attribute; write it as name=value, such as user=42")]
     Attribute(String),
-    #[error("nobody can be asked here (this isn't a terminal); look at it with `tidegate rules diff`, then add --yes")]
+    #[error(
+        "nobody can be asked here (this isn't a terminal); look at it with `tidegate rules diff`, then add --yes"
+    )]
     NobodyToAsk,
     #[error("nothing was changed")]
     Declined,
@@ -68,10 +74,9 @@ impl RulesError {
 }
 
 pub(crate) fn run(whom: Whom, action: Action) -> Result<ExitCode, RulesError> {
-    let action = match action {
-        Action::ShadowReport(report) => return shadow::run(whom, &report),
-        action => action,
-    };
+    if let Action::ShadowReport(report) = &action {
+        return shadow::run(&whom, report);
+    }
     let client = Client::new(whom)?;
     match action {
         Action::Push { files, terms } => propose::push(&client, &files, &terms),

@@ -97,7 +97,10 @@ pub(crate) struct Settings {
 /// Some of it is secret.
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Settings").field("node", &self.node).field("given", &self.given).finish_non_exhaustive()
+        f.debug_struct("Settings")
+            .field("node", &self.node)
+            .field("given", &self.given)
+            .finish_non_exhaustive()
     }
 }
 
@@ -366,7 +369,8 @@ impl Settings {
 
     /// Rules from files and from a control plane at once. A file that is merely there isn't meant.
     fn two_sources_of_rules(&self) -> Option<SettingError> {
-        let is_given = |key: &str| TABLE.iter().zip(&self.given).any(|(row, given)| row.key == key && given.is_some());
+        let is_given =
+            |key: &str| TABLE.iter().zip(&self.given).any(|(row, given)| row.key == key && given.is_some());
         let path = self.rules_file.as_ref().filter(|_| is_given("rules.file"))?;
         let servers = self.rules_control.as_ref()?;
         let message = format!("is set, and so is rules.control ({servers}): rules come from one of the two");

@@ -58,8 +58,7 @@ pub struct NewEntry {
 impl NewEntry {
     pub(crate) fn check(&self) -> Result<(), WorldError> {
         let refused = |message: String| Err(WorldError::Refused { message });
-        let texts =
-            [("author", &self.author, AUTHOR_CHARS_MAX), ("reason", &self.reason, REASON_CHARS_MAX)];
+        let texts = [("author", &self.author, AUTHOR_CHARS_MAX), ("reason", &self.reason, REASON_CHARS_MAX)];
         for (name, text, chars_max) in texts {
             // PostgreSQL has no zero characters.
             if text.chars().count() > chars_max || text.chars().any(char::is_control) {

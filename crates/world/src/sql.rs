@@ -77,7 +77,8 @@ impl SqlWorld {
     /// Never fails and never waits: connections are made when calls come, by tasks on `runtime`. Calls may be
     /// awaited on another one, as long as that is tokio's and has timers.
     pub fn new(url: WorldUrl, options: SqlOptions, runtime: &Handle) -> Self {
-        let address = if options.waits_for_disk { url.address().synchronous() } else { url.address().clone() };
+        let address =
+            if options.waits_for_disk { url.address().synchronous() } else { url.address().clone() };
         let pool = Pool::new(address, options.connections_max.max(1), runtime.clone());
         SqlWorld { url, options, pool }
     }

@@ -6,12 +6,10 @@
 use super::items::{self, Changed};
 use super::meaning::{Line, Orphans, Told, orphaning};
 use super::standing::Standing;
-use super::{Ask, CHANGES_MAX, Keep, PlaneError, Push, Replace, Who, rollback, worker};
+use super::{Ask, CHANGES_MAX, Keep, PlaneError, Push, Replace, Who, check, rollback, worker};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
-use tidegate_rules::{
-    Change, DocumentName, Mode, Override, OverrideName, Policy, Pushed, Rule, RuleChange, Source,
-};
+use tidegate_rules::{DocumentName, Mode, Override, OverrideName, Pushed, RuleChange, Source};
 use tidegate_world::{ENTRY_BYTES_MAX, ItemId, ItemsPage, RuleLog};
 
 /// The overrides of one namespace that are compared with a file's.
@@ -112,21 +110,9 @@ impl Draft {
 
 /// What changes mean that were made already, from what they left.
 pub(super) fn lines_between(after: &Standing, changes: &[Changed]) -> Vec<Line> {
-    let mut documents = after.documents.clone();
-    let mut fleet_mode = after.fleet_mode;
-    for change in changes {
-        match &change.before {
-            RuleChange::Document { name, text: Some(text) } => {
-                documents.insert(name.clone(), text.clone());
-            }
-            RuleChange::Document { name, text: None } => drop(documents.remove(name)),
-            RuleChange::FleetMode(mode) => fleet_mode = *mode,
-            RuleChange::Override { .. } | RuleChange::Reset { .. } => {}
-        }
-    }
     // What was valid once is so still, unless an older Tidegate let it pass.
-    let before = after.with(documents).unwrap_or_else(|_| after.clone());
-    let before = Standing { fleet_mode, ..before };
+    let before = after.with(changes.iter().map(|change| &change.before));
+    let before = before.unwrap_or_else(|_| after.clone());
     Told { before: &before, after, changes, orphans: &BTreeMap::new() }.lines()
 }
 
@@ -143,7 +129,8 @@ fn permitted(wanted: &[RuleChange], tenant: Option<&str>) -> Result<(), PlaneErr
 }
 
 fn bounded(changes: &[Changed]) -> Result<(), PlaneError> {
-    let bytes = |side: fn(&Changed) -> &RuleChange| changes.iter().map(|change| size(side(change))).sum::<usize>();
+    let bytes =
+        |side: fn(&Changed) -> &RuleChange| changes.iter().map(|change| size(side(change))).sum::<usize>();
     if bytes(|change| &change.after).max(bytes(|change| &change.before)) > ENTRY_BYTES_MAX {
         let message = format!("one push has at most {} MiB", ENTRY_BYTES_MAX >> 20);
         return Err(PlaneError::refused(message, "push namespaces one by one, and import overrides"));
@@ -174,7 +161,8 @@ impl Before<'_> {
             }
             Ask::SetOverride { document, entry } => {
                 let read = self.standing.set.read_override(document, entry);
-                let (name, value) = read.ok_or_else(|| no_namespace(document))?.map_err(PlaneError::Invalid)?;
+                let (name, value) =
+                    read.ok_or_else(|| no_namespace(document))?.map_err(PlaneError::Invalid)?;
                 Ok(vec![RuleChange::Override { name, value: Some(value) }])
             }
             Ask::RemoveOverride { document, who } => {
@@ -221,7 +209,8 @@ impl Before<'_> {
         keep: Keep,
         tenant: Option<&str>,
     ) -> Result<Vec<RuleChange>, PlaneError> {
-        let document = |name: &DocumentName, text: Option<Arc<str>>| RuleChange::Document { name: name.clone(), text };
+        let document =
+            |name: &DocumentName, text: Option<Arc<str>>| RuleChange::Document { name: name.clone(), text };
         let mut wanted: Vec<RuleChange> =
             pushed.documents.iter().map(|(name, text)| document(name, Some(text.clone()))).collect();
         let mut replaced: Vec<DocumentName> = pushed.documents.keys().cloned().collect();
@@ -236,7 +225,9 @@ impl Before<'_> {
         }
         match pushed.fleet_mode {
             Some(mode) => wanted.push(RuleChange::FleetMode(mode)),
-            None if replace == Replace::All && tenant.is_none() => wanted.push(RuleChange::FleetMode(Mode::Enforce)),
+            None if replace == Replace::All && tenant.is_none() => {
+                wanted.push(RuleChange::FleetMode(Mode::Enforce));
+            }
             None => {}
         }
         let new: BTreeMap<&OverrideName, &Override> =
@@ -250,7 +241,9 @@ impl Before<'_> {
                 }
             }
         }
-        let set = new.into_iter().map(|(name, value)| RuleChange::Override { name: name.clone(), value: Some(*value) });
+        let set = new
+            .into_iter()
+            .map(|(name, value)| RuleChange::Override { name: name.clone(), value: Some(*value) });
         wanted.extend(set);
         Ok(wanted)
     }
@@ -288,26 +281,8 @@ impl Before<'_> {
 
     /// The rules with all of that, if they are valid.
     fn after(&self, wanted: &[RuleChange]) -> Result<Standing, PlaneError> {
-        let mut documents = self.standing.documents.clone();
-        let mut fleet_mode = self.standing.fleet_mode;
-        for change in wanted {
-            match change {
-                RuleChange::Document { name, text: Some(text) } => {
-                    documents.insert(name.clone(), text.clone());
-                }
-                RuleChange::Document { name, text: None } => drop(documents.remove(name)),
-                RuleChange::FleetMode(mode) => fleet_mode = *mode,
-                RuleChange::Override { .. } | RuleChange::Reset { .. } => {}
-            }
-        }
-        let after = self.standing.with(documents).map_err(PlaneError::Invalid)?;
-        let after = Standing { fleet_mode, ..after };
-        check_documents(wanted)?;
-        for change in wanted {
-            if let RuleChange::Override { name, value: Some(value) } = change {
-                check_override(&after, name, value)?;
-            }
-        }
+        let after = self.standing.with(wanted).map_err(PlaneError::Invalid)?;
+        check::fits(wanted, &after)?;
         Ok(after)
     }
 
@@ -362,55 +337,4 @@ impl Before<'_> {
 
 fn no_namespace(document: &DocumentName) -> PlaneError {
     PlaneError::Unknown(format!("namespace {} of tenant {}", document.namespace, document.tenant))
-}
-
-/// A text that is kept under a name says that name, and no other.
-fn check_documents(wanted: &[RuleChange]) -> Result<(), PlaneError> {
-    for change in wanted {
-        let RuleChange::Document { name, text: Some(text) } = change else { continue };
-        let source = Source { name: format!("{}/{}", name.tenant, name.namespace), text: text.as_bytes().to_vec() };
-        let secret = tidegate_core::FleetSecret::BUILT_IN;
-        let read = Pushed::read(&[source], &secret, tidegate_rules::envoy::Windows::Fixed);
-        let read = read.map_err(PlaneError::Invalid)?;
-        let is_alone = read.documents.len() == 1 && read.documents.contains_key(name);
-        if !is_alone || !read.overrides.is_empty() || read.fleet_mode.is_some() {
-            let message = format!("the document of {} says something else than its rules", name.namespace);
-            let fix = "give one namespace's rules, without `overrides` and `fleet_mode`";
-            return Err(PlaneError::refused(message, fix));
-        }
-    }
-    Ok(())
-}
-
-/// Whether an override that was given by its name fits its rule.
-fn check_override(after: &Standing, name: &OverrideName, value: &Override) -> Result<(), PlaneError> {
-    let OverrideName { tenant, namespace, rule, parts } = name;
-    let found = after.set.namespace(tenant, namespace);
-    let found = found.and_then(|found| found.rules.iter().find(|other| other.name == *rule));
-    let Some(found) = found else {
-        let message = format!("an override names rule {rule} of {tenant}/{namespace}, and there is none");
-        return Err(PlaneError::refused(message, "push the rule first, or remove the override"));
-    };
-    if parts.len() != found.key.len() {
-        let key: Vec<&str> = found.key.iter().map(|part| &*part.attribute).collect();
-        let message =
-            format!("an override of rule {rule} has {} values, and its key [{}]", parts.len(), key.join(", "));
-        return Err(PlaneError::refused(message, "give one for each, `*` for any"));
-    }
-    fits(found, value)
-}
-
-fn fits(rule: &Rule, value: &Override) -> Result<(), PlaneError> {
-    let is_rate = matches!(rule.policy, Policy::Gcra { .. });
-    let fits = match value.change {
-        Change::Keep | Change::Unlimited => true,
-        Change::Limit(limit) => !is_rate || limit.get() == 0,
-        Change::Rate { .. } => is_rate,
-    };
-    if fits {
-        return Ok(());
-    }
-    let (is, isnt) = if is_rate { ("a rate", "limit") } else { ("a limit", "rate") };
-    let message = format!("rule {} is {is}, and an override of it gives a {isnt}", rule.name);
-    Err(PlaneError::refused(message, "give what the rule has"))
 }

@@ -105,7 +105,9 @@ impl From<&RuleChange> for ChangeJson {
                 namespace: name.namespace.to_string(),
                 text: text.as_deref().map(str::to_owned),
             }),
-            RuleChange::Override { name, value } => ChangeJson::Override(OverrideJson::of(name, value.as_ref())),
+            RuleChange::Override { name, value } => {
+                ChangeJson::Override(OverrideJson::of(name, value.as_ref()))
+            }
             RuleChange::FleetMode(mode) => ChangeJson::FleetMode(mode.to_string()),
             RuleChange::Reset { name, epoch } => ChangeJson::Reset(ResetJson {
                 tenant: name.tenant.to_string(),
@@ -161,7 +163,10 @@ impl OverrideJson {
         let change = match (self.limit, self.rate, self.unlimited) {
             (Some(limit), ..) => Change::Limit(Limit::new(limit).map_err(|error| out_of_range(&error))?),
             (None, Some(RateJson { count, per_ns, burst }), _) => Change::Rate {
-                rate: Rate::new(count, Nanos::new(per_ns)).map_err(|error| out_of_range(&error))?,
+                // As it was written by an export; else as a person would.
+                rate: Rate::from_interval(per_ns, count)
+                    .or_else(|_| Rate::new(count, Nanos::new(per_ns)))
+                    .map_err(|error| out_of_range(&error))?,
                 burst: Burst::new(burst).map_err(|error| out_of_range(&error))?,
             },
             (None, None, true) => Change::Unlimited,
@@ -202,10 +207,16 @@ pub fn override_name(
     rule: &str,
     key: &[String],
 ) -> Result<OverrideName, JsonError> {
-    let is_fine = |part: &String| part.chars().count() <= PART_CHARS_MAX && !part.chars().any(char::is_control);
+    let is_fine =
+        |part: &String| part.chars().count() <= PART_CHARS_MAX && !part.chars().any(char::is_control);
     if key.len() > PARTS_MAX || !key.iter().all(is_fine) {
-        let message = format!("has more than {PARTS_MAX} values, or one that is too long or has control characters");
-        return Err(refused("key", message, "give the values of the rule's `key`, of at most 512 characters"));
+        let message =
+            format!("has more than {PARTS_MAX} values, or one that is too long or has control characters");
+        return Err(refused(
+            "key",
+            message,
+            "give the values of the rule's `key`, of at most 512 characters",
+        ));
     }
     Ok(OverrideName {
         tenant: name(tenant)?,

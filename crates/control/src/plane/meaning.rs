@@ -5,9 +5,11 @@
 use super::items::{Changed, owner};
 use super::standing::Standing;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use tidegate_core::Nanos;
 use tidegate_rules::{
     Change, DocumentName, NamespaceDescription, Override, OverrideName, Rule, RuleChange, RuleDescription,
+    rate_words,
 };
 
 /// The overrides that are named one by one; of the rest, how many.
@@ -60,6 +62,9 @@ impl Orphans {
 /// The rules whose overrides apply to nobody any more: gone, or with another key.
 pub(super) fn orphaning(before: &Standing, after: &Standing) -> Vec<(DocumentName, String)> {
     let mut found = Vec::new();
+    if Arc::ptr_eq(&before.set, &after.set) {
+        return found;
+    }
     for namespace in before.set.namespaces() {
         let kept = after.set.namespace(&namespace.tenant, &namespace.name);
         for rule in &namespace.rules {
@@ -96,28 +101,30 @@ impl Told<'_> {
                 by_document.entry(document).or_default().push(change);
             }
         }
+        let described = Described::of(self);
         for (document, changes) in by_document {
             let text = format!("namespace {}, tenant {}", document.namespace, document.tenant);
             lines.push(Line { sign: Sign::About, text });
             if changes.iter().any(|change| matches!(change.after, RuleChange::Document { .. })) {
-                self.rules(&document, &mut lines);
+                self.rules(&described, &document, &mut lines);
             }
             self.overrides(&changes, &mut lines);
         }
         lines
     }
 
-    fn rules(&self, document: &DocumentName, lines: &mut Vec<Line>) {
-        let (old, new) = (described(self.before, document), described(self.after, document));
-        if let (Some(old), Some(new)) = (&old, &new)
+    fn rules(&self, described: &Described, document: &DocumentName, lines: &mut Vec<Line>) {
+        let name = (document.tenant.to_string(), document.namespace.to_string());
+        let (old, new) = (described.before.get(&name), described.after.get(&name));
+        if let (Some(old), Some(new)) = (old, new)
             && old.heading() != new.heading()
         {
             let text = format!("{} → {}", old.heading(), new.heading());
             lines.push(Line { sign: Sign::Altered, text });
         }
         let none = Vec::new();
-        let old_rules = old.as_ref().map_or(&none, |namespace| &namespace.rules);
-        let new_rules = new.as_ref().map_or(&none, |namespace| &namespace.rules);
+        let old_rules = old.map_or(&none, |namespace| &namespace.rules);
+        let new_rules = new.map_or(&none, |namespace| &namespace.rules);
         let told_before = lines.len();
         for rule in old_rules {
             match new_rules.iter().find(|other| other.name == rule.name) {
@@ -189,17 +196,11 @@ impl Told<'_> {
     }
 
     fn overrides(&self, changes: &[&Changed], lines: &mut Vec<Line>) {
-        let (mut named, mut others) = (0, 0);
-        for change in changes {
-            let Some(line) = self.override_line(change) else { continue };
-            if named < NAMED_MAX {
-                named += 1;
-                lines.push(line);
-            } else {
-                others += 1;
-            }
-        }
-        if others > 0 {
+        let is_told =
+            |change: &&&Changed| matches!(change.after, RuleChange::Override { .. } | RuleChange::Reset { .. });
+        let told: Vec<&&Changed> = changes.iter().filter(is_told).collect();
+        lines.extend(told.iter().take(NAMED_MAX).filter_map(|change| self.override_line(change)));
+        if let Some(others) = told.len().checked_sub(NAMED_MAX).filter(|others| *others > 0) {
             lines.push(Line { sign: Sign::Altered, text: format!("and {others} more overrides") });
         }
     }
@@ -257,14 +258,28 @@ fn find<'s>(standing: &'s Standing, document: &DocumentName, rule: &str) -> Opti
     namespace.rules.iter().find(|other| &*other.name == rule)
 }
 
-fn described(standing: &Standing, document: &DocumentName) -> Option<NamespaceDescription> {
-    let all = standing.set.describe(Nanos::ZERO).namespaces;
-    all.into_iter()
-        .find(|other| *other.tenant == *document.tenant && *other.namespace == *document.namespace)
+/// All namespaces in plain words, by tenant and name.
+struct Described {
+    before: BTreeMap<(String, String), NamespaceDescription>,
+    after: BTreeMap<(String, String), NamespaceDescription>,
+}
+
+impl Described {
+    /// Of nothing, where no document changes.
+    fn of(told: &Told<'_>) -> Self {
+        let is_same = Arc::ptr_eq(&told.before.set, &told.after.set);
+        let all = |standing: &Standing| {
+            let all = if is_same { Vec::new() } else { standing.set.describe(Nanos::ZERO).namespaces };
+            all.into_iter().map(|one| ((one.tenant.clone(), one.namespace.clone()), one)).collect()
+        };
+        Described { before: all(told.before), after: all(told.after) }
+    }
 }
 
 fn with_options(rule: &RuleDescription) -> String {
-    rule.options.iter().fold(format!("{}: {}", rule.name, rule.meaning), |text, option| format!("{text}; {option}"))
+    rule.options
+        .iter()
+        .fold(format!("{}: {}", rule.name, rule.meaning), |text, option| format!("{text}; {option}"))
 }
 
 /// Without the name, which stands before the arrow.
@@ -273,7 +288,7 @@ fn new_words(old: &RuleDescription, new: &RuleDescription) -> String {
     words.strip_prefix(&format!("{}: ", old.name)).map_or(words.clone(), str::to_owned)
 }
 
-/// `limit 5`, `unlimited until 2026-12-01T00:00:00Z`, `100 per 1s, burst 200, hot`.
+/// `limit 5`, `unlimited until 2026-12-01T00:00:00Z`, `100 per second, burst 200, hot`.
 pub fn override_words(value: &Override) -> String {
     let mut words = match value.change {
         Change::Keep => String::new(),
@@ -281,8 +296,7 @@ pub fn override_words(value: &Override) -> String {
         Change::Limit(limit) if limit.get() == 0 => "blocked".to_owned(),
         Change::Limit(limit) => format!("limit {}", limit.get()),
         Change::Rate { rate, burst } => {
-            let per = std::time::Duration::from_nanos(rate.interval_numerator_ns());
-            format!("rate {} per {per:?}, burst {}", rate.interval_denominator(), burst.get())
+            format!("{}, burst {}", rate_words(rate), burst.get())
         }
     };
     if value.hot {

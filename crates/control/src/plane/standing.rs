@@ -11,7 +11,8 @@ use tidegate_rules::{Delta, DocumentName, Mode, RuleChange, RuleErrors, RuleSet,
 pub struct Standing {
     pub version: u64,
     pub fleet_mode: Mode,
-    pub documents: BTreeMap<DocumentName, Arc<str>>,
+    /// Shared between versions that differ in overrides only.
+    pub documents: Arc<BTreeMap<DocumentName, Arc<str>>>,
     /// What the documents mean.
     pub set: Arc<RuleSet>,
 }
@@ -23,7 +24,7 @@ impl Standing {
     ) -> Result<Self, PlaneError> {
         let mut standing = Standing { version, ..Standing::default() };
         changes.into_iter().for_each(|change| standing.take(&change));
-        standing.set = read(&standing.documents).map_err(unreadable)?;
+        standing.set = read(&standing.documents).map_err(|errors| unreadable(&errors))?;
         Ok(standing)
     }
 
@@ -31,8 +32,8 @@ impl Standing {
     pub(super) fn after(&self, delta: &Delta) -> Result<Self, PlaneError> {
         let mut next = Standing { version: delta.version, ..self.clone() };
         delta.changes.iter().for_each(|change| next.take(change));
-        if next.documents != self.documents {
-            next.set = read(&next.documents).map_err(unreadable)?;
+        if !Arc::ptr_eq(&next.documents, &self.documents) {
+            next.set = read(&next.documents).map_err(|errors| unreadable(&errors))?;
         }
         Ok(next)
     }
@@ -40,18 +41,27 @@ impl Standing {
     fn take(&mut self, change: &RuleChange) {
         match change {
             RuleChange::Document { name, text: Some(text) } => {
-                self.documents.insert(name.clone(), text.clone());
+                Arc::make_mut(&mut self.documents).insert(name.clone(), text.clone());
             }
-            RuleChange::Document { name, text: None } => drop(self.documents.remove(name)),
+            RuleChange::Document { name, text: None } => {
+                Arc::make_mut(&mut self.documents).remove(name);
+            }
             RuleChange::FleetMode(mode) => self.fleet_mode = *mode,
             RuleChange::Override { .. } | RuleChange::Reset { .. } => {}
         }
     }
 
-    /// The same with other documents, if the whole set is valid with them.
-    pub(super) fn with(&self, documents: BTreeMap<DocumentName, Arc<str>>) -> Result<Self, RuleErrors> {
-        let set = if documents == self.documents { self.set.clone() } else { read(&documents)? };
-        Ok(Standing { documents, set, ..self.clone() })
+    /// The same with these changes, of the same version, if the whole set is valid with them.
+    pub(super) fn with<'c>(
+        &self,
+        changes: impl IntoIterator<Item = &'c RuleChange>,
+    ) -> Result<Self, RuleErrors> {
+        let mut next = self.clone();
+        changes.into_iter().for_each(|change| next.take(change));
+        if next.documents != self.documents {
+            next.set = read(&next.documents)?;
+        }
+        Ok(next)
     }
 }
 
@@ -68,6 +78,6 @@ fn read(documents: &BTreeMap<DocumentName, Arc<str>>) -> Result<Arc<RuleSet>, Ru
     RuleSet::parse_as(&sources, &FleetSecret::BUILT_IN, Windows::Fixed).map(Arc::new)
 }
 
-fn unreadable(errors: RuleErrors) -> PlaneError {
+fn unreadable(errors: &RuleErrors) -> PlaneError {
     PlaneError::Damaged(format!("the rules in the store can't be read: {errors}"))
 }

@@ -172,6 +172,13 @@ impl Worker {
             if pushes.is_empty() {
                 return;
             }
+            // Who was told of a version by another process knows it before this one does.
+            let known = self.plane.standing().version;
+            if pushes.iter().any(|waiting| waiting.push.if_version.is_some_and(|version| version > known))
+                && let Err(error) = self.catch_up().await
+            {
+                return fail(pushes, &error);
+            }
             let before = self.plane.standing();
             let (drafts, entries) = self.draft(&before, pushes).await;
             if entries.is_empty() {
@@ -274,7 +281,8 @@ fn fail(pushes: Vec<Waiting>, error: &PlaneError) {
 
 fn new_entry(changes: &[Changed], author: &str, reason: &str, version: u64) -> Result<NewEntry, PlaneError> {
     let (after, before) = changes.iter().map(|change| (change.after.clone(), change.before.clone())).unzip();
-    let item = |change: &Changed| Ok((items::item_of(&change.after), items::value_of(&change.after, version)?));
+    let item =
+        |change: &Changed| Ok((items::item_of(&change.after), items::value_of(&change.after, version)?));
     Ok(NewEntry {
         author: author.to_owned(),
         reason: reason.to_owned(),
@@ -289,8 +297,12 @@ fn new_entry(changes: &[Changed], author: &str, reason: &str, version: u64) -> R
 
 fn restored(version: u64, entry: &EntryJson) -> Result<NewEntry, PlaneError> {
     if entry.version != version {
-        let message = format!("the backup goes on with version {}, and the store is at {}", entry.version, version - 1);
-        return Err(PlaneError::refused(message, "restore into an empty store, from the backup's first line"));
+        let message =
+            format!("the backup goes on with version {}, and the store is at {}", entry.version, version - 1);
+        return Err(PlaneError::refused(
+            message,
+            "restore into an empty store, from the backup's first line",
+        ));
     }
     let read = |changes: &[super::json::ChangeJson]| {
         let changes: Result<Vec<RuleChange>, _> = changes.iter().map(|change| change.change()).collect();

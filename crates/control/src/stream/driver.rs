@@ -159,7 +159,12 @@ async fn progress(wire: &mut Wire) -> Event {
     }
 }
 
-fn perform(actions: Vec<Action>, wire: &mut Wire, options: &FollowOptions, authorization: Option<&HeaderValue>) {
+fn perform(
+    actions: Vec<Action>,
+    wire: &mut Wire,
+    options: &FollowOptions,
+    authorization: Option<&HeaderValue>,
+) {
     for action in actions {
         match (action, &mut *wire) {
             (Action::Disconnect, wire) => *wire = Wire::None,
@@ -170,9 +175,10 @@ fn perform(actions: Vec<Action>, wire: &mut Wire, options: &FollowOptions, autho
             (Action::Connect(server), wire) => {
                 let Some(endpoint) = options.servers.as_slice().get(server).cloned() else { continue };
                 let authorization = authorization.cloned();
-                *wire = Wire::Connecting(Box::pin(async move {
-                    Link::open(&endpoint, authorization.as_ref()).await
-                }));
+                *wire =
+                    Wire::Connecting(Box::pin(
+                        async move { Link::open(&endpoint, authorization.as_ref()).await },
+                    ));
             }
         }
     }

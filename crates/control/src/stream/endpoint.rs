@@ -51,7 +51,8 @@ impl Endpoints {
             return Err(refused(format!("there are more than {ENDPOINTS_MAX} addresses")));
         }
         let parse = |text: &&str| {
-            Endpoint::parse(text).ok_or_else(|| refused(format!("`{}` is no address of a control plane", shown(text))))
+            Endpoint::parse(text)
+                .ok_or_else(|| refused(format!("`{}` is no address of a control plane", shown(text))))
         };
         endpoints.iter().map(parse).collect::<Result<_, _>>().map(Endpoints)
     }
@@ -108,7 +109,9 @@ impl Endpoint {
             None => (false, text.strip_prefix("http://")?),
         };
         let (rest, authorities) = match rest.split_once('?') {
-            Some((rest, parameter)) => (rest, Some(parameter.strip_prefix("ca=").filter(|path| !path.is_empty())?)),
+            Some((rest, parameter)) => {
+                (rest, Some(parameter.strip_prefix("ca=").filter(|path| !path.is_empty())?))
+            }
             None => (rest, None),
         };
         let trust = match (is_tls, authorities) {
@@ -121,8 +124,11 @@ impl Endpoint {
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         let is_host = |c: char| c.is_ascii_alphanumeric() || "-._:%".contains(c);
         let port = port.parse().ok().filter(|port| *port != 0)?;
-        (!host.is_empty() && host.chars().all(is_host))
-            .then(|| Endpoint::Tcp { host: host.to_owned(), port, trust })
+        (!host.is_empty() && host.chars().all(is_host)).then(|| Endpoint::Tcp {
+            host: host.to_owned(),
+            port,
+            trust,
+        })
     }
 
     /// Within whatever deadline the caller sets. The error says what a person would look into.
@@ -181,7 +187,9 @@ mod tests {
 
     #[test]
     fn addresses_come_back_as_they_were_written() {
-        for good in ["http://b1:7070", "http://b1:7070,https://[::1]:1,https://b:2?ca=/x.pem,unix:/run/control"] {
+        for good in
+            ["http://b1:7070", "http://b1:7070,https://[::1]:1,https://b:2?ca=/x.pem,unix:/run/control"]
+        {
             assert_eq!(Endpoints::parse(good).unwrap().to_string(), good);
         }
         assert_eq!(Endpoints::parse("http://a:1/ , http://b:2").unwrap().as_slice().len(), 2);
@@ -189,7 +197,19 @@ mod tests {
 
     #[test]
     fn what_is_no_address_is_refused_with_a_remedy() {
-        for bad in ["", ",", "b1:7070", "http://", "http://b1", "http://b1:0", "http://b1:99999", "unix:x", "http://a b:1", "http://a:1?ca=/x", "https://a:1?ca="] {
+        for bad in [
+            "",
+            ",",
+            "b1:7070",
+            "http://",
+            "http://b1",
+            "http://b1:0",
+            "http://b1:99999",
+            "unix:x",
+            "http://a b:1",
+            "http://a:1?ca=/x",
+            "https://a:1?ca=",
+        ] {
             let error = Endpoints::parse(bad).unwrap_err().to_string();
             assert!(error.contains("http://host:port"), "{bad}: {error}");
         }

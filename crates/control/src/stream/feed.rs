@@ -5,9 +5,7 @@
 //! Whoever carries the messages asks for the next ones when there is room.
 
 use super::frame::framed;
-use super::message::{
-    Down, Health, Hello, Kind, NodeReport, PROTOCOL, Payload, SnapshotId, Up, Welcome,
-};
+use super::message::{Down, Health, Hello, Kind, NodeReport, PROTOCOL, Payload, SnapshotId, Up, Welcome};
 use super::nodes::Nodes;
 use super::recent::{Lack, OutOfOrder, Recent};
 use super::{HEARTBEAT_EVERY, Steady};

@@ -6,10 +6,10 @@
 
 mod loading;
 
+use super::SILENT_MAX;
 use super::keeper::{Applied, Keeper};
 use super::message::{Down, Health, Hello, Kind, PROTOCOL, Role, SnapshotId, Up, Welcome};
 use super::status::{Following, Staleness, Status};
-use super::SILENT_MAX;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -52,10 +52,16 @@ pub enum Action {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
-    Waiting { until: Nanos },
-    Connecting { since: Nanos },
+    Waiting {
+        until: Nanos,
+    },
+    Connecting {
+        since: Nanos,
+    },
     /// Connected; the server was last heard then.
-    Streaming { heard_at: Nanos },
+    Streaming {
+        heard_at: Nanos,
+    },
 }
 
 /// A version that isn't in force yet.
@@ -234,7 +240,8 @@ impl Follower {
         let doubled = WAIT_FIRST.get() << self.failures.min(8);
         let wait = doubled.min(WAIT_LONGEST.get());
         // Three quarters to five quarters of it, by chance.
-        self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.random =
+            self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         Nanos::new(wait - wait / 4 + (self.random >> 33) % (wait / 2).max(1))
     }
 
@@ -288,13 +295,7 @@ impl Follower {
         Vec::new()
     }
 
-    fn heartbeat(
-        &mut self,
-        head: u64,
-        stale_ms: u64,
-        keeper: &mut dyn Keeper,
-        now: Nanos,
-    ) -> Vec<Action> {
+    fn heartbeat(&mut self, head: u64, stale_ms: u64, keeper: &mut dyn Keeper, now: Nanos) -> Vec<Action> {
         let mut actions = self.settle(keeper, now);
         self.status.head = head;
         let stale_for = Nanos::from_millis(stale_ms);

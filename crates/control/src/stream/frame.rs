@@ -45,7 +45,8 @@ mod tests {
 
     #[test]
     fn messages_come_back_from_their_frames_in_whatever_pieces() {
-        let all = [framed(|out| out.extend_from_slice(b"one")), framed(|_| {}), framed(|out| out.push(7))].concat();
+        let all =
+            [framed(|out| out.extend_from_slice(b"one")), framed(|_| {}), framed(|out| out.push(7))].concat();
         for cut in 0..=all.len() {
             let (mut bytes, mut taken) = (BytesMut::new(), Vec::new());
             for piece in [&all[..cut], &all[cut..]] {

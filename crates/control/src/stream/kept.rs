@@ -132,7 +132,8 @@ impl Kept {
     pub fn append(&mut self, changes: &[(u64, Bytes)]) {
         self.is_synced = false;
         self.unsaved.extend(changes.iter().cloned());
-        let deltas: Vec<(u64, &[u8])> = self.unsaved.iter().map(|(version, delta)| (*version, &**delta)).collect();
+        let deltas: Vec<(u64, &[u8])> =
+            self.unsaved.iter().map(|(version, delta)| (*version, &**delta)).collect();
         match self.files.append(&deltas) {
             Ok(()) => {
                 self.unsaved.clear();

@@ -56,8 +56,9 @@ impl Link {
             }
         }));
         let mut sender = sender.ready().await.map_err(|error| error.to_string())?;
-        let (response, send) =
-            sender.send_request(request(endpoint, authorization)?, false).map_err(|error| error.to_string())?;
+        let (response, send) = sender
+            .send_request(request(endpoint, authorization)?, false)
+            .map_err(|error| error.to_string())?;
         let response = response.await.map_err(|error| error.to_string())?;
         refused(&response)?;
         let receive = response.into_body();

@@ -4,8 +4,8 @@ mod wire;
 
 use bytes::Bytes;
 use std::sync::Arc;
-pub use tidegate_rules::SnapshotId;
 use tidegate_rules::DELTA_BYTES_MAX;
+pub use tidegate_rules::SnapshotId;
 
 /// The versions of the protocol that are spoken here.
 pub const PROTOCOL: Protocol = Protocol { newest: 1, oldest: 1 };

@@ -74,7 +74,8 @@ impl Recent {
         if version >= self.head {
             return Lack::Nothing;
         }
-        let Some(first) = version.checked_sub(self.base()).and_then(|first| usize::try_from(first).ok()) else {
+        let Some(first) = version.checked_sub(self.base()).and_then(|first| usize::try_from(first).ok())
+        else {
             return Lack::TooMuch;
         };
         let (mut changes, mut bytes) = (Vec::new(), 0);

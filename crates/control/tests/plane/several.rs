@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use std::collections::BTreeMap;
-use tidegate_control::plane::{Push, PlaneError};
+use tidegate_control::plane::{PlaneError, Push};
 use tidegate_world::{RuleLog, WorldError};
 
 #[tokio::test(start_paused = true)]
@@ -29,6 +29,22 @@ async fn of_two_pushes_at_once_one_wins_and_the_other_is_told_what_changed() {
     assert_eq!((conflict.expected, conflict.head, conflict.entries.len()), (1, 2, 1));
     assert_eq!(lines(&conflict.lines), said(&won), "the diff that it lost to");
     assert_eq!(store.head().await, Ok(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_that_another_process_told_of_is_known_before_it_is_polled() {
+    let store = store();
+    let (one, two) = (open(&store).await, open(&store).await);
+    for version in 0..20 {
+        let upon = |limit: u64| Push {
+            if_version: Some(version),
+            ..push(files(&RULES.replace("100 per 1m", &format!("{limit} per 1m"))))
+        };
+        let (first, second) = if version % 2 == 0 { (&one, &two) } else { (&two, &one) };
+        assert_eq!(first.push(upon(version + 1)).await.unwrap().version, version + 1);
+        let preview = second.preview(&Push { if_version: Some(version + 1), ..upon(500) }).await.unwrap();
+        assert_eq!((preview.version, preview.changes.len()), (version + 1, 1));
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,7 +4,8 @@ use crate::support::*;
 use tidegate_control::plane::{Ask, Keep, PlaneError, Push, Replace};
 use tidegate_rules::{DocumentName, Mode};
 
-const ACME: &str = "tenant: acme\nnamespace: api\nrules:\n  - { name: per-user, key: [user], limit: 5 per 1m }\n";
+const ACME: &str =
+    "tenant: acme\nnamespace: api\nrules:\n  - { name: per-user, key: [user], limit: 5 per 1m }\n";
 
 fn of_acme(ask: Ask) -> Push {
     Push { tenant: Some("acme".into()), ..push(ask) }
@@ -39,7 +40,12 @@ async fn all_and_back_mean_its_own() {
     let web = ACME.replace("namespace: api", "namespace: web");
     plane.push(of_acme(files_as(&web, Replace::All, Keep::Replaced))).await.unwrap();
     let names = |plane: &tidegate_control::plane::ControlPlane| {
-        plane.standing().documents.keys().map(|name| format!("{}/{}", name.tenant, name.namespace)).collect::<Vec<_>>()
+        plane
+            .standing()
+            .documents
+            .keys()
+            .map(|name| format!("{}/{}", name.tenant, name.namespace))
+            .collect::<Vec<_>>()
     };
     assert_eq!(names(&plane), ["acme/web", "default/api"]);
     plane.push(of_acme(Ask::RollBack { to: 1 })).await.unwrap();

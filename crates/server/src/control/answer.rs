@@ -215,7 +215,8 @@ fn made_anywhere(app: &ControlApp, endpoint: Endpoint, caller: &Caller) -> Resul
 #[cold]
 fn broker() -> Problem {
     let message = "this is a broker: it hands rules on, and has none of its own";
-    Refusal::new(Code::UnknownPath, message, "ask the control plane that it follows; /v1/state names it").into()
+    Refusal::new(Code::UnknownPath, message, "ask the control plane that it follows; /v1/state names it")
+        .into()
 }
 
 impl Endpoint {

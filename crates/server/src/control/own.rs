@@ -114,7 +114,10 @@ pub(super) fn metrics(app: &ControlApp) -> String {
         let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}\n");
     }
     for (name, count) in app.feed.counters().named() {
-        let _ = write!(text, "# TYPE tidegate_control_{name}_total counter\ntidegate_control_{name}_total {count}\n");
+        let _ = write!(
+            text,
+            "# TYPE tidegate_control_{name}_total counter\ntidegate_control_{name}_total {count}\n"
+        );
     }
     text
 }

@@ -79,9 +79,12 @@ impl From<PlaneError> for Problem {
                 Problem::of(StatusCode::FORBIDDEN, "forbidden", message, "use a token of tenant `default`")
             }
             PlaneError::Conflict(conflict) => conflicting(&conflict, message),
-            PlaneError::Unknown(_) => {
-                Problem::of(StatusCode::NOT_FOUND, "not_found", message, "`tidegate rules get` shows what there is")
-            }
+            PlaneError::Unknown(_) => Problem::of(
+                StatusCode::NOT_FOUND,
+                "not_found",
+                message,
+                "`tidegate rules get` shows what there is",
+            ),
             PlaneError::Busy => {
                 Problem::of(StatusCode::SERVICE_UNAVAILABLE, "busy", message, "try again in a moment")
             }

@@ -14,12 +14,21 @@ impl Query {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let (Some(name), Some(value)) = (decoded(name), decoded(value)) else {
                 let fix = "write every other character as % and two digits";
-                return Err(Problem::bad_request("invalid_text", "query", "it isn't percent-encoded UTF-8", fix));
+                return Err(Problem::bad_request(
+                    "invalid_text",
+                    "query",
+                    "it isn't percent-encoded UTF-8",
+                    fix,
+                ));
             };
             if !known.contains(&name.as_str()) || pairs.iter().any(|(other, _)| *other == name) {
                 let name: String = name.chars().take(40).collect();
                 let message = format!("`{name}` isn't known here, or is given twice");
-                let fix = if known.is_empty() { "leave it out".to_owned() } else { format!("known: {}", known.join(", ")) };
+                let fix = if known.is_empty() {
+                    "leave it out".to_owned()
+                } else {
+                    format!("known: {}", known.join(", "))
+                };
                 return Err(Problem::bad_request("unknown_field", &name, message, fix));
             }
             pairs.push((name, value));
@@ -42,7 +51,12 @@ impl Query {
         match self.get(name) {
             None | Some("false") => Ok(false),
             Some("true" | "") => Ok(true),
-            Some(_) => Err(Problem::bad_request("wrong_type", name, "is neither true nor false", "give one of the two")),
+            Some(_) => Err(Problem::bad_request(
+                "wrong_type",
+                name,
+                "is neither true nor false",
+                "give one of the two",
+            )),
         }
     }
 }

@@ -87,7 +87,13 @@ struct Terms {
 impl Terms {
     fn read(fields: &mut Fields, asked: &Asked<'_>) -> Result<Self, Problem> {
         let (author, reason) = (fields.text("author")?, fields.text("reason")?);
-        Terms::of(asked, fields.number("if_version")?, author.as_deref(), reason.as_deref(), fields.flag("dry_run")?)
+        Terms::of(
+            asked,
+            fields.number("if_version")?,
+            author.as_deref(),
+            reason.as_deref(),
+            fields.flag("dry_run")?,
+        )
     }
 
     fn of(
@@ -133,7 +139,12 @@ pub(super) async fn push(asked: &Asked<'_>, body: &[u8]) -> Result<Made, Problem
         None | Some("named") => Replace::Named,
         Some("all") => Replace::All,
         Some(_) => {
-            return Err(Problem::bad_request("unknown_value", "replace", "isn't known", "use `named` or `all`"));
+            return Err(Problem::bad_request(
+                "unknown_value",
+                "replace",
+                "isn't known",
+                "use `named` or `all`",
+            ));
         }
     };
     let overrides = if fields.flag("keep_overrides")? { Keep::Kept } else { Keep::Replaced };
@@ -147,7 +158,11 @@ pub(super) async fn push(asked: &Asked<'_>, body: &[u8]) -> Result<Made, Problem
 /// `[{ "name": "rules.yaml", "text": "…" }]`
 fn sources(files: Option<Value>) -> Result<Vec<Source>, Problem> {
     let Some(Value::Array(files)) = files else {
-        return Err(wrong("files", "must be a list", r#"send [{"name":"rules.yaml","text":"namespace: api\n…"}]"#));
+        return Err(wrong(
+            "files",
+            "must be a list",
+            r#"send [{"name":"rules.yaml","text":"namespace: api\n…"}]"#,
+        ));
     };
     if !(1..=FILES_MAX).contains(&files.len()) {
         let message = format!("{} files are too few or too many", files.len());
@@ -291,7 +306,9 @@ fn lines(body: &[u8]) -> Result<impl Iterator<Item = (usize, &str)>, Problem> {
         Problem::bad_request("invalid_utf8", "body", message, "encode the body as UTF-8")
     })?;
     let is_said = |(_, line): &(usize, &str)| {
-        !line.trim().is_empty() && !line.starts_with(write::EXPORT_HEADING) && !line.starts_with(write::BACKUP_HEADING)
+        !line.trim().is_empty()
+            && !line.starts_with(write::EXPORT_HEADING)
+            && !line.starts_with(write::BACKUP_HEADING)
     };
     Ok((1..).zip(text.lines()).filter(is_said))
 }
@@ -302,5 +319,10 @@ fn parsed<T: serde::de::DeserializeOwned>(index: usize, line: &str) -> Result<T,
 
 fn in_line(index: usize, error: &str) -> Problem {
     let message = format!("line {index}: {error}");
-    Problem::bad_request("invalid_json", "body", message, "send lines as `tidegate rules export` or `backup` prints them")
+    Problem::bad_request(
+        "invalid_json",
+        "body",
+        message,
+        "send lines as `tidegate rules export` or `backup` prints them",
+    )
 }

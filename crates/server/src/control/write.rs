@@ -57,6 +57,7 @@ fn is_visible(asked: &Asked<'_>, tenant: &str) -> bool {
 
 pub(super) fn rules(asked: &Asked<'_>) -> Result<Made, Problem> {
     let query = asked.query(&["namespace", "tenant"])?;
+    asked.plane.ready()?;
     let standing = asked.plane.standing();
     let is_asked = |name: &&DocumentName| {
         is_visible(asked, &name.tenant)
@@ -104,9 +105,7 @@ fn visible_changes(asked: &Asked<'_>, entry: &Entry) -> Vec<Changed> {
 }
 
 fn entry_json(asked: &Asked<'_>, entry: &Entry) -> Value {
-    let both = |Changed { after, before }: &Changed| {
-        json!({ "after": ChangeJson::from(after), "before": ChangeJson::from(before) })
-    };
+    let both = |Changed { after, before }: &Changed| json!({ "after": ChangeJson::from(after), "before": ChangeJson::from(before) });
     let changes: Vec<Value> = visible_changes(asked, entry).iter().map(both).collect();
     let mut value = summary(&entry.summary);
     value["changed"] = changes.into();
@@ -148,12 +147,14 @@ pub(super) async fn export(asked: &Asked<'_>) -> Result<Made, Problem> {
     let mut lines = Vec::new();
     let after = match query.get("after") {
         None => {
+            asked.plane.ready()?;
             let standing = asked.plane.standing();
             json_line(&mut lines, &json!({ "tidegate_rules": 1, "version": standing.version }))?;
             if asked.tenant().is_none() {
                 json_line(&mut lines, &ChangeJson::from(&RuleChange::FleetMode(standing.fleet_mode)))?;
             }
-            for (name, text) in standing.documents.iter().filter(|(name, _)| is_visible(asked, &name.tenant)) {
+            for (name, text) in standing.documents.iter().filter(|(name, _)| is_visible(asked, &name.tenant))
+            {
                 let change = RuleChange::Document { name: name.clone(), text: Some(text.clone()) };
                 json_line(&mut lines, &ChangeJson::from(&change))?;
             }

@@ -58,7 +58,8 @@ impl RulesService {
             return status::send_http(&mut respond, status);
         }
         if request.uri().path() != FOLLOW_PATH {
-            let message = format!("there is no method `{}`; there is {FOLLOW_PATH}", excerpt(request.uri().path()));
+            let message =
+                format!("there is no method `{}`; there is {FOLLOW_PATH}", excerpt(request.uri().path()));
             return call::fail(&mut respond, &Failure::new(GrpcCode::Unimplemented, message));
         }
         if let Err(failure) = self.permitted(&request) {

@@ -33,8 +33,11 @@ pub(crate) fn measure(setting: &Setting) -> Result<(), String> {
     let length = (FIRST + AFTER) * u32::try_from(RATES.len()).unwrap_or(1);
     let stopwatch = Stopwatch::start();
     let admitted: Result<Vec<Duration>, String> = thread::scope(|scope| {
-        let callers: Vec<_> =
-            nodes.iter().enumerate().map(|(at, node)| scope.spawn(move || call(node, at, stopwatch, length))).collect();
+        let callers: Vec<_> = nodes
+            .iter()
+            .enumerate()
+            .map(|(at, node)| scope.spawn(move || call(node, at, stopwatch, length)))
+            .collect();
         for (index, rate) in (0_u32..).zip(RATES).skip(1) {
             stopwatch.wait_until((FIRST + AFTER) * index);
             push(&control, &rules(rate))?;
@@ -54,7 +57,11 @@ pub(crate) fn measure(setting: &Setting) -> Result<(), String> {
         };
         let before = RATES[usize::try_from(index - 1).unwrap_or(0)];
         let figures = Figures::of(BAR, format!("{before}/s to {rate}/s"));
-        figures.worst("admitted in the first 5 s, of what is allowed", share(begins, FIRST), Bounds::Within(0.8, 1.2));
+        figures.worst(
+            "admitted in the first 5 s, of what is allowed",
+            share(begins, FIRST),
+            Bounds::Within(0.8, 1.2),
+        );
         figures.worst("in the 10 s after", share(begins + FIRST, AFTER), Bounds::Within(0.95, 1.05));
     }
     Ok(())

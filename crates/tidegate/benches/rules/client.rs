@@ -21,7 +21,8 @@ impl Client {
     /// The status and the body.
     pub(crate) fn ask(&mut self, method: &str, path: &str, body: &str) -> Result<(u16, Value), String> {
         let length = body.len();
-        let request = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n{body}");
+        let request =
+            format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n{body}");
         self.0.get_mut().write_all(request.as_bytes()).map_err(|error| error.to_string())?;
         self.read().map_err(|error| format!("no answer to {method} {path}: {error}"))
     }

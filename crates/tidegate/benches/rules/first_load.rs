@@ -59,7 +59,8 @@ pub(crate) fn measure(_setting: &Setting) -> Result<(), String> {
 /// Says how long it is.
 fn write(path: &Path, version: u64) -> Result<u64, String> {
     let text = |error: &dyn std::fmt::Display| error.to_string();
-    let mut writer = SnapshotWriter::new(path, version, LookupSeed::random()).map_err(|error| text(&error))?;
+    let mut writer =
+        SnapshotWriter::new(path, version, LookupSeed::random()).map_err(|error| text(&error))?;
     let document = DocumentName { tenant: "default".into(), namespace: "api".into() };
     writer.document(&document, RULES).map_err(|error| text(&error))?;
     let limit = Limit::new(500).map_err(|_| "500 is a limit")?;

@@ -26,7 +26,8 @@ pub(crate) fn measure(_setting: &Setting) -> Result<(), String> {
     let mut brokers: Vec<Running> =
         (0..BROKERS).map(|_| Running::broker(&control)).collect::<Result<_, _>>()?;
     let servers: Vec<&Running> = brokers.iter().collect();
-    let mut nodes: Vec<Running> = (0..NODES).map(|_| Running::node(&servers, &[])).collect::<Result<_, _>>()?;
+    let mut nodes: Vec<Running> =
+        (0..NODES).map(|_| Running::node(&servers, &[])).collect::<Result<_, _>>()?;
     push(&control, RULES)?;
     let mut version = control.client()?.change("PUT", "/v1/overrides", &override_of("vip", LIMIT))?;
     let figures = Figures::of(BAR, "killed, restarted and back");
@@ -59,8 +60,10 @@ pub(crate) fn measure(_setting: &Setting) -> Result<(), String> {
 fn reached(nodes: &[Running], version: u64) -> Result<(), String> {
     for node in nodes {
         let mut client = node.client()?;
-        poll(&format!("version {version}"), SOON, || (version_of(&mut client).ok()? >= version).then_some(()))
-            .map_err(|problem| format!("{problem}\n{}", node.log()))?;
+        poll(&format!("version {version}"), SOON, || {
+            (version_of(&mut client).ok()? >= version).then_some(())
+        })
+        .map_err(|problem| format!("{problem}\n{}", node.log()))?;
     }
     Ok(())
 }

@@ -79,7 +79,8 @@ fn one_at_a_time(fleet: &Fleet) -> Result<(), String> {
     let mut delays = Vec::new();
     for number in 0..PUSHES {
         let stopwatch = Stopwatch::start();
-        let version = control.change("PUT", "/v1/overrides", &override_of(&format!("one-{number}"), number + 1))?;
+        let version =
+            control.change("PUT", "/v1/overrides", &override_of(&format!("one-{number}"), number + 1))?;
         wait(&mut clients, &fleet.streams, version)?;
         delays.push(stopwatch.elapsed());
         // Also at other moments than just after the last one.
@@ -191,7 +192,11 @@ fn report(fleet: &Fleet, observed: &Observed, changes: u64, took: Duration) {
     figures.told("from push to the last stream, median, ms", percentile(50));
     figures.worst("from push to the last stream, p99, ms", percentile(99), Bounds::AtMost(1000.0));
     figures.told("longest, ms", percentile(100));
-    figures.worst("changes lost", count(usize::try_from(changes).unwrap_or(0)) - count(delays.len()), Bounds::AtMost(0.0));
+    figures.worst(
+        "changes lost",
+        count(usize::try_from(changes).unwrap_or(0)) - count(delays.len()),
+        Bounds::AtMost(0.0),
+    );
     figures.worst("versions missing or twice", count(gaps), Bounds::AtMost(0.0));
     figures.worst("wrong limits in the end", count(wrong), Bounds::AtMost(0.0));
 }

@@ -88,7 +88,9 @@ impl Running {
     pub(crate) fn start(&mut self) -> Result<(), String> {
         self.spawn().map_err(|error| format!("can't start a process: {error}"))?;
         let is_up = || Client::connect(self.address).and_then(|mut client| client.get("/healthz")).ok();
-        poll("a process that answers", SOON, is_up).map(drop).map_err(|problem| format!("{problem}\n{}", self.log()))
+        poll("a process that answers", SOON, is_up)
+            .map(drop)
+            .map_err(|problem| format!("{problem}\n{}", self.log()))
     }
 
     fn spawn(&mut self) -> io::Result<()> {
@@ -134,13 +136,12 @@ fn free_address() -> SocketAddr {
 /// Rules for `api`, and the version that they are.
 pub(crate) fn push(control: &Running, rules: &str) -> Result<u64, String> {
     let body = json!({ "files": [{ "name": "rules.yaml", "text": rules }] });
-    poll("the control plane's store", SOON, || {
-        control.client().ok()?.change("POST", "/v1/rules", &body).ok()
-    })
-    .map_err(|problem| format!("{problem}\n{}", control.log()))
+    poll("the control plane's store", SOON, || control.client().ok()?.change("POST", "/v1/rules", &body).ok())
+        .map_err(|problem| format!("{problem}\n{}", control.log()))
 }
 
-pub(crate) const RULES: &str = "namespace: api\nrules:\n  - { name: per-user, key: [user], limit: 100 per 1h }\n";
+pub(crate) const RULES: &str =
+    "namespace: api\nrules:\n  - { name: per-user, key: [user], limit: 100 per 1h }\n";
 
 /// One override's body.
 pub(crate) fn override_of(user: &str, limit: u64) -> serde_json::Value {

@@ -66,7 +66,13 @@ impl Streams {
 
 fn limit_of(engine: &Engine, user: &str) -> Option<u64> {
     let (rules, mut matches) = (engine.rules(), Matches::new());
-    rules.set.matches("default", "api", Attributes(&[("user", user)]), Nanos::from_secs(1 << 30), &mut matches);
+    rules.set.matches(
+        "default",
+        "api",
+        Attributes(&[("user", user)]),
+        Nanos::from_secs(1 << 30),
+        &mut matches,
+    );
     match matches.first()?.effect {
         Effect::Limited { spec: Spec::Sliding { limit, .. }, .. } => Some(limit.get()),
         _ => None,

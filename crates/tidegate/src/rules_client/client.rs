@@ -55,17 +55,11 @@ impl Client {
 
     /// An answer that isn't a refusal.
     pub(super) fn ask(&self, method: &'static str, path: &str, body: &[u8]) -> Result<Response, RulesError> {
-        let message = Message {
-            method,
-            path,
-            body,
-            answer_within: ANSWER_WITHIN,
-            answer_bytes_max: ANSWER_BYTES_MAX,
-        };
+        let message =
+            Message { method, path, body, answer_within: ANSWER_WITHIN, answer_bytes_max: ANSWER_BYTES_MAX };
         let manner = Manner { token: self.token.as_deref(), tls: self.tls.clone() };
         let sent = self.runtime.block_on(http_client::send(&self.url, &manner, message));
-        let response =
-            sent.map_err(|source| RulesError::Unreachable { url: self.shown.clone(), source })?;
+        let response = sent.map_err(|source| RulesError::Unreachable { url: self.shown.clone(), source })?;
         if response.status == 200 { Ok(response) } else { Err(self.refused(&response)) }
     }
 
@@ -84,7 +78,9 @@ impl Client {
     }
 
     fn refused(&self, response: &Response) -> RulesError {
-        let Ok(answer) = serde_json::from_slice::<Value>(&response.body) else { return self.foreign(response) };
+        let Ok(answer) = serde_json::from_slice::<Value>(&response.body) else {
+            return self.foreign(response);
+        };
         let error = &answer["error"];
         let Some(message) = error["message"].as_str() else { return self.foreign(response) };
         let mut words = String::new();
@@ -99,7 +95,8 @@ impl Client {
                 }
             }
             _ => {
-                let field = error["field"].as_str().map_or(String::new(), |field| format!("{}: ", plain(field)));
+                let field =
+                    error["field"].as_str().map_or(String::new(), |field| format!("{}: ", plain(field)));
                 let fix = error["fix"].as_str().map_or(String::new(), |fix| format!("; {}", plain(fix)));
                 words.push_str(&format!("refused: {field}{}{fix}", plain(message)));
             }
@@ -135,7 +132,9 @@ pub(super) fn encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => encoded.push(char::from(byte)),
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                encoded.push(char::from(byte));
+            }
             other => encoded.push_str(&format!("%{other:02X}")),
         }
     }

@@ -200,19 +200,26 @@ pub(crate) fn commands() -> Vec<Clap> {
         command("diff", "Say what pushing rules files would change").after_help(DIFF_NOTE).args(files_args()),
         command("get", "Print the rules in force")
             .arg(Arg::new("namespace").value_name("NAMESPACE").help("only these [all]"))
-            .args([tenant_arg(), flag("overrides", "print a namespace's overrides, as JSON lines"), json_arg()]),
+            .args([
+                tenant_arg(),
+                flag("overrides", "print a namespace's overrides, as JSON lines"),
+                json_arg(),
+            ]),
         command("history", "List who changed the rules, when and why; or what one version changed")
             .arg(version.clone())
             .arg(value("namespace", "NAME", "only of this namespace"))
             .args([tenant_arg(), json_arg()])
             .arg(number_arg("before", "VERSION", "only older ones").long("before"))
             .arg(number_arg("limit", "N", "so many [50]").long("limit")),
-        changing("rollback", "Go back to the rules of a version, as a new version").arg(version.required(true)),
+        changing("rollback", "Go back to the rules of a version, as a new version")
+            .arg(version.required(true)),
         command("watch", "Print changes as they come").arg(json_arg()),
-        command("export", "Print the rules in force, overrides included, as JSON lines").arg(path_arg("to a file [stdout]")),
+        command("export", "Print the rules in force, overrides included, as JSON lines")
+            .arg(path_arg("to a file [stdout]")),
         changing("import", "Take over lines of an export").arg(path_arg("the file").required(true)),
         command("backup", "Print every version as JSON lines").arg(path_arg("to a file [stdout]")),
-        changing("restore", "Take over a backup, into an empty store").arg(path_arg("the file").required(true)),
+        changing("restore", "Take over a backup, into an empty store")
+            .arg(path_arg("the file").required(true)),
         overrides(&changing),
         changing("mode", "Set the fleet's mode: what all rules do")
             .arg(Arg::new("mode").value_name("MODE").required(true).help("enforce, shadow or off")),
@@ -221,25 +228,26 @@ pub(crate) fn commands() -> Vec<Clap> {
             .about("Say which callers rules with `shadow: true` would have denied")
             .args(whom_args().into_iter().filter(|arg| arg.get_id() != "url"))
             .arg(
-                value("admin", "URL", "a node's admin listener; once for each node [the setting listen.admin]")
-                    .action(ArgAction::Append),
+                value(
+                    "admin",
+                    "URL",
+                    "a node's admin listener; once for each node [the setting listen.admin]",
+                )
+                .action(ArgAction::Append),
             )
             .arg(json_arg()),
     ]
 }
 
 fn overrides(changing: &impl Fn(&'static str, &'static str) -> Clap) -> Clap {
-    let set = changing("set", "Set one override")
-        .after_help(OVERRIDE_NOTE)
-        .args(caller_args())
-        .args([
-            value("limit", "N", "another limit; 0 blocks"),
-            value("rate", "RATE", "another rate, such as 100/s"),
-            value("burst", "N", "another burst"),
-            value("until", "INSTANT", "ends by itself, such as 2026-12-01T00:00:00Z"),
-            flag("unlimited", "no limit"),
-            flag("hot", "a key with very many requests"),
-        ]);
+    let set = changing("set", "Set one override").after_help(OVERRIDE_NOTE).args(caller_args()).args([
+        value("limit", "N", "another limit; 0 blocks"),
+        value("rate", "RATE", "another rate, such as 100/s"),
+        value("burst", "N", "another burst"),
+        value("until", "INSTANT", "ends by itself, such as 2026-12-01T00:00:00Z"),
+        flag("unlimited", "no limit"),
+        flag("hot", "a key with very many requests"),
+    ]);
     Clap::new("override")
         .about("Set or remove one override")
         .subcommand_required(true)

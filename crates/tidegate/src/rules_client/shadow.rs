@@ -23,7 +23,7 @@ struct OfRule {
 
 type Rules = BTreeMap<(String, String, String), OfRule>;
 
-pub(super) fn run(whom: Whom, report: &ShadowReport) -> Result<ExitCode, RulesError> {
+pub(super) fn run(whom: &Whom, report: &ShadowReport) -> Result<ExitCode, RulesError> {
     let admin = match report.admin.as_slice() {
         [] => vec![format!("http://{}", Settings::listen_admin(whom.settings.clone())?)],
         given => given.to_vec(),
@@ -68,9 +68,7 @@ fn sorted(of_rule: &OfRule) -> Vec<(&String, u64, u64)> {
 
 fn as_json(rules: &Rules) -> String {
     let rule = |((tenant, namespace, rule), of_rule): (&(String, String, String), &OfRule)| {
-        let caller = |(name, denials, error): (&String, u64, u64)| {
-            json!({ "identifier": name, "denials": denials, "at_most_too_many": error })
-        };
+        let caller = |(name, denials, error): (&String, u64, u64)| json!({ "identifier": name, "denials": denials, "at_most_too_many": error });
         json!({
             "tenant": tenant,
             "namespace": namespace,
@@ -100,7 +98,8 @@ fn in_words(rules: &Rules, colours: Colours) -> String {
         let _ = writeln!(text, "{}", colours.paint(Colour::Bold, &heading));
         let callers = sorted(of_rule);
         for (name, denials, error) in callers.iter().take(CALLERS_SHOWN) {
-            let about = if *error > 0 { format!(" (at least {})", count(denials - error)) } else { String::new() };
+            let about =
+                if *error > 0 { format!(" (at least {})", count(denials - error)) } else { String::new() };
             let _ = writeln!(text, "  {:>12}  {}{about}", count(*denials), plain(name));
         }
         if callers.len() > CALLERS_SHOWN {

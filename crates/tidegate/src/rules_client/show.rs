@@ -105,7 +105,9 @@ pub(super) fn summary(entry: &Value) -> String {
     let changes = entry["changes"].as_u64().unwrap_or(0);
     let changes = output::counted(usize::try_from(changes).unwrap_or(usize::MAX), "change");
     let text = |name: &str| plain(entry[name].as_str().unwrap_or(""));
-    format!("{}  {at}  {}  {changes}  {}", entry["version"], text("author"), text("reason")).trim_end().to_owned()
+    format!("{}  {at}  {}  {changes}  {}", entry["version"], text("author"), text("reason"))
+        .trim_end()
+        .to_owned()
 }
 
 fn whole(entry: &Value) -> String {

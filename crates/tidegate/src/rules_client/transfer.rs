@@ -86,7 +86,8 @@ pub(super) fn restore(client: &Client, path: &Path, terms: &Terms) -> Result<Exi
 }
 
 fn told(version: Option<u64>) {
-    let version = version.map_or_else(|| "there was nothing in it".to_owned(), |v| format!("the rules are at version {v}"));
+    let version = version
+        .map_or_else(|| "there was nothing in it".to_owned(), |v| format!("the rules are at version {v}"));
     output::print(&format!("{version}\n"));
 }
 

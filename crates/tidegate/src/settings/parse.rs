@@ -8,8 +8,8 @@ use std::fs::File;
 use std::io::{self, IsTerminal, Read};
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
-use tidegate_control::stream::Endpoints;
 use std::path::{Path, PathBuf};
+use tidegate_control::stream::Endpoints;
 
 use tidegate_origin::RedisUrl;
 use tidegate_rules::envoy::Windows;

@@ -356,7 +356,9 @@ pub(crate) static TABLE: [Setting; 33] = [
         default: "none",
         meaning: "be a broker: hand on the rules of these control planes",
         secrecy: Secrecy::Open,
-        read: |text, settings| parse::endpoints_or_none(text).map(|servers| settings.control_upstream = servers),
+        read: |text, settings| {
+            parse::endpoints_or_none(text).map(|servers| settings.control_upstream = servers)
+        },
         show: |settings| settings.control_upstream.as_ref().map_or("none".into(), ToString::to_string),
     },
     Setting {

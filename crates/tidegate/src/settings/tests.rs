@@ -215,7 +215,7 @@ fn any_file_is_read_or_refused() {
         }
         let (mut given, mut errors) = (nothing_given(), Vec::new());
         file::read_from(Path::new("tidegate.toml"), &text, &mut given, &mut errors);
-        Settings::validated(given, &mut errors);
+        Settings::validated(Role::Node, given, &mut errors);
         if errors.is_empty() {
             read += 1;
         } else {

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 #[expect(clippy::disallowed_methods, reason = "another process can't be given a clock")]
 fn a_changed_rate_is_admitted_soon_and_no_more() {
     let rules = |rate: u32| {
-        format!("namespace: api\nrules:\n  - {{ name: per-user, key: [user], rate: {rate}/s, burst: {rate} }}\n")
+        format!(
+            "namespace: api\nrules:\n  - {{ name: per-user, key: [user], rate: {rate}/s, burst: {rate} }}\n"
+        )
     };
     let control = Server::control();
     let node = Follower::start(&[&control], &[]);

@@ -10,7 +10,7 @@ fn enforcement_outlives_control_plane_brokers_and_restarts() {
     let mut broker = Server::broker(&[&control]);
     let node = Follower::start(&[&broker], &[]);
     control.push(&rules_of(3));
-    let version = control.set_override(json!({ "rule": "per-user", "user": "vip", "limit": 6 }));
+    let version = control.set_override(&json!({ "rule": "per-user", "user": "vip", "limit": 6 }));
     node.wait_version(version);
     control.kill();
     assert_eq!([node.allowed(8, "a"), node.allowed(8, "vip")], [3, 6]);
@@ -31,7 +31,7 @@ fn enforcement_outlives_control_plane_brokers_and_restarts() {
     });
     assert_eq!(broker.get("/v1/state")["version"], version);
     let control = control.restart();
-    let version = control.set_override(json!({ "rule": "per-user", "user": "vip", "limit": 1 }));
+    let version = control.set_override(&json!({ "rule": "per-user", "user": "vip", "limit": 1 }));
     node.wait_version(version);
     assert_eq!(node.allowed(8, "vip"), 1, "a lone node's counts were its own, and are gone with kill -9");
 }
@@ -49,7 +49,7 @@ fn a_node_moves_on_to_the_next_broker() {
         let version = {
             let mut broker = broker;
             broker.kill();
-            let version = control.set_override(json!({ "rule": "per-user", "user": used, "limit": 1 }));
+            let version = control.set_override(&json!({ "rule": "per-user", "user": used, "limit": 1 }));
             node.wait_version(version);
             brokers.push(broker.restart());
             version

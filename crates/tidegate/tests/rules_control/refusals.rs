@@ -20,19 +20,19 @@ fn a_broker_has_no_rules_of_its_own() {
 fn following_needs_an_operators_token_where_there_are_tokens() {
     let directory = Directory::new();
     let token = |tenant: &str| {
-        let arguments = ["token", "new", "--tenant", tenant, "--permissions", "read", "--auth-tokens", "tokens.toml"];
+        let arguments =
+            ["token", "new", "--tenant", tenant, "--permissions", "read", "--auth-tokens", "tokens.toml"];
         run(&directory, &arguments, &[]).stdout.trim().to_owned()
     };
     let (operator, tenant) = (token("default"), token("acme"));
     let tokens = directory.path("tokens.toml").display().to_string();
     let control = Server::with_tokens(&tokens);
-    for (token, problem) in [
-        (None, Some("no token")),
-        (Some(&tenant), Some("about all tenants")),
-        (Some(&operator), None),
-    ] {
+    for (token, problem) in
+        [(None, Some("no token")), (Some(&tenant), Some("about all tenants")), (Some(&operator), None)]
+    {
         let own = Directory::new();
-        let environment: Vec<(&str, &str)> = token.map(|token| ("TIDEGATE_TOKEN", token.as_str())).into_iter().collect();
+        let environment: Vec<(&str, &str)> =
+            token.map(|token| ("TIDEGATE_TOKEN", token.as_str())).into_iter().collect();
         let node = Node::start_with(&own, &["--rules-control", &control.url()], &environment);
         let stream = || node.state()["rules_stream"].clone();
         poll("what the server says", crate::scene::REACHED_WITHIN, || match problem {

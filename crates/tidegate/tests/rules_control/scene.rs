@@ -23,6 +23,10 @@ impl Server {
         Server::start(Directory::new(), &["--store", "sqlite:rules.db"], "127.0.0.1:0")
     }
 
+    pub(crate) fn with_store(url: &str) -> Self {
+        Server::start(Directory::new(), &["--store", url], "127.0.0.1:0")
+    }
+
     pub(crate) fn with_tokens(path: &str) -> Self {
         Server::start(Directory::new(), &["--store", "sqlite:rules.db", "--auth-tokens", path], "127.0.0.1:0")
     }
@@ -33,7 +37,8 @@ impl Server {
     }
 
     fn start(directory: Directory, arguments: &[&str], listen: &str) -> Self {
-        let stderr = std::fs::File::options().create(true).append(true).open(directory.path("stderr")).unwrap();
+        let stderr =
+            std::fs::File::options().create(true).append(true).open(directory.path("stderr")).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
         command.current_dir(directory.path("")).env_clear();
         command.args(["control", "--listen", listen]).args(arguments);
@@ -41,7 +46,9 @@ impl Server {
         let mut process = Process(command.spawn().unwrap());
         let stdout = BufReader::new(process.0.stdout.take().unwrap());
         let (sender, lines) = mpsc::channel();
-        std::thread::spawn(move || stdout.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        std::thread::spawn(move || {
+            stdout.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
         let address = loop {
             let line = lines.recv_timeout(SOON);
             let line = line.unwrap_or_else(|_| panic!("no banner; stderr: {}", directory.read("stderr")));
@@ -90,7 +97,7 @@ impl Server {
     }
 
     /// One override of `per-user` in `api`.
-    pub(crate) fn set_override(&self, entry: Value) -> u64 {
+    pub(crate) fn set_override(&self, entry: &Value) -> u64 {
         self.change("PUT", "/v1/overrides", &json!({ "namespace": "api", "override": entry }))
     }
 

@@ -2,8 +2,8 @@
 
 use super::Session;
 use super::link::{Columns, Failure, micros, nonsense};
-use crate::rules::{Entry, HistoryPage, Item, ItemId, ItemsPage, NewEntry, Subject, Summary};
 use crate::WorldError;
+use crate::rules::{Entry, HistoryPage, Item, ItemId, ItemsPage, NewEntry, Subject, Summary};
 use crate::store::check_entries;
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -47,7 +47,12 @@ impl Session<'_> {
     }
 
     /// What one entry writes. Sends what is long enough.
-    async fn entry_texts(&mut self, version: u64, entry: &NewEntry, texts: &mut Texts) -> Result<(), Failure> {
+    async fn entry_texts(
+        &mut self,
+        version: u64,
+        entry: &NewEntry,
+        texts: &mut Texts,
+    ) -> Result<(), Failure> {
         let now = self.dialect.now().to_owned();
         let at = entry.at.map_or(now, |at| micros(at).to_string());
         let values: [(&str, &(dyn Display + Sync)); 7] = [

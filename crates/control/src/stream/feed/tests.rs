@@ -200,7 +200,10 @@ fn notices_reach_everybody_once_and_reports_are_bounded() {
     feed.notice(Payload { kind: Kind::HotSet, payload: payload("new") });
     let mut subscriber = feed.subscribe(&hello("a", 0), at(0));
     let notices = |heard: Vec<Down>| -> Vec<Bytes> {
-        heard.into_iter().filter_map(|down| if let Down::Notice(notice) = down { Some(notice.payload) } else { None }).collect()
+        heard
+            .into_iter()
+            .filter_map(|down| if let Down::Notice(notice) = down { Some(notice.payload) } else { None })
+            .collect()
     };
     assert_eq!(notices(sent(&mut subscriber, at(0))), [payload("new")]);
     assert!(notices(sent(&mut subscriber, at(200))).is_empty());

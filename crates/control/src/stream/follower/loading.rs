@@ -33,7 +33,13 @@ impl Follower {
         actions
     }
 
-    pub(super) fn chunk(&mut self, offset: u64, bytes: &[u8], keeper: &mut dyn Keeper, now: Nanos) -> Vec<Action> {
+    pub(super) fn chunk(
+        &mut self,
+        offset: u64,
+        bytes: &[u8],
+        keeper: &mut dyn Keeper,
+        now: Nanos,
+    ) -> Vec<Action> {
         let Some((id, length, have)) = &mut self.snapshot else { return Vec::new() };
         let version = id.version;
         let end = offset.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));

@@ -18,11 +18,11 @@ struct Kept {
 
 impl Keeper for Kept {
     fn standing(&self) -> Standing {
-        Standing { version: self.version, partial: self.partial.clone() }
+        Standing { version: self.version, partial: self.partial }
     }
 
     fn begin(&mut self, id: &SnapshotId, _length: u64, offset: u64) -> Result<(), String> {
-        self.partial = Some((id.clone(), offset));
+        self.partial = Some((*id, offset));
         Ok(())
     }
 
@@ -65,8 +65,7 @@ const fn at(millis: u64) -> Nanos {
 }
 
 fn follower(servers: usize) -> Follower {
-    let identity =
-        Identity { node: "n".into(), region: "eu".into(), software: "1".into(), role: Role::Node };
+    let identity = Identity { node: "n".into(), region: "eu".into(), software: "1".into(), role: Role::Node };
     Follower::new(identity, servers, 4, at(0))
 }
 
@@ -103,7 +102,7 @@ fn resumes(actions: &[Action]) -> Vec<(u64, bool)> {
 #[test]
 fn a_follower_says_what_it_has() {
     let partial = Some((SnapshotId { version: 9, digest: 1 }, 500));
-    let kept = Kept { version: 3, partial: partial.clone(), ..Kept::default() };
+    let kept = Kept { version: 3, partial, ..Kept::default() };
     let mut follower = follower(1);
     follower.tick(at(0));
     let [Action::Send(Up::Hello(hello))] = &follower.connected(&kept, at(0))[..] else { panic!("a hello") };
@@ -203,7 +202,8 @@ fn a_snapshot_with_a_hole_or_a_wrong_checksum_is_refused_and_asked_for_again() {
     let mut follower = following(&mut kept, 1);
     let id = SnapshotId { version: 7, digest: 1 };
     follower.heard(Down::Snapshot { id, length: 10, offset: 0 }, &mut kept, at(1));
-    let asked = follower.heard(Down::Chunk { offset: 5, bytes: Bytes::from_static(b"56789") }, &mut kept, at(1));
+    let asked =
+        follower.heard(Down::Chunk { offset: 5, bytes: Bytes::from_static(b"56789") }, &mut kept, at(1));
     assert_eq!((resumes(&asked), follower.status().version), (vec![(3, true)], 3));
     kept.refuses_snapshots = true;
     let asked = load(&mut follower, &mut kept, 7, at(5000));

@@ -1,3 +1,5 @@
+//! What is said comes back from the wire, and nothing else does.
+
 use super::*;
 use crate::protobuf::{put_bytes, put_message, put_number};
 use proptest::prelude::*;
@@ -62,10 +64,16 @@ fn up() -> impl Strategy<Value = Up> {
 
 fn down() -> impl Strategy<Value = Down> {
     prop_oneof![
-        (protocol(), name(), name())
-            .prop_map(|(protocol, node, software)| Down::Welcome(Welcome { protocol, node, software })),
-        (id(), any::<u64>(), any::<u64>())
-            .prop_map(|(id, length, offset)| Down::Snapshot { id, length, offset }),
+        (protocol(), name(), name()).prop_map(|(protocol, node, software)| Down::Welcome(Welcome {
+            protocol,
+            node,
+            software
+        })),
+        (id(), any::<u64>(), any::<u64>()).prop_map(|(id, length, offset)| Down::Snapshot {
+            id,
+            length,
+            offset
+        }),
         (any::<u64>(), bytes()).prop_map(|(offset, bytes)| Down::Chunk { offset, bytes }),
         (any::<u64>(), bytes()).prop_map(|(version, delta)| Down::Change { version, delta }),
         (any::<u64>(), any::<u64>()).prop_map(|(head, stale_ms)| Down::Heartbeat { head, stale_ms }),
@@ -126,9 +134,7 @@ fn what_is_too_long_is_refused() {
     };
     assert!(Up::decode(&up_bytes(&Up::Hello(nobody)).into()).is_err());
     let payload = Bytes::from(vec![0; PAYLOAD_BYTES_MAX + 1]);
-    assert!(
-        Up::decode(&up_bytes(&Up::Report(Payload { kind: Kind::Demand, payload })).into()).is_err()
-    );
+    assert!(Up::decode(&up_bytes(&Up::Report(Payload { kind: Kind::Demand, payload })).into()).is_err());
 }
 
 #[test]

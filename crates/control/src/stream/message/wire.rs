@@ -4,8 +4,8 @@
 //! more. A message that breaks a bound is refused whole.
 
 use super::{
-    CHUNK_BYTES_MAX, Down, Health, Hello, Kind, NAME_BYTES_MAX, NODES_MAX, NodeReport,
-    PAYLOAD_BYTES_MAX, Payload, Protocol, Role, SOFTWARE_BYTES_MAX, SnapshotId, Up, Welcome,
+    CHUNK_BYTES_MAX, Down, Health, Hello, Kind, NAME_BYTES_MAX, NODES_MAX, NodeReport, PAYLOAD_BYTES_MAX,
+    Payload, Protocol, Role, SOFTWARE_BYTES_MAX, SnapshotId, Up, Welcome,
 };
 use crate::protobuf::{Malformed, Reader, Value, put_bytes, put_message, put_number};
 use bytes::Bytes;
