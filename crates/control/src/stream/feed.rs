@@ -21,7 +21,7 @@ use tokio::sync::watch;
 /// Of the snapshot file, in one message.
 const CHUNK_BYTES: usize = 64 << 10;
 /// Changes that come in quick succession leave together: a message for each would cost more than it says.
-const GATHERED_FOR: Nanos = Nanos::from_millis(20);
+const GATHERED_FOR: Nanos = Nanos::from_millis(40);
 /// Reports that nobody has taken yet; what comes beyond is dropped, and counted.
 const REPORTS_MAX: usize = 1024;
 

@@ -5,6 +5,7 @@
 
 mod changes;
 mod outage;
+mod peers;
 mod reach;
 mod refusals;
 mod resets;
