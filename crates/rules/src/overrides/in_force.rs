@@ -139,7 +139,12 @@ impl Overrides {
 
     /// Whether a rules file has room for them.
     pub(crate) fn is_bounded(&self) -> bool {
-        self.exact_count as u64 <= EXACT_MAX && self.pattern_count as u64 <= PATTERNS_MAX
+        self.has_room_for(0)
+    }
+
+    /// The same with so many more, whatever they are.
+    pub(crate) fn has_room_for(&self, more: usize) -> bool {
+        (self.exact_count + more) as u64 <= EXACT_MAX && (self.pattern_count + more) as u64 <= PATTERNS_MAX
     }
 
     /// Of rules that aren't there.

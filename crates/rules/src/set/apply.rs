@@ -63,6 +63,13 @@ struct Document {
     domain: Option<Arc<str>>,
 }
 
+fn check_names(delta: &Delta) -> Result<(), Malformed> {
+    delta.changes.iter().try_for_each(|change| match change {
+        RuleChange::Override { name, .. } | RuleChange::Reset { name, .. } => name.check(),
+        RuleChange::Document { .. } | RuleChange::FleetMode(_) => Ok(()),
+    })
+}
+
 impl RuleSet {
     /// The rules of a file, which stays mapped for as long as any set looks callers up in it.
     pub fn from_snapshot(snapshot: &Arc<Snapshot>, options: RuleOptions<'_>) -> Result<Self, ApplyError> {
@@ -87,28 +94,56 @@ impl RuleSet {
         if self.version.checked_add(1) != Some(delta.version) {
             return Err(ApplyError::Gap { set: self.version, delta: delta.version });
         }
+        check_names(delta)?;
         let mut set = self.clone();
-        set.version = delta.version;
         set.change_documents(delta, options)?;
-        for change in &delta.changes {
-            match change {
-                RuleChange::Document { .. } => {}
-                RuleChange::Override { name, value } => {
-                    name.check()?;
-                    let rules = &set.rules;
-                    let is_present = || rules.has(&name.tenant, &name.namespace, &name.rule);
-                    set.overrides.change(name, *value, delta.version, is_present);
-                }
-                RuleChange::FleetMode(mode) => set.fleet_mode = *mode,
-                RuleChange::Reset { name, .. } => name.check()?,
-            }
-        }
+        set.change_callers(delta);
         if !set.overrides.is_bounded() {
             return Err(ApplyError::TooLarge(
                 "there are more than 100000000 overrides, or 1000000 with patterns",
             ));
         }
         Ok(set)
+    }
+
+    /// The set after several pushes, and why it isn't after all of them. What they change in common is copied once.
+    pub fn apply_all(&self, deltas: &[Delta], options: RuleOptions<'_>) -> (Self, Result<(), ApplyError>) {
+        let mut set = self.clone();
+        for delta in deltas {
+            if let Err(error) = set.advance(delta, options) {
+                return (set, Err(error));
+            }
+        }
+        (set, Ok(()))
+    }
+
+    /// As [`RuleSet::apply`], in place where nothing of it can be refused once it has begun.
+    fn advance(&mut self, delta: &Delta, options: RuleOptions<'_>) -> Result<(), ApplyError> {
+        let has_documents = delta.changes.iter().any(|change| matches!(change, RuleChange::Document { .. }));
+        let follows = self.version.checked_add(1) == Some(delta.version);
+        if has_documents || !follows || !self.overrides.has_room_for(delta.changes.len()) {
+            *self = self.apply(delta, options)?;
+            return Ok(());
+        }
+        check_names(delta)?;
+        self.change_callers(delta);
+        Ok(())
+    }
+
+    /// Everything but documents; the names were checked.
+    fn change_callers(&mut self, delta: &Delta) {
+        self.version = delta.version;
+        for change in &delta.changes {
+            match change {
+                RuleChange::Override { name, value } => {
+                    let rules = &self.rules;
+                    let is_present = || rules.has(&name.tenant, &name.namespace, &name.rule);
+                    self.overrides.change(name, *value, delta.version, is_present);
+                }
+                RuleChange::FleetMode(mode) => self.fleet_mode = *mode,
+                RuleChange::Document { .. } | RuleChange::Reset { .. } => {}
+            }
+        }
     }
 
     /// The same rules over a newer file of theirs, which has what was changed up to its version. `None` for a file

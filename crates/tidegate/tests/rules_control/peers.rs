@@ -78,7 +78,11 @@ fn nonsense_from_another_release_is_refused_and_the_rules_in_force_stay() {
         (stream["rule_changes_refused"].as_u64() >= Some(2)).then_some(stream)
     });
     assert_eq!((&stream["version"], &stream["is_other_release"]), (&1.into(), &true.into()), "{stream}");
-    assert_eq!((&stream["server_version"], &stream["is_connected"]), (&"99.0.0".into(), &true.into()), "{stream}");
+    assert_eq!(
+        (&stream["server_version"], &stream["is_connected"]),
+        (&"99.0.0".into(), &true.into()),
+        "{stream}"
+    );
     assert!(stream["refused_because"].as_str().is_some_and(|reason| !reason.is_empty()), "{stream}");
     assert_eq!(node.allowed(5, "somebody"), 3);
     // Nothing of it is there after a restart.
@@ -116,7 +120,9 @@ fn call(server: &Server, path: &str, messages: &[Vec<u8>]) -> (String, String) {
             headers = body.trailers().await.unwrap().unwrap_or_default();
         }
         let text = |name: &str| {
-            headers.get(name).map_or(String::new(), |value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+            headers
+                .get(name)
+                .map_or(String::new(), |value| String::from_utf8_lossy(value.as_bytes()).into_owned())
         };
         (text("grpc-status"), text("grpc-message"))
     })

@@ -18,7 +18,13 @@ pub(super) struct Awaited {
 }
 
 impl Follower {
-    pub(super) fn heartbeat(&mut self, head: u64, stale_ms: u64, keeper: &mut dyn Keeper, now: Nanos) -> Vec<Action> {
+    pub(super) fn heartbeat(
+        &mut self,
+        head: u64,
+        stale_ms: u64,
+        keeper: &mut dyn Keeper,
+        now: Nanos,
+    ) -> Vec<Action> {
         let mut actions = self.settle(keeper, now);
         self.status.head = head;
         let stale_for = Nanos::from_millis(stale_ms);
