@@ -9,12 +9,13 @@ pub use resets::{Order, carry_out};
 
 use crate::driver::{Tenancy, log_warnings};
 use crate::engine::Engine;
+use bytes::Bytes;
 use std::path::Path;
 use std::sync::Arc;
 use tidegate_control::stream::{Applied, Keeper, Kept, KeptError, Standing};
 use tidegate_core::FleetSecret;
 use tidegate_rules::envoy::Windows;
-use tidegate_rules::{ApplyError, Delta, RuleChange, RuleOptions, RuleSet, SnapshotId};
+use tidegate_rules::{ApplyError, Delta, RuleChange, RuleOptions, RuleSet, Snapshot, SnapshotId};
 use tokio::sync::mpsc;
 
 /// Resets that wait to be carried out; what comes beyond isn't, and is said.
@@ -102,16 +103,6 @@ impl NodeRules {
         self.engine.replace_rules(set);
     }
 
-    /// The set after a change, and what is to be reset by it.
-    fn next(&self, set: &RuleSet, version: u64, bytes: &[u8]) -> Result<(RuleSet, Delta), String> {
-        let delta = Delta::decode(bytes).map_err(|error| error.to_string())?;
-        if delta.version != version {
-            return Err(format!("version {version} was announced, and {} came", delta.version));
-        }
-        let next = set.apply(&delta, self.reading.options()).map_err(|error| error.to_string())?;
-        Ok((next, delta))
-    }
-
     fn order(&self, delta: &Delta) {
         for change in &delta.changes {
             let RuleChange::Reset { name, .. } = change else { continue };
@@ -121,6 +112,22 @@ impl NodeRules {
             }
         }
     }
+}
+
+/// Changes up to the first that can't be read, and why that can't.
+fn read(changes: &[(u64, Bytes)]) -> (Vec<Delta>, Option<String>) {
+    let mut deltas = Vec::with_capacity(changes.len());
+    for (version, bytes) in changes {
+        match Delta::decode(bytes) {
+            Ok(delta) if delta.version == *version => deltas.push(delta),
+            Ok(delta) => {
+                let reason = format!("version {version} was announced, and {} came", delta.version);
+                return (deltas, Some(reason));
+            }
+            Err(error) => return (deltas, Some(error.to_string())),
+        }
+    }
+    (deltas, None)
 }
 
 impl Keeper for NodeRules {
@@ -137,31 +144,27 @@ impl Keeper for NodeRules {
     }
 
     fn install(&mut self) -> Result<u64, String> {
-        let snapshot = self.kept.install()?;
-        let set = RuleSet::from_snapshot(&snapshot, self.reading.options()).map_err(|error| {
-            self.engine.stats().reloaded(false);
-            error.to_string()
-        })?;
+        let reading = self.reading;
+        let read = |snapshot: &Arc<Snapshot>| {
+            RuleSet::from_snapshot(snapshot, reading.options()).map_err(|error| error.to_string())
+        };
+        let (snapshot, set) = self.kept.install(read).inspect_err(|_| self.engine.stats().reloaded(false))?;
         log_warnings(&set, self.reading.tenancy);
         self.put_in_force(set);
         self.engine.stats().reloaded(true);
         Ok(snapshot.version())
     }
 
-    fn apply(&mut self, changes: &[(u64, bytes::Bytes)]) -> Applied {
-        let (mut set, mut refused, mut deltas) = (self.set.clone(), None, Vec::new());
-        for (version, bytes) in changes {
-            match self.next(&set, *version, bytes) {
-                Ok((next, delta)) => {
-                    set = next;
-                    deltas.push(delta);
-                }
-                Err(reason) => {
-                    self.engine.stats().reloaded(false);
-                    refused = Some(reason);
-                    break;
-                }
-            }
+    fn apply(&mut self, changes: &[(u64, Bytes)]) -> Applied {
+        let (mut deltas, mut refused) = read(changes);
+        let (set, applied) = self.set.apply_all(&deltas, self.reading.options());
+        let count = set.version().saturating_sub(self.set.version());
+        deltas.truncate(usize::try_from(count).unwrap_or(usize::MAX));
+        if let Err(error) = applied {
+            refused = Some(error.to_string());
+        }
+        if refused.is_some() {
+            self.engine.stats().reloaded(false);
         }
         if deltas.is_empty() {
             return Applied { version: self.set.version(), refused };
@@ -182,7 +185,7 @@ impl Keeper for NodeRules {
     }
 
     fn tend(&mut self) {
-        if let Some(snapshot) = self.kept.tend()
+        if let Some(snapshot) = self.kept.tend(false)
             && let Some(rebased) = self.set.rebase(&snapshot)
         {
             self.put_in_force(rebased);

@@ -177,8 +177,10 @@ impl RuleSet {
         if let Err(attribute) = identifier.fill(&rule.key, attributes) {
             return rule.missing(attribute);
         }
+        // First: while the processor waits for the table's line, it hashes the key.
+        let applied = self.overrides().find(rule, &identifier, now);
         let key = identifier.key(&rule.prefix);
-        match self.overrides().find(rule, &identifier, now) {
+        match applied {
             None => Some((Effect::Limited { key, spec: rule.policy.spec(now) }, false)),
             Some(Override { change: Change::Unlimited, hot, .. }) => Some((Effect::Unlimited { key }, hot)),
             Some(Override { change, hot, .. }) => {

@@ -21,6 +21,6 @@ mod when;
 
 pub(crate) use assemble::{Assembled, Hashing, assemble, assemble_listing};
 pub(crate) use document::{DEFAULT_TENANT, is_list};
-pub(crate) use pushed::{Listing, read_entry, read_name};
 pub(crate) use files::{read_files, refuse_file, says_nothing};
+pub(crate) use pushed::{Listing, read_entry, read_name};
 pub(crate) use syntax::Syntax;

@@ -113,7 +113,7 @@ impl RuleFiles {
                     files.current = Some(Current { snapshot: Arc::new(snapshot), log });
                     break;
                 }
-                Err(error) => set_aside(&path, error.to_string(), &mut findings),
+                Err(error) => set_aside(&path, &error.to_string(), &mut findings),
             }
         }
         files.remove_leftovers();
@@ -171,17 +171,22 @@ impl RuleFiles {
     /// Checks a file of this directory, and uses it from now on with an empty log. The old one is removed; a bad one
     /// is set aside and changes nothing.
     pub fn install_file(&mut self, path: &Path) -> Result<Arc<Snapshot>, RuleFilesError> {
-        match Snapshot::open(path) {
-            Ok(snapshot) => {
-                let snapshot = Arc::new(snapshot);
-                self.use_file(path, &snapshot, Log::create(&beside(path, LOG), snapshot.version(), &[])?)?;
-                Ok(snapshot)
-            }
-            Err(error) => {
-                let _ = fs::rename(path, beside(path, "refused"));
-                Err(RuleFilesError::Refused { path: path.to_owned(), error })
-            }
-        }
+        let snapshot = self.checked(path)?;
+        self.use_new(path, &snapshot)?;
+        Ok(snapshot)
+    }
+
+    /// A file that isn't in use yet, opened; set aside when it is bad.
+    fn checked(&self, path: &Path) -> Result<Arc<Snapshot>, RuleFilesError> {
+        Snapshot::open(path).map(Arc::new).map_err(|error| {
+            let _ = fs::rename(path, beside(path, "refused"));
+            RuleFilesError::Refused { path: path.to_owned(), error }
+        })
+    }
+
+    fn use_new(&mut self, path: &Path, snapshot: &Arc<Snapshot>) -> Result<(), RuleFilesError> {
+        let log = Log::create(&beside(path, LOG), snapshot.version(), &[])?;
+        self.use_file(path, snapshot, log)
     }
 
     /// Puts a file and its log in their places: the log first, as a file without its log would be taken for all.
@@ -240,7 +245,7 @@ fn open_named(path: &Path, version: u64) -> Result<Snapshot, SnapshotError> {
     }
 }
 
-fn set_aside(path: &Path, problem: String, findings: &mut Vec<Finding>) {
+fn set_aside(path: &Path, problem: &str, findings: &mut Vec<Finding>) {
     let aside = beside(path, "refused");
     let outcome = match fs::rename(path, &aside) {
         Ok(()) => format!("{problem}; it was set aside as {}", aside.display()),

@@ -12,6 +12,7 @@ mod table;
 mod write;
 
 pub(crate) use build::Builder;
+pub(crate) use head::{DOCUMENTS_MAX, EXACT_MAX, PATTERNS_MAX};
 pub use write::SnapshotWriter;
 
 use crate::bytes::{Malformed, Parts};

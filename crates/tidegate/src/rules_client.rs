@@ -76,10 +76,9 @@ impl RulesError {
 }
 
 pub(crate) fn run(whom: Whom, action: Action) -> Result<ExitCode, RulesError> {
-    let action = match action {
-        Action::ShadowReport(report) => return shadow::run(whom, &report),
-        action => action,
-    };
+    if let Action::ShadowReport(report) = &action {
+        return shadow::run(&whom, report);
+    }
     let client = Client::new(whom)?;
     match action {
         Action::Push { files, terms } => propose::push(&client, &files, &terms),

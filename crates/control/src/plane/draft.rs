@@ -9,9 +9,7 @@ use super::standing::Standing;
 use super::{Ask, CHANGES_MAX, Keep, PlaneError, Push, Replace, Who, check, rollback, worker};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
-use tidegate_rules::{
-    Change, DocumentName, Mode, Override, OverrideName, Policy, Pushed, Rule, RuleChange, Source,
-};
+use tidegate_rules::{DocumentName, Mode, Override, OverrideName, Pushed, RuleChange, Source};
 use tidegate_world::{ENTRY_BYTES_MAX, ItemId, ItemsPage, RuleLog};
 
 /// The overrides of one namespace that are compared with a file's.
@@ -228,7 +226,7 @@ impl Before<'_> {
         match pushed.fleet_mode {
             Some(mode) => wanted.push(RuleChange::FleetMode(mode)),
             None if replace == Replace::All && tenant.is_none() => {
-                wanted.push(RuleChange::FleetMode(Mode::Enforce))
+                wanted.push(RuleChange::FleetMode(Mode::Enforce));
             }
             None => {}
         }

@@ -24,7 +24,7 @@ impl Standing {
     ) -> Result<Self, PlaneError> {
         let mut standing = Standing { version, ..Standing::default() };
         changes.into_iter().for_each(|change| standing.take(&change));
-        standing.set = read(&standing.documents).map_err(unreadable)?;
+        standing.set = read(&standing.documents).map_err(|errors| unreadable(&errors))?;
         Ok(standing)
     }
 
@@ -33,7 +33,7 @@ impl Standing {
         let mut next = Standing { version: delta.version, ..self.clone() };
         delta.changes.iter().for_each(|change| next.take(change));
         if !Arc::ptr_eq(&next.documents, &self.documents) {
-            next.set = read(&next.documents).map_err(unreadable)?;
+            next.set = read(&next.documents).map_err(|errors| unreadable(&errors))?;
         }
         Ok(next)
     }
@@ -78,6 +78,6 @@ fn read(documents: &BTreeMap<DocumentName, Arc<str>>) -> Result<Arc<RuleSet>, Ru
     RuleSet::parse_as(&sources, &FleetSecret::BUILT_IN, Windows::Fixed).map(Arc::new)
 }
 
-fn unreadable(errors: RuleErrors) -> PlaneError {
+fn unreadable(errors: &RuleErrors) -> PlaneError {
     PlaneError::Damaged(format!("the rules in the store can't be read: {errors}"))
 }

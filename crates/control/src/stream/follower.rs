@@ -4,6 +4,7 @@
 //! are; a snapshot is asked for then, and not more often than every few seconds, so that a server with a bad change
 //! isn't flooded. The newest version wins: what is older than the rules in force is skipped.
 
+mod freshness;
 mod loading;
 
 use super::SILENT_MAX;
@@ -11,6 +12,7 @@ use super::keeper::{Applied, Keeper};
 use super::message::{Down, Health, Hello, Kind, PROTOCOL, Role, SnapshotId, Up, Welcome};
 use super::status::{Following, Staleness, Status};
 use bytes::Bytes;
+use freshness::Awaited;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate_core::Nanos;
@@ -23,8 +25,6 @@ const WAIT_LONGEST: Nanos = Nanos::from_millis(300);
 const CONNECT_MAX: Nanos = Nanos::from_secs(2);
 /// How often a server is asked again for what was missing or refused.
 const ASK_AGAIN_EVERY: Nanos = Nanos::from_secs(3);
-/// A server that hasn't heard from its own for so long is left, where there are others, and as often.
-const STALE_SERVER_MAX: Nanos = Nanos::from_secs(10);
 const HEALTH_EVERY: Nanos = Nanos::from_secs(1);
 /// A version that is in force is told of sooner.
 const NEWS_WITHIN: Nanos = Nanos::from_millis(200);
@@ -64,15 +64,6 @@ enum Phase {
     },
 }
 
-/// A version that isn't in force yet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Awaited {
-    head: u64,
-    /// When it was the newest of all.
-    newest_at: Nanos,
-    since: Nanos,
-}
-
 #[derive(Debug)]
 pub struct Follower {
     identity: Identity,
@@ -88,6 +79,8 @@ pub struct Follower {
     asked_at: Option<Nanos>,
     /// A refused change isn't tried again until a snapshot came.
     is_stuck: bool,
+    /// In a row.
+    snapshots_refused: u32,
     /// The version that a heartbeat named and that isn't in force yet, when that was the newest, and since when it
     /// is waited for.
     awaited: Option<Awaited>,
@@ -114,6 +107,7 @@ impl Follower {
             snapshot: None,
             asked_at: None,
             is_stuck: false,
+            snapshots_refused: 0,
             awaited: None,
             server_changed_at: now,
             health_at: now,
@@ -295,49 +289,6 @@ impl Follower {
         Vec::new()
     }
 
-    fn heartbeat(&mut self, head: u64, stale_ms: u64, keeper: &mut dyn Keeper, now: Nanos) -> Vec<Action> {
-        let mut actions = self.settle(keeper, now);
-        self.status.head = head;
-        let stale_for = Nanos::from_millis(stale_ms);
-        // While changes keep coming, the head is always ahead: the first one that was named is waited for.
-        let newest_at = now.minus(stale_for);
-        self.awaited.get_or_insert(Awaited { head, newest_at, since: now });
-        self.confirm(keeper, now);
-        if self.is_stuck {
-            actions.extend(self.ask(self.status.version, true, now));
-        } else if self.is_overdue(now) {
-            self.status.gaps += 1;
-            actions.extend(self.ask(self.status.version, false, now));
-        }
-        let is_left = self.servers > 1
-            && stale_for > STALE_SERVER_MAX
-            && now.minus(self.server_changed_at) > STALE_SERVER_MAX;
-        if is_left {
-            self.failed("the server itself has heard nothing of the control plane for 10 s", now);
-            actions.push(Action::Disconnect);
-        }
-        self.tell_staleness(now);
-        actions
-    }
-
-    /// What a heartbeat named has come: the rules in force were the newest then.
-    fn confirm(&mut self, keeper: &mut dyn Keeper, now: Nanos) {
-        if let Some(awaited) = self.awaited
-            && self.status.version >= awaited.head
-            && !self.is_stuck
-        {
-            self.awaited = None;
-            self.status.confirmed_at = self.status.confirmed_at.max(awaited.newest_at);
-            keeper.confirmed(now.minus(awaited.newest_at));
-        }
-    }
-
-    /// What a heartbeat named hasn't come, and nothing is on its way.
-    fn is_overdue(&self, now: Nanos) -> bool {
-        self.snapshot.is_none()
-            && self.awaited.is_some_and(|awaited| now.minus(awaited.since) > ASK_AGAIN_EVERY)
-    }
-
     fn change(&mut self, version: u64, delta: Bytes, keeper: &mut dyn Keeper, now: Nanos) -> Vec<Action> {
         let newest = self.pending.last().map_or(self.status.version, |(version, _)| *version);
         if version <= newest || self.is_stuck {
@@ -396,37 +347,13 @@ impl Follower {
     }
 
     fn ask(&mut self, rule_version: u64, wants_snapshot: bool, now: Nanos) -> Vec<Action> {
-        if self.asked_at.is_some_and(|asked_at| now < asked_at.plus(ASK_AGAIN_EVERY)) {
+        // A snapshot that was refused is large, and will be refused again: less and less often.
+        let every = Nanos::new(ASK_AGAIN_EVERY.get() << self.snapshots_refused.min(5));
+        if self.asked_at.is_some_and(|asked_at| now < asked_at.plus(every)) {
             return Vec::new();
         }
         self.asked_at = Some(now);
         vec![Action::Send(Up::Resume { rule_version, wants_snapshot })]
-    }
-
-    /// Says how old the rules may be, once for each grade.
-    fn tell_staleness(&mut self, now: Nanos) {
-        let stale_for = self.status.stale_for(now);
-        let staleness = Staleness::of(stale_for);
-        if staleness == self.told {
-            return;
-        }
-        let (version, seconds) = (self.status.version, stale_for.as_millis_ceil() / 1000);
-        match staleness {
-            Staleness::Fresh => tracing::info!(version, "the rules are known to be the newest again"),
-            Staleness::Warning => tracing::warn!(
-                version,
-                seconds,
-                fix = "see whether the control plane and its brokers run, and can be reached from here",
-                "the rules may be out of date: nobody has confirmed them lately"
-            ),
-            Staleness::Alarm => tracing::error!(
-                version,
-                seconds,
-                fix = "see whether the control plane and its brokers run, and can be reached from here",
-                "the rules are out of date, or may be: nobody has confirmed them for a minute"
-            ),
-        }
-        self.told = staleness;
     }
 }
 

@@ -1,14 +1,31 @@
 //! A map by hash that is cheap to copy and to change: copies share all but what was changed since.
 //!
 //! Two levels of 64 branches, then sorted leaves. A change copies the two nodes above its leaf, and the leaf. Readers
-//! hold a copy of their own and take no lock. Several entries may have one key, in the order in which they came.
+//! hold a copy of their own and take no lock. Several entries may have one key, in the order in which they came. Most
+//! keys that are asked for aren't there: a few bits beside each leaf tell, without a look into it.
 
 use std::sync::Arc;
 
 const BRANCHES: usize = 64;
 const BRANCH_BITS: u32 = 6;
 
-type Leaf<V> = Arc<[(u128, V)]>;
+#[derive(Clone, Debug)]
+struct Leaf<V> {
+    /// A bit for each key, by its low bits.
+    bits: u128,
+    entries: Arc<[(u128, V)]>,
+}
+
+impl<V> Leaf<V> {
+    fn new(entries: Arc<[(u128, V)]>) -> Self {
+        Leaf { bits: entries.iter().fold(0, |bits, (key, _)| bits | bit(*key)), entries }
+    }
+}
+
+#[inline]
+fn bit(key: u128) -> u128 {
+    1 << (key & 127)
+}
 
 #[derive(Clone, Debug)]
 struct Node<C>([Option<C>; BRANCHES]);
@@ -48,7 +65,7 @@ impl<V: Clone> CowMap<V> {
             let Some((key, _)) = leaf.first() else { continue };
             let (first, second) = branches(*key);
             let node: &mut Arc<Node<Leaf<V>>> = root.0[first].get_or_insert_with(|| Arc::new(Node::empty()));
-            Arc::make_mut(node).0[second] = Some(leaf.into());
+            Arc::make_mut(node).0[second] = Some(Leaf::new(leaf.into()));
         }
         CowMap { root: Arc::new(root), length }
     }
@@ -69,6 +86,10 @@ impl<V: Clone> CowMap<V> {
         let Some(leaf) = self.root.0[first].as_ref().and_then(|node| node.0[second].as_ref()) else {
             return &[];
         };
+        if leaf.bits & bit(key) == 0 {
+            return &[];
+        }
+        let leaf = &leaf.entries;
         // Leaves of one are most of those by rule.
         let begin = if leaf.len() == 1 { 0 } else { leaf.partition_point(|(other, _)| *other < key) };
         let rest = leaf.get(begin..).unwrap_or(&[]);
@@ -96,7 +117,7 @@ impl<V: Clone> CowMap<V> {
         let (first, second) = branches(key);
         let node = Arc::make_mut(&mut self.root).0[first].get_or_insert_with(|| Arc::new(Node::empty()));
         let place = &mut Arc::make_mut(node).0[second];
-        let old: &[(u128, V)] = place.as_deref().unwrap_or(&[]);
+        let old: &[(u128, V)] = place.as_ref().map_or(&[], |leaf| &leaf.entries);
         let begin = old.partition_point(|(other, _)| *other < key);
         let end = old.partition_point(|(other, _)| *other <= key);
         let mut new = Vec::with_capacity(old.len() + 1);
@@ -104,12 +125,12 @@ impl<V: Clone> CowMap<V> {
         new.extend(value.map(|value| (key, value)));
         new.extend_from_slice(&old[end..]);
         self.length = self.length + new.len() - old.len();
-        *place = (!new.is_empty()).then(|| new.into());
+        *place = (!new.is_empty()).then(|| Leaf::new(new.into()));
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &(u128, V)> {
         let nodes = self.root.0.iter().flatten();
-        nodes.flat_map(|node| node.0.iter().flatten()).flat_map(|leaf| leaf.iter())
+        nodes.flat_map(|node| node.0.iter().flatten()).flat_map(|leaf| leaf.entries.iter())
     }
 }
 

@@ -9,7 +9,7 @@ use super::{Override, PartMatch};
 use crate::change::OverrideName;
 use crate::identifier::Identifier;
 use crate::rule::Rule;
-use crate::snapshot::{LookupSeed, Snapshot};
+use crate::snapshot::{EXACT_MAX, LookupSeed, PATTERNS_MAX, Snapshot};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tidegate_core::{KeyPrefix, Nanos};
@@ -66,7 +66,8 @@ pub(crate) struct Overrides {
     file: Option<Arc<Snapshot>>,
     changed: CowMap<Changed>,
     by_rule: CowMap<Arc<OfRule>>,
-    count: usize,
+    exact_count: usize,
+    pattern_count: usize,
     dangling: usize,
 }
 
@@ -77,7 +78,8 @@ impl Overrides {
             file: None,
             changed: CowMap::default(),
             by_rule: CowMap::default(),
-            count: 0,
+            exact_count: 0,
+            pattern_count: 0,
             dangling: 0,
         }
     }
@@ -88,13 +90,15 @@ impl Overrides {
         by_rule: impl Iterator<Item = (u128, OfRule)>,
     ) -> Self {
         let by_rule: Vec<_> = by_rule.map(|(names_hash, of_rule)| (names_hash, Arc::new(of_rule))).collect();
-        let count = by_rule.iter().map(|(_, of_rule)| of_rule.count()).sum();
+        let exact_count = by_rule.iter().map(|(_, of_rule)| of_rule.exact).sum();
+        let pattern_count = by_rule.iter().map(|(_, of_rule)| of_rule.patterns.len()).sum();
         let changed =
             exact.into_iter().map(|(hash, applied)| (hash, Changed { applied: Some(applied), version: 0 }));
         Overrides {
             changed: CowMap::from_entries(changed.collect()),
             by_rule: CowMap::from_entries(by_rule),
-            count,
+            exact_count,
+            pattern_count,
             ..Overrides::none(seed)
         }
     }
@@ -130,7 +134,17 @@ impl Overrides {
 
     /// Those of rules that aren't there included.
     pub(crate) fn len(&self) -> usize {
-        self.count
+        self.exact_count + self.pattern_count
+    }
+
+    /// Whether a rules file has room for them.
+    pub(crate) fn is_bounded(&self) -> bool {
+        self.has_room_for(0)
+    }
+
+    /// The same with so many more, whatever they are.
+    pub(crate) fn has_room_for(&self, more: usize) -> bool {
+        (self.exact_count + more) as u64 <= EXACT_MAX && (self.pattern_count + more) as u64 <= PATTERNS_MAX
     }
 
     /// Of rules that aren't there.
@@ -200,7 +214,8 @@ impl Overrides {
             Some(of_rule) => OfRule::clone(of_rule),
             None => OfRule::new(is_present()),
         };
-        let before = of_rule.count();
+        let (before, exact_before, patterns_before) =
+            (of_rule.count(), of_rule.exact, of_rule.patterns.len());
         if name.is_exact() {
             let hash = lookup.prefix.hash_of_parts(name.parts.iter().map(|part| &**part));
             let had = usize::from(self.has_exact(hash));
@@ -211,7 +226,8 @@ impl Overrides {
             of_rule.patterns.change(matches_of(name), applied);
         }
         let after = of_rule.count();
-        self.count = self.count - before + after;
+        self.exact_count = self.exact_count - exact_before + of_rule.exact;
+        self.pattern_count = self.pattern_count - patterns_before + of_rule.patterns.len();
         if !of_rule.is_present {
             self.dangling = self.dangling - before + after;
         }

@@ -9,8 +9,8 @@ use super::document::{Head, Said, agree, is_list, read_head};
 use super::fields::Fields;
 use super::files::{File, read_files, refuse_file, says_nothing};
 use super::override_entry::{self, read_override};
-use super::pushed::Listing;
 use super::policy_fields::Calendars;
+use super::pushed::Listing;
 use super::rule_entry::{self, Home, read_rule};
 use super::syntax::Syntax;
 use super::tree::{Place, Value};
@@ -194,7 +194,9 @@ impl Draft {
         if is_list(&overrides, override_entry::EXAMPLE, problems) {
             let draft = &mut self.namespaces[position];
             let collected = &mut self.overrides;
-            overrides.items().for_each(|at| draft.read_override(&at, collected, listing.as_deref_mut(), problems));
+            overrides
+                .items()
+                .for_each(|at| draft.read_override(&at, collected, listing.as_deref_mut(), problems));
         }
     }
 

@@ -30,14 +30,15 @@ pub(crate) fn read_override(
     problems: &mut Problems,
 ) -> Option<(Vec<PartMatch>, Override)> {
     let errors_before = problems.count();
-    let parts = read_caller(at, fields, rule, problems);
+    let parts = read_parts(fields, rule, problems);
     let change = read_change(fields, rule, problems);
     let flag =
         |name: &str, problems: &mut Problems| fields.get(name).and_then(|at| value::boolean(&at, problems));
     let hot = flag("hot", problems).unwrap_or(false);
     let until = fields.get("until").map(|at| value::instant(&at, problems));
     let (Some(parts), Some(change)) = (parts, change) else { return None };
-    if problems.count() > errors_before {
+    // Last: who mends a field that is wrong mostly names the caller as well.
+    if problems.count() > errors_before || refuse_everybody(at, fields, rule, problems) {
         return None;
     }
     if change == Change::Keep && !hot {
@@ -56,6 +57,12 @@ pub(crate) fn read_caller(
     problems: &mut Problems,
 ) -> Option<Vec<PartMatch>> {
     let errors_before = problems.count();
+    let parts = read_parts(fields, rule, problems)?;
+    (problems.count() == errors_before && !refuse_everybody(at, fields, rule, problems)).then_some(parts)
+}
+
+/// Each part of the rule's key; `None` where one was wrong.
+fn read_parts(fields: &Fields<'_, '_>, rule: &Rule, problems: &mut Problems) -> Option<Vec<PartMatch>> {
     refuse_unknown(fields, rule, problems);
     let part = |part: &KeyPart| match fields.get(&part.attribute) {
         None => Some(PartMatch::Anything),
@@ -63,11 +70,6 @@ pub(crate) fn read_caller(
     };
     // All of them are looked at: each mistake is told.
     let parts: Vec<Option<PartMatch>> = rule.key.iter().map(part).collect();
-    if problems.count() == errors_before && is_for_everybody(fields, rule) {
-        let fix = format!("name a caller, or write `{}: \"*\"` for all of them", rule.key[0].attribute);
-        at.refuse(problems, Refusal::new("the override names no caller", fix));
-        return None;
-    }
     parts.into_iter().collect()
 }
 
@@ -88,9 +90,18 @@ fn refuse_unknown(fields: &Fields<'_, '_>, rule: &Rule, problems: &mut Problems)
     }
 }
 
-/// An override that names no caller is more likely a lost line than meant for all.
-fn is_for_everybody(fields: &Fields<'_, '_>, rule: &Rule) -> bool {
-    !rule.key.is_empty() && rule.key.iter().all(|part| fields.get(&part.attribute).is_none())
+/// An override that names no caller is more likely a lost line than meant for all. Tells whether it was refused.
+fn refuse_everybody(
+    at: &Cursor<'_, '_>,
+    fields: &Fields<'_, '_>,
+    rule: &Rule,
+    problems: &mut Problems,
+) -> bool {
+    let is_named = rule.key.iter().any(|part| fields.get(&part.attribute).is_some());
+    let Some(first) = rule.key.first().filter(|_| !is_named) else { return false };
+    let fix = format!("name a caller, or write `{}: \"*\"` for all of them", first.attribute);
+    at.refuse(problems, Refusal::new("the override names no caller", fix));
+    true
 }
 
 fn read_part(at: &Cursor<'_, '_>, part: &KeyPart, problems: &mut Problems) -> Option<PartMatch> {

@@ -95,12 +95,12 @@ impl RuleFiles {
         }
         file.sync_all().map_err(RuleFilesError::io(&path))?;
         drop(file);
-        if let Ok(snapshot) = Snapshot::open(&path)
-            && snapshot.id() != id
-        {
+        let snapshot = self.checked(&path)?;
+        if snapshot.id() != id {
             let _ = fs::remove_file(&path);
             return Err(RuleFilesError::AnotherFile { path, wanted: id, found: snapshot.id() });
         }
-        self.install_file(&path)
+        self.use_new(&path, &snapshot)?;
+        Ok(snapshot)
     }
 }

@@ -66,7 +66,7 @@ impl Log {
         let mut first = [0; HEAD_BYTES];
         let is_read = file.read_exact_at(&mut first, 0);
         if is_read.is_err() || first != head(base) {
-            super::set_aside(path, "it isn't the log of these rules".to_owned(), findings);
+            super::set_aside(path, "it isn't the log of these rules", findings);
             return Self::create(path, base, &[]);
         }
         let mut log = Log { path: path.to_owned(), file, base, offsets: vec![HEAD_BYTES as u64] };

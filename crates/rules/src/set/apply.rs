@@ -12,7 +12,7 @@ use crate::error::{RuleErrors, Warning};
 use crate::overrides::Overrides;
 use crate::parse::{self, Hashing};
 use crate::rule::Rule;
-use crate::snapshot::{LookupSeed, Snapshot};
+use crate::snapshot::{DOCUMENTS_MAX, LookupSeed, Snapshot};
 use crate::source::Source;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -63,6 +63,13 @@ struct Document {
     domain: Option<Arc<str>>,
 }
 
+fn check_names(delta: &Delta) -> Result<(), Malformed> {
+    delta.changes.iter().try_for_each(|change| match change {
+        RuleChange::Override { name, .. } | RuleChange::Reset { name, .. } => name.check(),
+        RuleChange::Document { .. } | RuleChange::FleetMode(_) => Ok(()),
+    })
+}
+
 impl RuleSet {
     /// The rules of a file, which stays mapped for as long as any set looks callers up in it.
     pub fn from_snapshot(snapshot: &Arc<Snapshot>, options: RuleOptions<'_>) -> Result<Self, ApplyError> {
@@ -87,23 +94,56 @@ impl RuleSet {
         if self.version.checked_add(1) != Some(delta.version) {
             return Err(ApplyError::Gap { set: self.version, delta: delta.version });
         }
+        check_names(delta)?;
         let mut set = self.clone();
-        set.version = delta.version;
         set.change_documents(delta, options)?;
-        for change in &delta.changes {
-            match change {
-                RuleChange::Document { .. } => {}
-                RuleChange::Override { name, value } => {
-                    name.check()?;
-                    let rules = &set.rules;
-                    let is_present = || rules.has(&name.tenant, &name.namespace, &name.rule);
-                    set.overrides.change(name, *value, delta.version, is_present);
-                }
-                RuleChange::FleetMode(mode) => set.fleet_mode = *mode,
-                RuleChange::Reset { name, .. } => name.check()?,
-            }
+        set.change_callers(delta);
+        if !set.overrides.is_bounded() {
+            return Err(ApplyError::TooLarge(
+                "there are more than 100000000 overrides, or 1000000 with patterns",
+            ));
         }
         Ok(set)
+    }
+
+    /// The set after several pushes, and why it isn't after all of them. What they change in common is copied once.
+    pub fn apply_all(&self, deltas: &[Delta], options: RuleOptions<'_>) -> (Self, Result<(), ApplyError>) {
+        let mut set = self.clone();
+        for delta in deltas {
+            if let Err(error) = set.advance(delta, options) {
+                return (set, Err(error));
+            }
+        }
+        (set, Ok(()))
+    }
+
+    /// As [`RuleSet::apply`], in place where nothing of it can be refused once it has begun.
+    fn advance(&mut self, delta: &Delta, options: RuleOptions<'_>) -> Result<(), ApplyError> {
+        let has_documents = delta.changes.iter().any(|change| matches!(change, RuleChange::Document { .. }));
+        let follows = self.version.checked_add(1) == Some(delta.version);
+        if has_documents || !follows || !self.overrides.has_room_for(delta.changes.len()) {
+            *self = self.apply(delta, options)?;
+            return Ok(());
+        }
+        check_names(delta)?;
+        self.change_callers(delta);
+        Ok(())
+    }
+
+    /// Everything but documents; the names were checked.
+    fn change_callers(&mut self, delta: &Delta) {
+        self.version = delta.version;
+        for change in &delta.changes {
+            match change {
+                RuleChange::Override { name, value } => {
+                    let rules = &self.rules;
+                    let is_present = || rules.has(&name.tenant, &name.namespace, &name.rule);
+                    self.overrides.change(name, *value, delta.version, is_present);
+                }
+                RuleChange::FleetMode(mode) => self.fleet_mode = *mode,
+                RuleChange::Document { .. } | RuleChange::Reset { .. } => {}
+            }
+        }
     }
 
     /// The same rules over a newer file of theirs, which has what was changed up to its version. `None` for a file
@@ -125,11 +165,14 @@ impl RuleSet {
 
     fn change_documents(&mut self, delta: &Delta, options: RuleOptions<'_>) -> Result<(), ApplyError> {
         let seed = self.overrides.seed();
-        let mut is_changed = false;
+        if !delta.changes.iter().any(|change| matches!(change, RuleChange::Document { .. })) {
+            return Ok(());
+        }
+        // Those of files are in the order of the files.
+        Arc::make_mut(&mut self.rules).namespaces.sort_by(|a, b| a.full_name().cmp(&b.full_name()));
         for change in &delta.changes {
             let RuleChange::Document { name, text } = change else { continue };
             name.check()?;
-            is_changed = true;
             let before = self.rules.shared(name).cloned();
             Arc::make_mut(&mut self.rules).set_document(name.clone(), text.as_ref(), options, seed)?;
             // First all that were, then all that are.
@@ -143,14 +186,19 @@ impl RuleSet {
                 .flat_map(|namespace| &namespace.rules)
                 .for_each(|rule| self.overrides.set_present(rule, true));
         }
-        if is_changed { Arc::make_mut(&mut self.rules).settle(options) } else { Ok(()) }
+        Arc::make_mut(&mut self.rules).settle(options)
     }
 }
 
 impl Rules {
     fn shared(&self, name: &DocumentName) -> Option<&Arc<Namespace>> {
-        let is_it = |namespace: &&Arc<Namespace>| namespace.full_name() == (&*name.tenant, &*name.namespace);
-        self.namespaces.iter().find(is_it)
+        self.position(name).ok().and_then(|position| self.namespaces.get(position))
+    }
+
+    /// Where a document's namespace is, or belongs: a control plane's are in the order of their names.
+    fn position(&self, name: &DocumentName) -> Result<usize, usize> {
+        self.namespaces
+            .binary_search_by(|namespace| namespace.full_name().cmp(&(&*name.tenant, &*name.namespace)))
     }
 
     fn has(&self, tenant: &str, namespace: &str, rule: &str) -> bool {
@@ -166,7 +214,9 @@ impl Rules {
         options: RuleOptions<'_>,
         seed: LookupSeed,
     ) -> Result<(), ApplyError> {
-        self.namespaces.retain(|namespace| namespace.full_name() != (&*name.tenant, &*name.namespace));
+        if let Ok(position) = self.position(&name) {
+            self.namespaces.remove(position);
+        }
         self.documents.read.remove(&name);
         let Some(text) = text else { return Ok(()) };
         let source = Source { name: name.to_string(), text: text.as_bytes().to_vec() };
@@ -177,7 +227,8 @@ impl Rules {
             let (namespace, warnings) =
                 read_namespace(&name, &source, Hashing { secret: options.secret, seed })?;
             document.warnings = warnings;
-            self.namespaces.push(Arc::new(namespace));
+            let position = self.position(&name).unwrap_or_else(|position| position);
+            self.namespaces.insert(position, Arc::new(namespace));
         }
         self.documents.read.insert(name, document);
         Ok(())
@@ -186,8 +237,11 @@ impl Rules {
     /// Puts things in order after documents were changed, and refuses what holds of each but not of all.
     fn settle(&mut self, options: RuleOptions<'_>) -> Result<(), ApplyError> {
         let documents = &self.documents.read;
-        if documents.values().map(|document| document.bytes).sum::<usize>() > SOURCES_BYTES_MAX {
-            return Err(ApplyError::TooLarge("their documents have more than 64 MiB"));
+        let bytes = documents.values().map(|document| document.bytes).sum::<usize>();
+        if bytes > SOURCES_BYTES_MAX || documents.len() as u64 > DOCUMENTS_MAX {
+            return Err(ApplyError::TooLarge(
+                "their documents are more than 100000, or have more than 64 MiB",
+            ));
         }
         if self.namespaces.iter().map(|namespace| namespace.rules.len()).sum::<usize>() > RULES_MAX {
             return Err(ApplyError::TooLarge("there are more than 100000; use overrides for single callers"));
@@ -196,7 +250,6 @@ impl Rules {
         let warnings =
             documents.values().flat_map(|document| &document.warnings).chain(self.envoy.warnings());
         self.warnings = warnings.take(WARNINGS_MAX).cloned().collect();
-        self.namespaces.sort_by(|a, b| a.full_name().cmp(&b.full_name()));
         self.index();
         self.refuse_shared_names(|_| 0).map_err(ApplyError::Contradiction)
     }

@@ -139,52 +139,66 @@ impl<'c> Builder<'c> {
     /// Writes what is left, and syncs the file.
     pub(crate) fn finish(mut self) -> Result<SnapshotId, WriteError> {
         self.skip_to(table::table_bytes(self.exact) / LINE_BYTES as u64 * table::SLOTS_PER_LINE)?;
-        let Contents { version, seed, fleet_mode, documents, patterns, rules } = self.contents;
+        let contents = self.contents;
         let mut head = Head {
-            version: *version,
-            seed: seed.0,
-            fleet_mode: *fleet_mode,
+            version: contents.version,
+            seed: contents.seed.0,
+            fleet_mode: contents.fleet_mode,
             exact: self.exact,
-            patterns: patterns.len() as u64,
-            documents: documents.len() as u64,
-            rules: rules.len() as u64,
+            patterns: contents.patterns.len() as u64,
+            documents: contents.documents.len() as u64,
+            rules: contents.rules.len() as u64,
             wide: (self.wide.len() / table::WIDE_BYTES) as u64,
             sections: Default::default(),
         };
-        let file = &self.file;
-        head.set_section(Section::Table, self.table.finish(file)?);
+        head.set_section(Section::Table, self.table.finish(&self.file)?);
         let mut end = self.records.begun_at;
-        let records = self.records.finish(file)?;
+        let records = self.records.finish(&self.file)?;
         end += records.bytes;
         head.set_section(Section::Records, records);
-        let mut bytes = Vec::new();
         for section in [Section::Rules, Section::Documents, Section::Patterns, Section::Wide] {
-            bytes.clear();
             let mut stretch = Stretch::at(end);
             match section {
-                Section::Rules => rules.iter().for_each(|rule| {
-                    [&rule.tenant, &rule.namespace, &rule.rule]
-                        .into_iter()
-                        .for_each(|name| put_short_text(&mut bytes, name));
-                    bytes.extend_from_slice(&rule.exact.to_le_bytes());
-                }),
-                Section::Documents => documents.iter().for_each(|(name, text)| {
-                    put_document_name(&mut bytes, name);
-                    put_long_text(&mut bytes, text);
-                }),
-                Section::Patterns => patterns.iter().for_each(|(name, applied)| {
-                    put_override_name(&mut bytes, name);
-                    put_applied(&mut bytes, applied);
-                }),
-                _ => bytes.append(&mut self.wide),
+                Section::Wide => stretch.put(&self.file, &self.wide)?,
+                section => stretch.put(&self.file, &self.contents.encode(section))?,
             }
-            stretch.put(file, &bytes)?;
-            let written = stretch.finish(file)?;
+            let written = stretch.finish(&self.file)?;
             end += written.bytes;
             head.set_section(section, written);
         }
-        file.write_all_at(&head.encode(), 0)?;
-        file.sync_all()?;
+        self.file.write_all_at(&head.encode(), 0)?;
+        self.file.sync_all()?;
         Ok(SnapshotId { version: head.version, digest: head.digest() })
+    }
+}
+
+impl Contents {
+    /// The bytes of a section that isn't about exact overrides.
+    fn encode(&self, section: Section) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        match section {
+            Section::Rules => {
+                for rule in &self.rules {
+                    for name in [&rule.tenant, &rule.namespace, &rule.rule] {
+                        put_short_text(&mut bytes, name);
+                    }
+                    bytes.extend_from_slice(&rule.exact.to_le_bytes());
+                }
+            }
+            Section::Documents => {
+                for (name, text) in &self.documents {
+                    put_document_name(&mut bytes, name);
+                    put_long_text(&mut bytes, text);
+                }
+            }
+            Section::Patterns => {
+                for (name, applied) in &self.patterns {
+                    put_override_name(&mut bytes, name);
+                    put_applied(&mut bytes, applied);
+                }
+            }
+            Section::Table | Section::Records | Section::Wide => {}
+        }
+        bytes
     }
 }

@@ -29,11 +29,11 @@ pub(super) const FORMAT: u32 = 1;
 pub(super) const HEAD_BYTES: usize = 192;
 pub(super) const SECTIONS: usize = 6;
 /// Exact overrides of one file.
-pub(super) const EXACT_MAX: u64 = 100_000_000;
-pub(super) const PATTERNS_MAX: u64 = 1_000_000;
+pub(crate) const EXACT_MAX: u64 = 100_000_000;
+pub(crate) const PATTERNS_MAX: u64 = 1_000_000;
 /// Rules that have exact overrides, present or renamed.
 pub(super) const RULES_WITH_EXACT_MAX: u64 = 1_000_000;
-const DOCUMENTS_MAX: u64 = 100_000;
+pub(crate) const DOCUMENTS_MAX: u64 = 100_000;
 
 /// Sections, in the order of the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

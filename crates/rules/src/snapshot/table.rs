@@ -20,6 +20,9 @@ pub(super) const WIDE_BYTES: usize = 32;
 /// for about seven.
 pub(super) const SPILL_LINES: u64 = 16;
 
+const SLOTS_SEEN_MAX: usize = 64;
+const _: () = assert!(SLOTS_SEEN_MAX as u64 == SPILL_LINES * SLOTS_PER_LINE);
+
 /// Lines in which look-ups begin: five of eight slots are used.
 pub(super) fn home_lines(exact: u64) -> u64 {
     (exact * 2).div_ceil(5)
@@ -88,7 +91,7 @@ pub(super) fn find(table: &[u8], lines: u64, hash: u128) -> Option<u64> {
     let start = usize::try_from(home(hash, lines)).ok()?.checked_mul(LINE_BYTES)?;
     let wanted = fingerprint(hash);
     let (spilled, _) = table.get(start..)?.as_chunks::<SLOT_BYTES>();
-    for slot in spilled.iter().take((SPILL_LINES * SLOTS_PER_LINE) as usize) {
+    for slot in spilled.iter().take(SLOTS_SEEN_MAX) {
         let (fingerprint, word) = words(slot);
         if word == 0 {
             return None;

@@ -3,7 +3,7 @@
 //! Overrides are kept as bytes, sorted by hash and put aside in runs of bounded size, and merged when all are there:
 //! memory doesn't grow with their number. Nothing is under the file's name before all of it is on the disk.
 
-use super::head::{EXACT_MAX, PATTERNS_MAX, RULES_WITH_EXACT_MAX};
+use super::head::{DOCUMENTS_MAX, EXACT_MAX, PATTERNS_MAX, RULES_WITH_EXACT_MAX};
 use super::{Builder, Contents, LookupSeed, RuleWithExact, SnapshotId, WriteError};
 use crate::bounds::SOURCES_BYTES_MAX;
 use crate::bytes::{Malformed, Parts, Reader, check_override, put_applied, put_parts};
@@ -18,6 +18,7 @@ use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Of one run, sorted in memory.
 const RUN_BYTES_MAX: usize = 32 << 20;
@@ -305,25 +306,22 @@ impl Merged<'_> {
 }
 
 impl Contents {
-    /// What the counts of a file have room for.
+    /// What a file has room for.
     pub(super) fn check(&self) -> Result<(), Malformed> {
-        let bytes: usize = self.documents.values().map(|text| text.len()).sum();
-        // Names and lengths are in the section too.
-        let with_names = bytes.saturating_add(self.documents.len().saturating_mul(1100));
-        if with_names > SOURCES_BYTES_MAX && self.section_bytes() > SOURCES_BYTES_MAX {
+        let in_section = |(name, text): (&DocumentName, &Arc<str>)| {
+            name.tenant.len() + name.namespace.len() + text.len() + DOCUMENT_LENGTHS_BYTES
+        };
+        if self.documents.iter().map(in_section).sum::<usize>() > SOURCES_BYTES_MAX {
             return Err(Malformed("the documents are larger than 64 MiB"));
         }
         let exact: u64 = self.rules.iter().map(|rule| rule.exact).sum();
-        if exact > EXACT_MAX || self.patterns.len() as u64 > PATTERNS_MAX {
-            return Err(Malformed("there are more overrides than a file has room for"));
-        }
-        Ok(())
-    }
-
-    fn section_bytes(&self) -> usize {
-        self.documents
-            .iter()
-            .map(|(name, text)| name.tenant.len() + name.namespace.len() + 8 + text.len())
-            .sum()
+        let is_bounded = exact <= EXACT_MAX
+            && self.patterns.len() as u64 <= PATTERNS_MAX
+            && self.documents.len() as u64 <= DOCUMENTS_MAX
+            && self.rules.len() as u64 <= RULES_WITH_EXACT_MAX;
+        if is_bounded { Ok(()) } else { Err(Malformed("there is more than a file has room for")) }
     }
 }
+
+/// Of the two names and the text of a document.
+const DOCUMENT_LENGTHS_BYTES: usize = 2 + 2 + 4;

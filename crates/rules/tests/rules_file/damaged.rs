@@ -63,7 +63,7 @@ impl Corpus {
         self.0.push(Damaged { what, bytes, is_repaired: false });
     }
 
-    fn add_repaired(&mut self, what: String, bytes: Vec<u8>) {
+    fn add_repaired(&mut self, what: &str, bytes: Vec<u8>) {
         self.0.push(Damaged { what: format!("{what}, repaired"), bytes, is_repaired: true });
     }
 }
@@ -86,12 +86,12 @@ fn truncations(corpus: &mut Corpus, good: &[u8]) {
     }
     for end in ends {
         corpus.add(format!("cut off at {end}"), good[..end].to_vec());
-        corpus.add_repaired(format!("cut off at {end}"), repaired(good[..end].to_vec(), good));
+        corpus.add_repaired(&format!("cut off at {end}"), repaired(good[..end].to_vec(), good));
     }
     for extra in [1, 64, 5000] {
         let longer = [good, &vec![0; extra]].concat();
         corpus.add(format!("{extra} bytes longer"), longer.clone());
-        corpus.add_repaired(format!("{extra} bytes longer"), repaired(longer, good));
+        corpus.add_repaired(&format!("{extra} bytes longer"), repaired(longer, good));
     }
     let doubled = [good, good].concat();
     corpus.add("twice in one file".to_owned(), doubled);
@@ -107,7 +107,7 @@ fn flips(corpus: &mut Corpus, good: &[u8]) {
             flipped[at] ^= 1 << bit;
             corpus.add(format!("bit {bit} of byte {at} in the {name} flipped"), flipped.clone());
             let flipped = if name == "head" { repaired_head(flipped) } else { repaired(flipped, good) };
-            corpus.add_repaired(format!("bit {bit} of byte {at} in the {name} flipped"), flipped);
+            corpus.add_repaired(&format!("bit {bit} of byte {at} in the {name} flipped"), flipped);
         }
     }
 }
@@ -123,7 +123,7 @@ fn hostile_heads(corpus: &mut Corpus, good: &[u8]) {
             if other != said {
                 let mut hostile = good.to_vec();
                 hostile[at..at + 8].copy_from_slice(&other.to_le_bytes());
-                corpus.add_repaired(format!("{other} at byte {at} of the head"), repaired_head(hostile));
+                corpus.add_repaired(&format!("{other} at byte {at} of the head"), repaired_head(hostile));
             }
         }
     }
@@ -131,7 +131,7 @@ fn hostile_heads(corpus: &mut Corpus, good: &[u8]) {
         let mut other = good.to_vec();
         other[8..12].copy_from_slice(&format.to_le_bytes());
         corpus.add(format!("format {format}"), other.clone());
-        corpus.add_repaired(format!("format {format}"), repaired_head(other));
+        corpus.add_repaired(&format!("format {format}"), repaired_head(other));
     }
     let mut foreign = good.to_vec();
     foreign[..8].copy_from_slice(b"tidesnap");
@@ -160,7 +160,7 @@ fn moved_records(corpus: &mut Corpus, good: &[u8]) {
                         bytes.clone(),
                     );
                     corpus.add_repaired(
-                        format!("{length} bytes at {from} of the {name} {what}"),
+                        &format!("{length} bytes at {from} of the {name} {what}"),
                         repaired(bytes, good),
                     );
                 }
@@ -171,7 +171,7 @@ fn moved_records(corpus: &mut Corpus, good: &[u8]) {
             let mut bytes = good.to_vec();
             bytes[at..at + 4].copy_from_slice(&hostile);
             if bytes != good {
-                corpus.add_repaired(format!("{hostile:?} at {at} of the {name}"), repaired(bytes, good));
+                corpus.add_repaired(&format!("{hostile:?} at {at} of the {name}"), repaired(bytes, good));
             }
         }
     }
@@ -263,7 +263,7 @@ fn deltas(good: &[u8]) -> Corpus {
         if bytes != good {
             let mended = with_checksum(bytes.clone());
             if mended != bytes && mended != good {
-                corpus.add_repaired(what.clone(), mended);
+                corpus.add_repaired(&what, mended);
             }
             corpus.add(what, bytes);
         }

@@ -23,7 +23,7 @@ struct OfRule {
 
 type Rules = BTreeMap<(String, String, String), OfRule>;
 
-pub(super) fn run(whom: Whom, report: &ShadowReport) -> Result<ExitCode, RulesError> {
+pub(super) fn run(whom: &Whom, report: &ShadowReport) -> Result<ExitCode, RulesError> {
     let admin = match report.admin.as_slice() {
         [] => vec![format!("http://{}", Settings::listen_admin(whom.settings.clone())?)],
         given => given.to_vec(),

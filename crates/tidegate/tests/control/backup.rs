@@ -50,7 +50,7 @@ fn tens_of_thousands_of_overrides_are_imported_and_exported_as_they_were() {
     let rules = RULES.split("overrides:").next().unwrap();
     let document =
         serde_json::json!({ "document": { "tenant": "default", "namespace": "api", "text": rules } });
-    writeln!(text, "{}\n{}", "{\"fleet_mode\":\"enforce\"}", document).unwrap();
+    writeln!(text, "{{\"fleet_mode\":\"enforce\"}}\n{document}").unwrap();
     for number in 0..COUNT {
         let key = format!("user-{number:015}");
         writeln!(text, r#"{{"override":{{"tenant":"default","namespace":"api","rule":"per-user","key":["{key}"],"limit":{number}}}}}"#)

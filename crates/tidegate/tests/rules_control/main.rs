@@ -5,9 +5,11 @@
 
 mod changes;
 mod outage;
+mod peers;
 mod reach;
 mod refusals;
 mod resets;
+#[allow(dead_code, reason = "the tests of the control plane use the rest of it")]
 mod scene;
 
 #[allow(dead_code, reason = "the tests of one process use the rest of it")]

@@ -1,0 +1,95 @@
+//! How old the rules in force may be: heartbeats say which version is the newest, and since when that is known.
+
+use super::{ASK_AGAIN_EVERY, Action, Follower};
+use crate::stream::keeper::Keeper;
+use crate::stream::status::Staleness;
+use tidegate_core::Nanos;
+
+/// A server that hasn't heard from its own for so long is left, where there are others, and as often.
+const STALE_SERVER_MAX: Nanos = Nanos::from_secs(10);
+
+/// A version that isn't in force yet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Awaited {
+    head: u64,
+    /// When it was the newest of all.
+    newest_at: Nanos,
+    since: Nanos,
+}
+
+impl Follower {
+    pub(super) fn heartbeat(
+        &mut self,
+        head: u64,
+        stale_ms: u64,
+        keeper: &mut dyn Keeper,
+        now: Nanos,
+    ) -> Vec<Action> {
+        let mut actions = self.settle(keeper, now);
+        self.status.head = head;
+        let stale_for = Nanos::from_millis(stale_ms);
+        // While changes keep coming, the head is always ahead: the first one that was named is waited for.
+        let newest_at = now.minus(stale_for);
+        self.awaited.get_or_insert(Awaited { head, newest_at, since: now });
+        self.confirm(keeper, now);
+        if self.is_stuck {
+            actions.extend(self.ask(self.status.version, true, now));
+        } else if self.is_overdue(now) {
+            self.status.gaps += 1;
+            actions.extend(self.ask(self.status.version, false, now));
+        }
+        let is_left = self.servers > 1
+            && stale_for > STALE_SERVER_MAX
+            && now.minus(self.server_changed_at) > STALE_SERVER_MAX;
+        if is_left {
+            self.failed("the server itself has heard nothing of the control plane for 10 s", now);
+            actions.push(Action::Disconnect);
+        }
+        self.tell_staleness(now);
+        actions
+    }
+
+    /// What a heartbeat named has come: the rules in force were the newest then.
+    pub(super) fn confirm(&mut self, keeper: &mut dyn Keeper, now: Nanos) {
+        if let Some(awaited) = self.awaited
+            && self.status.version >= awaited.head
+            && !self.is_stuck
+        {
+            self.awaited = None;
+            self.status.confirmed_at = self.status.confirmed_at.max(awaited.newest_at);
+            keeper.confirmed(now.minus(awaited.newest_at));
+        }
+    }
+
+    /// What a heartbeat named hasn't come, and nothing is on its way.
+    fn is_overdue(&self, now: Nanos) -> bool {
+        self.snapshot.is_none()
+            && self.awaited.is_some_and(|awaited| now.minus(awaited.since) > ASK_AGAIN_EVERY)
+    }
+
+    /// Says how old the rules may be, once for each grade.
+    pub(super) fn tell_staleness(&mut self, now: Nanos) {
+        let stale_for = self.status.stale_for(now);
+        let staleness = Staleness::of(stale_for);
+        if staleness == self.told {
+            return;
+        }
+        let (version, seconds) = (self.status.version, stale_for.as_millis_ceil() / 1000);
+        match staleness {
+            Staleness::Fresh => tracing::info!(version, "the rules are known to be the newest again"),
+            Staleness::Warning => tracing::warn!(
+                version,
+                seconds,
+                fix = "see whether the control plane and its brokers run, and can be reached from here",
+                "the rules may be out of date: nobody has confirmed them lately"
+            ),
+            Staleness::Alarm => tracing::error!(
+                version,
+                seconds,
+                fix = "see whether the control plane and its brokers run, and can be reached from here",
+                "the rules are out of date, or may be: nobody has confirmed them for a minute"
+            ),
+        }
+        self.told = staleness;
+    }
+}

@@ -1,0 +1,157 @@
+//! Peers that aren't what they should be: a server that sends nonsense, and clients that do.
+
+use crate::scene::{Follower, REACHED_WITHIN, Server};
+use crate::support::{poll, rules_of};
+use h2::{client, server};
+use http::{Request, Response};
+use std::net::SocketAddr;
+use std::time::Duration;
+use tidegate_control::stream::{
+    Down, FOLLOW_PATH, Hello, PROTOCOL, Protocol, Role, SnapshotId, Up, Welcome, framed,
+};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::{Builder, Runtime};
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+fn message(down: &Down) -> bytes::Bytes {
+    framed(|out| down.encode(out)).into()
+}
+
+/// A server of another release whose changes and snapshots are nonsense. It goes on for as long as the process.
+fn nonsense_server() -> SocketAddr {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    listener.set_nonblocking(true).unwrap();
+    std::thread::spawn(move || {
+        runtime().block_on(async move {
+            let listener = TcpListener::from_std(listener).unwrap();
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(talk_nonsense(stream));
+            }
+        });
+    });
+    address
+}
+
+async fn talk_nonsense(stream: TcpStream) {
+    let Ok(mut connection) = server::handshake(stream).await else { return };
+    while let Some(Ok((_request, mut respond))) = connection.accept().await {
+        tokio::spawn(async move {
+            let head = Response::builder().header("content-type", "application/grpc").body(()).unwrap();
+            let mut stream = respond.send_response(head, false).unwrap();
+            let protocol = Protocol { newest: PROTOCOL.newest + 1, oldest: PROTOCOL.newest };
+            let (node, software) = ("nonsense".into(), "99.0.0".into());
+            let id = SnapshotId { version: 9, digest: 7 };
+            let said = [
+                Down::Welcome(Welcome { protocol, node, software }),
+                Down::Change { version: 2, delta: bytes::Bytes::from_static(b"nonsense") },
+                Down::Snapshot { id, length: 200, offset: 0 },
+                Down::Chunk { offset: 0, bytes: vec![7; 200].into() },
+            ];
+            for down in &said {
+                stream.send_data(message(down), false).unwrap();
+            }
+            loop {
+                let heartbeat = message(&Down::Heartbeat { head: 9, stale_ms: 0 });
+                if stream.send_data(heartbeat, false).is_err() {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+        });
+    }
+}
+
+#[test]
+fn nonsense_from_another_release_is_refused_and_the_rules_in_force_stay() {
+    let control = Server::control();
+    let node = Follower::start(&[&control], &[]);
+    node.wait_version(control.push(&rules_of(3)));
+    let Follower { node: old, directory } = node;
+    drop(old);
+    let node = Follower::start_in(directory, &format!("http://{}", nonsense_server()), &[]);
+    let stream = poll("a refusal", REACHED_WITHIN, || {
+        let stream = node.node.state()["rules_stream"].clone();
+        (stream["rule_changes_refused"].as_u64() >= Some(2)).then_some(stream)
+    });
+    assert_eq!((&stream["version"], &stream["is_other_release"]), (&1.into(), &true.into()), "{stream}");
+    assert_eq!(
+        (&stream["server_version"], &stream["is_connected"]),
+        (&"99.0.0".into(), &true.into()),
+        "{stream}"
+    );
+    assert!(stream["refused_because"].as_str().is_some_and(|reason| !reason.is_empty()), "{stream}");
+    assert_eq!(node.allowed(5, "somebody"), 3);
+    // Nothing of it is there after a restart.
+    let Follower { node: old, directory } = node;
+    drop(old);
+    let node = Follower::start_in(directory, &control.url(), &[]);
+    assert_eq!(node.allowed(5, "somebody else"), 3);
+    node.wait_version(control.push(&rules_of(4)));
+    assert_eq!(node.allowed(5, "a third"), 4);
+}
+
+/// What a call with these messages ends with: gRPC's code and message.
+fn call(server: &Server, path: &str, messages: &[Vec<u8>]) -> (String, String) {
+    let address = server.address.clone();
+    runtime().block_on(async move {
+        let stream = TcpStream::connect(&address).await.unwrap();
+        let (sender, connection) = client::handshake(stream).await.unwrap();
+        tokio::spawn(connection);
+        let request = Request::post(format!("http://{address}{path}"))
+            .header("content-type", "application/grpc")
+            .header("te", "trailers")
+            .body(())
+            .unwrap();
+        let mut sender = sender.ready().await.unwrap();
+        let (response, mut stream) = sender.send_request(request, false).unwrap();
+        for message in messages {
+            stream.send_data(message.clone().into(), false).unwrap();
+        }
+        let (head, mut body) = response.await.unwrap().into_parts();
+        let mut headers = head.headers;
+        if !headers.contains_key("grpc-status") {
+            while let Some(Ok(data)) = body.data().await {
+                body.flow_control().release_capacity(data.len()).unwrap();
+            }
+            headers = body.trailers().await.unwrap().unwrap_or_default();
+        }
+        let text = |name: &str| {
+            headers
+                .get(name)
+                .map_or(String::new(), |value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+        };
+        (text("grpc-status"), text("grpc-message"))
+    })
+}
+
+#[test]
+fn who_doesnt_speak_the_protocol_is_told_so() {
+    let control = Server::control();
+    let up = |up: &Up| framed(|out| up.encode(out));
+    let hello = |newest, oldest| {
+        Up::Hello(Hello {
+            protocol: Protocol { newest, oldest },
+            node: "far-away".into(),
+            region: "eu".into(),
+            software: "99.0.0".into(),
+            role: Role::Node,
+            rule_version: 0,
+            partial: None,
+        })
+    };
+    let resume = up(&Up::Resume { rule_version: 1, wants_snapshot: false });
+    let (code, message) = call(&control, FOLLOW_PATH, &[resume]);
+    assert_eq!((code.as_str(), message.contains("hello")), ("3", true), "{message}");
+    let (code, message) = call(&control, FOLLOW_PATH, &[up(&hello(99, 98))]);
+    assert_eq!(code, "9", "{message}");
+    assert!(message.contains("98 to 99") && message.contains("99.0.0"), "{message}");
+    let (code, message) = call(&control, FOLLOW_PATH, &[vec![0, 0, 0, 0, 3, 0x0f, 0xff, 0xff]]);
+    assert_eq!(code, "3", "{message}");
+    let (code, message) = call(&control, "/tidegate.control.v1.Rules/Nothing", &[]);
+    assert_eq!((code.as_str(), message.contains("Follow")), ("12", true), "{message}");
+    assert_eq!(control.get("/v1/state")["followers"], 0, "and it goes on");
+}
