@@ -14,6 +14,7 @@ mod forgetting;
 mod load;
 mod mortality;
 mod outage;
+mod relay;
 
 use load::setting::{self, Setting};
 use load::{connection, figures, fleet, generator, machine, plan, samples, time};
