@@ -68,7 +68,7 @@ impl Publisher {
             is_begun |= published.is_ok();
             self.told(published);
             if look.is_multiple_of(LOOKS_PER_TEND)
-                && let Some(snapshot) = self.kept.tend()
+                && let Some(snapshot) = self.kept.tend(self.feed.takes_want_of_file())
             {
                 self.feed.offer(snapshot);
             }

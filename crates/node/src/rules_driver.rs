@@ -14,7 +14,7 @@ use std::sync::Arc;
 use tidegate_control::stream::{Applied, Keeper, Kept, KeptError, Standing};
 use tidegate_core::FleetSecret;
 use tidegate_rules::envoy::Windows;
-use tidegate_rules::{ApplyError, Delta, RuleChange, RuleOptions, RuleSet, SnapshotId};
+use tidegate_rules::{ApplyError, Delta, RuleChange, RuleOptions, RuleSet, Snapshot, SnapshotId};
 use tokio::sync::mpsc;
 
 /// Resets that wait to be carried out; what comes beyond isn't, and is said.
@@ -137,11 +137,11 @@ impl Keeper for NodeRules {
     }
 
     fn install(&mut self) -> Result<u64, String> {
-        let snapshot = self.kept.install()?;
-        let set = RuleSet::from_snapshot(&snapshot, self.reading.options()).map_err(|error| {
-            self.engine.stats().reloaded(false);
-            error.to_string()
-        })?;
+        let reading = self.reading;
+        let read = |snapshot: &Arc<Snapshot>| {
+            RuleSet::from_snapshot(snapshot, reading.options()).map_err(|error| error.to_string())
+        };
+        let (snapshot, set) = self.kept.install(read).inspect_err(|_| self.engine.stats().reloaded(false))?;
         log_warnings(&set, self.reading.tenancy);
         self.put_in_force(set);
         self.engine.stats().reloaded(true);
@@ -182,7 +182,7 @@ impl Keeper for NodeRules {
     }
 
     fn tend(&mut self) {
-        if let Some(snapshot) = self.kept.tend()
+        if let Some(snapshot) = self.kept.tend(false)
             && let Some(rebased) = self.set.rebase(&snapshot)
         {
             self.put_in_force(rebased);

@@ -17,6 +17,7 @@ use std::net::TcpListener;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::thread;
 use std::time::Duration;
 use tidegate_control::Publisher;
 use tidegate_control::plane::ControlPlane;
@@ -62,8 +63,10 @@ pub(crate) fn run(sources: Sources) -> Result<ExitCode, Failure> {
     let banner = banner(&socket, &url, certificates.tls().is_some(), &tokens.summary);
     let listener = listener(socket, certificates.tls()).map_err(no_start)?;
     let signals = Signals::register().map_err(no_start)?;
-    tokio::spawn(worker.run());
-    tokio::spawn(publisher.run());
+    // A push of a hundred thousand changes takes a while to check: on threads of their own, so that everybody's
+    // heartbeats come in time.
+    on_thread("rules-log", worker.run())?;
+    on_thread("rules-feed", publisher.run())?;
     tokens.spawn_watch_telling(|_| ());
     certificates.spawn_watch();
     drop(context);
@@ -71,6 +74,13 @@ pub(crate) fn run(sources: Sources) -> Result<ExitCode, Failure> {
     let code = runtime.block_on(serve_until_stopped(listener, app, signals, settings.drain));
     runtime.shutdown_background();
     Ok(code)
+}
+
+/// Runs something for as long as the process lives.
+fn on_thread(name: &str, work: impl Future<Output = ()> + Send + 'static) -> Result<(), Failure> {
+    let runtime = node::runtime()?;
+    let run = move || runtime.block_on(work);
+    thread::Builder::new().name(name.to_owned()).spawn(run).map(drop).map_err(no_start)
 }
 
 /// Follows like a node, serves like a control plane.

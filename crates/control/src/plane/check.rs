@@ -1,7 +1,9 @@
 //! Whether what a push leaves behind fits together: texts under their own names, overrides that their rules can have.
 
 use super::PlaneError;
+use super::items::document_of;
 use super::standing::Standing;
+use serde_json::Value;
 use tidegate_core::FleetSecret;
 use tidegate_rules::envoy::Windows;
 use tidegate_rules::{Change, Override, OverrideName, Policy, Pushed, Rule, RuleChange, Source};
@@ -53,7 +55,29 @@ fn check_override(after: &Standing, name: &OverrideName, value: &Override) -> Re
         );
         return Err(PlaneError::refused(message, "give one for each, `*` for any"));
     }
+    if found.key.iter().any(|part| part.group_prefix.is_some()) {
+        check_groups(after, name, found)?;
+    }
     fits_rule(found, value)
+}
+
+/// An address of a grouped part is given as its group: any other text would never apply.
+fn check_groups(after: &Standing, name: &OverrideName, rule: &Rule) -> Result<(), PlaneError> {
+    let mut entry = serde_json::Map::new();
+    entry.insert("rule".to_owned(), (*name.rule).into());
+    for (part, text) in rule.key.iter().zip(&name.parts) {
+        entry.insert(part.attribute.to_string(), (**text).into());
+    }
+    let entry = Source { name: "override".to_owned(), text: Value::Object(entry).to_string().into_bytes() };
+    let read = after.set.read_override_name(&document_of(name), &entry).map(|read| read.map_err(PlaneError::Invalid));
+    match read.transpose()? {
+        Some(read) if read == *name => Ok(()),
+        Some(read) => {
+            let message = format!("an override of rule {} has [{}]", name.rule, name.parts.join(", "));
+            Err(PlaneError::refused(message, format!("write its group, as [{}]", read.parts.join(", "))))
+        }
+        None => Ok(()),
+    }
 }
 
 fn fits_rule(rule: &Rule, value: &Override) -> Result<(), PlaneError> {

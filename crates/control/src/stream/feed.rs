@@ -68,6 +68,8 @@ struct Core {
     revision: u64,
     /// When it was last known that the head is the newest of all.
     confirmed_at: Nanos,
+    /// Somebody needs a newer snapshot than there is.
+    wants_file: bool,
 }
 
 impl Feed {
@@ -123,6 +125,11 @@ impl Feed {
         self.tell(core.revision);
     }
 
+    /// Whether somebody needs a newer snapshot than there is. Asked once, it is up to who asked.
+    pub fn takes_want_of_file(&self) -> bool {
+        std::mem::take(&mut self.core.lock().wants_file)
+    }
+
     /// The head was the newest of all `stale_for` ago.
     pub fn confirm(&self, now: Nanos, stale_for: Nanos) {
         let mut core = self.core.lock();
@@ -169,7 +176,7 @@ impl Feed {
             connection,
             // Who has nothing begins with a file, which changes can be added to.
             position: match hello.rule_version {
-                0 => Position::Waits,
+                0 => Position::Waits { at_least: 0 },
                 version => Position::After(version),
             },
             is_welcomed: false,
@@ -204,8 +211,8 @@ enum Position {
     After(u64),
     /// So much of the file was sent; `is_begun`: it was told which file it is.
     Within { snapshot: Arc<Snapshot>, offset: u64, is_begun: bool },
-    /// It wants a snapshot, and there is none yet that can be gone on from.
-    Waits,
+    /// It wants a snapshot of this version or a later one, and there is none yet that can be gone on from.
+    Waits { at_least: u64 },
 }
 
 impl Subscriber {
@@ -227,7 +234,7 @@ impl Subscriber {
                 let version = *version;
                 self.fill_changes(version, now, room, out);
             }
-            Position::Waits => self.wait_for_snapshot(),
+            Position::Waits { at_least } => self.wait_for_snapshot(*at_least),
             Position::Within { .. } => {}
         }
         self.fill_chunk(out);
@@ -257,18 +264,22 @@ impl Subscriber {
             }
             Lack::TooMuch => {
                 self.feed.counters.resynchronised.fetch_add(1, Ordering::Relaxed);
-                self.position = Position::Waits;
-                self.wait_for_snapshot();
+                self.position = Position::Waits { at_least: version + 1 };
+                self.wait_for_snapshot(version + 1);
             }
         }
     }
 
     /// Begins the snapshot if there is one that can be gone on from: otherwise it would be sent for ever.
-    fn wait_for_snapshot(&mut self) {
-        let core = self.feed.core.lock();
-        if let Some(snapshot) = core.snapshot.clone().filter(|file| file.version() >= core.recent.base()) {
-            self.feed.counters.snapshots.fetch_add(1, Ordering::Relaxed);
-            self.position = Position::Within { snapshot, offset: 0, is_begun: false };
+    fn wait_for_snapshot(&mut self, at_least: u64) {
+        let mut core = self.feed.core.lock();
+        let at_least = at_least.max(core.recent.base());
+        match core.snapshot.clone().filter(|file| file.version() >= at_least) {
+            Some(snapshot) => {
+                self.feed.counters.snapshots.fetch_add(1, Ordering::Relaxed);
+                self.position = Position::Within { snapshot, offset: 0, is_begun: false };
+            }
+            None => core.wants_file = true,
         }
     }
 
@@ -302,7 +313,7 @@ impl Subscriber {
         match self.position {
             Position::After(_) if self.gathers(now) => self.heartbeat_at.min(self.gathers_until),
             Position::After(version) if version < self.feed.head() => now,
-            Position::After(_) | Position::Waits => self.heartbeat_at,
+            Position::After(_) | Position::Waits { .. } => self.heartbeat_at,
             Position::Within { .. } => now,
         }
     }
@@ -315,7 +326,10 @@ impl Subscriber {
     /// What the follower said.
     pub fn heard(&mut self, up: Up, now: Nanos) {
         match up {
-            Up::Resume { wants_snapshot: true, .. } => self.position = Position::Waits,
+            // One that isn't newer than what it has would help it to nothing.
+            Up::Resume { wants_snapshot: true, rule_version } => {
+                self.position = Position::Waits { at_least: rule_version.saturating_add(1) };
+            }
             Up::Resume { rule_version, .. } => self.position = Position::After(rule_version),
             Up::Health(health) => self.feed.nodes.lock().told(&self.node, health, now),
             Up::Report(payload) => self.feed.report(self.node.clone(), payload),

@@ -88,6 +88,8 @@ pub struct Follower {
     asked_at: Option<Nanos>,
     /// A refused change isn't tried again until a snapshot came.
     is_stuck: bool,
+    /// In a row.
+    snapshots_refused: u32,
     /// The version that a heartbeat named and that isn't in force yet, when that was the newest, and since when it
     /// is waited for.
     awaited: Option<Awaited>,
@@ -114,6 +116,7 @@ impl Follower {
             snapshot: None,
             asked_at: None,
             is_stuck: false,
+            snapshots_refused: 0,
             awaited: None,
             server_changed_at: now,
             health_at: now,
@@ -396,7 +399,9 @@ impl Follower {
     }
 
     fn ask(&mut self, rule_version: u64, wants_snapshot: bool, now: Nanos) -> Vec<Action> {
-        if self.asked_at.is_some_and(|asked_at| now < asked_at.plus(ASK_AGAIN_EVERY)) {
+        // A snapshot that was refused is large, and will be refused again: less and less often.
+        let every = Nanos::new(ASK_AGAIN_EVERY.get() << self.snapshots_refused.min(5));
+        if self.asked_at.is_some_and(|asked_at| now < asked_at.plus(every)) {
             return Vec::new();
         }
         self.asked_at = Some(now);

@@ -110,12 +110,27 @@ impl Kept {
         download.write(offset, bytes).map_err(|error| error.to_string())
     }
 
-    /// Verifies what was loaded, and uses it.
-    pub fn install(&mut self) -> Result<Arc<Snapshot>, String> {
+    /// Verifies what was loaded and, if `read` can make something of it, uses it. What is refused leaves the files as
+    /// they were: the next start must not find what this one couldn't use.
+    pub fn install<T>(
+        &mut self,
+        read: impl FnOnce(&Arc<Snapshot>) -> Result<T, String>,
+    ) -> Result<(Arc<Snapshot>, T), String> {
         let download = self.download.take().ok_or("no snapshot was begun")?;
-        let snapshot = self.files.install(download).map_err(|error| error.to_string())?;
-        self.unsaved.clear();
-        Ok(snapshot)
+        let path = self.directory.join(format!("{}.download", download.id()));
+        let looked = Snapshot::open(&path).map_err(|error| error.to_string());
+        match looked.and_then(|snapshot| read(&Arc::new(snapshot))) {
+            Ok(made) => {
+                let snapshot = self.files.install(download).map_err(|error| error.to_string())?;
+                self.unsaved.clear();
+                Ok((snapshot, made))
+            }
+            Err(reason) => {
+                // None of it is gone on from.
+                let _ = std::fs::remove_file(&path);
+                Err(reason)
+            }
+        }
     }
 
     /// Uses a file that was built at [`Kept::path_for_new`].
@@ -147,8 +162,8 @@ impl Kept {
     }
 
     /// What is to be done now and then: syncs the log, and writes a new file when that pays. Says which file is used
-    /// from now on, when it is another one.
-    pub fn tend(&mut self) -> Option<Arc<Snapshot>> {
+    /// from now on, when it is another one. `is_wanted`: somebody needs a newer file, whether it pays or not.
+    pub fn tend(&mut self, is_wanted: bool) -> Option<Arc<Snapshot>> {
         if !self.is_synced {
             self.is_synced = true;
             if let Err(error) = self.files.sync() {
@@ -161,7 +176,7 @@ impl Kept {
                 self.compaction = Some(running);
                 None
             }
-            None if self.files.wants_compaction() && is_chosen() => {
+            None if is_wanted || (self.files.wants_compaction() && is_chosen()) => {
                 self.begin_compaction();
                 None
             }

@@ -46,7 +46,7 @@ impl Keeper for Relay {
     }
 
     fn install(&mut self) -> Result<u64, String> {
-        let snapshot = self.kept.install()?;
+        let (snapshot, ()) = self.kept.install(|_| Ok(()))?;
         let version = snapshot.version();
         self.feed.offer(snapshot);
         Ok(version)
@@ -81,7 +81,7 @@ impl Keeper for Relay {
     }
 
     fn tend(&mut self) {
-        if let Some(snapshot) = self.kept.tend() {
+        if let Some(snapshot) = self.kept.tend(self.feed.takes_want_of_file()) {
             self.feed.offer(snapshot);
         }
     }

@@ -165,6 +165,22 @@ async fn a_roll_back_is_a_new_version_with_the_old_content() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_address_is_named_by_its_group_however_it_comes() {
+    let plane = open(&store()).await;
+    let rules = "namespace: api\nrules:\n  - { name: per-ip, key: [ip/64], limit: 100 per 1m }\n";
+    pushed(&plane, files(rules)).await;
+    pushed(&plane, set("{ rule: per-ip, ip: '2001:db8::1', limit: 5 }")).await;
+    let [known] = &overrides(&plane).await[..] else { panic!("one") };
+    let group = serde_json::from_str::<ChangeJson>(known).unwrap().change().unwrap();
+    let outcome = pushed(&plane, Ask::Changes(vec![group])).await;
+    assert_eq!(outcome.changes.len(), 0, "what was exported is what is there: {known}");
+    let line = r#"{"override":{"namespace":"api","rule":"per-ip","key":["2001:db8::1"],"limit":5}}"#;
+    let single = serde_json::from_str::<ChangeJson>(line).unwrap().change().unwrap();
+    let error = refused(&plane, Ask::Changes(vec![single])).await;
+    assert!(error.to_string().contains("write its group"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_caller_starts_afresh_once_more_each_time() {
     let plane = open(&store()).await;
     pushed(&plane, files(RULES)).await;

@@ -23,7 +23,7 @@ pub(crate) const SKEW: Nanos = Nanos::from_millis(50);
 const ATTEMPTS: u64 = 200;
 
 pub(crate) enum Region {
-    Memory { origin: MemoryOrigin, clock: Arc<AtomicU64> },
+    Memory { origin: Box<MemoryOrigin>, clock: Arc<AtomicU64> },
     Redis { origin: Box<RedisOrigin>, server: Redis },
 }
 
@@ -31,7 +31,7 @@ impl Region {
     pub(crate) fn memory() -> Self {
         let clock = Arc::new(AtomicU64::new(START.get()));
         let told = clock.clone();
-        let origin = MemoryOrigin::new(Box::new(move || Nanos::new(told.load(Ordering::Relaxed))));
+        let origin = Box::new(MemoryOrigin::new(Box::new(move || Nanos::new(told.load(Ordering::Relaxed)))));
         Region::Memory { origin, clock }
     }
 

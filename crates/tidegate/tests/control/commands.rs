@@ -1,7 +1,7 @@
 //! `tidegate rules push` and its like.
 
 use crate::scene::Server;
-use crate::support::Directory;
+use crate::support::{Directory, SOON, poll, start};
 use crate::{RULES, done, ready, tidegate};
 
 #[test]
@@ -50,6 +50,19 @@ fn rules_are_pushed_shown_compared_changed_and_taken_back() {
     assert!(lines[0].contains("alice"), "{history}");
     let one = done(&directory, &server, &["rules", "history", "2"]);
     assert!(one.contains("+   - { name: per-user, key: [user], limit: 50 per 1m }"), "{one}");
+}
+
+#[test]
+fn who_watches_sees_changes_as_they_come() {
+    let (server, directory, watcher) = (ready(Server::control()), Directory::new(), Directory::new());
+    directory.write("rules.yaml", RULES);
+    let mut watching = start(&watcher, &["rules", "watch", "--control", &server.url()], &[]);
+    poll("the beginning", SOON, || watcher.read("stdout").contains("at version 0").then_some(()));
+    done(&directory, &server, &["rules", "push", "rules.yaml", "--yes", "--reason", "watched"]);
+    let seen = poll("the push", SOON, || Some(watcher.read("stdout")).filter(|text| text.contains("limit: 100 per 1m")));
+    assert!(seen.contains("alice") && seen.contains("watched") && seen.contains("mallory"), "{seen}");
+    watching.signal(rustix::process::Signal::TERM);
+    watching.exit_code(SOON);
 }
 
 #[test]

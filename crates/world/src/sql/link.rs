@@ -128,10 +128,15 @@ impl Address {
         }
     }
 
-    /// The same, where SQLite waits for the disk.
+    /// The same, where SQLite waits for the disk. Items lie in the order of hashes, so that a large import touches
+    /// nearly every page of the file: more of them are held, and written together.
     pub(super) fn synchronous(&self) -> Self {
         match self.clone() {
-            Address::Sqlite(options) => Address::Sqlite(options.synchronous(SqliteSynchronous::Full)),
+            Address::Sqlite(options) => {
+                let options = options.synchronous(SqliteSynchronous::Full);
+                // KiB, if negative; pages.
+                Address::Sqlite(options.pragma("cache_size", "-65536").pragma("wal_autocheckpoint", "16000"))
+            }
             other => other,
         }
     }

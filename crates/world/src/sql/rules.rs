@@ -173,17 +173,33 @@ impl Session<'_> {
         self.link.rows(text, summary).await
     }
 
-    pub(super) async fn items(self, page: ItemsPage) -> Result<Vec<Item>, Failure> {
+    /// What is left of the last one's place, and then of the places behind it: two ranges of one index, where one
+    /// condition on both columns would have some databases look at everything before.
+    pub(super) async fn items(mut self, page: ItemsPage) -> Result<Vec<Item>, Failure> {
         let bytes = |bytes: &[u8]| self.dialect.bytes(bytes);
-        let of_place = |place: Subject| format!("place = {} AND ", bytes(&place.0));
-        let behind = |id: ItemId| {
-            let (place, item) = (bytes(&id.place.0), bytes(&id.item));
-            format!("(place > {place} OR (place = {place} AND item > {item}))")
+        let behind =
+            page.after.map(|id| format!("place = {} AND item > {}", bytes(&id.place.0), bytes(&id.item)));
+        let others = match (page.place, page.after) {
+            (Some(place), None) => Some(format!("place = {}", bytes(&place.0))),
+            (None, None) => Some("1 = 1".to_owned()),
+            (None, Some(id)) => Some(format!("place > {}", bytes(&id.place.0))),
+            (Some(place), Some(id)) if place > id.place => Some(format!("place = {}", bytes(&place.0))),
+            (Some(_), Some(_)) => None,
         };
-        let condition = page.place.map_or(String::new(), of_place)
-            + &page.after.map_or_else(|| "1 = 1".to_owned(), behind);
-        let values: [(&str, &(dyn Display + Sync)); 2] =
-            [("condition", &condition), ("rows_max", &self.options.page_rows)];
+        let is_elsewhere = |id: ItemId| page.place.is_some_and(|place| place != id.place);
+        let behind = behind.filter(|_| !page.after.is_some_and(is_elsewhere));
+        let mut items = Vec::new();
+        for condition in behind.into_iter().chain(others) {
+            let rows_max = self.options.page_rows - items.len();
+            if rows_max > 0 {
+                items.extend(self.range_of_items(&condition, rows_max).await?);
+            }
+        }
+        Ok(items)
+    }
+
+    async fn range_of_items(&mut self, condition: &str, rows_max: usize) -> Result<Vec<Item>, Failure> {
+        let values: [(&str, &(dyn Display + Sync)); 2] = [("condition", &condition), ("rows_max", &rows_max)];
         let text = self.dialect.fill(include_str!("common/rule_items.sql"), &values);
         self.link.rows(text, item).await
     }

@@ -17,8 +17,8 @@ impl Follower {
     ) -> Vec<Action> {
         let mut actions = self.settle(keeper, now);
         let version = id.version;
-        if version < self.status.version && !self.is_stuck {
-            // Older than what is in force: it is let pass, and nothing of it is kept.
+        if version <= self.status.version && self.status.version > 0 {
+            // Not newer than what is in force: it is let pass, and nothing of it is kept.
             self.snapshot = None;
             return actions;
         }
@@ -67,10 +67,14 @@ impl Follower {
                 self.status.snapshots += 1;
                 self.status.refused = None;
                 self.is_stuck = false;
+                self.snapshots_refused = 0;
                 self.asked_at = None;
                 Vec::new()
             }
-            Err(reason) => self.refuse(version, reason, now),
+            Err(reason) => {
+                self.snapshots_refused = self.snapshots_refused.saturating_add(1);
+                self.refuse(version, reason, now)
+            }
         }
     }
 }

@@ -219,6 +219,15 @@ fn an_older_snapshot_doesnt_replace_newer_rules() {
     let mut follower = following(&mut kept, 1);
     assert!(load(&mut follower, &mut kept, 7, at(1)).is_empty());
     assert_eq!((kept.version, follower.status().version), (9, 9));
+    kept.refuses = Some(10);
+    follower.heard(change(10), &mut kept, at(2));
+    follower.settle(&mut kept, at(2));
+    for version in [7, 9] {
+        load(&mut follower, &mut kept, version, at(3));
+        assert_eq!((kept.version, follower.status().version), (9, 9), "nor when the next change is refused");
+    }
+    load(&mut follower, &mut kept, 11, at(4));
+    assert_eq!(kept.version, 11);
 }
 
 #[test]
