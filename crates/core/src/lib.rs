@@ -12,6 +12,7 @@ pub mod demand;
 pub mod exchange;
 pub mod gcra;
 pub mod gcra_sync;
+pub mod heavy;
 pub mod identity;
 pub mod item;
 pub mod limit;

@@ -145,7 +145,11 @@ impl Rate {
         let in_range = (1..=numerator_ns.min(NUMBER_MAX)).contains(&denominator)
             && numerator_ns <= Period::MAX.get()
             && greatest_common_divisor(denominator, numerator_ns) == 1;
-        if in_range { Self::from_lowest_terms(numerator_ns, denominator).ok_or(OutOfRange::Rate) } else { Err(OutOfRange::Rate) }
+        if in_range {
+            Self::from_lowest_terms(numerator_ns, denominator).ok_or(OutOfRange::Rate)
+        } else {
+            Err(OutOfRange::Rate)
+        }
     }
 
     /// The same without a look at their range: for parts that [`Rate::from_interval`] took before. `None` when either

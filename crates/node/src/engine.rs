@@ -13,6 +13,7 @@ use crate::request::{Answer, Path, Purpose, Reason, Request, RequestError};
 use crate::shadow::Shadows;
 use crate::sharing::Sharing;
 use crate::stats::{Refusal, Stats};
+use crate::top::{self, Top};
 use crate::world::{Reach, WorldNode};
 use arc_swap::{ArcSwap, Guard};
 pub use single::Tally;
@@ -48,6 +49,7 @@ pub struct Engine {
     last_version: Mutex<u64>,
     stats: Stats,
     shadows: Shadows,
+    top: Top,
 }
 
 /// Where the counts are.
@@ -130,6 +132,7 @@ impl Engine {
             rules: ArcSwap::from_pointee(VersionedRules { version: rules.version().max(1), set: rules }),
             stats: Stats::default(),
             shadows: Shadows::default(),
+            top: Top::default(),
         }
     }
 
@@ -154,6 +157,11 @@ impl Engine {
     }
 
     /// Whom shadow rules would have denied. Whoever resumes a request notes it here.
+    /// Who comes most often, and who is denied most.
+    pub fn top(&self) -> &Top {
+        &self.top
+    }
+
     pub fn shadows(&self) -> &Shadows {
         &self.shadows
     }
@@ -230,6 +238,9 @@ impl Engine {
             Counters::Alone(table) => self.decide_on(table, &mut plan, moment),
             Counters::Shared(sharing) => self.decide_on(&sharing.table, &mut plan, moment),
         };
+        if let Some(stands_for) = top::sampled(moment.now) {
+            self.top.note(request, &plan, decided.is_ok(), stands_for, moment.now);
+        }
         match (decided, &self.counters) {
             (Err(MustAsk), Counters::Shared(sharing)) => {
                 plan.note(sharing.region.world(), request, moment.now);

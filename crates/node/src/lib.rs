@@ -17,6 +17,7 @@ pub mod shadow;
 pub mod sharing;
 pub mod snapshot;
 pub mod stats;
+pub mod top;
 pub mod world;
 pub mod world_driver;
 

@@ -303,6 +303,11 @@ impl<'r> Plan<'r> {
         }
     }
 
+    /// What the table decides, with what is answered of it.
+    pub(crate) fn limits(&self) -> impl Iterator<Item = (&Item, &LimitAnswer<'r>)> {
+        self.items.iter().zip(&self.targets).map(|(item, target)| (item, &self.answers[target.answer]))
+    }
+
     pub(crate) fn is_denied(&self) -> bool {
         Role::deny(self.answers.iter().map(|answer| (answer.role, answer.is_allowed())))
     }
@@ -372,7 +377,7 @@ impl<'r> Plan<'r> {
 }
 
 /// Whose limit it is, for people.
-fn name_of(request: &Request<'_>, answer: &LimitAnswer<'_>) -> Arc<str> {
+pub(crate) fn name_of(request: &Request<'_>, answer: &LimitAnswer<'_>) -> Arc<str> {
     let of_attributes = |attributes: Attributes<'_>| {
         let parts = attributes.0.iter().map(|(name, value)| format!("{name}={value}"));
         parts.collect::<Vec<_>>().join(", ")

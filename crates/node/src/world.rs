@@ -30,7 +30,7 @@ pub(crate) fn joined_name(tenant: &str, namespace: &str, rule: &str, identifier:
     Arc::from(parts.join("\u{1f}"))
 }
 
-fn key_name(joined: &str) -> Option<Arc<KeyName>> {
+pub(crate) fn key_name(joined: &str) -> Option<Arc<KeyName>> {
     let mut parts = joined.splitn(4, NAME_SEPARATOR).map(str::to_owned);
     Some(Arc::new(KeyName {
         tenant: parts.next()?,

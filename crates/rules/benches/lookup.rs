@@ -7,7 +7,7 @@
 
 use std::fs;
 use std::hint::black_box;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tidegate_core::identity::Shape;
@@ -23,7 +23,7 @@ const DOCUMENT: &str = "namespace: api\nrules: [{ name: per-user, key: [user], r
 const LOOKUPS: usize = 1_000_000;
 /// Looked up and timed together: reading the clock costs as much as a third of a look-up.
 const BATCH: usize = 16;
-/// The file's table has 64 bytes for five overrides of two.
+/// The file's table has two lines of 64 bytes for five overrides.
 const TABLE_BYTES_PER_OVERRIDE: f64 = 25.6;
 
 fn main() {
@@ -112,6 +112,7 @@ impl Bench {
         let set = self.measure_changes(&mut files, set);
         self.measure_lookups(&set, ", 100000 changed");
         self.measure_compaction(&mut files, &set);
+        self.measure_patterns(set);
     }
 
     fn write(&self) -> PathBuf {
@@ -153,21 +154,25 @@ impl Bench {
         let array: Vec<u64> = (0..(self.overrides as f64 * TABLE_BYTES_PER_OVERRIDE / 8.0) as u64).collect();
         let prefix = KeyPrefix::new(&SECRET, "default", "api", "per-user", Shape::Gcra);
         let mut matches = Matches::new();
-        let (mut floors, mut lookups, mut wholes) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut floors, mut lookups, mut misses, mut wholes) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let strangers: Vec<[u8; 20]> = (0..LOOKUPS as u64).map(|number| stranger(mixed(number))).collect();
         for round in 0..5 {
             let callers = self.callers(round << 40);
             floors.push(p50(&callers, |caller| read_at_random(&prefix, &array, caller)));
             lookups.push(p50(&callers, |caller| look_up(set, rule, caller)));
+            misses.push(p50(&strangers, |caller| look_up(set, rule, caller)));
             wholes.push(p50(&callers, |caller| {
                 let attributes = [("user", caller)];
                 set.matches("default", "api", Attributes(&attributes), NOW, &mut matches);
                 matches.len() as u64
             }));
         }
-        let [floor, lookup, whole] = [floors, lookups, wholes].map(median);
+        let [floor, lookup, miss, whole] = [floors, lookups, misses, wholes].map(median);
         self.print(&format!("floor: hash and one cache miss, ns at p50{with}"), floor, None);
         self.print(&format!("look-up, ns at p50{with}"), lookup, Some(150.0));
         self.print(&format!("look-up ÷ floor{with}"), lookup / floor, Some(2.5));
+        self.print(&format!("look-up of a caller without an override, ns at p50{with}"), miss, None);
         self.print(&format!("matching with the look-up in it, ns at p50{with}"), whole, None);
     }
 
@@ -224,12 +229,44 @@ impl Bench {
         }
         self.print("look-up, ns at p99, with nothing beside it", quiet, None);
         self.print("look-up, ns at p99, while a new file is written", busy, None);
-        drop_file(&self.directory);
+    }
+
+    /// Of a hundred thousand patterns, one at a time.
+    fn measure_patterns(&self, mut set: RuleSet) {
+        const PATTERNS: u64 = 100_000;
+        let change = |number: u64| {
+            let pattern =
+                if number.is_multiple_of(2) { format!("org-{number}-*") } else { format!("*-team-{number}") };
+            RuleChange::Override { name: name(&pattern), value: Some(applied(number + 5)) }
+        };
+        let options = RuleOptions::new(&SECRET);
+        let all = Delta { version: set.version() + 1, changes: (0..PATTERNS).map(change).collect() };
+        let (next, millis) = timed(|| set.apply(&all, options).expect("applies"));
+        self.print("applying 100000 patterns one by one, s", millis / 1000.0, None);
+        set = next;
+        let mut micros = Vec::new();
+        for number in 0..10_000 {
+            let changes = vec![change(mixed(number) % (2 * PATTERNS))];
+            let delta = Delta { version: set.version() + 1, changes };
+            let (next, millis) = timed(|| set.apply(&delta, options).expect("applies"));
+            micros.push(millis * 1000.0);
+            set = next;
+        }
+        micros.sort_by(f64::total_cmp);
+        let total: f64 = micros.iter().sum();
+        self.print("changing a pattern among 100000, µs, mean", total / 10_000.0, None);
+        self.print("changing a pattern among 100000, ms, longest", micros[9_999] / 1000.0, None);
+        let rule = &set.namespaces()[0].rules[0];
+        let strangers: Vec<[u8; 20]> = (0..LOOKUPS as u64).map(|number| stranger(mixed(number))).collect();
+        let nanos = p50(&strangers, |caller| look_up(&set, rule, caller));
+        self.print("look-up of a caller without an override, 100000 patterns, ns at p50", nanos, None);
     }
 }
 
-fn drop_file(directory: &Path) {
-    let _ = fs::remove_dir_all(directory);
+/// 20 bytes that no override names.
+fn stranger(number: u64) -> [u8; 20] {
+    let text = format!("nobody-{:013}", number % 10_000_000_000_000);
+    text.into_bytes().try_into().expect("20 bytes")
 }
 
 fn look_up(set: &RuleSet, rule: &Rule, caller: &str) -> u64 {

@@ -12,6 +12,7 @@ use crate::rule::Mode;
 use std::fmt;
 use std::sync::Arc;
 
+pub(crate) use format::claimed_version;
 pub use format::{DELTA_BYTES_MAX, DELTA_CHANGES_MAX, DeltaError};
 
 /// Which override: of which rule, for which caller. No two of a set have the same.

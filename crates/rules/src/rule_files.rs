@@ -49,6 +49,8 @@ pub enum RuleFilesError {
     NoFile { version: u64 },
     #[error("version {found} doesn't follow version {last}, the last in the log")]
     Gap { last: u64, found: u64 },
+    #[error("what was to be logged as version {version} isn't the delta of that version")]
+    NotADelta { version: u64 },
     #[error("the log has {0} deltas, as many as it can have; compact it first")]
     LogFull(usize),
     #[error("a chunk for byte {offset} doesn't fit what is there of the download, {have} of {total} bytes")]
@@ -83,6 +85,8 @@ struct Current {
 pub struct RuleFiles {
     directory: PathBuf,
     current: Option<Current>,
+    /// Files that were in use, as long as somebody looks callers up in them.
+    retired: Vec<Arc<Snapshot>>,
 }
 
 impl fmt::Debug for RuleFiles {
@@ -102,7 +106,7 @@ impl RuleFiles {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
         made.map_err(RuleFilesError::io(directory))?;
         let mut findings = Vec::new();
-        let mut files = RuleFiles { directory: directory.to_owned(), current: None };
+        let mut files = RuleFiles { directory: directory.to_owned(), current: None, retired: Vec::new() };
         let mut versions: Vec<u64> = files.named(RULES)?;
         versions.sort_unstable();
         while let Some(version) = versions.pop() {
@@ -145,6 +149,7 @@ impl RuleFiles {
     /// them outlive the machine's power. What went wrong leaves the log as it was.
     pub fn append(&mut self, deltas: &[(u64, &[u8])]) -> Result<(), RuleFilesError> {
         let Some((first, _)) = deltas.first() else { return Ok(()) };
+        self.release_retired();
         match &mut self.current {
             Some(current) => current.log.append(deltas),
             None => Err(RuleFilesError::NoFile { version: *first }),
@@ -154,6 +159,12 @@ impl RuleFiles {
     /// Waits until everything that was appended is on the disk.
     pub fn sync(&self) -> Result<(), RuleFilesError> {
         self.current.as_ref().map_or(Ok(()), |current| current.log.sync())
+    }
+
+    /// Lets go of files that nobody uses any more. Unmapping a large one takes milliseconds, so that it is left to
+    /// who drives this, from time to time, and not to whichever request was the last to look at it.
+    pub fn release_retired(&mut self) {
+        self.retired.retain(|snapshot| Arc::strong_count(snapshot) > 1);
     }
 
     /// Whether a new file would pay.
@@ -195,7 +206,9 @@ impl RuleFiles {
         let (rules_path, log_path) = (self.path(version, RULES), self.path(version, LOG));
         let log = log.moved_to(&log_path)?;
         put_in_place(path, &rules_path).map_err(RuleFilesError::io(&rules_path))?;
-        self.current = Some(Current { snapshot: snapshot.clone(), log });
+        let before = self.current.replace(Current { snapshot: snapshot.clone(), log });
+        self.retired.extend(before.map(|before| before.snapshot));
+        self.release_retired();
         self.remove_leftovers();
         Ok(())
     }

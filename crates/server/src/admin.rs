@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 use tidegate_core::{Nanos, WorldPolicy};
 use tidegate_node::quota::Quotas;
 use tidegate_node::region_driver::{BreakerState, RegionDriver};
+use tidegate_node::top::TopCaller;
 use tidegate_node::world::WorkState;
 use tidegate_node::world_driver::WorldDriver;
 use tidegate_rules::{NamespaceDescription, RuleDescription};
@@ -52,6 +53,13 @@ impl<'o> Object<'o> {
 
     fn count(&mut self, name: &str, value: usize) -> &mut Self {
         self.number(name, u64::try_from(value).unwrap_or(u64::MAX))
+    }
+
+    /// To a tenth; what is no number is 0.
+    fn decimal(&mut self, name: &str, value: f64) -> &mut Self {
+        let shown = if value.is_finite() { format!("{value:.1}") } else { "0".to_owned() };
+        self.name(name).extend_from_slice(shown.as_bytes());
+        self
     }
 
     fn object(&mut self, name: &str, fill: impl FnOnce(&mut Object<'_>)) -> &mut Self {
@@ -291,6 +299,24 @@ pub(crate) fn shadow(app: &App, caller: &Caller) -> Vec<u8> {
             object.end();
         });
     })
+}
+
+/// Who comes most often, and who is denied most, of the caller's tenant; of all for operators.
+pub(crate) fn top(app: &App, caller: &Caller) -> Vec<u8> {
+    let tenant = (!caller.is_operator()).then(|| caller.tenant());
+    let report = app.engine.top().report(tenant, app.clock.now().now);
+    document(|object| {
+        object.list("busiest", &report.busiest, top_caller);
+        object.list("denied", &report.denied, top_caller);
+    })
+}
+
+fn top_caller(out: &mut Vec<u8>, caller: &TopCaller) {
+    let mut object = Object::new(out);
+    object.string("tenant", &caller.tenant).string("namespace", &caller.namespace);
+    object.string("rule", &caller.rule).string("identifier", &caller.identifier);
+    object.decimal("per_second", caller.per_second);
+    object.decimal("denied_per_second", caller.denied_per_second).end();
 }
 
 fn namespace(out: &mut Vec<u8>, namespace: &NamespaceDescription) {

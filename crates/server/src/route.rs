@@ -25,9 +25,9 @@ impl Endpoint {
             Endpoint::Decision(_) | Endpoint::ForwardAuth | Endpoint::Envoy => Some(Permission::Check),
             Endpoint::Unkey(operation) => Some(operation.permission()),
             Endpoint::Page(Page::Front | Page::Healthy | Page::Ready | Page::OpenApi) => None,
-            Endpoint::Page(Page::AdminFront | Page::State | Page::Rules | Page::Shadow | Page::Metrics) => {
-                Some(Permission::Read)
-            }
+            Endpoint::Page(
+                Page::AdminFront | Page::State | Page::Rules | Page::Shadow | Page::Top | Page::Metrics,
+            ) => Some(Permission::Read),
         }
     }
 }
@@ -52,6 +52,7 @@ pub(crate) enum Page {
     State,
     Rules,
     Shadow,
+    Top,
     Metrics,
     OpenApi,
 }
@@ -75,8 +76,17 @@ pub(crate) const API_PATHS: [&str; 17] = [
     "/readyz",
     "/",
 ];
-pub(crate) const ADMIN_PATHS: [&str; 8] =
-    ["/metrics", "/v1/state", "/v1/rules", "/v1/shadow", "/openapi.json", "/healthz", "/readyz", "/"];
+pub(crate) const ADMIN_PATHS: [&str; 9] = [
+    "/metrics",
+    "/v1/state",
+    "/v1/rules",
+    "/v1/shadow",
+    "/v1/top",
+    "/openapi.json",
+    "/healthz",
+    "/readyz",
+    "/",
+];
 
 pub(crate) fn endpoint(surface: Surface, method: &Method, path: &str) -> Result<Endpoint, Refusal> {
     let endpoint = match (surface, path) {
@@ -95,6 +105,7 @@ pub(crate) fn endpoint(surface: Surface, method: &Method, path: &str) -> Result<
         (Surface::Admin, "/v1/state") => Endpoint::Page(Page::State),
         (Surface::Admin, "/v1/rules") => Endpoint::Page(Page::Rules),
         (Surface::Admin, "/v1/shadow") => Endpoint::Page(Page::Shadow),
+        (Surface::Admin, "/v1/top") => Endpoint::Page(Page::Top),
         (Surface::Admin, "/metrics") => Endpoint::Page(Page::Metrics),
         (Surface::Api, path) if let Some(operation) = Operation::at(path) => Endpoint::Unkey(operation),
         _ => return Err(unknown_path(surface, path)),

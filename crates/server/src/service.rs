@@ -140,6 +140,7 @@ fn show(
         Page::State => json(admin::state(app, caller)),
         Page::Rules => json(admin::rules(app, caller)),
         Page::Shadow => json(admin::shadow(app, caller)),
+        Page::Top => json(admin::top(app, caller)),
         Page::OpenApi => json(openapi::DOCUMENT.into()),
         Page::Metrics => {
             caller.require_operator()?;
@@ -157,6 +158,7 @@ const ADMIN_FRONT: &str = concat!(
     "  /v1/state  this node and what it has counted\n",
     "  /v1/rules  the rules in force and what they mean\n",
     "  /v1/shadow whom shadow rules would have denied\n",
+    "  /v1/top    who comes most often, and who is denied most\n",
     "  /healthz   whether it is alive\n",
     "  /readyz    whether it is ready for requests\n",
 );

@@ -7,6 +7,7 @@ use crate::bench;
 use crate::rules_client::{self, Action};
 use crate::settings::{Setting, Sources, TABLE, long_flag};
 use crate::tokens::TokenCommand;
+use crate::top;
 use clap::{Arg, ArgAction, ArgMatches, Command as Clap, value_parser};
 use std::path::PathBuf;
 use tidegate_rules::envoy::Windows;
@@ -62,6 +63,10 @@ pub(crate) enum Command {
         whom: Whom,
         action: Action,
     },
+    Top {
+        whom: Whom,
+        options: top::Options,
+    },
     Bench(Result<Box<bench::Plan>, bench::PlanError>),
 }
 
@@ -93,6 +98,7 @@ fn command_of(matches: &ArgMatches) -> Command {
         }
         Some(("token", matches)) => token(matches),
         Some(("control", matches)) => control(matches),
+        Some(("top", matches)) => Command::Top { whom: whom(matches), options: top_options(matches) },
         Some(("bench", matches)) => Command::Bench(bench::Plan::read(matches).map(Box::new)),
         Some((_, matches)) => serve(matches),
         None => serve(matches),
@@ -193,6 +199,7 @@ fn clap() -> Clap {
         reset_command(),
         token_command(),
         rules,
+        top_command(),
         bench::command(),
     ])
 }
@@ -269,6 +276,36 @@ fn reset_command() -> Clap {
     Clap::new("reset").about("Start the keys of a caller afresh on a running node").args(question_args())
 }
 
+fn top_command() -> Clap {
+    let flag = |name: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue);
+    let admin = Arg::new("admin")
+        .long("admin")
+        .value_name("URL")
+        .action(ArgAction::Append)
+        .help("a node's admin listener; several are added up [the node that is started by the settings]");
+    let filter =
+        Arg::new("filter").long("filter").value_name("TEXT").help("only callers with this in their names");
+    Clap::new("top")
+        .about("Watch the busiest and the most denied callers of running nodes")
+        .after_help("While it runs: q ends, p pauses, s sorts by the other rate, / filters (Enter, or Escape for none).")
+        .arg(admin)
+        .arg(filter)
+        .arg(flag("denied").help("sort by denials"))
+        .arg(flag("once").help("print the table once, and end"))
+        .arg(flag("json").help("print it once as JSON"))
+        .args(asker_args())
+}
+
+fn top_options(matches: &ArgMatches) -> top::Options {
+    top::Options {
+        admin: matches.get_many::<String>("admin").into_iter().flatten().cloned().collect(),
+        is_once: matches.get_flag("once"),
+        form: if matches.get_flag("json") { Form::Json } else { Form::Text },
+        sort: if matches.get_flag("denied") { top::Sort::Denied } else { top::Sort::Busiest },
+        filter: matches.get_one::<String>("filter").cloned().unwrap_or_default(),
+    }
+}
+
 fn token_command() -> Clap {
     // A setting of the node, and the file that this works on.
     let file = || {
@@ -300,10 +337,18 @@ fn token_command() -> Clap {
         .subcommand(Clap::new("revoke").about("Revoke a token").arg(id).args(file()))
 }
 
-fn question_args() -> [Arg; 5] {
-    [
+fn question_args() -> Vec<Arg> {
+    let question = [
         Arg::new("namespace").value_name("NAMESPACE").required(true).help("the rules' namespace"),
         Arg::new("attributes").value_name("k=v").num_args(0..).help("attributes, such as user=42"),
+        Arg::new("url").long("url").value_name("URL").help("the node's address [the setting listen.http]"),
+    ];
+    question.into_iter().chain(asker_args()).collect()
+}
+
+/// Who asks a node, and how it is known.
+fn asker_args() -> [Arg; 2] {
+    [
         Arg::new("token")
             .long("token")
             .value_name("TOKEN")
@@ -313,7 +358,6 @@ fn question_args() -> [Arg; 5] {
             .value_name("PATH")
             .value_parser(value_parser!(PathBuf))
             .help("for https: the authority that signed the node's certificate, PEM"),
-        Arg::new("url").long("url").value_name("URL").help("the node's address [the setting listen.http]"),
     ]
 }
 

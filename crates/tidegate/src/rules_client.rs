@@ -16,7 +16,7 @@ pub(crate) use command_line::{Action, commands};
 use crate::ask::Whom;
 use crate::http_client::HttpError;
 use crate::settings::SettingErrors;
-use client::Client;
+pub(crate) use client::Client;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -37,7 +37,9 @@ pub(crate) enum RulesError {
     Authority(#[from] TlsError),
     #[error("the token isn't one (it is never shown); give it whole, as `tidegate token new` printed it")]
     Token,
-    #[error("{url}: {source}; is it running? start it with `tidegate control`, or name it with --control")]
+    #[error(
+        "{url}: {source}; is it running there? start it (`tidegate control`, or `tidegate` for a node), or give its address (--control, --admin)"
+    )]
     Unreachable { url: String, source: HttpError },
     #[error("can't start: {0}; check the limits of this process (`ulimit -a`)")]
     Start(io::Error),

@@ -164,6 +164,7 @@ impl Kept {
     /// What is to be done now and then: syncs the log, and writes a new file when that pays. Says which file is used
     /// from now on, when it is another one. `is_wanted`: somebody needs a newer file, whether it pays or not.
     pub fn tend(&mut self, is_wanted: bool) -> Option<Arc<Snapshot>> {
+        self.files.release_retired();
         if !self.is_synced {
             self.is_synced = true;
             if let Err(error) = self.files.sync() {

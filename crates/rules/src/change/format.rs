@@ -95,6 +95,14 @@ impl Delta {
     }
 }
 
+/// The version that some bytes claim, where they begin like a delta.
+pub(crate) fn claimed_version(bytes: &[u8]) -> Option<u64> {
+    let mut reader = Reader::new(bytes);
+    let is_delta = reader.take(MAGIC.len()) == Ok(&MAGIC) && reader.u32() == Ok(FORMAT);
+    let _count = reader.u32().ok()?;
+    reader.u64().ok().filter(|_| is_delta)
+}
+
 /// Past the kind, with the checksum found right and left out.
 fn opened(bytes: &[u8]) -> Result<Reader<'_>, DeltaError> {
     if bytes.len() > DELTA_BYTES_MAX {

@@ -219,7 +219,7 @@ impl Overrides {
         if name.is_exact() {
             let hash = lookup.prefix.hash_of_parts(name.parts.iter().map(|part| &**part));
             let had = usize::from(self.has_exact(hash));
-            of_rule.exact = of_rule.exact - had + usize::from(applied.is_some());
+            of_rule.exact = of_rule.exact.saturating_sub(had) + usize::from(applied.is_some());
             // Also where the file has none: one that is being written aside may.
             self.changed.insert(hash, Changed { applied, version });
         } else {
@@ -256,6 +256,11 @@ impl Overrides {
         let changed = OfRule { is_present, ..OfRule::clone(of_rule) };
         self.by_rule.insert(lookup.names_hash, Arc::new(changed));
         self.dangling = if is_present { self.dangling - count } else { self.dangling + count };
+    }
+
+    /// Of the file below what was changed; 0 where there is none.
+    pub(crate) fn file_version(&self) -> u64 {
+        self.file.as_ref().map_or(0, |file| file.version())
     }
 
     /// The same over a newer file, which has all that was changed up to its version. Tells nothing new.

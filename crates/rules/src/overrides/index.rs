@@ -35,8 +35,44 @@ pub(super) struct PatternIndex {
     probes: Vec<Probe>,
     /// By probe and hash of the anchor: positions, ascending.
     anchored: HashMap<u64, SmallVec<[u32; 2]>, BuildHasherDefault<Mixed>>,
+    /// Which anchors there may be: most that are asked about aren't, and need no look at the map.
+    seen: Seen,
     /// Ascending.
     loose: Vec<u32>,
+}
+
+/// A bit for each name, in a set of bits so small that it stays in a cache.
+#[derive(Debug, Default)]
+struct Seen {
+    bits: Vec<u64>,
+    shift: u32,
+}
+
+const SEEN_BITS_PER_NAME: usize = 16;
+
+impl Seen {
+    fn new(names: usize) -> Self {
+        let bits = (names * SEEN_BITS_PER_NAME).next_power_of_two().max(64);
+        Seen { bits: vec![0; bits / 64], shift: 64 - bits.trailing_zeros() }
+    }
+
+    /// The high bits of a name are mixed best.
+    #[inline]
+    fn place(&self, name: u64) -> (usize, u64) {
+        let bit = name >> self.shift;
+        (usize::try_from(bit / 64).unwrap_or(0), 1 << (bit % 64))
+    }
+
+    fn add(&mut self, name: u64) {
+        let (word, bit) = self.place(name);
+        self.bits[word] |= bit;
+    }
+
+    #[inline]
+    fn may_have(&self, name: u64) -> bool {
+        let (word, bit) = self.place(name);
+        self.bits.get(word).is_some_and(|bits| bits & bit != 0)
+    }
 }
 
 impl PatternIndex {
@@ -46,12 +82,14 @@ impl PatternIndex {
         let mut probes: Vec<Probe> = anchors.iter().flatten().map(|(probe, _)| *probe).collect();
         probes.sort_unstable();
         probes.dedup();
-        let mut index = PatternIndex { probes, ..PatternIndex::default() };
+        let seen = Seen::new(anchors.len());
+        let mut index = PatternIndex { probes, seen, ..PatternIndex::default() };
         for (position, anchor) in (0_u32..).zip(anchors) {
             match anchor {
                 Some((probe, hash)) => {
                     let number = index.probes.binary_search(&probe).unwrap_or_default();
                     index.anchored.entry(name(number, hash)).or_default().push(position);
+                    index.seen.add(name(number, hash));
                 }
                 None => index.loose.push(position),
             }
@@ -90,8 +128,10 @@ impl PatternIndex {
                 Place::Inside => 0..=last,
             };
             for start in starts {
-                let hash = hashes.of(start, probe.length);
-                if let Some(candidates) = self.anchored.get(&name(number, hash)) {
+                let name = name(number, hashes.of(start, probe.length));
+                if self.seen.may_have(name)
+                    && let Some(candidates) = self.anchored.get(&name)
+                {
                     consider(candidates);
                 }
             }

@@ -157,8 +157,8 @@ impl Changes {
         }
         for (hash, changed) in &self.exact {
             let count = counts.entry(changed.rule.clone()).or_default();
-            *count =
-                *count + u64::from(changed.applied.is_some()) - u64::from(snapshot.find(*hash).is_some());
+            let had = u64::from(snapshot.find(*hash).is_some());
+            *count = (*count + u64::from(changed.applied.is_some())).saturating_sub(had);
         }
         let kept = counts.into_iter().filter(|(_, exact)| *exact > 0);
         self.contents.rules = kept

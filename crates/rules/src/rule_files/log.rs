@@ -5,7 +5,7 @@
 
 use super::{Finding, RuleFilesError, beside, put_in_place};
 use crate::bytes::Reader;
-use crate::change::{DELTA_BYTES_MAX, Delta};
+use crate::change::{DELTA_BYTES_MAX, Delta, claimed_version};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -177,6 +177,9 @@ impl Log {
         for (last, (version, bytes)) in (self.last_version()..).zip(deltas) {
             if *version != last + 1 {
                 return Err(RuleFilesError::Gap { last, found: *version });
+            }
+            if claimed_version(bytes) != Some(*version) || bytes.len() > DELTA_BYTES_MAX {
+                return Err(RuleFilesError::NotADelta { version: *version });
             }
             let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
             records.extend_from_slice(&length.to_le_bytes());

@@ -147,9 +147,10 @@ impl RuleSet {
     }
 
     /// The same rules over a newer file of theirs, which has what was changed up to its version. `None` for a file
-    /// of other rules, or of a later version than the set's.
+    /// of other rules, of a later version than the set's, or of an earlier one than the file that it goes by.
     pub fn rebase(&self, snapshot: &Arc<Snapshot>) -> Option<Self> {
-        if snapshot.seed() != self.overrides.seed() || snapshot.version() > self.version {
+        let versions = self.overrides.file_version()..=self.version;
+        if snapshot.seed() != self.overrides.seed() || !versions.contains(&snapshot.version()) {
             return None;
         }
         let mut set = self.clone();

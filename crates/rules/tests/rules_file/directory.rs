@@ -72,6 +72,8 @@ fn a_delta_that_does_not_follow_is_refused_and_nothing_of_its_batch_is_written()
     let bytes = sample_delta(6).encode().unwrap();
     let error = files.append(&[(6, &bytes), (8, &bytes)]).unwrap_err();
     assert!(matches!(error, RuleFilesError::Gap { last: 6, found: 8 }), "{error}");
+    let error = files.append(&[(6, &bytes), (7, &bytes)]).unwrap_err();
+    assert!(matches!(error, RuleFilesError::NotADelta { version: 7 }), "{error}");
     assert_eq!((files.version(), files.delta_count()), (5, 0));
 }
 
@@ -210,9 +212,11 @@ fn a_new_file_says_what_the_old_one_and_its_log_said() {
         vec![RuleChange::Override { name: named("api", "per-user", &["carol"]), value: None }, caller(99)];
     let set = set.apply(&append(&mut files, late), options()).unwrap();
     let compacted = compaction.run().unwrap();
+    let old = files.snapshot().unwrap().clone();
     let snapshot = files.adopt(compacted).unwrap().expect("the same file is in use");
     assert_eq!((snapshot.version(), files.version(), files.delta_count()), (84, 85, 1));
     let rebased = set.rebase(&snapshot).expect("the same rules");
+    assert!(rebased.rebase(&old).is_none(), "an older file lacks what the set no longer keeps");
     assert_eq!((decisions(&rebased), rebased.changed_callers()), (decisions(&set), 2));
     assert_eq!(decisions(&set_of(&files)), decisions(&set));
     assert_eq!(scratch.names(), ["84.log", "84.rules"]);

@@ -17,7 +17,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(60);
 const ANSWER_BYTES_MAX: u64 = 256 << 20;
 
 /// A control plane, and who asks it. Holds a secret: can't be shown.
-pub(super) struct Client {
+pub(crate) struct Client {
     shown: String,
     url: Url,
     token: Option<String>,
@@ -35,7 +35,7 @@ impl Client {
     }
 
     /// Whatever `whom` says of the address.
-    pub(super) fn at(shown: String, whom: Whom) -> Result<Self, RulesError> {
+    pub(crate) fn at(shown: String, whom: Whom) -> Result<Self, RulesError> {
         let token = match whom.token {
             Some(token) => Some(token),
             None => settings::token(&whom.settings.environment)?,
@@ -69,7 +69,7 @@ impl Client {
         serde_json::from_slice(&response.body).map_err(|_| self.foreign(&response))
     }
 
-    pub(super) fn get(&self, path: &str) -> Result<Value, RulesError> {
+    pub(crate) fn get(&self, path: &str) -> Result<Value, RulesError> {
         self.json("GET", path, &Value::Null)
     }
 

@@ -22,5 +22,6 @@ mod shutdown;
 mod start;
 mod support;
 mod tls;
+mod top;
 mod unix;
 mod unkey;

@@ -1,0 +1,249 @@
+//! Which callers come most often, and which are denied most: of this node, from a sample of its requests.
+//!
+//! A thread that has little to do takes every request into its sample, a busy one as few as one in 64, so that what
+//! it costs stays far below what it watches. A sample that finds the lists taken is dropped: nobody waits for them.
+
+use crate::plan::{Plan, name_of};
+use crate::request::Request;
+use crate::world::key_name;
+use parking_lot::Mutex;
+use std::cell::Cell;
+use std::sync::Arc;
+use tidegate_core::heavy::{Heavy, HeavyHitters};
+use tidegate_core::{Cost, KeyId, Nanos};
+
+/// Of each row of the sketch, and keys that are known by name: about 100 KB for each list.
+const BUCKETS: usize = 4096;
+const CALLERS_MAX: usize = 1000;
+/// Callers of each list that are told.
+pub const TOLD_MAX: usize = 100;
+/// One in so many requests, when there are many.
+const SAMPLED_MAX: u32 = 64;
+/// Samples that come faster become fewer, slower ones more.
+const SAMPLE_FAST: Nanos = Nanos::new(250_000);
+const SAMPLE_SLOW: Nanos = Nanos::new(1_000_000);
+/// Rates are averaged again after so long, with this half-life.
+const SETTLED_EVERY: Nanos = Nanos::from_millis(250);
+const HALF_LIFE_S: f64 = 0.5;
+/// Nothing is left of a rate after this.
+const FORGOTTEN_AFTER: Nanos = Nanos::from_secs(5);
+/// What came counts for half as much after this.
+const HALVED_EVERY: Nanos = Nanos::from_secs(4);
+/// A rate below this is none.
+const RATE_MIN: f64 = 0.01;
+
+thread_local! {
+    static SAMPLING: Sampling = const {
+        Sampling { left: Cell::new(0), every: Cell::new(1), last: Cell::new(Nanos::ZERO) }
+    };
+}
+
+/// A thread's own.
+struct Sampling {
+    /// Requests that pass before the next one is taken.
+    left: Cell<u32>,
+    every: Cell<u32>,
+    last: Cell<Nanos>,
+}
+
+/// How many requests this one stands for; `None` when it isn't taken.
+#[inline]
+pub(crate) fn sampled(now: Nanos) -> Option<u32> {
+    SAMPLING.with(|sampling| match sampling.left.get() {
+        0 => Some(sampling.take(now)),
+        left => {
+            sampling.left.set(left - 1);
+            None
+        }
+    })
+}
+
+impl Sampling {
+    #[cold]
+    fn take(&self, now: Nanos) -> u32 {
+        let stands_for = self.every.get();
+        let gap = now.minus(self.last.replace(now));
+        let every = if gap < SAMPLE_FAST {
+            (stands_for * 2).min(SAMPLED_MAX)
+        } else if gap > SAMPLE_SLOW {
+            (stands_for / 2).max(1)
+        } else {
+            stands_for
+        };
+        self.every.set(every);
+        // Not always as many: callers that come in a fixed order would be missed or met every time.
+        let jitter = u32::try_from(now.get() / 64 % u64::from(every)).unwrap_or(0);
+        self.left.set(every / 2 + jitter);
+        stands_for
+    }
+}
+
+/// Of a key: whose it is, and how often it comes.
+#[derive(Debug)]
+struct Rated {
+    name: Arc<str>,
+    /// Since rates were last averaged.
+    recent: u32,
+    per_second: f64,
+}
+
+type List = HeavyHitters<Box<Rated>>;
+
+#[derive(Debug)]
+struct Lists {
+    busiest: List,
+    denied: List,
+    settled_at: Nanos,
+    halved_at: Nanos,
+}
+
+/// A caller among the busiest, or among those that are denied most.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TopCaller {
+    pub key: KeyId,
+    pub tenant: String,
+    pub namespace: String,
+    pub rule: String,
+    pub identifier: String,
+    pub per_second: f64,
+    pub denied_per_second: f64,
+}
+
+/// The busiest first, and the most denied first.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct TopReport {
+    pub busiest: Vec<TopCaller>,
+    pub denied: Vec<TopCaller>,
+}
+
+#[derive(Debug)]
+pub struct Top(Mutex<Lists>);
+
+impl Default for Top {
+    fn default() -> Self {
+        Top(Mutex::new(Lists {
+            busiest: List::new(BUCKETS, CALLERS_MAX),
+            denied: List::new(BUCKETS, CALLERS_MAX),
+            settled_at: Nanos::ZERO,
+            halved_at: Nanos::ZERO,
+        }))
+    }
+}
+
+impl Top {
+    /// Takes a request into the lists, for as many as it stands for. What it is answered isn't known yet when it
+    /// must ask first.
+    #[cold]
+    pub(crate) fn note(
+        &self,
+        request: &Request<'_>,
+        plan: &Plan<'_>,
+        is_decided: bool,
+        stands_for: u32,
+        now: Nanos,
+    ) {
+        let Some(mut lists) = self.0.try_lock() else { return };
+        lists.settle(now);
+        for (item, answer) in plan.limits().filter(|(item, _)| item.cost > Cost::PEEK) {
+            let rated = || {
+                let name = name_of(request, answer);
+                Box::new(Rated { name, recent: 0, per_second: 0.0 })
+            };
+            let count = |heavy: &mut Heavy<Box<Rated>>| {
+                heavy.label.recent = heavy.label.recent.saturating_add(stands_for);
+            };
+            lists.busiest.add(item.key, rated).map(count);
+            if is_decided && !answer.is_allowed() {
+                lists.denied.add(item.key, rated).map(count);
+            }
+        }
+    }
+
+    /// Of one tenant, or of all.
+    pub fn report(&self, tenant: Option<&str>, now: Nanos) -> TopReport {
+        let mut lists = self.0.lock();
+        lists.settle(now);
+        let rate_in = |list: &List, key: KeyId| list.get(key).map_or(0.0, |heavy| heavy.label.per_second);
+        let told = |list: &List, rate: fn(&TopCaller) -> f64| {
+            let named = list.heaviest().iter().filter(|heavy| heavy.label.per_second >= RATE_MIN);
+            let mut told: Vec<TopCaller> = named
+                .filter_map(|heavy| {
+                    let name = key_name(&heavy.label.name)?;
+                    Some(TopCaller {
+                        key: heavy.key,
+                        tenant: name.tenant.clone(),
+                        namespace: name.namespace.clone(),
+                        rule: name.rule.clone(),
+                        identifier: name.identifier.clone(),
+                        per_second: rate_in(&lists.busiest, heavy.key),
+                        denied_per_second: rate_in(&lists.denied, heavy.key),
+                    })
+                })
+                .filter(|caller| tenant.is_none_or(|tenant| tenant == caller.tenant))
+                .collect();
+            told.sort_by(|a, b| rate(b).total_cmp(&rate(a)).then_with(|| a.identifier.cmp(&b.identifier)));
+            told.truncate(TOLD_MAX);
+            told
+        };
+        TopReport {
+            busiest: told(&lists.busiest, |caller| caller.per_second),
+            denied: told(&lists.denied, |caller| caller.denied_per_second),
+        }
+    }
+}
+
+impl Lists {
+    /// Averages rates, if it is time for that.
+    fn settle(&mut self, now: Nanos) {
+        let elapsed = now.minus(self.settled_at);
+        // A clock that was set back begins anew.
+        let is_back = now < self.settled_at;
+        if elapsed < SETTLED_EVERY && !is_back {
+            return;
+        }
+        let first = std::mem::replace(&mut self.settled_at, now) == Nanos::ZERO;
+        let seconds = if first || is_back { SETTLED_EVERY } else { elapsed };
+        let seconds = std::time::Duration::from_nanos(seconds.get()).as_secs_f64();
+        let is_over = elapsed >= FORGOTTEN_AFTER && !first;
+        let kept = 0.5_f64.powf(seconds / HALF_LIFE_S);
+        for list in [&mut self.busiest, &mut self.denied] {
+            for heavy in list.heaviest_mut() {
+                let rated = &mut heavy.label;
+                let rate = f64::from(std::mem::take(&mut rated.recent)) / seconds;
+                rated.per_second = if is_over { 0.0 } else { rated.per_second * kept + rate * (1.0 - kept) };
+            }
+        }
+        if now.minus(self.halved_at) >= HALVED_EVERY || now < self.halved_at {
+            self.halved_at = now;
+            self.busiest.halve();
+            self.denied.halve();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_thread_takes_every_request_and_a_busy_one_few_and_they_stand_for_all() {
+        let sampling = Sampling { left: Cell::new(0), every: Cell::new(1), last: Cell::new(Nanos::ZERO) };
+        let take = |now: Nanos| match sampling.left.get() {
+            0 => Some(sampling.take(now)),
+            left => {
+                sampling.left.set(left - 1);
+                None
+            }
+        };
+        let mut run = |from: Nanos, every: Nanos, requests: u64| {
+            let taken: Vec<u32> =
+                (0..requests).filter_map(|n| take(from.plus(Nanos::new(n * every.get())))).collect();
+            (taken.len() as u64, taken.iter().map(|stands_for| u64::from(*stands_for)).sum::<u64>())
+        };
+        let (taken, _) = run(Nanos::from_secs(1), Nanos::from_millis(100), 100);
+        assert_eq!(taken, 100);
+        let (taken, stand_for) = run(Nanos::from_secs(20), Nanos::new(1000), 1_000_000);
+        assert!(taken < 30_000, "{taken}");
+        assert!((900_000..1_100_000).contains(&stand_for), "{stand_for}");
+    }
+}

@@ -1,0 +1,85 @@
+//! Who comes most often, and who is denied most, as operators see it.
+
+use tidegate_core::{Cost, FleetSecret, Moment, Nanos};
+use tidegate_node::top::TopCaller;
+use tidegate_node::{Engine, EngineOptions, Purpose, Request, Subject};
+use tidegate_rules::{Attributes, RuleSet, Source};
+
+const BEGIN: Nanos = Nanos::from_secs(1_800_000_000);
+const RULES: &str = "
+namespace: api
+rules:
+  - { name: per-user, key: [user], rate: 100/s, burst: 100 }
+";
+
+fn engine() -> Engine {
+    let secret = FleetSecret::BUILT_IN;
+    let source = Source { name: "rules.yaml".into(), text: RULES.as_bytes().to_vec() };
+    let set = RuleSet::parse(&[source], &secret).unwrap_or_else(|errors| panic!("{errors}"));
+    Engine::new(EngineOptions { secret, keys_max: 100_000 }, set)
+}
+
+fn check(engine: &Engine, user: &str, cost: Cost, now: Nanos) {
+    let attributes = [("user", user)];
+    let subject = Subject::Rules { namespace: "api", attributes: Attributes(&attributes), cost };
+    let request = Request { tenant: "default", purpose: Purpose::Check, subject };
+    let rules = engine.rules();
+    engine.decide(&rules, &request, Moment::at(now)).unwrap().answer().unwrap();
+}
+
+/// So many requests a second for three seconds, of which nine in ten are of one caller. When it ended.
+fn load(engine: &Engine, per_second: u64) -> Nanos {
+    let gap = Nanos::PER_SECOND / per_second;
+    for number in 0..3 * per_second {
+        let now = BEGIN.plus(Nanos::new(number * gap));
+        // Neither every tenth, nor in any other order.
+        let is_busy = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32 & 0xff < 230;
+        let rare = format!("user-{}", number % 1000);
+        check(engine, if is_busy { "busy" } else { &rare }, Cost::ONE, now);
+    }
+    BEGIN.plus(Nanos::from_secs(3))
+}
+
+fn names(callers: &[TopCaller]) -> Vec<&str> {
+    callers.iter().map(|caller| caller.identifier.as_str()).collect()
+}
+
+fn busy_is_first(per_second: u64) {
+    let engine = engine();
+    let now = load(&engine, per_second);
+    let report = engine.top().report(None, now);
+    let [of_all, denied] = [&report.busiest, &report.denied].map(|list| list.first().expect("somebody"));
+    assert_eq!([&*of_all.identifier, &*denied.identifier], ["busy", "busy"]);
+    assert_eq!([&*of_all.tenant, &*of_all.namespace, &*of_all.rule], ["default", "api", "per-user"]);
+    let expected = f64::from(u32::try_from(per_second).unwrap()) * 230.0 / 256.0;
+    let ratio = of_all.per_second / expected;
+    assert!((0.8..1.2).contains(&ratio), "{} a second instead of {expected}", of_all.per_second);
+    assert!(of_all.denied_per_second > 0.5 * of_all.per_second, "a tenth or less is admitted: {of_all:?}");
+    assert_eq!(names(&report.denied), ["busy"], "nobody else comes as often as that");
+    let later = engine.top().report(None, now.plus(Nanos::from_secs(30)));
+    assert_eq!(names(&later.busiest), Vec::<&str>::new(), "who is gone is forgotten");
+}
+
+#[test]
+fn the_busiest_caller_of_a_quiet_node_is_found() {
+    busy_is_first(1000);
+}
+
+#[test]
+fn the_busiest_caller_of_a_busy_node_is_found_though_few_are_looked_at() {
+    busy_is_first(200_000);
+}
+
+#[test]
+fn the_first_request_of_all_is_seen_and_who_only_looks_is_not() {
+    let engine = engine();
+    check(&engine, "curious", Cost::PEEK, BEGIN);
+    check(&engine, "first", Cost::ONE, BEGIN.plus(Nanos::from_secs(1)));
+    let report = engine.top().report(None, BEGIN.plus(Nanos::from_secs(2)));
+    assert_eq!(names(&report.busiest), ["first"]);
+    assert_eq!(
+        names(&engine.top().report(Some("default"), BEGIN.plus(Nanos::from_secs(2))).busiest),
+        ["first"]
+    );
+    assert!(engine.top().report(Some("another"), BEGIN.plus(Nanos::from_secs(2))).busiest.is_empty());
+}

@@ -1,0 +1,130 @@
+//! `tidegate top`: the busiest and the most denied callers of running nodes, live.
+//!
+//! Nodes say who they are (`/v1/top`); here several nodes are added up, and drawn again each second. Keys: `q` ends,
+//! `p` pauses, `s` sorts by the other rate, `/` filters.
+
+mod callers;
+mod screen;
+mod terminal;
+
+use crate::ask::{Form, Whom};
+use crate::output::{self, Colours};
+use crate::rules_client::{Client, RulesError};
+use crate::settings::Settings;
+pub(crate) use callers::Sort;
+use callers::{Callers, History};
+use screen::{Screen, table};
+use std::process::ExitCode;
+use std::time::Duration;
+use terminal::{Key, Terminal};
+
+/// How often nodes are asked.
+const EVERY: Duration = Duration::from_secs(1);
+/// Rows where nobody says how many fit.
+const ROWS: usize = 30;
+
+#[derive(Debug)]
+pub(crate) struct Options {
+    /// Of nodes' admin listeners; none: of the node that is started by the settings.
+    pub(crate) admin: Vec<String>,
+    pub(crate) is_once: bool,
+    pub(crate) form: Form,
+    pub(crate) sort: Sort,
+    pub(crate) filter: String,
+}
+
+/// What is shown, by what was asked and typed.
+pub(crate) struct View {
+    pub(crate) sort: Sort,
+    pub(crate) filter: String,
+    pub(crate) is_paused: bool,
+    /// The filter is being typed.
+    pub(crate) is_typing: bool,
+}
+
+pub(crate) fn run(whom: Whom, options: Options) -> Result<ExitCode, RulesError> {
+    let nodes = clients(whom, &options.admin)?;
+    if options.form == Form::Json {
+        let callers = ask(&nodes)?.chosen(options.sort, &options.filter);
+        output::print(&format!("{}\n", callers::as_json(&callers)));
+        return Ok(ExitCode::SUCCESS);
+    }
+    if options.is_once || !terminal::can_be_used() {
+        // Without a history there is nothing to draw of it.
+        let callers = ask(&nodes)?.chosen(options.sort, &options.filter);
+        output::print(&table(&callers, &History::default(), Screen::of_file(ROWS), Colours::of_stdout()));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let view = View { sort: options.sort, filter: options.filter, is_paused: false, is_typing: false };
+    live(&nodes, view)
+}
+
+fn clients(whom: Whom, admin: &[String]) -> Result<Vec<Client>, RulesError> {
+    let admin = match admin {
+        [] => vec![format!("http://{}", Settings::listen_admin(whom.settings.clone())?)],
+        given => given.to_vec(),
+    };
+    let client = |url: String| {
+        let settings = whom.settings.clone();
+        let (token, authorities) = (whom.token.clone(), whom.authorities.clone());
+        Client::at(url, Whom { url: None, token, authorities, settings })
+    };
+    admin.into_iter().map(client).collect()
+}
+
+fn ask(nodes: &[Client]) -> Result<Callers, RulesError> {
+    let mut callers = Callers::default();
+    for node in nodes {
+        callers.add(&node.get("/v1/top")?);
+    }
+    Ok(callers)
+}
+
+/// Until somebody has seen enough. A node that doesn't answer any more is told of, and asked again.
+fn live(nodes: &[Client], mut view: View) -> Result<ExitCode, RulesError> {
+    let mut callers = ask(nodes)?;
+    let mut history = History::default();
+    history.add(&callers);
+    let mut problem = None;
+    let terminal = Terminal::take().map_err(RulesError::Start)?;
+    loop {
+        let screen = Screen::of_terminal(&terminal, &view, problem.as_deref());
+        let shown = callers.chosen(view.sort, &view.filter);
+        terminal.draw(&table(&shown, &history, screen, Colours::of_stdout()));
+        match terminal.key(EVERY) {
+            Some(key) if view.is_typing => view.type_key(key),
+            Some(Key::Character('q') | Key::Interrupt) => return Ok(ExitCode::SUCCESS),
+            Some(Key::Character('p' | ' ')) => view.is_paused = !view.is_paused,
+            Some(Key::Character('s')) => view.sort = view.sort.other(),
+            Some(Key::Character('/')) => view.is_typing = true,
+            Some(Key::Escape) => view.filter.clear(),
+            Some(_) => {}
+            None if view.is_paused => {}
+            None => match ask(nodes) {
+                Ok(heard) => {
+                    (callers, problem) = (heard, None);
+                    history.add(&callers);
+                }
+                Err(error) => problem = Some(error.to_string()),
+            },
+        }
+    }
+}
+
+impl View {
+    fn type_key(&mut self, key: Key) {
+        const FILTER_CHARS_MAX: usize = 128;
+        match key {
+            Key::Character(character) if self.filter.chars().count() < FILTER_CHARS_MAX => {
+                self.filter.push(character);
+            }
+            Key::Character(_) => {}
+            Key::Backspace => drop(self.filter.pop()),
+            Key::Enter => self.is_typing = false,
+            Key::Escape | Key::Interrupt => {
+                self.filter.clear();
+                self.is_typing = false;
+            }
+        }
+    }
+}
