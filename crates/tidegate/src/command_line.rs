@@ -15,8 +15,8 @@ use tidegate_rules::envoy::Windows;
 const ABOUT: &str = "A rate limiter. Without a command: the same as `tidegate serve`.";
 const ROOT_NOTE: &str = "\
 `tidegate serve --help` lists the settings. Each of its flags works without the word `serve` too.";
-const SETTINGS_NOTE: &str =
-    "Also [listen] http = \"…\" in tidegate.toml, TIDEGATE_LISTEN_HTTP=… or …_FILE=PATH; the later wins.";
+const SETTINGS_NOTE: &str = "\
+A flag beats TIDEGATE_LISTEN_HTTP=… (…_HTTP_FILE=PATH), which beats [listen] http in tidegate.toml.";
 const CHECK_NOTE: &str = "Exit code: 0 allowed, 1 denied, 2 error. For example:
   tidegate check api user=42 endpoint=/search";
 const CONTROL_NOTE: &str = "\
