@@ -150,6 +150,8 @@ impl Keeper for NodeRules {
         };
         let (snapshot, set) = self.kept.install(read).inspect_err(|_| self.engine.stats().reloaded(false))?;
         log_warnings(&set, self.reading.tenancy);
+        // Read from the file in its place, which is kept anyway: one is enough in memory.
+        let set = set.rebase(&snapshot).unwrap_or(set);
         self.put_in_force(set);
         self.engine.stats().reloaded(true);
         Ok(snapshot.version())

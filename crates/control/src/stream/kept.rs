@@ -110,6 +110,14 @@ impl Kept {
         download.write(offset, bytes).map_err(|error| error.to_string())
     }
 
+    /// Verifies what was loaded, and uses it: for who only hands it on.
+    pub fn install_unread(&mut self) -> Result<Arc<Snapshot>, String> {
+        let download = self.download.take().ok_or("no snapshot was begun")?;
+        let snapshot = self.files.install(download).map_err(|error| error.to_string())?;
+        self.unsaved.clear();
+        Ok(snapshot)
+    }
+
     /// Verifies what was loaded and, if `read` can make something of it, uses it. What is refused leaves the files as
     /// they were: the next start must not find what this one couldn't use.
     pub fn install<T>(
@@ -121,9 +129,8 @@ impl Kept {
         let looked = Snapshot::open(&path).map_err(|error| error.to_string());
         match looked.and_then(|snapshot| read(&Arc::new(snapshot))) {
             Ok(made) => {
-                let snapshot = self.files.install(download).map_err(|error| error.to_string())?;
-                self.unsaved.clear();
-                Ok((snapshot, made))
+                self.download = Some(download);
+                self.install_unread().map(|snapshot| (snapshot, made))
             }
             Err(reason) => {
                 // None of it is gone on from.

@@ -46,7 +46,7 @@ impl Keeper for Relay {
     }
 
     fn install(&mut self) -> Result<u64, String> {
-        let (snapshot, ()) = self.kept.install(|_| Ok(()))?;
+        let snapshot = self.kept.install_unread()?;
         let version = snapshot.version();
         self.feed.offer(snapshot);
         Ok(version)
