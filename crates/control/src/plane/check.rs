@@ -69,7 +69,10 @@ fn check_groups(after: &Standing, name: &OverrideName, rule: &Rule) -> Result<()
         entry.insert(part.attribute.to_string(), (**text).into());
     }
     let entry = Source { name: "override".to_owned(), text: Value::Object(entry).to_string().into_bytes() };
-    let read = after.set.read_override_name(&document_of(name), &entry).map(|read| read.map_err(PlaneError::Invalid));
+    let read = after
+        .set
+        .read_override_name(&document_of(name), &entry)
+        .map(|read| read.map_err(PlaneError::Invalid));
     match read.transpose()? {
         Some(read) if read == *name => Ok(()),
         Some(read) => {

@@ -196,8 +196,9 @@ impl Told<'_> {
     }
 
     fn overrides(&self, changes: &[&Changed], lines: &mut Vec<Line>) {
-        let is_told =
-            |change: &&&Changed| matches!(change.after, RuleChange::Override { .. } | RuleChange::Reset { .. });
+        let is_told = |change: &&&Changed| {
+            matches!(change.after, RuleChange::Override { .. } | RuleChange::Reset { .. })
+        };
         let told: Vec<&&Changed> = changes.iter().filter(is_told).collect();
         lines.extend(told.iter().take(NAMED_MAX).filter_map(|change| self.override_line(change)));
         if let Some(others) = told.len().checked_sub(NAMED_MAX).filter(|others| *others > 0) {

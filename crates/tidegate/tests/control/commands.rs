@@ -59,7 +59,9 @@ fn who_watches_sees_changes_as_they_come() {
     let mut watching = start(&watcher, &["rules", "watch", "--control", &server.url()], &[]);
     poll("the beginning", SOON, || watcher.read("stdout").contains("at version 0").then_some(()));
     done(&directory, &server, &["rules", "push", "rules.yaml", "--yes", "--reason", "watched"]);
-    let seen = poll("the push", SOON, || Some(watcher.read("stdout")).filter(|text| text.contains("limit: 100 per 1m")));
+    let seen = poll("the push", SOON, || {
+        Some(watcher.read("stdout")).filter(|text| text.contains("limit: 100 per 1m"))
+    });
     assert!(seen.contains("alice") && seen.contains("watched") && seen.contains("mallory"), "{seen}");
     watching.signal(rustix::process::Signal::TERM);
     watching.exit_code(SOON);
