@@ -45,13 +45,15 @@ pub(crate) struct View {
 pub(crate) fn run(whom: Whom, options: Options) -> Result<ExitCode, RulesError> {
     let nodes = clients(whom, &options.admin)?;
     if options.form == Form::Json {
-        let callers = ask(&nodes)?.chosen(options.sort, &options.filter);
+        let answers = ask(&nodes)?;
+        let callers = answers.chosen(options.sort, &options.filter);
         output::print(&format!("{}\n", callers::as_json(&callers)));
         return Ok(ExitCode::SUCCESS);
     }
     if options.is_once || !terminal::can_be_used() {
         // Without a history there is nothing to draw of it.
-        let callers = ask(&nodes)?.chosen(options.sort, &options.filter);
+        let answers = ask(&nodes)?;
+        let callers = answers.chosen(options.sort, &options.filter);
         output::print(&table(&callers, &History::default(), Screen::of_file(ROWS), Colours::of_stdout()));
         return Ok(ExitCode::SUCCESS);
     }
