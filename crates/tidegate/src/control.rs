@@ -94,8 +94,8 @@ fn broker(
     let context = runtime.enter();
     let kept = Kept::open(&settings.data_directory.join("broker"))?;
     let feed = Feed::new(&settings.node, env!("CARGO_PKG_VERSION"));
-    let view = FollowView::new(upstream.clone());
     let relay = Relay::new(kept, feed.clone());
+    let view = FollowView::new(upstream.clone(), feed.head());
     let options = FollowOptions {
         feed: Some(feed.clone()),
         ..followed::options(settings, upstream, stream::Role::Broker)

@@ -69,7 +69,7 @@ impl Followed {
             );
         }
         let options = options(settings, servers, Role::Node);
-        let view = FollowView::new(servers.clone());
+        let view = FollowView::new(servers.clone(), set.version());
         Ok((Followed { on_disk, options, view }, set))
     }
 

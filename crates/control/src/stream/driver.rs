@@ -60,9 +60,10 @@ pub struct FollowView {
 }
 
 impl FollowView {
-    pub fn new(servers: Endpoints) -> Arc<Self> {
+    /// `version`: what is in force before anybody was asked.
+    pub fn new(servers: Endpoints, version: u64) -> Arc<Self> {
         let clock = Steady::begin();
-        let status = Mutex::new(Status::default());
+        let status = Mutex::new(Status { version, ..Status::default() });
         Arc::new(FollowView { servers, clock, status, notices: Mutex::default(), reports: Mutex::default() })
     }
 

@@ -43,7 +43,7 @@ impl Streams {
                 let (runtime, tasks) = (runtime.expect("a runtime"), LocalSet::new());
                 for ((mut keeper, _orders), options) in followers {
                     tasks.spawn_local(async move {
-                        let view = FollowView::new(options.servers.clone());
+                        let view = FollowView::new(options.servers.clone(), 0);
                         follow(options, &mut keeper, &view).await;
                     });
                 }
