@@ -16,8 +16,7 @@ const ABOUT: &str = "A rate limiter. Without a command: the same as `tidegate se
 const ROOT_NOTE: &str = "\
 `tidegate serve --help` lists the settings. Each of its flags works without the word `serve` too.";
 const SETTINGS_NOTE: &str = "\
-Each setting is also a key in tidegate.toml and a variable, the later winning:
-  [listen] http = \"…\"   TIDEGATE_LISTEN_HTTP=… or …_HTTP_FILE=PATH   --listen-http …";
+A flag beats TIDEGATE_LISTEN_HTTP=… (…_HTTP_FILE=PATH), which beats [listen] http in tidegate.toml.";
 const CHECK_NOTE: &str = "Exit code: 0 allowed, 1 denied, 2 error. For example:
   tidegate check api user=42 endpoint=/search";
 const CONTROL_NOTE: &str = "\

@@ -53,7 +53,7 @@ impl Region {
 
     pub(crate) fn origin(&self) -> &dyn Origin {
         match self {
-            Region::Memory { origin, .. } => origin,
+            Region::Memory { origin, .. } => &**origin,
             Region::Redis { origin, .. } => &**origin,
         }
     }

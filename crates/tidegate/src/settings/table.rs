@@ -186,7 +186,7 @@ pub(crate) static TABLE: [Setting; 33] = [
         key: "rules.control",
         value_name: "URLS",
         default: "none",
-        meaning: "rules from a control plane: http://b1:7070,http://b2:7070",
+        meaning: "rules from a control plane: http://h:7070,…",
         secrecy: Secrecy::Open,
         read: |text, settings| parse::endpoints_or_none(text).map(|servers| settings.rules_control = servers),
         show: |settings| settings.rules_control.as_ref().map_or("none".into(), ToString::to_string),

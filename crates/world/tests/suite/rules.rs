@@ -152,6 +152,9 @@ pub(crate) async fn pages_bring_every_item_once_and_in_order(fixture: Fixture) {
     assert!(all.is_sorted_by(|a, b| a.id < b.id), "in the order of bytes");
     let some = all_items(&log, Some(subject(128))).await;
     assert_eq!(some, all[usize::from(count)..2 * usize::from(count)]);
+    let first = async |after| log.items(ItemsPage { place: Some(subject(128)), after: Some(after) }).await.unwrap();
+    assert_eq!(first(id(0, 5)).await, some[..PAGE_ROWS], "behind another place's");
+    assert_eq!(first(id(255, 5)).await, Vec::new());
     let asked: Vec<ItemId> = (0..2 * count).map(|item| id(255, item)).collect();
     assert_eq!(log.find(&asked).await.unwrap().len(), usize::from(count));
     let gone = (0..count).map(|item| (id(128, item), None));

@@ -206,7 +206,7 @@ fn a_snapshot_with_a_hole_or_a_wrong_checksum_is_refused_and_asked_for_again() {
         follower.heard(Down::Chunk { offset: 5, bytes: Bytes::from_static(b"56789") }, &mut kept, at(1));
     assert_eq!((resumes(&asked), follower.status().version), (vec![(3, true)], 3));
     kept.refuses_snapshots = true;
-    let asked = load(&mut follower, &mut kept, 7, at(5000));
+    let asked = load(&mut follower, &mut kept, 7, at(7000));
     assert_eq!((resumes(&asked), follower.status().version, kept.version), (vec![(3, true)], 3, 3));
     kept.refuses_snapshots = false;
     load(&mut follower, &mut kept, 7, at(9000));
