@@ -6,7 +6,7 @@ use tidegate_node::{
     Request, RequestError, Said, Subject, Tally,
 };
 use tidegate_rules::envoy::{EnvoyUnit, GivenByRequest};
-use tidegate_rules::{Attributes, RuleSet, Source};
+use tidegate_rules::{Attributes, Delta, RuleOptions, RuleSet, Source};
 
 const NOW: Moment = Moment::at(Nanos::from_secs(1_800_000_000));
 
@@ -179,6 +179,21 @@ fn replaced_rules_keep_the_counts() {
     let version = engine.replace_rules(RuleSet::parse(&[source], engine.secret()).unwrap());
     assert_eq!(version, 2);
     assert_eq!(check(&engine, &who).1[0], (true, Some(7)));
+}
+
+#[test]
+fn rules_of_a_control_plane_keep_its_version() {
+    let engine = engine();
+    let options = RuleOptions::new(engine.secret());
+    let mut set = RuleSet::empty();
+    for version in 1..=7 {
+        set = set.apply(&Delta { version, changes: Vec::new() }, options).unwrap();
+    }
+    assert_eq!(engine.replace_rules(set), 7);
+    let rules = engine.rules();
+    let decided = engine.decide(&rules, &by_rules("api", &[], Purpose::Check), NOW).unwrap();
+    assert_eq!((decided.answer().unwrap().rule_version, rules.version), (7, 7));
+    assert_eq!(engine.replace_rules(RuleSet::empty()), 8, "rules of files count on");
 }
 
 #[test]
