@@ -70,7 +70,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         }
         Command::Control(sources) => control::run(sources),
         Command::Rules { whom, action } => Ok(rules_client::run(whom, action)?),
-        Command::Top { whom, options } => Ok(top::run(whom, options)?),
+        Command::Top { whom, options } => Ok(top::run(&whom, options)?),
         Command::Bench(plan) => Ok(bench::run(&*plan?)?),
     }
 }

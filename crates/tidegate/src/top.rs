@@ -42,7 +42,7 @@ pub(crate) struct View {
     pub(crate) is_typing: bool,
 }
 
-pub(crate) fn run(whom: Whom, options: Options) -> Result<ExitCode, RulesError> {
+pub(crate) fn run(whom: &Whom, options: Options) -> Result<ExitCode, RulesError> {
     let nodes = clients(whom, &options.admin)?;
     if options.form == Form::Json {
         let answers = ask(&nodes)?;
@@ -54,14 +54,14 @@ pub(crate) fn run(whom: Whom, options: Options) -> Result<ExitCode, RulesError> 
         // Without a history there is nothing to draw of it.
         let answers = ask(&nodes)?;
         let callers = answers.chosen(options.sort, &options.filter);
-        output::print(&table(&callers, &History::default(), Screen::of_file(ROWS), Colours::of_stdout()));
+        output::print(&table(&callers, &History::default(), &Screen::of_file(ROWS), Colours::of_stdout()));
         return Ok(ExitCode::SUCCESS);
     }
     let view = View { sort: options.sort, filter: options.filter, is_paused: false, is_typing: false };
     live(&nodes, view)
 }
 
-fn clients(whom: Whom, admin: &[String]) -> Result<Vec<Client>, RulesError> {
+fn clients(whom: &Whom, admin: &[String]) -> Result<Vec<Client>, RulesError> {
     let admin = match admin {
         [] => vec![format!("http://{}", Settings::listen_admin(whom.settings.clone())?)],
         given => given.to_vec(),
@@ -92,7 +92,7 @@ fn live(nodes: &[Client], mut view: View) -> Result<ExitCode, RulesError> {
     loop {
         let screen = Screen::of_terminal(&terminal, &view, problem.as_deref());
         let shown = callers.chosen(view.sort, &view.filter);
-        terminal.draw(&table(&shown, &history, screen, Colours::of_stdout()));
+        terminal.draw(&table(&shown, &history, &screen, Colours::of_stdout()));
         match terminal.key(EVERY) {
             Some(key) if view.is_typing => view.type_key(key),
             Some(Key::Character('q') | Key::Interrupt) => return Ok(ExitCode::SUCCESS),

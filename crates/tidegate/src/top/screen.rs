@@ -44,7 +44,7 @@ impl Screen {
 pub(super) fn table(
     callers: &[(&Name, Rates)],
     history: &History,
-    screen: Screen,
+    screen: &Screen,
     colours: Colours,
 ) -> String {
     let mut text = String::new();
@@ -116,7 +116,7 @@ mod tests {
         let names = [name("ann"), name("bob\u{1b}[2J"), name("carl")];
         let rates = Rates { per_second: 1234.4, denied_per_second: 0.25 };
         let callers: Vec<_> = names.iter().map(|name| (name, rates)).collect();
-        let text = table(&callers, &History::default(), Screen::of_file(2), Colours::Off);
+        let text = table(&callers, &History::default(), &Screen::of_file(2), Colours::Off);
         assert_eq!(
             text,
             "  requests/s     denied/s  caller\n\
@@ -125,9 +125,9 @@ mod tests {
              and 1 more\n"
         );
         let narrow = Screen { rows: 5, columns: 40, heading: Some("heading".to_owned()) };
-        let text = table(&callers, &History::default(), narrow, Colours::Off);
+        let text = table(&callers, &History::default(), &narrow, Colours::Off);
         assert!(text.lines().all(|line| line.chars().count() <= 40), "{text}");
-        assert!(table(&[], &History::default(), Screen::of_file(2), Colours::Off).contains("nobody came"));
+        assert!(table(&[], &History::default(), &Screen::of_file(2), Colours::Off).contains("nobody came"));
     }
 
     #[test]

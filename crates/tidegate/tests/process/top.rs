@@ -29,7 +29,8 @@ fn the_busiest_and_the_most_denied_callers_of_all_nodes_are_shown() {
     let json: serde_json::Value = serde_json::from_str(&top(&["--json", "--filter", "busy"]).stdout).unwrap();
     assert_eq!(json["callers"].as_array().map(Vec::len), Some(1), "{json}");
     let of_one = request(&nodes[0].admin, "GET", "/v1/top", "").1;
-    let [one, both] = [&of_one["busiest"][0], &json["callers"][0]].map(|caller| caller["per_second"].as_f64());
+    let [one, both] =
+        [&of_one["busiest"][0], &json["callers"][0]].map(|caller| caller["per_second"].as_f64());
     assert!(one > Some(0.0) && both > one, "{of_one} {json}");
 }
 
