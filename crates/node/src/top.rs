@@ -22,8 +22,9 @@ const SAMPLED_MAX: u32 = 64;
 /// Samples that come faster become fewer, slower ones more.
 const SAMPLE_FAST: Nanos = Nanos::new(250_000);
 const SAMPLE_SLOW: Nanos = Nanos::new(1_000_000);
-/// Rates are averaged again after so long, with this half-life.
+/// Rates are averaged again after so long, or when somebody asks for them, with this half-life.
 const SETTLED_EVERY: Nanos = Nanos::from_millis(250);
+const SETTLED_MIN: Nanos = Nanos::from_millis(1);
 const HALF_LIFE_S: f64 = 0.5;
 /// Nothing is left of a rate after this.
 const FORGOTTEN_AFTER: Nanos = Nanos::from_secs(5);
@@ -143,7 +144,7 @@ impl Top {
         now: Nanos,
     ) {
         let Some(mut lists) = self.0.try_lock() else { return };
-        lists.settle(now);
+        lists.settle(SETTLED_EVERY, now);
         for (item, answer) in plan.limits().filter(|(item, _)| item.cost > Cost::PEEK) {
             let rated = || {
                 let name = name_of(request, answer);
@@ -162,7 +163,7 @@ impl Top {
     /// Of one tenant, or of all.
     pub fn report(&self, tenant: Option<&str>, now: Nanos) -> TopReport {
         let mut lists = self.0.lock();
-        lists.settle(now);
+        lists.settle(SETTLED_MIN, now);
         let rate_in = |list: &List, key: KeyId| list.get(key).map_or(0.0, |heavy| heavy.label.per_second);
         let told = |list: &List, rate: fn(&TopCaller) -> f64| {
             let named = list.heaviest().iter().filter(|heavy| heavy.label.per_second >= RATE_MIN);
@@ -193,12 +194,12 @@ impl Top {
 }
 
 impl Lists {
-    /// Averages rates, if it is time for that.
-    fn settle(&mut self, now: Nanos) {
+    /// Averages rates, if that was done so long ago.
+    fn settle(&mut self, every: Nanos, now: Nanos) {
         let elapsed = now.minus(self.settled_at);
         // A clock that was set back begins anew.
         let is_back = now < self.settled_at;
-        if elapsed < SETTLED_EVERY && !is_back {
+        if elapsed < every && !is_back {
             return;
         }
         let first = std::mem::replace(&mut self.settled_at, now) == Nanos::ZERO;
