@@ -1,7 +1,7 @@
 -- Starts a key afresh for every node: raises its epoch, so that all count in new cells from now on.
 --
 -- KEYS   epoch    string "<epoch>:<expiry ms>"; there is none before the first reset
---        order    string: the last order that was carried out; there is none before the first
+--        order    string: the last order that was carried out; there is none before the first. Only with an order
 -- ARGV   when the cells of the new epoch expire, in ms; the epoch that the node knows of; may be missing: the order's
 --        number, and then one that isn't above the last changes nothing
 -- reply  the epoch that holds now, or a string that says what is wrong with the key

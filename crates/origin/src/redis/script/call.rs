@@ -61,10 +61,11 @@ pub(crate) fn reset_call(key: KeyId, known: u16, expires: Nanos, order: Option<u
     let (mut keys, mut args) = (Arguments::default(), Arguments::default());
     let names = Names::of(key);
     names.epoch(&mut keys);
-    names.order(&mut keys);
     count(&mut args, expires.as_millis_ceil());
     count(&mut args, u64::from(known));
     if let Some(order) = order {
+        // Only then: about a slot on its way, servers answer calls with one key alone.
+        names.order(&mut keys);
         count(&mut args, order);
     }
     ScriptCall { slot: name::slot_of(key), keys, args, syncs: Vec::new() }
