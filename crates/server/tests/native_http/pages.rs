@@ -42,7 +42,11 @@ async fn the_admin_front_page_names_pages_that_are_there() {
     assert_eq!((page.status, page.header("content-type")), (200, Some("text/plain; charset=utf-8")));
     let text = page.text();
     let paths: Vec<&str> = text.split_whitespace().filter(|word| word.starts_with('/')).collect();
-    assert_eq!(paths, ["/metrics", "/v1/state", "/v1/rules", "/v1/shadow", "/v1/top", "/healthz", "/readyz"], "{text}");
+    assert_eq!(
+        paths,
+        ["/metrics", "/v1/state", "/v1/rules", "/v1/shadow", "/v1/top", "/healthz", "/readyz"],
+        "{text}"
+    );
     for path in paths {
         assert_eq!(node.get_admin(path).await.status, 200, "{path}");
     }
