@@ -236,7 +236,7 @@ mod tests {
                 None
             }
         };
-        let mut run = |from: Nanos, every: Nanos, requests: u64| {
+        let run = |from: Nanos, every: Nanos, requests: u64| {
             let taken: Vec<u32> =
                 (0..requests).filter_map(|n| take(from.plus(Nanos::new(n * every.get())))).collect();
             (taken.len() as u64, taken.iter().map(|stands_for| u64::from(*stands_for)).sum::<u64>())

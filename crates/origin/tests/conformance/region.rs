@@ -24,7 +24,7 @@ const ATTEMPTS: u64 = 200;
 
 pub(crate) enum Region {
     Memory { origin: Box<MemoryOrigin>, clock: Arc<AtomicU64> },
-    Redis { origin: Box<RedisOrigin>, server: Redis },
+    Redis { origin: Box<RedisOrigin>, server: Box<Redis> },
 }
 
 impl Region {
@@ -48,7 +48,7 @@ impl Region {
         let url = RedisUrl::parse(&server.url()).unwrap();
         let options = RedisOptions { call_timeout_ms: CALL_TIMEOUT_MS, ..RedisOptions::default() };
         let origin = Box::new(RedisOrigin::new(url, options, &Handle::current()));
-        Region::Redis { origin, server }
+        Region::Redis { origin, server: Box::new(server) }
     }
 
     pub(crate) fn origin(&self) -> &dyn Origin {
