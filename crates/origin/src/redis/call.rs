@@ -99,6 +99,8 @@ pub(super) async fn run(
             }
         }
     }
+    // Which server said of a call that its slot is on the move.
+    let mut moving: Vec<Option<String>> = vec![None; calls.len()];
     // At most four rounds between two pauses: hash, text, and both again where it was redirected to.
     while !attempts.is_empty() {
         let mut later = Vec::new();
@@ -108,9 +110,17 @@ pub(super) async fn run(
         for (group, received) in groups.iter().zip(join_all(sent.collect()).await) {
             for (attempt, answer) in group.iter().zip(received) {
                 match next(servers, attempt, answer) {
+                    // Asked for the last time when nothing more could come of it: that is what was heard.
+                    Step::Final(Err(OriginError::Timeout { .. })) if moving[attempt.call].is_some() => {
+                        let server = moving[attempt.call].take().unwrap_or_default();
+                        answers[attempt.call] = Err(OriginError::Moving { server });
+                    }
                     Step::Final(answer) => answers[attempt.call] = answer,
                     Step::Again(attempt) => attempts.push(attempt),
-                    Step::Later => later.push(attempt.call),
+                    Step::Later => {
+                        moving[attempt.call] = Some(attempt.shard.address.to_string());
+                        later.push(attempt.call);
+                    }
                 }
             }
         }
