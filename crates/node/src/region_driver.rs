@@ -254,10 +254,7 @@ impl RegionDriver {
             let mut known = 0;
             self.shared().table.update(*key, |state| known = state.epoch());
             let (shard, expires) = (origin.shard_of(*key), *forgotten_at);
-            let epoch = match order {
-                None => origin.reset(shard, *key, known, expires).await?,
-                Some(order) => origin.reset_by_order(shard, *key, known, expires, order).await?,
-            };
+            let epoch = origin.reset_by_order(shard, *key, known, expires, order).await?;
             resets.push(Reset { key: *key, epoch });
             if let Some(world) = self.engine.world().filter(|_| *is_world) {
                 world.reset(*key, epoch, *forgotten_at);

@@ -57,17 +57,13 @@ impl Origin for BehindSocket {
         self.memory.beat(heartbeat)
     }
 
-    fn reset(&self, shard: ShardId, key: KeyId, known: u16, expires: Nanos) -> Reply<'_, u16> {
-        self.memory.reset(shard, key, known, expires)
-    }
-
     fn reset_by_order(
         &self,
         shard: ShardId,
         key: KeyId,
         known: u16,
         expires: Nanos,
-        order: u64,
+        order: Option<u64>,
     ) -> Reply<'_, u16> {
         self.memory.reset_by_order(shard, key, known, expires, order)
     }

@@ -142,17 +142,19 @@ pub trait Origin: Debug + Send + Sync + 'static {
 
     /// Starts a key afresh for every node: raises its epoch, and says which it is now.
     /// Above `known`, too, which the node has heard of and a store may have forgotten.
-    fn reset(&self, shard: ShardId, key: KeyId, known: u16, expires: Nanos) -> Reply<'_, u16>;
+    fn reset(&self, shard: ShardId, key: KeyId, known: u16, expires: Nanos) -> Reply<'_, u16> {
+        self.reset_by_order(shard, key, known, expires, None)
+    }
 
-    /// The same, once for each `order`, however many nodes ask: orders are numbered, and one that isn't above the
-    /// last that was carried out here changes nothing.
+    /// The same, and if there is an `order`, once for each, however many nodes ask: orders are numbered, and one
+    /// that isn't above the last that was carried out here changes nothing.
     fn reset_by_order(
         &self,
         shard: ShardId,
         key: KeyId,
         known: u16,
         expires: Nanos,
-        order: u64,
+        order: Option<u64>,
     ) -> Reply<'_, u16>;
 
     /// Tells all nodes of resets, and says which there were lately. A node that denies a key by itself never

@@ -69,19 +69,20 @@ impl Origin for MemoryOrigin {
         self.answer(|store, now| store.beat(&heartbeat, now))
     }
 
-    fn reset(&self, _shard: ShardId, key: KeyId, known: u16, expires: Nanos) -> Reply<'_, u16> {
-        self.answer(|store, now| Ok(store.reset(key, known, expires, now)))
-    }
-
     fn reset_by_order(
         &self,
         _shard: ShardId,
         key: KeyId,
         known: u16,
         expires: Nanos,
-        order: u64,
+        order: Option<u64>,
     ) -> Reply<'_, u16> {
-        self.answer(|store, now| Ok(store.reset_by_order(key, known, expires, order, now)))
+        self.answer(|store, now| {
+            Ok(match order {
+                Some(order) => store.reset_by_order(key, known, expires, order, now),
+                None => store.reset(key, known, expires, now),
+            })
+        })
     }
 
     fn tell_resets(&self, resets: Vec<Reset>) -> Reply<'_, Vec<Reset>> {

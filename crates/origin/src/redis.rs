@@ -249,26 +249,17 @@ impl Origin for RedisOrigin {
         })
     }
 
-    fn reset(&self, _shard: ShardId, key: KeyId, known: u16, expires: Nanos) -> Reply<'_, u16> {
-        let deadline = self.deadline();
-        Box::pin(async move {
-            let call = script::reset_call(key, known, expires, None);
-            let answer = self.run_one(&self.reset, call, deadline).await?;
-            script::reset_reply(answer)
-        })
-    }
-
     fn reset_by_order(
         &self,
         _shard: ShardId,
         key: KeyId,
         known: u16,
         expires: Nanos,
-        order: u64,
+        order: Option<u64>,
     ) -> Reply<'_, u16> {
         let deadline = self.deadline();
         Box::pin(async move {
-            let call = script::reset_call(key, known, expires, Some(order));
+            let call = script::reset_call(key, known, expires, order);
             let answer = self.run_one(&self.reset, call, deadline).await?;
             script::reset_reply(answer)
         })

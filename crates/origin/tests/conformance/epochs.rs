@@ -27,7 +27,8 @@ pub(crate) async fn a_reset_starts_afresh_for_every_node(region: &Region) {
 pub(crate) async fn an_order_is_carried_out_once_however_many_nodes_ask(region: &Region) {
     let expires = region.now().await.plus(seconds(3_600));
     let shard = region.origin().shard_of(key(1));
-    let order = |known: u16, order: u64| region.origin().reset_by_order(shard, key(1), known, expires, order);
+    let order =
+        |known: u16, order: u64| region.origin().reset_by_order(shard, key(1), known, expires, Some(order));
     for known in [0, 0, 1] {
         assert_eq!(order(known, 7).await, Ok(1));
     }
@@ -37,7 +38,7 @@ pub(crate) async fn an_order_is_carried_out_once_however_many_nodes_ask(region: 
     assert_eq!(order(0, 8).await, Ok(3), "an older order that comes late");
     // A key of its own.
     let other = region.origin().shard_of(key(2));
-    assert_eq!(region.origin().reset_by_order(other, key(2), 4, expires, 7).await, Ok(5));
+    assert_eq!(region.origin().reset_by_order(other, key(2), 4, expires, Some(7)).await, Ok(5));
 }
 
 pub(crate) async fn a_node_that_missed_a_reset_publishes_nothing_into_the_new_cells(region: &Region) {
