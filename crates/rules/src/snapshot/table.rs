@@ -20,8 +20,8 @@ pub(super) const WIDE_BYTES: usize = 32;
 /// for about seven.
 pub(super) const SPILL_LINES: u64 = 16;
 
-const SLOTS_SEEN_MAX: usize = 64;
-const _: () = assert!(SLOTS_SEEN_MAX as u64 == SPILL_LINES * SLOTS_PER_LINE);
+const SPILL_LINES_SEEN: usize = 16;
+const _: () = assert!(SPILL_LINES_SEEN as u64 == SPILL_LINES);
 
 /// Lines in which look-ups begin: five of eight slots are used.
 pub(super) fn home_lines(exact: u64) -> u64 {
@@ -90,14 +90,22 @@ fn words(slot: &[u8; SLOT_BYTES]) -> (u64, u64) {
 pub(super) fn find(table: &[u8], lines: u64, hash: u128) -> Option<u64> {
     let start = usize::try_from(home(hash, lines)).ok()?.checked_mul(LINE_BYTES)?;
     let wanted = fingerprint(hash);
-    let (spilled, _) = table.get(start..)?.as_chunks::<SLOT_BYTES>();
-    for slot in spilled.iter().take(SLOTS_SEEN_MAX) {
-        let (fingerprint, word) = words(slot);
-        if word == 0 {
-            return None;
+    let (spilled, _) = table.get(start..)?.as_chunks::<LINE_BYTES>();
+    for line in spilled.iter().take(SPILL_LINES_SEEN) {
+        let (slots, _) = line.as_chunks::<SLOT_BYTES>();
+        // Without a branch on which slot it is: that would be guessed wrong most of the time, and what comes after
+        // couldn't begin before memory has answered.
+        let (mut found, mut full) = (0, true);
+        for slot in slots.iter().rev() {
+            let (fingerprint, word) = words(slot);
+            found = std::hint::select_unpredictable(fingerprint == wanted, word, found);
+            full &= word != 0;
         }
-        if fingerprint == wanted {
-            return Some(word);
+        if found != 0 {
+            return Some(found);
+        }
+        if !full {
+            return None;
         }
     }
     None
