@@ -57,6 +57,8 @@ pub enum TlsError {
 pub struct Certificates {
     http: Arc<ServerConfig>,
     grpc: Arc<ServerConfig>,
+    /// For who speaks either: HTTP/2 is for gRPC there.
+    http_and_grpc: Arc<ServerConfig>,
     resp: Arc<ServerConfig>,
 }
 
@@ -88,12 +90,17 @@ impl Certificates {
             }
         };
         let resp = builder.with_single_cert(chain, private).map_err(refused)?;
-        let speaking = |protocol: &[u8]| {
+        let speaking = |protocols: &[&str]| {
             let mut config = resp.clone();
-            config.alpn_protocols = vec![protocol.to_vec()];
+            config.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
             Arc::new(config)
         };
-        Ok(Certificates { http: speaking(b"http/1.1"), grpc: speaking(b"h2"), resp: Arc::new(resp) })
+        Ok(Certificates {
+            http: speaking(&["http/1.1"]),
+            grpc: speaking(&["h2"]),
+            http_and_grpc: speaking(&["http/1.1", "h2"]),
+            resp: Arc::new(resp),
+        })
     }
 }
 
@@ -155,7 +162,8 @@ impl Tls {
     fn config(&self, surface: Surface) -> Arc<ServerConfig> {
         let certificates = self.0.read();
         Arc::clone(match surface {
-            Surface::Api | Surface::ApiAndGrpc | Surface::Admin => &certificates.http,
+            Surface::Api | Surface::Admin => &certificates.http,
+            Surface::ApiAndGrpc => &certificates.http_and_grpc,
             Surface::Grpc => &certificates.grpc,
             Surface::Resp => &certificates.resp,
         })

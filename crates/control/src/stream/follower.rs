@@ -79,6 +79,8 @@ pub struct Follower {
     asked_at: Option<Nanos>,
     /// A refused change isn't tried again until a snapshot came.
     is_stuck: bool,
+    /// Since when the server says that an older version than the one in force is the newest.
+    ahead_since: Option<Nanos>,
     /// In a row.
     snapshots_refused: u32,
     /// The version that a heartbeat named and that isn't in force yet, when that was the newest, and since when it
@@ -107,6 +109,7 @@ impl Follower {
             snapshot: None,
             asked_at: None,
             is_stuck: false,
+            ahead_since: None,
             snapshots_refused: 0,
             awaited: None,
             server_changed_at: now,
@@ -222,6 +225,7 @@ impl Follower {
         self.snapshot = None;
         self.asked_at = None;
         self.awaited = None;
+        self.ahead_since = None;
         self.status.loading = None;
     }
 

@@ -74,6 +74,11 @@ impl Status {
         now.minus(self.confirmed_at)
     }
 
+    /// What is in force is newer than what its server has.
+    pub fn is_ahead(&self) -> bool {
+        self.following.is_some() && self.version > self.head
+    }
+
     /// What only grows, by name.
     pub fn counters(&self) -> [(&'static str, u64); 5] {
         [

@@ -155,3 +155,82 @@ fn who_doesnt_speak_the_protocol_is_told_so() {
     assert_eq!((code.as_str(), message.contains("Follow")), ("12", true), "{message}");
     assert_eq!(control.get("/v1/state")["followers"], 0, "and it goes on");
 }
+
+/// Says that it has version 1, and takes nothing of what comes.
+async fn slow_follower(address: &str, number: usize) -> (h2::RecvStream, h2::SendStream<bytes::Bytes>) {
+    let stream = TcpStream::connect(address).await.unwrap();
+    let (sender, connection) = client::handshake(stream).await.unwrap();
+    tokio::spawn(connection);
+    let request = Request::post(format!("http://{address}{FOLLOW_PATH}"))
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+        .body(())
+        .unwrap();
+    let (response, mut up) = sender.ready().await.unwrap().send_request(request, false).unwrap();
+    let hello = Up::Hello(Hello {
+        protocol: PROTOCOL,
+        node: format!("slow-{number}").into(),
+        region: "eu".into(),
+        software: "99.0.0".into(),
+        role: Role::Node,
+        rule_version: 1,
+        partial: None,
+    });
+    up.send_data(framed(|out| hello.encode(out)).into(), false).unwrap();
+    (response.await.unwrap().into_body(), up)
+}
+
+/// The versions that come until this one does, in the order in which they come.
+async fn versions_until(body: &mut h2::RecvStream, last: u64) -> Vec<u64> {
+    let (mut bytes, mut versions) = (Vec::new(), Vec::new());
+    while versions.last() != Some(&last) {
+        let data = body.data().await.unwrap().unwrap();
+        body.flow_control().release_capacity(data.len()).unwrap();
+        bytes.extend_from_slice(&data);
+        while let Some(length) = bytes.get(1..5).map(|head| u32::from_be_bytes(head.try_into().unwrap())) {
+            let end = 5 + usize::try_from(length).unwrap();
+            if bytes.len() < end {
+                break;
+            }
+            let message: Vec<u8> = bytes.drain(..end).collect();
+            if let Down::Change { version, .. } = Down::decode(&message[5..].to_vec().into()).unwrap() {
+                versions.push(version);
+            }
+        }
+    }
+    versions
+}
+
+fn resident_mib(process: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/statm")).unwrap();
+    status.split(' ').nth(1).unwrap().parse::<u64>().unwrap() / 256
+}
+
+/// What one copy of the changes takes is kept once, whoever is slow, and those who take what comes get it at once.
+#[test]
+fn followers_that_take_nothing_cost_nothing_and_hold_up_nobody() {
+    const SLOW: usize = 16;
+    const PUSHES: u64 = 30;
+    let control = Server::control();
+    let node = Follower::start(&[&control], &[]);
+    node.wait_version(control.push(&rules_of(3)));
+    let runtime = runtime();
+    let mut slow: Vec<_> =
+        (0..SLOW).map(|number| runtime.block_on(slow_follower(&control.address, number))).collect();
+    let process = control.process.0.id();
+    let before = resident_mib(process);
+    // Half a mebibyte each: 15 MiB in all, and 240 if each had its own.
+    let comment = format!("# {}\n", "x".repeat(1 << 19));
+    for push in 1..=PUSHES {
+        control.push(&format!("{comment}{}", rules_of(3 + u32::try_from(push).unwrap())));
+    }
+    node.wait_version(1 + PUSHES);
+    assert_eq!(node.allowed(40, "somebody"), 33);
+    let grown = resident_mib(process).saturating_sub(before);
+    assert!(grown < 160, "{grown} MiB more");
+    let (body, _up) = &mut slow[0];
+    let versions = runtime.block_on(async {
+        tokio::time::timeout(REACHED_WITHIN, versions_until(body, 1 + PUSHES)).await.unwrap()
+    });
+    assert_eq!(versions, (2..=1 + PUSHES).collect::<Vec<_>>());
+}

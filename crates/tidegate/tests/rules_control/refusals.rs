@@ -1,8 +1,9 @@
 //! Who may follow, and what a broker isn't.
 
-use crate::scene::Server;
-use crate::support::{Directory, Node, poll, request, run};
+use crate::scene::{Follower, REACHED_WITHIN, Server};
+use crate::support::{Directory, Node, poll, request, rules_of, run};
 use serde_json::json;
+use tidegate_testkit::Authority;
 
 #[test]
 fn a_broker_has_no_rules_of_its_own() {
@@ -40,4 +41,34 @@ fn following_needs_an_operators_token_where_there_are_tokens() {
             None => (stream()["is_connected"] == true).then_some(()),
         });
     }
+}
+
+#[test]
+fn rules_come_over_tls_from_whom_the_authority_vouches_for() {
+    let (authority, stranger) = (Authority::new(), Authority::new());
+    let issued = authority.server();
+    let directory = Directory::new();
+    directory.write("server.pem", &issued.certificate);
+    directory.write("server.key", &issued.key);
+    let control = Server::with_tls(directory);
+    let own = Directory::new();
+    own.write("ca.pem", authority.pem());
+    own.write("stranger.pem", stranger.pem());
+    own.write("rules.yaml", rules_of(3));
+    let url = format!("https://{}", control.address);
+    let pushed =
+        run(&own, &["rules", "push", "rules.yaml", "--yes", "--control", &url, "--ca", "ca.pem"], &[]);
+    assert_eq!(pushed.code, Some(0), "{}", pushed.stderr);
+    let followed_by = |ca: &str| format!("{url}?ca={}", own.path(ca).display());
+
+    let node = Follower::start_in(Directory::new(), &followed_by("ca.pem"), &[]);
+    node.wait_version(1);
+    assert_eq!(node.allowed(5, "somebody"), 3);
+
+    let node = Follower::start_in(Directory::new(), &followed_by("stranger.pem"), &[]);
+    let problem = poll("the refusal", REACHED_WITHIN, || {
+        node.node.state()["rules_stream"]["problem"].as_str().map(str::to_owned)
+    });
+    assert!(problem.contains("certificate"), "{problem}");
+    assert_eq!(node.version(), 0);
 }

@@ -31,6 +31,13 @@ impl Server {
         Server::start(Directory::new(), &["--store", "sqlite:rules.db", "--auth-tokens", path], "127.0.0.1:0")
     }
 
+    /// Over TLS; `directory` has the certificate and its key.
+    pub(crate) fn with_tls(directory: Directory) -> Self {
+        let flags =
+            ["--store", "sqlite:rules.db", "--tls-certificate", "server.pem", "--tls-key", "server.key"];
+        Server::start(directory, &flags, "127.0.0.1:0")
+    }
+
     pub(crate) fn broker(upstream: &[&Server]) -> Self {
         let urls: Vec<String> = upstream.iter().map(|server| server.url()).collect();
         Server::start(Directory::new(), &["--upstream", &urls.join(",")], "127.0.0.1:0")

@@ -8,6 +8,10 @@ use tidegate_core::Nanos;
 /// A server that hasn't heard from its own for so long is left, where there are others, and as often.
 const STALE_SERVER_MAX: Nanos = Nanos::from_secs(10);
 
+/// A server that is behind for so long, while what it knows is never older than that, stays behind.
+const BEHIND_MAX: Nanos = Nanos::from_secs(10);
+const BEHIND_STALE_MAX: Nanos = Nanos::from_secs(5);
+
 /// A version that isn't in force yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Awaited {
@@ -28,10 +32,15 @@ impl Follower {
         let mut actions = self.settle(keeper, now);
         self.status.head = head;
         let stale_for = Nanos::from_millis(stale_ms);
-        // While changes keep coming, the head is always ahead: the first one that was named is waited for.
-        let newest_at = now.minus(stale_for);
-        self.awaited.get_or_insert(Awaited { head, newest_at, since: now });
-        self.confirm(keeper, now);
+        if self.status.is_ahead() {
+            self.is_behind(stale_for, now);
+        } else {
+            self.ahead_since = None;
+            // While changes keep coming, the head is always ahead: the first one that was named is waited for.
+            let newest_at = now.minus(stale_for);
+            self.awaited.get_or_insert(Awaited { head, newest_at, since: now });
+            self.confirm(keeper, now);
+        }
         if self.is_stuck {
             actions.extend(self.ask(self.status.version, true, now));
         } else if self.is_overdue(now) {
@@ -47,6 +56,28 @@ impl Follower {
         }
         self.tell_staleness(now);
         actions
+    }
+
+    /// The server has an older version than is in force here, so it can't say that this is the newest. It may be
+    /// about to catch up. If it knows the newest and that stays older, its store was put back to an earlier state,
+    /// and a version that it has later isn't the one that builds on what is in force here: only a file is.
+    fn is_behind(&mut self, stale_for: Nanos, now: Nanos) {
+        self.awaited = None;
+        if stale_for > BEHIND_STALE_MAX {
+            self.ahead_since = None;
+            return;
+        }
+        let since = *self.ahead_since.get_or_insert(now);
+        if now.minus(since) > BEHIND_MAX && !self.is_stuck {
+            self.is_stuck = true;
+            tracing::error!(
+                version = self.status.version,
+                head = self.status.head,
+                fix = "docs/brokers.md says what to do when a store was restored",
+                "the control plane's newest version is older than the one in force here: its store went back; the \
+                 rules in force stay until it has a newer version, and then all rules are loaded afresh"
+            );
+        }
     }
 
     /// What a heartbeat named has come: the rules in force were the newest then.
@@ -75,18 +106,25 @@ impl Follower {
             return;
         }
         let (version, seconds) = (self.status.version, stale_for.as_millis_ceil() / 1000);
+        let fix = if self.status.is_ahead() {
+            "what is in force here is newer than what the control plane has: see docs/brokers.md on restored stores"
+        } else {
+            "see whether the control plane and its brokers run, and can be reached from here"
+        };
         match staleness {
             Staleness::Fresh => tracing::info!(version, "the rules are known to be the newest again"),
             Staleness::Warning => tracing::warn!(
                 version,
                 seconds,
-                fix = "see whether the control plane and its brokers run, and can be reached from here",
+                head = self.status.head,
+                fix,
                 "the rules may be out of date: nobody has confirmed them lately"
             ),
             Staleness::Alarm => tracing::error!(
                 version,
                 seconds,
-                fix = "see whether the control plane and its brokers run, and can be reached from here",
+                head = self.status.head,
+                fix,
                 "the rules are out of date, or may be: nobody has confirmed them for a minute"
             ),
         }

@@ -277,6 +277,46 @@ fn staleness_counts_from_the_last_word_that_nothing_is_newer() {
 }
 
 #[test]
+fn a_server_that_is_behind_confirms_nothing_and_may_catch_up() {
+    let mut kept = Kept { version: 12, ..Kept::default() };
+    let mut follower = following(&mut kept, 1);
+    for tick in 1..=40 {
+        assert!(follower.heard(heartbeat(7), &mut kept, at(200 * tick)).is_empty());
+    }
+    assert_eq!((follower.status().stale_for(at(8000)), kept.confirmed), (at(8000), 0));
+    follower.heard(heartbeat(12), &mut kept, at(8200));
+    assert_eq!((follower.status().stale_for(at(8200)), kept.confirmed), (at(0), 1));
+    follower.heard(change(13), &mut kept, at(8300));
+    follower.settle(&mut kept, at(8300));
+    assert_eq!(kept.version, 13, "it was only late");
+    // One that doesn't know itself what is the newest says nothing of the store.
+    for tick in 50..=150 {
+        follower.heard(Down::Heartbeat { head: 7, stale_ms: 5001 }, &mut kept, at(200 * tick));
+    }
+    follower.heard(change(14), &mut kept, at(30_100));
+    follower.settle(&mut kept, at(30_100));
+    assert_eq!(kept.version, 14);
+}
+
+#[test]
+fn after_a_store_went_back_only_a_snapshot_is_taken() {
+    let mut kept = Kept { version: 12, ..Kept::default() };
+    let mut follower = following(&mut kept, 1);
+    let mut asked = Vec::new();
+    for tick in 1..=60 {
+        asked.extend(follower.heard(heartbeat(7), &mut kept, at(200 * tick)));
+    }
+    assert!(resumes(&asked).contains(&(12, true)), "{asked:?}");
+    // Its version 13 builds on another version 12.
+    follower.heard(change(13), &mut kept, at(12_100));
+    follower.settle(&mut kept, at(12_100));
+    assert_eq!((kept.version, kept.confirmed), (12, 0), "the rules in force stay");
+    load(&mut follower, &mut kept, 13, at(12_200));
+    follower.heard(heartbeat(13), &mut kept, at(12_400));
+    assert_eq!((kept.version, follower.status().stale_for(at(12_400))), (13, at(0)));
+}
+
+#[test]
 fn under_endless_changes_the_rules_still_count_as_fresh() {
     let mut kept = Kept::default();
     let mut follower = following(&mut kept, 1);
