@@ -130,6 +130,6 @@ mod tests {
         assert!(bytes4(serve_http) < 2048);
         assert!(bytes3(resp::serve::<Socket>) < 1024);
         // Most of it is h2's.
-        assert!(bytes3(grpc::serve::<Socket>) < 4096);
+        assert!(bytes3(grpc::serve::<Socket>) < 2560);
     }
 }

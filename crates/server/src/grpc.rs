@@ -60,9 +60,9 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let context = Context::new(app, shutdown.clone());
-    let Some(connection) = begin(builder(), stream, &mut shutdown).await else { return };
+    let Some(mut connection) = begin(builder(), stream, &mut shutdown).await else { return };
     let answer = |request, respond| call::answer(&context, request, respond);
-    answer_all(connection, answer, async { _ = shutdown.wait_for(|stop| *stop).await }).await;
+    answer_all(&mut connection, answer, async { _ = shutdown.wait_for(|stop| *stop).await }).await;
 }
 
 /// The same for those who follow the rules.
@@ -77,9 +77,9 @@ pub(crate) async fn serve_rules<S>(
     let mut builder = builder();
     builder.max_send_buffer_size(RULES_SEND_BUFFER_BYTES_MAX);
     let service = RulesService::new(feed, tokens, shutdown.clone());
-    let Some(connection) = begin(builder, stream, &mut shutdown).await else { return };
+    let Some(mut connection) = begin(builder, stream, &mut shutdown).await else { return };
     let answer = |request, respond| service.answer(request, respond);
-    answer_all(connection, answer, async { _ = shutdown.wait_for(|stop| *stop).await }).await;
+    answer_all(&mut connection, answer, async { _ = shutdown.wait_for(|stop| *stop).await }).await;
 }
 
 async fn begin<S>(
@@ -109,8 +109,9 @@ where
     }
 }
 
+/// The connection is borrowed: of what it is given, a future may keep room twice.
 async fn answer_all<S>(
-    mut connection: Connection<S, Bytes>,
+    connection: &mut Connection<S, Bytes>,
     answer: impl Fn(Request<RecvStream>, SendResponse<Bytes>),
     stopped: impl Future<Output = ()>,
 ) where
@@ -123,7 +124,7 @@ async fn answer_all<S>(
     loop {
         tokio::select! {
             biased;
-            is_open = poll_fn(|cx| poll_calls(&mut connection, &mut calls, cx)) => {
+            is_open = poll_fn(|cx| poll_calls(connection, &mut calls, cx)) => {
                 if !is_open {
                     return;
                 }
