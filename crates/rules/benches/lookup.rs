@@ -2,9 +2,10 @@
 //! file take.
 //!
 //! `cargo bench -p tidegate-rules --bench lookup -- [--overrides N] [2]`; `cargo xtask bars rules` reads what it
-//! prints. The floor of a look-up is what nobody can do without: the same hash, and one read at a random place of an
-//! array as large as the table.
+//! prints. The floor of a look-up is what nobody can do without: the same hash, and one read at a random place of
+//! memory as large as the table, in large pages as the table is.
 
+use memmap2::{Advice, MmapMut};
 use std::fs;
 use std::hint::black_box;
 use std::path::PathBuf;
@@ -151,7 +152,7 @@ impl Bench {
     )]
     fn measure_lookups(&self, set: &RuleSet, with: &str) {
         let rule = &set.namespaces()[0].rules[0];
-        let array: Vec<u64> = (0..(self.overrides as f64 * TABLE_BYTES_PER_OVERRIDE / 8.0) as u64).collect();
+        let array = large_array((self.overrides as f64 * TABLE_BYTES_PER_OVERRIDE) as usize);
         let prefix = KeyPrefix::new(&SECRET, "default", "api", "per-user", Shape::Gcra);
         let mut matches = Matches::new();
         let (mut floors, mut lookups, mut misses, mut wholes) =
@@ -279,12 +280,19 @@ fn look_up(set: &RuleSet, rule: &Rule, caller: &str) -> u64 {
     }
 }
 
+fn large_array(bytes: usize) -> MmapMut {
+    let mut array = MmapMut::map_anon(bytes).expect("memory");
+    array.advise(Advice::HugePage).expect("large pages");
+    array.fill(1);
+    array
+}
+
 /// The floor.
-fn read_at_random(prefix: &KeyPrefix, array: &[u64], caller: &str) -> u64 {
+fn read_at_random(prefix: &KeyPrefix, array: &[u8], caller: &str) -> u64 {
     let hash = prefix.hash_of_parts([caller]);
     let high = hash >> 64;
     let place = usize::try_from((high * array.len() as u128) >> 64).unwrap_or(0);
-    array[place]
+    u64::from(array[place])
 }
 
 /// Nanoseconds of a call, by batches.
