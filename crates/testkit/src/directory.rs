@@ -1,4 +1,4 @@
-//! A server's working directory: empty at first, removed in the end.
+//! A process's working directory: empty at first, removed in the end.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,11 +8,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 const TAIL_LINES: usize = 30;
 
 #[derive(Debug)]
-pub(crate) struct Directory(PathBuf);
+pub struct Directory(PathBuf);
 
 impl Directory {
     /// In the system's place for such, whose path is short: a Unix socket's path has room for 107 bytes.
-    pub(crate) fn new() -> Self {
+    #[expect(clippy::new_without_default, reason = "it makes a directory")]
+    pub fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         loop {
             let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -27,17 +28,25 @@ impl Directory {
         }
     }
 
-    pub(crate) fn root(&self) -> &Path {
+    pub fn root(&self) -> &Path {
         &self.0
     }
 
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 
-    pub(crate) fn write(&self, name: &str, text: &str) {
-        let path = self.path(name);
-        fs::write(&path, text).unwrap_or_else(|error| panic!("can't write {}: {error}", path.display()));
+    /// Replaces the file in one step, as editors do: a process never reads half of it.
+    pub fn write(&self, name: &str, text: impl AsRef<[u8]>) {
+        let (path, written) = (self.path(name), self.path("being-written"));
+        fs::write(&written, text)
+            .and_then(|()| fs::rename(&written, &path))
+            .unwrap_or_else(|error| panic!("can't write {}: {error}", path.display()));
+    }
+
+    /// Empty when there is none, or when it is no text.
+    pub fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap_or_default()
     }
 
     /// The last lines of a file.

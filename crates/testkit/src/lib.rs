@@ -30,6 +30,7 @@ pub use certificates::{Authority, Issued};
 pub use client::Client;
 pub use cluster::RedisCluster;
 pub use database::{MariaDb, Postgres};
+pub use directory::Directory;
 pub use envoy::envoy;
 pub use port::free_port;
 pub use process::{Process, guarded};

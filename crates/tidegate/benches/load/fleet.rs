@@ -3,14 +3,13 @@
 use crate::plan::Limit;
 use crate::time::{Stopwatch, poll};
 use serde_json::Value;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Stdio;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
-use tidegate_testkit::{Process, free_port, guarded};
+use tidegate_testkit::{Directory, Process, free_port, guarded};
 
 /// A busy machine starts nodes slowly; a node that needs longer is broken.
 const SOON: Duration = Duration::from_secs(10);
@@ -26,26 +25,6 @@ pub(crate) struct Node {
     directory: Directory,
 }
 
-/// Empty at first, removed in the end.
-#[derive(Debug)]
-struct Directory(PathBuf);
-
-impl Directory {
-    fn new() -> io::Result<Self> {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("bars-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        fs::create_dir_all(&path)?;
-        Ok(Directory(path))
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 impl Node {
     /// Started, and perhaps not yet listening.
     pub(crate) fn spawn(origin_url: &str, arguments: &[&str]) -> Result<Self, String> {
@@ -53,23 +32,23 @@ impl Node {
     }
 
     fn try_spawn(origin_url: &str, arguments: &[&str]) -> io::Result<Self> {
-        let directory = Directory::new()?;
+        let directory = Directory::new();
         let [http, admin] = [(); 2].map(|()| SocketAddr::from((Ipv4Addr::LOCALHOST, free_port())));
         let mut command = guarded(env!("CARGO_BIN_EXE_tidegate"));
         command.arg("serve").args(["--origin-url", origin_url]).args(arguments);
         command.args(["--listen-http", &http.to_string(), "--listen-admin", &admin.to_string()]);
         command.args(["--listen-grpc", "127.0.0.1:0", "--listen-resp", "127.0.0.1:0"]);
-        let socket = directory.0.join("s");
+        let socket = directory.path("s");
         command.arg("--listen-unix").arg(&socket);
-        command.env_clear().current_dir(&directory.0).stdin(Stdio::null());
-        command.stdout(File::create(directory.0.join("stdout"))?);
-        command.stderr(File::create(directory.0.join("stderr"))?);
+        command.env_clear().current_dir(directory.root()).stdin(Stdio::null());
+        command.stdout(File::create(directory.path("stdout"))?);
+        command.stderr(File::create(directory.path("stderr"))?);
         Ok(Node { process: Process::spawn(command)?, http, socket, admin, directory })
     }
 
     /// What it logged, for whoever wants to know why something went wrong.
     pub(crate) fn log(&self) -> String {
-        fs::read_to_string(self.directory.0.join("stderr")).unwrap_or_default()
+        self.directory.read("stderr")
     }
 
     pub(crate) fn state(&self) -> Option<Value> {

@@ -22,7 +22,7 @@ pub(crate) fn measure(_setting: &Setting) -> Result<(), String> {
     let mut control = Running::control()?;
     let version = push(&control, RULES)?;
     control.kill();
-    let directory = control.directory.0.join("data/control");
+    let directory = control.directory.path("data/control");
     for entry in std::fs::read_dir(&directory).map_err(|error| error.to_string())?.flatten() {
         let _ = std::fs::remove_file(entry.path());
     }

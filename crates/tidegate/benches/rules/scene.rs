@@ -6,33 +6,11 @@ use serde_json::json;
 use std::fs::{self, File};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
-use tidegate_testkit::{Process, free_port, guarded};
+use tidegate_testkit::{Directory, Process, free_port, guarded};
 
 const SOON: Duration = Duration::from_secs(60);
-
-/// Empty at first, removed in the end.
-#[derive(Debug)]
-pub(crate) struct Directory(pub(crate) PathBuf);
-
-impl Directory {
-    pub(crate) fn new() -> io::Result<Self> {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("rules-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        fs::create_dir_all(&path)?;
-        Ok(Directory(path))
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 /// A process that can be killed and started again. Dropping it kills it.
 #[derive(Debug)]
@@ -48,7 +26,7 @@ pub(crate) struct Running {
 
 impl Running {
     fn new(arguments: Vec<String>, address: SocketAddr, http: SocketAddr) -> Result<Self, String> {
-        let directory = Directory::new().map_err(|error| error.to_string())?;
+        let directory = Directory::new();
         Ok(Running { process: None, address, http, arguments, directory })
     }
 
@@ -94,7 +72,7 @@ impl Running {
     }
 
     fn spawn(&mut self) -> io::Result<()> {
-        let path = &self.directory.0;
+        let path = self.directory.root();
         let mut command = guarded(env!("CARGO_BIN_EXE_tidegate"));
         command.args(&self.arguments).env_clear().current_dir(path).stdin(Stdio::null());
         command.stdout(File::create(path.join("stdout"))?);
@@ -117,7 +95,7 @@ impl Running {
     }
 
     pub(crate) fn log(&self) -> String {
-        fs::read_to_string(self.directory.0.join("stderr")).unwrap_or_default()
+        self.directory.read("stderr")
     }
 
     /// The memory that is its own and not a file's, in bytes.

@@ -1,6 +1,6 @@
 //! Real streams without a process of their own: each follows, keeps its files and puts changes in force in an engine.
 
-use crate::scene::{Directory, Running};
+use crate::scene::Running;
 use std::sync::Arc;
 use std::thread;
 use tidegate_control::stream::{Endpoints, FollowOptions, FollowView, Identity, Role, follow};
@@ -10,6 +10,7 @@ use tidegate_node::rules_driver::{Reading, RulesOnDisk};
 use tidegate_node::{Engine, EngineOptions};
 use tidegate_rules::envoy::Windows;
 use tidegate_rules::{Attributes, Effect, Matches};
+use tidegate_testkit::Directory;
 use tokio::task::LocalSet;
 
 #[derive(Debug)]
@@ -23,13 +24,13 @@ impl Streams {
     pub(crate) fn start(count: usize, servers: &[&Running]) -> Result<Self, String> {
         let (mut engines, mut directories, mut followers) = (Vec::new(), Vec::new(), Vec::new());
         for index in 0..count {
-            let directory = Directory::new().map_err(|error| error.to_string())?;
+            let directory = Directory::new();
             let reading = Reading {
                 secret: FleetSecret::BUILT_IN,
                 windows: Windows::Fixed,
                 tenancy: Tenancy::DefaultOnly,
             };
-            let on_disk = RulesOnDisk::read(&directory.0, reading).map_err(|error| error.to_string())?;
+            let on_disk = RulesOnDisk::read(directory.root(), reading).map_err(|error| error.to_string())?;
             let options = EngineOptions { secret: FleetSecret::BUILT_IN, keys_max: 1000 };
             let engine = Arc::new(Engine::new(options, on_disk.set.clone()));
             followers.push((on_disk.keeper(engine.clone()), options_of(index, servers)?));

@@ -1,14 +1,13 @@
 //! What these tests stand on: a directory of their own, a process that never outlives its test, and HTTP.
 
 use serde_json::Value;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
+pub(crate) use tidegate_testkit::Directory;
 
 pub(crate) const SOON: Duration = Duration::from_secs(5);
 
@@ -25,40 +24,6 @@ pub(crate) fn poll<T>(what: &str, within: Duration, mut look: impl FnMut() -> Op
         }
         assert!(Instant::now() < deadline, "{what}: not within {within:?}");
         std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// A working directory, empty at first and removed in the end.
-pub(crate) struct Directory(PathBuf);
-
-impl Directory {
-    pub(crate) fn new() -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("process-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        fs::create_dir_all(&path).unwrap();
-        Directory(path)
-    }
-
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-
-    /// Replaces the file in one step, as editors do: a node never reads half of it.
-    pub(crate) fn write(&self, name: &str, text: impl AsRef<[u8]>) {
-        let written = self.path("being-written");
-        fs::write(&written, text).unwrap();
-        fs::rename(written, self.path(name)).unwrap();
-    }
-
-    pub(crate) fn read(&self, name: &str) -> String {
-        fs::read_to_string(self.path(name)).unwrap_or_default()
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
@@ -88,7 +53,7 @@ type Environment<'a> = &'a [(&'a str, &'a str)];
 fn command(directory: &Directory, arguments: &[&str], environment: Environment<'_>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
     let stderr = File::create(directory.path("stderr")).unwrap();
-    command.current_dir(&directory.0).env_clear().envs(environment.iter().copied());
+    command.current_dir(directory.root()).env_clear().envs(environment.iter().copied());
     command.args(arguments).stdin(Stdio::null()).stderr(stderr);
     command
 }
