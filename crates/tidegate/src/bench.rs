@@ -22,6 +22,7 @@ mod template;
 mod time;
 mod worker;
 
+pub(crate) use picture::escaped;
 pub(crate) use plan::{Plan, PlanError, command};
 
 use crate::signals::{Signalled, Signals};

@@ -4,6 +4,7 @@
 
 use crate::ask::{Form, Question, Whom};
 use crate::bench;
+use crate::capacity;
 use crate::rules_client::{self, Action};
 use crate::settings::{Setting, Sources, TABLE, long_flag};
 use crate::tokens::TokenCommand;
@@ -67,6 +68,8 @@ pub(crate) enum Command {
         options: top::Options,
     },
     Bench(Result<Box<bench::Plan>, bench::PlanError>),
+    /// `tidegate plan`.
+    Capacity(Result<Box<capacity::Inputs>, capacity::InputsError>),
 }
 
 /// What this process was asked. Ends it for `--help`, and for a command line that makes no sense.
@@ -99,6 +102,7 @@ fn command_of(matches: &ArgMatches) -> Command {
         Some(("control", matches)) => control(matches),
         Some(("top", matches)) => Command::Top { whom: whom(matches), options: top_options(matches) },
         Some(("bench", matches)) => Command::Bench(bench::Plan::read(matches).map(Box::new)),
+        Some(("plan", matches)) => Command::Capacity(capacity::Inputs::read(matches).map(Box::new)),
         Some((_, matches)) => serve(matches),
         None => serve(matches),
     }
@@ -200,6 +204,7 @@ fn clap() -> Clap {
         rules,
         top_command(),
         bench::command(),
+        capacity::command(),
     ])
 }
 

@@ -4,6 +4,7 @@
 
 use crate::ask::AskError;
 use crate::bench::{BenchError, PlanError};
+use crate::capacity::{InputsError, PictureError};
 use crate::rules_client::RulesError;
 use crate::settings::SettingErrors;
 use crate::tokens::{FileError, TokenError};
@@ -33,6 +34,10 @@ pub(crate) enum Failure {
     BenchPlan(#[from] PlanError),
     #[error(transparent)]
     Bench(#[from] BenchError),
+    #[error(transparent)]
+    Capacity(#[from] InputsError),
+    #[error(transparent)]
+    CapacityPicture(#[from] PictureError),
     #[error("there is no {}; name the rules to check: `tidegate rules check PATH`", .default.display())]
     NothingToCheck { default: PathBuf },
     #[error(transparent)]
@@ -60,6 +65,8 @@ impl Failure {
             | Failure::Token(_)
             | Failure::BenchPlan(_)
             | Failure::Bench(_)
+            | Failure::Capacity(_)
+            | Failure::CapacityPicture(_)
             | Failure::NothingToCheck { .. }
             | Failure::RulesToCheck(_) => ExitCode::from(2),
             Failure::Rules(_)

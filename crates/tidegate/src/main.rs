@@ -6,6 +6,7 @@
 mod ask;
 mod banner;
 mod bench;
+mod capacity;
 mod certificates;
 mod command_line;
 mod control;
@@ -72,6 +73,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Rules { whom, action } => Ok(rules_client::run(whom, action)?),
         Command::Top { whom, options } => Ok(top::run(&whom, options)?),
         Command::Bench(plan) => Ok(bench::run(&*plan?)?),
+        Command::Capacity(inputs) => Ok(capacity::run(&*inputs?)?),
     }
 }
 

@@ -170,7 +170,7 @@ fn draw_marks(text: &mut String, scale: &Scale, latencies: &Histogram) {
     }
 }
 
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
