@@ -9,6 +9,11 @@ pub(crate) use answers::Answers;
 
 use std::fmt::{self, Write as _};
 
+/// What is around a text of a common length: its kind, its length, and two ends of lines.
+const FRAME_BYTES: usize = 10;
+/// A name that is written takes no more, as a rule.
+const SCRATCH_BYTES: usize = 80;
+
 /// Commands that leave together.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Commands {
@@ -69,6 +74,9 @@ impl Commands {
     /// Some words, then arguments that were written before.
     pub(crate) fn add_with(&mut self, words: &[&str], more: &[&Arguments]) {
         let count = words.len() + more.iter().map(|arguments| arguments.count).sum::<usize>();
+        let words_bytes: usize = words.iter().map(|word| word.len() + FRAME_BYTES).sum();
+        let more_bytes: usize = more.iter().map(|arguments| arguments.bytes.len()).sum();
+        self.bytes.reserve(FRAME_BYTES + words_bytes + more_bytes);
         self.bytes.push(b'*');
         number(&mut self.bytes, count as u64);
         self.bytes.extend_from_slice(b"\r\n");
@@ -88,6 +96,12 @@ impl Commands {
 }
 
 impl Arguments {
+    /// With room for so many bytes: what grows by and by is copied as often.
+    pub(crate) fn with_room(bytes: usize) -> Self {
+        let scratch = String::with_capacity(SCRATCH_BYTES);
+        Arguments { bytes: Vec::with_capacity(bytes), count: 0, scratch }
+    }
+
     pub(crate) fn text(&mut self, text: &str) {
         self.count += 1;
         bulk(&mut self.bytes, text.as_bytes());

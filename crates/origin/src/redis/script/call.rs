@@ -15,6 +15,11 @@ use tidegate_core::gcra_sync::GcraSync;
 use tidegate_core::limit::NUMBER_MAX;
 use tidegate_core::{KeyId, Nanos, Rate};
 
+/// What the three names of a window take, what every call says, and what it says of a window: about that much.
+const KEYS_BYTES: usize = 256;
+const HEAD_BYTES: usize = 128;
+const SYNC_BYTES: usize = 192;
+
 /// The calls that carry an exchange. In a cluster a call's keys must share a slot.
 pub(crate) fn calls(exchange: &Exchange, topology_has_slots: bool) -> Vec<ScriptCall> {
     if exchange.syncs.is_empty() {
@@ -74,7 +79,8 @@ pub(crate) fn reset_call(key: KeyId, known: u16, expires: Nanos, order: Option<u
 fn sync_call(exchange: &Exchange, syncs: Vec<usize>) -> ScriptCall {
     let chosen = || syncs.iter().map(|index| &exchange.syncs[*index]);
     let names: SmallVec<[Names; 1]> = chosen().map(|sync| Names::of(sync.key)).collect();
-    let (mut keys, mut args) = (Arguments::default(), Arguments::default());
+    let mut keys = Arguments::with_room(KEYS_BYTES * syncs.len());
+    let mut args = Arguments::with_room(HEAD_BYTES + SYNC_BYTES * syncs.len());
     names.iter().for_each(|names| names.epoch(&mut keys));
     args.write(format_args!("c:{:016x}", exchange.node.0));
     instant(&mut args, exchange.now);
