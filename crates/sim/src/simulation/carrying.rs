@@ -51,8 +51,7 @@ impl Simulation {
     pub(super) fn send_asked(&mut self, node: usize, keys: &[KeyId]) {
         let (state, shards) = (&self.nodes[node], self.scenario.shards);
         let (sharing, moment) = (state.sharing(), state.moment(self.now));
-        let effects =
-            sharing.region.send_asked(&sharing.table, keys, moment, &|key| shard_of(key, shards));
+        let effects = sharing.region.send_asked(&sharing.table, keys, moment, &|key| shard_of(key, shards));
         self.execute(node, effects);
     }
 
