@@ -4,6 +4,7 @@
 //! driver carries messages over Redis, the simulator over a network of its own. Nothing here waits, and a
 //! message that is lost, late or repeated does no harm.
 
+mod asked;
 mod flush;
 mod pending;
 mod reply;
@@ -24,8 +25,6 @@ use tidegate_origin::{BreakerState, Exchange, Grant, ShardId};
 
 /// For so long after a failed sync of a key, ± a fifth, its admissions don't ask.
 const FAILED_FOR: Nanos = Nanos::from_millis(300);
-/// So many requests may wait for one key; the next one goes unverified.
-const WAITING_MAX: usize = 10_000;
 
 #[derive(Debug, Clone, Copy)]
 pub struct RegionOptions {
@@ -117,12 +116,19 @@ struct Ticket {
 #[must_use]
 pub struct Effects {
     pub send: Vec<Outgoing>,
+    /// Keys that a request waits for: [`Region::send_asked`] makes their calls, when whoever asks at the same time
+    /// has asked too.
+    pub asked: SmallVec<[KeyId; 4]>,
     pub finished: Vec<(Wake, Standings)>,
 }
 
 impl fmt::Debug for Effects {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Effects").field("send", &self.send).field("finished", &self.finished.len()).finish()
+        f.debug_struct("Effects")
+            .field("send", &self.send)
+            .field("asked", &self.asked)
+            .field("finished", &self.finished.len())
+            .finish()
     }
 }
 
@@ -233,7 +239,7 @@ impl Region {
         }
         match askable[..] {
             [] => {}
-            [index] => self.join(&mut pending, table, items, index, id, moment, route, &mut effects),
+            [index] => asked::join(&mut pending, items, index, id, &mut effects),
             _ => self.reserve(&mut pending, table, items, &askable, id, moment, route, &mut effects),
         }
         drop(pending);
@@ -249,29 +255,6 @@ impl Region {
     /// The request was decided with the standings that it got, or dropped: what it reserved is over.
     pub fn settle(&self, id: AskId) {
         self.pending.lock().settle(id);
-    }
-
-    /// Joins the key's next call; sends it when none is in flight.
-    #[expect(clippy::too_many_arguments, reason = "one request's context, passed on")]
-    fn join(
-        &self,
-        pending: &mut Pending,
-        table: &Table<SharedState>,
-        items: &[AskItem],
-        index: usize,
-        id: AskId,
-        moment: Moment,
-        route: Route<'_>,
-        effects: &mut Effects,
-    ) {
-        let item = items[index];
-        let key = pending.keys.entry(item.key).or_default();
-        if key.waiting.len() >= WAITING_MAX {
-            pending.stand(id, index, Standing::Unverified, &mut effects.finished);
-            return;
-        }
-        key.waiting.push_back(Waiting { id, index, item });
-        self.send_waiting(pending, table, item.key, moment, route, effects);
     }
 
     /// Sends the call that a key's waiting requests have been waiting for.
@@ -297,7 +280,18 @@ impl Region {
         let settled = std::mem::take(&mut entry.settled);
         let sync = KeySync { key, epoch: state.epoch(), counts, wants, settled };
         let ticket = Ticket { asks, holds_key: true };
-        effects.send.push(self.outgoing(route(key), Grant::Each, vec![(sync, ticket)], moment.now));
+        let shard = route(key);
+        match effects.send.iter_mut().find(|outgoing| outgoing.has_room(shard, moment.now)) {
+            Some(outgoing) => {
+                outgoing.exchange.syncs.push(sync);
+                outgoing.tickets.push(ticket);
+            }
+            None => {
+                let (node, now) = (self.options.node, moment.now);
+                let exchange = Exchange { node, now, syncs: vec![sync], grant: Grant::Each };
+                effects.send.push(Outgoing { shard, exchange, tickets: vec![ticket] });
+            }
+        }
     }
 
     /// Who waited for a key's call may need none of their own any more: what it brought is enough for them, or

@@ -4,6 +4,8 @@
 //! Decides nothing. An exchange that was sent always comes back to the logic, answered or failed, so that no
 //! key stays in flight for ever.
 
+mod lanes;
+
 use crate::clock::Clock;
 use crate::driver::calm_interval;
 use crate::engine::{Asking, Decided, Engine, ResetKey};
@@ -12,6 +14,7 @@ use crate::request::Answer;
 use crate::sharing::Sharing;
 use crate::world::WorldNode;
 use arc_swap::ArcSwap;
+use lanes::{Lanes, Sender, Wait};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +23,7 @@ use tidegate_core::{KeyId, Moment, Nanos};
 use tidegate_origin::{Alive, Heartbeat, Origin, Reset};
 pub use tidegate_origin::{BreakerState, OriginError};
 use tokio::sync::oneshot;
-use tokio::time::{Sleep, timeout};
+use tokio::time::timeout;
 
 /// What was admitted is published within 100 ms: half of that, and the time it takes.
 const FLUSH_EVERY: Duration = Duration::from_millis(50);
@@ -42,6 +45,7 @@ pub struct RegionDriver {
     clock: Arc<Clock>,
     origin: ArcSwap<Box<dyn Origin>>,
     wait: Duration,
+    lanes: Lanes,
     /// The store belongs to a fleet with another secret: nothing is sent there.
     is_foreign: AtomicBool,
     /// No heartbeat may follow the last one.
@@ -72,7 +76,8 @@ impl RegionDriver {
         engine.shared()?;
         let origin = ArcSwap::from_pointee(origin);
         let [is_foreign, is_leaving] = [AtomicBool::new(false), AtomicBool::new(false)];
-        Some(Arc::new(RegionDriver { engine, clock, origin, wait, is_foreign, is_leaving }))
+        let lanes = Lanes::default();
+        Some(Arc::new(RegionDriver { engine, clock, origin, wait, lanes, is_foreign, is_leaving }))
     }
 
     fn shared(&self) -> &Sharing {
@@ -89,20 +94,20 @@ impl RegionDriver {
     }
 
     /// Asks what must be asked, and decides with what was heard in time.
-    pub async fn ask<'r>(self: &Arc<Self>, mut asking: Asking<'r>) -> Answer<'r> {
-        let mut patience = pin!(tokio::time::sleep(self.wait.saturating_sub(TIMER_SLACK)));
+    pub async fn ask<'r>(self: &Arc<Self>, mut asking: Box<Asking<'r>>) -> Answer<'r> {
+        let mut patience = pin!(self.lanes.here().wait(self.wait.saturating_sub(TIMER_SLACK)));
         let answer = loop {
             let (waiter, standings) = self.hear(&asking, patience.as_mut()).await;
             let now = self.clock.now();
-            let decided = if patience.is_elapsed() {
-                Decided::Answer(self.engine.resume(asking, &standings, now))
+            let decided = if patience.is_over() {
+                Decided::Answer(self.engine.resume(*asking, &standings, now))
             } else {
-                self.engine.resume_or_ask(asking, &standings, now)
+                self.engine.resume_or_ask(*asking, &standings, now)
             };
             drop(waiter);
             match decided {
                 Decided::Answer(answer) => break answer,
-                Decided::Ask(again) => asking = *again,
+                Decided::Ask(again) => asking = again,
             }
         };
         self.publish_urgent();
@@ -113,7 +118,7 @@ impl RegionDriver {
     async fn hear<'s>(
         self: &'s Arc<Self>,
         asking: &Asking<'_>,
-        patience: Pin<&mut Sleep>,
+        patience: Pin<&mut Wait<'_>>,
     ) -> (Waiter<'s>, Standings) {
         let Sharing { table, region, .. } = self.shared();
         let (heard, mut hear) = oneshot::channel::<Standings>();
@@ -163,6 +168,25 @@ impl RegionDriver {
         }
         for outgoing in effects.send {
             tokio::spawn(self.clone().carry(outgoing));
+        }
+        if !effects.asked.is_empty()
+            && let Some(sender) = self.lanes.here().add(&effects.asked)
+        {
+            tokio::spawn(self.clone().send_asked(sender));
+        }
+    }
+
+    /// Sends what the requests of this thread asked that had their turn before this task has its own: they came
+    /// together, and leave together.
+    async fn send_asked(self: Arc<Self>, sender: Sender) {
+        let origin = self.origin();
+        let route = |key: KeyId| origin.shard_of(key);
+        let Sharing { table, region, .. } = self.shared();
+        let mut effects = region.send_asked(table, &sender.take(), self.clock.now(), &route);
+        let first = effects.send.pop();
+        self.execute(effects);
+        if let Some(outgoing) = first {
+            self.carry(outgoing).await;
         }
     }
 

@@ -43,11 +43,23 @@ impl Node {
     }
 
     fn ask(&self, items: &[AskItem]) -> (AskId, Vec<Outgoing>, mpsc::Receiver<Standings>) {
+        let (id, effects, hear) = self.begin(items);
+        let mut calls = self.send_asked(&effects.asked);
+        calls.extend(go_on(effects));
+        (id, calls, hear)
+    }
+
+    /// Asks; a call has yet to be sent.
+    fn begin(&self, items: &[AskItem]) -> (AskId, Effects, mpsc::Receiver<Standings>) {
         let (heard, hear) = mpsc::channel();
         // Some tests don't listen.
         let wake = Box::new(move |standings| drop(heard.send(standings)));
         let (id, effects) = self.region.ask(&self.table, items, NOW, &|_| ShardId(0), wake);
-        (id, go_on(effects), hear)
+        (id, effects, hear)
+    }
+
+    fn send_asked(&self, keys: &[KeyId]) -> Vec<Outgoing> {
+        go_on(self.region.send_asked(&self.table, keys, NOW, &|_| ShardId(0)))
     }
 
     fn bring(&mut self, call: Outgoing) -> Vec<Outgoing> {
@@ -125,6 +137,7 @@ fn a_key_that_a_request_names_twice_asks_for_both_if_for_either() {
     let sharing = engine.shared().unwrap();
     let (_, effects) =
         sharing.region.ask(&sharing.table, first.asks(), NOW, &|_| ShardId(0), Box::new(|_| {}));
+    let effects = sharing.region.send_asked(&sharing.table, &effects.asked, NOW, &|_| ShardId(0));
     let call = only(go_on(effects));
     let answer = Store::default().exchange(&call.exchange, NOW.now);
     go_on(sharing.region.replied(&sharing.table, call, Ok(answer), NOW, &|_| ShardId(0)));
@@ -211,5 +224,67 @@ fn what_was_reserved_is_settled_once_and_also_while_a_call_is_in_flight() {
     assert_eq!(names(&release), 1);
     node.bring(release);
     assert!(node.flush(later(150)).is_empty(), "there is nothing left to say");
+    assert!(node.region.is_settled());
+}
+
+/// Begins to ask about a key each.
+fn begin_all(node: &Node, items: &[AskItem]) -> (Vec<KeyId>, Vec<mpsc::Receiver<Standings>>) {
+    let begun = items.iter().map(|item| node.begin(&[*item]));
+    let begun = begun.map(|(_, effects, hear)| (effects.asked.to_vec(), hear));
+    let (keys, hear): (Vec<_>, Vec<_>) = begun.unzip();
+    (keys.concat(), hear)
+}
+
+#[test]
+fn asks_that_come_together_leave_in_one_call() {
+    let mut node = Node::new();
+    let limits = [(1, 5), (2, 5), (1, 5), (3, 2)];
+    let items = limits.map(|(key, limit)| item(key, fixed(limit), 3, AskReason::Cold));
+    let (keys, hear) = begin_all(&node, &items);
+    let call = only(node.send_asked(&keys));
+    let asks: Vec<_> = call.exchange.syncs.iter().map(|sync| sync.wants.asks.to_vec()).collect();
+    assert_eq!(asks, [vec![3, 3], vec![3], vec![3]], "one call, and a key is named once");
+    assert_eq!(node.region.counters().named()[0], ("origin_exchanges", 1));
+    assert!(node.bring(call).is_empty());
+    let refused = Standing::Refused { retry_after: None };
+    let heard: Vec<_> = hear.iter().map(|hear| hear.try_recv().unwrap()[0]).collect();
+    assert_eq!(heard, [Standing::Granted, Standing::Granted, refused, refused]);
+}
+
+#[test]
+fn a_call_carries_so_many_keys_and_those_of_one_shard_alone() {
+    let node = Node::new();
+    let items: Vec<_> = (0..70).map(|key| item(key, fixed(5), 1, AskReason::Cold)).collect();
+    let (keys, _hear) = begin_all(&node, &items);
+    let shard_of = |key: KeyId| ShardId(u32::try_from(key.get() % 2).unwrap());
+    let calls = node.region.send_asked(&node.table, &keys, NOW, &shard_of).send;
+    let sizes = calls.iter().map(|call| (call.shard.0, call.exchange.syncs.len()));
+    assert_eq!(sizes.collect::<Vec<_>>(), [(0, 32), (1, 32), (0, 3), (1, 3)]);
+    assert!(calls.iter().all(|call| call.exchange.syncs.iter().all(|sync| shard_of(sync.key) == call.shard)));
+}
+
+/// What is published meanwhile holds the key: who asked goes with the call after that.
+#[test]
+fn who_asked_waits_for_a_publish_that_left_first() {
+    let mut node = Node::new();
+    let asked = item(1, fixed(100), 1, AskReason::Cold);
+    let known = only(node.ask(&[asked]).1);
+    node.bring(known);
+    node.admit(1, fixed(100), 2);
+    let (_, begun, hear) = node.begin(&[asked]);
+    let publish = only(node.flush(NOW));
+    assert!(node.send_asked(&begun.asked).is_empty(), "one call of a key at a time");
+    for call in node.bring(publish) {
+        node.bring(call);
+    }
+    assert_eq!(hear.try_recv().unwrap()[..], [Standing::Granted]);
+}
+
+#[test]
+fn who_gave_up_before_the_call_left_isnt_asked_for() {
+    let node = Node::new();
+    let (id, begun, _hear) = node.begin(&[item(1, fixed(5), 1, AskReason::Cold)]);
+    node.region.give_up(id);
+    assert!(node.send_asked(&begun.asked).is_empty());
     assert!(node.region.is_settled());
 }

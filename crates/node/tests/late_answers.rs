@@ -140,7 +140,7 @@ async fn an_answer_that_came_while_the_thread_had_no_core_counts() {
     let Decided::Ask(asking) = engine.decide(&rules, &request, clock.now()).unwrap() else {
         panic!("a cold key asks")
     };
-    let (answer, ()) = tokio::join!(driver.ask(*asking), async {
+    let (answer, ()) = tokio::join!(driver.ask(asking), async {
         // The exchange waits for its socket; then the thread sleeps past its patience, and the answer comes.
         tokio::task::yield_now().await;
         (&theirs).write_all(b"!").unwrap();

@@ -78,6 +78,7 @@ fn ask(engine: &Engine, store: &mut Store, asking: &Asking<'_>) -> Standings {
     let (heard, hear) = mpsc::channel();
     let wake = Box::new(move |standings| heard.send(standings).unwrap());
     let (_, effects) = sharing.region.ask(&sharing.table, asking.asks(), NOW, &route, wake);
+    let effects = sharing.region.send_asked(&sharing.table, &effects.asked, NOW, &route);
     carry(engine, store, effects);
     hear.try_recv().unwrap()
 }

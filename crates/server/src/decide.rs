@@ -121,7 +121,7 @@ pub(crate) async fn ask_engine<'r>(
             return Ok(answer);
         }
         // Boxed: it is large, and whoever may have to wait would be as large.
-        (Decided::Ask(asking), Some(region)) => Box::pin(region.ask(*asking)).await,
+        (Decided::Ask(asking), Some(region)) => Box::pin(region.ask(asking)).await,
         // Without a driver nobody answers.
         (Decided::Ask(asking), None) => app.engine.resume(*asking, &[], app.clock.now()),
     };

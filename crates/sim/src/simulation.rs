@@ -14,6 +14,7 @@ use crate::scenario::{Arrival, Scenario};
 use crate::trace::{Happened, Trace};
 use carrying::Message;
 use driving::{BEAT_EVERY, FLUSH_EVERY, SWEEP_EVERY};
+use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{CellId, KeyId, Nanos};
@@ -41,6 +42,8 @@ pub(crate) enum Event {
 pub(crate) enum NodeEvent {
     /// A request was woken, or has waited long enough.
     Resume(Ticket),
+    /// Keys that requests asked about, in one turn of a thread.
+    SendAsked(SmallVec<[KeyId; 4]>),
     Flush,
     Beat,
     Sweep {
@@ -243,6 +246,7 @@ impl Simulation {
         }
         match what {
             NodeEvent::Resume(ticket) => self.resume(node, ticket),
+            NodeEvent::SendAsked(keys) => self.send_asked(node, &keys),
             NodeEvent::Flush => self.flush(node),
             NodeEvent::Beat => self.beat(node),
             NodeEvent::Sweep { shard } => self.sweep(node, shard),

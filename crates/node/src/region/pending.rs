@@ -1,8 +1,9 @@
 //! What is in flight, what waits, and what failed lately. Bounded by the requests that wait and the table.
 
 use super::{AskId, AskItem, FAILED_FOR, Standing, Standings, Wake};
+use crate::quota::KeyMap;
 use smallvec::SmallVec;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use tidegate_core::ask::AskReason;
 use tidegate_core::exchange::{ASKS_MAX, ReservationId, Wants};
@@ -14,8 +15,8 @@ const FAILED_MAX: usize = 100_000;
 
 #[derive(Debug)]
 pub(super) struct Pending {
-    pub(super) keys: HashMap<KeyId, PendingKey>,
-    asks: HashMap<AskId, Asking>,
+    pub(super) keys: KeyMap<PendingKey>,
+    asks: BTreeMap<AskId, Asking>,
     next_ask: u64,
     pub(super) breakers: BTreeMap<ShardId, Breaker>,
     /// Keys that are to be published when their shard's breaker closes.
@@ -29,7 +30,7 @@ pub(super) struct Pending {
     /// Keys that have reservations to name.
     pub(super) settling: Vec<KeyId>,
     /// What requests hold that have been woken and not yet decided.
-    reserved: HashMap<AskId, Reserved>,
+    reserved: BTreeMap<AskId, Reserved>,
     random: u64,
 }
 
@@ -97,8 +98,8 @@ impl PendingKey {
 impl Pending {
     pub(super) fn new(seed: u64) -> Self {
         Pending {
-            keys: HashMap::new(),
-            asks: HashMap::new(),
+            keys: KeyMap::default(),
+            asks: BTreeMap::new(),
             next_ask: 0,
             breakers: BTreeMap::new(),
             held: BTreeMap::new(),
@@ -106,7 +107,7 @@ impl Pending {
             retries: BTreeMap::new(),
             republish: VecDeque::new(),
             settling: Vec::new(),
-            reserved: HashMap::new(),
+            reserved: BTreeMap::new(),
             random: seed | 1,
         }
     }

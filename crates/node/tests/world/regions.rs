@@ -127,6 +127,7 @@ impl Region {
         let wake = Box::new(move |standings| drop(heard.send(standings)));
         let sharing = self.engine.shared().unwrap();
         let (id, effects) = sharing.region.ask(&sharing.table, asking.asks(), moment, &|_| SHARD, wake);
+        let effects = sharing.region.send_asked(&sharing.table, &effects.asked, moment, &|_| SHARD);
         carry(&self.engine, &mut self.origin, effects, moment);
         let standings = hear.try_recv().expect("an answer");
         let answer = self.engine.resume(*asking, &standings, moment);

@@ -15,6 +15,7 @@ use super::shard::Shard;
 use super::wire::{Commands, ServerError, Value};
 use crate::OriginError;
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
+use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -78,6 +79,9 @@ impl Attempt {
     }
 }
 
+/// Nearly always one.
+type Attempts = SmallVec<[Attempt; 1]>;
+
 type Answer = Result<Value, OriginError>;
 
 /// Each call's answer, in order.
@@ -88,7 +92,7 @@ pub(super) async fn run(
     deadline: Deadline,
 ) -> Vec<Answer> {
     let mut answers: Vec<Answer> = Vec::with_capacity(calls.len());
-    let mut attempts = Vec::with_capacity(calls.len());
+    let mut attempts = Attempts::new();
     {
         let map = servers.map();
         for (index, call) in calls.iter().enumerate() {
@@ -100,14 +104,21 @@ pub(super) async fn run(
         }
     }
     // Which server said of a call that its slot is on the move.
-    let mut moving: Vec<Option<String>> = vec![None; calls.len()];
+    let mut moving: SmallVec<[Option<String>; 1]> = smallvec![None; calls.len()];
     // At most four rounds between two pauses: hash, text, and both again where it was redirected to.
     while !attempts.is_empty() {
         let mut later = Vec::new();
         let groups = by_shard(attempts);
-        attempts = Vec::new();
-        let sent = groups.iter().map(|group| send(servers, script, calls, group, deadline));
-        for (group, received) in groups.iter().zip(join_all(sent.collect()).await) {
+        attempts = Attempts::new();
+        let received: SmallVec<[Vec<Answer>; 1]> = match &groups[..] {
+            // The usual case needs no list of futures.
+            [only] => smallvec![send(servers, script, calls, only, deadline).await],
+            several => {
+                let sent = several.iter().map(|group| send(servers, script, calls, group, deadline));
+                join_all(sent.collect()).await.into()
+            }
+        };
+        for (group, received) in groups.iter().zip(received) {
             for (attempt, answer) in group.iter().zip(received) {
                 match next(servers, attempt, answer) {
                     // Asked for the last time when nothing more could come of it: that is what was heard.
@@ -144,13 +155,13 @@ pub(super) async fn run(
     answers
 }
 
-fn by_shard(attempts: Vec<Attempt>) -> Vec<Vec<Attempt>> {
-    let mut groups: Vec<Vec<Attempt>> = Vec::new();
+fn by_shard(attempts: Attempts) -> SmallVec<[Attempts; 1]> {
+    let mut groups = SmallVec::<[Attempts; 1]>::new();
     for attempt in attempts {
         let same = groups.iter_mut().find(|group| group.iter().any(|one| one.shard.id == attempt.shard.id));
         match same {
             Some(group) => group.push(attempt),
-            None => groups.push(vec![attempt]),
+            None => groups.push(smallvec![attempt]),
         }
     }
     groups

@@ -4,19 +4,12 @@
 //! for many.
 
 use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::task::Poll;
 
 /// Every future's outcome, in order.
 pub(super) async fn join_all<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
-    let mut futures = futures.into_iter();
-    // The usual case needs no boxes.
-    if futures.len() == 1
-        && let Some(only) = futures.next()
-    {
-        return vec![pin!(only).await];
-    }
-    let mut waiting: Vec<Pin<Box<F>>> = futures.map(Box::pin).collect();
+    let mut waiting: Vec<Pin<Box<F>>> = futures.into_iter().map(Box::pin).collect();
     let mut outcomes: Vec<Option<F::Output>> = waiting.iter().map(|_| None).collect();
     poll_fn(|context| {
         for (future, outcome) in

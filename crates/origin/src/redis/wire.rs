@@ -9,6 +9,9 @@ pub(crate) use answers::Answers;
 
 use std::fmt::{self, Write as _};
 
+/// What is around a text of a common length: its kind, its length, and two ends of lines.
+const FRAME_BYTES: usize = 10;
+
 /// Commands that leave together.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Commands {
@@ -69,6 +72,9 @@ impl Commands {
     /// Some words, then arguments that were written before.
     pub(crate) fn add_with(&mut self, words: &[&str], more: &[&Arguments]) {
         let count = words.len() + more.iter().map(|arguments| arguments.count).sum::<usize>();
+        let words_bytes: usize = words.iter().map(|word| word.len() + FRAME_BYTES).sum();
+        let more_bytes: usize = more.iter().map(|arguments| arguments.bytes.len()).sum();
+        self.bytes.reserve(FRAME_BYTES + words_bytes + more_bytes);
         self.bytes.push(b'*');
         number(&mut self.bytes, count as u64);
         self.bytes.extend_from_slice(b"\r\n");
@@ -88,6 +94,11 @@ impl Commands {
 }
 
 impl Arguments {
+    /// With room for so many bytes: what grows by and by is copied as often.
+    pub(crate) fn with_room(bytes: usize) -> Self {
+        Arguments { bytes: Vec::with_capacity(bytes), ..Arguments::default() }
+    }
+
     pub(crate) fn text(&mut self, text: &str) {
         self.count += 1;
         bulk(&mut self.bytes, text.as_bytes());
@@ -98,6 +109,16 @@ impl Arguments {
         let digits = decimal(&mut digits, value);
         self.count += 1;
         bulk(&mut self.bytes, digits);
+    }
+
+    /// One text of several parts.
+    pub(crate) fn joined(&mut self, parts: &[&[u8]]) {
+        self.count += 1;
+        self.bytes.push(b'$');
+        number(&mut self.bytes, parts.iter().map(|part| part.len()).sum::<usize>() as u64);
+        self.bytes.extend_from_slice(b"\r\n");
+        parts.iter().for_each(|part| self.bytes.extend_from_slice(part));
+        self.bytes.extend_from_slice(b"\r\n");
     }
 
     pub(crate) fn write(&mut self, text: fmt::Arguments<'_>) {
@@ -140,7 +161,7 @@ fn number(out: &mut Vec<u8>, value: u64) {
     out.extend_from_slice(decimal(&mut [0; 20], value));
 }
 
-fn decimal(digits: &mut [u8; 20], mut value: u64) -> &[u8] {
+pub(crate) fn decimal(digits: &mut [u8; 20], mut value: u64) -> &[u8] {
     let mut start = digits.len();
     loop {
         start -= 1;
@@ -150,6 +171,15 @@ fn decimal(digits: &mut [u8; 20], mut value: u64) -> &[u8] {
         if value == 0 {
             return &digits[start..];
         }
+    }
+}
+
+/// Fills `digits` with the last ones of a number, in hexadecimal.
+pub(crate) fn hexadecimal(digits: &mut [u8], mut value: u128) {
+    for digit in digits.iter_mut().rev() {
+        // A digit fits.
+        *digit = b"0123456789abcdef"[usize::try_from(value & 15).unwrap_or(0)];
+        value >>= 4;
     }
 }
 
@@ -164,17 +194,20 @@ mod tests {
         arguments.number(u64::MAX);
         arguments.write(format_args!("{:02x}", 5));
         arguments.text("");
+        let mut digits = [0; 3];
+        hexadecimal(&mut digits, 0xf_0c5);
+        arguments.joined(&[b"a:", &digits, b""]);
         let mut commands = Commands::default();
         commands.add(&["PING"]);
         commands.add_with(&["EVALSHA", "h"], &[&arguments]);
         let text = std::str::from_utf8(commands.bytes()).unwrap();
         assert_eq!(
             text,
-            "*1\r\n$4\r\nPING\r\n*6\r\n$7\r\nEVALSHA\r\n$1\r\nh\r\n\
-             $1\r\n0\r\n$20\r\n18446744073709551615\r\n$2\r\n05\r\n$0\r\n\r\n"
+            "*1\r\n$4\r\nPING\r\n*7\r\n$7\r\nEVALSHA\r\n$1\r\nh\r\n\
+             $1\r\n0\r\n$20\r\n18446744073709551615\r\n$2\r\n05\r\n$0\r\n\r\n$5\r\na:0c5\r\n"
         );
         assert_eq!(commands.len(), 2);
-        assert_eq!(arguments.texts(), ["0", "18446744073709551615", "05", ""]);
+        assert_eq!(arguments.texts(), ["0", "18446744073709551615", "05", "", "a:0c5"]);
     }
 
     #[test]

@@ -135,7 +135,8 @@ fn in_flight(plan: &KeyPlan) -> u64 {
 fn answers_in_time(network: &NetworkOptions, wakes_within: Nanos) -> bool {
     let NetworkOptions { latency, lost_out, lost_back, doubled } = *network;
     let slowest = if latency.spikes == Odds::NEVER { latency.most } else { latency.most.max(latency.spike) };
-    // The call in flight, and the one after it.
-    let wait = slowest.plus(slowest).plus(slowest).plus(slowest).plus(wakes_within);
+    // The call in flight, and the one after it; each may leave late.
+    let wait = slowest.plus(slowest).plus(slowest).plus(slowest);
+    let wait = wait.plus(wakes_within).plus(wakes_within).plus(wakes_within);
     [lost_out, lost_back, doubled] == [Odds::NEVER; 3] && wait < Nanos::from_millis(5)
 }

@@ -41,6 +41,18 @@ impl Simulation {
         for outgoing in effects.send {
             self.call(node, outgoing);
         }
+        if !effects.asked.is_empty() {
+            // The tasks of a thread that wait for their turn have it first: they may ask too.
+            let after = Nanos::new(self.random.below(self.scenario.wakes_within.get() + 1));
+            self.push_of(node, self.now.plus(after), NodeEvent::SendAsked(effects.asked));
+        }
+    }
+
+    pub(super) fn send_asked(&mut self, node: usize, keys: &[KeyId]) {
+        let (state, shards) = (&self.nodes[node], self.scenario.shards);
+        let (sharing, moment) = (state.sharing(), state.moment(self.now));
+        let effects = sharing.region.send_asked(&sharing.table, keys, moment, &|key| shard_of(key, shards));
+        self.execute(node, effects);
     }
 
     fn call(&mut self, node: usize, outgoing: Outgoing) {

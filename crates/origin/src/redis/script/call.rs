@@ -5,7 +5,7 @@
 
 use super::name::{self, Names};
 use super::{SYNCS_MAX, ScriptCall};
-use crate::redis::wire::Arguments;
+use crate::redis::wire::{Arguments, decimal, hexadecimal};
 use crate::store::resolution::{FadingMicros, micros_ceil, sequence_before, units_ahead};
 use crate::{Exchange, Grant, Heartbeat, Reset};
 use smallvec::SmallVec;
@@ -15,22 +15,28 @@ use tidegate_core::gcra_sync::GcraSync;
 use tidegate_core::limit::NUMBER_MAX;
 use tidegate_core::{KeyId, Nanos, Rate};
 
+/// What the three names of a window take, what every call says, and what it says of a window: about that much.
+const KEYS_BYTES: usize = 256;
+const HEAD_BYTES: usize = 128;
+const SYNC_BYTES: usize = 192;
+
 /// The calls that carry an exchange. In a cluster a call's keys must share a slot.
 pub(crate) fn calls(exchange: &Exchange, topology_has_slots: bool) -> Vec<ScriptCall> {
     if exchange.syncs.is_empty() {
         return Vec::new();
     }
     let all = 0..exchange.syncs.len();
+    let slot_of = |sync: &KeySync| if topology_has_slots { name::slot_of(sync.key) } else { 0 };
     if exchange.grant == Grant::Together || all.len() == 1 {
-        return vec![sync_call(exchange, all.collect())];
+        return vec![sync_call(exchange, slot_of(&exchange.syncs[0]), all.collect())];
     }
     let mut by_slot: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
     for index in all {
-        let slot = if topology_has_slots { name::slot_of(exchange.syncs[index].key) } else { 0 };
-        by_slot.entry(slot).or_default().push(index);
+        by_slot.entry(slot_of(&exchange.syncs[index])).or_default().push(index);
     }
-    let groups = by_slot.values().flat_map(|indices| indices.chunks(SYNCS_MAX));
-    groups.map(|indices| sync_call(exchange, indices.to_vec())).collect()
+    let groups =
+        by_slot.iter().flat_map(|(slot, indices)| indices.chunks(SYNCS_MAX).map(|some| (*slot, some)));
+    groups.map(|(slot, indices)| sync_call(exchange, slot, indices.to_vec())).collect()
 }
 
 pub(crate) fn resets_call(resets: &[Reset]) -> ScriptCall {
@@ -71,35 +77,37 @@ pub(crate) fn reset_call(key: KeyId, known: u16, expires: Nanos, order: Option<u
     ScriptCall { slot: name::slot_of(key), keys, args, syncs: Vec::new() }
 }
 
-fn sync_call(exchange: &Exchange, syncs: Vec<usize>) -> ScriptCall {
+fn sync_call(exchange: &Exchange, slot: u16, syncs: Vec<usize>) -> ScriptCall {
     let chosen = || syncs.iter().map(|index| &exchange.syncs[*index]);
     let names: SmallVec<[Names; 1]> = chosen().map(|sync| Names::of(sync.key)).collect();
-    let (mut keys, mut args) = (Arguments::default(), Arguments::default());
+    let mut keys = Arguments::with_room(KEYS_BYTES * syncs.len());
+    let mut args = Arguments::with_room(HEAD_BYTES + SYNC_BYTES * syncs.len());
     names.iter().for_each(|names| names.epoch(&mut keys));
-    args.write(format_args!("c:{:016x}", exchange.node.0));
+    let mut node = [0; 16];
+    hexadecimal(&mut node, u128::from(exchange.node.0));
+    args.joined(&[b"c:", &node]);
     instant(&mut args, exchange.now);
     args.text(match exchange.grant {
         Grant::Each => "each",
         Grant::Together => "together",
     });
     args.number(syncs.len() as u64);
-    args.text(&features(&chosen()));
+    push_features(&mut args, &chosen());
     for (sync, names) in chosen().zip(&names) {
         push_names(&mut keys, sync, names);
         push_sync(&mut args, sync);
     }
-    // A call has at least one sync.
-    let slot = chosen().next().map_or(0, |sync| name::slot_of(sync.key));
     ScriptCall { slot, keys, args, syncs }
 }
 
 /// What is among the syncs, so that the script makes only the functions that it needs.
-fn features<'a>(syncs: &(impl Iterator<Item = &'a KeySync> + Clone)) -> String {
-    let any = |letter, has: fn(&KeySync) -> bool| syncs.clone().any(has).then_some(letter);
-    let windows = any('w', |sync| matches!(sync.counts, CountSync::Window(_)));
-    let gcra = any('g', |sync| matches!(sync.counts, CountSync::Gcra { .. }));
-    let asks = any('a', |sync| sync.wants != Wants::default() || !sync.settled.is_empty());
-    [windows, gcra, asks].into_iter().flatten().collect()
+fn push_features<'a>(args: &mut Arguments, syncs: &(impl Iterator<Item = &'a KeySync> + Clone)) {
+    let any =
+        |letter, has: fn(&KeySync) -> bool| -> &[u8] { if syncs.clone().any(has) { letter } else { b"" } };
+    let windows = any(b"w", |sync| matches!(sync.counts, CountSync::Window(_)));
+    let gcra = any(b"g", |sync| matches!(sync.counts, CountSync::Gcra { .. }));
+    let asks = any(b"a", |sync| sync.wants != Wants::default() || !sync.settled.is_empty());
+    args.joined(&[windows, gcra, asks]);
 }
 
 fn push_names(keys: &mut Arguments, sync: &KeySync, names: &Names) {
@@ -190,7 +198,10 @@ fn list(args: &mut Arguments, items: impl Iterator<Item = String>) {
 
 fn instant(args: &mut Arguments, instant: Nanos) {
     let (seconds, nanos) = (instant.get() / Nanos::PER_SECOND, instant.get() % Nanos::PER_SECOND);
-    args.write(format_args!("{seconds}.{nanos:09}"));
+    let (mut whole, mut part) = ([0; 20], [0; 20]);
+    // One digit more, so that none at the front is missing.
+    let part = &decimal(&mut part, Nanos::PER_SECOND + nanos)[1..];
+    args.joined(&[decimal(&mut whole, seconds), b".", part]);
 }
 
 /// Exact: whole seconds, whole nanoseconds, and what is left as a fraction of a nanosecond.

@@ -3,47 +3,62 @@
 //! Everything of one key carries the same hash tag, so that one script may touch it all. A changed name is a
 //! forgotten count: never rename without moving.
 
-use crate::redis::wire::Arguments;
+use crate::redis::wire::{Arguments, decimal, hexadecimal};
 use tidegate_core::{KeyId, Sequence};
 
 /// The slots of a Redis Cluster.
 const SLOTS: u16 = 16_384;
 const NODES_TAG: &str = "nodes";
+/// What a key's names begin with: its tag, and all of it.
+const STEM: &[u8; 53] = b"tidegate:{--tag---}:--------------key---------------:";
+const TAG_AT: usize = 10;
+const TAG_DIGITS: usize = 8;
+const KEY_AT: usize = 20;
+const KEY_DIGITS: usize = 32;
 
 /// The slot of everything that belongs to `key`.
 pub(crate) fn slot_of(key: KeyId) -> u16 {
-    slot_of_tag(&format!("{:08x}", tag(key)))
+    let mut digits = [0; TAG_DIGITS];
+    hexadecimal(&mut digits, u128::from(tag(key)));
+    slot_of_tag(&digits)
 }
 
 pub(super) fn slot_of_nodes() -> u16 {
-    slot_of_tag(NODES_TAG)
+    slot_of_tag(NODES_TAG.as_bytes())
 }
 
-/// The names of everything that one key has, given as a key's arguments.
+/// The names of everything that one key has, given as a key's arguments. Written digit by digit: every ask has some.
 pub(super) struct Names {
-    stem: String,
+    stem: [u8; STEM.len()],
 }
 
 impl Names {
     pub(super) fn of(key: KeyId) -> Self {
-        Names { stem: stem(key) }
+        let mut stem = *STEM;
+        hexadecimal(&mut stem[TAG_AT..TAG_AT + TAG_DIGITS], u128::from(tag(key)));
+        hexadecimal(&mut stem[KEY_AT..KEY_AT + KEY_DIGITS], key.get());
+        Names { stem }
     }
 
     pub(super) fn window_cell(&self, keys: &mut Arguments, epoch: u16, sequence: Sequence) {
-        keys.write(format_args!("{}{epoch}:{}", self.stem, sequence.0));
+        self.of_epoch(keys, epoch, decimal(&mut [0; 20], sequence.0));
     }
 
     pub(super) fn gcra_state(&self, keys: &mut Arguments, epoch: u16) {
-        keys.write(format_args!("{}{epoch}:g", self.stem));
+        self.of_epoch(keys, epoch, b"g");
+    }
+
+    fn of_epoch(&self, keys: &mut Arguments, epoch: u16, what: &[u8]) {
+        keys.joined(&[&self.stem, decimal(&mut [0; 20], u64::from(epoch)), b":", what]);
     }
 
     pub(super) fn epoch(&self, keys: &mut Arguments) {
-        keys.write(format_args!("{}e", self.stem));
+        keys.joined(&[&self.stem, b"e"]);
     }
 
     /// The last order that the key was reset by.
     pub(super) fn order(&self, keys: &mut Arguments) {
-        keys.write(format_args!("{}o", self.stem));
+        keys.joined(&[&self.stem, b"o"]);
     }
 }
 
@@ -64,12 +79,8 @@ fn tag(key: KeyId) -> u32 {
     u32::try_from(key.get() & u128::from(u32::MAX)).unwrap_or(u32::MAX)
 }
 
-fn stem(key: KeyId) -> String {
-    format!("tidegate:{{{:08x}}}:{:032x}:", tag(key), key.get())
-}
-
-fn slot_of_tag(tag: &str) -> u16 {
-    checksum(tag.as_bytes()) % SLOTS
+fn slot_of_tag(tag: &[u8]) -> u16 {
+    checksum(tag) % SLOTS
 }
 
 /// CRC-16/XMODEM, as Redis Cluster prescribes. Bit by bit: a tag is a few bytes.
@@ -89,8 +100,8 @@ mod tests {
     fn slots_are_those_of_redis_cluster() {
         // The check value of the specification, and what CLUSTER KEYSLOT says.
         assert_eq!(checksum(b"123456789"), 0x31c3);
-        assert_eq!(slot_of_tag("foo"), 12_182);
-        assert_eq!(slot_of_tag("00000000"), slot_of(KeyId::from_hash(5 << 32)));
+        assert_eq!(slot_of_tag(b"foo"), 12_182);
+        assert_eq!(slot_of_tag(b"00000000"), slot_of(KeyId::from_hash(5 << 32)));
     }
 
     #[test]

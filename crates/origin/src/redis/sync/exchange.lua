@@ -10,55 +10,58 @@ for n = 1, syncs do
     previous_key, next_key = KEYS[next_key + 1], next_key + 1
   end
   next_key = next_key + 1
-  local wants = asks ~= '' or extras ~= '' or settled ~= ''
-  -- As many fields as there will be, more or less, at once: a table that grows is slow.
-  if is_window and not wants then
-    state = {
-      is_window = true, epoch = ARGV[at + 1] + 0, key = key, previous_key = previous_key, asks = '',
-      granted = '', spent = 0, drawn = 0, current = nil, previous = nil, problem = nil, stale = nil,
-    }
-  else
-    state = {
-      is_window = is_window, epoch = ARGV[at + 1] + 0, key = key, previous_key = previous_key, asks = asks,
-      granted = '', spent = 0, drawn = 0, wants = wants, settled = settled, reserved = 0, reservations = '',
-      draws = find(extras, 'd', 1, true), reserve = match(extras, 'r(%x+)'), asked = 0, refused = nil,
-      problem = nil, stale = nil,
-    }
-  end
-  if epochs[n] then
-    local epoch, expiry_ms = match(epochs[n], '^(%d+):(%d+)$')
-    epoch, expiry_ms = tonumber(epoch), tonumber(expiry_ms)
-    if not epoch or epoch > 65535 or expiry_ms > COUNT_MAX then
-      state.problem = KEYS[n] .. ' holds something that is no epoch'
-    elseif epoch > state.epoch then
-      -- The node missed a reset: it publishes nothing, and is told of the new epoch's counts.
-      state.stale, state.epoch, state.wants = true, epoch, false
-      state.granted = string.rep('0', select(2, string.gsub(asks, '%d+', '')))
-      local stem = string.sub(KEYS[n], 1, -2) .. format('%.0f', epoch)
-      state.key = stem .. match(key, ':%w+$')
-      state.previous_key = previous_key and stem .. match(previous_key, ':%w+$')
-    else
-      state.stored_epoch, state.epoch_expiry_ms = epoch, expiry_ms
-    end
-  end
-  if is_window then
-    read_window(state, at)
+  if replies[n + 2] then
     at = at + 15
   else
-    read_gcra(state, at)
-    at = at + 13
+    local wants = asks ~= '' or extras ~= '' or settled ~= ''
+    -- As many fields as there will be, more or less, at once: a table that grows is slow.
+    if is_window and not wants then
+      state = {
+        is_window = true, epoch = ARGV[at + 1] + 0, key = key, previous_key = previous_key, asks = '',
+        granted = '', spent = 0, drawn = 0, current = nil, previous = nil, problem = nil, stale = nil,
+      }
+    else
+      state = {
+        is_window = is_window, epoch = ARGV[at + 1] + 0, key = key, previous_key = previous_key, asks = asks,
+        granted = '', spent = 0, drawn = 0, wants = wants, settled = settled, reserved = 0, reservations = '',
+        draws = find(extras, 'd', 1, true), reserve = match(extras, 'r(%x+)'), asked = 0, refused = nil,
+        problem = nil, stale = nil,
+      }
+    end
+    if epochs[n] then
+      local epoch, expiry_ms = match(epochs[n], '^(%d+):(%d+)$')
+      epoch, expiry_ms = tonumber(epoch), tonumber(expiry_ms)
+      if not epoch or epoch > 65535 or expiry_ms > COUNT_MAX then
+        state.problem = KEYS[n] .. ' holds something that is no epoch'
+      elseif epoch > state.epoch then
+        -- The node missed a reset: it publishes nothing, and is told of the new epoch's counts.
+        state.stale, state.epoch, state.wants = true, epoch, false
+        state.granted = string.rep('0', select(2, string.gsub(asks, '%d+', '')))
+        local stem = string.sub(KEYS[n], 1, -2) .. format('%.0f', epoch)
+        state.key = stem .. match(key, ':%w+$')
+        state.previous_key = previous_key and stem .. match(previous_key, ':%w+$')
+      else
+        state.stored_epoch, state.epoch_expiry_ms = epoch, expiry_ms
+      end
+    end
+    if is_window then
+      read_window(state, at)
+      at = at + 15
+    else
+      read_gcra(state, at)
+      at = at + 13
+    end
+    blocked = blocked or (asks ~= '' and (state.problem or state.stale or state.refused))
+    states[n] = state
   end
-  blocked = blocked or (asks ~= '' and (state.problem or state.stale or state.refused))
-  states[n] = state
 end
 
 local cancels = blocked and ARGV[3] == 'together'
-local replies = { tonumber(time[1]), tonumber(time[2]) }
 for n = 1, syncs do
   local state = states[n]
-  if state.problem then
+  if state and state.problem then
     replies[n + 2] = state.problem
-  else
+  elseif state then
     local epoch = state.epoch
     if cancels and state.wants then
       cancel(state)

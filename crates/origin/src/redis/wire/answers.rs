@@ -105,9 +105,16 @@ fn length(digits: &[u8], max: usize) -> Result<Option<usize>, String> {
     }
 }
 
-fn integer(digits: &[u8]) -> Result<i64, String> {
-    let text = std::str::from_utf8(digits).map_err(|_| nonsense(digits))?;
-    text.parse().map_err(|_| nonsense(digits))
+fn integer(text: &[u8]) -> Result<i64, String> {
+    let (is_negative, digits) = text.strip_prefix(b"-").map_or((false, text), |digits| (true, digits));
+    // Downwards: there is one more number below 0 than above it.
+    let below = digits.iter().try_fold(0_i64, |number, byte| {
+        let digit = byte.wrapping_sub(b'0');
+        (digit <= 9).then(|| number.checked_mul(10)?.checked_sub(i64::from(digit))).flatten()
+    });
+    let number = below.filter(|_| !digits.is_empty());
+    let number = number.and_then(|below| if is_negative { Some(below) } else { below.checked_neg() });
+    number.ok_or_else(|| nonsense(text))
 }
 
 fn nonsense(bytes: &[u8]) -> String {
@@ -220,6 +227,16 @@ mod tests {
         }
         let crowds = b"*1000000\r\n".repeat(2);
         assert!(read([crowds].into_iter()).is_err());
+    }
+
+    #[test]
+    fn an_integer_is_all_digits_and_within_64_bits() {
+        for number in [0, 1, -1, 42, i64::MAX, i64::MIN] {
+            assert_eq!(integer(number.to_string().as_bytes()), Ok(number));
+        }
+        for text in ["", "-", "+1", "1 ", "--1", "0x1", "9223372036854775808", "-9223372036854775809"] {
+            assert!(integer(text.as_bytes()).is_err(), "{text}");
+        }
     }
 
     #[test]
