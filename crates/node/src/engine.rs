@@ -13,7 +13,7 @@ use crate::request::{Answer, Path, Purpose, Reason, Request, RequestError};
 use crate::shadow::Shadows;
 use crate::sharing::Sharing;
 use crate::stats::{Refusal, Stats};
-use crate::top::{self, Top};
+use crate::top::{self, Top, TopReport};
 use crate::world::{Reach, WorldNode};
 use arc_swap::{ArcSwap, Guard};
 pub use single::Tally;
@@ -156,12 +156,25 @@ impl Engine {
         &self.stats
     }
 
-    /// Whom shadow rules would have denied. Whoever resumes a request notes it here.
     /// Who comes most often, and who is denied most.
     pub fn top(&self) -> &Top {
         &self.top
     }
 
+    /// The same for operators: of one tenant, or of all.
+    pub fn top_report(&self, tenant: Option<&str>, now: Nanos) -> TopReport {
+        let mut report = self.top.report(tenant, now);
+        if let Some(sharing) = self.shared() {
+            let leased = sharing.region.leased();
+            for caller in report.busiest.iter_mut().chain(&mut report.denied) {
+                caller.is_leased = leased.contains(&caller.key);
+                caller.is_hot |= caller.is_leased || sharing.region.is_hot(caller.key);
+            }
+        }
+        report
+    }
+
+    /// Whom shadow rules would have denied. Whoever resumes a request notes it here.
     pub fn shadows(&self) -> &Shadows {
         &self.shadows
     }
@@ -196,7 +209,7 @@ impl Engine {
 
     /// The parts of limits that are enforced here; `None` where there is no world.
     pub fn quotas(&self) -> Option<&Quotas> {
-        self.shared().and_then(|sharing| sharing.quotas.as_ref())
+        self.shared().and_then(|sharing| sharing.quotas.as_deref())
     }
 
     fn reach(&self) -> Reach {
@@ -281,6 +294,9 @@ impl Engine {
             let same_key = || plan.items.iter().zip(&reasons).filter(|(other, _)| other.key == item.key);
             let either = || same_key().find_map(|(_, reason)| *reason).filter(|_| item.cost > Cost::PEEK);
             let Some(reason) = reason.or_else(either) else { continue };
+            if plan.targets[index].is_hot || sharing.region.is_hot(item.key) {
+                sharing.region.heat(plan.limit(index).limit, 0, moment.now);
+            }
             asks.push(AskItem {
                 key: item.key,
                 spec: item.spec,

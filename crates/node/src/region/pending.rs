@@ -1,5 +1,6 @@
 //! What is in flight, what waits, and what failed lately. Bounded by the requests that wait and the table.
 
+use super::lease::Leases;
 use super::{AskId, AskItem, FAILED_FOR, Standing, Standings, Wake};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -28,6 +29,7 @@ pub(super) struct Pending {
     pub(super) republish: VecDeque<KeyId>,
     /// Keys that have reservations to name.
     pub(super) settling: Vec<KeyId>,
+    pub(super) leases: Leases,
     /// What requests hold that have been woken and not yet decided.
     reserved: HashMap<AskId, Reserved>,
     random: u64,
@@ -106,6 +108,7 @@ impl Pending {
             retries: BTreeMap::new(),
             republish: VecDeque::new(),
             settling: Vec::new(),
+            leases: Leases::default(),
             reserved: HashMap::new(),
             random: seed | 1,
         }

@@ -280,7 +280,11 @@ if has_gcra then
         state.reach_s, state.reach_ns = charge(state.reach, state.interval)
       end
       grant_asks(state, fits)
-      state.drawn = draws and most_that_fits(state, ahead) or 0
+      if state.most then
+        state.drawn = leased(state, most_that_fits(state, burst))
+      else
+        state.drawn = draws and most_that_fits(state, ahead) or 0
+      end
     end
 
     -- How long until `ask` fits if nobody else comes.
