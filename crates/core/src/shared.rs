@@ -9,7 +9,7 @@ mod lease;
 #[cfg(test)]
 mod tests;
 
-use crate::ask::{Accuracy, AskReason, View, must_ask, must_publish, strict_for};
+use crate::ask::{Accuracy, AskReason, View, must_ask, must_publish, sharers, strict_for};
 use crate::counts::Counts;
 use crate::decision::{Decision, Settle, Verdict};
 use crate::gcra;
@@ -104,26 +104,6 @@ impl SharedState {
         }
     }
 
-    /// The node's own part of what the region admitted in the current cell, and the whole of that.
-    pub fn share(&self) -> (u64, u64) {
-        if is_gcra(self.tag) {
-            return (0, 0);
-        }
-        let (own, regional) = (self.current.own, self.current.regional());
-        if regional > 0 { (own, regional) } else { (self.previous.own, self.previous.regional()) }
-    }
-
-    /// The same as the origin last told it. What was admitted since isn't in it: nobody knows the others' part
-    /// of that, and by its own alone a node that hears nothing would come to think that it is the only one.
-    pub fn share_when_last_heard(&self) -> (u64, u64) {
-        if is_gcra(self.tag) {
-            return (0, 0);
-        }
-        let heard = |counts: &Counts| (counts.stored, add_count(counts.stored, counts.others));
-        let current = heard(&self.current);
-        if current.1 > 0 { current } else { heard(&self.previous) }
-    }
-
     /// A window's cell, its counts and those of the cell before; `None` for GCRA. To look at, not to decide by.
     pub fn cells(&self) -> Option<(Sequence, Counts, Counts)> {
         (!is_gcra(self.tag)).then_some((self.sequence, self.current, self.previous))
@@ -199,8 +179,11 @@ impl SharedState {
         // What was granted may be spent, also where it was drawn ahead of the refill.
         if item.cost.get() <= prepaid && item.cost > Cost::PEEK {
             decision.verdict = Verdict::Admit;
-        } else if self.lease.is_held() && self.waits_for_lease(item, now, &mut decision) {
-            decision.remaining = add_count(decision.remaining, item.cost.get());
+        } else if self.lease.is_held() {
+            let charged = if item.charges(&decision) { item.cost.get() } else { 0 };
+            if self.waits_for_lease(item, now, &mut decision) {
+                decision.remaining = add_count(decision.remaining, charged);
+            }
         }
         if !item.charges(&decision) {
             return (decision, None);
@@ -274,7 +257,8 @@ impl SharedState {
             // The bucket is full again: what was granted of an earlier one lapsed with it.
             self.lapse_to(0);
         } else if self.lease.is_held() {
-            self.lapse_with_time(rate, tat.whole.minus(now));
+            let holders = sharers(&self.view(0, live_nodes, now), item.class);
+            self.lapse_with_time(rate, tat.whole.minus(now), holders);
         }
         let prepaid = self.current.prepaid();
         let extra = Cost::new(item.cost.get().saturating_sub(prepaid)).unwrap_or(Cost::MAX);
@@ -282,8 +266,11 @@ impl SharedState {
         let (mut decision, mut tat) = gcra::decide(tat, rate, burst, extra, item.settle(), now);
         if extra == Cost::PEEK && item.cost > Cost::PEEK {
             decision.verdict = Verdict::Admit;
-        } else if self.lease.is_held() && self.waits_for_lease(item, now, &mut decision) {
-            (tat, decision.remaining) = (before, add_count(decision.remaining, extra.get()));
+        } else if self.lease.is_held() {
+            let charged = if item.charges(&decision) { extra.get() } else { 0 };
+            if self.waits_for_lease(item, now, &mut decision) {
+                (tat, decision.remaining) = (before, add_count(decision.remaining, charged));
+            }
         }
         (self.previous.own, self.previous.stored) = (tat.whole.get(), tat.ticks);
         self.previous.others = denominator_word(tat, rate);

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use std::cell::Cell;
 use std::sync::Arc;
 use tidegate_core::heavy::{Heavy, HeavyHitters};
-use tidegate_core::{Cost, KeyId, Nanos};
+use tidegate_core::{Accuracy, Cost, KeyId, Nanos};
 
 /// Of each row of the sketch, and keys that are known by name: about 100 KB for each list.
 const BUCKETS: usize = 4096;
@@ -32,10 +32,12 @@ const HALF_LIFE_S: f64 = 0.5;
 const FORGOTTEN_AFTER: Nanos = Nanos::from_secs(5);
 /// What came counts for half as much after this.
 const HALVED_EVERY: Nanos = Nanos::from_secs(4);
-/// A key that comes as often is hot: above 10,000 a second whatever the sample missed. One that is hot stays so down
-/// to the other rate.
+/// A key that comes as often is hot: above 10,000 a second whatever the sample missed. An `exact` one, of which every
+/// admission asks, much sooner.
 const HOT_FROM: f64 = 8_000.0;
-const HOT_DOWN_TO: f64 = 5_000.0;
+const EXACT_HOT_FROM: f64 = 1_000.0;
+/// One that is hot stays so down to this part of that.
+const HOT_DOWN_TO: f64 = 0.6;
 /// A rate below this is none.
 const RATE_MIN: f64 = 0.01;
 
@@ -63,6 +65,11 @@ pub(crate) fn sampled(now: Nanos) -> Option<u32> {
             None
         }
     })
+}
+
+/// No request of this thread is taken from here on: to count what it costs that others are.
+pub fn look_away() {
+    SAMPLING.with(|sampling| sampling.left.set(u32::MAX));
 }
 
 impl Sampling {
@@ -94,9 +101,21 @@ struct Rated {
     /// Since rates were last averaged.
     recent: u32,
     per_second: f64,
-    /// Since it was last looked at whether it is hot, and how often it came until then.
+    /// Since it was last looked at whether it is hot, and what was found then.
     watched: u32,
-    lately: f64,
+    is_hot: bool,
+}
+
+impl Rated {
+    /// Whether it is hot when it comes so often.
+    fn is_hot_at(&self, per_second: f64) -> bool {
+        let from = match self.planned.limit.item.accuracy {
+            Accuracy::Exact => EXACT_HOT_FROM,
+            Accuracy::Fast | Accuracy::Bounded | Accuracy::Async => HOT_FROM,
+        };
+        let from = if self.is_hot { from * HOT_DOWN_TO } else { from };
+        self.planned.is_declared_hot || per_second >= from
+    }
 }
 
 /// A limit that comes often.
@@ -200,14 +219,11 @@ impl Top {
         let seconds = std::time::Duration::from_nanos(elapsed.get()).as_secs_f64().max(0.001);
         let mut often = Vec::new();
         for heavy in lists.busiest.heaviest_mut() {
-            let Rated { planned, watched, lately, .. } = &mut *heavy.label;
-            let rate = f64::from(std::mem::take(watched)) / seconds;
-            // One that was hot stays so until it comes much less often.
-            let is_hot =
-                planned.is_declared_hot || rate >= HOT_FROM || (*lately >= HOT_FROM && rate >= HOT_DOWN_TO);
-            *lately = if is_hot { rate.max(HOT_FROM) } else { rate };
-            if is_hot || rate >= per_second_min {
-                often.push(Often { limit: planned.limit, per_second: rate, is_hot });
+            let rated = &mut heavy.label;
+            let rate = f64::from(std::mem::take(&mut rated.watched)) / seconds;
+            rated.is_hot = rated.is_hot_at(rate);
+            if rated.is_hot || rate >= per_second_min {
+                often.push(Often { limit: rated.planned.limit, per_second: rate, is_hot: rated.is_hot });
             }
         }
         often
@@ -231,7 +247,7 @@ impl Top {
                         identifier: name.identifier.clone(),
                         per_second: rate_in(&lists.busiest, heavy.key),
                         denied_per_second: rate_in(&lists.denied, heavy.key),
-                        is_hot: heavy.label.planned.is_declared_hot || heavy.label.lately >= HOT_FROM,
+                        is_hot: heavy.label.planned.is_declared_hot || heavy.label.is_hot,
                         is_leased: false,
                     })
                 })
@@ -263,7 +279,7 @@ impl Lists {
         }
         let rated = || {
             let (name, recent, watched) = (name(), 0, 0);
-            Box::new(Rated { name, planned, recent, per_second: 0.0, watched, lately: 0.0 })
+            Box::new(Rated { name, planned, recent, per_second: 0.0, watched, is_hot: false })
         };
         let count = |heavy: &mut Heavy<Box<Rated>>| {
             let rated = &mut heavy.label;

@@ -21,6 +21,26 @@ use crate::world::{Unpublished, is_spent};
 const STORE_MARGIN: Nanos = Nanos::from_secs(60);
 
 impl SharedState {
+    /// The node's own part of what the region admitted in the current cell, and the whole of that.
+    pub fn share(&self) -> (u64, u64) {
+        if is_gcra(self.tag) {
+            return (0, 0);
+        }
+        let (own, regional) = (self.current.own, self.current.regional());
+        if regional > 0 { (own, regional) } else { (self.previous.own, self.previous.regional()) }
+    }
+
+    /// The same as the origin last told it. What was admitted since isn't in it: nobody knows the others' part
+    /// of that, and by its own alone a node that hears nothing would come to think that it is the only one.
+    pub fn share_when_last_heard(&self) -> (u64, u64) {
+        if is_gcra(self.tag) {
+            return (0, 0);
+        }
+        let heard = |counts: &Counts| (counts.stored, add_count(counts.stored, counts.others));
+        let current = heard(&self.current);
+        if current.1 > 0 { current } else { heard(&self.previous) }
+    }
+
     /// What is to be asked about a check of `spec` now; `regions` as in [`WindowSync`].
     pub fn asking(&self, spec: &Spec, regions: u32, now: Nanos) -> CountSync {
         if let Spec::Gcra { rate, burst } = *spec {

@@ -12,7 +12,7 @@ use crate::decision::{Decision, Verdict};
 use crate::exchange::{CountReply, CountSync, KeyReply, KeySync, LEASED_FOR, LeaseWish, WindowSync};
 use crate::gcra_sync::{Busy, GcraSync, interval_times};
 use crate::item::{Charge, Item};
-use crate::limit::{Rate, Spec};
+use crate::limit::{Cost, Rate, Spec};
 use crate::packed::is_gcra;
 use crate::time::{Nanos, Sequence};
 use crate::window::add_count;
@@ -132,7 +132,9 @@ impl SharedState {
     pub(super) fn waits_for_lease(&self, item: &Item, now: Nanos, decision: &mut Decision) -> bool {
         let now = Deadline::at(now);
         let is_waiting = self.strict_until.is_ahead_of(now) && item.accuracy != Accuracy::Async;
-        if !is_waiting || !item.charges(decision) || item.charge == Charge::Always {
+        // What is only looked at is told the same: the request that it belongs to was denied by this, perhaps.
+        let would_pass = decision.is_admitted() && item.cost > Cost::PEEK && item.charge != Charge::Always;
+        if !is_waiting || !would_pass {
             return false;
         }
         let left_ms = u64::from(self.strict_until.0.wrapping_sub(now.0));
@@ -148,13 +150,14 @@ impl SharedState {
     }
 
     /// What was drawn of a bucket is owed for as long as the bucket needs to refill it, and may be spent until
-    /// then: later it would come on top of a full one (INV-7).
+    /// then: later it would come on top of a full one (INV-7). All who hold some share what is owed.
     #[inline]
-    pub(super) fn lapse_with_time(&mut self, rate: Rate, owed: Nanos) {
+    pub(super) fn lapse_with_time(&mut self, rate: Rate, owed: Nanos, holders: u32) {
         let prepaid = u128::from(self.current.prepaid());
         let ticks = u128::from(owed.get()) * u128::from(rate.interval_denominator());
-        if prepaid * u128::from(rate.interval_numerator_ns()) > ticks {
-            let left = ticks / u128::from(rate.interval_numerator_ns());
+        let of_each = u128::from(rate.interval_numerator_ns()) * u128::from(holders);
+        if prepaid * of_each > ticks {
+            let left = ticks / of_each;
             self.lapse_to(u64::try_from(left).unwrap_or(u64::MAX));
         }
     }
@@ -182,4 +185,114 @@ fn left_of_bucket(rate: Rate, burst: u64, busy: Busy, now: Nanos) -> u64 {
     let owed = busy.tat.minus(now);
     let owed = if owed == Nanos::ZERO { 0 } else { rate.burst_over(owed).get() };
     burst.saturating_sub(owed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::identity::KeyId;
+    use crate::limit::{Burst, Limit};
+    use crate::state::{Publish, State as _};
+    use crate::time::Period;
+    use smallvec::SmallVec;
+
+    const NOW: Nanos = Nanos::from_secs(1_000_000);
+
+    fn fixed(limit: u64) -> Item {
+        let period = Period::new(Nanos::from_secs(3600)).unwrap();
+        let spec = Spec::Fixed { limit: Limit::new(limit).unwrap(), period };
+        Item { accuracy: Accuracy::Bounded, ..Item::new(KeyId::from_hash(1), spec, Cost::ONE) }
+    }
+
+    fn bucket(per_second: u64, burst: u64) -> Item {
+        let rate = Rate::new(per_second, Nanos::from_secs(1)).unwrap();
+        Item { spec: Spec::Gcra { rate, burst: Burst::new(burst).unwrap() }, ..fixed(1) }
+    }
+
+    /// A state that was granted a lease of `drawn`, by an origin that has nothing else of the key.
+    fn leased(item: &Item, most: u64, drawn: u64) -> SharedState {
+        let mut state = SharedState::default();
+        let lease = Some(LeaseWish { most, parts: NonZeroU32::MIN });
+        let counts = state.asking(&item.spec, 1, NOW);
+        let wants = crate::exchange::Wants { lease, ..Default::default() };
+        let sent = KeySync { key: item.key, epoch: 0, counts, wants, settled: SmallVec::new() };
+        let cell = CellReply { component: drawn, total: drawn, world: 0, published: 0 };
+        let heard = match item.spec {
+            Spec::Gcra { rate, .. } => {
+                let busy = Busy { tat: NOW.plus(interval_times(rate, drawn)), since: NOW };
+                CountReply::Gcra { busy, stored: drawn, owners: 1 }
+            }
+            _ => CountReply::Window { current: cell, previous: None, owners: 1 },
+        };
+        let granted = SmallVec::new();
+        let reply = KeyReply { epoch: 0, counts: heard, granted, drawn, retry_after: None };
+        state.merge(&sent, &reply, NOW, NOW.plus(Nanos::from_secs(5))).unwrap();
+        state
+    }
+
+    #[test]
+    fn it_is_renewed_when_an_eighth_is_left_and_nothing_else_is_spent() {
+        let item = fixed(1_000_000);
+        let mut state = leased(&item, 64, 64);
+        for spent in 1..=64_u64 {
+            let (decision, reason) = state.decide(&item, 2, NOW);
+            assert!(decision.is_admitted() && reason.is_none(), "{spent}");
+            let is_low = 64 - spent < 8;
+            assert_eq!(state.publish() == Publish::Now, is_low, "{spent}");
+        }
+        assert!(state.decide(&item, 2, NOW).1.is_some(), "however much credit there would be");
+        state.end_lease();
+        let mut state = SharedState { queued: Publish::Nothing, ..state };
+        assert_eq!(state.decide(&item, 2, NOW).1, None, "it keeps to its credit again");
+    }
+
+    #[test]
+    fn a_lease_of_all_that_was_left_is_waited_for() {
+        let item = fixed(1_000);
+        let mut state = leased(&item, 2_000, 1_000);
+        assert!(state.is_dry(NOW) && !state.is_dry(NOW.plus(LEASED_FOR)));
+        let mut state_with_room = leased(&item, 2_000, 500);
+        assert!(!state_with_room.is_dry(NOW), "half of it is left: asking for more is worth it");
+        state_with_room.end_lease();
+        // 5 of 1,000 are left, and were not drawn.
+        let mut nearly = leased(&item, 2_000, 995);
+        for _ in 0..995 {
+            assert!(nearly.decide(&item, 2, NOW).0.is_admitted());
+        }
+        let before = nearly;
+        for charge in [Charge::IfAdmitted, Charge::Never] {
+            let (denied, reason) = nearly.decide(&Item { charge, ..item }, 2, NOW);
+            assert_eq!(denied.verdict, Verdict::Deny { retry_after: Some(LEASED_FOR) }, "{charge:?}");
+            assert_eq!((denied.remaining, reason), (5, None));
+            assert_eq!(nearly, before, "a denial consumes nothing (INV-4)");
+        }
+        assert!(nearly.decide(&item, 2, NOW.plus(LEASED_FOR)).1.is_some(), "then it asks");
+        assert!(nearly.decide(&Item { accuracy: Accuracy::Async, ..item }, 2, NOW).0.is_admitted());
+        assert!(!state.decide(&Item { cost: Cost::new(1_001).unwrap(), ..item }, 2, NOW).0.is_admitted());
+    }
+
+    #[test]
+    fn what_was_drawn_of_a_bucket_lapses_as_it_refills() {
+        let item = bucket(1_000, 1_000);
+        let after = |millis| NOW.plus(Nanos::from_millis(millis));
+        let held = |nodes, millis| {
+            let mut state = leased(&item, 200, 200);
+            state.decide(&item, nodes, after(millis));
+            state.current.prepaid()
+        };
+        assert_eq!((held(1, 0), held(1, 100), held(1, 150)), (199, 99, 49), "one unit a millisecond");
+        assert_eq!((held(2, 0), held(2, 100)), (99, 49), "two may hold some: half of what is owed each");
+        let mut state = leased(&item, 200, 200);
+        state.decide(&item, 1, after(100));
+        assert_eq!(state.admitted().1, 1, "what lapsed wasn't admitted");
+    }
+
+    #[test]
+    fn a_bucket_far_from_empty_is_drawn_from_for_as_long_as_it_takes_to_refill() {
+        let wish = |item: &Item, demand| SharedState::default().lease_wish(item, demand, 1, NOW).most;
+        assert_eq!(wish(&bucket(1_000, 1_000), 3), 100, "100 ms of its rate");
+        assert_eq!(wish(&bucket(1_000, 200), 3), 50, "a quarter of what is there");
+        assert_eq!((wish(&fixed(1_000), 3), wish(&fixed(1_000), 0)), (3, 1));
+        assert!(is_leasable(&bucket(1_000, 100).spec) && !is_leasable(&bucket(1_000, 99).spec));
+    }
 }
