@@ -26,8 +26,8 @@ use crate::state::{
 };
 use crate::time::{ClockStep, Nanos, Sequence, StepId};
 use crate::window::{Counted, add_count};
-pub use lease::is_leasable;
 use lease::Lease;
+pub use lease::is_leasable;
 
 /// GCRA reuses the fields of the previous cell: `own` is the tat's whole nanoseconds, `stored` its ticks,
 /// `others` the interval's denominator and whether it is overdrawn, `world` where the busy period began. In

@@ -123,7 +123,8 @@ mod tests {
 
     #[test]
     fn the_set_is_bounded() {
-        let keys: Vec<HotKey> = (0..5_000).map(|key| hot(key, 10_000 + u64::try_from(key).unwrap())).collect();
+        let keys: Vec<HotKey> =
+            (0..5_000).map(|key| hot(key, 10_000 + u64::try_from(key).unwrap())).collect();
         let reports = [HotReport { node: NodeId(1), heard: 0, keys }];
         let news = HotKeys::merged(&reports, Nanos::ZERO);
         assert_eq!((news.keys.len(), news.keys[0].per_second), (HOT_MAX, 14_999));

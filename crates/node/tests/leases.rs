@@ -3,11 +3,13 @@
 
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{
-    Accuracy, Cost, Decision, Item, KeyId, Limit, Moment, Nanos, Period, SharedState, Spec, Table, Undecided,
-    Verdict,
+    Accuracy, Cost, Decision, FleetSecret, Item, KeyId, Limit, Moment, Nanos, Period, SharedState, Spec,
+    Table, Undecided, Verdict,
 };
 use tidegate_node::region::{Effects, HotLimit, Outgoing, Region, RegionOptions};
+use tidegate_node::{Decided, Engine, EngineOptions, Purpose, Request, Subject};
 use tidegate_origin::{ShardId, Store};
+use tidegate_rules::{Attributes, RuleSet, Source};
 
 const KEY: KeyId = KeyId::from_hash(7 << 64);
 const BEGIN: Nanos = Nanos::from_secs(1_800_000_000);
@@ -126,7 +128,8 @@ fn a_spent_lease_of_a_key_that_is_nearly_spent_denies_by_itself_until_the_next_d
         if let Err(Undecided::MustAsk) = node.decide(limit, &mut store, micros) {
             node.carry_ask(limit, &mut store, micros);
         }
-        if node.state().is_dry(at(micros).now) && node.state().prepaid(&item(limit).spec, at(micros).now) == 0 {
+        if node.state().is_dry(at(micros).now) && node.state().prepaid(&item(limit).spec, at(micros).now) == 0
+        {
             let calls = node.calls;
             let denied = node.decide(limit, &mut store, micros).unwrap();
             let Verdict::Deny { retry_after: Some(wait) } = denied.verdict else { panic!("{denied:?}") };
@@ -160,6 +163,40 @@ fn what_the_region_calls_hot_stays_so() {
     node.region.set_hot([]);
     node.flush(&mut store, 60_000_000);
     assert!(!node.state().is_leased());
+}
+
+/// An override says so: from the first request on, before anybody has counted how often it comes.
+#[test]
+fn what_an_override_declares_hot_is_leased_at_once() {
+    let text = "
+namespace: api
+rules:
+  - { name: per-user, key: [user], limit: 1000 per 1h }
+overrides:
+  - { rule: per-user, user: bigcorp, hot: true }
+";
+    let secret = FleetSecret::BUILT_IN;
+    let source = Source { name: "rules.yaml".into(), text: text.as_bytes().to_vec() };
+    let rules = RuleSet::parse(&[source], &secret).unwrap_or_else(|errors| panic!("{errors}"));
+    let region = RegionOptions { node: NodeId(1), fresh_for: Nanos::from_secs(5), seed: 1 };
+    let engine = Engine::sharing(EngineOptions { secret, keys_max: 1000 }, region, rules);
+    let (sharing, rules) = (engine.shared().unwrap(), engine.rules());
+    for (user, is_hot) in [("somebody", false), ("bigcorp", true)] {
+        let attributes = [("user", user)];
+        let subject =
+            Subject::Rules { namespace: "api", attributes: Attributes(&attributes), cost: Cost::ONE };
+        let request = Request { tenant: "default", purpose: Purpose::Check, subject };
+        let Decided::Ask(asking) = engine.decide(&rules, &request, at(0)).unwrap() else { panic!("cold") };
+        let (_, effects) =
+            sharing.region.ask(&sharing.table, asking.asks(), at(0), &|_| ShardId(0), Box::new(|_| {}));
+        let lease = effects.send[0].exchange.syncs[0].wants.lease;
+        assert_eq!(lease.is_some(), is_hot, "{user}");
+    }
+    assert_eq!(sharing.region.leased().len(), 1);
+    let report = engine.top_report(None, at(1000).now);
+    let marks: Vec<_> =
+        report.busiest.iter().map(|caller| (&*caller.identifier, caller.is_hot, caller.is_leased)).collect();
+    assert_eq!(marks, [("bigcorp", true, true), ("somebody", false, false)]);
 }
 
 impl Node {

@@ -10,7 +10,8 @@ use smallvec::SmallVec;
 use tidegate_control::Flaw;
 use tidegate_core::identity::Shape;
 use tidegate_core::{
-    Accuracy, Burst, Class, Cost, FleetSecret, KeyId, KeyPrefix, Limit, Nanos, Period, Rate, Sequence, Spec, is_leasable,
+    Accuracy, Burst, Class, Cost, FleetSecret, KeyId, KeyPrefix, Limit, Nanos, Period, Rate, Sequence, Spec,
+    is_leasable,
 };
 use tidegate_node::world::is_counted;
 use tidegate_node::{GivenLimit, GivenPolicy};

@@ -37,14 +37,7 @@ fn calls(simulation: &Simulation, from_s: u64, until_s: u64) -> f64 {
 }
 
 /// What was admitted of what could be, and calls a second and node, of traffic that goes on for `seconds`.
-fn admits(
-    test: &'static str,
-    policy: GivenPolicy,
-    per_second: u64,
-    seconds: u64,
-    expected: u64,
-    least: f64,
-) {
+fn admits(test: &'static str, policy: GivenPolicy, per_second: u64, seconds: u64, expected: u64, least: f64) {
     let name = TestName { file: "hot", test };
     let figures = for_each(name, 0..6, |seed| {
         let simulation = run(scenario(seed, KeyPlan::new("hot", policy), per_second, seconds));

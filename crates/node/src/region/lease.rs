@@ -160,7 +160,13 @@ impl Region {
         let entry = pending.keys.entry(key).or_default();
         entry.in_flight = true;
         let settled = std::mem::take(&mut entry.settled);
-        Some(KeySync { key, epoch: state.epoch(), counts, wants: Wants { lease, ..Wants::default() }, settled })
+        Some(KeySync {
+            key,
+            epoch: state.epoch(),
+            counts,
+            wants: Wants { lease, ..Wants::default() },
+            settled,
+        })
     }
 
     /// Renews a lease that a request found spent which asks about other keys too.

@@ -33,8 +33,9 @@ impl<'s> Scene<'s> {
     /// Script calls that each shard has seen.
     pub(crate) fn calls(&self) -> Vec<f64> {
         let calls = |redis: &tidegate_testkit::Redis| {
-            let calls =
-                self.setting.wait_for(async { redis.calls_of("evalsha").await + redis.calls_of("eval").await });
+            let calls = self
+                .setting
+                .wait_for(async { redis.calls_of("evalsha").await + redis.calls_of("eval").await });
             crate::figures::count(usize::try_from(calls).unwrap_or(0))
         };
         self.cluster.primaries().iter().map(calls).collect()

@@ -65,7 +65,12 @@ pub(super) fn table(
             if is_live { format!("  {:<HISTORY$}", picture(history.of(name))) } else { String::new() };
         let whose = [&name.tenant, &name.namespace, &name.rule].map(|part| plain(part)).join("/");
         let start = format!("{:>12} ", rate(rates.per_second));
-        let end = format!(" {:<6}{picture}  {} {}", mark(rates), whose.trim_end_matches('/'), plain(&name.identifier));
+        let end = format!(
+            " {:<6}{picture}  {} {}",
+            mark(rates),
+            whose.trim_end_matches('/'),
+            plain(&name.identifier)
+        );
         let end = cut(&end, screen.columns.saturating_sub(start.len() + denied.len()));
         let denied = if rates.denied_per_second > 0.0 { colours.paint(Colour::Red, &denied) } else { denied };
         let _ = writeln!(text, "{start}{denied}{end}");

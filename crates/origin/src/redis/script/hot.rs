@@ -89,7 +89,10 @@ mod tests {
     #[test]
     fn keys_come_back_as_they_left_and_what_cannot_be_read_costs_itself() {
         let keys: Vec<HotKey> = (1..4_u64)
-            .map(|number| HotKey { key: KeyId::from_hash(u128::MAX / u128::from(number)), per_second: number })
+            .map(|number| HotKey {
+                key: KeyId::from_hash(u128::MAX / u128::from(number)),
+                per_second: number,
+            })
             .collect();
         let text = keys_text(&keys);
         assert_eq!(parse_keys(&text), keys);
