@@ -3,6 +3,7 @@
 //! The hot path: it allocates nothing for up to 16 limits, takes no lock but the table's, and makes no
 //! system call. What can't get an entry in the full table is decided by its class, and counted.
 
+mod callers;
 mod resets;
 mod single;
 
@@ -13,7 +14,7 @@ use crate::request::{Answer, Path, Purpose, Reason, Request, RequestError};
 use crate::shadow::Shadows;
 use crate::sharing::Sharing;
 use crate::stats::{Refusal, Stats};
-use crate::top::{self, Top, TopReport};
+use crate::top::{self, Top};
 use crate::world::{Reach, WorldNode};
 use arc_swap::{ArcSwap, Guard};
 pub use single::Tally;
@@ -154,24 +155,6 @@ impl Engine {
 
     pub fn stats(&self) -> &Stats {
         &self.stats
-    }
-
-    /// Who comes most often, and who is denied most.
-    pub fn top(&self) -> &Top {
-        &self.top
-    }
-
-    /// The same for operators: of one tenant, or of all.
-    pub fn top_report(&self, tenant: Option<&str>, now: Nanos) -> TopReport {
-        let mut report = self.top.report(tenant, now);
-        if let Some(sharing) = self.shared() {
-            let leased = sharing.region.leased();
-            for caller in report.busiest.iter_mut().chain(&mut report.denied) {
-                caller.is_leased = leased.contains(&caller.key);
-                caller.is_hot |= caller.is_leased || sharing.region.is_hot(caller.key);
-            }
-        }
-        report
     }
 
     /// Whom shadow rules would have denied. Whoever resumes a request notes it here.
