@@ -22,8 +22,7 @@ pub fn scenario(seed: u64) -> WorldScenario {
         0 => sliding(*random.pick(&[10, 100]), 10),
         _ => gcra(*random.pick(&[7, 10, 30]), *random.pick(&[5, 10, 30])),
     };
-    let is_hot = seed % 2 == 1;
-    let key = KeyPlan { class: Class::Abuse, is_hot, ..KeyPlan::new("shared", policy) };
+    let key = KeyPlan { class: Class::Abuse, ..KeyPlan::new("shared", policy) };
     let count = 2 + random.index(3);
     let demands: Vec<Vec<u64>> = (0..count).map(|_| demands(&mut random)).collect();
     let mut regions: Vec<Scenario> =
