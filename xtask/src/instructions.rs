@@ -6,7 +6,7 @@ use crate::steps::output;
 use std::collections::BTreeMap;
 
 const RECORD: &str = "crates/node/benches/instructions.txt";
-const CASES: [&str; 11] = [
+const CASES: [&str; 12] = [
     "hash",
     "gcra",
     "sliding",
@@ -18,6 +18,7 @@ const CASES: [&str; 11] = [
     "shared-five",
     "engine-memory",
     "engine-redis",
+    "engine-unwatched",
 ];
 const FEW: u64 = 20_000;
 const MANY: u64 = 60_000;

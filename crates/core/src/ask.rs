@@ -51,6 +51,8 @@ pub struct View {
     pub regions: u32,
     /// The region had no world credit left when it was last heard.
     pub is_world_spent: bool,
+    /// The key is hot: only what was granted is spent.
+    pub is_leased: bool,
     /// Granted, not yet spent: needs no asking.
     pub prepaid: u64,
     /// Admitted since the last sync.
@@ -65,13 +67,18 @@ const CREDIT_DIVISOR: u64 = 4;
 /// Whether `amount` is more than may be admitted between two syncs: `amount > δ·H/N`.
 #[inline]
 pub fn exceeds_credit(view: &View, class: Class, amount: u64) -> bool {
+    // Without a division. It saturates far above any headroom.
+    amount.saturating_mul(CREDIT_DIVISOR * u64::from(sharers(view, class))) > view.headroom
+}
+
+/// How many share what is left of a limit: N of section 3.
+#[inline]
+pub fn sharers(view: &View, class: Class) -> u32 {
     let live = view.live_nodes.max(1);
-    let nodes = match class {
+    match class {
         Class::Abuse => live.saturating_mul(view.regions.max(1)),
         Class::Paid | Class::Free => live.min(view.owners.saturating_add(1)),
-    };
-    // Without a division. It saturates far above any headroom.
-    amount.saturating_mul(CREDIT_DIVISOR * u64::from(nodes)) > view.headroom
+    }
 }
 
 /// Whether an admission, already counted in `spent`, is to be published at once: half of the credit is spent.
@@ -94,6 +101,9 @@ pub fn must_ask(accuracy: Accuracy, class: Class, view: &View, cost: u64) -> Opt
     }
     if accuracy == Accuracy::Exact {
         return Some(AskReason::Exact);
+    }
+    if view.is_leased {
+        return Some(AskReason::Credit);
     }
     if !view.is_fresh {
         return Some(AskReason::Stale);
@@ -129,6 +139,7 @@ mod tests {
             live_nodes: 9,
             regions: 1,
             is_world_spent: false,
+            is_leased: false,
             prepaid: 0,
             spent: 0,
             headroom: 120,
@@ -159,6 +170,16 @@ mod tests {
         assert_eq!(ask(Accuracy::Exact, view, 5), None);
         assert_eq!(ask(Accuracy::Exact, view, 6), Some(AskReason::Exact));
         assert_eq!(ask(Accuracy::Exact, View { prepaid: 0, ..view }, 0), None);
+    }
+
+    #[test]
+    fn a_leased_key_spends_only_what_was_granted() {
+        let leased = View { is_leased: true, prepaid: 5, ..warm() };
+        for accuracy in [Accuracy::Bounded, Accuracy::Fast] {
+            assert_eq!(ask(accuracy, leased, 5), None);
+            assert_eq!(ask(accuracy, leased, 6), Some(AskReason::Credit), "however much credit there is");
+        }
+        assert_eq!(ask(Accuracy::Async, leased, 6), None, "what never waits doesn't wait for a lease");
     }
 
     #[test]

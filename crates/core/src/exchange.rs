@@ -9,6 +9,7 @@ use crate::gcra_sync::{Busy, GcraSync};
 use crate::identity::KeyId;
 use crate::time::{Nanos, Sequence};
 use smallvec::SmallVec;
+use std::num::NonZeroU32;
 
 /// The most asks that one exchange carries for one key; what waits beyond them joins the next.
 pub const ASKS_MAX: usize = 1000;
@@ -16,6 +17,8 @@ pub const ASKS_MAX: usize = 1000;
 pub const RESERVED_FOR: Nanos = Nanos::from_millis(250);
 /// How much of its refill a saturated key may give out in advance.
 pub const DRAW_AHEAD: Nanos = Nanos::from_millis(10);
+/// How long a lease is meant to last: a hot key's node asks its region ten times a second.
+pub const LEASED_FOR: Nanos = Nanos::from_millis(100);
 
 /// A reservation of one request, the same at every key that it reserves. Unique among the live nodes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -40,8 +43,25 @@ pub struct Wants {
     pub asks: SmallVec<[u64; 4]>,
     /// Draw up to [`DRAW_AHEAD`] of refill beside the asks: the key is saturated and busy.
     pub draw: bool,
+    /// Draw ahead for a key that is hot, beside the asks and of what they leave.
+    pub lease: Option<LeaseWish>,
     /// Hold the asks' costs back for this reservation instead of granting them: one request's, all of them.
     pub reserve: Option<ReservationId>,
+}
+
+/// How much a node would draw ahead: so many units, and no more than one part of what is left of the limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LeaseWish {
+    pub most: u64,
+    /// Nodes that share what is left.
+    pub parts: NonZeroU32,
+}
+
+impl LeaseWish {
+    /// What is drawn where so much is left.
+    pub fn of(self, left: u64) -> u64 {
+        self.most.min(left / u64::from(self.parts.get()))
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

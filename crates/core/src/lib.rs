@@ -37,7 +37,7 @@ pub use identity::{FleetSecret, KeyId, KeyPrefix, TenantTag};
 pub use item::{Charge, Item, Role, Room};
 pub use limit::{Burst, Cost, Limit, OutOfRange, Rate, Spec};
 pub use local::LocalState;
-pub use shared::SharedState;
+pub use shared::{SharedState, is_leasable};
 pub use slice::SliceSize;
 pub use table::Table;
 pub use time::{Cell, ClockStep, Moment, Nanos, Period, Sequence, StepId};

@@ -5,10 +5,11 @@
 //! spent first. `shared/exchange.rs` is what it says to the origin and hears from it.
 
 mod exchange;
+mod lease;
 #[cfg(test)]
 mod tests;
 
-use crate::ask::{Accuracy, AskReason, View, must_ask, must_publish, strict_for};
+use crate::ask::{Accuracy, AskReason, View, must_ask, must_publish, sharers, strict_for};
 use crate::counts::Counts;
 use crate::decision::{Decision, Settle, Verdict};
 use crate::gcra;
@@ -25,11 +26,13 @@ use crate::state::{
 };
 use crate::time::{ClockStep, Nanos, Sequence, StepId};
 use crate::window::{Counted, add_count};
+use lease::Lease;
+pub use lease::is_leasable;
 
 /// GCRA reuses the fields of the previous cell: `own` is the tat's whole nanoseconds, `stored` its ticks,
 /// `others` the interval's denominator and whether it is overdrawn, `world` where the busy period began. In
 /// the current cell, `own` and `stored` are the cumulative costs, `others` the oldest admission that isn't
-/// confirmed.
+/// confirmed, `world` how much of `own` was granted and lapsed unspent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SharedState {
     current: Counts,
@@ -37,15 +40,16 @@ pub struct SharedState {
     sequence: Sequence,
     tag: u64,
     fresh_until: Deadline,
+    /// `fast` after a denial: it asks until then. Of a leased key: until when its lease, if it is spent, was all
+    /// that there was.
     strict_until: Deadline,
     /// Owners of the cell, as the origin last counted them: at least this node, once it answered.
     owners: u16,
     /// How often the key was reset.
     epoch: u16,
-    /// For which cells the origin has answered: [`OWNS_CURRENT`], [`OWNS_PREVIOUS`].
-    owns: u8,
-    /// The region had no world credit left when it last answered an ask.
-    world_spent: bool,
+    /// For which cells the origin has answered, [`OWNS_CURRENT`] and [`OWNS_PREVIOUS`]; and [`WORLD_SPENT`].
+    marks: u8,
+    lease: Lease,
     /// A sliding window: its previous cell still counts.
     fades: bool,
     /// What was queued for this key since its last reply.
@@ -54,6 +58,8 @@ pub struct SharedState {
 
 const OWNS_CURRENT: u8 = 1;
 const OWNS_PREVIOUS: u8 = 2;
+/// The region had no world credit left when it last answered an ask.
+const WORLD_SPENT: u8 = 4;
 
 /// An instant in milliseconds modulo 2^32, for deadlines of at most a minute: 32 bits of them last 49 days,
 /// then wrap.
@@ -84,37 +90,18 @@ impl SharedState {
     fn view(&self, headroom: u64, live_nodes: u32, now: Nanos) -> View {
         let now = Deadline::at(now);
         View {
-            is_owner: self.owns != 0,
+            is_owner: self.marks & (OWNS_CURRENT | OWNS_PREVIOUS) != 0,
             is_fresh: self.fresh_until.is_ahead_of(now),
             is_strict: self.strict_until.is_ahead_of(now),
             owners: u32::from(self.owners),
             live_nodes,
             regions: 1,
-            is_world_spent: self.world_spent,
+            is_world_spent: self.marks & WORLD_SPENT != 0,
+            is_leased: self.lease.is_held(),
             prepaid: self.current.prepaid(),
             spent: self.current.unsynced(),
             headroom,
         }
-    }
-
-    /// The node's own part of what the region admitted in the current cell, and the whole of that.
-    pub fn share(&self) -> (u64, u64) {
-        if is_gcra(self.tag) {
-            return (0, 0);
-        }
-        let (own, regional) = (self.current.own, self.current.regional());
-        if regional > 0 { (own, regional) } else { (self.previous.own, self.previous.regional()) }
-    }
-
-    /// The same as the origin last told it. What was admitted since isn't in it: nobody knows the others' part
-    /// of that, and by its own alone a node that hears nothing would come to think that it is the only one.
-    pub fn share_when_last_heard(&self) -> (u64, u64) {
-        if is_gcra(self.tag) {
-            return (0, 0);
-        }
-        let heard = |counts: &Counts| (counts.stored, add_count(counts.stored, counts.others));
-        let current = heard(&self.current);
-        if current.1 > 0 { current } else { heard(&self.previous) }
     }
 
     /// A window's cell, its counts and those of the cell before; `None` for GCRA. To look at, not to decide by.
@@ -130,6 +117,11 @@ impl SharedState {
     #[must_use]
     pub fn at_epoch(self, epoch: u16) -> Self {
         SharedState { epoch, ..SharedState::default() }.with_step(self.step())
+    }
+
+    /// There is nothing to say of it for now.
+    pub fn unqueue(&mut self) {
+        self.queued = Publish::Nothing;
     }
 
     /// Admitted here and not yet known to the origin.
@@ -168,9 +160,8 @@ impl SharedState {
             self.current = Counts::default();
             self.sequence = sequence;
             // Whoever owned the cell before this one is not cold in the next; whoever didn't, is.
-            let owned = self.owns & OWNS_CURRENT != 0 && distance == 1;
-            self.owns = if owned { OWNS_PREVIOUS } else { 0 };
-            self.world_spent = false;
+            let owned = self.marks & OWNS_CURRENT != 0 && distance == 1;
+            self.marks = if owned { OWNS_PREVIOUS } else { 0 };
         }
         self
     }
@@ -188,6 +179,11 @@ impl SharedState {
         // What was granted may be spent, also where it was drawn ahead of the refill.
         if item.cost.get() <= prepaid && item.cost > Cost::PEEK {
             decision.verdict = Verdict::Admit;
+        } else if self.lease.is_held() {
+            let charged = if item.charges(&decision) { item.cost.get() } else { 0 };
+            if self.waits_for_lease(item, now, &mut decision) {
+                decision.remaining = add_count(decision.remaining, charged);
+            }
         }
         if !item.charges(&decision) {
             return (decision, None);
@@ -235,6 +231,10 @@ impl SharedState {
         if self.queued == Publish::Now {
             return;
         }
+        if self.lease.is_held() && self.lease.runs_low(self.current.prepaid()) {
+            self.queued = Publish::Now;
+            return;
+        }
         let spent = self.current.unsynced();
         if spent > 0 {
             let is_urgent = must_publish(&View { spent, ..view }, item.class);
@@ -255,13 +255,22 @@ impl SharedState {
         let was_idle = tat.whole < now;
         if was_idle && self.current.prepaid() > 0 {
             // The bucket is full again: what was granted of an earlier one lapsed with it.
-            self.current.own = self.current.stored;
+            self.lapse_to(0);
+        } else if self.lease.is_held() {
+            let holders = sharers(&self.view(0, live_nodes, now), item.class);
+            self.lapse_with_time(rate, tat.whole.minus(now), holders);
         }
         let prepaid = self.current.prepaid();
         let extra = Cost::new(item.cost.get().saturating_sub(prepaid)).unwrap_or(Cost::MAX);
-        let (mut decision, tat) = gcra::decide(tat, rate, burst, extra, item.settle(), now);
+        let before = tat;
+        let (mut decision, mut tat) = gcra::decide(tat, rate, burst, extra, item.settle(), now);
         if extra == Cost::PEEK && item.cost > Cost::PEEK {
             decision.verdict = Verdict::Admit;
+        } else if self.lease.is_held() {
+            let charged = if item.charges(&decision) { extra.get() } else { 0 };
+            if self.waits_for_lease(item, now, &mut decision) {
+                (tat, decision.remaining) = (before, add_count(decision.remaining, charged));
+            }
         }
         (self.previous.own, self.previous.stored) = (tat.whole.get(), tat.ticks);
         self.previous.others = denominator_word(tat, rate);
@@ -281,6 +290,9 @@ impl SharedState {
         }
         self.current.admit(item.cost.get());
         self.queue(item, view);
+        if self.lease.ends_soon(tat.whole.minus(now)) {
+            self.queued = Publish::Now;
+        }
         (decision, self.reason(item, &view, &decision))
     }
 
@@ -288,6 +300,7 @@ impl SharedState {
     #[cold]
     fn denied(&mut self, item: &Item, now: Nanos) {
         if item.accuracy != Accuracy::Fast
+            || self.lease.is_held()
             || item.settle() == Settle::Never
             || item.cost.get() > item.spec.shown_limit()
         {

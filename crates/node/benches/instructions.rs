@@ -3,7 +3,8 @@
 //!
 //! `instructions CASE OPERATIONS`. CASE is one of hash, gcra, sliding, fixed, denied, five for a node that is
 //! alone; of shared-gcra, shared-sliding, shared-five for one that shares its counts; of engine-memory,
-//! engine-redis for what the whole engine does for a request of one given limit.
+//! engine-redis for what the whole engine does for a request of one given limit; engine-unwatched is the latter
+//! without the look at who comes most often.
 
 use smallvec::SmallVec;
 use std::hint::black_box;
@@ -53,6 +54,11 @@ fn main() {
         "shared-five" => five(&shared(&RULES, sliding), sliding, operations),
         "engine-memory" => requests(&Engine::new(engine_options(), RuleSet::default()), operations),
         "engine-redis" => requests(&sharing_engine(), operations),
+        "engine-unwatched" => {
+            let engine = sharing_engine();
+            tidegate_node::top::look_away();
+            requests(&engine, operations);
+        }
         "hash" => hash(operations),
         other => println!("unknown case {other}"),
     }

@@ -3,6 +3,7 @@
 //! The hot path: it allocates nothing for up to 16 limits, takes no lock but the table's, and makes no
 //! system call. What can't get an entry in the full table is decided by its class, and counted.
 
+mod callers;
 mod resets;
 mod single;
 
@@ -157,11 +158,6 @@ impl Engine {
     }
 
     /// Whom shadow rules would have denied. Whoever resumes a request notes it here.
-    /// Who comes most often, and who is denied most.
-    pub fn top(&self) -> &Top {
-        &self.top
-    }
-
     pub fn shadows(&self) -> &Shadows {
         &self.shadows
     }
@@ -196,7 +192,7 @@ impl Engine {
 
     /// The parts of limits that are enforced here; `None` where there is no world.
     pub fn quotas(&self) -> Option<&Quotas> {
-        self.shared().and_then(|sharing| sharing.quotas.as_ref())
+        self.shared().and_then(|sharing| sharing.quotas.as_deref())
     }
 
     fn reach(&self) -> Reach {
@@ -281,6 +277,9 @@ impl Engine {
             let same_key = || plan.items.iter().zip(&reasons).filter(|(other, _)| other.key == item.key);
             let either = || same_key().find_map(|(_, reason)| *reason).filter(|_| item.cost > Cost::PEEK);
             let Some(reason) = reason.or_else(either) else { continue };
+            if plan.targets[index].is_hot || sharing.region.is_hot(item.key) {
+                sharing.region.heat(plan.limit(index).limit, 0, moment.now);
+            }
             asks.push(AskItem {
                 key: item.key,
                 spec: item.spec,

@@ -3,6 +3,7 @@
 //! Allocates nothing for up to 16 limits.
 
 use crate::quota::{Asked, Quotas};
+use crate::region::HotLimit;
 use crate::request::{
     Descriptor, GivenLimit, LimitAnswer, Origin, Path, Reason, Request, RequestError, Said, Subject,
 };
@@ -48,6 +49,15 @@ pub(crate) struct Target {
     pub(crate) is_world: bool,
     /// A part of it is enforced here.
     is_quota: bool,
+    /// Declared hot by an override.
+    pub(crate) is_hot: bool,
+}
+
+/// One of a request's limits, for those who look at which come often.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PlannedLimit {
+    pub(crate) limit: HotLimit,
+    pub(crate) is_declared_hot: bool,
 }
 
 impl<'r> Plan<'r> {
@@ -191,7 +201,8 @@ impl<'r> Plan<'r> {
         let overflow_key = prefix.key_of_parts(OVERFLOW_PARTS);
         let is_quota = self.is_quota(limit.scope, &spec);
         let answer = self.answers.len();
-        self.targets.push(Target { answer, class: limit.class, overflow_key, is_world, is_quota });
+        let (class, is_hot) = (limit.class, false);
+        self.targets.push(Target { answer, class, overflow_key, is_world, is_quota, is_hot });
         self.items.push(item);
         self.answers.push(undecided(Origin::Given { index }, Role::Enforced, 0));
     }
@@ -201,7 +212,8 @@ impl<'r> Plan<'r> {
         let (is_world, _) = self.reached(None, Class::Paid, &item.spec);
         let is_quota = self.is_quota(None, &item.spec);
         let answer = self.answers.len();
-        self.targets.push(Target { answer, class: Class::Paid, overflow_key, is_world, is_quota });
+        let (class, is_hot) = (Class::Paid, false);
+        self.targets.push(Target { answer, class, overflow_key, is_world, is_quota, is_hot });
         self.items.push(item);
         self.answers.push(undecided(Origin::Given { index: usize::from(index) }, item.role, index));
     }
@@ -214,7 +226,8 @@ impl<'r> Plan<'r> {
                 let (is_world, regions) = self.reached(rule.scope, rule.class, &spec);
                 let (answer, overflow_key) = (self.answers.len(), rule.overflow_key);
                 let is_quota = self.is_quota(rule.scope, &spec);
-                self.targets.push(Target { answer, class: rule.class, overflow_key, is_world, is_quota });
+                let (class, is_hot) = (rule.class, found.hot);
+                self.targets.push(Target { answer, class, overflow_key, is_world, is_quota, is_hot });
                 self.items.push(Item {
                     charge: rule.charge,
                     role: found.role,
@@ -304,8 +317,16 @@ impl<'r> Plan<'r> {
     }
 
     /// What the table decides, with what is answered of it.
-    pub(crate) fn limits(&self) -> impl Iterator<Item = (&Item, &LimitAnswer<'r>)> {
-        self.items.iter().zip(&self.targets).map(|(item, target)| (item, &self.answers[target.answer]))
+    pub(crate) fn limits(&self) -> impl Iterator<Item = (PlannedLimit, &LimitAnswer<'r>)> {
+        (0..self.items.len()).map(|index| (self.limit(index), &self.answers[self.targets[index].answer]))
+    }
+
+    /// One of the limits, as it is enforced here and as it is declared.
+    pub(crate) fn limit(&self, index: usize) -> PlannedLimit {
+        let target = &self.targets[index];
+        let wholes = self.targets[..index].iter().filter(|target| target.is_quota).count();
+        let whole = target.is_quota.then(|| self.quotas.get(wholes).copied()).flatten();
+        PlannedLimit { limit: HotLimit { item: self.items[index], whole }, is_declared_hot: target.is_hot }
     }
 
     pub(crate) fn is_denied(&self) -> bool {

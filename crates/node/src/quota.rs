@@ -14,7 +14,7 @@ pub use worker::{Say, Worker};
 use crate::stats::Counter;
 use arc_swap::ArcSwap;
 use demand::DemandBook;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use tidegate_core::origin_cell::NodeId;
@@ -47,6 +47,7 @@ impl Hasher for KeyHasher {
 }
 
 pub(crate) type KeyMap<V> = HashMap<KeyId, V, BuildHasherDefault<KeyHasher>>;
+pub(crate) type KeySet = HashSet<KeyId, BuildHasherDefault<KeyHasher>>;
 
 /// What this node goes by.
 #[derive(Debug, Default)]

@@ -6,15 +6,20 @@
 
 mod asked;
 mod flush;
+mod lease;
 mod pending;
 mod reply;
 mod reserve;
 
+use crate::quota::{KeySet, Quotas};
 use crate::world::WorldNode;
+use arc_swap::ArcSwap;
+pub use lease::{HOT_MAX, HotLimit};
 use parking_lot::Mutex;
 use pending::{Asks, Pending, Waiting};
 use smallvec::SmallVec;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tidegate_core::ask::AskReason;
 use tidegate_core::exchange::{KeySync, ReservationId, Wants};
@@ -142,6 +147,10 @@ pub struct Region {
     counters: RegionCounters,
     /// What this node does for the world tier, where there is one.
     world: Option<WorldNode>,
+    /// The parts of limits that hold over the world.
+    quotas: Option<Arc<Quotas>>,
+    /// The keys that are hot in the region, whatever comes of them here.
+    hot: ArcSwap<KeySet>,
 }
 
 /// What the region tier did, for operators.
@@ -180,13 +189,15 @@ impl Region {
             pending: Mutex::new(Pending::new(options.seed)),
             counters: RegionCounters::default(),
             world: None,
+            quotas: None,
+            hot: ArcSwap::default(),
         }
     }
 
     /// The same for a region that agrees with others.
     #[must_use]
-    pub fn with_world(self, world: WorldNode) -> Self {
-        Region { world: Some(world), ..self }
+    pub fn with_world(self, world: WorldNode, quotas: Arc<Quotas>) -> Self {
+        Region { world: Some(world), quotas: Some(quotas), ..self }
     }
 
     #[inline]
@@ -272,8 +283,9 @@ impl Region {
         }
         let Some((spec, regions, asks, mut wants)) = pending.take_asks(key) else { return };
         let state = table.aligned(key, &spec, moment);
+        wants.lease = pending.leases.wish((key, spec), &state, table.live_nodes(), moment.now);
         // What was drawn before is spent before more is.
-        wants.draw &= state.prepaid(&spec, moment.now) == 0;
+        wants.draw &= state.prepaid(&spec, moment.now) == 0 && wants.lease.is_none();
         let counts = state.asking(&spec, regions, moment.now);
         let entry = pending.keys.entry(key).or_default();
         entry.in_flight = true;

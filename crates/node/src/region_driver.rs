@@ -4,6 +4,7 @@
 //! Decides nothing. An exchange that was sent always comes back to the logic, answered or failed, so that no
 //! key stays in flight for ever.
 
+mod hot;
 mod lanes;
 
 use crate::clock::Clock;
@@ -207,10 +208,10 @@ impl RegionDriver {
         self.execute(effects);
     }
 
-    /// Flushes and beats until the future is dropped. Neither waits for the other: a store that hangs must
-    /// not keep the flush from its pace.
+    /// Flushes, beats and looks after hot keys until the future is dropped. None waits for the other: a store that
+    /// hangs must not keep the flush from its pace.
     pub async fn run(self: Arc<Self>) {
-        tokio::join!(self.keep_flushing(), self.keep_beating());
+        tokio::join!(self.keep_flushing(), self.keep_beating(), self.keep_watching(), self.keep_telling());
     }
 
     async fn keep_flushing(self: &Arc<Self>) {

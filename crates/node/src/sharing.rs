@@ -1,9 +1,11 @@
 //! What a node that shares its counts has beyond a lone one: the region's logic, and the local limits that
 //! stand in for `free` rules while the region can't be asked.
 
+use crate::hot::HotKeys;
 use crate::quota::Quotas;
 use crate::region::{AskItem, Region, RegionOptions};
 use crate::world::WorldNode;
+use std::sync::Arc;
 use tidegate_core::{
     Burst, Charge, Item, LocalState, Moment, Nanos, Rate, SharedState, Spec, StepId, Table, TenantTag,
     Verdict,
@@ -22,19 +24,23 @@ pub struct Sharing {
     pub table: Table<SharedState>,
     pub region: Region,
     /// Parts of limits that hold over the world; `None` where there is none.
-    pub quotas: Option<Quotas>,
+    pub quotas: Option<Arc<Quotas>>,
+    /// What this node and its region know of hot keys.
+    pub hot: HotKeys,
     fallbacks: Table<LocalState>,
 }
 
 impl Sharing {
     pub(crate) fn new(keys_max: usize, options: RegionOptions, has_world: bool) -> Self {
+        let quotas = has_world.then(|| Arc::new(Quotas::new(options.node)));
         Sharing {
             table: Table::new(keys_max),
-            quotas: has_world.then(|| Quotas::new(options.node)),
-            region: match has_world {
-                true => Region::new(options).with_world(WorldNode::new(keys_max)),
-                false => Region::new(options),
+            region: match &quotas {
+                Some(quotas) => Region::new(options).with_world(WorldNode::new(keys_max), quotas.clone()),
+                None => Region::new(options),
             },
+            quotas,
+            hot: HotKeys::default(),
             fallbacks: Table::new((keys_max / FALLBACK_DIVISOR).max(1024)),
         }
     }

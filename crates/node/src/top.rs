@@ -2,15 +2,17 @@
 //!
 //! A thread that has little to do takes every request into its sample, a busy one as few as one in 64, so that what
 //! it costs stays far below what it watches. A sample that finds the lists taken is dropped: nobody waits for them.
+//! Who comes so often that its counts are worth drawing ahead is hot ([`Top::hot`]).
 
-use crate::plan::{Plan, name_of};
+use crate::plan::{Plan, PlannedLimit, name_of};
+use crate::region::HotLimit;
 use crate::request::Request;
 use crate::world::key_name;
 use parking_lot::Mutex;
 use std::cell::Cell;
 use std::sync::Arc;
 use tidegate_core::heavy::{Heavy, HeavyHitters};
-use tidegate_core::{Cost, KeyId, Nanos};
+use tidegate_core::{Accuracy, Cost, KeyId, Nanos};
 
 /// Of each row of the sketch, and keys that are known by name: about 100 KB for each list.
 const BUCKETS: usize = 4096;
@@ -30,6 +32,12 @@ const HALF_LIFE_S: f64 = 0.5;
 const FORGOTTEN_AFTER: Nanos = Nanos::from_secs(5);
 /// What came counts for half as much after this.
 const HALVED_EVERY: Nanos = Nanos::from_secs(4);
+/// A key that comes as often is hot: above 10,000 a second whatever the sample missed. An `exact` one, of which every
+/// admission asks, much sooner.
+const HOT_FROM: f64 = 8_000.0;
+const EXACT_HOT_FROM: f64 = 1_000.0;
+/// One that is hot stays so down to this part of that.
+const HOT_DOWN_TO: f64 = 0.6;
 /// A rate below this is none.
 const RATE_MIN: f64 = 0.01;
 
@@ -59,6 +67,11 @@ pub(crate) fn sampled(now: Nanos) -> Option<u32> {
     })
 }
 
+/// No request of this thread is taken from here on: to count what it costs that others are.
+pub fn look_away() {
+    SAMPLING.with(|sampling| sampling.left.set(u32::MAX));
+}
+
 impl Sampling {
     #[cold]
     fn take(&self, now: Nanos) -> u32 {
@@ -83,9 +96,35 @@ impl Sampling {
 #[derive(Debug)]
 struct Rated {
     name: Arc<str>,
+    /// As it was enforced when it last came.
+    planned: PlannedLimit,
     /// Since rates were last averaged.
     recent: u32,
     per_second: f64,
+    /// Since it was last looked at whether it is hot, and what was found then.
+    watched: u32,
+    is_hot: bool,
+}
+
+impl Rated {
+    /// Whether it is hot when it comes so often.
+    fn is_hot_at(&self, per_second: f64) -> bool {
+        let from = match self.planned.limit.item.accuracy {
+            Accuracy::Exact => EXACT_HOT_FROM,
+            Accuracy::Fast | Accuracy::Bounded | Accuracy::Async => HOT_FROM,
+        };
+        let from = if self.is_hot { from * HOT_DOWN_TO } else { from };
+        self.planned.is_declared_hot || per_second >= from
+    }
+}
+
+/// A limit that comes often.
+#[derive(Clone, Copy, Debug)]
+pub struct Often {
+    pub limit: HotLimit,
+    pub per_second: f64,
+    /// By itself, whatever the region says of it.
+    pub is_hot: bool,
 }
 
 type List = HeavyHitters<Box<Rated>>;
@@ -95,6 +134,7 @@ struct Lists {
     busiest: List,
     denied: List,
     settled_at: Nanos,
+    watched_at: Nanos,
     halved_at: Nanos,
 }
 
@@ -108,6 +148,10 @@ pub struct TopCaller {
     pub identifier: String,
     pub per_second: f64,
     pub denied_per_second: f64,
+    /// The region says so, or an override does, or it comes so often here.
+    pub is_hot: bool,
+    /// Its counts are drawn ahead here.
+    pub is_leased: bool,
 }
 
 /// The busiest first, and the most denied first.
@@ -126,6 +170,7 @@ impl Default for Top {
             busiest: List::new(BUCKETS, CALLERS_MAX),
             denied: List::new(BUCKETS, CALLERS_MAX),
             settled_at: Nanos::ZERO,
+            watched_at: Nanos::ZERO,
             halved_at: Nanos::ZERO,
         }))
     }
@@ -145,19 +190,43 @@ impl Top {
     ) {
         let Some(mut lists) = self.0.try_lock() else { return };
         lists.settle(SETTLED_EVERY, now);
-        for (item, answer) in plan.limits().filter(|(item, _)| item.cost > Cost::PEEK) {
-            let rated = || {
-                let name = name_of(request, answer);
-                Box::new(Rated { name, recent: 0, per_second: 0.0 })
-            };
-            let count = |heavy: &mut Heavy<Box<Rated>>| {
-                heavy.label.recent = heavy.label.recent.saturating_add(stands_for);
-            };
-            lists.busiest.add(item.key, rated).map(count);
-            if is_decided && !answer.is_allowed() {
-                lists.denied.add(item.key, rated).map(count);
+        for (planned, answer) in plan.limits() {
+            let is_denied = is_decided && !answer.is_allowed();
+            lists.count(planned, is_denied, stands_for, || name_of(request, answer));
+        }
+    }
+
+    /// The same for a request of one limit that was decided the short way.
+    #[cold]
+    pub(crate) fn note_single(
+        &self,
+        limit: HotLimit,
+        is_denied: bool,
+        stands_for: u32,
+        now: Nanos,
+        name: impl Fn() -> Arc<str>,
+    ) {
+        let Some(mut lists) = self.0.try_lock() else { return };
+        lists.settle(SETTLED_EVERY, now);
+        lists.count(PlannedLimit { limit, is_declared_hot: false }, is_denied, stands_for, name);
+    }
+
+    /// The limits that come at least so often, by what came since this was last asked: all that are hot are among
+    /// them. To be asked a few times a second.
+    pub fn often(&self, per_second_min: f64, now: Nanos) -> Vec<Often> {
+        let mut lists = self.0.lock();
+        let elapsed = now.minus(std::mem::replace(&mut lists.watched_at, now));
+        let seconds = std::time::Duration::from_nanos(elapsed.get()).as_secs_f64().max(0.001);
+        let mut often = Vec::new();
+        for heavy in lists.busiest.heaviest_mut() {
+            let rated = &mut heavy.label;
+            let rate = f64::from(std::mem::take(&mut rated.watched)) / seconds;
+            rated.is_hot = rated.is_hot_at(rate);
+            if rated.is_hot || rate >= per_second_min {
+                often.push(Often { limit: rated.planned.limit, per_second: rate, is_hot: rated.is_hot });
             }
         }
+        often
     }
 
     /// Of one tenant, or of all.
@@ -178,6 +247,8 @@ impl Top {
                         identifier: name.identifier.clone(),
                         per_second: rate_in(&lists.busiest, heavy.key),
                         denied_per_second: rate_in(&lists.denied, heavy.key),
+                        is_hot: heavy.label.planned.is_declared_hot || heavy.label.is_hot,
+                        is_leased: false,
                     })
                 })
                 .filter(|caller| tenant.is_none_or(|tenant| tenant == caller.tenant))
@@ -194,6 +265,34 @@ impl Top {
 }
 
 impl Lists {
+    /// Counts a limit of a sampled request for as many as that stands for.
+    fn count(
+        &mut self,
+        planned: PlannedLimit,
+        is_denied: bool,
+        stands_for: u32,
+        name: impl Fn() -> Arc<str>,
+    ) {
+        let item = &planned.limit.item;
+        if item.cost == Cost::PEEK {
+            return;
+        }
+        let rated = || {
+            let (name, recent, watched) = (name(), 0, 0);
+            Box::new(Rated { name, planned, recent, per_second: 0.0, watched, is_hot: false })
+        };
+        let count = |heavy: &mut Heavy<Box<Rated>>| {
+            let rated = &mut heavy.label;
+            rated.planned = planned;
+            rated.recent = rated.recent.saturating_add(stands_for);
+            rated.watched = rated.watched.saturating_add(stands_for);
+        };
+        self.busiest.add(item.key, rated).map(count);
+        if is_denied {
+            self.denied.add(item.key, rated).map(count);
+        }
+    }
+
     /// Averages rates, if that was done so long ago.
     fn settle(&mut self, every: Nanos, now: Nanos) {
         let elapsed = now.minus(self.settled_at);

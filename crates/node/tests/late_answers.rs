@@ -17,7 +17,7 @@ use tidegate_origin::{
     Alive, CellTotal, Exchange, Exchanged, Heartbeat, KeyError, Lead, Leading, Letter, MemoryOrigin, Origin,
     Reply, Reset, ShardId, WorldCell,
 };
-use tidegate_origin::{QuotaGathered, QuotaHeard, QuotaNews, QuotaReport};
+use tidegate_origin::{HotHeard, HotNews, HotReport, QuotaGathered, QuotaHeard, QuotaNews, QuotaReport};
 use tidegate_rules::RuleSet;
 use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
@@ -106,6 +106,18 @@ impl Origin for BehindSocket {
 
     fn tell_quotas<'a>(&'a self, news: &'a QuotaNews) -> Reply<'a, ()> {
         self.memory.tell_quotas(news)
+    }
+
+    fn report_hot<'a>(&'a self, report: &'a HotReport) -> Reply<'a, HotHeard> {
+        self.memory.report_hot(report)
+    }
+
+    fn gather_hot(&self, silent_for: Nanos) -> Reply<'_, Vec<HotReport>> {
+        self.memory.gather_hot(silent_for)
+    }
+
+    fn tell_hot<'a>(&'a self, news: &'a HotNews) -> Reply<'a, ()> {
+        self.memory.tell_hot(news)
     }
 }
 

@@ -83,3 +83,50 @@ fn the_first_request_of_all_is_seen_and_who_only_looks_is_not() {
     );
     assert!(engine.top().report(Some("another"), BEGIN.plus(Nanos::from_secs(2))).busiest.is_empty());
 }
+
+/// So many requests a second of one caller, and as many of others, for some milliseconds.
+fn come(engine: &Engine, per_second: u64, from: Nanos, millis: u64) -> Nanos {
+    let gap = Nanos::PER_SECOND / per_second;
+    let count = millis * per_second / 1000;
+    for number in 0..count {
+        let now = from.plus(Nanos::new(number * gap));
+        check(engine, "hot", Cost::ONE, now);
+        check(engine, &format!("user-{}", number % 1000), Cost::ONE, now);
+    }
+    from.plus(Nanos::from_millis(millis))
+}
+
+fn is_hot(engine: &Engine, now: Nanos) -> bool {
+    let often = engine.top().often(1_000.0, now);
+    assert!(often.len() <= 1, "nobody else comes that often: {often:?}");
+    often.first().is_some_and(|often| often.is_hot)
+}
+
+#[test]
+fn a_key_above_ten_thousand_a_second_is_known_within_half_a_second() {
+    let engine = engine();
+    let mut now = come(&engine, 1_000, BEGIN, 400);
+    assert!(!is_hot(&engine, now), "nobody is hot at a thousand a second");
+    // Looked at every 200 ms, and it begins right after.
+    let mut looked = 0;
+    while !is_hot(&engine, now) {
+        assert!(looked < 2, "not known after {} ms", 200 * looked);
+        now = come(&engine, 10_500, now, 200);
+        looked += 1;
+    }
+}
+
+#[test]
+fn a_key_stays_hot_until_it_comes_much_less_often() {
+    let engine = engine();
+    let mut now = BEGIN;
+    let mut looked = |per_second| {
+        now = come(&engine, per_second, now, 200);
+        is_hot(&engine, now)
+    };
+    looked(20_000);
+    assert!(looked(20_000), "it comes often");
+    assert!(looked(6_500) && looked(6_500), "a little less isn't much less");
+    looked(2_000);
+    assert!(!looked(2_000) && !looked(6_500), "and to become hot takes more than to stay so");
+}

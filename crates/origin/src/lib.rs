@@ -5,6 +5,7 @@
 //! what to do when it fails is the node's. It must never wait longer than its deadline, and never retry.
 
 mod breaker;
+mod hot;
 mod memory;
 mod quota;
 mod redis;
@@ -15,6 +16,7 @@ mod world;
 pub use crate::redis::fuzz;
 pub use crate::redis::{Connection, RedisOptions, RedisOrigin, RedisUrl, UrlError, client_config};
 pub use breaker::{Breaker, BreakerState};
+pub use hot::{HOT_KEYS_MAX, HotHeard, HotKey, HotNews, HotReport};
 pub use memory::MemoryOrigin;
 pub use quota::{
     Offered, QUOTA_KEYS_MAX, QuotaGathered, QuotaHeard, QuotaNews, QuotaReport, Share, ToldSlice,
@@ -169,6 +171,15 @@ pub trait Origin: Debug + Send + Sync + 'static {
 
     /// Tells all nodes which slices the region holds, unless they were told something later already.
     fn tell_quotas<'a>(&'a self, news: &'a QuotaNews) -> Reply<'a, ()>;
+
+    /// Says which keys come often to this node, and hears which are hot in the region.
+    fn report_hot<'a>(&'a self, report: &'a HotReport) -> Reply<'a, HotHeard>;
+
+    /// What every node said last of keys that come often, as with quotas.
+    fn gather_hot(&self, silent_for: Nanos) -> Reply<'_, Vec<HotReport>>;
+
+    /// Tells all nodes which keys are hot, unless they were told something later already.
+    fn tell_hot<'a>(&'a self, news: &'a HotNews) -> Reply<'a, ()>;
 
     /// Takes, keeps or gives up the work for the region in the world tier, and says which origin this is.
     fn lead(&self, lead: Lead) -> Reply<'_, Leading>;

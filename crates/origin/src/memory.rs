@@ -7,6 +7,7 @@ use crate::{
     Alive, CellTotal, Exchange, Exchanged, Heartbeat, KeyError, Lead, Leading, Letter, Origin, OriginError,
     Reply, Reset, ShardId, Store, WorldCell,
 };
+use crate::{HotHeard, HotNews, HotReport};
 use crate::{QuotaGathered, QuotaHeard, QuotaNews, QuotaReport};
 use parking_lot::Mutex;
 use std::fmt;
@@ -100,6 +101,21 @@ impl Origin for MemoryOrigin {
     fn tell_quotas<'a>(&'a self, news: &'a QuotaNews) -> Reply<'a, ()> {
         self.answer(|store, _| {
             store.tell_quotas(news);
+            Ok(())
+        })
+    }
+
+    fn report_hot<'a>(&'a self, report: &'a HotReport) -> Reply<'a, HotHeard> {
+        self.answer(|store, now| Ok(store.report_hot(report, now)))
+    }
+
+    fn gather_hot(&self, silent_for: Nanos) -> Reply<'_, Vec<HotReport>> {
+        self.answer(|store, now| Ok(store.gather_hot(silent_for, now)))
+    }
+
+    fn tell_hot<'a>(&'a self, news: &'a HotNews) -> Reply<'a, ()> {
+        self.answer(|store, _| {
+            store.tell_hot(news);
             Ok(())
         })
     }

@@ -37,7 +37,7 @@ use crate::{
     Alive, CellTotal, Exchange, Exchanged, Heartbeat, KeyError, Lead, Leading, Letter, Origin, OriginError,
     Reply, Reset, ShardId, WorldCell,
 };
-use crate::{QuotaGathered, QuotaHeard, QuotaNews, QuotaReport};
+use crate::{HotHeard, HotNews, HotReport, QuotaGathered, QuotaHeard, QuotaNews, QuotaReport};
 use call::Script;
 use deadline::Deadline;
 use dial::{Dialer, Purpose};
@@ -73,7 +73,7 @@ pub struct RedisOrigin {
     _stop: watch::Sender<()>,
 }
 
-/// What nodes and their world worker say to each other about quotas.
+/// What nodes and their world worker say to each other about quotas, and nodes about hot keys.
 struct QuotaScripts {
     report: Script,
     gather: Script,
@@ -293,6 +293,30 @@ impl Origin for RedisOrigin {
         let deadline = self.deadline();
         Box::pin(async move {
             let call = script::quota::tell_call(news);
+            script::quota::told_reply(self.run_one(&self.quotas.tell, call, deadline).await?)
+        })
+    }
+
+    fn report_hot<'a>(&'a self, report: &'a HotReport) -> Reply<'a, HotHeard> {
+        let deadline = self.deadline();
+        Box::pin(async move {
+            let call = script::hot::report_call(report);
+            script::hot::heard_reply(self.run_one(&self.quotas.report, call, deadline).await?)
+        })
+    }
+
+    fn gather_hot(&self, silent_for: Nanos) -> Reply<'_, Vec<HotReport>> {
+        let deadline = self.deadline();
+        Box::pin(async move {
+            let call = script::hot::gather_call(silent_for);
+            script::hot::gathered_reply(self.run_one(&self.quotas.gather, call, deadline).await?)
+        })
+    }
+
+    fn tell_hot<'a>(&'a self, news: &'a HotNews) -> Reply<'a, ()> {
+        let deadline = self.deadline();
+        Box::pin(async move {
+            let call = script::hot::tell_call(news);
             script::quota::told_reply(self.run_one(&self.quotas.tell, call, deadline).await?)
         })
     }

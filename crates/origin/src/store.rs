@@ -6,6 +6,7 @@
 
 mod expiring;
 mod gcra;
+mod hot;
 mod nodes;
 mod quotas;
 mod reservations;
@@ -18,6 +19,7 @@ use crate::{Alive, Exchange, Exchanged, Grant, Heartbeat, OriginError, Reset};
 use crate::{QuotaGathered, QuotaHeard, QuotaNews, QuotaReport};
 use expiring::Expiring;
 use gcra::GcraState;
+use hot::Hot;
 use nodes::Nodes;
 use quotas::Quotas;
 use resolution::{SKEW_MAX, from_micros, micros_floor};
@@ -42,6 +44,7 @@ pub struct Store {
     orders: Expiring<KeyId, u64>,
     nodes: Nodes,
     quotas: Quotas,
+    hot: Hot,
     desk: Desk,
 }
 

@@ -55,6 +55,11 @@ impl<'o> Object<'o> {
         self.number(name, u64::try_from(value).unwrap_or(u64::MAX))
     }
 
+    fn boolean(&mut self, name: &str, value: bool) -> &mut Self {
+        write::boolean(self.name(name), value);
+        self
+    }
+
     /// To a tenth; what is no number is 0.
     fn decimal(&mut self, name: &str, value: f64) -> &mut Self {
         let shown = if value.is_finite() { format!("{value:.1}") } else { "0".to_owned() };
@@ -304,7 +309,7 @@ pub(crate) fn shadow(app: &App, caller: &Caller) -> Vec<u8> {
 /// Who comes most often, and who is denied most, of the caller's tenant; of all for operators.
 pub(crate) fn top(app: &App, caller: &Caller) -> Vec<u8> {
     let tenant = (!caller.is_operator()).then(|| caller.tenant());
-    let report = app.engine.top().report(tenant, app.clock.now().now);
+    let report = app.engine.top_report(tenant, app.clock.now().now);
     document(|object| {
         object.list("busiest", &report.busiest, top_caller);
         object.list("denied", &report.denied, top_caller);
@@ -316,7 +321,8 @@ fn top_caller(out: &mut Vec<u8>, caller: &TopCaller) {
     object.string("tenant", &caller.tenant).string("namespace", &caller.namespace);
     object.string("rule", &caller.rule).string("identifier", &caller.identifier);
     object.decimal("per_second", caller.per_second);
-    object.decimal("denied_per_second", caller.denied_per_second).end();
+    object.decimal("denied_per_second", caller.denied_per_second);
+    object.boolean("hot", caller.is_hot).boolean("leased", caller.is_leased).end();
 }
 
 fn namespace(out: &mut Vec<u8>, namespace: &NamespaceDescription) {

@@ -73,6 +73,7 @@ fn key(random: &mut Random, index: u64) -> KeyPlan {
             Accuracy::Exact,
             Accuracy::Async,
         ]),
+        is_hot: random.one_in(4),
         ..KeyPlan::new(&format!("key {index}"), policy)
     }
 }

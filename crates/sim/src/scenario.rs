@@ -11,6 +11,7 @@ use tidegate_control::Flaw;
 use tidegate_core::identity::Shape;
 use tidegate_core::{
     Accuracy, Burst, Class, Cost, FleetSecret, KeyId, KeyPrefix, Limit, Nanos, Period, Rate, Sequence, Spec,
+    is_leasable,
 };
 use tidegate_node::world::is_counted;
 use tidegate_node::{GivenLimit, GivenPolicy};
@@ -27,6 +28,8 @@ pub struct KeyPlan {
     pub policy: GivenPolicy,
     pub class: Class,
     pub accuracy: Accuracy,
+    /// It is hot in the region from the beginning.
+    pub is_hot: bool,
 }
 
 impl KeyPlan {
@@ -37,7 +40,19 @@ impl KeyPlan {
             policy,
             class: Class::default(),
             accuracy: Accuracy::default(),
+            is_hot: false,
         }
+    }
+
+    /// The same of a key that is hot.
+    #[must_use]
+    pub fn hot(self) -> Self {
+        KeyPlan { is_hot: true, ..self }
+    }
+
+    /// Whether its nodes hold leases, and spend nothing else.
+    pub(crate) fn is_leased(&self) -> bool {
+        self.is_hot && self.accuracy != Accuracy::Async && is_leasable(&self.spec())
     }
 
     pub fn id(&self) -> KeyId {

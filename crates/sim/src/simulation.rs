@@ -165,7 +165,10 @@ impl Simulation {
             let quotas = QuotaWork::new(self.random.next_u64(), self.scenario.flaw);
             WorldWork::new(options, quotas, present)
         });
-        SimulatedNode::boot(id, incarnation, self.scenario.keys_max, offset_ns, world)
+        let node = SimulatedNode::boot(id, incarnation, self.scenario.keys_max, offset_ns, world);
+        let hot = self.scenario.keys.iter().filter(|key| key.is_hot).map(crate::KeyPlan::id);
+        node.sharing().region.set_hot(hot);
+        node
     }
 
     /// Starts a node's timers, out of step with the others'.
@@ -303,6 +306,13 @@ impl Simulation {
     /// Every exchange that was sent, in order.
     pub fn exchanges(&self) -> &[ExchangeNote] {
         &self.exchanges
+    }
+
+    /// What a node was granted of a key and has not spent.
+    pub fn prepaid(&self, node: usize, key: usize) -> u64 {
+        let (node, plan) = (&self.nodes[node], &self.scenario.keys[key]);
+        let state = node.sharing().table.state(plan.id());
+        state.map_or(0, |state| state.prepaid(&plan.spec(), node.moment(self.now).now))
     }
 
     /// How many nodes a node believes to live.

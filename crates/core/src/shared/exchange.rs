@@ -3,7 +3,7 @@
 //! A reply may be late, repeated, or about a cell that is over; it raises what is known and never lowers it.
 //! What a store says is checked before anything is written.
 
-use super::{Deadline, OWNS_CURRENT, OWNS_PREVIOUS, SharedState};
+use super::{Deadline, OWNS_CURRENT, OWNS_PREVIOUS, SharedState, WORLD_SPENT};
 use crate::counts::{CellReply, Counts, ReplyError};
 use crate::exchange::{CellSync, CountReply, CountSync, Fading, KeyReply, KeySync, WindowSync};
 use crate::gcra_sync::{Busy, GcraSync, adopt};
@@ -21,6 +21,26 @@ use crate::world::{Unpublished, is_spent};
 const STORE_MARGIN: Nanos = Nanos::from_secs(60);
 
 impl SharedState {
+    /// The node's own part of what the region admitted in the current cell, and the whole of that.
+    pub fn share(&self) -> (u64, u64) {
+        if is_gcra(self.tag) {
+            return (0, 0);
+        }
+        let (own, regional) = (self.current.own, self.current.regional());
+        if regional > 0 { (own, regional) } else { (self.previous.own, self.previous.regional()) }
+    }
+
+    /// The same as the origin last told it. What was admitted since isn't in it: nobody knows the others' part
+    /// of that, and by its own alone a node that hears nothing would come to think that it is the only one.
+    pub fn share_when_last_heard(&self) -> (u64, u64) {
+        if is_gcra(self.tag) {
+            return (0, 0);
+        }
+        let heard = |counts: &Counts| (counts.stored, add_count(counts.stored, counts.others));
+        let current = heard(&self.current);
+        if current.1 > 0 { current } else { heard(&self.previous) }
+    }
+
     /// What is to be asked about a check of `spec` now; `regions` as in [`WindowSync`].
     pub fn asking(&self, spec: &Spec, regions: u32, now: Nanos) -> CountSync {
         if let Spec::Gcra { rate, burst } = *spec {
@@ -104,7 +124,8 @@ impl SharedState {
                 after.merge_window(&sync, current, previous, granted)?;
                 // A publish doesn't know the limit, and says nothing about it.
                 if sync.regions > 1 && sync.sequence == after.sequence {
-                    after.world_spent = sync.has_spent(current, previous, sent_at);
+                    let is_spent = sync.has_spent(current, previous, sent_at);
+                    after.marks = after.marks & !WORLD_SPENT | if is_spent { WORLD_SPENT } else { 0 };
                 }
                 owners
             }
@@ -114,6 +135,9 @@ impl SharedState {
             }
             _ => return Err(ReplyError::OtherAlgorithm),
         };
+        if let Some(wish) = sent.wants.lease {
+            after.take_lease(sent, wish, reply, sent_at);
+        }
         after.owners = u16::try_from(owners).unwrap_or(u16::MAX).max(1);
         after.fresh_until = Deadline::at(fresh_until);
         after.queued = if after.unsynced() > 0 { Publish::Soon } else { Publish::Nothing };
@@ -144,8 +168,8 @@ impl SharedState {
             cell.take(reply, 0, had_forgotten)?;
         }
         match self.sequence.0 - sent.sequence.0 {
-            0 => self.owns |= OWNS_CURRENT,
-            1 => self.owns |= OWNS_PREVIOUS,
+            0 => self.marks |= OWNS_CURRENT,
+            1 => self.marks |= OWNS_PREVIOUS,
             _ => {}
         }
         Ok(())
@@ -169,7 +193,8 @@ impl SharedState {
         if self.previous.own < sent_at.get() {
             // The bucket was full again when this left, so what was granted before has lapsed. A decision that
             // found that out and had to ask was taken back, and what it found with it.
-            counts.own = counts.component();
+            let lapsed = counts.prepaid();
+            (counts.own, counts.world) = (counts.component(), add_count(counts.world, lapsed));
         }
         counts.take(
             CellReply { component: stored, total: stored, world: 0, published: 0 },
@@ -189,7 +214,7 @@ impl SharedState {
             self.previous.world = adopted.since.get();
             self.tag = tag_with_step(gcra_tag(sent.rate), step_of(self.tag));
         }
-        self.owns |= OWNS_CURRENT;
+        self.marks |= OWNS_CURRENT;
         Ok(())
     }
 
@@ -208,18 +233,27 @@ impl SharedState {
 impl WindowSync {
     /// Whether the region has no world credit left, by what it answered.
     fn has_spent(&self, current: CellReply, previous: Option<CellReply>, now: Nanos) -> bool {
-        let in_use = |cell: CellReply| add_count(cell.total, cell.world);
-        let faded = match (self.fading, previous) {
-            (Some(Fading { end, period }), Some(cell)) => {
-                let rest = u128::from(end.minus(now).min(period).get());
-                let faded = u128::from(in_use(cell)) * rest / u128::from(period.get().max(1));
-                u64::try_from(faded).unwrap_or(u64::MAX)
-            }
-            _ => 0,
-        };
-        let used = add_count(in_use(current), faded);
+        let used = self.used(current, previous, now);
         let CellReply { total, published, .. } = current;
         is_spent(&Unpublished { limit: self.limit, used, total, published }, self.regions)
+    }
+}
+
+impl WindowSync {
+    /// What was in use of the limit at `now`, by what the origin answered.
+    pub(super) fn used(&self, current: CellReply, previous: Option<CellReply>, now: Nanos) -> u64 {
+        let faded = self
+            .fading
+            .map_or(0, |Fading { end, period }| self.faded_in(previous, end.minus(now).min(period)));
+        add_count(add_count(current.total, current.world), faded)
+    }
+
+    /// How much of the cell before fades in so long.
+    pub(super) fn faded_in(&self, previous: Option<CellReply>, length: Nanos) -> u64 {
+        let (Some(Fading { period, .. }), Some(cell)) = (self.fading, previous) else { return 0 };
+        let count = u128::from(add_count(cell.total, cell.world));
+        let faded = count * u128::from(length.get()) / u128::from(period.get().max(1));
+        u64::try_from(faded).unwrap_or(u64::MAX)
     }
 }
 

@@ -6,7 +6,10 @@
 
 use super::{Counters, Engine};
 use crate::quota::{Asked, Quotas};
-use crate::world::is_counted;
+use crate::region::HotLimit;
+use crate::request::GivenLimit;
+use crate::top;
+use crate::world::{is_counted, joined_name};
 use tidegate_core::identity::Shape;
 use tidegate_core::{Class, Decision, Item, KeyId, KeyPrefix, Moment, SharedState, Table};
 
@@ -53,6 +56,33 @@ impl Engine {
                 _ => sharing.table.decide(item, moment).ok(),
             },
         }
+    }
+
+    /// How many requests the one that was just decided stands for among those that come most often; `None` when it
+    /// isn't looked at.
+    #[inline]
+    pub fn sampled(&self, moment: Moment) -> Option<u32> {
+        top::sampled(moment.now)
+    }
+
+    /// Takes such a request into the lists.
+    #[cold]
+    pub fn note_single(
+        &self,
+        tenant: &str,
+        (given, item): (&GivenLimit<'_>, &Item),
+        decision: &Decision,
+        stands_for: u32,
+        moment: Moment,
+    ) {
+        let whole = self.quotas().filter(|_| !is_counted(&item.spec)).map(|_| item.spec);
+        let spec = match (self.quotas(), &whole) {
+            (Some(quotas), Some(whole)) => quotas.cut(item.key, whole, item.class, moment.now),
+            _ => item.spec,
+        };
+        let limit = HotLimit { item: Item { spec, ..*item }, whole };
+        let name = || joined_name(tenant, given.namespace, "", given.identifier);
+        self.top.note_single(limit, !decision.is_admitted(), stands_for, moment.now, name);
     }
 
     /// Counts what [`Engine::decide_single`] decided.

@@ -23,6 +23,7 @@ impl Region {
     /// Publishes what was admitted since the last flush, retries what failed, and probes what is down.
     pub fn flush(&self, table: &Table<SharedState>, moment: Moment, route: Route<'_>) -> Effects {
         let mut keys = self.due(moment.now);
+        keys.extend(self.turn_over_leases(table, moment.now));
         table.take_soon(&mut keys);
         if keys.len() > KEYS_PER_FLUSH {
             for key in keys.drain(KEYS_PER_FLUSH..) {
@@ -120,7 +121,7 @@ impl Region {
             let shard = route(key);
             if !pending.breaker(shard).admits() {
                 pending.held.entry(shard).or_default().push(key);
-            } else if let Some(mut sync) = pending.publishing(table, key) {
+            } else if let Some(mut sync) = self.due_sync(&mut pending, table, key, moment) {
                 if let Some(world) = &self.world {
                     world.complete(&mut sync);
                 }
@@ -141,6 +142,22 @@ impl Region {
         drop(pending);
         self.counted(&effects);
         effects
+    }
+
+    /// What is to be said of a key: its lease is renewed, or what was admitted is published.
+    fn due_sync(
+        &self,
+        pending: &mut Pending,
+        table: &Table<SharedState>,
+        key: KeyId,
+        moment: Moment,
+    ) -> Option<KeySync> {
+        if pending.rests(table, key, moment.now) {
+            return None;
+        }
+        let renews = pending.is_to_be_leased(table, key);
+        let renewing = renews.then(|| self.renewing(pending, table, key, moment)).flatten();
+        renewing.or_else(|| pending.publishing(table, key))
     }
 
     /// One small exchange to each shard that is down and whose time to be probed has come.

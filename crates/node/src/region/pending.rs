@@ -1,5 +1,6 @@
 //! What is in flight, what waits, and what failed lately. Bounded by the requests that wait and the table.
 
+use super::lease::Leases;
 use super::{AskId, AskItem, FAILED_FOR, Standing, Standings, Wake};
 use crate::quota::KeyMap;
 use smallvec::SmallVec;
@@ -29,6 +30,7 @@ pub(super) struct Pending {
     pub(super) republish: VecDeque<KeyId>,
     /// Keys that have reservations to name.
     pub(super) settling: Vec<KeyId>,
+    pub(super) leases: Leases,
     /// What requests hold that have been woken and not yet decided.
     reserved: BTreeMap<AskId, Reserved>,
     random: u64,
@@ -107,6 +109,7 @@ impl Pending {
             retries: BTreeMap::new(),
             republish: VecDeque::new(),
             settling: Vec::new(),
+            leases: Leases::default(),
             reserved: BTreeMap::new(),
             random: seed | 1,
         }

@@ -60,6 +60,9 @@ impl Region {
         let grant = if together { Grant::Together } else { Grant::Each };
         let outgoing = |(shard, syncs)| -> Outgoing { self.outgoing(shard, grant, syncs, moment.now) };
         effects.send.extend(by_shard.into_iter().map(outgoing));
+        for index in askable {
+            self.renew_beside(pending, table, items[*index].key, moment, route, effects);
+        }
     }
 
     /// The call that some requests of several limits had to wait for came back.
@@ -90,7 +93,7 @@ impl Region {
     ) -> KeySync {
         let settled = pending.keys.get_mut(&item.key).map(|key| std::mem::take(&mut key.settled));
         KeySync {
-            wants: Wants { asks: smallvec![item.cost.get()], draw: false, reserve },
+            wants: Wants { asks: smallvec![item.cost.get()], reserve, ..Wants::default() },
             settled: settled.unwrap_or_default(),
             ..self.read_only(table, item, moment)
         }

@@ -71,7 +71,7 @@ fn exchange() -> Exchange {
         key: KeyId::from_hash(number),
         epoch: 1,
         counts,
-        wants: Wants { asks: [1, 2].as_slice().into(), draw: true, reserve: None },
+        wants: Wants { asks: [1, 2].as_slice().into(), draw: true, ..Wants::default() },
         settled: Default::default(),
     };
     let syncs = vec![sync(1, CountSync::Window(window)), sync(2, CountSync::Gcra { sync: gcra, burst: 5 })];

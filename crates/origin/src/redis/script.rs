@@ -5,6 +5,7 @@
 //! answer must never spoil its neighbours'.
 
 mod call;
+pub(crate) mod hot;
 mod name;
 pub(crate) mod quota;
 mod reply;

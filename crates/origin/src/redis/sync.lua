@@ -17,7 +17,8 @@
 --                   period | i interval that they were written with | n, x, r as above
 -- ARGV   "c:<node>", the node's now (instant), "each" or "together", number of syncs, what is among them:
 --        "w" windows, "g" GCRA, "a" asks, draws or settled reservations; then per sync
---        kind "w" or "g", epoch, settled ids "id,id", asks "1,5", extras "d" draw and "r<id>" reserve, and
+--        kind "w" or "g", epoch, settled ids "id,id", asks "1,5", extras "d" draw, "l<most>:<parts>;" lease and
+--        "r<id>" reserve, in this order, and
 --   w       limit, component, claim, expiry ms, previous component ("" when there is none), its claim, its
 --           expiry ms, end of the cell in µs ("" when the previous doesn't fade), period in µs, regions that
 --           share the world credit that asks keep to (1: none is looked at)
@@ -111,7 +112,7 @@ if has_wants or has_gcra then
   end
 end
 
-local read_reservations, write_reservations, grant_asks, cancel
+local read_reservations, write_reservations, grant_asks, leased, cancel
 if has_wants then
   -- What others hold back, into `state`; the settled, the expired and the one that is replaced are dropped.
   -- False when it is something else.
@@ -160,6 +161,12 @@ if has_wants then
       end
     end
     state.granted, state.spent, state.asked = granted, spent, asked
+  end
+
+  -- What is drawn ahead for a hot key, where so much is left: what it wished for, and at most one part.
+  function leased(state, left)
+    left = max(left, 0)
+    return min(state.most, (left - math.fmod(left, state.parts)) / state.parts)
   end
 
   -- Nothing is granted after all: what waits can only pass as a whole.

@@ -23,7 +23,8 @@ impl Allotted {
 
     /// `fits(units, ahead)`: whether so many more fit when the limit reaches `ahead` further.
     pub(super) fn of(wants: &Wants, ahead: u64, fits: impl Fn(u64, u64) -> bool) -> Self {
-        let ahead = if wants.draw && fits(1, 0) { ahead } else { 0 };
+        // A lease is of what is there.
+        let ahead = if wants.draw && wants.lease.is_none() && fits(1, 0) { ahead } else { 0 };
         let mut allotted = Allotted { granted: SmallVec::new(), spent: 0, drawn: 0, refused: None };
         for ask in wants.asks.iter().map(|ask| (*ask).min(NUMBER_MAX)) {
             let spent = allotted.spent.saturating_add(ask);
@@ -35,7 +36,11 @@ impl Allotted {
             }
             allotted.granted.push(is_granted);
         }
-        allotted.drawn = largest(ahead, |drawn| fits(allotted.spent.saturating_add(drawn), ahead));
+        let most_that_fits = |most| largest(most, |drawn| fits(allotted.spent.saturating_add(drawn), ahead));
+        allotted.drawn = match wants.lease {
+            Some(wish) => wish.of(most_that_fits(NUMBER_MAX)).min(NUMBER_MAX),
+            None => most_that_fits(ahead),
+        };
         allotted
     }
 
@@ -69,9 +74,11 @@ fn largest(most: u64, passes: impl Fn(u64) -> bool) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::num::NonZeroU32;
+    use tidegate_core::exchange::LeaseWish;
 
     fn wants(asks: &[u64], draw: bool) -> Wants {
-        Wants { asks: asks.into(), draw, reserve: None }
+        Wants { asks: asks.into(), draw, ..Wants::default() }
     }
 
     #[test]
@@ -88,5 +95,15 @@ mod tests {
         assert_eq!((draw(&[2]).drawn, draw(&[10]).drawn, draw(&[13]).drawn), (5, 3, 0));
         let full = Allotted::of(&wants(&[1], true), 5, |units, ahead| units + 8 <= 8 + ahead);
         assert_eq!((full.drawn, full.refused), (0, Some(1)), "a key without room gives nothing in advance");
+    }
+
+    #[test]
+    fn a_lease_is_what_was_wished_for_and_at_most_a_part_of_what_the_asks_leave() {
+        let lease = |asks: &[u64], most, parts| {
+            let lease = Some(LeaseWish { most, parts: NonZeroU32::new(parts).unwrap() });
+            Allotted::of(&Wants { lease, ..wants(asks, true) }, 5, |units, ahead| units <= 30 + ahead).drawn
+        };
+        assert_eq!((lease(&[], 7, 3), lease(&[], 100, 3), lease(&[15, 40], 100, 3)), (7, 10, 5));
+        assert_eq!((lease(&[30], 100, 1), lease(&[], u64::MAX, 1)), (0, 30));
     }
 }

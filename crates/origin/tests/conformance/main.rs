@@ -8,6 +8,7 @@ mod expiry;
 mod gcra;
 mod grants;
 mod heartbeats;
+mod hot;
 mod messages;
 mod poison;
 mod publish;
@@ -54,6 +55,9 @@ conformance! {
         a_worker_hears_what_each_node_said_last,
         nodes_hear_the_latest_news_once,
         a_report_of_ten_thousand_keys_gets_through;
+    hot:
+        what_each_node_said_last_is_gathered,
+        the_hot_set_is_heard_once_and_the_latest_wins;
     grants:
         asks_are_granted_in_order_while_they_fit,
         a_grant_counts_for_everybody_at_once,

@@ -5,7 +5,10 @@
 use crate::messages::{SEQUENCE, fixed, gcra, key, millis, seconds, sliding};
 use crate::random::Random;
 use crate::region::Region;
-use tidegate_core::exchange::{CellSync, CountReply, CountSync, Fading, KeyReply, KeySync, ReservationId};
+use std::num::NonZeroU32;
+use tidegate_core::exchange::{
+    CellSync, CountReply, CountSync, Fading, KeyReply, KeySync, LeaseWish, ReservationId,
+};
 use tidegate_core::gcra_sync::Busy;
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{CellId, Nanos, Rate, Sequence};
@@ -14,6 +17,8 @@ use tidegate_origin::{Exchange, Exchanged, Grant, Store, WorldCell};
 const STEPS: u64 = 60;
 const NODES: u64 = 3;
 const KEYS: u64 = 5;
+/// The ids of reservations follow this one: digits that mean something else beside them.
+const RESERVATIONS: u64 = 0xdddd_0000_0000_0000;
 
 /// A run's keys, whose limits stay as they are for most of it.
 struct Run {
@@ -130,11 +135,15 @@ impl Run {
             sync.wants.asks = (0..asks).map(|_| self.amount()).collect();
         }
         sync.wants.draw = self.random.one_in(4);
+        if self.random.one_in(4) {
+            let parts = NonZeroU32::new(self.random.pick(&[1, 2, 3, 12])).unwrap();
+            sync.wants.lease = Some(LeaseWish { most: self.amount(), parts });
+        }
         if sync.wants.asks.len() == 1 && self.random.one_in(4) {
-            sync.wants.reserve = Some(ReservationId(self.random.below(4)));
+            sync.wants.reserve = Some(ReservationId(RESERVATIONS + self.random.below(4)));
         }
         if self.random.one_in(6) {
-            sync.settled.push(ReservationId(self.random.below(4)));
+            sync.settled.push(ReservationId(RESERVATIONS + self.random.below(4)));
         }
         if self.random.one_in(10) {
             sync.epoch = self.random.pick(&[0, 0, 1, 2]);

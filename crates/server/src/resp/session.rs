@@ -14,7 +14,7 @@ use crate::counters::COUNTERS;
 use crate::pipeline::{Answered, Then};
 use parse::{Next, ProtocolError, Words};
 use smallvec::SmallVec;
-use tidegate_core::{Item, Moment};
+use tidegate_core::{Decision, Item, Moment};
 use tidegate_node::Tally;
 
 /// Enough that memory's latency hides behind the parsing; few enough that the first is still in the cache.
@@ -37,6 +37,7 @@ struct Queued {
 struct Pass<'p> {
     app: &'p App,
     session: &'p mut Session,
+    input: &'p [u8],
     out: &'p mut Vec<u8>,
     moment: Moment,
     queue: SmallVec<[Queued; QUEUE_MAX]>,
@@ -66,6 +67,7 @@ impl Session {
         let mut pass = Pass {
             app,
             session: self,
+            input,
             out,
             moment: app.clock.now(),
             queue: SmallVec::new(),
@@ -73,7 +75,7 @@ impl Session {
             tally: Tally::default(),
             at: 0,
         };
-        let walked = pass.walk(input);
+        let walked = pass.walk();
         let walked = walked.and_then(|then| pass.settle().map(|()| then));
         pass.count();
         match walked {
@@ -85,8 +87,8 @@ impl Session {
 }
 
 impl Pass<'_> {
-    fn walk(&mut self, input: &[u8]) -> Result<Then, Stop> {
-        let mut words = Words::new();
+    fn walk(&mut self) -> Result<Then, Stop> {
+        let (input, mut words) = (self.input, Words::new());
         while self.out.len() < buffers::OUTPUT_BYTES_SOFT_MAX {
             let length = match parse::next(&input[self.at..], &mut words) {
                 Ok(Next::Command { length }) => {
@@ -167,9 +169,24 @@ impl Pass<'_> {
                 self.tally.denied += 1;
             }
             throttle::answer(self.out, &decision, self.moment.now);
+            if let Some(stands_for) = self.app.engine.sampled(self.moment) {
+                self.note(queued, &decision, stands_for);
+            }
         }
         self.queue.clear();
         Ok(())
+    }
+
+    /// Takes a command into the sample of those that come most often. Its key's name is read once more for that.
+    #[cold]
+    fn note(&self, queued: &Queued, decision: &Decision, stands_for: u32) {
+        let Some(asked) = Asked::read(&self.input[queued.start..]) else { return };
+        let words = asked.words();
+        if let Ok(throttle) = Throttle::read(&words, &mut LastLimit::default()) {
+            let tenant = self.session.login.tenant();
+            let limit = (&throttle.given(), &queued.item);
+            self.app.engine.note_single(tenant, limit, decision, stands_for, self.moment);
+        }
     }
 
     /// Says what can't be understood, as the last thing that is said.

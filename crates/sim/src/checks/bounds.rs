@@ -103,6 +103,10 @@ impl Bounds {
         if !self.is_calm {
             return None;
         }
+        if plan.is_leased() {
+            // What was drawn is counted before it is spent.
+            return Some(plan.size() + in_flight(plan));
+        }
         let unseen = match (plan.accuracy, plan.class) {
             (Accuracy::Exact, _) => 0,
             (Accuracy::Bounded, Class::Abuse) => plan.size().div_ceil(4),

@@ -60,6 +60,7 @@ fn key(random: &mut Random, index: u64) -> KeyPlan {
     KeyPlan {
         class: *random.pick(&[Class::Paid, Class::Free, Class::Abuse]),
         accuracy: *random.pick(&[Accuracy::Bounded, Accuracy::Bounded, Accuracy::Exact, Accuracy::Async]),
+        is_hot: index == 1,
         ..KeyPlan::new(&format!("key {index}"), policy)
     }
 }

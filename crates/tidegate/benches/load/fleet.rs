@@ -55,6 +55,14 @@ impl Node {
         exchange(self.admin, b"GET /v1/state HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").ok()
     }
 
+    /// Whether it draws the counts of a caller ahead.
+    pub(crate) fn is_leased(&self, identifier: &str) -> bool {
+        let top = b"GET /v1/top HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+        let callers = exchange(self.admin, top).unwrap_or_default();
+        let busiest = callers["busiest"].as_array().map_or(&[][..], Vec::as_slice);
+        busiest.iter().any(|caller| caller["identifier"] == identifier && caller["leased"] == true)
+    }
+
     /// A number that the region tier tells.
     pub(crate) fn origin_number(&self, name: &str) -> Option<u64> {
         self.state()?["origin"][name].as_u64()

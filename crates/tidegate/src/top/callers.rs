@@ -43,6 +43,9 @@ pub(super) struct Name {
 pub(super) struct Rates {
     pub(super) per_second: f64,
     pub(super) denied_per_second: f64,
+    /// Some node says so.
+    pub(super) is_hot: bool,
+    pub(super) is_leased: bool,
 }
 
 #[derive(Debug, Default)]
@@ -59,12 +62,16 @@ impl Callers {
             let name = Name { tenant, namespace, rule: text("rule"), identifier: text("identifier") };
             // Who is on both lists has the same rates there.
             let (per_second, denied_per_second) = (rate("per_second"), rate("denied_per_second"));
-            heard.insert(name, Rates { per_second, denied_per_second });
+            let is = |name: &str| caller[name].as_bool().unwrap_or(false);
+            let (is_hot, is_leased) = (is("hot"), is("leased"));
+            heard.insert(name, Rates { per_second, denied_per_second, is_hot, is_leased });
         }
         for (name, rates) in heard {
             let sum = self.0.entry(name).or_default();
             sum.per_second += rates.per_second;
             sum.denied_per_second += rates.denied_per_second;
+            sum.is_hot |= rates.is_hot;
+            sum.is_leased |= rates.is_leased;
         }
     }
 
@@ -98,6 +105,8 @@ pub(super) fn as_json(callers: &[(&Name, Rates)]) -> Value {
             "identifier": name.identifier,
             "per_second": rates.per_second,
             "denied_per_second": rates.denied_per_second,
+            "hot": rates.is_hot,
+            "leased": rates.is_leased,
         })
     };
     json!({ "callers": callers.iter().map(caller).collect::<Vec<_>>() })
@@ -154,8 +163,20 @@ mod tests {
         assert_eq!(names(Sort::Busiest, "bo"), ["bob"]);
         assert_eq!(
             callers.chosen(Sort::Busiest, "")[0].1,
-            Rates { per_second: 15.0, denied_per_second: 3.0 }
+            Rates { per_second: 15.0, denied_per_second: 3.0, ..Rates::default() }
         );
+    }
+
+    #[test]
+    fn a_caller_is_hot_where_one_node_says_so() {
+        let mut callers = Callers::default();
+        callers.add(&answer("ann", 10.0, 1.0));
+        let mut leased = answer("ann", 10.0, 1.0);
+        (leased["busiest"][0]["hot"], leased["busiest"][0]["leased"]) = (json!(true), json!(true));
+        (leased["denied"][0]["hot"], leased["denied"][0]["leased"]) = (json!(true), json!(true));
+        callers.add(&leased);
+        let rates = callers.chosen(Sort::Busiest, "")[0].1;
+        assert!(rates.is_hot && rates.is_leased);
     }
 
     #[test]

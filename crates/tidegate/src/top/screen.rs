@@ -57,7 +57,7 @@ pub(super) fn table(
     }
     let is_live = screen.heading.is_some();
     let picture_heading = if is_live { format!("  {:<HISTORY$}", "last seconds") } else { String::new() };
-    let heading = format!("{:>12} {:>12}{picture_heading}  {}", "requests/s", "denied/s", "caller");
+    let heading = format!("{:>12} {:>12} {:<6}{picture_heading}  {}", "requests/s", "denied/s", "", "caller");
     let _ = writeln!(text, "{}", colours.paint(Colour::Bold, &cut(&heading, screen.columns)));
     for (name, rates) in callers.iter().take(screen.rows) {
         let denied = format!("{:>12}", rate(rates.denied_per_second));
@@ -65,7 +65,12 @@ pub(super) fn table(
             if is_live { format!("  {:<HISTORY$}", picture(history.of(name))) } else { String::new() };
         let whose = [&name.tenant, &name.namespace, &name.rule].map(|part| plain(part)).join("/");
         let start = format!("{:>12} ", rate(rates.per_second));
-        let end = format!("{picture}  {} {}", whose.trim_end_matches('/'), plain(&name.identifier));
+        let end = format!(
+            " {:<6}{picture}  {} {}",
+            mark(rates),
+            whose.trim_end_matches('/'),
+            plain(&name.identifier)
+        );
         let end = cut(&end, screen.columns.saturating_sub(start.len() + denied.len()));
         let denied = if rates.denied_per_second > 0.0 { colours.paint(Colour::Red, &denied) } else { denied };
         let _ = writeln!(text, "{start}{denied}{end}");
@@ -74,6 +79,15 @@ pub(super) fn table(
         let _ = writeln!(text, "and {} more", callers.len() - screen.rows);
     }
     text
+}
+
+/// What is leased is hot.
+fn mark(rates: &Rates) -> &'static str {
+    match rates {
+        Rates { is_leased: true, .. } => "leased",
+        Rates { is_hot: true, .. } => "hot",
+        _ => "",
+    }
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rate of requests")]
@@ -114,14 +128,16 @@ mod tests {
     #[test]
     fn the_table_has_a_line_for_each_caller_and_says_how_many_are_left_out() {
         let names = [name("ann"), name("bob\u{1b}[2J"), name("carl")];
-        let rates = Rates { per_second: 1234.4, denied_per_second: 0.25 };
-        let callers: Vec<_> = names.iter().map(|name| (name, rates)).collect();
+        let rates = Rates { per_second: 1234.4, denied_per_second: 0.25, ..Rates::default() };
+        let mut callers: Vec<_> = names.iter().map(|name| (name, rates)).collect();
+        callers[0].1.is_hot = true;
+        (callers[1].1.is_hot, callers[1].1.is_leased) = (true, true);
         let text = table(&callers, &History::default(), &Screen::of_file(2), Colours::Off);
         assert_eq!(
             text,
-            "  requests/s     denied/s  caller\n\
-             \x20      1,234          0.2  default/api/per-user ann\n\
-             \x20      1,234          0.2  default/api/per-user bob\\u{1b}[2J\n\
+            "  requests/s     denied/s         caller\n\
+             \x20      1,234          0.2 hot     default/api/per-user ann\n\
+             \x20      1,234          0.2 leased  default/api/per-user bob\\u{1b}[2J\n\
              and 1 more\n"
         );
         let narrow = Screen { rows: 5, columns: 40, heading: Some("heading".to_owned()) };

@@ -10,7 +10,8 @@ use crate::store::resolution::{FadingMicros, micros_ceil, sequence_before, units
 use crate::{Exchange, Grant, Heartbeat, Reset};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
-use tidegate_core::exchange::{CellSync, CountSync, KeySync, Wants, WindowSync};
+use std::fmt;
+use tidegate_core::exchange::{CellSync, CountSync, KeySync, LeaseWish, Wants, WindowSync};
 use tidegate_core::gcra_sync::GcraSync;
 use tidegate_core::limit::NUMBER_MAX;
 use tidegate_core::{KeyId, Nanos, Rate};
@@ -143,9 +144,19 @@ fn push_wants(args: &mut Arguments, wants: &Wants) {
         asks => list(args, asks.iter().map(|ask| (*ask).min(NUMBER_MAX).to_string())),
     }
     let draw = if wants.draw { "d" } else { "" };
-    match wants.reserve {
-        Some(id) => args.write(format_args!("{draw}r{:016x}", id.0)),
-        None => args.text(draw),
+    match (wants.reserve, wants.lease) {
+        (None, None) => args.text(draw),
+        (Some(id), None) => args.write(format_args!("{draw}r{:016x}", id.0)),
+        (None, Some(lease)) => args.write(format_args!("{draw}{}", LeaseText(lease))),
+        (Some(id), Some(lease)) => args.write(format_args!("{draw}{}r{:016x}", LeaseText(lease), id.0)),
+    }
+}
+
+struct LeaseText(LeaseWish);
+
+impl fmt::Display for LeaseText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "l{}:{};", self.0.most.min(NUMBER_MAX), self.0.parts)
     }
 }
 

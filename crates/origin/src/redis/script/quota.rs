@@ -40,7 +40,7 @@ pub(crate) fn tell_call(news: &QuotaNews) -> ScriptCall {
     call(&[name::QUOTA_NEWS], args)
 }
 
-fn call(names: &[&str], args: Arguments) -> ScriptCall {
+pub(super) fn call(names: &[&str], args: Arguments) -> ScriptCall {
     let mut keys = Arguments::default();
     names.iter().for_each(|name| keys.text(name));
     ScriptCall { slot: name::slot_of_nodes(), keys, args, syncs: Vec::new() }
@@ -166,7 +166,7 @@ fn parse_slice(entry: &str) -> Option<ToldSlice> {
     Some(ToldSlice { key: parse_key(key)?, lease: Lease { size, whole, until, rises } })
 }
 
-fn parse_key(text: &str) -> Option<KeyId> {
+pub(super) fn parse_key(text: &str) -> Option<KeyId> {
     u128::from_str_radix(text, 16).ok().map(KeyId::from_hash)
 }
 

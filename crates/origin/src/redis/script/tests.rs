@@ -25,7 +25,7 @@ fn sync(number: u128) -> KeySync {
         let (oldest, busy) = (Nanos::new(1_000_000_002), Busy::default());
         CountSync::Gcra { sync: GcraSync { cumulative: 7, acked: 6, oldest, busy, rate }, burst: 5 }
     };
-    let wants = Wants { asks: [1, 2].as_slice().into(), draw: true, reserve: None };
+    let wants = Wants { asks: [1, 2].as_slice().into(), draw: true, ..Wants::default() };
     KeySync { key: KeyId::from_hash(number), epoch: 1, counts, wants, settled: Default::default() }
 }
 

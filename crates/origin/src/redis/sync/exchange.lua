@@ -24,9 +24,13 @@ for n = 1, syncs do
       state = {
         is_window = is_window, epoch = ARGV[at + 1] + 0, key = key, previous_key = previous_key, asks = asks,
         granted = '', spent = 0, drawn = 0, wants = wants, settled = settled, reserved = 0, reservations = '',
-        draws = find(extras, 'd', 1, true), reserve = match(extras, 'r(%x+)'), asked = 0, refused = nil,
-        problem = nil, stale = nil,
+        draws = find(extras, '^d'), reserve = match(extras, 'r(%x+)'), asked = 0, refused = nil,
+        problem = nil, stale = nil, most = nil, parts = nil,
       }
+      local most, parts = match(extras, '^d?l(%d+):(%d+);')
+      if most then
+        state.most, state.parts, state.draws = most + 0, parts + 0, nil
+      end
     end
     if epochs[n] then
       local epoch, expiry_ms = match(epochs[n], '^(%d+):(%d+)$')

@@ -262,6 +262,23 @@ if has_gcra then
       return units
     end
 
+    -- The same for a lease, which may be large: by halving, so that no rounding makes it long.
+    local function left_up_to(state, most)
+      local passed, failed = 0, most + 1
+      if fits(state, state.spent, most) then
+        return most
+      end
+      while failed - passed > 1 do
+        local middle = passed + floor((failed - passed) / 2)
+        if fits(state, state.spent, middle) then
+          passed = middle
+        else
+          failed = middle
+        end
+      end
+      return passed
+    end
+
     -- From max(tat, now), up to the burst.
     local function start(state)
       state.start_s, state.start_ns, state.reach = state.tat_s, state.tat_ns, state.burst
@@ -280,7 +297,11 @@ if has_gcra then
         state.reach_s, state.reach_ns = charge(state.reach, state.interval)
       end
       grant_asks(state, fits)
-      state.drawn = draws and most_that_fits(state, ahead) or 0
+      if state.most then
+        state.drawn = leased(state, left_up_to(state, min(burst, state.most * state.parts)))
+      else
+        state.drawn = draws and most_that_fits(state, ahead) or 0
+      end
     end
 
     -- How long until `ask` fits if nobody else comes.

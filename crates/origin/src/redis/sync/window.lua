@@ -148,7 +148,8 @@ if has_windows and has_wants then
       state.room = min(state.room, credit_left(state, used, first and first + 0 or 0))
     end
     grant_asks(state, fits)
-    state.drawn = max(min(state.room - state.spent, ahead), 0)
+    local left = state.room - state.spent
+    state.drawn = state.most and leased(state, left) or max(min(left, ahead), 0)
   end
 
   -- The largest rest of a period at which so much has faded that at most `room` is left of the count. The

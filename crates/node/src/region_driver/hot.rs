@@ -1,0 +1,56 @@
+//! Carries what nodes tell each other of hot keys, and looks which keys are hot here.
+
+use super::RegionDriver;
+use crate::driver::calm_interval;
+use crate::hot::HotKeys;
+use crate::sharing::Sharing;
+use std::sync::Arc;
+use std::time::Duration;
+use tidegate_origin::OriginError;
+
+/// Twice, and a lease comes with the flush that follows: a key is leased within half a second of its first request.
+const WATCH_EVERY: Duration = Duration::from_millis(200);
+const TELL_EVERY: Duration = Duration::from_secs(1);
+
+impl RegionDriver {
+    /// Looks again and again which keys are hot.
+    pub(super) async fn keep_watching(self: &Arc<Self>) {
+        let mut tick = calm_interval(WATCH_EVERY);
+        loop {
+            tick.tick().await;
+            let Sharing { table, region, hot, .. } = self.shared();
+            let now = self.clock.now().now;
+            hot.watch(self.engine.top(), region, table.live_nodes(), now);
+        }
+    }
+
+    /// Tells the region what comes often here, and hears what is hot in all of it.
+    pub(super) async fn keep_telling(self: &Arc<Self>) {
+        let mut tick = calm_interval(TELL_EVERY);
+        let mut is_ill = false;
+        loop {
+            tick.tick().await;
+            let told = if self.is_foreign() { Ok(()) } else { self.tell_hot().await };
+            if let Err(error) = &told
+                && !is_ill
+            {
+                tracing::debug!(%error, "the region can't be told which keys are hot");
+            }
+            is_ill = told.is_err();
+        }
+    }
+
+    async fn tell_hot(&self) -> Result<(), OriginError> {
+        let Sharing { region, hot, .. } = self.shared();
+        let origin = self.origin();
+        let heard = origin.report_hot(&hot.report(region.node())).await?;
+        hot.heard(heard.news, region);
+        if hot.is_to_be_merged(heard.now) {
+            let reports = origin.gather_hot(HotKeys::SILENT_FOR).await?;
+            let news = HotKeys::merged(&reports, heard.now);
+            origin.tell_hot(&news).await?;
+            hot.heard(Some(news), region);
+        }
+        Ok(())
+    }
+}

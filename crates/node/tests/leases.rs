@@ -1,0 +1,213 @@
+//! What a node sends about a hot key, and what it spends: leases are drawn before they are needed, and nothing
+//! else is spent.
+
+use tidegate_core::origin_cell::NodeId;
+use tidegate_core::{
+    Accuracy, Cost, Decision, FleetSecret, Item, KeyId, Limit, Moment, Nanos, Period, SharedState, Spec,
+    Table, Undecided, Verdict,
+};
+use tidegate_node::region::{Effects, HotLimit, Outgoing, Region, RegionOptions};
+use tidegate_node::{Decided, Engine, EngineOptions, Purpose, Request, Subject};
+use tidegate_origin::{ShardId, Store};
+use tidegate_rules::{Attributes, RuleSet, Source};
+
+const KEY: KeyId = KeyId::from_hash(7 << 64);
+const BEGIN: Nanos = Nanos::from_secs(1_800_000_000);
+
+fn at(micros: u64) -> Moment {
+    Moment::at(BEGIN.plus(Nanos::new(micros * 1000)))
+}
+
+fn item(limit: u64) -> Item {
+    let period = Period::new(Nanos::from_secs(3600)).unwrap();
+    let spec = Spec::Fixed { limit: Limit::new(limit).unwrap(), period };
+    Item { accuracy: Accuracy::Bounded, ..Item::new(KEY, spec, Cost::ONE) }
+}
+
+/// A node's region and table, and a store that answers at once.
+struct Node {
+    region: Region,
+    table: Table<SharedState>,
+    calls: usize,
+}
+
+impl Node {
+    fn new(number: u64) -> Self {
+        let options = RegionOptions { node: NodeId(number), fresh_for: Nanos::from_secs(5), seed: 1 };
+        let table = Table::new(1000);
+        table.set_live_nodes(2);
+        Node { region: Region::new(options), table, calls: 0 }
+    }
+
+    /// It is known to the store, and hot.
+    fn leased(number: u64, limit: u64, per_second: u64, store: &mut Store) -> Self {
+        let mut node = Node::new(number);
+        let first = Item { accuracy: Accuracy::Async, ..item(limit) };
+        node.table.decide(&first, at(0)).unwrap();
+        node.flush(store, 0);
+        node.region.heat(HotLimit { item: item(limit), whole: None }, per_second, at(0).now);
+        node.flush(store, 0);
+        assert!(node.state().is_leased());
+        node
+    }
+
+    fn state(&self) -> SharedState {
+        self.table.state(KEY).unwrap()
+    }
+
+    fn carry(&mut self, effects: Effects, store: &mut Store, moment: Moment) {
+        let mut send: Vec<Outgoing> = effects.send;
+        while let Some(call) = send.pop() {
+            self.calls += 1;
+            let answer = store.exchange(&call.exchange, moment.now);
+            send.extend(self.region.replied(&self.table, call, Ok(answer), moment, &|_| ShardId(0)).send);
+        }
+    }
+
+    fn flush(&mut self, store: &mut Store, micros: u64) {
+        let effects = self.region.flush(&self.table, at(micros), &|_| ShardId(0));
+        self.carry(effects, store, at(micros));
+    }
+
+    /// Decides, and publishes what became urgent by it.
+    fn decide(&mut self, limit: u64, store: &mut Store, micros: u64) -> Result<Decision, Undecided> {
+        let decided = self.table.decide(&item(limit), at(micros));
+        if self.table.is_urgent() {
+            let effects = self.region.publish_urgent(&self.table, at(micros), &|_| ShardId(0));
+            self.carry(effects, store, at(micros));
+        }
+        decided
+    }
+}
+
+#[test]
+fn a_hot_key_is_renewed_before_its_lease_is_spent_and_nobody_asks() {
+    let (mut store, limit) = (Store::default(), 1_000_000);
+    let mut node = Node::leased(1, limit, 10_000, &mut store);
+    let before = node.calls;
+    // 10,000 a second for two seconds.
+    for number in 0..20_000_u64 {
+        let decided = node.decide(limit, &mut store, number * 100);
+        assert!(decided.is_ok_and(|decision| decision.is_admitted()), "number {number}");
+        if number % 500 == 0 {
+            node.flush(&mut store, number * 100);
+        }
+    }
+    let calls = node.calls - before;
+    assert!((15..=20).contains(&calls), "{calls} calls in two seconds");
+    let held = node.state().prepaid(&item(limit).spec, at(2_000_000).now);
+    assert!(held <= 1_250, "{held} held: a lease of 100 ms is 1,000");
+}
+
+#[test]
+fn two_nodes_with_leases_never_admit_more_than_the_limit_and_nearly_all_of_it() {
+    let (mut store, limit) = (Store::default(), 5_000);
+    let mut nodes = [1, 2].map(|number| Node::leased(number, limit, 10_000, &mut store));
+    let before = nodes[0].calls;
+    let mut admitted = [1, 1];
+    for number in 0..20_000_u64 {
+        for (node, admitted) in nodes.iter_mut().zip(&mut admitted) {
+            match node.decide(limit, &mut store, number * 100) {
+                Ok(decision) => *admitted += u64::from(decision.is_admitted()),
+                // What a request does that must ask, in short.
+                Err(_) => node.carry_ask(limit, &mut store, number * 100),
+            }
+        }
+    }
+    let (admitted, calls) = (admitted.iter().sum::<u64>(), nodes[0].calls - before);
+    assert!((4_900..=limit).contains(&admitted), "{admitted} admitted of {limit}");
+    assert!(calls <= 30, "{calls} calls in two seconds");
+}
+
+#[test]
+fn a_spent_lease_of_a_key_that_is_nearly_spent_denies_by_itself_until_the_next_draw() {
+    let (mut store, limit) = (Store::default(), 1_000);
+    let mut node = Node::leased(1, limit, 1_000_000, &mut store);
+    // All but a hundredth of it: half of what is left, again and again.
+    for micros in 0..3_000 {
+        if let Err(Undecided::MustAsk) = node.decide(limit, &mut store, micros) {
+            node.carry_ask(limit, &mut store, micros);
+        }
+        if node.state().is_dry(at(micros).now) && node.state().prepaid(&item(limit).spec, at(micros).now) == 0
+        {
+            let calls = node.calls;
+            let denied = node.decide(limit, &mut store, micros).unwrap();
+            let Verdict::Deny { retry_after: Some(wait) } = denied.verdict else { panic!("{denied:?}") };
+            assert!(denied.remaining > 0 && wait <= Nanos::from_millis(100), "{denied:?}");
+            assert_eq!(node.calls, calls, "nobody was asked");
+            let later = micros + wait.get() / 1000 + 1000;
+            assert_eq!(node.decide(limit, &mut store, later), Err(Undecided::MustAsk), "now it is worth it");
+            return;
+        }
+    }
+    panic!("it never ran dry");
+}
+
+#[test]
+fn a_key_that_cools_down_keeps_to_its_credit_again() {
+    let (mut store, limit) = (Store::default(), 1_000_000);
+    let mut node = Node::leased(1, limit, 10_000, &mut store);
+    node.flush(&mut store, 4_900_000);
+    assert!(node.state().is_leased(), "it was hot a moment ago");
+    node.flush(&mut store, 5_100_000);
+    assert!(!node.state().is_leased() && node.region.leased().is_empty());
+}
+
+#[test]
+fn what_the_region_calls_hot_stays_so() {
+    let (mut store, limit) = (Store::default(), 1_000_000);
+    let mut node = Node::leased(1, limit, 10_000, &mut store);
+    node.region.set_hot([KEY]);
+    node.flush(&mut store, 60_000_000);
+    assert!(node.state().is_leased());
+    node.region.set_hot([]);
+    node.flush(&mut store, 60_000_000);
+    assert!(!node.state().is_leased());
+}
+
+/// An override says so: from the first request on, before anybody has counted how often it comes.
+#[test]
+fn what_an_override_declares_hot_is_leased_at_once() {
+    let text = "
+namespace: api
+rules:
+  - { name: per-user, key: [user], limit: 1000 per 1h }
+overrides:
+  - { rule: per-user, user: bigcorp, hot: true }
+";
+    let secret = FleetSecret::BUILT_IN;
+    let source = Source { name: "rules.yaml".into(), text: text.as_bytes().to_vec() };
+    let rules = RuleSet::parse(&[source], &secret).unwrap_or_else(|errors| panic!("{errors}"));
+    let region = RegionOptions { node: NodeId(1), fresh_for: Nanos::from_secs(5), seed: 1 };
+    let engine = Engine::sharing(EngineOptions { secret, keys_max: 1000 }, region, rules);
+    let (sharing, rules) = (engine.shared().unwrap(), engine.rules());
+    for (user, is_hot) in [("somebody", false), ("bigcorp", true)] {
+        let attributes = [("user", user)];
+        let subject =
+            Subject::Rules { namespace: "api", attributes: Attributes(&attributes), cost: Cost::ONE };
+        let request = Request { tenant: "default", purpose: Purpose::Check, subject };
+        let Decided::Ask(asking) = engine.decide(&rules, &request, at(0)).unwrap() else { panic!("cold") };
+        let (_, effects) =
+            sharing.region.ask(&sharing.table, asking.asks(), at(0), &|_| ShardId(0), Box::new(|_| {}));
+        let lease = effects.send[0].exchange.syncs[0].wants.lease;
+        assert_eq!(lease.is_some(), is_hot, "{user}");
+    }
+    assert_eq!(sharing.region.leased().len(), 1);
+    let report = engine.top_report(None, at(1000).now);
+    let marks: Vec<_> =
+        report.busiest.iter().map(|caller| (&*caller.identifier, caller.is_hot, caller.is_leased)).collect();
+    assert_eq!(marks, [("bigcorp", true, true), ("somebody", false, false)]);
+}
+
+impl Node {
+    /// Asks for one request, and spends what it was granted.
+    fn carry_ask(&mut self, limit: u64, store: &mut Store, micros: u64) {
+        let Item { key, spec, cost, accuracy, class, regions, .. } = item(limit);
+        let reason = tidegate_core::ask::AskReason::Credit;
+        let ask = tidegate_node::region::AskItem { key, spec, cost, accuracy, class, regions, reason };
+        let wake = Box::new(|_| {});
+        let (id, effects) = self.region.ask(&self.table, &[ask], at(micros), &|_| ShardId(0), wake);
+        self.carry(effects, store, at(micros));
+        self.region.settle(id);
+    }
+}

@@ -1,0 +1,38 @@
+//! What nodes say to each other about hot keys, kept until the others come by.
+
+use super::Store;
+use crate::{HotHeard, HotNews, HotReport};
+use std::collections::BTreeMap;
+use tidegate_core::Nanos;
+use tidegate_core::origin_cell::NodeId;
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Hot {
+    /// What each node said last, and when.
+    reports: BTreeMap<NodeId, (Nanos, HotReport)>,
+    news: Option<HotNews>,
+}
+
+impl Store {
+    /// Keeps what comes often to a node, and says what is hot in the region.
+    pub fn report_hot(&mut self, report: &HotReport, now: Nanos) -> HotHeard {
+        let now = self.wake(now);
+        self.hot.reports.insert(report.node, (now, report.clone()));
+        let news = self.hot.news.clone().filter(|news| news.stamp > report.heard);
+        HotHeard { now, news }
+    }
+
+    /// What came often to every node lately.
+    pub fn gather_hot(&mut self, silent_for: Nanos, now: Nanos) -> Vec<HotReport> {
+        let now = self.wake(now);
+        self.hot.reports.retain(|_, (said, _)| said.plus(silent_for) >= now);
+        self.hot.reports.values().map(|(_, report)| report.clone()).collect()
+    }
+
+    /// Keeps what is hot in the region.
+    pub fn tell_hot(&mut self, news: &HotNews) {
+        if self.hot.news.as_ref().is_none_or(|told| told.stamp < news.stamp) {
+            self.hot.news = Some(news.clone());
+        }
+    }
+}
