@@ -390,6 +390,7 @@ fn failed_at_store(step: &Step, error: &WorldError) -> Done {
         Step::Join(_) => Done::Joined(Err(error)),
         Step::Publish(..) => Done::Published(Err(error)),
         Step::Import(_) => Done::Imported(Err(error)),
+        Step::Merge => Done::Merged(Err(error)),
         Step::Delete => Done::Deleted(Err(error)),
         other => unreachable!("{other:?} is for the origin"),
     }
