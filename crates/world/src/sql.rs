@@ -21,8 +21,8 @@ pub use url::{WorldUrl, WorldUrlError};
 
 use crate::rules::{Entry, HistoryPage, Item, ItemId, ItemsPage, NewEntry, RuleLog, Summary};
 use crate::{
-    Acknowledgement, Cursor, Demand, Granted, Imported, Joined, Joining, Merged, OwnerId, Published, Reply, Row,
-    Slices, Survey, Term, World, WorldError,
+    Acknowledgement, Cursor, Demand, Granted, Imported, Joined, Joining, Merged, OwnerId, Published, Reply,
+    Row, Slices, Survey, Term, World, WorldError,
 };
 use dialect::Dialect;
 use link::{Failure, Link};
@@ -102,18 +102,17 @@ impl SqlWorld {
         within: Duration,
         act: impl AsyncFnOnce(Session<'_>) -> Result<T, Failure>,
     ) -> Result<T, WorldError> {
-        let late = || late_after(within);
         let deadline = tokio::time::sleep(within);
         tokio::pin!(deadline);
         let mut lent = tokio::select! {
             lent = self.pool.lend() => lent?,
-            () = &mut deadline => return Err(late().into()),
+            () = tokio::time::sleep(self.options.deadline) => return Err(late_after(self.options.deadline).into()),
         };
         let session =
             Session { link: lent.link(), dialect: self.url.address().dialect(), options: self.options };
         let outcome = tokio::select! {
             outcome = act(session) => outcome,
-            () = &mut deadline => Err(late()),
+            () = &mut deadline => Err(late_after(within)),
         };
         match outcome {
             Ok(answer) => {

@@ -9,14 +9,15 @@ use tidegate_core::world::{Unpublished, spenders};
 use tidegate_core::{KeyId, Nanos, Sequence, WorldPolicy};
 use tidegate_testkit::MariaDb;
 use tidegate_world::{
-    CellId, Cursor, Joining, KeyName, MERGED_MAX, OwnerId, Policy as FleetPolicy, Publish, Row, SqlOptions, SqlWorld,
-    World, WorldUrl,
+    CellId, Cursor, Joining, KeyName, MERGED_MAX, OwnerId, Policy as FleetPolicy, Publish, Row, SqlOptions,
+    SqlWorld, World, WorldUrl,
 };
 use tokio::time::Instant;
 
 pub(crate) const NAMESPACE: &str = "api.requests";
-/// As the worker of a region does it.
+/// As the worker of a region does it: where many cells grow there is quiet after a publish, and imports follow them.
 const POLL_S: f64 = 0.25;
+const PUBLISH_S: f64 = 0.35;
 /// The floor's, as the seeds'. Headroom publishes at every poll.
 const INTERVAL_S: f64 = 10.0;
 /// How often a reader goes back, and by how much.
@@ -118,7 +119,8 @@ impl Worker {
 
     async fn work(mut self, number: u32, began: Instant, length: Duration) {
         let of_all = f64::from(number) / f64::from(REGIONS);
-        let (mut poll, mut flushes, mut flush) = (of_all * POLL_S, 0, model::flush_s(of_all, 0, INTERVAL_S));
+        let every = if self.policy == Policy::Headroom { PUBLISH_S } else { POLL_S };
+        let (mut poll, mut flushes, mut flush) = (of_all * every, 0, model::flush_s(of_all, 0, INTERVAL_S));
         let (mut back, mut delete, mut merge) = (of_all * BACK_EVERY_S, 0.0, MERGE_BOUNDS_S.1);
         while poll < length.as_secs_f64() {
             tokio::time::sleep_until(began + Duration::from_secs_f64(poll)).await;
@@ -141,7 +143,7 @@ impl Worker {
             let overlap = if poll >= back { BACK_BY } else { Nanos::ZERO };
             back = if poll >= back { back + BACK_EVERY_S } else { back };
             self.import(overlap).await;
-            poll += POLL_S;
+            poll += every;
         }
         tokio::time::sleep_until(began + length).await;
         self.import(BACK_BY).await;

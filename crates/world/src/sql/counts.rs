@@ -83,8 +83,8 @@ impl Session<'_> {
         let Some(present) = entries.first().map(|entry| entry.now) else { return Ok(None) };
         let is_same = known.is_none_or(|seen| entries.iter().any(|entry| entry.id == seen.last()));
         // What isn't merged stays, however old it is.
-        let reaches_back = known.is_none()
-            && entries.iter().any(|entry| entry.written <= since.changed.plus(OVERTAKEN_FOR));
+        let reaches_back =
+            known.is_none() && entries.iter().any(|entry| entry.written <= since.changed.plus(OVERTAKEN_FOR));
         if !is_same || !(reaches_back || since.changed.plus(LOG_READ_FOR) >= present) {
             return Ok(None);
         }

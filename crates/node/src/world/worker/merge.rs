@@ -40,7 +40,11 @@ impl Worker {
         counters.rows_refused.add(refused.len() as u64);
         if let Some(reason) = refused.first() {
             let rows = refused.len();
-            tracing::warn!(rows, reason, "the world store's table refuses counts; its log has them for some minutes");
+            tracing::warn!(
+                rows,
+                reason,
+                "the world store's table refuses counts; its log has them for some minutes"
+            );
         }
         let quiet = Nanos::new(QUIET_PER_ROW.get().saturating_mul(rows as u64)).clamp(QUIET_MIN, QUIET_MAX);
         self.merge_at = if rows < MERGED_MAX { now.plus(quiet) } else { now };
