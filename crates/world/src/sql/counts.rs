@@ -13,7 +13,7 @@ use std::fmt::Display;
 use tidegate_core::{Nanos, Sequence};
 
 /// How many entries of the log a page has.
-const LOG_ENTRIES_MAX: usize = 100;
+const LOG_ENTRIES_MAX: usize = 40;
 /// How long entries are kept after they were merged into the table.
 const LOG_KEPT_FOR: Nanos = Nanos::from_secs(300);
 /// Who was away for longer reads everything.

@@ -19,7 +19,7 @@ use tokio::time::Instant;
 /// How many deadlines a whole merge may take: each statement has one.
 pub(super) const DEADLINES: u32 = 15;
 /// How many entries of the log a page has.
-const ENTRIES_MAX: usize = 100;
+const ENTRIES_MAX: usize = 40;
 
 /// An entry that isn't merged, and when it was read.
 struct Entry {
