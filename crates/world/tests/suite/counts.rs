@@ -183,6 +183,23 @@ pub(crate) async fn what_is_merged_is_what_was_published(fixture: Fixture) {
     }
 }
 
+pub(crate) async fn what_is_not_merged_stays_however_old_it_is(fixture: Fixture) {
+    let world = fixture.open();
+    let me = owner(&world, "eu").await;
+    for number in 0..3 {
+        world.publish(me, &[row(number, 1)]).await.unwrap();
+    }
+    fixture.sql("UPDATE tidegate_publishes SET written_at = written_at - 3600000000").await;
+    world.delete_expired().await.unwrap();
+    assert_eq!(import_all(&world).await.len(), 3, "an hour later");
+    world.merge_log().await.unwrap();
+    fixture.sql("UPDATE tidegate_publishes SET merged_at = written_at").await;
+    world.delete_expired().await.unwrap();
+    let kept = fixture.sql("SELECT COUNT(*) FROM tidegate_publishes").await;
+    assert!(kept.is_empty() || kept == ["1"], "the last one stays: {kept:?}");
+    assert_eq!(import_all(&world).await.len(), 3, "in the table");
+}
+
 pub(crate) async fn rows_are_deleted_in_small_batches_some_time_after_they_expired(fixture: Fixture) {
     let world = fixture.open();
     let me = owner(&world, "eu").await;

@@ -46,7 +46,25 @@ impl Worker {
                 "the world store's table refuses counts; its log has them for some minutes"
             );
         }
-        let quiet = Nanos::new(QUIET_PER_ROW.get().saturating_mul(rows as u64)).clamp(QUIET_MIN, QUIET_MAX);
-        self.merge_at = if rows < MERGED_MAX { now.plus(quiet) } else { now };
+        self.merge_at = now.plus(quiet_after(rows));
+    }
+}
+
+fn quiet_after(rows: usize) -> Nanos {
+    if rows >= MERGED_MAX {
+        return Nanos::ZERO;
+    }
+    Nanos::new(QUIET_PER_ROW.get().saturating_mul(rows as u64)).clamp(QUIET_MIN, QUIET_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_more_is_merged_the_longer_it_waits_unless_more_is_left() {
+        assert_eq!([0, 2_500, 10_000].map(quiet_after), [5, 5, 20].map(Nanos::from_secs));
+        assert_eq!([30_000, MERGED_MAX - 1].map(quiet_after), [QUIET_MAX; 2]);
+        assert_eq!(quiet_after(MERGED_MAX), Nanos::ZERO);
     }
 }
