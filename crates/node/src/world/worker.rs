@@ -342,7 +342,7 @@ impl Worker {
         if self.busy.contains(&lane) {
             return false;
         }
-        let is_idle = ![Lane::Join, Lane::Publish, Lane::Import, Lane::Merge, Lane::Delete]
+        let is_idle = ![Lane::Join, Lane::Publish, Lane::Import, Lane::Delete]
             .iter()
             .any(|lane| self.busy.contains(lane));
         let begins = self.breaker.admits() || (is_idle && self.breaker.probe_due(now));

@@ -7,7 +7,7 @@ use crate::simulation::{LEAD_FOR, QuotaDone, QuotaStep, StoreDone, StoreStep};
 use std::collections::BTreeMap;
 use tidegate_core::{CellId, Nanos};
 use tidegate_node::world::{Done, Step};
-use tidegate_world::{Merged, OwnerId, Published, RECONCILER, Row, Store};
+use tidegate_world::{OwnerId, Published, RECONCILER, Row, Store};
 
 /// How many rows a page of an import has: few, so that there are many pages.
 const PAGE_ROWS: usize = 7;
@@ -76,8 +76,6 @@ impl SimulatedStore {
             Step::Join(joining) => Done::Joined(self.store.join(joining, stamp)),
             Step::Publish(owner, rows) => Done::Published(Ok(self.publish(*owner, rows, stamp))),
             Step::Import(since) => Done::Imported(Ok(self.store.import(*since, PAGE_ROWS, stamp))),
-            // This store has no log.
-            Step::Merge => Done::Merged(Ok(Merged::default())),
             Step::Delete => Done::Deleted(Ok(self.store.delete_expired(stamp))),
             other => unreachable!("{other:?} is for the origin"),
         }

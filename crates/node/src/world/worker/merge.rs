@@ -17,8 +17,9 @@ impl Worker {
     pub(super) fn merge_step(&mut self, now: Nanos) -> Option<Step> {
         // A clock that was set back makes it no longer.
         let waits = self.merge_at > now && self.merge_at.minus(now) <= QUIET_MAX;
-        let begins = !waits && self.standing.is_first() && self.begin_at_store(Lane::Merge, now);
-        begins.then_some(Step::Merge)
+        // Nobody waits for it: it is no probe of a sick store, and keeps nobody else from being one.
+        let may = !waits && self.standing.is_first() && self.breaker.admits();
+        (may && self.busy.insert(Lane::Merge)).then_some(Step::Merge)
     }
 
     pub(super) fn merged(
@@ -27,7 +28,6 @@ impl Worker {
         now: Nanos,
         counters: &WorldCounters,
     ) {
-        self.heard_from_store(merged.is_ok(), now);
         let Merged { rows, refused } = match merged {
             Ok(merged) => merged,
             Err(error) => {
