@@ -35,6 +35,8 @@ const MAIL_EVERY: Duration = Duration::from_millis(10);
 const LETTERS_PER_CALL: usize = 1_000;
 /// A call to the world store that takes longer has failed, whatever the store's own deadlines are.
 const STORE_WITHIN: Duration = Duration::from_secs(10);
+/// Merging the store's log is many statements, each with a deadline of the store's.
+const MERGED_WITHIN: Duration = Duration::from_secs(60);
 /// How long a worker that stops tries to publish what is left.
 const LEAVE_WITHIN: Duration = Duration::from_secs(2);
 
@@ -217,6 +219,7 @@ impl WorldDriver {
             Step::Write(cells) => Done::Written(origin.import(&cells).await),
             Step::Tell(view) => Done::Told(origin.tell_world(view).await),
             Step::TellResets(resets) => Done::ToldResets(origin.tell_resets(resets).await.map(drop)),
+            Step::Merge => Done::Merged(within(MERGED_WITHIN, store.merge_log()).await),
             Step::Delete => Done::Deleted(in_time(store.delete_expired()).await),
         };
         self.worker.lock().done(done, self.now(), self.node().counters());
@@ -304,6 +307,13 @@ impl WorldDriver {
 
 /// The store's answer, or that it took too long.
 async fn in_time<T>(reply: tidegate_world::Reply<'_, T>) -> Result<T, tidegate_world::WorldError> {
-    let waited_ms = u64::try_from(STORE_WITHIN.as_millis()).unwrap_or(u64::MAX);
-    timeout(STORE_WITHIN, reply).await.unwrap_or(Err(tidegate_world::WorldError::Timeout { waited_ms }))
+    within(STORE_WITHIN, reply).await
+}
+
+async fn within<T>(
+    length: Duration,
+    reply: tidegate_world::Reply<'_, T>,
+) -> Result<T, tidegate_world::WorldError> {
+    let waited_ms = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
+    timeout(length, reply).await.unwrap_or(Err(tidegate_world::WorldError::Timeout { waited_ms }))
 }

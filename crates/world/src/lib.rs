@@ -48,6 +48,8 @@ pub const RISE_MARGIN: Nanos = Nanos::from_secs(15);
 pub const SLICE_KEPT_FOR: Nanos = Nanos::from_secs(3600);
 /// How many rows [`World::delete_expired`] deletes of a table, at most.
 pub const DELETED_MAX: usize = 1000;
+/// How many rows [`World::merge_log`] writes, about, before it leaves the rest to the next call.
+pub const MERGED_MAX: usize = 50_000;
 /// The largest number that a store keeps: what every database has.
 pub const STORED_MAX: u64 = i64::MAX.unsigned_abs();
 
@@ -82,6 +84,15 @@ pub struct Row {
 pub struct Published {
     /// The rows, by their index, that the store refuses, each for a reason of its own.
     pub refused: Vec<(usize, String)>,
+}
+
+/// What came of merging the log.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Merged {
+    /// How many rows were written: [`MERGED_MAX`] or more means that there may be others.
+    pub rows: usize,
+    /// Why the table wouldn't have others: those are in the log alone.
+    pub refused: Vec<String>,
 }
 
 impl Row {
@@ -264,11 +275,15 @@ pub trait World: Debug + Send + Sync + 'static {
     /// Every change raises the membership's version.
     fn join<'a>(&'a self, joining: &'a Joining) -> Reply<'a, Joined>;
 
-    /// Writes an owner's counts, each merged by max.
+    /// Says an owner's counts, each merged by max.
     fn publish<'a>(&'a self, owner: OwnerId, rows: &'a [Row]) -> Reply<'a, Published>;
 
     /// What changed since the cursor, of all owners; a page of it.
     fn import(&self, since: Cursor) -> Reply<'_, Imported>;
+
+    /// Writes what publishes left in the store's log, if it has one, into its table of counts, where people and those
+    /// who come from nothing read it. One publisher at a time is enough; several at once do no harm.
+    fn merge_log(&self) -> Reply<'_, Merged>;
 
     /// Deletes rows that nobody needs any more, a small batch of them. Says how many: [`DELETED_MAX`] or more
     /// means that there may be others.

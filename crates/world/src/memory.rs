@@ -5,8 +5,8 @@
 
 use crate::rules::{Entry, HistoryPage, Item, ItemId, ItemsPage, NewEntry, RuleLog, Summary};
 use crate::{
-    Acknowledgement, Cursor, Demand, Granted, Imported, Joined, Joining, OwnerId, Published, Reply, Row,
-    Slices, Store, Survey, Term, World, WorldError,
+    Acknowledgement, Cursor, Demand, Granted, Imported, Joined, Joining, Merged, OwnerId, Published, Reply,
+    Row, Slices, Store, Survey, Term, World, WorldError,
 };
 use parking_lot::Mutex;
 use std::fmt;
@@ -77,6 +77,11 @@ impl World for MemoryWorld {
 
     fn import(&self, since: Cursor) -> Reply<'_, Imported> {
         self.answer(|store, now| Ok(store.import(since, self.page_rows, now)))
+    }
+
+    fn merge_log(&self) -> Reply<'_, Merged> {
+        // This store has no log.
+        self.answer(|_, _| Ok(Merged::default()))
     }
 
     fn delete_expired(&self) -> Reply<'_, u64> {

@@ -9,6 +9,7 @@ mod dialect;
 mod fleet;
 mod link;
 mod log;
+mod merge;
 mod pool;
 mod quotas;
 mod rules;
@@ -20,8 +21,8 @@ pub use url::{WorldUrl, WorldUrlError};
 
 use crate::rules::{Entry, HistoryPage, Item, ItemId, ItemsPage, NewEntry, RuleLog, Summary};
 use crate::{
-    Acknowledgement, Cursor, Demand, Granted, Imported, Joined, Joining, OwnerId, Published, Reply, Row,
-    Slices, Survey, Term, World, WorldError,
+    Acknowledgement, Cursor, Demand, Granted, Imported, Joined, Joining, Merged, OwnerId, Published, Reply,
+    Row, Slices, Survey, Term, World, WorldError,
 };
 use dialect::Dialect;
 use link::{Failure, Link};
@@ -33,7 +34,8 @@ use tokio::runtime::Handle;
 /// How a store works. The defaults fit a fleet of any size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SqlOptions {
-    /// The longest that a call takes, its connection included.
+    /// The longest that a call takes, its connection included. Merging the log takes many statements, each of which
+    /// has this long.
     pub deadline: Duration,
     /// How many connections there are at most.
     pub connections_max: usize,
@@ -92,21 +94,25 @@ impl SqlWorld {
         &self,
         act: impl AsyncFnOnce(Session<'_>) -> Result<T, Failure>,
     ) -> Result<T, WorldError> {
-        let late = || {
-            let waited_ms = u64::try_from(self.options.deadline.as_millis()).unwrap_or(u64::MAX);
-            Failure::World(WorldError::Timeout { waited_ms })
-        };
-        let deadline = tokio::time::sleep(self.options.deadline);
+        self.call_within(self.options.deadline, act).await
+    }
+
+    async fn call_within<T>(
+        &self,
+        within: Duration,
+        act: impl AsyncFnOnce(Session<'_>) -> Result<T, Failure>,
+    ) -> Result<T, WorldError> {
+        let deadline = tokio::time::sleep(within);
         tokio::pin!(deadline);
         let mut lent = tokio::select! {
             lent = self.pool.lend() => lent?,
-            () = &mut deadline => return Err(late().into()),
+            () = tokio::time::sleep(self.options.deadline) => return Err(late_after(self.options.deadline).into()),
         };
         let session =
             Session { link: lent.link(), dialect: self.url.address().dialect(), options: self.options };
         let outcome = tokio::select! {
             outcome = act(session) => outcome,
-            () = &mut deadline => Err(late()),
+            () = &mut deadline => Err(late_after(within)),
         };
         match outcome {
             Ok(answer) => {
@@ -119,6 +125,11 @@ impl SqlWorld {
             }
         }
     }
+}
+
+fn late_after(waited: Duration) -> Failure {
+    let waited_ms = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
+    Failure::World(WorldError::Timeout { waited_ms })
 }
 
 impl World for SqlWorld {
@@ -135,6 +146,11 @@ impl World for SqlWorld {
 
     fn import(&self, since: Cursor) -> Reply<'_, Imported> {
         Box::pin(self.call(async move |session| session.import(since).await))
+    }
+
+    fn merge_log(&self) -> Reply<'_, Merged> {
+        let within = self.options.deadline.saturating_mul(merge::DEADLINES);
+        Box::pin(self.call_within(within, async |session| session.merge_log().await))
     }
 
     fn delete_expired(&self) -> Reply<'_, u64> {

@@ -72,14 +72,15 @@ fn row(count: u64) -> Row {
 
 /// Calls of every kind at once, more than there are connections.
 async fn calls(world: &Arc<SqlWorld>, owner: OwnerId, count: u64) -> Vec<Result<(), WorldError>> {
-    let calls = (0..9).map(|number| {
+    let calls = (0..10).map(|number| {
         let world = world.clone();
         tokio::spawn(async move {
             let began = Instant::now();
-            let outcome = match number % 4 {
+            let outcome = match number % 5 {
                 0 => world.publish(owner, &[row(count)]).await.map(drop),
                 1 => world.import(Cursor::default()).await.map(drop),
                 2 => world.lead("job", 1, Nanos::from_secs(1)).await.map(drop),
+                3 => world.merge_log().await.map(drop),
                 _ => world.join(&joining()).await.map(drop),
             };
             assert!(began.elapsed() < DEADLINE + MARGIN, "call {number} took {:?}", began.elapsed());
@@ -111,6 +112,7 @@ async fn outlives_everything(server: impl Server, proxy: FaultProxy, url: &str) 
         until(what, BACK_WITHIN, published).await;
         let outcomes = || async { calls(&world, me, count).await.iter().all(Result::is_ok).then_some(()) };
         until(what, BACK_WITHIN, outcomes).await;
+        world.merge_log().await.expect("merges");
         let counts = world.import(Cursor::default()).await.expect("imports").components;
         assert_eq!(counts.iter().map(|component| component.count).collect::<Vec<_>>(), [count], "{what}");
     };

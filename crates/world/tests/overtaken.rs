@@ -49,8 +49,7 @@ where
     assert_eq!(keys, [1]);
     // The same entry again, by somebody who doesn't come to an end.
     (&mut slow).execute("START TRANSACTION").await.expect("begins");
-    let again =
-        "INSERT INTO tidegate_log (owner, cells, payload) SELECT owner, cells, payload FROM tidegate_log";
+    let again = "INSERT INTO tidegate_publishes (owner, cells, payload) SELECT owner, cells, payload FROM tidegate_publishes";
     (&mut slow).execute(again).await.expect("writes");
     world.publish(me, &[row(2)]).await.expect("publishes");
     let (keys, since) = import(&world, since).await;

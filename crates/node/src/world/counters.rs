@@ -13,7 +13,7 @@ pub struct WorldCounters {
     pub credit_waits: Counter,
     pub rows_published: Counter,
     pub publish_errors: Counter,
-    /// Rows that the store refused, each for a reason of its own.
+    /// Rows that the store refused, each for a reason of its own: those that were published and those that were merged.
     pub rows_refused: Counter,
     pub rows_imported: Counter,
     pub import_errors: Counter,
@@ -25,11 +25,13 @@ pub struct WorldCounters {
     pub cells_dropped: Counter,
     /// Letters that the worker had no room for.
     pub letters_dropped: Counter,
+    /// Rows of the table of counts that were written from the log.
+    pub rows_merged: Counter,
     pub rows_deleted: Counter,
 }
 
 impl WorldCounters {
-    pub fn named(&self) -> [(&'static str, u64); 14] {
+    pub fn named(&self) -> [(&'static str, u64); 15] {
         [
             ("world_letters", self.letters.get()),
             ("world_letters_refused", self.letters_refused.get()),
@@ -44,6 +46,7 @@ impl WorldCounters {
             ("world_implausible_rows", self.implausible_rows.get()),
             ("world_cells_dropped", self.cells_dropped.get()),
             ("world_letters_dropped", self.letters_dropped.get()),
+            ("world_rows_merged", self.rows_merged.get()),
             ("world_rows_deleted", self.rows_deleted.get()),
         ]
     }

@@ -6,6 +6,7 @@
 //! merged by max.
 
 mod import;
+mod merge;
 mod publish;
 mod standing;
 mod step;
@@ -93,6 +94,7 @@ pub struct Worker {
     resets: Vec<Reset>,
     round: Option<CellId>,
     view_at: Nanos,
+    merge_at: Nanos,
     delete_at: Nanos,
 }
 
@@ -122,6 +124,7 @@ impl Worker {
             resets: Vec::new(),
             round: None,
             view_at: Nanos::MAX,
+            merge_at: now,
             delete_at: Nanos::MAX,
             options,
         }
@@ -186,6 +189,7 @@ impl Worker {
         if !self.resets.is_empty() && self.begin_at_origin(Lane::Resets, now) {
             steps.push(Step::TellResets(std::mem::take(&mut self.resets)));
         }
+        steps.extend(self.merge_step(now));
         if now >= self.delete_at && self.standing.is_first() && self.begin_at_store(Lane::Delete, now) {
             steps.push(Step::Delete);
         }
@@ -236,6 +240,7 @@ impl Worker {
             }
             // Who isn't told hears of it with the key's next sync.
             Done::ToldResets(told) => drop(self.heard_from_origin(&told, now)),
+            Done::Merged(merged) => self.merged(merged, now, counters),
             Done::Deleted(deleted) => {
                 self.heard_from_store(deleted.is_ok(), now);
                 let count = deleted.unwrap_or(0);

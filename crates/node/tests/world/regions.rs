@@ -12,7 +12,7 @@ use tidegate_node::world::{Done, Step, Worker, WorkerOptions, WorldCounters};
 use tidegate_node::{Decided, Engine, EngineOptions, GivenLimit, GivenPolicy, Purpose, Request, Subject};
 use tidegate_origin::{Exchange, Grant, Heartbeat, Lead, LeadWish, Letter, OriginId, Reset, ShardId, Store};
 use tidegate_rules::RuleSet;
-use tidegate_world::{Policy, WorldError};
+use tidegate_world::{Merged, Policy, WorldError};
 
 /// In the middle of a cell of five minutes.
 pub(crate) const START: Nanos = Nanos::from_secs(1_800_000_060);
@@ -307,7 +307,7 @@ impl Regions {
 
 fn takes(step: &Step) -> Nanos {
     match step {
-        Step::Join(_) | Step::Publish(..) | Step::Import(_) | Step::Delete => STORE_TAKES,
+        Step::Join(_) | Step::Publish(..) | Step::Import(_) | Step::Merge | Step::Delete => STORE_TAKES,
         // An origin that is slow now and then: what changes meanwhile must not be lost.
         Step::Tell(_) => STORE_TAKES.plus(STORE_TAKES),
         Step::TakeMail { .. } | Step::Totals(_) | Step::Write(_) | Step::TellResets(_) => Nanos::ZERO,
@@ -330,6 +330,7 @@ fn perform(
         Step::Import(since) => {
             Done::Imported(if is_up { Ok(store.import(since, 3, now)) } else { Err(gone()) })
         }
+        Step::Merge => Done::Merged(if is_up { Ok(Merged::default()) } else { Err(gone()) }),
         Step::Delete => Done::Deleted(if is_up { Ok(store.delete_expired(now)) } else { Err(gone()) }),
         Step::TakeMail { most } => Done::Mail(Ok(origin.take_mail(most))),
         Step::Totals(cells) => {

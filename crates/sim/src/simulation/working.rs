@@ -14,7 +14,7 @@ use tidegate_origin::{
     KeyError, Lead, LeadWish, Leading, Letter, OriginError, OriginId, QuotaGathered, QuotaHeard, QuotaNews,
     QuotaReport, WorldCell,
 };
-use tidegate_world::{SLICE_LEASE, WorldError};
+use tidegate_world::{Merged, SLICE_LEASE, WorldError};
 
 /// As in `crates/node/src/world_driver.rs`.
 const LEASE: Nanos = Nanos::from_secs(2);
@@ -200,7 +200,19 @@ impl Simulation {
         if step.is_at_origin() {
             return self.call_desk(node, DeskCall::Step(step));
         }
+        if step == Step::Merge {
+            return self.merge(node);
+        }
         self.call_store(node, StoreStep::Work(step));
+    }
+
+    /// The simulated store has no log to be merged: nothing is sent.
+    fn merge(&mut self, node: usize) {
+        let state = &mut self.nodes[node];
+        let now = state.moment(self.now).now;
+        if let (Some(world), Some(logic)) = (&mut state.world, state.engine.world()) {
+            world.worker.done(Done::Merged(Ok(Merged::default())), now, logic.counters());
+        }
     }
 
     pub(super) fn call_store(&mut self, node: usize, step: StoreStep) {

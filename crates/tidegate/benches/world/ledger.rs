@@ -1,9 +1,11 @@
 //! What is in the database, read by SQL of our own and not by the code that is measured.
 //!
 //! Straight from the server, past the proxies. Every row comes as one line of text, so that one reader does for
-//! all databases.
+//! all databases. What a region has published is the larger of what the log and the table have of it.
 
+use crate::packed;
 use sqlx::{Connection, MySqlConnection, PgConnection};
+use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 
@@ -96,12 +98,24 @@ impl Ledger {
     }
 
     pub(crate) fn components(&mut self) -> Option<Vec<Component>> {
+        // The log first: what is merged into the table meanwhile is still found there.
+        let mut logged = Vec::new();
+        for line in self.lines(LOG_MYSQL, LOG_POSTGRES)? {
+            logged.extend(packed::read(&line)?);
+        }
         let lines = self.lines(COMPONENTS_MYSQL, COMPONENTS_POSTGRES)?;
         let read = |line: &String| {
             let (key, [epoch, sequence, owner, count]) = key_and_numbers(line)?;
             Some(Component { key, epoch, sequence, owner: u32::try_from(owner).ok()?, count })
         };
-        lines.iter().map(read).collect()
+        let in_table: Option<Vec<Component>> = lines.iter().map(read).collect();
+        let mut components = BTreeMap::new();
+        for component in logged.into_iter().chain(in_table?) {
+            let Component { key, epoch, sequence, owner, count } = component;
+            let known = components.entry((key, epoch, sequence, owner)).or_insert(component);
+            known.count = known.count.max(count);
+        }
+        Some(components.into_values().collect())
     }
 
     pub(crate) fn slices(&mut self) -> Option<Vec<Slice>> {
@@ -187,6 +201,8 @@ const COMPONENTS_MYSQL: &str = "\
 SELECT CONCAT_WS(' ', HEX(key_id), epoch, sequence, owner, count) FROM tidegate_counts";
 const COMPONENTS_POSTGRES: &str = "\
 SELECT CONCAT_WS(' ', ENCODE(key_id, 'hex'), epoch, sequence, owner, count) FROM tidegate_counts";
+const LOG_MYSQL: &str = "SELECT CONCAT_WS(' ', owner, HEX(payload)) FROM tidegate_publishes";
+const LOG_POSTGRES: &str = "SELECT CONCAT_WS(' ', owner, ENCODE(payload, 'hex')) FROM tidegate_publishes";
 const SLICES_MYSQL: &str = "\
 SELECT CONCAT_WS(' ', HEX(key_id), owner, generation, acknowledged, amount, rate_parts, expires_at, \
 COALESCE(before_amount, 0), COALESCE(before_rate_parts, 0), COALESCE(before_until, 0), \

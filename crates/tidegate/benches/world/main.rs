@@ -15,6 +15,7 @@ mod ledger;
 mod load;
 mod outage;
 mod overshoot;
+mod packed;
 mod partition;
 mod propagation;
 mod quotas;

@@ -18,7 +18,10 @@ fn counts_of_one_region_are_seen_in_the_other_and_named_for_people() {
         (remaining <= 520).then_some(remaining)
     });
     assert!(seen > 200, "INV-2: nothing counts twice, {seen} are left");
-    let names = world.query("SELECT tenant, namespace, rule, identifier FROM tidegate_counts LIMIT 1");
+    let names = poll("a row for people", SEEN_WITHIN, || {
+        let rows = world.query("SELECT tenant, namespace, rule, identifier FROM tidegate_counts LIMIT 1");
+        (!rows.is_empty()).then_some(rows)
+    });
     assert_eq!(names, [["default", "shared", "", "Zoë"]]);
     // Once it has come to rest, the row is exact.
     poll("an exact row", SEEN_WITHIN, || (world.components(&limit).first() == Some(&500)).then_some(()));

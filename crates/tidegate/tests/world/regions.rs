@@ -3,10 +3,13 @@
 use crate::fleet::{Limit, Member, PATIENT, pause, wait_for};
 use crate::support::poll;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_core::Nanos;
 use tidegate_testkit::{FaultProxy, MariaDb, Redis};
+use tidegate_world::{Cursor, SqlOptions, SqlWorld, World as _, WorldUrl};
+use tokio::runtime::Handle;
 
 /// Until all regions know of each other: the first hears of the last with its next tick.
 pub(crate) const JOINED_WITHIN: Duration = Duration::from_secs(20);
@@ -104,12 +107,24 @@ impl Regions {
         self.database.query(&self.name, statement)
     }
 
-    /// What the database has of each region, in the order of their ids.
+    /// What the database has of each region, in the order of their ids: as somebody reads it who comes from nothing.
     pub(crate) fn components(&self, limit: &Limit) -> Vec<u64> {
-        let key = limit.key().get();
-        let statement =
-            format!("SELECT count FROM tidegate_counts WHERE HEX(key_id) = '{key:032X}' ORDER BY owner");
-        self.query(&statement).iter().map(|row| row[0].parse().expect("a count")).collect()
+        let url = WorldUrl::parse(&self.database.url(&self.name)).expect("a url");
+        let mut counts = BTreeMap::new();
+        wait_for(async {
+            let world = SqlWorld::new(url, SqlOptions::default(), &Handle::current());
+            let (mut since, mut has_more) = (Cursor::default(), true);
+            while has_more {
+                let page = world.import(since).await.expect("everything");
+                for component in page.components.iter().filter(|component| component.cell.key == limit.key())
+                {
+                    let count = counts.entry((component.owner, component.cell)).or_insert(0);
+                    *count = component.count.max(*count);
+                }
+                (since, has_more) = (page.next, page.has_more);
+            }
+        });
+        counts.into_values().collect()
     }
 }
 

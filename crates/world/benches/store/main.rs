@@ -63,7 +63,8 @@ async fn cost(length: Duration) {
          callers of 10 regions, one in 20 of them in two; every caller's count grows evenly up to its limit in a \
          window of 5 min, to half of it at least, and rows stay until the next window is over: {} rows at a time, \
          of which between a quarter and a third grow. Of the seeds' nodes, each flushes its share of its region's \
-         rows, so that no row is written by two; ours import four times a second",
+         rows, so that no row is written by two; ours import four times a second, or after \
+         each publish, of which there are up to three; what the run published is merged into the table within it",
         length.as_secs(),
         model::CALLERS,
         model::rows_alive(0.0),

@@ -9,14 +9,15 @@ use tidegate_core::world::{Unpublished, spenders};
 use tidegate_core::{KeyId, Nanos, Sequence, WorldPolicy};
 use tidegate_testkit::MariaDb;
 use tidegate_world::{
-    CellId, Cursor, Joining, KeyName, OwnerId, Policy as FleetPolicy, Publish, Row, SqlOptions, SqlWorld,
-    World, WorldUrl,
+    CellId, Cursor, Joining, KeyName, MERGED_MAX, OwnerId, Policy as FleetPolicy, Publish, Row, SqlOptions,
+    SqlWorld, World, WorldUrl,
 };
 use tokio::time::Instant;
 
 pub(crate) const NAMESPACE: &str = "api.requests";
-/// As the worker of a region does it.
+/// As the worker of a region does it: where many cells grow there is quiet after a publish, and imports follow them.
 const POLL_S: f64 = 0.25;
+const PUBLISH_S: f64 = 0.35;
 /// The floor's, as the seeds'. Headroom publishes at every poll.
 const INTERVAL_S: f64 = 10.0;
 /// How often a reader goes back, and by how much.
@@ -24,6 +25,11 @@ const BACK_EVERY_S: f64 = 60.0;
 const BACK_BY: Nanos = Nanos::from_secs(10);
 /// How often the first of them deletes what is over.
 const DELETE_EVERY_S: f64 = 5.0;
+/// And how soon it merges the log into the table again: for each row that it wrote, and within which bounds.
+const MERGE_PER_ROW_S: f64 = 0.002;
+const MERGE_BOUNDS_S: (f64, f64) = (5.0, 60.0);
+/// Of a publish.
+const CHUNK_ROWS: usize = 500;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Policy {
@@ -57,6 +63,7 @@ pub(crate) async fn run(policy: Policy, length: Duration) -> Load {
         workers.push(worker);
     }
     for worker in &mut workers {
+        worker.merge().await;
         worker.import(Nanos::ZERO).await;
     }
     written.store(0, Ordering::Relaxed);
@@ -112,8 +119,9 @@ impl Worker {
 
     async fn work(mut self, number: u32, began: Instant, length: Duration) {
         let of_all = f64::from(number) / f64::from(REGIONS);
-        let (mut poll, mut flushes, mut flush) = (of_all * POLL_S, 0, model::flush_s(of_all, 0, INTERVAL_S));
-        let (mut back, mut delete) = (of_all * BACK_EVERY_S, 0.0);
+        let every = if self.policy == Policy::Headroom { PUBLISH_S } else { POLL_S };
+        let (mut poll, mut flushes, mut flush) = (of_all * every, 0, model::flush_s(of_all, 0, INTERVAL_S));
+        let (mut back, mut delete, mut merge) = (of_all * BACK_EVERY_S, 0.0, MERGE_BOUNDS_S.1);
         while poll < length.as_secs_f64() {
             tokio::time::sleep_until(began + Duration::from_secs_f64(poll)).await;
             // By the time that it should be: on a busy machine too, everybody counts the same.
@@ -128,13 +136,36 @@ impl Worker {
                 delete += DELETE_EVERY_S;
                 self.world.delete_expired().await.expect("deletes");
             }
+            if number == 0 && poll >= merge {
+                let quiet = self.merge().await * MERGE_PER_ROW_S;
+                merge = poll + quiet.clamp(MERGE_BOUNDS_S.0, MERGE_BOUNDS_S.1);
+            }
             let overlap = if poll >= back { BACK_BY } else { Nanos::ZERO };
             back = if poll >= back { back + BACK_EVERY_S } else { back };
             self.import(overlap).await;
-            poll += POLL_S;
+            poll += every;
         }
         tokio::time::sleep_until(began + length).await;
         self.import(BACK_BY).await;
+        if number == 0 {
+            // What the run published is paid for by the run.
+            self.merge().await;
+        }
+    }
+
+    /// Until nothing is left; how many rows that were.
+    #[expect(clippy::cast_precision_loss, reason = "some ten thousands")]
+    async fn merge(&self) -> f64 {
+        let mut rows = 0;
+        loop {
+            let merged = self.world.merge_log().await.expect("merges");
+            assert_eq!(merged.refused, [""; 0]);
+            rows += merged.rows;
+            if merged.rows < MERGED_MAX {
+                self.written.fetch_add(rows as u64, Ordering::Relaxed);
+                return rows as f64;
+            }
+        }
     }
 
     async fn publish(&mut self, now: f64) {
@@ -164,7 +195,8 @@ impl Worker {
             let published = self.world.publish(self.owner, rows).await.expect("publishes");
             assert_eq!(published.refused, []);
         }
-        self.written.fetch_add(rows.len() as u64, Ordering::Relaxed);
+        // Every entry of the log is written once more when it is merged.
+        self.written.fetch_add(2 * rows.len().div_ceil(CHUNK_ROWS) as u64, Ordering::Relaxed);
     }
 
     async fn import(&mut self, overlap: Nanos) {

@@ -1,120 +1,62 @@
-//! Counts in SQL: publishing in sorted chunks, importing by pages, deleting in small batches.
+//! Counts in SQL: publishing into the log, importing by pages, deleting in small batches. `merge.rs` brings the log
+//! into the table.
 
 use super::Session;
 use super::link::{Columns, Failure, micros, nonsense};
-use super::log::{Seen, pack, unpack};
-use super::quotas::{name_values, owner};
+use super::log::{Seen, pack, pack_names, unpack};
+use super::quotas::owner;
 use crate::{
     After, COUNT_KEPT_FOR, CellId, Component, Cursor, DELETED_MAX, DEMAND_FOR, Imported, OwnerId, Published,
     Row, SLICE_KEPT_FOR,
 };
-use std::fmt::{Display, Write as _};
+use std::fmt::Display;
 use tidegate_core::{Nanos, Sequence};
-
-/// A row to be published, and which one it was.
-type Indexed<'a> = (usize, &'a Row);
 
 /// How many entries of the log a page has.
 const LOG_ENTRIES_MAX: usize = 40;
-/// How long entries are kept.
+/// How long entries are kept after they were merged into the table.
 const LOG_KEPT_FOR: Nanos = Nanos::from_secs(300);
 /// Who was away for longer reads everything.
 const LOG_READ_FOR: Nanos = Nanos::from_secs(240);
 /// What was written longer ago than this can be seen by everybody.
 const OVERTAKEN_FOR: Nanos = Nanos::from_secs(2);
 
-/// An entry of the log; without content, one that needn't be read again. And when it was read.
+/// An entry of the log, and when it was read. Without content it is one that needn't be read again, or tells how far
+/// back the log reaches.
 struct Entry {
+    written: Nanos,
     id: u64,
     content: Option<Vec<Component>>,
     now: Nanos,
 }
 
 impl Session<'_> {
-    /// Chunks are sorted by key, as everybody's are: no two publishers ever wait for each other in a ring. A
-    /// chunk with a value that the database won't have is halved until that row is found; the chunks that are
-    /// fine come first.
-    pub(super) async fn publish(mut self, owner: OwnerId, rows: &[Row]) -> Result<Published, Failure> {
+    /// One entry of the log for each chunk: the table of counts is written when the log is merged into it.
+    pub(super) async fn publish(self, owner: OwnerId, rows: &[Row]) -> Result<Published, Failure> {
         let mut refused = Vec::new();
-        let mut sorted: Vec<Indexed<'_>> = Vec::with_capacity(rows.len());
+        let mut sorted: Vec<&Row> = Vec::with_capacity(rows.len());
         for (index, row) in rows.iter().enumerate() {
             match row.problem() {
                 Some(problem) => refused.push((index, problem)),
-                None => sorted.push((index, row)),
+                None => sorted.push(row),
             }
         }
-        sorted.sort_by_key(|(_, row)| (row.cell, std::cmp::Reverse(row.count)));
+        sorted.sort_by_key(|row| (row.cell, std::cmp::Reverse(row.count)));
         // The largest of each cell is enough.
-        sorted.dedup_by_key(|(_, row)| row.cell);
-        let mut doubtful: Vec<&[Indexed<'_>]> = Vec::new();
+        sorted.dedup_by_key(|row| row.cell);
         for chunk in sorted.chunks(self.options.chunk_rows.max(1)) {
-            match self.link.run(self.publish_text(owner, chunk)).await {
-                Ok(_) => {}
-                Err(Failure::Value(_)) => {
-                    self.undo().await?;
-                    doubtful.push(chunk);
-                }
-                Err(failure) => return Err(failure),
-            }
+            self.link.run(self.publish_text(owner, chunk)).await?;
         }
-        while let Some(chunk) = doubtful.pop() {
-            let (left, right) = chunk.split_at(chunk.len() / 2);
-            for half in [left, right].into_iter().filter(|half| !half.is_empty()) {
-                match (self.link.run(self.publish_text(owner, half)).await, half) {
-                    (Ok(_), _) => continue,
-                    (Err(Failure::Value(problem)), [(index, _)]) => refused.push((*index, problem)),
-                    (Err(Failure::Value(_)), _) => doubtful.push(half),
-                    (Err(failure), _) => return Err(failure),
-                }
-                self.undo().await?;
-            }
-        }
-        refused.sort();
         Ok(Published { refused })
     }
 
-    /// Ends the transaction of a statement that failed, where there is one.
-    async fn undo(&mut self) -> Result<(), Failure> {
-        self.link.run("ROLLBACK".to_owned()).await.map(drop)
-    }
-
-    /// Only a cell's first row has a name: without one, a row costs the database a third less.
-    fn publish_text(&self, owner: OwnerId, chunk: &[Indexed<'_>]) -> String {
-        let texts = &self.dialect.texts;
-        let mut text = self.dialect.begin.to_owned();
-        for (are_named, insert) in [(true, texts.publish_named), (false, texts.publish)] {
-            let mut rows = chunk.iter().filter(|(_, row)| row.name.is_some() == are_named).peekable();
-            if rows.peek().is_some() {
-                let rows = self.row_values(owner, rows.map(|(_, row)| *row));
-                text += &self.dialect.fill(insert, &[("rows", &rows)]);
-            }
-        }
-        let payload = self.dialect.bytes(&pack(chunk.iter().map(|(_, row)| *row)));
-        let values: [(&str, &(dyn Display + Sync)); 3] =
-            [("owner", &owner.0), ("cells", &chunk.len()), ("payload", &payload)];
-        text + &self.dialect.fill(include_str!("common/add_to_log.sql"), &values) + "COMMIT"
-    }
-
-    fn row_values<'r>(&self, owner: OwnerId, rows: impl Iterator<Item = &'r Row>) -> String {
-        let mut values = String::new();
-        for Row { cell, count, limit, expires, name } in rows {
-            let key = self.dialect.bytes(&cell.key.get().to_be_bytes());
-            let comma = if values.is_empty() { "" } else { ",\n" };
-            // Writing into a string can't fail.
-            let _ = write!(
-                values,
-                "{comma}({key},{},{},{},{count},{limit},{}",
-                cell.epoch,
-                cell.sequence.0,
-                owner.0,
-                micros(*expires)
-            );
-            if name.is_some() {
-                let _ = write!(values, ",{}", name_values(self.dialect, name.as_deref()));
-            }
-            values.push(')');
-        }
-        values
+    fn publish_text(&self, owner: OwnerId, chunk: &[&Row]) -> String {
+        let payload = self.dialect.bytes(&pack(chunk.iter().copied()));
+        let names = pack_names(chunk.iter().copied());
+        let names = if names.is_empty() { "NULL".to_owned() } else { self.dialect.bytes(&names) };
+        let values: [(&str, &(dyn Display + Sync)); 4] =
+            [("owner", &owner.0), ("cells", &chunk.len()), ("payload", &payload), ("names", &names)];
+        self.dialect.fill(include_str!("common/add_to_log.sql"), &values)
     }
 
     /// By the log as long as it reaches back, which is what happens all day; by the whole table for a first
@@ -140,7 +82,10 @@ impl Session<'_> {
         let mut entries = self.link.rows(self.import_log_text(known, since.changed), read_entry).await?;
         let Some(present) = entries.first().map(|entry| entry.now) else { return Ok(None) };
         let is_same = known.is_none_or(|seen| entries.iter().any(|entry| entry.id == seen.last()));
-        if !is_same || since.changed.plus(LOG_READ_FOR) < present {
+        // What isn't merged stays, however old it is.
+        let reaches_back =
+            known.is_none() && entries.iter().any(|entry| entry.written <= since.changed.plus(OVERTAKEN_FOR));
+        if !is_same || !(reaches_back || since.changed.plus(LOG_READ_FOR) >= present) {
             return Ok(None);
         }
         let has_more = entries.len() > LOG_ENTRIES_MAX;
@@ -157,8 +102,8 @@ impl Session<'_> {
                 components.extend(content);
             }
         }
-        let changed = if has_more { since.changed } else { present };
-        Ok(Some(Imported { components, next: Cursor { changed, after: After::Entries(seen) }, has_more }))
+        let next = Cursor { changed: present, after: After::Entries(seen) };
+        Ok(Some(Imported { components, next, has_more }))
     }
 
     /// Entries that weren't seen, or of that time on.
@@ -177,10 +122,10 @@ impl Session<'_> {
         self.dialect.fill(include_str!("common/import_entries.sql"), &values)
     }
 
-    /// Everything, in the order of keys; then the log from where it stood at the beginning.
+    /// Everything, in the order of keys; then of the log what wasn't merged into the table at the beginning.
     async fn import_rows(
         &mut self,
-        began: Nanos,
+        unmerged: Nanos,
         after: Option<(CellId, OwnerId)>,
     ) -> Result<Imported, Failure> {
         let from = after.map(|(CellId { key, epoch, sequence }, owner)| {
@@ -198,20 +143,20 @@ impl Session<'_> {
         let values: [(&str, &(dyn Display + Sync)); 2] = [("from", &from), ("rows_max", &page_rows)];
         let rows =
             self.link.rows(self.dialect.fill(self.dialect.texts.import_all, &values), read_row).await?;
-        let (mut present, mut components) = (Nanos::ZERO, Vec::with_capacity(rows.len()));
+        let (mut oldest, mut components) = (Nanos::ZERO, Vec::with_capacity(rows.len()));
         for row in rows {
             match row {
                 Ok(component) => components.push(component),
-                Err(now) => present = now,
+                Err(written) => oldest = written,
             }
         }
-        let began = if began == Nanos::ZERO { present.minus(OVERTAKEN_FOR) } else { began };
+        let unmerged = if unmerged == Nanos::ZERO { oldest.minus(OVERTAKEN_FOR) } else { unmerged };
         let last = components.iter().map(|component| (component.cell, component.owner)).max();
         let after = match last {
             Some((cell, owner)) if components.len() >= page_rows => After::Row(cell, owner),
             _ => After::Nothing,
         };
-        Ok(Imported { components, next: Cursor { changed: began, after }, has_more: true })
+        Ok(Imported { components, next: Cursor { changed: unmerged, after }, has_more: true })
     }
 
     pub(super) async fn delete_expired(self) -> Result<u64, Failure> {
@@ -227,13 +172,13 @@ impl Session<'_> {
 }
 
 fn read_entry(row: &dyn Columns) -> Result<Entry, sqlx::Error> {
-    let (id, now) = (row.number(1)?, row.instant(4)?);
-    let Some(payload) = row.bytes(3)? else { return Ok(Entry { id, content: None, now }) };
+    let (written, id, now) = (row.instant(0)?, row.number(1)?, row.instant(4)?);
+    let Some(payload) = row.bytes(3)? else { return Ok(Entry { written, id, content: None, now }) };
     let content = unpack(owner(row, 2)?, &payload).ok_or_else(|| nonsense(3))?;
-    Ok(Entry { id, content: Some(content), now })
+    Ok(Entry { written, id, content: Some(content), now })
 }
 
-/// A component, or the present.
+/// A component, or since when the log isn't merged.
 fn read_row(row: &dyn Columns) -> Result<Result<Component, Nanos>, sqlx::Error> {
     let Some(key) = row.key_if_any(1)? else { return Ok(Err(row.instant(0)?)) };
     let epoch = u16::try_from(row.number(2)?).map_err(|_| nonsense(2))?;

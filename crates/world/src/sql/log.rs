@@ -1,10 +1,14 @@
 //! What an entry of the log carries: the components that one statement wrote, packed.
 //!
-//! The log is why importing costs the database so little: a row for each publish instead of one for each cell,
-//! read once by each region. A byte for the version, then for each cell 16 bytes of key and five numbers of
-//! seven bits a byte: epoch, sequence, count, limit, and when it expires, in milliseconds.
+//! The log is why publishing and importing cost the database so little: a row for each publish instead of one for
+//! each cell, read once by each region. A byte for the version, then for each cell 16 bytes of key and five numbers
+//! of seven bits a byte: epoch, sequence, count, limit, and when it expires, in milliseconds. Names are apart, as
+//! only who merges the log reads them: for each cell that has one, which of the entry's cells it is, and four texts
+//! with their lengths in bytes before them.
 
-use crate::{CellId, Component, OwnerId, Row};
+use super::quotas::{NAME_LENGTHS, kept_of};
+use crate::{CellId, Component, KeyName, OwnerId, Row};
+use std::sync::Arc;
 use tidegate_core::{KeyId, Nanos, Sequence};
 
 const VERSION: u8 = 1;
@@ -39,6 +43,41 @@ pub(super) fn unpack(owner: OwnerId, payload: &[u8]) -> Option<Vec<Component>> {
         components.push(Component { owner, cell, count, limit, expires: Nanos::from_millis(expires_ms) });
     }
     (*version == VERSION).then_some(components)
+}
+
+/// Of the rows that have one; empty when none has.
+pub(super) fn pack_names<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<u8> {
+    let mut packed = Vec::new();
+    for (index, row) in (0..).zip(rows) {
+        let Some(KeyName { tenant, namespace, rule, identifier }) = row.name.as_deref() else { continue };
+        put(&mut packed, index);
+        for (text, length) in [tenant, namespace, rule, identifier].into_iter().zip(NAME_LENGTHS) {
+            let text = kept_of(text, length);
+            put(&mut packed, text.len() as u64);
+            packed.extend_from_slice(text.as_bytes());
+        }
+    }
+    packed
+}
+
+/// Each with the index of its cell. `None` when it is nothing that [`pack_names`] makes.
+pub(super) fn unpack_names(mut packed: &[u8]) -> Option<Vec<(usize, Arc<KeyName>)>> {
+    let mut names = Vec::new();
+    while !packed.is_empty() {
+        let (index, mut rest) = take(packed)?;
+        let mut texts = [const { String::new() }; 4];
+        for text in &mut texts {
+            let (length, after) = take(rest)?;
+            let (bytes, after) = after.split_at_checked(usize::try_from(length).ok()?)?;
+            *text = String::from_utf8(bytes.to_vec()).ok()?;
+            rest = after;
+        }
+        let [tenant, namespace, rule, identifier] = texts;
+        let name = KeyName { tenant, namespace, rule, identifier };
+        names.push((usize::try_from(index).ok()?, Arc::new(name)));
+        packed = rest;
+    }
+    Some(names)
 }
 
 /// Which entries of the log a reader has seen. Entries are numbered when they are written and appear when they are
@@ -135,6 +174,24 @@ mod tests {
             assert_eq!(component, Component { owner: OwnerId(7), cell, count, limit, expires });
         }
         assert_eq!(unpack(OwnerId(7), &pack([].iter())), Some(Vec::new()));
+    }
+
+    #[test]
+    fn names_are_packed_apart_and_cut_to_what_is_kept_of_them() {
+        let name = |identifier: &str| KeyName { identifier: identifier.to_owned(), ..KeyName::default() };
+        let named = |identifier: &str| Row { name: Some(Arc::new(name(identifier))), ..row(1) };
+        let long = "ß".repeat(600);
+        let rows = [row(1), named("a\0b"), row(2), named(&long), named("")];
+        let packed = pack_names(rows.iter());
+        let expected = [(1, "ab".to_owned()), (3, "ß".repeat(512)), (4, String::new())];
+        let expected = expected.map(|(index, identifier)| (index, Arc::new(name(&identifier))));
+        assert_eq!(unpack_names(&packed), Some(expected.into()));
+        assert_eq!(pack_names([row(1)].iter()), [0_u8; 0]);
+        for end in 0..packed.len() {
+            let cut = unpack_names(&packed[..end]);
+            assert!(cut.is_none_or(|names| names.len() < 3), "cut off at {end}");
+        }
+        assert_eq!(unpack_names(&[0, 1, 0xff, 0, 0, 0]), None, "no text");
     }
 
     #[test]

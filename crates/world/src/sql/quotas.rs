@@ -18,7 +18,7 @@ const FIXED: u64 = 1;
 const GCRA: u64 = 2;
 
 /// How many characters the readable columns have room for: tenant, namespace, rule, identifier.
-const NAME_LENGTHS: [usize; 4] = [191, 255, 255, 512];
+pub(super) const NAME_LENGTHS: [usize; 4] = [191, 255, 255, 512];
 
 impl Session<'_> {
     pub(super) async fn report(self, owner: OwnerId, demands: &[Demand]) -> Result<(), Failure> {
@@ -180,15 +180,17 @@ impl Session<'_> {
 }
 
 /// The values of the four readable columns. What is too long is cut, and no database keeps a NUL.
+/// What a readable column keeps of a text: so many characters, and none that a database may refuse.
+pub(super) fn kept_of(name: &str, length: usize) -> String {
+    name.chars().filter(|character| *character != '\0').take(length).collect()
+}
+
 pub(super) fn name_values(dialect: &Dialect, name: Option<&KeyName>) -> String {
     let Some(KeyName { tenant, namespace, rule, identifier }) = name else {
         return "NULL,NULL,NULL,NULL".to_owned();
     };
     let names = [tenant, namespace, rule, identifier].into_iter().zip(NAME_LENGTHS);
-    let values = names.map(|(name, length)| {
-        let kept: String = name.chars().filter(|character| *character != '\0').take(length).collect();
-        dialect.text(&kept)
-    });
+    let values = names.map(|(name, length)| dialect.text(&kept_of(name, length)));
     values.collect::<Vec<_>>().join(",")
 }
 

@@ -4,7 +4,7 @@ use crate::fixture::{Fixture, LATER, cell, import_all, import_since, named, owne
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tidegate_core::{Nanos, Sequence};
-use tidegate_world::{CellId, Cursor, DELETED_MAX, Published, Reply, Row, WorldError};
+use tidegate_world::{CellId, Component, Cursor, DELETED_MAX, Merged, Published, Reply, Row, WorldError};
 
 pub(crate) async fn counts_are_merged_by_max_and_only_growth_is_a_change(fixture: Fixture) {
     let world = fixture.open();
@@ -103,6 +103,8 @@ pub(crate) async fn names_of_any_script_and_length_fail_no_batch(fixture: Fixtur
     let rows: Vec<Row> = (0..).zip(names).map(|(number, name)| named(number, name)).collect();
     assert_eq!(world.publish(me, &rows).await.unwrap(), Published::default());
     assert_eq!(import_all(&world).await.len(), names.len(), "look-alikes are keys of their own");
+    assert_eq!(world.merge_log().await.unwrap().refused, [""; 0]);
+    assert_eq!(import_all(&world).await.len(), names.len(), "in the table too");
     let kept = fixture.sql("SELECT identifier FROM tidegate_counts WHERE identifier LIKE '%lice'").await;
     assert!(
         kept.is_empty()
@@ -137,19 +139,82 @@ pub(crate) async fn a_row_that_cannot_be_kept_is_named_and_the_others_are_writte
     fixture.sql(refusing).await;
     let rows: Vec<Row> =
         (0..1200).map(|number| row(number, if number % 397 == 5 { 901 } else { 7 })).collect();
-    let published = world.publish(me, &rows).await.unwrap();
-    assert_eq!(published.refused.iter().map(|(index, _)| *index).collect::<Vec<_>>(), [5, 402, 799, 1196]);
-    assert!(published.refused.iter().all(|(_, problem)| !problem.is_empty()));
-    assert_eq!(import_all(&world).await.iter().filter(|component| component.count == 7).count(), 1196);
+    assert_eq!(world.publish(me, &rows).await.unwrap(), Published::default());
+    let Merged { rows, refused } = world.merge_log().await.unwrap();
+    assert_eq!((rows, refused.len()), (1196, 4));
+    assert!(refused.iter().all(|problem| !problem.is_empty()));
+    assert_eq!(world.merge_log().await.unwrap(), Merged::default(), "once");
+    let components = import_all(&world).await;
+    assert_eq!(components.iter().filter(|component| component.count == 7).count(), 1196);
+}
+
+pub(crate) async fn what_is_merged_is_what_was_published(fixture: Fixture) {
+    let (eu, us) = (fixture.open(), fixture.open());
+    let (in_eu, in_us) = (owner(&eu, "eu").await, owner(&us, "us").await);
+    let (_, since) = import_since(&eu, Cursor::default()).await;
+    for count in 1..=3 {
+        let rows: Vec<Row> = (0..600).map(|number| row(number, count)).collect();
+        eu.publish(in_eu, &rows).await.unwrap();
+        us.publish(in_us, &[row(1, 10 - count), named(2, "Zoë")]).await.unwrap();
+    }
+    us.publish(in_us, &[Row { limit: 7, ..row(2, 5) }]).await.unwrap();
+    let published = import_all(&eu).await;
+    assert_eq!(published.len(), 602);
+    let [first, second] = [eu.merge_log(), us.merge_log()].map(|merged| async { merged.await.unwrap().rows });
+    let (first, second) = tokio::join!(first, second);
+    assert!(fixture.is_memory() || first.max(second) == 602, "each cell once: {first}, {second}");
+    assert_eq!(eu.merge_log().await.unwrap(), Merged::default(), "nothing is left");
+    assert_eq!(import_all(&us).await, published, "who comes from nothing reads the table");
+    let mut heard = import_since(&eu, since).await.0;
+    heard.sort();
+    assert_eq!(heard, published, "who was there goes on by the log");
+    us.publish(in_us, &[row(1, 4), row(2, 6)]).await.unwrap();
+    assert_eq!(import_all(&us).await.iter().map(|component| component.count).max(), Some(9), "and the log");
+    eu.merge_log().await.unwrap();
+    let of_us = |component: &&Component| component.owner == in_us;
+    let counts: Vec<(CellId, u64, u64)> =
+        import_all(&us).await.iter().filter(of_us).map(|c| (c.cell, c.count, c.limit)).collect();
+    let mut expected = [(cell(1), 9, 1000), (cell(2), 6, 1000)];
+    expected.sort();
+    assert_eq!(counts, expected, "merged by max");
+    if !fixture.is_memory() && !fixture.is_sqlite() {
+        let names = fixture.sql("SELECT identifier FROM tidegate_counts WHERE identifier IS NOT NULL").await;
+        assert_eq!(names, ["Zoë"], "a name stays");
+    }
+}
+
+pub(crate) async fn what_is_not_merged_stays_however_old_it_is(fixture: Fixture) {
+    let world = fixture.open();
+    let me = owner(&world, "eu").await;
+    for number in 0..3 {
+        world.publish(me, &[row(number, 1)]).await.unwrap();
+    }
+    fixture.sql("UPDATE tidegate_publishes SET written_at = written_at - 3600000000").await;
+    world.delete_expired().await.unwrap();
+    assert_eq!(import_all(&world).await.len(), 3, "an hour later");
+    world.merge_log().await.unwrap();
+    fixture.sql("UPDATE tidegate_publishes SET merged_at = written_at").await;
+    world.delete_expired().await.unwrap();
+    let kept = fixture.sql("SELECT COUNT(*) FROM tidegate_publishes").await;
+    assert!(kept.is_empty() || kept == ["1"], "the last one stays: {kept:?}");
+    assert_eq!(import_all(&world).await.len(), 3, "in the table");
 }
 
 pub(crate) async fn rows_are_deleted_in_small_batches_some_time_after_they_expired(fixture: Fixture) {
     let world = fixture.open();
     let me = owner(&world, "eu").await;
-    let old = |number| Row { expires: Nanos::from_secs(1_000_000), ..row(number, 1) };
+    // What is over isn't merged any more; so in a table it grows old there.
+    let expires = if fixture.is_memory() { Nanos::from_secs(1_000_000) } else { LATER };
+    let old = |number| Row { expires, limit: 5, ..row(number, 1) };
     let rows: Vec<Row> = (0..2500).map(old).collect();
     world.publish(me, &rows).await.unwrap();
     world.publish(me, &[row(9000, 1)]).await.unwrap();
+    let over = Row { expires: Nanos::from_secs(1_000_000), ..row(9002, 1) };
+    if !fixture.is_memory() {
+        world.publish(me, &[over]).await.unwrap();
+        assert_eq!(world.merge_log().await.unwrap().rows, 2501);
+    }
+    fixture.sql("UPDATE tidegate_counts SET expires_at = 1000000 WHERE limit_count = 5").await;
     let mut deleted = Vec::new();
     for _ in 0..4 {
         deleted.push(world.delete_expired().await.unwrap());
@@ -158,7 +223,10 @@ pub(crate) async fn rows_are_deleted_in_small_batches_some_time_after_they_expir
     let most = DELETED_MAX as u64;
     assert_eq!(deleted, [most, most, 500, 0]);
     // A log may still tell of them; whoever reads it knows that they are over.
-    let alive = import_all(&world).await.into_iter().filter(|component| component.expires == LATER);
+    let alive = import_all(&world)
+        .await
+        .into_iter()
+        .filter(|component| component.expires == LATER && component.limit != 5);
     assert_eq!(alive.count(), 2);
 }
 
@@ -190,6 +258,7 @@ pub(crate) async fn thirty_publishers_at_once_never_block_each_other(fixture: Fi
                     let rows: Vec<Row> = cells.map(|cell| row(cell, round * 30 + number + 1)).collect();
                     again(|| world.publish(me, &rows)).await.map_err(|error| format!("{number}: {error}"))?;
                     if number % 10 == 0 {
+                        again(|| world.merge_log()).await.map_err(|error| format!("merging: {error}"))?;
                         again(|| world.delete_expired())
                             .await
                             .map_err(|error| format!("deleting: {error}"))?;

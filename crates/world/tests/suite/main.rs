@@ -47,6 +47,8 @@ conform! {
     counts::an_import_begins_where_the_last_one_ended,
     counts::names_of_any_script_and_length_fail_no_batch,
     counts::a_row_that_cannot_be_kept_is_named_and_the_others_are_written,
+    counts::what_is_merged_is_what_was_published,
+    counts::what_is_not_merged_stays_however_old_it_is,
     counts::rows_are_deleted_in_small_batches_some_time_after_they_expired,
     counts::thirty_publishers_at_once_never_block_each_other,
     fleet::the_first_region_is_active_and_others_wait,

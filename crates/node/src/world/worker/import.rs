@@ -36,7 +36,10 @@ impl Worker {
         counters.cells_dropped.add(self.cells.shrink());
         self.standing.imported(now, components.len(), has_more);
         (self.cursor, self.has_more) = (next, has_more);
-        self.import_at = self.import_at.min(if has_more { now } else { now.plus(IMPORT_EVERY) });
+        // The next publish is followed by an import, which saves this one.
+        let quiet = self.publishing.quiet_for(now);
+        let next = if has_more { now } else { now.plus(quiet).plus(IMPORT_EVERY) };
+        self.import_at = self.import_at.min(next);
     }
 
     /// A cell of a later epoch: its key was reset in another region.

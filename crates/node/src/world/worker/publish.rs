@@ -17,9 +17,9 @@ const WAITING_MAX: usize = 100_000;
 /// A cell waits so long for others to go with it.
 const COALESCE: Nanos = Nanos::from_millis(5);
 /// After a publish there is quiet for so long for each of its rows, so that where many grow many go together: a
-/// transaction costs a database as much as twenty rows.
+/// statement costs a database as much as a hundred cells in it.
 const QUIET_PER_ROW: Nanos = Nanos::from_millis(4);
-const QUIET_MAX: Nanos = Nanos::from_millis(250);
+const QUIET_MAX: Nanos = Nanos::from_millis(350);
 /// How long a refused row waits before it is tried again: doubled each time, up to a minute.
 const REFUSED_FOR: Nanos = Nanos::from_secs(1);
 const REFUSALS_MAX: u32 = 6;
@@ -51,6 +51,11 @@ impl Publishing {
 
     pub(super) fn len(&self) -> usize {
         self.waiting.len() + self.reading.len()
+    }
+
+    /// How long nothing is published, at most.
+    pub(super) fn quiet_for(&self, now: Nanos) -> Nanos {
+        self.quiet_until.minus(now).min(QUIET_MAX)
     }
 
     pub(super) fn is_empty(&self) -> bool {

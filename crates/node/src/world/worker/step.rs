@@ -2,7 +2,7 @@
 
 use tidegate_core::{CellId, WorldView};
 use tidegate_origin::{CellTotal, KeyError, Letter, OriginError, Reset, WorldCell};
-use tidegate_world::{Cursor, Imported, Joined, Joining, OwnerId, Published, Row, WorldError};
+use tidegate_world::{Cursor, Imported, Joined, Joining, Merged, OwnerId, Published, Row, WorldError};
 
 /// Something to be done, now.
 #[derive(Clone, PartialEq, Debug)]
@@ -20,6 +20,8 @@ pub enum Step {
     Tell(WorldView),
     /// Tell the nodes which keys were reset elsewhere.
     TellResets(Vec<Reset>),
+    /// Bring the store's log into its table.
+    Merge,
     Delete,
 }
 
@@ -34,6 +36,7 @@ pub enum Done {
     Written(Result<Vec<Result<(), KeyError>>, OriginError>),
     Told(Result<(), OriginError>),
     ToldResets(Result<(), OriginError>),
+    Merged(Result<Merged, WorldError>),
     Deleted(Result<u64, WorldError>),
 }
 
@@ -47,6 +50,7 @@ pub enum Lane {
     Write,
     Tell,
     Resets,
+    Merge,
     Delete,
 }
 
@@ -59,7 +63,7 @@ impl Step {
             | Step::Write(_)
             | Step::Tell(_)
             | Step::TellResets(_) => true,
-            Step::Join(_) | Step::Publish(..) | Step::Import(_) | Step::Delete => false,
+            Step::Join(_) | Step::Publish(..) | Step::Import(_) | Step::Merge | Step::Delete => false,
         }
     }
 }
@@ -74,6 +78,7 @@ impl Done {
             Done::Written(_) => Lane::Write,
             Done::Told(_) => Lane::Tell,
             Done::ToldResets(_) => Lane::Resets,
+            Done::Merged(_) => Lane::Merge,
             Done::Deleted(_) => Lane::Delete,
         }
     }

@@ -1,2 +1,2 @@
--- {owner}, {cells}, {payload}: the rows that were published just now, packed
-INSERT INTO tidegate_log (owner, cells, payload) VALUES ({owner}, {cells}, {payload});
+-- {owner}, {cells}: how many; {payload}: what is published, packed; {names}: of cells that are new, packed, or NULL
+INSERT INTO tidegate_publishes (owner, cells, payload, names) VALUES ({owner}, {cells}, {payload}, {names});

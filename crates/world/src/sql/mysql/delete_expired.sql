@@ -5,7 +5,8 @@ DELETE counts FROM tidegate_counts AS counts JOIN (
     SELECT key_id, epoch, sequence, owner FROM tidegate_counts
     WHERE expires_at <= {now} - {counts_before} ORDER BY expires_at LIMIT {rows_max}
 ) AS expired USING (key_id, epoch, sequence, owner);
-DELETE FROM tidegate_log WHERE changed_at < {now} - {log_before}
-    AND id < (SELECT id FROM (SELECT MAX(id) AS id FROM tidegate_log) AS newest) ORDER BY changed_at LIMIT {rows_max};
+DELETE FROM tidegate_publishes WHERE merged_at > 0 AND merged_at < {now} - {log_before}
+    AND id < (SELECT id FROM (SELECT MAX(id) AS id FROM tidegate_publishes) AS newest)
+    ORDER BY merged_at, id LIMIT {rows_max};
 DELETE FROM tidegate_demands WHERE reported_at < {now} - {demands_before} ORDER BY reported_at LIMIT {rows_max};
 DELETE FROM tidegate_slices WHERE expires_at < {now} - {slices_before} ORDER BY expires_at LIMIT {rows_max};

@@ -1,10 +1,10 @@
--- {rows}: (key_id, epoch, sequence, owner, count, limit_count, expires_at in µs), …
+-- {rows}: (key_id, epoch, sequence, owner, count, limit_count, expires_at, changed_at), …; instants in µs
 -- Merges by max. What didn't grow stays as it is; assignments are made from left to right, so count comes last.
 INSERT INTO tidegate_counts
-    (key_id, epoch, sequence, owner, count, limit_count, expires_at)
+    (key_id, epoch, sequence, owner, count, limit_count, expires_at, changed_at)
 VALUES {rows}
 ON DUPLICATE KEY UPDATE
-    changed_at = IF(VALUES(count) > count, {now}, changed_at),
+    changed_at = IF(VALUES(count) > count, VALUES(changed_at), changed_at),
     limit_count = IF(VALUES(count) > count, VALUES(limit_count), limit_count),
     expires_at = IF(VALUES(count) > count, GREATEST(expires_at, VALUES(expires_at)), expires_at),
     count = GREATEST(count, VALUES(count));
