@@ -358,7 +358,10 @@ mod tests {
         let entries = [
             Entry::Record(record()),
             Entry::Record(Record { more: 0, last: record().at, retry_after: None, ..record() }),
-            Entry::Rule(RuleId(3), RuleName { algorithm: Algorithm::Gcra, key: KeyForm::Entries, ..name.clone() }),
+            Entry::Rule(
+                RuleId(3),
+                RuleName { algorithm: Algorithm::Gcra, key: KeyForm::Entries, ..name.clone() },
+            ),
             Entry::Rule(RuleId(4), name),
             Entry::Event(event),
             Entry::Count(RuleCount { rule: RuleId(5), first, last, count: u64::MAX }),

@@ -79,13 +79,19 @@ pub(crate) fn encode(offset: u64, blocks: &[Place], pairs: &mut Vec<u64>) -> Vec
     out
 }
 
-/// The directory of a complete segment; its pages are read when they are asked for.
+/// Which blocks a segment has, and where terms are looked up.
 #[derive(Debug)]
 pub(crate) struct Index {
     pub(crate) blocks: Vec<Place>,
-    /// The first term of each page.
-    firsts: Vec<Term>,
-    pages_offset: u64,
+    terms: Terms,
+}
+
+#[derive(Debug)]
+enum Terms {
+    /// In the file's pages, which are read when they are asked for; the first term of each.
+    Paged { firsts: Vec<Term>, offset: u64 },
+    /// Of a segment that isn't complete: made of its blocks.
+    Made(Vec<u64>),
 }
 
 impl Index {
@@ -116,39 +122,48 @@ impl Index {
         let blocks = (0..count).map(|_| place(&mut fields)).collect::<Option<_>>()?;
         let pages = (directory_at - pages_offset) / PAGE_BYTES as u64;
         let firsts = (0..pages).map(|_| fields.half().map(Term)).collect::<Option<_>>()?;
-        Some(Index { blocks, firsts, pages_offset })
+        Some(Index { blocks, terms: Terms::Paged { firsts, offset: pages_offset } })
     }
 
-    /// The numbers of the blocks that may have a term, in order.
+    /// Of blocks with the terms that are in them.
+    pub(crate) fn made(blocks: Vec<Place>, pairs: Vec<u64>) -> Self {
+        Index { blocks, terms: Terms::Made(pairs) }
+    }
+
+    /// The numbers of the blocks that may have a term.
     pub(crate) fn blocks_with(&self, file: &File, term: Term) -> io::Result<Vec<u32>> {
+        let block = |pair: u64| {
+            let (of, block) = split(pair);
+            let is_one = of == term && usize::try_from(block).is_ok_and(|block| block < self.blocks.len());
+            is_one.then_some(block)
+        };
+        let (firsts, offset) = match &self.terms {
+            Terms::Made(pairs) => return Ok(pairs.iter().filter_map(|pair| block(*pair)).collect()),
+            Terms::Paged { firsts, offset } => (firsts, *offset),
+        };
         let mut found = Vec::new();
         // A term may begin in the page before the first that begins with it.
-        let first = self.firsts.partition_point(|first| *first < term).saturating_sub(1);
-        for page in first..self.firsts.len() {
-            if self.firsts[page] > term {
+        let first = firsts.partition_point(|first| *first < term).saturating_sub(1);
+        for page in first..firsts.len() {
+            if firsts[page] > term {
                 break;
             }
-            let bytes = self.page(file, page)?;
+            let bytes = read_page(file, offset + page as u64 * PAGE_BYTES as u64)?;
             let pairs = bytes[..PAGE_TERMS * 8].chunks_exact(8);
-            for pair in pairs.map(|pair| u64::from_le_bytes(pair.try_into().unwrap_or_default())) {
-                let (of, block) = split(pair);
-                if of == term && usize::try_from(block).is_ok_and(|block| block < self.blocks.len()) {
-                    found.push(block);
-                }
-            }
+            found.extend(pairs.filter_map(|pair| block(u64::from_le_bytes(pair.try_into().ok()?))));
         }
         Ok(found)
     }
+}
 
-    fn page(&self, file: &File, page: usize) -> io::Result<Vec<u8>> {
-        let mut bytes = vec![0; PAGE_BYTES];
-        file.read_exact_at(&mut bytes, self.pages_offset + page as u64 * PAGE_BYTES as u64)?;
-        let (pairs, checksum) = bytes.split_at(PAGE_TERMS * 8);
-        if crc32fast::hash(pairs).to_le_bytes() != *checksum {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "a page of the index is damaged"));
-        }
-        Ok(bytes)
+fn read_page(file: &File, offset: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; PAGE_BYTES];
+    file.read_exact_at(&mut bytes, offset)?;
+    let (pairs, checksum) = bytes.split_at(PAGE_TERMS * 8);
+    if crc32fast::hash(pairs).to_le_bytes() != *checksum {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "a page of the index is damaged"));
     }
+    Ok(bytes)
 }
 
 struct Fields<'b>(&'b [u8]);

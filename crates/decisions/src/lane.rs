@@ -11,8 +11,8 @@ use tidegate_core::Nanos;
 
 /// Keys that are told apart at a time.
 pub const KEYS_MAX: usize = 10_000;
-/// A power of two, so that a third at most of the slots is taken.
-const SLOTS: usize = 32_768;
+/// Two thirds of them are taken at most: half a megabyte, which a processor keeps near.
+const SLOTS: usize = 16_384;
 /// Denials of one key that are kept one by one, and of all keys together. Admissions, which are a sample, also.
 const SINGLES_OF_KEY_MAX: u8 = 8;
 const SINGLES_MAX: usize = 4096;
@@ -30,21 +30,26 @@ pub struct Noted {
     pub path: Path,
 }
 
-#[derive(Debug)]
-struct Fold {
-    record: Record,
+/// What is counted of a key: all that a denial of a flood reads and writes, in half a line of the cache.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    key: KeyHash,
+    /// What else tells denials apart; 0 is an empty slot.
+    tag: u32,
+    more: u32,
+    last: Nanos,
+    /// Where its first record is.
+    record: u16,
     singles: u8,
 }
 
-impl Fold {
-    /// Of another version, or decided in another way, it has another cause.
+impl Noted {
+    /// Of another version, or decided in another way, a denial has another cause.
     #[inline]
-    fn is_like(&self, noted: &Noted) -> bool {
-        let record = &self.record;
-        record.key == noted.key
-            && record.outcome == noted.outcome
-            && record.path == noted.path
-            && record.rule_version == noted.rule_version
+    fn tag(&self) -> u32 {
+        let [a, b, c, ..] = self.rule_version.to_le_bytes();
+        let kinds = (self.outcome as u8) << 4 | self.path as u8;
+        u32::from_le_bytes([a, b, c, kinds | 0x80])
     }
 }
 
@@ -57,9 +62,9 @@ pub(crate) struct RuleSeen {
 
 #[derive(Debug)]
 pub(crate) struct Lane {
-    /// For each slot, one more than the index of its fold; 0 is empty.
-    slots: Box<[u16]>,
-    folds: Vec<Fold>,
+    slots: Box<[Tally]>,
+    /// The first record of each key.
+    firsts: Vec<Record>,
     singles: Vec<Record>,
     rules: HashMap<RuleId, RuleSeen>,
     /// Admissions of the sample that found no room.
@@ -70,8 +75,8 @@ impl Default for Lane {
     fn default() -> Self {
         Lane {
             // Pages that nobody touches cost nothing.
-            slots: vec![0; SLOTS].into_boxed_slice(),
-            folds: Vec::with_capacity(KEYS_MAX),
+            slots: vec![Tally::default(); SLOTS].into_boxed_slice(),
+            firsts: Vec::with_capacity(KEYS_MAX),
             singles: Vec::with_capacity(SINGLES_MAX),
             rules: HashMap::new(),
             admissions_dropped: 0,
@@ -90,16 +95,16 @@ impl Lane {
         if noted.outcome == Outcome::Admitted {
             return self.note_admission(noted, record, name);
         }
-        let (slot, found) = self.find(noted);
-        let Some(fold) = found.and_then(|index| self.folds.get_mut(index)) else {
-            return self.note_new(slot, noted, record, name);
-        };
-        if fold.singles < SINGLES_OF_KEY_MAX && self.singles.len() < SINGLES_MAX {
-            fold.singles += 1;
+        let slot = self.find(noted);
+        let tally = &mut self.slots[slot];
+        if tally.tag == 0 {
+            self.note_new(slot, noted, record, name);
+        } else if tally.singles < SINGLES_OF_KEY_MAX && self.singles.len() < SINGLES_MAX {
+            tally.singles += 1;
             self.singles.push(record());
-        } else if fold.record.more < u32::MAX {
-            fold.record.more += 1;
-            fold.record.last = noted.at;
+        } else if tally.more < u32::MAX {
+            tally.more += 1;
+            tally.last = noted.at;
         } else {
             self.count(noted, name);
         }
@@ -128,25 +133,28 @@ impl Lane {
         record: impl FnOnce() -> Record,
         name: impl FnOnce() -> RuleName,
     ) {
-        if self.folds.len() == KEYS_MAX {
+        if self.firsts.len() == KEYS_MAX {
             return self.count(noted, name);
         }
-        self.folds.push(Fold { record: record(), singles: 1 });
-        self.slots[slot] = u16::try_from(self.folds.len()).unwrap_or(0);
+        let (key, tag, place) = (noted.key, noted.tag(), self.firsts.len());
+        let index = u16::try_from(place).unwrap_or(u16::MAX);
+        self.slots[slot] = Tally { key, tag, more: 0, last: noted.at, record: index, singles: 1 };
+        self.firsts.push(record());
         self.rule(noted.rule, name);
     }
 
-    /// The slot of a decision, and the fold that is there.
+    /// The slot of a key: its own, or the empty one that would be.
     #[inline]
-    fn find(&self, noted: &Noted) -> (usize, Option<usize>) {
+    fn find(&self, noted: &Noted) -> usize {
+        let tag = noted.tag();
         // Keys are hashes already.
         let mut slot = usize::try_from(noted.key.high % SLOTS as u64).unwrap_or(0);
         loop {
-            match usize::from(self.slots[slot]).checked_sub(1) {
-                None => return (slot, None),
-                Some(index) if self.folds[index].is_like(noted) => return (slot, Some(index)),
-                Some(_) => slot = (slot + 1) % SLOTS,
+            let tally = &self.slots[slot];
+            if tally.tag == 0 || (tally.tag == tag && tally.key == noted.key) {
+                return slot;
             }
+            slot = (slot + 1) % SLOTS;
         }
     }
 
@@ -175,11 +183,23 @@ impl Lane {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.folds.is_empty() && self.singles.is_empty() && self.rules.is_empty()
+        self.firsts.is_empty() && self.singles.is_empty() && self.rules.is_empty()
+    }
+
+    /// Puts what was counted into the records that it belongs to. Nothing is noted any more until it is cleared.
+    pub(crate) fn settle(&mut self) {
+        if self.firsts.is_empty() {
+            return;
+        }
+        for tally in self.slots.iter().filter(|tally| tally.more > 0) {
+            if let Some(record) = self.firsts.get_mut(usize::from(tally.record)) {
+                (record.more, record.last) = (tally.more, tally.last);
+            }
+        }
     }
 
     pub(crate) fn records(&self) -> impl Iterator<Item = &Record> {
-        self.folds.iter().map(|fold| &fold.record).chain(&self.singles)
+        self.firsts.iter().chain(&self.singles)
     }
 
     pub(crate) fn rules(&self) -> impl Iterator<Item = (&RuleId, &RuleSeen)> {
@@ -187,10 +207,10 @@ impl Lane {
     }
 
     pub(crate) fn clear(&mut self) {
-        if !self.folds.is_empty() {
-            self.slots.fill(0);
+        if !self.firsts.is_empty() {
+            self.slots.fill(Tally::default());
         }
-        self.folds.clear();
+        self.firsts.clear();
         self.singles.clear();
         self.rules.clear();
         self.admissions_dropped = 0;

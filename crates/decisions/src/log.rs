@@ -9,7 +9,7 @@ use crate::event::Standing;
 use crate::index::Term;
 use crate::lane::Lane;
 use crate::name::RuleName;
-use crate::record::{RuleId, ShardTag};
+use crate::record::{Record, RuleId, ShardTag};
 use crate::recorder::Recorder;
 use crate::segment::{EXTENSION, SEGMENT_BYTES_MAX, Segment, terms_of};
 use std::collections::{HashMap, HashSet};
@@ -30,7 +30,9 @@ const RULES_MAX: usize = 100_000;
 
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    #[error("the decision log {path}: {source}; make it a directory that can be written, or set log.decisions to none")]
+    #[error(
+        "the decision log {path}: {source}; make it a directory that can be written, or set log.decisions to none"
+    )]
     Directory { path: PathBuf, source: io::Error },
     #[error("another process writes to the decision log {path}: give each node a directory of its own")]
     InUse { path: PathBuf },
@@ -173,7 +175,10 @@ impl Log {
         }
         self.begin_segment(recorder, now);
         self.write_names(recorder, lane, now);
-        for record in lane.records() {
+        // So that blocks hardly overlap, and who wants the newest reads few.
+        let mut records: Vec<&Record> = lane.records().collect();
+        records.sort_by_key(|record| record.at);
+        for record in records {
             self.push(recorder, &Entry::Record(*record), record.at, record.last.max(record.at));
         }
         for count in lane.rules().filter_map(|(_, seen)| seen.count) {
@@ -309,4 +314,3 @@ pub(crate) fn segments(directory: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
     segments.sort();
     Ok(segments)
 }
-

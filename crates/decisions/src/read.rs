@@ -3,14 +3,14 @@
 //! A complete segment says by its index which blocks to look into; one without is walked through. Nothing that is
 //! found in a file is believed before its checksum was compared; a block that is damaged costs what is in it.
 
-use crate::block::{self, HEAD_BYTES, Head, PAYLOAD_MAX, Place};
+use crate::block::{HEAD_BYTES, Head, PAYLOAD_MAX, Place};
 use crate::entry::{Entries, Entry};
 use crate::event::Event;
 use crate::index::{Index, Term};
 use crate::log::segments;
 use crate::name::RuleName;
 use crate::record::{KeyHash, Record, RequestTag, RuleCount, RuleId, ShardTag};
-use crate::segment::{FILE_MARK, SEGMENT_BYTES_MAX};
+use crate::segment::{FILE_MARK, SEGMENT_BYTES_MAX, walk};
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::fs::File;
@@ -96,9 +96,7 @@ pub struct FoundRecord {
 /// A file of the log.
 struct Opened {
     file: File,
-    blocks: Vec<Place>,
-    /// `None`: it has to be walked through.
-    index: Option<Index>,
+    index: Index,
     /// Who wrote it, among all writers.
     writer: usize,
 }
@@ -112,29 +110,28 @@ impl Opened {
         if mark != FILE_MARK || length > 2 * SEGMENT_BYTES_MAX {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "not a segment of this version"));
         }
-        let index = Index::read(&file, length);
-        let blocks = match &index {
-            Some(index) => index.blocks.clone(),
+        let index = match Index::read(&file, length) {
+            Some(index) => index,
             None => {
                 let mut bytes = vec![0; usize::try_from(length).map_err(io::Error::other)?];
                 file.read_exact_at(&mut bytes, 0)?;
-                block::scan(&bytes, FILE_MARK.len())
+                let (blocks, pairs) = walk(&bytes);
+                Index::made(blocks, pairs)
             }
         };
-        Ok(Opened { file, blocks, index, writer: 0 })
+        Ok(Opened { file, index, writer: 0 })
     }
 
-    /// The numbers of blocks that may have one of the terms; all of them where that isn't known.
+    /// The numbers of blocks that may have one of the terms; all of them where that isn't known any more.
     fn blocks_with(&self, terms: &[Term]) -> BTreeSet<u32> {
-        let all = || (0..).take(self.blocks.len()).collect();
-        let Some(index) = &self.index else { return all() };
         let found: io::Result<Vec<Vec<u32>>> =
-            terms.iter().map(|term| index.blocks_with(&self.file, *term)).collect();
-        found.map_or_else(|_| all(), |found| found.into_iter().flatten().collect())
+            terms.iter().map(|term| self.index.blocks_with(&self.file, *term)).collect();
+        let all = |_| (0..).take(self.index.blocks.len()).collect();
+        found.map_or_else(all, |found| found.into_iter().flatten().collect())
     }
 
     fn place(&self, number: u32) -> Option<&Place> {
-        self.blocks.get(usize::try_from(number).ok()?)
+        self.index.blocks.get(usize::try_from(number).ok()?)
     }
 
     /// What a block has after its head, in `buffer`.
@@ -148,7 +145,10 @@ impl Opened {
     }
 
     fn spans(&self, since: Nanos, until: Nanos) -> bool {
-        self.blocks.iter().any(|place| place.first <= until.plus(MARGIN) && place.last.plus(MARGIN) >= since)
+        self.index
+            .blocks
+            .iter()
+            .any(|place| place.first <= until.plus(MARGIN) && place.last.plus(MARGIN) >= since)
     }
 }
 
@@ -168,15 +168,8 @@ pub fn read(directory: &Path, query: &Query<'_>) -> Result<Found, ReadError> {
     }
     files.iter_mut().for_each(|file| search.names(file));
     let (terms, wanted) = search.terms();
-    for file in &files {
-        if search.found.is_cut {
-            break;
-        }
-        search.records(file, &terms, &wanted);
-    }
-    let found = &mut search.found;
-    found.records.sort_by_key(|found| std::cmp::Reverse(found.record.at));
-    let oldest = found.records.last().map_or(query.since, |found| found.record.at);
+    files.iter().for_each(|file| search.records(file, &terms, &wanted));
+    let oldest = search.found.records.last().map_or(query.since, |found| found.record.at);
     files.iter().filter(|file| file.spans(oldest, query.until)).for_each(|file| search.events(file));
     let mut found = search.found;
     found.events.sort_by_key(|event| event.at);
@@ -195,12 +188,7 @@ type WantedRules = HashMap<RuleId, Wanted>;
 
 impl Search<'_> {
     /// Hands on every entry of the blocks with this term.
-    fn each(
-        &mut self,
-        file: &Opened,
-        term: Term,
-        mut take: impl FnMut(&mut Found, Entry),
-    ) {
+    fn each(&mut self, file: &Opened, term: Term, mut take: impl FnMut(&mut Found, Entry)) {
         for number in file.blocks_with(&[term]) {
             let Some(place) = file.place(number) else { continue };
             self.found.blocks_read += 1;
@@ -213,20 +201,16 @@ impl Search<'_> {
 
     fn names(&mut self, file: &mut Opened) {
         let mut writer = Writer::default();
-        self.each(
-            file,
-            Term::NAMES,
-            |found, entry| match entry {
-                Entry::Rule(id, name) if found.rules.len() < NAMES_MAX => {
-                    found.rules.insert(id, name);
-                }
-                Entry::Shard(tag, address) if found.shards.len() < NAMES_MAX => {
-                    found.shards.insert(tag, address);
-                }
-                Entry::Writer { region, node } => writer = Writer { region, node },
-                _ => {}
-            },
-        );
+        self.each(file, Term::NAMES, |found, entry| match entry {
+            Entry::Rule(id, name) if found.rules.len() < NAMES_MAX => {
+                found.rules.insert(id, name);
+            }
+            Entry::Shard(tag, address) if found.shards.len() < NAMES_MAX => {
+                found.shards.insert(tag, address);
+            }
+            Entry::Writer { region, node } => writer = Writer { region, node },
+            _ => {}
+        });
         let writers = &mut self.found.writers;
         file.writer = writers.iter().position(|known| *known == writer).unwrap_or_else(|| {
             writers.push(writer);
@@ -263,47 +247,52 @@ impl Search<'_> {
         };
         let is_asked = |place: &Place| place.first <= until && place.last >= since;
         let writer = file.writer;
-        let counts_rule = |rule: &RuleId| request.is_none() && wanted.get(rule) == Some(&Wanted::All);
-        let mut of_block = Vec::new();
+        let is_counted = |count: &RuleCount| {
+            let is_asked = request.is_none() && wanted.get(&count.rule) == Some(&Wanted::All);
+            is_asked && count.first <= until && count.last >= since
+        };
         for number in file.blocks_with(terms).into_iter().rev() {
             let Some(place) = file.place(number).filter(|place| is_asked(place)) else { continue };
+            if self.has_newer(place, records_max) {
+                self.found.is_cut = true;
+                continue;
+            }
             self.found.blocks_read += 1;
             let Some(payload) = file.payload(place, &mut self.buffer) else {
                 self.found.damaged += 1;
                 continue;
             };
+            let found = &mut self.found;
             for entry in Entries::new(payload) {
                 match entry {
-                    Entry::Record(record) if is_wanted(&record) => of_block.push(FoundRecord { record, writer }),
-                    Entry::Count(count)
-                        if counts_rule(&count.rule) && count.first <= until && count.last >= since =>
-                    {
-                        self.found.counts.push(count);
+                    Entry::Record(record) if is_wanted(&record) => {
+                        found.records.push(FoundRecord { record, writer });
+                    }
+                    Entry::Count(count) if is_counted(&count) && found.counts.len() < RECORDS_MAX => {
+                        found.counts.push(count);
                     }
                     _ => {}
                 }
             }
-            of_block.sort_by_key(|found| std::cmp::Reverse(found.record.at));
-            self.found.records.append(&mut of_block);
-            if self.found.records.len() > records_max || self.found.counts.len() > RECORDS_MAX {
-                self.found.records.truncate(records_max);
-                self.found.is_cut = true;
-                return;
-            }
+            found.records.sort_by_key(|found| std::cmp::Reverse(found.record.at));
+            found.is_cut |= found.records.len() > records_max;
+            found.records.truncate(records_max);
         }
     }
 
+    /// Whether there are as many records as were asked for, all of them newer than what a block has.
+    fn has_newer(&self, place: &Place, records_max: usize) -> bool {
+        let oldest = self.found.records.last().map_or(Nanos::ZERO, |found| found.record.at);
+        self.found.records.len() == records_max && place.last < oldest
+    }
+
     fn events(&mut self, file: &Opened) {
-        self.each(
-            file,
-            Term::EVENTS,
-            |found, entry| {
-                if let Entry::Event(event) = entry
-                    && found.events.len() < EVENTS_MAX
-                {
-                    found.events.push(event);
-                }
-            },
-        );
+        self.each(file, Term::EVENTS, |found, entry| {
+            if let Entry::Event(event) = entry
+                && found.events.len() < EVENTS_MAX
+            {
+                found.events.push(event);
+            }
+        });
     }
 }

@@ -65,7 +65,8 @@ impl ShardTag {
 
 /// FNV-1a. Not against adversaries: whoever finds two ids with one hash finds two records by one id.
 fn text_hash(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+    text.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

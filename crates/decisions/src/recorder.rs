@@ -143,6 +143,7 @@ impl Recorder {
                 self.tell_dropped(spare, now);
             }
             if !spare.is_empty() {
+                spare.settle();
                 each(spare);
             }
             spare.clear();

@@ -83,20 +83,30 @@ impl Segment {
         if !bytes.starts_with(&FILE_MARK) {
             return Ok(());
         }
-        let blocks = block::scan(&bytes, FILE_MARK.len());
-        let mut pairs = Vec::new();
-        for (number, place) in (0..).zip(&blocks) {
-            let Some(payload) = payload_at(&bytes, place) else { continue };
-            let terms = Entries::new(payload).flat_map(|entry| terms_of(&entry));
-            pairs.extend(terms.map(|term| term.in_block(number)));
-        }
+        let (blocks, mut pairs) = walk(&bytes);
         let index = index::encode(length, &blocks, &mut pairs);
         OpenOptions::new().append(true).open(path)?.write_all(&index)
     }
 }
 
+/// The blocks of a segment in memory, and the terms that are in them.
+pub(crate) fn walk(bytes: &[u8]) -> (Vec<Place>, Vec<u64>) {
+    let blocks = block::scan(bytes, FILE_MARK.len());
+    let (mut pairs, mut terms) = (Vec::new(), Vec::new());
+    for (number, place) in (0..).zip(&blocks) {
+        let Some(payload) = payload_at(bytes, place) else { continue };
+        let entries = Entries::new(payload);
+        terms.extend(entries.flat_map(|entry| terms_of(&entry)));
+        // A rule is in nearly every entry of its block.
+        terms.sort_unstable();
+        terms.dedup();
+        pairs.extend(terms.drain(..).map(|term| term.in_block(number)));
+    }
+    (blocks, pairs)
+}
+
 /// What a block in memory has after its head, if that is whole.
-pub(crate) fn payload_at<'b>(bytes: &'b [u8], place: &Place) -> Option<&'b [u8]> {
+fn payload_at<'b>(bytes: &'b [u8], place: &Place) -> Option<&'b [u8]> {
     let at = usize::try_from(place.offset).ok()?;
     let head = Head::read(bytes.get(at..)?)?;
     head.checked(bytes.get(at + HEAD_BYTES..)?)

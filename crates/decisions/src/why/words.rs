@@ -134,7 +134,11 @@ impl Explained<'_> {
         let _ = match record.retry_after {
             Some(wait) => {
                 let at = utc(record.at.plus(wait));
-                write!(text, " It would have passed {} later, at {at}, if nobody else had come.", length(wait))
+                write!(
+                    text,
+                    " It would have passed {} later, at {at}, if nobody else had come.",
+                    length(wait)
+                )
             }
             None => write!(text, " No wait would have helped."),
         };

@@ -40,7 +40,10 @@ fn the_limit_was_in_use() {
          from the window before). Decided on what the node knew, without asking anybody. It would have passed \
          412 ms later, at 2027-01-15T08:00:00.412Z, if nobody else had come."
     );
-    assert!(json.contains("\"seen\":{\"own\":60,\"others\":30,\"world\":0,\"previous\":10,\"total\":100}"), "{json}");
+    assert!(
+        json.contains("\"seen\":{\"own\":60,\"others\":30,\"world\":0,\"previous\":10,\"total\":100}"),
+        "{json}"
+    );
     assert!(json.contains("\"node\":\"one\""), "{json}");
 }
 

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-pub(crate) use tidegate_decisions::Noted;
 use tidegate_core::{KeyId, Nanos};
+pub(crate) use tidegate_decisions::Noted;
 use tidegate_decisions::{
     Algorithm, Event, EventKind, Found, KeyForm, KeyHash, Log, LogOptions, Outcome, Path, Query, RECORDS_MAX,
     Record, Recorder, RequestTag, RuleId, RuleName, Seen, ShardTag, Wanted, read,
@@ -87,8 +87,7 @@ impl Fixture {
         let directory = std::env::temp_dir().join(format!("tidegate-log-{test}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&directory);
         let recorder = Arc::new(Recorder::new(2));
-        let mut fixture =
-            Fixture { directory, recorder, log: None, now: Nanos::from_secs(1), cap_bytes };
+        let mut fixture = Fixture { directory, recorder, log: None, now: Nanos::from_secs(1), cap_bytes };
         fixture.open();
         fixture
     }

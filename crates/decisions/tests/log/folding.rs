@@ -42,9 +42,7 @@ fn a_flood_on_one_key_is_a_few_records_and_an_exact_count() {
 #[test]
 fn denials_with_another_cause_are_told_apart() {
     let mut fixture = Fixture::new("causes-apart");
-    for (version, path) in
-        [(1, Path::Local), (2, Path::Local), (2, Path::Unverified)]
-    {
+    for (version, path) in [(1, Path::Local), (2, Path::Local), (2, Path::Unverified)] {
         for _ in 0..1000 {
             let noted = Noted { rule_version: version, path, ..noted(7, 1, Nanos::from_secs(1)) };
             fixture.recorder.note(&noted, || record(&noted), || name(1));
@@ -53,7 +51,10 @@ fn denials_with_another_cause_are_told_apart() {
     fixture.write();
     let found = fixture.read(&|_| Wanted::Key(key(7)));
     let of = |version, path| {
-        let like = found.records.iter().filter(|found| (found.record.rule_version, found.record.path) == (version, path));
+        let like = found
+            .records
+            .iter()
+            .filter(|found| (found.record.rule_version, found.record.path) == (version, path));
         like.map(|found| 1 + found.record.more).sum::<u32>()
     };
     assert_eq!(of(1, Path::Local), 1000);
@@ -69,15 +70,20 @@ fn beyond_ten_thousand_keys_a_rules_denials_are_counted() {
     }
     fixture.write();
     for number in [0, 1, KEYS_MAX as u64 - 1] {
-        assert_eq!(denials(&fixture.read(&|_| Wanted::Key(key(number)))), 1, "key {number} is among the first");
+        assert_eq!(
+            denials(&fixture.read(&|_| Wanted::Key(key(number)))),
+            1,
+            "key {number} is among the first"
+        );
     }
-    let written = fixture.recorder.counters().named().into_iter().find(|(name, _)| *name == "decisions_logged");
+    let written =
+        fixture.recorder.counters().named().into_iter().find(|(name, _)| *name == "decisions_logged");
     assert_eq!(written.unwrap().1, KEYS_MAX as u64);
     for rule in [1, 2] {
-        let found = fixture.query(
-            &|of| if *of == name(rule) { Wanted::All } else { Wanted::Nothing },
-            |query| query.since = Nanos::from_secs(1),
-        );
+        let found = fixture
+            .query(&|of| if *of == name(rule) { Wanted::All } else { Wanted::Nothing }, |query| {
+                query.since = Nanos::from_secs(1)
+            });
         assert!(found.is_cut, "there are more records than an answer has");
         assert_eq!(counted(&found), KEYS_MAX as u64);
     }
