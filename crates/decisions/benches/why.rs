@@ -11,11 +11,11 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::Instant;
 use tidegate_core::identity::Shape;
 use tidegate_core::{
-    Burst, Cost, FleetSecret, Item, KeyId, KeyPrefix, LocalState, Moment, Nanos, Rate, Spec, Table,
+    Burst, Cost, FleetSecret, Item, KeyId, KeyPrefix, LocalState, Moment, Nanos, Rate, Seen, Spec, Table,
 };
 use tidegate_decisions::{
     Algorithm, CAP_BYTES_DEFAULT, Found, KeyForm, KeyHash, Log, LogOptions, Noted, Outcome, Path, Query,
-    RECORDS_MAX, Record, Recorder, RequestTag, RuleId, RuleName, Seen, ShardTag, Wanted, read,
+    RECORDS_MAX, Record, Recorder, RequestTag, RuleId, RuleName, ShardTag, Wanted, read,
 };
 
 const START: Nanos = Nanos::from_secs(1_800_000_000);
@@ -23,14 +23,12 @@ const WEEK_S: u64 = 7 * 86_400;
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
-    let gigabytes = match args.iter().position(|arg| arg == "--gigabytes") {
-        Some(at) => args[at + 1].parse().expect("--gigabytes N"),
-        None => 2,
-    };
-    let is_asked = |bar: &str| {
-        !["1", "2", "3"].iter().any(|bar| args.iter().any(|arg| arg == bar))
-            || args.iter().any(|arg| arg == bar)
-    };
+    let at = args.iter().position(|arg| arg == "--gigabytes");
+    let gigabytes = at.map_or(2, |at| args[at + 1].parse().expect("--gigabytes N"));
+    let is_value = |place: usize| at.is_some_and(|at| place == at + 1);
+    let named = args.iter().enumerate().filter(|(place, _)| !is_value(*place)).map(|(_, arg)| arg.as_str());
+    let bars: Vec<&str> = named.filter(|arg| ["1", "2", "3"].contains(arg)).collect();
+    let is_asked = |bar: &str| bars.is_empty() || bars.contains(&bar);
     if is_asked("1") {
         search(gigabytes);
     }

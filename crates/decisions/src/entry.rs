@@ -5,8 +5,8 @@
 
 use crate::event::{Event, EventKind};
 use crate::name::{Algorithm, KeyForm, PARTS_MAX, RuleName, TEXT_MAX};
-use crate::record::{KeyHash, Outcome, Path, Record, RequestTag, RuleCount, RuleId, Seen, ShardTag};
-use tidegate_core::{CalendarUnit, Nanos, Period};
+use crate::record::{KeyHash, Outcome, Path, Record, RequestTag, RuleCount, RuleId, ShardTag};
+use tidegate_core::{CalendarUnit, Nanos, Period, Seen};
 
 /// What a block is made of.
 #[derive(Clone, PartialEq, Eq, Debug)]

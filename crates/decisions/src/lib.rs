@@ -22,5 +22,5 @@ pub use lane::{KEYS_MAX, Noted};
 pub use log::{CAP_BYTES_DEFAULT, CAP_BYTES_MIN, Log, LogError, LogOptions};
 pub use name::{Algorithm, KeyForm, RuleName, rule_subject};
 pub use read::{Found, FoundRecord, Query, RECORDS_MAX, ReadError, Wanted, Writer, read};
-pub use record::{KeyHash, Outcome, Path, Record, RequestTag, RuleCount, RuleId, Seen, ShardTag};
+pub use record::{KeyHash, Outcome, Path, Record, RequestTag, RuleCount, RuleId, ShardTag};
 pub use recorder::{Counters, Recorder};

@@ -3,7 +3,7 @@
 //! Small and of a fixed size, so that the hot path can put one down without allocating. Texts (names of rules,
 //! addresses of shards) are referred to by hashes that are the same in every segment and on every node.
 
-use tidegate_core::{KeyId, Nanos};
+use tidegate_core::{KeyId, Nanos, Seen};
 
 /// The bits of a key that don't depend on where it is kept: 96 of them.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -89,6 +89,8 @@ pub enum Path {
     Lease,
     Quota,
     Unverified,
+    /// The request lacked an attribute that the rule requires.
+    Missing,
 }
 
 impl Outcome {
@@ -104,7 +106,7 @@ impl Outcome {
 }
 
 impl Path {
-    pub(crate) const ALL: [Path; 9] = [
+    pub(crate) const ALL: [Path; 10] = [
         Path::Local,
         Path::Cold,
         Path::Stale,
@@ -114,6 +116,7 @@ impl Path {
         Path::Lease,
         Path::Quota,
         Path::Unverified,
+        Path::Missing,
     ];
 
     pub fn name(self) -> &'static str {
@@ -127,26 +130,8 @@ impl Path {
             Path::Lease => "lease",
             Path::Quota => "quota",
             Path::Unverified => "unverified",
+            Path::Missing => "missing",
         }
-    }
-}
-
-/// What the node knew of a key when it decided. A rate has no counts: `own` is what of its burst is in use.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Seen {
-    /// Admitted by this node in the present window.
-    pub own: u64,
-    /// By the other nodes of its region.
-    pub others: u64,
-    /// By the other regions.
-    pub world: u64,
-    /// What is left of the window before: its count times its weight.
-    pub previous: u64,
-}
-
-impl Seen {
-    pub fn total(&self) -> u64 {
-        [self.others, self.world, self.previous].into_iter().fold(self.own, u64::saturating_add)
     }
 }
 

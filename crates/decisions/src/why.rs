@@ -26,6 +26,8 @@ pub enum Audience {
 pub enum Cause {
     /// It passed.
     Admitted,
+    /// It lacked an attribute that the rule requires.
+    AttributeMissing,
     /// The limit is 0.
     Blocked,
     /// It costs more than the limit ever allows.
@@ -48,6 +50,7 @@ impl Cause {
     pub fn name(self) -> &'static str {
         match self {
             Cause::Admitted => "admitted",
+            Cause::AttributeMissing => "attribute_missing",
             Cause::Blocked => "blocked",
             Cause::CostAboveLimit => "cost_above_limit",
             Cause::StoreAway => "store_away",
@@ -110,7 +113,10 @@ fn recent<'f>(events: &'f [Event], record: &Record, rule: Option<&RuleName>) -> 
     let subject = rule.map(RuleName::subject);
     let is_felt = |event: &&Event| {
         let is_about_it = match event.kind {
-            EventKind::Rules => Some(&event.subject) == subject.as_ref(),
+            EventKind::Rules => {
+                let is_known = u64::try_from(event.value).is_ok_and(|version| version <= record.rule_version);
+                is_known && Some(&event.subject) == subject.as_ref()
+            }
             EventKind::ClockStep => true,
             _ => false,
         };
@@ -123,6 +129,9 @@ fn cause(record: &Record, unwell: &[Event], recent: &[&Event]) -> Cause {
     let is_away = |event: &Event| matches!(event.kind, EventKind::Breaker | EventKind::SyncLag);
     if record.outcome == Outcome::Admitted {
         return Cause::Admitted;
+    }
+    if record.path == Path::Missing {
+        return Cause::AttributeMissing;
     }
     if record.limit == 0 {
         return Cause::Blocked;

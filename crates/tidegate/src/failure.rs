@@ -7,6 +7,7 @@ use crate::bench::{BenchError, PlanError};
 use crate::rules_client::RulesError;
 use crate::settings::SettingErrors;
 use crate::tokens::{FileError, TokenError};
+use crate::why::WhyError;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -29,6 +30,8 @@ pub(crate) enum Failure {
     Tls(#[from] TlsError),
     #[error(transparent)]
     RulesClient(#[from] RulesError),
+    #[error(transparent)]
+    Why(#[from] WhyError),
     #[error(transparent)]
     BenchPlan(#[from] PlanError),
     #[error(transparent)]
@@ -58,6 +61,7 @@ impl Failure {
             Failure::Settings(_)
             | Failure::Ask(_)
             | Failure::Token(_)
+            | Failure::Why(_)
             | Failure::BenchPlan(_)
             | Failure::Bench(_)
             | Failure::NothingToCheck { .. }

@@ -45,7 +45,9 @@ impl Explained<'_> {
             Outcome::WouldDeny => "would have denied (it only shadows)",
         };
         let _ = write!(text, "{} {verb} a request of cost {}: ", self.whose(), record.cost);
-        text.push_str(&self.counts());
+        if self.cause != Cause::AttributeMissing {
+            text.push_str(&self.counts());
+        }
         self.say_cause(&mut text);
         if record.outcome != Outcome::Admitted {
             self.say_wait(&mut text);
@@ -95,6 +97,7 @@ impl Explained<'_> {
             event.map(|event| (length(record.at.minus(event.at)), event))
         };
         match self.cause {
+            Cause::AttributeMissing => text.push_str("it lacked an attribute that the rule requires."),
             Cause::Blocked => text.push_str(" The limit is 0: the caller is blocked."),
             Cause::CostAboveLimit => text.push_str(" The request costs more than the limit ever allows."),
             Cause::StoreAway => text.push_str(
@@ -154,7 +157,7 @@ fn path_words(path: Path) -> &'static str {
         Path::Credit => " The region was asked first: little of the limit was left.",
         Path::Exact => " The region was asked first, as the rule wants for every request.",
         Path::Lease => " Decided on what the node had drawn ahead.",
-        Path::Quota | Path::Unverified => "",
+        Path::Quota | Path::Unverified | Path::Missing => "",
     }
 }
 

@@ -26,7 +26,7 @@ fn explained(
 }
 
 fn of_rule(at_s: u64) -> Event {
-    Event { subject: name(1).subject(), ..event(EventKind::Rules, false, at_s) }
+    Event { subject: name(1).subject(), value: 1, ..event(EventKind::Rules, false, at_s) }
 }
 
 #[test]
@@ -54,12 +54,13 @@ fn each_cause_in_its_case() {
     let closed = event(EventKind::Breaker, false, now - 1);
     let stepped = event(EventKind::ClockStep, false, now - 3);
     let unverified = |noted: &mut Noted, _: &mut Record| noted.path = Path::Unverified;
-    let cases: [(&str, Vec<Event>, &dyn Fn(&mut Noted, &mut Record), Cause); 9] = [
+    let cases: [(&str, Vec<Event>, &dyn Fn(&mut Noted, &mut Record), Cause); 10] = [
         ("away", vec![open.clone()], &unverified, Cause::StoreAway),
         ("back", vec![open.clone(), closed], &unverified, Cause::Unverified),
         ("away-but-known", vec![open], &|_, _| (), Cause::LimitUsed),
         ("lowered", vec![of_rule(now - 30)], &|_, _| (), Cause::RuleChanged),
         ("lowered-long-ago", vec![of_rule(now - 61)], &|_, _| (), Cause::LimitUsed),
+        ("of-a-later-version", vec![Event { value: 2, ..of_rule(now - 1) }], &|_, _| (), Cause::LimitUsed),
         ("lowered-later", vec![of_rule(now + 1)], &|_, _| (), Cause::LimitUsed),
         ("stepped", vec![of_rule(now - 30), stepped], &|_, _| (), Cause::ClockStep),
         ("blocked", vec![], &|_, record| record.limit = 0, Cause::Blocked),
@@ -70,7 +71,7 @@ fn each_cause_in_its_case() {
         assert_eq!(found.0, cause, "{case}: {}", found.1);
     }
     let (_, sentence, _) = explained("words", &[of_rule(now - 30)], |_, _| (), Audience::Operator);
-    assert!(sentence.contains("changed 30 s before, with rules version 3: 100 → 10."), "{sentence}");
+    assert!(sentence.contains("changed 30 s before, with rules version 1: 100 → 10."), "{sentence}");
 }
 
 #[test]

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use tidegate_core::{KeyId, Nanos};
+use tidegate_core::{KeyId, Nanos, Seen};
 pub(crate) use tidegate_decisions::Noted;
 use tidegate_decisions::{
     Algorithm, Event, EventKind, Found, KeyForm, KeyHash, Log, LogOptions, Outcome, Path, Query, RECORDS_MAX,
-    Record, Recorder, RequestTag, RuleId, RuleName, Seen, ShardTag, Wanted, read,
+    Record, Recorder, RequestTag, RuleId, RuleName, ShardTag, Wanted, read,
 };
 
 pub(crate) const KEY_ASKED: &dyn Fn(&RuleName) -> Wanted = &|_| Wanted::Key(key(7));
