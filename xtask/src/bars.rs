@@ -4,12 +4,12 @@ use crate::instructions::{self, bench_program};
 use crate::measured::Length;
 use crate::report::{median, verdict, with_spread};
 use crate::steps::{Steps, output, run as run_command};
-use crate::{packages, region, report, rules, world};
+use crate::{packages, region, report, rules, why, world};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 type Group = (&'static str, fn() -> Result<(), String>);
-const GROUPS: [Group; 7] = [
+const GROUPS: [Group; 8] = [
     ("decide", decide),
     ("memory", memory),
     ("instructions", count_instructions),
@@ -17,6 +17,7 @@ const GROUPS: [Group; 7] = [
     ("region", || region::measure(Length::Quick)),
     ("world", || world::measure(Length::Quick)),
     ("rules", || rules::measure(Length::Quick)),
+    ("why", || why::measure(Length::Quick)),
 ];
 
 pub(crate) fn run(only: Option<&str>) -> Result<(), String> {
