@@ -61,7 +61,7 @@ fn noted(number: u64, at: Nanos) -> Noted {
     Noted {
         at,
         key: KeyHash::of(key_id(number)),
-        rule: RuleId::of_overflow(key_id(1 << 50 | number % 20)),
+        rule: RuleId::of_overflow(key_id((1 << 50) | (number % 20))),
         rule_version: 1234,
         outcome: Outcome::Denied,
         path: Path::Local,

@@ -310,7 +310,7 @@ const fn unzigzag(number: u64) -> i64 {
 }
 
 /// Where a variant stands among all of them.
-fn place<T: PartialEq>(all: &[T], one: T) -> u8 {
+fn place<T: PartialEq + Copy>(all: &[T], one: T) -> u8 {
     all.iter().position(|other| *other == one).and_then(|place| u8::try_from(place).ok()).unwrap_or(0)
 }
 

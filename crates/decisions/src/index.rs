@@ -144,10 +144,8 @@ impl Index {
         let mut found = Vec::new();
         // A term may begin in the page before the first that begins with it.
         let first = firsts.partition_point(|first| *first < term).saturating_sub(1);
-        for page in first..firsts.len() {
-            if firsts[page] > term {
-                break;
-            }
+        let pages = firsts.iter().enumerate().skip(first).take_while(|(_, first)| **first <= term);
+        for (page, _) in pages {
             let bytes = read_page(file, offset + page as u64 * PAGE_BYTES as u64)?;
             let pairs = bytes[..PAGE_TERMS * 8].chunks_exact(8);
             found.extend(pairs.filter_map(|pair| block(u64::from_le_bytes(pair.try_into().ok()?))));

@@ -33,15 +33,19 @@ pub struct Noted {
 /// What is counted of a key: all that a denial of a flood reads and writes, in half a line of the cache.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
-    key: KeyHash,
+    /// Of the key.
+    high: u64,
+    last: Nanos,
+    low: u32,
     /// What else tells denials apart; 0 is an empty slot.
     tag: u32,
     more: u32,
-    last: Nanos,
     /// Where its first record is.
     record: u16,
     singles: u8,
 }
+
+const _: () = assert!(size_of::<Tally>() == 32);
 
 impl Noted {
     /// Of another version, or decided in another way, a denial has another cause.
@@ -136,9 +140,9 @@ impl Lane {
         if self.firsts.len() == KEYS_MAX {
             return self.count(noted, name);
         }
-        let (key, tag, place) = (noted.key, noted.tag(), self.firsts.len());
-        let index = u16::try_from(place).unwrap_or(u16::MAX);
-        self.slots[slot] = Tally { key, tag, more: 0, last: noted.at, record: index, singles: 1 };
+        let (KeyHash { high, low }, tag) = (noted.key, noted.tag());
+        let record_at = u16::try_from(self.firsts.len()).unwrap_or(u16::MAX);
+        self.slots[slot] = Tally { high, last: noted.at, low, tag, more: 0, record: record_at, singles: 1 };
         self.firsts.push(record());
         self.rule(noted.rule, name);
     }
@@ -151,7 +155,9 @@ impl Lane {
         let mut slot = usize::try_from(noted.key.high % SLOTS as u64).unwrap_or(0);
         loop {
             let tally = &self.slots[slot];
-            if tally.tag == 0 || (tally.tag == tag && tally.key == noted.key) {
+            if tally.tag == 0
+                || (tally.tag == tag && tally.high == noted.key.high && tally.low == noted.key.low)
+            {
                 return slot;
             }
             slot = (slot + 1) % SLOTS;

@@ -54,7 +54,8 @@ fn each_cause_in_its_case() {
     let closed = event(EventKind::Breaker, false, now - 1);
     let stepped = event(EventKind::ClockStep, false, now - 3);
     let unverified = |noted: &mut Noted, _: &mut Record| noted.path = Path::Unverified;
-    let cases: [(&str, Vec<Event>, &dyn Fn(&mut Noted, &mut Record), Cause); 10] = [
+    type Case<'c> = (&'c str, Vec<Event>, &'c dyn Fn(&mut Noted, &mut Record), Cause);
+    let cases: [Case<'_>; 10] = [
         ("away", vec![open.clone()], &unverified, Cause::StoreAway),
         ("back", vec![open.clone(), closed], &unverified, Cause::Unverified),
         ("away-but-known", vec![open], &|_, _| (), Cause::LimitUsed),

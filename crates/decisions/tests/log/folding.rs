@@ -80,9 +80,9 @@ fn beyond_ten_thousand_keys_a_rules_denials_are_counted() {
         fixture.recorder.counters().named().into_iter().find(|(name, _)| *name == "decisions_logged");
     assert_eq!(written.unwrap().1, KEYS_MAX as u64);
     for rule in [1, 2] {
-        let found = fixture
-            .query(&|of| if *of == name(rule) { Wanted::All } else { Wanted::Nothing }, |query| {
-                query.since = Nanos::from_secs(1)
+        let found =
+            fixture.query(&|of| if *of == name(rule) { Wanted::All } else { Wanted::Nothing }, |query| {
+                query.since = Nanos::from_secs(1);
             });
         assert!(found.is_cut, "there are more records than an answer has");
         assert_eq!(counted(&found), KEYS_MAX as u64);

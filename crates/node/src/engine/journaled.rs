@@ -3,7 +3,7 @@
 use super::{Counters, Engine};
 use crate::journal::{Circumstances, Journal};
 use crate::plan::{OVERFLOW_PARTS, Plan};
-use crate::request::Request;
+use crate::request::{Purpose, Request};
 use std::sync::Arc;
 use tidegate_core::{Decision, Item, KeyPrefix, Moment, Nanos, Seen};
 use tidegate_decisions::{Event, EventKind, RequestTag};
@@ -27,7 +27,9 @@ impl Engine {
         (rule_version, tag): (u64, RequestTag),
         moment: Moment,
     ) {
-        if let Some(journal) = self.journal.get() {
+        // What was reported had passed already, whatever its limits say of it.
+        let is_report = request.is_some_and(|request| request.purpose == Purpose::Report);
+        if let Some(journal) = self.journal.get().filter(|_| !is_report) {
             let seen = |item: &Item, decision: &Decision| self.seen(item, decision, moment.now);
             journal.note(plan, request, Circumstances { rule_version, moment, request: tag, seen: &seen });
         }

@@ -148,9 +148,11 @@ fn the_page_on_denials_does_what_it_says() {
         assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
-    // But for times and ids, word by word.
+    // But for times, their units and ids, word by word.
     let without_digits = |text: &str| {
-        let is_name = |word: &str| word.contains(|c: char| c.is_ascii_digit());
+        let is_name = |word: &str| {
+            word.contains(|c: char| c.is_ascii_digit()) || ["ms", "s", "min", "h"].contains(&word)
+        };
         text.split_whitespace().filter(|word| !is_name(word)).collect::<Vec<_>>().join(" ")
     };
     let sample = without_digits(blocks(&page, "text")[0]);
