@@ -2,7 +2,7 @@
 //! takes on the disk.
 //!
 //! `cargo bench -p tidegate-decisions --bench why -- [--gigabytes N] [1|2|3]`; `cargo xtask bars why` reads what it
-//! prints. Costs of a flood are in CPU time of the threads that decide, which a busy machine changes little.
+//! prints. Files are made in the system's temporary directory, or in `TIDEGATE_BENCH_DIR`, and removed. Costs of a flood are in CPU time of the threads that decide, which a busy machine changes little.
 
 use std::fs;
 use std::path::PathBuf;
