@@ -4,12 +4,12 @@ use crate::instructions::{self, bench_program};
 use crate::measured::Length;
 use crate::report::{median, verdict, with_spread};
 use crate::steps::{Steps, output, run as run_command};
-use crate::{hot, packages, region, report, rules, world};
+use crate::{hot, packages, region, report, rules, why, world};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 type Group = (&'static str, fn() -> Result<(), String>);
-const GROUPS: [Group; 8] = [
+const GROUPS: [Group; 9] = [
     ("decide", decide),
     ("memory", memory),
     ("instructions", count_instructions),
@@ -18,6 +18,7 @@ const GROUPS: [Group; 8] = [
     ("world", || world::measure(Length::Quick)),
     ("rules", || rules::measure(Length::Quick)),
     ("hot", || hot::measure(Length::Quick)),
+    ("why", || why::measure(Length::Quick)),
 ];
 
 pub(crate) fn run(only: Option<&str>) -> Result<(), String> {

@@ -16,6 +16,7 @@ mod rules;
 mod steps;
 mod test;
 mod tidy;
+mod why;
 mod world;
 
 use std::path::{Path, PathBuf};
@@ -28,8 +29,8 @@ The commands of this repository:
   cargo xtask tidy           only the rules about the tree itself (seconds)
   cargo xtask fuzz [TARGET]  feed every parser, or one, what breaks parsers: [--seconds N], --input FILE replays
   cargo xtask bars [GROUP]   measure what wants a quiet machine, and write docs/bars.md
-                             groups: decide, memory, instructions, oracle, region, world, rules, hot (all when none
-                             is named); `region --long`, `world --long`: faults as long as the issue says,
+                             groups: decide, memory, instructions, oracle, region, world, rules, hot, why (all when
+                             none is named); `region --long`, `world --long`: faults as long as the issue says,
                              `hot --long`: as many requests
   cargo xtask bench peers [--quick] [GROUP…]
                              measure beside other limiters, and write docs/benchmarks.md (20 minutes, quick 5)

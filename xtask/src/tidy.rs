@@ -9,8 +9,19 @@ use std::process::Command;
 
 /// Crates from the bottom up: each may depend only on those before it. The test kit and the fuzz targets
 /// come last: tests may use them, and nothing that ships.
-const CRATES: [&str; 12] = [
-    "core", "rules", "origin", "world", "control", "node", "sim", "server", "client", "tidegate", "testkit",
+const CRATES: [&str; 13] = [
+    "core",
+    "decisions",
+    "rules",
+    "origin",
+    "world",
+    "control",
+    "node",
+    "sim",
+    "server",
+    "client",
+    "tidegate",
+    "testkit",
     "fuzz",
 ];
 /// What the core may depend on outside of tests: nothing that does IO.

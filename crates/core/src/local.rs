@@ -55,6 +55,11 @@ impl LocalState {
         Counted { current, previous, sequence: Sequence(sequence) }
     }
 
+    /// A window's counts; `None` for GCRA. To look at, not to decide by.
+    pub(crate) fn window(&self, spec: &Spec) -> Option<Counted> {
+        (!matches!(spec, Spec::Gcra { .. })).then(|| self.counted())
+    }
+
     #[inline]
     fn of_window(counted: Counted, expires: Nanos) -> Self {
         LocalState([counted.current, counted.previous, counted.sequence.0, window_tag(expires)])

@@ -4,10 +4,12 @@
 //! system call. What can't get an entry in the full table is decided by its class, and counted.
 
 mod callers;
+mod journaled;
 mod resets;
 mod single;
 
-use crate::plan::{Plan, Target};
+use crate::journal::{self, Journal};
+use crate::plan::Plan;
 use crate::quota::Quotas;
 use crate::region::{AskItem, RegionOptions, Standing};
 use crate::request::{Answer, Path, Purpose, Reason, Request, RequestError};
@@ -17,23 +19,22 @@ use crate::stats::{Refusal, Stats};
 use crate::top::{self, Top};
 use crate::world::{Reach, WorldNode};
 use arc_swap::{ArcSwap, Guard};
+pub use resets::ResetKey;
 pub use single::Tally;
 use smallvec::SmallVec;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tidegate_core::state::State;
 use tidegate_core::{
-    Accuracy, Class, Cost, Decisions, FleetSecret, Item, KeyId, LocalState, Moment, Nanos, Room, StepId,
-    Table, TenantTag, Undecided, Verdict,
+    Accuracy, Class, Cost, Decisions, FleetSecret, LocalState, Moment, Nanos, Room, StepId, Table, TenantTag,
+    Undecided, Verdict,
 };
+use tidegate_decisions::RequestTag;
 use tidegate_rules::RuleSet;
 
 /// A caller denied because the table is full is told to come back after this.
 const RETRY_WHEN_FULL: Nanos = Nanos::from_secs(1);
 /// A caller denied because its region can't be asked is told to come back after this.
 const RETRY_WHEN_UNVERIFIED: Nanos = Nanos::from_millis(300);
-/// A reset is remembered this much longer than what it reset: nodes' clocks differ.
-const RESET_MARGIN: Nanos = Nanos::from_secs(60);
-
 #[derive(Debug, Clone, Copy)]
 pub struct EngineOptions {
     pub secret: FleetSecret,
@@ -51,6 +52,7 @@ pub struct Engine {
     stats: Stats,
     shadows: Shadows,
     top: Top,
+    journal: OnceLock<Arc<Journal>>,
 }
 
 /// Where the counts are.
@@ -88,6 +90,7 @@ pub struct Asking<'r> {
     items: SmallVec<[usize; 4]>,
     reason: Option<Reason>,
     rule_version: u64,
+    request: RequestTag,
 }
 
 impl Asking<'_> {
@@ -134,6 +137,7 @@ impl Engine {
             stats: Stats::default(),
             shadows: Shadows::default(),
             top: Top::default(),
+            journal: OnceLock::new(),
         }
     }
 
@@ -217,6 +221,7 @@ impl Engine {
         request: &Request<'_>,
         moment: Moment,
     ) -> Result<Decided<'r>, RequestError> {
+        let tag = self.journal.get().map_or(RequestTag::default(), |_| journal::take_request());
         request.validate()?;
         let mut plan = Plan::new(self.reach());
         let reason = plan.fill(&self.secret, &rules.set, request, moment)?;
@@ -240,13 +245,15 @@ impl Engine {
         match (decided, &self.counters) {
             (Err(MustAsk), Counters::Shared(sharing)) => {
                 plan.note(sharing.region.world(), request, moment.now);
-                Ok(self.ask_first(sharing, plan, reason, rules.version, moment))
+                self.remember(request, &plan);
+                Ok(self.ask_first(sharing, plan, reason, (rules.version, tag), moment))
             }
             _ => {
                 if plan.has_world {
                     // What never asks is noted here.
                     plan.note_async(self.world(), request, moment.now);
                 }
+                self.keep(&plan, Some(request), (rules.version, tag), moment);
                 let answer = self.answer(plan, reason, rules.version);
                 self.shadows.note(request, &answer);
                 Ok(Decided::Answer(answer))
@@ -267,7 +274,7 @@ impl Engine {
         sharing: &Sharing,
         mut plan: Plan<'r>,
         reason: Option<Reason>,
-        rule_version: u64,
+        (rule_version, request): (u64, RequestTag),
         moment: Moment,
     ) -> Decided<'r> {
         let reasons = sharing.table.reasons(&plan.items, moment);
@@ -292,7 +299,7 @@ impl Engine {
             items.push(index);
         }
         plan.path = asks.first().map_or(Path::Local, |ask: &AskItem| Path::Asked(ask.reason));
-        Decided::Ask(Box::new(Asking { plan, asks, items, reason, rule_version }))
+        Decided::Ask(Box::new(Asking { plan, asks, items, reason, rule_version, request }))
     }
 
     /// Decides a request whose limits have been asked about, as far as they could be. It has the last word:
@@ -315,7 +322,7 @@ impl Engine {
         standings: &[Standing],
         moment: Moment,
     ) -> Decided<'r> {
-        let Asking { mut plan, asks, items, reason, rule_version } = asking;
+        let Asking { mut plan, asks, items, reason, rule_version, request } = asking;
         let Some(sharing) = self.shared() else {
             return Decided::Answer(self.answer(plan, reason, rule_version));
         };
@@ -331,11 +338,12 @@ impl Engine {
             plan.only_look();
         }
         if self.decide_on(&sharing.table, &mut plan, moment).is_err() {
-            return self.ask_first(sharing, plan, reason, rule_version, moment);
+            return self.ask_first(sharing, plan, reason, (rule_version, request), moment);
         }
         if !plan.is_denied() {
             sharing.charge_fallbacks(&plan.fallbacks, moment);
         }
+        self.keep(&plan, None, (rule_version, request), moment);
         Decided::Answer(self.answer(plan, reason, rule_version))
     }
 
@@ -433,31 +441,6 @@ impl Engine {
         }
     }
 
-    /// The keys of a request, to be started afresh.
-    pub fn keys(
-        &self,
-        rules: &VersionedRules,
-        request: &Request<'_>,
-        moment: Moment,
-    ) -> Result<Vec<ResetKey>, RequestError> {
-        request.validate()?;
-        let mut plan = Plan::new(self.reach());
-        plan.fill(&self.secret, &rules.set, request, moment)?;
-        let reset_key = |(item, target): (&Item, &Target)| ResetKey {
-            key: item.key,
-            forgotten_at: moment.now.plus(item.spec.longest_memory()).plus(RESET_MARGIN),
-            is_world: target.is_world,
-        };
-        Ok(plan.items.iter().zip(&plan.targets).map(reset_key).collect())
-    }
-
-    /// Starts keys afresh that only this node knows. Says how many there were.
-    pub fn reset(&self, keys: &[ResetKey]) -> usize {
-        let Some(table) = self.lone_table() else { return 0 };
-        let fresh = |state: &mut LocalState| *state = LocalState::default();
-        keys.iter().filter(|reset| table.update(reset.key, fresh)).count()
-    }
-
     /// Drops what has expired in one shard of the table; called in turn for all of them.
     pub fn sweep(&self, shard: usize, moment: Moment) {
         let swept = match &self.counters {
@@ -477,20 +460,12 @@ impl Engine {
     /// Tells the table of a clock step, before the clock makes it.
     pub fn clock_stepped(&self, delta_ns: i64, lands_at: Nanos) -> StepId {
         self.stats.clock_stepped();
+        self.keep_step(delta_ns, lands_at);
         match &self.counters {
             Counters::Alone(table) => table.clock_stepped(delta_ns, lands_at),
             Counters::Shared(sharing) => sharing.clock_stepped(delta_ns, lands_at),
         }
     }
-}
-
-/// A key to be started afresh, and when nobody will remember that it was.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ResetKey {
-    pub key: KeyId,
-    pub forgotten_at: Nanos,
-    /// Other regions must hear of it too.
-    pub is_world: bool,
 }
 
 /// An admission needs the region's word first.

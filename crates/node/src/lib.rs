@@ -8,6 +8,7 @@ pub mod driver;
 pub mod engine;
 pub mod files;
 pub mod hot;
+pub mod journal;
 mod plan;
 pub mod quota;
 pub mod region;

@@ -19,7 +19,7 @@ use tidegate_rules::envoy::{EnvoyMatch, GivenByRequest, Windows, drop_replaced};
 use tidegate_rules::{Attributes, Effect, Matched, Matches, Mode, Namespace, RuleSet, Scope};
 
 /// An identifier of more parts than any rule's key has: no caller can have it.
-const OVERFLOW_PARTS: [&str; 9] = [""; 9];
+pub(crate) const OVERFLOW_PARTS: [&str; 9] = [""; 9];
 
 /// The limits of a request, side by side: what the table decides, and what the answer says.
 #[derive(Debug)]
@@ -60,7 +60,18 @@ pub(crate) struct PlannedLimit {
     pub(crate) is_declared_hot: bool,
 }
 
+impl Target {
+    /// Whether the answer of this index is its.
+    pub(crate) fn is_of(&self, answer: usize) -> bool {
+        self.answer == answer
+    }
+}
+
 impl<'r> Plan<'r> {
+    pub(crate) fn answer_of(&self, target: &Target) -> &LimitAnswer<'r> {
+        &self.answers[target.answer]
+    }
+
     pub(crate) fn new(reach: Reach) -> Self {
         Plan {
             items: SmallVec::new(),
@@ -318,7 +329,7 @@ impl<'r> Plan<'r> {
 
     /// What the table decides, with what is answered of it.
     pub(crate) fn limits(&self) -> impl Iterator<Item = (PlannedLimit, &LimitAnswer<'r>)> {
-        (0..self.items.len()).map(|index| (self.limit(index), &self.answers[self.targets[index].answer]))
+        (0..self.items.len()).map(|index| (self.limit(index), self.answer_of(&self.targets[index])))
     }
 
     /// One of the limits, as it is enforced here and as it is declared.

@@ -96,6 +96,14 @@ pub(crate) fn overflow_key(prefix: &KeyPrefix) -> KeyId {
     prefix.key_of_parts(["overflow"; KEY_PARTS_MAX + 1])
 }
 
+/// The key of a caller by its attributes, where no `place_by` says where it is kept; `None` when one is missing. For
+/// those who look a caller up, not for decisions.
+pub fn caller_key(prefix: &KeyPrefix, key: &[KeyPart], attributes: Attributes<'_>) -> Option<KeyId> {
+    let mut identifier = Identifier::new();
+    identifier.fill(key, attributes).ok()?;
+    Some(identifier.key(prefix))
+}
+
 /// A caller's identifier for people to read: parts joined by `,`, an absent one as `?`. Two callers may have
 /// the same text; never count by it.
 pub fn identifier_text(rule: &Rule, attributes: Attributes<'_>) -> String {

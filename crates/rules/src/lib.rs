@@ -37,7 +37,7 @@ pub use change::{
 };
 pub use describe::{Description, NamespaceDescription, RuleDescription};
 pub use error::{RuleError, RuleErrors, Warning};
-pub use identifier::{KeyPart, identifier_text};
+pub use identifier::{KeyPart, caller_key, identifier_text};
 pub use matching::{Effect, Match, Matched, Matches};
 pub use overrides::{Change, Override};
 pub use pattern::Pattern;

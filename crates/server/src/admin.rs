@@ -144,7 +144,10 @@ pub(crate) fn state(app: &App, caller: &Caller) -> Vec<u8> {
             object.object("world", |inner| world(inner, app, driver));
         }
         object.object("stats", |inner| {
-            for (name, count) in stats.into_iter().chain(COUNTERS.named()) {
+            let journal = app.engine.journal().map(|journal| journal.recorder().counters().named());
+            for (name, count) in
+                stats.into_iter().chain(COUNTERS.named()).chain(journal.into_iter().flatten())
+            {
                 inner.number(name, count);
             }
         });

@@ -10,6 +10,8 @@ mod query;
 mod read;
 mod write;
 
+pub(crate) use query::decoded;
+
 use crate::access::{LastCaller, Tokens};
 use crate::counters::COUNTERS;
 use crate::listener::accept;

@@ -10,6 +10,8 @@ use crate::json::write;
 use crate::refusal::Refusal;
 use crate::route::Call;
 use crate::wire::{Body, Form, Prepared, Use};
+use tidegate_decisions::RequestTag;
+use tidegate_node::journal;
 use tidegate_node::{Answer, Decided, Purpose, Request, RequestError, Subject, VersionedRules};
 
 #[derive(Clone, Debug)]
@@ -53,6 +55,7 @@ pub(crate) fn try_decide(
     let body = Body::read(body, call.form())?;
     let prepared = Prepared::new(&body, call.form(), Use::Decide)?;
     let request = Request { tenant: caller.tenant(), purpose: call.purpose(), subject: prepared.subject() };
+    name_request(app, request_id);
     Ok(try_engine(app, &request, |answer| reply(call, answer, request.subject, request_id))?)
 }
 
@@ -76,6 +79,7 @@ pub(crate) async fn decide(
         };
         return Ok(Reply { body: reset_json(count), retry_after_seconds: None });
     }
+    name_request(app, request_id);
     let answer = ask_engine(app, &rules, &request).await?;
     Ok(reply(call, &answer, request.subject, request_id))
 }
@@ -87,6 +91,15 @@ fn reply(call: Call, answer: &Answer<'_>, subject: Subject<'_>, request_id: &str
         Purpose::Report => None,
     };
     Reply { body: to_json(answer, subject, request_id), retry_after_seconds }
+}
+
+/// Says by which id the next decision of this thread can be found again. Right before it, with nothing to wait for
+/// in between.
+#[inline]
+pub(crate) fn name_request(app: &App, id: &str) {
+    if app.engine.journal().is_some() {
+        journal::name_next_request(RequestTag::of(id));
+    }
 }
 
 /// Decides, and hands the answer to `tell` where it is, as it is large; `None` when the region has to be asked

@@ -78,10 +78,12 @@ pub(crate) async fn answer(
 ) -> Result<HttpResponse, Refusal> {
     let asked = Asked::read(app, head.uri.query().unwrap_or(""), &head.headers)?;
     let request = asked.request(caller);
+    decide::name_request(app, id.as_str());
     if let Some(response) = decide::try_engine(app, &request, |decided| response(app, decided, &id))? {
         return Ok(response);
     }
     let rules = app.engine.rules();
+    decide::name_request(app, id.as_str());
     let decided = Box::pin(decide::ask_engine(app, &rules, &request)).await?;
     Ok(response(app, &decided, &id))
 }

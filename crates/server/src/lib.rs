@@ -40,6 +40,7 @@ mod tls;
 mod token;
 mod transport;
 mod unkey;
+mod why;
 mod wire;
 
 pub use access::{Permission, Permissions, TokenRecord, Tokens};

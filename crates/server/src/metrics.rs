@@ -12,6 +12,10 @@ pub(crate) fn text(app: &App) -> String {
     for (name, count) in app.engine.stats().named().into_iter().chain(COUNTERS.named()) {
         counter(&mut out, name, count);
     }
+    for (name, count) in app.engine.journal().iter().flat_map(|journal| journal.recorder().counters().named())
+    {
+        counter(&mut out, name, count);
+    }
     gauge(&mut out, "keys", app.engine.key_count() as u64);
     gauge(&mut out, "rule_version", app.engine.rules().version);
     gauge(&mut out, "overrides", app.overrides.in_force().count() as u64);

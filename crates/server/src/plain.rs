@@ -46,6 +46,7 @@ impl PlainHttp {
             }
             Wanted::ForwardAuth { query, headers } => {
                 let asked = forward_auth::Asked::read(app, query, headers)?;
+                decide::name_request(app, plain.id.as_str());
                 decide::try_engine(app, &asked.request(&caller), |decided| {
                     let status = forward_auth::status(decided);
                     write::forward_auth(output, &self.head(app, status, plain), decided);
@@ -70,6 +71,7 @@ impl PlainHttp {
             Wanted::ForwardAuth { query, headers } => {
                 let asked = forward_auth::Asked::read(app, query, headers)?;
                 let rules = app.engine.rules();
+                decide::name_request(app, plain.id.as_str());
                 let decided = decide::ask_engine(app, &rules, &asked.request(caller)).await?;
                 let status = forward_auth::status(&decided);
                 write::forward_auth(output, &self.head(app, status, plain), &decided);

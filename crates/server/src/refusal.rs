@@ -40,6 +40,7 @@ pub(crate) enum Code {
     OriginUnavailable,
     UnknownOverride,
     OverridesBusy,
+    LogUnavailable,
 }
 
 impl Code {
@@ -75,6 +76,7 @@ impl Code {
             Code::OriginUnavailable => "origin_unavailable",
             Code::UnknownOverride => "unknown_override",
             Code::OverridesBusy => "overrides_busy",
+            Code::LogUnavailable => "log_unavailable",
         }
     }
 
@@ -87,7 +89,9 @@ impl Code {
             Code::UriTooLong => StatusCode::URI_TOO_LONG,
             Code::Unauthorized => StatusCode::UNAUTHORIZED,
             Code::CrossSite | Code::Forbidden => StatusCode::FORBIDDEN,
-            Code::OriginUnavailable | Code::OverridesBusy => StatusCode::SERVICE_UNAVAILABLE,
+            Code::OriginUnavailable | Code::OverridesBusy | Code::LogUnavailable => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             _ => StatusCode::BAD_REQUEST,
         }
     }

@@ -26,7 +26,13 @@ impl Endpoint {
             Endpoint::Unkey(operation) => Some(operation.permission()),
             Endpoint::Page(Page::Front | Page::Healthy | Page::Ready | Page::OpenApi) => None,
             Endpoint::Page(
-                Page::AdminFront | Page::State | Page::Rules | Page::Shadow | Page::Top | Page::Metrics,
+                Page::AdminFront
+                | Page::State
+                | Page::Rules
+                | Page::Shadow
+                | Page::Top
+                | Page::Why
+                | Page::Metrics,
             ) => Some(Permission::Read),
         }
     }
@@ -53,6 +59,7 @@ pub(crate) enum Page {
     Rules,
     Shadow,
     Top,
+    Why,
     Metrics,
     OpenApi,
 }
@@ -76,12 +83,13 @@ pub(crate) const API_PATHS: [&str; 17] = [
     "/readyz",
     "/",
 ];
-pub(crate) const ADMIN_PATHS: [&str; 9] = [
+pub(crate) const ADMIN_PATHS: [&str; 10] = [
     "/metrics",
     "/v1/state",
     "/v1/rules",
     "/v1/shadow",
     "/v1/top",
+    "/v1/why",
     "/openapi.json",
     "/healthz",
     "/readyz",
@@ -106,6 +114,7 @@ pub(crate) fn endpoint(surface: Surface, method: &Method, path: &str) -> Result<
         (Surface::Admin, "/v1/rules") => Endpoint::Page(Page::Rules),
         (Surface::Admin, "/v1/shadow") => Endpoint::Page(Page::Shadow),
         (Surface::Admin, "/v1/top") => Endpoint::Page(Page::Top),
+        (Surface::Admin, "/v1/why") => Endpoint::Page(Page::Why),
         (Surface::Admin, "/metrics") => Endpoint::Page(Page::Metrics),
         (Surface::Api, path) if let Some(operation) = Operation::at(path) => Endpoint::Unkey(operation),
         _ => return Err(unknown_path(surface, path)),

@@ -9,6 +9,7 @@ use crate::respond::{self, HttpResponse};
 use crate::route::{Call, Endpoint, Page, endpoint};
 use crate::{
     App, Surface, admin, body, cross_site, decide, envoy, forward_auth, idempotency, metrics, openapi, unkey,
+    why,
 };
 use hyper::body::{Body, Incoming};
 use hyper::header::HOST;
@@ -43,6 +44,10 @@ pub(crate) async fn answer(
         Ok((Endpoint::Envoy, caller)) => Box::pin(envoy_json(app, &caller, incoming, &id)).await,
         Ok((Endpoint::Unkey(operation), caller)) => {
             Box::pin(unkey::answer(app, &caller, operation, &head, incoming, &id)).await
+        }
+        Ok((Endpoint::Page(Page::Why), caller)) => {
+            let answered = Box::pin(why::answer(app, &caller, head.uri.query())).await;
+            answered.map(|body| respond::json(StatusCode::OK, body, id.clone()))
         }
         Ok((Endpoint::Page(page), caller)) => show(app, &caller, page, &head.headers, &id),
         Err(refusal) => Err(refusal),
@@ -141,6 +146,7 @@ fn show(
         Page::Rules => json(admin::rules(app, caller)),
         Page::Shadow => json(admin::shadow(app, caller)),
         Page::Top => json(admin::top(app, caller)),
+        Page::Why => unreachable!("it may wait, and is answered elsewhere"),
         Page::OpenApi => json(openapi::DOCUMENT.into()),
         Page::Metrics => {
             caller.require_operator()?;
@@ -159,6 +165,7 @@ const ADMIN_FRONT: &str = concat!(
     "  /v1/rules  the rules in force and what they mean\n",
     "  /v1/shadow whom shadow rules would have denied\n",
     "  /v1/top    who comes most often, and who is denied most\n",
+    "  /v1/why    why callers were denied: ?identifier=, ?rule=, ?request_id=, ...\n",
     "  /healthz   whether it is alive\n",
     "  /readyz    whether it is ready for requests\n",
 );

@@ -9,6 +9,7 @@ use crate::rules_client::{self, Action};
 use crate::settings::{Setting, Sources, TABLE, long_flag};
 use crate::tokens::TokenCommand;
 use crate::top;
+use crate::why;
 use clap::{Arg, ArgAction, ArgMatches, Command as Clap, value_parser};
 use std::path::PathBuf;
 use tidegate_rules::envoy::Windows;
@@ -67,6 +68,10 @@ pub(crate) enum Command {
         whom: Whom,
         options: top::Options,
     },
+    Why {
+        whom: Whom,
+        options: Box<why::Options>,
+    },
     Bench(Result<Box<bench::Plan>, bench::PlanError>),
     /// `tidegate plan`.
     Capacity(Result<Box<capacity::Inputs>, capacity::InputsError>),
@@ -101,6 +106,9 @@ fn command_of(matches: &ArgMatches) -> Command {
         Some(("token", matches)) => token(matches),
         Some(("control", matches)) => control(matches),
         Some(("top", matches)) => Command::Top { whom: whom(matches), options: top_options(matches) },
+        Some(("why", matches)) => {
+            Command::Why { whom: whom(matches), options: Box::new(why::options(matches)) }
+        }
         Some(("bench", matches)) => Command::Bench(bench::Plan::read(matches).map(Box::new)),
         Some(("plan", matches)) => Command::Capacity(capacity::Inputs::read(matches).map(Box::new)),
         Some((_, matches)) => serve(matches),
@@ -203,6 +211,7 @@ fn clap() -> Clap {
         token_command(),
         rules,
         top_command(),
+        why::command(asker_args()),
         bench::command(),
         capacity::command(),
     ])
@@ -215,7 +224,9 @@ fn serve_command() -> Clap {
 /// Whether a control plane goes by a setting.
 fn is_for_control(setting: &Setting) -> bool {
     let sections = ["region", "node", "control.", "auth.", "tls.", "data.dir", "log.", "shutdown."];
-    sections.iter().any(|section| setting.key.starts_with(section))
+    // It decides nothing.
+    let is_decisions = setting.key.starts_with("log.decisions");
+    !is_decisions && sections.iter().any(|section| setting.key.starts_with(section))
 }
 
 fn control_command() -> Clap {

@@ -8,6 +8,7 @@ use crate::capacity::{InputsError, PictureError};
 use crate::rules_client::RulesError;
 use crate::settings::SettingErrors;
 use crate::tokens::{FileError, TokenError};
+use crate::why::WhyError;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -30,6 +31,8 @@ pub(crate) enum Failure {
     Tls(#[from] TlsError),
     #[error(transparent)]
     RulesClient(#[from] RulesError),
+    #[error(transparent)]
+    Why(#[from] WhyError),
     #[error(transparent)]
     BenchPlan(#[from] PlanError),
     #[error(transparent)]
@@ -63,6 +66,7 @@ impl Failure {
             Failure::Settings(_)
             | Failure::Ask(_)
             | Failure::Token(_)
+            | Failure::Why(_)
             | Failure::BenchPlan(_)
             | Failure::Bench(_)
             | Failure::Capacity(_)

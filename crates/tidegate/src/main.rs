@@ -10,6 +10,7 @@ mod capacity;
 mod certificates;
 mod command_line;
 mod control;
+mod decision_log;
 mod failure;
 mod followed;
 mod http_client;
@@ -29,9 +30,11 @@ mod signals;
 mod tokens;
 mod top;
 mod watched_files;
+mod why;
 
 use certificates::CertificatesAtStart;
 use command_line::Command;
+use decision_log::DecisionLog;
 use failure::Failure;
 use kept_counts::KeptCounts;
 use listeners::Listeners;
@@ -72,6 +75,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Control(sources) => control::run(sources),
         Command::Rules { whom, action } => Ok(rules_client::run(whom, action)?),
         Command::Top { whom, options } => Ok(top::run(&whom, options)?),
+        Command::Why { whom, options } => Ok(why::run(&whom, *options)?),
         Command::Bench(plan) => Ok(bench::run(&*plan?)?),
         Command::Capacity(inputs) => Ok(capacity::run(&*inputs?)?),
     }
@@ -108,6 +112,7 @@ fn serve(sources: Sources) -> Result<ExitCode, Failure> {
 
     tokens.divide(&app.engine);
     let kept = KeptCounts::restore(&settings, &app);
+    let decision_log = DecisionLog::start(&settings, &app);
     listeners::raise_open_file_limit(settings.connections_max);
     let listeners = Listeners::bind(&runtime, &settings, certificates.tls())?;
     let banner = banner::text(&settings, &listeners, &rules_summary, &tokens.summary);
@@ -117,6 +122,7 @@ fn serve(sources: Sources) -> Result<ExitCode, Failure> {
     let node = Node::start(&runtime, parts)?;
     output::print(&banner);
     let code = runtime.block_on(node.run_until_stopped());
+    decision_log.stop();
     // Rules may be being read just now, or a disk may hang: that isn't worth waiting for.
     runtime.shutdown_background();
     Ok(code)

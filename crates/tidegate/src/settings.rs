@@ -15,7 +15,7 @@ mod world;
 pub(crate) use environment::token;
 pub(crate) use error::SettingErrors;
 pub(crate) use key::long_flag;
-pub(crate) use parse::LogFormat;
+pub(crate) use parse::{DecisionsLog, LogFormat};
 pub(crate) use print::print;
 pub(crate) use table::{Setting, TABLE};
 pub(crate) use world::WorldSettings;
@@ -79,6 +79,8 @@ pub(crate) struct Settings {
     pub(crate) save_every: Duration,
     pub(crate) log_format: LogFormat,
     pub(crate) log_level: Targets,
+    pub(crate) log_decisions: DecisionsLog,
+    pub(crate) log_decisions_max_mb: u64,
     pub(crate) drain: Duration,
     /// Whom rules come from; `None`: from files.
     pub(crate) rules_control: Option<Endpoints>,
@@ -216,6 +218,20 @@ impl Settings {
         Ok(Self::only("auth.tokens", sources)?.auth_tokens)
     }
 
+    /// What a caller's keys are hashed with. No other value is looked at.
+    pub(crate) fn secret(sources: Sources) -> Result<FleetSecret, SettingErrors> {
+        Ok(Self::only("cluster.secret_file", sources)?.fleet_secret())
+    }
+
+    /// Where decisions are logged; `None`: nowhere.
+    pub(crate) fn decisions_directory(&self) -> Option<PathBuf> {
+        match &self.log_decisions {
+            DecisionsLog::InData => Some(self.data_directory.join("decisions")),
+            DecisionsLog::At(path) => Some(path.clone()),
+            DecisionsLog::Off => None,
+        }
+    }
+
     /// How a file of envoyproxy/ratelimit is read. No other value is looked at.
     pub(crate) fn envoy_windows(sources: Sources) -> Result<Windows, SettingErrors> {
         Ok(Self::only("rules.envoy_windows", sources)?.envoy_windows)
@@ -296,6 +312,8 @@ impl Settings {
             save_every: Duration::from_secs(30),
             log_format: LogFormat::of_stderr(),
             log_level: Targets::new().with_default(tracing::Level::INFO),
+            log_decisions: DecisionsLog::InData,
+            log_decisions_max_mb: 1024,
             drain: Duration::from_secs(5),
             rules_control: None,
             token: None,

@@ -9,7 +9,7 @@ use crate::access::{Caller, Permission};
 use crate::counters::COUNTERS;
 use crate::token::TOKEN_BYTES_MAX;
 use std::fmt;
-use tidegate_core::KeyPrefix;
+use tidegate_core::{Decision, Item, KeyPrefix, Moment};
 
 /// As Redis words them.
 pub(crate) const NO_AUTH: &[u8] = b"NOAUTH Authentication required.";
@@ -54,6 +54,14 @@ impl Login {
     pub(crate) fn renew(&mut self, app: &App) {
         if self.version != app.tokens.version() {
             *self = Login::verified(app, &self.token);
+        }
+    }
+
+    /// Leaves a denial to be found again.
+    #[inline]
+    pub(crate) fn keep_denial(&self, app: &App, item: &Item, decision: &Decision, moment: Moment) {
+        if let (Some(caller), Some(keys)) = (&self.caller, &self.keys) {
+            app.engine.keep_single((caller.tenant(), throttle::NAMESPACE, keys), item, decision, moment);
         }
     }
 

@@ -167,6 +167,7 @@ impl Pass<'_> {
                 self.tally.admitted += 1;
             } else {
                 self.tally.denied += 1;
+                self.session.login.keep_denial(self.app, &queued.item, &decision, self.moment);
             }
             throttle::answer(self.out, &decision, self.moment.now);
             if let Some(stands_for) = self.app.engine.sampled(self.moment) {

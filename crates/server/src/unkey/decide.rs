@@ -4,7 +4,7 @@ use super::envelope::{self, Told};
 use super::overrides::Override;
 use super::requests::{Check, Checks, many_checks, one_check};
 use crate::App;
-use crate::decide::ask_engine;
+use crate::decide::{ask_engine, name_request};
 use crate::refusal::Refusal;
 use smallvec::SmallVec;
 use tidegate_core::{Accuracy, Class, Decision, Limit, Nanos, Period, Verdict};
@@ -16,6 +16,7 @@ pub(super) async fn limit(
     body: &[u8],
     request_id: &str,
 ) -> Result<Vec<u8>, Refusal> {
+    name_request(app, request_id);
     decide(app, tenant, &one_check(body)?, |told| envelope::limit(request_id, told)).await
 }
 
@@ -26,6 +27,7 @@ pub(super) async fn multi_limit(
     body: &[u8],
     request_id: &str,
 ) -> Result<Vec<u8>, Refusal> {
+    name_request(app, request_id);
     decide(app, tenant, &many_checks(body)?, |told| envelope::multi_limit(request_id, told)).await
 }
 

@@ -20,6 +20,8 @@ pub(super) const DRAIN_MS: RangeInclusive<u64> = 0..=3_600_000;
 /// The fewest leave room for a proxy's pool; the most is what Linux lets a process open at all.
 pub(super) const CONNECTIONS: RangeInclusive<u64> = 8..=1_000_000;
 pub(super) const SAVE_EVERY_MS: RangeInclusive<u64> = 10..=86_400_000;
+/// The fewest are a handful of segments; the most is more than anybody reads again.
+pub(super) const DECISIONS_MAX_MB: RangeInclusive<u64> = 16..=1_000_000;
 pub(super) const ORIGIN_TIMEOUT_MS: RangeInclusive<u64> = 1..=1_000;
 pub(super) const ORIGIN_FRESH_MS: RangeInclusive<u64> = 100..=60_000;
 const NAME_CHARS_MAX: usize = 64;
@@ -106,6 +108,19 @@ pub(super) fn path(text: &str) -> Result<PathBuf, Refusal> {
 /// A socket that is called `none` can be had as `./none`.
 pub(super) fn path_or_none(text: &str) -> Result<Option<PathBuf>, Refusal> {
     if text == NONE { Ok(None) } else { path(text).map(Some) }
+}
+
+/// Where decisions are logged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum DecisionsLog {
+    /// Beside what else outlives the process.
+    InData,
+    At(PathBuf),
+    Off,
+}
+
+pub(super) fn decisions_log(text: &str) -> Result<DecisionsLog, Refusal> {
+    if text.is_empty() || text == NONE { Ok(DecisionsLog::Off) } else { path(text).map(DecisionsLog::At) }
 }
 
 /// The path of a secret's file, which must be there: what isn't a file may be the secret itself.

@@ -31,7 +31,7 @@ pub(crate) enum Secrecy {
     PathOfSecret,
 }
 
-pub(crate) static TABLE: [Setting; 33] = [
+pub(crate) static TABLE: [Setting; 35] = [
     Setting {
         key: "region",
         value_name: "NAME",
@@ -327,6 +327,27 @@ pub(crate) static TABLE: [Setting; 33] = [
         secrecy: Secrecy::Open,
         read: |text, settings| parse::log_level(text).map(|level| settings.log_level = level),
         show: |settings| settings.log_level.to_string(),
+    },
+    Setting {
+        key: "log.decisions",
+        value_name: "PATH",
+        default: "decisions in data.dir",
+        meaning: "log of decisions, for `tidegate why`; none: no log",
+        secrecy: Secrecy::Open,
+        read: |text, settings| parse::decisions_log(text).map(|log| settings.log_decisions = log),
+        show: |settings| shown(settings.decisions_directory().as_ref()),
+    },
+    Setting {
+        key: "log.decisions_max_mb",
+        value_name: "MB",
+        default: "1024",
+        meaning: "what it may take on the disk; the oldest go first",
+        secrecy: Secrecy::Open,
+        read: |text, settings| {
+            settings.log_decisions_max_mb = parse::whole_number(text, parse::DECISIONS_MAX_MB)?;
+            Ok(())
+        },
+        show: |settings| settings.log_decisions_max_mb.to_string(),
     },
     Setting {
         key: "shutdown.drain_ms",

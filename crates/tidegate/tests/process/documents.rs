@@ -128,3 +128,34 @@ fn the_envoy_sample_is_valid_and_becomes_the_rules_that_the_document_shows() {
     assert_eq!((imported.stdout.as_str(), imported.stderr.as_str()), (samples[1], ""));
     assert_eq!(run(&directory, &["rules", "check", "ours.yaml"], &[]).code, Some(0));
 }
+
+/// Its commands in order, and what they print.
+#[test]
+fn the_page_on_denials_does_what_it_says() {
+    let page = document("docs/why.md");
+    let [of_node, of_files] = blocks(&page, "sh")[..] else { panic!("two commands to try") };
+    let directory = Directory::new();
+    directory.write("rules.yaml", crate::support::rules_of(3));
+    let node = Node::start(&directory, &["--node", "9f31c2a47be05d68"]);
+    assert_eq!(node.allowed(4, crate::support::CHECK), 3);
+    let binary = std::path::Path::new(env!("CARGO_BIN_EXE_tidegate")).parent().unwrap();
+    let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap());
+    let said = |line: &str| {
+        let mut command = Command::new("bash");
+        command.args(["-ec", line]).env("PATH", &path).current_dir(directory.path(""));
+        command.env("TIDEGATE_LISTEN_ADMIN", &node.admin);
+        let output = command.output().expect("bash");
+        assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    // But for times, their units and ids, word by word.
+    let without_digits = |text: &str| {
+        let is_name = |word: &str| {
+            word.contains(|c: char| c.is_ascii_digit()) || ["ms", "s", "min", "h"].contains(&word)
+        };
+        text.split_whitespace().filter(|word| !is_name(word)).collect::<Vec<_>>().join(" ")
+    };
+    let sample = without_digits(blocks(&page, "text")[0]);
+    assert_eq!(without_digits(&said(of_node)), sample);
+    assert_eq!(without_digits(&said(of_files)), sample);
+}

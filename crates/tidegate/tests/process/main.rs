@@ -25,3 +25,4 @@ mod tls;
 mod top;
 mod unix;
 mod unkey;
+mod why;

@@ -147,7 +147,7 @@ fn a_node_that_shares_its_counts_keeps_none() {
     let node = Node::start(&directory, &["--origin-url", "redis://127.0.0.1:1"]);
     ask(&node, "/v1/limit", WINDOW);
     stop(node);
-    assert!(!directory.path("data").exists());
+    assert!(!directory.path("data/counts.snapshot").exists());
 }
 
 #[test]

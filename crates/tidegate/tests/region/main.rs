@@ -26,3 +26,4 @@ mod transports;
 #[allow(dead_code, reason = "the tests of one process use the rest of it")]
 #[path = "../process/support.rs"]
 mod support;
+mod why;

@@ -79,6 +79,30 @@ fn pages_show_a_tenant_its_own_and_operators_everything() {
     assert!(info(&operator).contains("requests_admitted") && !info(&acme).contains("requests_admitted"));
 }
 
+#[test]
+fn a_tenant_asks_why_about_its_own_and_hears_of_no_server() {
+    let directory = Directory::new();
+    let [acme, rival] = ["acme", "rival"].map(|tenant| make(&directory, tenant, "check,read"));
+    let operator = make(&directory, "default", "check,read");
+    let caller = make(&directory, "acme", "check");
+    let node = start(&directory, &["--node", "secret-node"]);
+    for _ in 0..4 {
+        assert_eq!(http(&node.http, "POST /v1/limit", &bearer(&acme), LIMIT).0, 200);
+    }
+    let why =
+        |token: &str, query: &str| http(&node.admin, &format!("GET /v1/why?{query}"), &bearer(token), "");
+    let (status, own) = why(&acme, "identifier=me");
+    assert!(status == 200 && own.contains("\"cause\":\"limit_used\""), "{own}");
+    assert!(!own.contains("secret-node"), "{own}");
+    for query in ["identifier=me", "tenant=acme", "namespace=shared"] {
+        let (status, others) = why(&rival, query);
+        assert!(status == 200 && others.contains("\"decisions\":[]"), "{query}: {others}");
+    }
+    let (_, all) = why(&operator, "tenant=acme");
+    assert!(all.contains("secret-node") && all.contains("\"tenant\":\"acme\""), "{all}");
+    assert_eq!(why(&caller, "identifier=me").0, 403, "it takes the permission to read");
+}
+
 /// As many as fit, ten times over, from one tenant; then the other one's, within its half.
 #[test]
 fn a_flood_of_one_tenant_leaves_the_other_its_share() {

@@ -1,0 +1,104 @@
+//! What a node knew of a key, tier by tier: to be shown beside a decision, never to decide by.
+//!
+//! Read after the decision, so others may have come in between; what it says is right for some moment near it.
+
+use crate::decision::Decision;
+use crate::limit::Spec;
+use crate::local::LocalState;
+use crate::shared::SharedState;
+use crate::time::Nanos;
+use crate::window::{Counted, sliding_used};
+
+/// Counts of the present window by where they were admitted, and what is left of the window before. A rate has no
+/// counts: `own` is what of its burst is in use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Seen {
+    pub own: u64,
+    /// The rest of the region.
+    pub others: u64,
+    /// The other regions.
+    pub world: u64,
+    /// The window before, times its weight.
+    pub previous: u64,
+}
+
+impl Seen {
+    pub fn total(&self) -> u64 {
+        [self.others, self.world, self.previous].into_iter().fold(self.own, u64::saturating_add)
+    }
+
+    /// All that can be said where there is no state: what the limit lacks.
+    pub fn of_decision(decision: &Decision) -> Self {
+        Seen { own: decision.limit.saturating_sub(decision.remaining), ..Seen::default() }
+    }
+
+    pub fn of_local(state: &LocalState, spec: &Spec, decision: &Decision, now: Nanos) -> Self {
+        let Some(counted) = state.window(spec) else { return Seen::of_decision(decision) };
+        let (counted, previous) = weighed(counted, spec, now);
+        Seen { own: counted.current, previous, ..Seen::default() }
+    }
+
+    pub fn of_shared(state: &SharedState, spec: &Spec, decision: &Decision, now: Nanos) -> Self {
+        let Some((sequence, current, before)) = state.cells() else { return Seen::of_decision(decision) };
+        let counted = Counted { current: current.spent(), previous: before.effective(), sequence };
+        let (rolled, previous) = weighed(counted, spec, now);
+        if rolled.sequence != sequence {
+            return Seen { previous, ..Seen::default() };
+        }
+        Seen { own: current.own, others: current.others, world: current.world, previous }
+    }
+}
+
+/// The counts in the cell of `now`, and what those of the cell before weigh there.
+fn weighed(counted: Counted, spec: &Spec, now: Nanos) -> (Counted, u64) {
+    match *spec {
+        Spec::Sliding { period, .. } => {
+            let rolled = counted.rolled_to(period.cell_at(now).sequence);
+            let used = sliding_used(rolled, period.cell(rolled.sequence), period, now);
+            (rolled, used.saturating_sub(rolled.current))
+        }
+        Spec::Fixed { period, .. } => (counted.rolled_to(period.cell_at(now).sequence), 0),
+        Spec::Calendar { cell, .. } => (counted.rolled_to(cell.sequence), 0),
+        Spec::Gcra { .. } => (counted, 0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::item::Item;
+    use crate::limit::{Cost, Limit};
+    use crate::state::State;
+    use crate::time::Period;
+    use crate::{Burst, KeyId, Rate};
+
+    fn decided(state: &mut LocalState, spec: Spec, cost: u64, now: Nanos) -> Decision {
+        let item = Item::new(KeyId::from_hash(1), spec, Cost::new(cost).unwrap());
+        state.decide(&item, 1, now).0
+    }
+
+    #[test]
+    fn the_window_before_is_told_apart_from_the_present_one() {
+        let period = Period::new(Nanos::from_secs(60)).unwrap();
+        let spec = Spec::Sliding { limit: Limit::new(100).unwrap(), period };
+        let mut state = LocalState::default();
+        decided(&mut state, spec, 80, Nanos::from_secs(6000));
+        let now = Nanos::from_secs(6075);
+        decided(&mut state, spec, 30, now);
+        let denied = decided(&mut state, spec, 20, now);
+        assert!(!denied.is_admitted());
+        let seen = Seen::of_local(&state, &spec, &denied, now);
+        assert_eq!(seen, Seen { own: 30, previous: 60, ..Seen::default() }, "80 weighed by three quarters");
+    }
+
+    #[test]
+    fn of_a_rate_it_is_the_burst_in_use() {
+        let spec =
+            Spec::Gcra { rate: Rate::new(1, Nanos::from_secs(1)).unwrap(), burst: Burst::new(10).unwrap() };
+        let mut state = LocalState::default();
+        let now = Nanos::from_secs(6000);
+        decided(&mut state, spec, 9, now);
+        let denied = decided(&mut state, spec, 5, now);
+        assert_eq!(Seen::of_local(&state, &spec, &denied, now).own, 9);
+    }
+}

@@ -1,0 +1,370 @@
+//! The decision log: what a search over many segments takes, what a flood costs those who decide, and what a record
+//! takes on the disk.
+//!
+//! `cargo bench -p tidegate-decisions --bench why -- [--gigabytes N] [1|2|3]`; `cargo xtask bars why` reads what it
+//! prints. Files are made in the system's temporary directory, or in `TIDEGATE_BENCH_DIR`, and removed. Costs of a flood are in CPU time of the threads that decide, which a busy machine changes little.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Instant;
+use tidegate_core::identity::Shape;
+use tidegate_core::{
+    Burst, Cost, FleetSecret, Item, KeyId, KeyPrefix, LocalState, Moment, Nanos, Rate, Seen, Spec, Table,
+};
+use tidegate_decisions::{
+    Algorithm, CAP_BYTES_DEFAULT, Found, KeyForm, KeyHash, Log, LogOptions, Noted, Outcome, Path, Query,
+    RECORDS_MAX, Record, Recorder, RequestTag, RuleId, RuleName, ShardTag, Wanted, read,
+};
+
+const START: Nanos = Nanos::from_secs(1_800_000_000);
+const WEEK_S: u64 = 7 * 86_400;
+
+fn main() {
+    let args: Vec<String> = std::env::args().collect();
+    let at = args.iter().position(|arg| arg == "--gigabytes");
+    let gigabytes = at.map_or(2, |at| args[at + 1].parse().expect("--gigabytes N"));
+    let is_value = |place: usize| at.is_some_and(|at| place == at + 1);
+    let named = args.iter().enumerate().filter(|(place, _)| !is_value(*place)).map(|(_, arg)| arg.as_str());
+    let bars: Vec<&str> = named.filter(|arg| ["1", "2", "3"].contains(arg)).collect();
+    let is_asked = |bar: &str| bars.is_empty() || bars.contains(&bar);
+    if is_asked("1") {
+        search(gigabytes);
+    }
+    if is_asked("2") {
+        flood();
+    }
+    if is_asked("3") {
+        week();
+    }
+}
+
+fn print(bar: u8, case: &str, figure: &str, value: f64, high: Option<f64>) {
+    let high = high.map_or(String::new(), |high| format!("; high={high}"));
+    println!("bar={bar}; case={case}; figure={figure}; value={value:.4}{high}; by=median");
+}
+
+/// SplitMix64.
+fn mixed(number: u64) -> u64 {
+    let mut mixed = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ mixed >> 31
+}
+
+fn key_id(number: u64) -> KeyId {
+    KeyId::from_hash(u128::from(mixed(number)) << 64 | u128::from(mixed(!number)))
+}
+
+fn noted(number: u64, at: Nanos) -> Noted {
+    Noted {
+        at,
+        key: KeyHash::of(key_id(number)),
+        rule: RuleId::of_overflow(key_id((1 << 50) | (number % 20))),
+        rule_version: 1234,
+        outcome: Outcome::Denied,
+        path: Path::Local,
+    }
+}
+
+fn record(noted: &Noted, request: u64) -> Record {
+    Record {
+        at: noted.at,
+        key: noted.key,
+        rule: noted.rule,
+        rule_version: noted.rule_version,
+        outcome: noted.outcome,
+        path: noted.path,
+        shard: ShardTag::of("10.0.0.1:6379"),
+        request: RequestTag(mixed(request)),
+        cost: 1,
+        limit: 1000,
+        seen: Seen { own: 200, others: 700, world: 50, previous: 50 },
+        retry_after: Some(Nanos::from_millis(12_345)),
+        more: 0,
+        last: noted.at,
+    }
+}
+
+fn name(number: u64) -> RuleName {
+    RuleName {
+        tenant: "default".into(),
+        namespace: "api".into(),
+        rule: format!("rule-{}", number % 20),
+        algorithm: Algorithm::Gcra,
+        key: KeyForm::Attributes(vec!["user".into()]),
+    }
+}
+
+struct Bench {
+    recorder: Arc<Recorder>,
+    log: Log,
+    directory: PathBuf,
+}
+
+impl Bench {
+    fn new(what: &str, cap_bytes: u64) -> Self {
+        let base = std::env::var_os("TIDEGATE_BENCH_DIR").map_or_else(std::env::temp_dir, PathBuf::from);
+        let directory = base.join(format!("tidegate-why-{what}-{}", std::process::id()));
+        let options =
+            LogOptions { directory: directory.clone(), cap_bytes, region: "r".into(), node: "n".into() };
+        let recorder = Arc::new(Recorder::new(4));
+        recorder.shard("10.0.0.1:6379");
+        Bench { recorder, log: Log::open(options).expect("a directory"), directory }
+    }
+
+    fn deny(&self, number: u64, request: u64, at: Nanos) {
+        let noted = noted(number, at);
+        self.recorder.note(&noted, || record(&noted, request), || name(number));
+    }
+
+    fn write(&mut self, now: Nanos) {
+        self.log.write(&self.recorder, now).expect("a disk");
+    }
+
+    fn bytes(&self) -> u64 {
+        let entries = fs::read_dir(&self.directory).expect("the directory").flatten();
+        entries.map(|entry| entry.metadata().map_or(0, |metadata| metadata.len())).sum()
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
+fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
+    let begun = Instant::now();
+    let outcome = work();
+    (outcome, begun.elapsed().as_secs_f64())
+}
+
+fn query(directory: &std::path::Path, wanted: &dyn Fn(&RuleName) -> Wanted, request: Option<u64>) -> Found {
+    let query = Query {
+        wanted,
+        request: request.map(|request| RequestTag(mixed(request))),
+        since: Nanos::ZERO,
+        until: Nanos::MAX,
+        admissions: false,
+        records_max: 20.min(RECORDS_MAX),
+    };
+    read(directory, &query).expect("the log")
+}
+
+/// Bar 1: by key, by request and by rule, over so many gigabytes.
+#[expect(clippy::cast_precision_loss, reason = "figures for people")]
+fn search(gigabytes: u64) {
+    let mut bench = Bench::new("search", (gigabytes + 1) << 30);
+    let (mut number, mut second) = (0, 0);
+    let ((), generated) = timed(|| {
+        while bench.recorder.counters().named()[1].1 < gigabytes << 30 {
+            for _ in 0..9000 {
+                // A million keys, of which each comes now and then.
+                bench.deny(mixed(number) % 1_000_000, number, START.plus(Nanos::from_secs(second)));
+                number += 1;
+            }
+            second += 1;
+            bench.write(START.plus(Nanos::from_secs(second)));
+        }
+    });
+    let case = format!("{gigabytes} GB, {} million records", number / 1_000_000);
+    print(1, &case, "generating them, s", generated, None);
+    let key = |number: u64| KeyHash::of(key_id(number));
+    let rare = number / 2;
+    bench.deny(u64::MAX, number, START);
+    bench.write(START.plus(Nanos::from_secs(second)));
+    let directory = bench.directory.clone();
+    let once: &dyn Fn(&RuleName) -> Wanted = &|_| Wanted::Key(key(u64::MAX));
+    let never: &dyn Fn(&RuleName) -> Wanted = &|_| Wanted::Key(key(u64::MAX - 1));
+    let known: &dyn Fn(&RuleName) -> Wanted = &|_| Wanted::Key(key(123_456));
+    let one_rule: &dyn Fn(&RuleName) -> Wanted =
+        &|of| if of.rule == "rule-3" { Wanted::All } else { Wanted::Nothing };
+    type Case<'c> = (&'c str, &'c dyn Fn(&RuleName) -> Wanted, Option<u64>, usize);
+    let cases: [Case<'_>; 5] = [
+        ("a key that came once", once, None, 1),
+        ("a key that never came", never, None, 0),
+        ("the last 20 of a key among many", known, None, 20),
+        ("a request's id", &|_| Wanted::All, Some(rare), 1),
+        ("the last 20 of a rule", one_rule, None, 20),
+    ];
+    for (what, wanted, request, expected) in cases {
+        let mut took: Vec<f64> = (0..3)
+            .map(|_| {
+                let (found, seconds) = timed(|| query(&directory, wanted, request));
+                assert!(found.records.len() >= expected, "{what}: {} records", found.records.len());
+                seconds
+            })
+            .collect();
+        took.sort_by(f64::total_cmp);
+        print(1, &case, &format!("{what}, s"), took[1], Some(2.0));
+    }
+    let size = bench.bytes() as f64;
+    print(1, &case, "bytes on the disk per record", size / number as f64, None);
+    drop(bench);
+    let _ = fs::remove_dir_all(directory);
+}
+
+/// Nanoseconds that this thread was on a processor.
+fn thread_cpu_ns() -> u64 {
+    let schedstat = fs::read_to_string("/proc/thread-self/schedstat").expect("Linux");
+    schedstat.split(' ').next().and_then(|first| first.parse().ok()).expect("a number")
+}
+
+/// Decides all out for a while: CPU time for each, and how many were denied.
+#[expect(clippy::cast_precision_loss, reason = "figures for people")]
+fn decide(
+    table: &Table<LocalState>,
+    recorder: Option<&Recorder>,
+    denied_one_in: u64,
+    round: u64,
+) -> (f64, u64) {
+    const DECISIONS: u64 = 4_000_000;
+    let prefix = KeyPrefix::new(&FleetSecret::BUILT_IN, "default", "api", "per-user", Shape::Gcra);
+    let gcra = |count, period, burst| {
+        let (rate, burst) = (Rate::new(count, period).expect("a rate"), Burst::new(burst).expect("a burst"));
+        Spec::Gcra { rate, burst }
+    };
+    let (attacked, free) =
+        (gcra(1, Nanos::from_secs(3600), 1), gcra(1_000_000, Nanos::from_secs(1), 1 << 40));
+    let rule = RuleId::of_overflow(prefix.key("overflow"));
+    let begun = thread_cpu_ns();
+    let mut denied = 0;
+    for number in 0..DECISIONS {
+        let is_attack = number % denied_one_in == 0;
+        let caller = hex(mixed(number) % 10_000 + if is_attack { 0 } else { 1 << 20 });
+        let key = prefix.key(std::str::from_utf8(&caller).unwrap_or(""));
+        let now = START.plus(Nanos::new((round * DECISIONS + number) * 100));
+        let item = Item::new(key, if is_attack { attacked } else { free }, Cost::ONE);
+        let Ok(decision) = table.decide(&item, Moment::at(now)) else { continue };
+        if decision.is_admitted() {
+            continue;
+        }
+        denied += 1;
+        let Some(recorder) = recorder else { continue };
+        let noted = Noted {
+            at: now,
+            key: KeyHash::of(key),
+            rule,
+            rule_version: 1,
+            outcome: Outcome::Denied,
+            path: Path::Local,
+        };
+        recorder.note(&noted, || record(&noted, number), || name(1));
+    }
+    ((thread_cpu_ns() - begun) as f64 / DECISIONS as f64, denied)
+}
+
+fn hex(number: u64) -> [u8; 16] {
+    let mut text = [0; 16];
+    for (place, digit) in text.iter_mut().zip((0..16).map(|shift| number >> (4 * shift) & 15)) {
+        *place = b"0123456789abcdef"[usize::try_from(digit).unwrap_or(0)];
+    }
+    text
+}
+
+/// Bar 2: what those who decide lose, with a writer that takes what they put down once a second.
+#[expect(clippy::cast_precision_loss, reason = "figures for people")]
+fn flood() {
+    let mut bench = Bench::new("flood", CAP_BYTES_DEFAULT);
+    let directory = bench.directory.clone();
+    let recorder = bench.recorder.clone();
+    let (stop, stopped) = std::sync::mpsc::channel::<()>();
+    let writer = std::thread::spawn(move || {
+        let mut second = 0;
+        loop {
+            let is_over = stopped.recv_timeout(std::time::Duration::from_secs(1))
+                == Err(RecvTimeoutError::Disconnected);
+            second += 1;
+            bench.write(START.plus(Nanos::from_secs(second)));
+            if is_over {
+                return bench;
+            }
+        }
+    });
+    let table = Table::new(1_000_000);
+    let run = |recorder: Option<&Recorder>, one_in: u64, round: u64| decide(&table, recorder, one_in, round);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+    let alone = median((0..5).map(|_| run(None, 1 << 40, 0).0).collect());
+    // A node that does nothing but decide, on all of its cores, with a million denials a second among them.
+    let among = (cores * 1e3 / alone).round().max(1.0);
+    let mut denials = 0;
+    let mut round = 0;
+    for (case, one_in) in [("a million denials a second on all cores", among), ("nothing but denials", 1.0)] {
+        let (mut with, mut without) = (Vec::new(), Vec::new());
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small whole number")]
+        let every = one_in as u64;
+        for _ in 0..9 {
+            round += 1;
+            without.push(run(None, every, round).0);
+            let (nanos, denied) = run(Some(&recorder), every, round);
+            with.push(nanos);
+            denials += denied;
+        }
+        let (with, without) = (median(with), median(without));
+        print(2, case, "one denial in so many decisions", one_in, None);
+        print(2, case, "CPU ns per decision without the log", without, None);
+        print(2, case, "CPU ns per decision with it", with, None);
+        let high = (one_in > 1.0).then_some(5.0);
+        print(2, case, "throughput lost, %", (1.0 - without / with) * 100.0, high);
+        print(2, case, "CPU ns per denial", (with - without) * one_in, None);
+    }
+    drop(stop);
+    let bench = writer.join().expect("written");
+    let missing = denials as f64 - total(&bench.directory) as f64;
+    print(2, "both", "denials that are neither in the log nor in a count", missing, Some(0.0));
+    drop(bench);
+    let _ = fs::remove_dir_all(directory);
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// Every denial in the log, one by one or counted: all of them, page by page.
+fn total(directory: &std::path::Path) -> u64 {
+    let mut until = Nanos::MAX;
+    let mut seen = std::collections::HashMap::new();
+    loop {
+        let query = Query {
+            wanted: &|_| Wanted::All,
+            request: None,
+            since: Nanos::ZERO,
+            until,
+            admissions: false,
+            records_max: RECORDS_MAX,
+        };
+        let found = read(directory, &query).expect("the log");
+        let records = found.records.iter().map(|found| found.record);
+        seen.extend(records.map(|record| ((record.key, record.at), 1 + u64::from(record.more))));
+        match found.records.last() {
+            Some(last) if found.is_cut && last.record.at < until => until = last.record.at,
+            _ => return seen.values().sum(),
+        }
+    }
+}
+
+/// Bar 3: a node's share of a fleet's denials, for a week.
+#[expect(clippy::cast_precision_loss, reason = "figures for people")]
+fn week() {
+    const SECONDS: u64 = 86_400;
+    let mut bench = Bench::new("week", CAP_BYTES_DEFAULT);
+    let directory = bench.directory.clone();
+    for second in 0..SECONDS {
+        for tenth in 0..10 {
+            let at = START.plus(Nanos::from_millis(second * 1000 + tenth * 100));
+            let number = second * 10 + tenth;
+            bench.deny(mixed(number) % 100_000, number, at);
+        }
+        bench.write(START.plus(Nanos::from_secs(second + 1)));
+    }
+    let Bench { recorder, log, directory: _ } = bench;
+    log.close(&recorder, START.plus(Nanos::from_secs(SECONDS + 1))).expect("a disk");
+    let bytes: u64 = fs::read_dir(&directory)
+        .expect("the directory")
+        .flatten()
+        .map(|entry| entry.metadata().map_or(0, |metadata| metadata.len()))
+        .sum();
+    let per_record = bytes as f64 / (SECONDS * 10) as f64;
+    print(3, "10 denials a second", "bytes on the disk per record, with its index", per_record, Some(96.0));
+    let share = per_record * (WEEK_S * 10) as f64 / CAP_BYTES_DEFAULT as f64;
+    print(3, "10 denials a second", "a week of them ÷ the default cap", share, Some(1.0));
+    let _ = fs::remove_dir_all(directory);
+}

@@ -1,0 +1,224 @@
+//! Where decisions are put down until they are written: one lane for each thread that decides, folded as they come.
+//!
+//! The first denials of a key are kept one by one; what follows within the same second is counted, exactly, with the
+//! first of them. Nothing grows past its bound: keys beyond it are counted by rule. Nothing here allocates but a
+//! rule's name, once a second.
+
+use crate::name::RuleName;
+use crate::record::{KeyHash, Outcome, Path, Record, RuleCount, RuleId};
+use std::collections::HashMap;
+use tidegate_core::Nanos;
+
+/// Keys that are told apart at a time.
+pub const KEYS_MAX: usize = 10_000;
+/// Two thirds of them are taken at most: half a megabyte, which a processor keeps near.
+const SLOTS: usize = 16_384;
+/// Denials of one key that are kept one by one, and of all keys together. Admissions, which are a sample, also.
+const SINGLES_OF_KEY_MAX: u8 = 8;
+const SINGLES_MAX: usize = 4096;
+/// Rules whose names are kept; denials by further ones are counted together.
+const RULES_MAX: usize = 1024;
+
+/// What tells a decision from others of its thread, at hand before anything else is looked up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Noted {
+    pub at: Nanos,
+    pub key: KeyHash,
+    pub rule: RuleId,
+    pub rule_version: u64,
+    pub outcome: Outcome,
+    pub path: Path,
+}
+
+/// What is counted of a key: all that a denial of a flood reads and writes, in half a line of the cache.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    /// Of the key.
+    high: u64,
+    last: Nanos,
+    low: u32,
+    /// What else tells denials apart; 0 is an empty slot.
+    tag: u32,
+    more: u32,
+    /// Where its first record is.
+    record: u16,
+    singles: u8,
+}
+
+const _: () = assert!(size_of::<Tally>() == 32);
+
+impl Noted {
+    /// Of another version, or decided in another way, a denial has another cause.
+    #[inline]
+    fn tag(&self) -> u32 {
+        let [a, b, c, ..] = self.rule_version.to_le_bytes();
+        let kinds = (self.outcome as u8) << 4 | self.path as u8;
+        u32::from_le_bytes([a, b, c, kinds | 0x80])
+    }
+}
+
+/// A rule as one lane knows it: its name, and what of it is only counted.
+#[derive(Debug)]
+pub(crate) struct RuleSeen {
+    pub(crate) name: Option<RuleName>,
+    pub(crate) count: Option<RuleCount>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Lane {
+    slots: Box<[Tally]>,
+    /// The first record of each key.
+    firsts: Vec<Record>,
+    singles: Vec<Record>,
+    rules: HashMap<RuleId, RuleSeen>,
+    /// Admissions of the sample that found no room.
+    pub(crate) admissions_dropped: u64,
+}
+
+impl Default for Lane {
+    fn default() -> Self {
+        Lane {
+            // Pages that nobody touches cost nothing.
+            slots: vec![Tally::default(); SLOTS].into_boxed_slice(),
+            firsts: Vec::with_capacity(KEYS_MAX),
+            singles: Vec::with_capacity(SINGLES_MAX),
+            rules: HashMap::new(),
+            admissions_dropped: 0,
+        }
+    }
+}
+
+impl Lane {
+    #[inline]
+    pub(crate) fn note(
+        &mut self,
+        noted: &Noted,
+        record: impl FnOnce() -> Record,
+        name: impl FnOnce() -> RuleName,
+    ) {
+        if noted.outcome == Outcome::Admitted {
+            return self.note_admission(noted, record, name);
+        }
+        let slot = self.find(noted);
+        let tally = &mut self.slots[slot];
+        if tally.tag == 0 {
+            self.note_new(slot, noted, record, name);
+        } else if tally.singles < SINGLES_OF_KEY_MAX && self.singles.len() < SINGLES_MAX {
+            tally.singles += 1;
+            self.singles.push(record());
+        } else if tally.more < u32::MAX {
+            tally.more += 1;
+            tally.last = noted.at;
+        } else {
+            self.count(noted, name);
+        }
+    }
+
+    #[cold]
+    fn note_admission(
+        &mut self,
+        noted: &Noted,
+        record: impl FnOnce() -> Record,
+        name: impl FnOnce() -> RuleName,
+    ) {
+        if self.singles.len() < SINGLES_MAX {
+            self.singles.push(record());
+            self.rule(noted.rule, name);
+        } else {
+            self.admissions_dropped += 1;
+        }
+    }
+
+    #[cold]
+    fn note_new(
+        &mut self,
+        slot: usize,
+        noted: &Noted,
+        record: impl FnOnce() -> Record,
+        name: impl FnOnce() -> RuleName,
+    ) {
+        if self.firsts.len() == KEYS_MAX {
+            return self.count(noted, name);
+        }
+        let (KeyHash { high, low }, tag) = (noted.key, noted.tag());
+        let record_at = u16::try_from(self.firsts.len()).unwrap_or(u16::MAX);
+        self.slots[slot] = Tally { high, last: noted.at, low, tag, more: 0, record: record_at, singles: 1 };
+        self.firsts.push(record());
+        self.rule(noted.rule, name);
+    }
+
+    /// The slot of a key: its own, or the empty one that would be.
+    #[inline]
+    fn find(&self, noted: &Noted) -> usize {
+        let tag = noted.tag();
+        // Keys are hashes already.
+        let mut slot = usize::try_from(noted.key.high % SLOTS as u64).unwrap_or(0);
+        loop {
+            let tally = &self.slots[slot];
+            if tally.tag == 0
+                || (tally.tag == tag && tally.high == noted.key.high && tally.low == noted.key.low)
+            {
+                return slot;
+            }
+            slot = (slot + 1) % SLOTS;
+        }
+    }
+
+    fn count(&mut self, noted: &Noted, name: impl FnOnce() -> RuleName) {
+        self.count_many(RuleCount { rule: noted.rule, first: noted.at, last: noted.at, count: 1 }, name);
+    }
+
+    pub(crate) fn count_many(&mut self, more: RuleCount, name: impl FnOnce() -> RuleName) {
+        let rule = if self.rule(more.rule, name) { more.rule } else { RuleId::UNKNOWN };
+        let seen = self.rules.entry(rule).or_insert(RuleSeen { name: None, count: None });
+        let count = seen.count.get_or_insert(RuleCount { rule, count: 0, ..more });
+        count.count += more.count;
+        count.last = more.last;
+    }
+
+    /// Remembers a rule's name; false when there are too many.
+    fn rule(&mut self, rule: RuleId, name: impl FnOnce() -> RuleName) -> bool {
+        if self.rules.contains_key(&rule) {
+            return true;
+        }
+        if rule == RuleId::UNKNOWN || self.rules.len() >= RULES_MAX {
+            return false;
+        }
+        self.rules.insert(rule, RuleSeen { name: Some(name()), count: None });
+        true
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.firsts.is_empty() && self.singles.is_empty() && self.rules.is_empty()
+    }
+
+    /// Puts what was counted into the records that it belongs to. Nothing is noted any more until it is cleared.
+    pub(crate) fn settle(&mut self) {
+        if self.firsts.is_empty() {
+            return;
+        }
+        for tally in self.slots.iter().filter(|tally| tally.more > 0) {
+            if let Some(record) = self.firsts.get_mut(usize::from(tally.record)) {
+                (record.more, record.last) = (tally.more, tally.last);
+            }
+        }
+    }
+
+    pub(crate) fn records(&self) -> impl Iterator<Item = &Record> {
+        self.firsts.iter().chain(&self.singles)
+    }
+
+    pub(crate) fn rules(&self) -> impl Iterator<Item = (&RuleId, &RuleSeen)> {
+        self.rules.iter()
+    }
+
+    pub(crate) fn clear(&mut self) {
+        if !self.firsts.is_empty() {
+            self.slots.fill(Tally::default());
+        }
+        self.firsts.clear();
+        self.singles.clear();
+        self.rules.clear();
+        self.admissions_dropped = 0;
+    }
+}

@@ -1,0 +1,26 @@
+//! The log of a node's decisions and of its health: why was this caller denied, and was everything all right then?
+//!
+//! Decisions are put down in memory ([`Recorder`]), without waiting, allocating or formatting; a writer of its own
+//! ([`Log`]) appends them to segments of a directory once a second; [`read()`] finds them again, and [`why`] says what
+//! they mean. It must never hold up a decision, and never lose one without counting it.
+
+mod block;
+mod entry;
+mod event;
+mod index;
+mod lane;
+mod log;
+mod name;
+mod read;
+mod record;
+mod recorder;
+mod segment;
+pub mod why;
+
+pub use event::{Event, EventKind};
+pub use lane::{KEYS_MAX, Noted};
+pub use log::{CAP_BYTES_DEFAULT, CAP_BYTES_MIN, Log, LogError, LogOptions};
+pub use name::{Algorithm, KeyForm, RuleName, rule_subject};
+pub use read::{Found, FoundRecord, Query, RECORDS_MAX, ReadError, Wanted, Writer, read};
+pub use record::{KeyHash, Outcome, Path, Record, RequestTag, RuleCount, RuleId, ShardTag};
+pub use recorder::{Counters, Recorder};

@@ -1,0 +1,162 @@
+//! What decisions are handed to: lanes that are never waited for, and a short queue of events.
+//!
+//! A thread has a lane of its own, which only the writer takes from it, for as long as a swap takes. Who finds it
+//! taken goes to the next one; who finds all taken, which nobody has seen yet, counts a drop.
+
+use crate::event::Event;
+use crate::lane::{Lane, Noted};
+use crate::name::RuleName;
+use crate::record::{Outcome, Record, RuleCount, RuleId, ShardTag};
+use parking_lot::Mutex;
+use std::cell::Cell;
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use tidegate_core::Nanos;
+
+/// Events that wait to be written; the oldest goes when there are more.
+const EVENTS_MAX: usize = 4096;
+/// Addresses that are remembered.
+const SHARDS_MAX: usize = 4096;
+
+thread_local! {
+    static LANE: Cell<usize> = const { Cell::new(usize::MAX) };
+}
+static NEXT_LANE: AtomicUsize = AtomicUsize::new(0);
+
+#[derive(Debug)]
+pub struct Recorder {
+    lanes: Box<[Mutex<Lane>]>,
+    events: Mutex<VecDeque<Event>>,
+    shards: Mutex<HashMap<ShardTag, String>>,
+    counters: Counters,
+}
+
+/// What was noted, and what became of it.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Denials that found every lane taken: they are in the log as a number.
+    pub(crate) denials_dropped: AtomicU64,
+    pub(crate) denials_dropped_told: AtomicU64,
+    pub(crate) admissions_dropped: AtomicU64,
+    pub(crate) events_dropped: AtomicU64,
+    pub(crate) written: AtomicU64,
+    /// Records that couldn't be written to the disk.
+    pub(crate) lost: AtomicU64,
+    pub(crate) bytes: AtomicU64,
+    pub(crate) segments_removed: AtomicU64,
+}
+
+impl Counters {
+    pub fn named(&self) -> [(&'static str, u64); 7] {
+        [
+            ("decisions_logged", &self.written),
+            ("decisions_log_bytes", &self.bytes),
+            ("decisions_log_lost", &self.lost),
+            ("decisions_log_denials_only_counted", &self.denials_dropped),
+            ("decisions_log_admissions_dropped", &self.admissions_dropped),
+            ("decisions_log_events_dropped", &self.events_dropped),
+            ("decisions_log_segments_removed", &self.segments_removed),
+        ]
+        .map(|(name, counter)| (name, counter.load(Ordering::Relaxed)))
+    }
+}
+
+impl Recorder {
+    /// For so many threads that decide.
+    pub fn new(threads: usize) -> Self {
+        // One more, for who finds its own taken.
+        let lanes = (0..=threads.clamp(1, 1024)).map(|_| Mutex::new(Lane::default())).collect();
+        Recorder {
+            lanes,
+            events: Mutex::new(VecDeque::new()),
+            shards: Mutex::new(HashMap::new()),
+            counters: Counters::default(),
+        }
+    }
+
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Puts a decision down. `record` and `name` are asked only where they are kept: of a flood, hardly ever. They
+    /// run while the thread's lane is held, so they mustn't note anything themselves.
+    #[inline]
+    pub fn note(&self, noted: &Noted, record: impl FnOnce() -> Record, name: impl FnOnce() -> RuleName) {
+        let own = LANE.with(|lane| match lane.get() {
+            usize::MAX => {
+                let next = NEXT_LANE.fetch_add(1, Ordering::Relaxed);
+                lane.set(next);
+                next
+            }
+            lane => lane,
+        });
+        for step in 0..self.lanes.len() {
+            if let Some(mut lane) = self.lanes[(own + step) % self.lanes.len()].try_lock() {
+                return lane.note(noted, record, name);
+            }
+        }
+        self.drop_one(noted.outcome);
+    }
+
+    #[cold]
+    fn drop_one(&self, outcome: Outcome) {
+        let counter = match outcome {
+            Outcome::Admitted => &self.counters.admissions_dropped,
+            Outcome::Denied | Outcome::WouldDeny => &self.counters.denials_dropped,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn event(&self, event: Event) {
+        let mut events = self.events.lock();
+        if events.len() == EVENTS_MAX {
+            events.pop_front();
+            self.counters.events_dropped.fetch_add(1, Ordering::Relaxed);
+        }
+        events.push_back(event);
+    }
+
+    /// Makes an address known, by which records may name it.
+    pub fn shard(&self, address: &str) -> ShardTag {
+        let tag = ShardTag::of(address);
+        let mut shards = self.shards.lock();
+        if shards.len() < SHARDS_MAX && !shards.contains_key(&tag) {
+            shards.insert(tag, address.to_owned());
+        }
+        tag
+    }
+
+    pub(crate) fn shard_address(&self, tag: ShardTag) -> Option<String> {
+        self.shards.lock().get(&tag).cloned()
+    }
+
+    pub(crate) fn take_events(&self) -> Vec<Event> {
+        self.events.lock().drain(..).collect()
+    }
+
+    /// Takes what was put down, lane by lane, and leaves the empty `spare` in its place.
+    pub(crate) fn take(&self, spare: &mut Lane, now: Nanos, mut each: impl FnMut(&Lane)) {
+        for (index, lane) in self.lanes.iter().enumerate() {
+            std::mem::swap(&mut *lane.lock(), spare);
+            self.counters.admissions_dropped.fetch_add(spare.admissions_dropped, Ordering::Relaxed);
+            if index == 0 {
+                self.tell_dropped(spare, now);
+            }
+            if !spare.is_empty() {
+                spare.settle();
+                each(spare);
+            }
+            spare.clear();
+        }
+    }
+
+    /// What was dropped is in the log as a number.
+    fn tell_dropped(&self, lane: &mut Lane, now: Nanos) {
+        let dropped = self.counters.denials_dropped.load(Ordering::Relaxed);
+        let told = self.counters.denials_dropped_told.swap(dropped, Ordering::Relaxed);
+        if dropped > told {
+            let count = RuleCount { rule: RuleId::UNKNOWN, first: now, last: now, count: dropped - told };
+            lane.count_many(count, || unreachable!("nobody's rule has no name"));
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! What the engine leaves to be read later, where somebody keeps a journal.
+
+use super::{Counters, Engine};
+use crate::journal::{Circumstances, Journal};
+use crate::plan::{OVERFLOW_PARTS, Plan};
+use crate::request::{Purpose, Request};
+use std::sync::Arc;
+use tidegate_core::{Decision, Item, KeyPrefix, Moment, Nanos, Seen};
+use tidegate_decisions::{Event, EventKind, RequestTag};
+
+impl Engine {
+    /// Puts down from here on what is decided. Once, before the first request.
+    pub fn keep_journal(&self, journal: Arc<Journal>) {
+        // A second one would be kept by nobody.
+        let _ = self.journal.set(journal);
+    }
+
+    pub fn journal(&self) -> Option<&Arc<Journal>> {
+        self.journal.get()
+    }
+
+    #[inline]
+    pub(super) fn keep(
+        &self,
+        plan: &Plan<'_>,
+        request: Option<&Request<'_>>,
+        (rule_version, tag): (u64, RequestTag),
+        moment: Moment,
+    ) {
+        // What was reported had passed already, whatever its limits say of it.
+        let is_report = request.is_some_and(|request| request.purpose == Purpose::Report);
+        if let Some(journal) = self.journal.get().filter(|_| !is_report) {
+            let seen = |item: &Item, decision: &Decision| self.seen(item, decision, moment.now);
+            journal.note(plan, request, Circumstances { rule_version, moment, request: tag, seen: &seen });
+        }
+    }
+
+    pub(super) fn remember(&self, request: &Request<'_>, plan: &Plan<'_>) {
+        if let Some(journal) = self.journal.get() {
+            journal.remember(request, plan);
+        }
+    }
+
+    /// What [`Engine::decide_single`] denied, of the keys that [`Engine::gcra_keys`] gave.
+    pub fn keep_single(
+        &self,
+        (tenant, namespace, keys): (&str, &str, &KeyPrefix),
+        item: &Item,
+        decision: &Decision,
+        moment: Moment,
+    ) {
+        if let Some(journal) = self.journal.get() {
+            let seen = |item: &Item, decision: &Decision| self.seen(item, decision, moment.now);
+            let (rule_version, request) = (self.rules().version, RequestTag::default());
+            let of = Circumstances { rule_version, moment, request, seen: &seen };
+            journal.note_single((tenant, namespace, keys.key_of_parts(OVERFLOW_PARTS)), item, decision, of);
+        }
+    }
+
+    pub(super) fn keep_step(&self, delta_ns: i64, lands_at: Nanos) {
+        if let Some(journal) = self.journal.get() {
+            let value = delta_ns / 1_000_000;
+            let [subject, text] = [const { String::new() }; 2];
+            let kind = EventKind::ClockStep;
+            journal.event(Event { at: lands_at, kind, is_unwell: false, value, subject, text });
+        }
+    }
+
+    /// What is known of a key, for people.
+    fn seen(&self, item: &Item, decision: &Decision, now: Nanos) -> Seen {
+        let known = match &self.counters {
+            Counters::Alone(table) => {
+                table.state(item.key).map(|state| Seen::of_local(&state, &item.spec, decision, now))
+            }
+            Counters::Shared(sharing) => {
+                sharing.table.state(item.key).map(|state| Seen::of_shared(&state, &item.spec, decision, now))
+            }
+        };
+        known.unwrap_or_else(|| Seen::of_decision(decision))
+    }
+}

@@ -1,0 +1,371 @@
+//! What decisions leave for those who ask later: every denial, and a sample of the admissions.
+//!
+//! On the hot path it costs an admission a few instructions, and a denial of a flood a look into a table of its
+//! thread: what is to be shown of it is looked up only where it is kept. `journal/writer.rs` is the thread that writes,
+//! `journal/health.rs` what it tells of the node itself.
+
+pub mod asked;
+pub mod health;
+pub mod writer;
+
+use crate::plan::{Plan, Target};
+use crate::request::{LimitAnswer, Origin, Path, Request, Said, Subject};
+use parking_lot::Mutex;
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::path::{Path as FilePath, PathBuf};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, OnceLock};
+use tidegate_core::ask::AskReason;
+use tidegate_core::identity::Shape;
+use tidegate_core::{Decision, Item, KeyId, Moment, Nanos, Role, Seen, Spec, Verdict};
+use tidegate_decisions::{
+    self as decisions, Algorithm, Event, KeyForm, KeyHash, Noted, Outcome, Record, Recorder, RequestTag,
+    RuleId, RuleName, ShardTag,
+};
+use tidegate_rules::Rule;
+use writer::Order;
+
+/// One in so many requests that pass, where their rules don't say otherwise.
+pub const ADMISSIONS_ONE_IN: u32 = 1000;
+/// Namespaces of limits that requests give themselves, which are remembered for requests that wait.
+const GIVEN_MAX: usize = 4096;
+
+thread_local! {
+    /// The request that this thread decides next.
+    static REQUEST: Cell<RequestTag> = const { Cell::new(RequestTag(0)) };
+    /// Admissions until the next one is taken into the sample.
+    static UNTIL_SAMPLE: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Says of which request the next decision of this thread is. Beside the request, because most who make one have no
+/// id for it: engines embedded in a program, simulations, clients of Redis.
+#[inline]
+pub fn name_next_request(tag: RequestTag) {
+    REQUEST.set(tag);
+}
+
+/// Whose turn it is now; nobody's from here on.
+#[inline]
+pub(crate) fn take_request() -> RequestTag {
+    REQUEST.take()
+}
+
+type ShardOf = Box<dyn Fn(KeyId) -> String + Send + Sync>;
+
+pub struct Journal {
+    recorder: Recorder,
+    directory: PathBuf,
+    shard_of: OnceLock<ShardOf>,
+    given: Mutex<HashMap<RuleId, RuleName>>,
+    /// To the thread that writes.
+    orders: OnceLock<Sender<Order>>,
+}
+
+impl std::fmt::Debug for Journal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Journal").field("directory", &self.directory).finish_non_exhaustive()
+    }
+}
+
+/// A decision's circumstances.
+#[derive(Clone, Copy)]
+pub(crate) struct Circumstances<'a> {
+    pub(crate) rule_version: u64,
+    pub(crate) moment: Moment,
+    pub(crate) request: RequestTag,
+    /// What the table knows of a key.
+    pub(crate) seen: &'a dyn Fn(&Item, &Decision) -> Seen,
+}
+
+impl Journal {
+    /// For so many threads that decide. Where it is written, and read again, is the writer's business.
+    pub fn new(threads: usize, directory: PathBuf) -> Arc<Self> {
+        Arc::new(Journal {
+            recorder: Recorder::new(threads),
+            directory,
+            shard_of: OnceLock::new(),
+            given: Mutex::new(HashMap::new()),
+            orders: OnceLock::new(),
+        })
+    }
+
+    pub fn recorder(&self) -> &Recorder {
+        &self.recorder
+    }
+
+    pub fn directory(&self) -> &FilePath {
+        &self.directory
+    }
+
+    /// How a key's shard is called. Once, by who knows the shards.
+    pub fn name_shards_by(&self, shard_of: ShardOf) {
+        // A second one would say the same.
+        let _ = self.shard_of.set(shard_of);
+    }
+
+    pub fn event(&self, event: Event) {
+        self.recorder.event(event);
+    }
+
+    /// Remembers what limits are called that requests give themselves: when they go on, that isn't at hand.
+    #[cold]
+    pub(crate) fn remember(&self, request: &Request<'_>, plan: &Plan<'_>) {
+        for (item, target) in plan.items.iter().zip(&plan.targets) {
+            let answer = plan.answer_of(target);
+            if !matches!(answer.origin, Origin::Given { .. }) {
+                continue;
+            }
+            let id = RuleId::of_overflow(target.overflow_key);
+            let mut given = self.given.lock();
+            if given.len() < GIVEN_MAX {
+                given.entry(id).or_insert_with(|| given_name(request, answer, item));
+            }
+        }
+    }
+
+    /// Puts down what limits said of a request. `request` is `None` where it waited.
+    #[inline]
+    pub(crate) fn note(&self, plan: &Plan<'_>, request: Option<&Request<'_>>, of: Circumstances<'_>) {
+        let has_denial = plan.answers.iter().any(|answer| !answer.is_allowed());
+        if has_denial {
+            self.note_denials(plan, request, of);
+        } else if is_sampled() {
+            self.note_items(plan, request, of, |_| true);
+        }
+    }
+
+    fn note_denials(&self, plan: &Plan<'_>, request: Option<&Request<'_>>, of: Circumstances<'_>) {
+        self.note_items(plan, request, of, |decision| !decision.is_admitted());
+        for (index, answer) in plan.answers.iter().enumerate() {
+            // Denied by a limit that isn't among those that the table decided.
+            if !answer.is_allowed() && !plan.targets.iter().any(|target| target.is_of(index)) {
+                self.note_keyless(answer, plan.path, of);
+            }
+        }
+    }
+
+    fn note_items(
+        &self,
+        plan: &Plan<'_>,
+        request: Option<&Request<'_>>,
+        of: Circumstances<'_>,
+        is_noted: impl Fn(&Decision) -> bool,
+    ) {
+        for (item, target) in plan.items.iter().zip(&plan.targets) {
+            let answer = plan.answer_of(target);
+            let Said::Decided(decision) = &answer.said else { continue };
+            if !is_noted(decision) {
+                continue;
+            }
+            let noted = noted(item.key, target, answer, plan.path, decision, of);
+            self.recorder.note(
+                &noted,
+                || self.record(&noted, item, decision, of),
+                || self.name(request, answer, item, noted.rule),
+            );
+        }
+    }
+
+    /// A limit without a key: the table was full, or an attribute was missing.
+    #[cold]
+    fn note_keyless(&self, answer: &LimitAnswer<'_>, path: Path, of: Circumstances<'_>) {
+        let Origin::Rule(rule) = answer.origin else { return };
+        let (path, limit, retry_after) = match answer.said {
+            Said::Decided(Decision { verdict: Verdict::Deny { retry_after }, limit, .. }) => {
+                (path_of(path), limit, retry_after)
+            }
+            _ => (decisions::Path::Missing, 0, None),
+        };
+        let noted = Noted {
+            at: of.moment.now,
+            key: KeyHash::default(),
+            rule: RuleId::of_overflow(rule.overflow_key),
+            rule_version: of.rule_version,
+            outcome: outcome_of(answer, false),
+            path,
+        };
+        let record = || record_of(&noted, 1, limit, Seen::default(), of.request, retry_after);
+        self.recorder.note(&noted, record, || rule_name(rule));
+    }
+
+    /// One limit of a request that was decided by itself.
+    pub(crate) fn note_single(
+        &self,
+        (tenant, namespace, overflow_key): (&str, &str, KeyId),
+        item: &Item,
+        decision: &Decision,
+        of: Circumstances<'_>,
+    ) {
+        let noted = Noted {
+            at: of.moment.now,
+            key: KeyHash::of(item.key),
+            rule: RuleId::of_overflow(overflow_key),
+            rule_version: of.rule_version,
+            outcome: Outcome::Denied,
+            path: decisions::Path::Local,
+        };
+        let name = || RuleName {
+            tenant: tenant.to_owned(),
+            namespace: namespace.to_owned(),
+            rule: String::new(),
+            algorithm: Algorithm::of(Shape::Gcra),
+            key: KeyForm::Identifier,
+        };
+        self.recorder.note(&noted, || self.record(&noted, item, decision, of), name);
+    }
+
+    fn record(&self, noted: &Noted, item: &Item, decision: &Decision, of: Circumstances<'_>) -> Record {
+        let retry_after = match decision.verdict {
+            Verdict::Admit => None,
+            Verdict::Deny { retry_after } => retry_after,
+        };
+        let seen = (of.seen)(item, decision);
+        let shard = self.shard_of.get().map_or(ShardTag::NONE, |name| self.recorder.shard(&name(item.key)));
+        let record = record_of(noted, item.cost.get(), decision.limit, seen, of.request, retry_after);
+        Record { shard, ..record }
+    }
+
+    fn name(
+        &self,
+        request: Option<&Request<'_>>,
+        answer: &LimitAnswer<'_>,
+        item: &Item,
+        id: RuleId,
+    ) -> RuleName {
+        match (answer.origin, request) {
+            (Origin::Rule(rule), _) => rule_name(rule),
+            (Origin::Given { .. }, Some(request)) => given_name(request, answer, item),
+            (Origin::Given { .. }, None) => {
+                let known = self.given.lock().get(&id).cloned();
+                known.unwrap_or_else(|| unnamed(Algorithm::of(shape_of(&item.spec))))
+            }
+        }
+    }
+}
+
+/// Whether a request that passes is one of the sample.
+#[inline]
+fn is_sampled() -> bool {
+    UNTIL_SAMPLE.with(|until| match until.get() {
+        0 => {
+            until.set(ADMISSIONS_ONE_IN - 1);
+            true
+        }
+        left => {
+            until.set(left - 1);
+            false
+        }
+    })
+}
+
+#[inline]
+fn noted(
+    key: KeyId,
+    target: &Target,
+    answer: &LimitAnswer<'_>,
+    path: Path,
+    decision: &Decision,
+    of: Circumstances<'_>,
+) -> Noted {
+    Noted {
+        at: of.moment.now,
+        key: KeyHash::of(key),
+        rule: RuleId::of_overflow(target.overflow_key),
+        rule_version: of.rule_version,
+        outcome: outcome_of(answer, decision.is_admitted()),
+        path: path_of(path),
+    }
+}
+
+fn record_of(
+    noted: &Noted,
+    cost: u64,
+    limit: u64,
+    seen: Seen,
+    request: RequestTag,
+    retry_after: Option<Nanos>,
+) -> Record {
+    Record {
+        at: noted.at,
+        key: noted.key,
+        rule: noted.rule,
+        rule_version: noted.rule_version,
+        outcome: noted.outcome,
+        path: noted.path,
+        shard: ShardTag::NONE,
+        request,
+        cost,
+        limit,
+        seen,
+        retry_after,
+        more: 0,
+        last: noted.at,
+    }
+}
+
+fn outcome_of(answer: &LimitAnswer<'_>, is_admitted: bool) -> Outcome {
+    match (is_admitted, answer.role) {
+        (true, _) => Outcome::Admitted,
+        (false, Role::Shadow) => Outcome::WouldDeny,
+        (false, Role::Enforced | Role::Quota) => Outcome::Denied,
+    }
+}
+
+fn path_of(path: Path) -> decisions::Path {
+    match path {
+        Path::Local => decisions::Path::Local,
+        Path::Asked(AskReason::Cold) => decisions::Path::Cold,
+        Path::Asked(AskReason::Stale) => decisions::Path::Stale,
+        Path::Asked(AskReason::Strict) => decisions::Path::Strict,
+        Path::Asked(AskReason::Credit) => decisions::Path::Credit,
+        Path::Asked(AskReason::Exact) => decisions::Path::Exact,
+        Path::Quota => decisions::Path::Quota,
+        Path::Unverified => decisions::Path::Unverified,
+    }
+}
+
+fn rule_name(rule: &Rule) -> RuleName {
+    RuleName {
+        tenant: rule.tenant.to_string(),
+        namespace: rule.namespace.to_string(),
+        rule: rule.name.to_string(),
+        algorithm: Algorithm::of(rule.policy.shape()),
+        key: KeyForm::Attributes(rule.key.iter().map(ToString::to_string).collect()),
+    }
+}
+
+fn given_name(request: &Request<'_>, answer: &LimitAnswer<'_>, item: &Item) -> RuleName {
+    let algorithm = Algorithm::of(shape_of(&item.spec));
+    let (namespace, key) = match (request.subject, answer.origin) {
+        (Subject::Limits(limits), Origin::Given { index }) => {
+            (limits.get(index).map_or("", |limit| limit.namespace), KeyForm::Identifier)
+        }
+        (Subject::Rules { namespace, .. } | Subject::Descriptors { namespace, .. }, _) => {
+            (namespace, KeyForm::Entries)
+        }
+        (Subject::Limits(_), Origin::Rule(_)) => ("", KeyForm::Identifier),
+    };
+    RuleName {
+        tenant: request.tenant.to_owned(),
+        namespace: namespace.to_owned(),
+        rule: String::new(),
+        algorithm,
+        key,
+    }
+}
+
+/// What of a limit that a request gives belongs to its keys. Calendars of requests are those of Envoy's units.
+fn shape_of(spec: &Spec) -> Shape<'static> {
+    match *spec {
+        Spec::Sliding { period, .. } => Shape::Sliding(period),
+        Spec::Fixed { period, .. } => Shape::Fixed(period),
+        Spec::Calendar { unit, .. } => Shape::Calendar { unit, time_zone: "UTC" },
+        Spec::Gcra { .. } => Shape::Gcra,
+    }
+}
+
+fn unnamed(algorithm: Algorithm) -> RuleName {
+    let [tenant, namespace, rule] = [const { String::new() }; 3];
+    RuleName { tenant, namespace, rule, algorithm, key: KeyForm::Identifier }
+}

@@ -1,0 +1,171 @@
+//! The node's health as events: what is another than when it was last looked at.
+//!
+//! Sans-IO: looks at what the engine and its drivers say of themselves, and takes the present as an argument.
+
+use crate::engine::{Engine, VersionedRules};
+use crate::region_driver::{BreakerState, RegionDriver};
+use crate::world::WorkState;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tidegate_core::Nanos;
+use tidegate_decisions::{Event, EventKind, rule_subject};
+use tidegate_origin::ShardId;
+use tidegate_rules::{Policy, Rule, RuleSet};
+
+/// Of one change of the rules, so many of the rules that it changed are told.
+const RULES_TOLD_MAX: usize = 100;
+/// In larger sets, what changed isn't looked for: that takes a while.
+const RULES_COMPARED_MAX: usize = 10_000;
+/// The other regions have been out of hearing for long enough to say so.
+const IMPORT_LAG: Nanos = Nanos::from_secs(30);
+
+#[derive(Debug)]
+pub struct Health {
+    looked_at: Nanos,
+    rules: Arc<VersionedRules>,
+    /// Shards whose breakers are open, and since when.
+    open: BTreeMap<String, Nanos>,
+    live_nodes: u32,
+    slices: usize,
+    is_import_late: bool,
+}
+
+impl Health {
+    /// From the start of the process on; with the event that says so.
+    pub fn new(engine: &Engine, now: Nanos) -> (Self, Event) {
+        let rules = Arc::clone(&engine.rules());
+        let started = event(now, EventKind::Started, "", 0);
+        let live_nodes = engine.shared().map_or(1, |sharing| sharing.table.live_nodes());
+        let open = BTreeMap::new();
+        let health = Health { looked_at: now, rules, open, live_nodes, slices: 0, is_import_late: false };
+        (health, started)
+    }
+
+    pub fn look(
+        &mut self,
+        engine: &Engine,
+        region: Option<&RegionDriver>,
+        world: Option<&WorkState>,
+        now: Nanos,
+    ) -> Vec<Event> {
+        let mut events = Vec::new();
+        self.look_at_rules(engine, &mut events);
+        if let Some(sharing) = engine.shared() {
+            let live_nodes = sharing.table.live_nodes();
+            if std::mem::replace(&mut self.live_nodes, live_nodes) != live_nodes {
+                events.push(event(now, EventKind::LiveNodes, "", i64::from(live_nodes)));
+            }
+            if let Some(region) = region {
+                self.look_at_breakers(&sharing.region.breakers(), region, now, &mut events);
+            }
+        }
+        let slices = engine.quotas().map_or(0, |quotas| quotas.slice_count());
+        if std::mem::replace(&mut self.slices, slices) != slices {
+            let count = i64::try_from(slices).unwrap_or(i64::MAX);
+            events.push(event(now, EventKind::Slices, "", count));
+        }
+        if let Some(work) = world.filter(|work| work.is_worker) {
+            self.look_at_imports(work, now, &mut events);
+        }
+        self.looked_at = now;
+        events
+    }
+
+    /// Rules came into force after the last look: from then on they may have been felt.
+    fn look_at_rules(&mut self, engine: &Engine, events: &mut Vec<Event>) {
+        let rules = Arc::clone(&engine.rules());
+        if rules.version == self.rules.version {
+            return;
+        }
+        let (before, at) = (std::mem::replace(&mut self.rules, rules.clone()), self.looked_at);
+        let version = i64::try_from(rules.version).unwrap_or(i64::MAX);
+        events.push(event(at, EventKind::Rules, "", version));
+        for (subject, text) in changed_rules(&before.set, &rules.set) {
+            events.push(Event { text, ..event(at, EventKind::Rules, &subject, version) });
+        }
+    }
+
+    fn look_at_breakers(
+        &mut self,
+        breakers: &[(ShardId, BreakerState, u64)],
+        region: &RegionDriver,
+        now: Nanos,
+        events: &mut Vec<Event>,
+    ) {
+        let origin = region.origin();
+        let open: BTreeMap<String, Nanos> = breakers
+            .iter()
+            .filter_map(|(shard, state, _)| match state {
+                BreakerState::Open { since, .. } => Some((origin.shard_name(*shard), *since)),
+                BreakerState::Closed => None,
+            })
+            .collect();
+        for (shard, since) in open.iter().filter(|(shard, _)| !self.open.contains_key(*shard)) {
+            events.push(Event { is_unwell: true, ..event(*since, EventKind::Breaker, shard, 0) });
+        }
+        for shard in self.open.keys().filter(|shard| !open.contains_key(*shard)) {
+            events.push(event(now, EventKind::Breaker, shard, 0));
+        }
+        self.open = open;
+    }
+
+    fn look_at_imports(&mut self, work: &WorkState, now: Nanos, events: &mut Vec<Event>) {
+        let Some(imported_at) = work.imported_at else { return };
+        let lag = now.minus(imported_at);
+        let is_late = lag > IMPORT_LAG || work.is_breaker_open;
+        if std::mem::replace(&mut self.is_import_late, is_late) != is_late {
+            let millis = i64::try_from(lag.as_millis_ceil()).unwrap_or(i64::MAX);
+            let at = if is_late { imported_at } else { now };
+            events.push(Event { is_unwell: is_late, ..event(at, EventKind::ImportLag, "", millis) });
+        }
+    }
+}
+
+fn event(at: Nanos, kind: EventKind, subject: &str, value: i64) -> Event {
+    Event { at, kind, is_unwell: false, value, subject: subject.to_owned(), text: String::new() }
+}
+
+/// Rules whose limits are others than before, with both.
+fn changed_rules(before: &RuleSet, after: &RuleSet) -> Vec<(String, String)> {
+    if before.counts().rules.max(after.counts().rules) > RULES_COMPARED_MAX {
+        return Vec::new();
+    }
+    let name = |rule: &Rule| rule_subject(&rule.tenant, &rule.namespace, &rule.name);
+    let old: BTreeMap<String, String> =
+        before.rules().map(|rule| (name(rule), shown(&rule.policy))).collect();
+    let told = after.rules().filter_map(|rule| {
+        let (subject, now) = (name(rule), shown(&rule.policy));
+        let text = match old.get(&subject) {
+            Some(before) if *before == now => return None,
+            Some(before) => format!("{before} became {now}"),
+            None => format!("it is new: {now}"),
+        };
+        Some((subject, text))
+    });
+    told.take(RULES_TOLD_MAX).collect()
+}
+
+/// A limit for people.
+fn shown(policy: &Policy) -> String {
+    let seconds = |length: Nanos| {
+        let millis = length.as_millis_ceil();
+        if millis.is_multiple_of(1000) { format!("{} s", millis / 1000) } else { format!("{millis} ms") }
+    };
+    match policy {
+        Policy::Sliding { limit, period } | Policy::Fixed { limit, period } => {
+            format!("{} per {}", limit.get(), seconds(period.length()))
+        }
+        Policy::Calendar { limit, calendar } => {
+            format!("{} per {:?} in {}", limit.get(), calendar.unit(), calendar.time_zone()).to_lowercase()
+        }
+        Policy::Gcra { rate, burst } => {
+            let interval = Nanos::new(rate.interval_numerator_ns());
+            format!(
+                "{} per {} with bursts of {}",
+                rate.interval_denominator(),
+                seconds(interval),
+                burst.get()
+            )
+        }
+    }
+}

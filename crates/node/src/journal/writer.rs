@@ -1,0 +1,105 @@
+//! The thread that writes the journal: looks at the node's health four times a second, and writes once a second.
+//!
+//! Apart from everything that answers: a disk that hangs holds up nothing but this.
+
+use super::Journal;
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::Duration;
+use tidegate_core::Nanos;
+use tidegate_decisions::{Event, Log, LogOptions};
+
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// What a process that is killed can lose: a look less than a second.
+const LOOKS_PER_WRITE: u32 = 3;
+/// How long somebody waits who asks for a write.
+const WRITE_NOW_MAX: Duration = Duration::from_secs(1);
+/// How long the end waits for the last write.
+const LAST_WRITE_MAX: Duration = Duration::from_secs(2);
+
+/// What happened to the node since it was last asked, by its clock.
+pub type Watch = Box<dyn FnMut() -> (Nanos, Vec<Event>) + Send>;
+
+/// What the thread is told.
+#[derive(Debug)]
+pub(super) enum Order {
+    /// Write now, and say so here.
+    Write(Sender<()>),
+    Stop,
+}
+
+#[derive(Debug)]
+pub struct JournalWriter {
+    orders: Sender<Order>,
+    stopped: Receiver<()>,
+}
+
+impl JournalWriter {
+    /// Opens the log in the background, as that may take a while, and writes until it is stopped.
+    pub fn start(journal: Arc<Journal>, options: LogOptions, watch: Watch) -> io::Result<Self> {
+        let ((orders, ordered), (ended, stopped)) = (channel(), channel());
+        // One writer: a second one would find the directory taken.
+        let _ = journal.orders.set(orders.clone());
+        thread::Builder::new().name("decisions".to_owned()).spawn(move || {
+            run(&journal, options, watch, &ordered);
+            // Nobody may wait any more.
+            let _ = ended.send(());
+        })?;
+        Ok(JournalWriter { orders, stopped })
+    }
+
+    /// Waits for the last write, for a while.
+    pub fn stop(self) {
+        // It may have ended by itself.
+        let _ = self.orders.send(Order::Stop);
+        if self.stopped.recv_timeout(LAST_WRITE_MAX) == Err(RecvTimeoutError::Timeout) {
+            tracing::warn!(fix = "check the disk", "the last decisions couldn't be logged in time");
+        }
+    }
+}
+
+impl Journal {
+    /// Has everything written that was put down, so that it can be found; waits for that, for a while. Not on a thread
+    /// that answers.
+    pub fn write_now(&self) {
+        let (written, is_written) = channel();
+        if self.orders.get().is_some_and(|orders| orders.send(Order::Write(written)).is_ok()) {
+            // What isn't there in time will be found later.
+            let _ = is_written.recv_timeout(WRITE_NOW_MAX);
+        }
+    }
+}
+
+fn run(journal: &Journal, options: LogOptions, mut watch: Watch, ordered: &Receiver<Order>) {
+    let mut log = match Log::open(options) {
+        Ok(log) => log,
+        Err(error) => return tracing::warn!(%error, "decisions aren't logged"),
+    };
+    let mut looks = 0;
+    loop {
+        let order = ordered.recv_timeout(LOOK_EVERY);
+        let (now, events) = watch();
+        events.into_iter().for_each(|event| journal.event(event));
+        looks += 1;
+        if looks < LOOKS_PER_WRITE && order.is_err() {
+            continue;
+        }
+        looks = 0;
+        if let Err(error) = log.write(journal.recorder(), now) {
+            tracing::warn!(
+                %error,
+                directory = %journal.directory().display(),
+                fix = "make room on the disk, or make the directory writable",
+                "decisions can't be logged; those that are lost meanwhile are counted"
+            );
+        }
+        match order {
+            // Who asked may have given up.
+            Ok(Order::Write(written)) => drop(written.send(())),
+            Ok(Order::Stop) => return drop(log.close(journal.recorder(), now)),
+            Err(_) => {}
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! What an engine leaves in its journal: every denial with its kind, admissions as a sample, and the node's changes.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use tidegate_core::{Cost, FleetSecret, Moment, Nanos};
+use tidegate_decisions::why::Audience;
+use tidegate_decisions::{EventKind, Log, LogOptions, RequestTag};
+use tidegate_node::journal::asked::Asked;
+use tidegate_node::journal::health::Health;
+use tidegate_node::journal::{ADMISSIONS_ONE_IN, Journal, name_next_request};
+use tidegate_node::{Engine, EngineOptions, Purpose, Request, Subject};
+use tidegate_rules::{Attributes, RuleSet, Source};
+
+const NOW: Nanos = Nanos::from_secs(1_800_000_000);
+const RULES: &str = "namespace: api
+rules:
+  - { name: per-user, key: [user], limit: 2 per 1m }
+  - { name: per-ip, key: [ip/64], limit: 100 per 1m }
+  - { name: watched, key: [user], limit: 1 per 1m, shadow: true }
+---
+namespace: orgs
+rules:
+  - { name: per-org, key: [org], limit: 5 per 1m, on_missing: deny }
+";
+
+struct Kept {
+    engine: Engine,
+    journal: Arc<Journal>,
+    log: Option<Log>,
+    directory: PathBuf,
+}
+
+fn rules(text: &str) -> RuleSet {
+    let source = Source { name: "rules.yaml".into(), text: text.as_bytes().to_vec() };
+    RuleSet::parse(&[source], &FleetSecret::BUILT_IN).unwrap()
+}
+
+impl Kept {
+    fn new(test: &str) -> Self {
+        let directory = std::env::temp_dir().join(format!("tidegate-journal-{test}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&directory);
+        let options = EngineOptions { secret: FleetSecret::BUILT_IN, keys_max: 100_000 };
+        let engine = Engine::new(options, rules(RULES));
+        let journal = Journal::new(1, directory.clone());
+        engine.keep_journal(journal.clone());
+        let (region, node) = ("here".into(), "one".into());
+        let log = Log::open(LogOptions { directory: directory.clone(), cap_bytes: 16 << 20, region, node });
+        Kept { engine, journal, log: Some(log.unwrap()), directory }
+    }
+
+    fn ask(&self, namespace: &str, attributes: &[(&str, &str)], purpose: Purpose) -> bool {
+        let subject = Subject::Rules { namespace, attributes: Attributes(attributes), cost: Cost::ONE };
+        let request = Request { tenant: "default", purpose, subject };
+        let rules = self.engine.rules();
+        let decided = self.engine.decide(&rules, &request, Moment::at(NOW)).unwrap();
+        decided.answer().unwrap().allowed
+    }
+
+    fn check(&self, attributes: &[(&str, &str)]) -> bool {
+        self.ask("api", attributes, Purpose::Check)
+    }
+
+    fn why(&mut self, asked: &Asked) -> String {
+        self.log.as_mut().unwrap().write(self.journal.recorder(), NOW).unwrap();
+        asked.answer(&self.directory, &FleetSecret::BUILT_IN, Audience::Operator).unwrap()
+    }
+
+    fn of(&mut self, rule: &str, identifier: &str) -> String {
+        let (rule, identifier) = (Some(rule.into()), Some(identifier.into()));
+        self.why(&Asked { rule, identifier, ..Asked::default() })
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.log = None;
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+fn count(json: &str, words: &str) -> usize {
+    json.matches(words).count()
+}
+
+#[test]
+fn denials_are_kept_by_caller_with_what_was_seen_and_the_request() {
+    let mut kept = Kept::new("denials");
+    for _ in 0..2 {
+        assert!(kept.check(&[("user", "42")]));
+    }
+    name_next_request(RequestTag::of("mine"));
+    assert!(!kept.check(&[("user", "42")]));
+    let json = kept.of("per-user", "42");
+    assert_eq!(count(&json, "\"outcome\":\"denied\""), 1, "{json}");
+    assert!(
+        json.contains("\"seen\":{\"own\":2,\"others\":0,\"world\":0,\"previous\":0,\"total\":2}"),
+        "{json}"
+    );
+    assert_eq!(count(&kept.of("per-user", "43"), "outcome"), 0);
+    let request_id = Some("mine".into());
+    let by_request = kept.why(&Asked { request_id, ..Asked::default() });
+    assert_eq!(count(&by_request, "\"rule\":\"per-user\""), 1, "{by_request}");
+}
+
+#[test]
+fn shadow_rules_missing_attributes_and_groups_of_addresses_are_kept_as_such() {
+    let mut kept = Kept::new("kinds");
+    for _ in 0..2 {
+        assert!(kept.check(&[("user", "42")]));
+    }
+    assert!(kept.of("watched", "42").contains("\"outcome\":\"would_deny\""));
+    assert!(!kept.ask("orgs", &[], Purpose::Check));
+    let missing = kept.why(&Asked { rule: Some("per-org".into()), ..Asked::default() });
+    assert!(missing.contains("\"cause\":\"attribute_missing\""), "{missing}");
+    for _ in 0..101 {
+        kept.check(&[("ip", "2001:db8::1")]);
+    }
+    assert_eq!(
+        count(&kept.of("per-ip", "2001:db8::ffff"), "\"outcome\":\"denied\""),
+        1,
+        "one group of addresses"
+    );
+}
+
+#[test]
+fn one_admission_in_a_thousand_is_kept_and_no_report() {
+    let mut kept = Kept::new("sample");
+    for number in 0..2 * ADMISSIONS_ONE_IN {
+        assert!(kept.check(&[("user", &number.to_string())]));
+    }
+    for _ in 0..5 {
+        kept.ask("api", &[("user", "reported")], Purpose::Report);
+    }
+    let rule = Some(String::from("per-user"));
+    let json = kept.why(&Asked { rule, admissions: true, ..Asked::default() });
+    assert_eq!(
+        (count(&json, "\"admitted\""), count(&json, "\"denied\"")),
+        (4, 0),
+        "outcome and cause: {json}"
+    );
+}
+
+#[test]
+fn changed_rules_and_clock_steps_are_events() {
+    let kept = Kept::new("events");
+    let (mut health, started) = Health::new(&kept.engine, NOW);
+    assert_eq!(started.kind, EventKind::Started);
+    let later = NOW.plus(Nanos::from_secs(1));
+    assert!(health.look(&kept.engine, None, None, later).is_empty(), "nothing changed");
+    kept.engine.replace_rules(rules(&RULES.replace("limit: 2 per", "limit: 1 per")));
+    let events = health.look(&kept.engine, None, None, later.plus(Nanos::from_secs(1)));
+    let told: Vec<(&str, &str, i64)> =
+        events.iter().map(|event| (&*event.subject, &*event.text, event.value)).collect();
+    assert_eq!(told, [("", "", 2), ("default/api/per-user", "2 per 60 s became 1 per 60 s", 2)]);
+    assert!(events.iter().all(|event| event.at == later), "dated to the look before");
+}

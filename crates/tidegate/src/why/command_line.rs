@@ -1,0 +1,69 @@
+//! What `tidegate why` takes.
+
+use super::{Options, Typed};
+use crate::ask::Form;
+use clap::{Arg, ArgAction, ArgMatches, Command as Clap, value_parser};
+use std::path::PathBuf;
+use tidegate_decisions::RECORDS_MAX;
+use tidegate_node::journal::asked::Asked;
+
+const NOTE: &str = "Exit code: 0 found, 1 nothing found, 2 error. Times are UTC. For example:
+  tidegate why --identifier 42 --at 03:47
+  tidegate why --rule per-user --since 10m --log data/decisions";
+
+pub(crate) fn command(asker: [Arg; 2]) -> Clap {
+    let text = |name: &'static str, value: &'static str, help: &'static str| {
+        Arg::new(name).long(name).value_name(value).help(help)
+    };
+    let flag = |name: &'static str, help: &'static str| {
+        Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
+    };
+    let limit = Arg::new("limit").long("limit").value_name("N").value_parser(value_parser!(u64));
+    let log = Arg::new("log").long("log").value_name("DIR").value_parser(value_parser!(PathBuf));
+    Clap::new("why")
+        .about("Say why callers were denied")
+        .after_help(NOTE)
+        .args([
+            text("identifier", "TEXT", "the caller, as answers show it; several parts as 'a, b'"),
+            text("rule", "NAME", "only this rule"),
+            text("namespace", "NAME", "only this namespace"),
+            text("tenant", "NAME", "only this tenant"),
+            text("request-id", "ID", "the request, by its X-Request-Id"),
+            text("at", "TIME", "around this time: 03:47, 2026-11-16T03:47:00Z, or 10m ago"),
+            text("since", "TIME", "not before"),
+            text("until", "TIME", "not after"),
+            flag("admissions", "also the sample of requests that passed"),
+            limit.help("at most so many [20]"),
+            text(
+                "admin",
+                "URL",
+                "a node's admin listener; several are put together [the setting listen.admin]",
+            )
+            .action(ArgAction::Append),
+            log.help("read the log's files instead of asking a node").conflicts_with("admin"),
+            flag("json", "print it as JSON"),
+        ])
+        .args(asker)
+}
+
+pub(crate) fn options(matches: &ArgMatches) -> Options {
+    let text = |name: &str| matches.get_one::<String>(name).cloned();
+    let limit = matches.get_one::<u64>("limit").and_then(|limit| usize::try_from(*limit).ok());
+    let asked = Asked {
+        tenant: text("tenant"),
+        namespace: text("namespace"),
+        rule: text("rule"),
+        identifier: text("identifier"),
+        request_id: text("request-id"),
+        admissions: matches.get_flag("admissions"),
+        records_max: limit.map_or(Asked::default().records_max, |limit| limit.clamp(1, RECORDS_MAX)),
+        ..Asked::default()
+    };
+    Options {
+        asked,
+        typed: Typed { at: text("at"), since: text("since"), until: text("until") },
+        admin: matches.get_many::<String>("admin").into_iter().flatten().cloned().collect(),
+        log: matches.get_one::<PathBuf>("log").cloned(),
+        form: if matches.get_flag("json") { Form::Json } else { Form::Text },
+    }
+}

@@ -1,0 +1,86 @@
+//! Times as people type them, in UTC: `03:47` is the last time that it was that late.
+
+use super::{Typed, WhyError};
+use jiff::Timestamp;
+use jiff::civil::{DateTime, Time};
+use jiff::tz::TimeZone;
+use tidegate_core::Nanos;
+
+const DAY: Nanos = Nanos::from_secs(86_400);
+/// What `--at` covers: people's clocks differ, and a minute is sixty seconds long.
+const BEFORE: Nanos = Nanos::from_secs(60);
+const AFTER: Nanos = Nanos::from_secs(120);
+
+impl Typed {
+    /// From when until when.
+    pub(super) fn range(&self, now: Nanos) -> Result<(Nanos, Nanos), WhyError> {
+        let read = |text: &Option<String>| text.as_deref().map(|text| instant(text, now)).transpose();
+        let (at, since, until) = (read(&self.at)?, read(&self.since)?, read(&self.until)?);
+        let around = at.map_or((Nanos::ZERO, Nanos::MAX), |at| (at.minus(BEFORE), at.plus(AFTER)));
+        Ok((since.unwrap_or(around.0), until.unwrap_or(around.1)))
+    }
+}
+
+fn instant(text: &str, now: Nanos) -> Result<Nanos, WhyError> {
+    let wrong = || WhyError::Time(text.chars().take(80).collect());
+    ago(text, now).or_else(|| of_day(text, now)).or_else(|| dated(text)).ok_or_else(wrong)
+}
+
+fn ago(text: &str, now: Nanos) -> Option<Nanos> {
+    let unit = text.chars().last()?;
+    let seconds = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3600,
+        'd' => 86_400,
+        _ => return None,
+    };
+    let count: u64 = text.strip_suffix(unit)?.parse().ok()?;
+    Some(now.minus(Nanos::from_secs(count.saturating_mul(seconds))))
+}
+
+fn of_day(text: &str, now: Nanos) -> Option<Nanos> {
+    let time: Time = text.parse().ok().filter(|_| !text.contains(['T', '-']))?;
+    let since_midnight = time.duration_since(Time::midnight());
+    let since_midnight = Nanos::new(u64::try_from(since_midnight.as_nanos()).ok()?);
+    let midnight = Nanos::new(now.get() / DAY.get() * DAY.get());
+    let today = midnight.plus(since_midnight);
+    Some(if today > now { today.minus(DAY) } else { today })
+}
+
+fn dated(text: &str) -> Option<Nanos> {
+    let in_utc = |at: DateTime| TimeZone::UTC.to_timestamp(at).ok();
+    let timestamp: Timestamp =
+        text.parse().ok().or_else(|| text.trim_end_matches('Z').parse().ok().and_then(in_utc))?;
+    u64::try_from(timestamp.as_nanosecond()).ok().map(Nanos::new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_as_people_type_them() {
+        // 2026-11-16T18:00:00Z
+        let now = Nanos::from_secs(1_794_852_000);
+        let at = |hour: u64, minute: u64| Nanos::from_secs(1_794_787_200 + hour * 3600 + minute * 60);
+        for (text, expected) in [
+            ("03:47", at(3, 47)),
+            ("03:47:30", at(3, 47).plus(Nanos::from_secs(30))),
+            ("19:00", at(19, 0).minus(DAY)),
+            ("10m", at(17, 50)),
+            ("2h", at(16, 0)),
+            ("2026-11-16T03:47:00Z", at(3, 47)),
+            ("2026-11-16T03:47Z", at(3, 47)),
+            ("2026-11-16 03:47", at(3, 47)),
+            ("2026-11-16T04:47:00+01:00", at(3, 47)),
+        ] {
+            assert_eq!(instant(text, now).unwrap(), expected, "{text}");
+        }
+        for wrong in ["", "soon", "25:00", "10x", "2026-13-01T00:00:00Z"] {
+            assert!(instant(wrong, now).is_err(), "{wrong}");
+        }
+        let typed = Typed { at: Some("03:47".into()), since: None, until: None };
+        assert_eq!(typed.range(now).unwrap(), (at(3, 46), at(3, 49)));
+    }
+}

@@ -1,0 +1,133 @@
+//! `tidegate why`: a denial is found again, of a running node and in its files, and says what it was.
+
+use crate::support::{CHECK, Directory, Node, SOON, parse, poll, request, request_with, rules_of, run};
+use rustix::process::Signal;
+use serde_json::Value;
+use std::io::{Read, Write};
+
+/// Asks the node, or whatever else the arguments name; its answer and the exit code.
+fn why(directory: &Directory, arguments: &[&str]) -> (Option<i32>, Value) {
+    let finished = run(directory, &[&["why", "--json"], arguments].concat(), &[]);
+    let answer = serde_json::from_str(&finished.stdout);
+    (finished.code, answer.unwrap_or_else(|_| panic!("{}{}", finished.stdout, finished.stderr)))
+}
+
+fn denied(answer: &Value) -> &[Value] {
+    answer["decisions"].as_array().expect("decisions")
+}
+
+#[test]
+fn a_denial_is_found_by_caller_rule_and_request_and_after_a_kill_in_the_files() {
+    let directory = Directory::new();
+    directory.write("rules.yaml", rules_of(3));
+    let mut node = Node::start(&directory, &["--node", "n1"]);
+    assert_eq!(node.allowed(3, CHECK), 3);
+    let said = request_with(&node.http, "POST /v1/check", "X-Request-Id: complaint-1\r\n", CHECK);
+    assert_eq!(parse(&said).1["allowed"], false);
+    let admin = format!("http://{}", node.admin);
+    let of_node = |more: &[&str]| why(&directory, &[&["--admin", &admin], more].concat());
+    let (code, answer) = of_node(&["--identifier", "42"]);
+    assert_eq!((code, denied(&answer).len()), (Some(0), 1), "{answer}");
+    let decision = &denied(&answer)[0];
+    for (field, expected) in [
+        ("outcome", "denied"),
+        ("cause", "limit_used"),
+        ("rule", "per-user"),
+        ("namespace", "api"),
+        ("path", "local"),
+        ("node", "n1"),
+    ] {
+        assert_eq!(decision[field], expected, "{decision}");
+    }
+    assert_eq!(
+        (&decision["limit"], &decision["seen"]["own"], &decision["rule_version"]),
+        (&3.into(), &3.into(), &1.into())
+    );
+    assert!(decision["retry_after_ms"].as_u64().is_some_and(|wait| wait > 0), "{decision}");
+    for found in [["--rule", "per-user"], ["--request-id", "complaint-1"], ["--since", "1m"], ["--at", "5s"]]
+    {
+        assert_eq!(denied(&of_node(&found).1).len(), 1, "{found:?}");
+    }
+    for not_found in [["--identifier", "43"], ["--rule", "per-org"], ["--request-id", "x"], ["--until", "1m"]]
+    {
+        assert_eq!(of_node(&not_found).0, Some(1), "{not_found:?}");
+    }
+    node.process.signal(Signal::KILL);
+    node.process.exit_code(SOON);
+    let (code, of_files) = why(&directory, &["--identifier", "42", "--log", "data/decisions"]);
+    assert_eq!((code, denied(&of_files)), (Some(0), denied(&answer)));
+    let words = run(&directory, &["why", "--identifier", "42", "--log", "data/decisions"], &[]).stdout;
+    assert!(words.contains("3 of its limit of 3 was in use (3 admitted by this node)"), "{words}");
+}
+
+#[test]
+fn admissions_are_a_sample_and_floods_are_counted() {
+    let directory = Directory::new();
+    directory.write("rules.yaml", rules_of(1));
+    let node = Node::start(&directory, &[]);
+    assert_eq!(node.allowed(200, CHECK), 1);
+    let answer = poll("all of them", SOON, || {
+        let (_, answer) = request(&node.admin, "GET", "/v1/why?identifier=42&limit=1000&admissions", "");
+        let more = |decision: &Value| 1 + decision["more"].as_u64().unwrap_or(0);
+        let denials = denied(&answer).iter().filter(|decision| decision["outcome"] == "denied").map(more);
+        (denials.sum::<u64>() == 199).then_some(answer)
+    });
+    assert!(denied(&answer).len() < 100, "a flood isn't written one by one: {}", denied(&answer).len());
+    assert!(denied(&answer).iter().any(|decision| decision["outcome"] == "admitted"), "each thread's first");
+    let stats = node.state()["stats"].clone();
+    assert!(stats["decisions_logged"].as_u64() > Some(0) && stats["decisions_log_lost"] == 0, "{stats}");
+}
+
+#[test]
+fn a_limit_that_was_lowered_is_named_as_the_cause() {
+    let directory = Directory::new();
+    directory.write("rules.yaml", rules_of(10));
+    let node = Node::start(&directory, &[]);
+    assert_eq!(node.allowed(5, CHECK), 5);
+    directory.write("rules.yaml", rules_of(2));
+    poll("version 2", SOON, || (node.state()["rule_version"] == 2).then_some(()));
+    assert_eq!(node.allowed(1, CHECK), 0);
+    let decision = poll("the change", SOON, || {
+        let (_, answer) = request(&node.admin, "GET", "/v1/why?identifier=42", "");
+        denied(&answer).iter().find(|decision| decision["cause"] == "rule_changed").cloned()
+    });
+    let sentence = decision["sentence"].as_str().unwrap();
+    assert!(sentence.contains("with rules version 2: 10 per 3600 s became 2 per 3600 s."), "{sentence}");
+    assert_eq!(decision["seen"]["own"], 5, "{decision}");
+}
+
+#[test]
+fn limits_of_requests_and_of_the_redis_protocol_are_found_too() {
+    let directory = Directory::new();
+    let node = Node::start(&directory, &[]);
+    let body = r#"{"namespace":"jobs","identifier":"me","limit":1,"duration_ms":60000}"#;
+    for allowed in [true, false] {
+        assert_eq!(request(&node.http, "POST", "/v1/limit", body).1["allowed"], allowed);
+    }
+    let mut redis = crate::support::connect(&node.resp);
+    redis.write_all(b"CL.THROTTLE you 0 1 3600\r\nCL.THROTTLE you 0 1 3600\r\nQUIT\r\n").unwrap();
+    redis.read_to_end(&mut Vec::new()).unwrap();
+    for (query, namespace) in
+        [("identifier=me", "jobs"), ("identifier=you", "resp"), ("namespace=resp", "resp")]
+    {
+        let (status, answer) = request(&node.admin, "GET", &format!("/v1/why?{query}"), "");
+        assert_eq!((status, denied(&answer).len()), (200, 1), "{query}: {answer}");
+        assert_eq!(denied(&answer)[0]["namespace"], namespace);
+    }
+}
+
+#[test]
+fn a_node_without_a_log_says_so_and_bad_questions_are_told_what_is_wrong() {
+    let directory = Directory::new();
+    let node = Node::start(&directory, &["--log-decisions", "none"]);
+    let (status, answer) = request(&node.admin, "GET", "/v1/why", "");
+    assert_eq!((status, &answer["error"]["code"]), (503, &"log_unavailable".into()), "{answer}");
+    assert!(!directory.path("data/decisions").exists());
+    let (status, answer) = request(&node.admin, "GET", "/v1/why?identifer=1", "");
+    assert_eq!((status, &answer["error"]["code"]), (400, &"unknown_field".into()), "{answer}");
+    for wrong in [&["--at", "soon"][..], &["--log", "nowhere"]] {
+        let finished = run(&directory, &[&["why"], wrong].concat(), &[]);
+        assert_eq!(finished.code, Some(2), "{}", finished.stderr);
+        assert!(finished.stderr.contains(wrong[1]), "{}", finished.stderr);
+    }
+}

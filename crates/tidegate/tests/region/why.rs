@@ -1,0 +1,36 @@
+//! A store that is away: what it cost callers is found again, with its cause.
+
+use crate::fleet::{Member, wait_for};
+use crate::support::{SOON, poll, request};
+use tidegate_testkit::Redis;
+
+const RULES: &str =
+    "namespace: api\nrules:\n  - { name: logins, key: [user], limit: 100 per 1h, class: abuse }\n";
+
+#[test]
+fn a_denial_while_the_store_is_away_names_it() {
+    let redis = wait_for(Redis::start());
+    let directory = crate::support::Directory::new();
+    directory.write("rules.yaml", RULES);
+    let address = redis.address().to_string();
+    let member = Member::start_in(directory, &["--origin-url", &format!("redis://{address}")]);
+    member.wait_joined();
+    let check = |user: usize| {
+        let body = format!(r#"{{"namespace":"api","attributes":{{"user":"{user}"}}}}"#);
+        request(&member.node.http, "POST", "/v1/check", &body).1["allowed"] == true
+    };
+    redis.kill();
+    let mut users = 0..;
+    poll("an open breaker", SOON, || {
+        users.next().map(check);
+        (member.is_open(&address) == Some(true)).then_some(())
+    });
+    assert!(!check(1_000_000));
+    let decision = poll("the cause", SOON, || {
+        let (_, answer) = request(&member.node.admin, "GET", "/v1/why?identifier=1000000", "");
+        let decisions = answer["decisions"].as_array()?;
+        decisions.iter().find(|decision| decision["cause"] == "store_away").cloned()
+    });
+    assert_eq!((&decision["path"], &decision["shard"]), (&"unverified".into(), &address.as_str().into()));
+    assert_eq!(decision["unwell"][0]["subject"], address.as_str(), "{decision}");
+}
