@@ -1,4 +1,4 @@
-//! What an engine leaves in its journal: every denial with its kind, admissions as a sample, and the node's changes.
+//! What an engine leaves in its journal: every denial with its kind, admissions as a sample, and changes of its rules.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -141,7 +141,7 @@ fn one_admission_in_a_thousand_is_kept_and_no_report() {
 }
 
 #[test]
-fn changed_rules_and_clock_steps_are_events() {
+fn changed_rules_are_events_dated_before_they_could_be_felt() {
     let kept = Kept::new("events");
     let (mut health, started) = Health::new(&kept.engine, NOW);
     assert_eq!(started.kind, EventKind::Started);
