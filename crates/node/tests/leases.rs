@@ -189,6 +189,7 @@ overrides:
         let Decided::Ask(asking) = engine.decide(&rules, &request, at(0)).unwrap() else { panic!("cold") };
         let (_, effects) =
             sharing.region.ask(&sharing.table, asking.asks(), at(0), &|_| ShardId(0), Box::new(|_| {}));
+        let effects = sharing.region.send_asked(&sharing.table, &effects.asked, at(0), &|_| ShardId(0));
         let lease = effects.send[0].exchange.syncs[0].wants.lease;
         assert_eq!(lease.is_some(), is_hot, "{user}");
     }

@@ -26,6 +26,8 @@ const KNOWN: [&str; 9] = [
     "limit",
 ];
 const TEXT_CHARS_MAX: usize = 4096;
+/// The largest integer that JavaScript holds.
+const MILLIS_MAX: u64 = (1 << 53) - 1;
 
 pub(crate) async fn answer(app: &App, caller: &Caller, query: Option<&str>) -> Result<Vec<u8>, Refusal> {
     let mut asked = read(query.unwrap_or_default())?;
@@ -94,7 +96,9 @@ fn read(query: &str) -> Result<Asked, Refusal> {
 
 fn number(name: &str, text: &str) -> Result<u64, Refusal> {
     let fix = "give milliseconds since 1970, such as 1763230020000";
-    text.parse().map_err(|_| Refusal::of_field(Code::NotAnInteger, name, "isn't a whole number", fix))
+    let refused = |code, message| Refusal::of_field(code, name, message, fix);
+    let number = text.parse().map_err(|_| refused(Code::NotAnInteger, "isn't a whole number"))?;
+    if number <= MILLIS_MAX { Ok(number) } else { Err(refused(Code::OutOfRange, "is too far in the future")) }
 }
 
 fn flag(name: &str, text: &str) -> Result<bool, Refusal> {
@@ -132,6 +136,7 @@ mod tests {
             ("rule=a&rule=b", Code::UnknownField),
             ("identifier=%ff", Code::InvalidText),
             ("since_ms=now", Code::NotAnInteger),
+            ("until_ms=9007199254740992", Code::OutOfRange),
             ("limit=0", Code::OutOfRange),
             ("limit=1001", Code::OutOfRange),
             ("admissions=yes", Code::WrongType),

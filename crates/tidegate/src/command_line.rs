@@ -17,7 +17,10 @@ use tidegate_rules::envoy::Windows;
 const ABOUT: &str = "A rate limiter. Without a command: the same as `tidegate serve`.";
 const ROOT_NOTE: &str = "\
 `tidegate serve --help` lists the settings. Each of its flags works without the word `serve` too.";
+/// Settings that few ever set: they aren't listed in the help, which fits a screen.
+const SELDOM_SET: [&str; 3] = ["world.floor", "data.save_every_ms", "rules.envoy_windows"];
 const SETTINGS_NOTE: &str = "\
+--print-config shows all settings, also those that are seldom set.
 A flag beats TIDEGATE_LISTEN_HTTP=… (…_HTTP_FILE=PATH), which beats [listen] http in tidegate.toml.";
 const CHECK_NOTE: &str = "Exit code: 0 allowed, 1 denied, 2 error. For example:
   tidegate check api user=42 endpoint=/search";
@@ -269,6 +272,7 @@ fn setting_arg(setting: &'static Setting) -> Arg {
         .value_name(setting.value_name)
         // `--memory-max-keys -1` is a bad value, and is told so by the setting.
         .allow_hyphen_values(true)
+        .hide(SELDOM_SET.contains(&setting.key))
         .help(format!("{} [{}]", setting.meaning, setting.default))
 }
 

@@ -181,9 +181,10 @@ impl Pass<'_> {
     /// Takes a command into the sample of those that come most often. Its key's name is read once more for that.
     #[cold]
     fn note(&self, queued: &Queued, decision: &Decision, stands_for: u32) {
-        let Some(asked) = Asked::read(&self.input[queued.start..]) else { return };
-        let words = asked.words();
-        if let Ok(throttle) = Throttle::read(&words, &mut LastLimit::default()) {
+        let mut words = Words::new();
+        // Who types a command as a line doesn't come often.
+        let Ok(Next::Command { .. }) = parse::next(&self.input[queued.start..], &mut words) else { return };
+        if let Ok(throttle) = Throttle::read(words.get(), &mut LastLimit::default()) {
             let tenant = self.session.login.tenant();
             let limit = (&throttle.given(), &queued.item);
             self.app.engine.note_single(tenant, limit, decision, stands_for, self.moment);

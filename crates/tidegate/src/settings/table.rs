@@ -331,8 +331,8 @@ pub(crate) static TABLE: [Setting; 35] = [
     Setting {
         key: "log.decisions",
         value_name: "PATH",
-        default: "decisions in data.dir",
-        meaning: "log of decisions, for `tidegate why`; none: no log",
+        default: "data.dir/decisions",
+        meaning: "log for `tidegate why`; none: no log",
         secrecy: Secrecy::Open,
         read: |text, settings| parse::decisions_log(text).map(|log| settings.log_decisions = log),
         show: |settings| shown(settings.decisions_directory().as_ref()),
