@@ -32,6 +32,7 @@ fn limits_on_different_shards_pass_together_or_not_at_all() {
 
 /// Asks about each limit in turn until told that it is over. Says how many of each were admitted. Not so often that a
 /// key is leased: what a lease holds was granted, and a limit that is lowered below it doesn't take it back.
+#[expect(clippy::disallowed_methods, reason = "another process can't be given a clock: load has a rate")]
 fn ask_in_turn(node: &Member, limits: &[Limit], is_over: &AtomicBool) -> Vec<u64> {
     let mut caller = node.caller();
     let mut allowed = vec![0; limits.len()];
