@@ -331,7 +331,7 @@ pub(crate) static TABLE: [Setting; 35] = [
     Setting {
         key: "log.decisions",
         value_name: "PATH",
-        default: "data.dir/decisions",
+        default: "data/decisions",
         meaning: "log for `tidegate why`; none: no log",
         secrecy: Secrecy::Open,
         read: |text, settings| parse::decisions_log(text).map(|log| settings.log_decisions = log),
