@@ -4,7 +4,7 @@
 //! The kernel's part is `PR_SET_PDEATHSIG`, which a child sets for itself. Doing that between fork and exec
 //! takes unsafe code; `setpriv` of util-linux does it for us. Where that is missing, dropping has to be enough.
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
@@ -47,9 +47,11 @@ impl Process {
         let _ = child.wait();
     }
 
-    /// SIGSTOP: sockets stay open and nobody answers.
+    /// SIGSTOP: sockets stay open and nobody answers. Waits until all its threads stand still, which takes a moment
+    /// on a busy machine.
     pub fn stop(&self) {
-        self.signal(Signal::STOP);
+        let id = self.signal(Signal::STOP);
+        waitid(WaitId::Pid(id), WaitIdOptions::STOPPED).expect("it is a child of this process");
     }
 
     /// SIGCONT.
@@ -57,12 +59,13 @@ impl Process {
         self.signal(Signal::CONT);
     }
 
-    fn signal(&self, signal: Signal) {
+    fn signal(&self, signal: Signal) -> Pid {
         let mut child = self.child();
         // The id of a process that was waited for may be somebody else's by now.
         assert!(matches!(child.try_wait(), Ok(None)), "the process has ended: it can't get {signal:?}");
         let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw).expect("a process id");
         kill_process(id, signal).unwrap_or_else(|error| panic!("can't send {signal:?}: {error}"));
+        id
     }
 
     fn child(&self) -> MutexGuard<'_, Child> {
