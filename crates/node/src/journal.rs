@@ -23,11 +23,9 @@ use tidegate_decisions::{
     self as decisions, Algorithm, Event, KeyForm, KeyHash, Noted, Outcome, Record, Recorder, RequestTag,
     RuleId, RuleName, ShardTag,
 };
-use tidegate_rules::Rule;
+use tidegate_rules::{Logged, Rule};
 use writer::Order;
 
-/// One in so many requests that pass, where their rules don't say otherwise.
-pub const ADMISSIONS_ONE_IN: u32 = 1000;
 /// Namespaces of limits that requests give themselves, which are remembered for requests that wait.
 const GIVEN_MAX: usize = 4096;
 
@@ -36,6 +34,8 @@ thread_local! {
     static REQUEST: Cell<RequestTag> = const { Cell::new(RequestTag(0)) };
     /// Admissions until the next one is taken into the sample.
     static UNTIL_SAMPLE: Cell<u32> = const { Cell::new(0) };
+    /// For samples of other sizes.
+    static CHANCE: Cell<u64> = const { Cell::new(0x9e37_79b9_7f4a_7c15) };
 }
 
 /// Says of which request the next decision of this thread is. Beside the request, because most who make one have no
@@ -130,19 +130,34 @@ impl Journal {
         let has_denial = plan.answers.iter().any(|answer| !answer.is_allowed());
         if has_denial {
             self.note_denials(plan, request, of);
+        } else if plan.has_own_log {
+            self.note_by_rules(plan, request, of);
         } else if is_sampled() {
-            self.note_items(plan, request, of, |_| true);
+            self.note_items(plan, request, of, |_, _| true);
         }
     }
 
     fn note_denials(&self, plan: &Plan<'_>, request: Option<&Request<'_>>, of: Circumstances<'_>) {
-        self.note_items(plan, request, of, |decision| !decision.is_admitted());
+        let is_noted =
+            |answer: &LimitAnswer<'_>, decision: &Decision| !decision.is_admitted() && log_of(answer).denials;
+        self.note_items(plan, request, of, is_noted);
         for (index, answer) in plan.answers.iter().enumerate() {
             // Denied by a limit that isn't among those that the table decided.
-            if !answer.is_allowed() && !plan.targets.iter().any(|target| target.is_of(index)) {
+            let is_denied = !answer.is_allowed() && log_of(answer).denials;
+            if is_denied && !plan.targets.iter().any(|target| target.is_of(index)) {
                 self.note_keyless(answer, plan.path, of);
             }
         }
+    }
+
+    /// A request that passes, where a rule says how often it is to be told of. The others go by their own sample.
+    #[cold]
+    fn note_by_rules(&self, plan: &Plan<'_>, request: Option<&Request<'_>>, of: Circumstances<'_>) {
+        let (default, is_sampled) = (Logged::default().admissions_one_in, is_sampled());
+        self.note_items(plan, request, of, |answer, _| match log_of(answer).admissions_one_in {
+            one_in if one_in == default => is_sampled,
+            one_in => is_drawn(one_in),
+        });
     }
 
     fn note_items(
@@ -150,12 +165,12 @@ impl Journal {
         plan: &Plan<'_>,
         request: Option<&Request<'_>>,
         of: Circumstances<'_>,
-        is_noted: impl Fn(&Decision) -> bool,
+        is_noted: impl Fn(&LimitAnswer<'_>, &Decision) -> bool,
     ) {
         for (item, target) in plan.items.iter().zip(&plan.targets) {
             let answer = plan.answer_of(target);
             let Said::Decided(decision) = &answer.said else { continue };
-            if !is_noted(decision) {
+            if !is_noted(answer, decision) {
                 continue;
             }
             let noted = noted(item.key, target, answer, plan.path, decision, of);
@@ -249,7 +264,7 @@ impl Journal {
 fn is_sampled() -> bool {
     UNTIL_SAMPLE.with(|until| match until.get() {
         0 => {
-            until.set(ADMISSIONS_ONE_IN - 1);
+            until.set(Logged::default().admissions_one_in - 1);
             true
         }
         left => {
@@ -257,6 +272,27 @@ fn is_sampled() -> bool {
             false
         }
     })
+}
+
+/// Whether one in so many, by chance: a count over all rules would favour those that come in step with it.
+fn is_drawn(one_in: u32) -> bool {
+    CHANCE.with(|chance| {
+        // Xorshift; which thread draws what is all the same.
+        let mut drawn = chance.get();
+        drawn ^= drawn << 13;
+        drawn ^= drawn >> 7;
+        drawn ^= drawn << 17;
+        chance.set(drawn);
+        one_in > 0 && (drawn >> 32).is_multiple_of(u64::from(one_in))
+    })
+}
+
+/// What of a limit's decisions is wanted; of one that the request gives itself, what is usual.
+fn log_of(answer: &LimitAnswer<'_>) -> Logged {
+    match answer.origin {
+        Origin::Rule(rule) => rule.log,
+        Origin::Given { .. } => Logged::default(),
+    }
 }
 
 #[inline]

@@ -16,7 +16,7 @@ use tidegate_core::{
     Role, Spec, Verdict,
 };
 use tidegate_rules::envoy::{EnvoyMatch, GivenByRequest, Windows, drop_replaced};
-use tidegate_rules::{Attributes, Effect, Matched, Matches, Mode, Namespace, RuleSet, Scope};
+use tidegate_rules::{Attributes, Effect, Logged, Matched, Matches, Mode, Namespace, RuleSet, Scope};
 
 /// An identifier of more parts than any rule's key has: no caller can have it.
 pub(crate) const OVERFLOW_PARTS: [&str; 9] = [""; 9];
@@ -35,6 +35,8 @@ pub(crate) struct Plan<'r> {
     quotas: SmallVec<[Spec; 2]>,
     /// Some of the limits count over the world.
     pub(crate) has_world: bool,
+    /// Some of the rules say themselves what is logged of them.
+    pub(crate) has_own_log: bool,
     reach: Reach,
     /// Answers that are denials whatever the table says.
     denied: SmallVec<[(usize, Verdict); 2]>,
@@ -81,6 +83,7 @@ impl<'r> Plan<'r> {
             fallbacks: SmallVec::new(),
             quotas: SmallVec::new(),
             has_world: false,
+            has_own_log: false,
             reach,
             denied: SmallVec::new(),
         }
@@ -231,6 +234,7 @@ impl<'r> Plan<'r> {
 
     pub(crate) fn push_rule(&mut self, found: &tidegate_rules::Match<'r>, cost: Cost, descriptor: u8) {
         let rule = found.rule;
+        self.has_own_log |= rule.log != Logged::default();
         let mut answer = undecided(Origin::Rule(rule), found.role, descriptor);
         match found.effect {
             Effect::Limited { key, spec } => {

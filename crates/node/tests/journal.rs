@@ -7,9 +7,9 @@ use tidegate_decisions::why::Audience;
 use tidegate_decisions::{EventKind, Log, LogOptions, RequestTag};
 use tidegate_node::journal::asked::Asked;
 use tidegate_node::journal::health::Health;
-use tidegate_node::journal::{ADMISSIONS_ONE_IN, Journal, name_next_request};
+use tidegate_node::journal::{Journal, name_next_request};
 use tidegate_node::{Engine, EngineOptions, Purpose, Request, Subject};
-use tidegate_rules::{Attributes, RuleSet, Source};
+use tidegate_rules::{Attributes, Logged, RuleSet, Source};
 
 const NOW: Nanos = Nanos::from_secs(1_800_000_000);
 const RULES: &str = "namespace: api
@@ -125,7 +125,7 @@ fn shadow_rules_missing_attributes_and_groups_of_addresses_are_kept_as_such() {
 #[test]
 fn one_admission_in_a_thousand_is_kept_and_no_report() {
     let mut kept = Kept::new("sample");
-    for number in 0..2 * ADMISSIONS_ONE_IN {
+    for number in 0..2 * Logged::default().admissions_one_in {
         assert!(kept.check(&[("user", &number.to_string())]));
     }
     for _ in 0..5 {
@@ -138,6 +138,40 @@ fn one_admission_in_a_thousand_is_kept_and_no_report() {
         (4, 0),
         "outcome and cause: {json}"
     );
+}
+
+#[test]
+fn a_rule_says_what_is_logged_of_it() {
+    let mut kept = Kept::new("own");
+    kept.engine.replace_rules(rules(
+        "namespace: api
+rules:
+  - { name: quiet, key: [user], limit: 1 per 1m, log: { denials: none, admissions: none } }
+  - { name: loud, key: [org], limit: 9000 per 1m, log: { admissions: all } }
+  - { name: some, key: [ip], limit: 9000 per 1m, log: { admissions: 1 in 10 } }
+---
+namespace: orgs
+rules:
+  - { name: per-org, key: [org], limit: 5 per 1m, on_missing: deny, log: { denials: none } }
+",
+    ));
+    assert!(kept.check(&[("user", "42")]));
+    assert!(!kept.check(&[("user", "42")]), "denied, whether it is logged or not");
+    assert!(!kept.ask("orgs", &[], Purpose::Check));
+    for _ in 0..100 {
+        assert!(kept.check(&[("org", "o")]));
+    }
+    for _ in 0..4000 {
+        assert!(kept.check(&[("ip", "10.0.0.1")]));
+    }
+    let mut logged = |rule: &str| {
+        let rule = Some(rule.into());
+        let json = kept.why(&Asked { rule, admissions: true, records_max: 1000, ..Asked::default() });
+        count(&json, "\"outcome\"")
+    };
+    assert_eq!((logged("quiet"), logged("per-org"), logged("loud")), (0, 0, 100));
+    let some = logged("some");
+    assert!((250..600).contains(&some), "one in ten of 4000, by chance: {some}");
 }
 
 #[test]

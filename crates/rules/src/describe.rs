@@ -4,9 +4,10 @@
 //! Data first, text second: a dashboard shows the same without parsing it.
 
 use crate::error::Warning;
-use crate::rule::{Declared, Mode, OnMissing, Rule, Scope};
+use crate::rule::{Declared, Logged, Mode, OnMissing, Rule, Scope};
 use crate::set::{Namespace, RuleSet};
 use crate::words;
+use std::borrow::Cow;
 use std::fmt;
 use tidegate_core::world::is_counted;
 use tidegate_core::{Accuracy, Charge, Class, Nanos};
@@ -36,7 +37,7 @@ pub struct RuleDescription {
     /// `at most 10 over a sliding 1 minute, for each user and endpoint, when endpoint is /search*`.
     pub meaning: String,
     /// What differs from the defaults, such as `class abuse`.
-    pub options: Vec<&'static str>,
+    pub options: Vec<Cow<'static, str>>,
     /// Where it is a limit of the world, regions have quotas of it: it is a rate, or its window is too short for
     /// counts to cross regions in time.
     pub has_quota: bool,
@@ -88,7 +89,7 @@ fn describe_rule(set: &RuleSet, namespace: &Namespace, rule: &Rule, now: Nanos) 
     }
 }
 
-fn options(rule: &Rule) -> Vec<&'static str> {
+fn options(rule: &Rule) -> Vec<Cow<'static, str>> {
     let class = match rule.class {
         Class::Paid => None,
         Class::Free => Some("class free"),
@@ -107,7 +108,19 @@ fn options(rule: &Rule) -> Vec<&'static str> {
     let shadow = rule.shadow.then_some("shadow: never denies");
     let on_missing = (rule.on_missing == OnMissing::Deny).then_some("denies requests that lack an attribute");
     let charge = (rule.charge == Charge::Always).then_some("charged also when over");
-    [class, accuracy, scope, shadow, on_missing, charge].into_iter().flatten().collect()
+    let words = [class, accuracy, scope, shadow, on_missing, charge].into_iter().flatten().map(Cow::Borrowed);
+    words.chain(logged(rule.log)).collect()
+}
+
+fn logged(log: Logged) -> impl Iterator<Item = Cow<'static, str>> {
+    let default = Logged::default();
+    let denials = (log.denials != default.denials).then_some(Cow::Borrowed("denials aren't logged"));
+    let admissions = (log.admissions_one_in != default.admissions_one_in).then(|| match log.admissions_one_in {
+        0 => Cow::Borrowed("admissions aren't logged"),
+        1 => Cow::Borrowed("all admissions are logged"),
+        many => Cow::Owned(format!("1 in {many} admissions is logged")),
+    });
+    denials.into_iter().chain(admissions)
 }
 
 impl fmt::Display for Mode {

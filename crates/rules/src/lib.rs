@@ -44,7 +44,7 @@ pub use pattern::Pattern;
 pub use place::PlaceBy;
 pub use policy::Policy;
 pub use pushed::Pushed;
-pub use rule::{Declared, Mode, OnMissing, Rule, Scope};
+pub use rule::{Declared, Logged, Mode, OnMissing, Rule, Scope};
 pub use rule_files::{Compacted, Compaction, Download, Finding, RuleFiles, RuleFilesError};
 pub use set::{ApplyError, Counts, Namespace, RuleOptions, RuleSet};
 pub use snapshot::{LookupSeed, Snapshot, SnapshotError, SnapshotId, SnapshotWriter, WriteError};

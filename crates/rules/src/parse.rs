@@ -9,6 +9,7 @@ mod document;
 pub(crate) mod fields;
 mod files;
 pub(crate) mod key;
+mod log;
 mod override_entry;
 mod policy_fields;
 mod pushed;

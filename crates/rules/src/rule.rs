@@ -37,6 +37,25 @@ pub enum OnMissing {
     Deny,
 }
 
+/// What of a rule's decisions is put into the decision log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Logged {
+    /// All of them, or none.
+    pub denials: bool,
+    /// One in so many requests that pass; 0: none.
+    pub admissions_one_in: u32,
+}
+
+impl Logged {
+    pub(crate) const ONE_IN_MAX: u32 = 1_000_000;
+}
+
+impl Default for Logged {
+    fn default() -> Self {
+        Logged { denials: true, admissions_one_in: 1000 }
+    }
+}
+
 /// The rule's place in its file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Declared {
@@ -67,6 +86,7 @@ pub struct Rule {
     pub shadow: bool,
     pub on_missing: OnMissing,
     pub charge: Charge,
+    pub log: Logged,
     pub declared: Declared,
     /// The part of the identity that all callers share.
     pub prefix: KeyPrefix,

@@ -49,7 +49,7 @@ fn describe_limit(limit: &EnvoyLimit, path: &DescriptorPath<'_>) -> RuleDescript
         description: None,
         declared: limit.rule.declared.clone(),
         meaning: format!("{allowed}, for descriptors {path}"),
-        options: [shadow, quota, replaces].into_iter().flatten().collect(),
+        options: [shadow, quota, replaces].into_iter().flatten().map(Into::into).collect(),
         has_quota: !is_counted(&limit.rule.policy.spec(Nanos::ZERO)),
         exact_overrides: 0,
         pattern_overrides: 0,

@@ -5,6 +5,7 @@
 use super::cursor::Cursor;
 use super::fields::Fields;
 use super::key::read_key;
+use super::log::read_log;
 use super::policy_fields::{Calendars, read_policy};
 use super::tree::Value;
 use super::value;
@@ -13,12 +14,12 @@ use crate::bounds::{DESCRIPTION_CHARS_MAX, NAME_CHARS_MAX};
 use crate::error::{Problems, Refusal, quoted};
 use crate::identifier::overflow_key;
 use crate::overrides::Lookup;
-use crate::rule::{Declared, OnMissing, Rule, Scope};
+use crate::rule::{Declared, Logged, OnMissing, Rule, Scope};
 use crate::snapshot::LookupSeed;
 use std::sync::Arc;
 use tidegate_core::{Accuracy, Charge, Class, FleetSecret, KeyPrefix};
 
-const FIELDS: [&str; 15] = [
+const FIELDS: [&str; 16] = [
     "name",
     "key",
     "when",
@@ -33,6 +34,7 @@ const FIELDS: [&str; 15] = [
     "shadow",
     "on_missing",
     "charge",
+    "log",
     "description",
 ];
 const EXAMPLE: &str = "`{ name: per-user, key: [user], rate: 100/s }`";
@@ -83,6 +85,7 @@ pub(crate) fn read_rule(at: &Cursor<'_, '_>, home: &mut Home<'_>, problems: &mut
         shadow: options.shadow,
         on_missing: options.on_missing,
         charge: options.charge,
+        log: options.log,
         declared: Declared { file: at.file().clone(), line: at.place().line },
         prefix,
         overflow_key: overflow_key(&prefix),
@@ -99,6 +102,7 @@ struct Options {
     shadow: bool,
     on_missing: OnMissing,
     charge: Charge,
+    log: Logged,
 }
 
 fn read_options(fields: &Fields<'_, '_>, problems: &mut Problems) -> Options {
@@ -119,6 +123,7 @@ fn read_options(fields: &Fields<'_, '_>, problems: &mut Problems) -> Options {
         shadow: fields.get("shadow").and_then(|at| value::boolean(&at, problems)).unwrap_or(false),
         on_missing: value::field_word(fields, "on_missing", &on_missing, problems).unwrap_or_default(),
         charge: value::field_word(fields, "charge", &charges, problems).unwrap_or(Charge::IfAdmitted),
+        log: fields.get("log").and_then(|at| read_log(&at, problems)).unwrap_or_default(),
     }
 }
 
