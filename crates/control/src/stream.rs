@@ -15,12 +15,13 @@ mod kept;
 mod link;
 mod message;
 mod nodes;
+mod questions;
 mod recent;
 mod relay;
 mod status;
 mod steady;
 
-pub use driver::{FollowOptions, FollowView, follow};
+pub use driver::{Answering, FollowOptions, FollowView, follow};
 pub use endpoint::{Endpoint, EndpointError, Endpoints, Trust};
 pub use feed::{Feed, FeedCounters, Subscriber};
 pub use follower::{Action, Follower, Identity};
@@ -28,9 +29,10 @@ pub use frame::framed;
 pub use keeper::{Applied, Keeper, Standing};
 pub use kept::{Kept, KeptError};
 pub use message::{
-    Down, Health, Hello, Kind, MESSAGE_BYTES_MAX, NodeReport, PAYLOAD_BYTES_MAX, PROTOCOL, Payload, Protocol,
-    Role, SnapshotId, Up, Welcome,
+    AnswerPart, Asker, Down, Health, Hello, Kind, MESSAGE_BYTES_MAX, NodeReport, PAYLOAD_BYTES_MAX, PROTOCOL, Payload, Protocol,
+    Question, QuestionId, Role, SnapshotId, Up, Welcome,
 };
+pub use questions::{ANSWER_BYTES_MAX, Answer, Answers, TooManyQuestions};
 pub use relay::Relay;
 pub use status::{Following, Staleness, Status};
 pub use steady::Steady;

@@ -15,7 +15,7 @@ use tidegate_core::{
 };
 use tidegate_decisions::{
     Algorithm, CAP_BYTES_DEFAULT, Found, KeyForm, KeyHash, Log, LogOptions, Noted, Outcome, Path, Query,
-    RECORDS_MAX, Record, Recorder, RequestTag, RuleId, RuleName, ShardTag, Wanted, read,
+    RECORDS_MAX, Record, Recorder, RequestTag, RuleId, RuleName, ShardTag, Trace, Wanted, read,
 };
 
 const START: Nanos = Nanos::from_secs(1_800_000_000);
@@ -78,6 +78,7 @@ fn record(noted: &Noted, request: u64) -> Record {
         path: noted.path,
         shard: ShardTag::of("10.0.0.1:6379"),
         request: RequestTag(mixed(request)),
+        trace: Trace::NONE,
         cost: 1,
         limit: 1000,
         seen: Seen { own: 200, others: 700, world: 50, previous: 50 },

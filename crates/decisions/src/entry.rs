@@ -5,7 +5,7 @@
 
 use crate::event::{Event, EventKind};
 use crate::name::{Algorithm, KeyForm, PARTS_MAX, RuleName, TEXT_MAX};
-use crate::record::{KeyHash, Outcome, Path, Record, RequestTag, RuleCount, RuleId, ShardTag};
+use crate::record::{KeyHash, Outcome, Path, Record, RequestTag, RuleCount, RuleId, ShardTag, Trace};
 use tidegate_core::{CalendarUnit, Nanos, Period, Seen};
 
 /// What a block is made of.
@@ -29,6 +29,8 @@ const EVENT: u8 = 3;
 const RULE: u8 = 4;
 const SHARD: u8 = 5;
 const WRITER: u8 = 6;
+/// A record, and the trace that it belongs to.
+const TRACED: u8 = 7;
 
 const UNITS: [CalendarUnit; 4] =
     [CalendarUnit::Hour, CalendarUnit::Day, CalendarUnit::Week, CalendarUnit::Month];
@@ -71,7 +73,8 @@ pub(crate) fn encode(entry: &Entry, base: Nanos, out: &mut Vec<u8>) {
 
 pub(crate) fn encode_record(record: &Record, base: Nanos, out: &mut Vec<u8>) {
     let kinds = place(&Outcome::ALL, record.outcome) << 4 | place(&Path::ALL, record.path);
-    out.extend_from_slice(&[RECORD, kinds]);
+    let kind = if record.trace == Trace::NONE { RECORD } else { TRACED };
+    out.extend_from_slice(&[kind, kinds]);
     put_time(out, record.at, base);
     out.extend_from_slice(&record.key.high.to_le_bytes());
     out.extend_from_slice(&record.key.low.to_le_bytes());
@@ -86,6 +89,10 @@ pub(crate) fn encode_record(record: &Record, base: Nanos, out: &mut Vec<u8>) {
     put_number(out, u64::from(record.more));
     if record.more > 0 {
         put_number(out, record.last.minus(record.at).get());
+    }
+    if kind == TRACED {
+        let Trace { high, low, span } = record.trace;
+        [high, low, span].iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
     }
 }
 
@@ -154,6 +161,11 @@ impl<'b> Bytes<'b> {
     fn entry(&mut self, base: Nanos) -> Option<Entry> {
         match self.byte()? {
             RECORD => self.record(base).map(Entry::Record),
+            TRACED => {
+                let record = self.record(base)?;
+                let trace = Trace { high: self.word()?, low: self.word()?, span: self.word()? };
+                Some(Entry::Record(Record { trace, ..record }))
+            }
             COUNT => {
                 let rule = RuleId(self.word()?);
                 let first = self.time(base)?;
@@ -195,6 +207,7 @@ impl<'b> Bytes<'b> {
             path,
             shard,
             request,
+            trace: Trace::NONE,
             cost,
             limit,
             seen,
@@ -328,6 +341,7 @@ mod tests {
             path: Path::Unverified,
             shard: ShardTag(4),
             request: RequestTag(u64::MAX),
+            trace: Trace::NONE,
             cost: 1,
             limit: 100,
             seen: Seen { own: 60, others: 30, world: 5, previous: 5 },
@@ -357,6 +371,7 @@ mod tests {
         let (first, last) = (Nanos::from_secs(1), Nanos::from_secs(2));
         let entries = [
             Entry::Record(record()),
+            Entry::Record(Record { trace: Trace { high: 1, low: 2, span: 3 }, ..record() }),
             Entry::Record(Record { more: 0, last: record().at, retry_after: None, ..record() }),
             Entry::Rule(
                 RuleId(3),

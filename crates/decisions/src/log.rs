@@ -12,6 +12,7 @@ use crate::name::RuleName;
 use crate::record::{Record, RuleId, ShardTag};
 use crate::recorder::Recorder;
 use crate::segment::{EXTENSION, SEGMENT_BYTES_MAX, Segment, terms_of};
+use crate::told::Told;
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -63,7 +64,8 @@ pub struct Log {
     /// Of the present call; and whether the last one had one, so that it is told once.
     failure: Option<io::Error>,
     is_failing: bool,
-    _lock: File,
+    /// `None`: nothing is kept here, only told.
+    lock: Option<File>,
 }
 
 /// What is to be the next block.
@@ -115,8 +117,17 @@ impl Log {
         let cap_bytes = options.cap_bytes.max(CAP_BYTES_MIN);
         let segment_bytes = (cap_bytes / SEGMENTS_OF_CAP).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
         Ok(Log {
-            options: LogOptions { cap_bytes, ..options },
             segment_bytes,
+            lock: Some(lock),
+            ..Log::only_telling(LogOptions { cap_bytes, ..options })
+        })
+    }
+
+    /// Keeps no files: for those who only want to be told.
+    pub fn only_telling(options: LogOptions) -> Self {
+        Log {
+            options,
+            segment_bytes: SEGMENT_BYTES_MIN,
             segment: None,
             rules_written: HashSet::new(),
             shards_written: HashSet::new(),
@@ -126,16 +137,31 @@ impl Log {
             block: Block::default(),
             failure: None,
             is_failing: false,
-            _lock: lock,
-        })
+            lock: None,
+        }
     }
 
     /// Writes what was put down since it was last called. An error is what the last good write was followed by, and
     /// comes once.
     pub fn write(&mut self, recorder: &Recorder, now: Nanos) -> Result<(), io::Error> {
-        self.write_events(recorder, now);
+        self.write_telling(recorder, now, None)
+    }
+
+    /// The same, and tells all of it to somebody else too, also where it can't be written.
+    pub fn write_telling(
+        &mut self,
+        recorder: &Recorder,
+        now: Nanos,
+        mut tell: Option<&mut dyn FnMut(Told<'_>)>,
+    ) -> Result<(), io::Error> {
+        self.write_events(recorder, now, &mut tell);
         let mut spare = std::mem::take(&mut self.spare);
-        recorder.take(&mut spare, now, |lane| self.write_lane(recorder, lane, now));
+        recorder.take(&mut spare, now, |lane| {
+            self.write_lane(recorder, lane, now);
+            if let Some(tell) = &mut tell {
+                self.tell_lane(recorder, lane, tell);
+            }
+        });
         self.spare = spare;
         self.append(recorder);
         let failure = self.failure.take();
@@ -150,7 +176,12 @@ impl Log {
         written.and(sealed.map(drop))
     }
 
-    fn write_events(&mut self, recorder: &Recorder, now: Nanos) {
+    fn write_events(
+        &mut self,
+        recorder: &Recorder,
+        now: Nanos,
+        tell: &mut Option<&mut dyn FnMut(Told<'_>)>,
+    ) {
         let events = recorder.take_events();
         if events.is_empty() {
             return;
@@ -158,6 +189,9 @@ impl Log {
         self.begin_segment(recorder, now);
         for event in events {
             self.standing.apply(&event);
+            if let Some(tell) = tell {
+                tell(Told::Event(&event));
+            }
             let at = event.at;
             self.push(recorder, &Entry::Event(event), at, at);
         }
@@ -183,6 +217,17 @@ impl Log {
         }
         for count in lane.rules().filter_map(|(_, seen)| seen.count) {
             self.push(recorder, &Entry::Count(count), count.first, count.last);
+        }
+    }
+
+    fn tell_lane(&self, recorder: &Recorder, lane: &Lane, tell: &mut dyn FnMut(Told<'_>)) {
+        for record in lane.records() {
+            let shard = recorder.shard_address(record.shard);
+            let rule = self.rules.get(&record.rule);
+            tell(Told::Decision { record, rule, shard: shard.as_deref() });
+        }
+        for count in lane.rules().filter_map(|(_, seen)| seen.count) {
+            tell(Told::Count { count: &count, rule: self.rules.get(&count.rule) });
         }
     }
 
@@ -214,6 +259,9 @@ impl Log {
     }
 
     fn push(&mut self, recorder: &Recorder, entry: &Entry, at: Nanos, until: Nanos) {
+        if self.lock.is_none() {
+            return;
+        }
         self.block.push(entry, at, until);
         if self.block.payload.len() >= PAYLOAD_TARGET {
             self.append(recorder);
@@ -257,6 +305,9 @@ impl Log {
     /// A segment to write to, with the names of who writes it and what is unwell. One that is large enough is
     /// completed first.
     fn begin_segment(&mut self, recorder: &Recorder, now: Nanos) {
+        if self.lock.is_none() {
+            return;
+        }
         let waiting = self.block.payload.len() as u64;
         if self.segment.as_ref().is_some_and(|segment| segment.length + waiting >= self.segment_bytes) {
             self.append(recorder);

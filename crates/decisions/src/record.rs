@@ -50,6 +50,29 @@ impl RequestTag {
     }
 }
 
+/// The trace that a request belongs to, and the span within it that called: W3C's ids.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Trace {
+    pub high: u64,
+    pub low: u64,
+    pub span: u64,
+}
+
+impl Trace {
+    /// Most requests have none.
+    pub const NONE: Trace = Trace { high: 0, low: 0, span: 0 };
+
+    /// 32 hexadecimal digits.
+    pub fn id_text(&self) -> String {
+        format!("{:016x}{:016x}", self.high, self.low)
+    }
+
+    /// 16 hexadecimal digits.
+    pub fn span_text(&self) -> String {
+        format!("{:016x}", self.span)
+    }
+}
+
 /// Names a shard by its address; 0: none was asked.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct ShardTag(pub(crate) u32);
@@ -145,6 +168,7 @@ pub struct Record {
     pub path: Path,
     pub shard: ShardTag,
     pub request: RequestTag,
+    pub trace: Trace,
     pub cost: u64,
     pub limit: u64,
     pub seen: Seen,

@@ -44,10 +44,21 @@ pub struct Counters {
     pub(crate) lost: AtomicU64,
     pub(crate) bytes: AtomicU64,
     pub(crate) segments_removed: AtomicU64,
+    /// Lines of JSON that were written elsewhere, and those that couldn't be.
+    lines: AtomicU64,
+    lines_lost: AtomicU64,
 }
 
 impl Counters {
-    pub fn named(&self) -> [(&'static str, u64); 7] {
+    pub fn lines_written(&self, count: u64) {
+        self.lines.fetch_add(count, Ordering::Relaxed);
+    }
+
+    pub fn lines_lost(&self, count: u64) {
+        self.lines_lost.fetch_add(count, Ordering::Relaxed);
+    }
+
+    pub fn named(&self) -> [(&'static str, u64); 9] {
         [
             ("decisions_logged", &self.written),
             ("decisions_log_bytes", &self.bytes),
@@ -56,6 +67,8 @@ impl Counters {
             ("decisions_log_admissions_dropped", &self.admissions_dropped),
             ("decisions_log_events_dropped", &self.events_dropped),
             ("decisions_log_segments_removed", &self.segments_removed),
+            ("decisions_json_lines", &self.lines),
+            ("decisions_json_lines_lost", &self.lines_lost),
         ]
         .map(|(name, counter)| (name, counter.load(Ordering::Relaxed)))
     }

@@ -28,7 +28,7 @@ use tidegate_core::{
     Accuracy, Class, Cost, Decisions, FleetSecret, LocalState, Moment, Nanos, Room, StepId, Table, TenantTag,
     Undecided, Verdict,
 };
-use tidegate_decisions::RequestTag;
+use tidegate_decisions::{RequestTag, Trace};
 use tidegate_rules::RuleSet;
 
 /// A caller denied because the table is full is told to come back after this.
@@ -91,6 +91,7 @@ pub struct Asking<'r> {
     reason: Option<Reason>,
     rule_version: u64,
     request: RequestTag,
+    trace: Trace,
 }
 
 impl Asking<'_> {
@@ -299,7 +300,8 @@ impl Engine {
             items.push(index);
         }
         plan.path = asks.first().map_or(Path::Local, |ask: &AskItem| Path::Asked(ask.reason));
-        Decided::Ask(Box::new(Asking { plan, asks, items, reason, rule_version, request }))
+        let trace = journal::present_trace();
+        Decided::Ask(Box::new(Asking { plan, asks, items, reason, rule_version, request, trace }))
     }
 
     /// Decides a request whose limits have been asked about, as far as they could be. It has the last word:
@@ -322,7 +324,7 @@ impl Engine {
         standings: &[Standing],
         moment: Moment,
     ) -> Decided<'r> {
-        let Asking { mut plan, asks, items, reason, rule_version, request } = asking;
+        let Asking { mut plan, asks, items, reason, rule_version, request, trace } = asking;
         let Some(sharing) = self.shared() else {
             return Decided::Answer(self.answer(plan, reason, rule_version));
         };
@@ -338,12 +340,14 @@ impl Engine {
             plan.only_look();
         }
         if self.decide_on(&sharing.table, &mut plan, moment).is_err() {
-            return self.ask_first(sharing, plan, reason, (rule_version, request), moment);
+            return journal::traced(trace, || {
+                self.ask_first(sharing, plan, reason, (rule_version, request), moment)
+            });
         }
         if !plan.is_denied() {
             sharing.charge_fallbacks(&plan.fallbacks, moment);
         }
-        self.keep(&plan, None, (rule_version, request), moment);
+        journal::traced(trace, || self.keep(&plan, None, (rule_version, request), moment));
         Decided::Answer(self.answer(plan, reason, rule_version))
     }
 

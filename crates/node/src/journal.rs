@@ -6,6 +6,7 @@
 
 pub mod asked;
 pub mod health;
+pub mod lines;
 pub mod writer;
 
 use crate::plan::{Plan, Target};
@@ -21,7 +22,7 @@ use tidegate_core::identity::Shape;
 use tidegate_core::{Decision, Item, KeyId, Moment, Nanos, Role, Seen, Spec, Verdict};
 use tidegate_decisions::{
     self as decisions, Algorithm, Event, KeyForm, KeyHash, Noted, Outcome, Record, Recorder, RequestTag,
-    RuleId, RuleName, ShardTag,
+    RuleId, RuleName, ShardTag, Trace,
 };
 use tidegate_rules::{Logged, Rule};
 use writer::Order;
@@ -32,6 +33,8 @@ const GIVEN_MAX: usize = 4096;
 thread_local! {
     /// The request that this thread decides next.
     static REQUEST: Cell<RequestTag> = const { Cell::new(RequestTag(0)) };
+    /// And the trace that it belongs to, where its caller named one.
+    static TRACE: Cell<Trace> = const { Cell::new(Trace::NONE) };
     /// Admissions until the next one is taken into the sample.
     static UNTIL_SAMPLE: Cell<u32> = const { Cell::new(0) };
     /// For samples of other sizes.
@@ -45,6 +48,23 @@ pub fn name_next_request(tag: RequestTag) {
     REQUEST.set(tag);
 }
 
+/// Decides something as part of a trace. Only what is kept looks at it, so that whoever has no trace pays nothing.
+#[inline]
+pub fn traced<T>(trace: Trace, decide: impl FnOnce() -> T) -> T {
+    if trace == Trace::NONE {
+        return decide();
+    }
+    TRACE.set(trace);
+    let decided = decide();
+    TRACE.set(Trace::NONE);
+    decided
+}
+
+/// For a request that has to wait.
+pub(crate) fn present_trace() -> Trace {
+    TRACE.get()
+}
+
 /// Whose turn it is now; nobody's from here on.
 #[inline]
 pub(crate) fn take_request() -> RequestTag {
@@ -55,7 +75,8 @@ type ShardOf = Box<dyn Fn(KeyId) -> String + Send + Sync>;
 
 pub struct Journal {
     recorder: Recorder,
-    directory: PathBuf,
+    /// `None`: nothing is kept here, only told elsewhere.
+    directory: Option<PathBuf>,
     shard_of: OnceLock<ShardOf>,
     given: Mutex<HashMap<RuleId, RuleName>>,
     /// To the thread that writes.
@@ -80,10 +101,10 @@ pub(crate) struct Circumstances<'a> {
 
 impl Journal {
     /// For so many threads that decide. Where it is written, and read again, is the writer's business.
-    pub fn new(threads: usize, directory: PathBuf) -> Arc<Self> {
+    pub fn new(threads: usize, directory: impl Into<Option<PathBuf>>) -> Arc<Self> {
         Arc::new(Journal {
             recorder: Recorder::new(threads),
-            directory,
+            directory: directory.into(),
             shard_of: OnceLock::new(),
             given: Mutex::new(HashMap::new()),
             orders: OnceLock::new(),
@@ -94,8 +115,8 @@ impl Journal {
         &self.recorder
     }
 
-    pub fn directory(&self) -> &FilePath {
-        &self.directory
+    pub fn directory(&self) -> Option<&FilePath> {
+        self.directory.as_deref()
     }
 
     /// How a key's shard is called. Once, by who knows the shards.
@@ -331,6 +352,7 @@ fn record_of(
         path: noted.path,
         shard: ShardTag::NONE,
         request,
+        trace: TRACE.get(),
         cost,
         limit,
         seen,

@@ -8,6 +8,7 @@ mod own;
 mod problem;
 mod query;
 mod read;
+mod why;
 mod write;
 
 pub(crate) use query::decoded;

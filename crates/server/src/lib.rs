@@ -53,6 +53,7 @@ pub use socket::{Listener, ListeningSocket};
 pub use tls::{Certificates, Tls, TlsError, TlsFiles, trusting};
 pub use token::{NewToken, TokenHash, TokenId};
 pub use unkey::Overrides;
+pub use why::answers_questions;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

@@ -1,11 +1,17 @@
 //! `GET /v1/why`: what the decision log has about callers, of the caller's tenant; of all for operators.
 //!
-//! Reads files, so it is done on a thread of its own, and by two at a time: nobody who decides waits for it.
+//! Reads files, so it is done on a thread of its own, and by two at a time: nobody who decides waits for it. A broker
+//! asks the same of every node that follows it, over the stream that rules come by.
 
 use crate::App;
 use crate::access::Caller;
 use crate::control::decoded;
 use crate::refusal::{Code, Refusal, excerpt};
+use hyper::body::Bytes;
+use std::path::Path as FilePath;
+use std::sync::Arc;
+use std::time::Duration;
+use tidegate_control::stream::{ANSWER_BYTES_MAX, Answer, Answering, Asker, Question};
 use tidegate_core::Nanos;
 use tidegate_decisions::RECORDS_MAX;
 use tidegate_decisions::why::Audience;
@@ -25,17 +31,62 @@ const KNOWN: [&str; 9] = [
     "admissions",
     "limit",
 ];
+/// However long somebody would wait.
+const WITHIN_MS_MAX: u64 = 10_000;
 const TEXT_CHARS_MAX: usize = 4096;
 /// The largest integer that JavaScript holds.
 const MILLIS_MAX: u64 = (1 << 53) - 1;
 
 pub(crate) async fn answer(app: &App, caller: &Caller, query: Option<&str>) -> Result<Vec<u8>, Refusal> {
+    let (asked, audience) = asked_by(caller, query)?;
+    look_up(app, asked, audience).await
+}
+
+/// What a caller may ask: a tenant about itself.
+pub(crate) fn asked_by(caller: &Caller, query: Option<&str>) -> Result<(Asked, Audience), Refusal> {
     let mut asked = read(query.unwrap_or_default())?;
-    let audience = if caller.is_operator() { Audience::Operator } else { Audience::Tenant };
-    if audience == Audience::Tenant {
-        asked.tenant = Some(caller.tenant().to_owned());
+    if caller.is_operator() {
+        return Ok((asked, Audience::Operator));
     }
-    let Some(journal) = app.engine.journal().cloned() else {
+    asked.tenant = Some(caller.tenant().to_owned());
+    Ok((asked, Audience::Tenant))
+}
+
+/// Answers what a broker or a control plane asks this node.
+pub fn answers_questions(app: Arc<App>) -> Answering {
+    Arc::new(move |question: Question| {
+        let app = app.clone();
+        Box::pin(async move {
+            let within = Duration::from_millis(question.within_ms.min(WITHIN_MS_MAX));
+            let said = match tokio::time::timeout(within, said(&app, &question)).await {
+                Ok(said) => said.map(Bytes::from).map_err(|refusal| refusal.message),
+                Err(_) => return Vec::new(),
+            };
+            vec![Answer { node: app.node.as_str().into(), region: app.region.as_str().into(), said }]
+        })
+    })
+}
+
+/// As much as an answer may hold.
+async fn said(app: &App, question: &Question) -> Result<Vec<u8>, Refusal> {
+    let asked = read(&question.query)?;
+    let audience = match question.asker {
+        Asker::Operator => Audience::Operator,
+        Asker::Tenant => Audience::Tenant,
+    };
+    let mut records_max = asked.records_max;
+    loop {
+        let said = look_up(app, Asked { records_max, ..asked.clone() }, audience).await?;
+        if said.len() <= ANSWER_BYTES_MAX || records_max == 1 {
+            return Ok(said);
+        }
+        records_max = (records_max / 2).max(1);
+    }
+}
+
+async fn look_up(app: &App, asked: Asked, audience: Audience) -> Result<Vec<u8>, Refusal> {
+    let journal = app.engine.journal().cloned().filter(|journal| journal.directory().is_some());
+    let Some(journal) = journal else {
         return Err(unavailable("this node keeps no decision log", "set log.decisions to a directory"));
     };
     let Ok(_room) = ROOM.try_acquire() else {
@@ -44,7 +95,8 @@ pub(crate) async fn answer(app: &App, caller: &Caller, query: Option<&str>) -> R
     let secret = *app.engine.secret();
     let reading = tokio::task::spawn_blocking(move || {
         journal.write_now();
-        asked.answer(journal.directory(), &secret, audience)
+        // It was looked at above.
+        asked.answer(journal.directory().unwrap_or(FilePath::new("")), &secret, audience)
     });
     match reading.await {
         Ok(Ok(json)) => Ok(json.into_bytes()),

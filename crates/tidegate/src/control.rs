@@ -21,7 +21,7 @@ use std::thread;
 use std::time::Duration;
 use tidegate_control::Publisher;
 use tidegate_control::plane::ControlPlane;
-use tidegate_control::stream::{self, Endpoints, Feed, FollowOptions, FollowView, Kept, Relay};
+use tidegate_control::stream::{self, Answering, Endpoints, Feed, FollowOptions, FollowView, Kept, Question, Relay};
 use tidegate_server::{ControlApp, Listener, ListeningSocket, Tls, serve_control};
 use tidegate_world::{SqlOptions, SqlWorld, WorldUrl};
 use tokio::runtime::Runtime;
@@ -29,6 +29,9 @@ use tokio::sync::watch;
 
 /// A push waits for its transaction, which may be long.
 const STORE_DEADLINE: Duration = Duration::from_secs(10);
+/// However long somebody would wait for what nodes say; and what it takes to hand that on.
+const WITHIN_MS_MAX: u64 = 10_000;
+const HAND_ON: Duration = Duration::from_millis(300);
 /// Documents are longer than counts.
 const PAGE_ROWS: usize = 2000;
 
@@ -98,6 +101,7 @@ fn broker(
     let view = FollowView::new(upstream.clone(), feed.head());
     let options = FollowOptions {
         feed: Some(feed.clone()),
+        answering: Some(asks_followers(feed.clone())),
         ..followed::options(settings, upstream, stream::Role::Broker)
     };
     let app = Arc::new(ControlApp::broker(view.clone(), feed, tokens.tokens.clone()));
@@ -115,6 +119,19 @@ fn broker(
     let code = runtime.block_on(serve_until_stopped(listener, app, signals, settings.drain));
     runtime.shutdown_background();
     Ok(code)
+}
+
+/// A broker's followers answer what it is asked, a little before its own answer is due.
+fn asks_followers(feed: Arc<Feed>) -> Answering {
+    Arc::new(move |question: Question| {
+        let feed = feed.clone();
+        Box::pin(async move {
+            let within = Duration::from_millis(question.within_ms.min(WITHIN_MS_MAX)).saturating_sub(HAND_ON);
+            let asked = feed.ask(&question.query, question.asker, within).await;
+            // Who has said nothing is known to be silent where it was asked first.
+            asked.map_or_else(|_| Vec::new(), |answers| answers.answers)
+        })
+    })
 }
 
 fn broker_banner(socket: &TcpListener, upstream: &Endpoints, has_tls: bool, auth: &str) -> String {

@@ -39,6 +39,7 @@ pub(crate) fn options(settings: &Settings, servers: &Endpoints, role: Role) -> F
         token: settings.token.clone(),
         seed: RandomState::new().hash_one("server"),
         feed: None,
+        answering: None,
     }
 }
 
@@ -79,7 +80,8 @@ impl Followed {
 
     /// Until the future is dropped; the thread lives for as long as the process.
     pub(crate) async fn run(self, app: Arc<App>) {
-        let Followed { on_disk, options, view } = self;
+        let Followed { on_disk, mut options, view } = self;
+        options.answering = Some(tidegate_server::answers_questions(app.clone()));
         let (keeper, ordered) = on_disk.keeper(app.engine.clone());
         spawn(options, keeper, view.clone());
         tokio::spawn(show_progress(view));

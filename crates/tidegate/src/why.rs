@@ -7,7 +7,7 @@ mod time;
 
 use crate::ask::{Form, Whom};
 use crate::output::{self, plain};
-use crate::rules_client::{Client, RulesError, encoded};
+use crate::rules_client::{Client, RulesError};
 use crate::settings::{SettingErrors, Settings};
 pub(crate) use command_line::{command, options};
 use serde_json::Value;
@@ -27,6 +27,8 @@ pub(crate) struct Options {
     typed: Typed,
     /// Of nodes' admin listeners; none: of the node that is started by the settings.
     admin: Vec<String>,
+    /// A control plane or a broker, which asks all who follow it.
+    control: Option<String>,
     /// Files instead.
     log: Option<PathBuf>,
     form: Form,
@@ -78,10 +80,11 @@ pub(crate) fn run(whom: &Whom, mut options: Options) -> Result<ExitCode, WhyErro
 /// Of several nodes, all of it together, the newest first.
 fn ask_nodes(whom: &Whom, options: &Options) -> Result<Value, WhyError> {
     let admin = match options.admin.as_slice() {
+        _ if let Some(control) = &options.control => vec![control.clone()],
         [] => vec![format!("http://{}", Settings::listen_admin(whom.settings.clone())?)],
         given => given.to_vec(),
     };
-    let path = format!("/v1/why?{}", query(&options.asked));
+    let path = format!("/v1/why?{}", options.asked.query());
     let mut all: Option<Value> = None;
     for url in admin {
         let (token, authorities) = (whom.token.clone(), whom.authorities.clone());
@@ -101,25 +104,6 @@ fn ask_nodes(whom: &Whom, options: &Options) -> Result<Value, WhyError> {
     let decisions = all["decisions"].as_array_mut().ok_or(WhyError::Foreign)?;
     decisions.sort_by(|a, b| b["at"].as_str().cmp(&a["at"].as_str()));
     Ok(all)
-}
-
-fn query(asked: &Asked) -> String {
-    let texts = [
-        ("tenant", &asked.tenant),
-        ("namespace", &asked.namespace),
-        ("rule", &asked.rule),
-        ("identifier", &asked.identifier),
-        ("request_id", &asked.request_id),
-    ];
-    let mut query = format!("limit={}&admissions={}", asked.records_max, asked.admissions);
-    for (name, value) in texts {
-        if let Some(value) = value {
-            let _ = write!(query, "&{name}={}", encoded(value));
-        }
-    }
-    let millis = |instant: tidegate_core::Nanos| instant.get() / tidegate_core::Nanos::PER_MILLI;
-    let _ = write!(query, "&since_ms={}&until_ms={}", millis(asked.since), millis(asked.until));
-    query
 }
 
 fn in_words(answer: &Value) -> String {
@@ -164,11 +148,29 @@ fn in_words(answer: &Value) -> String {
             "Nothing in the log fits. Of admissions it has a sample (--admissions), of denials all.\n",
         );
     }
+    text.push_str(&silence(&answer["nodes"]));
     if answer["is_cut"] == true {
         text.push_str("There is more: ask for an earlier time (--until), or for more at once (--limit).\n");
     }
     if answer["damaged"].as_u64().is_some_and(|damaged| damaged > 0) {
         let _ = writeln!(text, "Parts of the log can't be read any more: {}.", answer["damaged"]);
+    }
+    text
+}
+
+/// Of many nodes, those that didn't say anything.
+fn silence(nodes: &Value) -> String {
+    let mut text = String::new();
+    let (asked, answered) = (&nodes["asked"], &nodes["answered"]);
+    if nodes.is_object() && asked != answered {
+        let _ = writeln!(text, "Only {answered} of {asked} nodes answered.");
+    }
+    for name in nodes["silent"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        let _ = writeln!(text, "  no answer from {}", plain(name));
+    }
+    for problem in nodes["problems"].as_array().into_iter().flatten() {
+        let word = |name: &str| plain(problem[name].as_str().unwrap_or(""));
+        let _ = writeln!(text, "  {}: {}", word("node"), word("problem"));
     }
     text
 }

@@ -8,7 +8,8 @@ use super::feed::Feed;
 use super::follower::{Action, Follower, Identity};
 use super::keeper::Keeper;
 use super::link::Link;
-use super::message::{Down, Kind, NODES_MAX, Payload, Up};
+use super::message::{Down, Kind, NODES_MAX, Payload, Question, QuestionId, Up};
+use super::questions::{Answer, QUESTIONS_MAX};
 use super::status::Status;
 use super::steady::Steady;
 use bytes::Bytes;
@@ -20,12 +21,20 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_core::Nanos;
+use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
 /// How often a broker tells who follows it, and reports go up.
 const TELL_EVERY: Duration = Duration::from_secs(1);
 /// Reports that wait to go up; what comes beyond is dropped, the oldest first.
 const REPORTS_MAX: usize = 64;
+
+/// How soon what found no room on the stream is tried again.
+const ROOM_AGAIN_AFTER: Duration = Duration::from_millis(5);
+
+/// Who answers questions that come down: this node, or all who follow this broker. Within the time that is given.
+pub type Answering =
+    Arc<dyn Fn(Question) -> Pin<Box<dyn Future<Output = Vec<Answer>> + Send>> + Send + Sync>;
 
 /// Whom to follow, as whom.
 #[derive(Clone)]
@@ -37,6 +46,8 @@ pub struct FollowOptions {
     pub seed: u64,
     /// Whose followers are told of upward, and who is told what comes down: a broker's.
     pub feed: Option<Arc<Feed>>,
+    /// `None`: questions stay unanswered.
+    pub answering: Option<Answering>,
 }
 
 /// A token is a secret.
@@ -108,6 +119,43 @@ enum Event {
     Messages(Result<Vec<Bytes>, String>),
     Time,
     Tell,
+    Answered(QuestionId, Vec<Answer>),
+    Room,
+}
+
+/// Questions that are being answered here, and parts of answers that wait for room on the stream.
+#[derive(Default)]
+struct Replies {
+    asked: JoinSet<(QuestionId, Vec<Answer>)>,
+    waiting: VecDeque<Up>,
+}
+
+impl Replies {
+    fn begin(&mut self, question: Question, options: &FollowOptions) {
+        let Some(answering) = options.answering.as_ref().filter(|_| self.asked.len() < QUESTIONS_MAX) else { return };
+        let (id, answer) = (question.id, answering(question));
+        self.asked.spawn(async move { (id, answer.await) });
+    }
+
+    /// Waits for the next answer; for ever where none is awaited.
+    async fn next(&mut self) -> Event {
+        loop {
+            match self.asked.join_next().await {
+                Some(Ok((id, answers))) => return Event::Answered(id, answers),
+                // It panicked; who asked will see that nothing came.
+                Some(Err(_)) => {}
+                None => return std::future::pending().await,
+            }
+        }
+    }
+
+    /// Sends what there is room for.
+    fn send(&mut self, wire: &mut Wire) {
+        let Wire::Open(link) = wire else { return self.waiting.clear() };
+        while self.waiting.front().is_some_and(|up| link.send(up)) {
+            self.waiting.pop_front();
+        }
+    }
 }
 
 /// Follows until the future is dropped.
@@ -118,20 +166,29 @@ pub async fn follow(options: FollowOptions, keeper: &mut dyn Keeper, view: &Foll
     follower.begins_with(keeper);
     let authorization = authorization(&options);
     let mut wire = Wire::None;
+    let mut replies = Replies::default();
     let mut tell = tokio::time::interval(TELL_EVERY);
     tell.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let actions = follower.tick(clock.now());
         perform(actions, &mut wire, &options, authorization.as_ref());
         *view.status.lock() = follower.status().clone();
+        let has_waiting = !replies.waiting.is_empty();
         let event = tokio::select! {
             biased;
             event = progress(&mut wire) => event,
+            event = replies.next() => event,
             _ = tell.tick() => Event::Tell,
+            () = tokio::time::sleep(ROOM_AGAIN_AFTER), if has_waiting => Event::Room,
             () = tokio::time::sleep_until(clock.instant(follower.wakes_at())) => Event::Time,
         };
         let actions = match event {
-            Event::Time => Vec::new(),
+            Event::Time | Event::Room => Vec::new(),
+            Event::Answered(id, answers) => {
+                let parts = answers.iter().flat_map(|answer| answer.parts(id)).map(Up::Answer);
+                replies.waiting.extend(parts);
+                Vec::new()
+            }
             Event::Tell => {
                 keeper.tend();
                 tell_upward(&options, view)
@@ -145,9 +202,12 @@ pub async fn follow(options: FollowOptions, keeper: &mut dyn Keeper, view: &Foll
                 follower.lost(&problem, clock.now());
                 Vec::new()
             }
-            Event::Messages(Ok(messages)) => take(&messages, &mut follower, keeper, &options, view),
+            Event::Messages(Ok(messages)) => {
+                take(&messages, &mut follower, keeper, &options, view, &mut replies)
+            }
         };
         perform(actions, &mut wire, &options, authorization.as_ref());
+        replies.send(&mut wire);
     }
 }
 
@@ -192,6 +252,7 @@ fn take(
     keeper: &mut dyn Keeper,
     options: &FollowOptions,
     view: &FollowView,
+    replies: &mut Replies,
 ) -> Vec<Action> {
     let mut actions = Vec::new();
     for message in messages {
@@ -203,6 +264,10 @@ fn take(
                     feed.notice(notice.clone());
                 }
                 actions.extend(follower.heard(Down::Notice(notice), keeper, now));
+            }
+            Ok(Down::Question(question)) => {
+                replies.begin(question.clone(), options);
+                actions.extend(follower.heard(Down::Question(question), keeper, now));
             }
             Ok(down) => {
                 let is_loading = matches!(down, Down::Chunk { .. });

@@ -5,8 +5,12 @@
 //! Whoever carries the messages asks for the next ones when there is room.
 
 use super::frame::framed;
-use super::message::{Down, Health, Hello, Kind, NodeReport, PROTOCOL, Payload, SnapshotId, Up, Welcome};
+use super::message::{
+    AnswerPart, Asker, Down, Health, Hello, Kind, NodeReport, PROTOCOL, Payload, QuestionId, Role, SnapshotId, Up,
+    Welcome,
+};
 use super::nodes::Nodes;
+use super::questions::{Answers, Asking, Questions, TooManyQuestions};
 use super::recent::{Lack, OutOfOrder, Recent};
 use super::{HEARTBEAT_EVERY, Steady};
 use bytes::Bytes;
@@ -14,6 +18,7 @@ use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use tidegate_core::Nanos;
 use tidegate_rules::Snapshot;
 use tokio::sync::watch;
@@ -33,6 +38,7 @@ pub struct Feed {
     core: Mutex<Core>,
     nodes: Mutex<Nodes>,
     reports: Mutex<VecDeque<(Arc<str>, Payload)>>,
+    questions: Mutex<Questions>,
     /// Changes when there is something to send.
     changed: watch::Sender<u64>,
     counters: FeedCounters,
@@ -82,6 +88,7 @@ impl Feed {
             core: Mutex::default(),
             nodes: Mutex::default(),
             reports: Mutex::default(),
+            questions: Mutex::default(),
             changed: watch::Sender::new(0),
             counters: FeedCounters::default(),
         })
@@ -157,6 +164,28 @@ impl Feed {
         self.nodes.lock().list(now)
     }
 
+    /// Asks every node that follows, here or at a broker, about its decision log, and waits for what they say.
+    pub async fn ask(
+        &self,
+        query: &str,
+        asker: Asker,
+        within: Duration,
+    ) -> Result<Answers, TooManyQuestions> {
+        let nodes = self.nodes(self.clock.now()).into_iter();
+        let of = nodes.filter(|node| node.is_connected && node.role == Role::Node).map(|node| node.node).collect();
+        let (id, is_done) = {
+            let mut core = self.core.lock();
+            core.revision += 1;
+            let asked = self.questions.lock().ask(Asking { query, asker, within, of }, core.revision)?;
+            self.tell(core.revision);
+            asked
+        };
+        let open = OpenQuestion { feed: self, id };
+        // Whoever hasn't answered by then is named.
+        let _ = tokio::time::timeout(within, is_done).await;
+        Ok(open.take())
+    }
+
     fn tell(&self, revision: u64) {
         self.changed.send_replace(revision);
     }
@@ -179,8 +208,11 @@ impl Feed {
                 0 => Position::Waits { at_least: 0 },
                 version => Position::After(version),
             },
+            role: hello.role,
             is_welcomed: false,
             notices_seen: 0,
+            // Who comes later isn't waited for.
+            questions_seen: self.core.lock().revision,
             heartbeat_at: now,
             gathers_until: now,
         };
@@ -198,8 +230,10 @@ pub struct Subscriber {
     node: Arc<str>,
     connection: u64,
     position: Position,
+    role: Role,
     is_welcomed: bool,
     notices_seen: u64,
+    questions_seen: u64,
     heartbeat_at: Nanos,
     /// What comes before is sent together.
     gathers_until: Nanos,
@@ -229,6 +263,7 @@ impl Subscriber {
             out.push(message(&Down::Heartbeat { head, stale_ms: stale_for.as_millis_ceil() }));
         }
         self.fill_notices(out);
+        self.fill_questions(out);
         match &self.position {
             Position::After(version) => {
                 let version = *version;
@@ -246,6 +281,14 @@ impl Subscriber {
         for (kind, (revision, payload)) in core.notices.iter().filter(|(_, (revision, _))| *revision > seen) {
             self.notices_seen = self.notices_seen.max(*revision);
             out.push(message(&Down::Notice(Payload { kind: *kind, payload: payload.clone() })));
+        }
+    }
+
+    fn fill_questions(&mut self, out: &mut Vec<Bytes>) {
+        let seen = self.questions_seen;
+        for (revision, message) in self.feed.questions.lock().after(seen) {
+            self.questions_seen = self.questions_seen.max(revision);
+            out.push(message);
         }
     }
 
@@ -334,6 +377,11 @@ impl Subscriber {
             Up::Health(health) => self.feed.nodes.lock().told(&self.node, health, now),
             Up::Report(payload) => self.feed.report(self.node.clone(), payload),
             Up::Nodes(reports) => self.feed.nodes.lock().heard_of(reports, now),
+            // Only a broker speaks for others.
+            Up::Answer(part) => {
+                let node = if self.role == Role::Broker { part.node } else { self.node.clone() };
+                self.feed.questions.lock().heard(AnswerPart { node, ..part });
+            }
             // A second hello says nothing new; what isn't known is of a newer release.
             Up::Hello(_) | Up::Unknown => {}
         }
@@ -361,6 +409,24 @@ impl Feed {
             refused_version: 0,
             stale_ms: self.stale_for(now).as_millis_ceil(),
         }
+    }
+}
+
+/// A question that is waited for. Dropped, it is over.
+struct OpenQuestion<'f> {
+    feed: &'f Feed,
+    id: QuestionId,
+}
+
+impl OpenQuestion<'_> {
+    fn take(&self) -> Answers {
+        self.feed.questions.lock().take(self.id)
+    }
+}
+
+impl Drop for OpenQuestion<'_> {
+    fn drop(&mut self) {
+        self.take();
     }
 }
 

@@ -258,7 +258,8 @@ impl Follower {
                 self.notices.insert(notice.kind, notice.payload);
                 Vec::new()
             }
-            Down::Unknown => Vec::new(),
+            // Whoever carries the messages sees to it.
+            Down::Question(_) | Down::Unknown => Vec::new(),
         }
     }
 

@@ -16,6 +16,8 @@ pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
 pub(super) const CHUNK_BYTES_MAX: usize = 1 << 20;
 /// Of one message; a broker with more sends several.
 pub(super) const NODES_MAX: usize = 1000;
+/// Of a question.
+pub(super) const QUERY_BYTES_MAX: usize = 64 << 10;
 /// The longest message: a delta and what is around it.
 pub const MESSAGE_BYTES_MAX: usize = DELTA_BYTES_MAX + 1024;
 
@@ -106,6 +108,41 @@ pub struct NodeReport {
     pub is_connected: bool,
 }
 
+/// By which an answer is told from those to other questions of the same server.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct QuestionId(pub u64);
+
+/// Who wants to know.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Asker {
+    Operator,
+    /// Of whom nothing is shown that isn't its own: the query names it.
+    Tenant,
+}
+
+/// About the decision log, to everybody who follows.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Question {
+    pub id: QuestionId,
+    /// How long an answer is waited for.
+    pub within_ms: u64,
+    pub asker: Asker,
+    /// As the query of `GET /v1/why`.
+    pub query: Arc<str>,
+}
+
+/// A piece of what a node answers: they come in order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AnswerPart {
+    pub id: QuestionId,
+    pub node: Arc<str>,
+    pub region: Arc<str>,
+    pub is_last: bool,
+    /// The bytes say why there is no answer.
+    pub is_problem: bool,
+    pub bytes: Bytes,
+}
+
 /// From a follower to its server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Up {
@@ -118,6 +155,7 @@ pub enum Up {
     Health(Health),
     Report(Payload),
     Nodes(Vec<NodeReport>),
+    Answer(AnswerPart),
     /// Of a newer release.
     Unknown,
 }
@@ -146,6 +184,7 @@ pub enum Down {
         stale_ms: u64,
     },
     Notice(Payload),
+    Question(Question),
     /// Of a newer release.
     Unknown,
 }

@@ -2,7 +2,7 @@
 
 use super::{Audience, Explained, Explanation};
 use crate::event::{Event, EventKind};
-use crate::name::{Algorithm, RuleName};
+use crate::json::{names, record_fields, text};
 use crate::why::words::utc;
 use std::fmt::Write as _;
 
@@ -33,38 +33,7 @@ fn decision(out: &mut String, explained: &Explained<'_>, audience: Audience) {
     text(out, "at", &utc(record.at));
     text(out, "outcome", record.outcome.name());
     text(out, "cause", explained.cause.name());
-    names(out, explained.rule);
-    if let Some(rule) = explained.rule {
-        text(out, "algorithm", &algorithm(&rule.algorithm));
-    }
-    for (name, number) in
-        [("rule_version", record.rule_version), ("limit", record.limit), ("cost", record.cost)]
-    {
-        let _ = write!(out, "\"{name}\":{number},");
-    }
-    let seen = record.seen;
-    let _ = write!(
-        out,
-        "\"seen\":{{\"own\":{},\"others\":{},\"world\":{},\"previous\":{},\"total\":{}}},",
-        seen.own,
-        seen.others,
-        seen.world,
-        seen.previous,
-        seen.total()
-    );
-    text(out, "path", record.path.name());
-    text(out, "key", &format!("{:016x}{:08x}", record.key.high, record.key.low));
-    if record.request.0 != 0 {
-        text(out, "request", &format!("{:016x}", record.request.0));
-    }
-    if let Some(wait) = record.retry_after {
-        let _ = write!(out, "\"retry_after_ms\":{},", wait.as_millis_ceil());
-        text(out, "would_pass_at", &utc(record.at.plus(wait)));
-    }
-    if record.more > 0 {
-        let _ = write!(out, "\"more\":{},", record.more);
-        text(out, "last", &utc(record.last));
-    }
+    record_fields(out, record, explained.rule);
     if audience == Audience::Operator {
         if let Some(writer) = explained.writer {
             text(out, "region", &writer.region);
@@ -98,41 +67,8 @@ fn events(out: &mut String, name: &str, events: &[&Event], audience: Audience) {
     out.push_str("],");
 }
 
-fn names(out: &mut String, rule: Option<&RuleName>) {
-    if let Some(rule) = rule {
-        text(out, "tenant", &rule.tenant);
-        text(out, "namespace", &rule.namespace);
-        text(out, "rule", &rule.rule);
-    }
-}
-
-fn algorithm(algorithm: &Algorithm) -> String {
-    match algorithm {
-        Algorithm::Gcra => "gcra".to_owned(),
-        Algorithm::Sliding(period) => format!("sliding {} ms", period.length().as_millis_ceil()),
-        Algorithm::Fixed(period) => format!("fixed {} ms", period.length().as_millis_ceil()),
-        Algorithm::Calendar { unit, time_zone } => format!("calendar {unit:?} {time_zone}").to_lowercase(),
-    }
-}
-
 fn comma(out: &mut String, index: usize) {
     if index > 0 {
         out.push(',');
     }
-}
-
-/// `"name":"value",`
-fn text(out: &mut String, name: &str, value: &str) {
-    let _ = write!(out, "\"{name}\":\"");
-    for character in value.chars() {
-        match character {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            control if control < ' ' => {
-                let _ = write!(out, "\\u{:04x}", u32::from(control));
-            }
-            other => out.push(other),
-        }
-    }
-    out.push_str("\",");
 }

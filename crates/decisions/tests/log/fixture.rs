@@ -6,7 +6,7 @@ use tidegate_core::{KeyId, Nanos, Seen};
 pub(crate) use tidegate_decisions::Noted;
 use tidegate_decisions::{
     Algorithm, Event, EventKind, Found, KeyForm, KeyHash, Log, LogOptions, Outcome, Path, Query, RECORDS_MAX,
-    Record, Recorder, RequestTag, RuleId, RuleName, ShardTag, Wanted, read,
+    Record, Recorder, RequestTag, RuleId, RuleName, ShardTag, Trace, Wanted, read,
 };
 
 pub(crate) const KEY_ASKED: &dyn Fn(&RuleName) -> Wanted = &|_| Wanted::Key(key(7));
@@ -64,6 +64,7 @@ pub(crate) fn record(noted: &Noted) -> Record {
         path: noted.path,
         shard: ShardTag::NONE,
         request: RequestTag(0),
+        trace: Trace::NONE,
         cost: 1,
         limit: 100,
         seen: Seen { own: 60, others: 30, world: 0, previous: 10 },

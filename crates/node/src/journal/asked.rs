@@ -3,6 +3,7 @@
 //! The same for a running node and for files alone: a caller's keys are computed from what the log itself says of each
 //! rule, and the fleet's secret.
 
+use std::fmt::Write as _;
 use std::path::Path;
 use tidegate_core::{FleetSecret, Nanos};
 use tidegate_decisions::why::{Audience, Explanation};
@@ -66,6 +67,27 @@ impl Asked {
         Ok(Explanation::new(&found, audience).to_json())
     }
 
+    /// As it is asked over HTTP: the query of `/v1/why`.
+    pub fn query(&self) -> String {
+        let texts = [
+            ("tenant", &self.tenant),
+            ("namespace", &self.namespace),
+            ("rule", &self.rule),
+            ("identifier", &self.identifier),
+            ("request_id", &self.request_id),
+        ];
+        let mut query = format!("limit={}&admissions={}", self.records_max, self.admissions);
+        for (name, value) in texts {
+            if let Some(value) = value {
+                let _ = write!(query, "&{name}=");
+                encode(&mut query, value);
+            }
+        }
+        let millis = |instant: Nanos| instant.get() / Nanos::PER_MILLI;
+        let _ = write!(query, "&since_ms={}&until_ms={}", millis(self.since), millis(self.until));
+        query
+    }
+
     fn wanted(&self, name: &RuleName, secret: &FleetSecret) -> Wanted {
         let fits = |asked: &Option<String>, of: &str| asked.as_deref().is_none_or(|asked| asked == of);
         if !fits(&self.tenant, &name.tenant)
@@ -76,6 +98,18 @@ impl Asked {
         }
         let Some(identifier) = &self.identifier else { return Wanted::All };
         key_of(name, identifier, secret).map_or(Wanted::Nothing, Wanted::Key)
+    }
+}
+
+/// A text within a query.
+fn encode(out: &mut String, text: &str) {
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => out.push(char::from(byte)),
+            other => {
+                let _ = write!(out, "%{other:02X}");
+            }
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
 use tidegate_core::Nanos;
-use tidegate_decisions::{Event, Log, LogOptions};
+use tidegate_decisions::{Event, Log, LogOptions, Told};
 
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// What a process that is killed can lose: a look less than a second.
@@ -21,6 +21,14 @@ const LAST_WRITE_MAX: Duration = Duration::from_secs(2);
 
 /// What happened to the node since it was last asked, by its clock.
 pub type Watch = Box<dyn FnMut() -> (Nanos, Vec<Event>) + Send>;
+
+/// Who is told what is logged, on the log's thread: it must not wait.
+pub trait Shipper: Send {
+    fn told(&mut self, told: &Told<'_>);
+
+    /// A write is over: what was gathered may leave.
+    fn written(&mut self) {}
+}
 
 /// What the thread is told.
 #[derive(Debug)]
@@ -37,13 +45,19 @@ pub struct JournalWriter {
 }
 
 impl JournalWriter {
-    /// Opens the log in the background, as that may take a while, and writes until it is stopped.
-    pub fn start(journal: Arc<Journal>, options: LogOptions, watch: Watch) -> io::Result<Self> {
+    /// Opens the log in the background, as that may take a while, and writes until it is stopped. Where the journal
+    /// has no directory, the shippers are all that is told.
+    pub fn start(
+        journal: Arc<Journal>,
+        options: LogOptions,
+        watch: Watch,
+        shippers: Vec<Box<dyn Shipper>>,
+    ) -> io::Result<Self> {
         let ((orders, ordered), (ended, stopped)) = (channel(), channel());
         // One writer: a second one would find the directory taken.
         let _ = journal.orders.set(orders.clone());
         thread::Builder::new().name("decisions".to_owned()).spawn(move || {
-            run(&journal, options, watch, &ordered);
+            run(&journal, options, watch, shippers, &ordered);
             // Nobody may wait any more.
             let _ = ended.send(());
         })?;
@@ -72,10 +86,23 @@ impl Journal {
     }
 }
 
-fn run(journal: &Journal, options: LogOptions, mut watch: Watch, ordered: &Receiver<Order>) {
-    let mut log = match Log::open(options) {
-        Ok(log) => log,
-        Err(error) => return tracing::warn!(%error, "decisions aren't logged"),
+fn run(
+    journal: &Journal,
+    options: LogOptions,
+    mut watch: Watch,
+    mut shippers: Vec<Box<dyn Shipper>>,
+    ordered: &Receiver<Order>,
+) {
+    let mut log = match journal.directory().map(|_| Log::open(options.clone())) {
+        Some(Ok(log)) => log,
+        None => Log::only_telling(options),
+        Some(Err(error)) => {
+            tracing::warn!(%error, "decisions aren't logged");
+            if shippers.is_empty() {
+                return;
+            }
+            Log::only_telling(options)
+        }
     };
     let mut looks = 0;
     loop {
@@ -87,14 +114,16 @@ fn run(journal: &Journal, options: LogOptions, mut watch: Watch, ordered: &Recei
             continue;
         }
         looks = 0;
-        if let Err(error) = log.write(journal.recorder(), now) {
+        let mut tell = |told: Told<'_>| shippers.iter_mut().for_each(|shipper| shipper.told(&told));
+        if let Err(error) = log.write_telling(journal.recorder(), now, Some(&mut tell)) {
             tracing::warn!(
                 %error,
-                directory = %journal.directory().display(),
+                directory = ?journal.directory(),
                 fix = "make room on the disk, or make the directory writable",
                 "decisions can't be logged; those that are lost meanwhile are counted"
             );
         }
+        shippers.iter_mut().for_each(|shipper| shipper.written());
         match order {
             // Who asked may have given up.
             Ok(Order::Write(written)) => drop(written.send(())),

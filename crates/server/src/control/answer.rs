@@ -2,7 +2,7 @@
 
 use super::problem::Problem;
 use super::query::Query;
-use super::{ControlApp, own, read, write};
+use super::{ControlApp, own, read, why, write};
 use crate::Surface;
 use crate::access::{self, Caller, LastCaller, Permission};
 use crate::progress::Progress;
@@ -30,6 +30,7 @@ pub(super) enum Endpoint {
     Metrics,
     State,
     Nodes,
+    Why,
     Rules,
     Push,
     History,
@@ -47,7 +48,7 @@ pub(super) enum Endpoint {
     RemoveOverride,
 }
 
-const PATHS: [&str; 17] = [
+const PATHS: [&str; 18] = [
     "/v1/rules",
     "/v1/rules/history",
     "/v1/rules/watch",
@@ -61,6 +62,7 @@ const PATHS: [&str; 17] = [
     "/v1/overrides",
     "/v1/state",
     "/v1/nodes",
+    "/v1/why",
     "/metrics",
     "/healthz",
     "/readyz",
@@ -159,6 +161,9 @@ async fn made(
     query: Option<&str>,
     incoming: Incoming,
 ) -> Result<Made, Problem> {
+    if endpoint == Endpoint::Why {
+        return why::answer(app, caller, query).await;
+    }
     if let Some(made) = made_anywhere(app, endpoint, caller)? {
         return Ok(made);
     }
@@ -174,7 +179,8 @@ async fn made(
         | Endpoint::Ready
         | Endpoint::Metrics
         | Endpoint::State
-        | Endpoint::Nodes => unreachable!("answered above"),
+        | Endpoint::Nodes
+        | Endpoint::Why => unreachable!("answered above"),
         Endpoint::Rules => write::rules(&asked),
         Endpoint::History => write::history(&asked).await,
         Endpoint::Version(version) => write::version(&asked, version).await,
@@ -254,6 +260,7 @@ fn at(path: &str) -> Option<Vec<(Method, Endpoint)>> {
         "/metrics" => get(Endpoint::Metrics),
         "/v1/state" => get(Endpoint::State),
         "/v1/nodes" => get(Endpoint::Nodes),
+        "/v1/why" => get(Endpoint::Why),
         "/v1/rules" => [get(Endpoint::Rules), post(Endpoint::Push)].concat(),
         "/v1/rules/history" => get(Endpoint::History),
         "/v1/rules/watch" => get(Endpoint::Watch),
@@ -309,6 +316,7 @@ const FRONT: &str = concat!(
     "  /v1/rules          the rules, and their version\n",
     "  /v1/rules/history  who changed them, when and why\n",
     "  /v1/nodes          which node runs which version\n",
+    "  /v1/why            why callers were denied, from all nodes\n",
     "  /v1/state          this process\n",
     "  /metrics           for Prometheus\n",
     "  /readyz            whether it has reached its store\n",

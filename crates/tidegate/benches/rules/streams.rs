@@ -93,5 +93,6 @@ fn options_of(index: usize, servers: &[&Running]) -> Result<FollowOptions, Strin
         token: None,
         seed: u64::try_from(index).unwrap_or(0),
         feed: None,
+        answering: None,
     })
 }

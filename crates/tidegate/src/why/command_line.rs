@@ -40,7 +40,8 @@ pub(crate) fn command(asker: [Arg; 2]) -> Clap {
                 "a node's admin listener; several are put together [the setting listen.admin]",
             )
             .action(ArgAction::Append),
-            log.help("read the log's files instead of asking a node").conflicts_with("admin"),
+            text("control", "URL", "a broker or control plane: all nodes that follow it").conflicts_with("admin"),
+            log.help("read the log's files instead of asking a node").conflicts_with_all(["admin", "control"]),
             flag("json", "print it as JSON"),
         ])
         .args(asker)
@@ -63,6 +64,7 @@ pub(crate) fn options(matches: &ArgMatches) -> Options {
         asked,
         typed: Typed { at: text("at"), since: text("since"), until: text("until") },
         admin: matches.get_many::<String>("admin").into_iter().flatten().cloned().collect(),
+        control: text("control"),
         log: matches.get_one::<PathBuf>("log").cloned(),
         form: if matches.get_flag("json") { Form::Json } else { Form::Text },
     }

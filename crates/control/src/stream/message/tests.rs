@@ -49,6 +49,23 @@ prop_compose! {
     }
 }
 
+prop_compose! {
+    fn answer_part()(
+        id: u64, node in name(), region in name(), is_last: bool, is_problem: bool, bytes in bytes(),
+    ) -> AnswerPart {
+        AnswerPart { id: QuestionId(id), node, region, is_last, is_problem, bytes }
+    }
+}
+
+prop_compose! {
+    fn question()(
+        id: u64, within_ms: u64, query in name(),
+        asker in prop::sample::select(&[Asker::Operator, Asker::Tenant][..]),
+    ) -> Question {
+        Question { id: QuestionId(id), within_ms, asker, query }
+    }
+}
+
 fn up() -> impl Strategy<Value = Up> {
     prop_oneof![
         hello().prop_map(Up::Hello),
@@ -59,6 +76,7 @@ fn up() -> impl Strategy<Value = Up> {
         }),
         payload().prop_map(Up::Report),
         prop::collection::vec(node(), 0..5).prop_map(Up::Nodes),
+        answer_part().prop_map(Up::Answer),
     ]
 }
 
@@ -78,6 +96,7 @@ fn down() -> impl Strategy<Value = Down> {
         (any::<u64>(), bytes()).prop_map(|(version, delta)| Down::Change { version, delta }),
         (any::<u64>(), any::<u64>()).prop_map(|(head, stale_ms)| Down::Heartbeat { head, stale_ms }),
         payload().prop_map(Down::Notice),
+        question().prop_map(Down::Question),
     ]
 }
 

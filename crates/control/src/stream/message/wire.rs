@@ -4,8 +4,9 @@
 //! more. A message that breaks a bound is refused whole.
 
 use super::{
-    CHUNK_BYTES_MAX, Down, Health, Hello, Kind, NAME_BYTES_MAX, NODES_MAX, NodeReport, PAYLOAD_BYTES_MAX,
-    Payload, Protocol, Role, SOFTWARE_BYTES_MAX, SnapshotId, Up, Welcome,
+    AnswerPart, Asker, CHUNK_BYTES_MAX, Down, Health, Hello, Kind, NAME_BYTES_MAX, NODES_MAX, NodeReport,
+    PAYLOAD_BYTES_MAX, Payload, Protocol, QUERY_BYTES_MAX, Question, QuestionId, Role, SOFTWARE_BYTES_MAX,
+    SnapshotId, Up, Welcome,
 };
 use crate::protobuf::{Malformed, Reader, Value, put_bytes, put_message, put_number};
 use bytes::Bytes;
@@ -29,6 +30,7 @@ impl Up {
             Up::Nodes(nodes) => put_message(out, 5, |out| {
                 nodes.iter().take(NODES_MAX).for_each(|node| put_message(out, 1, |out| node.put(out)));
             }),
+            Up::Answer(part) => put_message(out, 6, |out| part.put(out)),
             Up::Unknown => {}
         }
     }
@@ -50,6 +52,7 @@ impl Up {
                 }
                 4 => Payload::read(message, inner)?.map_or(Up::Unknown, Up::Report),
                 5 => Up::Nodes(read_nodes(inner)?),
+                6 => Up::Answer(AnswerPart::read(message, inner)?),
                 _ => continue,
             };
         }
@@ -78,6 +81,7 @@ impl Down {
                 put_number(out, 2, *stale_ms);
             }),
             Down::Notice(payload) => put_message(out, 6, |out| payload.put(out)),
+            Down::Question(question) => put_message(out, 7, |out| question.put(out)),
             Down::Unknown => {}
         }
     }
@@ -103,6 +107,7 @@ impl Down {
                     Down::Heartbeat { head, stale_ms }
                 }
                 6 => Payload::read(message, inner)?.map_or(Down::Unknown, Down::Notice),
+                7 => Down::Question(Question::read(inner)?),
                 _ => continue,
             };
         }
@@ -172,6 +177,70 @@ impl Welcome {
             }
         }
         Ok(welcome)
+    }
+}
+
+impl Question {
+    fn put(&self, out: &mut Vec<u8>) {
+        put_number(out, 1, self.id.0);
+        put_number(out, 2, self.within_ms);
+        put_number(out, 3, u64::from(self.asker == Asker::Tenant));
+        put_bytes(out, 4, self.query.as_bytes());
+    }
+
+    fn read(bytes: &[u8]) -> Result<Self, Malformed> {
+        let asker = Asker::Operator;
+        let mut question = Question { id: QuestionId::default(), within_ms: 0, asker, query: "".into() };
+        let mut reader = Reader::new(bytes);
+        while let Some((number, value)) = reader.field()? {
+            match (number, value) {
+                (1, Value::Number(id)) => question.id = QuestionId(id),
+                (2, Value::Number(within_ms)) => question.within_ms = within_ms,
+                // Whoever isn't an operator is shown less.
+                (3, Value::Number(asker)) if asker != 0 => question.asker = Asker::Tenant,
+                (4, value) => question.query = text(value, QUERY_BYTES_MAX)?,
+                _ => {}
+            }
+        }
+        Ok(question)
+    }
+}
+
+impl AnswerPart {
+    fn put(&self, out: &mut Vec<u8>) {
+        put_number(out, 1, self.id.0);
+        put_bytes(out, 2, self.node.as_bytes());
+        put_bytes(out, 3, self.region.as_bytes());
+        put_number(out, 4, u64::from(self.is_last));
+        put_number(out, 5, u64::from(self.is_problem));
+        put_bytes(out, 6, &self.bytes);
+    }
+
+    fn read(message: &Bytes, inner: &[u8]) -> Result<Self, Malformed> {
+        let mut part = AnswerPart {
+            id: QuestionId::default(),
+            node: "".into(),
+            region: "".into(),
+            is_last: false,
+            is_problem: false,
+            bytes: Bytes::new(),
+        };
+        let mut reader = Reader::new(inner);
+        while let Some((number, value)) = reader.field()? {
+            match (number, value) {
+                (1, Value::Number(id)) => part.id = QuestionId(id),
+                (2, value) => part.node = text(value, NAME_BYTES_MAX)?,
+                (3, value) => part.region = text(value, NAME_BYTES_MAX)?,
+                (4, Value::Number(is_last)) => part.is_last = is_last != 0,
+                (5, Value::Number(is_problem)) => part.is_problem = is_problem != 0,
+                (6, Value::Bytes(bytes)) if bytes.len() > CHUNK_BYTES_MAX => {
+                    return Err(Malformed("a part of an answer is too long"));
+                }
+                (6, Value::Bytes(bytes)) if !bytes.is_empty() => part.bytes = message.slice_ref(bytes),
+                _ => {}
+            }
+        }
+        Ok(part)
     }
 }
 

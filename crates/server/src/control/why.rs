@@ -1,0 +1,109 @@
+//! `GET /v1/why` of a control plane or a broker: asks every node that follows it, and puts their answers together.
+//!
+//! Says which nodes didn't answer, so that nobody takes silence for "nothing happened".
+
+use super::ControlApp;
+use super::answer::Made;
+use super::problem::Problem;
+use super::write::document;
+use crate::access::Caller;
+use crate::refusal::{Code, Refusal};
+use crate::why::asked_by;
+use serde_json::{Value, json};
+use std::time::Duration;
+use tidegate_control::stream::{Answer, Answers, Asker};
+use tidegate_decisions::why::Audience;
+
+/// For the slowest node.
+const WITHIN: Duration = Duration::from_secs(2);
+
+pub(super) async fn answer(app: &ControlApp, caller: &Caller, query: Option<&str>) -> Result<Made, Problem> {
+    let (asked, audience) = asked_by(caller, query)?;
+    let asker = match audience {
+        Audience::Operator => Asker::Operator,
+        Audience::Tenant => Asker::Tenant,
+    };
+    let answers = app.feed.ask(&asked.query(), asker, WITHIN).await.map_err(|busy| {
+        Refusal::new(Code::LogUnavailable, busy.to_string(), "try again in a second")
+    })?;
+    // May be many megabytes: not on the thread that heartbeats come from.
+    let merging = tokio::task::spawn_blocking(move || document(&merged(answers, asked.records_max, audience)));
+    let merged = merging
+        .await
+        .map_err(|_| Refusal::new(Code::LogUnavailable, "the answers can't be put together", "try again"))?;
+    Ok(Made::Json(merged))
+}
+
+fn merged(Answers { answers, silent }: Answers, records_max: usize, audience: Audience) -> Value {
+    let asked = answers.len() + silent.len();
+    let (mut decisions, mut counted) = (Vec::new(), Vec::new());
+    let (mut is_cut, mut damaged, mut answered) = (false, 0, 0);
+    let mut problems = Vec::new();
+    for Answer { node, said, .. } in answers {
+        let said = said.and_then(|bytes| {
+            serde_json::from_slice::<Value>(&bytes).map_err(|_| "its answer can't be read".to_owned())
+        });
+        match said {
+            Ok(mut said) => {
+                answered += 1;
+                for (name, all) in [("decisions", &mut decisions), ("counted", &mut counted)] {
+                    all.extend(said[name].as_array_mut().map(std::mem::take).unwrap_or_default());
+                }
+                is_cut |= said["is_cut"] == true;
+                damaged += said["damaged"].as_u64().unwrap_or(0);
+            }
+            Err(problem) => problems.push(json!({ "node": &*node, "problem": problem })),
+        }
+    }
+    decisions.sort_by(|a, b| b["at"].as_str().cmp(&a["at"].as_str()));
+    is_cut |= decisions.len() > records_max;
+    decisions.truncate(records_max);
+    let mut nodes = json!({ "asked": asked, "answered": answered });
+    if audience == Audience::Operator {
+        nodes["silent"] = silent.iter().map(|node| &**node).collect();
+        nodes["problems"] = problems.into();
+    }
+    json!({
+        "decisions": decisions,
+        "counted": counted,
+        "is_cut": is_cut,
+        "damaged": damaged,
+        "nodes": nodes,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(node: &str, said: Result<&'static str, &str>) -> Answer {
+        let said = said.map(|text| text.as_bytes().into()).map_err(str::to_owned);
+        Answer { node: node.into(), region: "eu".into(), said }
+    }
+
+    #[test]
+    fn answers_are_put_together_the_newest_first_and_no_more_than_asked_for() {
+        let answers = vec![
+            answer("a", Ok(r#"{"decisions":[{"at":"2026-11-16T03:47:12.480Z"},{"at":"2026-11-16T03:00:00.000Z"}],"counted":[{"denials":7}],"is_cut":false,"damaged":1}"#)),
+            answer("b", Ok(r#"{"decisions":[{"at":"2026-11-16T03:47:13.000Z"}],"counted":[],"is_cut":false,"damaged":2}"#)),
+            answer("c", Err("this node keeps no decision log")),
+            answer("d", Ok("nonsense")),
+        ];
+        let merged = merged(Answers { answers, silent: vec!["e".into()] }, 2, Audience::Operator);
+        let at: Vec<&str> =
+            merged["decisions"].as_array().unwrap().iter().map(|one| one["at"].as_str().unwrap()).collect();
+        assert_eq!(at, ["2026-11-16T03:47:13.000Z", "2026-11-16T03:47:12.480Z"]);
+        assert_eq!((&merged["is_cut"], &merged["damaged"]), (&json!(true), &json!(3)));
+        assert_eq!(merged["counted"], json!([{"denials": 7}]));
+        let nodes = &merged["nodes"];
+        assert_eq!((&nodes["asked"], &nodes["answered"], &nodes["silent"]), (&json!(5), &json!(2), &json!(["e"])));
+        assert_eq!(nodes["problems"].as_array().unwrap().len(), 2);
+    }
+
+    #[test]
+    fn a_tenant_isnt_told_which_nodes_there_are() {
+        let answers = Answers { answers: vec![answer("a", Err("busy"))], silent: vec!["b".into()] };
+        let nodes = merged(answers, 20, Audience::Tenant)["nodes"].clone();
+        assert_eq!(nodes, json!({ "asked": 2, "answered": 0 }));
+    }
+}
