@@ -7,6 +7,7 @@ pub mod clock;
 pub mod driver;
 pub mod engine;
 pub mod files;
+pub mod histogram;
 pub mod hot;
 pub mod journal;
 mod plan;
