@@ -51,10 +51,8 @@ pub static DURATIONS: Scale = Scale::new(
 );
 
 /// From a thousandth to ten times, in thousandths.
-pub static RATIOS: Scale = Scale::new(
-    [1, 2, 5, 10, 25, 50, 75, 100, 150, 250, 500, 1_000, 2_000, 5_000, 10_000],
-    1_000,
-);
+pub static RATIOS: Scale =
+    Scale::new([1, 2, 5, 10, 25, 50, 75, 100, 150, 250, 500, 1_000, 2_000, 5_000, 10_000], 1_000);
 
 /// What was measured so far.
 #[derive(Clone, PartialEq, Debug)]

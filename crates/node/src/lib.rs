@@ -15,6 +15,7 @@ pub mod quota;
 pub mod region;
 pub mod region_driver;
 pub mod request;
+pub mod rule_counts;
 pub mod rules_driver;
 pub mod shadow;
 pub mod sharing;

@@ -7,6 +7,7 @@ mod catalogue;
 mod control;
 mod family;
 mod region;
+mod rules;
 mod text;
 mod world;
 
@@ -78,7 +79,10 @@ fn node(families: &mut Families, app: &App) {
     for (name, count) in app.engine.stats().named().into_iter().chain(COUNTERS.named()) {
         families.counter(name, count);
     }
+    rules::collect(families, app);
     families.gauge("keys", app.engine.key_count() as u64);
+    families.gauge("keys_max", app.engine.keys_max() as u64);
+    families.counter("keys_evicted", app.engine.evicted());
     families.gauge("rule_version", app.engine.rules().version);
     families.gauge("overrides", app.overrides.in_force().count() as u64);
 }

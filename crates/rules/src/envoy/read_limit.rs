@@ -177,6 +177,7 @@ fn rule(
         charge: Charge::IfAdmitted,
         declared,
         overflow_key: path.overflow_key(&prefix),
+        series: Default::default(),
         prefix,
         when: Default::default(),
         lookup: None,

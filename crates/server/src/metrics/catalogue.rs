@@ -33,14 +33,20 @@ const METRICS: &[(&str, &str)] = &[
     ("tidegate_clock_steps_total", "Times that the wall clock was set while the node ran."),
     ("tidegate_rule_version", "Version of the rules in force."),
     ("tidegate_rule_reloads_total", "Times that changed rules files were put in force."),
-    ("tidegate_rule_reload_failures_total", "Times that changed rules files were refused; the rules before stay."),
+    (
+        "tidegate_rule_reload_failures_total",
+        "Times that changed rules files were refused; the rules before stay.",
+    ),
     ("tidegate_overrides", "Overrides in force that were set over Unkey's API."),
     ("tidegate_connections_refused_total", "Connections closed because the node had no room for more."),
     ("tidegate_connections_too_slow_total", "Connections closed because the client was too slow."),
     ("tidegate_accept_failures_total", "Times that the system couldn't hand over a new connection."),
     ("tidegate_http_requests_refused_total", "Requests over HTTP or gRPC that were answered with an error."),
     ("tidegate_idempotency_keys_forgotten_total", "Idempotency keys that were forgotten before their time."),
-    ("tidegate_resp_commands_refused_total", "Commands of the Redis protocol that were answered with an error."),
+    (
+        "tidegate_resp_commands_refused_total",
+        "Commands of the Redis protocol that were answered with an error.",
+    ),
     ("tidegate_tls_handshakes_failed_total", "TLS handshakes that failed."),
     // With a decision log.
     ("tidegate_decisions_logged_total", "Records that were written to the decision log."),
@@ -51,12 +57,21 @@ const METRICS: &[(&str, &str)] = &[
         "Denials that the log has as a number alone, because too much came at once.",
     ),
     ("tidegate_decisions_log_admissions_dropped_total", "Sampled admissions that the log had no room for."),
-    ("tidegate_decisions_log_events_dropped_total", "Changes of the node's health that the log had no room for."),
-    ("tidegate_decisions_log_segments_removed_total", "Oldest files of the log that were removed to keep its cap."),
+    (
+        "tidegate_decisions_log_events_dropped_total",
+        "Changes of the node's health that the log had no room for.",
+    ),
+    (
+        "tidegate_decisions_log_segments_removed_total",
+        "Oldest files of the log that were removed to keep its cap.",
+    ),
     // With rules of a control plane.
     ("tidegate_rule_head_version", "Newest version of the rules that the control plane is known to have."),
     ("tidegate_rule_staleness_seconds", "How long ago the rules in force were known to be the newest."),
-    ("tidegate_rule_staleness_grade", "0: rules are fresh, 1: stale for 30 s and more, 2: for 60 s and more."),
+    (
+        "tidegate_rule_staleness_grade",
+        "0: rules are fresh, 1: stale for 30 s and more, 2: for 60 s and more.",
+    ),
     ("tidegate_rule_stream_connected", "1 while the node follows a broker or control plane."),
     ("tidegate_rule_refused_version", "Version that was refused because it isn't valid here; 0: none."),
     ("tidegate_rule_snapshot_loaded_bytes", "Bytes of a rules file that have been loaded, while one is."),
@@ -68,10 +83,16 @@ const METRICS: &[(&str, &str)] = &[
     ("tidegate_rule_stream_gaps_total", "Times that a change was missing in the stream."),
     // Nodes that share their counts with a region.
     ("tidegate_live_nodes", "Nodes of the region that are alive, this one included."),
-    ("tidegate_keys_waiting_for_a_shard", "Keys that are to be published when their shard can be reached again."),
+    (
+        "tidegate_keys_waiting_for_a_shard",
+        "Keys that are to be published when their shard can be reached again.",
+    ),
     ("tidegate_leased_keys", "Hot keys whose counts this node draws ahead."),
     ("tidegate_origin_operations_total", "Calls to a shard of the region's store that came to an end."),
-    ("tidegate_origin_operation_duration_seconds", "How long a shard took to answer, of the calls that it answered."),
+    (
+        "tidegate_origin_operation_duration_seconds",
+        "How long a shard took to answer, of the calls that it answered.",
+    ),
     ("tidegate_origin_errors_total", "Calls to a shard that failed, by what was wrong."),
     ("tidegate_breaker_open", "1 while the shard isn't asked because its last calls failed."),
     ("tidegate_breaker_opened_total", "Times that the shard's breaker opened."),
@@ -81,7 +102,10 @@ const METRICS: &[(&str, &str)] = &[
     ("tidegate_origin_failed_keys_total", "Keys whose sync failed; each is tried again."),
     ("tidegate_origin_asks_total", "Limits that had to ask the region before an admission, by the reason."),
     ("tidegate_unverified_limits_total", "Limits that had to ask and couldn't: decided by their class."),
-    ("tidegate_overshoot_ratio", "By how much of its limit a key was beyond it when a request asked about it."),
+    (
+        "tidegate_overshoot_ratio",
+        "By how much of its limit a key was beyond it when a request asked about it.",
+    ),
     // In a world.
     ("tidegate_world_keys", "Keys of the world that this node knows."),
     ("tidegate_world_regions", "Regions that share limits, this one included; 0: not known yet."),
@@ -100,7 +124,10 @@ const METRICS: &[(&str, &str)] = &[
     ("tidegate_world_rows_imported_total", "Counts of other regions that were read."),
     ("tidegate_world_import_errors_total", "Imports that failed."),
     ("tidegate_world_cells_imported_total", "Cells that nobody here had counted in when they were imported."),
-    ("tidegate_world_implausible_rows_total", "Counts of other regions that can't be right, and weren't added."),
+    (
+        "tidegate_world_implausible_rows_total",
+        "Counts of other regions that can't be right, and weren't added.",
+    ),
     ("tidegate_world_cells_dropped_total", "Cells that the worker forgot to make room for others."),
     ("tidegate_world_letters_dropped_total", "Letters that the worker had no room for."),
     ("tidegate_world_rows_merged_total", "Rows of the table of counts that were written from the log."),
@@ -135,6 +162,9 @@ const METRICS: &[(&str, &str)] = &[
     ("tidegate_control_follows_store", "1 while the store of the rules answers and is followed."),
     ("tidegate_control_follower_connections_total", "Streams that nodes and brokers began here."),
     ("tidegate_control_follower_snapshots_total", "Rules files that were sent whole."),
-    ("tidegate_control_followers_resynchronised_total", "Times that a follower was too far behind for changes alone."),
+    (
+        "tidegate_control_followers_resynchronised_total",
+        "Times that a follower was too far behind for changes alone.",
+    ),
     ("tidegate_control_follower_reports_dropped_total", "Reports of followers that found no room."),
 ];

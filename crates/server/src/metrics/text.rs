@@ -43,7 +43,8 @@ fn line(
 ) {
     let _ = write!(out, "{name}{suffix}");
     let mut open = '{';
-    for (label, value) in labels.iter().map(|(label, value)| (*label, &**value)).chain(bound.map(|le| ("le", le)))
+    for (label, value) in
+        labels.iter().map(|(label, value)| (*label, &**value)).chain(bound.map(|le| ("le", le)))
     {
         let _ = write!(out, "{open}{label}=\"{}\"", escaped(value));
         open = ',';
@@ -78,7 +79,8 @@ mod tests {
     #[test]
     fn a_bucket_contains_those_below_it() {
         let measured = Measured { bounds: &[0.0005, 1.0], counts: vec![2, 0, 1], sum: 3.5 };
-        let samples = vec![Sample { labels: vec![("asked", "true".into())], value: Value::Histogram(measured) }];
+        let samples =
+            vec![Sample { labels: vec![("asked", "true".into())], value: Value::Histogram(measured) }];
         let family = Family { name: "t_seconds".into(), help: "T.", kind: Kind::Histogram, samples };
         let wanted = "# HELP t_seconds T.\n# TYPE t_seconds histogram\n\
                       t_seconds_bucket{asked=\"true\",le=\"0.0005\"} 2\n\
