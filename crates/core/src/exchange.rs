@@ -5,7 +5,7 @@
 //! grants, which count at once and come back as prepaid when nobody waits for them any more.
 
 use crate::counts::CellReply;
-use crate::gcra_sync::{Busy, GcraSync};
+use crate::gcra_sync::{Busy, GcraSync, interval_times};
 use crate::identity::KeyId;
 use crate::time::{Nanos, Sequence};
 use smallvec::SmallVec;
@@ -34,6 +34,30 @@ pub struct KeySync {
     pub wants: Wants,
     /// Reservations of this node that are over: confirmed (their cost is in the component now) or released.
     pub settled: SmallVec<[ReservationId; 2]>,
+}
+
+impl KeySync {
+    /// By how many thousandths of its limit the key was beyond it, by what the origin answered; `None` where it wasn't,
+    /// and where the sync only published and so doesn't know the limit. To be told, never to decide by.
+    pub fn overshoot(&self, reply: &KeyReply, now: Nanos) -> Option<u64> {
+        if reply.epoch != self.epoch {
+            return None;
+        }
+        let (used, allowed) = match (self.counts, reply.counts) {
+            (CountSync::Window(sync), CountReply::Window { current, previous, .. }) => {
+                (u128::from(sync.used(current, previous, now)), u128::from(sync.limit))
+            }
+            (CountSync::Gcra { sync, burst }, CountReply::Gcra { busy, .. }) => {
+                let allowed = interval_times(sync.rate, burst);
+                (u128::from(busy.tat.minus(now).get()), u128::from(allowed.get()))
+            }
+            _ => return None,
+        };
+        let thousandths = used.checked_sub(allowed)?.checked_mul(1000)?.checked_div(allowed)?;
+        // Rounding up to nanoseconds is no overshoot; a single unit is.
+        let is_beyond = thousandths > 0 || (used > allowed && matches!(self.counts, CountSync::Window(_)));
+        is_beyond.then(|| u64::try_from(thousandths).unwrap_or(u64::MAX).max(1))
+    }
 }
 
 /// What a node wants from the key beside publishing and reading.
@@ -130,4 +154,57 @@ pub enum CountReply {
         stored: u64,
         owners: u32,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Rate;
+
+    const NOW: Nanos = Nanos::from_secs(6030);
+
+    fn overshoot(counts: CountSync, reply: CountReply) -> Option<u64> {
+        let key = KeyId::from_hash(1);
+        let sync = KeySync { key, epoch: 1, counts, wants: Wants::default(), settled: SmallVec::new() };
+        let granted = SmallVec::new();
+        let reply = KeyReply { epoch: 1, counts: reply, granted, drawn: 0, retry_after: None };
+        let of_another_epoch = KeyReply { epoch: 2, ..reply.clone() };
+        assert_eq!(sync.overshoot(&of_another_epoch, NOW), None);
+        sync.overshoot(&reply, NOW)
+    }
+
+    /// Half of the cell before counts.
+    fn window(limit: u64, totals: [u64; 2], world: u64) -> Option<u64> {
+        let cell = CellSync { component: 0, claim: 0, expires: NOW };
+        let period = Nanos::from_secs(60);
+        let fading = Some(Fading { end: NOW.plus(Nanos::from_secs(30)), period });
+        let (sequence, regions) = (Sequence(100), 1);
+        let sync = WindowSync { limit, regions, sequence, current: cell, previous: Some(cell), fading };
+        let [current, previous] = totals.map(|total| CellReply { component: 0, total, world, published: 0 });
+        let reply = CountReply::Window { current, previous: Some(previous), owners: 1 };
+        overshoot(CountSync::Window(sync), reply)
+    }
+
+    #[test]
+    fn a_window_overshoots_by_what_is_counted_beyond_its_limit() {
+        assert_eq!(window(100, [70, 60], 0), None, "exactly the limit");
+        assert_eq!(window(100, [71, 60], 0), Some(10));
+        assert_eq!(window(100, [70, 60], 10), Some(150), "the other regions count too");
+        assert_eq!(window(1_000_000, [1_000_001, 0], 0), Some(1), "one unit too many is told");
+        assert_eq!(window(0, [50, 0], 0), None, "a publish doesn't know the limit");
+    }
+
+    #[test]
+    fn a_rate_overshoots_by_what_is_owed_beyond_its_burst() {
+        let rate = Rate::new(10, Nanos::from_secs(1)).unwrap();
+        let busy = |millis| Busy { tat: NOW.plus(Nanos::from_millis(millis)), since: NOW };
+        let sync = GcraSync { cumulative: 0, acked: 0, oldest: NOW, busy: busy(0), rate };
+        let owed = |burst, millis| {
+            let reply = CountReply::Gcra { busy: busy(millis), stored: 0, owners: 1 };
+            overshoot(CountSync::Gcra { sync, burst }, reply)
+        };
+        assert_eq!(owed(20, 2000), None);
+        assert_eq!(owed(20, 2500), Some(250));
+        assert_eq!(owed(0, 2500), None, "a publish doesn't know the burst");
+    }
 }

@@ -19,7 +19,7 @@ use outbox::Outbox;
 use shard::Hint;
 pub(crate) use shard::Shard;
 use shares::{Entered, Shares};
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 pub use steps::STEPS_HANDED_ON_MAX;
 use steps::{Steps, is_later};
 
@@ -43,6 +43,8 @@ pub struct Table<S> {
     live_nodes: AtomicU32,
     outbox: Outbox,
     shares: Shares,
+    /// Live entries that were dropped to make room.
+    evicted: AtomicU64,
 }
 
 /// Enough that threads seldom meet.
@@ -81,6 +83,7 @@ impl<S: State> Table<S> {
             live_nodes: AtomicU32::new(1),
             outbox,
             shares: Shares::new(keys_max),
+            evicted: AtomicU64::new(0),
         }
     }
 
@@ -256,7 +259,7 @@ impl<S: State> Table<S> {
         let expired = |state: &S| self.is_expired(state, moment);
         let Some(holders) = self.shares.counted() else {
             if shard.begin_search(moment.now) {
-                shard.make_room(expired, |_| true, None);
+                self.count_evicted(shard.make_room(expired, |_| true, None));
                 self.publish_hint(index, shard);
             }
             return;
@@ -267,14 +270,23 @@ impl<S: State> Table<S> {
             // Who has no right to more makes room among its own, and among those who have too much.
             let may_go =
                 |key: KeyId| (rights == 0 && key.tenant() == tenant) || holders.excess(key.tenant()) > 0;
-            shard.make_room(expired, may_go, Some(&left));
+            self.count_evicted(shard.make_room(expired, may_go, Some(&left)));
         }
         if rights > 0 && !shard.has_room(more) {
             // Several at a time, since it takes a walk; but what this shard holds ready is missing in the others.
             let count = (rights / (2 * self.shards.len())).max(more);
-            shard.give_way(count, |key| holders.excess(key.tenant()), Some(&left));
+            self.count_evicted(shard.give_way(count, |key| holders.excess(key.tenant()), Some(&left)));
         }
         self.publish_hint(index, shard);
+    }
+
+    fn count_evicted(&self, count: usize) {
+        self.evicted.fetch_add(count as u64, Ordering::Relaxed);
+    }
+
+    /// How many live entries have been dropped to make room for others.
+    pub fn evicted(&self) -> u64 {
+        self.evicted.load(Ordering::Relaxed)
     }
 
     /// Changes the state of one key, if it has one.

@@ -13,6 +13,7 @@ use crate::plan::Plan;
 use crate::quota::Quotas;
 use crate::region::{AskItem, RegionOptions, Standing};
 use crate::request::{Answer, Path, Purpose, Reason, Request, RequestError};
+use crate::rule_counts::CameOut;
 use crate::shadow::Shadows;
 use crate::sharing::Sharing;
 use crate::stats::{Refusal, Stats};
@@ -45,6 +46,7 @@ pub struct EngineOptions {
 #[derive(Debug)]
 pub struct Engine {
     secret: FleetSecret,
+    keys_max: usize,
     counters: Counters,
     rules: ArcSwap<VersionedRules>,
     /// Held while rules are replaced, so that versions come in order.
@@ -132,6 +134,7 @@ impl Engine {
     fn with_counters(options: EngineOptions, counters: Counters, rules: RuleSet) -> Self {
         Engine {
             secret: options.secret,
+            keys_max: options.keys_max,
             counters,
             last_version: Mutex::new(rules.version().max(1)),
             rules: ArcSwap::from_pointee(VersionedRules { version: rules.version().max(1), set: rules }),
@@ -171,6 +174,19 @@ impl Engine {
         match &self.counters {
             Counters::Alone(table) => table.len(),
             Counters::Shared(sharing) => sharing.table.len(),
+        }
+    }
+
+    /// How many keys the counter table has room for.
+    pub fn keys_max(&self) -> usize {
+        self.keys_max
+    }
+
+    /// Live keys that had to leave a full table.
+    pub fn evicted(&self) -> u64 {
+        match &self.counters {
+            Counters::Alone(table) => table.evicted(),
+            Counters::Shared(sharing) => sharing.table.evicted(),
         }
     }
 
@@ -255,16 +271,27 @@ impl Engine {
                     plan.note_async(self.world(), request, moment.now);
                 }
                 self.keep(&plan, Some(request), (rules.version, tag), moment);
-                let answer = self.answer(plan, reason, rules.version);
+                let answer = self.answer(plan, reason, request.purpose, rules.version);
                 self.shadows.note(request, &answer);
                 Ok(Decided::Answer(answer))
             }
         }
     }
 
-    fn answer<'r>(&self, plan: Plan<'r>, reason: Option<Reason>, rule_version: u64) -> Answer<'r> {
+    fn answer<'r>(
+        &self,
+        plan: Plan<'r>,
+        reason: Option<Reason>,
+        purpose: Purpose,
+        rule_version: u64,
+    ) -> Answer<'r> {
         let allowed = !plan.is_denied();
-        self.stats.decided(allowed);
+        let came_out = match (purpose, allowed) {
+            (Purpose::Report, _) => CameOut::Reported,
+            (Purpose::Check, true) => CameOut::Admitted,
+            (Purpose::Check, false) => CameOut::Denied,
+        };
+        self.stats.decided(came_out, plan.path, &plan.answers);
         Answer { allowed, limits: plan.answers, path: plan.path, reason, rule_version }
     }
 
@@ -326,7 +353,7 @@ impl Engine {
     ) -> Decided<'r> {
         let Asking { mut plan, asks, items, reason, rule_version, request, trace } = asking;
         let Some(sharing) = self.shared() else {
-            return Decided::Answer(self.answer(plan, reason, rule_version));
+            return Decided::Answer(self.answer(plan, reason, Purpose::Check, rule_version));
         };
         for item in &mut plan.items {
             // Everything was asked that had to be; what is needed now waits for the next request.
@@ -348,7 +375,8 @@ impl Engine {
             sharing.charge_fallbacks(&plan.fallbacks, moment);
         }
         journal::traced(trace, || self.keep(&plan, None, (rule_version, request), moment));
-        Decided::Answer(self.answer(plan, reason, rule_version))
+        // What is reported never asks.
+        Decided::Answer(self.answer(plan, reason, Purpose::Check, rule_version))
     }
 
     fn apply(

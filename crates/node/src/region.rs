@@ -5,6 +5,7 @@
 //! message that is lost, late or repeated does no harm.
 
 mod asked;
+mod figures;
 mod flush;
 mod lease;
 mod pending;
@@ -14,6 +15,8 @@ mod reserve;
 use crate::quota::{KeySet, Quotas};
 use crate::world::WorldNode;
 use arc_swap::ArcSwap;
+use figures::AskFigures;
+pub use figures::ShardFigures;
 pub use lease::{HOT_MAX, HotLimit};
 use parking_lot::Mutex;
 use pending::{Asks, Pending, Waiting};
@@ -145,6 +148,7 @@ pub struct Region {
     options: RegionOptions,
     pending: Mutex<Pending>,
     counters: RegionCounters,
+    asks: AskFigures,
     /// What this node does for the world tier, where there is one.
     world: Option<WorldNode>,
     /// The parts of limits that hold over the world.
@@ -188,6 +192,7 @@ impl Region {
             options,
             pending: Mutex::new(Pending::new(options.seed)),
             counters: RegionCounters::default(),
+            asks: AskFigures::default(),
             world: None,
             quotas: None,
             hot: ArcSwap::default(),
@@ -240,6 +245,7 @@ impl Region {
         let id = pending.register(items.len(), wake);
         let mut askable = SmallVec::<[usize; 4]>::new();
         for (index, item) in items.iter().enumerate() {
+            self.asks.asked(item.reason);
             let shard = route(item.key);
             if pending.may_ask(item.key, shard, moment.now) {
                 askable.push(index);

@@ -21,8 +21,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tidegate_core::{KeyId, Moment, Nanos};
-use tidegate_origin::{Alive, Heartbeat, Origin, Reset};
-pub use tidegate_origin::{BreakerState, OriginError};
+use tidegate_origin::{Alive, Heartbeat, Reset};
+pub use tidegate_origin::{BreakerState, Origin, OriginError};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 

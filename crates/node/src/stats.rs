@@ -1,11 +1,17 @@
 //! What the engine counts about itself. Nothing is dropped silently: each drop has a counter here.
 
+use crate::histogram::{DURATIONS, Histogram, Measured};
+use crate::request::{LimitAnswer, Path};
+use crate::rule_counts::{CameOut, RuleCounts, RuleSeries};
 use std::sync::atomic::{AtomicU64, Ordering};
+use tidegate_core::Nanos;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Stats {
-    admitted: Counter,
-    denied: Counter,
+    decisions: RuleCounts,
+    /// How long requests took that asked nobody, of a sample, and those that asked, all of them.
+    local: Histogram,
+    asked: Histogram,
     /// Keys that got no entry because the table was full, by what became of their requests.
     refused_admitted: Counter,
     refused_shared: Counter,
@@ -14,6 +20,26 @@ pub struct Stats {
     clock_steps: Counter,
     reloads: Counter,
     reload_failures: Counter,
+}
+
+impl Default for Stats {
+    fn default() -> Self {
+        let [local, asked] = [const { Histogram::new(&DURATIONS) }; 2];
+        let [refused_admitted, refused_shared, refused_denied, swept, clock_steps, reloads, reload_failures] =
+            [const { Counter(AtomicU64::new(0)) }; 7];
+        Stats {
+            decisions: RuleCounts::default(),
+            local,
+            asked,
+            refused_admitted,
+            refused_shared,
+            refused_denied,
+            swept,
+            clock_steps,
+            reloads,
+            reload_failures,
+        }
+    }
 }
 
 /// A count that nobody waits for.
@@ -32,10 +58,12 @@ impl Counter {
 
 /// All counters at one time, by name.
 impl Stats {
-    pub fn named(&self) -> [(&'static str, u64); 9] {
+    pub fn named(&self) -> [(&'static str, u64); 10] {
+        let [admitted, denied, reported] = self.decisions.requests();
         [
-            ("requests_admitted", self.admitted.get()),
-            ("requests_denied", self.denied.get()),
+            ("requests_admitted", admitted),
+            ("requests_denied", denied),
+            ("requests_reported", reported),
             ("keys_refused_admitted", self.refused_admitted.get()),
             ("keys_refused_shared", self.refused_shared.get()),
             ("keys_refused_denied", self.refused_denied.get()),
@@ -46,16 +74,34 @@ impl Stats {
         ]
     }
 
-    pub(crate) fn decided(&self, allowed: bool) {
-        if allowed { self.admitted.add(1) } else { self.denied.add(1) }
+    /// What each rule has said so far.
+    pub fn rules(&self) -> Vec<RuleSeries> {
+        self.decisions.series()
     }
 
-    pub(crate) fn decided_many(&self, admitted: u64, denied: u64) {
-        for (counter, more) in [(&self.admitted, admitted), (&self.denied, denied)] {
-            if more > 0 {
-                counter.add(more);
-            }
-        }
+    /// How long requests took: those that asked nobody, and those that asked.
+    pub fn durations(&self) -> [Measured; 2] {
+        [self.local.measured(), self.asked.measured()]
+    }
+
+    #[inline]
+    pub(crate) fn decided(&self, came_out: CameOut, path: Path, answers: &[LimitAnswer<'_>]) {
+        self.decisions.count(came_out, path, answers);
+    }
+
+    pub(crate) fn decided_many(&self, admitted: u64, near_limit: u64, denied: u64) {
+        self.decisions.count_given(admitted, near_limit, denied);
+    }
+
+    /// A request was decided in this time without asking anybody. Front ends measure some of them.
+    #[cold]
+    pub fn decided_within(&self, length: Nanos) {
+        self.local.add(length.get());
+    }
+
+    /// The same of one that had to ask.
+    pub fn asked_within(&self, length: Nanos) {
+        self.asked.add(length.get());
     }
 
     /// Counts a refusal, and says how many there have been in all.

@@ -382,7 +382,7 @@ fn a_single_limit_is_decided_the_same_by_either_way() {
             "turn {turn}"
         );
     }
-    engine.count(Tally { admitted: 2, denied: 1 });
+    engine.count(Tally { admitted: 2, near_limit: 1, denied: 1 });
     let stats = engine.stats().named();
     assert_eq!(&stats[..2], [("requests_admitted", 5), ("requests_denied", 1)]);
 }

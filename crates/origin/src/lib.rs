@@ -93,6 +93,23 @@ pub enum OriginError {
     OtherSecret { theirs: u64, ours: u64 },
 }
 
+impl OriginError {
+    /// One word for each kind of error, for labels.
+    pub const KINDS: [&str; 6] = ["timeout", "unreachable", "refused", "moving", "nonsense", "other_secret"];
+
+    /// Which of [`OriginError::KINDS`] it is.
+    pub fn kind(&self) -> usize {
+        match self {
+            OriginError::Timeout { .. } => 0,
+            OriginError::Unreachable { .. } => 1,
+            OriginError::Refused { .. } => 2,
+            OriginError::Moving { .. } => 3,
+            OriginError::Nonsense { .. } => 4,
+            OriginError::OtherSecret { .. } => 5,
+        }
+    }
+}
+
 /// "I am alive", and who else is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Heartbeat {

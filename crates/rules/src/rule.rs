@@ -7,6 +7,7 @@ use crate::condition::Conditions;
 use crate::identifier::{Identifier, KeyPart, PartValue};
 use crate::overrides::Lookup;
 use crate::policy::Policy;
+use crate::series::SeriesPlace;
 use std::fmt;
 use std::sync::Arc;
 use tidegate_core::{Accuracy, Charge, Class, KeyId, KeyPrefix};
@@ -92,6 +93,8 @@ pub struct Rule {
     pub prefix: KeyPrefix,
     /// Stands in for callers that get no entry in a full table. No caller has it.
     pub overflow_key: KeyId,
+    /// Where its decisions are counted.
+    pub series: SeriesPlace,
     pub(crate) when: Conditions,
     /// `None`: it can't have overrides.
     pub(crate) lookup: Option<Lookup>,

@@ -7,6 +7,7 @@ use crate::App;
 use crate::access::Caller;
 use crate::answer::{retry_after_seconds, to_json};
 use crate::json::write;
+use crate::latency::{time, time_asked};
 use crate::refusal::Refusal;
 use crate::route::Call;
 use crate::wire::{Body, Form, Prepared, Use};
@@ -109,9 +110,10 @@ pub(crate) fn try_engine<T>(
     request: &Request<'_>,
     tell: impl FnOnce(&Answer<'_>) -> T,
 ) -> Result<Option<T>, RequestError> {
-    let rules = app.engine.rules();
-    match &app.engine.decide(&rules, request, app.clock.now())? {
+    let (rules, began) = (app.engine.rules(), app.clock.now());
+    match &app.engine.decide(&rules, request, began)? {
         Decided::Answer(answer) => {
+            time(app, began);
             if let Some(region) = &app.sharing {
                 region.publish_urgent();
             }
@@ -127,10 +129,13 @@ pub(crate) async fn ask_engine<'r>(
     rules: &'r VersionedRules,
     request: &Request<'_>,
 ) -> Result<Answer<'r>, RequestError> {
-    let answer = match (app.engine.decide(rules, request, app.clock.now())?, &app.sharing) {
-        (Decided::Answer(answer), None) => return Ok(answer),
-        (Decided::Answer(answer), Some(region)) => {
-            region.publish_urgent();
+    let began = app.clock.now();
+    let answer = match (app.engine.decide(rules, request, began)?, &app.sharing) {
+        (Decided::Answer(answer), region) => {
+            time(app, began);
+            if let Some(region) = region {
+                region.publish_urgent();
+            }
             return Ok(answer);
         }
         // Boxed: it is large, and whoever may have to wait would be as large.
@@ -138,6 +143,7 @@ pub(crate) async fn ask_engine<'r>(
         // Without a driver nobody answers.
         (Decided::Ask(asking), None) => app.engine.resume(*asking, &[], app.clock.now()),
     };
+    time_asked(app, began);
     app.engine.shadows().note(request, &answer);
     Ok(answer)
 }

@@ -20,6 +20,7 @@ pub mod fuzz;
 mod grpc;
 mod idempotency;
 mod json;
+mod latency;
 mod listener;
 mod metrics;
 mod openapi;

@@ -18,7 +18,14 @@ const ABOUT: &str = "A rate limiter. Without a command: the same as `tidegate se
 const ROOT_NOTE: &str = "\
 `tidegate serve --help` lists the settings. Each of its flags works without the word `serve` too.";
 /// Settings that few ever set: they aren't listed in the help, which fits a screen.
-const SELDOM_SET: [&str; 3] = ["world.floor", "data.save_every_ms", "rules.envoy_windows"];
+const SELDOM_SET: [&str; 6] = [
+    "world.floor",
+    "data.save_every_ms",
+    "rules.envoy_windows",
+    "log.decisions_json",
+    "otlp.endpoint",
+    "otlp.interval_ms",
+];
 const SETTINGS_NOTE: &str = "\
 --print-config shows all settings, also those that are seldom set.
 A flag beats TIDEGATE_LISTEN_HTTP=… (…_HTTP_FILE=PATH), which beats [listen] http in tidegate.toml.";

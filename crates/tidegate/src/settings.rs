@@ -21,6 +21,7 @@ pub(crate) use table::{Setting, TABLE};
 pub(crate) use world::WorldSettings;
 
 use crate::memory::{self, MemoryLimit};
+use crate::otlp::Collector;
 use error::{Place, SettingError};
 use std::ffi::OsString;
 use std::fmt;
@@ -30,6 +31,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tidegate_control::stream::Endpoints;
 use tidegate_core::{FleetSecret, Nanos};
+use tidegate_node::journal::lines::LinesTo;
 use tidegate_origin::RedisUrl;
 use tidegate_rules::envoy::Windows;
 use tidegate_server::{App, MappedHeader, TlsFiles};
@@ -81,6 +83,9 @@ pub(crate) struct Settings {
     pub(crate) log_level: Targets,
     pub(crate) log_decisions: DecisionsLog,
     pub(crate) log_decisions_max_mb: u64,
+    pub(crate) log_decisions_json: Option<LinesTo>,
+    pub(crate) otlp_endpoint: Option<Collector>,
+    pub(crate) otlp_interval: Duration,
     pub(crate) drain: Duration,
     /// Whom rules come from; `None`: from files.
     pub(crate) rules_control: Option<Endpoints>,
@@ -314,6 +319,9 @@ impl Settings {
             log_level: Targets::new().with_default(tracing::Level::INFO),
             log_decisions: DecisionsLog::InData,
             log_decisions_max_mb: 1024,
+            log_decisions_json: None,
+            otlp_endpoint: None,
+            otlp_interval: Duration::from_secs(10),
             drain: Duration::from_secs(5),
             rules_control: None,
             token: None,

@@ -241,7 +241,7 @@ impl WindowSync {
 
 impl WindowSync {
     /// What was in use of the limit at `now`, by what the origin answered.
-    pub(super) fn used(&self, current: CellReply, previous: Option<CellReply>, now: Nanos) -> u64 {
+    pub(crate) fn used(&self, current: CellReply, previous: Option<CellReply>, now: Nanos) -> u64 {
         let faded = self
             .fading
             .map_or(0, |Fading { end, period }| self.faded_in(previous, end.minus(now).min(period)));

@@ -205,17 +205,23 @@ impl<S: State> Shard<S> {
         true
     }
 
-    /// Makes room in a full shard: what expired goes first, then the coldest of the entries that may go.
+    /// Makes room in a full shard: what expired goes first, then the coldest of the entries that may go. Says how
+    /// many went that were alive.
     pub(crate) fn make_room(
         &mut self,
         expired: impl Fn(&S) -> bool,
         may_go: impl Fn(KeyId) -> bool,
         left: Option<&dyn Fn(KeyId)>,
-    ) {
+    ) -> usize {
         if self.iter().any(|(_, state)| expired(state)) {
             self.keep(self.homes(), |_, state| !expired(state), left);
+            0
         } else if S::SHARED {
+            let before = self.len();
             self.evict_coldest(may_go, left);
+            before.saturating_sub(self.len())
+        } else {
+            0
         }
     }
 
@@ -237,15 +243,15 @@ impl<S: State> Shard<S> {
     /// Makes room for a tenant within its share: drops `count` entries, a sixteenth of all at most, of tenants beyond
     /// theirs, and of none more than its `excess`. Those go first that somebody else knows, and of these the ones that expire
     /// first; a live one goes even where nobody else knows it, since its tenant had the room only as long as nobody
-    /// needed it.
+    /// needed it. Says how many went.
     pub(crate) fn give_way(
         &mut self,
         count: usize,
         excess: impl Fn(KeyId) -> usize,
         left: Option<&dyn Fn(KeyId)>,
-    ) {
+    ) -> usize {
         if self.is_stuck {
-            return;
+            return 0;
         }
         let going = self.iter().filter(|(key, _)| excess(*key) > 0);
         let going = going.map(|(key, state)| (!state.is_evictable(), state.expires(), key));
@@ -266,6 +272,7 @@ impl<S: State> Shard<S> {
         let stays = |key: KeyId, _: &S| going.binary_search_by_key(&key, |(_, _, key)| *key).is_err();
         self.keep(self.homes(), stays, left);
         self.given_up = self.given_up.saturating_add(u16::try_from(going.len()).unwrap_or(u16::MAX));
+        going.len()
     }
 
     /// Keeps the entries that `stays` names, and tells of each of the others.

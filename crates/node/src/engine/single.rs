@@ -8,6 +8,7 @@ use super::{Counters, Engine};
 use crate::quota::{Asked, Quotas};
 use crate::region::HotLimit;
 use crate::request::GivenLimit;
+use crate::rule_counts::is_near_limit;
 use crate::top;
 use crate::world::{is_counted, joined_name};
 use tidegate_core::identity::Shape;
@@ -17,7 +18,21 @@ use tidegate_core::{Class, Decision, Item, KeyId, KeyPrefix, Moment, SharedState
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
     pub admitted: u64,
+    /// Of those, how many left little of their limit.
+    pub near_limit: u64,
     pub denied: u64,
+}
+
+impl Tally {
+    #[inline]
+    pub fn add(&mut self, decision: &Decision) {
+        if decision.is_admitted() {
+            self.admitted += 1;
+            self.near_limit += u64::from(is_near_limit(decision));
+        } else {
+            self.denied += 1;
+        }
+    }
 }
 
 impl Engine {
@@ -87,7 +102,7 @@ impl Engine {
 
     /// Counts what [`Engine::decide_single`] decided.
     pub fn count(&self, tally: Tally) {
-        self.stats.decided_many(tally.admitted, tally.denied);
+        self.stats.decided_many(tally.admitted, tally.near_limit, tally.denied);
     }
 }
 

@@ -1,5 +1,6 @@
 //! What is in flight, what waits, and what failed lately. Bounded by the requests that wait and the table.
 
+use super::figures::Figures;
 use super::lease::Leases;
 use super::{AskId, AskItem, FAILED_FOR, Standing, Standings, Wake};
 use crate::quota::KeyMap;
@@ -20,6 +21,8 @@ pub(super) struct Pending {
     asks: BTreeMap<AskId, Asking>,
     next_ask: u64,
     pub(super) breakers: BTreeMap<ShardId, Breaker>,
+    /// Of the same shards.
+    pub(super) figures: BTreeMap<ShardId, Figures>,
     /// Keys that are to be published when their shard's breaker closes.
     pub(super) held: BTreeMap<ShardId, Vec<KeyId>>,
     /// What to probe a shard with whose keys have nothing to publish.
@@ -104,6 +107,7 @@ impl Pending {
             asks: BTreeMap::new(),
             next_ask: 0,
             breakers: BTreeMap::new(),
+            figures: BTreeMap::new(),
             held: BTreeMap::new(),
             probes: BTreeMap::new(),
             retries: BTreeMap::new(),

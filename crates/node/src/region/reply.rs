@@ -20,6 +20,8 @@ impl Region {
         let mut effects = Effects::default();
         let mut pending = self.pending.lock();
         let Outgoing { shard, exchange, tickets } = outgoing;
+        let figures = pending.figures.entry(shard).or_default();
+        figures.ended(result.as_ref().err(), moment.now.minus(exchange.now));
         match &result {
             Ok(_) => pending.breaker(shard).on_success(moment.now),
             Err(_) => {
@@ -71,6 +73,9 @@ impl Region {
         });
         match merged {
             Some(Ok(publish)) => {
+                if let Some(thousandths) = sync.overshoot(&reply, moment.now) {
+                    self.asks.overshot(thousandths);
+                }
                 if publish != Publish::Nothing {
                     table.requeue(sync.key, publish);
                 }

@@ -178,6 +178,7 @@ fn rule(
         log: Logged::default(),
         declared,
         overflow_key: path.overflow_key(&prefix),
+        series: Default::default(),
         prefix,
         when: Default::default(),
         lookup: None,

@@ -89,6 +89,7 @@ pub(crate) fn read_rule(at: &Cursor<'_, '_>, home: &mut Home<'_>, problems: &mut
         declared: Declared { file: at.file().clone(), line: at.place().line },
         prefix,
         overflow_key: overflow_key(&prefix),
+        series: Default::default(),
         when,
         lookup: Some(Lookup::new(home.seed, home.tenant, home.namespace, name)),
     };

@@ -207,7 +207,7 @@ fn made_anywhere(app: &ControlApp, endpoint: Endpoint, caller: &Caller) -> Resul
         Endpoint::Ready => own::ready(app),
         Endpoint::Metrics => {
             caller.require_operator()?;
-            Made::Text(own::metrics(app))
+            Made::Text(crate::metrics::control_text(app))
         }
         Endpoint::State => Made::Json(own::state(app)),
         Endpoint::Nodes => {

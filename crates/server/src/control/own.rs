@@ -4,7 +4,6 @@ use super::ControlApp;
 use super::answer::Made;
 use super::write::document;
 use serde_json::{Value, json};
-use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
 use tidegate_control::stream::{FollowView, NodeReport, Staleness};
 
@@ -84,40 +83,4 @@ pub(super) fn nodes(app: &ControlApp) -> Vec<u8> {
     let nodes = app.feed.nodes(app.feed.clock().now());
     let nodes: Vec<Value> = nodes.iter().map(node).collect();
     document(&json!({ "version": app.feed.head(), "nodes": nodes }))
-}
-
-pub(super) fn metrics(app: &ControlApp) -> String {
-    let now = app.feed.clock().now();
-    let followers = app.feed.nodes(now).iter().filter(|node| node.is_connected).count();
-    let mut gauges = vec![
-        ("tidegate_control_rule_version", "The version of the rules here.", app.feed.head()),
-        (
-            "tidegate_control_staleness_ms",
-            "How long ago this version was known to be the newest.",
-            app.feed.stale_for(now).as_millis_ceil(),
-        ),
-        (
-            "tidegate_control_followers",
-            "Nodes and brokers that follow, here or at a broker.",
-            u64::try_from(followers).unwrap_or(u64::MAX),
-        ),
-    ];
-    if let Some(plane) = &app.plane {
-        gauges.push((
-            "tidegate_control_follows_store",
-            "Whether the store of the rules answers and is followed.",
-            u64::from(plane.problem().is_none()),
-        ));
-    }
-    let mut text = String::new();
-    for (name, help, value) in gauges {
-        let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}\n");
-    }
-    for (name, count) in app.feed.counters().named() {
-        let _ = write!(
-            text,
-            "# TYPE tidegate_control_{name}_total counter\ntidegate_control_{name}_total {count}\n"
-        );
-    }
-    text
 }

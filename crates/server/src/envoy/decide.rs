@@ -5,6 +5,7 @@ use crate::access::Caller;
 use crate::decide::ask_engine;
 use crate::envoy::asked::Asked;
 use crate::envoy::verdict::Verdict;
+use crate::latency::time;
 use crate::refusal::Refusal;
 use tidegate_node::{Decided, Descriptor, Purpose, Request, Subject};
 
@@ -38,6 +39,7 @@ pub(crate) fn try_decide<T>(
     let moment = app.clock.now();
     match app.engine.decide(&rules, &request, moment) {
         Ok(Decided::Answer(answer)) => {
+            time(app, moment);
             if let Some(region) = &app.sharing {
                 region.publish_urgent();
             }

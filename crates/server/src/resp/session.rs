@@ -11,6 +11,7 @@ use super::{inline, parse, reply};
 use crate::App;
 use crate::buffers;
 use crate::counters::COUNTERS;
+use crate::latency::time;
 use crate::pipeline::{Answered, Then};
 use parse::{Next, ProtocolError, Words};
 use smallvec::SmallVec;
@@ -163,10 +164,8 @@ impl Pass<'_> {
             let Some(decision) = self.app.engine.decide_single(&queued.item, self.moment) else {
                 return Err(Stop::Ask { start: queued.start });
             };
-            if decision.is_admitted() {
-                self.tally.admitted += 1;
-            } else {
-                self.tally.denied += 1;
+            self.tally.add(&decision);
+            if !decision.is_admitted() {
                 self.session.login.keep_denial(self.app, &queued.item, &decision, self.moment);
             }
             throttle::answer(self.out, &decision, self.moment.now);
@@ -201,11 +200,12 @@ impl Pass<'_> {
     }
 
     fn count(&mut self) {
-        let Tally { admitted, denied } = self.tally;
+        let Tally { admitted, denied, .. } = self.tally;
         if admitted + denied == 0 {
             return;
         }
         self.app.engine.count(self.tally);
+        time(self.app, self.moment);
         if let Some(region) = &self.app.sharing {
             region.publish_urgent();
         }

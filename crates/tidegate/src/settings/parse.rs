@@ -3,6 +3,7 @@
 //! Knows nothing of keys and places: whoever calls adds them. Reads no more of a file than its bound.
 
 use super::OriginUrl;
+use crate::otlp::Collector;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, IsTerminal, Read};
@@ -10,7 +11,7 @@ use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use tidegate_control::stream::Endpoints;
-
+use tidegate_node::journal::lines::LinesTo;
 use tidegate_origin::RedisUrl;
 use tidegate_rules::envoy::Windows;
 use tidegate_server::MappedHeader;
@@ -22,11 +23,13 @@ pub(super) const CONNECTIONS: RangeInclusive<u64> = 8..=1_000_000;
 pub(super) const SAVE_EVERY_MS: RangeInclusive<u64> = 10..=86_400_000;
 /// The fewest are a handful of segments; the most is more than anybody reads again.
 pub(super) const DECISIONS_MAX_MB: RangeInclusive<u64> = 16..=1_000_000;
+pub(super) const OTLP_INTERVAL_MS: RangeInclusive<u64> = 100..=3_600_000;
 pub(super) const ORIGIN_TIMEOUT_MS: RangeInclusive<u64> = 1..=1_000;
 pub(super) const ORIGIN_FRESH_MS: RangeInclusive<u64> = 100..=60_000;
 const NAME_CHARS_MAX: usize = 64;
 /// What a setting says that is left out.
 const NONE: &str = "none";
+const STDOUT: &str = "stdout";
 const SECRET_BYTES_MIN: usize = 16;
 /// Of a secret's file, and of a file that holds a setting's value.
 pub(super) const VALUE_FILE_BYTES_MAX: usize = 64 * 1024;
@@ -121,6 +124,35 @@ pub(crate) enum DecisionsLog {
 
 pub(super) fn decisions_log(text: &str) -> Result<DecisionsLog, Refusal> {
     if text.is_empty() || text == NONE { Ok(DecisionsLog::Off) } else { path(text).map(DecisionsLog::At) }
+}
+
+/// Where decisions go as lines; a file that is called `stdout` can be had as `./stdout`.
+pub(super) fn decision_lines(text: &str) -> Result<Option<LinesTo>, Refusal> {
+    match text {
+        NONE => Ok(None),
+        STDOUT => Ok(Some(LinesTo::StandardOutput)),
+        text => path(text).map(|path| Some(LinesTo::File(path))),
+    }
+}
+
+pub(super) fn shown_lines(lines: Option<&LinesTo>) -> String {
+    match lines {
+        None => NONE.to_owned(),
+        Some(LinesTo::StandardOutput) => STDOUT.to_owned(),
+        Some(LinesTo::File(path)) => path.display().to_string(),
+    }
+}
+
+pub(super) fn collector(text: &str) -> Result<Option<Collector>, Refusal> {
+    let fix = "write the collector's OTLP/HTTP address, such as http://127.0.0.1:4318, or none";
+    match text {
+        NONE => Ok(None),
+        text if text.starts_with("https://") => {
+            let fix = "run a collector near the node, reach it by http://, and let that one speak TLS onward";
+            Err(Refusal::new("TLS isn't spoken to collectors", fix))
+        }
+        text => Collector::parse(text).map(Some).ok_or_else(|| Refusal::new("isn't a collector's address", fix)),
+    }
 }
 
 /// The path of a secret's file, which must be there: what isn't a file may be the secret itself.

@@ -31,7 +31,7 @@ pub(crate) enum Secrecy {
     PathOfSecret,
 }
 
-pub(crate) static TABLE: [Setting; 35] = [
+pub(crate) static TABLE: [Setting; 38] = [
     Setting {
         key: "region",
         value_name: "NAME",
@@ -348,6 +348,37 @@ pub(crate) static TABLE: [Setting; 35] = [
             Ok(())
         },
         show: |settings| settings.log_decisions_max_mb.to_string(),
+    },
+    Setting {
+        key: "log.decisions_json",
+        value_name: "PATH",
+        default: "none",
+        meaning: "the same as JSON lines: stdout, or a file",
+        secrecy: Secrecy::Open,
+        read: |text, settings| parse::decision_lines(text).map(|lines| settings.log_decisions_json = lines),
+        show: |settings| parse::shown_lines(settings.log_decisions_json.as_ref()),
+    },
+    Setting {
+        key: "otlp.endpoint",
+        value_name: "URL",
+        default: "none",
+        meaning: "an OpenTelemetry collector: http://h:4318",
+        secrecy: Secrecy::Open,
+        read: |text, settings| parse::collector(text).map(|endpoint| settings.otlp_endpoint = endpoint),
+        show: |settings| settings.otlp_endpoint.as_ref().map_or("none".into(), ToString::to_string),
+    },
+    Setting {
+        key: "otlp.interval_ms",
+        value_name: "MS",
+        default: "10000",
+        meaning: "how often it is sent what there is",
+        secrecy: Secrecy::Open,
+        read: |text, settings| {
+            let interval_ms = parse::whole_number(text, parse::OTLP_INTERVAL_MS)?;
+            settings.otlp_interval = Duration::from_millis(interval_ms);
+            Ok(())
+        },
+        show: |settings| settings.otlp_interval.as_millis().to_string(),
     },
     Setting {
         key: "shutdown.drain_ms",

@@ -40,7 +40,8 @@ fn a_push_is_enforced_by_every_node_behind_every_broker() {
         ((of("node"), of("broker")) == (4, 2) && is_current).then_some(())
     });
     let metrics = request_with(&nodes[0].node.admin, "GET /metrics", "", "");
-    for name in ["tidegate_rule_staleness_ms", "tidegate_rule_stream_connected 1", "tidegate_rule_version 4"]
+    for name in
+        ["tidegate_rule_staleness_seconds", "tidegate_rule_stream_connected 1", "tidegate_rule_version 4"]
     {
         assert!(metrics.contains(name), "{name} in {metrics}");
     }

@@ -1,0 +1,175 @@
+//! Every metric's name and meaning, once: what is written as `# HELP`, and what `docs/metrics.md` has to say.
+//!
+//! Names end in their unit, counters in `_total`. A metric that isn't here has no meaning, and the tests refuse it.
+
+/// The meaning of a metric; nothing for one that isn't known.
+pub(super) fn help(name: &str) -> &'static str {
+    METRICS.iter().find(|(of, _)| *of == name).map_or("", |(_, help)| help)
+}
+
+/// By the kinds of node that have them, as the document lists them.
+const METRICS: &[(&str, &str)] = &[
+    // Every node.
+    ("tidegate_node_info", "Always 1; which node this is, of which region and version."),
+    ("tidegate_requests_admitted_total", "Requests that passed all of their limits."),
+    ("tidegate_requests_denied_total", "Requests that a limit denied."),
+    ("tidegate_requests_reported_total", "Requests that were charged without a question (/v1/report)."),
+    ("tidegate_decisions_total", "What limits said of requests, by rule, outcome and path."),
+    ("tidegate_near_limit_decisions_total", "Admissions that left less than a fifth of a limit."),
+    (
+        "tidegate_decision_duration_seconds",
+        "From reading a request to its decision; of those that asked nobody, a sample.",
+    ),
+    ("tidegate_keys", "Keys in the counter table."),
+    ("tidegate_keys_max", "Keys that the counter table has room for."),
+    ("tidegate_keys_swept_total", "Keys that were dropped because they had expired."),
+    ("tidegate_keys_evicted_total", "Live keys that were dropped from a full table to make room for others."),
+    ("tidegate_keys_refused_admitted_total", "Limits of class paid that found the table full: admitted."),
+    (
+        "tidegate_keys_refused_shared_total",
+        "Limits of class free that found the table full: counted together, one counter for each rule.",
+    ),
+    ("tidegate_keys_refused_denied_total", "Limits of class abuse that found the table full: denied."),
+    ("tidegate_clock_steps_total", "Times that the wall clock was set while the node ran."),
+    ("tidegate_rule_version", "Version of the rules in force."),
+    ("tidegate_rule_reloads_total", "Times that changed rules files were put in force."),
+    (
+        "tidegate_rule_reload_failures_total",
+        "Times that changed rules files were refused; the rules before stay.",
+    ),
+    ("tidegate_overrides", "Overrides in force that were set over Unkey's API."),
+    ("tidegate_connections_refused_total", "Connections closed because the node had no room for more."),
+    ("tidegate_connections_too_slow_total", "Connections closed because the client was too slow."),
+    ("tidegate_accept_failures_total", "Times that the system couldn't hand over a new connection."),
+    ("tidegate_http_requests_refused_total", "Requests over HTTP or gRPC that were answered with an error."),
+    ("tidegate_idempotency_keys_forgotten_total", "Idempotency keys that were forgotten before their time."),
+    (
+        "tidegate_resp_commands_refused_total",
+        "Commands of the Redis protocol that were answered with an error.",
+    ),
+    ("tidegate_tls_handshakes_failed_total", "TLS handshakes that failed."),
+    // With a decision log.
+    ("tidegate_decisions_logged_total", "Records that were written to the decision log."),
+    ("tidegate_decisions_log_bytes_total", "Bytes that were written to the decision log."),
+    ("tidegate_decisions_log_lost_total", "Records that a full or broken disk didn't take."),
+    (
+        "tidegate_decisions_log_denials_only_counted_total",
+        "Denials that the log has as a number alone, because too much came at once.",
+    ),
+    ("tidegate_decisions_log_admissions_dropped_total", "Sampled admissions that the log had no room for."),
+    (
+        "tidegate_decisions_log_events_dropped_total",
+        "Changes of the node's health that the log had no room for.",
+    ),
+    (
+        "tidegate_decisions_log_segments_removed_total",
+        "Oldest files of the log that were removed to keep its cap.",
+    ),
+    ("tidegate_decisions_json_lines_total", "Lines of JSON that decisions and events were written as."),
+    (
+        "tidegate_decisions_json_lines_lost_total",
+        "Lines of JSON that couldn't be written, because the file or the reader couldn't keep up.",
+    ),
+    // With rules of a control plane.
+    ("tidegate_rule_head_version", "Newest version of the rules that the control plane is known to have."),
+    ("tidegate_rule_staleness_seconds", "How long ago the rules in force were known to be the newest."),
+    (
+        "tidegate_rule_staleness_grade",
+        "0: rules are fresh, 1: stale for 30 s and more, 2: for 60 s and more.",
+    ),
+    ("tidegate_rule_stream_connected", "1 while the node follows a broker or control plane."),
+    ("tidegate_rule_refused_version", "Version that was refused because it isn't valid here; 0: none."),
+    ("tidegate_rule_snapshot_loaded_bytes", "Bytes of a rules file that have been loaded, while one is."),
+    ("tidegate_rule_snapshot_bytes", "Bytes that the rules file being loaded has."),
+    ("tidegate_rule_stream_connects_total", "Times that a stream of rules was begun."),
+    ("tidegate_rule_changes_applied_total", "Changes of the rules that were put in force."),
+    ("tidegate_rule_snapshots_loaded_total", "Rules files that were loaded whole."),
+    ("tidegate_rule_changes_refused_total", "Changes of the rules that were refused."),
+    ("tidegate_rule_stream_gaps_total", "Times that a change was missing in the stream."),
+    // Nodes that share their counts with a region.
+    ("tidegate_live_nodes", "Nodes of the region that are alive, this one included."),
+    (
+        "tidegate_keys_waiting_for_a_shard",
+        "Keys that are to be published when their shard can be reached again.",
+    ),
+    ("tidegate_leased_keys", "Hot keys whose counts this node draws ahead."),
+    ("tidegate_origin_operations_total", "Calls to a shard of the region's store that came to an end."),
+    (
+        "tidegate_origin_operation_duration_seconds",
+        "How long a shard took to answer, of the calls that it answered.",
+    ),
+    ("tidegate_origin_errors_total", "Calls to a shard that failed, by what was wrong."),
+    ("tidegate_breaker_open", "1 while the shard isn't asked because its last calls failed."),
+    ("tidegate_breaker_opened_total", "Times that the shard's breaker opened."),
+    ("tidegate_origin_exchanges_total", "Calls that were made to the region's store."),
+    ("tidegate_origin_failed_exchanges_total", "Calls to the region's store that failed."),
+    ("tidegate_origin_syncs_total", "Keys that were published or read, several in a call."),
+    ("tidegate_origin_failed_keys_total", "Keys whose sync failed; each is tried again."),
+    ("tidegate_origin_asks_total", "Limits that had to ask the region before an admission, by the reason."),
+    ("tidegate_unverified_limits_total", "Limits that had to ask and couldn't: decided by their class."),
+    (
+        "tidegate_overshoot_ratio",
+        "By how much of its limit a key was beyond it when a request asked about it.",
+    ),
+    // In a world.
+    ("tidegate_world_keys", "Keys of the world that this node knows."),
+    ("tidegate_world_regions", "Regions that share limits, this one included; 0: not known yet."),
+    ("tidegate_world_membership", "Version of the set of regions that this node goes by."),
+    ("tidegate_world_worker", "1 on the node that works for its region."),
+    ("tidegate_world_letters_total", "Cells that this node told its worker of."),
+    ("tidegate_world_letters_refused_total", "Cells that found the worker's mailbox full; told again later."),
+    ("tidegate_world_keys_refused_total", "Keys of the world that this node had no room to note."),
+    (
+        "tidegate_world_credit_waits_total",
+        "Requests of class abuse that were told to wait until the other regions have heard.",
+    ),
+    ("tidegate_world_rows_published_total", "Counts that were published to the world's store."),
+    ("tidegate_world_publish_errors_total", "Publishes that failed; nothing of them is lost."),
+    ("tidegate_world_rows_refused_total", "Counts that the database refused, each for a reason of its own."),
+    ("tidegate_world_rows_imported_total", "Counts of other regions that were read."),
+    ("tidegate_world_import_errors_total", "Imports that failed."),
+    ("tidegate_world_cells_imported_total", "Cells that nobody here had counted in when they were imported."),
+    (
+        "tidegate_world_implausible_rows_total",
+        "Counts of other regions that can't be right, and weren't added.",
+    ),
+    ("tidegate_world_cells_dropped_total", "Cells that the worker forgot to make room for others."),
+    ("tidegate_world_letters_dropped_total", "Letters that the worker had no room for."),
+    ("tidegate_world_rows_merged_total", "Rows of the table of counts that were written from the log."),
+    ("tidegate_world_rows_deleted_total", "Rows that were deleted because they had expired."),
+    ("tidegate_slices_in_force", "Keys of which this region enforces a part of its own size."),
+    ("tidegate_quota_keys_tracked", "Keys whose demand is averaged, to divide their limits by it."),
+    ("tidegate_quota_denied_limits_total", "Limits that the region's part denied."),
+    ("tidegate_quota_keys_untracked_total", "Keys whose demand found no room."),
+    ("tidegate_quota_news_total", "Times that parts of limits changed here."),
+    ("tidegate_quota_reports_failed_total", "Reports of demand that failed."),
+    ("tidegate_reconciliations_total", "Times that this node divided limits between regions."),
+    ("tidegate_reconciliations_failed_total", "Divisions that failed."),
+    ("tidegate_slices_lowered_total", "Parts of limits that this node lowered."),
+    ("tidegate_slices_raised_total", "Parts of limits that this node raised."),
+    ("tidegate_sliced_keys_dropped_total", "Keys beyond those that can be divided by demand."),
+    ("tidegate_reconciler_term", "Term in which this node divides limits; 0: another one does."),
+    ("tidegate_slices_of_all_regions", "Parts of limits that the leader has given out."),
+    ("tidegate_slices_unacknowledged", "Parts of limits that a region hasn't confirmed yet."),
+    // Of the world worker.
+    ("tidegate_world_breaker_open", "1 while the world's store isn't asked because its last calls failed."),
+    ("tidegate_world_breaker_opened_total", "Times that the breaker of the world's store opened."),
+    ("tidegate_world_namesakes", "Other origins that go by this region's name: give every region its own."),
+    ("tidegate_world_rows_in_last_import", "Counts that the last import brought."),
+    ("tidegate_world_cells_waiting", "Cells that are to be published."),
+    ("tidegate_world_cells_known", "Cells that the worker remembers."),
+    ("tidegate_world_import_age_seconds", "How long ago the counts of the other regions were last read."),
+    ("tidegate_world_publish_age_seconds", "How long ago something was last published."),
+    // A control plane or broker.
+    ("tidegate_control_rule_version", "Version of the rules here."),
+    ("tidegate_control_staleness_seconds", "How long ago this version was known to be the newest."),
+    ("tidegate_control_followers", "Nodes and brokers that follow, here or at a broker."),
+    ("tidegate_control_follows_store", "1 while the store of the rules answers and is followed."),
+    ("tidegate_control_follower_connections_total", "Streams that nodes and brokers began here."),
+    ("tidegate_control_follower_snapshots_total", "Rules files that were sent whole."),
+    (
+        "tidegate_control_followers_resynchronised_total",
+        "Times that a follower was too far behind for changes alone.",
+    ),
+    ("tidegate_control_follower_reports_dropped_total", "Reports of followers that found no room."),
+];
