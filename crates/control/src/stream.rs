@@ -29,8 +29,8 @@ pub use frame::framed;
 pub use keeper::{Applied, Keeper, Standing};
 pub use kept::{Kept, KeptError};
 pub use message::{
-    AnswerPart, Asker, Down, Health, Hello, Kind, MESSAGE_BYTES_MAX, NodeReport, PAYLOAD_BYTES_MAX, PROTOCOL, Payload, Protocol,
-    Question, QuestionId, Role, SnapshotId, Up, Welcome,
+    AnswerPart, Asker, Down, Health, Hello, Kind, MESSAGE_BYTES_MAX, NodeReport, PAYLOAD_BYTES_MAX, PROTOCOL,
+    Payload, Protocol, Question, QuestionId, Role, SnapshotId, Up, Welcome,
 };
 pub use questions::{ANSWER_BYTES_MAX, Answer, Answers, TooManyQuestions};
 pub use relay::Relay;

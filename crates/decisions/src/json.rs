@@ -30,7 +30,7 @@ pub(crate) fn record_fields(out: &mut String, record: &Record, rule: Option<&Rul
         seen.total()
     );
     text(out, "path", record.path.name());
-    text(out, "key", &format!("{:016x}{:08x}", record.key.high, record.key.low));
+    text(out, "key", &record.key.text());
     if record.request.0 != 0 {
         text(out, "request", &format!("{:016x}", record.request.0));
     }

@@ -116,11 +116,7 @@ impl Log {
         }
         let cap_bytes = options.cap_bytes.max(CAP_BYTES_MIN);
         let segment_bytes = (cap_bytes / SEGMENTS_OF_CAP).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
-        Ok(Log {
-            segment_bytes,
-            lock: Some(lock),
-            ..Log::only_telling(LogOptions { cap_bytes, ..options })
-        })
+        Ok(Log { segment_bytes, lock: Some(lock), ..Log::only_telling(LogOptions { cap_bytes, ..options }) })
     }
 
     /// Keeps no files: for those who only want to be told.
@@ -176,12 +172,7 @@ impl Log {
         written.and(sealed.map(drop))
     }
 
-    fn write_events(
-        &mut self,
-        recorder: &Recorder,
-        now: Nanos,
-        tell: &mut Option<&mut dyn FnMut(Told<'_>)>,
-    ) {
+    fn write_events(&mut self, recorder: &Recorder, now: Nanos, tell: &mut Option<&mut dyn FnMut(Told<'_>)>) {
         let events = recorder.take_events();
         if events.is_empty() {
             return;

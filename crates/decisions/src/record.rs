@@ -17,6 +17,11 @@ impl KeyHash {
         let [.., a, b, c, d, _, _, _, _] = key.get().to_be_bytes();
         KeyHash { high: high_half(key), low: u32::from_be_bytes([a, b, c, d]) }
     }
+
+    /// 24 hexadecimal digits.
+    pub fn text(&self) -> String {
+        format!("{:016x}{:08x}", self.high, self.low)
+    }
 }
 
 /// Names a rule with its algorithm, or what the limits that requests of a namespace give themselves have in common.

@@ -12,9 +12,16 @@ use std::fmt::Write as _;
 
 #[derive(Clone, Copy, Debug)]
 pub enum Told<'a> {
-    Decision { record: &'a Record, rule: Option<&'a RuleName>, shard: Option<&'a str> },
+    Decision {
+        record: &'a Record,
+        rule: Option<&'a RuleName>,
+        shard: Option<&'a str>,
+    },
     /// Denials that are known by their number only.
-    Count { count: &'a RuleCount, rule: Option<&'a RuleName> },
+    Count {
+        count: &'a RuleCount,
+        rule: Option<&'a RuleName>,
+    },
     Event(&'a Event),
 }
 

@@ -54,9 +54,9 @@ pub fn traced<T>(trace: Trace, decide: impl FnOnce() -> T) -> T {
     if trace == Trace::NONE {
         return decide();
     }
-    TRACE.set(trace);
+    let before = TRACE.replace(trace);
     let decided = decide();
-    TRACE.set(Trace::NONE);
+    TRACE.set(before);
     decided
 }
 

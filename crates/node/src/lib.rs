@@ -20,6 +20,7 @@ pub mod rules_driver;
 pub mod shadow;
 pub mod sharing;
 pub mod snapshot;
+pub mod spans;
 pub mod stats;
 pub mod top;
 pub mod world;

@@ -10,6 +10,7 @@ use crate::clock::Clock;
 use crate::driver::calm_interval;
 use crate::engine::Engine;
 use crate::region_driver::RegionDriver;
+use crate::spans::{self, Span, SpanKind};
 use crate::world::{Done, Step, WorkState, Worker, WorkerOptions, WorldNode};
 use parking_lot::Mutex;
 use std::fmt;
@@ -214,7 +215,12 @@ impl WorldDriver {
             Step::Join(joining) => Done::Joined(in_time(store.join(&joining)).await),
             Step::TakeMail { most } => Done::Mail(origin.take_mail(most).await),
             Step::Totals(cells) => Done::Totals(origin.totals(&cells).await),
-            Step::Publish(owner, rows) => Done::Published(in_time(store.publish(owner, &rows)).await),
+            Step::Publish(owner, rows) => {
+                let started = self.now();
+                let published = in_time(store.publish(owner, &rows)).await;
+                self.trace_publish(rows.len(), published.is_err(), started);
+                Done::Published(published)
+            }
             Step::Import(since) => Done::Imported(in_time(store.import(since)).await),
             Step::Write(cells) => Done::Written(origin.import(&cells).await),
             Step::Tell(view) => Done::Told(origin.tell_world(view).await),
@@ -224,6 +230,14 @@ impl WorldDriver {
         };
         self.worker.lock().done(done, self.now(), self.node().counters());
         self.wake.notify_one();
+    }
+
+    fn trace_publish(&self, rows: usize, is_error: bool, started: Nanos) {
+        if spans::are_kept() {
+            let span = Span::root("publish to the world's store", SpanKind::Client, started);
+            let attributes = vec![("tidegate.rows", rows.to_string())];
+            spans::record(Span { ended: self.now(), is_error, attributes, ..span });
+        }
     }
 
     /// Names the cells that the others should hear of.

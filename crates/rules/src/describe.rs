@@ -115,11 +115,12 @@ fn options(rule: &Rule) -> Vec<Cow<'static, str>> {
 fn logged(log: Logged) -> impl Iterator<Item = Cow<'static, str>> {
     let default = Logged::default();
     let denials = (log.denials != default.denials).then_some(Cow::Borrowed("denials aren't logged"));
-    let admissions = (log.admissions_one_in != default.admissions_one_in).then(|| match log.admissions_one_in {
-        0 => Cow::Borrowed("admissions aren't logged"),
-        1 => Cow::Borrowed("all admissions are logged"),
-        many => Cow::Owned(format!("1 in {many} admissions is logged")),
-    });
+    let admissions =
+        (log.admissions_one_in != default.admissions_one_in).then(|| match log.admissions_one_in {
+            0 => Cow::Borrowed("admissions aren't logged"),
+            1 => Cow::Borrowed("all admissions are logged"),
+            many => Cow::Owned(format!("1 in {many} admissions is logged")),
+        });
     denials.into_iter().chain(admissions)
 }
 

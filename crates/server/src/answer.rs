@@ -99,7 +99,7 @@ fn rule_identifier<'a>(rule: &Rule, attributes: tidegate_rules::Attributes<'a>) 
     }
 }
 
-const fn path_word(path: Path) -> &'static str {
+pub(crate) const fn path_word(path: Path) -> &'static str {
     match path {
         Path::Local => "local",
         Path::Asked(AskReason::Cold) => "cold",

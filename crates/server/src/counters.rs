@@ -14,6 +14,9 @@ pub(crate) struct Counters {
     pub idempotency_forgotten: Counter,
     pub resp_commands_refused: Counter,
     pub tls_handshakes_failed: Counter,
+    pub otlp_requests: Counter,
+    pub otlp_failures: Counter,
+    pub otlp_dropped: Counter,
 }
 
 /// A count that nobody waits for.
@@ -23,6 +26,10 @@ pub(crate) struct Counter(AtomicU64);
 impl Counter {
     const fn new() -> Self {
         Counter(AtomicU64::new(0))
+    }
+
+    pub(crate) fn add(&self, count: u64) {
+        self.0.fetch_add(count, Ordering::Relaxed);
     }
 
     pub(crate) fn add_one(&self) {
@@ -38,11 +45,14 @@ pub(crate) static COUNTERS: Counters = Counters {
     idempotency_forgotten: Counter::new(),
     resp_commands_refused: Counter::new(),
     tls_handshakes_failed: Counter::new(),
+    otlp_requests: Counter::new(),
+    otlp_failures: Counter::new(),
+    otlp_dropped: Counter::new(),
 };
 
 impl Counters {
     /// All counters at one time, by name.
-    pub(crate) fn named(&self) -> [(&'static str, u64); 7] {
+    pub(crate) fn named(&self) -> [(&'static str, u64); 10] {
         [
             ("connections_refused", &self.connections_refused),
             ("connections_too_slow", &self.connections_too_slow),
@@ -51,6 +61,9 @@ impl Counters {
             ("idempotency_keys_forgotten", &self.idempotency_forgotten),
             ("resp_commands_refused", &self.resp_commands_refused),
             ("tls_handshakes_failed", &self.tls_handshakes_failed),
+            ("otlp_requests", &self.otlp_requests),
+            ("otlp_failures", &self.otlp_failures),
+            ("otlp_records_dropped", &self.otlp_dropped),
         ]
         .map(|(name, counter)| (name, counter.0.load(Ordering::Relaxed)))
     }

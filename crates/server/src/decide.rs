@@ -5,11 +5,12 @@
 
 use crate::App;
 use crate::access::Caller;
-use crate::answer::{retry_after_seconds, to_json};
+use crate::answer::{path_word, retry_after_seconds, to_json};
 use crate::json::write;
 use crate::latency::{time, time_asked};
 use crate::refusal::Refusal;
 use crate::route::Call;
+use crate::trace;
 use crate::wire::{Body, Form, Prepared, Use};
 use tidegate_decisions::RequestTag;
 use tidegate_node::journal;
@@ -139,13 +140,26 @@ pub(crate) async fn ask_engine<'r>(
             return Ok(answer);
         }
         // Boxed: it is large, and whoever may have to wait would be as large.
-        (Decided::Ask(asking), Some(region)) => Box::pin(region.ask(asking)).await,
+        (Decided::Ask(asking), Some(region)) => {
+            let span = trace::begin(app, "ask the region");
+            let answer = Box::pin(region.ask(asking)).await;
+            trace::end(app, span, || traced(&answer));
+            answer
+        }
         // Without a driver nobody answers.
         (Decided::Ask(asking), None) => app.engine.resume(*asking, &[], app.clock.now()),
     };
     time_asked(app, began);
     app.engine.shadows().note(request, &answer);
     Ok(answer)
+}
+
+/// What a span says of an answer.
+fn traced(answer: &Answer<'_>) -> Vec<(&'static str, String)> {
+    vec![
+        ("tidegate.path", path_word(answer.path).to_owned()),
+        ("tidegate.allowed", answer.allowed.to_string()),
+    ]
 }
 
 fn reset_json(count: usize) -> Vec<u8> {

@@ -17,8 +17,11 @@ use crate::forward_auth;
 use crate::pipeline::{self, Answered, Then};
 use crate::progress::Patience;
 use crate::refusal::Refusal;
+use crate::trace::{self, TraceContext, TraceParent};
 use hyper::StatusCode;
 use read::{Plain, Seen, Wanted, see};
+use std::pin::pin;
+use tidegate_node::journal;
 use write::Head;
 
 /// What a connection remembers.
@@ -31,7 +34,21 @@ pub(crate) struct PlainHttp {
 
 impl PlainHttp {
     fn head<'a>(&self, app: &App, status: StatusCode, plain: &'a Plain<'_>) -> Head<'a> {
-        Head { status, id: &plain.id, closes: self.closes, now: app.clock.now().now }
+        Head { status, id: &plain.id, closes: self.closes, now: app.clock.now().now, trace: None }
+    }
+
+    /// The trace that a request belongs to.
+    #[inline]
+    fn parent(plain: &Plain<'_>) -> Option<TraceParent> {
+        plain.trace.0.and_then(TraceParent::read)
+    }
+
+    #[inline]
+    fn answer_at_once(&self, app: &App, plain: &Plain<'_>, output: &mut Vec<u8>) -> Result<bool, Refusal> {
+        match PlainHttp::parent(plain) {
+            None => self.try_answer(app, plain, output),
+            Some(parent) => journal::traced(parent.trace, || self.try_answer(app, plain, output)),
+        }
     }
 
     /// Whether it is answered. If not, somebody must be asked; then, and when it is refused, nothing was changed.
@@ -63,18 +80,25 @@ impl PlainHttp {
         plain: &Plain<'_>,
         output: &mut Vec<u8>,
     ) -> Result<(), Refusal> {
+        let context =
+            PlainHttp::parent(plain).map(|parent| TraceContext::new(parent, plain.trace.1.into_iter()));
         match &plain.wanted {
             Wanted::Decision { call, body } => {
-                let reply = decide::decide(app, caller, *call, body, plain.id.as_str()).await?;
-                write::reply(output, &self.head(app, StatusCode::OK, plain), &reply);
+                let deciding = pin!(decide::decide(app, caller, *call, body, plain.id.as_str()));
+                let (reply, context) = trace::during(context, deciding).await;
+                let head = self.head(app, StatusCode::OK, plain);
+                write::reply(output, &Head { trace: context.as_deref(), ..head }, &reply?);
             }
             Wanted::ForwardAuth { query, headers } => {
                 let asked = forward_auth::Asked::read(app, query, headers)?;
                 let rules = app.engine.rules();
                 decide::name_request(app, plain.id.as_str());
-                let decided = decide::ask_engine(app, &rules, &asked.request(caller)).await?;
-                let status = forward_auth::status(&decided);
-                write::forward_auth(output, &self.head(app, status, plain), &decided);
+                let request = asked.request(caller);
+                let deciding = pin!(decide::ask_engine(app, &rules, &request));
+                let (decided, context) = trace::during(context, deciding).await;
+                let decided = decided?;
+                let head = self.head(app, forward_auth::status(&decided), plain);
+                write::forward_auth(output, &Head { trace: context.as_deref(), ..head }, &decided);
             }
         }
         Ok(())
@@ -91,7 +115,7 @@ impl pipeline::Session for PlainHttp {
             let then = match see(rest) {
                 Seen::Incomplete if rest.len() < STEP_BYTES => Then::Read,
                 Seen::Incomplete | Seen::Other => Then::HandOver,
-                Seen::Plain(plain) => match self.try_answer(app, &plain, output) {
+                Seen::Plain(plain) => match self.answer_at_once(app, &plain, output) {
                     Ok(true) => {
                         consumed += plain.length;
                         if !self.closes {

@@ -7,6 +7,7 @@ use crate::refusal::{Code, Refusal};
 use crate::request_id::RequestId;
 use crate::respond::{self, HttpResponse};
 use crate::route::{Call, Endpoint, Page, endpoint};
+use crate::trace::{self, TraceContext};
 use crate::{
     App, Surface, admin, body, cross_site, decide, envoy, forward_auth, idempotency, metrics, openapi, unkey,
     why,
@@ -15,6 +16,7 @@ use hyper::body::{Body, Incoming};
 use hyper::header::HOST;
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Request, StatusCode};
+use std::pin::pin;
 use std::sync::Arc;
 
 /// About what comes with a request's head.
@@ -37,29 +39,45 @@ pub(crate) async fn answer(
         .and_then(|()| endpoint(surface, &head.method, path));
     let permitted =
         routed.and_then(|endpoint| Ok((endpoint, caller(app, last_caller, endpoint, &head.headers)?)));
-    let outcome = match permitted {
-        Ok((Endpoint::Decision(call), caller)) => decision(app, &caller, call, &head, incoming, &id).await,
-        Ok((Endpoint::ForwardAuth, caller)) => forward_auth::answer(app, &caller, &head, id.clone()).await,
-        // Boxed: hyper keeps room for the largest, for every connection and from its beginning.
-        Ok((Endpoint::Envoy, caller)) => Box::pin(envoy_json(app, &caller, incoming, &id)).await,
-        Ok((Endpoint::Unkey(operation), caller)) => {
-            Box::pin(unkey::answer(app, &caller, operation, &head, incoming, &id)).await
+    let context = TraceContext::of(&head.headers);
+    let mut answering = pin!(async {
+        match permitted {
+            Ok((Endpoint::Decision(call), caller)) => {
+                decision(app, &caller, call, &head, incoming, &id).await
+            }
+            Ok((Endpoint::ForwardAuth, caller)) => {
+                forward_auth::answer(app, &caller, &head, id.clone()).await
+            }
+            // Boxed: hyper keeps room for the largest, for every connection and from its beginning.
+            Ok((Endpoint::Envoy, caller)) => Box::pin(envoy_json(app, &caller, incoming, &id)).await,
+            Ok((Endpoint::Unkey(operation), caller)) => {
+                Box::pin(unkey::answer(app, &caller, operation, &head, incoming, &id)).await
+            }
+            Ok((Endpoint::Page(Page::Why), caller)) => {
+                let answered = Box::pin(why::answer(app, &caller, head.uri.query())).await;
+                answered.map(|body| respond::json(StatusCode::OK, body, id.clone()))
+            }
+            Ok((Endpoint::Page(page), caller)) => show(app, &caller, page, &head.headers, &id),
+            Err(refusal) => Err(refusal),
         }
-        Ok((Endpoint::Page(Page::Why), caller)) => {
-            let answered = Box::pin(why::answer(app, &caller, head.uri.query())).await;
-            answered.map(|body| respond::json(StatusCode::OK, body, id.clone()))
-        }
-        Ok((Endpoint::Page(page), caller)) => show(app, &caller, page, &head.headers, &id),
-        Err(refusal) => Err(refusal),
+    });
+    // Boxed, and apart: nearly nobody has a trace.
+    let (outcome, context) = match context {
+        None => (answering.as_mut().await, None),
+        context => Box::pin(trace::during(context, answering)).await,
     };
-    outcome.unwrap_or_else(|refusal| {
+    let mut response = outcome.unwrap_or_else(|refusal| {
         let is_unread = matches!(refusal.code, Code::Unauthorized | Code::Forbidden) && is_long;
         if refusal.code == Code::BodyTooLarge || is_unread {
             // The caller is still sending: closing on it at once could destroy the answer on its way.
             progress.linger();
         }
-        respond::refusal(&refusal, path, id)
-    })
+        respond::refusal(&refusal, path, id.clone())
+    });
+    if let Some(told) = context.and_then(|context| context.header()) {
+        response.headers_mut().insert(trace::PARENT, told);
+    }
+    response
 }
 
 /// Who asks for an endpoint, if they may.

@@ -21,7 +21,9 @@ use std::thread;
 use std::time::Duration;
 use tidegate_control::Publisher;
 use tidegate_control::plane::ControlPlane;
-use tidegate_control::stream::{self, Answering, Endpoints, Feed, FollowOptions, FollowView, Kept, Question, Relay};
+use tidegate_control::stream::{
+    self, Answering, Endpoints, Feed, FollowOptions, FollowView, Kept, Question, Relay,
+};
 use tidegate_server::{ControlApp, Listener, ListeningSocket, Tls, serve_control};
 use tidegate_world::{SqlOptions, SqlWorld, WorldUrl};
 use tokio::runtime::Runtime;

@@ -1,15 +1,19 @@
-//! The decision log of a running node: started before the first request, and ended after the last.
+//! The decision log of a running node, and whoever is told the same: started before the first request, and ended after
+//! the last.
 //!
 //! A log that can't be written is a warning, never a reason not to start.
 
 use crate::settings::Settings;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
-use tidegate_decisions::LogOptions;
+use tidegate_decisions::{LogOptions, Writer};
 use tidegate_node::journal::Journal;
 use tidegate_node::journal::health::Health;
-use tidegate_node::journal::writer::{JournalWriter, Watch};
+use tidegate_node::journal::lines::Lines;
+use tidegate_node::journal::writer::{JournalWriter, Shipper, Watch};
 use tidegate_server::App;
+use tidegate_server::otlp::LogQueue;
 
 const BYTES_PER_MB: u64 = 1 << 20;
 
@@ -17,8 +21,12 @@ const BYTES_PER_MB: u64 = 1 << 20;
 pub(crate) struct DecisionLog(Option<JournalWriter>);
 
 impl DecisionLog {
-    pub(crate) fn start(settings: &Settings, app: &Arc<App>) -> Self {
-        let Some(directory) = settings.decisions_directory() else { return DecisionLog(None) };
+    /// `queue`: what goes to a collector.
+    pub(crate) fn start(settings: &Settings, app: &Arc<App>, queue: Option<&Arc<LogQueue>>) -> Self {
+        let directory = settings.decisions_directory();
+        if directory.is_none() && settings.log_decisions_json.is_none() && queue.is_none() {
+            return DecisionLog(None);
+        }
         // The threads of callers, and the one of operators.
         let threads = thread::available_parallelism().map_or(1, usize::from) + 1;
         let journal = Journal::new(threads, directory.clone());
@@ -28,13 +36,13 @@ impl DecisionLog {
                 origin.shard_name(origin.shard_of(key))
             }));
         }
-        let options = LogOptions {
-            directory,
-            cap_bytes: settings.log_decisions_max_mb * BYTES_PER_MB,
-            region: settings.region.clone(),
-            node: settings.node.clone(),
-        };
-        let writer = JournalWriter::start(journal.clone(), options, watch(app, &journal));
+        let shippers = shippers(settings, &journal, queue);
+        let writer = JournalWriter::start(
+            journal.clone(),
+            options(settings, directory.unwrap_or_default()),
+            watch(app, &journal),
+            shippers,
+        );
         match writer {
             Ok(writer) => {
                 app.engine.keep_journal(journal);
@@ -53,6 +61,37 @@ impl DecisionLog {
             writer.stop();
         }
     }
+}
+
+fn options(settings: &Settings, directory: PathBuf) -> LogOptions {
+    LogOptions {
+        directory,
+        cap_bytes: settings.log_decisions_max_mb * BYTES_PER_MB,
+        region: settings.region.clone(),
+        node: settings.node.clone(),
+    }
+}
+
+/// Who is told what is logged.
+fn shippers(
+    settings: &Settings,
+    journal: &Arc<Journal>,
+    queue: Option<&Arc<LogQueue>>,
+) -> Vec<Box<dyn Shipper>> {
+    let mut shippers: Vec<Box<dyn Shipper>> = Vec::new();
+    if let Some(to) = settings.log_decisions_json.clone() {
+        let writer = Writer { region: settings.region.clone(), node: settings.node.clone() };
+        match Lines::start(to, writer, journal) {
+            Ok(lines) => shippers.push(Box::new(lines)),
+            Err(error) => {
+                tracing::warn!(%error, "decisions aren't written as lines: there is no thread for it")
+            }
+        }
+    }
+    if let Some(queue) = queue {
+        shippers.push(Box::new(queue.records()));
+    }
+    shippers
 }
 
 /// What happened to the node since it was last looked at.

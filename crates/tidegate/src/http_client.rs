@@ -117,6 +117,11 @@ pub(crate) async fn send(
     manner: &Manner<'_>,
     message: Message<'_>,
 ) -> Result<Response, HttpError> {
+    Response::parse(&exchanged(url, manner, message).await?).ok_or(HttpError::NotHttp)
+}
+
+/// All bytes of the answer.
+async fn exchanged(url: &Url, manner: &Manner<'_>, message: Message<'_>) -> Result<Vec<u8>, HttpError> {
     let connecting = TcpStream::connect((url.host.as_str(), url.port));
     let stream = timeout(CONNECT_WITHIN, connecting).await.map_err(|_| HttpError::ConnectTimeout)?;
     let (stream, head) = (stream.map_err(HttpError::Connect)?, head(url, manner.token, message));
@@ -129,8 +134,15 @@ pub(crate) async fn send(
             }
         }
     });
-    let bytes = answered.await.map_err(|_| HttpError::AnswerTimeout(message.answer_within))??;
-    Response::parse(&bytes).ok_or(HttpError::NotHttp)
+    answered.await.map_err(|_| HttpError::AnswerTimeout(message.answer_within))?
+}
+
+/// The same, where only the status matters: the answer may come in any form.
+pub(crate) async fn status(url: &Url, manner: &Manner<'_>, message: Message<'_>) -> Result<u16, HttpError> {
+    let bytes = exchanged(url, manner, message).await?;
+    let line = bytes.strip_prefix(b"HTTP/1.").and_then(|rest| rest.get(2..5));
+    let digits = line.and_then(|digits| std::str::from_utf8(digits).ok());
+    digits.and_then(|digits| digits.parse().ok()).ok_or(HttpError::NotHttp)
 }
 
 /// The token is known to be fit for a header.

@@ -19,6 +19,7 @@ mod listeners;
 mod logs;
 mod memory;
 mod node;
+mod otlp;
 mod output;
 mod region;
 mod rules_at_start;
@@ -39,6 +40,7 @@ use failure::Failure;
 use kept_counts::KeptCounts;
 use listeners::Listeners;
 use node::{Node, Parts};
+use otlp::{Sending, Telemetry};
 use region::{Reload, Tiers};
 use rules_at_start::RulesAtStart;
 use settings::{Settings, Sources};
@@ -47,6 +49,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use tidegate_node::EngineOptions;
 use tidegate_node::clock::Clock;
+use tidegate_server::otlp::{LogQueue, Resource};
 use tidegate_server::{App, Overrides};
 use tokens::TokensAtStart;
 use tokio::sync::Semaphore;
@@ -112,7 +115,9 @@ fn serve(sources: Sources) -> Result<ExitCode, Failure> {
 
     tokens.divide(&app.engine);
     let kept = KeptCounts::restore(&settings, &app);
-    let decision_log = DecisionLog::start(&settings, &app);
+    let queue = settings.otlp_endpoint.as_ref().map(|_| Arc::new(LogQueue::default()));
+    let decision_log = DecisionLog::start(&settings, &app, queue.as_ref());
+    let sending = queue.and_then(|logs| Sending::start(telemetry(&settings, &app, logs)?));
     listeners::raise_open_file_limit(settings.connections_max);
     let listeners = Listeners::bind(&runtime, &settings, certificates.tls())?;
     let banner = banner::text(&settings, &listeners, &rules_summary, &tokens.summary);
@@ -123,9 +128,23 @@ fn serve(sources: Sources) -> Result<ExitCode, Failure> {
     output::print(&banner);
     let code = runtime.block_on(node.run_until_stopped());
     decision_log.stop();
+    if let Some(sending) = sending {
+        sending.stop();
+    }
     // Rules may be being read just now, or a disk may hang: that isn't worth waiting for.
     runtime.shutdown_background();
     Ok(code)
+}
+
+/// What goes to a collector; `None` where there is none.
+fn telemetry(settings: &Settings, app: &Arc<App>, logs: Arc<LogQueue>) -> Option<Telemetry> {
+    Some(Telemetry {
+        collector: settings.otlp_endpoint.clone()?,
+        interval: settings.otlp_interval,
+        resource: Resource { region: settings.region.clone(), node: settings.node.clone() },
+        node: Some((app.clone(), app.clock.now().now)),
+        logs,
+    })
 }
 
 /// Tokens that go over a network as they are can be read on the way.

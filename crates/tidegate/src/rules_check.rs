@@ -58,7 +58,8 @@ fn good(description: &Description, summary: &str, has_world: bool, colours: Colo
         let _ = writeln!(text, "{}", colours.paint(Colour::Bold, &namespace.heading()));
         for rule in &namespace.rules {
             // A rule may say that it is the world's before there is one.
-            let is_told = rule.has_quota && (has_world || rule.options.iter().any(|option| option == "scope world"));
+            let is_told =
+                rule.has_quota && (has_world || rule.options.iter().any(|option| option == "scope world"));
             let quota = if is_told { "; regions have quotas of it" } else { "" };
             let _ = writeln!(text, "  {rule}{quota}");
         }

@@ -16,7 +16,7 @@ pub(crate) use command_line::{Action, commands};
 use crate::ask::Whom;
 use crate::http_client::HttpError;
 use crate::settings::SettingErrors;
-pub(crate) use client::{Client, encoded};
+pub(crate) use client::Client;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;

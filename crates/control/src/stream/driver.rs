@@ -33,8 +33,7 @@ const REPORTS_MAX: usize = 64;
 const ROOM_AGAIN_AFTER: Duration = Duration::from_millis(5);
 
 /// Who answers questions that come down: this node, or all who follow this broker. Within the time that is given.
-pub type Answering =
-    Arc<dyn Fn(Question) -> Pin<Box<dyn Future<Output = Vec<Answer>> + Send>> + Send + Sync>;
+pub type Answering = Arc<dyn Fn(Question) -> Pin<Box<dyn Future<Output = Vec<Answer>> + Send>> + Send + Sync>;
 
 /// Whom to follow, as whom.
 #[derive(Clone)]
@@ -132,7 +131,9 @@ struct Replies {
 
 impl Replies {
     fn begin(&mut self, question: Question, options: &FollowOptions) {
-        let Some(answering) = options.answering.as_ref().filter(|_| self.asked.len() < QUESTIONS_MAX) else { return };
+        let Some(answering) = options.answering.as_ref().filter(|_| self.asked.len() < QUESTIONS_MAX) else {
+            return;
+        };
         let (id, answer) = (question.id, answering(question));
         self.asked.spawn(async move { (id, answer.await) });
     }

@@ -6,8 +6,8 @@
 
 use super::frame::framed;
 use super::message::{
-    AnswerPart, Asker, Down, Health, Hello, Kind, NodeReport, PROTOCOL, Payload, QuestionId, Role, SnapshotId, Up,
-    Welcome,
+    AnswerPart, Asker, Down, Health, Hello, Kind, NodeReport, PROTOCOL, Payload, QuestionId, Role,
+    SnapshotId, Up, Welcome,
 };
 use super::nodes::Nodes;
 use super::questions::{Answers, Asking, Questions, TooManyQuestions};
@@ -172,7 +172,8 @@ impl Feed {
         within: Duration,
     ) -> Result<Answers, TooManyQuestions> {
         let nodes = self.nodes(self.clock.now()).into_iter();
-        let of = nodes.filter(|node| node.is_connected && node.role == Role::Node).map(|node| node.node).collect();
+        let of =
+            nodes.filter(|node| node.is_connected && node.role == Role::Node).map(|node| node.node).collect();
         let (id, is_done) = {
             let mut core = self.core.lock();
             core.revision += 1;

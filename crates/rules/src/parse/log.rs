@@ -14,8 +14,7 @@ pub(crate) fn read_log(at: &Cursor<'_, '_>, problems: &mut Problems) -> Option<L
     let fields = Fields::of(at, EXAMPLE, problems)?;
     fields.only(&["denials", "admissions"], problems);
     let denials = value::field_word(&fields, "denials", &[("all", true), ("none", false)], problems);
-    let admissions =
-        fields.get("admissions").and_then(|at| value::parsed(&at, problems, admissions_one_in));
+    let admissions = fields.get("admissions").and_then(|at| value::parsed(&at, problems, admissions_one_in));
     let default = Logged::default();
     Some(Logged {
         denials: denials.unwrap_or(default.denials),

@@ -23,11 +23,14 @@ pub(super) async fn answer(app: &ControlApp, caller: &Caller, query: Option<&str
         Audience::Operator => Asker::Operator,
         Audience::Tenant => Asker::Tenant,
     };
-    let answers = app.feed.ask(&asked.query(), asker, WITHIN).await.map_err(|busy| {
-        Refusal::new(Code::LogUnavailable, busy.to_string(), "try again in a second")
-    })?;
+    let answers = app
+        .feed
+        .ask(&asked.query(), asker, WITHIN)
+        .await
+        .map_err(|busy| Refusal::new(Code::LogUnavailable, busy.to_string(), "try again in a second"))?;
     // May be many megabytes: not on the thread that heartbeats come from.
-    let merging = tokio::task::spawn_blocking(move || document(&merged(answers, asked.records_max, audience)));
+    let merging =
+        tokio::task::spawn_blocking(move || document(&merged(answers, asked.records_max, audience)));
     let merged = merging
         .await
         .map_err(|_| Refusal::new(Code::LogUnavailable, "the answers can't be put together", "try again"))?;
@@ -84,8 +87,18 @@ mod tests {
     #[test]
     fn answers_are_put_together_the_newest_first_and_no_more_than_asked_for() {
         let answers = vec![
-            answer("a", Ok(r#"{"decisions":[{"at":"2026-11-16T03:47:12.480Z"},{"at":"2026-11-16T03:00:00.000Z"}],"counted":[{"denials":7}],"is_cut":false,"damaged":1}"#)),
-            answer("b", Ok(r#"{"decisions":[{"at":"2026-11-16T03:47:13.000Z"}],"counted":[],"is_cut":false,"damaged":2}"#)),
+            answer(
+                "a",
+                Ok(
+                    r#"{"decisions":[{"at":"2026-11-16T03:47:12.480Z"},{"at":"2026-11-16T03:00:00.000Z"}],"counted":[{"denials":7}],"is_cut":false,"damaged":1}"#,
+                ),
+            ),
+            answer(
+                "b",
+                Ok(
+                    r#"{"decisions":[{"at":"2026-11-16T03:47:13.000Z"}],"counted":[],"is_cut":false,"damaged":2}"#,
+                ),
+            ),
             answer("c", Err("this node keeps no decision log")),
             answer("d", Ok("nonsense")),
         ];
@@ -96,7 +109,10 @@ mod tests {
         assert_eq!((&merged["is_cut"], &merged["damaged"]), (&json!(true), &json!(3)));
         assert_eq!(merged["counted"], json!([{"denials": 7}]));
         let nodes = &merged["nodes"];
-        assert_eq!((&nodes["asked"], &nodes["answered"], &nodes["silent"]), (&json!(5), &json!(2), &json!(["e"])));
+        assert_eq!(
+            (&nodes["asked"], &nodes["answered"], &nodes["silent"]),
+            (&json!(5), &json!(2), &json!(["e"]))
+        );
         assert_eq!(nodes["problems"].as_array().unwrap().len(), 2);
     }
 

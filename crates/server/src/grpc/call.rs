@@ -8,12 +8,15 @@ use crate::grpc::message::{self, Arrived, Held};
 use crate::grpc::status::{self, Failure, GrpcCode};
 use crate::grpc::{health, reflection};
 use crate::refusal::excerpt;
+use crate::trace::{self, TraceContext};
 use h2::RecvStream;
 use h2::server::SendResponse;
 use hyper::body::Bytes;
 use hyper::header::CONTENT_TYPE;
 use hyper::{Method, Request, StatusCode};
 use std::sync::Arc;
+use tidegate_decisions::Trace;
+use tidegate_node::journal;
 use tokio::sync::watch;
 
 /// What the calls of a connection share.
@@ -67,15 +70,16 @@ pub(super) fn answer(context: &Context, request: Request<RecvStream>, mut respon
         Ok(caller) => caller,
         Err(refusal) => return fail(&mut respond, &refusal.into()),
     };
+    let trace = TraceContext::of(request.headers());
     let mut body = request.into_body();
     match rpc {
         Rpc::ShouldRateLimit => match message::arrived(&mut body) {
-            Arrived::Whole(bytes) => should_rate_limit(context, caller, bytes, respond),
+            Arrived::Whole(bytes) => should_rate_limit(context, caller, bytes, trace, respond),
             Arrived::Part(first) => {
                 let context = context.clone();
                 tokio::spawn(async move {
                     match message::whole(body, &first, &context.held).await {
-                        Ok(bytes) => should_rate_limit(&context, caller, bytes.into(), respond),
+                        Ok(bytes) => should_rate_limit(&context, caller, bytes.into(), trace, respond),
                         Err(failure) => fail(&mut respond, &failure),
                     }
                 });
@@ -87,8 +91,16 @@ pub(super) fn answer(context: &Context, request: Request<RecvStream>, mut respon
     }
 }
 
-fn should_rate_limit(context: &Context, caller: Arc<Caller>, body: Bytes, mut respond: SendResponse<Bytes>) {
-    let tried = message::only(&body).and_then(|message| {
+fn should_rate_limit(
+    context: &Context,
+    caller: Arc<Caller>,
+    body: Bytes,
+    trace: Option<Box<TraceContext>>,
+    mut respond: SendResponse<Bytes>,
+) {
+    let of = trace.as_ref().map_or(Trace::NONE, |trace| trace.parent());
+    let tried = journal::traced(of, || {
+        let message = message::only(&body)?;
         let asked = envoy::decode(message)?;
         match envoy::try_decide(&context.app, &caller, &asked, framed) {
             Some(told) => Ok(Some(told?)),
@@ -97,20 +109,28 @@ fn should_rate_limit(context: &Context, caller: Arc<Caller>, body: Bytes, mut re
     });
     match tried {
         Ok(Some(framed)) => status::send_message(&mut respond, framed),
-        Ok(None) => drop(tokio::spawn(ask_first(Arc::clone(&context.app), caller, body, respond))),
+        Ok(None) => drop(tokio::spawn(ask_first(Arc::clone(&context.app), caller, body, trace, respond))),
         Err(failure) => fail(&mut respond, &failure),
     }
 }
 
 /// The region has to be asked: the same from the beginning, in a task that may wait.
-async fn ask_first(app: Arc<App>, caller: Arc<Caller>, body: Bytes, mut respond: SendResponse<Bytes>) {
-    let outcome: Result<Vec<u8>, Failure> = async {
+async fn ask_first(
+    app: Arc<App>,
+    caller: Arc<Caller>,
+    body: Bytes,
+    trace: Option<Box<TraceContext>>,
+    mut respond: SendResponse<Bytes>,
+) {
+    let asking = async {
         let asked = envoy::decode(message::only(&body)?)?;
-        Ok(envoy::decide(&app, &caller, &asked, framed).await?)
-    }
-    .await;
+        Ok::<_, Failure>(envoy::decide(&app, &caller, &asked, framed).await?)
+    };
+    let (outcome, trace) = trace::during(trace, asking).await;
     match outcome {
-        Ok(framed) => status::send_message(&mut respond, framed),
+        Ok(framed) => {
+            status::send_traced_message(&mut respond, framed, trace.and_then(|trace| trace.header()));
+        }
         Err(failure) => fail(&mut respond, &failure),
     }
 }

@@ -1,6 +1,7 @@
 //! How a call ends: gRPC's codes, in trailers.
 
 use crate::refusal::{Code, Refusal};
+use crate::trace;
 use h2::SendStream;
 use h2::server::SendResponse;
 use hyper::body::Bytes;
@@ -77,6 +78,23 @@ pub(super) fn end_with(stream: &mut SendStream<Bytes>, failure: &Failure) {
     let mut trailers = HeaderMap::with_capacity(2);
     add_failure(&mut trailers, failure);
     let _ = stream.send_trailers(trailers);
+}
+
+/// The same, with the span that was made for it.
+pub(super) fn send_traced_message(
+    respond: &mut SendResponse<Bytes>,
+    framed: Vec<u8>,
+    trace: Option<HeaderValue>,
+) {
+    let mut response = head();
+    if let Some(trace) = trace {
+        response.headers_mut().insert(trace::PARENT, trace);
+    }
+    if let Ok(mut stream) = respond.send_response(response, false)
+        && stream.send_data(Bytes::from(framed), false).is_ok()
+    {
+        end(&mut stream);
+    }
 }
 
 /// An answer that is one message.

@@ -65,6 +65,12 @@ const METRICS: &[(&str, &str)] = &[
         "tidegate_decisions_log_segments_removed_total",
         "Oldest files of the log that were removed to keep its cap.",
     ),
+    ("tidegate_otlp_requests_total", "Messages that the OpenTelemetry collector took."),
+    (
+        "tidegate_otlp_failures_total",
+        "Messages that the OpenTelemetry collector refused, or couldn't be sent.",
+    ),
+    ("tidegate_otlp_records_dropped_total", "Log records and spans that were never taken by the collector."),
     ("tidegate_decisions_json_lines_total", "Lines of JSON that decisions and events were written as."),
     (
         "tidegate_decisions_json_lines_lost_total",

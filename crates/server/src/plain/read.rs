@@ -22,6 +22,8 @@ pub(super) struct Plain<'a> {
     pub(super) wanted: Wanted<'a>,
     pub(super) id: RequestId,
     pub(super) token: Option<&'a [u8]>,
+    /// `traceparent` and `tracestate`, as they came.
+    pub(super) trace: (Option<&'a [u8]>, Option<&'a [u8]>),
     /// Of the whole request.
     pub(super) length: usize,
 }
@@ -50,6 +52,7 @@ fn whole<'a>(request: &Request<'_, 'a>, input: &'a [u8], head_length: usize) -> 
     };
     let Some(noted) = Noted::of(request.headers) else { return Seen::Other };
     let id = RequestId::of_bytes(noted.id);
+    let trace = (noted.trace_parent, noted.trace_state);
     let call = match path {
         "/v1/limit" => Call::Limit,
         "/v1/check" => Call::Check,
@@ -61,14 +64,14 @@ fn whole<'a>(request: &Request<'_, 'a>, input: &'a [u8], head_length: usize) -> 
             };
             let Some(headers) = owned(request.headers) else { return Seen::Other };
             let wanted = Wanted::ForwardAuth { query, headers };
-            return Seen::Plain(Plain { wanted, id, token: noted.own_token, length: head_length });
+            return Seen::Plain(Plain { wanted, id, token: noted.own_token, trace, length: head_length });
         }
     };
     let (Some(body_length), "POST") = (noted.body_length, method) else { return Seen::Other };
     let length = head_length + body_length;
     let Some(body) = input.get(head_length..length) else { return Seen::Incomplete };
     let token = noted.own_token.or_else(|| noted.authorization.and_then(access::bearer));
-    Seen::Plain(Plain { wanted: Wanted::Decision { call, body }, id, token, length })
+    Seen::Plain(Plain { wanted: Wanted::Decision { call, body }, id, token, trace, length })
 }
 
 fn auth_query(path: &str) -> Option<&str> {
@@ -83,6 +86,8 @@ struct Noted<'a> {
     id: Option<&'a [u8]>,
     own_token: Option<&'a [u8]>,
     authorization: Option<&'a [u8]>,
+    trace_parent: Option<&'a [u8]>,
+    trace_state: Option<&'a [u8]>,
 }
 
 impl<'a> Noted<'a> {
@@ -97,6 +102,8 @@ impl<'a> Noted<'a> {
                 6 if is("expect") || is("origin") => return None,
                 7 if is("upgrade") || is("trailer") => return None,
                 10 if is("connection") && !header.value.eq_ignore_ascii_case(b"keep-alive") => return None,
+                10 if is("tracestate") => once(&mut noted.trace_state, header.value)?,
+                11 if is("traceparent") => once(&mut noted.trace_parent, header.value)?,
                 12 if is("x-request-id") => once(&mut noted.id, header.value)?,
                 13 if is("authorization") => once(&mut noted.authorization, header.value)?,
                 14 if is("content-length") => once(&mut noted.body_length, number(header.value)?)?,

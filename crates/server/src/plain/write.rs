@@ -5,6 +5,7 @@ use crate::forward_auth;
 use crate::json::write::number;
 use crate::refusal::Refusal;
 use crate::request_id::RequestId;
+use crate::trace::TraceContext;
 use hyper::StatusCode;
 use std::cell::Cell;
 use std::time::{Duration, UNIX_EPOCH};
@@ -17,6 +18,7 @@ pub(super) struct Head<'a> {
     pub(super) id: &'a RequestId,
     pub(super) closes: bool,
     pub(super) now: Nanos,
+    pub(super) trace: Option<&'a TraceContext>,
 }
 
 impl Head<'_> {
@@ -27,6 +29,10 @@ impl Head<'_> {
         output.extend_from_slice(self.status.canonical_reason().unwrap_or("").as_bytes());
         output.extend_from_slice(b"\r\nx-request-id: ");
         output.extend_from_slice(self.id.as_str().as_bytes());
+        if let Some(told) = self.trace.and_then(TraceContext::told) {
+            output.extend_from_slice(b"\r\ntraceparent: ");
+            output.extend_from_slice(told.as_bytes());
+        }
         if self.closes {
             output.extend_from_slice(b"\r\nconnection: close");
         }

@@ -128,7 +128,7 @@ fn rule_error(error: &Value) -> String {
 }
 
 /// A text within a URL's query.
-pub(crate) fn encoded(text: &str) -> String {
+pub(super) fn encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {

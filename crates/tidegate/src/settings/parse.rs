@@ -151,7 +151,9 @@ pub(super) fn collector(text: &str) -> Result<Option<Collector>, Refusal> {
             let fix = "run a collector near the node, reach it by http://, and let that one speak TLS onward";
             Err(Refusal::new("TLS isn't spoken to collectors", fix))
         }
-        text => Collector::parse(text).map(Some).ok_or_else(|| Refusal::new("isn't a collector's address", fix)),
+        text => {
+            Collector::parse(text).map(Some).ok_or_else(|| Refusal::new("isn't a collector's address", fix))
+        }
     }
 }
 

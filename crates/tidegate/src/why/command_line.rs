@@ -40,8 +40,10 @@ pub(crate) fn command(asker: [Arg; 2]) -> Clap {
                 "a node's admin listener; several are put together [the setting listen.admin]",
             )
             .action(ArgAction::Append),
-            text("control", "URL", "a broker or control plane: all nodes that follow it").conflicts_with("admin"),
-            log.help("read the log's files instead of asking a node").conflicts_with_all(["admin", "control"]),
+            text("control", "URL", "a broker or control plane: all nodes that follow it")
+                .conflicts_with("admin"),
+            log.help("read the log's files instead of asking a node")
+                .conflicts_with_all(["admin", "control"]),
             flag("json", "print it as JSON"),
         ])
         .args(asker)
