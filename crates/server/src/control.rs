@@ -31,6 +31,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use tidegate_control::plane::ControlPlane;
 use tidegate_control::stream::{Feed, FollowView};
+use tidegate_node::clock::Clock;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
@@ -52,6 +53,8 @@ pub struct ControlApp {
     /// Set when the process begins to stop.
     pub is_stopping: AtomicBool,
     connections: Arc<Semaphore>,
+    /// Where changes of the rules leave spans: what dates them.
+    clock: Option<Arc<Clock>>,
 }
 
 impl ControlApp {
@@ -66,7 +69,12 @@ impl ControlApp {
     fn serving(feed: Arc<Feed>, tokens: Arc<Tokens>) -> Self {
         let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         let is_stopping = AtomicBool::new(false);
-        ControlApp { plane: None, following: None, feed, tokens, is_stopping, connections }
+        ControlApp { plane: None, following: None, feed, tokens, is_stopping, connections, clock: None }
+    }
+
+    /// Changes of the rules leave spans, dated by this clock.
+    pub fn traced_by(self, clock: Arc<Clock>) -> Self {
+        ControlApp { clock: Some(clock), ..self }
     }
 }
 

@@ -11,6 +11,7 @@ use std::cell::RefCell;
 use std::future::poll_fn;
 use std::pin::pin;
 use tidegate_decisions::Trace;
+use tidegate_node::clock::Clock;
 use tidegate_node::journal;
 use tidegate_node::spans::{self, Span, SpanKind};
 
@@ -101,13 +102,29 @@ impl TraceContext {
 
     /// The answer's `traceparent`, where a span was made.
     pub(crate) fn told(&self) -> Option<String> {
-        let own = self.own?;
-        Some(format!("00-{}-{}-01", own.id_text(), own.span_text()))
+        self.own.map(told)
+    }
+
+    /// A span of a change of the rules: in the caller's trace if there is one, else the first of its own.
+    pub(crate) fn change(context: Option<&Self>, clock: &Clock) -> Span {
+        let (name, started) = ("change the rules", clock.now().now);
+        match context {
+            None => Span::root(name, SpanKind::Server, started),
+            Some(context) => {
+                let span = Span::child(context.parent.trace, name, SpanKind::Server, started);
+                Span { state: context.state.clone(), ..span }
+            }
+        }
     }
 
     pub(crate) fn header(&self) -> Option<HeaderValue> {
         HeaderValue::from_str(&self.told()?).ok()
     }
+}
+
+/// A `traceparent` of ours.
+pub(crate) fn told(own: Trace) -> String {
+    format!("00-{}-{}-01", own.id_text(), own.span_text())
 }
 
 thread_local! {

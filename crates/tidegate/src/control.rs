@@ -8,6 +8,7 @@ use crate::failure::Failure;
 use crate::followed;
 use crate::listeners;
 use crate::node;
+use crate::otlp::{Sending, Telemetry};
 use crate::settings::{CONTROL_STORE, Role, Settings, Sources};
 use crate::signals::{Signalled, Signals};
 use crate::tokens::TokensAtStart;
@@ -24,6 +25,8 @@ use tidegate_control::plane::ControlPlane;
 use tidegate_control::stream::{
     self, Answering, Endpoints, Feed, FollowOptions, FollowView, Kept, Question, Relay,
 };
+use tidegate_node::clock::Clock;
+use tidegate_server::otlp::Resource;
 use tidegate_server::{ControlApp, Listener, ListeningSocket, Tls, serve_control};
 use tidegate_world::{SqlOptions, SqlWorld, WorldUrl};
 use tokio::runtime::Runtime;
@@ -61,7 +64,13 @@ pub(crate) fn run(sources: Sources) -> Result<ExitCode, Failure> {
     let store = Arc::new(SqlWorld::new(url.clone(), options, runtime.handle()));
     let (plane, worker) = ControlPlane::new(store);
     let publisher = Publisher::new(plane.clone(), kept, feed.clone());
-    let app = Arc::new(ControlApp::plane(plane, feed, tokens.tokens.clone()));
+    let app = ControlApp::plane(plane, feed, tokens.tokens.clone());
+    // It counts nothing that a collector wants, and logs no decisions: spans are all.
+    let (app, sending) = match telemetry(&settings) {
+        Some(telemetry) => (app.traced_by(Arc::new(Clock::system())), Sending::start(telemetry)),
+        None => (app, None),
+    };
+    let app = Arc::new(app);
 
     listeners::raise_open_file_limit(settings.connections_max);
     let socket = listeners::bind("control.listen", settings.control_listen)?;
@@ -77,8 +86,22 @@ pub(crate) fn run(sources: Sources) -> Result<ExitCode, Failure> {
     drop(context);
     output::print(&banner);
     let code = runtime.block_on(serve_until_stopped(listener, app, signals, settings.drain));
+    if let Some(sending) = sending {
+        sending.stop();
+    }
     runtime.shutdown_background();
     Ok(code)
+}
+
+/// What goes to a collector; `None` where there is none.
+fn telemetry(settings: &Settings) -> Option<Telemetry> {
+    Some(Telemetry {
+        collector: settings.otlp_endpoint.clone()?,
+        interval: settings.otlp_interval,
+        resource: Resource { region: settings.region.clone(), node: settings.node.clone() },
+        node: None,
+        logs: Arc::default(),
+    })
 }
 
 /// Runs something for as long as the process lives.

@@ -9,6 +9,7 @@ use crate::progress::Progress;
 use crate::refusal::{Code, Refusal, excerpt};
 use crate::request_id::RequestId;
 use crate::respond::{self, HttpResponse};
+use crate::trace::{self, TraceContext};
 use crate::wire::nearest;
 use crate::{body, cross_site};
 use hyper::body::{Bytes, Incoming};
@@ -16,6 +17,7 @@ use hyper::header::{ALLOW, HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Method, Request, StatusCode};
 use std::sync::Arc;
 use tidegate_control::plane::ControlPlane;
+use tidegate_node::spans;
 
 /// Of what may hold all rules, or many overrides.
 const BODY_BYTES_MAX: usize = 16 << 20;
@@ -112,14 +114,28 @@ pub(super) async fn answer(
             let presented = access::presented(&head.headers);
             Ok((endpoint, last_caller.permitted(&app.tokens, presented, endpoint.permission())?))
         });
+    let mut span = None;
     let made = match permitted {
-        Ok((endpoint, caller)) => made(app, endpoint, &caller, head.uri.query(), incoming).await,
+        Ok((endpoint, caller)) => {
+            let context = TraceContext::of(&head.headers);
+            let begun = app.clock.as_ref().filter(|_| endpoint.takes_body());
+            span = begun.map(|clock| TraceContext::change(context.as_deref(), clock));
+            let made = made(app, endpoint, &caller, head.uri.query(), incoming).await;
+            if let (Some(span), Some(clock)) = (&mut span, &app.clock) {
+                span.ended = clock.now().now;
+                span.is_error = made.is_err();
+                span.attributes =
+                    vec![("http.request.method", head.method.to_string()), ("url.path", path.to_owned())];
+                spans::record(span.clone());
+            }
+            made
+        }
         Err(refusal) => {
             progress.linger();
             Err(refusal.into())
         }
     };
-    match made {
+    let mut response = match made {
         Ok(Made::Json(body)) => respond::json(StatusCode::OK, body, id),
         Ok(Made::Unready(body)) => respond::json(StatusCode::SERVICE_UNAVAILABLE, body, id),
         Ok(Made::Text(text)) => respond::text(text, id),
@@ -136,7 +152,11 @@ pub(super) async fn answer(
             }
             refused(&problem, path, id)
         }
+    };
+    if let Some(told) = span.and_then(|span| HeaderValue::from_str(&trace::told(span.trace)).ok()) {
+        response.headers_mut().insert(trace::PARENT, told);
     }
+    response
 }
 
 fn refused(problem: &Problem, path: &str, id: RequestId) -> HttpResponse {

@@ -129,11 +129,38 @@ fn the_envoy_sample_is_valid_and_becomes_the_rules_that_the_document_shows() {
     assert_eq!(run(&directory, &["rules", "check", "ours.yaml"], &[]).code, Some(0));
 }
 
+#[test]
+fn the_page_on_telemetry_shows_a_real_line_and_valid_settings() {
+    let page = document("docs/telemetry.md");
+    let directory = Directory::new();
+    directory.write("rules.yaml", crate::support::rules_of(3));
+    directory.write("tidegate.toml", blocks(&page, "toml")[0]);
+    let printed = run(&directory, &["serve", "--print-config"], &[]);
+    assert!(printed.stdout.contains("http://127.0.0.1:4318"), "{}{}", printed.stdout, printed.stderr);
+    std::fs::remove_file(directory.path("tidegate.toml")).unwrap();
+    let serve = blocks(&page, "sh")[0].trim().strip_prefix("tidegate serve ").expect("how to start it");
+    let node = Node::start(&directory, &serve.split(' ').collect::<Vec<_>>());
+    let trace = "traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\r\n";
+    for _ in 0..4 {
+        crate::support::request_with(&node.http, "POST /v1/check", trace, crate::support::CHECK);
+    }
+    let denied = crate::support::poll("a line", crate::support::SOON, || {
+        let text = std::fs::read_to_string(directory.path("decisions.json")).unwrap_or_default();
+        text.lines().find(|line| line.contains("\"denied\"") && line.ends_with('}')).map(str::to_owned)
+    });
+    let fields = |text: &str| -> Vec<String> {
+        let value: serde_json::Value = serde_json::from_str(text).expect("JSON");
+        value.as_object().expect("an object").keys().cloned().collect()
+    };
+    assert_eq!(fields(blocks(&page, "json")[0]), fields(&denied));
+}
+
 /// Its commands in order, and what they print.
 #[test]
 fn the_page_on_denials_does_what_it_says() {
     let page = document("docs/why.md");
-    let [of_node, of_files] = blocks(&page, "sh")[..] else { panic!("two commands to try") };
+    // What asks a broker is tried where there is one: `tests/rules_control/why.rs`.
+    let [of_node, _, of_files] = blocks(&page, "sh")[..] else { panic!("three commands to try") };
     let directory = Directory::new();
     directory.write("rules.yaml", crate::support::rules_of(3));
     let node = Node::start(&directory, &["--node", "9f31c2a47be05d68"]);

@@ -12,6 +12,7 @@ mod documents;
 mod envoy;
 mod first_minute;
 mod forward_auth;
+mod lines;
 mod openapi;
 mod resp;
 mod restart;

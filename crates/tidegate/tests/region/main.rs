@@ -21,6 +21,7 @@ mod secret;
 mod several_limits;
 mod slots;
 mod store;
+mod telemetry;
 mod transports;
 
 #[allow(dead_code, reason = "the tests of one process use the rest of it")]

@@ -11,6 +11,7 @@ mod refusals;
 mod resets;
 #[allow(dead_code, reason = "the tests of the control plane use the rest of it")]
 mod scene;
+mod why;
 
 #[allow(dead_code, reason = "the tests of one process use the rest of it")]
 #[path = "../process/support.rs"]

@@ -1,0 +1,93 @@
+//! Decisions as JSON lines: to standard output and to a file that is rotated, whether there is a log or not.
+
+use crate::support::{CHECK, Directory, Node, SOON, poll, request, request_with, rules_of, start};
+use rustix::process::Signal;
+use serde_json::Value;
+use std::process::Command;
+
+fn lines(text: &str) -> Vec<Value> {
+    // The last one may be half written.
+    let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+    whole
+        .lines()
+        .filter(|line| line.starts_with('{'))
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+fn denials(lines: &[Value]) -> usize {
+    lines.iter().filter(|line| line["outcome"] == "denied").count()
+}
+
+#[test]
+fn a_file_has_a_line_for_each_denial_and_event_and_is_made_anew_when_it_was_moved() {
+    let directory = Directory::new();
+    directory.write("rules.yaml", rules_of(1));
+    let flags = ["--log-decisions", "none", "--log-decisions-json", "lines.json", "--node", "n1"];
+    let node = Node::start(&directory, &flags);
+    let trace = "traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\r\n";
+    request_with(&node.http, "POST /v1/check", trace, CHECK);
+    request_with(&node.http, "POST /v1/check", trace, CHECK);
+    request_with(&node.http, "POST /v1/check", "traceparent: 00-nonsense\r\n", CHECK);
+    let read = |name: &str| std::fs::read_to_string(directory.path(name)).unwrap_or_default();
+    let told =
+        poll("two denials", SOON, || Some(lines(&read("lines.json"))).filter(|told| denials(told) == 2));
+    assert!(told.iter().any(|line| line["kind"] == "event" && line["what"] == "started"), "{told:?}");
+    assert!(told.iter().all(|line| line["node"] == "n1" && line["region"] == "local"), "{told:?}");
+    let denied: Vec<&Value> = told.iter().filter(|line| line["outcome"] == "denied").collect();
+    assert_eq!(
+        (&denied[0]["rule"], &denied[0]["limit"], &denied[0]["kind"]),
+        (&"per-user".into(), &1.into(), &"decision".into())
+    );
+    let traces: Vec<&Value> =
+        denied.iter().map(|line| &line["trace"]).filter(|trace| trace.is_string()).collect();
+    assert_eq!(traces, ["4bf92f3577b34da6a3ce929d0e0e4736"], "a header that isn't valid is none: {denied:?}");
+    assert!(!read("lines.json").contains("\"42\""), "no caller's name");
+
+    std::fs::rename(directory.path("lines.json"), directory.path("lines.json.1")).unwrap();
+    node.process.signal(Signal::HUP);
+    request(&node.http, "POST", "/v1/check", CHECK);
+    poll("the next file", SOON, || (denials(&lines(&read("lines.json"))) == 1).then_some(()));
+    assert_eq!(denials(&lines(&read("lines.json.1"))), 2);
+    let metrics = request_with(&node.admin, "GET /metrics", "", "");
+    assert!(metrics.contains("tidegate_decisions_json_lines_lost_total 0"), "{metrics}");
+    assert_eq!(request(&node.admin, "GET", "/v1/why", "").0, 503, "there is no log to ask");
+}
+
+#[test]
+fn standard_output_has_them_too_and_all_of_them_at_the_end() {
+    let directory = Directory::new();
+    directory.write("rules.yaml", rules_of(1));
+    let any = "127.0.0.1:0";
+    let listen = ["--listen-grpc", any, "--listen-resp", any, "--listen-admin", any, "--listen-unix", "s"];
+    let flags = [&["serve", "--listen-http", any, "--log-decisions-json", "stdout"], &listen[..]].concat();
+    let mut process = start(&directory, &flags, &[]);
+    let http = poll("the banner", SOON, || {
+        let text = directory.read("stdout");
+        let line = text
+            .contains("curl")
+            .then(|| text.lines().find(|line| line.trim().starts_with("http ")).map(str::to_owned));
+        line.flatten().map(|line| line.trim().rsplit('/').next().unwrap().to_owned())
+    });
+    for _ in 0..3 {
+        request(&http, "POST", "/v1/check", CHECK);
+    }
+    process.signal(Signal::TERM);
+    assert_eq!(process.exit_code(SOON), Some(0));
+    assert_eq!(denials(&lines(&directory.read("stdout"))), 2, "{}", directory.read("stdout"));
+}
+
+#[test]
+fn a_reader_that_doesnt_read_costs_lines_and_no_decisions() {
+    let directory = Directory::new();
+    directory.write("rules.yaml", rules_of(1));
+    // A pipe that nobody opens for reading: whoever opens it for writing waits for ever.
+    assert!(Command::new("mkfifo").arg(directory.path("pipe")).status().unwrap().success());
+    let node = Node::start(&directory, &["--log-decisions-json", "pipe"]);
+    assert_eq!(node.allowed(3, CHECK), 1);
+    // The log itself goes on.
+    poll("the denials", SOON, || {
+        let (_, answer) = request(&node.admin, "GET", "/v1/why?identifier=42", "");
+        (answer["decisions"].as_array()?.len() == 2).then_some(())
+    });
+}
