@@ -78,7 +78,11 @@ fn program() -> Result<String, String> {
 
 /// Builds a package's benchmark and says where it is.
 pub(crate) fn bench_program(package: &str, name: &str) -> Result<String, String> {
-    let built = output(&format!("cargo bench --package {package} --bench {name} --no-run"))?;
+    executable(&output(&format!("cargo bench --package {package} --bench {name} --no-run"))?, name)
+}
+
+/// Where a program is that cargo has built, by what it printed.
+pub(crate) fn executable(built: &str, name: &str) -> Result<String, String> {
     let marker = "Executable ";
     let line = built.lines().find(|line| line.trim_start().starts_with(marker));
     let path = line.and_then(|line| line.rsplit_once('(')).map(|(_, path)| path.trim_end_matches(')'));

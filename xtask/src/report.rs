@@ -40,7 +40,7 @@ pub(crate) fn write_to(document: &Document, group: &str, body: &str) -> Result<(
 }
 
 /// When, where and how a group was measured.
-fn stamp(measured_by: &str, group: &str) -> String {
+pub(crate) fn stamp(measured_by: &str, group: &str) -> String {
     let line = |command: &str| output(command).map(|text| text.trim().to_owned()).unwrap_or_default();
     let date = line("date -u +%Y-%m-%d");
     let cpu_info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();

@@ -1,7 +1,7 @@
 //! `cargo xtask test`: everything that must hold, in the order in which a mistake is cheapest to find.
 
 use crate::steps::Steps;
-use crate::{fuzz, instructions, packages, tidy};
+use crate::{fuzz, instructions, packages, soak, tidy};
 
 pub(crate) fn run() -> Result<(), String> {
     let mut steps = Steps::default();
@@ -16,6 +16,7 @@ pub(crate) fn run() -> Result<(), String> {
         "interleavings (shuttle)",
         "cargo test --package tidegate-core --features shuttle --test interleavings --quiet",
     )?;
+    steps.step("soak, three minutes of real processes", soak::run_briefly)?;
     steps.step("instructions per decision (callgrind)", instructions::check)?;
     steps.step("fuzzing, two seconds each (libFuzzer)", fuzz::run_briefly)?;
     steps.command("release build", "cargo build --release --quiet")?;

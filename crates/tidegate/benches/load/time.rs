@@ -31,7 +31,7 @@ pub(crate) fn pause(length: Duration) {
 
 /// Since 1970: what the cells of windows are counted from.
 #[expect(clippy::disallowed_methods, reason = "cells begin by the wall clock")]
-fn wall_clock() -> Duration {
+pub(crate) fn wall_clock() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 

@@ -12,6 +12,7 @@ mod first_load;
 mod load;
 mod outage;
 mod reach;
+#[allow(dead_code, reason = "the soak uses the rest of it")]
 mod scene;
 mod streams;
 

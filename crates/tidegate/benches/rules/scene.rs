@@ -25,9 +25,9 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    fn new(arguments: Vec<String>, address: SocketAddr, http: SocketAddr) -> Result<Self, String> {
-        let directory = Directory::new();
-        Ok(Running { process: None, address, http, arguments, directory })
+    /// Not started yet.
+    pub(crate) fn new(arguments: Vec<String>, address: SocketAddr, http: SocketAddr) -> Self {
+        Running { process: None, address, http, arguments, directory: Directory::new() }
     }
 
     pub(crate) fn control() -> Result<Self, String> {
@@ -42,7 +42,7 @@ impl Running {
         let address = free_address();
         let mut all = vec!["control".to_owned(), "--listen".to_owned(), address.to_string()];
         all.extend(arguments.iter().map(ToString::to_string));
-        let mut server = Running::new(all, address, address)?;
+        let mut server = Running::new(all, address, address);
         server.start()?;
         Ok(server)
     }
@@ -57,7 +57,7 @@ impl Running {
         }
         all.extend(["--listen-grpc", "127.0.0.1:0", "--listen-resp", "127.0.0.1:0"].map(str::to_owned));
         all.extend(arguments.iter().map(ToString::to_string));
-        let mut node = Running::new(all, admin, http)?;
+        let mut node = Running::new(all, admin, http);
         node.start()?;
         Ok(node)
     }
@@ -86,6 +86,21 @@ impl Running {
         self.process = None;
     }
 
+    /// SIGSTOP: it stands still and keeps its sockets.
+    pub(crate) fn stop(&self) {
+        self.process.iter().for_each(Process::stop);
+    }
+
+    /// SIGCONT.
+    pub(crate) fn resume(&self) {
+        self.process.iter().for_each(Process::resume);
+    }
+
+    /// Of the process that runs now.
+    pub(crate) fn id(&self) -> Option<u32> {
+        self.process.as_ref().map(Process::id)
+    }
+
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -107,7 +122,7 @@ impl Running {
     }
 }
 
-fn free_address() -> SocketAddr {
+pub(crate) fn free_address() -> SocketAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()))
 }
 

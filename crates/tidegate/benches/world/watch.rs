@@ -59,7 +59,7 @@ fn watch(ledger: &mut Ledger, stopwatch: Stopwatch, is_over: &AtomicBool) -> See
     seen
 }
 
-fn look(ledger: &mut Ledger, stopwatch: Stopwatch) -> Option<Look> {
+pub(crate) fn look(ledger: &mut Ledger, stopwatch: Stopwatch) -> Option<Look> {
     // Owners first: what was confirmed since makes a slice only more certain.
     let owners = ledger.owners()?;
     let (components, slices, term) = (ledger.components()?, ledger.slices()?, ledger.term());

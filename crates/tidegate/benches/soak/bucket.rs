@@ -1,0 +1,88 @@
+//! INV-7 as callers see it: in no interval more than burst and refill, with the overshoot that is stated.
+//!
+//! Intervals of one, three and ten seconds, beginning at every admission.
+
+use crate::books::Attempt;
+use crate::scene::REGIONS;
+use crate::stores::Run;
+use crate::subject::{Allows, Family, Subject};
+use std::time::Duration;
+
+const INTERVALS: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(3), Duration::from_secs(10)];
+/// A part of the burst: section 3 of the design, for two nodes.
+const UNSEEN: f64 = 0.25 * (1.0 / 2.0 + 1.0 / 3.0);
+/// Of everything: where parts of a rate are shifted between regions (docs/world.md).
+const SHIFTED: f64 = 0.10;
+/// Whatever was admitted around a store that forgot or a node that died.
+const AROUND: Duration = Duration::from_secs(1);
+
+/// Looks at everything that was answered between.
+pub(crate) fn check(run: &Run<'_>, from: Duration, to: Duration) {
+    for (index, subject) in run.subjects.iter().enumerate() {
+        let Allows::Rate { per_second, burst } = subject.family.allows() else { continue };
+        let attempts = run.books.of(index).clone();
+        let recent = attempts.iter().filter(|attempt| {
+            attempt.is_admitted() && attempt.decided_by() >= from.saturating_sub(INTERVALS[2]) && attempt.at <= to
+        });
+        let recent: Vec<Attempt> = recent.copied().collect();
+        if subject.family == Family::WorldRate {
+            check_one(run, subject, &recent, (per_second, burst), None);
+        } else {
+            for region in 0..REGIONS {
+                let own: Vec<Attempt> =
+                    recent.iter().filter(|attempt| attempt.region() == region).copied().collect();
+                check_one(run, subject, &own, (per_second, burst), Some(region));
+            }
+        }
+    }
+}
+
+fn check_one(
+    run: &Run<'_>,
+    subject: &Subject,
+    admitted: &[Attempt],
+    (per_second, burst): (u32, u32),
+    region: Option<usize>,
+) {
+    let of_all = if region.is_none() { 1.0 + SHIFTED } else { 1.0 };
+    for length in INTERVALS {
+        let bound = of_all * f64::from(per_second) * length.as_secs_f64() + f64::from(burst) * (of_all + UNSEEN);
+        let mut worst: Option<(usize, usize, Duration)> = None;
+        for (first, start) in admitted.iter().enumerate() {
+            let end = start.at + length;
+            // Sent in order: those that were sent and answered in it.
+            let rest = &admitted[first..];
+            let rest = &rest[..rest.partition_point(|attempt| attempt.at <= end)];
+            let count = rest.iter().filter(|attempt| attempt.decided_by() <= end).count();
+            if f64::from(u32::try_from(count).unwrap_or(u32::MAX)) <= bound + 1.0 {
+                continue;
+            }
+            let excused = rest.iter().filter(|attempt| is_excused(run, attempt, region)).count();
+            let excess = count.saturating_sub(excused);
+            if f64::from(u32::try_from(excess).unwrap_or(u32::MAX)) > bound + 1.0
+                && worst.is_none_or(|(most, ..)| count > most)
+            {
+                worst = Some((count, excused, start.at));
+            }
+        }
+        run.findings.interval(subject.family);
+        if let Some((count, excused, at)) = worst {
+            run.findings.broken(
+                "INV-7: more admitted in an interval than burst and refill",
+                format!(
+                    "{} in {}: {count} in {length:?} from {at:?} on, {bound:.1} at most, {excused} of them excused",
+                    subject.name,
+                    region.map_or("all regions".to_owned(), |region| format!("region {region}")),
+                ),
+            );
+        }
+    }
+}
+
+fn is_excused(run: &Run<'_>, attempt: &Attempt, region: Option<usize>) -> bool {
+    let own = region.unwrap_or_else(|| attempt.region());
+    let is_near = |from: Duration, to: Duration| attempt.at + AROUND >= from && attempt.at <= to.saturating_add(AROUND);
+    attempt.unverified
+        || run.history.emptied(own).iter().any(|(from, to)| is_near(*from, *to))
+        || run.history.killed(Some(own)).iter().any(|(_, at)| is_near(*at, *at))
+}

@@ -1,0 +1,142 @@
+//! What went wrong when: what answers and stores are excused by.
+
+use crate::scene::locked;
+use crate::trouble::{Kind, Trouble};
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::time::Duration;
+
+/// After a region's tiers answer again, counts have crossed within this: a breaker probes twice a second, the worker's
+/// lease lapses in 3 s, and then everything is published and read.
+const CROSSED_WITHIN: Duration = Duration::from_secs(6);
+/// A process that stood still or came back has more to do than to answer.
+const BACK_WITHIN: Duration = Duration::from_secs(2);
+
+/// One trouble, from its beginning until everything ran again; not yet, while it is in force.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Episode {
+    pub(crate) trouble: Trouble,
+    pub(crate) from: Duration,
+    /// When it was in force: a moment after its beginning.
+    made: Option<Duration>,
+    pub(crate) mended: Option<Duration>,
+}
+
+impl Episode {
+    fn until(&self) -> Duration {
+        self.mended.unwrap_or(Duration::MAX)
+    }
+
+    fn meets(&self, from: Duration, to: Duration, after: Duration) -> bool {
+        self.from <= to && from <= self.until().saturating_add(after)
+    }
+}
+
+/// A change of `Window`'s limit.
+#[derive(Clone, Copy, Debug)]
+struct Pushed {
+    at: Duration,
+    limit: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct History {
+    episodes: Mutex<Vec<Episode>>,
+    pushed: Mutex<Vec<Pushed>>,
+}
+
+impl History {
+    pub(crate) fn new(limit: u64) -> Self {
+        let pushed = vec![Pushed { at: Duration::ZERO, limit }];
+        History { episodes: Mutex::default(), pushed: Mutex::new(pushed) }
+    }
+
+    pub(crate) fn began(&self, trouble: Trouble, from: Duration) {
+        locked(&self.episodes).push(Episode { trouble, from, made: None, mended: None });
+    }
+
+    pub(crate) fn made(&self, at: Duration) {
+        if let Some(last) = locked(&self.episodes).last_mut() {
+            last.made = Some(at);
+        }
+    }
+
+    pub(crate) fn mended(&self, at: Duration) {
+        if let Some(last) = locked(&self.episodes).last_mut() {
+            last.mended = Some(at);
+        }
+    }
+
+    pub(crate) fn pushed(&self, limit: u64, at: Duration) {
+        locked(&self.pushed).push(Pushed { at, limit });
+    }
+
+    pub(crate) fn all(&self) -> Vec<Episode> {
+        locked(&self.episodes).clone()
+    }
+
+    /// What is wrong now.
+    pub(crate) fn in_force(&self) -> Option<Trouble> {
+        locked(&self.episodes).last().filter(|last| last.mended.is_none()).map(|last| last.trouble)
+    }
+
+    /// The largest and the smallest limit of `Window` that a node may have gone by in that time: a push takes a
+    /// while, longer while something else is wrong.
+    pub(crate) fn limits(&self, from: Duration, to: Duration) -> (u64, u64) {
+        let pushed = locked(&self.pushed);
+        let settled = from.saturating_sub(Duration::from_secs(15));
+        let first = pushed.partition_point(|push| push.at <= settled).saturating_sub(1);
+        let limits = pushed[first..].iter().filter(|push| push.at <= to).map(|push| push.limit);
+        (limits.clone().max().unwrap_or(0), limits.min().unwrap_or(0))
+    }
+
+    /// Counts may have crossed between the regions late then.
+    pub(crate) fn was_parted(&self, at: Duration) -> bool {
+        let parts = |episode: &Episode| (0..crate::scene::REGIONS).any(|region| episode.trouble.parts_world(region));
+        locked(&self.episodes).iter().any(|episode| parts(episode) && episode.meets(at, at, CROSSED_WITHIN))
+    }
+
+    /// That node couldn't answer at some time between.
+    pub(crate) fn was_silent(&self, node: usize, from: Duration, to: Duration) -> bool {
+        let silences = |episode: &&Episode| episode.trouble.silences(node);
+        locked(&self.episodes).iter().filter(silences).any(|episode| episode.meets(from, to, BACK_WITHIN))
+    }
+
+    /// How often a region's store has forgotten; nothing while that is going on.
+    pub(crate) fn life(&self, region: usize) -> Option<usize> {
+        let episodes = locked(&self.episodes);
+        let empties = || episodes.iter().filter(|episode| episode.trouble.empties(region));
+        empties().all(|episode| episode.mended.is_some()).then(|| empties().count())
+    }
+
+    /// When a region's store forgot, from its last certain moment until the first when it was back.
+    pub(crate) fn emptied(&self, region: usize) -> Vec<(Duration, Duration)> {
+        let episodes = locked(&self.episodes);
+        let empties = episodes.iter().filter(|episode| episode.trouble.empties(region));
+        empties.map(|episode| (episode.from, episode.until())).collect()
+    }
+
+    /// When nodes of a region were killed.
+    pub(crate) fn killed(&self, region: Option<usize>) -> Vec<(usize, Duration)> {
+        let episodes = locked(&self.episodes);
+        let killed = episodes.iter().filter(|episode| {
+            episode.trouble.kind == Kind::NodeKilled
+                && region.is_none_or(|region| episode.trouble.region == region)
+        });
+        killed.map(|episode| (episode.trouble.node, episode.made.unwrap_or(episode.from))).collect()
+    }
+
+    /// How often each kind happened.
+    pub(crate) fn counts(&self) -> BTreeMap<String, usize> {
+        let mut counts = BTreeMap::new();
+        for episode in locked(&self.episodes).iter() {
+            *counts.entry(episode.trouble.name()).or_insert(0) += 1;
+        }
+        counts
+    }
+
+    /// Something was wrong then.
+    pub(crate) fn was_troubled(&self, at: Duration) -> bool {
+        locked(&self.episodes).iter().any(|episode| episode.meets(at, at, Duration::from_secs(1)))
+    }
+}
