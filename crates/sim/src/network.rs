@@ -89,7 +89,13 @@ pub(crate) type Arrivals = [Option<Nanos>; 2];
 
 impl Network {
     pub(crate) fn new(options: NetworkOptions, nodes: usize, random: Random) -> Self {
-        Network { options, cut: vec![[false; 2]; nodes], random, latest: vec![Nanos::ZERO; nodes], fired: Fired::default() }
+        Network {
+            options,
+            cut: vec![[false; 2]; nodes],
+            random,
+            latest: vec![Nanos::ZERO; nodes],
+            fired: Fired::default(),
+        }
     }
 
     pub(crate) fn set_cut(&mut self, node: usize, way: Way, is_cut: bool) {

@@ -4,14 +4,14 @@
 
 use crate::checks::Auditor;
 use crate::fault::Fault;
+use crate::fired::{Fired, Kind};
 use crate::ledger::KeyLedger;
-use crate::network::Network;
 use crate::load::Load;
+use crate::network::Network;
 use crate::node::{Drift, SimulatedNode, Ticket, WorldWork};
 use crate::origin::SimulatedOrigin;
 use crate::queue::Queue;
 use crate::random::Random;
-use crate::fired::{Fired, Kind};
 use crate::scenario::{Arrival, Audit, Scenario};
 use crate::trace::{AnswerPath, Happened, Trace};
 use carrying::Message;

@@ -65,7 +65,8 @@ impl Seen<'_> {
     /// A figure of a stretch, which is the seconds `from` to `until`.
     pub(crate) fn figure(&self, figure: Figure, stretch: usize, from: usize, until: usize) -> f64 {
         let (ours, perfect) = (self.tally.keys(stretch), self.perfect.keys(stretch));
-        let pairs = || ours.iter().zip(perfect).map(|(ours, perfect)| (f64::from(*ours), f64::from(*perfect)));
+        let pairs =
+            || ours.iter().zip(perfect).map(|(ours, perfect)| (f64::from(*ours), f64::from(*perfect)));
         let all_perfect = pairs().map(|pair| pair.1).sum::<f64>().max(1.0);
         let paths = self.tally.paths(stretch);
         let percent = |part: u64| 100.0 * part as f64 / paths.all.max(1) as f64;
@@ -75,8 +76,12 @@ impl Seen<'_> {
         };
         match figure {
             Figure::Admitted => pairs().map(|pair| pair.0).sum::<f64>() / all_perfect,
-            Figure::Extra => 100.0 * pairs().map(|(ours, perfect)| (ours - perfect).max(0.0)).sum::<f64>() / all_perfect,
-            Figure::Missing => 100.0 * pairs().map(|(ours, perfect)| (perfect - ours).max(0.0)).sum::<f64>() / all_perfect,
+            Figure::Extra => {
+                100.0 * pairs().map(|(ours, perfect)| (ours - perfect).max(0.0)).sum::<f64>() / all_perfect
+            }
+            Figure::Missing => {
+                100.0 * pairs().map(|(ours, perfect)| (perfect - ours).max(0.0)).sum::<f64>() / all_perfect
+            }
             Figure::WorstKey => {
                 let counted = ours.iter().zip(perfect).filter(|(_, perfect)| **perfect >= COUNTED_FROM);
                 counted.map(|(ours, perfect)| f64::from(*ours) / f64::from(*perfect)).fold(0.0, f64::max)
@@ -125,6 +130,9 @@ impl Judged {
         if self.least.is_none() && self.most.is_none() {
             return None;
         }
-        Some(self.least.is_none_or(|least| self.ours >= least) && self.most.is_none_or(|most| self.ours <= most))
+        Some(
+            self.least.is_none_or(|least| self.ours >= least)
+                && self.most.is_none_or(|most| self.ours <= most),
+        )
     }
 }

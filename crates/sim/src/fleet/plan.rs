@@ -100,7 +100,12 @@ pub struct Keys {
 }
 
 /// `None` when it is neither a window nor a rate, or both.
-fn policy_of(limit: Option<u64>, period_s: Option<u64>, rate: Option<u64>, burst: Option<u64>) -> Option<GivenPolicy> {
+fn policy_of(
+    limit: Option<u64>,
+    period_s: Option<u64>,
+    rate: Option<u64>,
+    burst: Option<u64>,
+) -> Option<GivenPolicy> {
     match (limit, period_s, rate, burst) {
         (Some(limit), Some(period_s), None, None) => Some(crate::scenario::sliding(limit, period_s)),
         (None, None, Some(rate), burst) => Some(crate::scenario::gcra(rate, burst.unwrap_or(rate))),

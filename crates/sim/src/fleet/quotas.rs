@@ -153,20 +153,30 @@ impl<'p> Quotas<'p> {
                 continue;
             }
             let parts = &mut self.parts[index * regions..(index + 1) * regions];
-            let came: Vec<f64> = parts.iter().map(|part| part.came.iter().map(|came| f64::from(*came)).sum()).collect();
+            let came: Vec<f64> =
+                parts.iter().map(|part| part.came.iter().map(|came| f64::from(*came)).sum()).collect();
             let all: f64 = came.iter().sum();
             if all == 0.0 {
                 continue;
             }
-            let mut shares: Vec<f64> = came.iter().zip(&there).map(|(came, there)| if *there { (came / all).max(FLOOR) } else { 0.0 }).collect();
+            let mut shares: Vec<f64> = came
+                .iter()
+                .zip(&there)
+                .map(|(came, there)| if *there { (came / all).max(FLOOR) } else { 0.0 })
+                .collect();
             let sum: f64 = shares.iter().sum();
             shares.iter_mut().for_each(|share| *share /= sum);
-            parts.iter_mut().zip(shares).filter(|(_, share)| *share > 0.0).for_each(|(part, share)| part.slice = share);
+            parts
+                .iter_mut()
+                .zip(shares)
+                .filter(|(_, share)| *share > 0.0)
+                .for_each(|(part, share)| part.slice = share);
             sliced += regions;
         }
         self.world_load.asked(now, sliced, sliced);
         if !is_quick_only {
-            let next = usize::try_from(now.minus(START).get() / REBALANCED_EVERY.get()).unwrap_or(0) % BUCKETS;
+            let next =
+                usize::try_from(now.minus(START).get() / REBALANCED_EVERY.get()).unwrap_or(0) % BUCKETS;
             self.parts.iter_mut().for_each(|part| part.came[next] = 0);
         }
     }

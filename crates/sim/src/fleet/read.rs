@@ -24,10 +24,8 @@ pub fn read(text: &str) -> Result<Plan, PlanError> {
     if text.len() > TEXT_MAX {
         return Err(PlanError { line: 1, what: format!("the file is longer than {TEXT_MAX} bytes") });
     }
-    let plan: Plan = toml::from_str(text).map_err(|error| PlanError {
-        line: line_of(text, error.span()),
-        what: error.message().to_owned(),
-    })?;
+    let plan: Plan = toml::from_str(text)
+        .map_err(|error| PlanError { line: line_of(text, error.span()), what: error.message().to_owned() })?;
     check(&plan).map_err(|(span, what)| PlanError { line: line_of(text, span), what })?;
     Ok(plan)
 }
@@ -68,7 +66,10 @@ fn check_keys(plan: &Plan) -> Result<(), Wrong> {
             return Err(at(entry, format!("keys: there are two groups {name:?}")));
         }
         let Some(policy) = group.policy() else {
-            return Err(at(entry, format!("keys {name:?}: give `limit` and `period_s`, or `rate` and `burst`")));
+            return Err(at(
+                entry,
+                format!("keys {name:?}: give `limit` and `period_s`, or `rate` and `burst`"),
+            ));
         };
         let is_rate = matches!(policy, GivenPolicy::Gcra { .. });
         if is_rate != (plan.beside == Beside::Quotas) {
@@ -77,7 +78,10 @@ fn check_keys(plan: &Plan) -> Result<(), Wrong> {
         }
     }
     if plan.keys.iter().map(|keys| keys.get_ref().count).sum::<u64>() > KEYS_MAX {
-        return Err((None, format!("there are more than {KEYS_MAX} keys; give fewer, and say so by `scale`")));
+        return Err((
+            None,
+            format!("there are more than {KEYS_MAX} keys; give fewer, and say so by `scale`"),
+        ));
     }
     Ok(())
 }
@@ -105,7 +109,8 @@ fn check_load(plan: &Plan) -> Result<(), Wrong> {
         requests += load.per_second as f64 * (until - from);
     }
     if requests > REQUESTS_MAX {
-        let what = format!("there are {requests} requests; give at most {REQUESTS_MAX}, and say so by `scale`");
+        let what =
+            format!("there are {requests} requests; give at most {REQUESTS_MAX}, and say so by `scale`");
         return Err((None, what));
     }
     Ok(())

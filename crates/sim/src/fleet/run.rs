@@ -86,7 +86,9 @@ pub(crate) struct Outages {
 impl Outages {
     pub(crate) fn is_down(&self, region: usize, key: usize, now: Nanos) -> bool {
         self.down.iter().any(|(in_region, shard, when)| {
-            *in_region == region && when.contains(now) && shard.is_none_or(|shard| shard == self.shard_of[key])
+            *in_region == region
+                && when.contains(now)
+                && shard.is_none_or(|shard| shard == self.shard_of[key])
         })
     }
 
@@ -153,7 +155,8 @@ fn judge(
     [ours, perfect, beside_tally]: [&Tally; 3],
     beside: &dyn Schemed,
 ) -> Outcome {
-    let loads: Vec<Load> = (0..world.region_count()).map(|region| world.region(region).load.clone()).collect();
+    let loads: Vec<Load> =
+        (0..world.region_count()).map(|region| world.region(region).load.clone()).collect();
     let (operations, busiest) = (sum(loads.iter().map(|load| &load.operations)), busiest(&loads));
     let operations_beside = sum(beside.loads().iter().map(|load| &load.operations));
     let busiest_beside = busiest_of(beside.loads());
@@ -180,7 +183,8 @@ fn judge(
         let expect = expect.get_ref();
         let stretch = stretch_of(plan, expect.from_s, expect.until_s);
         let index = stretches.iter().position(|known| *known == stretch).unwrap_or(0);
-        let second = |at: Nanos| usize::try_from(at.minus(START).get().div_ceil(Nanos::PER_SECOND)).unwrap_or(0);
+        let second =
+            |at: Nanos| usize::try_from(at.minus(START).get().div_ceil(Nanos::PER_SECOND)).unwrap_or(0);
         let (from, until) = (second(stretch.from), second(stretch.until));
         let figure = |seen: &Seen<'_>| seen.figure(expect.figure, index, from, until);
         Judged::new(expect, plan.seconds as f64, figure(&seen), figure(&seen_beside))
@@ -318,7 +322,12 @@ fn outages_of(plan: &Plan, keys: &[KeyPlan]) -> Outages {
             FaultName::StoreForgets => {}
         }
     }
-    Outages { shards, shard_of: keys.iter().map(|key| shard_of(key.id(), shards).0).collect(), down, world_down }
+    Outages {
+        shards,
+        shard_of: keys.iter().map(|key| shard_of(key.id(), shards).0).collect(),
+        down,
+        world_down,
+    }
 }
 
 fn world_of(
@@ -374,7 +383,9 @@ fn faults_of(plan: &Plan, region: usize) -> Vec<(Nanos, Fault)> {
                 (at, Fault::ShardGoesDown { shard }),
                 (ends, Fault::ShardFailsOver { shard }),
             ]),
-            FaultName::StoreDown => faults.extend([(at, Fault::StoreGoesDown), (ends, Fault::StoreComesBack)]),
+            FaultName::StoreDown => {
+                faults.extend([(at, Fault::StoreGoesDown), (ends, Fault::StoreComesBack)])
+            }
             FaultName::StoreForgets => faults.push((at, Fault::StoreForgets)),
             FaultName::WorldDown => {}
         }

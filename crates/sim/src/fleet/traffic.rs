@@ -52,7 +52,10 @@ pub(crate) fn templates(plan: &Plan) -> Vec<Template> {
         let named: Vec<&(String, usize, usize)> =
             named.filter_map(|name| groups.iter().find(|group| group.0 == *name)).collect();
         for index in 0..named.first().map_or(0, |group| group.2) {
-            let limit = |(_, first, count): &&(String, usize, usize)| LimitUse { key: first + index % count, cost: 1 };
+            let limit = |(_, first, count): &&(String, usize, usize)| LimitUse {
+                key: first + index % count,
+                cost: 1,
+            };
             templates.push(Template { limits: named.iter().map(limit).collect(), is_report: false });
         }
     }
@@ -85,7 +88,8 @@ impl Iterator for Traffic {
     type Item = (usize, Arrival);
 
     fn next(&mut self) -> Option<(usize, Arrival)> {
-        let stream = self.streams.iter_mut().filter(|stream| stream.next < stream.until).min_by_key(|s| s.next)?;
+        let stream =
+            self.streams.iter_mut().filter(|stream| stream.next < stream.until).min_by_key(|s| s.next)?;
         let at = stream.next;
         stream.next = at.plus(Nanos::new(self.random.below(stream.gap_ns).max(1)));
         let key = stream.key(&mut self.random);
@@ -105,7 +109,10 @@ impl Iterator for Traffic {
 impl Stream {
     fn new(plan: &Plan, load: &Load, first_template: usize, keys: usize) -> Self {
         let all = 0..plan.region_count();
-        let named = load.regions.as_ref().map(|named| named.iter().filter_map(|region| usize::try_from(*region).ok()));
+        let named = load
+            .regions
+            .as_ref()
+            .map(|named| named.iter().filter_map(|region| usize::try_from(*region).ok()));
         let mut reached = Vec::new();
         if load.zipf > 0.0 {
             let mut sum = 0.0;

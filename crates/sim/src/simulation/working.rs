@@ -252,7 +252,9 @@ impl Simulation {
             DeskCall::Report { report, sent } => {
                 DeskAnswer::Reported { heard: Some(self.origin.desk().report_quotas(&report, now)), sent }
             }
-            DeskCall::Gather => DeskAnswer::Gathered(Some(self.origin.desk().gather_quotas(SLICE_LEASE, now))),
+            DeskCall::Gather => {
+                DeskAnswer::Gathered(Some(self.origin.desk().gather_quotas(SLICE_LEASE, now)))
+            }
             DeskCall::TellQuotas(news) => {
                 self.origin.desk().tell_quotas(&news);
                 DeskAnswer::QuotasTold
