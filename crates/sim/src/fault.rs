@@ -42,6 +42,22 @@ pub enum Fault {
     StorePauses {
         length: Nanos,
     },
+    /// One server of the store has a replica that is as far as it is now.
+    ShardIsCopied {
+        shard: usize,
+    },
+    /// One server of the store refuses connections.
+    ShardGoesDown {
+        shard: usize,
+    },
+    /// Its replica takes its place, if it has one; else it is back itself.
+    ShardFailsOver {
+        shard: usize,
+    },
+    /// A key is hot in the region from now on.
+    KeyIsHot {
+        key: usize,
+    },
     /// Connections to the store are refused.
     StoreGoesDown,
     StoreComesBack,

@@ -2,6 +2,7 @@
 //!
 //! Messages don't wait for each other, so whatever takes longer is overtaken.
 
+use crate::fired::{Fired, Kind};
 use crate::random::Random;
 use tidegate_core::Nanos;
 
@@ -78,6 +79,9 @@ pub(crate) struct Network {
     /// For each node, whether its messages are cut off, out and back.
     cut: Vec<[bool; 2]>,
     random: Random,
+    /// When the last of each node's messages arrives.
+    latest: Vec<Nanos>,
+    pub(crate) fired: Fired,
 }
 
 /// How long a message takes, and how long its double does, if it has one.
@@ -85,22 +89,38 @@ pub(crate) type Arrivals = [Option<Nanos>; 2];
 
 impl Network {
     pub(crate) fn new(options: NetworkOptions, nodes: usize, random: Random) -> Self {
-        Network { options, cut: vec![[false; 2]; nodes], random }
+        Network {
+            options,
+            cut: vec![[false; 2]; nodes],
+            random,
+            latest: vec![Nanos::ZERO; nodes],
+            fired: Fired::default(),
+        }
     }
 
     pub(crate) fn set_cut(&mut self, node: usize, way: Way, is_cut: bool) {
         self.cut[node][usize::from(way == Way::Back)] = is_cut;
     }
 
-    pub(crate) fn carry(&mut self, node: usize, way: Way) -> Arrivals {
+    pub(crate) fn carry(&mut self, node: usize, way: Way, now: Nanos) -> Arrivals {
         let (lost, doubled) = match way {
             Way::Out => (self.options.lost_out, self.options.doubled),
             Way::Back => (self.options.lost_back, Odds::NEVER),
         };
         let first = self.options.latency.draw(&mut self.random);
-        let is_lost = lost.happens(&mut self.random) || self.cut[node][usize::from(way == Way::Back)];
+        let is_cut = self.cut[node][usize::from(way == Way::Back)];
+        let is_lost = lost.happens(&mut self.random) || is_cut;
         let is_doubled = doubled.happens(&mut self.random);
         let second = is_doubled.then(|| self.options.latency.draw(&mut self.random));
+        let noted = [
+            (is_lost && !is_cut, Kind::Lost),
+            (is_cut, Kind::CutOff),
+            (is_doubled && !is_lost, Kind::Doubled),
+            (first > self.options.latency.most, Kind::Delayed),
+            (now.plus(first) < self.latest[node], Kind::Overtaken),
+        ];
+        self.latest[node] = self.latest[node].max(now.plus(first));
+        noted.iter().filter(|(happened, _)| *happened).for_each(|(_, kind)| self.fired.count(*kind));
         if is_lost { [None, None] } else { [Some(first), second] }
     }
 }

@@ -34,6 +34,7 @@ pub(crate) struct SimulatedNode {
     pub(crate) incarnation: u32,
     pub(crate) engine: Engine,
     pub(crate) clock_offset_ns: i64,
+    clock_drift: Drift,
     step: StepId,
     pub(crate) is_up: bool,
     pub(crate) paused_until: Nanos,
@@ -78,6 +79,23 @@ impl WorldWork {
     }
 }
 
+/// A clock that runs too fast or too slow.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Drift {
+    pub(crate) since: Nanos,
+    pub(crate) ppm: i64,
+}
+
+impl Drift {
+    fn of(self, now: Nanos) -> Nanos {
+        if self.ppm == 0 {
+            return now;
+        }
+        let passed = i128::from(now.minus(self.since).get());
+        now.shifted(i64::try_from(passed * i128::from(self.ppm) / 1_000_000).unwrap_or(0))
+    }
+}
+
 /// A request that waits for its region.
 #[derive(Debug)]
 pub(crate) struct Waiting {
@@ -112,6 +130,7 @@ impl SimulatedNode {
         incarnation: u32,
         keys_max: usize,
         clock_offset_ns: i64,
+        clock_drift: Drift,
         world: Option<WorldWork>,
     ) -> Self {
         let region = RegionOptions { node: id, fresh_for: FRESH_FOR, seed: id.0 };
@@ -124,6 +143,7 @@ impl SimulatedNode {
                 None => Engine::sharing(options, region, RuleSet::empty()),
             },
             clock_offset_ns,
+            clock_drift,
             step: StepId(0),
             is_up: true,
             paused_until: Nanos::ZERO,
@@ -138,7 +158,7 @@ impl SimulatedNode {
 
     /// The present by the node's clock.
     pub(crate) fn moment(&self, now: Nanos) -> Moment {
-        Moment { now: now.shifted(self.clock_offset_ns), step: self.step }
+        Moment { now: self.clock_drift.of(now).shifted(self.clock_offset_ns), step: self.step }
     }
 
     pub(crate) fn step_clock(&mut self, delta_ns: i64, now: Nanos) {

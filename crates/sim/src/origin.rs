@@ -1,21 +1,29 @@
-//! The one store of the region, and what it goes through.
+//! The region's store, spread over its servers by the keys' places, and what it goes through.
 //!
-//! Beside the real store it keeps a mirror of what each owner's component must be, which fares as the store
+//! What nodes and their worker leave for each other is on the first server. Beside each real store it keeps a mirror of what each owner's component must be, which fares as the store
 //! does: it is forgotten, copied and fails over with it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tidegate_core::exchange::{CountReply, CountSync, KeyReply, KeySync};
 use tidegate_core::origin_cell::NodeId;
-use tidegate_core::{KeyId, Nanos, Rate, Sequence};
-use tidegate_origin::{Exchange, Exchanged, Store, WorldCell};
+use tidegate_core::{CellId, KeyId, Nanos, Rate, Sequence};
+use tidegate_origin::{CellTotal, Exchange, Exchanged, ShardId, Store, WorldCell};
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct SimulatedOrigin {
-    pub(crate) store: Store,
-    mirror: Mirror,
-    copy: Option<(Store, Mirror)>,
+    shards: Vec<Shard>,
+    /// Whether what the stores say is compared with their mirrors.
+    is_audited: bool,
     pub(crate) is_down: bool,
     pub(crate) paused_until: Nanos,
+}
+
+#[derive(Debug, Default)]
+struct Shard {
+    store: Store,
+    mirror: Mirror,
+    copy: Option<Box<(Store, Mirror)>>,
+    is_down: bool,
 }
 
 /// What the store must hold, by what it was sent and what it granted.
@@ -25,6 +33,7 @@ struct Mirror {
     totals: BTreeMap<(KeyId, Sequence), u64>,
     /// Until when the store keeps a cell.
     expiries: BTreeMap<(KeyId, Sequence), Nanos>,
+    by_expiry: BTreeSet<(Nanos, (KeyId, Sequence))>,
     /// Of GCRA keys. A changed rate changes what is owed.
     tats: BTreeMap<KeyId, (Nanos, Rate)>,
 }
@@ -35,24 +44,78 @@ const GCRA_KEPT_FOR: Nanos = Nanos::from_secs(60);
 const NO_CELL: Sequence = Sequence(u64::MAX);
 
 impl SimulatedOrigin {
-    /// Lets the store do an exchange, and compares what it says with the mirror.
-    pub(crate) fn exchange(&mut self, exchange: &Exchange, now: Nanos) -> Result<Exchanged, String> {
-        let exchanged = self.store.exchange(exchange, now);
-        for (sync, reply) in exchange.syncs.iter().zip(&exchanged.replies) {
-            if let Ok(reply) = reply {
-                self.mirror.follow(exchange.node, sync, reply, now)?;
+    pub(crate) fn new(shards: u32, is_audited: bool) -> Self {
+        let shards = (0..shards.max(1)).map(|_| Shard::default()).collect();
+        SimulatedOrigin { shards, is_audited, is_down: false, paused_until: Nanos::ZERO }
+    }
+
+    /// Where what isn't of one key is kept.
+    pub(crate) fn desk(&mut self) -> &mut Store {
+        &mut self.shards[0].store
+    }
+
+    fn shard_mut(&mut self, key: KeyId) -> &mut Shard {
+        let index = self.place_of(key);
+        &mut self.shards[index]
+    }
+
+    fn place_of(&self, key: KeyId) -> usize {
+        let shards = u32::try_from(self.shards.len()).unwrap_or(u32::MAX);
+        index_of(crate::simulation::shard_of(key, shards))
+    }
+
+    /// Whether a server answers.
+    pub(crate) fn answers(&self, shard: ShardId) -> bool {
+        !self.is_down && self.shards.get(index_of(shard)).is_none_or(|shard| !shard.is_down)
+    }
+
+    /// Whether the one does that what isn't of one key is kept on.
+    pub(crate) fn desk_answers(&self) -> bool {
+        self.answers(ShardId(0))
+    }
+
+    /// Lets a server do an exchange, and compares what it says with the mirror.
+    pub(crate) fn exchange(
+        &mut self,
+        shard: ShardId,
+        exchange: &Exchange,
+        now: Nanos,
+    ) -> Result<Exchanged, String> {
+        let Shard { store, mirror, .. } = &mut self.shards[index_of(shard)];
+        let exchanged = store.exchange(exchange, now);
+        if self.is_audited {
+            for (sync, reply) in exchange.syncs.iter().zip(&exchanged.replies) {
+                if let Ok(reply) = reply {
+                    mirror.follow(exchange.node, sync, reply, now)?;
+                }
             }
         }
         Ok(exchanged)
     }
 
+    pub(crate) fn cell_total(&mut self, cell: &CellId, now: Nanos) -> CellTotal {
+        self.shard_mut(cell.key).store.cell_total(cell, now)
+    }
+
+    /// What is counted in a cell.
+    pub(crate) fn total(&self, cell: &CellId) -> u64 {
+        let store = &self.shards[self.place_of(cell.key)].store;
+        store.total(cell.key, cell.epoch, cell.sequence).unwrap_or(0)
+    }
+
     /// Tells the store what the world has of some cells. INV-5: that only raises.
     pub(crate) fn import(&mut self, cells: &[WorldCell], now: Nanos) -> Result<(), String> {
+        let is_audited = self.is_audited;
         for cell in cells {
-            let before = self.store.cell_total(&cell.cell, now);
-            self.store.import(cell, now);
-            self.mirror.keep((cell.cell.key, cell.cell.sequence), cell.expires);
-            let after = self.store.cell_total(&cell.cell, now);
+            let Shard { store, mirror, .. } = self.shard_mut(cell.cell.key);
+            if !is_audited {
+                store.import(cell, now);
+                continue;
+            }
+            let before = store.cell_total(&cell.cell, now);
+            store.import(cell, now);
+            mirror.keep((cell.cell.key, cell.cell.sequence), cell.expires);
+            let after = store.cell_total(&cell.cell, now);
             if after.total != before.total.max(cell.own) && cell.expires > now {
                 let told = cell.own;
                 return Err(format!("INV-5: an own row of {told} made {after:?} of {before:?}"));
@@ -62,18 +125,54 @@ impl SimulatedOrigin {
     }
 
     pub(crate) fn forget(&mut self) {
-        self.store.clear();
-        self.mirror = Mirror::default();
+        for shard in &mut self.shards {
+            shard.store.clear();
+            shard.mirror = Mirror::default();
+        }
     }
 
     pub(crate) fn copy(&mut self) {
-        self.copy = Some((self.store.clone(), self.mirror.clone()));
+        self.shards.iter_mut().for_each(Shard::copy);
     }
 
     /// Says whether there was a copy to fail over to.
     pub(crate) fn fail_over(&mut self) -> bool {
-        let Some((store, mirror)) = self.copy.take() else { return false };
-        (self.store, self.mirror) = (store, mirror);
+        self.shards.iter_mut().fold(false, |any, shard| shard.fail_over() || any)
+    }
+
+    pub(crate) fn copy_shard(&mut self, shard: usize) {
+        let index = shard % self.shards.len();
+        self.shards[index].copy();
+    }
+
+    pub(crate) fn shard_goes_down(&mut self, shard: usize) {
+        let index = shard % self.shards.len();
+        self.shards[index].is_down = true;
+    }
+
+    /// Says whether something was forgotten.
+    pub(crate) fn shard_fails_over(&mut self, shard: usize) -> bool {
+        let index = shard % self.shards.len();
+        self.shards[index].is_down = false;
+        self.shards[index].fail_over()
+    }
+
+    /// All servers are up.
+    pub(crate) fn calm(&mut self, now: Nanos) {
+        self.is_down = false;
+        self.paused_until = now;
+        self.shards.iter_mut().for_each(|shard| shard.is_down = false);
+    }
+}
+
+impl Shard {
+    fn copy(&mut self) {
+        self.copy = Some(Box::new((self.store.clone(), self.mirror.clone())));
+    }
+
+    fn fail_over(&mut self) -> bool {
+        let Some(copy) = self.copy.take() else { return false };
+        (self.store, self.mirror) = *copy;
         true
     }
 }
@@ -98,8 +197,7 @@ impl Mirror {
             (CountSync::Gcra { sync: sent, .. }, CountReply::Gcra { busy, stored, .. }) => {
                 self.own((sync.key, NO_CELL), node, sent.cumulative, taken, *stored)?;
                 let before = self.tats.insert(sync.key, (busy.tat, sent.rate));
-                let expires = Nanos::from_millis(busy.tat.plus(GCRA_KEPT_FOR).as_millis_ceil());
-                self.expiries.insert((sync.key, NO_CELL), expires);
+                self.keep_until((sync.key, NO_CELL), busy.tat.plus(GCRA_KEPT_FOR));
                 let same_rate = before.filter(|(_, rate)| *rate == sent.rate);
                 if let Some((tat, _)) = same_rate.filter(|(tat, _)| busy.tat < *tat) {
                     return Err(format!("INV-1: an arrival time went back from {tat:?} to {:?}", busy.tat));
@@ -111,17 +209,26 @@ impl Mirror {
     }
 
     fn keep(&mut self, cell: (KeyId, Sequence), expires: Nanos) {
-        let kept = self.expiries.entry(cell).or_default();
-        *kept = (*kept).max(Nanos::from_millis(expires.as_millis_ceil()));
+        let kept = self.expiries.get(&cell).copied().unwrap_or_default();
+        self.keep_until(cell, expires.max(kept));
+    }
+
+    fn keep_until(&mut self, cell: (KeyId, Sequence), expires: Nanos) {
+        let expires = Nanos::from_millis(expires.as_millis_ceil());
+        if let Some(before) = self.expiries.insert(cell, expires) {
+            self.by_expiry.remove(&(before, cell));
+        }
+        self.by_expiry.insert((expires, cell));
     }
 
     fn expire(&mut self, now: Nanos) {
-        let expired: Vec<_> = self.expiries.iter().filter(|(_, expires)| **expires <= now).collect();
-        let expired: Vec<_> = expired.into_iter().map(|(cell, _)| *cell).collect();
-        for cell in expired {
+        while let Some((expires, cell)) = self.by_expiry.first().copied().filter(|first| first.0 <= now) {
+            self.by_expiry.remove(&(expires, cell));
             self.expiries.remove(&cell);
             self.totals.remove(&cell);
-            self.components.retain(|(key, sequence, _), _| (*key, *sequence) != cell);
+            let owners = (cell.0, cell.1, NodeId(0))..=(cell.0, cell.1, NodeId(u64::MAX));
+            let owners: Vec<_> = self.components.range(owners).map(|(id, _)| *id).collect();
+            owners.iter().for_each(|id| drop(self.components.remove(id)));
             if cell.1 == NO_CELL {
                 self.tats.remove(&cell.0);
             }
@@ -162,4 +269,8 @@ pub(crate) fn taken(sync: &KeySync, reply: &KeyReply) -> u64 {
     }
     let granted = sync.wants.asks.iter().zip(&reply.granted).filter(|(_, granted)| **granted);
     reply.drawn + granted.map(|(cost, _)| cost).sum::<u64>()
+}
+
+fn index_of(shard: ShardId) -> usize {
+    usize::try_from(shard.0).unwrap_or(usize::MAX)
 }

@@ -162,6 +162,29 @@ pub struct Arrival {
     pub template: usize,
 }
 
+/// Another limit for some keys, which each node hears of at its own time.
+#[derive(Clone, Debug)]
+pub struct Change {
+    pub keys: std::ops::Range<usize>,
+    pub policy: GivenPolicy,
+    /// For each node.
+    pub heard_at: Vec<Nanos>,
+}
+
+/// Whether every step is compared with the truth. A fleet of hundreds of nodes is only counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Audit {
+    EveryStep,
+    CountsOnly,
+}
+
+/// A mistake that nodes make on purpose: a test that doesn't find it is none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NodeFlaw {
+    /// Nobody asks because of its credit.
+    LosesCreditCheck,
+}
+
 /// How a region takes part in the world.
 #[derive(Clone, Debug)]
 pub struct Place {
@@ -181,10 +204,16 @@ pub struct Scenario {
     pub network: NetworkOptions,
     /// How far each node's clock is from the truth; those not given are right.
     pub clock_offsets_ns: Vec<i64>,
+    /// By how many millionths each node's clock is fast; those not given are right.
+    pub clock_drifts_ppm: Vec<i64>,
     /// How far the origin's clock is.
     pub origin_offset_ns: i64,
     /// A mistake that its reconciler makes on purpose.
     pub flaw: Flaw,
+    pub node_flaw: Option<NodeFlaw>,
+    /// In the order of time.
+    pub changes: Vec<Change>,
+    pub audit: Audit,
     /// Its place among other regions, when it isn't alone.
     pub world: Option<Place>,
     pub boots_at: Nanos,
@@ -210,8 +239,12 @@ impl Scenario {
             faults: Vec::new(),
             network: NetworkOptions::LOOPBACK,
             clock_offsets_ns: Vec::new(),
+            clock_drifts_ppm: Vec::new(),
             origin_offset_ns: 0,
             flaw: Flaw::None,
+            node_flaw: None,
+            changes: Vec::new(),
+            audit: Audit::EveryStep,
             world: None,
             boots_at: START.minus(BOOTED_BEFORE),
             ends_at: START,

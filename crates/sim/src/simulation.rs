@@ -4,14 +4,16 @@
 
 use crate::checks::Auditor;
 use crate::fault::Fault;
+use crate::fired::{Fired, Kind};
 use crate::ledger::KeyLedger;
+use crate::load::Load;
 use crate::network::Network;
-use crate::node::{SimulatedNode, Ticket, WorldWork};
+use crate::node::{Drift, SimulatedNode, Ticket, WorldWork};
 use crate::origin::SimulatedOrigin;
 use crate::queue::Queue;
 use crate::random::Random;
-use crate::scenario::{Arrival, Scenario};
-use crate::trace::{Happened, Trace};
+use crate::scenario::{Arrival, Audit, Scenario};
+use crate::trace::{AnswerPath, Happened, Trace};
 use carrying::Message;
 use driving::{BEAT_EVERY, FLUSH_EVERY, SWEEP_EVERY};
 use smallvec::SmallVec;
@@ -70,6 +72,15 @@ pub(crate) enum NodeEvent {
 /// So much never happens at one instant, unless something goes round in circles.
 const EVENTS_AT_ONCE_MAX: u64 = 100_000;
 
+/// What became of a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Answered {
+    pub at: Nanos,
+    pub template: usize,
+    pub allowed: bool,
+    pub path: AnswerPath,
+}
+
 /// An exchange that a node sent.
 #[derive(Clone, Copy, Debug)]
 pub struct ExchangeNote {
@@ -106,6 +117,11 @@ pub struct Simulation {
     pub(crate) loses_nodes: bool,
     /// Tells everything as it happens: one seed is being replayed.
     is_told: bool,
+    /// What was answered since somebody last took it, where somebody does.
+    pub(crate) answers: Option<Vec<Answered>>,
+    /// How often each kind of thing went wrong.
+    pub(crate) fired: Fired,
+    pub(crate) load: Load,
 }
 
 impl Simulation {
@@ -117,7 +133,7 @@ impl Simulation {
             next_arrival: 0,
             queue: Queue::default(),
             nodes: Vec::new(),
-            origin: SimulatedOrigin::default(),
+            origin: SimulatedOrigin::new(scenario.shards, scenario.audit == Audit::EveryStep),
             network,
             auditor: Auditor::new(&scenario),
             trace: Trace::new(scenario.boots_at),
@@ -130,6 +146,9 @@ impl Simulation {
             has_sliced: false,
             loses_nodes: false,
             is_told: crate::seeds::only_seed().is_some(),
+            answers: None,
+            fired: Fired::default(),
+            load: Load::new(scenario.shards),
             random,
             scenario: {
                 scenario.arrivals.sort_by_key(|arrival| arrival.at);
@@ -144,10 +163,25 @@ impl Simulation {
         }
         let is_crash = |(_, fault): &(Nanos, Fault)| matches!(fault, Fault::Crash { .. });
         simulation.loses_nodes = simulation.scenario.faults.iter().any(is_crash);
+        simulation.note_what_is_wrong();
         for (at, fault) in std::mem::take(&mut simulation.scenario.faults) {
             simulation.queue.push(at, Event::Fault(fault));
         }
         simulation
+    }
+
+    /// Counts what is wrong from the beginning on.
+    fn note_what_is_wrong(&mut self) {
+        let Scenario { clock_offsets_ns, clock_drifts_ppm, changes, .. } = &self.scenario;
+        let wrong = |numbers: &[i64]| numbers.iter().filter(|number| **number != 0).count();
+        let counts = [
+            (wrong(clock_offsets_ns), Kind::ClockOff),
+            (wrong(clock_drifts_ppm), Kind::ClockDrifted),
+            (changes.len(), Kind::RuleChanged),
+        ];
+        for (count, kind) in counts {
+            (0..count).for_each(|_| self.fired.count(kind));
+        }
     }
 
     fn boot(&mut self, index: usize, incarnation: u32) -> SimulatedNode {
@@ -165,7 +199,9 @@ impl Simulation {
             let quotas = QuotaWork::new(self.random.next_u64(), self.scenario.flaw);
             WorldWork::new(options, quotas, present)
         });
-        let node = SimulatedNode::boot(id, incarnation, self.scenario.keys_max, offset_ns, world);
+        let ppm = self.scenario.clock_drifts_ppm.get(index).copied().unwrap_or(0);
+        let drift = Drift { since: self.now, ppm };
+        let node = SimulatedNode::boot(id, incarnation, self.scenario.keys_max, offset_ns, drift, world);
         let hot = self.scenario.keys.iter().filter(|key| key.is_hot).map(crate::KeyPlan::id);
         node.sharing().region.set_hot(hot);
         node
@@ -200,6 +236,19 @@ impl Simulation {
             self.step();
         }
         self.now = self.now.max(until);
+    }
+
+    /// A request comes now.
+    pub(crate) fn arrives_now(&mut self, arrival: Arrival) {
+        self.now = self.now.max(arrival.at);
+        self.arrives(arrival);
+    }
+
+    /// How often each kind of thing went wrong.
+    pub fn fired(&self) -> Fired {
+        let mut fired = self.fired.clone();
+        fired.add_all(&self.network.fired);
+        fired
     }
 
     /// When something happens next.
@@ -336,6 +385,6 @@ impl Simulation {
 }
 
 /// Keys are spread over the store's servers by their place.
-fn shard_of(key: KeyId, shards: u32) -> ShardId {
+pub(crate) fn shard_of(key: KeyId, shards: u32) -> ShardId {
     ShardId(key.place() % shards)
 }

@@ -12,16 +12,19 @@ pub mod scenario;
 mod store;
 
 use crate::Fault;
+use crate::fired::{Fired, Kind};
+use crate::load::WorldLoad;
 use crate::network::{Network, Odds, Way};
 use crate::queue::Queue;
 use crate::random::Random;
-use crate::simulation::{Simulation, StoreCall, StoreDone, StoreStep};
+use crate::scenario::{Arrival, Audit};
+use crate::simulation::{Answered, QuotaStep, Simulation, StoreCall, StoreDone, StoreStep};
 use books::Books;
 use scenario::{WorldFault, WorldFlaw, WorldScenario};
 use std::collections::{BTreeMap, VecDeque};
 use store::SimulatedStore;
 use tidegate_core::Nanos;
-use tidegate_node::world::Step;
+use tidegate_node::world::{Done, Step};
 use tidegate_world::WorldError;
 
 /// So many of the world's own events are kept to be shown.
@@ -62,6 +65,9 @@ pub struct WorldSimulation {
     dying: BTreeMap<usize, Nanos>,
     last: VecDeque<String>,
     is_told: bool,
+    is_audited: bool,
+    fired: Fired,
+    load: WorldLoad,
 }
 
 impl WorldSimulation {
@@ -69,6 +75,7 @@ impl WorldSimulation {
         let mut random = Random::new(scenario.seed ^ 0x7769_6465);
         let networks =
             scenario.networks.iter().map(|options| Network::new(*options, 1, random.fork())).collect();
+        let scenario_is_audited = scenario.regions.iter().all(|region| region.audit == Audit::EveryStep);
         let mut regions: Vec<Simulation> =
             std::mem::take(&mut scenario.regions).into_iter().map(Simulation::new).collect();
         if scenario.flaw == Some(WorldFlaw::RepublishesImports) {
@@ -78,14 +85,19 @@ impl WorldSimulation {
         for (at, fault) in std::mem::take(&mut scenario.faults) {
             queue.push(at, Event::Fault(fault));
         }
+        let is_audited = scenario_is_audited;
+        let begins = regions.iter().map(Simulation::now).min().unwrap_or(Nanos::ZERO);
         let has_quotas = regions.iter().any(|region| region.keys().iter().any(crate::KeyPlan::is_quota));
-        if has_quotas {
-            let begins = regions.iter().map(Simulation::now).min().unwrap_or(Nanos::ZERO);
+        if has_quotas && is_audited {
             queue.push(begins, Event::Probe);
+        }
+        let mut fired = Fired::default();
+        for _ in regions.iter().filter(|region| region.now() > begins) {
+            fired.count(Kind::JoinedLate);
         }
         WorldSimulation {
             now: Nanos::ZERO,
-            store: SimulatedStore::new(scenario.store_offset_ns, scenario.flaw),
+            store: SimulatedStore::new(scenario.store_offset_ns, scenario.page_rows, scenario.flaw),
             scenario,
             regions,
             networks,
@@ -95,7 +107,46 @@ impl WorldSimulation {
             dying: BTreeMap::new(),
             last: VecDeque::new(),
             is_told: crate::seeds::only_seed().is_some(),
+            is_audited,
+            fired,
+            load: WorldLoad::default(),
         }
+    }
+
+    /// From now on what is answered is kept until it is taken.
+    pub fn watch(&mut self) {
+        self.regions.iter_mut().for_each(|region| region.answers = Some(Vec::new()));
+    }
+
+    /// What a region answered since this was last asked.
+    pub fn take_answers(&mut self, region: usize) -> Vec<Answered> {
+        self.regions[region].answers.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// A request comes, after everything that happens before it did.
+    pub fn arrive(&mut self, region: usize, arrival: Arrival) {
+        self.run_until(Nanos::new(arrival.at.get() - 1));
+        self.now = arrival.at;
+        self.regions[region].arrives_now(arrival);
+        self.after_step(region);
+    }
+
+    /// What the world store had to do.
+    pub fn load(&self) -> &WorldLoad {
+        &self.load
+    }
+
+    /// How often each kind of thing went wrong.
+    pub fn fired(&self) -> Fired {
+        let mut fired = self.fired.clone();
+        self.networks.iter().for_each(|network| fired.add_all(&network.fired));
+        self.regions.iter().for_each(|region| fired.add_all(&region.fired()));
+        fired
+    }
+
+    /// Equal for equal runs, as far as regions go.
+    pub fn trace_hash(&self) -> u64 {
+        self.regions.iter().fold(0, |hash, region| hash.rotate_left(7) ^ region.trace_hash())
     }
 
     /// Runs to the end of the scenario.
@@ -135,14 +186,14 @@ impl WorldSimulation {
             let checked = self.books.heard(region, note, &self.regions);
             self.check(checked);
         }
-        if self.regions[region].take_sliced() {
+        if self.regions[region].take_sliced() && self.is_audited {
             let checked = self.books.parts_fit(&self.regions, self.now);
             self.check(checked);
         }
         for call in std::mem::take(&mut self.regions[region].outbox) {
             self.note(|| format!("region {region} node {} sends {:?}", call.node, call.step));
             let sent = Sent { region, call };
-            for after in self.networks[region].carry(0, Way::Out).into_iter().flatten() {
+            for after in self.networks[region].carry(0, Way::Out, self.now).into_iter().flatten() {
                 self.queue.push(self.now.plus(after), Event::AtStore(Box::new(sent.clone())));
             }
         }
@@ -196,8 +247,12 @@ impl WorldSimulation {
         let done = self.store.execute(&call.step, self.store.present(self.now));
         self.note(|| format!("region {region} {:?}\n        {done:?}", call.step));
         self.books.joined(*region, &done);
-        let checked = self.books.written(&call.step, &self.store.store, &self.regions);
-        self.check(checked);
+        let (written, read) = rows_of(&call.step, &done);
+        self.load.asked(self.now, written, read);
+        if self.is_audited {
+            let checked = self.books.written(&call.step, &self.store.store, &self.regions);
+            self.check(checked);
+        }
         if matches!(call.step, StoreStep::Work(Step::Publish(..)))
             && let Some(comes_back_after) = self.dying.remove(region)
         {
@@ -211,13 +266,16 @@ impl WorldSimulation {
 
     fn answer(&mut self, sent: &Sent, done: StoreDone) {
         let Sent { region, call, .. } = sent;
-        let [Some(after), _] = self.networks[*region].carry(0, Way::Back) else { return };
+        let [Some(after), _] = self.networks[*region].carry(0, Way::Back, self.now) else { return };
         self.store.heard(&call.step);
         self.regions[*region].answer(call, done, self.now.plus(after));
     }
 
     fn go_wrong(&mut self, fault: WorldFault) {
         self.note(|| format!("{fault:?}"));
+        if let Some(kind) = fault.kind() {
+            self.fired.count(kind);
+        }
         match fault {
             WorldFault::StoreGoesDown => {
                 self.store.is_down = true;
@@ -257,6 +315,9 @@ impl WorldSimulation {
 
     /// Keeps what happened, to be shown when something is violated.
     fn note(&mut self, what: impl FnOnce() -> String) {
+        if !self.is_audited {
+            return;
+        }
         let micros = self.now.minus(crate::START.minus(crate::BOOTED_BEFORE)).get() / 1000;
         let line = format!("{:>9}.{:03} ms world {}", micros / 1000, micros % 1000, what());
         if self.is_told {
@@ -296,4 +357,18 @@ impl WorldSimulation {
     pub fn admitted_between(&self, key: usize, from: Nanos, until: Nanos) -> u64 {
         self.regions.iter().map(|region| region.ledger(key).admitted_between(from, until)).sum()
     }
+}
+
+/// How many rows a statement wrote, and how many it read.
+fn rows_of(step: &StoreStep, done: &StoreDone) -> (usize, usize) {
+    let written = match step {
+        StoreStep::Work(Step::Publish(_, rows)) => rows.len(),
+        StoreStep::Quota(QuotaStep::Report(_, demands)) => demands.len(),
+        _ => 0,
+    };
+    let read = match done {
+        StoreDone::Work(Done::Imported(Ok(imported))) => imported.components.len(),
+        _ => 0,
+    };
+    (written, read)
 }

@@ -24,6 +24,7 @@ mod worker;
 
 pub(crate) use picture::escaped;
 pub(crate) use plan::{Plan, PlanError, command};
+pub(crate) use time::Stopwatch;
 
 use crate::signals::{Signalled, Signals};
 use crate::{listeners, output};

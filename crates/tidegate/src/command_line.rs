@@ -7,6 +7,7 @@ use crate::bench;
 use crate::capacity;
 use crate::rules_client::{self, Action};
 use crate::settings::{Setting, Sources, TABLE, long_flag};
+use crate::simulate;
 use crate::tokens::TokenCommand;
 use crate::top;
 use crate::why;
@@ -85,6 +86,8 @@ pub(crate) enum Command {
     Bench(Result<Box<bench::Plan>, bench::PlanError>),
     /// `tidegate plan`.
     Capacity(Result<Box<capacity::Inputs>, capacity::InputsError>),
+    /// `tidegate sim`.
+    Simulate(Result<simulate::Inputs, simulate::InputsError>),
 }
 
 /// What this process was asked. Ends it for `--help`, and for a command line that makes no sense.
@@ -121,6 +124,7 @@ fn command_of(matches: &ArgMatches) -> Command {
         }
         Some(("bench", matches)) => Command::Bench(bench::Plan::read(matches).map(Box::new)),
         Some(("plan", matches)) => Command::Capacity(capacity::Inputs::read(matches).map(Box::new)),
+        Some(("sim", matches)) => Command::Simulate(simulate::Inputs::read(matches)),
         Some((_, matches)) => serve(matches),
         None => serve(matches),
     }
@@ -224,6 +228,7 @@ fn clap() -> Clap {
         why::command(asker_args()),
         bench::command(),
         capacity::command(),
+        simulate::command(),
     ])
 }
 

@@ -7,6 +7,7 @@ use crate::bench::{BenchError, PlanError};
 use crate::capacity::{InputsError, PictureError};
 use crate::rules_client::RulesError;
 use crate::settings::SettingErrors;
+use crate::simulate;
 use crate::tokens::{FileError, TokenError};
 use crate::why::WhyError;
 use std::io;
@@ -41,6 +42,10 @@ pub(crate) enum Failure {
     Capacity(#[from] InputsError),
     #[error(transparent)]
     CapacityPicture(#[from] PictureError),
+    #[error(transparent)]
+    Simulate(#[from] simulate::InputsError),
+    #[error(transparent)]
+    Simulation(#[from] simulate::SimError),
     #[error("there is no {}; name the rules to check: `tidegate rules check PATH`", .default.display())]
     NothingToCheck { default: PathBuf },
     #[error(transparent)]
@@ -71,6 +76,8 @@ impl Failure {
             | Failure::Bench(_)
             | Failure::Capacity(_)
             | Failure::CapacityPicture(_)
+            | Failure::Simulate(_)
+            | Failure::Simulation(_)
             | Failure::NothingToCheck { .. }
             | Failure::RulesToCheck(_) => ExitCode::from(2),
             Failure::Rules(_)

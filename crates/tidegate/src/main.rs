@@ -28,6 +28,7 @@ mod rules_client;
 mod rules_import;
 mod settings;
 mod signals;
+mod simulate;
 mod tokens;
 mod top;
 mod watched_files;
@@ -81,6 +82,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Why { whom, options } => Ok(why::run(&whom, *options)?),
         Command::Bench(plan) => Ok(bench::run(&*plan?)?),
         Command::Capacity(inputs) => Ok(capacity::run(&*inputs?)?),
+        Command::Simulate(inputs) => Ok(simulate::run(&inputs?)?),
     }
 }
 

@@ -30,7 +30,7 @@ pub(crate) struct Bounds {
     pub(crate) is_roomy: bool,
     /// There are other regions.
     pub(crate) has_world: bool,
-    /// Keys that are charged whatever their limits say.
+    /// Keys that are charged whatever their limits say, or whose limits change.
     overdrawn: BTreeSet<usize>,
     nodes: u64,
 }
@@ -39,25 +39,35 @@ impl Bounds {
     pub(crate) fn of(scenario: &Scenario) -> Self {
         let steps = |fault: &(Nanos, Fault)| matches!(fault.1, Fault::StepClock { .. });
         let reports = scenario.templates.iter().filter(|template| template.is_report);
-        let forgets = |fault: &(Nanos, Fault)| matches!(fault.1, Fault::StoreForgets | Fault::StoreFailsOver);
+        let forgets = |fault: &(Nanos, Fault)| {
+            let fault = &fault.1;
+            matches!(fault, Fault::StoreForgets | Fault::StoreFailsOver | Fault::ShardFailsOver { .. })
+        };
         let clocks_are_steady = !scenario.faults.iter().any(steps);
         let clocks_are_right = clocks_are_steady
             && scenario.origin_offset_ns == 0
+            && scenario.clock_drifts_ppm.iter().all(|drift| *drift == 0)
             && scenario.clock_offsets_ns.iter().all(|offset| *offset == 0);
         let off_by = |offset: &i64| (offset - scenario.origin_offset_ns).abs();
         Bounds {
             clocks_are_steady,
             clocks_are_right,
-            clocks_are_close: scenario.clock_offsets_ns.iter().all(|offset| off_by(offset) <= BELIEVED_NS),
+            clocks_are_close: scenario.clock_offsets_ns.iter().all(|offset| off_by(offset) <= BELIEVED_NS)
+                && scenario.clock_drifts_ppm.iter().all(|drift| *drift == 0),
             buckets_are_exact: clocks_are_right
                 && scenario.world.is_none()
+                && scenario.changes.is_empty()
                 && !scenario.faults.iter().any(forgets),
             is_calm: scenario.faults.is_empty()
                 && scenario.world.is_none()
                 && answers_in_time(&scenario.network, scenario.wakes_within),
             is_roomy: scenario.keys_max > 2 * scenario.keys.len().max(512),
             has_world: scenario.world.is_some(),
-            overdrawn: reports.flat_map(|template| &template.limits).map(|limit| limit.key).collect(),
+            overdrawn: reports
+                .flat_map(|template| &template.limits)
+                .map(|limit| limit.key)
+                .chain(scenario.changes.iter().flat_map(|change| change.keys.clone()))
+                .collect(),
             nodes: u64::try_from(scenario.nodes).unwrap_or(u64::MAX),
         }
     }

@@ -9,7 +9,7 @@ use crate::trace::Happened;
 use smallvec::SmallVec;
 use tidegate_core::{KeyId, Nanos};
 use tidegate_node::region::{Effects, Outgoing};
-use tidegate_origin::{Exchange, Exchanged, Heartbeat, OriginError};
+use tidegate_origin::{Alive, Exchange, Exchanged, Heartbeat, OriginError, ShardId};
 
 /// A call that has no answer by then has failed.
 pub(super) const CALL_TIMEOUT: Nanos = Nanos::from_millis(50);
@@ -24,7 +24,7 @@ pub(crate) struct Message {
 
 #[derive(Debug, Clone)]
 enum Body {
-    Exchange(Ticket, Exchange),
+    Exchange(Ticket, ShardId, Exchange),
     Beat(Heartbeat),
     Desk(Ticket, DeskCall),
 }
@@ -60,27 +60,36 @@ impl Simulation {
         let exchange = outgoing.exchange.clone();
         let syncs = exchange.syncs.len();
         let asks = exchange.syncs.iter().map(|sync| sync.wants.asks.len()).sum();
-        self.exchanges.push(ExchangeNote { at: self.now, node, syncs, asks });
+        if !self.auditor.is_off() {
+            self.exchanges.push(ExchangeNote { at: self.now, node, syncs, asks });
+        }
+        let shard = outgoing.shard;
+        self.load.called(self.now, shard, syncs);
         self.trace.note(self.now, node, Happened::Sent { call, syncs, asks });
         self.nodes[node].calls.insert(call, outgoing);
         let waited_ms = CALL_TIMEOUT.as_millis_ceil();
         let timeout = NodeEvent::Ends(call, Err(OriginError::Timeout { waited_ms }));
         self.push_of(node, self.now.plus(CALL_TIMEOUT), timeout);
-        self.send(node, &Body::Exchange(call, exchange));
+        self.send(node, Body::Exchange(call, shard, exchange));
     }
 
     pub(super) fn send_beat(&mut self, node: usize, heartbeat: Heartbeat) {
-        self.send(node, &Body::Beat(heartbeat));
+        self.send(node, Body::Beat(heartbeat));
     }
 
     pub(super) fn send_to_desk(&mut self, node: usize, call: Ticket, what: DeskCall) {
-        self.send(node, &Body::Desk(call, what));
+        self.send(node, Body::Desk(call, what));
     }
 
-    fn send(&mut self, node: usize, body: &Body) {
+    fn send(&mut self, node: usize, body: Body) {
         let incarnation = self.nodes[node].incarnation;
-        for after in self.network.carry(node, Way::Out).into_iter().flatten() {
+        let [first, second] = self.network.carry(node, Way::Out, self.now);
+        if let Some(after) = second {
             let message = Box::new(Message { node, incarnation, body: body.clone() });
+            self.queue.push(self.now.plus(after), Event::AtOrigin(message));
+        }
+        if let Some(after) = first {
+            let message = Box::new(Message { node, incarnation, body });
             self.queue.push(self.now.plus(after), Event::AtOrigin(message));
         }
     }
@@ -92,27 +101,33 @@ impl Simulation {
         }
         let Message { node, incarnation, body } = *message;
         let reply = match body {
-            Body::Exchange(call, _) if self.origin.is_down => {
+            Body::Exchange(call, shard, _) if !self.origin.answers(shard) => {
                 let error = OriginError::Unreachable { cause: "connection refused".to_owned() };
                 NodeEvent::Ends(call, Err(error))
             }
-            Body::Beat(_) if self.origin.is_down => return,
+            Body::Beat(_) if !self.origin.desk_answers() => return,
             Body::Desk(call, what) => NodeEvent::Told(call, self.at_desk(what)),
-            Body::Exchange(call, exchange) => self.exchanged(node, call, &exchange),
-            Body::Beat(heartbeat) => match self.origin.store.beat(&heartbeat, self.origin_now()) {
+            Body::Exchange(call, shard, exchange) => self.exchanged(node, call, shard, &exchange),
+            Body::Beat(heartbeat) => match self.origin_beat(&heartbeat) {
                 Ok(alive) => NodeEvent::Alive(alive),
                 Err(error) => return self.check(Err(format!("a heartbeat was refused: {error}"))),
             },
         };
-        if let [Some(after), _] = self.network.carry(node, Way::Back) {
+        if let [Some(after), _] = self.network.carry(node, Way::Back, self.now) {
             self.queue.push(self.now.plus(after), Event::OfNode { node, incarnation, what: reply });
         }
     }
 
-    fn exchanged(&mut self, node: usize, call: Ticket, exchange: &Exchange) -> NodeEvent {
+    fn origin_beat(&mut self, heartbeat: &Heartbeat) -> Result<Alive, OriginError> {
+        let now = self.origin_now();
+        self.origin.desk().beat(heartbeat, now)
+    }
+
+    fn exchanged(&mut self, node: usize, call: Ticket, shard: ShardId, exchange: &Exchange) -> NodeEvent {
         let checked = self.auditor.may_be_sent(exchange);
         self.check(checked);
-        let exchanged = self.origin.exchange(exchange, self.origin_now());
+        let now = self.origin_now();
+        let exchanged = self.origin.exchange(shard, exchange, now);
         let exchanged = exchanged.unwrap_or_else(|violation| self.fail(&violation));
         self.tell(node, || format!("{exchange:?}\n        {exchanged:?}"));
         let checked = self.auditor.executed(exchange, &exchanged, self.now);
@@ -134,7 +149,8 @@ impl Simulation {
         let (shards, moment) = (self.scenario.shards, state.moment(self.now));
         let sharing = state.sharing();
         let route = |key| shard_of(key, shards);
-        let before = keys.iter().map(|key| state.view(*key)).collect();
+        let is_audited = !self.auditor.is_off();
+        let before = keys.iter().filter(|_| is_audited).map(|key| state.view(*key)).collect();
         let effects = sharing.region.replied(&sharing.table, outgoing, result, moment, &route);
         let checked = self.auditor.heard(&self.nodes[node], &keys, &before);
         self.check(checked);

@@ -5,11 +5,11 @@
 use super::{NodeEvent, Simulation, shard_of};
 use crate::checks::Views;
 use crate::node::{RULES, Ticket, Waiting};
-use crate::scenario::{Arrival, TENANT, Template};
-use crate::simulation::Event;
+use crate::scenario::{Arrival, Change, LimitUse, NodeFlaw, TENANT, Template};
+use crate::simulation::{Answered, Event};
 use crate::trace::{AnswerPath, Happened};
 use smallvec::SmallVec;
-use tidegate_core::{Moment, Nanos};
+use tidegate_core::{Accuracy, Moment, Nanos};
 use tidegate_node::{Answer, Asking, Decided, GivenLimit, Path, Purpose, Request, Subject};
 use tidegate_origin::Heartbeat;
 
@@ -44,11 +44,27 @@ impl Simulation {
     fn decide(&self, node: usize, template: usize, moment: Moment) -> Decided<'static> {
         let Template { limits, is_report } = &self.scenario.templates[template];
         let given: SmallVec<[GivenLimit<'_>; 5]> =
-            limits.iter().map(|limit| self.scenario.keys[limit.key].given(limit.cost)).collect();
+            limits.iter().map(|limit| self.given(node, *limit)).collect();
         let purpose = if *is_report { Purpose::Report } else { Purpose::Check };
         let request = Request { tenant: TENANT, purpose, subject: Subject::Limits(&given) };
         let decided = self.nodes[node].engine.decide(&RULES, &request, moment);
         decided.expect("a scenario's requests are valid")
+    }
+
+    /// A limit as a node knows it: it may have heard of a change.
+    fn given(&self, node: usize, limit: LimitUse) -> GivenLimit<'_> {
+        let mut given = self.scenario.keys[limit.key].given(limit.cost);
+        let has_heard = |change: &&Change| {
+            change.keys.contains(&limit.key) && change.heard_at.get(node).is_some_and(|at| *at <= self.now)
+        };
+        if let Some(change) = self.scenario.changes.iter().rev().find(has_heard) {
+            given.policy = change.policy;
+        }
+        let loses_check = self.scenario.node_flaw == Some(NodeFlaw::LosesCreditCheck);
+        if loses_check && given.accuracy == Accuracy::Bounded {
+            given.accuracy = Accuracy::Fast;
+        }
+        given
     }
 
     fn ask(&mut self, node: usize, template: usize, asking: Box<Asking<'static>>, gives_up_at: Nanos) {
@@ -117,6 +133,9 @@ impl Simulation {
             Path::Unverified => AnswerPath::Unverified,
         };
         self.trace.note(self.now, node, Happened::Answered { allowed: answer.allowed, path, template });
+        if let Some(answers) = &mut self.answers {
+            answers.push(Answered { at: self.now, template, allowed: answer.allowed, path });
+        }
         let state = &self.nodes[node];
         self.tell(node, || {
             let limits = &self.scenario.templates[template].limits;

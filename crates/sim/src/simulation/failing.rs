@@ -14,6 +14,9 @@ impl Simulation {
     pub(super) fn go_wrong(&mut self, fault: Fault) {
         self.trace.note(self.now, usize::MAX, Happened::Fault(fault));
         self.tell(99, || format!("{fault:?}"));
+        if let Some(kind) = fault.kind() {
+            self.fired.count(kind);
+        }
         match fault {
             Fault::Crash { node } => self.crash(node),
             Fault::Start { node } => self.start(node),
@@ -37,6 +40,14 @@ impl Simulation {
                     self.auditor.store_forgot(&self.nodes);
                 }
             }
+            Fault::ShardIsCopied { shard } => self.origin.copy_shard(shard),
+            Fault::ShardGoesDown { shard } => self.origin.shard_goes_down(shard),
+            Fault::ShardFailsOver { shard } => {
+                if self.origin.shard_fails_over(shard) {
+                    self.auditor.store_forgot(&self.nodes);
+                }
+            }
+            Fault::KeyIsHot { key } => self.heat(key),
             Fault::StorePauses { length } => {
                 self.origin.paused_until = self.origin.paused_until.max(self.now.plus(length));
             }
@@ -60,13 +71,21 @@ impl Simulation {
         self.begin(node, Nanos::ZERO);
     }
 
+    fn heat(&mut self, key: usize) {
+        self.scenario.keys[key].is_hot = true;
+        let hot = self.scenario.keys.iter().filter(|key| key.is_hot).map(crate::KeyPlan::id);
+        let hot: Vec<_> = hot.collect();
+        for node in &self.nodes {
+            node.sharing().region.set_hot(hot.iter().copied());
+        }
+    }
+
     /// Every node is up, and every message arrives, from now on.
     pub(crate) fn calm(&mut self) {
         let NetworkOptions { latency, .. } = self.network.options;
         let latency = Latency { spikes: Odds::NEVER, most: latency.most.min(CALM_WITHIN), ..latency };
         self.network.options = NetworkOptions { latency, ..NetworkOptions::LOOPBACK };
-        self.origin.is_down = false;
-        self.origin.paused_until = self.now;
+        self.origin.calm(self.now);
         for node in 0..self.nodes.len() {
             [Way::Out, Way::Back].into_iter().for_each(|way| self.network.set_cut(node, way, false));
             self.nodes[node].paused_until = self.now;

@@ -236,25 +236,27 @@ impl Simulation {
     }
 
     pub(super) fn at_desk(&mut self, what: DeskCall) -> DeskAnswer {
-        if self.origin.is_down {
+        if !self.origin.desk_answers() {
             return what.failed(&unreachable_origin());
         }
         let now = self.origin_now();
         match what {
             DeskCall::Lead { lead, asked_at } => {
-                DeskAnswer::Led { leading: Some(self.origin.store.lead(&lead, now)), asked_at }
+                DeskAnswer::Led { leading: Some(self.origin.desk().lead(&lead, now)), asked_at }
             }
             DeskCall::Mail(letters) => {
-                self.origin.store.put_mail(&letters, now);
+                self.origin.desk().put_mail(&letters, now);
                 DeskAnswer::Mailed(None)
             }
             DeskCall::Step(step) => DeskAnswer::Done(Box::new(self.step_at_origin(step, now))),
             DeskCall::Report { report, sent } => {
-                DeskAnswer::Reported { heard: Some(self.origin.store.report_quotas(&report, now)), sent }
+                DeskAnswer::Reported { heard: Some(self.origin.desk().report_quotas(&report, now)), sent }
             }
-            DeskCall::Gather => DeskAnswer::Gathered(Some(self.origin.store.gather_quotas(SLICE_LEASE, now))),
+            DeskCall::Gather => {
+                DeskAnswer::Gathered(Some(self.origin.desk().gather_quotas(SLICE_LEASE, now)))
+            }
             DeskCall::TellQuotas(news) => {
-                self.origin.store.tell_quotas(&news);
+                self.origin.desk().tell_quotas(&news);
                 DeskAnswer::QuotasTold
             }
         }
@@ -262,10 +264,10 @@ impl Simulation {
 
     fn step_at_origin(&mut self, step: Step, now: Nanos) -> Done {
         match step {
-            Step::TakeMail { most } => Done::Mail(Ok(self.origin.store.take_mail(most))),
+            Step::TakeMail { most } => Done::Mail(Ok(self.origin.desk().take_mail(most))),
             Step::Totals(cells) => {
                 let totals = cells.iter().map(|cell| {
-                    let mut total = self.origin.store.cell_total(cell, now);
+                    let mut total = self.origin.cell_total(cell, now);
                     let others = self.republishes.as_ref().and_then(|told| told.get(cell));
                     total.total += others.copied().unwrap_or(0);
                     Ok::<_, KeyError>(total)
@@ -278,15 +280,17 @@ impl Simulation {
                 if let Some(told) = &mut self.republishes {
                     told.extend(cells.iter().map(|cell| (cell.cell, cell.others)));
                 }
-                self.notes.extend(cells.iter().map(|cell| WorldNote::Told(*cell)));
+                if !self.auditor.is_off() {
+                    self.notes.extend(cells.iter().map(|cell| WorldNote::Told(*cell)));
+                }
                 Done::Written(Ok(vec![Ok(()); cells.len()]))
             }
             Step::Tell(view) => {
-                self.origin.store.tell_world(view, now);
+                self.origin.desk().tell_world(view, now);
                 Done::Told(Ok(()))
             }
             Step::TellResets(resets) => {
-                self.origin.store.tell_resets(&resets, now);
+                self.origin.desk().tell_resets(&resets, now);
                 Done::ToldResets(Ok(()))
             }
             other => unreachable!("{other:?} is for the world store"),
@@ -347,7 +351,7 @@ impl Simulation {
 
     /// What the origin has counted in a cell.
     pub(crate) fn counted(&self, cell: &CellId) -> u64 {
-        self.origin.store.total(cell.key, cell.epoch, cell.sequence).unwrap_or(0)
+        self.origin.total(cell)
     }
 
     /// What a node believes of some keys' cells since it heard of them.
@@ -355,7 +359,7 @@ impl Simulation {
         if self.scenario.world.is_none() {
             return;
         }
-        for key in keys {
+        for key in keys.iter().filter(|_| !self.auditor.is_off()) {
             for (sequence, counts) in self.nodes[node].view(*key).cells() {
                 let (regional, world) = (counts.regional(), counts.world);
                 self.notes.push(WorldNote::Believed { key: *key, sequence, regional, world });

@@ -13,6 +13,9 @@ pub fn away(millis: u64) -> NetworkOptions {
     NetworkOptions { latency, ..NetworkOptions::LOOPBACK }
 }
 
+/// So that there are many pages.
+const FEW_ROWS: usize = 7;
+
 /// What regions record in the store if nothing else was set.
 pub const HEADROOM: Policy = Policy { publish: Publish::Headroom, interval: Nanos::from_secs(5) };
 
@@ -82,6 +85,8 @@ pub struct WorldScenario {
     pub commits_within: Nanos,
     pub faults: Vec<(Nanos, WorldFault)>,
     pub flaw: Option<WorldFlaw>,
+    /// How many rows a page of an import has.
+    pub page_rows: usize,
     pub ends_at: Nanos,
 }
 
@@ -101,6 +106,7 @@ impl WorldScenario {
             commits_within: Nanos::ZERO,
             faults: Vec::new(),
             flaw: None,
+            page_rows: FEW_ROWS,
             ends_at,
         }
     }

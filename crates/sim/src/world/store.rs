@@ -9,9 +9,6 @@ use tidegate_core::{CellId, Nanos};
 use tidegate_node::world::{Done, Step};
 use tidegate_world::{OwnerId, Published, RECONCILER, Row, Store};
 
-/// How many rows a page of an import has: few, so that there are many pages.
-const PAGE_ROWS: usize = 7;
-
 #[derive(Debug)]
 pub(super) struct SimulatedStore {
     pub(super) store: Store,
@@ -20,18 +17,20 @@ pub(super) struct SimulatedStore {
     pub(super) paused_until: Nanos,
     /// How often it was started: what wasn't committed before is undone.
     pub(super) life: u32,
+    page_rows: usize,
     /// What each worker was told that its rows are at, when the store adds deltas.
     adds: Option<BTreeMap<(CellId, OwnerId), u64>>,
 }
 
 impl SimulatedStore {
-    pub(super) fn new(offset_ns: i64, flaw: Option<WorldFlaw>) -> Self {
+    pub(super) fn new(offset_ns: i64, page_rows: usize, flaw: Option<WorldFlaw>) -> Self {
         SimulatedStore {
             store: Store::default(),
             offset_ns,
             is_down: false,
             paused_until: Nanos::ZERO,
             life: 0,
+            page_rows,
             adds: (flaw == Some(WorldFlaw::AddsDeltas)).then(BTreeMap::new),
         }
     }
@@ -75,7 +74,7 @@ impl SimulatedStore {
         match step {
             Step::Join(joining) => Done::Joined(self.store.join(joining, stamp)),
             Step::Publish(owner, rows) => Done::Published(Ok(self.publish(*owner, rows, stamp))),
-            Step::Import(since) => Done::Imported(Ok(self.store.import(*since, PAGE_ROWS, stamp))),
+            Step::Import(since) => Done::Imported(Ok(self.store.import(*since, self.page_rows, stamp))),
             Step::Delete => Done::Deleted(Ok(self.store.delete_expired(stamp))),
             other => unreachable!("{other:?} is for the origin"),
         }

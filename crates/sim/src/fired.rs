@@ -1,0 +1,146 @@
+//! How often each kind of fault really happened: a fault that never fires tests nothing.
+
+use crate::fault::Fault;
+use crate::world::scenario::WorldFault;
+
+/// Everything that can go wrong here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    Delayed,
+    Lost,
+    Doubled,
+    Overtaken,
+    CutOff,
+    Crashed,
+    StartedAnew,
+    Paused,
+    StoreForgot,
+    StoreFailedOver,
+    ShardFailedOver,
+    StorePaused,
+    StoreDown,
+    RepliesLost,
+    ClockOff,
+    ClockDrifted,
+    ClockStepped,
+    RuleChanged,
+    BecameHot,
+    WorldDown,
+    WorldPaused,
+    WorldCut,
+    WorldAnswersLost,
+    WorkerDied,
+    WorkerPaused,
+    JoinedLate,
+}
+
+/// With the name that people read.
+pub const KINDS: [(Kind, &str); 26] = [
+    (Kind::Delayed, "a message was late"),
+    (Kind::Lost, "a message was lost"),
+    (Kind::Doubled, "a message came twice"),
+    (Kind::Overtaken, "a message overtook another"),
+    (Kind::CutOff, "a message fell to a one-way partition"),
+    (Kind::Crashed, "a node crashed"),
+    (Kind::StartedAnew, "a node restarted with amnesia"),
+    (Kind::Paused, "a node stood still"),
+    (Kind::StoreForgot, "a region's store forgot everything"),
+    (Kind::StoreFailedOver, "a stale replica took a store's place"),
+    (Kind::ShardFailedOver, "a stale replica took one shard's place"),
+    (Kind::StorePaused, "a region's store stood still"),
+    (Kind::StoreDown, "a region's store was down"),
+    (Kind::RepliesLost, "a store's replies got lost"),
+    (Kind::ClockOff, "a node's clock was off"),
+    (Kind::ClockDrifted, "a node's clock drifted"),
+    (Kind::ClockStepped, "a node's clock was set"),
+    (Kind::RuleChanged, "a rule changed"),
+    (Kind::BecameHot, "a key became hot"),
+    (Kind::WorldDown, "the world store was down"),
+    (Kind::WorldPaused, "the world store stood still"),
+    (Kind::WorldCut, "a region was cut off from the world store"),
+    (Kind::WorldAnswersLost, "the world store's answers got lost"),
+    (Kind::WorkerDied, "a worker died in mid-publish"),
+    (Kind::WorkerPaused, "a worker stood still"),
+    (Kind::JoinedLate, "a region joined late"),
+];
+
+/// A count for each of [`KINDS`].
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Fired([u64; KINDS.len()]);
+
+impl Fired {
+    pub fn count(&mut self, kind: Kind) {
+        self.0[kind as usize] += 1;
+    }
+
+    pub fn add_all(&mut self, other: &Fired) {
+        self.0.iter_mut().zip(other.0).for_each(|(count, more)| *count += more);
+    }
+
+    /// With names, in the order of [`KINDS`].
+    pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        KINDS.iter().map(|(kind, name)| (*name, self.0[*kind as usize]))
+    }
+
+    pub fn of(&self, kind: Kind) -> u64 {
+        self.0[kind as usize]
+    }
+}
+
+impl Fault {
+    /// `None` for what only ends another.
+    pub(crate) fn kind(self) -> Option<Kind> {
+        Some(match self {
+            Fault::Crash { .. } => Kind::Crashed,
+            Fault::Start { .. } => Kind::StartedAnew,
+            Fault::Pause { .. } => Kind::Paused,
+            Fault::StepClock { .. } => Kind::ClockStepped,
+            Fault::StoreForgets => Kind::StoreForgot,
+            Fault::StoreFailsOver => Kind::StoreFailedOver,
+            Fault::ShardFailsOver { .. } => Kind::ShardFailedOver,
+            Fault::StorePauses { .. } => Kind::StorePaused,
+            Fault::StoreGoesDown => Kind::StoreDown,
+            Fault::RepliesLost { of_10_000: 1.. } => Kind::RepliesLost,
+            Fault::KeyIsHot { .. } => Kind::BecameHot,
+            // A partition counts by what fell to it.
+            Fault::Cut { .. }
+            | Fault::Mend { .. }
+            | Fault::StoreIsCopied
+            | Fault::ShardIsCopied { .. }
+            | Fault::ShardGoesDown { .. }
+            | Fault::StoreComesBack
+            | Fault::RepliesLost { of_10_000: 0 } => return None,
+        })
+    }
+}
+
+impl WorldFault {
+    pub(crate) fn kind(self) -> Option<Kind> {
+        Some(match self {
+            WorldFault::StoreGoesDown => Kind::WorldDown,
+            WorldFault::StorePauses { .. } => Kind::WorldPaused,
+            WorldFault::Cut { .. } => Kind::WorldCut,
+            WorldFault::AnswersLost { of_10_000: 1.. } => Kind::WorldAnswersLost,
+            WorldFault::WorkerDiesInMidPublish { .. } => Kind::WorkerDied,
+            WorldFault::WorkerPauses { .. } => Kind::WorkerPaused,
+            // What is inside of a region counts there.
+            WorldFault::StoreComesBack
+            | WorldFault::Mend { .. }
+            | WorldFault::AnswersLost { of_10_000: 0 }
+            | WorldFault::Inside { .. }
+            | WorldFault::Calm => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_in_their_own_places() {
+        for (place, (kind, name)) in KINDS.iter().enumerate() {
+            assert_eq!(*kind as usize, place, "{name}");
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! Fleets as people describe them in a file: regions, nodes, keys, traffic, what goes wrong, and what is expected
+//! of the figures. Run with the real engines beside a perfect limiter and beside the scheme of the documents that
+//! Tidegate began with, on the same requests.
+//!
+//! Reads no file, no clock and starts no thread: a text goes in, figures come out.
+
+mod figures;
+mod known;
+mod layered;
+mod perfect;
+pub mod plan;
+mod quotas;
+mod read;
+mod run;
+mod tally;
+mod traffic;
+
+pub use figures::{Figure, Judged};
+pub use known::{KNOWN, known};
+pub use plan::Plan;
+pub use read::{PlanError, read};
+pub use run::{Outcome, Progress, Series, run};

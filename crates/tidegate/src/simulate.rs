@@ -1,0 +1,116 @@
+//! `tidegate sim`: fleets and bad luck, simulated with the real engines, from a file or a seed.
+//!
+//! Reads files, writes pictures and shows progress; everything that is simulated is in `crates/sim`.
+
+mod inputs;
+mod picture;
+mod progress;
+mod show;
+mod swarm;
+
+pub(crate) use inputs::{Inputs, InputsError, command};
+
+use crate::ask::Form;
+use crate::output;
+use inputs::{ScenarioInputs, What};
+use progress::Progress;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use tidegate_sim::fleet::{self, KNOWN, Outcome, Plan, PlanError, known};
+
+/// No scenario is longer.
+const FILE_BYTES_MAX: u64 = 1_000_000;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SimError {
+    #[error(
+        "there is no scenario {name:?}; `tidegate sim list` tells which there are, and a file has a / or ends in .toml"
+    )]
+    Unknown { name: String },
+    #[error("can't read {}: {source}", .path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("{} is longer than {FILE_BYTES_MAX} bytes; a scenario isn't", .path.display())]
+    TooLong { path: PathBuf },
+    #[error("{name}: {source}")]
+    Plan { name: String, source: PlanError },
+    #[error("can't write {}: {source}; choose another directory for --out", .path.display())]
+    Write { path: PathBuf, source: io::Error },
+}
+
+pub(crate) fn run(inputs: &Inputs) -> Result<ExitCode, SimError> {
+    match &inputs.what {
+        What::List => {
+            output::print(&list());
+            Ok(ExitCode::SUCCESS)
+        }
+        What::Scenario(scenario) => run_scenario(scenario),
+        What::Swarm(swarm) => Ok(swarm::run(swarm)),
+    }
+}
+
+fn list() -> String {
+    let mut text = String::new();
+    for (name, file) in KNOWN {
+        let title = fleet::read(file).map(|plan| plan.title).unwrap_or_default();
+        text.push_str(&format!("{name:<22}  {title}\n"));
+    }
+    text
+}
+
+fn run_scenario(inputs: &ScenarioInputs) -> Result<ExitCode, SimError> {
+    let (name, text) = text_of(&inputs.scenario)?;
+    let plan = fleet::read(&text).map_err(|source| SimError::Plan { name: name.clone(), source })?;
+    let seed = inputs.seed.unwrap_or(plan.seed);
+    let Some(outcome) = simulate(&plan, seed) else { return Ok(ExitCode::FAILURE) };
+    if let Some(directory) = &inputs.pictures {
+        write_pictures(directory, &name, &plan, &outcome)?;
+    }
+    output::print(&match inputs.form {
+        Form::Json => format!("{}\n", show::json(&name, &plan, seed, &outcome)),
+        Form::Text => show::text(&name, &plan, seed, &outcome),
+    });
+    let misses = outcome.judged.iter().any(|judged| judged.holds() == Some(false));
+    Ok(if misses { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// `None` when an invariant was violated, which was told.
+fn simulate(plan: &Plan, seed: u64) -> Option<Outcome> {
+    let mut progress = Progress::new();
+    let run = catch_unwind(AssertUnwindSafe(|| fleet::run(plan, seed, &mut |at| progress.show_fleet(at))));
+    progress.clear();
+    run.ok()
+}
+
+/// A scenario's name, and what its file says.
+fn text_of(scenario: &str) -> Result<(String, String), SimError> {
+    if let Some(text) = known(scenario) {
+        return Ok((scenario.to_owned(), text.to_owned()));
+    }
+    if !scenario.contains('/') && !scenario.ends_with(".toml") {
+        return Err(SimError::Unknown { name: scenario.to_owned() });
+    }
+    let path = PathBuf::from(scenario);
+    let failed = |source| SimError::Read { path: path.clone(), source };
+    if std::fs::metadata(&path).map_err(failed)?.len() > FILE_BYTES_MAX {
+        return Err(SimError::TooLong { path });
+    }
+    let text = std::fs::read_to_string(&path).map_err(failed)?;
+    let name =
+        path.file_stem().map_or_else(|| scenario.to_owned(), |stem| stem.to_string_lossy().into_owned());
+    Ok((name, text))
+}
+
+fn write_pictures(directory: &PathBuf, name: &str, plan: &Plan, outcome: &Outcome) -> Result<(), SimError> {
+    let failed = |path: &PathBuf| {
+        let path = path.clone();
+        move |source| SimError::Write { path, source }
+    };
+    std::fs::create_dir_all(directory).map_err(failed(directory))?;
+    for (kind, svg) in picture::all(name, plan, outcome) {
+        let path = directory.join(format!("{name}-{kind}.svg"));
+        std::fs::write(&path, svg).map_err(failed(&path))?;
+    }
+    Ok(())
+}
