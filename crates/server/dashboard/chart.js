@@ -12,10 +12,10 @@ const TOP = 10;
 const BASE = 184;
 const LABELS = [15, 10, 5, 0];
 
-/** The next of 1, 2, 5, 10, 20… */
+/** The next round number, whose half is round too. */
 function roundUp(value) {
   const power = 10 ** Math.floor(Math.log10(Math.max(value, 1)));
-  return [1, 2, 5, 10].map((step) => step * power).find((step) => step >= value);
+  return [1, 2, 4, 6, 8, 10].map((step) => step * power).find((step) => step >= value);
 }
 
 export function chart(parent, readout) {

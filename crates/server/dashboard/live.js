@@ -28,23 +28,24 @@ export const live = {
 
 const listeners = new Set();
 let timer = 0;
-let isAsking = false;
+let asking = null;
 
 export const onTick = (listener) => listeners.add(listener);
 
-/** Asks once, then tells all views. */
-export async function tick() {
-  if (isAsking) return;
-  isAsking = true;
+/** Asks once, then tells all views; whoever comes meanwhile waits for the same answer. */
+export function tick() {
+  asking ??= askOnce().finally(() => (asking = null));
+  return asking;
+}
+
+async function askOnce() {
   try {
     await look();
     Object.assign(live, { connection: "live", problem: "", failures: 0 });
   } catch (error) {
     failed(error);
-  } finally {
-    isAsking = false;
-    live.ticks += 1;
   }
+  live.ticks += 1;
   for (const listener of listeners) listener(live);
 }
 

@@ -44,7 +44,7 @@ function worldTier(world) {
   if (world.alarm || world.problem) return { ...tier, health: "bad", word: world.alarm ? "Two of one name" : "Can't agree", facts: world.alarm ?? world.problem };
   if (world.breaker === "open") return { ...tier, health: "bad", word: "Database away", facts: `${regions}. This region goes on alone.` };
   const heard = world.imported_ms_ago === undefined ? "" : `, heard ${ago(world.imported_ms_ago)} ago`;
-  return { ...tier, health: world.regions_sharing ? "good" : "warn", word: world.is_worker ? "Agree, by this node" : "Agree", facts: `${regions}${heard}` };
+  return { ...tier, health: world.regions_sharing ? "good" : "warn", word: "Agree", facts: `${regions}${heard}${world.is_worker ? "; this node is the region's worker" : ""}` };
 }
 
 function rulesTier(state) {

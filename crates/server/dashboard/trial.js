@@ -56,21 +56,20 @@ export function trial(before, after) {
   if (!wanted) return null;
   const known = new Map((old?.items ?? []).map((item) => [item.name, item]));
   const tried = [];
+  const made = (lines, name) => {
+    tried.push(name);
+    return { name, lines: inShadow(lines, name), isMade: true };
+  };
   const items = wanted.items.flatMap((item) => {
     const was = known.get(item.name);
-    if (was && was.lines.join("\n").trim() === item.lines.join("\n").trim()) return [item.lines];
-    if (!was) {
-      tried.push(item.name);
-      return [inShadow(item.lines, item.name)];
-    }
+    if (!was) return [made(item.lines, item.name)];
+    if (was.lines.join("\n").trim() === item.lines.join("\n").trim()) return [item];
     const name = `${item.name.replace(/-trial$/, "")}-trial`;
-    tried.push(name);
-    return name === item.name ? [inShadow(item.lines, name)] : [was.lines, inShadow(item.lines, name)];
+    return name === item.name ? [made(item.lines, name)] : [was, made(item.lines, name)];
   });
   if (!tried.length) return null;
   // A trial that was there before gives way to the new one of its name.
-  const seen = new Set(tried);
-  const kept = items.filter((lines, index) => !seen.has(nameOf(lines)) || items.findLastIndex((other) => nameOf(other) === nameOf(lines)) === index);
-  const text = [...wanted.head, ...kept.flat(), ...wanted.tail].join("\n");
+  const kept = items.filter(({ name, isMade }) => isMade || !tried.includes(name));
+  const text = [...wanted.head, ...kept.flatMap(({ lines }) => lines), ...wanted.tail].join("\n");
   return { text, tried };
 }

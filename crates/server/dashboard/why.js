@@ -87,8 +87,9 @@ function shown({ decisions, counted, is_cut, damaged }, parameters) {
   }
   if (counted.length) parts.push(folded(counted));
   if (damaged) parts.push(el("p", { className: "problem warn" }, `${count(damaged)} damaged parts of the log were left out.`));
-  parts.push(...decisions.slice(0, 20).map(decisionCard));
-  if (decisions.length > 20) parts.push(el("p", { className: "note" }, `${decisions.length - 20} older ones are in the picture. Narrow the time to read them, or: tidegate why --limit ${decisions.length}`));
+  const [newest, ...older] = decisions;
+  if (newest) parts.push(newestCard(newest));
+  if (older.length) parts.push(el("h2", {}, "Before that"), el("div", { className: "card older" }, ...older.map(olderCard)));
   return parts;
 }
 
@@ -111,21 +112,43 @@ function folded(counted) {
 
 const fact = (name, value) => (value === undefined || value === "" ? null : el("div", {}, el("dt", {}, name), el("dd", {}, value)));
 
-function decisionCard(decision) {
-  const { cause, sentence, at, more, last } = decision;
-  const text = el("p", { className: "sentence" }, sentence);
-  const words = el("span", { className: `cause ${cause}` }, causeWords(cause));
+const chip = (cause) => el("span", { className: `cause ${cause}` }, causeWords(cause));
+
+/** The newest is open: it is most likely what was looked for. */
+function newestCard(decision) {
+  const [text, ...rest] = details(decision);
+  const head = el("div", { className: "head" }, el("h2", {}, chip(decision.cause), ` ${moment(Date.parse(decision.at))} UTC`), copyButton(() => text.textContent, "Copy the sentence"));
+  return el("article", { className: "card decision" }, head, text, ...rest);
+}
+
+/** Opened by whoever wants it; its inside is made only then. */
+function olderCard(decision) {
+  const { at, rule, namespace, cause, more } = decision;
+  const summary = el("summary", {}, el("span", { className: "mono" }, moment(Date.parse(at))), chip(cause), el("span", { className: "soft" }, `${rule || "limit in the request"} · ${namespace}${more ? `, and ${count(more)} more like it` : ""}`));
+  const card = el("details", { className: "decision" }, summary);
+  card.addEventListener("toggle", () => {
+    if (card.childElementCount > 1) return;
+    const parts = details(decision);
+    card.append(el("div", { className: "inside" }, ...parts, copyButton(() => parts[0].textContent, "Copy the sentence")));
+  });
+  return card;
+}
+
+/** All that is known of a decision, the sentence first. */
+function details(decision) {
+  const { cause, sentence, more, last } = decision;
   const advice = CAUSES[cause]?.[1];
-  const head = el("div", { className: "head" }, el("h2", {}, words, ` ${moment(Date.parse(at))} UTC`), copyButton(() => text.textContent, "Copy the sentence"));
-  return el("article", { className: "card decision" }, head, text,
+  const facts = el("dl", { className: "facts-list" },
+    fact("Rule", decision.rule ? `${decision.rule} of ${decision.namespace}` : decision.namespace), fact("Rules version", String(decision.rule_version)),
+    fact("Algorithm", decision.algorithm), fact("Cost", String(decision.cost)), fact("Path", decision.path),
+    fact("Would have passed", decision.would_pass_at ? `${moment(Date.parse(decision.would_pass_at))} UTC` : ""),
+    fact("Node", decision.node), fact("Region", decision.region), fact("Shard", decision.shard), fact("Request", decision.request));
+  return [
+    el("p", { className: "sentence" }, sentence),
     advice ? el("p", { className: "note" }, advice) : null,
     more ? el("p", { className: "note" }, `${count(more)} more like it until ${clock(Date.parse(last))} UTC.`) : null,
-    usedBar(decision), events(decision),
-    el("dl", { className: "facts-list" },
-      fact("Rule", decision.rule ? `${decision.rule} of ${decision.namespace}` : decision.namespace), fact("Rules version", String(decision.rule_version)),
-      fact("Algorithm", decision.algorithm), fact("Cost", String(decision.cost)), fact("Path", decision.path),
-      fact("Would have passed", decision.would_pass_at ? `${moment(Date.parse(decision.would_pass_at))} UTC` : ""),
-      fact("Node", decision.node), fact("Region", decision.region), fact("Shard", decision.shard), fact("Request", decision.request)));
+    usedBar(decision), events(decision), facts,
+  ].filter(Boolean);
 }
 
 const TIERS = { own: "this node", others: "other nodes", world: "other regions", previous: "the window before" };
@@ -141,8 +164,8 @@ function usedBar({ seen, limit }) {
     part.style.width = `${(100 * seen[name]) / whole}%`;
     bar.append(part);
   }
-  const words = parts.map((name) => `${TIERS[name]} ${count(seen[name])}`).join(", ");
-  return el("div", {}, bar, el("p", { className: "note" }, `${count(seen.total)} of ${count(limit)} in use${words ? `: ${words}` : ""}`));
+  const words = parts.map((name) => el("span", {}, el("i", { className: `swatch ${name}` }), `${TIERS[name]} ${count(seen[name])}`));
+  return el("div", {}, bar, el("p", { className: "note parts" }, el("span", {}, `${count(seen.total)} of ${count(limit)} in use`), ...words));
 }
 
 function events(decision) {
