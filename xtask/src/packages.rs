@@ -4,7 +4,7 @@ use crate::steps::{run, run_with};
 use std::path::{Path, PathBuf};
 
 /// A program that tests run, and the Debian or Ubuntu package that has it.
-const NEEDED: [(&str, &str); 13] = [
+const NEEDED: [(&str, &str); 14] = [
     // For libFuzzer.
     ("c++", "g++"),
     ("valgrind", "valgrind"),
@@ -20,6 +20,7 @@ const NEEDED: [(&str, &str); 13] = [
     ("psql", "postgresql-client"),
     // For the checks of metrics and alert rules.
     ("promtool", "prometheus"),
+    ("chromium", "chromium"),
 ];
 
 /// What only benchmarks need.

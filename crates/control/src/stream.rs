@@ -22,7 +22,7 @@ mod status;
 mod steady;
 
 pub use driver::{Answering, FollowOptions, FollowView, follow};
-pub use endpoint::{Endpoint, EndpointError, Endpoints, Trust};
+pub use endpoint::{Duplex, Endpoint, EndpointError, Endpoints, Stream, Trust};
 pub use feed::{Feed, FeedCounters, Subscriber};
 pub use follower::{Action, Follower, Identity};
 pub use frame::framed;

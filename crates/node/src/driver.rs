@@ -81,6 +81,10 @@ impl RulesWatch {
         RulesWatch { windows, ..self }
     }
 
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Looks once; `Some` when the texts changed.
     pub fn look(&mut self, secret: &FleetSecret) -> Option<Result<RuleSet, String>> {
         match self.read_when_still() {

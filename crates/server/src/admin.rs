@@ -3,7 +3,7 @@
 mod following;
 
 use crate::App;
-use crate::access::Caller;
+use crate::access::{Caller, Permission};
 use crate::counters::COUNTERS;
 use crate::json::write;
 use std::fmt::Display;
@@ -134,6 +134,10 @@ pub(crate) fn state(app: &App, caller: &Caller) -> Vec<u8> {
         object.count("namespaces", counts.namespaces).count("rules", counts.rules);
         object.count("overrides", counts.overrides).count("keys", app.engine.key_count());
         object.number("clock_steps", clock_steps);
+        object.object("caller", |inner| who(inner, caller));
+        if let Some(path) = &app.rules_path {
+            object.string("rules_path", path);
+        }
         if let Some(view) = &app.following {
             object.object("rules_stream", |inner| following::whole(inner, view));
         }
@@ -154,12 +158,19 @@ pub(crate) fn state(app: &App, caller: &Caller) -> Vec<u8> {
     })
 }
 
+/// As whom the node was asked: a page shows nobody what they may not do.
+fn who(object: &mut Object<'_>, caller: &Caller) {
+    object.string("tenant", caller.tenant()).boolean("is_operator", caller.is_operator());
+    object.boolean("may_change", caller.may(Permission::Admin));
+}
+
 fn state_for_tenant(app: &App, caller: &Caller) -> Vec<u8> {
     let rules = app.engine.rules();
     let description = rules.set.describe(app.clock.now().now);
     let own = description.namespaces.iter().filter(|namespace| namespace.tenant == caller.tenant());
     document(|object| {
         object.string("tenant", caller.tenant()).string("version", env!("CARGO_PKG_VERSION"));
+        object.object("caller", |inner| who(inner, caller));
         object.number("rule_version", rules.version).count("namespaces", own.clone().count());
         object.count("rules", own.map(|namespace| namespace.rules.len()).sum());
     })

@@ -10,14 +10,17 @@ mod body;
 mod buffers;
 mod connection;
 mod control;
+mod control_relay;
 mod counters;
 mod cross_site;
+mod dashboard;
 mod decide;
 mod envoy;
 mod forward_auth;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
 mod grpc;
+mod history;
 mod idempotency;
 mod json;
 mod latency;
@@ -49,6 +52,7 @@ mod wire;
 pub use access::{Permission, Permissions, TokenRecord, Tokens};
 pub use control::{ControlApp, serve_control};
 pub use forward_auth::MappedHeader;
+pub use history::{History, keep_history};
 pub use idempotency::Idempotency;
 pub use listener::serve;
 pub use rota::{Deal, Turn};
@@ -78,6 +82,10 @@ pub struct App {
     pub world: Option<Arc<WorldDriver>>,
     /// How the rules of a control plane are followed; `None` where rules come from files.
     pub following: Option<Arc<FollowView>>,
+    /// The file or directory that the rules come from, where they do.
+    pub rules_path: Option<String>,
+    /// The last minutes, for the dashboard.
+    pub history: History,
     /// Who callers are.
     pub tokens: Arc<Tokens>,
     /// What forward-auth takes from the original request's headers.
@@ -105,6 +113,8 @@ impl App {
             sharing: None,
             world: None,
             following: None,
+            rules_path: None,
+            history: History::default(),
             tokens: Arc::new(Tokens::not_required()),
             forward_auth: Vec::new(),
             idempotency: Idempotency::default(),

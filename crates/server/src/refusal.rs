@@ -41,6 +41,8 @@ pub(crate) enum Code {
     UnknownOverride,
     OverridesBusy,
     LogUnavailable,
+    NoControlPlane,
+    ControlUnavailable,
 }
 
 impl Code {
@@ -77,21 +79,24 @@ impl Code {
             Code::UnknownOverride => "unknown_override",
             Code::OverridesBusy => "overrides_busy",
             Code::LogUnavailable => "log_unavailable",
+            Code::NoControlPlane => "no_control_plane",
+            Code::ControlUnavailable => "control_unavailable",
         }
     }
 
     pub(crate) const fn status(self) -> StatusCode {
         match self {
             Code::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            Code::UnknownPath | Code::UnknownOverride => StatusCode::NOT_FOUND,
+            Code::UnknownPath | Code::UnknownOverride | Code::NoControlPlane => StatusCode::NOT_FOUND,
             Code::WrongMethod => StatusCode::METHOD_NOT_ALLOWED,
             Code::HeaderTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Code::UriTooLong => StatusCode::URI_TOO_LONG,
             Code::Unauthorized => StatusCode::UNAUTHORIZED,
             Code::CrossSite | Code::Forbidden => StatusCode::FORBIDDEN,
-            Code::OriginUnavailable | Code::OverridesBusy | Code::LogUnavailable => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
+            Code::OriginUnavailable
+            | Code::OverridesBusy
+            | Code::LogUnavailable
+            | Code::ControlUnavailable => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::BAD_REQUEST,
         }
     }

@@ -2,6 +2,8 @@
 
 use crate::Surface;
 use crate::access::Permission;
+use crate::control_relay::Relayed;
+use crate::dashboard;
 use crate::refusal::{Code, Refusal, excerpt};
 use crate::unkey::Operation;
 use crate::wire::nearest;
@@ -15,6 +17,10 @@ pub(crate) enum Endpoint {
     Envoy,
     Unkey(Operation),
     Page(Page),
+    /// One of the dashboard's files.
+    Dashboard(dashboard::File),
+    /// Handed on to the control plane.
+    Control(Relayed),
 }
 
 impl Endpoint {
@@ -24,14 +30,19 @@ impl Endpoint {
             Endpoint::Decision(Call::Reset) => Some(Permission::Admin),
             Endpoint::Decision(_) | Endpoint::ForwardAuth | Endpoint::Envoy => Some(Permission::Check),
             Endpoint::Unkey(operation) => Some(operation.permission()),
-            Endpoint::Page(Page::Front | Page::Healthy | Page::Ready | Page::OpenApi) => None,
+            Endpoint::Control(relayed) => Some(relayed.permission()),
+            // The page has no data in it, and asks for a token itself.
+            Endpoint::Dashboard(_) => None,
             Endpoint::Page(
-                Page::AdminFront
-                | Page::State
+                Page::Front | Page::AdminFront | Page::Healthy | Page::Ready | Page::OpenApi,
+            ) => None,
+            Endpoint::Page(
+                Page::State
                 | Page::Rules
                 | Page::Shadow
                 | Page::Top
                 | Page::Why
+                | Page::History
                 | Page::Metrics,
             ) => Some(Permission::Read),
         }
@@ -60,6 +71,7 @@ pub(crate) enum Page {
     Shadow,
     Top,
     Why,
+    History,
     Metrics,
     OpenApi,
 }
@@ -83,13 +95,17 @@ pub(crate) const API_PATHS: [&str; 17] = [
     "/readyz",
     "/",
 ];
-pub(crate) const ADMIN_PATHS: [&str; 10] = [
+pub(crate) const ADMIN_PATHS: [&str; 14] = [
     "/metrics",
     "/v1/state",
     "/v1/rules",
     "/v1/shadow",
     "/v1/top",
     "/v1/why",
+    "/v1/history",
+    "/v1/control/rules",
+    "/v1/control/history",
+    "/v1/control/nodes",
     "/openapi.json",
     "/healthz",
     "/readyz",
@@ -115,14 +131,18 @@ pub(crate) fn endpoint(surface: Surface, method: &Method, path: &str) -> Result<
         (Surface::Admin, "/v1/shadow") => Endpoint::Page(Page::Shadow),
         (Surface::Admin, "/v1/top") => Endpoint::Page(Page::Top),
         (Surface::Admin, "/v1/why") => Endpoint::Page(Page::Why),
+        (Surface::Admin, "/v1/history") => Endpoint::Page(Page::History),
         (Surface::Admin, "/metrics") => Endpoint::Page(Page::Metrics),
         (Surface::Api, path) if let Some(operation) = Operation::at(path) => Endpoint::Unkey(operation),
+        (Surface::Admin, path) if let Some(file) = dashboard::file(path) => Endpoint::Dashboard(file),
+        (Surface::Admin, path) if let Some(relayed) = Relayed::at(path, method) => Endpoint::Control(relayed),
         _ => return Err(unknown_path(surface, path)),
     };
     let fits = match endpoint {
         Endpoint::Decision(_) | Endpoint::Envoy | Endpoint::Unkey(_) => method == Method::POST,
         Endpoint::ForwardAuth => [Method::GET, Method::HEAD, Method::POST].contains(method),
-        Endpoint::Page(_) => method == Method::GET || method == Method::HEAD,
+        Endpoint::Control(relayed) => *method == relayed.method(),
+        Endpoint::Page(_) | Endpoint::Dashboard(_) => method == Method::GET || method == Method::HEAD,
     };
     if fits { Ok(endpoint) } else { Err(wrong_method(endpoint, method, path)) }
 }
@@ -132,6 +152,8 @@ pub(crate) fn allowed_methods(path: &str) -> &'static str {
     match endpoint(Surface::Api, &Method::POST, path) {
         Ok(Endpoint::Decision(_) | Endpoint::Envoy | Endpoint::Unkey(_)) => "POST",
         Ok(Endpoint::ForwardAuth) => "GET, HEAD, POST",
+        _ if path == "/v1/control/rules" => "GET, POST",
+        _ if path.starts_with("/v1/control/") => "GET",
         _ => "GET, HEAD",
     }
 }
@@ -155,7 +177,7 @@ fn wrong_method(endpoint: Endpoint, method: &Method, path: &str) -> Refusal {
     let wanted = match endpoint {
         Endpoint::Decision(_) | Endpoint::Envoy | Endpoint::Unkey(_) => "POST with a JSON body",
         Endpoint::ForwardAuth => "GET or POST",
-        Endpoint::Page(_) => "GET",
+        Endpoint::Page(_) | Endpoint::Dashboard(_) | Endpoint::Control(_) => "GET",
     };
     let message = format!("`{path}` doesn't take {}", excerpt(method.as_str()));
     Refusal::new(Code::WrongMethod, message, format!("use {wanted}"))

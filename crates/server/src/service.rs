@@ -9,8 +9,8 @@ use crate::respond::{self, HttpResponse};
 use crate::route::{Call, Endpoint, Page, endpoint};
 use crate::trace::{self, TraceContext};
 use crate::{
-    App, Surface, admin, body, cross_site, decide, envoy, forward_auth, idempotency, metrics, openapi, unkey,
-    why,
+    App, Surface, admin, body, control_relay, cross_site, dashboard, decide, envoy, forward_auth, history,
+    idempotency, metrics, openapi, unkey, why,
 };
 use hyper::body::{Body, Incoming};
 use hyper::header::HOST;
@@ -57,6 +57,15 @@ pub(crate) async fn answer(
                 let answered = Box::pin(why::answer(app, &caller, head.uri.query())).await;
                 answered.map(|body| respond::json(StatusCode::OK, body, id.clone()))
             }
+            Ok((Endpoint::Control(relayed), _)) => {
+                Box::pin(control_relay::answer(app, relayed, &head, incoming, &id)).await
+            }
+            Ok((Endpoint::Dashboard(file), _)) => Ok(dashboard::answer(file, id.clone())),
+            Ok((Endpoint::Page(Page::AdminFront), _)) if dashboard::is_wanted(&head.headers) => {
+                Ok(dashboard::answer(dashboard::PAGE, id.clone()))
+            }
+            Ok((Endpoint::Page(Page::History), caller)) => history::answer(app, &caller, head.uri.query())
+                .map(|body| respond::json(StatusCode::OK, body, id.clone())),
             Ok((Endpoint::Page(page), caller)) => show(app, &caller, page, &head.headers, &id),
             Err(refusal) => Err(refusal),
         }
@@ -164,7 +173,7 @@ fn show(
         Page::Rules => json(admin::rules(app, caller)),
         Page::Shadow => json(admin::shadow(app, caller)),
         Page::Top => json(admin::top(app, caller)),
-        Page::Why => unreachable!("it may wait, and is answered elsewhere"),
+        Page::Why | Page::History => unreachable!("they have questions, and are answered elsewhere"),
         Page::OpenApi => json(openapi::DOCUMENT.into()),
         Page::Metrics => {
             caller.require_operator()?;
@@ -177,13 +186,14 @@ fn show(
 const ADMIN_FRONT: &str = concat!(
     "This is Tidegate ",
     env!("CARGO_PKG_VERSION"),
-    ", a rate limiter. Operators find here:\n\n",
+    ", a rate limiter. A browser shows the dashboard here. Operators also find:\n\n",
     "  /metrics   what it has counted, for Prometheus\n",
     "  /v1/state  this node and what it has counted\n",
     "  /v1/rules  the rules in force and what they mean\n",
     "  /v1/shadow whom shadow rules would have denied\n",
     "  /v1/top    who comes most often, and who is denied most\n",
     "  /v1/why    why callers were denied: ?identifier=, ?rule=, ?request_id=, ...\n",
+    "  /v1/history the last fifteen minutes, second by second\n",
     "  /healthz   whether it is alive\n",
     "  /readyz    whether it is ready for requests\n",
 );

@@ -8,12 +8,14 @@
 //! Servers run in real time: don't use them in a test with a paused clock.
 
 mod binary;
+mod browser;
 mod certificates;
 mod client;
 mod cluster;
 mod database;
 mod directory;
 mod envoy;
+mod npm;
 mod port;
 mod process;
 mod proxy;
@@ -25,6 +27,7 @@ mod unkey;
 mod wait;
 mod wheel;
 
+pub use browser::browser_for_node;
 pub use binary::{RedisBinary, redis_6_2};
 pub use certificates::{Authority, Issued};
 pub use client::Client;

@@ -96,6 +96,7 @@ fn serve(sources: Sources) -> Result<ExitCode, Failure> {
     warn_of_plain_tokens(&settings);
     let rules = RulesAtStart::read(&settings, tokens.tenancy())?;
     let (rules_summary, following) = (rules.to_string(), rules.watch.view());
+    let rules_path = rules.watch.path();
 
     let runtime = node::runtime()?;
     let clock = Arc::new(Clock::system());
@@ -106,6 +107,7 @@ fn serve(sources: Sources) -> Result<ExitCode, Failure> {
         sharing,
         world,
         following,
+        rules_path,
         tokens: tokens.tokens.clone(),
         forward_auth: settings.forward_auth.clone(),
         overrides: Overrides::kept_in(settings.data_directory.clone()),

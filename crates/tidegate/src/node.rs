@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 use tidegate_node::driver::run_upkeep;
-use tidegate_server::{App, Listener, Surface, Turn, serve};
+use tidegate_server::{App, Listener, Surface, Turn, keep_history, serve};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
@@ -95,6 +95,7 @@ impl Node {
         let (admin_shutdown, admin_shutdown_seen) = watch::channel(false);
         let (ended_sender, ended) = mpsc::unbounded_channel();
         let upkeep = tokio::spawn(run_upkeep(app.engine.clone(), app.clock.clone()));
+        tokio::spawn(keep_history(app.clone()));
         tokio::spawn(rules.run(app.clone()));
         tokens.spawn_watch(app.engine.clone());
         certificates.spawn_watch();

@@ -74,6 +74,17 @@ impl fmt::Display for RulesAtStart {
 }
 
 impl Watch {
+    /// The file or directory that the rules come from, or would; `None` where a control plane has them.
+    pub(crate) fn path(&self) -> Option<String> {
+        let path = match self {
+            Watch::Control(_) => return None,
+            Watch::Changes(watch, _) => watch.path(),
+            Watch::Creation(..) => Path::new(RULES_FILE),
+        };
+        let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        Some(whole.display().to_string())
+    }
+
     /// How a control plane is followed, if one is.
     pub(crate) fn view(&self) -> Option<Arc<FollowView>> {
         match self {

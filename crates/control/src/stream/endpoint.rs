@@ -92,9 +92,10 @@ impl fmt::Display for Endpoint {
     }
 }
 
-pub(super) trait Duplex: AsyncRead + AsyncWrite + Send {}
+/// Bytes both ways.
+pub trait Duplex: AsyncRead + AsyncWrite + Send {}
 impl<T: AsyncRead + AsyncWrite + Send> Duplex for T {}
-pub(super) type Stream = Pin<Box<dyn Duplex>>;
+pub type Stream = Pin<Box<dyn Duplex>>;
 
 impl Endpoint {
     fn parse(text: &str) -> Option<Self> {
@@ -133,6 +134,15 @@ impl Endpoint {
 
     /// Within whatever deadline the caller sets. The error says what a person would look into.
     pub(super) async fn connect(&self) -> Result<Stream, String> {
+        self.connect_as(b"h2").await
+    }
+
+    /// The same for HTTP/1.1, which people and their pages speak.
+    pub async fn connect_for_http(&self) -> Result<Stream, String> {
+        self.connect_as(b"http/1.1").await
+    }
+
+    async fn connect_as(&self, protocol: &[u8]) -> Result<Stream, String> {
         let (host, port, trust) = match self {
             Endpoint::Unix(path) => {
                 let stream = UnixStream::connect(path).await.map_err(|error| error.to_string())?;
@@ -143,7 +153,7 @@ impl Endpoint {
         let stream = TcpStream::connect((host, port)).await.map_err(|error| error.to_string())?;
         stream.set_nodelay(true).map_err(|error| error.to_string())?;
         let Some(trust) = trust.clone() else { return Ok(Box::pin(stream)) };
-        let connector = connector(trust).await?;
+        let connector = connector(trust, protocol).await?;
         let name = ServerName::try_from(host.to_owned())
             .map_err(|_| format!("{host:?} is no name that a certificate can have"))?;
         let stream = connector.connect(name, stream).await.map_err(|error| format!("TLS: {error}"))?;
@@ -157,8 +167,8 @@ impl Endpoint {
         }
     }
 
-    /// What HTTP/2 calls the server.
-    pub(super) fn authority(&self) -> String {
+    /// What HTTP calls the server.
+    pub fn authority(&self) -> String {
         match self {
             Endpoint::Unix(_) => "localhost".to_owned(),
             Endpoint::Tcp { host, port, .. } if host.contains(':') => format!("[{host}]:{port}"),
@@ -168,7 +178,7 @@ impl Endpoint {
 }
 
 /// Read anew for each connection, which are few: a file that was replaced is believed from then on.
-async fn connector(trust: Trust) -> Result<TlsConnector, String> {
+async fn connector(trust: Trust, protocol: &[u8]) -> Result<TlsConnector, String> {
     let read = move || match &trust {
         Trust::System => tidegate_origin::client_config(None),
         Trust::Authorities(path) => tidegate_origin::client_config(Some(path)),
@@ -177,7 +187,7 @@ async fn connector(trust: Trust) -> Result<TlsConnector, String> {
     let config = config.map_err(|_| "the certificate authorities couldn't be read".to_owned())??;
     let mut config = ClientConfig::clone(&config);
     // Proxies choose by it.
-    config.alpn_protocols = vec![b"h2".to_vec()];
+    config.alpn_protocols = vec![protocol.to_vec()];
     Ok(TlsConnector::from(Arc::new(config)))
 }
 

@@ -44,7 +44,17 @@ async fn the_admin_front_page_names_pages_that_are_there() {
     let paths: Vec<&str> = text.split_whitespace().filter(|word| word.starts_with('/')).collect();
     assert_eq!(
         paths,
-        ["/metrics", "/v1/state", "/v1/rules", "/v1/shadow", "/v1/top", "/v1/why", "/healthz", "/readyz"],
+        [
+            "/metrics",
+            "/v1/state",
+            "/v1/rules",
+            "/v1/shadow",
+            "/v1/top",
+            "/v1/why",
+            "/v1/history",
+            "/healthz",
+            "/readyz"
+        ],
         "{text}"
     );
     for path in paths {

@@ -75,7 +75,7 @@ fn a_token_may_do_what_its_permissions_say() {
         assert_eq!(check(&node, token).0, may_check);
         assert_eq!(http(&node.http, "POST /v1/report", &header, CHECK).0, may_check);
         assert_eq!(http(&node.http, "POST /v1/reset", &header, CHECK).0, may_reset);
-        for path in ["/v1/state", "/v1/rules", "/metrics", "/"] {
+        for path in ["/v1/state", "/v1/rules", "/v1/history", "/metrics"] {
             assert_eq!(http(&node.admin, &format!("GET {path}"), &header, "").0, may_read, "{path}");
         }
     }
@@ -91,6 +91,7 @@ fn a_token_may_do_what_its_permissions_say() {
         }
     }
     assert_eq!(http(&node.admin, "GET /v1/state", "", "").0, 401);
+    assert_eq!(http(&node.admin, "GET /", "", "").0, 200, "the page has no data in it");
 }
 
 #[test]
