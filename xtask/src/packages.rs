@@ -4,7 +4,7 @@ use crate::steps::{run, run_with};
 use std::path::{Path, PathBuf};
 
 /// A program that tests run, and the Debian or Ubuntu package that has it.
-const NEEDED: [(&str, &str); 12] = [
+const NEEDED: [(&str, &str); 13] = [
     // For libFuzzer.
     ("c++", "g++"),
     ("valgrind", "valgrind"),
@@ -18,6 +18,7 @@ const NEEDED: [(&str, &str); 12] = [
     ("mariadbd", "mariadb-server"),
     ("postgres", "postgresql"),
     ("psql", "postgresql-client"),
+    ("systemd-analyze", "systemd"),
 ];
 
 /// What only benchmarks need.
