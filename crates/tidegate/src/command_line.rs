@@ -307,7 +307,10 @@ fn reset_command() -> Clap {
 fn health_command() -> Clap {
     let url = Arg::new("url").long("url").value_name("URL").help("whom to ask [the setting listen.admin]");
     let [_, ca] = asker_args();
-    Clap::new("health").about("Ask a running process whether it is ready").after_help(HEALTH_NOTE).args([url, ca])
+    Clap::new("health")
+        .about("Ask a running process whether it is ready")
+        .after_help(HEALTH_NOTE)
+        .args([url, ca])
 }
 
 fn top_command() -> Clap {

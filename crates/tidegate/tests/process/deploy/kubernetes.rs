@@ -91,7 +91,8 @@ fn write_secrets(directory: &Directory, store: &str) {
     let secret = mounted(directory, "secret");
     let tokens = secret.join("tokens.toml").display().to_string();
     for (name, permissions) in [("caller", "check"), ("follower", "read"), ("operator", "read,admin")] {
-        let arguments = ["token", "new", "--tenant", "default", "--permissions", permissions, "--auth-tokens", &tokens];
+        let arguments =
+            ["token", "new", "--tenant", "default", "--permissions", permissions, "--auth-tokens", &tokens];
         let made = crate::support::run(&Directory::new(), &arguments, &[]);
         assert_eq!(made.code, Some(0), "{}", made.stderr);
         std::fs::write(secret.join(format!("{name}-token")), made.stdout).unwrap();
@@ -113,7 +114,10 @@ fn every_manifest_fits_the_schemas_and_a_misspelt_field_does_not() {
         ["ConfigMap", "Deployment", "NetworkPolicy", "PodDisruptionBudget", "Service", "StatefulSet"];
     assert_eq!(kinds, expected);
     let directory = Directory::new();
-    directory.write("wrong.yaml", read("kubernetes/sidecar.yaml").replace("readOnlyRootFilesystem:", "readonlyRoot:"));
+    directory.write(
+        "wrong.yaml",
+        read("kubernetes/sidecar.yaml").replace("readOnlyRootFilesystem:", "readonlyRoot:"),
+    );
     let problem = validated(&[directory.path("wrong.yaml")]).unwrap_err();
     assert!(problem.contains("readonlyRoot"), "{problem}");
 }
@@ -137,7 +141,11 @@ fn what_is_named_is_there() {
         let volumes: Vec<&Value> = list(&pod(workload)["volumes"])
             .iter()
             .map(|volume| &volume["name"])
-            .chain(list(&workload["spec"]["volumeClaimTemplates"]).iter().map(|claim| &claim["metadata"]["name"]))
+            .chain(
+                list(&workload["spec"]["volumeClaimTemplates"])
+                    .iter()
+                    .map(|claim| &claim["metadata"]["name"]),
+            )
             .collect();
         for container in containers(workload) {
             for mount in list(&container["volumeMounts"]) {
@@ -151,7 +159,9 @@ fn what_is_named_is_there() {
         }
         let labels = workload["spec"]["template"]["metadata"]["labels"].as_object().unwrap();
         let is_chosen = |selector: &Value| {
-            selector.as_object().is_some_and(|wanted| wanted.iter().all(|(name, value)| labels.get(name) == Some(value)))
+            selector
+                .as_object()
+                .is_some_and(|wanted| wanted.iter().all(|(name, value)| labels.get(name) == Some(value)))
         };
         assert!(is_chosen(&workload["spec"]["selector"]["matchLabels"]));
         let budgets = documents.iter().filter(|document| document["kind"] == "PodDisruptionBudget");
@@ -159,7 +169,9 @@ fn what_is_named_is_there() {
     }
     let brokers = workloads.iter().find(|workload| workload["kind"] == "StatefulSet").unwrap();
     assert_eq!(brokers["spec"]["replicas"], 3);
-    let service = |document: &&Value| document["kind"] == "Service" && document["metadata"]["name"] == brokers["spec"]["serviceName"];
+    let service = |document: &&Value| {
+        document["kind"] == "Service" && document["metadata"]["name"] == brokers["spec"]["serviceName"]
+    };
     assert_eq!(documents.iter().find(service).unwrap()["spec"]["clusterIP"], "None");
 }
 
@@ -171,12 +183,18 @@ fn the_page_makes_every_secret_with_every_key() {
     for workload in workloads(&documents) {
         for container in containers(workload) {
             for mount in list(&container["volumeMounts"]) {
-                let volume = list(&pod(workload)["volumes"]).iter().find(|volume| volume["name"] == mount["name"]);
-                let Some(secret) = volume.and_then(|volume| volume["secret"]["secretName"].as_str()) else { continue };
-                let line = page.lines().find(|line| line.contains(&format!("create secret generic {secret} ")));
+                let volume =
+                    list(&pod(workload)["volumes"]).iter().find(|volume| volume["name"] == mount["name"]);
+                let Some(secret) = volume.and_then(|volume| volume["secret"]["secretName"].as_str()) else {
+                    continue;
+                };
+                let line =
+                    page.lines().find(|line| line.contains(&format!("create secret generic {secret} ")));
                 let line = line.unwrap_or_else(|| panic!("the page doesn't make {secret}"));
                 let within = format!("{}/", text(&mount["mountPath"]));
-                let named = list(&container["env"]).iter().filter_map(|variable| variable["value"].as_str()?.strip_prefix(&within));
+                let named = list(&container["env"])
+                    .iter()
+                    .filter_map(|variable| variable["value"].as_str()?.strip_prefix(&within));
                 for key in named {
                     assert!(line.contains(&format!("--from-file={key}=")), "{line} lacks {key}");
                 }
@@ -199,14 +217,17 @@ fn mebibytes(quantity: &Value) -> u64 {
 fn the_limiter_has_limits_and_time_to_end_and_room_for_its_log() {
     for workload in workloads(&manifests()) {
         let container = ours(workload);
-        for (kind, what) in [("requests", "cpu"), ("requests", "memory"), ("limits", "cpu"), ("limits", "memory")] {
+        for (kind, what) in
+            [("requests", "cpu"), ("requests", "memory"), ("limits", "cpu"), ("limits", "memory")]
+        {
             assert!(container["resources"][kind][what].is_string(), "{kind} of {what}: {container}");
         }
         let setting = |name: &str| {
             let found = list(&container["env"]).iter().find(|variable| variable["name"] == name);
             found.map(|variable| text(&variable["value"]).parse::<u64>().unwrap())
         };
-        let waits = |container: &Value| container["lifecycle"]["preStop"]["sleep"]["seconds"].as_u64().unwrap_or(0);
+        let waits =
+            |container: &Value| container["lifecycle"]["preStop"]["sleep"]["seconds"].as_u64().unwrap_or(0);
         let before_s: u64 = containers(workload).map(waits).sum();
         // Two seconds to publish, the save, and the API's own end.
         let needed_s = before_s + setting("TIDEGATE_SHUTDOWN_DRAIN_MS").unwrap() / 1000 + 5;

@@ -26,7 +26,8 @@ fn variables(unit: &str, directory: &Directory) -> Variables {
         let root = directory.root().display();
         text.replace("/var/lib/", &format!("{root}/")).replace("/run/", &format!("{root}/"))
     };
-    let pair = |line: &str| line.split_once('=').map(|(name, value)| (name.to_owned(), moved(value))).unwrap();
+    let pair =
+        |line: &str| line.split_once('=').map(|(name, value)| (name.to_owned(), moved(value))).unwrap();
     values(unit, "Environment").into_iter().map(pair).collect()
 }
 
@@ -35,7 +36,8 @@ fn systemd_takes_the_units_and_finds_them_confined() {
     let directory = Directory::new();
     for (name, _) in UNITS {
         // Verified with a program that is there: whether it is, is part of what is verified.
-        let unit = read(&format!("systemd/{name}")).replace("/usr/local/bin/tidegate", env!("CARGO_BIN_EXE_tidegate"));
+        let unit = read(&format!("systemd/{name}"))
+            .replace("/usr/local/bin/tidegate", env!("CARGO_BIN_EXE_tidegate"));
         directory.write(name, unit);
         let path = directory.path(name).display().to_string();
         for arguments in [
@@ -44,10 +46,14 @@ fn systemd_takes_the_units_and_finds_them_confined() {
         ] {
             let output = Command::new("systemd-analyze").args(&arguments).output();
             let output = output.expect("systemd-analyze (package systemd); `cargo xtask test` installs it");
-            let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+            let said =
+                [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
             assert!(output.status.success(), "{arguments:?}: {said:?}");
             // Warnings, such as of a key that this systemd doesn't know, leave the exit code alone.
-            assert!(arguments[0] == "security" || said.iter().all(String::is_empty), "{arguments:?}: {said:?}");
+            assert!(
+                arguments[0] == "security" || said.iter().all(String::is_empty),
+                "{arguments:?}: {said:?}"
+            );
         }
     }
 }
@@ -55,7 +61,8 @@ fn systemd_takes_the_units_and_finds_them_confined() {
 #[test]
 fn a_misspelt_key_of_a_unit_is_found() {
     let directory = Directory::new();
-    let unit = read("systemd/tidegate.service").replace("/usr/local/bin/tidegate", env!("CARGO_BIN_EXE_tidegate"));
+    let unit =
+        read("systemd/tidegate.service").replace("/usr/local/bin/tidegate", env!("CARGO_BIN_EXE_tidegate"));
     directory.write("tidegate.service", unit.replace("MemoryMax=", "MemoryMost="));
     let path = directory.path("tidegate.service");
     let output = Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(path).output().unwrap();
@@ -79,7 +86,8 @@ fn the_units_settings_are_settings() {
 fn a_node_runs_by_its_unit_and_its_group_may_use_the_socket() {
     let (unit, directory) = (read("systemd/tidegate.service"), Directory::new());
     std::fs::create_dir(directory.path("tidegate")).unwrap();
-    let toml = read("systemd/tidegate.toml").replace("/etc/tidegate", &directory.root().display().to_string());
+    let toml =
+        read("systemd/tidegate.toml").replace("/etc/tidegate", &directory.root().display().to_string());
     directory.write("tidegate.toml", toml);
     directory.write("rules.yaml", crate::support::rules_of(1));
     let variables = variables(&unit, &directory);
@@ -133,7 +141,8 @@ fn wrong_settings_end_with_the_code_that_isnt_restarted() {
 fn a_unit_waits_for_the_drain() {
     for (name, _) in UNITS {
         let unit = read(&format!("systemd/{name}"));
-        let shown = super::settings(&Directory::new(), &[], &vec![("TIDEGATE_REGION".into(), "x".into())]).stdout;
+        let shown =
+            super::settings(&Directory::new(), &[], &vec![("TIDEGATE_REGION".into(), "x".into())]).stdout;
         let row = shown.lines().find(|line| line.starts_with("shutdown.drain_ms")).unwrap();
         let drain_ms: u64 = row.split_whitespace().nth(1).unwrap().parse().unwrap();
         let stop_s: u64 = value(&unit, "TimeoutStopSec").parse().unwrap();

@@ -28,7 +28,8 @@ const DEFAULTS: [(u16, &str); 5] = [
 /// Programs that can't run in a test; what they are given is checked.
 const STAND_INS: [&str; 7] = ["kubectl", "docker", "systemctl", "journalctl", "sudo", "cargo", "npm"];
 /// A server ends with its shell, also when the test is killed.
-const GUARDED: &str = r#"guarded() { exec $(command -v setpriv > /dev/null && echo setpriv --pdeathsig KILL) env "$@"; }"#;
+const GUARDED: &str =
+    r#"guarded() { exec $(command -v setpriv > /dev/null && echo setpriv --pdeathsig KILL) env "$@"; }"#;
 
 pub(super) fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
@@ -117,7 +118,9 @@ impl Shell {
         let mut child = command.spawn().expect("bash");
         let (mut stdin, stdout) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
         let (sender, lines) = mpsc::channel();
-        std::thread::spawn(move || stdout.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        std::thread::spawn(move || {
+            stdout.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
         writeln!(stdin, "set -e -o pipefail\n{GUARDED}").unwrap();
         Shell { name: name.to_owned(), child, stdin, lines, directory, ports, servers: 0 }
     }
@@ -175,7 +178,8 @@ impl Shell {
     }
 
     fn logs(&self) -> String {
-        let log = |number| format!("server {number}: {}", self.directory.read(&format!("server-{number}.log")));
+        let log =
+            |number| format!("server {number}: {}", self.directory.read(&format!("server-{number}.log")));
         (1..=self.servers).map(log).collect()
     }
 
@@ -189,7 +193,11 @@ impl Shell {
                 continue;
             };
             self.servers += 1;
-            let log = if server.contains('>') { String::new() } else { format!(" > server-{}.log 2>&1", self.servers) };
+            let log = if server.contains('>') {
+                String::new()
+            } else {
+                format!(" > server-{}.log 2>&1", self.servers)
+            };
             changed += &format!("guarded {server}{log} &\n");
             listening.extend(self.listens(server));
         }
@@ -207,7 +215,13 @@ impl Shell {
             .filter_map(|pair| port(pair[1]).filter(|port| *port != 0))
             .collect();
         let has = |word: &str| words.contains(&word);
-        let by_default: &[(&str, u16)] = &[("control", 7070), ("port-forward", 7070), ("nginx", 8000), ("envoy", 10000), ("tidegate", 8080)];
+        let by_default: &[(&str, u16)] = &[
+            ("control", 7070),
+            ("port-forward", 7070),
+            ("nginx", 8000),
+            ("envoy", 10000),
+            ("tidegate", 8080),
+        ];
         if said.is_empty() {
             let program = by_default.iter().find(|(word, _)| has(word));
             said.extend(program.and_then(|(_, port)| self.ports.get(port)));
@@ -227,7 +241,10 @@ fn ports_of(page: &str) -> Vec<u16> {
     let before = ["127.0.0.1:", "localhost:", "--port ", "-p ", "--bind 127.0.0.1 "];
     let number = |rest: &str| rest.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().ok();
     let named = |script: &String| -> Vec<u16> {
-        before.iter().flat_map(|mark| script.split(mark).skip(1).filter_map(number).collect::<Vec<u16>>()).collect()
+        before
+            .iter()
+            .flat_map(|mark| script.split(mark).skip(1).filter_map(number).collect::<Vec<u16>>())
+            .collect()
     };
     // Proxies of `examples` listen and pass on there.
     scripts.iter().flat_map(named).chain([8000, 9000, 10000, 3000]).filter(|port| *port > 1023).collect()
@@ -242,7 +259,8 @@ fn with_ports(text: &str, ports: &BTreeMap<u16, u16>) -> String {
         changed += before;
         let is_part = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_' || c == '.');
         let after = rest[start + length..].chars().next();
-        let is_whole = !is_part(before.chars().next_back()) && !after.is_some_and(|c| c.is_ascii_alphanumeric());
+        let is_whole =
+            !is_part(before.chars().next_back()) && !after.is_some_and(|c| c.is_ascii_alphanumeric());
         match number.parse::<u16>().ok().and_then(|port| ports.get(&port)).filter(|_| is_whole) {
             Some(port) => changed += &port.to_string(),
             None => changed += number,
@@ -259,7 +277,8 @@ pub(super) fn is_alike(sample: &str, printed: &str) -> bool {
         text.lines().map(str::trim_end).filter(|line| !line.is_empty()).map(without_ids).collect()
     };
     let (sample, printed) = (lines(sample), lines(printed));
-    sample.len() == printed.len() && sample.iter().zip(&printed).all(|(sample, printed)| fits(sample, printed))
+    sample.len() == printed.len()
+        && sample.iter().zip(&printed).all(|(sample, printed)| fits(sample, printed))
 }
 
 fn without_ids(line: &str) -> String {

@@ -89,7 +89,10 @@ fn service() -> PathBuf {
 #[test]
 fn the_rust_page_shows_the_example_that_it_runs() {
     let example = std::fs::read_to_string(repository().join("crates/client/examples/service.rs")).unwrap();
-    assert!(document("rust.md").contains(&format!("```rust\n{example}```")), "copy the example into the page");
+    assert!(
+        document("rust.md").contains(&format!("```rust\n{example}```")),
+        "copy the example into the page"
+    );
 }
 
 /// Names below `docs/`, such as `alerts/hot-shard.md`.
@@ -114,7 +117,8 @@ fn every_block_of_commands_is_run_by_a_test() {
         let page = document(name);
         let other = ["```bash", "```shell", "```sh "].iter().find(|fence| page.contains(*fence));
         assert_eq!(other, None, "docs/{name}: a block that is run begins with ```sh alone");
-        let is_run = RUN_HERE.contains(&name.as_str()) || RUN_ELSEWHERE.iter().any(|(other, _)| other == name);
+        let is_run =
+            RUN_HERE.contains(&name.as_str()) || RUN_ELSEWHERE.iter().any(|(other, _)| other == name);
         assert!(
             is_run || blocks(&page).is_empty(),
             "docs/{name} has commands that no test runs: give it a line in {}, or mark them ```console",
@@ -123,7 +127,8 @@ fn every_block_of_commands_is_run_by_a_test() {
     }
     for (name, file) in RUN_ELSEWHERE {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(file);
-        let test = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let test =
+            std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         assert!(test.contains(&format!("docs/{name}")), "{file} doesn't run docs/{name}");
         assert!(pages.contains(name), "docs/{name} is gone");
     }

@@ -38,7 +38,9 @@ fn a_sidecar_runs_by_its_manifest_and_serves_the_api_by_its_socket_and_token() {
         let mut stream = UnixStream::connect(directory.path("socket/tidegate.sock")).unwrap();
         stream.set_read_timeout(Some(SOON)).unwrap();
         let (body, length) = (crate::support::CHECK, crate::support::CHECK.len());
-        let head = format!("POST /v1/check HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}Content-Length: {length}\r\n\r\n");
+        let head = format!(
+            "POST /v1/check HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}Content-Length: {length}\r\n\r\n"
+        );
         stream.write_all((head + body).as_bytes()).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
@@ -113,7 +115,8 @@ fn two_control_planes_start_at_once_and_rules_reach_a_sidecar_through_a_broker()
     directory.write("rules.yaml", crate::support::rules_of(3));
     let operator = first.directory.path("secret/operator-token").display().to_string();
     let arguments =
-        ["rules", "push", "rules.yaml", "--yes", "--control", &format!("http://{}", first.address())].map(str::to_owned);
+        ["rules", "push", "rules.yaml", "--yes", "--control", &format!("http://{}", first.address())]
+            .map(str::to_owned);
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let pushed = run(&directory, &arguments, &[("TIDEGATE_TOKEN_FILE", &operator)]);
     assert_eq!(pushed.code, Some(0), "{}{}", pushed.stdout, pushed.stderr);
