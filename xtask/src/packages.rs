@@ -4,7 +4,7 @@ use crate::steps::{run, run_with};
 use std::path::{Path, PathBuf};
 
 /// A program that tests run, and the Debian or Ubuntu package that has it.
-const NEEDED: [(&str, &str); 14] = [
+const NEEDED: [(&str, &str); 15] = [
     // For libFuzzer.
     ("c++", "g++"),
     ("valgrind", "valgrind"),
@@ -21,6 +21,7 @@ const NEEDED: [(&str, &str); 14] = [
     // For the checks of metrics and alert rules.
     ("promtool", "prometheus"),
     ("chromium", "chromium"),
+    ("systemd-analyze", "systemd"),
 ];
 
 /// What only benchmarks need.

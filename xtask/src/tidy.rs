@@ -176,7 +176,7 @@ fn check_documents(root: &Path, files: &[PathBuf], problems: &mut Vec<String>) {
 
 fn quoted_paths(text: &str) -> Vec<&str> {
     let is_ours = |word: &&str| {
-        ["crates/", "docs/", "xtask/", "examples/", ".ci/", ".cargo/"]
+        ["crates/", "docs/", "xtask/", "examples/", "deploy/", ".ci/", ".cargo/"]
             .iter()
             .any(|start| word.starts_with(start))
             && !word.contains(['*', ' ', '<', '…'])

@@ -19,7 +19,8 @@ const ABOUT: &str = "A rate limiter. Without a command: the same as `tidegate se
 const ROOT_NOTE: &str = "\
 `tidegate serve --help` lists the settings. Each of its flags works without the word `serve` too.";
 /// Settings that few ever set: they aren't listed in the help, which fits a screen.
-const SELDOM_SET: [&str; 6] = [
+const SELDOM_SET: [&str; 7] = [
+    "listen.unix_mode",
     "world.floor",
     "data.save_every_ms",
     "rules.envoy_windows",
@@ -32,6 +33,11 @@ const SETTINGS_NOTE: &str = "\
 A flag beats TIDEGATE_LISTEN_HTTP=… (…_HTTP_FILE=PATH), which beats [listen] http in tidegate.toml.";
 const CHECK_NOTE: &str = "Exit code: 0 allowed, 1 denied, 2 error. For example:
   tidegate check api user=42 endpoint=/search";
+const HEALTH_NOTE: &str = "\
+For health checks of containers, where there is no shell and no curl. Needs no token.
+Exit code: 0 ready, 1 not ready (it is stopping, or a control plane is without its store), 2 error.
+  tidegate health                                 the node that is started by the settings
+  tidegate health --url http://127.0.0.1:7070     a control plane or a broker";
 const CONTROL_NOTE: &str = "\
 One process is enough; several over one database are equal. For example:
   tidegate control --store postgres://tidegate:PASSWORD@db/tidegate
@@ -56,6 +62,7 @@ pub(crate) enum Command {
         whom: Whom,
         question: Question,
     },
+    Health(Whom),
     RulesCheck {
         path: Option<PathBuf>,
         sources: Sources,
@@ -102,6 +109,7 @@ fn command_of(matches: &ArgMatches) -> Command {
             Command::Check { whom: whom(matches), question: question(matches), form }
         }
         Some(("reset", matches)) => Command::Reset { whom: whom(matches), question: question(matches) },
+        Some(("health", matches)) => Command::Health(whom(matches)),
         Some(("rules", matches)) => {
             if let Some(matches) = matches.subcommand_matches("import-envoy") {
                 return import(matches);
@@ -222,6 +230,7 @@ fn clap() -> Clap {
         control_command(),
         check_command(),
         reset_command(),
+        health_command(),
         token_command(),
         rules,
         top_command(),
@@ -305,6 +314,15 @@ fn check_command() -> Clap {
 
 fn reset_command() -> Clap {
     Clap::new("reset").about("Start the keys of a caller afresh on a running node").args(question_args())
+}
+
+fn health_command() -> Clap {
+    let url = Arg::new("url").long("url").value_name("URL").help("whom to ask [the setting listen.admin]");
+    let [_, ca] = asker_args();
+    Clap::new("health")
+        .about("Ask a running process whether it is ready")
+        .after_help(HEALTH_NOTE)
+        .args([url, ca])
 }
 
 fn top_command() -> Clap {

@@ -4,14 +4,15 @@
 
 use crate::failure::Failure;
 use crate::settings::Settings;
+use std::fs::Permissions;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tidegate_server::{Deal, Listener, ListeningSocket, Surface, Tls, Turn};
-use tokio::net::TcpSocket;
+use tokio::net::{TcpSocket, UnixSocket};
 use tokio::runtime::Runtime;
 
 /// Connections that wait to be accepted: room for a fleet that reconnects at once.
@@ -52,7 +53,7 @@ impl Listeners {
             grpc: bind("listen.grpc", settings.listen_grpc)?,
             resp: bind("listen.resp", settings.listen_resp)?,
             admin: bind("listen.admin", settings.listen_admin)?,
-            unix: settings.listen_unix.as_deref().map(UnixListeners::bind).transpose()?,
+            unix: UnixListeners::bind_by(settings)?,
             tls,
         })
     }
@@ -110,12 +111,13 @@ impl Listeners {
 }
 
 impl UnixListeners {
-    fn bind(path: &Path) -> Result<Self, Failure> {
+    fn bind_by(settings: &Settings) -> Result<Option<Self>, Failure> {
+        let Some(path) = &settings.listen_unix else { return Ok(None) };
         let mut resp_path = path.as_os_str().to_owned();
         resp_path.push(".resp");
-        let (http_and_grpc, first) = bind_path(path.to_path_buf())?;
-        let (resp, second) = bind_path(resp_path.into())?;
-        Ok(UnixListeners { http_and_grpc, resp, paths: [first, second] })
+        let (http_and_grpc, first) = bind_path(path.clone(), settings.listen_unix_mode)?;
+        let (resp, second) = bind_path(resp_path.into(), settings.listen_unix_mode)?;
+        Ok(Some(UnixListeners { http_and_grpc, resp, paths: [first, second] }))
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -133,23 +135,27 @@ impl Drop for SocketPath {
     }
 }
 
-fn bind_path(path: PathBuf) -> Result<(UnixListener, SocketPath), Failure> {
-    try_bind_path(&path)
+fn bind_path(path: PathBuf, mode: Option<u32>) -> Result<(UnixListener, SocketPath), Failure> {
+    try_bind_path(&path, mode)
         .map(|listener| (listener, SocketPath(path.clone())))
         .map_err(|source| Failure::ListenUnix { fix: unix_remedy(&source), path, source })
 }
 
 /// Takes the place of a socket that a node left behind which didn't end in order.
-fn try_bind_path(path: &Path) -> io::Result<UnixListener> {
+fn try_bind_path(path: &Path, mode: Option<u32>) -> io::Result<UnixListener> {
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
     if is_socket
         && UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
     {
         std::fs::remove_file(path)?;
     }
-    let listener = UnixListener::bind(path)?;
-    listener.set_nonblocking(true)?;
-    Ok(listener)
+    let socket = UnixSocket::new_stream()?;
+    socket.bind(path)?;
+    if let Some(mode) = mode {
+        // Before it listens: nobody gets in by the mode that the umask left.
+        std::fs::set_permissions(path, Permissions::from_mode(mode))?;
+    }
+    socket.listen(BACKLOG)?.into_std()
 }
 
 fn unix_remedy(error: &io::Error) -> String {

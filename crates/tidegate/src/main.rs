@@ -13,6 +13,7 @@ mod control;
 mod decision_log;
 mod failure;
 mod followed;
+mod health;
 mod http_client;
 mod kept_counts;
 mod listeners;
@@ -71,6 +72,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         }
         Command::Check { whom, question, form } => Ok(ask::check(&whom.asked()?, &question, form)?),
         Command::Reset { whom, question } => Ok(ask::reset(&whom.asked()?, &question)?),
+        Command::Health(whom) => health::run(whom),
         Command::RulesCheck { path, sources } => rules_check::run(path, sources),
         Command::RulesImport { paths, windows } => rules_import::run(&paths, windows),
         Command::Token { command, sources } => {

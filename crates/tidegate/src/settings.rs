@@ -59,6 +59,8 @@ pub(crate) struct Settings {
     pub(crate) listen_grpc: SocketAddr,
     pub(crate) listen_resp: SocketAddr,
     pub(crate) listen_unix: Option<PathBuf>,
+    /// Of its sockets' files; `None`: what the umask leaves.
+    pub(crate) listen_unix_mode: Option<u32>,
     pub(crate) listen_admin: SocketAddr,
     pub(crate) auth_tokens: Option<PathBuf>,
     pub(crate) tls_certificate: Option<PathBuf>,
@@ -299,6 +301,7 @@ impl Settings {
             listen_grpc: SocketAddr::from(([127, 0, 0, 1], 8081)),
             listen_resp: SocketAddr::from(([127, 0, 0, 1], 6380)),
             listen_unix: None,
+            listen_unix_mode: None,
             listen_admin: SocketAddr::from(([127, 0, 0, 1], 9090)),
             auth_tokens: None,
             tls_certificate: None,

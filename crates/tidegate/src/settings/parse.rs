@@ -113,6 +113,18 @@ pub(super) fn path_or_none(text: &str) -> Result<Option<PathBuf>, Refusal> {
     if text == NONE { Ok(None) } else { path(text).map(Some) }
 }
 
+/// Permissions of a file, in octal: 660, 0660.
+pub(super) fn mode_or_none(text: &str) -> Result<Option<u32>, Refusal> {
+    if text == NONE {
+        return Ok(None);
+    }
+    let digits = if text.len() == 4 { text.strip_prefix('0').unwrap_or(text) } else { text };
+    let is_mode = digits.len() == 3 && digits.bytes().all(|digit| (b'0'..=b'7').contains(&digit));
+    let mode = u32::from_str_radix(digits, 8).ok().filter(|_| is_mode);
+    let fix = "write three octal digits: 0660 for its user and group, 0600 for its user, 0666 for all";
+    mode.map(Some).ok_or_else(|| Refusal::new("isn't a file's mode", fix))
+}
+
 /// Where decisions are logged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum DecisionsLog {

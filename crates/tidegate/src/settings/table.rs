@@ -31,7 +31,7 @@ pub(crate) enum Secrecy {
     PathOfSecret,
 }
 
-pub(crate) static TABLE: [Setting; 38] = [
+pub(crate) static TABLE: [Setting; 39] = [
     Setting {
         key: "region",
         value_name: "NAME",
@@ -102,6 +102,15 @@ pub(crate) static TABLE: [Setting; 38] = [
         secrecy: Secrecy::Open,
         read: |text, settings| parse::path_or_none(text).map(|path| settings.listen_unix = path),
         show: |settings| shown(settings.listen_unix.as_ref()),
+    },
+    Setting {
+        key: "listen.unix_mode",
+        value_name: "MODE",
+        default: "what the umask leaves",
+        meaning: "who may use it: the socket's mode, such as 0660",
+        secrecy: Secrecy::Open,
+        read: |text, settings| parse::mode_or_none(text).map(|mode| settings.listen_unix_mode = mode),
+        show: |settings| settings.listen_unix_mode.map_or("none".into(), |mode| format!("{mode:04o}")),
     },
     Setting {
         key: "listen.admin",

@@ -1,7 +1,13 @@
 //! What the documents tell people to do, done: the README's requests and rules, the reference's samples.
+//!
+//! Pages that are recipes are run as a whole: `documents/pages.rs` is the list of them.
+
+mod page;
+mod pages;
 
 use crate::support::{Directory, Node, run};
 use std::process::Command;
+use tidegate_testkit::Authority;
 
 fn document(name: &str) -> String {
     let path = format!("{}/../../{name}", env!("CARGO_MANIFEST_DIR"));
@@ -65,7 +71,7 @@ fn the_redis_clis_line_is_answered_as_its_page_says() {
 #[test]
 fn the_page_on_tokens_does_what_it_says() {
     let page = document("docs/auth.md");
-    let [make, ask, _] = blocks(&page, "sh")[..] else { panic!("three blocks to try") };
+    let [make, ask, serve] = blocks(&page, "sh")[..] else { panic!("three blocks to try") };
     let make = make.strip_suffix("tidegate serve\n").expect("the last line starts the node");
     let binary = std::path::Path::new(env!("CARGO_BIN_EXE_tidegate")).parent().unwrap();
     let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap());
@@ -84,6 +90,19 @@ fn the_page_on_tokens_does_what_it_says() {
     let ask = ask.replace("http://127.0.0.1:8080", &node.url());
     assert!(bash(&format!("TOKEN={token}\n{ask}")).contains("\"allowed\":true"));
     assert!(bash(&ask).contains("unauthorized"));
+    let (server, clients) = (Authority::new().server(), Authority::new());
+    for (name, text) in [
+        ("server.pem", server.certificate.as_str()),
+        ("server.key", &server.key),
+        ("clients.pem", clients.pem()),
+    ] {
+        directory.write(name, text);
+    }
+    let shown = bash(&format!("{} --print-config", serve.trim_end()));
+    assert!(
+        shown.lines().any(|line| line.starts_with("tls.client_ca") && line.contains("clients.pem")),
+        "{shown}"
+    );
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod ask;
 mod auth;
 mod bad_settings;
 mod bench;
+mod deploy;
 mod documents;
 mod envoy;
 mod first_minute;

@@ -1,4 +1,4 @@
-//! A real Envoy in front of a real upstream, with the configuration of `docs/envoy.md`.
+//! A real Envoy in front of a real upstream, with the configuration of `examples/envoy.yaml`.
 
 use crate::support::{Directory, Node, poll};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -10,12 +10,15 @@ use tidegate_testkit::{Process, envoy, free_port, guarded};
 /// Of a debug machine under load.
 const START_MAX: Duration = Duration::from_secs(30);
 
-/// The two samples: rules, and Envoy's configuration.
+/// The rules that `docs/envoy.md` writes, and Envoy's configuration.
 fn samples() -> [String; 2] {
-    let path = format!("{}/../../docs/envoy.md", env!("CARGO_MANIFEST_DIR"));
-    let text = std::fs::read_to_string(path).unwrap();
-    let mut blocks = text.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().unwrap().to_owned());
-    [blocks.next().unwrap(), blocks.next().unwrap()]
+    let file = |name: &str| {
+        let path = format!("{}/../../{name}", env!("CARGO_MANIFEST_DIR"));
+        std::fs::read_to_string(path).unwrap()
+    };
+    let page = file("docs/envoy.md");
+    let rules = page.split("<<'EOF'\n").nth(1).and_then(|rest| rest.split("EOF\n").next()).unwrap();
+    [rules.to_owned(), file("examples/envoy.yaml")]
 }
 
 /// Answers every request on every connection, until the test process ends.
@@ -101,12 +104,12 @@ fn envoy_limits_an_upstream_and_follows_its_own_failure_mode_without_us() {
     let lenient = Proxied::start(&directory, &node, false);
     let strict = Proxied::start(&directory, &node, true);
 
-    // Each request is one hit of `user` by each of its two descriptors.
     let first = lenient.get("/", "ann");
     assert_eq!((first.status, first.body.as_str()), (200, "upstream"), "{first:?}");
     assert_eq!(first.header("x-ratelimit-limit"), Some("3"), "{first:?}");
-    assert_eq!(first.header("x-ratelimit-remaining"), Some("1"));
+    assert_eq!(first.header("x-ratelimit-remaining"), Some("2"));
     assert_eq!(first.header("ratelimit-policy"), Some("\"per-user\";q=3;w=3600"));
+    assert_eq!([(); 2].map(|()| lenient.get("/", "ann").status), [200, 200]);
     let over = lenient.get("/", "ann");
     assert_eq!(over.status, 429, "{over:?}");
     assert!(!over.body.contains("upstream"));
