@@ -74,6 +74,9 @@ async fn said(app: &App, question: &Question) -> Result<Vec<u8>, Refusal> {
         Asker::Operator => Audience::Operator,
         Asker::Tenant => Audience::Tenant,
     };
+    if audience == Audience::Tenant && asked.tenant.is_none() {
+        return Err(unavailable("a tenant's question doesn't say whose it is", "update the broker"));
+    }
     let mut records_max = asked.records_max;
     loop {
         let said = look_up(app, Asked { records_max, ..asked.clone() }, audience).await?;

@@ -1,8 +1,9 @@
 //! Decisions as JSON lines: to standard output and to a file that is rotated, whether there is a log or not.
 
-use crate::support::{CHECK, Directory, Node, SOON, poll, request, request_with, rules_of, start};
+use crate::support::{CHECK, Directory, Node, SOON, connect, poll, request, request_with, rules_of, start};
 use rustix::process::Signal;
 use serde_json::Value;
+use std::io::{Read, Write};
 use std::process::Command;
 
 fn lines(text: &str) -> Vec<Value> {
@@ -13,6 +14,21 @@ fn lines(text: &str) -> Vec<Value> {
         .filter(|line| line.starts_with('{'))
         .map(|line| serde_json::from_str(line).unwrap())
         .collect()
+}
+
+/// One request on a connection that isn't closed; the whole answer.
+fn kept_alive(address: &str, headers: &str) -> String {
+    let mut stream = connect(address);
+    let length = CHECK.len();
+    let head =
+        format!("POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n{headers}\r\n{CHECK}");
+    stream.write_all(head.as_bytes()).unwrap();
+    let (mut text, mut bytes) = (String::new(), [0; 4096]);
+    while !text.ends_with("}\n") {
+        let count = stream.read(&mut bytes).unwrap();
+        text.push_str(std::str::from_utf8(&bytes[..count]).unwrap());
+    }
+    text
 }
 
 fn denials(lines: &[Value]) -> usize {
@@ -27,7 +43,8 @@ fn a_file_has_a_line_for_each_denial_and_event_and_is_made_anew_when_it_was_move
     let node = Node::start(&directory, &flags);
     let trace = "traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\r\n";
     request_with(&node.http, "POST /v1/check", trace, CHECK);
-    request_with(&node.http, "POST /v1/check", trace, CHECK);
+    // On a connection that stays open: the short way.
+    assert!(kept_alive(&node.http, trace).contains("\"allowed\":false"));
     request_with(&node.http, "POST /v1/check", "traceparent: 00-nonsense\r\n", CHECK);
     let read = |name: &str| std::fs::read_to_string(directory.path(name)).unwrap_or_default();
     let told =
@@ -59,8 +76,10 @@ fn standard_output_has_them_too_and_all_of_them_at_the_end() {
     let directory = Directory::new();
     directory.write("rules.yaml", rules_of(1));
     let any = "127.0.0.1:0";
-    let listen = ["--listen-grpc", any, "--listen-resp", any, "--listen-admin", any, "--listen-unix", "s"];
-    let flags = [&["serve", "--listen-http", any, "--log-decisions-json", "stdout"], &listen[..]].concat();
+    let mut flags = vec!["serve", "--log-decisions-json", "stdout"];
+    for listen in ["--listen-http", "--listen-grpc", "--listen-resp", "--listen-admin"] {
+        flags.extend([listen, any]);
+    }
     let mut process = start(&directory, &flags, &[]);
     let http = poll("the banner", SOON, || {
         let text = directory.read("stdout");

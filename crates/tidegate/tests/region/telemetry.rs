@@ -160,7 +160,8 @@ fn without_a_collector_a_trace_costs_no_span_and_is_in_the_log() {
     let redis = wait_for(Redis::start());
     let directory = Directory::new();
     directory.write("rules.yaml", RULES.replace("2 per", "1 per"));
-    let flags = [&["--origin-url", &format!("redis://{}", redis.address())][..], &PATIENT].concat();
+    let origin = format!("redis://{}", redis.address());
+    let flags = [&["--origin-url", &origin][..], &PATIENT].concat();
     let member = Member::start_in(directory, &flags);
     member.wait_joined();
     let header = format!("traceparent: 00-{TRACE}-{CALLER}-01\r\n");

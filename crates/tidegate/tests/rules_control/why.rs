@@ -1,12 +1,19 @@
 //! `tidegate why` over all nodes of a region, through their broker and through the control plane above it.
 
 use crate::scene::{Follower, REACHED_WITHIN, Server};
-use crate::support::{parse, poll, request_with, rules_of, run};
+use crate::support::{Directory, parse, poll, request_with, rules_of, start};
 use serde_json::Value;
 
 fn denied(answer: &Value) -> Vec<&str> {
     let decisions = answer["decisions"].as_array().unwrap_or_else(|| panic!("{answer}"));
     decisions.iter().filter_map(|decision| decision["node"].as_str()).collect()
+}
+
+/// A command to its end; its code and what it printed.
+fn tidegate(arguments: &[&str]) -> (Option<i32>, String) {
+    let directory = Directory::new();
+    let code = start(&directory, arguments, &[]).exit_code(REACHED_WITHIN);
+    (code, directory.read("stdout") + &directory.read("stderr"))
 }
 
 /// All of them are known where they are asked.
@@ -38,9 +45,8 @@ fn a_caller_is_found_at_whichever_node_denied_it() {
     let ask = |server: &Server, arguments: &[&str]| {
         let url = server.url();
         let flags = [&["why", "--json", "--control", &url], arguments].concat();
-        let finished = run(&nodes[0].directory, &flags, &[]);
-        serde_json::from_str::<Value>(&finished.stdout)
-            .unwrap_or_else(|_| panic!("{}{}", finished.stdout, finished.stderr))
+        let (_, said) = tidegate(&flags);
+        serde_json::from_str::<Value>(&said).unwrap_or_else(|_| panic!("{said}"))
     };
     for (server, asked) in [(&broker, 3), (&control, 4)] {
         let answer = ask(server, &["--identifier", "alice"]);
@@ -60,17 +66,13 @@ fn a_caller_is_found_at_whichever_node_denied_it() {
     let line =
         line.replace("http://127.0.0.1:7070", &broker.url()).replace("--identifier 42", "--identifier alice");
     let words: Vec<&str> = line.split(' ').skip(1).collect();
-    let said = run(&nodes[0].directory, &words, &[]);
-    assert_eq!((said.code, said.stdout.matches("denied a request").count()), (Some(0), 2), "{}", said.stdout);
+    let (code, said) = tidegate(&words);
+    assert_eq!((code, said.matches("denied a request").count()), (Some(0), 2), "{said}");
     let problem = &ask(&control, &["--identifier", "alice"])["nodes"]["problems"][0];
     assert_eq!(problem["node"], "direct", "{problem}");
-    let words = run(&nodes[0].directory, &["why", "--control", &control.url(), "--identifier", "bob"], &[]);
-    assert_eq!(words.code, Some(1));
-    assert!(
-        words.stdout.contains("Only 3 of 4 nodes answered") && words.stdout.contains("keeps no decision log"),
-        "{}",
-        words.stdout
-    );
+    let (code, said) = tidegate(&["why", "--control", &control.url(), "--identifier", "bob"]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("Only 3 of 4 nodes answered") && said.contains("keeps no decision log"), "{said}");
     let (status, answer) = parse(&request_with(&control.address, "GET /v1/why?identifer=1", "", ""));
     assert_eq!((status, &answer["error"]["code"]), (400, &"unknown_field".into()), "{answer}");
 }
