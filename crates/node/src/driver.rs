@@ -6,7 +6,7 @@
 use crate::clock::{Clock, SAMPLE_EVERY_MS};
 use crate::engine::Engine;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_core::FleetSecret;

@@ -9,10 +9,10 @@ export const whyOf = ({ identifier, rule, namespace }) => `#/why${query({ identi
 
 /** A command that makes a denial, for whoever sees an empty page. */
 export function tryThis() {
-  // The callers' listener has another port than this page; the banner of the node names it.
+  // The callers' listener has another port than this page: this is its default, and the node's banner has it.
   const host = location.hostname.includes(":") ? `[${location.hostname.replace(/[[\]]/g, "")}]` : location.hostname;
   const body = JSON.stringify({ namespace: "demo", identifier: "me", limit: 5, duration_ms: 60000 });
-  return `for i in 1 2 3 4 5 6 7; do curl -s http:/${"/"}${host}:8080/v1/limit -d '${body}'; done`;
+  return `for i in 1 2 3 4 5 6 7; do curl -s ${location.protocol}//${host}:8080/v1/limit -d '${body}'; done`;
 }
 
 const nameCell = (cell, caller) => {

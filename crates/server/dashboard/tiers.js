@@ -82,7 +82,7 @@ export function tiers() {
 }
 
 function originWords(origin) {
-  if (!origin) return "None: counts are this node's own, which is right for one node. To share them with others, set origin.url, such as redis:" + "//127.0.0.1:6379.";
+  if (!origin) return "None: counts are this node's own, which is right for one node. To share them with others, set origin.url to a Redis.";
   if (origin.problem) return `Not used: ${origin.problem}.`;
   return `${plural(origin.live_nodes, "live node")}; ${plural(origin.keys_waiting_for_a_shard, "key")} waiting for a shard that is away.`;
 }

@@ -23,8 +23,9 @@ await run(async () => {
   await edit(page, "100 per 1m", "100 per fortnight");
   await page.getByRole("button", { name: "Review the change" }).click();
   await problem(page).waitFor();
-  assert.match(await problem(page).innerText(), /Line 4, column \d+/);
+  assert.match(await problem(page).innerText(), /Line 5, column \d+/);
   await page.getByRole("button", { name: "Start over" }).click();
+  await problem(page).waitFor({ state: "detached" });
 
   // What it means and which lines change, before it is pushed.
   await edit(page, "100 per 1m", "50 per 1m");
@@ -40,7 +41,7 @@ await run(async () => {
   assert.match(await limit(), /50 per 1m/);
   await until("the history", async () => (await page.innerText("#rules-fleet")).includes("half of it"));
   await until("the node", async () => /All that are connected have version 2/.test(await page.innerText("#rules-fleet")));
-  await until("the rules in force", async () => (await page.innerText("#rules-list")).includes("50 per"));
+  await until("the rules in force", async () => (await page.innerText("#rules-list")).includes("at most 50 "));
 
   // Somebody else is faster.
   await edit(page, "50 per 1m", "60 per 1m");

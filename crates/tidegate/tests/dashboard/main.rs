@@ -70,9 +70,9 @@ fn the_page_asks_for_a_token_and_keeps_to_it() {
         let header = format!("Authorization: Bearer {admin}\r\n");
         request_with(&control.address, "POST /v1/rules", &header, &body).starts_with("HTTP/1.1 200").then_some(())
     });
-    let flags = ["--auth-tokens", path.as_str(), "--token", reader.as_str()];
-    let follower = Follower::start(&[&control], &flags);
-    browse("token.mjs", &follower.node, &[&reader, &admin, &tenant]);
+    let flags = ["--auth-tokens", path.as_str(), "--rules-control", &control.url()];
+    let node = Node::start_with(&directory, &flags, &[("TIDEGATE_TOKEN", reader.as_str())]);
+    browse("token.mjs", &node, &[&reader, &admin, &tenant]);
 }
 
 /// What the node holds, in KiB.

@@ -2,7 +2,7 @@
 const [reader, admin, tenant] = more;
 
 async function enter(page, token) {
-  await page.getByLabel("Token").fill(token);
+  await page.getByRole("textbox", { name: "Token" }).fill(token);
   await page.getByRole("button", { name: "Use it" }).click();
 }
 
