@@ -16,6 +16,7 @@ use crate::request::{Answer, Path, Purpose, Reason, Request, RequestError};
 use crate::shadow::Shadows;
 use crate::sharing::Sharing;
 use crate::stats::{Refusal, Stats};
+use crate::suspects::Suspects;
 use crate::top::{self, Top};
 use crate::world::{Reach, WorldNode};
 use arc_swap::{ArcSwap, Guard};
@@ -52,6 +53,7 @@ pub struct Engine {
     stats: Stats,
     shadows: Shadows,
     top: Top,
+    suspects: Suspects,
     journal: OnceLock<Arc<Journal>>,
 }
 
@@ -137,6 +139,7 @@ impl Engine {
             stats: Stats::default(),
             shadows: Shadows::default(),
             top: Top::default(),
+            suspects: Suspects::default(),
             journal: OnceLock::new(),
         }
     }
@@ -241,6 +244,9 @@ impl Engine {
         };
         if let Some(stands_for) = top::sampled(moment.now) {
             self.top.note(request, &plan, decided.is_ok(), stands_for, moment.now);
+            if decided.is_ok() {
+                self.suspects.learn(&plan);
+            }
         }
         match (decided, &self.counters) {
             (Err(MustAsk), Counters::Shared(sharing)) => {
@@ -394,7 +400,8 @@ impl Engine {
     ) -> Result<(), MustAsk> {
         let mut decisions = Decisions::new();
         loop {
-            match table.decide_all(&plan.items, moment, &mut decisions) {
+            let suspect = self.suspects.of(plan);
+            match table.decide_all_suspecting(&plan.items, suspect, moment, &mut decisions) {
                 Ok(_) => break,
                 Err(Undecided::NoRoom { index }) => self.refuse(plan, index, moment),
                 Err(Undecided::MustAsk) => return Err(MustAsk),

@@ -19,6 +19,7 @@ pub mod shadow;
 pub mod sharing;
 pub mod snapshot;
 pub mod stats;
+mod suspects;
 pub mod top;
 pub mod world;
 pub mod world_driver;
