@@ -51,6 +51,17 @@ const LEFT_BEHIND: [&str; 6] = [
     concat!("XX", "X"),
 ];
 
+/// Where code may say that it knows better than the compiler, and what for; each place has its argument beside it.
+/// `docs/proof.md` lists them.
+const UNSAFE: [(&str, &str); 6] = [
+    ("crates/core/src/table.rs", "a prefetch"),
+    ("crates/rules/src/snapshot/open.rs", "mapping the rules file"),
+    ("crates/fuzz/src/main.rs", "the function that libFuzzer calls"),
+    ("crates/node/tests/allocations.rs", "an allocator that counts"),
+    ("crates/rules/tests/allocations.rs", "an allocator that counts"),
+    ("crates/server/tests/resp_allocations.rs", "an allocator that counts"),
+];
+
 pub(crate) fn run() -> Result<(), String> {
     let root = crate::root();
     let files = files(&root);
@@ -58,6 +69,7 @@ pub(crate) fn run() -> Result<(), String> {
     check_arrows(&root, &mut problems);
     check_core(&root, &files, &mut problems);
     check_sources(&root, &files, &mut problems);
+    check_unsafe(&root, &files, &mut problems);
     check_documents(&root, &files, &mut problems);
     check_invariants(&root, &files, &mut problems);
     check_tree(&root, &mut problems);
@@ -156,6 +168,42 @@ fn check_sources(root: &Path, files: &[PathBuf], problems: &mut Vec<String>) {
     }
 }
 
+/// `unsafe` is where it is listed, and nowhere else; in what ships, each use says why it is sound.
+fn check_unsafe(root: &Path, files: &[PathBuf], problems: &mut Vec<String>) {
+    let mut met = BTreeSet::new();
+    for file in files.iter().filter(|file| file.extension().is_some_and(|extension| extension == "rs")) {
+        let (name, text) = (shown(root, file), read(file));
+        let Some(unargued) = unargued(&text) else { continue };
+        if !UNSAFE.iter().any(|(listed, _)| *listed == name) {
+            problems.push(format!("{name}: unsafe code; if it is measured to be needed, list it in xtask/src/tidy.rs"));
+        }
+        if name.contains("/src/") && unargued > 0 {
+            problems.push(format!("{name}: an unsafe block without `// SAFETY:` above it"));
+        }
+        met.insert(name);
+    }
+    for (listed, what) in UNSAFE.iter().filter(|(listed, _)| !met.contains(*listed)) {
+        problems.push(format!("{listed}: has no unsafe code any more ({what}); take it off the list in xtask/src/tidy.rs"));
+    }
+}
+
+/// How many of a file's unsafe blocks have no argument above them; `None` where there is no unsafe code.
+fn unargued(text: &str) -> Option<usize> {
+    // Spelt so that this file doesn't match.
+    let (block, allowed) = (concat!("uns", "afe {"), concat!("uns", "afe_code"));
+    let lines: Vec<&str> = text.lines().map(str::trim_start).filter(|line| !line.starts_with("//!")).collect();
+    let is_comment = |line: &str| line.starts_with("//");
+    if !lines.iter().any(|line| !is_comment(line) && (line.contains(block) || line.contains(allowed))) {
+        return None;
+    }
+    let is_argued = |place: usize| {
+        let comment = lines[..place].iter().rev().take_while(|line| is_comment(line));
+        comment.into_iter().any(|line| line.starts_with("// SAFETY:"))
+    };
+    let blocks = lines.iter().enumerate().filter(|(_, line)| !is_comment(line) && line.contains(block));
+    Some(blocks.filter(|(place, _)| !is_argued(*place)).count())
+}
+
 /// Every path that a document names exists: in links, and in backticks where it begins like one of ours.
 fn check_documents(root: &Path, files: &[PathBuf], problems: &mut Vec<String>) {
     for file in files.iter().filter(|file| file.extension().is_some_and(|extension| extension == "md")) {
@@ -246,6 +294,16 @@ mod tests {
         let manifest =
             "[dependencies]\n# why\na.workspace = true\nb = \"1\"\n\n[dev-dependencies]\nc = \"1\"\n";
         assert_eq!(section(manifest, "dependencies"), ["a", "b"]);
+    }
+
+    #[test]
+    fn unsafe_code_is_found_and_its_argument_too() {
+        let block = concat!("    uns", "afe { read() };\n");
+        assert_eq!(unargued("let x = 1; // not an unsafe thing\n"), None);
+        assert_eq!(unargued(block), Some(1));
+        assert_eq!(unargued(&format!("// SAFETY: it is there,\n// and stays there.\n{block}")), Some(0));
+        assert_eq!(unargued(&format!("// SAFETY: of something else\nlet x = 1;\n{block}")), Some(1));
+        assert_eq!(unargued(concat!("#![allow(uns", "afe_code)]\n")), Some(0));
     }
 
     #[test]

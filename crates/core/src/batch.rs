@@ -127,6 +127,19 @@ impl<S: State> Table<S> {
         moment: Moment,
         decisions: &mut Decisions,
     ) -> Result<Outcome, Undecided> {
+        self.decide_all_suspecting(items, None, moment, decisions)
+    }
+
+    /// The same, where one item is likely to deny: it is looked at first, and when it does deny, the others are
+    /// looked at for their answers only, instead of being charged and put back. Answers are the same either way.
+    #[inline]
+    pub fn decide_all_suspecting(
+        &self,
+        items: &[Item],
+        suspect: Option<usize>,
+        moment: Moment,
+        decisions: &mut Decisions,
+    ) -> Result<Outcome, Undecided> {
         assert!(items.len() <= ITEMS_MAX, "front ends refuse larger requests");
         if let [item] = items {
             decisions.clear();
@@ -139,10 +152,14 @@ impl<S: State> Table<S> {
         }
         let mut locked = Locked(ArrayVec::new());
         let mut draft = Draft { undo: ArrayVec::new(), fresh: Vec::new(), must_ask: false };
-        self.lock_and_draft(items, moment, &mut locked, &mut draft, |index, decision, _| {
-            decisions[index] = decision;
-        });
-        let outcome = outcome(items, decisions);
+        let outcome = if suspect.is_some_and(|suspect| self.denies(items, suspect, moment, &mut locked)) {
+            Outcome::Denied
+        } else {
+            self.lock_and_draft(items, moment, &mut locked, &mut draft, |index, decision, _| {
+                decisions[index] = decision;
+            });
+            outcome(items, decisions)
+        };
         if outcome == Outcome::Denied {
             locked.put_back(&mut draft);
             self.charge_overdrafts(items, moment, &mut locked, &mut draft, decisions);
@@ -171,6 +188,66 @@ impl<S: State> Table<S> {
         reasons
     }
 
+    /// Whether the item that is suspected denies the request whatever the others say. All shards are locked then,
+    /// so that what follows sees what this saw; otherwise none is.
+    #[cold]
+    fn denies<'a>(
+        &'a self,
+        items: &[Item],
+        suspect: usize,
+        moment: Moment,
+        locked: &mut Locked<'a, S>,
+    ) -> bool {
+        let Some(item) = items.get(suspect) else { return false };
+        if item.role != Role::Enforced || item.charge == Charge::Always {
+            return false;
+        }
+        for entry in &self.order(items) {
+            self.lock_next((entry >> 8) as usize, items, moment, locked);
+        }
+        let shard = &locked.0[locked.position(self.shard_index(item.key))].1;
+        let is_denied = shard.find(item.key).is_ok_and(|place| {
+            let mut looked_at = shard.state(place);
+            let now = self.align(&mut looked_at, &item.spec, moment);
+            let look = Item { charge: Charge::Never, ..*item };
+            !looked_at.decide(&look, self.live_nodes(), now).0.is_admitted()
+        });
+        if !is_denied {
+            locked.0.clear();
+        }
+        is_denied
+    }
+
+    /// The items by their shards: a shard's index and an item's in one word, of at most 2^16 shards and 100 items.
+    #[inline(always)]
+    fn order(&self, items: &[Item]) -> ArrayVec<u32, ITEMS_MAX> {
+        let mut order = ArrayVec::new();
+        for (index, item) in items.iter().enumerate() {
+            self.prefetch(item.key);
+            order.push(u32::try_from(self.shard_index(item.key) << 8 | index).unwrap_or(u32::MAX));
+        }
+        sort(&mut order);
+        order
+    }
+
+    /// Locks a shard that none comes before of those that are locked, unless it is the last of them.
+    #[inline(always)]
+    fn lock_next<'a>(
+        &'a self,
+        shard_index: usize,
+        items: &[Item],
+        moment: Moment,
+        locked: &mut Locked<'a, S>,
+    ) {
+        if locked.0.last().is_none_or(|(last, _)| *last != shard_index) {
+            let mut shard = self.shard(shard_index).lock();
+            if !shard.has_room(items.len()) {
+                self.make_room_for(items, shard_index, &mut shard, moment);
+            }
+            locked.0.push((shard_index, shard));
+        }
+    }
+
     /// Locks every shard that the items need, once, in ascending order, and decides each item in place as soon
     /// as its shard is locked, as if all passed. Items of one key share a shard, so they are decided in order.
     #[inline]
@@ -182,22 +259,9 @@ impl<S: State> Table<S> {
         draft: &mut Draft<S>,
         mut decided: impl FnMut(usize, Decision, Option<AskReason>),
     ) {
-        // A shard's index and an item's in one word: at most 2^16 shards and 100 items.
-        let mut order = ArrayVec::<u32, ITEMS_MAX>::new();
-        for (index, item) in items.iter().enumerate() {
-            self.prefetch(item.key);
-            order.push(u32::try_from(self.shard_index(item.key) << 8 | index).unwrap_or(u32::MAX));
-        }
-        sort(&mut order);
-        for entry in &order {
+        for entry in &self.order(items) {
             let (shard_index, index) = ((entry >> 8) as usize, (entry & 0xff) as usize);
-            if locked.0.last().is_none_or(|(last, _)| *last != shard_index) {
-                let mut shard = self.shard(shard_index).lock();
-                if !shard.has_room(items.len()) {
-                    self.make_room_for(items, shard_index, &mut shard, moment);
-                }
-                locked.0.push((shard_index, shard));
-            }
+            self.lock_next(shard_index, items, moment, locked);
             let position = locked.0.len() - 1;
             let shard = &mut locked.0[position].1;
             let (decision, reason) = self.draft(items, index, moment, (position, shard), draft);

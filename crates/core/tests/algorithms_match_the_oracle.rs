@@ -8,6 +8,7 @@
 
 mod oracle;
 mod random;
+mod small_values;
 
 use oracle::{CalendarOracle, FixedOracle, GcraOracle, SlidingOracle, Verdict as Expected};
 use random::Random;

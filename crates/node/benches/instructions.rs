@@ -2,7 +2,7 @@
 //! with different numbers and divides the difference, so a regression shows on a noisy machine too.
 //!
 //! `instructions CASE OPERATIONS`. CASE is one of hash, gcra, sliding, fixed, denied, five for a node that is
-//! alone; of shared-gcra, shared-sliding, shared-five for one that shares its counts; of engine-memory,
+//! alone; five-denied is a request that the last of five limits denies, five-suspected the same once that is expected; of shared-gcra, shared-sliding, shared-five for one that shares its counts; of engine-memory,
 //! engine-redis for what the whole engine does for a request of one given limit; engine-unwatched is the latter
 //! without the look at who comes most often.
 
@@ -16,7 +16,7 @@ use tidegate_core::origin_cell::NodeId;
 use tidegate_core::state::State;
 use tidegate_core::{
     Accuracy, Burst, Class, Cost, Decisions, FleetSecret, Item, KeyId, KeyPrefix, Limit, LocalState, Moment,
-    Nanos, Period, Rate, SharedState, Spec, Table,
+    Nanos, Outcome, Period, Rate, SharedState, Spec, Table,
 };
 use tidegate_node::region::RegionOptions;
 use tidegate_node::{Decided, Engine, EngineOptions, GivenLimit, GivenPolicy, Purpose, Request, Subject};
@@ -49,6 +49,8 @@ fn main() {
         "fixed" => single(&alone(), fixed, operations),
         "denied" => single(&alone(), tight, operations),
         "five" => five(&alone(), sliding, operations),
+        "five-denied" => five_denied(tight, sliding, None, operations),
+        "five-suspected" => five_denied(tight, sliding, Some(4), operations),
         "shared-gcra" => single(&shared(&["user"], gcra), gcra, operations),
         "shared-sliding" => single(&shared(&["user"], sliding), sliding, operations),
         "shared-five" => five(&shared(&RULES, sliding), sliding, operations),
@@ -134,6 +136,29 @@ fn five<S: State>(table: &Table<S>, (spec, shape): (Spec, Shape<'_>), operations
         let text = black_box(&texts[usize::try_from(number % KEYS).unwrap()]);
         let items: [Item; 5] = std::array::from_fn(|limit| item(prefixes[limit].key(text), spec));
         black_box(table.decide_all(&items, NOW, &mut decisions).unwrap());
+    }
+}
+
+/// The last limit is spent.
+fn five_denied(
+    (tight, _): (Spec, Shape<'_>),
+    (roomy, shape): (Spec, Shape<'_>),
+    suspect: Option<usize>,
+    operations: u64,
+) {
+    let table = alone();
+    let prefixes = RULES.map(|rule| prefix(rule, shape));
+    let texts = texts();
+    let specs = [roomy, roomy, roomy, roomy, tight];
+    for (prefix, spec) in prefixes.iter().zip(specs) {
+        texts.iter().for_each(|text| drop(table.decide(&item(prefix.key(text), spec), NOW)));
+    }
+    let mut decisions = Decisions::new();
+    for number in 0..operations {
+        let text = black_box(&texts[usize::try_from(number % KEYS).unwrap()]);
+        let items: [Item; 5] = std::array::from_fn(|limit| item(prefixes[limit].key(text), specs[limit]));
+        let outcome = table.decide_all_suspecting(&items, black_box(suspect), NOW, &mut decisions);
+        assert_eq!(black_box(outcome), Ok(Outcome::Denied));
     }
 }
 

@@ -17,6 +17,7 @@ use crate::rule_counts::CameOut;
 use crate::shadow::Shadows;
 use crate::sharing::Sharing;
 use crate::stats::{Refusal, Stats};
+use crate::suspects::Suspects;
 use crate::top::{self, Top};
 use crate::world::{Reach, WorldNode};
 use arc_swap::{ArcSwap, Guard};
@@ -54,6 +55,7 @@ pub struct Engine {
     stats: Stats,
     shadows: Shadows,
     top: Top,
+    suspects: Suspects,
     journal: OnceLock<Arc<Journal>>,
 }
 
@@ -141,6 +143,7 @@ impl Engine {
             stats: Stats::default(),
             shadows: Shadows::default(),
             top: Top::default(),
+            suspects: Suspects::default(),
             journal: OnceLock::new(),
         }
     }
@@ -258,6 +261,9 @@ impl Engine {
         };
         if let Some(stands_for) = top::sampled(moment.now) {
             self.top.note(request, &plan, decided.is_ok(), stands_for, moment.now);
+            if decided.is_ok() {
+                self.suspects.learn(&plan);
+            }
         }
         match (decided, &self.counters) {
             (Err(MustAsk), Counters::Shared(sharing)) => {
@@ -426,7 +432,8 @@ impl Engine {
     ) -> Result<(), MustAsk> {
         let mut decisions = Decisions::new();
         loop {
-            match table.decide_all(&plan.items, moment, &mut decisions) {
+            let suspect = self.suspects.of(plan);
+            match table.decide_all_suspecting(&plan.items, suspect, moment, &mut decisions) {
                 Ok(_) => break,
                 Err(Undecided::NoRoom { index }) => self.refuse(plan, index, moment),
                 Err(Undecided::MustAsk) => return Err(MustAsk),

@@ -22,6 +22,7 @@ pub mod sharing;
 pub mod snapshot;
 pub mod spans;
 pub mod stats;
+mod suspects;
 pub mod top;
 pub mod world;
 pub mod world_driver;

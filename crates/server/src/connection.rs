@@ -47,14 +47,14 @@ pub(crate) async fn serve(socket: Socket, surface: Surface, app: Arc<App>, closi
     };
     match surface {
         Surface::Admin => Box::pin(serve_http(socket, surface, app, watcher)).await,
-        Surface::Api => serve_api(socket, app, watcher, shutdown).await,
-        Surface::ApiAndGrpc => match preface::tell(socket).await {
+        Surface::Api => Box::pin(serve_api(socket, app, watcher, shutdown)).await,
+        Surface::ApiAndGrpc => match Box::pin(preface::tell(socket)).await {
             Some((socket, Protocol::Http2)) => {
                 Box::pin(grpc::serve(socket, app, shutdown)).await;
                 drop(watcher);
             }
             Some((socket, Protocol::Http1)) => {
-                serve_api(socket, app, watcher, shutdown).await;
+                Box::pin(serve_api(socket, app, watcher, shutdown)).await;
             }
             None => {}
         },
@@ -126,6 +126,15 @@ mod tests {
     /// Ten thousand idle clients hold ten thousand of these.
     #[test]
     fn what_a_connection_keeps_while_it_waits_is_small() {
+        println!(
+            "bytes: a connection {}, HTTP {} and {}, RESP {}, gRPC {} around h2's {}",
+            bytes4(serve),
+            bytes4(serve_api),
+            bytes4(serve_http),
+            bytes3(resp::serve::<Socket>),
+            bytes3(grpc::serve::<Socket>),
+            size_of::<h2::server::Connection<Socket, hyper::body::Bytes>>()
+        );
         assert!(bytes4(serve) < 1024);
         assert!(bytes4(serve_http) < 2048);
         assert!(bytes3(resp::serve::<Socket>) < 1024);

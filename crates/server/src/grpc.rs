@@ -120,18 +120,14 @@ async fn answer_all<S>(
     let mut keep_alive = KeepAlive::new(connection.ping_pong());
     let mut stopped = pin!(stopped);
     let mut closes = false;
-    let mut calls = Calls::new();
     loop {
         tokio::select! {
             biased;
-            is_open = poll_fn(|cx| poll_calls(connection, &mut calls, cx)) => {
+            is_open = poll_fn(|cx| poll_calls(connection, &answer, cx)) => {
                 if !is_open {
                     return;
                 }
                 keep_alive.note_call();
-                for (request, respond) in calls.drain(..) {
-                    answer(request, respond);
-                }
             }
             () = &mut stopped, if !closes => {
                 closes = true;
@@ -150,31 +146,37 @@ async fn answer_all<S>(
     }
 }
 
-/// Takes the calls that have come, at least one; false at the connection's end.
+/// Answers the calls that have come, at least one; false at the connection's end.
 ///
 /// All are taken before the first is answered: looking for another one writes what was answered so far, and
-/// the answers of calls that came together should leave together.
+/// the answers of calls that came together should leave together. They are on the stack meanwhile, not in the
+/// connection's future: ten thousand idle ones would keep room for a call each.
 fn poll_calls<S>(
     connection: &mut Connection<S, Bytes>,
-    calls: &mut Calls,
+    answer: &impl Fn(Request<RecvStream>, SendResponse<Bytes>),
     cx: &mut std::task::Context<'_>,
 ) -> Poll<bool>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    while calls.len() < CALLS_AT_ONCE_MAX {
+    let mut calls = Calls::new();
+    let mut is_open = true;
+    while is_open && calls.len() < CALLS_AT_ONCE_MAX {
         match connection.poll_accept(cx) {
             Poll::Ready(Some(Ok(call))) => calls.push(call),
             Poll::Ready(Some(Err(error))) => {
                 tracing::debug!(%error, "a connection ended with an error");
-                return Poll::Ready(false);
+                is_open = false;
             }
-            Poll::Ready(None) => return Poll::Ready(false),
+            Poll::Ready(None) => is_open = false,
             Poll::Pending if calls.is_empty() => return Poll::Pending,
             Poll::Pending => break,
         }
     }
-    Poll::Ready(true)
+    if is_open {
+        calls.into_iter().for_each(|(request, respond)| answer(request, respond));
+    }
+    Poll::Ready(is_open)
 }
 
 /// What fuzzing calls: any bytes as a body, and as the message in one, without a connection.

@@ -117,6 +117,31 @@ proptest! {
             }
         }
     }
+
+    /// A guess about who denies changes no answer and no count, whether it is right, wrong or out of range.
+    #[test]
+    fn who_is_suspected_makes_no_difference(requests in prop::collection::vec(
+        (prop::collection::vec((0_u64..6, 0_u64..6, 0_u8..12), 2..8), 0_usize..9), 1..60)) {
+        let (plain, suspecting) = (table(1_000_000), table(1_000_000));
+        for (second, (request, suspect)) in (0..).zip(requests) {
+            let items: Vec<Item> = request.iter().map(|&(number, cost, kind)| Item {
+                charge: if kind == 0 { Charge::Always } else { Charge::IfAdmitted },
+                role: match kind { 1 => Role::Shadow, 2 | 3 => Role::Quota, _ => Role::Enforced },
+                spec: if number % 2 == 0 { sliding(12) } else { gcra(8) },
+                ..item(number, 12, cost)
+            }).collect();
+            let (mut expected, mut decisions) = (Decisions::new(), Decisions::new());
+            let outcome = plain.decide_all(&items, at(second), &mut expected);
+            let guessed = suspecting.decide_all_suspecting(&items, Some(suspect), at(second), &mut decisions);
+            prop_assert_eq!((guessed, decisions), (outcome, expected));
+        }
+        let all = |table: &Table<LocalState>| {
+            let mut all = Vec::new();
+            table.for_each(|key, state| all.push((key, *state)));
+            all
+        };
+        prop_assert_eq!(all(&suspecting), all(&plain));
+    }
 }
 
 #[test]
