@@ -21,7 +21,7 @@ pub(crate) fn rows() -> BTreeMap<String, Row> {
         if !line.starts_with("| `tidegate_") {
             continue;
         }
-        let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
         let [name, kind, _, meaning, ..] = cells[..] else { panic!("{line}") };
         let row = Row { section: section.to_owned(), kind: kind.to_owned(), meaning: meaning.to_owned() };
         let before = rows.insert(name.trim_matches('`').to_owned(), row);
