@@ -40,8 +40,10 @@ pub(crate) struct Sample {
     pub(crate) value: Value,
 }
 
-/// Names and values, in the order in which they are written.
-pub(crate) type Labels = Vec<(&'static str, Arc<str>)>;
+/// A name and a value.
+pub(crate) type Label = (&'static str, Arc<str>);
+/// In the order in which they are written.
+pub(crate) type Labels = Vec<Label>;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Value {

@@ -1,7 +1,7 @@
 //! Families in Prometheus' text format.
 
-use super::family::{Family, Sample, Value};
-use std::fmt::Write;
+use super::family::{Family, Label, Sample, Value};
+use std::fmt::{Display, Write};
 use tidegate_node::histogram::Measured;
 
 /// Writing to a string can't fail, so that nothing is made of what it returns.
@@ -22,7 +22,7 @@ pub(super) fn write(families: &[Family]) -> String {
 }
 
 /// Buckets of this format contain those below them.
-fn histogram(out: &mut String, name: &str, labels: &[(&'static str, std::sync::Arc<str>)], of: &Measured) {
+fn histogram(out: &mut String, name: &str, labels: &[Label], of: &Measured) {
     let mut count = 0;
     for (index, more) in of.counts.iter().enumerate() {
         count += more;
@@ -37,9 +37,9 @@ fn line(
     out: &mut String,
     name: &str,
     suffix: &str,
-    labels: &[(&'static str, std::sync::Arc<str>)],
+    labels: &[Label],
     bound: Option<&str>,
-    value: &dyn std::fmt::Display,
+    value: &dyn Display,
 ) {
     let _ = write!(out, "{name}{suffix}");
     let mut open = '{';

@@ -80,7 +80,8 @@ fn a_node_of_a_region() {
     assert_eq!(scrape.sum("tidegate_breaker_open", &[&shard]), 0.0);
     redis.kill();
     let scrape = poll("an open breaker", SEEN_WITHIN, || {
-        let body = r#"{"namespace":"n","identifier":"i","limit":9,"duration_ms":3600000,"accuracy":"exact"}"#;
+        let body =
+            r#"{"namespace":"n","identifier":"i","limit":100000,"duration_ms":3600000,"accuracy":"exact"}"#;
         request(&node.http, "POST", "/v1/limit", body);
         let scrape = Scrape::of(&node.admin);
         (scrape.sum("tidegate_breaker_open", &[&shard]) == 1.0).then_some(scrape)

@@ -51,10 +51,10 @@ fn throttle(node: &Node, name: &str, count: usize) {
         for number in 0..commands_left {
             let key = if count < AT_ONCE { name.to_owned() } else { format!("{name}-{chunk}-{number}") };
             let length = key.len();
-            // Two at once, and the next in a minute.
+            // Two at once, and the next in an hour: nothing expires meanwhile.
             let _ = write!(
                 commands,
-                "*5\r\n$11\r\nCL.THROTTLE\r\n${length}\r\n{key}\r\n$1\r\n1\r\n$1\r\n1\r\n$2\r\n60\r\n"
+                "*5\r\n$11\r\nCL.THROTTLE\r\n${length}\r\n{key}\r\n$1\r\n1\r\n$1\r\n1\r\n$4\r\n3600\r\n"
             );
         }
         stream.write_all(commands.as_bytes()).unwrap();

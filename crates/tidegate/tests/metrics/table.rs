@@ -21,7 +21,7 @@ pub(crate) fn rows() -> BTreeMap<String, Row> {
         if !line.starts_with("| `tidegate_") {
             continue;
         }
-        let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
         let [name, kind, _, meaning, ..] = cells[..] else { panic!("{line}") };
         let row = Row { section: section.to_owned(), kind: kind.to_owned(), meaning: meaning.to_owned() };
         let before = rows.insert(name.trim_matches('`').to_owned(), row);
@@ -58,7 +58,7 @@ pub(crate) fn mentioned(text: &str) -> Vec<String> {
         let end = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
         match rest[end..].strip_prefix('(').and_then(|rest| rest.split_once(')')) {
             Some((several, _)) => {
-                names.extend(several.split('|').map(|part| format!("{}{part}", &rest[..end])))
+                names.extend(several.split('|').map(|part| format!("{}{part}", &rest[..end])));
             }
             None => names.push(rest[..end].to_owned()),
         }
