@@ -58,7 +58,7 @@ pub(crate) fn mentioned(text: &str) -> Vec<String> {
         let end = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
         match rest[end..].strip_prefix('(').and_then(|rest| rest.split_once(')')) {
             Some((several, _)) => {
-                names.extend(several.split('|').map(|part| format!("{}{part}", &rest[..end])))
+                names.extend(several.split('|').map(|part| format!("{}{part}", &rest[..end])));
             }
             None => names.push(rest[..end].to_owned()),
         }
