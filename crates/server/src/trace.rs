@@ -48,7 +48,8 @@ impl TraceParent {
         let (span, [b'-', flags @ ..]) = (hex(span)?, flags) else { return None };
         let flags = u8::try_from(hex(flags)?).ok()?;
         let is_valid = is_whole && (high, low) != (0, 0) && span != 0;
-        is_valid.then(|| TraceParent { trace: Trace { high, low, span }, is_sampled: flags & SAMPLED != 0 })
+        let trace = Trace { high, low, span };
+        is_valid.then_some(TraceParent { trace, is_sampled: flags & SAMPLED != 0 })
     }
 
     /// One that comes twice is none.

@@ -84,7 +84,7 @@ fn shippers(
         match Lines::start(to, writer, journal) {
             Ok(lines) => shippers.push(Box::new(lines)),
             Err(error) => {
-                tracing::warn!(%error, "decisions aren't written as lines: there is no thread for it")
+                tracing::warn!(%error, "decisions aren't written as lines: there is no thread for it");
             }
         }
     }

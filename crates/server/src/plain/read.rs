@@ -11,6 +11,7 @@ use hyper::header::{HeaderName, HeaderValue};
 const HEADERS_MAX: usize = 32;
 
 /// What the bytes that came so far are.
+#[expect(clippy::large_enum_variant, reason = "made on the hot path, without allocating")]
 pub(super) enum Seen<'a> {
     Plain(Plain<'a>),
     /// It may become one.

@@ -31,6 +31,11 @@ impl Server {
         Server::start(Directory::new(), &["--store", "sqlite:rules.db", "--auth-tokens", path], "127.0.0.1:0")
     }
 
+    /// `directory` has its `tidegate.toml`.
+    pub(crate) fn configured(directory: Directory) -> Self {
+        Server::start(directory, &["--store", "sqlite:rules.db"], "127.0.0.1:0")
+    }
+
     /// Over TLS; `directory` has the certificate and its key.
     pub(crate) fn with_tls(directory: Directory) -> Self {
         let flags =

@@ -1,7 +1,7 @@
 //! `tidegate why` over all nodes of a region, through their broker and through the control plane above it.
 
 use crate::scene::{Follower, REACHED_WITHIN, Server};
-use crate::support::{Directory, parse, poll, request_with, rules_of, start};
+use crate::support::{Directory, Node, parse, poll, request_with, rules_of, run, start};
 use serde_json::Value;
 
 fn denied(answer: &Value) -> Vec<&str> {
@@ -94,4 +94,80 @@ fn a_node_that_doesnt_answer_is_named() {
     stuck.node.process.signal(rustix::process::Signal::CONT);
     assert_eq!(denied(&answer), ["well"]);
     assert_eq!(answer["nodes"]["silent"], serde_json::json!(["stuck"]), "{answer}");
+}
+
+fn token(directory: &Directory, tenant: &str, permissions: &str) -> String {
+    let flags =
+        ["token", "new", "--tenant", tenant, "--permissions", permissions, "--auth-tokens", "tokens.toml"];
+    let made = run(directory, &flags, &[]);
+    let found = made.stdout.split_whitespace().find(|word| word.starts_with("tg_"));
+    found.unwrap_or_else(|| panic!("{}{}", made.stdout, made.stderr)).to_owned()
+}
+
+#[test]
+fn a_tenant_sees_its_own_and_no_nodes() {
+    let directory = Directory::new();
+    let operator = token(&directory, "default", "admin");
+    let [acme, other] = ["acme", "other"].map(|tenant| token(&directory, tenant, "check,read"));
+    let tokens = directory.path("tokens.toml").display().to_string();
+    let control = Server::with_tokens(&tokens);
+    let bearer = |token: &str| format!("Authorization: Bearer {token}\r\n");
+    let of = |tenant: &str| {
+        format!(
+            "tenant: {tenant}\nnamespace: api\nrules:\n  - {{ name: of-{tenant}, key: [user], limit: 0 per 1h }}\n"
+        )
+    };
+    let text = format!("{}---\n{}", of("acme"), of("other"));
+    let push = serde_json::json!({ "files": [{ "name": "rules.yaml", "text": text }] }).to_string();
+    let version = poll("a push", REACHED_WITHIN, || {
+        let (status, answer) =
+            parse(&request_with(&control.address, "POST /v1/rules", &bearer(&operator), &push));
+        assert!(status == 200 || status == 503, "{answer}");
+        answer["version"].as_u64()
+    });
+    let home = Directory::new();
+    let flags = ["--rules-control", &control.url(), "--auth-tokens", &tokens, "--node", "n1"];
+    let node = Node::start_with(&home, &flags, &[("TIDEGATE_TOKEN", &operator)]);
+    poll("the rules", REACHED_WITHIN, || {
+        let state = parse(&request_with(&node.admin, "GET /v1/state", &bearer(&operator), "")).1;
+        (state["rules_stream"]["version"] == version).then_some(())
+    });
+    for tenant in [&acme, &other] {
+        let body = r#"{"namespace":"api","attributes":{"user":"42"}}"#;
+        let (_, answer) = parse(&request_with(&node.http, "POST /v1/check", &bearer(tenant), body));
+        assert_eq!(answer["allowed"], false, "{answer}");
+    }
+    let ask = |token: &str, query: &str| {
+        parse(&request_with(&control.address, &format!("GET /v1/why?{query}"), &bearer(token), "")).1
+    };
+    for query in ["identifier=42", "tenant=other", ""] {
+        let answer = ask(&acme, query);
+        let tenants: Vec<&Value> =
+            answer["decisions"].as_array().unwrap().iter().map(|decision| &decision["tenant"]).collect();
+        assert_eq!(tenants, ["acme"], "{query}: {answer}");
+        assert!(!answer.to_string().contains("n1") && answer["nodes"]["silent"].is_null(), "{answer}");
+    }
+    assert_eq!(denied(&ask(&operator, "identifier=42")), ["n1", "n1"]);
+    let checker = token(&directory, "acme", "check");
+    poll("the new token is known", REACHED_WITHIN, || {
+        let answer = ask(&checker, "");
+        (answer["error"]["code"] == "forbidden").then_some(())
+    });
+}
+
+#[test]
+fn a_change_of_the_rules_is_in_the_trace_of_who_made_it() {
+    let directory = Directory::new();
+    directory.write("tidegate.toml", "[otlp]\nendpoint = \"http://127.0.0.1:1\"\n");
+    let control = Server::configured(directory);
+    let push = serde_json::json!({ "files": [{ "name": "rules.yaml", "text": rules_of(1) }] }).to_string();
+    let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+    let header = format!("traceparent: 00-{trace}-00f067aa0ba902b7-01\r\n");
+    let pushed = poll("a push", REACHED_WITHIN, || {
+        let said = request_with(&control.address, "POST /v1/rules", &header, &push);
+        said.starts_with("HTTP/1.1 200").then_some(said)
+    });
+    assert!(pushed.contains(&format!("traceparent: 00-{trace}-")), "{pushed}");
+    let read = request_with(&control.address, "GET /v1/rules", &header, "");
+    assert!(!read.contains("traceparent"), "only changes have spans: {read}");
 }

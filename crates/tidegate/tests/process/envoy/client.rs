@@ -22,6 +22,7 @@ pub(crate) struct Reply {
     /// gRPC's code, wherever it stood.
     pub(crate) code: Option<u32>,
     pub(crate) message: String,
+    pub(crate) trace_parent: Option<String>,
     /// The bytes of the body, with their prefixes.
     pub(crate) body: Vec<u8>,
 }
@@ -84,6 +85,7 @@ impl Client {
                 http: head.status.as_u16(),
                 code,
                 message: header("grpc-message").unwrap_or_default(),
+                trace_parent: header("traceparent"),
                 body,
             }
         };
