@@ -68,7 +68,9 @@ fn the_page_asks_for_a_token_and_keeps_to_it() {
     let body = serde_json::json!({ "files": [{ "name": "rules.yaml", "text": RULES }] }).to_string();
     support::poll("the first rules", support::SOON, || {
         let header = format!("Authorization: Bearer {admin}\r\n");
-        request_with(&control.address, "POST /v1/rules", &header, &body).starts_with("HTTP/1.1 200").then_some(())
+        request_with(&control.address, "POST /v1/rules", &header, &body)
+            .starts_with("HTTP/1.1 200")
+            .then_some(())
     });
     let flags = ["--auth-tokens", path.as_str(), "--rules-control", &control.url()];
     let node = Node::start_with(&directory, &flags, &[("TIDEGATE_TOKEN", reader.as_str())]);
