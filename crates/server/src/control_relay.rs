@@ -124,12 +124,16 @@ enum Failed {
     Unanswered(String),
 }
 
-async fn send(server: &Endpoint, relayed: Relayed, token: Option<&[u8]>, body: Bytes) -> Result<Answered, Failed> {
+async fn send(
+    server: &Endpoint,
+    relayed: Relayed,
+    token: Option<&[u8]>,
+    body: Bytes,
+) -> Result<Answered, Failed> {
     let unanswered = |error: hyper::Error| Failed::Unanswered(error.to_string());
     let stream = timeout(CONNECT_WITHIN, server.connect_for_http()).await;
-    let stream = stream
-        .unwrap_or_else(|_| Err("no connection in time".to_owned()))
-        .map_err(Failed::Unreached)?;
+    let stream =
+        stream.unwrap_or_else(|_| Err("no connection in time".to_owned())).map_err(Failed::Unreached)?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(unanswered)?;
     let request = request(server, relayed, token, body).map_err(Failed::Unreached)?;
     let exchange = async {
@@ -184,7 +188,8 @@ fn busy() -> Refusal {
 #[cold]
 fn broker(server: &Endpoint) -> Refusal {
     let message = format!("{server} is a broker: it hands rules on, and has none of its own");
-    let fix = "open the dashboard of a node that follows the control plane, or use `tidegate rules --control URL`";
+    let fix =
+        "open the dashboard of a node that follows the control plane, or use `tidegate rules --control URL`";
     Refusal::new(Code::ControlUnavailable, message, fix)
 }
 

@@ -96,11 +96,12 @@ mod tests {
     #[test]
     fn what_files_name_is_there() {
         for (path, _, content) in FILES {
-            let quoted = content.split(['"', '\'', '(', ')']).filter(|text| {
-                text.ends_with(".js") || text.ends_with(".css") || text.ends_with("icon.svg")
-            });
+            let quoted = content
+                .split(['"', '\'', '(', ')'])
+                .filter(|text| text.ends_with(".js") || text.ends_with(".css") || text.ends_with("icon.svg"));
             for named in quoted {
-                let named = named.strip_prefix("./").map_or(named.to_owned(), |name| format!("/dashboard/{name}"));
+                let named =
+                    named.strip_prefix("./").map_or(named.to_owned(), |name| format!("/dashboard/{name}"));
                 assert!(file(&named).is_some(), "{path} names {named}");
             }
         }
@@ -109,7 +110,8 @@ mod tests {
     #[test]
     fn nothing_of_it_names_another_host_or_has_a_script_inside() {
         for (path, _, content) in FILES {
-            let hosts = content.split("//").skip(1).map(|rest| rest.split(['/', '"', '\'']).next().unwrap_or(""));
+            let hosts =
+                content.split("//").skip(1).map(|rest| rest.split(['/', '"', '\'']).next().unwrap_or(""));
             let others: Vec<&str> = hosts.filter(|host| host.contains('.') && !host.contains(' ')).collect();
             let is_namespace = |host: &&str| *host == "www.w3.org";
             assert!(others.iter().all(is_namespace), "{path}: {others:?}");

@@ -33,9 +33,9 @@ impl Endpoint {
             Endpoint::Control(relayed) => Some(relayed.permission()),
             // The page has no data in it, and asks for a token itself.
             Endpoint::Dashboard(_) => None,
-            Endpoint::Page(
-                Page::Front | Page::AdminFront | Page::Healthy | Page::Ready | Page::OpenApi,
-            ) => None,
+            Endpoint::Page(Page::Front | Page::AdminFront | Page::Healthy | Page::Ready | Page::OpenApi) => {
+                None
+            }
             Endpoint::Page(
                 Page::State
                 | Page::Rules

@@ -27,8 +27,8 @@ mod unkey;
 mod wait;
 mod wheel;
 
-pub use browser::browser_for_node;
 pub use binary::{RedisBinary, redis_6_2};
+pub use browser::browser_for_node;
 pub use certificates::{Authority, Issued};
 pub use client::Client;
 pub use cluster::RedisCluster;

@@ -13,10 +13,17 @@ mod support;
 use scene::{Follower, Server};
 use std::path::Path;
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use support::{CHECK, Directory, Node, request, request_with, rules_of, run};
 use tidegate_testkit::browser_for_node;
 
 const RULES: &str = "namespace: api\nrules:\n  - name: per-user\n    key: [user]\n    limit: 100 per 1m\n";
+
+/// A browser takes all of a small machine: one at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn script(name: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/dashboard");
@@ -38,6 +45,7 @@ fn browse(name: &str, node: &Node, more: &[&str]) {
 
 #[test]
 fn an_operator_sees_what_happens_and_why() {
+    let _alone = alone();
     let directory = Directory::new();
     directory.write("rules.yaml", rules_of(5));
     let node = Node::start(&directory, &[]);
@@ -46,6 +54,7 @@ fn an_operator_sees_what_happens_and_why() {
 
 #[test]
 fn rules_are_changed_from_the_page() {
+    let _alone = alone();
     let control = Server::control();
     let version = control.push(RULES);
     let follower = Follower::start(&[&control], &[]);
@@ -55,6 +64,7 @@ fn rules_are_changed_from_the_page() {
 
 #[test]
 fn the_page_asks_for_a_token_and_keeps_to_it() {
+    let _alone = alone();
     let directory = Directory::new();
     let path = directory.path("tokens.toml").display().to_string();
     let make = |tenant: &str, permissions: &str| {
@@ -68,7 +78,9 @@ fn the_page_asks_for_a_token_and_keeps_to_it() {
     let body = serde_json::json!({ "files": [{ "name": "rules.yaml", "text": RULES }] }).to_string();
     support::poll("the first rules", support::SOON, || {
         let header = format!("Authorization: Bearer {admin}\r\n");
-        request_with(&control.address, "POST /v1/rules", &header, &body).starts_with("HTTP/1.1 200").then_some(())
+        request_with(&control.address, "POST /v1/rules", &header, &body)
+            .starts_with("HTTP/1.1 200")
+            .then_some(())
     });
     let flags = ["--auth-tokens", path.as_str(), "--rules-control", &control.url()];
     let node = Node::start_with(&directory, &flags, &[("TIDEGATE_TOKEN", reader.as_str())]);
@@ -84,6 +96,7 @@ fn resident(node: &Node) -> u64 {
 
 #[test]
 fn an_hour_open_grows_neither_the_page_nor_the_node() {
+    let _alone = alone();
     let directory = Directory::new();
     directory.write("rules.yaml", rules_of(5));
     let node = Node::start(&directory, &[]);

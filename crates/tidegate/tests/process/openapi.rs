@@ -15,7 +15,8 @@ rules:
   - { name: per-org, key: [org], rate: 5/s, on_missing: deny }
 ";
 /// What the other listener answers.
-const ADMIN_PATHS: &str = "^/(metrics|v1/state|v1/rules|v1/shadow|v1/top|v1/why|v1/history|v1/control/[a-z]+)$";
+const ADMIN_PATHS: &str =
+    "^/(metrics|v1/state|v1/rules|v1/shadow|v1/top|v1/why|v1/history|v1/control/[a-z]+)$";
 
 /// Runs it on some of the paths; fails with all that it found.
 fn check(node: &Node, base: &str, filter: [&str; 2]) {
