@@ -3,7 +3,7 @@
 //! What the reader would see printed is compared with what the page shows. Only ports differ from what is written:
 //! those of the page belong to whoever runs on this machine, so each is replaced by a free one.
 
-use crate::support::{Directory, poll};
+use crate::support::{Directory, poll, request};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -174,6 +174,11 @@ impl Shell {
         for port in listening {
             let what = format!("docs/{}:{}: a server on port {port}; {}", self.name, block.line, self.logs());
             poll(&what, BLOCK_MAX, || TcpStream::connect(("127.0.0.1", port)).ok());
+            // A control plane listens before it has read its store; people type slower than that takes.
+            if port == self.ports[&7070] {
+                let is_ready = || request(&format!("127.0.0.1:{port}"), "GET", "/readyz", "").0 == 200;
+                poll(&what, BLOCK_MAX, || is_ready().then_some(()));
+            }
         }
         printed
     }
@@ -223,13 +228,13 @@ impl Shell {
             ("envoy", 10000),
             ("tidegate", 8080),
         ];
+        let last = words.last().copied().unwrap_or_default();
+        if has("http.server") || (said.is_empty() && last.starts_with("127.0.0.1:")) {
+            said = port(last).into_iter().collect();
+        }
         if said.is_empty() {
             let program = by_default.iter().find(|(word, _)| has(word));
             said.extend(program.and_then(|(_, port)| self.ports.get(port)));
-        }
-        let last = words.last().copied().unwrap_or_default();
-        if has("http.server") || last.starts_with("127.0.0.1:") {
-            said = port(last).into_iter().collect();
         }
         assert!(!said.is_empty(), "docs/{}: where will `{server}` listen?", self.name);
         said

@@ -2,7 +2,7 @@
 //! start at once, and rules go all the way from a push to a sidecar.
 
 use super::{list, manifests, mounted, ours, text, variables, workloads, write_secrets};
-use crate::support::{Directory, Node, Process, SOON, parse, poll, request, run, start};
+use crate::support::{Directory, Node, Process, SOON, parse, poll, request, request_with, run, start};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -19,7 +19,10 @@ fn container(name: &str) -> Value {
 fn assert_probed(container: &Value, address: &str) {
     for probe in ["startupProbe", "livenessProbe", "readinessProbe"] {
         let path = text(&container[probe]["httpGet"]["path"]);
-        poll(probe, SOON * 4, || (request(address, "GET", path, "").0 == 200).then_some(()));
+        poll(probe, SOON * 4, || {
+            let answer = request_with(address, &format!("GET {path}"), "", "");
+            answer.starts_with("HTTP/1.1 200 ").then_some(())
+        });
     }
 }
 
