@@ -46,7 +46,8 @@ pub(crate) fn run_briefly() -> Result<(), String> {
     run_command(&format!("{} run {BRIEF}", program()?))
 }
 
-/// Not as benchmarks are built: a test's build is there already, and checks itself.
+/// Not as benchmarks are built: a test's build checks itself. Of the whole workspace, as the tests before it: a package alone
+/// has other features, and everything would be built again.
 fn program() -> Result<String, String> {
-    executable(&output("cargo test --package tidegate --bench soak --no-run")?, "soak")
+    executable(&output("cargo test --workspace --bench soak --no-run")?, "soak")
 }

@@ -65,7 +65,7 @@ fn check_one(
                 worst = Some((count, excused, start.at));
             }
         }
-        run.findings.interval(subject.family);
+        run.findings.judged_intervals();
         if let Some((count, excused, at)) = worst {
             run.findings.broken(
                 "INV-7: more admitted in an interval than burst and refill",
