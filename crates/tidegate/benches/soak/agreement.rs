@@ -4,6 +4,7 @@
 //! What was admitted in a region lies between what callers were told and that with what they never heard of. Only a
 //! killed node's last tenth of a second may be missing.
 
+use crate::books::Attempt;
 use crate::bounds::LOST_WITH_NODE;
 use crate::fleet::read_decision;
 use crate::ledger::Ledger;
@@ -108,7 +109,7 @@ fn expected(run: &Run<'_>, index: usize, region: usize) -> (u64, u64) {
     let attempts = run.books.of(index).clone();
     let own = || attempts.iter().filter(|attempt| attempt.region() == region);
     let admitted = own().filter(|attempt| attempt.is_admitted()).count();
-    let most = own().filter(|attempt| !attempt.is_denied()).count();
+    let most = own().map(Attempt::weight).sum();
     let (mut lost, emptied) = (0, run.history.emptied(region));
     for (node, at) in run.history.killed(Some(region)) {
         let of_node = || own().filter(|attempt| usize::from(attempt.node) == node && attempt.is_admitted());
@@ -121,7 +122,7 @@ fn expected(run: &Run<'_>, index: usize, region: usize) -> (u64, u64) {
     }
     run.findings.may_be_lost(lost);
     let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
-    (number(admitted.saturating_sub(lost)), number(most))
+    (number(admitted.saturating_sub(lost)), most)
 }
 
 /// Asks every node, and says which of them doesn't know all.
