@@ -28,15 +28,18 @@ every denial (INV-3).
 
 pub(crate) fn run(options: &[&str]) -> Result<(), String> {
     packages::install()?;
-    let minutes = options.windows(2).find(|pair| pair[0] == "--minutes").and_then(|pair| pair[1].parse().ok());
+    let minutes =
+        options.windows(2).find(|pair| pair[0] == "--minutes").and_then(|pair| pair[1].parse().ok());
     let program = program()?;
     let document = crate::root().join("target/soak.md");
     let options = options.join(" ");
     run_command(&format!("{program} run {options} --document {}", document.display()))?;
     if minutes.unwrap_or(WRITTEN_FROM) >= WRITTEN_FROM {
-        let body = std::fs::read_to_string(&document).map_err(|error| format!("{}: {error}", document.display()))?;
+        let body =
+            std::fs::read_to_string(&document).map_err(|error| format!("{}: {error}", document.display()))?;
         let text = format!("{HEAD}\n{}\n\n{}", report::stamp("cargo xtask soak", &options), body);
-        std::fs::write(crate::root().join(PATH), text).map_err(|error| format!("can't write {PATH}: {error}"))?;
+        std::fs::write(crate::root().join(PATH), text)
+            .map_err(|error| format!("can't write {PATH}: {error}"))?;
         println!("    written to {PATH}");
     }
     Ok(())

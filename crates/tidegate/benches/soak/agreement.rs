@@ -54,7 +54,8 @@ pub(crate) fn check(run: &Run<'_>, cycle: usize, mended: Duration) -> Result<Opt
 }
 
 fn report(run: &Run<'_>, differences: &[String]) {
-    run.findings.broken("not all agree within 10 s of the last heal, or something is lost", differences.join("; "));
+    run.findings
+        .broken("not all agree within 10 s of the last heal, or something is lost", differences.join("; "));
 }
 
 /// What stores and rules still say otherwise.
@@ -113,7 +114,8 @@ fn expected(run: &Run<'_>, index: usize, region: usize) -> (u64, u64) {
     let (mut lost, emptied) = (0, run.history.emptied(region));
     for (node, at) in run.history.killed(Some(region)) {
         let of_node = || own().filter(|attempt| usize::from(attempt.node) == node && attempt.is_admitted());
-        let last = of_node().filter(|attempt| attempt.at <= at && attempt.decided_by() + LOST_WITH_NODE >= at);
+        let last =
+            of_node().filter(|attempt| attempt.at <= at && attempt.decided_by() + LOST_WITH_NODE >= at);
         // Of a store that forgets after a node died, nobody restores that node's component as such: the others claim
         // the sum that they know, and what they admit at the same time from then on is counted once where it should be
         // twice, until their own components have made up for the dead one's (ARCHITECTURE.md).
@@ -147,7 +149,9 @@ fn unheard(run: &Run<'_>, cycle: usize) -> Vec<String> {
             };
             let unverified = asked.as_ref().is_ok_and(|asked| asked.unverified);
             run.books.answered(index, place, run.stopwatch.elapsed(), (verdict, unverified));
-            known.push(asked.ok().filter(|asked| !asked.unverified).map(|asked| LEDGER_LIMIT - asked.remaining));
+            known.push(
+                asked.ok().filter(|asked| !asked.unverified).map(|asked| LEDGER_LIMIT - asked.remaining),
+            );
         }
         // Others' asks of this round take a moment to cross.
         let spread = u64::try_from(NODES).unwrap_or(0);

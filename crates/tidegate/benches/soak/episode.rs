@@ -99,7 +99,8 @@ impl History {
 
     /// Counts may have crossed between the regions late then.
     pub(crate) fn was_parted(&self, at: Duration) -> bool {
-        let parts = |episode: &Episode| (0..crate::scene::REGIONS).any(|region| episode.trouble.parts_world(region));
+        let parts =
+            |episode: &Episode| (0..crate::scene::REGIONS).any(|region| episode.trouble.parts_world(region));
         locked(&self.episodes).iter().any(|episode| parts(episode) && episode.meets(at, at, CROSSED_WITHIN))
     }
 

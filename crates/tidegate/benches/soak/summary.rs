@@ -143,7 +143,10 @@ pub(crate) fn report(run: &Run<'_>, order: &Order, memory: &Memory) -> (String, 
         let verdict = holds.map_or("", |holds| if holds { "holds" } else { "**misses**" });
         let _ = writeln!(text, "| {name} | {measured} | {required} | {verdict} |");
     }
-    let _ = write!(text, "\n| admitted ÷ limit, the most of any cell | cells | calm | with an excuse (cells) |\n");
+    let _ = write!(
+        text,
+        "\n| admitted ÷ limit, the most of any cell | cells | calm | with an excuse (cells) |\n"
+    );
     let _ = writeln!(text, "|---|---|---|---|");
     for (family, (cells, excused, plain, with_excuse)) in &found.admitted {
         let _ = writeln!(text, "| {family} | {cells} | {plain:.3} | {with_excuse:.3} ({excused}) |");
@@ -176,14 +179,25 @@ fn figures(run: &Run<'_>, order: &Order, memory: &Memory) -> Vec<Figure> {
     let mut figures = vec![
         Figure::at_most("violations of invariants and bounds", count(violations), 0.0, 0),
         Figure::told("requests", requests.to_string()),
-        Figure::at_most("errors ÷ requests", errors / crate::bounds::number(requests).max(1.0), ERRORS_MAX, 6),
+        Figure::at_most(
+            "errors ÷ requests",
+            errors / crate::bounds::number(requests).max(1.0),
+            ERRORS_MAX,
+            6,
+        ),
         Figure::at_most("p99, ms", all.latency_ms(990), p99_max, 1),
         Figure::at_most("p99 while something is wrong, ms", troubled.latency_ms(990), p99_max, 1),
         Figure::told("median, ms", format!("{:.2}", all.latency_ms(500))),
-        Figure::told("admitted unverified", all.only(|sample| sample.is_admitted() && sample.unverified).len().to_string()),
+        Figure::told(
+            "admitted unverified",
+            all.only(|sample| sample.is_admitted() && sample.unverified).len().to_string(),
+        ),
         Figure::at_most("slowest agreement after the last heal, s", slowest.as_secs_f64(), 10.0, 1),
         Figure::told("agreements", found.agreed.len().to_string()),
-        Figure::told("most that killed nodes and emptied stores may have lost of a key", found.lost_most.to_string()),
+        Figure::told(
+            "most that killed nodes and emptied stores may have lost of a key",
+            found.lost_most.to_string(),
+        ),
         Figure::told("largest node, MB", format!("{most:.0}")),
         Figure::told("looks at keys in Redis", found.looks_at_regions.to_string()),
         Figure::told("looks at the database", found.looks_at_database.to_string()),
