@@ -20,10 +20,12 @@ every six slots of ten seconds something goes wrong for two to five seconds; in 
 callers ask about windows, rates, `exact`, `abuse` and `free` rules and limits of the world, most of them for twice as
 much as they may have, and everything is compared with what they were told: the counts in every Redis and in the
 database once a second (INV-1, 2, 4, 5, 6), every cell and every interval (the stated overshoot of each class, INV-7),
-every denial (INV-3).
+every denial of a region's `window` and `exact` limits (INV-3).
 
 *Excused* is what the design gives up on purpose: what nodes said was unverified, a killed node's last 100 ms (taken as
-150 here), a second around a store that forgot, and, between regions, what was admitted while counts couldn't cross.
+150 here), a second around a store that forgot, a dead node's count in a store that forgot later, and, between regions,
+what was admitted while counts couldn't cross and for 6 s after. A store may have an unverified decision twice: its ask
+may have been granted, too late or with its answer lost.
 ";
 
 pub(crate) fn run(options: &[&str]) -> Result<(), String> {

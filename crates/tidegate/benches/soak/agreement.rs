@@ -118,7 +118,7 @@ fn expected(run: &Run<'_>, index: usize, region: usize) -> (u64, u64) {
             of_node().filter(|attempt| attempt.at <= at && attempt.decided_by() + LOST_WITH_NODE >= at);
         // Of a store that forgets after a node died, nobody restores that node's component as such: the others claim
         // the sum that they know, and what they admit at the same time from then on is counted once where it should be
-        // twice, until their own components have made up for the dead one's (ARCHITECTURE.md).
+        // twice, until their own components have made up for the dead one's.
         let forgot = emptied.iter().any(|(from, _)| *from > at);
         lost += if forgot { of_node().filter(|attempt| attempt.at <= at).count() } else { last.count() };
     }

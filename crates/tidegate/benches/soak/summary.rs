@@ -206,8 +206,11 @@ fn figures(run: &Run<'_>, order: &Order, memory: &Memory) -> Vec<Figure> {
         Figure::told("series of intervals that were judged (INV-7)", found.intervals.to_string()),
     ];
     let name = format!("steepest slope of a node's memory, MB a minute, {processes} processes");
-    if let Some(slope) = slope {
-        figures.push(Figure::at_most(&name, slope, SLOPE_MAX, 2));
+    // Of a short run it says nothing; a long one in which nobody lived long enough hasn't shown it.
+    match slope {
+        Some(slope) => figures.push(Figure::at_most(&name, slope, SLOPE_MAX, 2)),
+        None if order.is_long() => figures.push(Figure::at_most(&name, f64::INFINITY, SLOPE_MAX, 2)),
+        None => {}
     }
     figures
 }
