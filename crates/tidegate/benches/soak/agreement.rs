@@ -4,6 +4,7 @@
 //! What was admitted in a region lies between what callers were told and that with what they never heard of. Only a
 //! killed node's last tenth of a second may be missing.
 
+use crate::books::Attempt;
 use crate::bounds::LOST_WITH_NODE;
 use crate::fleet::read_decision;
 use crate::ledger::Ledger;
@@ -53,7 +54,8 @@ pub(crate) fn check(run: &Run<'_>, cycle: usize, mended: Duration) -> Result<Opt
 }
 
 fn report(run: &Run<'_>, differences: &[String]) {
-    run.findings.broken("not all agree within 10 s of the last heal, or something is lost", differences.join("; "));
+    run.findings
+        .broken("not all agree within 10 s of the last heal, or something is lost", differences.join("; "));
 }
 
 /// What stores and rules still say otherwise.
@@ -108,20 +110,21 @@ fn expected(run: &Run<'_>, index: usize, region: usize) -> (u64, u64) {
     let attempts = run.books.of(index).clone();
     let own = || attempts.iter().filter(|attempt| attempt.region() == region);
     let admitted = own().filter(|attempt| attempt.is_admitted()).count();
-    let most = own().filter(|attempt| !attempt.is_denied()).count();
+    let most = own().map(Attempt::weight).sum();
     let (mut lost, emptied) = (0, run.history.emptied(region));
     for (node, at) in run.history.killed(Some(region)) {
         let of_node = || own().filter(|attempt| usize::from(attempt.node) == node && attempt.is_admitted());
-        let last = of_node().filter(|attempt| attempt.at <= at && attempt.decided_by() + LOST_WITH_NODE >= at);
+        let last =
+            of_node().filter(|attempt| attempt.at <= at && attempt.decided_by() + LOST_WITH_NODE >= at);
         // Of a store that forgets after a node died, nobody restores that node's component as such: the others claim
         // the sum that they know, and what they admit at the same time from then on is counted once where it should be
-        // twice, until their own components have made up for the dead one's (ARCHITECTURE.md).
+        // twice, until their own components have made up for the dead one's.
         let forgot = emptied.iter().any(|(from, _)| *from > at);
         lost += if forgot { of_node().filter(|attempt| attempt.at <= at).count() } else { last.count() };
     }
     run.findings.may_be_lost(lost);
     let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
-    (number(admitted.saturating_sub(lost)), number(most))
+    (number(admitted.saturating_sub(lost)), most)
 }
 
 /// Asks every node, and says which of them doesn't know all.
@@ -146,7 +149,9 @@ fn unheard(run: &Run<'_>, cycle: usize) -> Vec<String> {
             };
             let unverified = asked.as_ref().is_ok_and(|asked| asked.unverified);
             run.books.answered(index, place, run.stopwatch.elapsed(), (verdict, unverified));
-            known.push(asked.ok().filter(|asked| !asked.unverified).map(|asked| LEDGER_LIMIT - asked.remaining));
+            known.push(
+                asked.ok().filter(|asked| !asked.unverified).map(|asked| LEDGER_LIMIT - asked.remaining),
+            );
         }
         // Others' asks of this round take a moment to cross.
         let spread = u64::try_from(NODES).unwrap_or(0);

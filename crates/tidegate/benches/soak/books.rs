@@ -39,6 +39,11 @@ impl Attempt {
         self.answered.is_some() && self.verdict == Verdict::Denied
     }
 
+    /// How much of it a store may have counted.
+    pub(crate) fn weight(&self) -> u64 {
+        u64::from(!self.is_denied()) + u64::from(self.unverified)
+    }
+
     /// The latest that it can have been decided.
     pub(crate) fn decided_by(&self) -> Duration {
         match (self.answered, self.verdict) {
@@ -129,17 +134,15 @@ impl Books {
         self.attempts[subject].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The most that a region can have counted of a key between two instants: whatever wasn't denied, and what was
-    /// denied because a grant came too late, which stays prepaid.
+    /// The most that a region can have counted of a key between two instants. What was decided unverified had asked, and
+    /// its ask may have been granted, too late or with its answer lost: what is granted counts, spent or not.
     pub(crate) fn most(&self, subject: usize, region: Option<usize>, from: Duration, to: Duration) -> u64 {
         let attempts = self.of(subject);
         let first = attempts.partition_point(|attempt| attempt.at + 2 * DECIDED_WITHIN < from);
         let counted = attempts[first..].iter().filter(|attempt| {
-            region.is_none_or(|region| attempt.region() == region)
-                && (!attempt.is_denied() || attempt.unverified)
-                && attempt.may_be_within(from, to)
+            region.is_none_or(|region| attempt.region() == region) && attempt.may_be_within(from, to)
         });
-        u64::try_from(counted.count()).unwrap_or(u64::MAX)
+        counted.map(Attempt::weight).sum()
     }
 
     /// Everything that was sent after that, of all subjects.

@@ -4,9 +4,9 @@
 //! is added to the bound, and so is what a killed node or a store that forgot may have lost.
 
 use crate::books::Attempt;
+use crate::scene::REGIONS;
 use crate::stores::Run;
 use crate::subject::{Allows, Family, Subject};
-use crate::scene::REGIONS;
 use std::time::Duration;
 
 /// `δ·(½ + ⅓)` of the limit, for two nodes, and a quarter of it for `abuse` (section 3 of the design).
@@ -44,7 +44,13 @@ pub(crate) fn check(run: &Run<'_>, from: Duration, to: Duration) {
     }
 }
 
-fn check_region(run: &Run<'_>, subject: &Subject, attempts: &[Attempt], cell: (Duration, Duration), region: usize) {
+fn check_region(
+    run: &Run<'_>,
+    subject: &Subject,
+    attempts: &[Attempt],
+    cell: (Duration, Duration),
+    region: usize,
+) {
     let Allows::Window { limit, .. } = subject.family.allows() else { return };
     let limit = if subject.family == Family::Window { run.history.limits(cell.0, cell.1).0 } else { limit };
     let stated = match subject.family {
@@ -133,7 +139,11 @@ pub(crate) fn number(count: u64) -> f64 {
     count as f64
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some thousands, and none below 0")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "some thousands, and none below 0"
+)]
 fn whole(value: f64) -> usize {
     value.floor() as usize
 }

@@ -22,7 +22,9 @@ pub(crate) fn check(run: &Run<'_>, from: Duration, to: Duration) {
         let Allows::Rate { per_second, burst } = subject.family.allows() else { continue };
         let attempts = run.books.of(index).clone();
         let recent = attempts.iter().filter(|attempt| {
-            attempt.is_admitted() && attempt.decided_by() >= from.saturating_sub(INTERVALS[2]) && attempt.at <= to
+            attempt.is_admitted()
+                && attempt.decided_by() >= from.saturating_sub(INTERVALS[2])
+                && attempt.at <= to
         });
         let recent: Vec<Attempt> = recent.copied().collect();
         if subject.family == Family::WorldRate {
@@ -46,7 +48,8 @@ fn check_one(
 ) {
     let of_all = if region.is_none() { 1.0 + SHIFTED } else { 1.0 };
     for length in INTERVALS {
-        let bound = of_all * f64::from(per_second) * length.as_secs_f64() + f64::from(burst) * (of_all + UNSEEN);
+        let bound =
+            of_all * f64::from(per_second) * length.as_secs_f64() + f64::from(burst) * (of_all + UNSEEN);
         let mut worst: Option<(usize, usize, Duration)> = None;
         for (first, start) in admitted.iter().enumerate() {
             let end = start.at + length;
@@ -65,7 +68,7 @@ fn check_one(
                 worst = Some((count, excused, start.at));
             }
         }
-        run.findings.interval(subject.family);
+        run.findings.judged_intervals();
         if let Some((count, excused, at)) = worst {
             run.findings.broken(
                 "INV-7: more admitted in an interval than burst and refill",
@@ -81,7 +84,8 @@ fn check_one(
 
 fn is_excused(run: &Run<'_>, attempt: &Attempt, region: Option<usize>) -> bool {
     let own = region.unwrap_or_else(|| attempt.region());
-    let is_near = |from: Duration, to: Duration| attempt.at + AROUND >= from && attempt.at <= to.saturating_add(AROUND);
+    let is_near =
+        |from: Duration, to: Duration| attempt.at + AROUND >= from && attempt.at <= to.saturating_add(AROUND);
     attempt.unverified
         || run.history.emptied(own).iter().any(|(from, to)| is_near(*from, *to))
         || run.history.killed(Some(own)).iter().any(|(_, at)| is_near(*at, *at))

@@ -18,7 +18,8 @@ pub(crate) fn check(run: &Run<'_>, from: Duration, to: Duration) {
         }
         let attempts = run.books.of(index).clone();
         for region in 0..REGIONS {
-            let own: Vec<Attempt> = attempts.iter().filter(|attempt| attempt.region() == region).copied().collect();
+            let own: Vec<Attempt> =
+                attempts.iter().filter(|attempt| attempt.region() == region).copied().collect();
             let denied = own.iter().filter(|attempt| {
                 attempt.is_denied() && !attempt.unverified && (from..to).contains(&attempt.at)
             });
@@ -29,14 +30,18 @@ pub(crate) fn check(run: &Run<'_>, from: Duration, to: Duration) {
                 if sequence == 0 || start.is_zero() || !attempt.is_within(start, end) {
                     continue;
                 }
-                let limit = if subject.family == Family::Window { run.history.limits(start, end).1 } else { limit };
+                let limit =
+                    if subject.family == Family::Window { run.history.limits(start, end).1 } else { limit };
                 let before = run.cell(sequence - 1, period);
                 let used = used(&own, attempt, before, (start, end), period);
                 run.findings.judged_denial();
-                if used + 1 <= limit {
+                if used < limit {
                     run.findings.broken(
                         "INV-3: a denial while there was room",
-                        format!("{} in region {region}, at {:?}: {used} of {limit}", subject.name, attempt.at),
+                        format!(
+                            "{} in region {region}, at {:?}: {used} of {limit}",
+                            subject.name, attempt.at
+                        ),
                     );
                 }
             }

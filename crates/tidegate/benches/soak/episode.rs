@@ -9,6 +9,8 @@ use std::time::Duration;
 /// After a region's tiers answer again, counts have crossed within this: a breaker probes twice a second, the worker's
 /// lease lapses in 3 s, and then everything is published and read.
 const CROSSED_WITHIN: Duration = Duration::from_secs(6);
+/// Told for so long.
+const LATELY: Duration = Duration::from_secs(9);
 /// A process that stood still or came back has more to do than to answer.
 const BACK_WITHIN: Duration = Duration::from_secs(2);
 
@@ -75,9 +77,14 @@ impl History {
         locked(&self.episodes).clone()
     }
 
-    /// What is wrong now.
-    pub(crate) fn in_force(&self) -> Option<Trouble> {
-        locked(&self.episodes).last().filter(|last| last.mended.is_none()).map(|last| last.trouble)
+    /// What is wrong, or was a moment ago.
+    pub(crate) fn lately(&self, now: Duration) -> String {
+        let episodes = locked(&self.episodes);
+        let last = episodes.last().filter(|last| last.meets(now, now, LATELY));
+        last.map_or("all is well".to_owned(), |last| {
+            let name = last.trouble.name();
+            if last.mended.is_some() { format!("{name} (mended)") } else { name }
+        })
     }
 
     /// The largest and the smallest limit of `Window` that a node may have gone by in that time: a push takes a
@@ -92,7 +99,8 @@ impl History {
 
     /// Counts may have crossed between the regions late then.
     pub(crate) fn was_parted(&self, at: Duration) -> bool {
-        let parts = |episode: &Episode| (0..crate::scene::REGIONS).any(|region| episode.trouble.parts_world(region));
+        let parts =
+            |episode: &Episode| (0..crate::scene::REGIONS).any(|region| episode.trouble.parts_world(region));
         locked(&self.episodes).iter().any(|episode| parts(episode) && episode.meets(at, at, CROSSED_WITHIN))
     }
 

@@ -9,6 +9,8 @@ mod agreement;
 mod books;
 mod bounds;
 mod bucket;
+#[path = "../rules/client.rs"]
+mod client;
 mod denials;
 mod episode;
 #[allow(dead_code, reason = "other benchmarks use the rest of it")]
@@ -37,8 +39,6 @@ mod trouble;
 #[allow(dead_code, reason = "the benchmark of the world tier uses the rest of it")]
 #[path = "../world/watch.rs"]
 mod watch;
-#[path = "../rules/client.rs"]
-mod client;
 
 #[allow(unused_imports, reason = "what is shared looks for these here")]
 use load::{connection, figures, fleet, generator, machine, plan, samples, setting, time};

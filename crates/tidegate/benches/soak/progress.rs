@@ -41,7 +41,7 @@ fn line(run: &Run<'_>, now: Duration, length: Duration) -> String {
     let per_second = ratio(recent.len(), OF_LAST.min(now).as_secs_f64().max(1.0));
     let admitted = recent.admitted();
     let denied = recent.len() - admitted - recent.errors();
-    let trouble = run.history.in_force().map_or("all is well".to_owned(), |trouble| trouble.name());
+    let trouble = run.history.lately(now);
     let errors = run.books.tally.errors.load(Ordering::Relaxed);
     format!(
         "{} of {} | {trouble} | {per_second:.0}/s: {:.0} % admitted, {:.0} % denied | p99 {:.1} ms | {errors} errors | {} \

@@ -55,7 +55,8 @@ pub(crate) struct Scene {
 impl Scene {
     /// Everything runs, all regions share limits, and all nodes have the rules.
     pub(crate) fn start() -> Result<Self, String> {
-        let runtime = Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
+        let runtime =
+            Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
         let database = runtime.block_on(MariaDb::start());
         DATABASES.iter().for_each(|name| database.create_database(name));
         let control_to_database = runtime.block_on(FaultProxy::start(database.address()));

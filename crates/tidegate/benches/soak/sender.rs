@@ -264,9 +264,8 @@ enum Lot {
 /// As many of each as it gets requests a second.
 fn lots() -> Vec<Lot> {
     let per_caller = FAMILIES.iter().flat_map(|(_, callers, rate)| (0..*callers).map(|_| *rate));
-    let of_callers = per_caller
-        .enumerate()
-        .flat_map(|(subject, rate)| std::iter::repeat_n(Lot::Caller(subject), rate));
+    let of_callers =
+        per_caller.enumerate().flat_map(|(subject, rate)| std::iter::repeat_n(Lot::Caller(subject), rate));
     let of_ledgers =
         (0..LEDGERS).flat_map(|number| std::iter::repeat_n(Lot::Ledger(number), LEDGER_PER_SECOND));
     of_callers.chain(of_ledgers).collect()

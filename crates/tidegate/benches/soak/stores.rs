@@ -54,8 +54,9 @@ impl Run<'_> {
     /// Subjects that are sent about now: all callers, and a cycle's ledger keys.
     fn watched(&self, cycle: Option<usize>) -> impl Iterator<Item = (usize, &Subject)> {
         let ledgers = cycle.map_or(0..0, ledgers_of);
-        let is_watched =
-            move |(index, subject): &(usize, &Subject)| subject.family != Family::Ledger || ledgers.contains(index);
+        let is_watched = move |(index, subject): &(usize, &Subject)| {
+            subject.family != Family::Ledger || ledgers.contains(index)
+        };
         self.subjects.iter().enumerate().filter(is_watched)
     }
 }
@@ -72,7 +73,8 @@ pub(crate) struct Reader {
 
 impl Reader {
     pub(crate) fn new() -> Result<Self, String> {
-        let runtime = Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
+        let runtime =
+            Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
         Ok(Reader { runtime, client: None })
     }
 
@@ -84,7 +86,8 @@ impl Reader {
         for name in names.items().iter().filter_map(Reply::text) {
             let fields = self.ask(redis, &["HGETALL", &name])?;
             let texts: Vec<String> = fields.items().iter().filter_map(Reply::text).collect();
-            let numbers = texts.chunks(2).filter_map(|pair| Some((pair.first()?.clone(), pair.get(1)?.parse().ok()?)));
+            let numbers =
+                texts.chunks(2).filter_map(|pair| Some((pair.first()?.clone(), pair.get(1)?.parse().ok()?)));
             cells.insert(name.strip_prefix(&stem).unwrap_or_default().to_owned(), numbers.collect());
         }
         Some(cells)
@@ -145,7 +148,13 @@ fn grows(field: &str) -> bool {
     field.starts_with("c:") || ["s", "f", "w", "p"].contains(&field)
 }
 
-fn look_at_region(run: &Run<'_>, region: usize, cycle: Option<usize>, reader: &mut Reader, known: &mut Known) {
+fn look_at_region(
+    run: &Run<'_>,
+    region: usize,
+    cycle: Option<usize>,
+    reader: &mut Reader,
+    known: &mut Known,
+) {
     for (index, subject) in run.watched(cycle) {
         // A store that forgets meanwhile is another one afterwards.
         let Some(life) = run.history.life(region) else { return };
@@ -162,7 +171,10 @@ fn look_at_region(run: &Run<'_>, region: usize, cycle: Option<usize>, reader: &m
                 if value < largest {
                     run.findings.broken(
                         "INV-1: a count of a region's store decreased",
-                        format!("{} in region {region}, cell {name}, {field}: {largest}, then {value}", subject.name),
+                        format!(
+                            "{} in region {region}, cell {name}, {field}: {largest}, then {value}",
+                            subject.name
+                        ),
                     );
                 }
                 *largest = (*largest).max(*value);
@@ -184,17 +196,22 @@ fn compare(
     let Ok(sequence) = name.parse::<u64>() else { return };
     let (from, to) = run.cell(sequence, period);
     let to = to.min(read_at);
-    let components: u64 = cell.iter().filter(|(field, _)| field.starts_with("c:")).map(|(_, count)| count).sum();
+    let components: u64 =
+        cell.iter().filter(|(field, _)| field.starts_with("c:")).map(|(_, count)| count).sum();
     let of = |field: &str| cell.get(field).copied().unwrap_or(0);
     let own = run.books.most(index, Some(region), from, to);
     let counted = components.max(of("s")).max(of("f"));
     if counted > own {
         run.findings.broken(
             "INV-2, INV-4: a region's store has more than its nodes can have admitted",
-            format!("{} in region {region}, cell {name}: {counted} of {own} at most ({cell:?})", subject.name),
+            format!(
+                "{} in region {region}, cell {name}: {counted} of {own} at most ({cell:?})",
+                subject.name
+            ),
         );
     }
-    let others = run.books.most(index, None, from, to).saturating_sub(run.books.most(index, Some(region), from, to));
+    let others =
+        run.books.most(index, None, from, to).saturating_sub(run.books.most(index, Some(region), from, to));
     if of("w") > others {
         let world = of("w");
         run.findings.broken(
@@ -229,13 +246,18 @@ fn look_at_database(run: &Run<'_>, ledger: &mut Ledger, known: &mut Known) {
 fn compare_rows(run: &Run<'_>, (index, subject): (usize, &Subject), period: Duration, seen: &Look) {
     for row in seen.components.iter().filter(|row| row.key == subject.key) {
         let Some(owner) = seen.owners.iter().find(|owner| owner.id == row.owner) else { continue };
-        let Some(region) = run.scene.regions.iter().position(|region| region.name == owner.region) else { continue };
+        let Some(region) = run.scene.regions.iter().position(|region| region.name == owner.region) else {
+            continue;
+        };
         let (from, to) = run.cell(row.sequence, period);
         let most = run.books.most(index, Some(region), from, to.min(seen.until));
         if row.count > most {
             run.findings.broken(
                 "INV-2: a row has more than its region can have admitted",
-                format!("{} of {}, cell {}: {} of {most} at most", subject.name, owner.region, row.sequence, row.count),
+                format!(
+                    "{} of {}, cell {}: {} of {most} at most",
+                    subject.name, owner.region, row.sequence, row.count
+                ),
             );
         }
     }
@@ -247,6 +269,7 @@ fn compare_slices(run: &Run<'_>, subject: &Subject, limit: u64, seen: &Look) {
         run.findings.saw_slices();
     }
     if sum > 1.0 {
-        run.findings.broken("INV-6: slices sum to more than the limit", format!("{}: {sum} of it", subject.name));
+        run.findings
+            .broken("INV-6: slices sum to more than the limit", format!("{}: {sum} of it", subject.name));
     }
 }

@@ -60,10 +60,10 @@ impl Family {
             Family::Exact => "exact",
             Family::Abuse => "abuse",
             Family::Free => "free",
-            Family::Rate => "rate",
+            Family::Rate => "bucket",
             Family::World => "world",
             Family::WorldAbuse => "worldabuse",
-            Family::WorldRate => "worldrate",
+            Family::WorldRate => "worldbucket",
             Family::Ledger => "ledger",
         }
     }

@@ -173,7 +173,9 @@ impl Trouble {
             Kind::DatabaseStopped => scene.database.stop(),
             Kind::ControlKilled => locked(&scene.control).kill(),
             Kind::BrokerKilled => locked(&region.broker).kill(),
-            Kind::RulesPushed => drop(push(&locked(&scene.control), &rules(limit))?),
+            Kind::RulesPushed => {
+                push(&locked(&scene.control), &rules(limit))?;
+            }
         }
         Ok(())
     }
