@@ -33,17 +33,14 @@ fn a_seed_is_one_run() {
 }
 
 /// The first seed of a hundred that finds a mistake, made small.
-fn is_found(mistake: Mistake, invariant: &str) {
+fn is_found(mistake: Mistake, invariants: &[&str]) {
+    let is_meant = |message: &str| invariants.iter().any(|invariant| message.contains(invariant));
     let found = (0..100).find_map(|seed| {
         let failure = swarm::run(seed, MINUTE, Some(mistake)).failure?;
         Some((seed, failure))
     });
     let (seed, failure) = found.unwrap_or_else(|| panic!("{mistake:?} is found by none of 100 seeds"));
-    assert!(
-        failure.message.contains(invariant),
-        "{mistake:?} is found by something else: {}",
-        failure.message
-    );
+    assert!(is_meant(&failure.message), "{mistake:?} is found by something else: {}", failure.message);
     let episode = Episode::new(seed, failure.episode, Some(mistake));
     let smallest = swarm::minimise(&episode).expect("a seed fails again");
     let requests =
@@ -55,25 +52,25 @@ fn is_found(mistake: Mistake, invariant: &str) {
         smallest.describe()
     );
     assert!(requests(&smallest.episode) < requests(&episode), "nothing could be left out");
-    assert!(smallest.message.contains(invariant), "{}", smallest.message);
+    assert!(is_meant(&smallest.message), "{}", smallest.message);
 }
 
 #[test]
 fn deltas_instead_of_counts() {
-    is_found(Mistake::AddsDeltas, "INV-2");
+    is_found(Mistake::AddsDeltas, &["INV-2"]);
 }
 
 #[test]
 fn imports_that_are_published_again() {
-    is_found(Mistake::RepublishesImports, "INV-2");
+    is_found(Mistake::RepublishesImports, &["INV-2"]);
 }
 
 #[test]
 fn raising_before_lowering() {
-    is_found(Mistake::RaisesFirst, "INV-6");
+    is_found(Mistake::RaisesFirst, &["INV-6"]);
 }
 
 #[test]
 fn a_lost_credit_check() {
-    is_found(Mistake::LosesCreditCheck, "overshoot");
+    is_found(Mistake::LosesCreditCheck, &["overshoot", "INV-7"]);
 }
