@@ -4,12 +4,12 @@ use crate::instructions::{self, bench_program};
 use crate::measured::Length;
 use crate::report::{median, verdict, with_spread};
 use crate::steps::{Steps, output, run as run_command};
-use crate::{hot, packages, region, report, rules, why, world};
+use crate::{hot, packages, region, report, rules, sim, why, world};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 type Group = (&'static str, fn() -> Result<(), String>);
-const GROUPS: [Group; 9] = [
+const GROUPS: [Group; 10] = [
     ("decide", decide),
     ("memory", memory),
     ("instructions", count_instructions),
@@ -19,6 +19,7 @@ const GROUPS: [Group; 9] = [
     ("rules", || rules::measure(Length::Quick)),
     ("hot", || hot::measure(Length::Quick)),
     ("why", || why::measure(Length::Quick)),
+    ("sim", || sim::measure(Length::Quick)),
 ];
 
 pub(crate) fn run(only: Option<&str>) -> Result<(), String> {
@@ -44,7 +45,8 @@ pub(crate) fn run_long(group: &str) -> Result<(), String> {
         "region" => region::measure(Length::Long),
         "world" => world::measure(Length::Long),
         "hot" => hot::measure(Length::Long),
-        _ => Err(format!("{group} has no --long; there are region, world and hot")),
+        "sim" => sim::measure(Length::Long),
+        _ => Err(format!("{group} has no --long; there are region, world, hot and sim")),
     }
 }
 

@@ -14,6 +14,7 @@ mod peers;
 mod region;
 mod report;
 mod rules;
+mod sim;
 mod soak;
 mod steps;
 mod test;
@@ -35,9 +36,9 @@ The commands of this repository:
   cargo xtask mutants [FILE…] [--part K/N]
                              small mistakes in the core, each of which a test must find (cargo-mutants; hours)
   cargo xtask bars [GROUP]   measure what wants a quiet machine, and write docs/bars.md
-                             groups: decide, memory, instructions, oracle, region, world, rules, hot, why (all when
-                             none is named); `region --long`, `world --long`: faults as long as the issue says,
-                             `hot --long`: as many requests
+                             groups: decide, memory, instructions, oracle, region, world, rules, hot, why, sim (all
+                             when none is named); `region --long`, `world --long`: faults as long as the issue says,
+                             `hot --long`: as many requests, `sim --long`: as many seeds
   cargo xtask bench peers [--quick] [GROUP…]
                              measure beside other limiters, and write docs/benchmarks.md (20 minutes, quick 5)
                              groups: resp, http, grpc, unix, keys, idle

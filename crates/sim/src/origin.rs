@@ -228,7 +228,9 @@ impl Mirror {
             self.totals.remove(&cell);
             let owners = (cell.0, cell.1, NodeId(0))..=(cell.0, cell.1, NodeId(u64::MAX));
             let owners: Vec<_> = self.components.range(owners).map(|(id, _)| *id).collect();
-            owners.iter().for_each(|id| drop(self.components.remove(id)));
+            for id in &owners {
+                self.components.remove(id);
+            }
             if cell.1 == NO_CELL {
                 self.tats.remove(&cell.0);
             }

@@ -21,6 +21,7 @@ mod rules;
 mod secrets;
 mod settings;
 mod shutdown;
+mod simulate;
 mod start;
 mod support;
 mod tls;

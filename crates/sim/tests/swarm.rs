@@ -1,0 +1,76 @@
+//! The swarm: nothing is violated, a seed is one run byte for byte, and mistakes made on purpose are found and made
+//! small.
+
+use tidegate_core::Nanos;
+use tidegate_sim::fired::Kind;
+use tidegate_sim::swarm::{self, Episode, Mistake};
+
+const MINUTE: Nanos = Nanos::from_secs(60);
+
+#[test]
+fn nothing_is_violated_and_everything_went_wrong() {
+    let mut fired = tidegate_sim::fired::Fired::default();
+    for seed in 0..40 {
+        let ran = swarm::run(seed, MINUTE, None);
+        assert!(
+            ran.failure.is_none(),
+            "`tidegate sim swarm --from {seed} --seeds 1` fails: {:?}",
+            ran.failure
+        );
+        fired.add_all(&ran.fired);
+    }
+    let never: Vec<&str> = fired.named().filter(|(_, count)| *count == 0).map(|(name, _)| name).collect();
+    assert!(never.is_empty(), "never went wrong: {never:?}");
+    assert!(fired.of(Kind::Lost) > 100);
+}
+
+#[test]
+fn a_seed_is_one_run() {
+    for seed in 0..6 {
+        let hash = || swarm::run(seed, MINUTE, None).trace_hash;
+        assert_eq!(hash(), hash(), "seed {seed} went two ways");
+    }
+}
+
+/// The first seed of a hundred that finds a mistake, made small.
+fn is_found(mistake: Mistake, invariants: &[&str]) {
+    let is_meant = |message: &str| invariants.iter().any(|invariant| message.contains(invariant));
+    let found = (0..100).find_map(|seed| {
+        let failure = swarm::run(seed, MINUTE, Some(mistake)).failure?;
+        Some((seed, failure))
+    });
+    let (seed, failure) = found.unwrap_or_else(|| panic!("{mistake:?} is found by none of 100 seeds"));
+    assert!(is_meant(&failure.message), "{mistake:?} is found by something else: {}", failure.message);
+    let episode = Episode::new(seed, failure.episode, Some(mistake));
+    let smallest = swarm::minimise(&episode).expect("a seed fails again");
+    let requests =
+        |episode: &Episode| episode.regions().iter().map(|region| region.arrivals.len()).sum::<usize>();
+    println!(
+        "{mistake:?}: seed {seed}, {} of {} requests\n{}",
+        requests(&smallest.episode),
+        requests(&episode),
+        smallest.describe()
+    );
+    assert!(requests(&smallest.episode) < requests(&episode), "nothing could be left out");
+    assert!(is_meant(&smallest.message), "{}", smallest.message);
+}
+
+#[test]
+fn deltas_instead_of_counts() {
+    is_found(Mistake::AddsDeltas, &["INV-2"]);
+}
+
+#[test]
+fn imports_that_are_published_again() {
+    is_found(Mistake::RepublishesImports, &["INV-2"]);
+}
+
+#[test]
+fn raising_before_lowering() {
+    is_found(Mistake::RaisesFirst, &["INV-6"]);
+}
+
+#[test]
+fn a_lost_credit_check() {
+    is_found(Mistake::LosesCreditCheck, &["overshoot", "INV-7"]);
+}
