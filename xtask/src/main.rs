@@ -8,7 +8,6 @@ mod fuzz;
 mod hot;
 mod instructions;
 mod measured;
-mod mutants;
 mod packages;
 mod peers;
 mod region;
@@ -29,8 +28,6 @@ The commands of this repository:
   cargo xtask test           everything that must hold; what CI runs
   cargo xtask tidy           only the rules about the tree itself (seconds)
   cargo xtask fuzz [TARGET]  feed every parser, or one, what breaks parsers: [--seconds N], --input FILE replays
-  cargo xtask mutants [FILE…] [--part K/N]
-                             small mistakes in the core, each of which a test must find (cargo-mutants; hours)
   cargo xtask bars [GROUP]   measure what wants a quiet machine, and write docs/bars.md
                              groups: decide, memory, instructions, oracle, region, world, rules, hot, why (all when
                              none is named); `region --long`, `world --long`: faults as long as the issue says,
@@ -47,7 +44,6 @@ fn main() -> ExitCode {
         ["test"] => test::run(),
         ["tidy"] => tidy::run(),
         ["fuzz", rest @ ..] => fuzz::run(rest),
-        ["mutants", rest @ ..] => mutants::run(rest),
         ["bars"] => bars::run(None),
         ["bars", group, "--long"] => bars::run_long(group),
         ["bars", group] => bars::run(Some(group)),

@@ -161,7 +161,8 @@ impl Protocol for Leader {
             }
             Step::Write { process } => {
                 self.grants -= 1;
-                let Process { leads: Some((term, _)), looked: Some(revision) } = self.processes[process] else {
+                let Process { leads: Some((term, _)), looked: Some(revision) } = self.processes[process]
+                else {
                     unreachable!("who doesn't lead, or hasn't looked, has nothing to write");
                 };
                 self.messages.push(Message::Grant { process, term, revision });

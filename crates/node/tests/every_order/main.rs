@@ -18,7 +18,10 @@ fn holds<P: Protocol>(name: &str, start: P, states_min: usize) {
     match every_order(start) {
         Ok(Explored { states, steps, depth }) => {
             println!("{name}: {states} states, {steps} steps between them, {depth} deep");
-            assert!(states >= states_min, "{name}: {states} states are fewer than {states_min}: a step is gone");
+            assert!(
+                states >= states_min,
+                "{name}: {states} states are fewer than {states_min}: a step is gone"
+            );
         }
         Err(Broken { why, way }) => panic!("{name}: {why}\n{}", way.join("\n")),
     }

@@ -71,11 +71,19 @@ impl std::fmt::Debug for Slices {
 #[derive(Clone, Debug)]
 enum Step {
     /// The worker says what its node goes by, and reads what it may go by from now on.
-    Round { region: usize },
-    Hear { region: usize },
+    Round {
+        region: usize,
+    },
+    Hear {
+        region: usize,
+    },
     Pass,
-    Arrive { message: usize },
-    ArriveAndRepeat { message: usize },
+    Arrive {
+        message: usize,
+    },
+    ArriveAndRepeat {
+        message: usize,
+    },
     /// Half a lease.
     TimePasses,
 }
@@ -124,7 +132,8 @@ impl Slices {
             slices.take(&Step::Round { region: 0 });
             slices.take(&Step::Round { region: 1 });
             let survey = slices.world.survey(slices.now);
-            let next = Reconciler::default().reconcile(&survey).granted.and_then(|granted| granted.membership);
+            let next =
+                Reconciler::default().reconcile(&survey).granted.and_then(|granted| granted.membership);
             if next.is_some() {
                 let granted = Granted { revision: survey.revision, membership: next, ..Granted::default() };
                 slices.world.grant(term, &granted).unwrap();

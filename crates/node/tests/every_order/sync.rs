@@ -13,9 +13,7 @@ use tidegate_core::counts::{CellReply, Counts};
 use tidegate_core::exchange::{CountReply, CountSync, KeyReply, KeySync, LeaseWish, Wants};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::state::State as _;
-use tidegate_core::{
-    Accuracy, Class, Cost, Item, KeyId, Limit, Nanos, Period, Sequence, SharedState, Spec,
-};
+use tidegate_core::{Accuracy, Class, Cost, Item, KeyId, Limit, Nanos, Period, Sequence, SharedState, Spec};
 use tidegate_origin::{Exchange, Grant, Store};
 
 const PERIOD: Nanos = Nanos::from_secs(60);
@@ -109,18 +107,38 @@ struct Sync {
 
 #[derive(Clone, Debug)]
 enum Step {
-    Request { node: usize },
-    Publish { node: usize },
-    Draw { node: usize },
+    Request {
+        node: usize,
+    },
+    Publish {
+        node: usize,
+    },
+    Draw {
+        node: usize,
+    },
     /// The origin executes a message, and answers.
-    Execute { message: usize },
+    Execute {
+        message: usize,
+    },
     /// The same, and the message will come once more.
-    ExecuteAndRepeat { message: usize },
-    Deliver { answer: usize },
-    GiveUp { node: usize },
-    Crash { node: usize },
-    Evict { node: usize },
-    PresumeDead { node: usize },
+    ExecuteAndRepeat {
+        message: usize,
+    },
+    Deliver {
+        answer: usize,
+    },
+    GiveUp {
+        node: usize,
+    },
+    Crash {
+        node: usize,
+    },
+    Evict {
+        node: usize,
+    },
+    PresumeDead {
+        node: usize,
+    },
     CellEnds,
 }
 
@@ -207,7 +225,8 @@ impl Sync {
             self.stored((cell.0, cell.1 - 1), previous);
         }
         // What nobody waits for any more never arrives.
-        let is_wanted = self.nodes[message.node].call.as_ref().is_some_and(|call| call.number == message.number);
+        let is_wanted =
+            self.nodes[message.node].call.as_ref().is_some_and(|call| call.number == message.number);
         if is_wanted {
             self.answers.push(Answer { node: message.node, number: message.number, reply });
         }
@@ -250,7 +269,8 @@ impl Sync {
     /// What was admitted in a cell, and granted and not spent: that counts as spent.
     fn spent(&self, sequence: u64) -> u64 {
         let Truth { admitted, components, .. } = &self.truth;
-        let in_cell = |counts: &BTreeMap<(u64, u64), u64>, id| counts.get(&(id, sequence)).copied().unwrap_or(0);
+        let in_cell =
+            |counts: &BTreeMap<(u64, u64), u64>, id| counts.get(&(id, sequence)).copied().unwrap_or(0);
         (1..=self.last_id).map(|id| in_cell(admitted, id).max(in_cell(components, id))).sum()
     }
 
@@ -259,7 +279,10 @@ impl Sync {
         let check = |sequence: u64, counts: Counts| {
             let (known, spent) = (counts.effective(), self.spent(sequence));
             if known > spent {
-                return Err(format!("INV-3: node {} thinks that {known} are spent, and {spent} are", node.id));
+                return Err(format!(
+                    "INV-3: node {} thinks that {known} are spent, and {spent} are",
+                    node.id
+                ));
             }
             let synced = counts.own.min(counts.stored);
             let total = self.origin.total(key(), 0, Sequence(sequence)).unwrap_or(0);
