@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn unsafe_code_is_found_and_its_argument_too() {
+    fn unsafe_blocks_are_found_and_so_are_their_arguments() {
         let block = concat!("    uns", "afe { read() };\n");
         assert_eq!(unargued("let x = 1; // not an unsafe thing\n"), None);
         assert_eq!(unargued(block), Some(1));
