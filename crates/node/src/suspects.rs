@@ -172,12 +172,12 @@ mod tests {
             };
             plan.push_given(&FleetSecret::BUILT_IN, "default", index, &given);
         }
-        let verdict = |index| match denied == Some(index) {
-            true => Verdict::Deny { retry_after: None },
-            false => Verdict::Admit,
+        let decision = |index| {
+            let is_denied = denied == Some(index);
+            let verdict = if is_denied { Verdict::Deny { retry_after: None } } else { Verdict::Admit };
+            Decision { verdict, limit: 10, remaining: 0, reset: Nanos::ZERO }
         };
-        let decisions: Decisions =
-            (0..5).map(|index| Decision { verdict: verdict(index), ..Decision::NONE }).collect();
+        let decisions: Decisions = (0..5).map(decision).collect();
         plan.write(&decisions);
         plan
     }
