@@ -8,7 +8,6 @@ mod fuzz;
 mod hot;
 mod instructions;
 mod measured;
-mod mutants;
 mod packages;
 mod peers;
 mod region;
@@ -33,8 +32,6 @@ The commands of this repository:
   cargo xtask fuzz [TARGET]  feed every parser, or one, what breaks parsers: [--seconds N], --input FILE replays
   cargo xtask soak           regions of real processes, something broken every ten seconds, everything verified:
                              [--minutes N] (30), [--seed S]; half an hour or more writes docs/soak.md
-  cargo xtask mutants [FILE…] [--part K/N]
-                             small mistakes in the core, each of which a test must find (cargo-mutants; hours)
   cargo xtask bars [GROUP]   measure what wants a quiet machine, and write docs/bars.md
                              groups: decide, memory, instructions, oracle, region, world, rules, hot, why, sim (all
                              when none is named); `region --long`, `world --long`: faults as long as the issue says,
@@ -52,7 +49,6 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run(),
         ["fuzz", rest @ ..] => fuzz::run(rest),
         ["soak", rest @ ..] => soak::run(rest),
-        ["mutants", rest @ ..] => mutants::run(rest),
         ["bars"] => bars::run(None),
         ["bars", group, "--long"] => bars::run_long(group),
         ["bars", group] => bars::run(Some(group)),

@@ -175,7 +175,9 @@ fn check_unsafe(root: &Path, files: &[PathBuf], problems: &mut Vec<String>) {
         let (name, text) = (shown(root, file), read(file));
         let Some(unargued) = unargued(&text) else { continue };
         if !UNSAFE.iter().any(|(listed, _)| *listed == name) {
-            problems.push(format!("{name}: unsafe code; if it is measured to be needed, list it in xtask/src/tidy.rs"));
+            problems.push(format!(
+                "{name}: unsafe code; if it is measured to be needed, list it in xtask/src/tidy.rs"
+            ));
         }
         if name.contains("/src/") && unargued > 0 {
             problems.push(format!("{name}: an unsafe block without `// SAFETY:` above it"));
@@ -183,7 +185,9 @@ fn check_unsafe(root: &Path, files: &[PathBuf], problems: &mut Vec<String>) {
         met.insert(name);
     }
     for (listed, what) in UNSAFE.iter().filter(|(listed, _)| !met.contains(*listed)) {
-        problems.push(format!("{listed}: has no unsafe code any more ({what}); take it off the list in xtask/src/tidy.rs"));
+        problems.push(format!(
+            "{listed}: has no unsafe code any more ({what}); take it off the list in xtask/src/tidy.rs"
+        ));
     }
 }
 
@@ -191,7 +195,8 @@ fn check_unsafe(root: &Path, files: &[PathBuf], problems: &mut Vec<String>) {
 fn unargued(text: &str) -> Option<usize> {
     // Spelt so that this file doesn't match.
     let (block, allowed) = (concat!("uns", "afe {"), concat!("uns", "afe_code"));
-    let lines: Vec<&str> = text.lines().map(str::trim_start).filter(|line| !line.starts_with("//!")).collect();
+    let lines: Vec<&str> =
+        text.lines().map(str::trim_start).filter(|line| !line.starts_with("//!")).collect();
     let is_comment = |line: &str| line.starts_with("//");
     if !lines.iter().any(|line| !is_comment(line) && (line.contains(block) || line.contains(allowed))) {
         return None;
@@ -297,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn unsafe_code_is_found_and_its_argument_too() {
+    fn unsafe_blocks_are_found_and_so_are_their_arguments() {
         let block = concat!("    uns", "afe { read() };\n");
         assert_eq!(unargued("let x = 1; // not an unsafe thing\n"), None);
         assert_eq!(unargued(block), Some(1));

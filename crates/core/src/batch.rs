@@ -202,8 +202,13 @@ impl<S: State> Table<S> {
         if item.role != Role::Enforced || item.charge == Charge::Always {
             return false;
         }
-        for entry in &self.order(items) {
-            self.lock_next((entry >> 8) as usize, items, moment, locked);
+        let mut shards: ArrayVec<usize, ITEMS_MAX> =
+            items.iter().map(|item| self.shard_index(item.key)).collect();
+        shards.sort_unstable();
+        for shard_index in shards {
+            if locked.0.last().is_none_or(|(last, _)| *last != shard_index) {
+                self.lock_next(items, shard_index, moment, locked);
+            }
         }
         let shard = &locked.0[locked.position(self.shard_index(item.key))].1;
         let is_denied = shard.find(item.key).is_ok_and(|place| {
@@ -218,36 +223,6 @@ impl<S: State> Table<S> {
         is_denied
     }
 
-    /// The items by their shards: a shard's index and an item's in one word, of at most 2^16 shards and 100 items.
-    #[inline(always)]
-    fn order(&self, items: &[Item]) -> ArrayVec<u32, ITEMS_MAX> {
-        let mut order = ArrayVec::new();
-        for (index, item) in items.iter().enumerate() {
-            self.prefetch(item.key);
-            order.push(u32::try_from(self.shard_index(item.key) << 8 | index).unwrap_or(u32::MAX));
-        }
-        sort(&mut order);
-        order
-    }
-
-    /// Locks a shard that none comes before of those that are locked, unless it is the last of them.
-    #[inline(always)]
-    fn lock_next<'a>(
-        &'a self,
-        shard_index: usize,
-        items: &[Item],
-        moment: Moment,
-        locked: &mut Locked<'a, S>,
-    ) {
-        if locked.0.last().is_none_or(|(last, _)| *last != shard_index) {
-            let mut shard = self.shard(shard_index).lock();
-            if !shard.has_room(items.len()) {
-                self.make_room_for(items, shard_index, &mut shard, moment);
-            }
-            locked.0.push((shard_index, shard));
-        }
-    }
-
     /// Locks every shard that the items need, once, in ascending order, and decides each item in place as soon
     /// as its shard is locked, as if all passed. Items of one key share a shard, so they are decided in order.
     #[inline]
@@ -259,9 +234,18 @@ impl<S: State> Table<S> {
         draft: &mut Draft<S>,
         mut decided: impl FnMut(usize, Decision, Option<AskReason>),
     ) {
-        for entry in &self.order(items) {
+        // A shard's index and an item's in one word: at most 2^16 shards and 100 items.
+        let mut order = ArrayVec::<u32, ITEMS_MAX>::new();
+        for (index, item) in items.iter().enumerate() {
+            self.prefetch(item.key);
+            order.push(u32::try_from(self.shard_index(item.key) << 8 | index).unwrap_or(u32::MAX));
+        }
+        sort(&mut order);
+        for entry in &order {
             let (shard_index, index) = ((entry >> 8) as usize, (entry & 0xff) as usize);
-            self.lock_next(shard_index, items, moment, locked);
+            if locked.0.last().is_none_or(|(last, _)| *last != shard_index) {
+                self.lock_next(items, shard_index, moment, locked);
+            }
             let position = locked.0.len() - 1;
             let shard = &mut locked.0[position].1;
             let (decision, reason) = self.draft(items, index, moment, (position, shard), draft);
@@ -291,6 +275,22 @@ impl<S: State> Table<S> {
         };
         draft.must_ask |= reason.is_some();
         (decision, reason)
+    }
+
+    /// Locks a shard that comes after all that are locked.
+    #[inline(always)]
+    fn lock_next<'a>(
+        &'a self,
+        items: &[Item],
+        shard_index: usize,
+        moment: Moment,
+        locked: &mut Locked<'a, S>,
+    ) {
+        let mut shard = self.shard(shard_index).lock();
+        if !shard.has_room(items.len()) {
+            self.make_room_for(items, shard_index, &mut shard, moment);
+        }
+        locked.0.push((shard_index, shard));
     }
 
     /// Makes room in a shard that may lack it for those of the items that have no entry yet.

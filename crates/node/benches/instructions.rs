@@ -151,7 +151,9 @@ fn five_denied(
     let texts = texts();
     let specs = [roomy, roomy, roomy, roomy, tight];
     for (prefix, spec) in prefixes.iter().zip(specs) {
-        texts.iter().for_each(|text| drop(table.decide(&item(prefix.key(text), spec), NOW)));
+        for text in &texts {
+            let _ = table.decide(&item(prefix.key(text), spec), NOW);
+        }
     }
     let mut decisions = Decisions::new();
     for number in 0..operations {

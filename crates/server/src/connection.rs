@@ -126,15 +126,6 @@ mod tests {
     /// Ten thousand idle clients hold ten thousand of these.
     #[test]
     fn what_a_connection_keeps_while_it_waits_is_small() {
-        println!(
-            "bytes: a connection {}, HTTP {} and {}, RESP {}, gRPC {} around h2's {}",
-            bytes4(serve),
-            bytes4(serve_api),
-            bytes4(serve_http),
-            bytes3(resp::serve::<Socket>),
-            bytes3(grpc::serve::<Socket>),
-            size_of::<h2::server::Connection<Socket, hyper::body::Bytes>>()
-        );
         assert!(bytes4(serve) < 1024);
         assert!(bytes4(serve_http) < 2048);
         assert!(bytes3(resp::serve::<Socket>) < 1024);
