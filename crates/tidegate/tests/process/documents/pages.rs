@@ -76,11 +76,11 @@ fn document(name: &str) -> String {
 /// The client's example, built as the workspace's tests build it.
 fn service() -> PathBuf {
     let folder = Path::new(env!("CARGO_BIN_EXE_tidegate")).parent().unwrap();
+    // The profile of tests, so that what is built already is used.
+    let profile = if folder.ends_with("release") { "release" } else { "test" };
     let mut command = Command::new(env!("CARGO"));
-    command.args(["build", "--quiet", "--workspace", "--example", "service"]).current_dir(repository());
-    if folder.ends_with("release") {
-        command.arg("--release");
-    }
+    command.args(["build", "--quiet", "--workspace", "--example", "service", "--profile", profile]);
+    command.current_dir(repository());
     let output = command.output().expect("cargo");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     folder.join("examples/service")
