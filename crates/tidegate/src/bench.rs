@@ -38,7 +38,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tally::Tally;
-use time::{Stopwatch, nanos};
+use time::nanos;
 use tokio::runtime::Builder;
 use tokio::sync::mpsc;
 use worker::{Live, Part, Worker};
