@@ -137,7 +137,8 @@ impl SimulatedOrigin {
 
     /// Says whether there was a copy to fail over to.
     pub(crate) fn fail_over(&mut self) -> bool {
-        self.shards.iter_mut().fold(false, |any, shard| shard.fail_over() || any)
+        // All of them, also after the first.
+        self.shards.iter_mut().filter_map(|shard| shard.fail_over().then_some(())).count() > 0
     }
 
     pub(crate) fn copy_shard(&mut self, shard: usize) {

@@ -384,7 +384,7 @@ fn faults_of(plan: &Plan, region: usize) -> Vec<(Nanos, Fault)> {
                 (ends, Fault::ShardFailsOver { shard }),
             ]),
             FaultName::StoreDown => {
-                faults.extend([(at, Fault::StoreGoesDown), (ends, Fault::StoreComesBack)])
+                faults.extend([(at, Fault::StoreGoesDown), (ends, Fault::StoreComesBack)]);
             }
             FaultName::StoreForgets => faults.push((at, Fault::StoreForgets)),
             FaultName::WorldDown => {}
