@@ -26,6 +26,8 @@ pub enum OutOfRange {
     Period,
     #[error("a rate is from 1 per 366 days to 1000000000 per second, over a period of 1 ms to 366 days")]
     Rate,
+    #[error("a burst comes back within 100 years at its rate: what takes longer can't be counted to the end")]
+    Refill,
 }
 
 /// How much a window admits. 0 blocks.
@@ -88,6 +90,8 @@ pub struct Rate {
 
 impl Rate {
     const PERIOD_MIN: Nanos = Nanos::from_millis(1);
+    /// A hundred years.
+    const REFILL_MAX: Nanos = Nanos::from_secs(100 * 365 * 86_400);
 
     pub fn new(count: u64, period: Nanos) -> Result<Self, OutOfRange> {
         if period < Self::PERIOD_MIN || period > Period::MAX || count > NUMBER_MAX || count > period.get() {
@@ -169,6 +173,14 @@ impl Rate {
     /// At most 2^53.
     pub const fn interval_denominator(self) -> u64 {
         self.denominator.get()
+    }
+
+    /// Refuses a burst that takes too long to come back: a bucket's debt is an instant in 64 bits of nanoseconds, and
+    /// what would lie behind their end could be spent again and again.
+    pub fn refills(self, burst: Burst) -> Result<(), OutOfRange> {
+        let takes = u128::from(self.numerator_ns.get()) * u128::from(burst.get());
+        let may_take = u128::from(self.denominator.get()) * u128::from(Self::REFILL_MAX.get());
+        if takes > may_take { Err(OutOfRange::Refill) } else { Ok(()) }
     }
 
     /// What this rate admits in a second, rounded up: the default burst.

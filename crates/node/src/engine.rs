@@ -7,6 +7,7 @@ mod callers;
 mod journaled;
 mod resets;
 mod single;
+mod upkeep;
 
 use crate::journal::{self, Journal};
 use crate::plan::Plan;
@@ -27,7 +28,7 @@ use smallvec::SmallVec;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tidegate_core::state::State;
 use tidegate_core::{
-    Accuracy, Class, Cost, Decisions, FleetSecret, LocalState, Moment, Nanos, Room, StepId, Table, TenantTag,
+    Accuracy, Class, Cost, Decisions, FleetSecret, LocalState, Moment, Nanos, Room, Table, TenantTag,
     Undecided, Verdict,
 };
 use tidegate_decisions::{RequestTag, Trace};
@@ -477,32 +478,6 @@ impl Engine {
                 refused = total,
                 "the counter table is full; keys without room follow their class"
             );
-        }
-    }
-
-    /// Drops what has expired in one shard of the table; called in turn for all of them.
-    pub fn sweep(&self, shard: usize, moment: Moment) {
-        let swept = match &self.counters {
-            Counters::Alone(table) => table.sweep_shard(shard % table.shard_count(), moment),
-            Counters::Shared(sharing) => sharing.sweep(shard, moment),
-        };
-        self.stats.swept(u64::try_from(swept).unwrap_or(0));
-    }
-
-    pub fn shard_count(&self) -> usize {
-        match &self.counters {
-            Counters::Alone(table) => table.shard_count(),
-            Counters::Shared(sharing) => sharing.table.shard_count(),
-        }
-    }
-
-    /// Tells the table of a clock step, before the clock makes it.
-    pub fn clock_stepped(&self, delta_ns: i64, lands_at: Nanos) -> StepId {
-        self.stats.clock_stepped();
-        self.keep_step(delta_ns, lands_at);
-        match &self.counters {
-            Counters::Alone(table) => table.clock_stepped(delta_ns, lands_at),
-            Counters::Shared(sharing) => sharing.clock_stepped(delta_ns, lands_at),
         }
     }
 }

@@ -5,7 +5,7 @@
 use super::cursor::Cursor;
 use super::fields::Fields;
 use super::key::OVERRIDE_FIELDS;
-use super::policy_fields::burst_of;
+use super::policy_fields::{burst_of, refills};
 use super::quantity::{self, LimitText, Window};
 use super::value;
 use crate::address::group_of;
@@ -194,6 +194,9 @@ fn read_rate(fields: &Fields<'_, '_>, rule: &Rule, problems: &mut Problems) -> O
             let rate = rate.unwrap_or(Some(own_rate))?;
             // As in a rule: a new rate without a burst gets one second's worth of itself.
             let burst = burst.unwrap_or(Some(rate.one_second_of_burst()))?;
+            if let Some(at) = fields.get("burst") {
+                refills(&at, rate, burst, problems)?;
+            }
             Some(Change::Rate { rate, burst })
         }
     }

@@ -11,7 +11,7 @@ use crate::error::{Problems, Refusal, quoted};
 use crate::policy::Policy;
 use std::collections::HashMap;
 use std::sync::Arc;
-use tidegate_core::{Burst, Calendar, CalendarUnit};
+use tidegate_core::{Burst, Calendar, CalendarUnit, Rate};
 
 /// Calendars of the set so far: rules with the same unit and zone share one.
 pub(crate) type Calendars = HashMap<(CalendarUnit, Box<str>), Arc<Calendar>>;
@@ -71,6 +71,7 @@ fn paced(fields: &Fields<'_, '_>, at: &Cursor<'_, '_>, problems: &mut Problems) 
     let second = rate.one_second_of_burst();
     let Some((burst, at)) = burst else { return Some(Policy::Gcra { rate, burst: second }) };
     let burst = burst?;
+    refills(&at, rate, burst, problems)?;
     if burst > Burst::BLOCKED && burst < second {
         let message = format!(
             "a burst of {} is less than a second of the rate ({}): whoever sends unevenly is held below the rate",
@@ -80,6 +81,13 @@ fn paced(fields: &Fields<'_, '_>, at: &Cursor<'_, '_>, problems: &mut Problems) 
         at.warn(problems, message);
     }
     Some(Policy::Gcra { rate, burst })
+}
+
+/// Refuses a burst that doesn't come back in any time that can be counted.
+pub(crate) fn refills(at: &Cursor<'_, '_>, rate: Rate, burst: Burst, problems: &mut Problems) -> Option<()> {
+    let fix =
+        "use a smaller burst or a faster rate; for a budget that isn't refilled, a `limit` of a long period";
+    rate.refills(burst).map_err(|error| at.refuse(problems, Refusal::new(error.to_string(), fix))).ok()
 }
 
 pub(crate) fn burst_of(text: &str) -> Result<Burst, Refusal> {

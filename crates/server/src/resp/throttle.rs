@@ -29,6 +29,8 @@ pub(crate) enum Wrong {
     ZeroRate,
     #[error("count per period is from 1 per 366 days to 1000000000 per second, over 1 second to 366 days")]
     Rate,
+    #[error("max_burst takes more than 100 years to come back at that rate; use a smaller one")]
+    Refill,
     #[error("quantity is a whole number from 0 to 2^53; 0 only looks")]
     Quantity,
 }
@@ -139,6 +141,7 @@ fn limit([max_burst, count, period]: [i64; 3]) -> Result<(Rate, Burst), Wrong> {
     let [count, period] = [count, period].map(u64::try_from);
     let (Ok(count), Ok(period)) = (count, period) else { return Err(Wrong::Rate) };
     let rate = Rate::new(count, Nanos::from_secs(period)).map_err(|_| Wrong::Rate)?;
+    rate.refills(burst).map_err(|_| Wrong::Refill)?;
     Ok((rate, burst))
 }
 

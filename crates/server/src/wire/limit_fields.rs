@@ -99,9 +99,10 @@ fn period(reader: &mut Reader<'_>) -> Result<Period, Refusal> {
     Period::new(Nanos::from_millis(millis)).map_err(|error| out_of_range(Field::DurationMs, error))
 }
 
-/// The ranges above are core's own, so this is only for the day that they no longer are.
+/// The ranges above are core's own, so that a number outside of them is refused before; what is left is how two fit
+/// together.
 #[cold]
-fn out_of_range(field: Field, error: OutOfRange) -> Refusal {
+pub(crate) fn out_of_range(field: Field, error: OutOfRange) -> Refusal {
     let code = crate::refusal::Code::OutOfRange;
     Refusal::of_field(code, field.name(), error.to_string(), "use a number within the range")
 }

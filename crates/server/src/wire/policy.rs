@@ -4,7 +4,7 @@
 
 use crate::refusal::{Code, Refusal};
 use crate::wire::field::{Field, missing};
-use crate::wire::limit_fields::{Algorithm, LimitFields};
+use crate::wire::limit_fields::{Algorithm, LimitFields, out_of_range};
 use tidegate_core::{Cost, Limit};
 use tidegate_node::{GivenLimit, GivenPolicy};
 
@@ -49,7 +49,9 @@ impl LimitFields<'_> {
     fn policy(&self, needed_for: Use) -> Result<GivenPolicy, Refusal> {
         if let Some(rate) = self.rate {
             self.refuse_window_fields()?;
-            return Ok(GivenPolicy::Gcra { rate, burst: self.burst.unwrap_or(rate.one_second_of_burst()) });
+            let burst = self.burst.unwrap_or(rate.one_second_of_burst());
+            rate.refills(burst).map_err(|error| out_of_range(Field::Burst, error))?;
+            return Ok(GivenPolicy::Gcra { rate, burst });
         }
         if self.burst.is_some() {
             return Err(conflict(Field::Burst, "`burst` goes with `rate_per_s`, which is missing"));

@@ -55,6 +55,7 @@ const LIMITS: &[(&str, &str, &str)] = &[
     (r#""limit":5,"limit":6,"duration_ms":1000"#, "duplicate_field", "limit"),
     (r#""limit":5,"duration_ms":1000,"\u006cimit":6"#, "duplicate_field", "limit"),
     (r#""limit":5,"duration_ms":1000,"burst":2"#, "conflicting_fields", "burst"),
+    (r#""rate_per_s":0.00001,"burst":200000"#, "out_of_range", "burst"),
     (r#""limit":5,"duration_ms":1000,"rate_per_s":2"#, "conflicting_fields", "limit"),
     (r#""duration_ms":1000,"rate_per_s":2"#, "conflicting_fields", "duration_ms"),
     (r#""algorithm":"fixed","rate_per_s":2"#, "conflicting_fields", "algorithm"),

@@ -22,7 +22,12 @@ def as_written(value, name=None):
     if isinstance(value, list):
         return [as_written(item) for item in value]
     if isinstance(value, dict):
-        return {name: as_written(item, name) for name, item in value.items()}
+        written = {name: as_written(item, name) for name, item in value.items()}
+        rate, burst = written.get("rate_per_s"), written.get("burst")
+        if type(rate) is int and type(burst) is int and 0 < rate <= 10**9 and burst <= 2**53:
+            # It has to come back within a hundred years.
+            written["burst"] = min(burst, rate * 3_000_000_000)
+        return written
     if isinstance(value, float) and name == "rate_per_s" and 0 < value <= 1e9:
         return max(1, round(value))
     if isinstance(value, float) and value.is_integer() and abs(value) <= 2**53:
