@@ -81,7 +81,7 @@ fn wrong_fields() -> Vec<Case> {
         case(rule("limit: 1 per 1m, rate: 1/s"), "rules[0].rate", "two rules"),
         case(rule("class: paid"), "rules[0].limit", "add `limit"),
         case(with("burst: 5"), "rules[0].burst", "write a `rate`"),
-        case(rule("rate: 1/d, burst: 200_000"), "rules[0].burst", "within 100 years"),
+        case(rule("rate: 1/d, burst: 200_000"), "rules[0].burst", "use a smaller burst"),
         case(with("class: gold"), "rules[0].class", "paid, free, abuse"),
         case(with("class: [paid]"), "rules[0].class", "give one value"),
         case(with("accuracy: exakt"), "rules[0].accuracy", "did you mean `exact`"),

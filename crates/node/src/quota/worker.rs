@@ -39,7 +39,7 @@ struct Told {
     generations: Vec<Acknowledged>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Worker {
     /// By stamp.
     told: BTreeMap<u64, Told>,

@@ -74,7 +74,7 @@ pub(crate) fn start(directory: &Directory, arguments: &[&str], environment: Envi
 /// Runs a command to its end, which must come soon.
 pub(crate) fn run(directory: &Directory, arguments: &[&str], environment: Environment<'_>) -> Finished {
     let mut process = start(directory, arguments, environment);
-    let code = process.exit_code(Duration::from_secs(2));
+    let code = process.exit_code(Duration::from_secs(30));
     Finished { code, stdout: directory.read("stdout"), stderr: directory.read("stderr") }
 }
 

@@ -100,8 +100,9 @@ fn a_burst_of_nothing_limits_everything_and_lets_look() {
 fn the_ends_of_every_range_neither_panic_nor_wrap() {
     let limiter = Limiter::new();
     let most = (1_u64 << 53) - 1;
-    let slow = limiter.ask(&format!("CL.THROTTLE a {most} 1 31622400"), START);
-    assert_eq!(&slow[..4], [0, 1 << 53, 0x1f_ffff_ffff_ffff, -1]);
+    // The slowest rate, and the largest burst that comes back at it within a hundred years.
+    let slow = limiter.ask("CL.THROTTLE a 98 1 31622400", START);
+    assert_eq!(&slow[..4], [0, 99, 98, -1]);
     let fast = limiter.ask(&format!("CL.THROTTLE b {most} 1000000000 1 {}", 1_u64 << 53), START);
     assert_eq!(fast, [0, 1 << 53, 0, -1, 9_007_200]);
     assert_eq!(limiter.ask("CL.THROTTLE c 0 1 1 9007199254740992", START), [1, 1, 1, -1, 0]);
@@ -123,6 +124,8 @@ fn what_is_wrong_is_said() {
         ("CL.THROTTLE k -2 1 1", Wrong::MaxBurst),
         ("CL.THROTTLE k 9007199254740992 1 1", Wrong::MaxBurst),
         ("CL.THROTTLE k 9223372036854775807 1 1", Wrong::MaxBurst),
+        ("CL.THROTTLE k 9007199254740991 1 1", Wrong::Refill),
+        ("CL.THROTTLE k 99 1 31622400", Wrong::Refill),
         ("CL.THROTTLE k 1 0 1", Wrong::ZeroRate),
         ("CL.THROTTLE k 1 1 0", Wrong::ZeroRate),
         ("CL.THROTTLE k 1 -1 1", Wrong::Rate),

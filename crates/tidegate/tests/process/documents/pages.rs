@@ -10,16 +10,6 @@ use std::process::Command;
 
 /// The page starts what it needs.
 const NOTHING: &str = "";
-/// A node by these rules, on the usual ports.
-#[expect(dead_code, reason = "for pages that ask about a node that runs")]
-const NODE: &str = "cat > rules.yaml <<'EOF'
-namespace: api
-rules:
-  - { name: per-user, key: [user], limit: 3 per 1h }
-EOF
-tidegate serve &
-";
-
 /// A test for each page: its name, the page, and what has to run before its first block.
 macro_rules! pages {
     ($($test:ident: $page:literal, $before:expr;)*) => {
@@ -41,11 +31,15 @@ pages! {
     upgrade: "upgrade.md", NOTHING;
 }
 
-/// Pages with a test of their own, and the file that it is in.
-const RUN_ELSEWHERE: [(&str, &str); 5] = [
+/// Pages with a test of their own, or folders of them, and the file that it is in.
+const RUN_ELSEWHERE: [(&str, &str); 9] = [
+    ("alerts/", "metrics/pages.rs"),
     ("auth.md", "process/documents.rs"),
     ("control.md", "control/page.rs"),
+    ("metrics.md", "metrics/pages.rs"),
     ("resp.md", "process/documents.rs"),
+    ("sim.md", "process/simulate.rs"),
+    ("telemetry.md", "process/documents.rs"),
     ("unkey.md", "process/documents.rs"),
     ("why.md", "process/documents.rs"),
 ];
@@ -117,8 +111,9 @@ fn every_block_of_commands_is_run_by_a_test() {
         let page = document(name);
         let other = ["```bash", "```shell", "```sh "].iter().find(|fence| page.contains(*fence));
         assert_eq!(other, None, "docs/{name}: a block that is run begins with ```sh alone");
-        let is_run =
-            RUN_HERE.contains(&name.as_str()) || RUN_ELSEWHERE.iter().any(|(other, _)| other == name);
+        let is_elsewhere =
+            |(other, _): &(&str, &str)| name == other || (other.ends_with('/') && name.starts_with(other));
+        let is_run = RUN_HERE.contains(&name.as_str()) || RUN_ELSEWHERE.iter().any(is_elsewhere);
         assert!(
             is_run || blocks(&page).is_empty(),
             "docs/{name} has commands that no test runs: give it a line in {}, or mark them ```console",
@@ -130,7 +125,7 @@ fn every_block_of_commands_is_run_by_a_test() {
         let test =
             std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         assert!(test.contains(&format!("docs/{name}")), "{file} doesn't run docs/{name}");
-        assert!(pages.contains(name), "docs/{name} is gone");
+        assert!(pages.iter().any(|page| page.starts_with(name)), "docs/{name} is gone");
     }
 }
 
