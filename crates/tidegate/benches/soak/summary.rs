@@ -20,7 +20,7 @@ const WARM_UP: Duration = Duration::from_secs(120);
 const SEEN_FOR: Duration = Duration::from_secs(300);
 /// In milliseconds, of a run of half an hour and of a short one, which runs beside whatever else a machine has to do.
 const P99_MAX: f64 = 50.0;
-const P99_MAX_SHORT: f64 = 500.0;
+const P99_MAX_SHORT: f64 = 250.0;
 
 /// How often something was broken, and how at first.
 #[derive(Clone, Debug)]
