@@ -149,9 +149,11 @@ impl Auditor {
     fn is_unchanged(&self, before: &KeyView, after: &KeyView) -> bool {
         match (&before.counts, &after.counts) {
             (Some(CountSync::Gcra { sync: before, .. }), Some(CountSync::Gcra { sync: after, .. })) => {
-                // A debt may be forgiven by looking at it; it never grows, unless another part of the rate holds.
+                // A debt may be forgiven by looking at it; it never grows, unless another rate, or another part of one,
+                // holds: then the same debt takes longer to come back.
+                let is_another_rate = after.rate != before.rate || self.bounds.has_world;
                 (after.cumulative, after.acked) == (before.cumulative, before.acked)
-                    && (after.busy.tat <= before.busy.tat || self.bounds.has_world)
+                    && (after.busy.tat <= before.busy.tat || is_another_rate)
             }
             _ => before == after,
         }
