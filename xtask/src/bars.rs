@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 type Group = (&'static str, fn() -> Result<(), String>);
-const GROUPS: [Group; 10] = [
+const GROUPS: [Group; 11] = [
     ("decide", decide),
     ("memory", memory),
     ("instructions", count_instructions),
@@ -20,6 +20,7 @@ const GROUPS: [Group; 10] = [
     ("hot", || hot::measure(Length::Quick)),
     ("why", || why::measure(Length::Quick)),
     ("sim", || sim::measure(Length::Quick)),
+    ("agree", sim::agree),
 ];
 
 pub(crate) fn run(only: Option<&str>) -> Result<(), String> {

@@ -1,6 +1,7 @@
-//! The bars of the simulation: scenarios beside the documents' schemes, and the swarm.
+//! The bars of the simulation: scenarios beside the documents' schemes, the swarm, and the same runs with real processes.
 
-use crate::measured::Length;
+use crate::instructions::bench_program;
+use crate::measured::{Length, Printed};
 use crate::report;
 use crate::steps::{output, output_of, run};
 use std::fmt::Write as _;
@@ -23,6 +24,21 @@ const SCENARIOS: [&str; 12] = [
 const WITH: &str = "`tidegate sim` with every scenario of `scenarios/`, and its swarm. `tidegate` is what the real engines did, \
                     `documents'` a model of the scheme that the scenario names, on the same requests; bounds are held against \
                     the first.";
+
+/// The benchmark's cases, and about how many seconds each takes.
+const CASES: [(u8, u32); 8] = [(1, 45), (2, 25), (3, 35), (4, 5), (5, 25), (6, 20), (7, 20), (8, 40)];
+const AGREEING: &str = "Bar 4 of issue 9: the same requests to the same nodes at the same times, once to nodes of the release \
+                        binary that share a `redis-server` behind a proxy, once simulated (the mean of five seeds).";
+
+/// Simulated and real runs beside each other.
+pub(crate) fn agree() -> Result<(), String> {
+    let program = bench_program("tidegate", "agree")?;
+    let mut printed = Printed::default();
+    printed.run(&program, &CASES, Length::Quick)?;
+    let text = printed.table(AGREEING, Length::Quick);
+    println!("{text}");
+    report::write("agree", &text)
+}
 
 pub(crate) fn measure(length: Length) -> Result<(), String> {
     run("cargo build --release --quiet")?;
