@@ -28,7 +28,7 @@ use smallvec::SmallVec;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tidegate_core::state::State;
 use tidegate_core::{
-    Accuracy, Class, Cost, Decisions, FleetSecret, LocalState, Moment, Nanos, Room, Table, TenantTag,
+    Accuracy, Charge, Class, Cost, Decisions, FleetSecret, LocalState, Moment, Nanos, Room, Table, TenantTag,
     Undecided, Verdict,
 };
 use tidegate_decisions::{RequestTag, Trace};
@@ -396,6 +396,9 @@ impl Engine {
         moment: Moment,
     ) {
         match standing {
+            Standing::Granted if sharing.spends_lapsed(ask, moment) => {
+                plan.items[index].charge = Charge::Never;
+            }
             // It is this node's to spend, and others here may be faster: then it has to be asked for again.
             Standing::Granted if sharing.table.state(ask.key).is_some() => {
                 plan.items[index].accuracy = ask.accuracy;

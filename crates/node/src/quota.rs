@@ -16,6 +16,7 @@ use arc_swap::ArcSwap;
 use demand::DemandBook;
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::slice::Lease;
@@ -49,14 +50,35 @@ impl Hasher for KeyHasher {
 pub(crate) type KeyMap<V> = HashMap<KeyId, V, BuildHasherDefault<KeyHasher>>;
 pub(crate) type KeySet = HashSet<KeyId, BuildHasherDefault<KeyHasher>>;
 
-/// What this node goes by.
+/// The slices of some news by their keys, and by the origin's clock. Made once for all who hear the same news.
 #[derive(Debug, Default)]
+pub struct HeldSlices(KeyMap<Lease>);
+
+impl HeldSlices {
+    pub fn of(news: &QuotaNews) -> Self {
+        HeldSlices(news.slices.iter().map(|slice| (slice.key, slice.lease)).collect())
+    }
+}
+
+/// What this node goes by.
+#[derive(Clone, Debug, Default)]
 struct Tidings {
     stamp: u64,
     /// `None` until anything was heard.
     share: Option<Share>,
+    held: Arc<HeldSlices>,
+    /// What the origin's clock showed at some instant after this node's showed `sent`: leases end early by what lies
+    /// between, never late.
+    theirs: Nanos,
+    sent: Nanos,
+}
+
+impl Tidings {
     /// By this node's clock.
-    leases: KeyMap<Lease>,
+    #[inline]
+    fn lease(&self, key: KeyId) -> Option<Lease> {
+        self.held.0.get(&key).map(|lease| lease.by_clock(self.theirs, self.sent))
+    }
 }
 
 #[derive(Debug)]
@@ -123,7 +145,7 @@ impl Quotas {
     }
 
     pub fn slice_count(&self) -> usize {
-        self.tidings.load().leases.len()
+        self.tidings.load().held.0.len()
     }
 
     pub fn tracked_keys(&self) -> usize {
@@ -133,8 +155,9 @@ impl Quotas {
     /// Some of the slices that are held here, those that leave first left out.
     pub fn shown(&self, most: usize, now: Nanos) -> (Option<Share>, Vec<ShownSlice>) {
         let tidings = self.tidings.load();
+        let keys = tidings.held.0.keys();
         let mut slices: Vec<ShownSlice> =
-            tidings.leases.iter().map(|(key, lease)| self.show(*key, lease, now)).collect();
+            keys.filter_map(|key| Some(self.show(*key, &tidings.lease(*key)?, now))).collect();
         slices.sort_by_key(|slice| slice.key);
         slices.truncate(most);
         (tidings.share, slices)
@@ -163,7 +186,7 @@ impl Quotas {
             Some(Share { is_active: false, .. }) => SliceSize::NOTHING,
             // The region doesn't wait for who was silent for a lease, and may hold less by now.
             Some(_) if class == Class::Abuse && self.is_cut_off(now) => SliceSize::NOTHING,
-            Some(share) => self.size(tidings.leases.get(&key), number, even_part(share, number), now),
+            Some(share) => self.size(tidings.lease(key).as_ref(), number, even_part(share, number), now),
         }
     }
 
@@ -189,7 +212,7 @@ impl Quotas {
         let part = std::mem::replace(&mut decision.limit, whole.shown_limit());
         let admitted = decision.is_admitted();
         let is_used = !admitted || decision.remaining.saturating_add(cost) < part;
-        if cost > 0 && (is_used || self.tidings.load().leases.contains_key(&key)) {
+        if cost > 0 && (is_used || self.tidings.load().held.0.contains_key(&key)) {
             let tracked = self.demand.add(key, whole, is_abuse, cost, now);
             if !tracked {
                 self.counters.untracked.add(1);
@@ -214,7 +237,7 @@ impl Quotas {
         let tidings = self.tidings.load();
         let members = tidings.share.map_or(1, |share| share.members.max(1));
         let divisor = u64::from(members).saturating_mul(u64::from(live_nodes.max(1)));
-        let offered = self.demand.offered(&tidings.leases, divisor, now);
+        let offered = self.demand.offered(&tidings.held.0, divisor, now);
         let version = tidings.share.map_or(0, |share| share.version);
         QuotaReport { node: self.node, applied: tidings.stamp, version, offered, leaves: false }
     }
@@ -226,13 +249,23 @@ impl Quotas {
 
     /// The origin answered a report that was sent at `sent`.
     pub fn heard(&self, heard: &QuotaHeard, sent: Nanos) {
+        self.heard_with(heard, sent, |news| Arc::new(HeldSlices::of(news)));
+    }
+
+    /// The same for one of many nodes in a process, which hear the same news.
+    pub fn heard_with(
+        &self,
+        heard: &QuotaHeard,
+        sent: Nanos,
+        held: impl FnOnce(&Arc<QuotaNews>) -> Arc<HeldSlices>,
+    ) {
         let before = self.tidings.load();
-        if let Some(news) = heard.news.as_deref().filter(|news| news.stamp > before.stamp) {
+        if let Some(news) = heard.news.as_ref().filter(|news| news.stamp > before.stamp) {
             self.counters.news.add(1);
-            let mut tidings = by_clock(news, heard.now, sent);
             // Of two workers, the one that read the slices later may have read the membership before.
-            tidings.share =
-                [tidings.share, before.share].into_iter().flatten().max_by_key(|share| share.version);
+            let share =
+                [Some(news.share), before.share].into_iter().flatten().max_by_key(|share| share.version);
+            let tidings = Tidings { stamp: news.stamp, share, held: held(news), theirs: heard.now, sent };
             self.tidings.store(tidings.into());
         }
         self.heard_at.store(sent.get(), Ordering::Release);
@@ -243,10 +276,8 @@ impl Quotas {
         let heard_at = Nanos::new(self.heard_at.load(Ordering::Relaxed)).shifted(delta_ns);
         self.heard_at.store(heard_at.get(), Ordering::Relaxed);
         self.demand.clock_stepped(delta_ns);
-        self.tidings.rcu(|tidings| {
-            let leases = tidings.leases.iter().map(|(key, lease)| (*key, lease.stepped(delta_ns)));
-            Tidings { stamp: tidings.stamp, share: tidings.share, leases: leases.collect() }
-        });
+        self.tidings
+            .rcu(|tidings| Tidings { sent: tidings.sent.shifted(delta_ns), ..Tidings::clone(tidings) });
     }
 }
 
@@ -262,13 +293,6 @@ pub struct Asked<'a> {
 fn even_part(share: Share, number: u64) -> SliceSize {
     let index = usize::try_from(share.index).unwrap_or(usize::MAX);
     SliceSize::whole(number).even(index, usize::try_from(share.members).unwrap_or(usize::MAX))
-}
-
-/// News by this node's clock. The origin's clock showed `theirs` at some instant after this one's showed `sent`:
-/// leases end early by what lies between, never late.
-fn by_clock(news: &QuotaNews, theirs: Nanos, sent: Nanos) -> Tidings {
-    let leases = news.slices.iter().map(|slice| (slice.key, slice.lease.by_clock(theirs, sent)));
-    Tidings { stamp: news.stamp, share: Some(news.share), leases: leases.collect() }
 }
 
 #[cfg(test)]

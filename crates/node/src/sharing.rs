@@ -6,6 +6,7 @@ use crate::quota::Quotas;
 use crate::region::{AskItem, Region, RegionOptions};
 use crate::world::WorldNode;
 use std::sync::Arc;
+use tidegate_core::state::State as _;
 use tidegate_core::{
     Burst, Charge, Item, LocalState, Moment, Nanos, Rate, SharedState, Spec, StepId, Table, TenantTag,
     Verdict,
@@ -43,6 +44,15 @@ impl Sharing {
             hot: HotKeys::default(),
             fallbacks: Table::new((keys_max / FALLBACK_DIVISOR).max(1024)),
         }
+    }
+
+    /// Spends what was granted to a request and lapsed on its way: it is charged then, and needn't be asked for again.
+    pub(crate) fn spends_lapsed(&self, ask: &AskItem, moment: Moment) -> bool {
+        let mut is_spent = false;
+        self.table.update(ask.key, |state| {
+            is_spent = state.step() == moment.step && state.spend_lapsed(ask.cost, moment.now);
+        });
+        is_spent
     }
 
     /// The local limit that an unverified admission of a `free` rule must pass: GCRA at four thirds of

@@ -4,6 +4,7 @@ use std::sync::mpsc;
 use tidegate_core::ask::AskReason;
 use tidegate_core::exchange::CountSync;
 use tidegate_core::origin_cell::NodeId;
+use tidegate_core::state::Publish;
 use tidegate_core::{
     Accuracy, Burst, Class, Cost, FleetSecret, Item, KeyId, Limit, Moment, Nanos, Period, Rate, SharedState,
     Spec, Table,
@@ -145,6 +146,45 @@ fn a_key_that_a_request_names_twice_asks_for_both_if_for_either() {
     assert_eq!(asking.asks().len(), 2);
 }
 
+/// A bucket that is full again before the answer is there: asked for again and again, it took a grant for each ask,
+/// and ended unverified. So it was with rates above one in a round trip, and where a clock is ahead of the origin's.
+#[test]
+fn what_was_granted_is_spent_though_the_bucket_was_full_again_first() {
+    let secret = FleetSecret::BUILT_IN;
+    let region = RegionOptions { node: NodeId(7), fresh_for: Nanos::from_secs(5), seed: 1 };
+    let engine = Engine::sharing(EngineOptions { secret, keys_max: 1000 }, region, RuleSet::empty());
+    let rate = Rate::new(1_000, Nanos::from_secs(1)).unwrap();
+    let limits = [GivenLimit {
+        namespace: "given",
+        identifier: "quick",
+        policy: GivenPolicy::Gcra { rate, burst: Burst::new(5).unwrap() },
+        cost: Cost::ONE,
+        class: Class::Abuse,
+        accuracy: Accuracy::Exact,
+        scope: None,
+    }];
+    let (rules, sharing, mut store) = (engine.rules(), engine.shared().unwrap(), Store::default());
+    for turn in 0..3 {
+        let (sent, heard) = (later(100 * turn), later(100 * turn + 2));
+        let request =
+            Request { tenant: "default", purpose: Purpose::Check, subject: Subject::Limits(&limits) };
+        let Decided::Ask(asking) = engine.decide(&rules, &request, sent).unwrap() else { panic!("it asks") };
+        let (wake, key) = (Box::new(|_| {}), asking.asks()[0].key);
+        let (_, effects) = sharing.region.ask(&sharing.table, asking.asks(), sent, &|_| ShardId(0), wake);
+        let call =
+            only(go_on(sharing.region.send_asked(&sharing.table, &effects.asked, sent, &|_| ShardId(0))));
+        let answer = store.exchange(&call.exchange, sent.now);
+        go_on(sharing.region.replied(&sharing.table, call, Ok(answer), heard, &|_| ShardId(0)));
+        let Decided::Answer(answer) = engine.resume_or_ask(*asking, &[Standing::Granted], heard) else {
+            panic!("it was granted, and asks again")
+        };
+        assert!(answer.allowed);
+        let state = sharing.table.state(key).unwrap();
+        let Some(CountSync::Gcra { sync, .. }) = state.publishing() else { panic!("a bucket") };
+        assert_eq!((state.unsynced(), sync.cumulative), (0, turn + 1), "counted once");
+    }
+}
+
 #[test]
 fn a_key_of_which_nothing_is_known_has_one_call_in_flight() {
     let mut node = Node::new();
@@ -277,6 +317,19 @@ fn who_asked_waits_for_a_publish_that_left_first() {
     for call in node.bring(publish) {
         node.bring(call);
     }
+    assert_eq!(hear.try_recv().unwrap()[..], [Standing::Granted]);
+}
+
+/// A flush that came between an ask and its call found nothing to publish, and forgot who had asked.
+#[test]
+fn a_flush_that_has_nothing_to_say_of_a_key_forgets_nobody_who_asked() {
+    let mut node = Node::new();
+    let item = item(1, fixed(5), 1, AskReason::Cold);
+    let (_, effects, hear) = node.begin(&[item]);
+    node.table.requeue(item.key, Publish::Soon);
+    assert!(node.flush(NOW).is_empty());
+    let call = only(node.send_asked(&effects.asked));
+    node.bring(call);
     assert_eq!(hear.try_recv().unwrap()[..], [Standing::Granted]);
 }
 

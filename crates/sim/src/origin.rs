@@ -30,6 +30,8 @@ struct Shard {
 #[derive(Clone, Debug, Default)]
 struct Mirror {
     components: BTreeMap<(KeyId, Sequence, NodeId), u64>,
+    /// Of buckets that the store may have forgotten.
+    doubted: BTreeMap<(KeyId, Sequence, NodeId), u64>,
     totals: BTreeMap<(KeyId, Sequence), u64>,
     /// Until when the store keeps a cell.
     expiries: BTreeMap<(KeyId, Sequence), Nanos>,
@@ -38,8 +40,10 @@ struct Mirror {
     tats: BTreeMap<KeyId, (Nanos, Rate)>,
 }
 
-/// A store keeps a bucket so long after it is full again.
+/// A store keeps a bucket so long after it is full again, and a little longer, as it comes: by then it may have
+/// forgotten it or not.
 const GCRA_KEPT_FOR: Nanos = Nanos::from_secs(60);
+const GCRA_KEPT_TO_SPARE: Nanos = Nanos::from_secs(16);
 /// GCRA has no cells.
 const NO_CELL: Sequence = Sequence(u64::MAX);
 
@@ -196,9 +200,11 @@ impl Mirror {
                 }
             }
             (CountSync::Gcra { sync: sent, .. }, CountReply::Gcra { busy, stored, .. }) => {
+                self.doubt(sync.key, now);
                 self.own((sync.key, NO_CELL), node, sent.cumulative, taken, *stored)?;
                 let before = self.tats.insert(sync.key, (busy.tat, sent.rate));
-                self.keep_until((sync.key, NO_CELL), busy.tat.plus(GCRA_KEPT_FOR));
+                let kept_until = busy.tat.max(now).plus(GCRA_KEPT_FOR).plus(GCRA_KEPT_TO_SPARE);
+                self.keep((sync.key, NO_CELL), kept_until);
                 let same_rate = before.filter(|(_, rate)| *rate == sent.rate);
                 if let Some((tat, _)) = same_rate.filter(|(tat, _)| busy.tat < *tat) {
                     return Err(format!("INV-1: an arrival time went back from {tat:?} to {:?}", busy.tat));
@@ -207,6 +213,20 @@ impl Mirror {
             _ => return Err("the store answers about another algorithm".to_owned()),
         }
         Ok(())
+    }
+
+    /// A bucket that was full for long enough is the store's to forget: from then on nobody can tell whether it did.
+    fn doubt(&mut self, key: KeyId, now: Nanos) {
+        if self.tats.get(&key).is_none_or(|(tat, _)| tat.plus(GCRA_KEPT_FOR) > now) {
+            return;
+        }
+        self.tats.remove(&key);
+        let owners = (key, NO_CELL, NodeId(0))..=(key, NO_CELL, NodeId(u64::MAX));
+        let owners: Vec<_> = self.components.range(owners).map(|(id, count)| (*id, *count)).collect();
+        for (id, count) in owners {
+            self.components.remove(&id);
+            self.doubted.insert(id, count);
+        }
     }
 
     fn keep(&mut self, cell: (KeyId, Sequence), expires: Nanos) {
@@ -246,8 +266,10 @@ impl Mirror {
         taken: u64,
         told: u64,
     ) -> Result<(), String> {
+        let doubted = self.doubted.remove(&(key, sequence, node));
         let component = self.components.entry((key, sequence, node)).or_default();
-        let expected = (*component).max(sent) + taken;
+        let kept = doubted.filter(|count| told == (*count).max(sent) + taken);
+        let expected = (*component).max(kept.unwrap_or(0)).max(sent) + taken;
         *component = expected;
         if told == expected {
             return Ok(());

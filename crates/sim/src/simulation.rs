@@ -113,8 +113,11 @@ pub struct Simulation {
     pub(crate) republishes: Option<BTreeMap<CellId, u64>>,
     /// A node heard which slices there are.
     has_sliced: bool,
+    held: slicing::LatestHeld,
     /// Nodes die by its scenario, with what only they knew.
     pub(crate) loses_nodes: bool,
+    /// A node has died, by its scenario or as the worker.
+    pub(crate) has_lost_nodes: bool,
     /// Tells everything as it happens: one seed is being replayed.
     is_told: bool,
     /// What was answered since somebody last took it, where somebody does.
@@ -144,7 +147,9 @@ impl Simulation {
             notes: Vec::new(),
             republishes: None,
             has_sliced: false,
+            held: slicing::LatestHeld::default(),
             loses_nodes: false,
+            has_lost_nodes: false,
             is_told: crate::seeds::only_seed().is_some(),
             answers: None,
             fired: Fired::default(),

@@ -149,6 +149,19 @@ impl SharedState {
         self.current.world = add_count(self.current.world, lapsed);
     }
 
+    /// Spends what was granted to a request and lapsed before the request could: the bucket is full again by this
+    /// node's clock, because the answer took longer than the refill, or because the clock is ahead of the origin's.
+    /// Asked for once more it would lapse once more, and each grant is one that others don't get. False where nothing
+    /// lapsed, or somebody else has spent it.
+    pub fn spend_lapsed(&mut self, cost: Cost, now: Nanos) -> bool {
+        let is_full = is_gcra(self.tag) && self.previous.own < now.get();
+        let is_left = is_full && cost.get() <= self.current.prepaid();
+        if is_left {
+            self.current.admit(cost.get());
+        }
+        is_left
+    }
+
     /// What was drawn of a bucket is owed for as long as the bucket needs to refill it, and may be spent until
     /// then: later it would come on top of a full one (INV-7). All who hold some share what is owed.
     #[inline]

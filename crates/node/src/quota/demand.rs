@@ -20,6 +20,9 @@ const HALF_LIFE_ABUSE: Nanos = Nanos::from_secs(1);
 /// A key is reported from this part of the region's even part on, and kept from half of that on. Slices are made
 /// at half of an even part, by what all nodes report together.
 const REPORTED_FROM: u64 = 8;
+/// And never below one in 100 s: among hundreds of nodes a part of a part is nothing, and an average that is rounded
+/// never gets there. A key that came once would be reported four times a second for good.
+const REPORTED_LEAST: u64 = 10;
 
 #[derive(Debug)]
 struct Tracked {
@@ -65,7 +68,7 @@ impl DemandBook {
 
     /// What is worth a report: keys with a slice, and those that ask for a good part of what one of `divisor` nodes
     /// has of an even split. Others are forgotten.
-    pub(super) fn offered(&self, leases: &KeyMap<Lease>, divisor: u64, now: Nanos) -> Vec<Offered> {
+    pub(super) fn offered(&self, held: &KeyMap<Lease>, divisor: u64, now: Nanos) -> Vec<Offered> {
         let mut offered = Vec::new();
         for shard in &self.shards {
             shard.lock().retain(|key, tracked| {
@@ -73,7 +76,8 @@ impl DemandBook {
                 tracked.average.fold(now, half_life);
                 let milli_per_second = tracked.average.milli_per_second();
                 let threshold = milli_of(&tracked.whole) / divisor.saturating_mul(REPORTED_FROM).max(1);
-                let is_sliced = leases.contains_key(key);
+                let threshold = threshold.max(REPORTED_LEAST);
+                let is_sliced = held.contains_key(key);
                 if is_sliced || milli_per_second >= threshold {
                     let Tracked { whole, is_abuse, .. } = *tracked;
                     offered.push(Offered { key: *key, spec: whole, is_abuse, milli_per_second });

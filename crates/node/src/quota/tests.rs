@@ -130,6 +130,20 @@ fn a_decision_is_shown_as_the_whole_limits_and_counts_as_demand() {
     assert!(later.offered.is_empty() && quotas.tracked_keys() == 0, "{later:?}");
 }
 
+/// With 500 nodes in each of three regions, an even part of a part is less than a thousandth a second.
+#[test]
+fn a_key_that_came_once_leaves_the_book_in_a_large_fleet_too() {
+    let quotas = Quotas::new(NodeId(1));
+    hear(&quotas, news(1, true, vec![]), at(0));
+    let whole =
+        Spec::Gcra { rate: Rate::new(5, Nanos::from_secs(1)).unwrap(), burst: Burst::new(10).unwrap() };
+    assert!(quotas.demand.add(key(1), &whole, false, 1, at(0)));
+    let reported: Vec<usize> =
+        (1..=80).map(|quarter| quotas.report(500, at(250 * quarter)).offered.len()).collect();
+    assert_eq!(reported[..20], [1; 20], "it counts for five seconds");
+    assert_eq!((reported[79], quotas.tracked_keys()), (0, 0));
+}
+
 #[test]
 fn the_book_is_bounded_and_says_what_it_left_out() {
     let quotas = Quotas::new(NodeId(1));

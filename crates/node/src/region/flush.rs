@@ -157,7 +157,7 @@ impl Region {
         }
         let renews = pending.is_to_be_leased(table, key);
         let renewing = renews.then(|| self.renewing(pending, table, key, moment)).flatten();
-        renewing.or_else(|| pending.publishing(table, key))
+        renewing.or_else(|| pending.publishing(table, key, moment.now))
     }
 
     /// One small exchange to each shard that is down and whose time to be probed has come.
@@ -177,7 +177,7 @@ impl Region {
             .collect();
         for shard in down {
             let held = pending.held.get_mut(&shard).and_then(Vec::pop);
-            let publishing = held.and_then(|key| pending.publishing(table, key));
+            let publishing = held.and_then(|key| pending.publishing(table, key, moment.now));
             let holds_key = publishing.is_some();
             // As things stand now: an old sync would be answered as if it were of the moment it is sent.
             let looked_at = || pending.probes.get(&shard).map(|item| self.read_only(table, item, moment));
@@ -191,7 +191,7 @@ impl Region {
 
 impl Pending {
     /// The sync that publishes a key; `None` when there is nothing to say, or somebody is saying it.
-    fn publishing(&mut self, table: &Table<SharedState>, key: KeyId) -> Option<KeySync> {
+    fn publishing(&mut self, table: &Table<SharedState>, key: KeyId, now: Nanos) -> Option<KeySync> {
         let entry = self.keys.entry(key).or_default();
         if entry.in_flight {
             // The reply queues it again if something is left.
@@ -200,7 +200,8 @@ impl Pending {
         let state = table.state(key);
         let counts = state.and_then(|state| state.publishing());
         let (Some(state), Some(counts)) = (state, counts) else {
-            self.keys.remove(&key);
+            // Not who has asked and whose call is yet to leave: nobody else would send it.
+            self.forget_if_idle(key, now);
             return None;
         };
         entry.in_flight = true;

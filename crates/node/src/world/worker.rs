@@ -48,6 +48,8 @@ const RESETS_MAX: usize = 500;
 const CELLS_MAX: usize = 500_000;
 /// Every so many ticks the origin has been told everything again: one of its servers may have forgotten.
 const TICKS_PER_ROUND: usize = 12;
+/// Of few cells all with every tick: a server that failed over to an old replica doesn't say so.
+const CELLS_PER_TICK_MIN: usize = 64;
 
 #[derive(Clone, Debug)]
 pub struct WorkerOptions {
@@ -303,7 +305,7 @@ impl Worker {
         self.import_at = now;
         self.cells.expire(now);
         counters.cells_dropped.add(self.cells.shrink());
-        let part = self.cells.len().div_ceil(TICKS_PER_ROUND).max(1);
+        let part = self.cells.len().div_ceil(TICKS_PER_ROUND).max(CELLS_PER_TICK_MIN);
         let cells = self.cells.after(self.round, part);
         self.round = cells.last().copied().filter(|_| cells.len() == part);
         self.untold.extend(cells);

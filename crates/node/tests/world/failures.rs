@@ -25,6 +25,23 @@ fn a_region_whose_store_forgot_everything_is_healed_and_counts_nothing_twice() {
     assert_eq!(regions.regions[1].world(&ask, now), 300, "INV-1, INV-2: nothing was published twice");
 }
 
+/// Nothing tells that it did: the replica has the store's id and its life.
+#[test]
+fn a_region_whose_store_failed_over_to_an_old_replica_is_healed_by_its_next_look_at_all_cells() {
+    let mut regions = Regions::new(2, Publish::Headroom);
+    let asks = ["a", "b", "c", "d", "e", "f", "g", "h"].map(|caller| Ask::new(caller, 1_000));
+    asks.iter().for_each(|ask| assert_eq!(regions.admitted(0, ask, 300), 300));
+    regions.pass(SECOND);
+    let replica = regions.regions[0].origin.clone();
+    asks.iter().for_each(|ask| assert_eq!(regions.admitted(0, ask, 200), 200));
+    regions.pass(Nanos::from_secs(15));
+    regions.regions[0].origin = replica;
+    regions.pass(Nanos::from_secs(6));
+    let now = regions.now;
+    let totals = asks.map(|ask| regions.regions[0].total(&ask, now));
+    assert_eq!(totals, [500; 8], "what the world has of it");
+}
+
 #[test]
 fn a_store_that_is_gone_delays_nothing_and_is_caught_up_with() {
     let mut regions = Regions::new(2, Publish::Headroom);

@@ -267,6 +267,20 @@ impl Plan {
         usize::try_from(self.fleet.regions).unwrap_or(1)
     }
 
+    /// Room for every key on every node; where there are far more than a node is asked about in the whole run, for
+    /// four times as many as that. A table is made for its cap: a sweep and a flush look into each of its parts.
+    pub(crate) fn room_of(&self, region: usize, keys: usize) -> usize {
+        let all = 4 * keys.max(1024);
+        if self.audit {
+            return all;
+        }
+        let asked = |load: &Load| load.per_second.saturating_mul(load.keys.len() as u64);
+        let a_second: u64 = self.load.iter().map(|load| asked(load.get_ref())).sum();
+        let nodes = (self.region_count() * self.nodes_of(region)).max(1) as u64;
+        let of_node = a_second.saturating_mul(self.seconds) / nodes;
+        all.min(4 * usize::try_from(of_node).unwrap_or(usize::MAX / 4).max(1024))
+    }
+
     /// Nodes of each region: as even as can be.
     pub(crate) fn nodes_of(&self, region: usize) -> usize {
         let (nodes, regions) = (self.fleet.nodes, self.fleet.regions);

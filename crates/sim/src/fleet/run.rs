@@ -346,7 +346,7 @@ fn world_of(
         scenario.shards = u32::try_from(plan.fleet.shards).unwrap_or(1);
         scenario.boots_at = plan.joins_at(region).unwrap_or_else(|| START.minus(BOOTED_BEFORE));
         scenario.ends_at = ends_at;
-        scenario.keys_max = 4 * keys.len().max(1024);
+        scenario.keys_max = plan.room_of(region, keys.len());
         scenario.changes = changes;
         scenario.audit = if plan.audit { Audit::EveryStep } else { Audit::CountsOnly };
         scenario.faults = faults_of(plan, region);

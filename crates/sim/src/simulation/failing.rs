@@ -59,6 +59,7 @@ impl Simulation {
 
     /// What it waited for, and what waits for it, is nobody's any more.
     fn crash(&mut self, node: usize) {
+        self.has_lost_nodes = true;
         let state = &mut self.nodes[node];
         state.is_up = false;
         state.waiting.clear();

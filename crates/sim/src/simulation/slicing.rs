@@ -5,10 +5,11 @@
 
 use super::working::{DeskCall, StoreStep};
 use super::{NodeEvent, Simulation};
+use std::sync::Arc;
 use tidegate_control::{Flaw, Reconciler};
 use tidegate_core::{Class, Nanos, Spec};
-use tidegate_node::quota::{Say, Worker};
-use tidegate_origin::{QuotaGathered, QuotaHeard};
+use tidegate_node::quota::{HeldSlices, Say, Worker};
+use tidegate_origin::{QuotaGathered, QuotaHeard, QuotaNews};
 use tidegate_world::{Acknowledgement, Demand, Granted, Membership, OwnerId, Slices, Survey, Term};
 
 const REPORT_EVERY: Nanos = Nanos::from_millis(250);
@@ -80,6 +81,23 @@ impl QuotaWork {
     }
 }
 
+/// The slices of the latest news by their keys, which hundreds of nodes hear of.
+#[derive(Debug, Default)]
+pub(super) struct LatestHeld(Option<(Arc<QuotaNews>, Arc<HeldSlices>)>);
+
+impl LatestHeld {
+    fn of(&mut self, news: &Arc<QuotaNews>) -> Arc<HeldSlices> {
+        match &self.0 {
+            Some((known, held)) if Arc::ptr_eq(known, news) => held.clone(),
+            _ => {
+                let held = Arc::new(HeldSlices::of(news));
+                self.0 = Some((news.clone(), held.clone()));
+                held
+            }
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Round {
     me: OwnerId,
@@ -116,7 +134,7 @@ impl Simulation {
 
     pub(super) fn reported(&mut self, node: usize, heard: Option<&QuotaHeard>, sent: Nanos) {
         if let (Some(quotas), Some(heard)) = (self.nodes[node].engine.quotas(), heard) {
-            quotas.heard(heard, sent);
+            quotas.heard_with(heard, sent, |news| self.held.of(news));
             self.has_sliced = true;
         }
     }
