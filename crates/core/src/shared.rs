@@ -12,7 +12,7 @@ mod tests;
 use crate::ask::{Accuracy, AskReason, View, must_ask, must_publish, sharers, strict_for};
 use crate::counts::Counts;
 use crate::decision::{Decision, Settle, Verdict};
-use crate::gcra;
+use crate::gcra::{self, Tat};
 use crate::gcra_sync::Busy;
 use crate::item::Item;
 use crate::limit::{Burst, Cost, Rate, Spec};
@@ -152,6 +152,13 @@ impl SharedState {
         Busy { tat: tat.whole_ceil(), since: Nanos::new(self.previous.world) }
     }
 
+    /// GCRA's arrival time by a rate that may be new.
+    #[inline]
+    fn tat_at(&self, rate: Rate, now: Nanos) -> Tat {
+        let tat = tat_of(self.previous.own, self.previous.stored, self.previous.others);
+        tat_at_rate(tat, rate_of(self.previous.others, self.tag), rate, now)
+    }
+
     #[cold]
     fn rolled_to(mut self, sequence: Sequence) -> Self {
         let distance = sequence.0.saturating_sub(self.sequence.0);
@@ -250,8 +257,7 @@ impl SharedState {
         live_nodes: u32,
         now: Nanos,
     ) -> (Decision, Option<AskReason>) {
-        let tat = tat_of(self.previous.own, self.previous.stored, self.previous.others);
-        let tat = tat_at_rate(tat, rate_of(self.previous.others, self.tag), rate, now);
+        let tat = self.tat_at(rate, now);
         let was_idle = tat.whole < now;
         if was_idle && self.current.prepaid() > 0 {
             // The bucket is full again: what was granted of an earlier one lapsed with it.
