@@ -184,6 +184,7 @@ fn denials_of_a_hot_key_draw_nothing_and_what_refills_is_drawn() {
                 node.flush(&mut store, micros);
             }
             assert_eq!(node.calls - before, 0, "calls because of denials: {accuracy:?}, {spec:?}");
+            assert!(node.state().is_leased(), "it spends only what is granted from now on");
             let large = Item { cost: Cost::new(50).unwrap(), ..item };
             node.region.heat(HotLimit { item: large, whole: None }, 10_000, at(refilled).now);
             node.flush(&mut store, refilled);
@@ -191,7 +192,7 @@ fn denials_of_a_hot_key_draw_nothing_and_what_refills_is_drawn() {
             assert_eq!(node.calls - before, usize::from(fits), "more than there is is denied: {spec:?}");
             node.region.heat(HotLimit { item, whole: None }, 10_000, at(refilled).now);
             node.flush(&mut store, refilled + MILLIS);
-            assert!(node.state().is_leased(), "what came back is drawn: {accuracy:?}, {spec:?}");
+            assert_eq!(node.calls - before, 1, "what came back is drawn: {accuracy:?}, {spec:?}");
         }
     }
 }
@@ -287,6 +288,42 @@ overrides:
     let marks: Vec<_> =
         report.busiest.iter().map(|caller| (&*caller.identifier, caller.is_hot, caller.is_leased)).collect();
     assert_eq!(marks, [("bigcorp", true, true), ("somebody", false, false)]);
+}
+
+/// Sidecars see little of a key each. What asks each time is worth a word sooner than what keeps to its credit.
+#[test]
+fn a_key_of_an_exact_rule_is_told_of_that_comes_seldom_to_each_of_many_nodes() {
+    const NODES: u32 = 200;
+    let text = "
+namespace: api
+rules:
+  - { name: exact, key: [user], limit: 100000 per 1h, accuracy: exact }
+  - { name: bounded, key: [user], limit: 100000 per 1h }
+";
+    let secret = FleetSecret::BUILT_IN;
+    let source = Source { name: "rules.yaml".into(), text: text.as_bytes().to_vec() };
+    let rules = RuleSet::parse(&[source], &secret).unwrap_or_else(|errors| panic!("{errors}"));
+    let region = RegionOptions { node: NodeId(1), fresh_for: Nanos::from_secs(5), seed: 1 };
+    let engine = Engine::sharing(EngineOptions { secret, keys_max: 1000 }, region, rules);
+    let (sharing, rules) = (engine.shared().unwrap(), engine.rules());
+    // Rates are of the time since the last look.
+    let told = |begin_micros: u64, per_second: u64| {
+        sharing.hot.watch(engine.top(), &sharing.region, NODES, at(begin_micros).now);
+        let attributes = [("user", "somebody")];
+        let subject =
+            Subject::Rules { namespace: "api", attributes: Attributes(&attributes), cost: Cost::ONE };
+        let request = Request { tenant: "default", purpose: Purpose::Check, subject };
+        for number in 0..per_second / 5 {
+            let micros = begin_micros + number * 1_000_000 / per_second;
+            let decided = engine.decide(&rules, &request, at(micros));
+            assert!(matches!(decided, Ok(Decided::Ask(_))), "cold");
+        }
+        sharing.hot.watch(engine.top(), &sharing.region, NODES, at(begin_micros + 200_000).now);
+        sharing.hot.report(NodeId(1)).keys.len()
+    };
+    assert_eq!(told(1_000_000, 50), 1, "only that of the exact rule");
+    assert_eq!(told(2_000_000, 10), 0);
+    assert_eq!(told(3_000_000, 500), 2);
 }
 
 impl Node {

@@ -75,6 +75,13 @@ impl SharedState {
         self.lease.is_held()
     }
 
+    /// The key is hot, and there is nothing to draw: it spends only what was granted all the same.
+    pub fn hold_lease(&mut self) {
+        if !self.lease.is_held() {
+            (self.lease, self.strict_until) = (Lease::new(1, false), Deadline::default());
+        }
+    }
+
     /// The key is no longer hot: what is left of its lease is spent like anything that was granted.
     pub fn end_lease(&mut self) {
         if self.lease.is_held() {

@@ -152,8 +152,12 @@ impl Region {
         let item = held.item(self.quotas.as_deref(), moment.now);
         table.state(key)?;
         let state = table.aligned(key, &item.spec, moment);
+        if !is_leasable(&item.spec) || state.is_dry(moment.now) {
+            return None;
+        }
         // Who would be denied by what this node knows has nothing drawn for it: denials never ask (INV-3).
-        if !is_leasable(&item.spec) || state.is_dry(moment.now) || !state.has_room(&item, moment.now) {
+        if !state.has_room(&item, moment.now) {
+            table.update(key, SharedState::hold_lease);
             return None;
         }
         let lease = Some(held.wish(&item, &state, table.live_nodes(), moment.now));
@@ -188,8 +192,9 @@ impl Region {
 impl Pending {
     /// Whether a key's lease is to be renewed, or its first is to be drawn.
     pub(super) fn is_to_be_leased(&self, table: &Table<SharedState>, key: KeyId) -> bool {
-        self.leases.0.contains_key(&key)
-            && table.state(key).is_some_and(|state| !state.is_leased() || state.publish() == Publish::Now)
+        let Some(held) = self.leases.0.get(&key) else { return false };
+        let is_low = |state: SharedState| !state.is_leased() || state.publish() == Publish::Now;
+        held.drawn.is_none() || table.state(key).is_some_and(is_low)
     }
 
     /// Whether a hot key for which there is nothing to draw is better left alone: everything about it is known.
