@@ -281,6 +281,14 @@ impl Sync {
                     node.id
                 ));
             }
+            // Only who dropped its entry takes a grant that it never heard of for an admission that it forgot.
+            let admitted = self.truth.admitted.get(&(node.id, sequence)).copied().unwrap_or(0);
+            if counts.own > admitted && !self.truth.dropped.contains(&node.id) {
+                return Err(format!(
+                    "node {} counts {} of its own, and admitted {admitted}",
+                    node.id, counts.own
+                ));
+            }
             let synced = counts.own.min(counts.stored);
             let total = self.origin.total(key(), 0, Sequence(sequence)).unwrap_or(0);
             if synced > total {
@@ -381,7 +389,7 @@ impl Protocol for Sync {
     }
 
     fn check(&self) -> Result<(), String> {
-        let Truth { admitted, granted, components, dropped } = &self.truth;
+        let Truth { admitted, granted, components, .. } = &self.truth;
         let mut by_cell = BTreeMap::<u64, u64>::new();
         for ((_, sequence), count) in admitted {
             *by_cell.entry(*sequence).or_default() += count;
@@ -394,10 +402,7 @@ impl Protocol for Sync {
         for (cell, component) in components {
             let cause = |counts: &BTreeMap<(u64, u64), u64>| counts.get(cell).copied().unwrap_or(0);
             let (admitted, granted) = (cause(admitted), cause(granted));
-            // What was granted is spent first, whatever became of the answer: only who dropped its entry takes a grant
-            // that it never heard of for an admission that it forgot, and admits beside it.
-            let most = if dropped.contains(&cell.0) { admitted + granted } else { admitted.max(granted) };
-            if *component > most {
+            if *component > admitted + granted {
                 return Err(format!(
                     "node {} has a component of {component}, of {admitted} admitted and {granted} granted",
                     cell.0
