@@ -72,7 +72,7 @@ struct Fresh<S> {
 
 impl<S: State> Table<S> {
     /// Decides a request of one limit: the hot path.
-    #[inline]
+    #[inline(always)]
     pub fn decide(&self, item: &Item, moment: Moment) -> Result<Decision, Undecided> {
         // The lock is taken while the entry is on its way from memory.
         self.prefetch(item.key);
@@ -96,6 +96,7 @@ impl<S: State> Table<S> {
     }
 
     #[cold]
+    #[inline(never)]
     fn decide_first_sight(
         &self,
         index: usize,
@@ -103,7 +104,7 @@ impl<S: State> Table<S> {
         item: &Item,
         moment: Moment,
     ) -> Result<Decision, Undecided> {
-        let mut state = S::default().with_step(moment.step);
+        let mut state = self.begun(moment);
         let (decision, reason) = state.decide(item, self.live_nodes(), moment.now);
         if reason.is_some() {
             return Err(Undecided::MustAsk);
@@ -191,6 +192,7 @@ impl<S: State> Table<S> {
     /// Whether the item that is suspected denies the request whatever the others say. All shards are locked then,
     /// so that what follows sees what this saw; otherwise none is.
     #[cold]
+    #[inline(never)]
     fn denies<'a>(
         &'a self,
         items: &[Item],
@@ -271,7 +273,7 @@ impl<S: State> Table<S> {
                 let now = self.align(state, &item.spec, moment);
                 state.decide(item, self.live_nodes(), now)
             }
-            Err(_) => draft.decide_fresh(items, index, self.live_nodes(), moment),
+            Err(_) => draft.decide_fresh(items, index, (self.live_nodes(), self.remembers_all()), moment),
         };
         draft.must_ask |= reason.is_some();
         (decision, reason)
@@ -295,6 +297,7 @@ impl<S: State> Table<S> {
 
     /// Makes room in a shard that may lack it for those of the items that have no entry yet.
     #[cold]
+    #[inline(never)]
     fn make_room_for(&self, items: &[Item], index: usize, shard: &mut Shard<S>, moment: Moment) {
         let here = items.iter().filter(|item| self.shard_index(item.key) == index);
         let missing = here.filter(|item| shard.find(item.key).is_err());
@@ -306,6 +309,7 @@ impl<S: State> Table<S> {
     /// A denied request is charged to nothing but its post-paid limits; the others answer as if only looked
     /// at.
     #[cold]
+    #[inline(never)]
     fn charge_overdrafts(
         &self,
         items: &[Item],
@@ -337,6 +341,7 @@ impl<S: State> Table<S> {
 
     /// Gives the new keys their entries. An insertion may move the others, so it comes last.
     #[cold]
+    #[inline(never)]
     fn insert_fresh(
         &self,
         items: &[Item],
@@ -402,17 +407,18 @@ impl<S: State> Table<S> {
 impl<S: State> Draft<S> {
     /// Decides an item whose key has no entry, on what an earlier item of that key left.
     #[cold]
+    #[inline(never)]
     fn decide_fresh(
         &mut self,
         items: &[Item],
         index: usize,
-        live_nodes: u32,
+        (live_nodes, remembers_all): (u32, bool),
         moment: Moment,
     ) -> (Decision, Option<AskReason>) {
         let earlier = self.fresh.iter().rev().find(|fresh| items[fresh.item].key == items[index].key);
         let (mut after, was_charged) = match earlier {
             Some(earlier) => (earlier.after, earlier.charged),
-            None => (S::default().with_step(moment.step), false),
+            None => (S::begun(moment.step, remembers_all), false),
         };
         let (decision, reason) = after.decide(&items[index], live_nodes, moment.now);
         let charged = was_charged || items[index].charges(&decision);
@@ -429,6 +435,7 @@ impl<S: State> Locked<'_, S> {
 
     /// Takes back everything that was written.
     #[cold]
+    #[inline(never)]
     fn put_back(&mut self, draft: &mut Draft<S>) {
         // In reverse: a key that comes twice ends as it was before the first time.
         for undo in draft.undo.drain(..).rev() {

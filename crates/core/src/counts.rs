@@ -53,14 +53,16 @@ impl Counts {
         add_count(self.component(), self.others)
     }
 
+    /// To decide by: it may exceed what a cell can hold, and then denies.
+    #[inline]
     pub fn effective(&self) -> u64 {
-        add_count(self.regional(), self.world)
+        self.component().saturating_add(self.others).saturating_add(self.world)
     }
 
     /// What an admission of this node is decided on: prepaid is this node's own to spend.
     #[inline]
     pub fn spent(&self) -> u64 {
-        add_count(add_count(self.own, self.others), self.world)
+        self.own.saturating_add(self.others).saturating_add(self.world)
     }
 
     /// Granted by the origin, not yet spent.
@@ -121,7 +123,7 @@ impl Counts {
             + (total - component).saturating_sub(before.others)
             + world.saturating_sub(before.world);
         assert!(
-            self.effective() <= add_count(before.effective(), news),
+            self.effective() <= before.effective().saturating_add(news),
             "INV-3: a view grows by no more than what is new to it"
         );
         Ok(())

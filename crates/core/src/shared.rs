@@ -4,6 +4,7 @@
 //! an admission must ask. The counts decide exactly as a lone node's do, but that what was granted ahead is
 //! spent first. `shared/exchange.rs` is what it says to the origin and hears from it.
 
+mod deadline;
 mod exchange;
 mod lease;
 #[cfg(test)]
@@ -12,7 +13,7 @@ mod tests;
 use crate::ask::{Accuracy, AskReason, View, must_ask, must_publish, sharers, strict_for};
 use crate::counts::Counts;
 use crate::decision::{Decision, Settle, Verdict};
-use crate::gcra;
+use crate::gcra::{self, Tat};
 use crate::gcra_sync::Busy;
 use crate::item::Item;
 use crate::limit::{Burst, Cost, Rate, Spec};
@@ -25,7 +26,8 @@ use crate::state::{
     window_tag_after,
 };
 use crate::time::{ClockStep, Nanos, Sequence, StepId};
-use crate::window::{Counted, add_count};
+use crate::window::{COUNT_MAX, Counted, add_count};
+use deadline::Deadline;
 use lease::Lease;
 pub use lease::is_leasable;
 
@@ -47,7 +49,7 @@ pub struct SharedState {
     owners: u16,
     /// How often the key was reset.
     epoch: u16,
-    /// For which cells the origin has answered, [`OWNS_CURRENT`] and [`OWNS_PREVIOUS`]; and [`WORLD_SPENT`].
+    /// For which cells the origin has answered, [`OWNS_CURRENT`] and [`OWNS_PREVIOUS`]; [`WORLD_SPENT`] and [`WHOLE`].
     marks: u8,
     lease: Lease,
     /// A sliding window: its previous cell still counts.
@@ -60,29 +62,8 @@ const OWNS_CURRENT: u8 = 1;
 const OWNS_PREVIOUS: u8 = 2;
 /// The region had no world credit left when it last answered an ask.
 const WORLD_SPENT: u8 = 4;
-
-/// An instant in milliseconds modulo 2^32, for deadlines of at most a minute: 32 bits of them last 49 days,
-/// then wrap.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Deadline(u32);
-
-impl Deadline {
-    #[inline]
-    fn at(instant: Nanos) -> Self {
-        let [a, b, c, d, ..] = (instant.get() / Nanos::PER_MILLI).to_le_bytes();
-        Deadline(u32::from_le_bytes([a, b, c, d]))
-    }
-
-    /// No deadline is set further ahead, in milliseconds: `origin.fresh_ms` and strict mode last a minute at
-    /// most. What seems to be was set weeks ago, or never.
-    const AHEAD_MAX: u32 = 1 << 16;
-
-    /// Whether it lies ahead of the tick `now`.
-    #[inline]
-    fn is_ahead_of(self, now: Deadline) -> bool {
-        (1..=Self::AHEAD_MAX).contains(&self.0.wrapping_sub(now.0))
-    }
-}
+/// Of a window: the node dropped nothing of this key, ever.
+const WHOLE: u8 = 8;
 
 impl SharedState {
     /// What the node knows about its view of this key. `headroom` is what is left of the limit for everybody.
@@ -146,10 +127,23 @@ impl SharedState {
         self.owners == 0
     }
 
+    /// The same of a window. Where nothing was ever dropped, there was no earlier life: what the origin has and this
+    /// state doesn't know of was granted to it, and the answer was lost.
+    fn has_forgotten_cells(&self) -> bool {
+        self.has_forgotten() && self.marks & WHOLE == 0
+    }
+
     /// GCRA's pair, to publish or to adopt.
     fn busy(&self) -> Busy {
         let tat = tat_of(self.previous.own, self.previous.stored, self.previous.others);
         Busy { tat: tat.whole_ceil(), since: Nanos::new(self.previous.world) }
+    }
+
+    /// GCRA's arrival time by a rate that may be new.
+    #[inline]
+    fn tat_at(&self, rate: Rate, now: Nanos) -> Tat {
+        let tat = tat_of(self.previous.own, self.previous.stored, self.previous.others);
+        tat_at_rate(tat, rate_of(self.previous.others, self.tag), rate, now)
     }
 
     #[cold]
@@ -161,7 +155,7 @@ impl SharedState {
             self.sequence = sequence;
             // Whoever owned the cell before this one is not cold in the next; whoever didn't, is.
             let owned = self.marks & OWNS_CURRENT != 0 && distance == 1;
-            self.marks = if owned { OWNS_PREVIOUS } else { 0 };
+            self.marks = self.marks & WHOLE | if owned { OWNS_PREVIOUS } else { 0 };
         }
         self
     }
@@ -250,8 +244,7 @@ impl SharedState {
         live_nodes: u32,
         now: Nanos,
     ) -> (Decision, Option<AskReason>) {
-        let tat = tat_of(self.previous.own, self.previous.stored, self.previous.others);
-        let tat = tat_at_rate(tat, rate_of(self.previous.others, self.tag), rate, now);
+        let tat = self.tat_at(rate, now);
         let was_idle = tat.whole < now;
         if was_idle && self.current.prepaid() > 0 {
             // The bucket is full again: what was granted of an earlier one lapsed with it.
@@ -335,6 +328,12 @@ impl State for SharedState {
         decided
     }
 
+    /// Of a bucket, an entry that is full says nothing and is dropped, while the origin still knows it.
+    fn begun(step: StepId, remembers_all: bool) -> Self {
+        let marks = if remembers_all { WHOLE } else { 0 };
+        SharedState { marks, ..SharedState::default() }.with_step(step)
+    }
+
     #[inline]
     fn step(&self) -> StepId {
         step_of(self.tag)
@@ -362,7 +361,7 @@ impl State for SharedState {
             previous: self.previous.effective(),
             sequence: self.sequence,
         };
-        let used = used_before_step(counted, self.expires(), spec, step.left_at());
+        let used = used_before_step(counted, self.expires(), spec, step.left_at()).min(COUNT_MAX);
         let known = self.current.effective();
         let forgotten = SharedState { epoch: self.epoch, fades: self.fades, ..SharedState::default() };
         match landing_cell(spec, step) {

@@ -20,6 +20,12 @@ pub trait State: Copy + Default + PartialEq + Send + Sync + std::fmt::Debug + 's
     /// has never been charged.
     fn decide(&mut self, item: &Item, live_nodes: u32, now: Nanos) -> (Decision, Option<AskReason>);
 
+    /// A state for a key that has none. `remembers_all`: no key's was ever dropped before it was over.
+    fn begun(step: StepId, remembers_all: bool) -> Self {
+        let _ = remembers_all;
+        Self::default().with_step(step)
+    }
+
     /// The clock step that this state was last written under.
     fn step(&self) -> StepId;
 

@@ -3,6 +3,7 @@
 //! A decision locks the shards of its keys in ascending order, so batches that share keys never deadlock,
 //! and nobody sees half a batch. It never allocates but to grow, and grows one shard at a time.
 
+mod entries;
 mod outbox;
 mod shard;
 mod shares;
@@ -19,7 +20,7 @@ use outbox::Outbox;
 use shard::Hint;
 pub(crate) use shard::Shard;
 use shares::{Entered, Shares};
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 pub use steps::STEPS_HANDED_ON_MAX;
 use steps::{Steps, is_later};
 
@@ -45,6 +46,8 @@ pub struct Table<S> {
     shares: Shares,
     /// Live entries that were dropped to make room.
     evicted: AtomicU64,
+    /// Something was dropped, or found no room, or was counted in a time that came again.
+    has_gaps: AtomicBool,
 }
 
 /// Enough that threads seldom meet.
@@ -84,6 +87,7 @@ impl<S: State> Table<S> {
             outbox,
             shares: Shares::new(keys_max),
             evicted: AtomicU64::new(0),
+            has_gaps: AtomicBool::new(false),
         }
     }
 
@@ -155,6 +159,7 @@ impl<S: State> Table<S> {
     /// Tells the table that the clock is about to be set, by `delta_ns` and to `lands_at`. Moments with the
     /// step that is returned are in the new time; nothing that was charged in the old one is forgotten.
     pub fn clock_stepped(&self, delta_ns: i64, lands_at: Nanos) -> StepId {
+        self.has_gaps.store(true, Ordering::Relaxed);
         self.steps.push(ClockStep { delta_ns, lands_at })
     }
 
@@ -281,39 +286,15 @@ impl<S: State> Table<S> {
     }
 
     fn count_evicted(&self, count: usize) {
+        if count > 0 {
+            self.has_gaps.store(true, Ordering::Relaxed);
+        }
         self.evicted.fetch_add(count as u64, Ordering::Relaxed);
     }
 
     /// How many live entries have been dropped to make room for others.
     pub fn evicted(&self) -> u64 {
         self.evicted.load(Ordering::Relaxed)
-    }
-
-    /// Changes the state of one key, if it has one.
-    pub fn update(&self, key: KeyId, change: impl FnOnce(&mut S)) -> bool {
-        let mut shard = self.shard(self.shard_index(key)).lock();
-        let Ok(place) = shard.find(key) else { return false };
-        let mut state = shard.state(place);
-        change(&mut state);
-        shard.set_state(place, state);
-        true
-    }
-
-    /// Changes the state of one key, which gets an entry if there is room. Says what the change said.
-    pub fn upsert<T>(&self, key: KeyId, moment: Moment, change: impl FnOnce(&mut S) -> T) -> Option<T> {
-        let index = self.shard_index(key);
-        let mut shard = self.shard(index).lock();
-        if let Ok(place) = shard.find(key) {
-            return Some(change(shard.state_mut(place)));
-        }
-        self.make_room(index, &mut shard, (key.tenant(), 1), moment);
-        if !self.has_room(&shard, key.tenant(), 1) {
-            return None;
-        }
-        let mut state = S::default().with_step(moment.step);
-        let said = change(&mut state);
-        self.insert(index, &mut shard, key, state);
-        Some(said)
     }
 
     #[inline]
@@ -338,13 +319,6 @@ impl<S: State> Table<S> {
         self.outbox.push(self.shard_index(key), key, publish);
     }
 
-    /// The state of a key as it stands at `moment`; a default one when it has none.
-    pub fn aligned(&self, key: KeyId, spec: &Spec, moment: Moment) -> S {
-        let mut state = self.state(key).unwrap_or_else(|| S::default().with_step(moment.step));
-        self.align(&mut state, spec, moment);
-        state
-    }
-
     /// Whether some key is to be published at once.
     #[inline]
     pub fn is_urgent(&self) -> bool {
@@ -359,11 +333,6 @@ impl<S: State> Table<S> {
     /// The keys that are to be published with the flush.
     pub fn take_soon(&self, into: &mut Vec<KeyId>) {
         self.outbox.take_soon(into);
-    }
-
-    pub fn state(&self, key: KeyId) -> Option<S> {
-        let shard = self.shard(self.shard_index(key)).lock();
-        shard.find(key).ok().map(|place| shard.state(place))
     }
 }
 

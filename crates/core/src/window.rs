@@ -48,8 +48,7 @@ pub fn add_count(count: u64, more: u64) -> u64 {
 #[inline]
 pub fn sliding_used(counted: Counted, cell: Cell, period: Period, now: Nanos) -> u64 {
     let rest = cell.end.minus(now.max(cell.start)).get();
-    // Both terms are below 2^63: no overflow.
-    counted.current + weighted(counted.previous, rest, period.get())
+    counted.current.saturating_add(weighted(counted.previous, rest, period.get()))
 }
 
 /// `floor(count × rest / period)`, with `rest ≤ period`.
@@ -80,7 +79,7 @@ pub fn decide_sliding(
     let used = sliding_used(counted, cell, period, now);
     let admitted = used.saturating_add(cost.get()) <= limit.get();
     let (counted, used) = if settle.charges(admitted) {
-        (counted.charged(cost), add_count(used, cost.get()))
+        (counted.charged(cost), used.saturating_add(cost.get()))
     } else {
         (counted, used)
     };

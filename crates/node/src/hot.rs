@@ -10,13 +10,15 @@ use crate::top::Top;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use tidegate_core::origin_cell::NodeId;
-use tidegate_core::{KeyId, Nanos};
+use tidegate_core::{Accuracy, KeyId, Nanos};
 use tidegate_origin::{HotKey, HotNews, HotReport};
 
 /// A key is hot that comes so often to the whole region.
 const HOT_FROM: u64 = 8_000;
 /// What comes less often to a node than this isn't worth a word.
 const TOLD_FROM: u64 = 100;
+/// The same of an `exact` rule, of which otherwise each admission asks. Below it a lease would be of one or two.
+const EXACT_TOLD_FROM: u64 = 20;
 /// So often the reports of all nodes are added up.
 const MERGED_EVERY: Nanos = Nanos::from_secs(2);
 
@@ -39,9 +41,12 @@ impl HotKeys {
     /// Looks at what came lately. To be done a few times a second.
     pub fn watch(&self, top: &Top, region: &Region, live_nodes: u32, now: Nanos) {
         // Half of an even part: of a key that is hot in the region, some node sees as much.
-        let told_from = (HOT_FROM / (2 * u64::from(live_nodes.max(1)))).max(TOLD_FROM);
+        let part = HOT_FROM / (2 * u64::from(live_nodes.max(1)));
+        let told_from = part.max(EXACT_TOLD_FROM);
         let mut told = Vec::new();
         for often in top.often(f64::from(u32::try_from(told_from).unwrap_or(u32::MAX)), now) {
+            let is_exact = often.limit.item.accuracy == Accuracy::Exact;
+            let told_from = if is_exact { told_from } else { part.max(TOLD_FROM) };
             let per_second = whole(often.per_second);
             if often.is_hot || region.is_hot(often.limit.item.key) {
                 region.heat(often.limit, per_second, now);

@@ -293,9 +293,7 @@ impl Region {
         // What was drawn before is spent before more is.
         wants.draw &= state.prepaid(&spec, moment.now) == 0 && wants.lease.is_none();
         let counts = state.asking(&spec, regions, moment.now);
-        let entry = pending.keys.entry(key).or_default();
-        entry.in_flight = true;
-        let settled = std::mem::take(&mut entry.settled);
+        let settled = pending.keys.entry(key).or_default().leaves();
         let sync = KeySync { key, epoch: state.epoch(), counts, wants, settled };
         let ticket = Ticket { asks, holds_key: true };
         let shard = route(key);

@@ -3,8 +3,8 @@
 
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{
-    Accuracy, Cost, Decision, FleetSecret, Item, KeyId, Limit, Moment, Nanos, Period, SharedState, Spec,
-    Table, Undecided, Verdict,
+    Accuracy, Burst, Cost, Decision, FleetSecret, Item, KeyId, Limit, Moment, Nanos, Period, Rate,
+    SharedState, Spec, Table, Undecided, Verdict,
 };
 use tidegate_node::region::{Effects, HotLimit, Outgoing, Region, RegionOptions};
 use tidegate_node::{Decided, Engine, EngineOptions, Purpose, Request, Subject};
@@ -143,6 +143,96 @@ fn a_spent_lease_of_a_key_that_is_nearly_spent_denies_by_itself_until_the_next_d
     panic!("it never ran dry");
 }
 
+/// Spent by this node alone, which tells the store so, and hot from then on.
+fn spent(item: &Item, units: u64, store: &mut Store) -> Node {
+    let mut node = Node::new(1);
+    for _ in 0..units {
+        assert!(
+            node.table.decide(&Item { accuracy: Accuracy::Async, ..*item }, at(0)).unwrap().is_admitted()
+        );
+    }
+    let effects = node.region.publish_urgent(&node.table, at(0), &|_| ShardId(0));
+    node.carry(effects, store, at(0));
+    node.flush(store, 0);
+    assert_eq!(node.state().unsynced(), 0);
+    node.region.heat(HotLimit { item: *item, whole: None }, 10_000, at(0).now);
+    node
+}
+
+/// A denial on the local view is right and asks nobody (INV-3), also where its key is found to be hot.
+#[test]
+fn denials_of_a_hot_key_draw_nothing_and_what_refills_is_drawn() {
+    const MILLIS: u64 = 1_000;
+    let (limit, period) = (Limit::new(100).unwrap(), Period::new(Nanos::from_secs(60)).unwrap());
+    let rate = Rate::new(10, Nanos::from_secs(1)).unwrap();
+    let bucket = Spec::Gcra { rate, burst: Burst::new(100).unwrap() };
+    // With when the first unit comes back.
+    let specs = [
+        (Spec::Fixed { limit, period }, 60_000 * MILLIS),
+        (Spec::Sliding { limit, period }, 60_000 * MILLIS + 1),
+        (bucket, 100 * MILLIS),
+    ];
+    for (spec, refilled) in specs {
+        for accuracy in [Accuracy::Exact, Accuracy::Bounded, Accuracy::Fast] {
+            let (item, mut store) = (Item { spec, accuracy, ..item(100) }, Store::default());
+            let mut node = spent(&item, 100, &mut store);
+            let before = node.calls;
+            for step in 0..50 {
+                let micros = (refilled - 1) / 50 * step;
+                assert!(!node.table.decide(&item, at(micros)).unwrap().is_admitted(), "{spec:?}");
+                node.region.heat(HotLimit { item, whole: None }, 10_000, at(micros).now);
+                node.flush(&mut store, micros);
+            }
+            assert_eq!(node.calls - before, 0, "calls because of denials: {accuracy:?}, {spec:?}");
+            assert!(node.state().is_leased(), "it spends only what is granted from now on");
+            let large = Item { cost: Cost::new(50).unwrap(), ..item };
+            node.region.heat(HotLimit { item: large, whole: None }, 10_000, at(refilled).now);
+            node.flush(&mut store, refilled);
+            let fits = matches!(spec, Spec::Fixed { .. });
+            assert_eq!(node.calls - before, usize::from(fits), "more than there is is denied: {spec:?}");
+            node.region.heat(HotLimit { item, whole: None }, 10_000, at(refilled).now);
+            node.flush(&mut store, refilled + MILLIS);
+            assert_eq!(node.calls - before, 1, "what came back is drawn: {accuracy:?}, {spec:?}");
+        }
+    }
+}
+
+#[test]
+fn a_lease_of_all_that_was_left_is_not_renewed() {
+    let (mut store, limit) = (Store::default(), 1_000);
+    let mut node = Node::new(1);
+    node.table.set_live_nodes(1);
+    node.region.heat(HotLimit { item: item(limit), whole: None }, 1_000_000, at(0).now);
+    node.carry_ask(limit, &mut store, 0);
+    let before = node.calls;
+    for number in 0..1_000 {
+        let decided = node.decide(limit, &mut store, number * 200);
+        assert!(decided.is_ok_and(|decision| decision.is_admitted()), "number {number}");
+    }
+    assert!(!node.state().is_dry(at(200_000).now), "the pause after the draw is over");
+    for number in 0..1_000 {
+        assert!(!node.decide(limit, &mut store, 200_000 + number * 200).unwrap().is_admitted());
+        node.flush(&mut store, 200_000 + number * 200);
+    }
+    assert_eq!(node.calls - before, 0, "everything was drawn, and this node knows it");
+}
+
+/// What the store before knew all of is news to the next one.
+#[test]
+fn a_changed_store_is_told_of_a_lease_that_is_spent() {
+    let (mut store, limit) = (Store::default(), 1_000);
+    let mut node = Node::new(1);
+    node.table.set_live_nodes(1);
+    node.region.heat(HotLimit { item: item(limit), whole: None }, 1_000_000, at(0).now);
+    node.carry_ask(limit, &mut store, 0);
+    assert!(node.state().is_dry(at(0).now), "everything was drawn");
+    let mut next = Store::default();
+    node.region.republish(&node.table);
+    node.flush(&mut next, 0);
+    let sequence = node.state().cells().unwrap().0;
+    assert_eq!(next.total(KEY, 0, sequence), Some(limit));
+}
+
 #[test]
 fn a_key_that_cools_down_keeps_to_its_credit_again() {
     let (mut store, limit) = (Store::default(), 1_000_000);
@@ -200,6 +290,42 @@ overrides:
     assert_eq!(marks, [("bigcorp", true, true), ("somebody", false, false)]);
 }
 
+/// Sidecars see little of a key each. What asks each time is worth a word sooner than what keeps to its credit.
+#[test]
+fn a_key_of_an_exact_rule_is_told_of_that_comes_seldom_to_each_of_many_nodes() {
+    const NODES: u32 = 200;
+    let text = "
+namespace: api
+rules:
+  - { name: exact, key: [user], limit: 100000 per 1h, accuracy: exact }
+  - { name: bounded, key: [user], limit: 100000 per 1h }
+";
+    let secret = FleetSecret::BUILT_IN;
+    let source = Source { name: "rules.yaml".into(), text: text.as_bytes().to_vec() };
+    let rules = RuleSet::parse(&[source], &secret).unwrap_or_else(|errors| panic!("{errors}"));
+    let region = RegionOptions { node: NodeId(1), fresh_for: Nanos::from_secs(5), seed: 1 };
+    let engine = Engine::sharing(EngineOptions { secret, keys_max: 1000 }, region, rules);
+    let (sharing, rules) = (engine.shared().unwrap(), engine.rules());
+    // Rates are of the time since the last look.
+    let told = |begin_micros: u64, per_second: u64| {
+        sharing.hot.watch(engine.top(), &sharing.region, NODES, at(begin_micros).now);
+        let attributes = [("user", "somebody")];
+        let subject =
+            Subject::Rules { namespace: "api", attributes: Attributes(&attributes), cost: Cost::ONE };
+        let request = Request { tenant: "default", purpose: Purpose::Check, subject };
+        for number in 0..per_second / 5 {
+            let micros = begin_micros + number * 1_000_000 / per_second;
+            let decided = engine.decide(&rules, &request, at(micros));
+            assert!(matches!(decided, Ok(Decided::Ask(_))), "cold");
+        }
+        sharing.hot.watch(engine.top(), &sharing.region, NODES, at(begin_micros + 200_000).now);
+        sharing.hot.report(NodeId(1)).keys.len()
+    };
+    assert_eq!(told(1_000_000, 50), 1, "only that of the exact rule");
+    assert_eq!(told(2_000_000, 10), 0);
+    assert_eq!(told(3_000_000, 500), 2);
+}
+
 impl Node {
     /// Asks for one request, and spends what it was granted.
     fn carry_ask(&mut self, limit: u64, store: &mut Store, micros: u64) {
@@ -208,7 +334,9 @@ impl Node {
         let ask = tidegate_node::region::AskItem { key, spec, cost, accuracy, class, regions, reason };
         let wake = Box::new(|_| {});
         let (id, effects) = self.region.ask(&self.table, &[ask], at(micros), &|_| ShardId(0), wake);
+        let asked = self.region.send_asked(&self.table, &effects.asked, at(micros), &|_| ShardId(0));
         self.carry(effects, store, at(micros));
+        self.carry(asked, store, at(micros));
         self.region.settle(id);
     }
 }

@@ -1,12 +1,14 @@
 //! Hot keys: what is leased is never overspent, costs its origin as much at any rate of requests, and is all
 //! admitted in the end.
 
-use tidegate_core::{Accuracy, Nanos};
+use tidegate_core::{Accuracy, Class, Nanos};
 use tidegate_node::GivenPolicy;
 use tidegate_sim::scenario::{fixed, gcra, sliding};
 use tidegate_sim::seeds::{TestName, for_each};
 use tidegate_sim::spread::Spread;
-use tidegate_sim::{Fault, KeyPlan, START, Scenario, Simulation, arrivals};
+use tidegate_sim::{
+    AnswerPath, Fault, KeyPlan, Latency, NetworkOptions, Odds, Random, START, Scenario, Simulation, arrivals,
+};
 
 const NODES: usize = 3;
 /// Of each node, a second.
@@ -117,4 +119,84 @@ fn what_a_dead_node_held_stays_spent_and_is_one_lease_at_most() {
         unused as f64 / lease as f64
     });
     println!("left unused, in leases  {}", Spread::of(unused));
+}
+
+/// 1 → 4 → 2 nodes that hold leases, and then whoever comes and goes: some are cut off, all lose messages.
+fn holders_come_and_go(seed: u64, random: &mut Random) -> Scenario {
+    const LIMIT: u64 = 6_000;
+    let policy = if seed % 2 == 0 { fixed(LIMIT, 60) } else { sliding(LIMIT, 60) };
+    let (accuracy, class) = (Accuracy::Exact, Class::Abuse);
+    let key = KeyPlan { accuracy, class, ..KeyPlan::new("hot", policy) }.hot();
+    let requests = arrivals::even(random, 4, 4_000, START, after(6));
+    let mut scenario = Scenario::calm(seed, 4, vec![key]).with_arrivals(requests);
+    let millis = |millis| START.plus(Nanos::from_millis(millis));
+    let mut faults: Vec<_> = (1..4).map(|node| (millis(0), Fault::Crash { node })).collect();
+    faults.extend((1..4).map(|node| (millis(700 + random.below(300)), Fault::Start { node })));
+    faults.extend((1..3).map(|node| (millis(1_400 + random.below(300)), Fault::Crash { node })));
+    for node in 0..4 {
+        let at = 2_000 + random.below(2_000);
+        let comes_back = at + 10 + random.below(1_000);
+        faults.extend([
+            (millis(at), Fault::Crash { node }),
+            (millis(comes_back), Fault::Start { node }),
+            (millis(comes_back + random.below(500)), Fault::Pause { node, length: Nanos::from_millis(300) }),
+        ]);
+    }
+    faults.sort_by_key(|(at, _)| *at);
+    scenario.faults = faults;
+    if seed % 4 >= 2 {
+        let spike = Nanos::from_millis(20);
+        let latency = Latency { spikes: Odds(300), spike, ..Latency::LOOPBACK };
+        let (lost_out, lost_back, doubled) = (Odds(300), Odds(300), Odds(300));
+        scenario.network = NetworkOptions { latency, lost_out, lost_back, doubled };
+    }
+    scenario
+}
+
+/// What splitting an `exact` key is meant to keep, kept by leases: holders change in number, and nothing is counted
+/// twice or lost sight of. Of class `abuse`, since `paid` admits what can't be asked for.
+#[test]
+fn an_exact_rule_is_never_overspent_while_the_holders_of_its_leases_come_and_go() {
+    let test = "an_exact_rule_is_never_overspent_while_the_holders_of_its_leases_come_and_go";
+    let admitted = for_each(TestName { file: "hot", test }, 0..120, |seed| {
+        let scenario = holders_come_and_go(seed, &mut Scenario::random_of(seed));
+        let limit = scenario.keys[0].size();
+        let simulation = run(scenario);
+        let admitted = simulation.ledger(0).admitted();
+        assert!(admitted <= limit, "{admitted} admitted of {limit}");
+        admitted as f64 / limit as f64
+    });
+    println!("admitted of the limit  {}", Spread::of(admitted));
+}
+
+/// An `exact` key of 10,000 requests a second that many nodes see little of: what it costs to ask each time, and to lease.
+#[test]
+fn an_exact_key_spread_over_many_nodes_is_cheaper_leased() {
+    const PER_SECOND: u64 = 10_000;
+    for nodes in [100, 200, 500] {
+        let figures = [false, true].map(|is_hot| {
+            let key = KeyPlan { accuracy: Accuracy::Exact, is_hot, ..KeyPlan::new("spread", fixed(20_000, 60)) };
+            let mut random = Scenario::random_of(1);
+            let requests = arrivals::even(&mut random, nodes, PER_SECOND, START, after(6));
+            let simulation = run(Scenario::calm(1, nodes, vec![key]).with_arrivals(requests));
+            let ledger = simulation.ledger(0);
+            let second = |call: &&tidegate_sim::ExchangeNote| after(1) <= call.at && call.at < after(2);
+            let calls = simulation.exchanges().iter().filter(second).count();
+            let of_second = ledger.admissions.iter().filter(|one| after(1) <= one.at && one.at < after(2));
+            let waited = of_second.clone().filter(|one| one.path == AnswerPath::Asked).count();
+            let waited = waited as f64 / of_second.count() as f64;
+            println!(
+                "{nodes} nodes, leased {is_hot}: {calls} calls a second, {waited:.3} of the admitted waited, {} admitted",
+                ledger.admitted()
+            );
+            assert!(ledger.admitted() <= 20_000);
+            (calls, ledger.admitted())
+        });
+        let [(asked, _), (leased, admitted)] = figures;
+        assert!(
+            leased <= 10 * nodes && leased < asked,
+            "{nodes} nodes: {leased} calls, {asked} without leases"
+        );
+        assert!(admitted >= 19_400, "{admitted} admitted of 20,000");
+    }
 }

@@ -92,7 +92,7 @@ impl SharedState {
     /// A node that forgot publishes and claims 0: it doesn't know yet what it published before its entry was
     /// dropped, and would take what it claims of its own admissions for somebody else's.
     fn cell_sync(&self, counts: &Counts, expires: Nanos) -> CellSync {
-        if self.has_forgotten() {
+        if self.has_forgotten_cells() {
             return CellSync { component: 0, claim: 0, expires };
         }
         CellSync { component: counts.component(), claim: counts.regional(), expires }
@@ -158,7 +158,7 @@ impl SharedState {
             self.tag = tag_with_step(expires, step_of(self.tag));
             self.fades |= sent.fading.is_some();
         }
-        let had_forgotten = self.has_forgotten();
+        let had_forgotten = self.has_forgotten_cells();
         if let Some(cell) = self.cell_mut(sent.sequence) {
             cell.take(current, granted, had_forgotten)?;
         }

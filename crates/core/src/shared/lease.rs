@@ -8,14 +8,16 @@
 use super::{Deadline, SharedState};
 use crate::ask::{Accuracy, View, sharers};
 use crate::counts::CellReply;
-use crate::decision::{Decision, Verdict};
+use crate::decision::{Decision, Settle, Verdict};
 use crate::exchange::{CountReply, CountSync, KeyReply, KeySync, LEASED_FOR, LeaseWish, WindowSync};
+use crate::gcra;
 use crate::gcra_sync::{Busy, GcraSync, interval_times};
 use crate::item::{Charge, Item};
 use crate::limit::{Cost, Rate, Spec};
 use crate::packed::is_gcra;
+use crate::state::decide_window;
 use crate::time::{Nanos, Sequence};
-use crate::window::add_count;
+use crate::window::{Counted, add_count};
 use std::num::NonZeroU32;
 
 /// It is renewed when an eighth of it is left, or less.
@@ -73,6 +75,13 @@ impl SharedState {
         self.lease.is_held()
     }
 
+    /// The key is hot, and there is nothing to draw: it spends only what was granted all the same.
+    pub fn hold_lease(&mut self) {
+        if !self.lease.is_held() {
+            (self.lease, self.strict_until) = (Lease::new(1, false), Deadline::default());
+        }
+    }
+
     /// The key is no longer hot: what is left of its lease is spent like anything that was granted.
     pub fn end_lease(&mut self) {
         if self.lease.is_held() {
@@ -104,6 +113,21 @@ impl SharedState {
             _ => 0,
         };
         LeaseWish { most: demand.max(spare).max(1), parts }
+    }
+
+    /// Whether there is anything to draw, as far as this node knows: room for a check of `item` beyond what was
+    /// granted already. Where there is none here, there is none at the origin (INV-3).
+    pub fn has_room(&self, item: &Item, now: Nanos) -> bool {
+        let beyond_prepaid = item.cost.get().saturating_sub(self.prepaid(&item.spec, now)).max(1);
+        let Ok(cost) = Cost::new(beyond_prepaid) else { return false };
+        let decision = if let Spec::Gcra { rate, burst } = item.spec {
+            gcra::decide(self.tat_at(rate, now), rate, burst, cost, Settle::Never, now).0
+        } else {
+            let (current, previous) = (self.current.effective(), self.previous.effective());
+            let counted = Counted { current, previous, sequence: self.sequence };
+            decide_window(counted, self.tag, &item.spec, cost, Settle::Never, now).0
+        };
+        decision.is_admitted()
     }
 
     /// A lease was asked for: from here on the key spends only what was granted.
@@ -282,6 +306,22 @@ mod tests {
         assert!(nearly.decide(&item, 2, NOW.plus(LEASED_FOR)).1.is_some(), "then it asks");
         assert!(nearly.decide(&Item { accuracy: Accuracy::Async, ..item }, 2, NOW).0.is_admitted());
         assert!(!state.decide(&Item { cost: Cost::new(1_001).unwrap(), ..item }, 2, NOW).0.is_admitted());
+    }
+
+    #[test]
+    fn there_is_room_for_what_was_not_granted_yet_and_none_before_it_refills() {
+        let after = |millis| NOW.plus(Nanos::from_millis(millis));
+        let costing = |item: Item, cost| Item { cost: Cost::new(cost).unwrap(), ..item };
+        let window = fixed(1_000);
+        let held = leased(&window, 2_000, 995);
+        assert!(held.has_room(&window, NOW) && held.has_room(&costing(window, 1_000), NOW));
+        assert!(!held.has_room(&costing(window, 1_001), NOW), "995 are granted, and 5 are left");
+        assert!(!leased(&window, 2_000, 1_000).has_room(&window, NOW), "what was granted is all");
+        assert!(leased(&window, 2_000, 1_000).has_room(&window, NOW.plus(Nanos::from_secs(3600))));
+        let bucket = bucket(1_000, 1_000);
+        let empty = leased(&bucket, 2_000, 1_000);
+        assert!(!empty.has_room(&bucket, NOW) && empty.has_room(&bucket, after(1)), "one unit refilled");
+        assert!(empty.has_room(&bucket, after(5_000)));
     }
 
     #[test]

@@ -78,8 +78,12 @@ impl Region {
             }
             let (until, key) = (*until, *key);
             pending.retries.remove(&(until, key));
-            pending.forget_if_idle(key, now);
-            keys.push(key);
+            let entry = pending.keys.entry(key).or_default();
+            // Else its next call is on its way, and says the same.
+            if !entry.in_flight {
+                entry.is_owed = true;
+                keys.push(key);
+            }
         }
         for key in std::mem::take(&mut pending.settling) {
             match pending.keys.get(&key) {
@@ -93,8 +97,13 @@ impl Region {
         for _ in 0..pending.republish.len().min(KEYS_PER_FLUSH) {
             let Some(key) = pending.republish.pop_front() else { break };
             // Its call may have gone to the origin before this one: it is told when that has come back.
-            let is_in_flight = pending.keys.get(&key).is_some_and(|entry| entry.in_flight);
-            if is_in_flight { pending.republish.push_back(key) } else { keys.push(key) }
+            let entry = pending.keys.entry(key).or_default();
+            if entry.in_flight {
+                pending.republish.push_back(key);
+            } else {
+                entry.is_owed = true;
+                keys.push(key);
+            }
         }
         let shards: Vec<ShardId> = pending.held.keys().copied().collect();
         for shard in shards {
@@ -152,12 +161,18 @@ impl Region {
         key: KeyId,
         moment: Moment,
     ) -> Option<KeySync> {
-        if pending.rests(table, key, moment.now) {
+        if pending.keys.get(&key).is_some_and(|entry| entry.in_flight) {
+            // The reply queues it again if something is left.
             return None;
         }
         let renews = pending.is_to_be_leased(table, key);
-        let renewing = renews.then(|| self.renewing(pending, table, key, moment)).flatten();
-        renewing.or_else(|| pending.publishing(table, key, moment.now))
+        if let Some(renewing) = renews.then(|| self.renewing(pending, table, key, moment)).flatten() {
+            return Some(renewing);
+        }
+        if pending.rests(table, key) {
+            return None;
+        }
+        pending.publishing(table, key, moment.now)
     }
 
     /// One small exchange to each shard that is down and whose time to be probed has come.
@@ -194,18 +209,17 @@ impl Pending {
     fn publishing(&mut self, table: &Table<SharedState>, key: KeyId, now: Nanos) -> Option<KeySync> {
         let entry = self.keys.entry(key).or_default();
         if entry.in_flight {
-            // The reply queues it again if something is left.
             return None;
         }
         let state = table.state(key);
         let counts = state.and_then(|state| state.publishing());
         let (Some(state), Some(counts)) = (state, counts) else {
+            entry.is_owed = false;
             // Not who has asked and whose call is yet to leave: nobody else would send it.
             self.forget_if_idle(key, now);
             return None;
         };
-        entry.in_flight = true;
-        let settled = std::mem::take(&mut entry.settled);
+        let settled = entry.leaves();
         Some(KeySync { key, epoch: state.epoch(), counts, wants: Wants::default(), settled })
     }
 }

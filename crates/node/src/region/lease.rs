@@ -3,7 +3,7 @@
 //! A key is hot because it comes often, because the region's other nodes say so, or because an override does. Who
 //! says so says it again while it lasts. Sans-IO; bounded by [`HOT_MAX`] keys.
 
-use super::pending::Pending;
+use super::pending::{Pending, PendingKey};
 use super::{Effects, Region, Route, Ticket};
 use crate::quota::{KeySet, Quotas};
 use std::collections::HashMap;
@@ -128,7 +128,7 @@ impl Region {
         self.pending.lock().leases.0.keys().copied().collect()
     }
 
-    /// Ends the leases of keys that aren't hot any more; says which keys became hot.
+    /// Ends the leases of keys that aren't hot any more; says which became hot and have nothing drawn yet.
     pub(super) fn turn_over_leases(&self, table: &Table<SharedState>, now: Nanos) -> Vec<KeyId> {
         let leases = &mut self.pending.lock().leases;
         for key in leases.remove_cold(&self.hot.load(), now) {
@@ -155,11 +155,14 @@ impl Region {
         if !is_leasable(&item.spec) || state.is_dry(moment.now) {
             return None;
         }
+        // Who would be denied by what this node knows has nothing drawn for it: denials never ask (INV-3).
+        if !state.has_room(&item, moment.now) {
+            table.update(key, SharedState::hold_lease);
+            return None;
+        }
         let lease = Some(held.wish(&item, &state, table.live_nodes(), moment.now));
         let counts = state.asking(&item.spec, item.regions, moment.now);
-        let entry = pending.keys.entry(key).or_default();
-        entry.in_flight = true;
-        let settled = std::mem::take(&mut entry.settled);
+        let settled = pending.keys.entry(key).or_default().leaves();
         Some(KeySync {
             key,
             epoch: state.epoch(),
@@ -187,24 +190,27 @@ impl Region {
 }
 
 impl Pending {
-    /// Whether a key that is to be published is better left alone: its lease is spent, all of it is known, and
-    /// there is nothing to draw yet.
-    pub(super) fn rests(&self, table: &Table<SharedState>, key: KeyId, now: Nanos) -> bool {
-        let is_named = self.keys.get(&key).is_some_and(|entry| !entry.settled.is_empty());
+    /// Whether a key's lease is to be renewed, or its first is to be drawn.
+    pub(super) fn is_to_be_leased(&self, table: &Table<SharedState>, key: KeyId) -> bool {
+        let Some(held) = self.leases.0.get(&key) else { return false };
+        let is_low = |state: SharedState| !state.is_leased() || state.publish() == Publish::Now;
+        held.drawn.is_none() || table.state(key).is_some_and(is_low)
+    }
+
+    /// Whether a hot key for which there is nothing to draw is better left alone: everything about it is known.
+    pub(super) fn rests(&self, table: &Table<SharedState>, key: KeyId) -> bool {
+        let is_owed = |entry: &PendingKey| entry.is_owed || !entry.settled.is_empty();
+        if !self.leases.0.contains_key(&key) || self.keys.get(&key).is_some_and(is_owed) {
+            return false;
+        }
         let mut rests = false;
         table.update(key, |state| {
-            rests = !is_named && state.is_dry(now) && state.unsynced() == 0;
+            rests = state.unsynced() == 0;
             if rests {
                 state.unqueue();
             }
         });
         rests
-    }
-
-    /// Whether a key's lease is to be renewed, or its first is to be drawn.
-    pub(super) fn is_to_be_leased(&self, table: &Table<SharedState>, key: KeyId) -> bool {
-        self.leases.0.contains_key(&key)
-            && table.state(key).is_some_and(|state| !state.is_leased() || state.publish() == Publish::Now)
     }
 }
 

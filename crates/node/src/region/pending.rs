@@ -49,6 +49,9 @@ pub(super) struct PendingKey {
     pub(super) settled: SmallVec<[ReservationId; 2]>,
     /// Requests of several limits that wait for the call in flight.
     pub(super) deferred: Vec<Deferred>,
+    /// It is published, also where everything about it seems to be known: its last call failed, or the origin is
+    /// another one.
+    pub(super) is_owed: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -91,11 +94,18 @@ impl fmt::Debug for Asking {
 }
 
 impl PendingKey {
+    /// The key's call leaves; says which reservations are named in it.
+    pub(super) fn leaves(&mut self) -> SmallVec<[ReservationId; 2]> {
+        (self.in_flight, self.is_owed) = (true, false);
+        std::mem::take(&mut self.settled)
+    }
+
     fn is_idle(&self, now: Nanos) -> bool {
         !self.in_flight
             && self.waiting.is_empty()
             && self.settled.is_empty()
             && self.deferred.is_empty()
+            && !self.is_owed
             && self.failed_until.is_none_or(|until| until <= now)
     }
 }

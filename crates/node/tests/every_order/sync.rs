@@ -7,13 +7,15 @@
 use crate::search::Protocol;
 use crate::{breaks, holds};
 use smallvec::{SmallVec, smallvec};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 use tidegate_core::counts::{CellReply, Counts};
 use tidegate_core::exchange::{CountReply, CountSync, KeyReply, KeySync, LeaseWish, Wants};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::state::State as _;
-use tidegate_core::{Accuracy, Class, Cost, Item, KeyId, Limit, Nanos, Period, Sequence, SharedState, Spec};
+use tidegate_core::{
+    Accuracy, Class, Cost, Item, KeyId, Limit, Nanos, Period, Sequence, SharedState, Spec, StepId,
+};
 use tidegate_origin::{Exchange, Grant, Store};
 
 const PERIOD: Nanos = Nanos::from_secs(60);
@@ -83,6 +85,8 @@ struct Truth {
     admitted: BTreeMap<(u64, u64), u64>,
     granted: BTreeMap<(u64, u64), u64>,
     components: BTreeMap<(u64, u64), u64>,
+    /// Nodes that dropped their entry.
+    dropped: BTreeSet<u64>,
 }
 
 #[derive(Clone, Debug)]
@@ -134,13 +138,18 @@ enum Step {
     CellEnds,
 }
 
+/// A node's state of a key that it has no entry of.
+fn begun(remembers_all: bool) -> SharedState {
+    SharedState::begun(StepId::default(), remembers_all)
+}
+
 fn key() -> KeyId {
     KeyId::from_hash(7)
 }
 
 impl Sync {
     fn new(scope: Scope, flaw: Flaw) -> Self {
-        let node = |id| Node { id, state: SharedState::default(), call: None };
+        let node = |id| Node { id, state: begun(true), call: None };
         Sync {
             scope,
             flaw,
@@ -251,7 +260,7 @@ impl Sync {
         self.nodes[node].call = None;
         self.answers.retain(|answer| answer.node != node);
         self.last_id += 1;
-        self.nodes[node] = Node { id: self.last_id, state: SharedState::default(), call: None };
+        self.nodes[node] = Node { id: self.last_id, state: begun(true), call: None };
     }
 
     /// What was admitted in a cell, and granted and not spent: that counts as spent.
@@ -270,6 +279,14 @@ impl Sync {
                 return Err(format!(
                     "INV-3: node {} thinks that {known} are spent, and {spent} are",
                     node.id
+                ));
+            }
+            // Only who dropped its entry takes a grant that it never heard of for an admission that it forgot.
+            let admitted = self.truth.admitted.get(&(node.id, sequence)).copied().unwrap_or(0);
+            if counts.own > admitted && !self.truth.dropped.contains(&node.id) {
+                return Err(format!(
+                    "node {} counts {} of its own, and admitted {admitted}",
+                    node.id, counts.own
                 ));
             }
             let synced = counts.own.min(counts.stored);
@@ -303,11 +320,8 @@ impl Protocol for Sync {
                 (requests > 0 && is_free, Step::Request { node }),
                 (draws > 0 && is_free, Step::Draw { node }),
                 (!is_free, Step::GiveUp { node }),
-                (crashes > 0 && *state != SharedState::default(), Step::Crash { node }),
-                (
-                    evictions > 0 && *state != SharedState::default() && state.is_evictable(),
-                    Step::Evict { node },
-                ),
+                (crashes > 0 && *state != begun(true), Step::Crash { node }),
+                (evictions > 0 && *state != begun(true) && state.is_evictable(), Step::Evict { node }),
                 (
                     self.flaw == Flaw::GivesBack && state.prepaid(&self.item().spec, self.now) > 0,
                     Step::PresumeDead { node },
@@ -361,7 +375,8 @@ impl Protocol for Sync {
             }
             Step::Evict { node } => {
                 self.scope.evictions -= 1;
-                self.nodes[node].state = SharedState::default();
+                self.nodes[node].state = begun(false);
+                self.truth.dropped.insert(self.nodes[node].id);
             }
             Step::PresumeDead { node } => {
                 self.given_back += self.nodes[node].state.prepaid(&self.item().spec, self.now);
@@ -374,7 +389,7 @@ impl Protocol for Sync {
     }
 
     fn check(&self) -> Result<(), String> {
-        let Truth { admitted, granted, components } = &self.truth;
+        let Truth { admitted, granted, components, .. } = &self.truth;
         let mut by_cell = BTreeMap::<u64, u64>::new();
         for ((_, sequence), count) in admitted {
             *by_cell.entry(*sequence).or_default() += count;
@@ -389,7 +404,7 @@ impl Protocol for Sync {
             let (admitted, granted) = (cause(admitted), cause(granted));
             if *component > admitted + granted {
                 return Err(format!(
-                    "node {} has a component of {component}, and admitted {admitted} beside {granted} granted",
+                    "node {} has a component of {component}, of {admitted} admitted and {granted} granted",
                     cell.0
                 ));
             }
