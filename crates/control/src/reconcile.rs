@@ -5,12 +5,15 @@
 //! be in force when, and nothing is renewed or raised but into what is left beside that. `docs/world.md` has the
 //! clocks.
 
+mod flaw;
 mod holding;
 mod key;
 mod membership;
 #[cfg(test)]
 mod tests;
 
+#[doc(hidden)]
+pub use flaw::Flaw;
 use key::Key;
 use std::collections::BTreeMap;
 use tidegate_core::KeyId;
@@ -37,20 +40,6 @@ pub struct Reconciled {
     pub figures: Figures,
 }
 
-/// A mistake to make on purpose: a test that doesn't find it is none.
-#[doc(hidden)]
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Flaw {
-    #[default]
-    None,
-    /// Takes what was lowered for gone before anybody acknowledged it.
-    RaisesFirst,
-    /// Takes regions that say nothing for there.
-    IgnoresSilence,
-    /// Lets a new region take part before the others know of it.
-    ActivatesAtOnce,
-}
-
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reconciler {
     flaw: Flaw,
@@ -64,22 +53,28 @@ impl Reconciler {
 
     /// One pass.
     pub fn reconcile(&self, survey: &Survey) -> Reconciled {
-        let mut figures = Figures::default();
-        let mut granted = Granted { revision: survey.revision, ..Granted::default() };
-        let mut keys: BTreeMap<KeyId, Key<'_>> = BTreeMap::new();
-        for (owner, demand) in &survey.demands {
-            keys.entry(demand.key).or_default().demands.push((*owner, demand));
+        match self.flaw {
+            Flaw::None => pass(survey),
+            flaw => flaw.pass(survey),
         }
-        for held in &survey.slices {
-            keys.entry(held.row.key).or_default().slices.push(held);
-        }
-        let mut room = membership::Room { for_waiting: true, for_larger_parts: true };
-        for (id, key) in &keys {
-            room = room.and(key.reconcile(*id, survey, self.flaw, &mut granted, &mut figures));
-        }
-        granted.membership = membership::next(survey, room, self.flaw);
-        let writes =
-            granted.membership.is_some() || !granted.slices.is_empty() || !granted.dropped.is_empty();
-        Reconciled { granted: writes.then_some(granted), figures }
     }
+}
+
+fn pass(survey: &Survey) -> Reconciled {
+    let mut figures = Figures::default();
+    let mut granted = Granted { revision: survey.revision, ..Granted::default() };
+    let mut keys: BTreeMap<KeyId, Key<'_>> = BTreeMap::new();
+    for (owner, demand) in &survey.demands {
+        keys.entry(demand.key).or_default().demands.push((*owner, demand));
+    }
+    for held in &survey.slices {
+        keys.entry(held.row.key).or_default().slices.push(held);
+    }
+    let mut room = membership::Room { for_waiting: true, for_larger_parts: true };
+    for (id, key) in &keys {
+        room = room.and(key.reconcile(*id, survey, &mut granted, &mut figures));
+    }
+    granted.membership = membership::next(survey, room);
+    let writes = granted.membership.is_some() || !granted.slices.is_empty() || !granted.dropped.is_empty();
+    Reconciled { granted: writes.then_some(granted), figures }
 }

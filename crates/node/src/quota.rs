@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::slice::Lease;
 use tidegate_core::{Class, Decision, KeyId, Nanos, SliceSize, Spec, Verdict};
-use tidegate_origin::{QuotaHeard, QuotaNews, QuotaReport, Share};
+use tidegate_origin::{QuotaHeard, QuotaNews, QuotaReport, Share, quota_keys_max};
 use tidegate_world::SLICE_LEASE;
 
 /// A region that isn't active yet holds nothing; who is denied for that comes back after this. So does who asks for
@@ -237,7 +237,7 @@ impl Quotas {
         let tidings = self.tidings.load();
         let members = tidings.share.map_or(1, |share| share.members.max(1));
         let divisor = u64::from(members).saturating_mul(u64::from(live_nodes.max(1)));
-        let offered = self.demand.offered(&tidings.held.0, divisor, now);
+        let offered = self.demand.offered(&tidings.held.0, divisor, quota_keys_max(live_nodes), now);
         let version = tidings.share.map_or(0, |share| share.version);
         QuotaReport { node: self.node, applied: tidings.stamp, version, offered, leaves: false }
     }

@@ -16,7 +16,7 @@ mod worker;
 pub use counters::WorldCounters;
 pub use node::{Reach, WorldNode};
 pub use tidegate_core::world::is_counted;
-pub use worker::{Done, Lane, RegionLag, Step, WorkState, Worker, WorkerOptions};
+pub use worker::{Done, Lane, ROWS_PER_TURN, RegionLag, Step, WorkState, Worker, WorkerOptions, next_turn};
 
 use std::sync::Arc;
 use tidegate_world::KeyName;

@@ -11,7 +11,7 @@ use crate::driver::calm_interval;
 use crate::engine::Engine;
 use crate::region_driver::RegionDriver;
 use crate::spans::{self, Span, SpanKind};
-use crate::world::{Done, Step, WorkState, Worker, WorkerOptions, WorldNode};
+use crate::world::{Done, Step, WorkState, Worker, WorkerOptions, WorldNode, next_turn};
 use parking_lot::Mutex;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -22,7 +22,7 @@ use tidegate_control::Leader;
 use tidegate_core::Nanos;
 use tidegate_core::state::Publish;
 use tidegate_origin::{Lead, LeadWish, OriginId};
-use tidegate_world::{Joining, World};
+use tidegate_world::{Cursor, Imported, Joining, OwnerId, Published, Row, World, WorldError};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
@@ -217,11 +217,20 @@ impl WorldDriver {
             Step::Totals(cells) => Done::Totals(origin.totals(&cells).await),
             Step::Publish(owner, rows) => {
                 let started = self.now();
-                let published = in_time(store.publish(owner, &rows)).await;
+                let along = self.worker.lock().import_along(started);
+                let (published, imported) = publish(store.as_ref(), owner, &rows, along).await;
                 self.trace_publish(rows.len(), published.is_err(), started);
-                Done::Published(published)
+                if let Some(imported) = imported {
+                    self.worker.lock().done(Done::Published(published), self.now(), self.node().counters());
+                    Done::Imported(self.take_in_turns(imported).await)
+                } else {
+                    Done::Published(published)
+                }
             }
-            Step::Import(since) => Done::Imported(in_time(store.import(since)).await),
+            Step::Import(since) => {
+                let imported = in_time(store.import(since)).await;
+                Done::Imported(self.take_in_turns(imported).await)
+            }
             Step::Write(cells) => Done::Written(origin.import(&cells).await),
             Step::Tell(view) => Done::Told(origin.tell_world(view).await),
             Step::TellResets(resets) => Done::ToldResets(origin.tell_resets(resets).await.map(drop)),
@@ -230,6 +239,16 @@ impl WorldDriver {
         };
         self.worker.lock().done(done, self.now(), self.node().counters());
         self.wake.notify_one();
+    }
+
+    /// Takes all rows of a page but for those of its last turn.
+    async fn take_in_turns(&self, imported: Result<Imported, WorldError>) -> Result<Imported, WorldError> {
+        let mut page = imported?;
+        while let Some(rows) = next_turn(&mut page) {
+            self.worker.lock().imported_some(&rows, self.now(), self.node().counters());
+            tokio::task::yield_now().await;
+        }
+        Ok(page)
     }
 
     fn trace_publish(&self, rows: usize, is_error: bool, started: Nanos) {
@@ -319,15 +338,26 @@ impl WorldDriver {
     }
 }
 
+/// Publishes, and asks for changes since `along` with it: a failure is both's.
+async fn publish(
+    store: &dyn World,
+    owner: OwnerId,
+    rows: &[Row],
+    along: Option<Cursor>,
+) -> (Result<Published, WorldError>, Option<Result<Imported, WorldError>>) {
+    let Some(since) = along else { return (in_time(store.publish(owner, rows)).await, None) };
+    match in_time(store.publish_and_import(owner, rows, since)).await {
+        Ok((published, imported)) => (Ok(published), Some(Ok(imported))),
+        Err(error) => (Err(error.clone()), Some(Err(error))),
+    }
+}
+
 /// The store's answer, or that it took too long.
-async fn in_time<T>(reply: tidegate_world::Reply<'_, T>) -> Result<T, tidegate_world::WorldError> {
+async fn in_time<T>(reply: tidegate_world::Reply<'_, T>) -> Result<T, WorldError> {
     within(STORE_WITHIN, reply).await
 }
 
-async fn within<T>(
-    length: Duration,
-    reply: tidegate_world::Reply<'_, T>,
-) -> Result<T, tidegate_world::WorldError> {
+async fn within<T>(length: Duration, reply: tidegate_world::Reply<'_, T>) -> Result<T, WorldError> {
     let waited_ms = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
-    timeout(length, reply).await.unwrap_or(Err(tidegate_world::WorldError::Timeout { waited_ms }))
+    timeout(length, reply).await.unwrap_or(Err(WorldError::Timeout { waited_ms }))
 }

@@ -20,6 +20,7 @@ pub use hot::{HOT_KEYS_MAX, HotHeard, HotKey, HotNews, HotReport};
 pub use memory::MemoryOrigin;
 pub use quota::{
     Offered, QUOTA_KEYS_MAX, QuotaGathered, QuotaHeard, QuotaNews, QuotaReport, Share, ToldSlice,
+    quota_keys_max,
 };
 pub use store::Store;
 pub use world::{CellTotal, Lead, LeadWish, Leading, Letter, OriginId, WorldCell};

@@ -9,7 +9,7 @@ use crate::{
 };
 use crate::{HotHeard, HotNews, HotReport};
 use crate::{QuotaGathered, QuotaHeard, QuotaNews, QuotaReport};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use std::fmt;
 use tidegate_core::{CellId, KeyId, Nanos, WorldView};
 
@@ -18,6 +18,9 @@ const ONLY_SHARD: ShardId = ShardId(0);
 
 /// Tells the present.
 type Present = Box<dyn Fn() -> Nanos + Send + Sync>;
+
+/// Of the world's cells, so many are read or raised before others have their turn: requests wait for the lock.
+const CELLS_PER_TURN: usize = 64;
 
 pub struct MemoryOrigin {
     store: Mutex<Store>,
@@ -40,6 +43,19 @@ impl MemoryOrigin {
     ) -> Reply<'_, T> {
         let answer = self.with_store(|store| act(store, (self.present)()));
         Box::pin(std::future::ready(answer))
+    }
+
+    /// Of each cell what `act` says, some at a time.
+    fn in_turns<C, T>(&self, cells: &[C], act: impl Fn(&mut Store, Nanos, &C) -> T) -> Vec<T> {
+        let mut answers = Vec::with_capacity(cells.len());
+        for turn in cells.chunks(CELLS_PER_TURN) {
+            let mut store = self.store.lock();
+            let now = (self.present)();
+            answers.extend(turn.iter().map(|cell| act(&mut store, now, cell)));
+            // Whoever waits comes first, not this thread again.
+            MutexGuard::unlock_fair(store);
+        }
+        answers
     }
 }
 
@@ -133,14 +149,16 @@ impl Origin for MemoryOrigin {
     }
 
     fn totals<'a>(&'a self, cells: &'a [CellId]) -> Reply<'a, Vec<Result<CellTotal, KeyError>>> {
-        self.answer(|store, now| Ok(cells.iter().map(|cell| Ok(store.cell_total(cell, now))).collect()))
+        let total = |store: &mut Store, now, cell: &CellId| Ok(store.cell_total(cell, now));
+        Box::pin(std::future::ready(Ok(self.in_turns(cells, total))))
     }
 
     fn import<'a>(&'a self, cells: &'a [WorldCell]) -> Reply<'a, Vec<Result<(), KeyError>>> {
-        self.answer(|store, now| {
-            cells.iter().for_each(|cell| store.import(cell, now));
-            Ok(vec![Ok(()); cells.len()])
-        })
+        let import = |store: &mut Store, now, cell: &WorldCell| {
+            store.import(cell, now);
+            Ok(())
+        };
+        Box::pin(std::future::ready(Ok(self.in_turns(cells, import))))
     }
 
     fn tell_world(&self, view: WorldView) -> Reply<'_, ()> {

@@ -12,6 +12,16 @@ use tidegate_core::{KeyId, Nanos, Spec};
 /// The most keys in one message; what is beyond is left out by its sender, and counted there.
 pub const QUOTA_KEYS_MAX: usize = 10_000;
 
+/// The most keys in the reports of all nodes together: a worker reads them in one answer, and none at all when that
+/// is too long for it.
+const GATHERED_KEYS_MAX: usize = 100_000;
+
+/// The most keys in the report of one of so many nodes.
+pub fn quota_keys_max(nodes: u32) -> usize {
+    let of_all = usize::try_from(nodes.max(1)).map_or(0, |nodes| GATHERED_KEYS_MAX / nodes);
+    of_all.clamp(1, QUOTA_KEYS_MAX)
+}
+
 /// What was asked for of one key on one node, admitted or not.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Offered {

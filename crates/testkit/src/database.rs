@@ -18,7 +18,7 @@ use std::fs::{self, OpenOptions};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -150,6 +150,19 @@ impl DatabaseServer {
     fn process(&self) -> MutexGuard<'_, Process> {
         self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Where a server that several tests have is known; gone with the last of them.
+type Known<S> = tokio::sync::Mutex<Weak<S>>;
+
+async fn shared<S>(known: &Known<S>, start: impl Future<Output = S>) -> Arc<S> {
+    let mut known = known.lock().await;
+    if let Some(server) = known.upgrade() {
+        return server;
+    }
+    let server = Arc::new(start.await);
+    *known = Arc::downgrade(&server);
+    server
 }
 
 fn signal(children: &[Pid], signal: Signal) {

@@ -43,7 +43,7 @@ use kept_counts::KeptCounts;
 use listeners::Listeners;
 use node::{Node, Parts};
 use otlp::{Sending, Telemetry};
-use region::{Reload, Tiers};
+use region::{Reload, Runtimes, Tiers};
 use rules_at_start::RulesAtStart;
 use settings::{Settings, Sources};
 use std::net::SocketAddr;
@@ -103,8 +103,10 @@ fn serve(sources: Sources) -> Result<ExitCode, Failure> {
     let runtime = node::runtime()?;
     let clock = Arc::new(Clock::system());
     let options = EngineOptions { secret, keys_max: settings.keys_max() };
-    let Tiers { engine, sharing, world } =
-        region::engine(&settings, options, rules.set, &clock, runtime.handle());
+    // A database that is slow, or comes back with tens of thousands of counts, takes nobody else's turns.
+    let apart = settings.world.url.as_ref().map(|_| node::apart("world")).transpose()?;
+    let runtimes = Runtimes { main: runtime.handle(), apart: apart.as_ref() };
+    let Tiers { engine, sharing, world } = region::engine(&settings, options, rules.set, &clock, runtimes);
     let app = Arc::new(App {
         sharing,
         world,
@@ -129,7 +131,8 @@ fn serve(sources: Sources) -> Result<ExitCode, Failure> {
     let banner = banner::text(&settings, &listeners, &rules_summary, &tokens.summary);
     let drain = settings.drain;
     let reload = Reload { sources, settings };
-    let parts = Parts { app, listeners, rules: rules.watch, tokens, certificates, kept, drain, reload };
+    let parts =
+        Parts { app, listeners, rules: rules.watch, tokens, certificates, kept, drain, reload, apart };
     let node = Node::start(&runtime, parts)?;
     output::print(&banner);
     let code = runtime.block_on(node.run_until_stopped());

@@ -19,7 +19,7 @@ use std::thread;
 use std::time::Duration;
 use tidegate_node::driver::run_upkeep;
 use tidegate_server::{App, Listener, Surface, Turn, keep_history, serve};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
@@ -37,6 +37,8 @@ pub(crate) struct Parts {
     pub(crate) kept: KeptCounts,
     pub(crate) drain: Duration,
     pub(crate) reload: Reload,
+    /// Where the world's store is spoken to.
+    pub(crate) apart: Option<Handle>,
 }
 
 #[derive(Debug)]
@@ -84,10 +86,20 @@ fn build_runtime() -> io::Result<Runtime> {
     Builder::new_current_thread().enable_all().build()
 }
 
+/// A runtime on a thread of its own, for as long as the process lives: its turns may be long, and keep nobody else
+/// from theirs.
+pub(crate) fn apart(name: &str) -> Result<Handle, Failure> {
+    let runtime = runtime()?;
+    let handle = runtime.handle().clone();
+    let run = move || runtime.block_on(std::future::pending::<()>());
+    thread::Builder::new().name(name.to_owned()).spawn(run).map_err(no_thread)?;
+    Ok(handle)
+}
+
 impl Node {
     /// Starts everything; connections are answered from here on.
     pub(crate) fn start(runtime: &Runtime, parts: Parts) -> Result<Self, Failure> {
-        let Parts { app, listeners, rules, tokens, certificates, kept, drain, reload } = parts;
+        let Parts { app, listeners, rules, tokens, certificates, kept, drain, reload, apart } = parts;
         let _context = runtime.enter();
         let signals = Signals::register()
             .map_err(|source| Failure::Start { what: "the handling of signals", source })?;
@@ -103,8 +115,8 @@ impl Node {
         if let Some(driver) = app.sharing.clone() {
             tokio::spawn(driver.run());
         }
-        if let Some(world) = app.world.clone() {
-            tokio::spawn(world.run());
+        if let Some((world, apart)) = app.world.clone().zip(apart) {
+            apart.spawn(world.run());
         }
         let answering = Answering { app: app.clone(), shutdown: shutdown_seen, drain, ended: ended_sender };
         let admin = vec![listeners.for_operators().map_err(no_thread)?];

@@ -24,13 +24,22 @@ pub(crate) struct Tiers {
     pub(crate) world: Option<Arc<WorldDriver>>,
 }
 
+/// Where what is carried is carried.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Runtimes<'r> {
+    /// Where the region's store is spoken to.
+    pub(crate) main: &'r Handle,
+    /// Where the world's is, if there is one.
+    pub(crate) apart: Option<&'r Handle>,
+}
+
 /// The engine of these settings, and what it stands on.
 pub(crate) fn engine(
     settings: &Settings,
     options: EngineOptions,
     rules: RuleSet,
     clock: &Arc<Clock>,
-    runtime: &Handle,
+    runtimes: Runtimes<'_>,
 ) -> Tiers {
     if matches!((&settings.origin, &settings.world.url), (OriginUrl::Memory, None)) {
         return Tiers { engine: Arc::new(Engine::new(options, rules)), sharing: None, world: None };
@@ -43,7 +52,7 @@ pub(crate) fn engine(
         None => Engine::sharing(options, region, rules),
     });
     let origin: Box<dyn Origin> = match &settings.origin {
-        OriginUrl::Redis(url) => connect(url.clone(), runtime),
+        OriginUrl::Redis(url) => connect(url.clone(), runtimes.main),
         // Other regions are told, and nobody else: the counts of this one are in this process.
         OriginUrl::Memory => {
             let clock = clock.clone();
@@ -51,7 +60,10 @@ pub(crate) fn engine(
         }
     };
     let sharing = RegionDriver::new(engine.clone(), clock.clone(), origin, settings.origin_timeout);
-    let world = sharing.as_ref().and_then(|sharing| world(settings, sharing, &engine, clock, runtime));
+    let world = sharing
+        .as_ref()
+        .zip(runtimes.apart)
+        .and_then(|(sharing, apart)| world(settings, sharing, &engine, clock, apart));
     Tiers { engine, sharing, world }
 }
 

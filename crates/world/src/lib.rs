@@ -281,6 +281,20 @@ pub trait World: Debug + Send + Sync + 'static {
     /// What changed since the cursor, of all owners; a page of it.
     fn import(&self, since: Cursor) -> Reply<'_, Imported>;
 
+    /// Both, in this order, in one round trip where a store can: what was just published is read back with what the
+    /// others have published meanwhile.
+    fn publish_and_import<'a>(
+        &'a self,
+        owner: OwnerId,
+        rows: &'a [Row],
+        since: Cursor,
+    ) -> Reply<'a, (Published, Imported)> {
+        Box::pin(async move {
+            let published = self.publish(owner, rows).await?;
+            Ok((published, self.import(since).await?))
+        })
+    }
+
     /// Writes what publishes left in the store's log, if it has one, into its table of counts, where people and those
     /// who come from nothing read it. One publisher at a time is enough; several at once do no harm.
     fn merge_log(&self) -> Reply<'_, Merged>;

@@ -148,6 +148,15 @@ impl World for SqlWorld {
         Box::pin(self.call(async move |session| session.import(since).await))
     }
 
+    fn publish_and_import<'a>(
+        &'a self,
+        owner: OwnerId,
+        rows: &'a [Row],
+        since: Cursor,
+    ) -> Reply<'a, (Published, Imported)> {
+        Box::pin(self.call(async move |session| session.publish_and_import(owner, rows, since).await))
+    }
+
     fn merge_log(&self) -> Reply<'_, Merged> {
         let within = self.options.deadline.saturating_mul(merge::DEADLINES);
         Box::pin(self.call_within(within, async |session| session.merge_log().await))

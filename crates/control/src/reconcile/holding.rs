@@ -5,7 +5,6 @@
 //! (it waits a margin longer, which covers the way of the acknowledgement). While a change isn't acknowledged it
 //! may go by either size.
 
-use super::Flaw;
 use tidegate_core::{Nanos, SliceSize};
 use tidegate_world::{Held, Member, SLICE_LEASE, SliceRow};
 
@@ -19,13 +18,8 @@ pub(super) struct Holding {
 }
 
 impl Holding {
-    pub(super) fn new(member: &Member, even: SliceSize, held: Option<Held>, now: Nanos, flaw: Flaw) -> Self {
-        let confirmed = if flaw == Flaw::IgnoresSilence { now } else { member.confirmed };
-        let mut held = held;
-        if let Some(held) = held.as_mut().filter(|_| flaw == Flaw::RaisesFirst) {
-            held.acknowledged = held.row.generation;
-        }
-        Holding { is_active: member.is_active, even, confirmed, held }
+    pub(super) fn new(member: &Member, even: SliceSize, held: Option<Held>) -> Self {
+        Holding { is_active: member.is_active, even, confirmed: member.confirmed, held }
     }
 
     /// Two leases after the last acknowledgement.

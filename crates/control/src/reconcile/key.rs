@@ -2,9 +2,9 @@
 //!
 //! Lowered first, raised into what is free then: a step never takes for gone what may still be in force.
 
+use super::Figures;
 use super::holding::{Holding, peak};
 use super::membership::{Room, is_gone};
-use super::{Figures, Flaw};
 use tidegate_core::slice::{PARTS, apportion, fill, floor_parts};
 use tidegate_core::{KeyId, Nanos, SliceSize, Spec};
 use tidegate_world::{Demand, Granted, Held, OwnerId, SLICE_LEASE, SliceRow, Survey};
@@ -57,12 +57,11 @@ impl Key<'_> {
         &self,
         id: KeyId,
         survey: &Survey,
-        flaw: Flaw,
         granted: &mut Granted,
         figures: &mut Figures,
     ) -> Room {
         let whole = self.whole();
-        let mut places = self.places(whole, survey, flaw);
+        let mut places = self.places(whole, survey);
         let is_sliced = !self.slices.is_empty();
         let wanted = is_wanted(&places, if is_sliced { GIVEN_UP_BELOW } else { MADE_ABOVE });
         let room_for_all = Room { for_waiting: true, for_larger_parts: true };
@@ -93,7 +92,7 @@ impl Key<'_> {
         demanded.unwrap_or_else(|| self.slices.iter().map(|held| held.row.whole).max().unwrap_or(0))
     }
 
-    fn places(&self, whole: u64, survey: &Survey, flaw: Flaw) -> Vec<Place> {
+    fn places(&self, whole: u64, survey: &Survey) -> Vec<Place> {
         let members = &survey.membership.members;
         let active = members.iter().filter(|member| member.is_active).count().max(1);
         let staying = members.iter().filter(|member| !is_gone(member, members, survey.now)).count().max(1);
@@ -105,7 +104,7 @@ impl Key<'_> {
                 if divides_by_less { SliceSize::whole(whole).even_at_most(active) } else { even };
             let held = self.slices.iter().find(|held| held.row.owner == member.owner);
             let held = held.map(|held| of_whole(held, whole));
-            let holding = Holding::new(member, even_at_most.at_least(even), held, survey.now, flaw);
+            let holding = Holding::new(member, even_at_most.at_least(even), held);
             let demand = self.demands.iter().find(|(owner, _)| *owner == member.owner);
             Place {
                 owner: member.owner,

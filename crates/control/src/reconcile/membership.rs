@@ -1,6 +1,5 @@
 //! Who shares limits: new regions take part when all others make room for them, silent ones are given up.
 
-use super::Flaw;
 use tidegate_core::Nanos;
 use tidegate_world::{Member, Membership, SLICE_LEASE, Survey};
 
@@ -41,7 +40,7 @@ pub(super) fn is_gone(member: &Member, members: &[Member], now: Nanos) -> bool {
 }
 
 /// The membership after this one, if it is time for another.
-pub(super) fn next(survey: &Survey, room: Room, flaw: Flaw) -> Option<Membership> {
+pub(super) fn next(survey: &Survey, room: Room) -> Option<Membership> {
     let Membership { version, members } = &survey.membership;
     let next = |members| Some(Membership { version: version + 1, members });
     let is_gone = |member: &Member| is_gone(member, members, survey.now);
@@ -54,7 +53,7 @@ pub(super) fn next(survey: &Survey, room: Room, flaw: Flaw) -> Option<Membership
     }
     // Who takes part already must have made room: on all nodes, of every key.
     let all_applied = members.iter().all(|member| !member.is_active || member.applied >= *version);
-    if (all_applied && room.for_waiting) || flaw == Flaw::ActivatesAtOnce {
+    if all_applied && room.for_waiting {
         let active = |member: &Member| Member { is_active: true, ..member.clone() };
         return next(members.iter().map(active).collect());
     }

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tidegate_core::demand::Average;
 use tidegate_core::slice::Lease;
 use tidegate_core::{KeyId, Nanos, Spec};
-use tidegate_origin::{Offered, QUOTA_KEYS_MAX};
+use tidegate_origin::Offered;
 
 /// Each with a lock of its own: a decision takes one.
 const SHARDS: usize = 64;
@@ -67,8 +67,14 @@ impl DemandBook {
     }
 
     /// What is worth a report: keys with a slice, and those that ask for a good part of what one of `divisor` nodes
-    /// has of an even split. Others are forgotten.
-    pub(super) fn offered(&self, held: &KeyMap<Lease>, divisor: u64, now: Nanos) -> Vec<Offered> {
+    /// has of an even split, `most` at most. Others are forgotten.
+    pub(super) fn offered(
+        &self,
+        held: &KeyMap<Lease>,
+        divisor: u64,
+        most: usize,
+        now: Nanos,
+    ) -> Vec<Offered> {
         let mut offered = Vec::new();
         for shard in &self.shards {
             shard.lock().retain(|key, tracked| {
@@ -87,7 +93,7 @@ impl DemandBook {
         }
         // The most asked for first: what is beyond the bound matters least.
         offered.sort_by_key(|offered| (std::cmp::Reverse(offered.milli_per_second), offered.key));
-        offered.truncate(QUOTA_KEYS_MAX);
+        offered.truncate(most);
         offered
     }
 

@@ -156,4 +156,6 @@ fn the_book_is_bounded_and_says_what_it_left_out() {
     assert_eq!(quotas.tracked_keys(), 64 * 256);
     assert_eq!(quotas.counters().untracked.get(), 40_000 - 64 * 256);
     assert_eq!(quotas.report(1, at(500)).offered.len(), 10_000);
+    // The worker reads all nodes' reports in one answer.
+    assert_eq!(quotas.report(20, at(500)).offered.len(), 5_000);
 }

@@ -11,6 +11,7 @@ mod publish;
 mod standing;
 mod step;
 
+pub use import::{ROWS_PER_TURN, next_turn};
 pub use standing::{RegionLag, WorkState};
 pub use step::{Done, Lane, Step};
 

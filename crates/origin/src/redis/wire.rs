@@ -5,6 +5,8 @@
 
 mod answers;
 
+#[cfg(test)]
+pub(crate) use answers::ANSWER_BYTES_MAX;
 pub(crate) use answers::Answers;
 
 use std::fmt::{self, Write as _};

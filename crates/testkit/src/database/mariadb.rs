@@ -1,6 +1,7 @@
 //! A MariaDB server.
 
-use super::{DatabaseServer, Plan, find, is_root, output, rows};
+use super::{DatabaseServer, Known, Plan, find, is_root, output, rows, shared};
+use crate::certificates::{self, AUTHORITY, CERTIFICATE, KEY};
 use crate::directory::Directory;
 use crate::server::on_free_port;
 use std::ffi::OsString;
@@ -9,7 +10,6 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use tokio::sync::Mutex;
 
 const SOCKET: &str = "db.sock";
 /// Committed is what the operating system has: it outlives the process, not the machine.
@@ -35,6 +35,15 @@ pub struct MariaDb(DatabaseServer);
 impl MariaDb {
     /// On a free port.
     pub async fn start() -> Self {
+        MariaDb::start_as(false).await
+    }
+
+    /// The same; it speaks TLS to whoever wants it to.
+    pub async fn start_with_tls() -> Self {
+        MariaDb::start_as(true).await
+    }
+
+    async fn start_as(speaks_tls: bool) -> Self {
         on_free_port(|port| async move {
             let directory = Directory::new();
             let data = data(&directory);
@@ -50,6 +59,9 @@ impl MariaDb {
             arguments.push(format!("--datadir={}", data.display()).into());
             arguments.push(format!("--socket={}", directory.path(SOCKET).display()).into());
             arguments.push(format!("--port={port}").into());
+            if speaks_tls {
+                arguments.extend(tls(&directory));
+            }
             let plan = Plan {
                 program: find("mariadbd"),
                 arguments,
@@ -65,14 +77,8 @@ impl MariaDb {
 
     /// One for all tests that run at the same time; gone with the last of them.
     pub async fn shared() -> Arc<Self> {
-        static SHARED: Mutex<Weak<MariaDb>> = Mutex::const_new(Weak::new());
-        let mut shared = SHARED.lock().await;
-        if let Some(server) = shared.upgrade() {
-            return server;
-        }
-        let server = Arc::new(MariaDb::start().await);
-        *shared = Arc::downgrade(&server);
-        server
+        static SHARED: Known<MariaDb> = Known::const_new(Weak::new());
+        shared(&SHARED, MariaDb::start()).await
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -81,6 +87,11 @@ impl MariaDb {
 
     pub fn url(&self, database: &str) -> String {
         format!("mysql://root@{}/{database}", self.address())
+    }
+
+    /// Whose word a client has to take for it, where it speaks TLS.
+    pub fn authority(&self) -> PathBuf {
+        self.0.directory.path(AUTHORITY)
     }
 
     /// A new, empty one.
@@ -92,7 +103,7 @@ impl MariaDb {
     pub fn query(&self, database: &str, statements: &str) -> Vec<Vec<String>> {
         let mut client = Command::new(find("mariadb"));
         let socket = self.0.directory.path(SOCKET);
-        client.args(["--no-defaults", "--batch", "--skip-column-names", "--user=root"]);
+        client.args(["--no-defaults", "--batch", "--skip-column-names", "--skip-ssl", "--user=root"]);
         client.arg(format!("--socket={}", socket.display())).arg(format!("--execute={statements}"));
         client.args(Some(database).filter(|database| !database.is_empty()));
         rows(&output(client))
@@ -126,6 +137,14 @@ impl MariaDb {
     pub async fn restart(&self) {
         self.0.restart().await;
     }
+}
+
+/// With certificates of its own.
+fn tls(directory: &Directory) -> Vec<OsString> {
+    certificates::write(directory);
+    let file = |setting: &str, name| format!("--{setting}={}", directory.path(name).display()).into();
+    let files = [file("ssl-ca", AUTHORITY), file("ssl-cert", CERTIFICATE), file("ssl-key", KEY)];
+    files.into()
 }
 
 fn data(directory: &Directory) -> PathBuf {

@@ -1,14 +1,17 @@
 //! A PostgreSQL server.
 
-use super::{DatabaseServer, Plan, User, find, is_root, output, rows, run_as, user_of};
+use super::{DatabaseServer, Known, Plan, User, find, is_root, output, rows, run_as, shared, user_of};
+use crate::certificates::{self, AUTHORITY, CERTIFICATE, KEY};
 use crate::directory::Directory;
 use crate::server::on_free_port;
 use std::ffi::OsString;
+use std::fs;
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use tokio::sync::Mutex;
 
 /// Committed is what the operating system has: it outlives the process, not the machine.
 const SETTINGS: [&str; 8] = [
@@ -29,6 +32,15 @@ pub struct Postgres(DatabaseServer);
 impl Postgres {
     /// On a free port.
     pub async fn start() -> Self {
+        Postgres::start_as(false).await
+    }
+
+    /// The same; it speaks TLS to whoever wants it to.
+    pub async fn start_with_tls() -> Self {
+        Postgres::start_as(true).await
+    }
+
+    async fn start_as(speaks_tls: bool) -> Self {
         on_free_port(|port| async move {
             // It refuses to run as root.
             let user = is_root().then(|| user_of(&["postgres", "nobody"]));
@@ -46,6 +58,9 @@ impl Postgres {
             arguments.extend(SETTINGS.iter().flat_map(|setting| ["-c".into(), (*setting).into()]));
             arguments.extend(["-p".into(), port.to_string().into()]);
             arguments.extend(["-k".into(), directory.root().into()]);
+            if speaks_tls {
+                arguments.extend(tls(&directory, user.as_ref())?);
+            }
             let plan = Plan {
                 program: find("postgres"),
                 arguments,
@@ -60,14 +75,8 @@ impl Postgres {
 
     /// One for all tests that run at the same time; gone with the last of them.
     pub async fn shared() -> Arc<Self> {
-        static SHARED: Mutex<Weak<Postgres>> = Mutex::const_new(Weak::new());
-        let mut shared = SHARED.lock().await;
-        if let Some(server) = shared.upgrade() {
-            return server;
-        }
-        let server = Arc::new(Postgres::start().await);
-        *shared = Arc::downgrade(&server);
-        server
+        static SHARED: Known<Postgres> = Known::const_new(Weak::new());
+        shared(&SHARED, Postgres::start()).await
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -76,6 +85,11 @@ impl Postgres {
 
     pub fn url(&self, database: &str) -> String {
         format!("postgres://postgres@{}/{database}", self.address())
+    }
+
+    /// Whose word a client has to take for it, where it speaks TLS.
+    pub fn authority(&self) -> PathBuf {
+        self.0.directory.path(AUTHORITY)
     }
 
     /// A new, empty one.
@@ -121,6 +135,19 @@ impl Postgres {
     pub async fn restart(&self) {
         self.0.restart().await;
     }
+}
+
+/// With certificates of its own. It has its key to itself, or doesn't start.
+fn tls(directory: &Directory, user: Option<&User>) -> Result<Vec<OsString>, String> {
+    certificates::write(directory);
+    let key = directory.path(KEY);
+    let (user_id, group_id) = (user.map(|user| user.user_id), user.map(|user| user.group_id));
+    std::os::unix::fs::chown(&key, user_id, group_id)
+        .and_then(|()| fs::set_permissions(&key, fs::Permissions::from_mode(0o600)))
+        .map_err(|error| format!("can't give the key to the server: {error}"))?;
+    let file = |setting: &str, name| format!("{setting}={}", directory.path(name).display()).into();
+    let settings = ["ssl=on".into(), file("ssl_cert_file", CERTIFICATE), file("ssl_key_file", KEY)];
+    Ok(settings.into_iter().flat_map(|setting: OsString| ["-c".into(), setting]).collect())
 }
 
 /// Protocol 3.0: a server that is ready lets `postgres` in, one that is still starting says an error.

@@ -80,3 +80,16 @@ fn without_the_database_requests_go_on_and_it_catches_up() {
     poll("an exact row", SEEN_WITHIN, || (world.components(&limit).first() == Some(&400)).then_some(()));
     assert!(worker.log().contains("the world store is tried again"), "{}", worker.log());
 }
+
+#[test]
+fn a_thread_of_its_own_speaks_to_the_database() {
+    let world = Regions::start(1);
+    let region = &world.regions[0];
+    let worker = &region.nodes[region.wait_worker(SOON)];
+    let limit = Limit::new("apart", 1_000);
+    (0..300).for_each(|_| assert!(worker.ask(&limit).is_allowed()));
+    poll("a row", SEEN_WITHIN, || (world.components(&limit) == [300]).then_some(()));
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", worker.node.process.0.id())).unwrap();
+    let names = tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")).unwrap());
+    assert_eq!(names.filter(|name| name.trim() == "world").count(), 1);
+}

@@ -114,7 +114,8 @@ impl Worker {
     async fn fill(&mut self) {
         let rows: Vec<Row> = self.sources.iter().map(|(source, _)| row(source, source.before(0.0))).collect();
         self.write(&rows).await;
-        self.publish(0.0).await;
+        let rows = self.due(0.0);
+        self.write(&rows).await;
     }
 
     async fn work(mut self, number: u32, began: Instant, length: Duration) {
@@ -125,13 +126,16 @@ impl Worker {
         while poll < length.as_secs_f64() {
             tokio::time::sleep_until(began + Duration::from_secs_f64(poll)).await;
             // By the time that it should be: on a busy machine too, everybody counts the same.
-            if self.policy == Policy::Headroom {
-                self.publish(poll).await;
+            let rows = if self.policy == Policy::Headroom {
+                self.due(poll)
             } else if poll >= flush {
-                self.publish(flush).await;
+                let rows = self.due(flush);
                 flushes += 1;
                 flush = model::flush_s(of_all, flushes, INTERVAL_S);
-            }
+                rows
+            } else {
+                Vec::new()
+            };
             if number == 0 && poll >= delete {
                 delete += DELETE_EVERY_S;
                 self.world.delete_expired().await.expect("deletes");
@@ -142,7 +146,7 @@ impl Worker {
             }
             let overlap = if poll >= back { BACK_BY } else { Nanos::ZERO };
             back = if poll >= back { back + BACK_EVERY_S } else { back };
-            self.import(overlap).await;
+            self.publish_and_import(&rows, overlap).await;
             poll += every;
         }
         tokio::time::sleep_until(began + length).await;
@@ -168,7 +172,8 @@ impl Worker {
         }
     }
 
-    async fn publish(&mut self, now: f64) {
+    /// What is to be published.
+    fn due(&mut self, now: f64) -> Vec<Row> {
         let mut rows = Vec::new();
         for (source, published) in &mut self.sources {
             let counted = source.at(now);
@@ -187,7 +192,24 @@ impl Worker {
                 *published = Some(counted);
             }
         }
-        self.write(&rows).await;
+        rows
+    }
+
+    /// As the driver of a worker does it: changes are asked for along with a publish.
+    async fn publish_and_import(&mut self, rows: &[Row], overlap: Nanos) {
+        if rows.is_empty() {
+            return self.import(overlap).await;
+        }
+        let since = self.cursor.back(overlap);
+        let both = self.world.publish_and_import(self.owner, rows, since).await;
+        let (published, page) = both.expect("publishes and imports");
+        assert_eq!(published.refused, []);
+        self.count_written(rows.len());
+        self.imported.fetch_add(page.components.len() as u64, Ordering::Relaxed);
+        self.cursor = page.next;
+        if page.has_more {
+            self.import(Nanos::ZERO).await;
+        }
     }
 
     async fn write(&self, rows: &[Row]) {
@@ -195,8 +217,12 @@ impl Worker {
             let published = self.world.publish(self.owner, rows).await.expect("publishes");
             assert_eq!(published.refused, []);
         }
-        // Every entry of the log is written once more when it is merged.
-        self.written.fetch_add(2 * rows.len().div_ceil(CHUNK_ROWS) as u64, Ordering::Relaxed);
+        self.count_written(rows.len());
+    }
+
+    /// Every entry of the log is written once more when it is merged.
+    fn count_written(&self, rows: usize) {
+        self.written.fetch_add(2 * rows.div_ceil(CHUNK_ROWS) as u64, Ordering::Relaxed);
     }
 
     async fn import(&mut self, overlap: Nanos) {

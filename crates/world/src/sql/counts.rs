@@ -33,21 +33,32 @@ struct Entry {
 impl Session<'_> {
     /// One entry of the log for each chunk: the table of counts is written when the log is merged into it.
     pub(super) async fn publish(self, owner: OwnerId, rows: &[Row]) -> Result<Published, Failure> {
-        let mut refused = Vec::new();
-        let mut sorted: Vec<&Row> = Vec::with_capacity(rows.len());
-        for (index, row) in rows.iter().enumerate() {
-            match row.problem() {
-                Some(problem) => refused.push((index, problem)),
-                None => sorted.push(row),
-            }
-        }
-        sorted.sort_by_key(|row| (row.cell, std::cmp::Reverse(row.count)));
-        // The largest of each cell is enough.
-        sorted.dedup_by_key(|row| row.cell);
+        let (sorted, refused) = sorted(rows);
         for chunk in sorted.chunks(self.options.chunk_rows.max(1)) {
             self.link.run(self.publish_text(owner, chunk)).await?;
         }
         Ok(Published { refused })
+    }
+
+    /// The last chunk goes with the question for what changed: of both, what costs a database most is that a
+    /// connection of it wakes up.
+    pub(super) async fn publish_and_import(
+        mut self,
+        owner: OwnerId,
+        rows: &[Row],
+        since: Cursor,
+    ) -> Result<(Published, Imported), Failure> {
+        let (sorted, refused) = sorted(rows);
+        let mut chunks: Vec<&[&Row]> = sorted.chunks(self.options.chunk_rows.max(1)).collect();
+        let last = match since.after {
+            After::Entries(_) => chunks.pop(),
+            After::Nothing | After::Row(..) => None,
+        };
+        for chunk in chunks {
+            self.link.run(self.publish_text(owner, chunk)).await?;
+        }
+        let first = last.map_or_else(String::new, |chunk| self.publish_text(owner, chunk));
+        Ok((Published { refused }, self.import_after(first, since).await?))
     }
 
     fn publish_text(&self, owner: OwnerId, chunk: &[&Row]) -> String {
@@ -62,10 +73,15 @@ impl Session<'_> {
     /// By the log as long as it reaches back, which is what happens all day; by the whole table for a first
     /// import and after a long absence.
     pub(super) async fn import(mut self, since: Cursor) -> Result<Imported, Failure> {
+        self.import_after(String::new(), since).await
+    }
+
+    /// `first`: statements to be run before, where the cursor is of the log.
+    async fn import_after(&mut self, first: String, since: Cursor) -> Result<Imported, Failure> {
         let by_log = match since.after {
             After::Row(cell, owner) => return self.import_rows(since.changed, Some((cell, owner))).await,
             After::Nothing if since.changed == Nanos::ZERO => None,
-            After::Nothing | After::Entries(_) => self.import_log(since).await?,
+            After::Nothing | After::Entries(_) => self.import_log(first, since).await?,
         };
         match by_log {
             Some(imported) => Ok(imported),
@@ -74,12 +90,13 @@ impl Session<'_> {
     }
 
     /// `None` when the log doesn't reach back so far, or is another one: of a database that was set up anew.
-    async fn import_log(&mut self, since: Cursor) -> Result<Option<Imported>, Failure> {
+    async fn import_log(&mut self, first: String, since: Cursor) -> Result<Option<Imported>, Failure> {
         let known = match since.after {
             After::Entries(seen) => Some(seen),
             After::Nothing | After::Row(..) => None,
         };
-        let mut entries = self.link.rows(self.import_log_text(known, since.changed), read_entry).await?;
+        let text = first + &self.import_log_text(known, since.changed);
+        let mut entries = self.link.rows(text, read_entry).await?;
         let Some(present) = entries.first().map(|entry| entry.now) else { return Ok(None) };
         let is_same = known.is_none_or(|seen| entries.iter().any(|entry| entry.id == seen.last()));
         // What isn't merged stays, however old it is.
@@ -169,6 +186,21 @@ impl Session<'_> {
         ];
         self.link.run(self.dialect.fill(self.dialect.texts.delete_expired, &values)).await
     }
+}
+
+/// In the order of keys, of each cell the largest; and those that no store keeps.
+fn sorted(rows: &[Row]) -> (Vec<&Row>, Vec<(usize, String)>) {
+    let mut refused = Vec::new();
+    let mut sorted: Vec<&Row> = Vec::with_capacity(rows.len());
+    for (index, row) in rows.iter().enumerate() {
+        match row.problem() {
+            Some(problem) => refused.push((index, problem)),
+            None => sorted.push(row),
+        }
+    }
+    sorted.sort_by_key(|row| (row.cell, std::cmp::Reverse(row.count)));
+    sorted.dedup_by_key(|row| row.cell);
+    (sorted, refused)
 }
 
 fn read_entry(row: &dyn Columns) -> Result<Entry, sqlx::Error> {

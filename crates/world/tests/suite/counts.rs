@@ -53,6 +53,29 @@ pub(crate) async fn owners_have_components_of_their_own(fixture: Fixture) {
     assert_eq!(seen, expected);
 }
 
+pub(crate) async fn what_is_published_along_with_an_import_is_read_back_with_it(fixture: Fixture) {
+    let (eu, us) = (fixture.open(), fixture.open());
+    let (in_eu, in_us) = (owner(&eu, "eu").await, owner(&us, "us").await);
+    let mut since = Cursor::default();
+    // From nothing, by the whole table, and then by what a store remembers of changes.
+    for count in 1..=4 {
+        us.publish(in_us, &[row(1, count)]).await.unwrap();
+        let many: Vec<Row> = (1..700).map(|number| row(number, 10 * count)).collect();
+        let (published, mut page) = eu.publish_and_import(in_eu, &many, since).await.unwrap();
+        assert_eq!(published.refused, []);
+        let mut seen = page.components;
+        while page.has_more {
+            page = eu.import(page.next).await.unwrap();
+            seen.extend(page.components);
+        }
+        since = page.next;
+        let largest = |owner| seen.iter().filter(|c| c.owner == owner).map(|c| c.count).max();
+        assert_eq!((largest(in_eu), largest(in_us)), (Some(10 * count), Some(count)));
+        let cells: BTreeSet<_> = seen.iter().filter(|c| c.count == 10 * count).map(|c| c.cell).collect();
+        assert_eq!(cells.len(), many.len());
+    }
+}
+
 pub(crate) async fn pages_bring_every_row_once(fixture: Fixture) {
     let world = fixture.open();
     let (eu, us) = (owner(&world, "eu").await, owner(&world, "us").await);

@@ -45,6 +45,7 @@ conform! {
     counts::owners_have_components_of_their_own,
     counts::pages_bring_every_row_once,
     counts::an_import_begins_where_the_last_one_ended,
+    counts::what_is_published_along_with_an_import_is_read_back_with_it,
     counts::names_of_any_script_and_length_fail_no_batch,
     counts::a_row_that_cannot_be_kept_is_named_and_the_others_are_written,
     counts::what_is_merged_is_what_was_published,

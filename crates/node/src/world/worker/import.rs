@@ -1,13 +1,40 @@
 //! From the world store to the origin: what changed, as far as it can be believed.
 
-use super::{IMPORT_EVERY, RESETS_MAX, RETRY_AFTER, Worker};
+use super::{IMPORT_EVERY, Lane, RESETS_MAX, RETRY_AFTER, Worker};
 use crate::world::WorldCounters;
 use crate::world::cells::Taken;
 use tidegate_core::{CellId, Nanos};
 use tidegate_origin::Reset;
-use tidegate_world::{Component, Imported, OwnerId, WorldError};
+use tidegate_world::{Component, Cursor, Imported, OwnerId, WorldError};
+
+/// How many rows are taken in one turn. A page of the store may have twenty thousand, which would keep what else has
+/// its turns on the same thread, or waits for the worker's lock, from them for tens of milliseconds.
+pub const ROWS_PER_TURN: usize = 1_000;
+
+/// The first rows of a page that is too large for one turn, which are then no more in it.
+pub fn next_turn(page: &mut Imported) -> Option<Vec<Component>> {
+    (page.components.len() > ROWS_PER_TURN).then(|| page.components.drain(..ROWS_PER_TURN).collect())
+}
 
 impl Worker {
+    /// A publish begins, after which changes are asked for in any case: since when, if that can go with it.
+    pub fn import_along(&mut self, now: Nanos) -> Option<Cursor> {
+        let may = self.is_leader() && !self.has_more && self.busy.contains(&Lane::Publish);
+        (may && self.begin_at_store(Lane::Import, now)).then(|| {
+            self.import_at = Nanos::MAX;
+            self.since(now)
+        })
+    }
+
+    /// Takes some rows of a page. The rest of it is still to be [`Worker::done`].
+    pub fn imported_some(&mut self, rows: &[Component], now: Nanos, counters: &WorldCounters) {
+        let is_asked_for = self.is_leader() && !self.stale.contains(&Lane::Import);
+        if let Some(me) = self.standing.me().filter(|_| is_asked_for) {
+            self.take_rows(me, rows, now, counters);
+            self.standing.imported(now, rows.len(), true);
+        }
+    }
+
     pub(super) fn imported(
         &mut self,
         imported: Result<Imported, WorldError>,
@@ -29,17 +56,21 @@ impl Worker {
             }
         };
         let Imported { components, next, has_more } = imported;
-        counters.rows_imported.add(u64::try_from(components.len()).unwrap_or(u64::MAX));
-        for component in &components {
-            self.take(me, component, now, counters);
-        }
-        counters.cells_dropped.add(self.cells.shrink());
+        self.take_rows(me, &components, now, counters);
         self.standing.imported(now, components.len(), has_more);
         (self.cursor, self.has_more) = (next, has_more);
         // The next publish is followed by an import, which saves this one.
         let quiet = self.publishing.quiet_for(now);
         let next = if has_more { now } else { now.plus(quiet).plus(IMPORT_EVERY) };
         self.import_at = self.import_at.min(next);
+    }
+
+    fn take_rows(&mut self, me: OwnerId, rows: &[Component], now: Nanos, counters: &WorldCounters) {
+        counters.rows_imported.add(u64::try_from(rows.len()).unwrap_or(u64::MAX));
+        for component in rows {
+            self.take(me, component, now, counters);
+        }
+        counters.cells_dropped.add(self.cells.shrink());
     }
 
     /// A cell of a later epoch: its key was reset in another region.
@@ -76,5 +107,93 @@ impl Worker {
                 self.standing.implausible(component);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::{Done, Step, WorkerOptions};
+    use tidegate_core::{KeyId, Sequence};
+    use tidegate_origin::{Leading, OriginId};
+    use tidegate_world::{Joined, Member, Membership, Policy, Publish};
+
+    const NOW: Nanos = Nanos::from_secs(1_000);
+
+    fn page(rows: usize) -> Imported {
+        let row = |number: usize| Component {
+            owner: OwnerId(2),
+            cell: CellId { key: KeyId::from_hash(number as u128), epoch: 0, sequence: Sequence(7) },
+            count: 5,
+            limit: 10,
+            expires: NOW.plus(Nanos::from_secs(60)),
+        };
+        Imported { components: (0..rows).map(row).collect(), next: Cursor::default(), has_more: false }
+    }
+
+    /// A worker that has asked for changes.
+    fn importing(counters: &WorldCounters) -> Worker {
+        let policy = Policy { publish: Publish::Headroom, interval: Nanos::from_secs(5) };
+        let options =
+            WorkerOptions { region: "eu".to_owned(), fingerprint: 1, policy, is_alone: false, seed: 1 };
+        let mut worker = Worker::new(options, NOW);
+        let origin = Some(OriginId { id: 1, life: 1 });
+        worker.led(Some(Leading { is_leader: true, origin, heard_by_all: 0, now: NOW }), NOW);
+        worker.steps(NOW, counters);
+        let me = Member {
+            owner: OwnerId(1),
+            region: "eu".to_owned(),
+            is_active: true,
+            applied: 1,
+            seen: NOW,
+            confirmed: NOW,
+        };
+        let membership = Membership { version: 1, members: vec![me] };
+        let joined = Joined { me: OwnerId(1), policy, membership, namesakes: 0, now: NOW };
+        worker.done(Done::Joined(Ok(joined)), NOW, counters);
+        assert!(worker.steps(NOW, counters).iter().any(|step| matches!(step, Step::Import(_))));
+        worker
+    }
+
+    #[test]
+    fn no_turn_has_more_than_a_thousand_rows_and_all_of_them_are_taken() {
+        let counters = WorldCounters::default();
+        let mut worker = importing(&counters);
+        let mut page = page(20_500);
+        let mut turns = Vec::new();
+        while let Some(rows) = next_turn(&mut page) {
+            turns.push(rows.len());
+            worker.imported_some(&rows, NOW, &counters);
+            assert_eq!(worker.state().imported_at, None, "there is more");
+        }
+        turns.push(page.components.len());
+        worker.done(Done::Imported(Ok(page)), NOW, &counters);
+        assert!(turns.iter().all(|rows| *rows <= ROWS_PER_TURN), "{turns:?}");
+        let state = worker.state();
+        assert_eq!((state.cells_known, state.rows_in_last_import), (20_500, 20_500));
+        assert_eq!((state.imported_at, counters.rows_imported.get()), (Some(NOW), 20_500));
+    }
+
+    #[test]
+    fn changes_are_asked_for_along_with_a_publish_unless_that_is_under_way() {
+        let counters = WorldCounters::default();
+        let mut worker = importing(&counters);
+        worker.busy.insert(Lane::Publish);
+        assert_eq!(worker.import_along(NOW), None, "one is under way");
+        worker.done(Done::Imported(Ok(page(1))), NOW, &counters);
+        assert_eq!(worker.import_along(NOW), Some(Cursor::default()));
+        assert_eq!(worker.import_along(NOW), None, "it is under way now");
+        worker.done(Done::Imported(Ok(page(1))), NOW, &counters);
+        worker.busy.remove(&Lane::Publish);
+        assert_eq!(worker.import_along(NOW), None, "nothing is being published");
+    }
+
+    #[test]
+    fn rows_that_an_earlier_lead_asked_for_are_ignored() {
+        let counters = WorldCounters::default();
+        let mut worker = importing(&counters);
+        worker.led(None, NOW);
+        worker.imported_some(&page(10).components, NOW, &counters);
+        assert_eq!((worker.state().cells_known, counters.rows_imported.get()), (0, 0));
     }
 }

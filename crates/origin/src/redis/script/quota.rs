@@ -173,6 +173,9 @@ pub(super) fn parse_key(text: &str) -> Option<KeyId> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::quota_keys_max;
+    use crate::redis::wire::ANSWER_BYTES_MAX;
+    use tidegate_core::limit::NUMBER_MAX;
 
     fn report() -> QuotaReport {
         let period = Period::new(Nanos::from_secs(10)).unwrap();
@@ -214,6 +217,24 @@ mod tests {
         assert_eq!(parse_report(NodeId(9), &report_text(&report())), Some(report()));
         let text = format!("{},{}", news().stamp, news_text(&news()));
         assert_eq!(parse_news(&text), Some(news()));
+    }
+
+    #[test]
+    fn what_all_nodes_report_fits_one_answer_however_many_they_are() {
+        let rate = Rate::new(9_007_199_254_740_991, Nanos::from_secs(366 * 86_400)).unwrap();
+        let offered = Offered {
+            key: KeyId::from_hash(u128::MAX),
+            spec: Spec::Gcra { rate, burst: Burst::new(NUMBER_MAX).unwrap() },
+            is_abuse: true,
+            milli_per_second: u64::MAX,
+        };
+        let one = QuotaReport { offered: vec![offered], ..report() };
+        for nodes in [1_u16, 10, 20, 33, 100, 1_000] {
+            let keys = quota_keys_max(nodes.into());
+            assert!((1..=QUOTA_KEYS_MAX).contains(&keys), "{nodes} nodes, {keys} keys each");
+            let bytes = report_text(&one).len() * keys * usize::from(nodes);
+            assert!(bytes < ANSWER_BYTES_MAX, "{nodes} nodes, {bytes} bytes");
+        }
     }
 
     #[test]

@@ -8,8 +8,9 @@ use crate::{Lead, LeadWish, Letter, OriginId, WorldCell};
 use std::collections::BTreeMap;
 use tidegate_core::{CellId, KeyId, WorldPolicy, WorldView};
 
-/// The most cells of one call: reading and raising some numbers is quicker than a sync.
-const CELLS_MAX: usize = 8 * SYNCS_MAX;
+/// The most cells of one call: reading and raising some numbers is quicker than a sync. A server does nothing else
+/// meanwhile, and requests wait: after an outage of the world store tens of thousands of cells go this way.
+const CELLS_MAX: usize = 2 * SYNCS_MAX;
 
 fn of_nodes(names: &[&str], args: Arguments) -> ScriptCall {
     let mut keys = Arguments::default();

@@ -6,7 +6,7 @@
 use super::{ServerError, Value};
 
 /// What one answer may hold. The longest that we ask for is the layout of a cluster.
-const ANSWER_BYTES_MAX: usize = 16 << 20;
+pub(crate) const ANSWER_BYTES_MAX: usize = 16 << 20;
 const LINE_BYTES_MAX: usize = 64 << 10;
 const ITEMS_MAX: usize = 1 << 20;
 const DEPTH_MAX: usize = 16;

@@ -1,0 +1,46 @@
+//! Mistakes to make on purpose: a test that doesn't find them is none.
+//!
+//! What the reconciler is shown is distorted, or what it says. Nothing in it knows of this, so that nothing in it can
+//! be wrong by it, and a node makes none.
+
+use super::{Reconciled, pass};
+use tidegate_world::{Granted, Member, Membership, Survey};
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Flaw {
+    #[default]
+    None,
+    /// Takes what was lowered for gone before anybody acknowledged it.
+    RaisesFirst,
+    /// Takes regions that say nothing for there.
+    IgnoresSilence,
+    /// Lets a new region take part before the others know of it.
+    ActivatesAtOnce,
+}
+
+impl Flaw {
+    pub(super) fn pass(self, survey: &Survey) -> Reconciled {
+        let mut shown = survey.clone();
+        match self {
+            Flaw::None | Flaw::ActivatesAtOnce => {}
+            Flaw::RaisesFirst => {
+                shown.slices.iter_mut().for_each(|held| held.acknowledged = held.row.generation);
+            }
+            Flaw::IgnoresSilence => {
+                shown.membership.members.iter_mut().for_each(|member| member.confirmed = survey.now);
+            }
+        }
+        let mut said = pass(&shown);
+        if self == Flaw::ActivatesAtOnce && survey.membership.members.iter().any(|member| !member.is_active) {
+            let none = || Granted { revision: survey.revision, ..Granted::default() };
+            let granted = said.granted.get_or_insert_with(none);
+            granted.membership.get_or_insert_with(|| all_active(&survey.membership));
+        }
+        said
+    }
+}
+
+fn all_active(before: &Membership) -> Membership {
+    let active = |member: &Member| Member { is_active: true, ..member.clone() };
+    Membership { version: before.version + 1, members: before.members.iter().map(active).collect() }
+}
