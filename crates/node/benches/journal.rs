@@ -241,9 +241,7 @@ fn logged(directory: &Path) -> (u64, u64) {
         let query = Query { wanted, request, since, until, admissions, records_max: RECORDS_MAX };
         let found = read(directory, &query).expect("the log");
         let of_page = found.records.iter().map(|found| found.record);
-        records.extend(
-            of_page.map(|record| ((record.key, record.at, record.request), 1 + u64::from(record.more))),
-        );
+        records.extend(of_page.map(|record| ((record.key, record.at), 1 + u64::from(record.more))));
         counts.extend(found.counts.iter().map(|count| ((count.rule, count.first, count.last), count.count)));
         match found.records.last() {
             Some(last) if found.is_cut && last.record.at < until => until = last.record.at,
