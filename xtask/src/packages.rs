@@ -4,7 +4,7 @@ use crate::steps::{run, run_with};
 use std::path::{Path, PathBuf};
 
 /// A program that tests run, and the Debian or Ubuntu package that has it.
-const NEEDED: [(&str, &str); 15] = [
+const NEEDED: [(&str, &str); 16] = [
     // For libFuzzer.
     ("c++", "g++"),
     ("valgrind", "valgrind"),
@@ -22,6 +22,8 @@ const NEEDED: [(&str, &str); 15] = [
     ("promtool", "prometheus"),
     ("chromium", "chromium"),
     ("systemd-analyze", "systemd"),
+    // For processes whose clock is set.
+    ("faketime", "faketime"),
 ];
 
 /// What only benchmarks need.

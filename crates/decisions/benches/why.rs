@@ -1,18 +1,14 @@
-//! The decision log: what a search over many segments takes, what a flood costs those who decide, and what a record
-//! takes on the disk.
+//! The decision log: what a search over many segments takes, and what a record takes on the disk. What a flood costs
+//! those who decide is measured with the engine, in `crates/node/benches/journal.rs`.
 //!
-//! `cargo bench -p tidegate-decisions --bench why -- [--gigabytes N] [1|2|3]`; `cargo xtask bars why` reads what it
-//! prints. Files are made in the system's temporary directory, or in `TIDEGATE_BENCH_DIR`, and removed. Costs of a flood are in CPU time of the threads that decide, which a busy machine changes little.
+//! `cargo bench -p tidegate-decisions --bench why -- [--gigabytes N] [1|3]`; `cargo xtask bars why` reads what it
+//! prints. Files are made in the system's temporary directory, or in `TIDEGATE_BENCH_DIR`, and removed.
 
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::RecvTimeoutError;
 use std::time::Instant;
-use tidegate_core::identity::Shape;
-use tidegate_core::{
-    Burst, Cost, FleetSecret, Item, KeyId, KeyPrefix, LocalState, Moment, Nanos, Rate, Seen, Spec, Table,
-};
+use tidegate_core::{KeyId, Nanos, Seen};
 use tidegate_decisions::{
     Algorithm, CAP_BYTES_DEFAULT, Found, KeyForm, KeyHash, Log, LogOptions, Noted, Outcome, Path, Query,
     RECORDS_MAX, Record, Recorder, RequestTag, RuleId, RuleName, ShardTag, Trace, Wanted, read,
@@ -27,13 +23,10 @@ fn main() {
     let gigabytes = at.map_or(2, |at| args[at + 1].parse().expect("--gigabytes N"));
     let is_value = |place: usize| at.is_some_and(|at| place == at + 1);
     let named = args.iter().enumerate().filter(|(place, _)| !is_value(*place)).map(|(_, arg)| arg.as_str());
-    let bars: Vec<&str> = named.filter(|arg| ["1", "2", "3"].contains(arg)).collect();
+    let bars: Vec<&str> = named.filter(|arg| ["1", "3"].contains(arg)).collect();
     let is_asked = |bar: &str| bars.is_empty() || bars.contains(&bar);
     if is_asked("1") {
         search(gigabytes);
-    }
-    if is_asked("2") {
-        flood();
     }
     if is_asked("3") {
         week();
@@ -149,6 +142,19 @@ fn query(directory: &std::path::Path, wanted: &dyn Fn(&RuleName) -> Wanted, requ
     read(directory, &query).expect("the log")
 }
 
+/// Drops the log's files from the page cache, and nobody else's; false where that can't be done.
+fn forget_pages(directory: &std::path::Path) -> bool {
+    let files = fs::read_dir(directory).expect("the directory").flatten();
+    let forget = |entry: fs::DirEntry| {
+        let input = format!("if={}", entry.path().display());
+        let dd = std::process::Command::new("dd")
+            .args([&input, "iflag=nocache", "count=0", "status=none"])
+            .status();
+        dd.is_ok_and(|status| status.success())
+    };
+    files.map(forget).all(|is_forgotten| is_forgotten)
+}
+
 /// Bar 1: by key, by request and by rule, over so many gigabytes.
 #[expect(clippy::cast_precision_loss, reason = "figures for people")]
 fn search(gigabytes: u64) {
@@ -195,151 +201,15 @@ fn search(gigabytes: u64) {
             .collect();
         took.sort_by(f64::total_cmp);
         print(1, &case, &format!("{what}, s"), took[1], Some(2.0));
+        if forget_pages(&directory) {
+            let (_, seconds) = timed(|| query(&directory, wanted, request));
+            print(1, &case, &format!("{what}, from the disk, s"), seconds, Some(2.0));
+        }
     }
     let size = bench.bytes() as f64;
     print(1, &case, "bytes on the disk per record", size / number as f64, None);
     drop(bench);
     let _ = fs::remove_dir_all(directory);
-}
-
-/// Nanoseconds that this thread was on a processor.
-fn thread_cpu_ns() -> u64 {
-    let schedstat = fs::read_to_string("/proc/thread-self/schedstat").expect("Linux");
-    schedstat.split(' ').next().and_then(|first| first.parse().ok()).expect("a number")
-}
-
-/// Decides all out for a while: CPU time for each, and how many were denied.
-#[expect(clippy::cast_precision_loss, reason = "figures for people")]
-fn decide(
-    table: &Table<LocalState>,
-    recorder: Option<&Recorder>,
-    denied_one_in: u64,
-    round: u64,
-) -> (f64, u64) {
-    const DECISIONS: u64 = 4_000_000;
-    let prefix = KeyPrefix::new(&FleetSecret::BUILT_IN, "default", "api", "per-user", Shape::Gcra);
-    let gcra = |count, period, burst| {
-        let (rate, burst) = (Rate::new(count, period).expect("a rate"), Burst::new(burst).expect("a burst"));
-        Spec::Gcra { rate, burst }
-    };
-    let (attacked, free) =
-        (gcra(1, Nanos::from_secs(3600), 1), gcra(1_000_000, Nanos::from_secs(1), 1 << 40));
-    let rule = RuleId::of_overflow(prefix.key("overflow"));
-    let begun = thread_cpu_ns();
-    let mut denied = 0;
-    for number in 0..DECISIONS {
-        let is_attack = number % denied_one_in == 0;
-        let caller = hex(mixed(number) % 10_000 + if is_attack { 0 } else { 1 << 20 });
-        let key = prefix.key(std::str::from_utf8(&caller).unwrap_or(""));
-        let now = START.plus(Nanos::new((round * DECISIONS + number) * 100));
-        let item = Item::new(key, if is_attack { attacked } else { free }, Cost::ONE);
-        let Ok(decision) = table.decide(&item, Moment::at(now)) else { continue };
-        if decision.is_admitted() {
-            continue;
-        }
-        denied += 1;
-        let Some(recorder) = recorder else { continue };
-        let noted = Noted {
-            at: now,
-            key: KeyHash::of(key),
-            rule,
-            rule_version: 1,
-            outcome: Outcome::Denied,
-            path: Path::Local,
-        };
-        recorder.note(&noted, || record(&noted, number), || name(1));
-    }
-    ((thread_cpu_ns() - begun) as f64 / DECISIONS as f64, denied)
-}
-
-fn hex(number: u64) -> [u8; 16] {
-    let mut text = [0; 16];
-    for (place, digit) in text.iter_mut().zip((0..16).map(|shift| number >> (4 * shift) & 15)) {
-        *place = b"0123456789abcdef"[usize::try_from(digit).unwrap_or(0)];
-    }
-    text
-}
-
-/// Bar 2: what those who decide lose, with a writer that takes what they put down once a second.
-#[expect(clippy::cast_precision_loss, reason = "figures for people")]
-fn flood() {
-    let mut bench = Bench::new("flood", CAP_BYTES_DEFAULT);
-    let directory = bench.directory.clone();
-    let recorder = bench.recorder.clone();
-    let (stop, stopped) = std::sync::mpsc::channel::<()>();
-    let writer = std::thread::spawn(move || {
-        let mut second = 0;
-        loop {
-            let is_over = stopped.recv_timeout(std::time::Duration::from_secs(1))
-                == Err(RecvTimeoutError::Disconnected);
-            second += 1;
-            bench.write(START.plus(Nanos::from_secs(second)));
-            if is_over {
-                return bench;
-            }
-        }
-    });
-    let table = Table::new(1_000_000);
-    let run = |recorder: Option<&Recorder>, one_in: u64, round: u64| decide(&table, recorder, one_in, round);
-    let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
-    let alone = median((0..5).map(|_| run(None, 1 << 40, 0).0).collect());
-    // A node that does nothing but decide, on all of its cores, with a million denials a second among them.
-    let among = (cores * 1e3 / alone).round().max(1.0);
-    let mut denials = 0;
-    let mut round = 0;
-    for (case, one_in) in [("a million denials a second on all cores", among), ("nothing but denials", 1.0)] {
-        let (mut with, mut without) = (Vec::new(), Vec::new());
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small whole number")]
-        let every = one_in as u64;
-        for _ in 0..9 {
-            round += 1;
-            without.push(run(None, every, round).0);
-            let (nanos, denied) = run(Some(&recorder), every, round);
-            with.push(nanos);
-            denials += denied;
-        }
-        let (with, without) = (median(with), median(without));
-        print(2, case, "one denial in so many decisions", one_in, None);
-        print(2, case, "CPU ns per decision without the log", without, None);
-        print(2, case, "CPU ns per decision with it", with, None);
-        let high = (one_in > 1.0).then_some(5.0);
-        print(2, case, "throughput lost, %", (1.0 - without / with) * 100.0, high);
-        print(2, case, "CPU ns per denial", (with - without) * one_in, None);
-    }
-    drop(stop);
-    let bench = writer.join().expect("written");
-    let missing = denials as f64 - total(&bench.directory) as f64;
-    print(2, "both", "denials that are neither in the log nor in a count", missing, Some(0.0));
-    drop(bench);
-    let _ = fs::remove_dir_all(directory);
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
-/// Every denial in the log, one by one or counted: all of them, page by page.
-fn total(directory: &std::path::Path) -> u64 {
-    let mut until = Nanos::MAX;
-    let mut seen = std::collections::HashMap::new();
-    loop {
-        let query = Query {
-            wanted: &|_| Wanted::All,
-            request: None,
-            since: Nanos::ZERO,
-            until,
-            admissions: false,
-            records_max: RECORDS_MAX,
-        };
-        let found = read(directory, &query).expect("the log");
-        let records = found.records.iter().map(|found| found.record);
-        seen.extend(records.map(|record| ((record.key, record.at), 1 + u64::from(record.more))));
-        match found.records.last() {
-            Some(last) if found.is_cut && last.record.at < until => until = last.record.at,
-            _ => return seen.values().sum(),
-        }
-    }
 }
 
 /// Bar 3: a node's share of a fleet's denials, for a week.

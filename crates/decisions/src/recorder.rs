@@ -103,12 +103,28 @@ impl Recorder {
             }
             lane => lane,
         });
-        for step in 0..self.lanes.len() {
-            if let Some(mut lane) = self.lanes[(own + step) % self.lanes.len()].try_lock() {
-                return lane.note(noted, record, name);
-            }
+        // Without a division where threads are as many as was said.
+        let own = if own < self.lanes.len() { own } else { own % self.lanes.len() };
+        if let Some(mut lane) = self.lanes[own].try_lock() {
+            return lane.note(noted, record, name);
         }
-        self.drop_one(noted.outcome);
+        self.note_elsewhere(own, noted, record, name);
+    }
+
+    /// The writer has the thread's own lane, or another thread does.
+    #[cold]
+    fn note_elsewhere(
+        &self,
+        own: usize,
+        noted: &Noted,
+        record: impl FnOnce() -> Record,
+        name: impl FnOnce() -> RuleName,
+    ) {
+        let (before, from_own) = self.lanes.split_at(own);
+        match from_own.iter().chain(before).find_map(Mutex::try_lock) {
+            Some(mut lane) => lane.note(noted, record, name),
+            None => self.drop_one(noted.outcome),
+        }
     }
 
     #[cold]

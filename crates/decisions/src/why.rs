@@ -3,15 +3,16 @@
 //! Everything is derived from what the log has; nothing is guessed beyond it. A tenant is shown its own decisions, and
 //! nothing of which servers there are.
 
+mod cause;
 mod json;
 mod words;
 
-use crate::event::{Event, EventKind, Standing};
+use crate::event::{Event, Standing};
 use crate::name::RuleName;
 use crate::read::{Found, Writer};
-use crate::record::{Outcome, Path, Record, RuleCount};
-use tidegate_core::Nanos;
+use crate::record::{Record, RuleCount};
 
+pub use cause::change_words;
 pub use words::utc;
 
 /// Who asks.
@@ -71,6 +72,8 @@ pub struct Explained<'f> {
     pub shard: Option<&'f str>,
     pub writer: Option<&'f Writer>,
     pub cause: Cause,
+    /// The change that is the cause, where one is.
+    changed: Option<&'f Event>,
     /// What was unwell then.
     pub unwell: Vec<Event>,
     /// What had changed shortly before, the last first.
@@ -92,10 +95,12 @@ impl<'f> Explanation<'f> {
             let record = &of.record;
             let rule = found.rules.get(&record.rule);
             let unwell = Standing::at(&found.events, record.at).events().to_vec();
-            let recent = recent(&found.events, record, rule);
-            let cause = cause(record, &unwell, &recent);
+            let recent = cause::recent(&found.events, record, rule);
             let shard = found.shards.get(&record.shard).map(String::as_str);
-            Explained { record, rule, shard, writer: found.writers.get(of.writer), cause, unwell, recent }
+            let is_away = cause::is_away(&found.events, &unwell, record, shard);
+            let (cause, changed) = cause::cause(record, is_away, &recent);
+            let writer = found.writers.get(of.writer);
+            Explained { record, rule, shard, writer, cause, changed, unwell, recent }
         });
         Explanation {
             decisions: decisions.collect(),
@@ -104,51 +109,5 @@ impl<'f> Explanation<'f> {
             damaged: found.damaged,
             audience,
         }
-    }
-}
-
-/// Changes that a decision may still have felt: of its own rule, and of the clock.
-fn recent<'f>(events: &'f [Event], record: &Record, rule: Option<&RuleName>) -> Vec<&'f Event> {
-    let memory = rule.map_or(Nanos::from_secs(60), |rule| rule.algorithm.memory());
-    let subject = rule.map(RuleName::subject);
-    let is_felt = |event: &&Event| {
-        let is_about_it = match event.kind {
-            EventKind::Rules => {
-                let is_known = u64::try_from(event.value).is_ok_and(|version| version <= record.rule_version);
-                is_known && Some(&event.subject) == subject.as_ref()
-            }
-            EventKind::ClockStep => true,
-            _ => false,
-        };
-        is_about_it && event.at <= record.at && event.at.plus(memory) >= record.at
-    };
-    events.iter().rev().filter(is_felt).collect()
-}
-
-fn cause(record: &Record, unwell: &[Event], recent: &[&Event]) -> Cause {
-    let is_away = |event: &Event| matches!(event.kind, EventKind::Breaker | EventKind::SyncLag);
-    if record.outcome == Outcome::Admitted {
-        return Cause::Admitted;
-    }
-    if record.path == Path::Missing {
-        return Cause::AttributeMissing;
-    }
-    if record.limit == 0 {
-        return Cause::Blocked;
-    }
-    if record.cost > record.limit {
-        return Cause::CostAboveLimit;
-    }
-    match record.path {
-        Path::Unverified if unwell.iter().any(is_away) => return Cause::StoreAway,
-        Path::Unverified => return Cause::Unverified,
-        Path::Quota => return Cause::RegionsPart,
-        _ => {}
-    }
-    // The nearest change is the one that was felt.
-    match recent.first().map(|event| event.kind) {
-        Some(EventKind::Rules) => Cause::RuleChanged,
-        Some(EventKind::ClockStep) => Cause::ClockStep,
-        _ => Cause::LimitUsed,
     }
 }

@@ -39,7 +39,7 @@ export const plural = (number, word) => `${count(number)} ${word}${number === 1 
 export const CAUSES = {
   admitted: ["passed", ""],
   limit_used: ["the limit was in use", "Wait until it would pass, or raise the limit."],
-  rule_changed: ["the rule had just been changed", "See what changed below, and the history under Rules."],
+  rule_changed: ["it would have passed before the rule was changed", "See what changed below, and the history under Rules."],
   clock_step: ["the clock had just been set", "Look at the machine's time: a step never refills a limit."],
   store_away: ["the region's store couldn't be reached", "See what was unwell, and the store under Tiers."],
   unverified: ["it couldn't be checked", "No answer in time, or no room in the counter table: memory.max_keys."],

@@ -4,6 +4,7 @@
 //! One set per process, as there is one `/v1/state`; none of them is touched by a request that succeeds.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use tidegate_node::spans;
 
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
@@ -53,7 +54,7 @@ pub(crate) static COUNTERS: Counters = Counters {
 impl Counters {
     /// All counters at one time, by name.
     pub(crate) fn named(&self) -> [(&'static str, u64); 10] {
-        [
+        let counted = [
             ("connections_refused", &self.connections_refused),
             ("connections_too_slow", &self.connections_too_slow),
             ("accept_failures", &self.accept_failures),
@@ -65,6 +66,33 @@ impl Counters {
             ("otlp_failures", &self.otlp_failures),
             ("otlp_records_dropped", &self.otlp_dropped),
         ]
-        .map(|(name, counter)| (name, counter.0.load(Ordering::Relaxed)))
+        .map(|(name, counter)| (name, counter.0.load(Ordering::Relaxed)));
+        // Spans that found their queue full never came here.
+        counted.map(|(name, count)| match name {
+            "otlp_records_dropped" => (name, count.saturating_add(spans::dropped())),
+            _ => (name, count),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_core::Nanos;
+    use tidegate_node::spans::{Span, SpanKind};
+
+    #[test]
+    fn spans_that_found_their_queue_full_are_counted_as_dropped() {
+        let dropped =
+            || COUNTERS.named().into_iter().find(|(name, _)| *name == "otlp_records_dropped").unwrap().1;
+        let before = dropped();
+        let span = Span::root("a", SpanKind::Server, Nanos::ZERO);
+        (0..10_000).for_each(|_| spans::record(span.clone()));
+        let kept = spans::take(usize::MAX).len() as u64;
+        assert!(
+            dropped() >= before + 10_000 - kept && kept < 10_000,
+            "{kept} were kept, {} dropped",
+            dropped()
+        );
     }
 }

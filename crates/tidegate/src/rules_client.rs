@@ -28,7 +28,7 @@ pub(crate) enum RulesError {
     #[error(transparent)]
     Settings(#[from] SettingErrors),
     #[error(
-        "--control {0:?} isn't an address; write it as http://127.0.0.1:7070 or https://host:7070 (no path)"
+        "{0:?} isn't an address; write it as http://127.0.0.1:7070 (a control plane), http://127.0.0.1:9090 (a node's admin listener) or https://host:7070 (no path)"
     )]
     Url(String),
     #[error("the address says https; name the authority that signed its certificate: --ca PATH")]
@@ -46,7 +46,7 @@ pub(crate) enum RulesError {
     #[error("{0}")]
     Refused(String),
     #[error(
-        "{url} answered with status {status} and something that isn't a control plane's answer; check the address"
+        "{url} answered with status {status} and something that isn't an answer of Tidegate; check the address"
     )]
     Foreign { url: String, status: u16 },
     #[error(transparent)]

@@ -3,19 +3,21 @@
 //! Both answer with the same JSON; people get it in words.
 
 mod command_line;
+mod nodes;
 mod time;
 
 use crate::ask::{Form, Whom};
 use crate::output::{self, plain};
-use crate::rules_client::{Client, RulesError};
+use crate::rules_client::RulesError;
 use crate::settings::{SettingErrors, Settings};
 pub(crate) use command_line::{command, options};
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use tidegate_core::Nanos;
 use tidegate_decisions::ReadError;
-use tidegate_decisions::why::Audience;
+use tidegate_decisions::why::{Audience, utc};
 use tidegate_node::clock::Clock;
 use tidegate_node::journal::asked::Asked;
 
@@ -54,6 +56,10 @@ pub(crate) enum WhyError {
         "{0:?} isn't a time; write it as 03:47 or 2026-11-16T03:47:00Z (UTC), or as 10m for ten minutes ago (s, m, h, d)"
     )]
     Time(String),
+    #[error(
+        "from {since} until {until} is no time: it ends before it begins; turn --since and --until around"
+    )]
+    Backwards { since: String, until: String },
     #[error("what was read isn't an answer about decisions; check the address")]
     Foreign,
 }
@@ -67,46 +73,17 @@ pub(crate) fn run(whom: &Whom, mut options: Options) -> Result<ExitCode, WhyErro
             let json = options.asked.answer(directory, &secret, Audience::Operator)?;
             serde_json::from_str(&json).map_err(|_| WhyError::Foreign)?
         }
-        None => ask_nodes(whom, &options)?,
+        None => nodes::ask(whom, &options)?,
     };
     match options.form {
         Form::Json => output::print(&format!("{answer}\n")),
-        Form::Text => output::print(&in_words(&answer)),
+        Form::Text => output::print(&in_words(&answer, &options.asked)),
     }
     let is_empty = |name: &str| answer[name].as_array().is_none_or(Vec::is_empty);
     Ok(ExitCode::from(u8::from(is_empty("decisions") && is_empty("counted"))))
 }
 
-/// Of several nodes, all of it together, the newest first.
-fn ask_nodes(whom: &Whom, options: &Options) -> Result<Value, WhyError> {
-    let admin = match options.admin.as_slice() {
-        _ if let Some(control) = &options.control => vec![control.clone()],
-        [] => vec![format!("http://{}", Settings::listen_admin(whom.settings.clone())?)],
-        given => given.to_vec(),
-    };
-    let path = format!("/v1/why?{}", options.asked.query());
-    let mut all: Option<Value> = None;
-    for url in admin {
-        let (token, authorities) = (whom.token.clone(), whom.authorities.clone());
-        let whom = Whom { url: None, token, authorities, settings: whom.settings.clone() };
-        let mut answer = Client::at(url, whom)?.get(&path)?;
-        let Some(all) = &mut all else {
-            all = Some(answer);
-            continue;
-        };
-        for name in ["decisions", "counted"] {
-            let more = answer[name].as_array_mut().map(std::mem::take).unwrap_or_default();
-            all[name].as_array_mut().ok_or(WhyError::Foreign)?.extend(more);
-        }
-        all["is_cut"] = (all["is_cut"] == true || answer["is_cut"] == true).into();
-    }
-    let mut all = all.ok_or(WhyError::Foreign)?;
-    let decisions = all["decisions"].as_array_mut().ok_or(WhyError::Foreign)?;
-    decisions.sort_by(|a, b| b["at"].as_str().cmp(&a["at"].as_str()));
-    Ok(all)
-}
-
-fn in_words(answer: &Value) -> String {
+fn in_words(answer: &Value, asked: &Asked) -> String {
     let mut text = String::new();
     let decisions = answer["decisions"].as_array().map_or(&[][..], Vec::as_slice);
     for decision in decisions {
@@ -144,9 +121,7 @@ fn in_words(answer: &Value) -> String {
         );
     }
     if text.is_empty() {
-        text.push_str(
-            "Nothing in the log fits. Of admissions it has a sample (--admissions), of denials all.\n",
-        );
+        text.push_str(&nothing(asked));
     }
     text.push_str(&silence(&answer["nodes"]));
     if answer["is_cut"] == true {
@@ -155,6 +130,36 @@ fn in_words(answer: &Value) -> String {
     if answer["damaged"].as_u64().is_some_and(|damaged| damaged > 0) {
         let _ = writeln!(text, "Parts of the log can't be read any more: {}.", answer["damaged"]);
     }
+    text
+}
+
+/// What was looked for in vain, and what to look at.
+fn nothing(asked: &Asked) -> String {
+    let mut text = String::from("Nothing in the log fits");
+    match (asked.since > Nanos::ZERO, asked.until < Nanos::MAX) {
+        (true, true) => drop(write!(text, " between {} and {} (UTC)", utc(asked.since), utc(asked.until))),
+        (true, false) => drop(write!(text, " since {} (UTC)", utc(asked.since))),
+        (false, true) => drop(write!(text, " until {} (UTC)", utc(asked.until))),
+        (false, false) => {}
+    }
+    text.push_str(". Of denials it has all, as far as it reaches back (log.decisions_max_mb)");
+    text.push_str(if asked.admissions {
+        ", of admissions one in a thousand."
+    } else {
+        "; of admissions a sample: --admissions."
+    });
+    if asked.identifier.is_some() {
+        text.push_str(
+            " A caller is written as answers show it, the parts of a rule's key with a comma and a space between them \
+             ('42, /search'); `tidegate top` shows who comes.",
+        );
+    }
+    if asked.request_id.is_some() {
+        text.push_str(
+            " Of a flood on one key only the first requests of each second are kept with their ids.",
+        );
+    }
+    text.push('\n');
     text
 }
 

@@ -1,7 +1,6 @@
 //! A decision in words that a support engineer can paste.
 
 use super::{Cause, Explained};
-use crate::event::EventKind;
 use crate::record::{Outcome, Path};
 use std::fmt::Write as _;
 use tidegate_core::Nanos;
@@ -92,10 +91,7 @@ impl Explained<'_> {
 
     fn say_cause(&self, text: &mut String) {
         let record = self.record;
-        let ago = |kind: EventKind| {
-            let event = self.recent.iter().find(|event| event.kind == kind);
-            event.map(|event| (length(record.at.minus(event.at)), event))
-        };
+        let changed = self.changed.map(|event| (length(record.at.minus(event.at)), event));
         match self.cause {
             Cause::AttributeMissing => text.push_str("it lacked an attribute that the rule requires."),
             Cause::Blocked => text.push_str(" The limit is 0: the caller is blocked."),
@@ -110,7 +106,7 @@ impl Explained<'_> {
             ),
             Cause::RegionsPart => text.push_str(" This region's part of the limit was in use."),
             Cause::RuleChanged => {
-                if let Some((ago, event)) = ago(EventKind::Rules) {
+                if let Some((ago, event)) = changed {
                     let _ = write!(
                         text,
                         " The rule had been changed {ago} before, with rules version {}: {}.",
@@ -119,7 +115,7 @@ impl Explained<'_> {
                 }
             }
             Cause::ClockStep => {
-                if let Some((ago, event)) = ago(EventKind::ClockStep) {
+                if let Some((ago, event)) = changed {
                     let _ = write!(
                         text,
                         " The wall clock had been set by {} ms, {ago} before; a step never refills a limit.",

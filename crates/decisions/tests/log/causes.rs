@@ -1,9 +1,9 @@
 //! What `why` says of records, by the events around them.
 
 use crate::fixture::{Fixture, event, name, noted, record};
-use tidegate_core::Nanos;
-use tidegate_decisions::why::{Audience, Cause, Explanation};
-use tidegate_decisions::{Event, EventKind, Noted, Path, Record, Wanted};
+use tidegate_core::{CalendarUnit, Nanos};
+use tidegate_decisions::why::{Audience, Cause, Explanation, change_words};
+use tidegate_decisions::{Algorithm, Event, EventKind, Noted, Path, Record, RuleName, ShardTag, Wanted};
 
 fn explained(
     test: &str,
@@ -17,6 +17,9 @@ fn explained(
     let mut record = record(&noted);
     change(&mut noted, &mut record);
     (record.path, record.outcome) = (noted.path, noted.outcome);
+    for address in ["shard", "another"] {
+        fixture.recorder.shard(address);
+    }
     fixture.recorder.note(&noted, || record, || name(1));
     fixture.write();
     let found = fixture.read(&|_| Wanted::All);
@@ -73,6 +76,91 @@ fn each_cause_in_its_case() {
     }
     let (_, sentence, _) = explained("words", &[of_rule(now - 30)], |_, _| (), Audience::Operator);
     assert!(sentence.contains("changed 30 s before, with rules version 1: 100 → 10."), "{sentence}");
+}
+
+/// What is in force is 100 of the fixture's record, all of them in use.
+#[test]
+fn a_change_is_the_cause_where_the_request_would_have_passed_before_it() {
+    let now = 1_800_000_000;
+    let told = |version: u64, at_s: u64, before: Option<&str>, after: &str| Event {
+        value: version.try_into().unwrap(),
+        text: change_words(before, after),
+        ..of_rule(at_s)
+    };
+    let stepped = Event { value: 7_200_000, ..event(EventKind::ClockStep, false, now - 3) };
+    let lowered = told(1, now - 30, Some("500 per 60 s"), "100 per 60 s");
+    let a_little = told(1, now - 30, Some("100 per 60 s"), "99 per 60 s");
+    let raised = told(1, now - 30, Some("20 per 60 s"), "100 per 60 s");
+    let longer = told(1, now - 30, Some("100 per 1 s"), "100 per 60 s");
+    let new = told(1, now - 30, None, "100 per 60 s");
+    let of_another_limit = told(1, now - 30, Some("500 per 60 s"), "70 per 60 s");
+    let twice = [told(1, now - 40, Some("500 per 60 s"), "80 per 60 s"), raised.clone()];
+    let below = |_: &mut Noted, record: &mut Record| record.limit = 99;
+    type Case<'c> = (&'c str, Vec<Event>, &'c dyn Fn(&mut Noted, &mut Record), Cause);
+    let cases: [Case<'_>; 10] = [
+        ("by-much", vec![lowered.clone()], &|_, _| (), Cause::RuleChanged),
+        ("and-the-clock-was-set", vec![lowered, stepped.clone()], &|_, _| (), Cause::RuleChanged),
+        ("denied-before-too", vec![a_little], &below, Cause::LimitUsed),
+        ("raised", vec![raised.clone()], &|_, _| (), Cause::LimitUsed),
+        ("raised-and-the-clock-was-set", vec![raised, stepped], &|_, _| (), Cause::ClockStep),
+        ("a-longer-window", vec![longer], &|_, _| (), Cause::RuleChanged),
+        ("a-new-rule", vec![new], &|_, _| (), Cause::RuleChanged),
+        ("by-an-override", vec![of_another_limit], &|_, _| (), Cause::LimitUsed),
+        ("the-change-before", twice.to_vec(), &|_, _| (), Cause::RuleChanged),
+        ("nothing", vec![], &|_, _| (), Cause::LimitUsed),
+    ];
+    for (case, events, change, cause) in cases {
+        let found = explained(case, &events, change, Audience::Operator);
+        assert_eq!(found.0, cause, "{case}: {}", found.1);
+        assert_eq!(found.1.contains("had been changed"), cause == Cause::RuleChanged, "{case}: {}", found.1);
+    }
+}
+
+#[test]
+fn a_store_is_away_where_it_is_the_one_to_be_asked() {
+    let now = 1_800_000_000;
+    let opens = |at_s: u64| event(EventKind::Breaker, true, at_s);
+    let of = |shard: &'static str| {
+        move |noted: &mut Noted, record: &mut Record| {
+            noted.path = Path::Unverified;
+            record.shard = ShardTag::of(shard);
+        }
+    };
+    for (case, event, shard, cause) in [
+        ("own", opens(now - 1), "shard", Cause::StoreAway),
+        ("others", opens(now - 1), "another", Cause::Unverified),
+        ("soon", opens(now + 1), "shard", Cause::StoreAway),
+        ("soon-others", opens(now + 1), "another", Cause::Unverified),
+        ("much-later", opens(now + 6), "shard", Cause::Unverified),
+    ] {
+        let found = explained(case, &[event], of(shard), Audience::Operator);
+        assert_eq!(found.0, cause, "{case}: {}", found.1);
+    }
+}
+
+#[test]
+fn a_clock_that_was_set_by_little_is_soon_forgotten() {
+    let now = 1_800_000_000;
+    let step =
+        |ago: u64, millis: i64| Event { value: millis, ..event(EventKind::ClockStep, false, now - ago) };
+    let monthly = RuleName {
+        algorithm: Algorithm::Calendar { unit: CalendarUnit::Month, time_zone: "UTC".into() },
+        ..name(1)
+    };
+    for (case, event, cause) in [
+        ("at-once", step(50, 300), Cause::ClockStep),
+        ("minutes-ago", step(600, 300), Cause::LimitUsed),
+        ("far-minutes-ago", step(600, -3_600_000), Cause::ClockStep),
+        ("far-long-ago", step(3700, -3_600_000), Cause::LimitUsed),
+    ] {
+        let mut fixture = Fixture::new(case);
+        fixture.recorder.event(event);
+        let noted = noted(7, 1, Nanos::from_secs(now));
+        fixture.recorder.note(&noted, || record(&noted), || monthly.clone());
+        fixture.write();
+        let found = fixture.read(&|_| Wanted::All);
+        assert_eq!(Explanation::new(&found, Audience::Operator).decisions[0].cause, cause, "{case}");
+    }
 }
 
 #[test]

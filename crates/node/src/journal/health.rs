@@ -8,6 +8,7 @@ use crate::world::WorkState;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate_core::Nanos;
+use tidegate_decisions::why::change_words;
 use tidegate_decisions::{Event, EventKind, rule_subject};
 use tidegate_origin::ShardId;
 use tidegate_rules::{Policy, Rule, RuleSet};
@@ -100,11 +101,19 @@ impl Health {
                 BreakerState::Closed => None,
             })
             .collect();
+        self.tell_breakers(open, now, events);
+    }
+
+    fn tell_breakers(&mut self, open: BTreeMap<String, Nanos>, now: Nanos, events: &mut Vec<Event>) {
         for (shard, since) in open.iter().filter(|(shard, _)| !self.open.contains_key(*shard)) {
             events.push(Event { is_unwell: true, ..event(*since, EventKind::Breaker, shard, 0) });
         }
-        for shard in self.open.keys().filter(|shard| !open.contains_key(*shard)) {
+        for (shard, since) in self.open.iter().filter(|(shard, _)| !open.contains_key(*shard)) {
             events.push(event(now, EventKind::Breaker, shard, 0));
+            // The clock was set back meanwhile: by its times, the breaker would open after it closed, for good.
+            if *since > now {
+                events.push(event(*since, EventKind::Breaker, shard, 0));
+            }
         }
         self.open = open;
     }
@@ -135,12 +144,8 @@ fn changed_rules(before: &RuleSet, after: &RuleSet) -> Vec<(String, String)> {
         before.rules().map(|rule| (name(rule), shown(&rule.policy))).collect();
     let told = after.rules().filter_map(|rule| {
         let (subject, now) = (name(rule), shown(&rule.policy));
-        let text = match old.get(&subject) {
-            Some(before) if *before == now => return None,
-            Some(before) => format!("{before} became {now}"),
-            None => format!("it is new: {now}"),
-        };
-        Some((subject, text))
+        let before = old.get(&subject);
+        (before != Some(&now)).then(|| (subject.clone(), change_words(before.map(String::as_str), &now)))
     });
     told.take(RULES_TOLD_MAX).collect()
 }
@@ -167,5 +172,33 @@ fn shown(policy: &Policy) -> String {
                 burst.get()
             )
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::EngineOptions;
+    use tidegate_core::FleetSecret;
+
+    /// What is open at an instant by the events' times alone, as whoever reads the log goes by them.
+    fn is_open(events: &[Event], at: Nanos) -> bool {
+        let mut events: Vec<&Event> = events.iter().filter(|event| event.at <= at).collect();
+        events.sort_by_key(|event| event.at);
+        events.last().is_some_and(|event| event.is_unwell)
+    }
+
+    #[test]
+    fn a_breaker_that_closes_after_the_clock_was_set_back_stays_closed() {
+        let options = EngineOptions { secret: FleetSecret::BUILT_IN, keys_max: 100 };
+        let at = |seconds: u64| Nanos::from_secs(1_800_000_000 + seconds);
+        let (mut health, _) = Health::new(&Engine::new(options, RuleSet::default()), at(0));
+        let mut events = Vec::new();
+        health.tell_breakers([(String::from("shard"), at(3600))].into(), at(3600), &mut events);
+        assert!(is_open(&events, at(3601)));
+        // Set back by an hour meanwhile.
+        health.tell_breakers(BTreeMap::new(), at(10), &mut events);
+        assert!(!is_open(&events, at(11)));
+        assert!(!is_open(&events, at(3601)), "when the clock gets there again");
     }
 }

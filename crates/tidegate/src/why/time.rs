@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use jiff::civil::{DateTime, Time};
 use jiff::tz::TimeZone;
 use tidegate_core::Nanos;
+use tidegate_decisions::why::utc;
 
 const DAY: Nanos = Nanos::from_secs(86_400);
 /// What `--at` covers: people's clocks differ, and a minute is sixty seconds long.
@@ -17,7 +18,11 @@ impl Typed {
         let read = |text: &Option<String>| text.as_deref().map(|text| instant(text, now)).transpose();
         let (at, since, until) = (read(&self.at)?, read(&self.since)?, read(&self.until)?);
         let around = at.map_or((Nanos::ZERO, Nanos::MAX), |at| (at.minus(BEFORE), at.plus(AFTER)));
-        Ok((since.unwrap_or(around.0), until.unwrap_or(around.1)))
+        let (since, until) = (since.unwrap_or(around.0), until.unwrap_or(around.1));
+        if since > until {
+            return Err(WhyError::Backwards { since: utc(since), until: utc(until) });
+        }
+        Ok((since, until))
     }
 }
 
@@ -39,8 +44,12 @@ fn ago(text: &str, now: Nanos) -> Option<Nanos> {
     Some(now.minus(Nanos::from_secs(count.saturating_mul(seconds))))
 }
 
+/// `03:47`, and as people say it: `3:47`.
 fn of_day(text: &str, now: Nanos) -> Option<Nanos> {
-    let time: Time = text.parse().ok().filter(|_| !text.contains(['T', '-']))?;
+    let text = text.trim_end_matches('Z');
+    let is_short = text.find(':') == Some(1);
+    let text = if is_short { format!("0{text}") } else { text.to_owned() };
+    let time: Time = text.parse().ok().filter(|_| text.contains(':') && !text.contains(['T', '-']))?;
     let since_midnight = time.duration_since(Time::midnight());
     let since_midnight = Nanos::new(u64::try_from(since_midnight.as_nanos()).ok()?);
     let midnight = Nanos::new(now.get() / DAY.get() * DAY.get());
@@ -66,6 +75,8 @@ mod tests {
         let at = |hour: u64, minute: u64| Nanos::from_secs(1_794_787_200 + hour * 3600 + minute * 60);
         for (text, expected) in [
             ("03:47", at(3, 47)),
+            ("3:47", at(3, 47)),
+            ("03:47Z", at(3, 47)),
             ("03:47:30", at(3, 47).plus(Nanos::from_secs(30))),
             ("19:00", at(19, 0).minus(DAY)),
             ("10m", at(17, 50)),
@@ -73,14 +84,23 @@ mod tests {
             ("2026-11-16T03:47:00Z", at(3, 47)),
             ("2026-11-16T03:47Z", at(3, 47)),
             ("2026-11-16 03:47", at(3, 47)),
+            ("2026-11-16", at(0, 0)),
             ("2026-11-16T04:47:00+01:00", at(3, 47)),
         ] {
             assert_eq!(instant(text, now).unwrap(), expected, "{text}");
         }
-        for wrong in ["", "soon", "25:00", "10x", "2026-13-01T00:00:00Z"] {
+        for wrong in ["", "soon", "25:00", "10x", "3:4", "2026-13-01T00:00:00Z"] {
             assert!(instant(wrong, now).is_err(), "{wrong}");
         }
         let typed = Typed { at: Some("03:47".into()), since: None, until: None };
         assert_eq!(typed.range(now).unwrap(), (at(3, 46), at(3, 49)));
+        let typed = |since: &str, until: &str| Typed {
+            at: None,
+            since: Some(since.into()),
+            until: Some(until.into()),
+        };
+        assert_eq!(typed("2h", "1h").range(now).unwrap(), (at(16, 0), at(17, 0)));
+        let error = typed("1h", "2h").range(now).unwrap_err().to_string();
+        assert!(error.contains("from 2026-11-16T17:00:00.000Z until 2026-11-16T16:00:00.000Z"), "{error}");
     }
 }

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use support::{CHECK, Directory, Node, request, request_with, rules_of, run};
-use tidegate_testkit::browser_for_node;
+use tidegate_testkit::{Redis, browser_for_node};
 
 const RULES: &str = "namespace: api\nrules:\n  - name: per-user\n    key: [user]\n    limit: 100 per 1m\n";
 
@@ -23,6 +23,11 @@ const RULES: &str = "namespace: api\nrules:\n  - name: per-user\n    key: [user]
 fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs what testkit does to its end.
+fn wait_for<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
 }
 
 fn script(name: &str) -> String {
@@ -85,6 +90,22 @@ fn the_page_asks_for_a_token_and_keeps_to_it() {
     let flags = ["--auth-tokens", path.as_str(), "--rules-control", &control.url()];
     let node = Node::start_with(&directory, &flags, &[("TIDEGATE_TOKEN", reader.as_str())]);
     browse("token.mjs", &node, &[&reader, &admin, &tenant]);
+}
+
+#[test]
+fn regions_their_lag_and_parts_of_limits_are_shown() {
+    let _alone = alone();
+    let world = Directory::new();
+    let url = format!("sqlite:{}", world.path("world.db").display());
+    let start = |name: &str| {
+        let directory = Directory::new();
+        let redis = wait_for(Redis::start());
+        let flags = ["--region", name, "--world-url", &url, "--world-interval-ms", "1000"];
+        let node = Node::start(&directory, &[&flags[..], &["--origin-url", &redis.url()]].concat());
+        (node, directory, redis)
+    };
+    let (here, there) = (start("here"), start("there"));
+    browse("world.mjs", &here.0, &[&here.0.url(), &there.0.url()]);
 }
 
 /// What the node holds, in KiB.

@@ -6,10 +6,13 @@ use crate::table::{Row, is_known, mentioned, rows};
 use crate::{read, repository};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
 
 const ALERTS: &str = "deploy/prometheus/alerts.yaml";
 const ALERT_TESTS: &str = "deploy/prometheus/alerts_test.yaml";
 const DASHBOARD: &str = "deploy/grafana/tidegate.json";
+/// Grafana's model of its dashboards, of version 10.1: generated from its schema by those who make it.
+const MODEL: &str = "grafana-foundation-sdk==1769699998!10.1.0";
 
 fn accepts(arguments: &[&str]) {
     let output = promtool(arguments, "");
@@ -72,6 +75,26 @@ fn the_dashboards_expressions_are_valid_and_about_metrics_that_there_are() {
     let directory = Directory::new();
     directory.write("rules.yaml", rules);
     accepts(&["check", "rules", directory.path("rules.yaml").to_str().unwrap()]);
+}
+
+/// Where a file's dashboard isn't what Grafana's own schema says.
+fn strange_to_grafana(path: &str) -> String {
+    let packages = tidegate_testkit::wheel("grafana-foundation-sdk", MODEL, &[]).unwrap();
+    let script = repository("crates/tidegate/tests/metrics/grafana.py");
+    let output = Command::new("python3").args([&script, path]).env("PYTHONPATH", packages).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn the_dashboard_is_of_grafanas_own_schema() {
+    assert_eq!(strange_to_grafana(&repository(DASHBOARD)), "");
+    let directory = Directory::new();
+    for (right, wrong) in [("\"fieldConfig\"", "\"fieldConfigs\""), ("\"legendFormat\"", "\"legend\"")] {
+        directory.write("wrong.json", read(DASHBOARD).replace(right, wrong));
+        let said = strange_to_grafana(directory.path("wrong.json").to_str().unwrap());
+        assert!(said.contains(&wrong.replace('"', "")), "{wrong}: {said}");
+    }
 }
 
 #[test]

@@ -61,6 +61,47 @@ fn a_denial_is_found_by_caller_rule_and_request_and_after_a_kill_in_the_files() 
 }
 
 #[test]
+fn of_several_nodes_one_that_is_down_costs_its_own_answer_only() {
+    let directory = Directory::new();
+    directory.write("rules.yaml", rules_of(1));
+    let node = Node::start(&directory, &[]);
+    assert_eq!(node.allowed(2, CHECK), 1);
+    // Nobody listens there.
+    let (up, down) = (format!("http://{}", node.admin), "http://127.0.0.1:1");
+    for order in [[&up, down], [down, &up]] {
+        let (code, answer) = why(&directory, &["--admin", order[0], "--admin", order[1]]);
+        assert_eq!((code, denied(&answer).len()), (Some(0), 1), "{answer}");
+        let nodes = &answer["nodes"];
+        assert_eq!((&nodes["asked"], &nodes["answered"]), (&2.into(), &1.into()), "{answer}");
+        assert_eq!(nodes["problems"][0]["node"], down, "{answer}");
+    }
+    let words = run(&directory, &["why", "--admin", &up, "--admin", down], &[]).stdout;
+    assert!(words.contains("Only 1 of 2 nodes answered.\n  http://127.0.0.1:1: "), "{words}");
+    let finished = run(&directory, &["why", "--admin", down], &[]);
+    assert_eq!(finished.code, Some(2), "{}", finished.stdout);
+    assert!(finished.stderr.contains("is it running there?"), "{}", finished.stderr);
+}
+
+#[test]
+fn who_finds_nothing_is_told_where_it_was_looked_for() {
+    let directory = Directory::new();
+    let node = Node::start(&directory, &[]);
+    let admin = format!("http://{}", node.admin);
+    let said = |more: &[&str]| {
+        let finished = run(&directory, &[&["why", "--admin", &admin], more].concat(), &[]);
+        assert_eq!(finished.code, Some(1), "{}", finished.stderr);
+        finished.stdout
+    };
+    let of_day = said(&["--identifier", "42", "--at", "3:47"]);
+    assert!(of_day.contains("T03:46:00.000Z and ") && of_day.contains("T03:49:00.000Z (UTC)"), "{of_day}");
+    assert!(of_day.contains("A caller is written as answers show it"), "{of_day}");
+    assert!(said(&[]).starts_with("Nothing in the log fits. Of denials it has all"));
+    let backwards = run(&directory, &["why", "--since", "1h", "--until", "2h"], &[]);
+    assert_eq!(backwards.code, Some(2));
+    assert!(backwards.stderr.contains("it ends before it begins"), "{}", backwards.stderr);
+}
+
+#[test]
 fn admissions_are_a_sample_and_floods_are_counted() {
     let directory = Directory::new();
     directory.write("rules.yaml", rules_of(1));

@@ -10,6 +10,7 @@ mod cluster;
 mod ending;
 mod fleet;
 mod forgetting;
+mod incident;
 mod load;
 mod membership;
 mod moving;
