@@ -6,6 +6,7 @@ use crate::pipeline::{self, Ended};
 use crate::plain::PlainHttp;
 use crate::preface::{self, Protocol};
 use crate::progress::{Patience, Progress};
+use crate::rota::Seated;
 use crate::socket::Socket;
 use crate::transport::Transport;
 use crate::{App, Surface};
@@ -16,8 +17,9 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::server::graceful::Watcher;
 use std::convert::Infallible;
+use std::pin::Pin;
 use std::sync::Arc;
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, watch};
 
 const HEADERS_MAX: usize = 64;
 const HEADER_BYTES_MAX: usize = 16 << 10;
@@ -29,43 +31,76 @@ pub(crate) struct Closing {
     pub(crate) shutdown: watch::Receiver<bool>,
 }
 
+/// A connection that has just come. Boxed on its way: of what a future is given, it keeps room twice.
+pub(crate) struct Arrived {
+    pub(crate) socket: Socket,
+    pub(crate) surface: Surface,
+    pub(crate) app: Arc<App>,
+    pub(crate) closing: Closing,
+    /// Held until the connection ends.
+    pub(crate) place: (Option<OwnedSemaphorePermit>, Seated),
+}
+
 /// Serves a connection until its client closes it, is too slow, or the listener shuts down.
-pub(crate) async fn serve(socket: Socket, surface: Surface, app: Arc<App>, closing: Closing) {
+pub(crate) async fn serve(arrived: Box<Arrived>) {
+    let Arrived { socket, surface, app, closing, place } = unboxed(arrived);
+    let Closing { watcher, shutdown } = closing;
+    // Boxed, all of them, so that none is kept as large as the largest.
+    if let Some(socket) = Box::pin(begun(socket, surface, shutdown.clone())).await {
+        let (kept, serving) = on_surface(socket, surface, app, Closing { watcher, shutdown });
+        serving.await;
+        drop(kept);
+    }
+    drop(place);
+}
+
+/// And the box is gone: taken apart in place, it would stay until the connection ends.
+#[expect(clippy::boxed_local, reason = "to be freed here")]
+fn unboxed(arrived: Box<Arrived>) -> Arrived {
+    *arrived
+}
+
+/// A socket that can be read from; `None` when that has come to nothing.
+async fn begun(socket: Socket, surface: Surface, mut shutdown: watch::Receiver<bool>) -> Option<Socket> {
     if let Err(error) = socket.set_nodelay() {
         tracing::debug!(%error, "a connection ended before it began");
-        return;
+        return None;
     }
-    let Closing { watcher, mut shutdown } = closing;
-    // Boxed, all of them, so that none is kept as large as the largest.
-    let socket = tokio::select! {
+    tokio::select! {
         biased;
-        proven = Box::pin(socket.proven(surface)) => match proven {
-            Some(socket) => socket,
-            None => return,
-        },
-        _ = shutdown.wait_for(|stop| *stop) => return,
-    };
+        proven = socket.proven(surface) => proven,
+        _ = shutdown.wait_for(|stop| *stop) => None,
+    }
+}
+
+type Serving = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// How a connection of a surface is served; with it the watcher, where that isn't told of each request.
+fn on_surface(
+    socket: Socket,
+    surface: Surface,
+    app: Arc<App>,
+    closing: Closing,
+) -> (Option<Watcher>, Serving) {
+    let Closing { watcher, shutdown } = closing;
     match surface {
-        Surface::Admin => Box::pin(serve_http(socket, surface, app, watcher)).await,
-        Surface::Api => Box::pin(serve_api(socket, app, watcher, shutdown)).await,
-        Surface::ApiAndGrpc => match Box::pin(preface::tell(socket)).await {
-            Some((socket, Protocol::Http2)) => {
-                Box::pin(grpc::serve(socket, app, shutdown)).await;
-                drop(watcher);
-            }
-            Some((socket, Protocol::Http1)) => {
-                Box::pin(serve_api(socket, app, watcher, shutdown)).await;
-            }
-            None => {}
-        },
-        Surface::Grpc => {
+        Surface::Admin => (None, Box::pin(serve_http(socket, surface, app, watcher))),
+        Surface::Api => (None, Box::pin(serve_api(socket, app, watcher, shutdown))),
+        Surface::ApiAndGrpc => (None, Box::pin(serve_told(socket, app, watcher, shutdown))),
+        Surface::Grpc => (Some(watcher), Box::pin(grpc::serve(socket, app, shutdown))),
+        Surface::Resp => (Some(watcher), Box::pin(resp::serve(socket, app, shutdown))),
+    }
+}
+
+/// By what the client speaks.
+async fn serve_told(socket: Socket, app: Arc<App>, watcher: Watcher, shutdown: watch::Receiver<bool>) {
+    match Box::pin(preface::tell(socket)).await {
+        Some((socket, Protocol::Http2)) => {
             Box::pin(grpc::serve(socket, app, shutdown)).await;
             drop(watcher);
         }
-        Surface::Resp => {
-            Box::pin(resp::serve(socket, app, shutdown)).await;
-            drop(watcher);
-        }
+        Some((socket, Protocol::Http1)) => Box::pin(serve_api(socket, app, watcher, shutdown)).await,
+        None => {}
     }
 }
 
@@ -115,6 +150,10 @@ pub(crate) fn builder() -> http1::Builder {
 mod tests {
     use super::*;
 
+    fn bytes1<A, F: Future>(_: impl Fn(A) -> F) -> usize {
+        size_of::<F>()
+    }
+
     fn bytes3<A, B, C, F: Future>(_: impl Fn(A, B, C) -> F) -> usize {
         size_of::<F>()
     }
@@ -126,10 +165,10 @@ mod tests {
     /// Ten thousand idle clients hold ten thousand of these.
     #[test]
     fn what_a_connection_keeps_while_it_waits_is_small() {
-        assert!(bytes4(serve) < 1024);
+        assert!(bytes1(serve) < 256);
         assert!(bytes4(serve_http) < 2048);
         assert!(bytes3(resp::serve::<Socket>) < 1024);
         // Most of it is h2's.
-        assert!(bytes3(grpc::serve::<Socket>) < 2560);
+        assert!(bytes3(grpc::serve::<Socket>) < 1856);
     }
 }

@@ -26,7 +26,7 @@ use hyper::body::Bytes;
 use keep_alive::{KeepAlive, Look};
 use smallvec::SmallVec;
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -60,9 +60,11 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let context = Context::new(app, shutdown.clone());
-    let Some(mut connection) = begin(builder(), stream, &mut shutdown).await else { return };
+    let begun = Box::pin(begin(builder(), stream, shutdown.clone()));
+    let Some(mut connection) = begun.await else { return };
     let answer = |request, respond| call::answer(&context, request, respond);
-    answer_all(&mut connection, answer, async { _ = shutdown.wait_for(|stop| *stop).await }).await;
+    let stopped = pin!(async move { _ = shutdown.wait_for(|stop| *stop).await });
+    answer_all(&mut connection, &answer, stopped).await;
 }
 
 /// The same for those who follow the rules.
@@ -77,24 +79,25 @@ pub(crate) async fn serve_rules<S>(
     let mut builder = builder();
     builder.max_send_buffer_size(RULES_SEND_BUFFER_BYTES_MAX);
     let service = RulesService::new(feed, tokens, shutdown.clone());
-    let Some(mut connection) = begin(builder, stream, &mut shutdown).await else { return };
+    let begun = Box::pin(begin(builder, stream, shutdown.clone()));
+    let Some(mut connection) = begun.await else { return };
     let answer = |request, respond| service.answer(request, respond);
-    answer_all(&mut connection, answer, async { _ = shutdown.wait_for(|stop| *stop).await }).await;
+    let stopped = pin!(async move { _ = shutdown.wait_for(|stop| *stop).await });
+    answer_all(&mut connection, &answer, stopped).await;
 }
 
+/// Boxed by its callers, so that its room is free again once it is over.
 async fn begin<S>(
     builder: server::Builder,
     stream: S,
-    shutdown: &mut watch::Receiver<bool>,
+    mut shutdown: watch::Receiver<bool>,
 ) -> Option<Connection<S, Bytes>>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    // Boxed, so that its room is free again once it is over.
-    let handshake = Box::pin(tokio::time::timeout(HANDSHAKE_MAX, builder.handshake(stream)));
     tokio::select! {
         biased;
-        begun = handshake => match begun {
+        begun = tokio::time::timeout(HANDSHAKE_MAX, builder.handshake(stream)) => match begun {
             Ok(Ok(connection)) => Some(connection),
             Ok(Err(error)) => {
                 tracing::debug!(%error, "a connection isn't HTTP/2");
@@ -109,27 +112,26 @@ where
     }
 }
 
-/// The connection is borrowed: of what it is given, a future may keep room twice.
+/// All of it is borrowed: of what it is given, a future may keep room twice.
 async fn answer_all<S>(
     connection: &mut Connection<S, Bytes>,
-    answer: impl Fn(Request<RecvStream>, SendResponse<Bytes>),
-    stopped: impl Future<Output = ()>,
+    answer: &impl Fn(Request<RecvStream>, SendResponse<Bytes>),
+    mut stopped: Pin<&mut impl Future<Output = ()>>,
 ) where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let mut keep_alive = KeepAlive::new(connection.ping_pong());
-    let mut stopped = pin!(stopped);
     let mut closes = false;
     loop {
         tokio::select! {
             biased;
-            is_open = poll_fn(|cx| poll_calls(connection, &answer, cx)) => {
+            is_open = poll_fn(|cx| poll_calls(connection, answer, cx)) => {
                 if !is_open {
                     return;
                 }
                 keep_alive.note_call();
             }
-            () = &mut stopped, if !closes => {
+            () = stopped.as_mut(), if !closes => {
                 closes = true;
                 connection.graceful_shutdown();
             }

@@ -2,7 +2,7 @@
 //!
 //! Kept by this node alone and in memory. Two generations of answers, the older one dropped as a whole, so that
 //! forgetting costs nothing; bounded by bytes, and what finds no room is answered but not remembered, and
-//! counted. Whoever comes while the first attempt is still being decided waits for it.
+//! counted. No tenant sees another's answers, nor can it take the last of the room. Whoever comes while the first attempt is still being decided waits for it.
 
 use crate::counters::COUNTERS;
 use crate::decide::Reply;
@@ -20,8 +20,8 @@ use tokio::sync::OnceCell;
 pub(crate) const HEADER: HeaderName = HeaderName::from_static("idempotency-key");
 const KEY_CHARS_MAX: usize = 255;
 const KEPT_FOR: Nanos = Nanos::from_secs(60);
-/// Of keys and answers, in each generation.
-const BYTES_MAX: usize = 16 << 20;
+/// Of keys and answers, in each generation. A tenant may have as many as are left for others: one alone half.
+const BYTES_MAX: usize = 32 << 20;
 /// What an entry takes beside its texts.
 const ENTRY_BYTES: usize = 128;
 
@@ -44,6 +44,8 @@ struct Generations {
 struct Generation {
     attempts: HashMap<Box<str>, Arc<Attempt>>,
     bytes: usize,
+    /// Of these, each tenant's.
+    bytes_of: HashMap<Box<str>, usize>,
 }
 
 /// The first request by a key.
@@ -78,7 +80,7 @@ impl Idempotency {
         let fingerprint = self.hasher.hash_one(request);
         // A length before it: no tenant and key run into another's.
         let name = format!("{}:{tenant}{key}", tenant.len());
-        let Some(attempt) = self.generations.lock().attempt(name, fingerprint, now) else {
+        let Some(attempt) = self.generations.lock().attempt((tenant, name), fingerprint, now) else {
             COUNTERS.idempotency_forgotten.add_one();
             return Ok((decide.await?, false));
         };
@@ -95,7 +97,7 @@ impl Idempotency {
         });
         let reply = reply.await?.clone();
         if is_first {
-            self.generations.lock().young.bytes += reply.body.len();
+            self.generations.lock().young.charge(tenant, reply.body.len());
         }
         Ok((reply, !is_first))
     }
@@ -103,7 +105,12 @@ impl Idempotency {
 
 impl Generations {
     /// What was begun by this name within the last minute, or a new attempt; `None` when there is no room.
-    fn attempt(&mut self, name: String, fingerprint: u64, now: Nanos) -> Option<Arc<Attempt>> {
+    fn attempt(
+        &mut self,
+        (tenant, name): (&str, String),
+        fingerprint: u64,
+        now: Nanos,
+    ) -> Option<Arc<Attempt>> {
         if now.minus(self.since) >= KEPT_FOR || now < self.since {
             self.old = std::mem::take(&mut self.young);
             self.since = now;
@@ -115,13 +122,28 @@ impl Generations {
             return Some(attempt.clone());
         }
         let bytes = name.len() + ENTRY_BYTES;
-        if self.young.bytes + bytes > BYTES_MAX {
+        if !self.young.leaves_room_for_others(tenant, bytes) {
             return None;
         }
-        self.young.bytes += bytes;
+        self.young.charge(tenant, bytes);
         let attempt = Arc::new(Attempt { fingerprint, at: now, reply: OnceCell::new() });
         self.young.attempts.insert(name.into(), attempt.clone());
         Some(attempt)
+    }
+}
+
+impl Generation {
+    fn leaves_room_for_others(&self, tenant: &str, bytes: usize) -> bool {
+        let own = self.bytes_of.get(tenant).copied().unwrap_or(0);
+        own + bytes <= BYTES_MAX.saturating_sub(self.bytes)
+    }
+
+    fn charge(&mut self, tenant: &str, bytes: usize) {
+        self.bytes += bytes;
+        match self.bytes_of.get_mut(tenant) {
+            Some(own) => *own += bytes,
+            None => _ = self.bytes_of.insert(tenant.into(), bytes),
+        }
     }
 }
 
@@ -179,12 +201,33 @@ mod tests {
     #[tokio::test]
     async fn what_finds_no_room_is_answered_and_forgotten() {
         let kept = Idempotency::default();
-        kept.generations.lock().young.bytes = BYTES_MAX;
+        kept.generations.lock().young.charge("default", BYTES_MAX / 2);
         kept.generations.lock().since = at(0);
         assert_eq!(ask(&kept, "k", "b", at(1), "first").await, (b"first".to_vec(), false));
         assert_eq!(ask(&kept, "k", "b", at(1), "second").await, (b"second".to_vec(), false));
         // A minute later there is room again.
         assert_eq!(ask(&kept, "k", "b", at(61), "third").await, (b"third".to_vec(), false));
         assert_eq!(ask(&kept, "k", "b", at(62), "fourth").await, (b"third".to_vec(), true));
+    }
+
+    #[tokio::test]
+    async fn a_tenant_that_fills_its_share_leaves_the_others_theirs() {
+        let kept = Idempotency::default();
+        let ask_of = async |tenant: &str, key: &str, body: &str, says: &str| {
+            let decide = async { Ok(reply(says)) };
+            let answer = kept.answer((tenant, key), ("/v1/limit", body.as_bytes()), at(1), decide);
+            answer.await.unwrap()
+        };
+        let long = "x".repeat(1 << 20);
+        let mut kept_of_greedy = 0;
+        for number in 0..100 {
+            let key = number.to_string();
+            ask_of("greedy", &key, "b", &long).await;
+            kept_of_greedy += usize::from(ask_of("greedy", &key, "b", "again").await.1);
+        }
+        assert_eq!(kept_of_greedy, 16, "MiB");
+        ask_of("modest", "k", "b", "first").await;
+        let (reply, is_repeated) = ask_of("modest", "k", "b", "second").await;
+        assert_eq!((reply.body, is_repeated), (b"first".to_vec(), true));
     }
 }

@@ -3,7 +3,7 @@
 //! Never ends but by shutdown, and never spins: when the system has no more descriptors, it waits. A caller that
 //! comes when there are too many is told so. At shutdown, whoever has connected already is still served.
 
-use crate::connection::{self, Closing};
+use crate::connection::{self, Arrived, Closing};
 use crate::counters::COUNTERS;
 use crate::rota::Seated;
 use crate::socket::{Listener, Socket};
@@ -86,10 +86,8 @@ impl Connections {
         };
         let closing = Closing { watcher: self.graceful.watcher(), shutdown: self.closing.subscribe() };
         let (surface, app) = (self.surface, Arc::clone(&self.app));
-        self.tasks.spawn(async move {
-            connection::serve(socket, surface, app, closing).await;
-            drop((permit, seated));
-        });
+        let arrived = Arrived { socket, surface, app, closing, place: (permit, seated) };
+        self.tasks.spawn(connection::serve(Box::new(arrived)));
     }
 
     fn permit(&self) -> Result<Option<OwnedSemaphorePermit>, NoRoom> {

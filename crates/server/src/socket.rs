@@ -186,6 +186,10 @@ impl AsyncRead for Socket {
                 let count = first.len().min(buffer.remaining());
                 buffer.put_slice(&first[..count]);
                 first.drain(..count);
+                if first.is_empty() {
+                    // Its room, too: connections that are idle are many.
+                    *first = Vec::new();
+                }
                 Poll::Ready(Ok(()))
             }
         }

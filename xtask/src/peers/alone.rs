@@ -77,6 +77,14 @@ pub(super) fn unix(programs: &Programs, length: Length) -> Result<String, String
             spread(&p99, 1)
         );
     }
+    let p50 = |samples: &[Sample]| median(&values(samples, |sample| sample.p50_micros));
+    let (ours, echoed) = (p50(&alone), p50(&floor));
+    let _ = writeln!(
+        text,
+        "\nOne at a time, {:.1} µs of the p50 are beyond the echo's: {:.2} of it.",
+        ours - echoed,
+        ours / echoed
+    );
     Ok(text)
 }
 

@@ -22,6 +22,10 @@ pub(super) struct Programs {
 }
 
 const THROTTLECRAB: &str = "0.4.40";
+/// What was tried, so that nobody tries it again.
+const WITHOUT_GO: &str = " (Debian 12 has no package of it, Go 1.19, and of the Go modules that it needs neither \
+    go-control-plane nor gostats, goruntime, freecache, radix and go_reuseport; a machine that reaches a proxy of Go \
+    modules builds it by `go build ./src/service_cmd`)";
 
 impl Programs {
     pub(super) fn find() -> Result<Self, String> {
@@ -36,7 +40,10 @@ impl Programs {
             nginx: in_path("nginx"),
             throttlecrab: named("PEER_THROTTLECRAB", "").or_else(|_| throttlecrab(&target)),
             limitador: named("PEER_LIMITADOR", &format!("limitador-server, {build}")),
-            ratelimit: named("PEER_RATELIMIT", &format!("envoyproxy/ratelimit's service_cmd, {build}")),
+            ratelimit: named(
+                "PEER_RATELIMIT",
+                &format!("envoyproxy/ratelimit's service_cmd, {build}{WITHOUT_GO}"),
+            ),
         })
     }
 

@@ -21,7 +21,9 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 const NAMESPACE_OVERRIDES_MAX: usize = 10_000;
-const NODE_OVERRIDES_MAX: usize = 100_000;
+/// Of all tenants. Each may set as many as are left for the others, so that none can take the last place: one alone
+/// half of them.
+const NODE_OVERRIDES_MAX: usize = 200_000;
 /// How long a change waits for those before it, and then for the disk.
 const WAIT_MAX: Duration = Duration::from_secs(2);
 
@@ -52,6 +54,7 @@ impl Overrides {
         let mut journal = turn.map_err(|_| busy())?;
         let current = self.in_force.load_full();
         let changing = spawn_blocking(move || {
+            current.leaves_room_for_others(&change)?;
             let mut next = InForce::clone(&current);
             next.apply(&mut change).map(|()| (Arc::new(next), change))
         });
@@ -127,6 +130,7 @@ impl Change {
 pub(super) enum Rejected {
     Unknown { namespace: Arc<str>, identifier: Arc<str> },
     NamespaceFull { namespace: Arc<str> },
+    ShareSpent { count: usize },
     NodeFull,
 }
 
@@ -139,6 +143,9 @@ impl Rejected {
                     "namespace `{}` has {NAMESPACE_OVERRIDES_MAX} overrides, the most",
                     excerpt(namespace)
                 )
+            }
+            Rejected::ShareSpent { count } => {
+                format!("you have {count} overrides, as many as this node has room left for others")
             }
             Rejected::NodeFull => format!("this node has {NODE_OVERRIDES_MAX} overrides, the most"),
         };
@@ -184,6 +191,20 @@ impl InForce {
                 }
             }
         }
+    }
+
+    /// Whether a change may be asked for. Not asked of those that were made once: a restart forgets none.
+    pub(super) fn leaves_room_for_others(&self, change: &Change) -> Result<(), Rejected> {
+        let is_known = self
+            .namespace(&change.tenant, &change.namespace)
+            .is_some_and(|known| known.exactly(&change.identifier).is_some());
+        if change.to.is_none() || is_known {
+            return Ok(());
+        }
+        let own = self.tenants.get(&change.tenant);
+        let count = own.map_or(0, |own| own.values().map(|namespace| namespace.len()).sum());
+        let left = NODE_OVERRIDES_MAX.saturating_sub(self.count);
+        if count < left { Ok(()) } else { Err(Rejected::ShareSpent { count }) }
     }
 
     /// Makes a change, if it can be. One that is set again keeps its id, which the change is told.

@@ -125,9 +125,39 @@ fn a_namespace_and_a_node_have_room_for_so_many() {
     assert!(message.contains("namespace `n0` has 10000"), "{message}");
     let (code, message) = rejected(&mut in_force, "new", "one more");
     assert_eq!(code, Code::TooMany);
-    assert!(message.contains("this node has 100000"), "{message}");
+    assert!(message.contains("this node has 200000"), "{message}");
     in_force.apply(&mut change("n0", "u0", to(2))).unwrap();
     in_force.apply(&mut change("n0", "u0", None)).unwrap();
     in_force.apply(&mut change("new", "one more", to(1))).unwrap();
     assert_eq!(in_force.count(), NODE_OVERRIDES_MAX);
+}
+
+#[test]
+fn a_tenant_may_set_as_many_as_are_left_for_the_others() {
+    let of = |tenant: &str, number: usize, to| {
+        let namespace = format!("n{}", number / NAMESPACE_OVERRIDES_MAX);
+        Change { tenant: tenant.into(), ..change(&namespace, &format!("u{number}"), to) }
+    };
+    let mut in_force = InForce::default();
+    // As many as it may, of `NODE_OVERRIDES_MAX` at most.
+    let mut fill = |tenant: &str| {
+        let set = (0..NODE_OVERRIDES_MAX).find_map(|number| {
+            let mut change = of(tenant, number, to(1));
+            match in_force.leaves_room_for_others(&change) {
+                Ok(()) => in_force.apply(&mut change).map(|()| None).unwrap(),
+                Err(rejected) => Some((number, rejected)),
+            }
+        });
+        let (number, rejected) = set.unwrap();
+        assert_eq!(rejected, Rejected::ShareSpent { count: number });
+        number
+    };
+    assert_eq!([fill("greedy"), fill("second"), fill("third")], [100_000, 50_000, 25_000]);
+    // What is there can still be changed and taken back, which makes room.
+    for change in [of("greedy", 0, to(2)), of("greedy", 0, None)] {
+        in_force.leaves_room_for_others(&change).unwrap();
+    }
+    assert_eq!(in_force.leaves_room_for_others(&of("fourth", 0, to(1))), Ok(()));
+    let refusal = Rejected::ShareSpent { count: 7 }.refusal();
+    assert_eq!(refusal.code, Code::TooMany);
 }
