@@ -13,6 +13,7 @@ mod rollback;
 mod standing;
 mod worker;
 
+pub(crate) use items::change_of as read_item;
 pub use items::{Changed, owner};
 pub use meaning::{Line, Sign, override_words};
 pub use recent::Logged;
@@ -25,8 +26,9 @@ use parking_lot::Mutex;
 use recent::Recent;
 use std::sync::Arc;
 use std::time::Duration;
+use tidegate_core::Nanos;
 use tidegate_rules::{Delta, DocumentName, Mode, OverrideName, Pushed, RuleChange, RuleErrors, Source};
-use tidegate_world::{HistoryPage, ItemId, ItemsPage, RuleLog, Subject, Summary, WorldError};
+use tidegate_world::{HistoryPage, Item, ItemId, ItemsPage, RuleLog, Subject, Summary, WorldError};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use worker::Queued;
 
@@ -296,6 +298,26 @@ impl ControlPlane {
         Ok(self.log.history(HistoryPage { subject, before, rows_max }).await?)
     }
 
+    /// The versions with resets that were made since, the latest first, so many at most, and when.
+    pub async fn resets_since(&self, since: Nanos, most: usize) -> Result<Vec<(Nanos, Delta)>, PlaneError> {
+        let (mut found, mut before) = (Vec::new(), u64::MAX);
+        while found.len() < most {
+            let page = HistoryPage { subject: Some(items::resets()), before, rows_max: HISTORY_ROWS_MAX };
+            let summaries = self.log.history(page).await?;
+            let Some(last) = summaries.last() else { break };
+            before = last.version;
+            let is_old = last.at < since;
+            for summary in summaries.iter().filter(|summary| summary.at >= since) {
+                found.push((summary.at, self.entry(summary.version).await?.changed));
+            }
+            if is_old {
+                break;
+            }
+        }
+        found.truncate(most);
+        Ok(found)
+    }
+
     pub async fn entry(&self, version: u64) -> Result<Entry, PlaneError> {
         let entry = self.log.entry(version).await?;
         entry.map_or_else(|| Err(PlaneError::Unknown(format!("version {version}"))), Entry::read)
@@ -316,6 +338,12 @@ impl ControlPlane {
         after: Option<ItemId>,
     ) -> Result<(Vec<RuleChange>, Option<ItemId>), PlaneError> {
         self.items(ItemsPage { place: None, after }).await
+    }
+
+    /// The same as the store has it, for who has another thread to read it on ([`read_item`]), and its own to ask for
+    /// the next page meanwhile.
+    pub(crate) async fn everything_unread(&self, after: Option<ItemId>) -> Result<Vec<Item>, PlaneError> {
+        Ok(self.log.items(ItemsPage { place: None, after }).await?)
     }
 
     async fn items(&self, page: ItemsPage) -> Result<(Vec<RuleChange>, Option<ItemId>), PlaneError> {

@@ -4,13 +4,14 @@
 //! far away. While a file is built, the log goes on: what was changed meanwhile is applied after it, and as changes say
 //! how things are, and not by how much they differ, it doesn't matter which of them the file has already.
 
-use crate::plane::{ControlPlane, PlaneError};
-use crate::stream::{Feed, Kept};
+use crate::plane::{ControlPlane, PlaneError, read_item};
+use crate::stream::{Feed, Kept, PastReset, TOLD_FOR, TOLD_MAX};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_core::Nanos;
-use tidegate_rules::{LookupSeed, RuleChange, RuleFilesError, SnapshotWriter, WriteError};
+use tidegate_rules::{Delta, LookupSeed, RuleChange, RuleFilesError, SnapshotWriter, WriteError};
+use tidegate_world::Item;
 use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
 
@@ -29,6 +30,10 @@ pub struct Publisher {
     plane: Arc<ControlPlane>,
     kept: Kept,
     feed: Arc<Feed>,
+    /// By the wall clock, when the feed's clock began.
+    began_at: Nanos,
+    /// What was reset up to this version is known from the store, with its age.
+    resets_known: u64,
     is_ill: bool,
 }
 
@@ -45,8 +50,10 @@ enum PublishError {
 }
 
 impl Publisher {
-    pub fn new(plane: Arc<ControlPlane>, kept: Kept, feed: Arc<Feed>) -> Self {
-        Publisher { plane, kept, feed, is_ill: false }
+    /// `now`: by the wall clock.
+    pub fn new(plane: Arc<ControlPlane>, kept: Kept, feed: Arc<Feed>, now: Nanos) -> Self {
+        let began_at = now.minus(feed.clock().now());
+        Publisher { plane, kept, feed, began_at, resets_known: 0, is_ill: false }
     }
 
     /// Until the future is dropped.
@@ -101,6 +108,7 @@ impl Publisher {
         if !is_usable {
             self.build(head).await?;
         }
+        self.recall_resets(head).await?;
         if let Some(snapshot) = self.kept.snapshot() {
             self.feed.offer(Arc::clone(snapshot));
         }
@@ -116,18 +124,34 @@ impl Publisher {
         Ok(entry.changed.encode().is_ok_and(|bytes| bytes == delta))
     }
 
+    /// What was reset lately: changes that are read again, of the store or of a file, don't say when they were made.
+    async fn recall_resets(&mut self, head: u64) -> Result<(), PublishError> {
+        let now = self.began_at.plus(self.feed.clock().now());
+        for (at, delta) in self.plane.resets_since(now.minus(TOLD_FOR), TOLD_MAX).await? {
+            if let Some(reset) = PastReset::of(&delta, now.minus(at)) {
+                self.feed.hear_of_reset(reset);
+            }
+        }
+        self.resets_known = head;
+        Ok(())
+    }
+
     async fn catch_up(&mut self) -> Result<(), PublishError> {
         loop {
             let version = self.feed.head();
             if version >= self.plane.standing().version {
                 return Ok(());
             }
+            let mut resets = Vec::new();
+            let mut note = |delta: &Delta| resets.extend(PastReset::of(delta, Nanos::ZERO));
             let changes: Vec<(u64, bytes::Bytes)> = match self.plane.recent_after(version) {
                 Some(recent) => {
+                    recent.iter().for_each(|logged| note(&logged.delta));
                     recent.iter().map(|logged| (logged.delta.version, logged.bytes.clone().into())).collect()
                 }
                 None => {
                     let entries = self.plane.entries_after(version).await?;
+                    entries.iter().for_each(|entry| note(&entry.changed));
                     let encoded = entries.iter().map(|entry| {
                         let bytes =
                             entry.changed.encode().map_err(|error| PublishError::Other(error.to_string()))?;
@@ -142,6 +166,10 @@ impl Publisher {
             for (version, delta) in &changes {
                 let published = self.feed.publish(*version, delta.clone());
                 published.map_err(|error| PublishError::Other(error.to_string()))?;
+            }
+            let known = self.resets_known;
+            for reset in resets.into_iter().filter(|reset| reset.version > known) {
+                self.feed.hear_of_reset(reset);
             }
             self.kept.append(&changes);
         }
@@ -158,12 +186,13 @@ impl Publisher {
         });
         let mut after = None;
         loop {
-            let (changes, next) = self.plane.everything(after).await?;
+            let items = self.plane.everything_unread(after).await?;
+            let Some(last) = items.last() else { break };
+            after = Some(last.id);
             // Who writes ends before this only by an error, which it tells below.
-            if changes.is_empty() || pages.send(changes).await.is_err() {
+            if pages.send(items).await.is_err() {
                 break;
             }
-            after = next;
         }
         drop(pages);
         let written = writing.await;
@@ -174,11 +203,12 @@ impl Publisher {
     }
 }
 
-fn write(path: &Path, version: u64, mut pages: mpsc::Receiver<Vec<RuleChange>>) -> Result<(), WriteError> {
+/// Reads what the store has, and writes the file: while this does, the next page comes.
+fn write(path: &Path, version: u64, mut pages: mpsc::Receiver<Vec<Item>>) -> Result<(), PublishError> {
     let mut writer = SnapshotWriter::new(path, version, LookupSeed::random())?;
-    while let Some(changes) = pages.blocking_recv() {
-        for change in changes {
-            match change {
+    while let Some(items) = pages.blocking_recv() {
+        for item in &items {
+            match read_item(item)? {
                 RuleChange::Document { name, text: Some(text) } => writer.document(&name, &text)?,
                 RuleChange::Override { name, value: Some(value) } => writer.set(&name, &value)?,
                 RuleChange::FleetMode(mode) => writer.fleet_mode(mode),
@@ -188,5 +218,6 @@ fn write(path: &Path, version: u64, mut pages: mpsc::Receiver<Vec<RuleChange>>) 
             }
         }
     }
-    writer.finish().map(drop)
+    writer.finish()?;
+    Ok(())
 }

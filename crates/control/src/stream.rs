@@ -18,6 +18,7 @@ mod nodes;
 mod questions;
 mod recent;
 mod relay;
+mod resets;
 mod status;
 mod steady;
 
@@ -34,6 +35,7 @@ pub use message::{
 };
 pub use questions::{ANSWER_BYTES_MAX, Answer, Answers, TooManyQuestions};
 pub use relay::Relay;
+pub use resets::{PastReset, TOLD_FOR, TOLD_MAX};
 pub use status::{Following, Staleness, Status};
 pub use steady::Steady;
 

@@ -15,7 +15,7 @@ use crate::quota::Quotas;
 use crate::region::{AskItem, RegionOptions, Standing};
 use crate::request::{Answer, Path, Purpose, Reason, Request, RequestError};
 use crate::rule_counts::CameOut;
-use crate::shadow::Shadows;
+use crate::shadow::{Shadows, Watched};
 use crate::sharing::Sharing;
 use crate::stats::{Refusal, Stats};
 use crate::suspects::Suspects;
@@ -93,10 +93,17 @@ pub struct Asking<'r> {
     asks: SmallVec<[AskItem; 4]>,
     /// For each ask, the index of its item in the plan.
     items: SmallVec<[usize; 4]>,
+    along: Along,
+    trace: Trace,
+}
+
+/// What a request that waits takes along: for its answer, and for what is told of it afterwards.
+#[derive(Debug)]
+struct Along {
     reason: Option<Reason>,
     rule_version: u64,
     request: RequestTag,
-    trace: Trace,
+    watched: Watched,
 }
 
 impl Asking<'_> {
@@ -169,7 +176,7 @@ impl Engine {
         &self.stats
     }
 
-    /// Whom shadow rules would have denied. Whoever resumes a request notes it here.
+    /// Whom shadow rules would have denied.
     pub fn shadows(&self) -> &Shadows {
         &self.shadows
     }
@@ -270,7 +277,9 @@ impl Engine {
             (Err(MustAsk), Counters::Shared(sharing)) => {
                 plan.note(sharing.region.world(), request, moment.now);
                 self.remember(request, &plan);
-                Ok(self.ask_first(sharing, plan, reason, (rules.version, tag), moment))
+                let watched = Watched::of(request, &plan.answers);
+                let along = Along { reason, rule_version: rules.version, request: tag, watched };
+                Ok(self.ask_first(sharing, plan, along, moment))
             }
             _ => {
                 if plan.has_world {
@@ -278,9 +287,11 @@ impl Engine {
                     plan.note_async(self.world(), request, moment.now);
                 }
                 self.keep(&plan, Some(request), (rules.version, tag), moment);
-                let answer = self.answer(plan, reason, request.purpose, rules.version);
-                self.shadows.note(request, &answer);
-                Ok(Decided::Answer(answer))
+                if request.purpose == Purpose::Check {
+                    // What is reported had passed already: a limit that is switched on wouldn't deny it.
+                    self.shadows.note(request, &plan.answers);
+                }
+                Ok(Decided::Answer(self.answer(plan, reason, request.purpose, rules.version)))
             }
         }
     }
@@ -308,8 +319,7 @@ impl Engine {
         &self,
         sharing: &Sharing,
         mut plan: Plan<'r>,
-        reason: Option<Reason>,
-        (rule_version, request): (u64, RequestTag),
+        along: Along,
         moment: Moment,
     ) -> Decided<'r> {
         let reasons = sharing.table.reasons(&plan.items, moment);
@@ -335,7 +345,7 @@ impl Engine {
         }
         plan.path = asks.first().map_or(Path::Local, |ask: &AskItem| Path::Asked(ask.reason));
         let trace = journal::present_trace();
-        Decided::Ask(Box::new(Asking { plan, asks, items, reason, rule_version, request, trace }))
+        Decided::Ask(Box::new(Asking { plan, asks, items, along, trace }))
     }
 
     /// Decides a request whose limits have been asked about, as far as they could be. It has the last word:
@@ -358,9 +368,9 @@ impl Engine {
         standings: &[Standing],
         moment: Moment,
     ) -> Decided<'r> {
-        let Asking { mut plan, asks, items, reason, rule_version, request, trace } = asking;
+        let Asking { mut plan, asks, items, along, trace } = asking;
         let Some(sharing) = self.shared() else {
-            return Decided::Answer(self.answer(plan, reason, Purpose::Check, rule_version));
+            return Decided::Answer(self.answer(plan, along.reason, Purpose::Check, along.rule_version));
         };
         for item in &mut plan.items {
             // Everything was asked that had to be; what is needed now waits for the next request.
@@ -374,14 +384,14 @@ impl Engine {
             plan.only_look();
         }
         if self.decide_on(&sharing.table, &mut plan, moment).is_err() {
-            return journal::traced(trace, || {
-                self.ask_first(sharing, plan, reason, (rule_version, request), moment)
-            });
+            return journal::traced(trace, || self.ask_first(sharing, plan, along, moment));
         }
         if !plan.is_denied() {
             sharing.charge_fallbacks(&plan.fallbacks, moment);
         }
+        let Along { reason, rule_version, request, watched } = along;
         journal::traced(trace, || self.keep(&plan, None, (rule_version, request), moment));
+        self.shadows.note_waited(&watched, &plan.answers);
         // What is reported never asks.
         Decided::Answer(self.answer(plan, reason, Purpose::Check, rule_version))
     }

@@ -280,6 +280,10 @@ impl RegionDriver {
             self.shared().table.update(*key, |state| known = state.epoch());
             let (shard, expires) = (origin.shard_of(*key), *forgotten_at);
             let epoch = origin.reset_by_order(shard, *key, known, expires, order).await?;
+            if epoch == 0 {
+                // It was carried out before, and what was counted then is over.
+                continue;
+            }
             resets.push(Reset { key: *key, epoch });
             if let Some(world) = self.engine.world().filter(|_| *is_world) {
                 world.reset(*key, epoch, *forgotten_at);

@@ -5,6 +5,7 @@
 
 mod resets;
 
+use resets::HeardResets;
 pub use resets::{Order, carry_out};
 
 use crate::driver::{Tenancy, log_warnings};
@@ -12,7 +13,7 @@ use crate::engine::Engine;
 use bytes::Bytes;
 use std::path::Path;
 use std::sync::Arc;
-use tidegate_control::stream::{Applied, Keeper, Kept, KeptError, Standing};
+use tidegate_control::stream::{Applied, Keeper, Kept, KeptError, PastReset, Standing};
 use tidegate_core::FleetSecret;
 use tidegate_rules::envoy::Windows;
 use tidegate_rules::{ApplyError, Delta, RuleChange, RuleOptions, RuleSet, Snapshot, SnapshotId};
@@ -62,7 +63,8 @@ impl RulesOnDisk {
     pub fn keeper(self, engine: Arc<Engine>) -> (NodeRules, mpsc::Receiver<Order>) {
         let RulesOnDisk { kept, reading, set } = self;
         let (orders, ordered) = mpsc::channel(ORDERS_MAX);
-        (NodeRules { kept, reading, set, engine, orders }, ordered)
+        let heard = HeardResets::up_to(set.version());
+        (NodeRules { kept, reading, set, engine, orders, heard }, ordered)
     }
 }
 
@@ -95,6 +97,7 @@ pub struct NodeRules {
     set: RuleSet,
     engine: Arc<Engine>,
     orders: mpsc::Sender<Order>,
+    heard: HeardResets,
 }
 
 impl NodeRules {
@@ -103,7 +106,11 @@ impl NodeRules {
         self.engine.replace_rules(set);
     }
 
-    fn order(&self, delta: &Delta) {
+    fn order(&mut self, delta: &Delta) {
+        let is_reset = |change: &RuleChange| matches!(change, RuleChange::Reset { .. });
+        if !delta.changes.iter().any(is_reset) || !self.heard.is_news(delta.version) {
+            return;
+        }
         for change in &delta.changes {
             let RuleChange::Reset { name, .. } = change else { continue };
             let order = Order { number: delta.version, name: name.clone() };
@@ -150,6 +157,10 @@ impl Keeper for NodeRules {
         };
         let (snapshot, set) = self.kept.install(read).inspect_err(|_| self.engine.stats().reloaded(false))?;
         log_warnings(&set, self.reading.tenancy);
+        if self.set.version() == 0 && self.engine.shared().is_none() {
+            // Who is alone and had no rules has counted nothing by them.
+            self.heard = HeardResets::up_to(snapshot.version());
+        }
         // Read from the file in its place, which is kept anyway: one is enough in memory.
         let set = set.rebase(&snapshot).unwrap_or(set);
         self.put_in_force(set);
@@ -172,7 +183,9 @@ impl Keeper for NodeRules {
             return Applied { version: self.set.version(), refused };
         }
         self.put_in_force(set);
-        deltas.iter().for_each(|delta| self.order(delta));
+        for delta in &deltas {
+            self.order(delta);
+        }
         if deltas
             .iter()
             .flat_map(|delta| &delta.changes)
@@ -184,6 +197,13 @@ impl Keeper for NodeRules {
         // In force already: a disk that is slow or full holds up nothing.
         self.kept.append(&changes[..deltas.len()]);
         Applied { version: self.set.version(), refused }
+    }
+
+    fn reset(&mut self, reset: &PastReset) {
+        match reset.read() {
+            Ok(delta) => self.order(&delta),
+            Err(problem) => tracing::warn!(version = reset.version, problem, "a reset isn't carried out"),
+        }
     }
 
     fn tend(&mut self) {

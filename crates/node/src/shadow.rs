@@ -4,7 +4,8 @@
 //! the fewest denials, and its count as what it may have too many. Asked only when a shadow rule would have denied:
 //! what passes pays nothing for it.
 
-use crate::request::{Answer, LimitAnswer, Origin, Request, Subject};
+use crate::request::{LimitAnswer, Origin, Request, Subject};
+use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tidegate_core::Role;
@@ -76,22 +77,29 @@ pub struct Shadows(Mutex<HashMap<RuleName, OfRule>>);
 impl Shadows {
     /// Remembers what shadow rules said about a request, where they would have denied it.
     #[inline]
-    pub fn note(&self, request: &Request<'_>, answer: &Answer<'_>) {
-        let would_deny = |limit: &LimitAnswer<'_>| limit.role == Role::Shadow && !limit.is_allowed();
-        if answer.limits.iter().any(would_deny) {
-            self.note_denials(request, answer.limits.iter().filter(|limit| would_deny(limit)));
+    pub(crate) fn note(&self, request: &Request<'_>, limits: &[LimitAnswer<'_>]) {
+        if limits.iter().any(would_deny) {
+            self.note_denials(request, limits.iter().filter(|limit| would_deny(limit)));
         }
     }
 
     #[cold]
     fn note_denials<'a>(&self, request: &Request<'_>, denials: impl Iterator<Item = &'a LimitAnswer<'a>>) {
         for limit in denials {
-            let (Origin::Rule(rule), Some(attributes)) =
-                (limit.origin, attributes(request, limit.descriptor))
-            else {
-                continue;
-            };
-            self.add(rule, &rule.shown_identifier(attributes));
+            if let Some((rule, identifier)) = shown(request, limit) {
+                self.add(rule, &identifier);
+            }
+        }
+    }
+
+    /// The same of a request that waited.
+    pub(crate) fn note_waited(&self, watched: &Watched, limits: &[LimitAnswer<'_>]) {
+        for (index, identifier) in &watched.0 {
+            if let Some(limit) = limits.get(*index).filter(|limit| would_deny(limit))
+                && let Origin::Rule(rule) = limit.origin
+            {
+                self.add(rule, identifier);
+            }
         }
     }
 
@@ -128,6 +136,28 @@ impl Shadows {
         }
         report
     }
+}
+
+/// Whom the shadow rules of a request are about that waits: when it goes on, its attributes aren't at hand. Empty, and
+/// without an allocation, where it has none.
+#[derive(Debug, Default)]
+pub(crate) struct Watched(SmallVec<[(usize, String); 1]>);
+
+impl Watched {
+    pub(crate) fn of(request: &Request<'_>, limits: &[LimitAnswer<'_>]) -> Self {
+        let shadows = limits.iter().enumerate().filter(|(_, limit)| limit.role == Role::Shadow);
+        Watched(shadows.filter_map(|(index, limit)| Some((index, shown(request, limit)?.1))).collect())
+    }
+}
+
+fn would_deny(limit: &LimitAnswer<'_>) -> bool {
+    limit.role == Role::Shadow && !limit.is_allowed()
+}
+
+/// A limit's rule and caller; `None` for one that the request gives itself.
+fn shown<'r>(request: &Request<'_>, limit: &LimitAnswer<'r>) -> Option<(&'r Rule, String)> {
+    let Origin::Rule(rule) = limit.origin else { return None };
+    Some((rule, rule.shown_identifier(attributes(request, limit.descriptor)?)))
 }
 
 fn attributes<'a>(request: &Request<'a>, descriptor: u8) -> Option<Attributes<'a>> {

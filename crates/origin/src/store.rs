@@ -32,7 +32,7 @@ use window::WindowCell;
 use world::Desk;
 
 /// A node that was away for longer carries an order out once more.
-const ORDER_KEPT_FOR: Nanos = Nanos::from_secs(86_400);
+const ORDER_KEPT_FOR: Nanos = Nanos::from_secs(30 * 86_400);
 
 #[derive(Clone, Debug, Default)]
 pub struct Store {

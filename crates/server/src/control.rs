@@ -4,6 +4,7 @@
 //! sees and changes its own rules, tenant `default` everybody's.
 
 mod answer;
+mod openapi;
 mod own;
 mod problem;
 mod query;

@@ -150,7 +150,6 @@ pub(crate) async fn ask_engine<'r>(
         (Decided::Ask(asking), None) => app.engine.resume(*asking, &[], app.clock.now()),
     };
     time_asked(app, began);
-    app.engine.shadows().note(request, &answer);
     Ok(answer)
 }
 

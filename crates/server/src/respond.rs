@@ -15,10 +15,16 @@ pub(crate) type HttpResponse = Response<Full<Bytes>>;
 
 const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const JSON_LINES: HeaderValue = HeaderValue::from_static("application/x-ndjson");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
 pub(crate) fn json(status: StatusCode, body: Vec<u8>, id: RequestId) -> HttpResponse {
     response(status, JSON, body, id)
+}
+
+/// One JSON value to a line.
+pub(crate) fn json_lines(body: Vec<u8>, id: RequestId) -> HttpResponse {
+    response(StatusCode::OK, JSON_LINES, body, id)
 }
 
 pub(crate) fn text(body: impl Into<Vec<u8>>, id: RequestId) -> HttpResponse {

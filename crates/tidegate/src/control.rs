@@ -63,7 +63,7 @@ pub(crate) fn run(sources: Sources) -> Result<ExitCode, Failure> {
     };
     let store = Arc::new(SqlWorld::new(url.clone(), options, runtime.handle()));
     let (plane, worker) = ControlPlane::new(store);
-    let publisher = Publisher::new(plane.clone(), kept, feed.clone());
+    let publisher = Publisher::new(plane.clone(), kept, feed.clone(), Clock::system().now().now);
     let app = ControlApp::plane(plane, feed, tokens.tokens.clone());
     // It counts nothing that a collector wants, and logs no decisions: spans are all.
     let (app, sending) = match telemetry(&settings) {

@@ -87,11 +87,17 @@ pub fn owner(change: &RuleChange) -> Option<DocumentName> {
     }
 }
 
-/// By what history finds an entry: its tenants, and its namespaces.
+/// By what history finds an entry: its tenants, its namespaces, and whether it resets anything.
 pub(super) fn subjects(changes: &[Changed]) -> Vec<Subject> {
     let owners: BTreeSet<DocumentName> = changes.iter().filter_map(|change| owner(&change.after)).collect();
     let both = owners.iter().flat_map(|owner| [tenant_subject(&owner.tenant), namespace_subject(owner)]);
-    both.collect::<BTreeSet<_>>().into_iter().collect()
+    let has_reset = changes.iter().any(|change| matches!(change.after, RuleChange::Reset { .. }));
+    both.chain(has_reset.then(resets)).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// Under which history has the versions that had somebody start afresh.
+pub(super) fn resets() -> Subject {
+    subject(&["resets"])
 }
 
 pub(super) fn tenant_subject(tenant: &str) -> Subject {
@@ -116,7 +122,7 @@ pub(super) fn encode(version: u64, changes: Vec<RuleChange>) -> Result<Vec<u8>, 
 }
 
 /// The change that an item is.
-pub(super) fn change_of(item: &Item) -> Result<RuleChange, PlaneError> {
+pub(crate) fn change_of(item: &Item) -> Result<RuleChange, PlaneError> {
     let mut changes = decode(&item.value)?.changes;
     match (changes.pop(), changes.is_empty()) {
         (Some(change), true) if item_of(&change) == item.id => Ok(change),

@@ -12,6 +12,7 @@ use super::message::{
 use super::nodes::Nodes;
 use super::questions::{Answers, Asking, Questions, TooManyQuestions};
 use super::recent::{Lack, OutOfOrder, Recent};
+use super::resets::{PastReset, Resets};
 use super::{HEARTBEAT_EVERY, Steady};
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -76,6 +77,7 @@ struct Core {
     confirmed_at: Nanos,
     /// Somebody needs a newer snapshot than there is.
     wants_file: bool,
+    resets: Resets,
 }
 
 impl Feed {
@@ -119,6 +121,15 @@ impl Feed {
         core.revision += 1;
         self.tell(core.revision);
         Ok(())
+    }
+
+    /// What was reset, for those who get a file, or came by one.
+    pub fn hear_of_reset(&self, reset: PastReset) {
+        let mut core = self.core.lock();
+        if core.resets.hear(reset, self.clock.now()) {
+            core.revision += 1;
+            self.tell(core.revision);
+        }
     }
 
     /// Another snapshot file for whoever is too far behind. The changes after it must be at hand, or come.
@@ -212,6 +223,8 @@ impl Feed {
             role: hello.role,
             is_welcomed: false,
             notices_seen: 0,
+            came_with: hello.rule_version,
+            resets_told: 0,
             // Who comes later isn't waited for.
             questions_seen: self.core.lock().revision,
             heartbeat_at: now,
@@ -235,6 +248,10 @@ pub struct Subscriber {
     is_welcomed: bool,
     notices_seen: u64,
     questions_seen: u64,
+    /// The version that it had at first, or that the last file had: what followed it was sent.
+    came_with: u64,
+    /// The number of the last.
+    resets_told: u64,
     heartbeat_at: Nanos,
     /// What comes before is sent together.
     gathers_until: Nanos,
@@ -274,6 +291,26 @@ impl Subscriber {
             Position::Within { .. } => {}
         }
         self.fill_chunk(out);
+        self.fill_resets(now, room, out);
+    }
+
+    /// Those that came before what it was sent as changes, once it has the rules that they are about.
+    fn fill_resets(&mut self, now: Nanos, room: usize, out: &mut Vec<Bytes>) {
+        let mut bytes = 0;
+        while bytes < room && self.lacks_resets() {
+            let (number, reset) = self.feed.core.lock().resets.next(self.resets_told, self.came_with, now);
+            self.resets_told = number;
+            let Some(reset) = reset else { return };
+            let message = message(&Down::Reset(reset));
+            bytes += message.len();
+            out.push(message);
+        }
+    }
+
+    /// Whether it is to be looked for some that it wasn't told of.
+    fn lacks_resets(&self) -> bool {
+        matches!(self.position, Position::After(_))
+            && self.resets_told < self.feed.core.lock().resets.last_number()
     }
 
     fn fill_notices(&mut self, out: &mut Vec<Bytes>) {
@@ -348,13 +385,16 @@ impl Subscriber {
         out.push(message(&Down::Chunk { offset: *offset, bytes }));
         *offset = end;
         if end >= length(snapshot) {
-            self.position = Position::After(snapshot.version());
+            let version = snapshot.version();
+            self.position = Position::After(version);
+            (self.came_with, self.resets_told) = (self.came_with.max(version), 0);
         }
     }
 
     /// When to ask again, if nothing changes before.
     pub fn wakes_at(&self, now: Nanos) -> Nanos {
         match self.position {
+            Position::After(_) if self.lacks_resets() => now,
             Position::After(_) if self.gathers(now) => self.heartbeat_at.min(self.gathers_until),
             Position::After(version) if version < self.feed.head() => now,
             Position::After(_) | Position::Waits { .. } => self.heartbeat_at,

@@ -258,6 +258,11 @@ impl Follower {
                 self.notices.insert(notice.kind, notice.payload);
                 Vec::new()
             }
+            Down::Reset(reset) => {
+                let actions = self.settle(keeper, now);
+                keeper.reset(&reset);
+                actions
+            }
             // Whoever carries the messages sees to it.
             Down::Question(_) | Down::Unknown => Vec::new(),
         }

@@ -1,6 +1,7 @@
 //! What keeps the rules that a follower receives: a node's files and engine, a broker's files and feed.
 
 use super::message::SnapshotId;
+use super::resets::PastReset;
 use bytes::Bytes;
 use tidegate_core::Nanos;
 
@@ -36,6 +37,9 @@ pub trait Keeper {
 
     /// Changes in the order of their versions, without gaps, the first of which follows what is in force.
     fn apply(&mut self, changes: &[(u64, Bytes)]) -> Applied;
+
+    /// What was reset in a version that is in force, but that may have come with a snapshot. May be told again.
+    fn reset(&mut self, _reset: &PastReset) {}
 
     /// What is in force was the newest of all so long ago.
     fn confirmed(&mut self, _ago: Nanos) {}

@@ -2,6 +2,7 @@
 
 mod wire;
 
+use super::resets::PastReset;
 use bytes::Bytes;
 use std::sync::Arc;
 use tidegate_rules::DELTA_BYTES_MAX;
@@ -185,6 +186,8 @@ pub enum Down {
     },
     Notice(Payload),
     Question(Question),
+    /// Of a version that the follower has, but may not have heard of as a change.
+    Reset(PastReset),
     /// Of a newer release.
     Unknown,
 }

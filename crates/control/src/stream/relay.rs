@@ -6,6 +6,7 @@ use super::feed::Feed;
 use super::keeper::{Applied, Keeper, Standing};
 use super::kept::Kept;
 use super::message::SnapshotId;
+use super::resets::PastReset;
 use bytes::Bytes;
 use std::sync::Arc;
 use tidegate_core::Nanos;
@@ -57,7 +58,13 @@ impl Keeper for Relay {
         for (version, delta) in changes {
             let taken = match Delta::decode(delta) {
                 Ok(decoded) if decoded.version == *version => {
-                    self.feed.publish(*version, delta.clone()).map_err(|error| error.to_string())
+                    let published = self.feed.publish(*version, delta.clone());
+                    if published.is_ok()
+                        && let Some(reset) = PastReset::of(&decoded, Nanos::ZERO)
+                    {
+                        self.feed.hear_of_reset(reset);
+                    }
+                    published.map_err(|error| error.to_string())
                 }
                 Ok(decoded) => Err(format!("version {version} was announced, and {} came", decoded.version)),
                 Err(error) => Err(error.to_string()),
@@ -74,6 +81,13 @@ impl Keeper for Relay {
         // On their way to the nodes already: a disk that is slow holds up nobody.
         self.kept.append(&changes[..count]);
         applied
+    }
+
+    fn reset(&mut self, reset: &PastReset) {
+        match reset.read() {
+            Ok(_) => self.feed.hear_of_reset(reset.clone()),
+            Err(problem) => tracing::warn!(version = reset.version, problem, "a reset isn't handed on"),
+        }
     }
 
     fn confirmed(&mut self, ago: Nanos) {

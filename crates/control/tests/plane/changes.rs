@@ -3,6 +3,7 @@
 use crate::support::*;
 use tidegate_control::plane::json::{ChangeJson, EntryJson};
 use tidegate_control::plane::{Ask, Keep, PlaneError, Replace, Who};
+use tidegate_core::Nanos;
 use tidegate_rules::{Mode, RuleChange};
 use tidegate_world::RuleLog;
 
@@ -195,6 +196,25 @@ async fn a_caller_starts_afresh_once_more_each_time() {
     pushed(&plane, Ask::RollBack { to: 1 }).await;
     let RuleChange::Reset { epoch, .. } = pushed(&plane, reset()).await.changes[0].after else { panic!() };
     assert_eq!(epoch, 4, "a roll back takes no reset back");
+}
+
+/// A control plane that starts anew tells nodes of the latest, which its file doesn't have.
+#[tokio::test(start_paused = true)]
+async fn the_latest_resets_are_found_among_all_versions() {
+    let plane = open(&store()).await;
+    pushed(&plane, files(RULES)).await;
+    let mut versions = Vec::new();
+    for number in 0..5 {
+        pushed(&plane, set(&format!("{{ rule: per-user, user: u{number}, limit: {number} }}"))).await;
+        let entry = source(&format!("{{ rule: per-user, user: u{number} }}"));
+        versions.insert(0, pushed(&plane, Ask::Reset { document: api(), entry }).await.version);
+    }
+    let at = Nanos::from_secs(1_800_000_000);
+    let found = plane.resets_since(at, 100).await.unwrap();
+    assert!(found.iter().all(|(ordered_at, _)| *ordered_at == at));
+    assert_eq!(found.iter().map(|(_, delta)| delta.version).collect::<Vec<_>>(), versions);
+    assert_eq!(plane.resets_since(at, 2).await.unwrap().len(), 2, "the latest");
+    assert!(plane.resets_since(at.plus(Nanos::from_secs(1)), 100).await.unwrap().is_empty(), "too old");
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,13 +3,17 @@
 use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::region_driver::RegionDriver;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
+use tidegate_control::stream::TOLD_MAX;
 use tidegate_rules::OverrideName;
 use tokio::sync::mpsc;
 
 /// An origin that is away gets it within this; the others of the region try as well.
 const ATTEMPTS_MAX: u32 = 120;
+/// Versions with resets that are remembered: more than servers tell of.
+const HEARD_MAX: usize = 2 * TOLD_MAX;
 const WAIT: Duration = Duration::from_millis(500);
 
 /// A caller that is to start afresh.
@@ -18,6 +22,34 @@ pub struct Order {
     /// Of the change that it came with: an order of a lower number comes too late.
     pub number: u64,
     pub name: OverrideName,
+}
+
+/// Which versions' resets were heard of here. They come as changes, and again apart, because a snapshot has none: a
+/// region sees to it that none is carried out twice, but for a node that is alone this does.
+#[derive(Debug)]
+pub(super) struct HeardResets {
+    /// Everything up to here: it was on the disk.
+    up_to: u64,
+    versions: BTreeSet<u64>,
+}
+
+impl HeardResets {
+    pub(super) fn up_to(version: u64) -> Self {
+        HeardResets { up_to: version, versions: BTreeSet::new() }
+    }
+
+    /// Whether a version's are heard of for the first time.
+    pub(super) fn is_news(&mut self, version: u64) -> bool {
+        if version <= self.up_to || !self.versions.insert(version) {
+            return false;
+        }
+        if self.versions.len() > HEARD_MAX
+            && let Some(oldest) = self.versions.pop_first()
+        {
+            self.up_to = self.up_to.max(oldest);
+        }
+        true
+    }
 }
 
 /// Carries out one after the other until nobody orders any more.
@@ -45,5 +77,26 @@ pub async fn carry_out(
             }
             tokio::time::sleep(WAIT).await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_on_the_disk_or_came_before_is_no_news() {
+        let mut heard = HeardResets::up_to(5);
+        let news: Vec<bool> = [5, 9, 7, 9, 7, 3].into_iter().map(|version| heard.is_news(version)).collect();
+        assert_eq!(news, [false, true, true, false, false, false]);
+    }
+
+    #[test]
+    fn what_is_remembered_has_a_bound_and_what_is_forgotten_is_no_news() {
+        let mut heard = HeardResets::up_to(0);
+        let count = u64::try_from(HEARD_MAX).unwrap() + 10;
+        assert!((1..=count).all(|version| heard.is_news(version)));
+        assert_eq!(heard.versions.len(), HEARD_MAX);
+        assert!(!(1..=count).any(|version| heard.is_news(version)));
     }
 }

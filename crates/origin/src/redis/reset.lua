@@ -7,7 +7,9 @@
 -- reply  the epoch that holds now, or a string that says what is wrong with the key
 
 local EPOCH_MAX = 65535
-local ORDER_KEPT_MS = 86400000 -- a day: a node that was away for longer carries it out once more
+-- 30 days. Who comes by a file of the rules is told of orders for a day; who is sent what changed since it was last
+-- there, and was away for longer than this, carries one out once more.
+local ORDER_KEPT_MS = 2592000000
 local EXPIRY_MAX = 9007199254740992 -- 2^53: the last integer that a double holds without gaps
 
 local stored = redis.pcall('GET', KEYS[1])

@@ -2,7 +2,7 @@
 
 use super::problem::Problem;
 use super::query::Query;
-use super::{ControlApp, own, read, why, write};
+use super::{ControlApp, openapi, own, read, why, write};
 use crate::Surface;
 use crate::access::{self, Caller, LastCaller, Permission};
 use crate::progress::Progress;
@@ -27,6 +27,7 @@ const NEXT: HeaderName = HeaderName::from_static("x-tidegate-next");
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Endpoint {
     Front,
+    OpenApi,
     Healthy,
     Ready,
     Metrics,
@@ -50,7 +51,7 @@ pub(super) enum Endpoint {
     RemoveOverride,
 }
 
-const PATHS: [&str; 18] = [
+pub(super) const PATHS: [&str; 19] = [
     "/v1/rules",
     "/v1/rules/history",
     "/v1/rules/watch",
@@ -68,6 +69,7 @@ const PATHS: [&str; 18] = [
     "/metrics",
     "/healthz",
     "/readyz",
+    "/openapi.json",
     "/",
 ];
 
@@ -140,7 +142,7 @@ pub(super) async fn answer(
         Ok(Made::Unready(body)) => respond::json(StatusCode::SERVICE_UNAVAILABLE, body, id),
         Ok(Made::Text(text)) => respond::text(text, id),
         Ok(Made::Lines(lines, next)) => {
-            let mut response = respond::json(StatusCode::OK, lines, id);
+            let mut response = respond::json_lines(lines, id);
             if let Some(next) = next.and_then(|next| HeaderValue::from_str(&next).ok()) {
                 response.headers_mut().insert(NEXT, next);
             }
@@ -195,6 +197,7 @@ async fn made(
     };
     match endpoint {
         Endpoint::Front
+        | Endpoint::OpenApi
         | Endpoint::Healthy
         | Endpoint::Ready
         | Endpoint::Metrics
@@ -223,6 +226,7 @@ async fn made(
 fn made_anywhere(app: &ControlApp, endpoint: Endpoint, caller: &Caller) -> Result<Option<Made>, Problem> {
     Ok(Some(match endpoint {
         Endpoint::Front => Made::Text(FRONT.to_owned()),
+        Endpoint::OpenApi => Made::Json(openapi::DOCUMENT.into()),
         Endpoint::Healthy => Made::Text("ok\n".to_owned()),
         Endpoint::Ready => own::ready(app),
         Endpoint::Metrics => {
@@ -248,7 +252,7 @@ fn broker() -> Problem {
 impl Endpoint {
     const fn permission(self) -> Option<Permission> {
         match self {
-            Endpoint::Front | Endpoint::Healthy | Endpoint::Ready => None,
+            Endpoint::Front | Endpoint::OpenApi | Endpoint::Healthy | Endpoint::Ready => None,
             endpoint if endpoint.takes_body() => Some(Permission::Admin),
             _ => Some(Permission::Read),
         }
@@ -275,6 +279,7 @@ fn at(path: &str) -> Option<Vec<(Method, Endpoint)>> {
     let post = |endpoint| vec![(Method::POST, endpoint)];
     Some(match path {
         "/" => get(Endpoint::Front),
+        "/openapi.json" => get(Endpoint::OpenApi),
         "/healthz" => get(Endpoint::Healthy),
         "/readyz" => get(Endpoint::Ready),
         "/metrics" => get(Endpoint::Metrics),
@@ -300,7 +305,7 @@ fn at(path: &str) -> Option<Vec<(Method, Endpoint)>> {
     })
 }
 
-fn endpoint(method: &Method, path: &str) -> Result<Endpoint, Refusal> {
+pub(super) fn endpoint(method: &Method, path: &str) -> Result<Endpoint, Refusal> {
     let Some(endpoints) = at(path) else { return Err(unknown_path(path)) };
     let found = endpoints.into_iter().find(|(other, _)| other == method);
     found.map(|(_, endpoint)| endpoint).ok_or_else(|| {
@@ -340,4 +345,5 @@ const FRONT: &str = concat!(
     "  /v1/state          this process\n",
     "  /metrics           for Prometheus\n",
     "  /readyz            whether it has reached its store\n",
+    "  /openapi.json      everything that it answers\n",
 );

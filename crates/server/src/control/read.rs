@@ -301,6 +301,10 @@ pub(super) async fn restore(asked: &Asked<'_>, body: &[u8]) -> Result<Made, Prob
 
 /// With their numbers from 1, without empty ones and the heading.
 fn lines(body: &[u8]) -> Result<impl Iterator<Item = (usize, &str)>, Problem> {
+    if body.is_empty() {
+        let fix = "send lines as `tidegate rules export` or `backup` prints them";
+        return Err(Problem::bad_request("missing_field", "body", "the body is empty", fix));
+    }
     let text = std::str::from_utf8(body).map_err(|error| {
         let message = format!("the body is not valid UTF-8 at byte {}", error.valid_up_to());
         Problem::bad_request("invalid_utf8", "body", message, "encode the body as UTF-8")

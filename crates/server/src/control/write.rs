@@ -15,6 +15,8 @@ pub(super) const BACKUP_HEADING: &str = "{\"tidegate_backup\":1";
 /// How long somebody who watches waits for news.
 const WATCH_FOR: Duration = Duration::from_secs(25);
 const HISTORY_ROWS: u64 = 50;
+/// Two for each byte of an item's id.
+const CURSOR_DIGITS: usize = 96;
 
 /// One JSON value and a line break.
 pub(super) fn document(value: &Value) -> Vec<u8> {
@@ -219,9 +221,9 @@ pub(super) async fn backup(asked: &Asked<'_>) -> Result<Made, Problem> {
     Ok(Made::Lines(lines, next))
 }
 
-/// Where a page begins, as 96 digits.
+/// Where a page begins, as hexadecimal digits.
 fn shown(id: &ItemId) -> String {
-    let mut text = String::with_capacity(96);
+    let mut text = String::with_capacity(CURSOR_DIGITS);
     for byte in id.place.0.iter().chain(&id.item) {
         // Writing to a String can't fail.
         let _ = write!(text, "{byte:02x}");
@@ -234,6 +236,9 @@ fn cursor(text: &str) -> Result<ItemId, Problem> {
         let fix = "give what the last page had in `X-Tidegate-Next`";
         Problem::bad_request("invalid_text", "after", "isn't where a page begins", fix)
     };
+    if text.len() != CURSOR_DIGITS {
+        return Err(bad());
+    }
     let digits: Option<Vec<u32>> = text.chars().map(|digit| digit.to_digit(16)).collect();
     let bytes: Vec<u8> = digits
         .ok_or_else(bad)?

@@ -7,6 +7,7 @@
 mod change;
 mod client;
 mod first_load;
+mod from_store;
 #[allow(dead_code, reason = "the benchmarks of the other tiers use the rest of it")]
 #[path = "../load/mod.rs"]
 mod load;
@@ -30,7 +31,7 @@ fn main() -> ExitCode {
 fn measure(setting: &Setting, bar: &str) -> Result<(), String> {
     match bar {
         "1" => reach::measure(setting),
-        "3" => first_load::measure(setting),
+        "3" => first_load::measure(setting).and_then(|()| from_store::measure(setting)),
         "4" => outage::measure(setting),
         "8" => change::measure(setting),
         _ => Err(format!("there is no such bar\n{USAGE}")),

@@ -6,6 +6,7 @@
 mod backup;
 mod commands;
 mod conflict;
+mod openapi;
 mod page;
 mod shadow;
 mod tenants;

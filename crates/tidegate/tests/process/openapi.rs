@@ -3,12 +3,8 @@
 
 use crate::support::{Directory, Node, request};
 use std::path::Path;
-use std::process::Command;
-use tidegate_testkit::wheel;
+use tidegate_testkit::schemathesis;
 
-const SCHEMATHESIS: &str = "schemathesis==4.32.5";
-/// For each operation, beside one for each bound of each field.
-const EXAMPLES: &str = "10";
 const RULES: &str = "namespace: api
 rules:
   - { name: per-user, key: [user], limit: 3 per 1m }
@@ -20,20 +16,10 @@ const ADMIN_PATHS: &str =
 
 /// Runs it on some of the paths; fails with all that it found.
 fn check(node: &Node, base: &str, filter: [&str; 2]) {
-    let package = wheel("schemathesis", SCHEMATHESIS, &[]).unwrap();
     let hooks = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/process");
-    let modules = std::env::join_paths([package, hooks]).unwrap();
-    let mut command = Command::new("python3");
-    command.env("PYTHONPATH", modules).env("SCHEMATHESIS_HOOKS", "schemathesis_hooks");
-    command.env("PYTHONDONTWRITEBYTECODE", "1").current_dir(env!("CARGO_TARGET_TMPDIR"));
-    command.args(["-m", "schemathesis.cli", "run", &format!("{}/openapi.json", node.url()), "--url", base]);
-    command.args(filter).args(["--phases", "examples,coverage,fuzzing", "--max-examples", EXAMPLES]);
-    command.args(["--generation-deterministic", "--continue-on-failure"]);
-    command.args(["--workers", "2", "--request-timeout", "10", "--no-color", "--warnings", "off"]);
-    let output = command.output().expect("python3 is installed");
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
-    assert!(said.contains("generated"), "nothing was sent: {said}");
+    let document = format!("{}/openapi.json", node.url());
+    let found = schemathesis(&document, base, &hooks, Path::new(env!("CARGO_TARGET_TMPDIR")), &filter);
+    found.unwrap_or_else(|found| panic!("{found}"));
 }
 
 #[test]

@@ -86,6 +86,17 @@ impl Server {
         Server::start(directory, &arguments, &address)
     }
 
+    /// The same with nothing but its store: it builds its file anew, and has no change that led to it.
+    pub(crate) fn restart_without_files(mut self) -> Self {
+        self.kill();
+        std::fs::remove_dir_all(self.directory.path("data/control")).unwrap();
+        let server = self.restart();
+        poll("a file", REACHED_WITHIN, || {
+            (request(&server.address, "GET", "/readyz", "").0 == 200).then_some(())
+        });
+        server
+    }
+
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -142,6 +153,16 @@ impl Follower {
 
     pub(crate) fn version(&self) -> u64 {
         self.node.state()["rules_stream"]["version"].as_u64().unwrap_or(0)
+    }
+
+    /// How often it loaded a file.
+    pub(crate) fn snapshots(&self) -> u64 {
+        self.node.state()["rules_stream"]["rule_snapshots_loaded"].as_u64().unwrap_or(0)
+    }
+
+    /// How often it was connected.
+    pub(crate) fn connects(&self) -> u64 {
+        self.node.state()["rules_stream"]["rule_stream_connects"].as_u64().unwrap_or(0)
     }
 
     pub(crate) fn wait_version(&self, version: u64) {

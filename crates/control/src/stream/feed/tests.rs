@@ -228,3 +228,69 @@ fn who_follows_by_which_rules_is_known() {
     drop(subscriber);
     assert!(!feed.nodes(at(10))[0].is_connected);
 }
+
+fn reset(version: u64) -> PastReset {
+    PastReset { version, age: Nanos::ZERO, delta: Bytes::from_static(b"reset") }
+}
+
+fn resets(sent: &[Down]) -> Vec<u64> {
+    let version = |down: &Down| if let Down::Reset(reset) = down { Some(reset.version) } else { None };
+    sent.iter().filter_map(version).collect()
+}
+
+#[test]
+fn who_came_by_a_file_is_told_of_the_resets_before_it_and_hears_of_others_as_changes() {
+    let feed = feed_at(0);
+    feed.hear_of_reset(reset(4));
+    feed.hear_of_reset(reset(7));
+    feed.offer(snapshot(5, 10));
+    (6..=8).for_each(|version| publish(&feed, version));
+    let mut newcomer = feed.subscribe(&hello("new", 0), at(0));
+    assert_eq!(resets(&sent(&mut newcomer, at(0))), [4], "version 7 comes as a change");
+    assert_eq!(resets(&sent(&mut newcomer, at(1000))), [0_u64; 0], "once");
+    // Who has the version may have come by a file of it.
+    let mut other = feed.subscribe(&hello("other", 7), at(0));
+    assert_eq!(resets(&sent(&mut other, at(0))), [4, 7]);
+    // A broker hears of an old one only now.
+    feed.hear_of_reset(reset(3));
+    feed.hear_of_reset(reset(8));
+    assert_eq!(resets(&sent(&mut newcomer, at(2000))), [3]);
+    assert_eq!(resets(&sent(&mut other, at(2000))), [3]);
+}
+
+#[test]
+fn a_follower_that_gets_a_file_in_between_is_told_of_the_resets_that_it_missed() {
+    let feed = feed_at(5);
+    feed.offer(snapshot(5, 10));
+    let mut follower = feed.subscribe(&hello("a", 5), at(0));
+    sent(&mut follower, at(0));
+    feed.hear_of_reset(reset(6));
+    feed.offer(snapshot(9, 10));
+    follower.heard(Up::Resume { rule_version: 5, wants_snapshot: true }, at(1000));
+    let received = sent(&mut follower, at(1000));
+    let is_chunk = |down: &Down| matches!(down, Down::Chunk { .. });
+    let is_reset = |down: &Down| matches!(down, Down::Reset(_));
+    let (file, told) = (received.iter().rposition(is_chunk), received.iter().position(is_reset));
+    assert!(file.is_some() && told > file, "the rules first, and then what happened to them: {received:?}");
+}
+
+/// Ten thousand, in pieces, each of which leaves room for a heartbeat.
+#[test]
+fn many_resets_are_told_in_pieces() {
+    let feed = feed_at(100_000);
+    let count = crate::stream::TOLD_MAX;
+    (1..=u64::try_from(count).unwrap()).for_each(|version| feed.hear_of_reset(reset(version)));
+    let mut follower = feed.subscribe(&hello("a", 100_000), at(0));
+    let mut told = 0;
+    while told < count {
+        let mut out = Vec::new();
+        follower.fill(at(0), ROOM, &mut out);
+        let bytes: usize = out.iter().map(Bytes::len).sum();
+        assert!(!out.is_empty() && bytes < 2 * ROOM, "{bytes} bytes in one piece");
+        let mut bytes = BytesMut::from(&out.concat()[..]);
+        let messages = std::iter::from_fn(|| take_first(&mut bytes, 1 << 25).unwrap());
+        told += resets(&messages.map(|message| Down::decode(&message).unwrap()).collect::<Vec<_>>()).len();
+        assert!(told == count || follower.wakes_at(at(0)) == at(0), "there is more to send");
+    }
+    assert!(follower.wakes_at(at(0)) > at(0));
+}

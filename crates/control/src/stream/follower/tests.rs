@@ -3,6 +3,7 @@
 use super::*;
 use crate::stream::keeper::Standing;
 use crate::stream::message::{Payload, Protocol};
+use crate::stream::resets::PastReset;
 
 /// Keeps versions; refuses the ones that it is told to.
 #[derive(Debug, Default)]
@@ -14,6 +15,8 @@ struct Kept {
     applied: Vec<u64>,
     batches: usize,
     confirmed: usize,
+    /// Each with the version that was in force.
+    resets: Vec<(u64, u64)>,
 }
 
 impl Keeper for Kept {
@@ -53,6 +56,10 @@ impl Keeper for Kept {
             self.applied.push(*version);
         }
         Applied { version: self.version, refused: None }
+    }
+
+    fn reset(&mut self, reset: &PastReset) {
+        self.resets.push((reset.version, self.version));
     }
 
     fn confirmed(&mut self, _ago: Nanos) {
@@ -368,4 +375,14 @@ fn what_comes_down_for_others_is_kept() {
     follower.heard(Down::Notice(notice), &mut kept, at(1));
     assert_eq!(follower.notice(Kind::Slices).map(|payload| &payload[..]), Some(&b"x"[..]));
     assert!(follower.heard(Down::Unknown, &mut kept, at(1)).is_empty());
+}
+
+#[test]
+fn a_reset_is_told_to_the_keeper_when_what_came_before_it_is_in_force() {
+    let mut kept = Kept { version: 3, ..Kept::default() };
+    let mut follower = following(&mut kept, 1);
+    follower.heard(change(4), &mut kept, at(1));
+    let reset = PastReset { version: 3, age: at(5), delta: Bytes::from_static(b"delta") };
+    assert!(follower.heard(Down::Reset(reset), &mut kept, at(1)).is_empty());
+    assert_eq!((kept.version, &kept.resets[..]), (4, &[(3, 4)][..]), "its version, and the one in force");
 }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::protobuf::{put_bytes, put_message, put_number};
 use proptest::prelude::*;
+use tidegate_core::Nanos;
 
 fn name() -> impl Strategy<Value = Arc<str>> {
     "[a-z]{0,12}".prop_map(Into::into)
@@ -97,6 +98,9 @@ fn down() -> impl Strategy<Value = Down> {
         (any::<u64>(), any::<u64>()).prop_map(|(head, stale_ms)| Down::Heartbeat { head, stale_ms }),
         payload().prop_map(Down::Notice),
         question().prop_map(Down::Question),
+        (any::<u64>(), any::<u32>(), bytes()).prop_map(|(version, age_ms, delta)| {
+            Down::Reset(PastReset { version, age: Nanos::from_millis(u64::from(age_ms)), delta })
+        }),
     ]
 }
 

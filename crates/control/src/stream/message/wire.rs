@@ -9,8 +9,10 @@ use super::{
     SnapshotId, Up, Welcome,
 };
 use crate::protobuf::{Malformed, Reader, Value, put_bytes, put_message, put_number};
+use crate::stream::resets::PastReset;
 use bytes::Bytes;
 use std::sync::Arc;
+use tidegate_core::Nanos;
 use tidegate_rules::DELTA_BYTES_MAX;
 
 impl Up {
@@ -82,6 +84,10 @@ impl Down {
             }),
             Down::Notice(payload) => put_message(out, 6, |out| payload.put(out)),
             Down::Question(question) => put_message(out, 7, |out| question.put(out)),
+            Down::Reset(reset) => put_message(out, 8, |out| {
+                put_counted(out, reset.version, &reset.delta);
+                put_number(out, 3, reset.age.as_millis_ceil());
+            }),
             Down::Unknown => {}
         }
     }
@@ -108,6 +114,11 @@ impl Down {
                 }
                 6 => Payload::read(message, inner)?.map_or(Down::Unknown, Down::Notice),
                 7 => Down::Question(Question::read(inner)?),
+                8 => {
+                    let (version, delta) = counted(message, inner, DELTA_BYTES_MAX)?;
+                    let [_, _, age_ms] = numbers(inner)?;
+                    Down::Reset(PastReset { version, age: Nanos::from_millis(age_ms), delta })
+                }
                 _ => continue,
             };
         }
