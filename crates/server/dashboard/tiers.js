@@ -10,6 +10,9 @@ const card = (id, title) => {
   return { element, lead, body };
 };
 
+/** The node tells of so many. */
+const PARTS_SHOWN = 100;
+
 const text = (of) => (cell, item) => setText(cell, of(item));
 
 const breakerCell = (cell, { breaker }) => {
@@ -73,7 +76,7 @@ export function tiers() {
       regions(state.world?.regions ?? []);
       const quotas = state.world?.quotas;
       setHidden(slices.element, !quotas);
-      setText(slices.lead, quotas ? `${plural(quotas.slices, "part")} of ${plural(quotas.keys_tracked, "key")} that ${quotas.keys_tracked === 1 ? "is" : "are"} followed; other keys stand at the limit divided by the regions. The first hundred are shown.` : "");
+      setText(slices.lead, quotas ? `${plural(quotas.slices, "part")} of ${plural(quotas.keys_tracked, "key")} that ${quotas.keys_tracked === 1 ? "is" : "are"} followed; other keys stand at the limit divided by the regions.${quotas.slices > PARTS_SHOWN ? " The first hundred are shown." : ""}` : "");
       parts(quotas?.in_force ?? []);
       setText(node.lead, `Version ${state.version}, ${plural(state.keys ?? 0, "key")} in memory, ${plural(state.clock_steps ?? 0, "clock step")} since it started.`);
       [state.origin, state.world, quotas, state.stats].forEach((object, index) => all[index].fill(object));

@@ -13,7 +13,8 @@ use crate::settings::{SettingErrors, Settings};
 pub(crate) use command_line::{command, options};
 use serde_json::Value;
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::fs::DirEntry;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tidegate_core::Nanos;
 use tidegate_decisions::ReadError;
@@ -57,6 +58,11 @@ pub(crate) enum WhyError {
     )]
     Time(String),
     #[error(
+        "--log: {} has no log of decisions; name the directory that the node's log.decisions names, `decisions` in its data.dir unless that says otherwise",
+        .0.display()
+    )]
+    NoLog(PathBuf),
+    #[error(
         "from {since} until {until} is no time: it ends before it begins; turn --since and --until around"
     )]
     Backwards { since: String, until: String },
@@ -69,6 +75,9 @@ pub(crate) fn run(whom: &Whom, mut options: Options) -> Result<ExitCode, WhyErro
     (options.asked.since, options.asked.until) = options.typed.range(Clock::system().now().now)?;
     let answer = match &options.log {
         Some(directory) => {
+            if is_empty_of_segments(directory) {
+                return Err(WhyError::NoLog(directory.clone()));
+            }
             let secret = Settings::secret(whom.settings.clone())?;
             let json = options.asked.answer(directory, &secret, Audience::Operator)?;
             serde_json::from_str(&json).map_err(|_| WhyError::Foreign)?
@@ -81,6 +90,12 @@ pub(crate) fn run(whom: &Whom, mut options: Options) -> Result<ExitCode, WhyErro
     }
     let is_empty = |name: &str| answer[name].as_array().is_none_or(Vec::is_empty);
     Ok(ExitCode::from(u8::from(is_empty("decisions") && is_empty("counted"))))
+}
+
+/// A directory that is there, and isn't one of a log. Whether it can be read is said by who reads it.
+fn is_empty_of_segments(directory: &Path) -> bool {
+    let is_segment = |entry: &DirEntry| entry.path().extension().is_some_and(|ending| ending == "decisions");
+    std::fs::read_dir(directory).is_ok_and(|entries| !entries.flatten().any(|entry| is_segment(&entry)))
 }
 
 fn in_words(answer: &Value, asked: &Asked) -> String {
@@ -152,6 +167,11 @@ fn nothing(asked: &Asked) -> String {
         text.push_str(
             " A caller is written as answers show it, the parts of a rule's key with a comma and a space between them \
              ('42, /search'); `tidegate top` shows who comes.",
+        );
+    }
+    if asked.rule.is_some() || asked.namespace.is_some() {
+        text.push_str(
+            " Rules and namespaces go by their whole names; without them, all that there are is shown.",
         );
     }
     if asked.request_id.is_some() {

@@ -41,7 +41,13 @@ pub(super) fn ask(whom: &Whom, options: &Options) -> Result<Value, WhyError> {
 fn one(whom: &Whom, url: &str, path: &str) -> Result<Value, RulesError> {
     let (token, authorities) = (whom.token.clone(), whom.authorities.clone());
     let whom = Whom { url: None, token, authorities, settings: whom.settings.clone() };
-    Client::at(url.to_owned(), whom)?.get(path)
+    Client::at(url.to_owned(), whom)?.get(path).map_err(|error| match error {
+        // The listener for callers knows no such path, and says which ones it knows.
+        RulesError::Refused(said) if said.contains("there is nothing at") => RulesError::Refused(format!(
+            "{url} can't say why: it isn't an admin listener; give the address of one (listen.admin, port 9090 by default)"
+        )),
+        other => other,
+    })
 }
 
 fn merge(all: &mut Option<Value>, mut answer: Value) -> Result<(), WhyError> {

@@ -166,9 +166,11 @@ fn a_node_without_a_log_says_so_and_bad_questions_are_told_what_is_wrong() {
     assert!(!directory.path("data/decisions").exists());
     let (status, answer) = request(&node.admin, "GET", "/v1/why?identifer=1", "");
     assert_eq!((status, &answer["error"]["code"]), (400, &"unknown_field".into()), "{answer}");
-    for wrong in [&["--at", "soon"][..], &["--log", "nowhere"]] {
+    let callers = format!("http://{}", node.http);
+    for wrong in [&["--at", "soon"][..], &["--log", "nowhere"], &["--log", "data"], &["--admin", &callers]] {
         let finished = run(&directory, &[&["why"], wrong].concat(), &[]);
         assert_eq!(finished.code, Some(2), "{}", finished.stderr);
         assert!(finished.stderr.contains(wrong[1]), "{}", finished.stderr);
+        assert!(!finished.stderr.contains("known paths"), "{}", finished.stderr);
     }
 }
