@@ -124,7 +124,7 @@ fn what_a_dead_node_held_stays_spent_and_is_one_lease_at_most() {
 /// 1 → 4 → 2 nodes that hold leases, and then whoever comes and goes: some are cut off, all lose messages.
 fn holders_come_and_go(seed: u64, random: &mut Random) -> Scenario {
     const LIMIT: u64 = 6_000;
-    let policy = if seed % 2 == 0 { fixed(LIMIT, 60) } else { sliding(LIMIT, 60) };
+    let policy = if seed.is_multiple_of(2) { fixed(LIMIT, 60) } else { sliding(LIMIT, 60) };
     let (accuracy, class) = (Accuracy::Exact, Class::Abuse);
     let key = KeyPlan { accuracy, class, ..KeyPlan::new("hot", policy) }.hot();
     let requests = arrivals::even(random, 4, 4_000, START, after(6));
