@@ -47,6 +47,11 @@ impl Process {
         let _ = child.wait();
     }
 
+    /// SIGTERM: it ends by itself, when it has done what it does before.
+    pub fn terminate(&self) {
+        self.signal(Signal::TERM);
+    }
+
     /// SIGSTOP: sockets stay open and nobody answers. Waits until all its threads stand still, which takes a moment
     /// on a busy machine.
     pub fn stop(&self) {

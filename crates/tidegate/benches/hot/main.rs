@@ -1,9 +1,10 @@
 //! The bars of hot keys, measured with real processes: nodes of the release binary, a Redis Cluster of three
 //! shards, and a load generator of our own. `cargo xtask bars hot` runs it and reads what it prints.
 //!
-//! `hot [--long] BAR…`, BAR one of 1 to 4. Bar 7 counts instructions; bar 6 is a test of the sketch.
+//! `hot [--long] BAR…`, BAR one of 1 to 5. Bar 7 counts instructions; bar 6 is a test of the sketch.
 
 mod dead;
+mod exact;
 mod leased;
 #[allow(dead_code, reason = "the benchmarks of the other tiers use the rest of it")]
 #[path = "../load/mod.rs"]
@@ -16,7 +17,7 @@ use load::setting::{self, Setting};
 use load::{connection, figures, fleet, generator, plan, samples, time};
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: hot [--long] BAR…, where BAR is one of 1, 2, 3, 4";
+const USAGE: &str = "usage: hot [--long] BAR…, where BAR is one of 1, 2, 3, 4, 5";
 
 fn main() -> ExitCode {
     setting::run(USAGE, measure)
@@ -28,6 +29,7 @@ fn measure(setting: &Setting, bar: &str) -> Result<(), String> {
         "2" => leased::measure(setting),
         "3" => start::measure(setting),
         "4" => dead::measure(setting),
+        "5" => exact::measure(setting),
         _ => Err(format!("there is no such bar\n{USAGE}")),
     }
 }

@@ -46,6 +46,27 @@ impl<'s> Scene<'s> {
         crate::figures::count(usize::try_from(self.fleet.sum("origin_exchanges")).unwrap_or(0))
     }
 
+    /// Runs a plan, and counts each shard's script calls from one instant to another.
+    pub(crate) fn run_and_count(
+        &mut self,
+        plan: &Plan,
+        stopwatch: Stopwatch,
+        instants: [Duration; 2],
+    ) -> Result<(Samples, Vec<f64>), String> {
+        let mut generator = Generator::connect(&self.fleet.addresses(), Width::PIPELINED)
+            .map_err(|error| format!("can't connect: {error}"))?;
+        let (samples, [before, after]) = std::thread::scope(|scope| {
+            let sending = scope.spawn(|| generator.run(plan, stopwatch));
+            let calls = instants.map(|at| {
+                stopwatch.wait_until(at);
+                self.calls()
+            });
+            (sending.join(), calls)
+        });
+        let samples = samples.map_err(|_| "the generator panicked")?.map_err(|error| error.to_string())?;
+        Ok((samples, after.iter().zip(&before).map(|(after, before)| after - before).collect()))
+    }
+
     pub(crate) fn run(&mut self, plan: &Plan) -> Result<Samples, String> {
         self.generator.run(plan, Stopwatch::start()).map_err(|error| error.to_string())
     }
@@ -60,9 +81,22 @@ pub(crate) fn add(
     length: Duration,
     limits: &[Limit],
 ) {
+    add_from(plan, Duration::ZERO, kind, nodes, per_second, length, limits);
+}
+
+/// The same from some instant on.
+pub(crate) fn add_from(
+    plan: &mut Plan,
+    from: Duration,
+    kind: Kind,
+    nodes: &[usize],
+    per_second: u32,
+    length: Duration,
+    limits: &[Limit],
+) {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some millions")]
     let count = (f64::from(per_second) * length.as_secs_f64()) as usize;
-    let (from, per_second, nodes) = (Duration::ZERO, f64::from(per_second), Nodes::InTurn(nodes));
+    let (per_second, nodes) = (f64::from(per_second), Nodes::InTurn(nodes));
     plan.add(&Stream { kind, from, count, per_second, nodes, limits });
 }
 
