@@ -144,7 +144,7 @@ fn query(directory: &std::path::Path, wanted: &dyn Fn(&RuleName) -> Wanted, requ
 
 /// Drops the log's files from the page cache, and nobody else's; false where that can't be done.
 fn forget_pages(directory: &std::path::Path) -> bool {
-    let files = fs::read_dir(directory).expect("the directory").flatten();
+    let mut files = fs::read_dir(directory).expect("the directory").flatten();
     let forget = |entry: fs::DirEntry| {
         let input = format!("if={}", entry.path().display());
         let dd = std::process::Command::new("dd")
@@ -152,7 +152,7 @@ fn forget_pages(directory: &std::path::Path) -> bool {
             .status();
         dd.is_ok_and(|status| status.success())
     };
-    files.map(forget).all(|is_forgotten| is_forgotten)
+    files.all(forget)
 }
 
 /// Bar 1: by key, by request and by rule, over so many gigabytes.

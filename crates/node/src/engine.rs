@@ -338,6 +338,7 @@ impl Engine {
                 cost: item.cost,
                 accuracy: item.accuracy,
                 class: item.class,
+                role: item.role,
                 regions: item.regions,
                 reason,
             });

@@ -28,7 +28,9 @@ use tidegate_core::ask::AskReason;
 use tidegate_core::exchange::{KeySync, ReservationId, Wants};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::state::State as _;
-use tidegate_core::{Accuracy, Class, Cost, Item, KeyId, Moment, Nanos, SharedState, Spec, Table, Verdict};
+use tidegate_core::{
+    Accuracy, Class, Cost, Item, KeyId, Moment, Nanos, Role, SharedState, Spec, Table, Verdict,
+};
 use tidegate_origin::{BreakerState, Exchange, Grant, ShardId};
 
 /// For so long after a failed sync of a key, ± a fifth, its admissions don't ask.
@@ -51,6 +53,7 @@ pub struct AskItem {
     pub cost: Cost,
     pub accuracy: Accuracy,
     pub class: Class,
+    pub role: Role,
     /// As in [`Item`].
     pub regions: u32,
     pub reason: AskReason,

@@ -6,12 +6,12 @@ use tidegate_core::exchange::CountSync;
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::state::Publish;
 use tidegate_core::{
-    Accuracy, Burst, Class, Cost, FleetSecret, Item, KeyId, Limit, Moment, Nanos, Period, Rate, SharedState,
-    Spec, Table,
+    Accuracy, Burst, Class, Cost, FleetSecret, Item, KeyId, Limit, Moment, Nanos, Period, Rate, Role,
+    SharedState, Spec, Table,
 };
 use tidegate_node::region::{AskId, AskItem, Effects, Outgoing, Region, RegionOptions, Standing, Standings};
 use tidegate_node::{Decided, Engine, EngineOptions, GivenLimit, GivenPolicy, Purpose, Request, Subject};
-use tidegate_origin::{OriginError, ShardId, Store};
+use tidegate_origin::{Grant, OriginError, ShardId, Store};
 use tidegate_rules::RuleSet;
 
 const NOW: Moment = Moment::at(Nanos::from_secs(1_800_000_000));
@@ -27,7 +27,34 @@ fn fixed(limit: u64) -> Spec {
 
 fn item(key: u128, spec: Spec, cost: u64, reason: AskReason) -> AskItem {
     let (key, cost) = (KeyId::from_hash(key), Cost::new(cost).unwrap());
-    AskItem { key, spec, cost, accuracy: Accuracy::Bounded, class: Class::Paid, regions: 1, reason }
+    AskItem {
+        key,
+        spec,
+        cost,
+        accuracy: Accuracy::Bounded,
+        class: Class::Paid,
+        role: Role::Enforced,
+        regions: 1,
+        reason,
+    }
+}
+
+/// The same place, and another key for each number.
+fn beside(number: u128, role: Role) -> AskItem {
+    AskItem { role, ..item((number << 96) | 5, fixed(10), 1, AskReason::Exact) }
+}
+
+#[test]
+fn a_shadow_limit_keeps_nobody_of_its_place_from_being_granted() {
+    let grants = |role: Role| -> Vec<(Grant, bool)> {
+        let calls = Node::new().ask(&[beside(1, Role::Enforced), beside(2, role)]).1;
+        let reserves = |call: &Outgoing| call.exchange.syncs.iter().all(|sync| sync.wants.reserve.is_some());
+        calls.iter().map(|call| (call.exchange.grant, reserves(call))).collect()
+    };
+    assert_eq!(grants(Role::Enforced), [(Grant::Together, false)]);
+    // All or none would be none as soon as the shadow limit is full.
+    assert_eq!(grants(Role::Shadow), [(Grant::Each, true)]);
+    assert_eq!(grants(Role::Quota), [(Grant::Each, true)]);
 }
 
 /// A node's region and table, a store, and nothing between them but the test.

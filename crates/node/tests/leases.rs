@@ -329,9 +329,9 @@ rules:
 impl Node {
     /// Asks for one request, and spends what it was granted.
     fn carry_ask(&mut self, limit: u64, store: &mut Store, micros: u64) {
-        let Item { key, spec, cost, accuracy, class, regions, .. } = item(limit);
+        let Item { key, spec, cost, accuracy, class, role, regions, .. } = item(limit);
         let reason = tidegate_core::ask::AskReason::Credit;
-        let ask = tidegate_node::region::AskItem { key, spec, cost, accuracy, class, regions, reason };
+        let ask = tidegate_node::region::AskItem { key, spec, cost, accuracy, class, role, regions, reason };
         let wake = Box::new(|_| {});
         let (id, effects) = self.region.ask(&self.table, &[ask], at(micros), &|_| ShardId(0), wake);
         let asked = self.region.send_asked(&self.table, &effects.asked, at(micros), &|_| ShardId(0));

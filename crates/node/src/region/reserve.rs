@@ -1,6 +1,6 @@
 //! A request of several limits that must ask: all of them are granted, or none.
 //!
-//! Keys of one place are granted together by one call. Others are reserved in one parallel round trip; with
+//! Keys of one place are granted together by one call, when each of them could deny the request. Others are reserved in one parallel round trip; with
 //! all in hand the request is admitted at once, and the next publish of each key names the reservation. A
 //! node that dies in between leaves reservations behind that lapse by themselves. A key of which the node knows
 //! nothing yet has one call in flight; a request that needs it too waits for that.
@@ -10,7 +10,7 @@ use super::{AskId, AskItem, Effects, Outgoing, Region, Route, Ticket};
 use smallvec::{SmallVec, smallvec};
 use std::collections::BTreeMap;
 use tidegate_core::exchange::{KeySync, ReservationId, Wants};
-use tidegate_core::{KeyId, Moment, SharedState, Table};
+use tidegate_core::{KeyId, Moment, Role, SharedState, Table};
 use tidegate_origin::{Grant, ShardId};
 
 impl Region {
@@ -41,7 +41,9 @@ impl Region {
             pending.keys.entry(*key).or_default().in_flight = true;
         }
         let place = items[askable[0]].key.place();
-        let together = askable.iter().all(|index| items[*index].key.place() == place);
+        // A limit that doesn't deny by itself must not keep the others from being granted.
+        let is_together = |item: &AskItem| item.key.place() == place && item.role == Role::Enforced;
+        let together = askable.iter().all(|index| is_together(&items[*index]));
         let reserve = (!together).then(|| self.reservation(id));
         let mut by_shard = BTreeMap::<ShardId, Vec<(KeySync, Ticket)>>::new();
         for index in askable {
