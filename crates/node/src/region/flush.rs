@@ -49,6 +49,17 @@ impl Region {
         keys.len()
     }
 
+    /// A key is said to the origin with the next flush, also where everything about it seems to be known: what the
+    /// origin answers is of interest.
+    pub fn owe(&self, table: &Table<SharedState>, key: KeyId) {
+        let mut pending = self.pending.lock();
+        let entry = pending.keys.entry(key).or_default();
+        if !entry.in_flight {
+            entry.is_owed = true;
+            table.requeue(key, Publish::Soon);
+        }
+    }
+
     /// Nobody will bring back the calls that are on their way: what they carried is published anew.
     pub fn abandon_calls(&self) {
         let mut pending = self.pending.lock();
@@ -72,12 +83,8 @@ impl Region {
     fn due(&self, now: Nanos) -> Vec<KeyId> {
         let mut pending = self.pending.lock();
         let mut keys = Vec::new();
-        while let Some(((until, key), ())) = pending.retries.first_key_value() {
-            if *until > now || keys.len() >= KEYS_PER_FLUSH {
-                break;
-            }
-            let (until, key) = (*until, *key);
-            pending.retries.remove(&(until, key));
+        while keys.len() < KEYS_PER_FLUSH {
+            let Some(key) = pending.take_retry(now) else { break };
             let entry = pending.keys.entry(key).or_default();
             // Else its next call is on its way, and says the same.
             if !entry.in_flight {
