@@ -40,6 +40,9 @@ fn what_failed_before_holds() {
         // What is drawn ahead of a hot key is counted by the region, and the others never heard of it.
         (206, 9),
         (607, 9),
+        // A request that names a key twice passed and was charged to nothing, where some of the key was prepaid.
+        (715, 8),
+        (1172, 14),
     ];
     for (seed, number) in episodes {
         let done = Episode::new(seed, number, None).run();
