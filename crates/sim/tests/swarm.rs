@@ -37,6 +37,8 @@ fn what_failed_before_holds() {
         // A clock that was set back held up the probes of a shard that was down.
         (127, 6),
         (192, 9),
+        // A shard that was down stayed so for who had nothing to probe it with.
+        (117, 9),
         // What is drawn ahead of a hot key is counted by the region, and the others never heard of it.
         (206, 9),
         (607, 9),

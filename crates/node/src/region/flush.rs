@@ -190,16 +190,14 @@ impl Region {
         moment: Moment,
         effects: &mut Effects,
     ) {
-        let down: Vec<ShardId> = pending
-            .breakers
-            .iter_mut()
-            .filter_map(|(shard, breaker)| {
-                (!breaker.admits() && breaker.probe_due(moment.now)).then_some(*shard)
-            })
-            .collect();
+        let Pending { breakers, held, probes, .. } = pending;
+        // Where there is nothing to probe with, the next request is the probe.
+        let has_probe = |shard: &ShardId| probes.contains_key(shard) || held.contains_key(shard);
+        let down = breakers.iter_mut().filter(|(shard, breaker)| !breaker.admits() && has_probe(shard));
+        let down: Vec<ShardId> =
+            down.filter_map(|(shard, breaker)| breaker.probe_due(moment.now).then_some(*shard)).collect();
         for shard in down {
-            let held = pending.held.get_mut(&shard).and_then(Vec::pop);
-            let publishing = held.and_then(|key| pending.publishing(table, key, moment.now));
+            let publishing = pending.publish_held(table, shard, moment.now);
             let holds_key = publishing.is_some();
             // As things stand now: an old sync would be answered as if it were of the moment it is sent.
             let looked_at = || pending.probes.get(&shard).map(|item| self.read_only(table, item, moment));
@@ -212,6 +210,19 @@ impl Region {
 }
 
 impl Pending {
+    /// The sync of one of the keys that wait for a shard: of the first that has something to say.
+    fn publish_held(&mut self, table: &Table<SharedState>, shard: ShardId, now: Nanos) -> Option<KeySync> {
+        let mut keys = self.held.remove(&shard)?;
+        let mut publishing = None;
+        while let (None, Some(key)) = (&publishing, keys.pop()) {
+            publishing = self.publishing(table, key, now);
+        }
+        if !keys.is_empty() {
+            self.held.insert(shard, keys);
+        }
+        publishing
+    }
+
     /// The sync that publishes a key; `None` when there is nothing to say, or somebody is saying it.
     fn publishing(&mut self, table: &Table<SharedState>, key: KeyId, now: Nanos) -> Option<KeySync> {
         let entry = self.keys.entry(key).or_default();

@@ -151,7 +151,11 @@ impl Pending {
 
     pub(super) fn may_ask(&mut self, key: KeyId, shard: ShardId, now: Nanos) -> bool {
         let failed = self.keys.get(&key).and_then(|key| key.failed_until);
-        failed.is_none_or(|until| is_over(until, now)) && self.breaker(shard).admits()
+        let has_probe = self.probes.contains_key(&shard) || self.held.contains_key(&shard);
+        let breaker = self.breaker(shard);
+        // Who comes where nothing else would find out that the shard is back, does.
+        failed.is_none_or(|until| is_over(until, now))
+            && (breaker.admits() || (!has_probe && breaker.probe_due(now)))
     }
 
     /// A shard can't be asked: keeps something to probe it with.
@@ -280,6 +284,19 @@ impl Pending {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn where_there_is_nothing_to_probe_with_a_request_is_the_probe() {
+        let (shard, key, now) = (ShardId(0), KeyId::from_hash(1), Nanos::from_secs(1_000));
+        let mut pending = Pending::new(7);
+        (0..5).for_each(|_| pending.breaker(shard).on_failure(now));
+        assert!(!pending.may_ask(key, shard, now), "it failed just now");
+        let later = now.plus(Nanos::from_secs(10));
+        assert!(pending.may_ask(key, shard, later), "nobody else asks whether it is back");
+        assert!(!pending.may_ask(key, shard, later), "one is enough");
+        pending.held.insert(shard, vec![key]);
+        assert!(!pending.may_ask(key, shard, later.plus(Nanos::from_secs(10))), "the next flush asks");
+    }
 
     #[test]
     fn a_clock_that_is_set_back_holds_up_no_retry() {
