@@ -37,6 +37,9 @@ fn what_failed_before_holds() {
         // A clock that was set back held up the probes of a shard that was down.
         (127, 6),
         (192, 9),
+        // What is to be heard of by more regions than were known when it was last looked at.
+        (372, 1),
+        (402, 3),
         // A shard that was down stayed so for who had nothing to probe it with.
         (117, 9),
         // What is drawn ahead of a hot key is counted by the region, and the others never heard of it.
