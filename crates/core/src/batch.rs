@@ -5,7 +5,7 @@
 //! others look, so a request that is denied never makes another one's limit look fuller than it is (INV-4).
 
 use crate::ask::AskReason;
-use crate::decision::Decision;
+use crate::decision::{Decision, Verdict};
 use crate::identity::KeyId;
 use crate::item::{Charge, Item, Role, Room};
 use crate::limit::Cost;
@@ -153,7 +153,10 @@ impl<S: State> Table<S> {
         }
         let mut locked = Locked(ArrayVec::new());
         let mut draft = Draft { undo: ArrayVec::new(), fresh: Vec::new(), must_ask: false };
-        let outcome = if suspect.is_some_and(|suspect| self.denies(items, suspect, moment, &mut locked)) {
+        let denying = suspect.filter(|suspect| self.denies(items, *suspect, moment, &mut locked));
+        let outcome = if let Some(denying) = denying {
+            decisions.fill(Decision::NONE);
+            decisions[denying].verdict = Verdict::Deny { retry_after: None };
             Outcome::Denied
         } else {
             self.lock_and_draft(items, moment, &mut locked, &mut draft, |index, decision, _| {
@@ -332,10 +335,18 @@ impl<S: State> Table<S> {
             Item { cost, charge, ..*item }
         };
         let items: SmallVec<[Item; ITEMS_INLINE]> = items.iter().enumerate().map(looked_at).collect();
+        let drafted: SmallVec<[Verdict; ITEMS_INLINE]> =
+            decisions.iter().map(|decision| decision.verdict).collect();
         for (index, decision) in decisions.iter_mut().enumerate() {
             let position = locked.position(self.shard_index(items[index].key));
             let shard = &mut locked.0[position].1;
             (*decision, _) = self.draft(&items, index, moment, (position, shard), draft);
+        }
+        if outcome(&items, decisions) == Outcome::Admitted {
+            // What denied after an earlier item of its key may pass with it, by what is prepaid. The request is charged
+            // to nothing, so it stays denied.
+            let denied = decisions.iter_mut().zip(drafted).filter(|(_, drafted)| *drafted != Verdict::Admit);
+            denied.for_each(|(decision, drafted)| decision.verdict = drafted);
         }
     }
 

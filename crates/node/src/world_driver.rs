@@ -20,7 +20,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tidegate_control::Leader;
 use tidegate_core::Nanos;
-use tidegate_core::state::Publish;
 use tidegate_origin::{Lead, LeadWish, OriginId};
 use tidegate_world::{Cursor, Imported, Joining, OwnerId, Published, Row, World, WorldError};
 use tokio::sync::Notify;
@@ -298,7 +297,7 @@ impl WorldDriver {
     fn look(&self) {
         let Some(sharing) = self.engine.shared() else { return };
         for key in self.node().look(self.now()) {
-            sharing.table.requeue(key, Publish::Soon);
+            sharing.region.owe(&sharing.table, key);
         }
     }
 

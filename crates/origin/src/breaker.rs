@@ -73,7 +73,8 @@ impl Breaker {
     /// Whether to send a probe now: true once at each probe's time.
     pub fn probe_due(&mut self, now: Nanos) -> bool {
         let BreakerState::Open { next_probe, .. } = &mut self.state else { return false };
-        if now < *next_probe {
+        // One that is further away than any is made was made before the clock was set back.
+        if now < *next_probe && next_probe.minus(now) <= longest(PROBE_AFTER_MAX) {
             return false;
         }
         self.probe_after = self.probe_after.plus(self.probe_after).min(PROBE_AFTER_MAX);
@@ -127,9 +128,13 @@ struct Slot {
 }
 
 impl Recent {
-    /// A clock that goes back counts into the latest tenth.
+    /// A clock that goes back a little counts into the latest tenth; one that was set back begins anew.
     fn add(&mut self, now: Nanos, failed: bool) {
-        let tenth = (now.get() / SLOT.get()).max(self.latest);
+        let shown = now.get() / SLOT.get();
+        if self.latest > shown + SLOTS as u64 {
+            *self = Recent::default();
+        }
+        let tenth = shown.max(self.latest);
         let passed = usize::try_from(tenth - self.latest).unwrap_or(SLOTS).min(SLOTS);
         for step in 0..passed {
             self.slots[position(tenth - step as u64)] = Slot::default();
@@ -150,6 +155,11 @@ impl Recent {
 fn position(tenth: u64) -> usize {
     // Below SLOTS, so it fits.
     usize::try_from(tenth % SLOTS as u64).unwrap_or(0)
+}
+
+/// The longest that [`Jitter::spread`] makes of a length.
+fn longest(length: Nanos) -> Nanos {
+    Nanos::new(length.get() / 100 * (100 + JITTER_PERCENT))
 }
 
 /// SplitMix64: all that jitter needs.
@@ -259,6 +269,23 @@ mod tests {
             now = next_probe;
         }
         assert!(matches!(breaker.state(), BreakerState::Open { since, failures: 12, .. } if since == at(0)));
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_holds_up_no_probe_and_brings_no_failure_back() {
+        let mut breaker = opened();
+        let earlier = Nanos::from_secs(500);
+        assert!(breaker.probe_due(earlier), "none is ever so far away");
+        assert!(!breaker.probe_due(earlier), "once");
+        let BreakerState::Open { next_probe, .. } = breaker.state() else { panic!("closed") };
+        assert!(next_probe.minus(earlier) <= Nanos::from_millis(240) && breaker.probe_due(next_probe));
+        let mut breaker = Breaker::new(1);
+        (0..4).for_each(|_| breaker.on_failure(at(0)));
+        for _ in 0..100 {
+            breaker.on_success(earlier);
+        }
+        breaker.on_failure(earlier.plus(Nanos::from_secs(2)));
+        assert!(breaker.admits(), "one failure of a hundred");
     }
 
     #[test]

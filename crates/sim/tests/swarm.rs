@@ -24,6 +24,37 @@ fn nothing_is_violated_and_everything_went_wrong() {
     assert!(fired.of(Kind::Lost) > 100);
 }
 
+/// What was wrong once, and was found by one episode of a seed.
+#[test]
+fn what_failed_before_holds() {
+    let episodes = [
+        // A worker that was stopped in the midst of a round told that nobody counts on its slices any more.
+        (206, 12),
+        (584, 15),
+        (607, 10),
+        (662, 6),
+        (842, 9),
+        // A clock that was set back held up the probes of a shard that was down.
+        (127, 6),
+        (192, 9),
+        // What is to be heard of by more regions than were known when it was last looked at.
+        (372, 1),
+        (402, 3),
+        // A shard that was down stayed so for who had nothing to probe it with.
+        (117, 9),
+        // What is drawn ahead of a hot key is counted by the region, and the others never heard of it.
+        (206, 9),
+        (607, 9),
+        // A request that names a key twice passed and was charged to nothing, where some of the key was prepaid.
+        (715, 8),
+        (1172, 14),
+    ];
+    for (seed, number) in episodes {
+        let done = Episode::new(seed, number, None).run();
+        assert!(done.is_ok(), "episode {number} of seed {seed}: {done:?}");
+    }
+}
+
 #[test]
 fn a_seed_is_one_run() {
     for seed in 0..6 {

@@ -324,6 +324,24 @@ mod tests {
         assert!(empty.has_room(&bucket, after(5_000)));
     }
 
+    /// What is drawn ahead puts a bucket into debt: a look at it denies, while what is prepaid passes.
+    #[test]
+    fn a_request_that_is_charged_to_nothing_is_denied() {
+        let (other, paid) = (Item { key: KeyId::from_hash(2), ..fixed(1_000) }, bucket(1, 10));
+        let items = [other, Item { cost: Cost::new(4).unwrap(), ..paid }, Item { cost: Cost::PEEK, ..paid }];
+        for suspect in [None, Some(2)] {
+            let table = crate::Table::new(1_000);
+            let moment = crate::Moment::at(NOW);
+            let items = items.map(|item| Item { accuracy: Accuracy::Async, ..item });
+            table.upsert(paid.key, moment, |state: &mut SharedState| *state = leased(&paid, 11, 11));
+            let mut decisions = crate::Decisions::new();
+            let outcome = table.decide_all_suspecting(&items, suspect, moment, &mut decisions).unwrap();
+            let is_charged = table.state(other.key).is_some_and(|state| state.unsynced() == 1);
+            let is_admitted = decisions.iter().all(crate::Decision::is_admitted);
+            assert_eq!(is_admitted, is_charged, "{outcome:?} by {suspect:?}: {decisions:?}");
+        }
+    }
+
     #[test]
     fn what_was_drawn_of_a_bucket_lapses_as_it_refills() {
         let item = bucket(1_000, 1_000);

@@ -2,7 +2,8 @@
 
 use super::*;
 use tidegate_core::{Burst, Rate};
-use tidegate_origin::ToldSlice;
+use tidegate_origin::{QuotaGathered, ToldSlice};
+use tidegate_world::{Member, Membership, OwnerId, SliceRow, Slices};
 
 const START: Nanos = Nanos::from_secs(1_000_000);
 
@@ -158,4 +159,29 @@ fn the_book_is_bounded_and_says_what_it_left_out() {
     assert_eq!(quotas.report(1, at(500)).offered.len(), 10_000);
     // The worker reads all nodes' reports in one answer.
     assert_eq!(quotas.report(20, at(500)).offered.len(), 5_000);
+}
+
+/// The others count on a slice for two leases from its read on, however long before that the round began.
+#[test]
+fn slices_that_are_read_long_after_the_round_began_are_not_told() {
+    let me = OwnerId(1);
+    let member =
+        Member { owner: me, region: "a".into(), is_active: true, applied: 1, seen: at(0), confirmed: at(0) };
+    let membership = Membership { version: 1, members: vec![member; 3] };
+    let size = SliceSize { amount: 5, rate_parts: 55_555_555 };
+    let expires = Nanos::from_secs(80);
+    let row = SliceRow { key: key(1), owner: me, generation: 1, size, whole: 90, expires };
+    for took in (0..60).map(Nanos::from_secs) {
+        let mut worker = Worker::default();
+        let say = worker.gathered(&QuotaGathered { now: at(0), reports: Vec::new() });
+        let slices = Slices { slices: vec![row], now: Nanos::from_secs(70) };
+        let news = worker.read(me, &membership, &slices, say.before, took);
+        let Some(news) = news else { continue };
+        let read = at(0).plus(took);
+        assert!(news.slices[0].lease.rises >= read.plus(SLICE_LEASE).plus(SLICE_LEASE), "after {took:?}");
+        assert!(took <= Nanos::from_secs(8));
+    }
+    let slices = Slices { slices: vec![row], now: Nanos::from_secs(70) };
+    let in_time = Worker::default().read(me, &membership, &slices, at(0), Nanos::from_secs(8));
+    assert!(in_time.is_some(), "statements may take long");
 }

@@ -16,6 +16,9 @@ use tidegate_world::{
 
 /// News that wait to be gone by, at most.
 const TOLD_MAX: usize = 32;
+/// Slices that were read later than this after the round began are left: `RISE_MARGIN` is made for less. A process
+/// that was stopped in the midst of a round would tell its nodes that nobody counts on their slices any more.
+const ROUND_MAX: Nanos = Nanos::from_secs(8);
 /// A demand that hardly changed is reported again after so many rounds.
 const REPORTED_EVERY: u64 = 4;
 
@@ -112,14 +115,20 @@ impl Worker {
         self.reported.clear();
     }
 
-    /// The slices were read, after the origin's clock showed `before`: what to tell the nodes.
+    /// The slices were read, after the origin's clock showed `before`: what to tell the nodes. `took` is the time
+    /// from before the origin was asked for `before` until now, by a clock that is never set; nothing is told when
+    /// that is too long.
     pub fn read(
         &mut self,
         me: OwnerId,
         membership: &Membership,
         slices: &Slices,
         before: Nanos,
-    ) -> QuotaNews {
+        took: Nanos,
+    ) -> Option<QuotaNews> {
+        if took > ROUND_MAX {
+            return None;
+        }
         let share = share(me, membership);
         let rows = || slices.slices.iter().take(QUOTA_KEYS_MAX);
         let stamp = slices.now.get() / 1_000;
@@ -132,7 +141,7 @@ impl Worker {
             self.told.pop_first();
         }
         let slices = rows().map(|row| ToldSlice { key: row.key, lease: lease(row, slices.now, before) });
-        QuotaNews { stamp, share, slices: slices.collect() }
+        Some(QuotaNews { stamp, share, slices: slices.collect() })
     }
 }
 

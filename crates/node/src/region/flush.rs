@@ -49,6 +49,17 @@ impl Region {
         keys.len()
     }
 
+    /// A key is said to the origin with the next flush, also where everything about it seems to be known: what the
+    /// origin answers is of interest.
+    pub fn owe(&self, table: &Table<SharedState>, key: KeyId) {
+        let mut pending = self.pending.lock();
+        let entry = pending.keys.entry(key).or_default();
+        if !entry.in_flight {
+            entry.is_owed = true;
+            table.requeue(key, Publish::Soon);
+        }
+    }
+
     /// Nobody will bring back the calls that are on their way: what they carried is published anew.
     pub fn abandon_calls(&self) {
         let mut pending = self.pending.lock();
@@ -72,12 +83,8 @@ impl Region {
     fn due(&self, now: Nanos) -> Vec<KeyId> {
         let mut pending = self.pending.lock();
         let mut keys = Vec::new();
-        while let Some(((until, key), ())) = pending.retries.first_key_value() {
-            if *until > now || keys.len() >= KEYS_PER_FLUSH {
-                break;
-            }
-            let (until, key) = (*until, *key);
-            pending.retries.remove(&(until, key));
+        while keys.len() < KEYS_PER_FLUSH {
+            let Some(key) = pending.take_retry(now) else { break };
             let entry = pending.keys.entry(key).or_default();
             // Else its next call is on its way, and says the same.
             if !entry.in_flight {
@@ -183,16 +190,14 @@ impl Region {
         moment: Moment,
         effects: &mut Effects,
     ) {
-        let down: Vec<ShardId> = pending
-            .breakers
-            .iter_mut()
-            .filter_map(|(shard, breaker)| {
-                (!breaker.admits() && breaker.probe_due(moment.now)).then_some(*shard)
-            })
-            .collect();
+        let Pending { breakers, held, probes, .. } = pending;
+        // Where there is nothing to probe with, the next request is the probe.
+        let has_probe = |shard: &ShardId| probes.contains_key(shard) || held.contains_key(shard);
+        let down = breakers.iter_mut().filter(|(shard, breaker)| !breaker.admits() && has_probe(shard));
+        let down: Vec<ShardId> =
+            down.filter_map(|(shard, breaker)| breaker.probe_due(moment.now).then_some(*shard)).collect();
         for shard in down {
-            let held = pending.held.get_mut(&shard).and_then(Vec::pop);
-            let publishing = held.and_then(|key| pending.publishing(table, key, moment.now));
+            let publishing = pending.publish_held(table, shard, moment.now);
             let holds_key = publishing.is_some();
             // As things stand now: an old sync would be answered as if it were of the moment it is sent.
             let looked_at = || pending.probes.get(&shard).map(|item| self.read_only(table, item, moment));
@@ -205,6 +210,19 @@ impl Region {
 }
 
 impl Pending {
+    /// The sync of one of the keys that wait for a shard: of the first that has something to say.
+    fn publish_held(&mut self, table: &Table<SharedState>, shard: ShardId, now: Nanos) -> Option<KeySync> {
+        let mut keys = self.held.remove(&shard)?;
+        let mut publishing = None;
+        while let (None, Some(key)) = (&publishing, keys.pop()) {
+            publishing = self.publishing(table, key, now);
+        }
+        if !keys.is_empty() {
+            self.held.insert(shard, keys);
+        }
+        publishing
+    }
+
     /// The sync that publishes a key; `None` when there is nothing to say, or somebody is saying it.
     fn publishing(&mut self, table: &Table<SharedState>, key: KeyId, now: Nanos) -> Option<KeySync> {
         let entry = self.keys.entry(key).or_default();

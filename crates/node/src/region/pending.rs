@@ -12,6 +12,9 @@ use tidegate_core::exchange::{ASKS_MAX, ReservationId, Wants};
 use tidegate_core::{Accuracy, KeyId, Nanos, Spec};
 use tidegate_origin::{Breaker, ShardId};
 
+/// The longest that [`Pending::jittered`] makes of [`FAILED_FOR`]: an instant further away was made before the clock
+/// was set back.
+const FAILED_FOR_MAX: Nanos = Nanos::new(FAILED_FOR.get() / 5 * 6);
 /// At most so many keys are remembered as failed; beyond that a failure is only the breaker's business.
 const FAILED_MAX: usize = 100_000;
 
@@ -49,8 +52,8 @@ pub(super) struct PendingKey {
     pub(super) settled: SmallVec<[ReservationId; 2]>,
     /// Requests of several limits that wait for the call in flight.
     pub(super) deferred: Vec<Deferred>,
-    /// It is published, also where everything about it seems to be known: its last call failed, or the origin is
-    /// another one.
+    /// It is published, also where everything about it seems to be known: its last call failed, the origin is
+    /// another one, or the world asks.
     pub(super) is_owed: bool,
 }
 
@@ -93,6 +96,10 @@ impl fmt::Debug for Asking {
     }
 }
 
+fn is_over(until: Nanos, now: Nanos) -> bool {
+    until <= now || until.minus(now) > FAILED_FOR_MAX
+}
+
 impl PendingKey {
     /// The key's call leaves; says which reservations are named in it.
     pub(super) fn leaves(&mut self) -> SmallVec<[ReservationId; 2]> {
@@ -106,7 +113,7 @@ impl PendingKey {
             && self.settled.is_empty()
             && self.deferred.is_empty()
             && !self.is_owed
-            && self.failed_until.is_none_or(|until| until <= now)
+            && self.failed_until.is_none_or(|until| is_over(until, now))
     }
 }
 
@@ -144,7 +151,11 @@ impl Pending {
 
     pub(super) fn may_ask(&mut self, key: KeyId, shard: ShardId, now: Nanos) -> bool {
         let failed = self.keys.get(&key).and_then(|key| key.failed_until);
-        failed.is_none_or(|until| until <= now) && self.breaker(shard).admits()
+        let has_probe = self.probes.contains_key(&shard) || self.held.contains_key(&shard);
+        let breaker = self.breaker(shard);
+        // Who comes where nothing else would find out that the shard is back, does.
+        failed.is_none_or(|until| is_over(until, now))
+            && (breaker.admits() || (!has_probe && breaker.probe_due(now)))
     }
 
     /// A shard can't be asked: keeps something to probe it with.
@@ -243,6 +254,16 @@ impl Pending {
         self.retries.insert((until, key), ());
     }
 
+    /// The next key whose sync is tried again now, if one is.
+    pub(super) fn take_retry(&mut self, now: Nanos) -> Option<KeyId> {
+        // Those of a clock that was set back come last.
+        let ends = [self.retries.first_key_value(), self.retries.last_key_value()];
+        let &(until, key) =
+            ends.into_iter().flatten().map(|(at, ())| at).find(|(until, _)| is_over(*until, now))?;
+        self.retries.remove(&(until, key));
+        Some(key)
+    }
+
     /// ± a fifth.
     fn jittered(&mut self, length: Nanos) -> Nanos {
         self.random ^= self.random << 13;
@@ -257,5 +278,37 @@ impl Pending {
         if self.keys.get(&key).is_some_and(|entry| entry.is_idle(now)) {
             self.keys.remove(&key);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_there_is_nothing_to_probe_with_a_request_is_the_probe() {
+        let (shard, key, now) = (ShardId(0), KeyId::from_hash(1), Nanos::from_secs(1_000));
+        let mut pending = Pending::new(7);
+        (0..5).for_each(|_| pending.breaker(shard).on_failure(now));
+        assert!(!pending.may_ask(key, shard, now), "it failed just now");
+        let later = now.plus(Nanos::from_secs(10));
+        assert!(pending.may_ask(key, shard, later), "nobody else asks whether it is back");
+        assert!(!pending.may_ask(key, shard, later), "one is enough");
+        pending.held.insert(shard, vec![key]);
+        assert!(!pending.may_ask(key, shard, later.plus(Nanos::from_secs(10))), "the next flush asks");
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_holds_up_no_retry() {
+        let (late, early) = (Nanos::from_secs(1_000), Nanos::from_secs(500));
+        let [first, second] = [1, 2].map(KeyId::from_hash);
+        let mut pending = Pending::new(7);
+        pending.failed(first, late);
+        assert!(!pending.may_ask(first, ShardId(0), late) && pending.take_retry(late).is_none());
+        assert!(pending.may_ask(first, ShardId(0), early), "no failure keeps a key waiting so long");
+        pending.failed(second, early);
+        assert!(!pending.may_ask(second, ShardId(0), early));
+        assert_eq!([pending.take_retry(early), pending.take_retry(early)], [Some(first), None]);
+        assert_eq!(pending.take_retry(early.plus(FAILED_FOR_MAX)), Some(second));
     }
 }

@@ -83,6 +83,15 @@ impl Cells {
         Some((known.limit, known.expires))
     }
 
+    /// Those that the others have counted in: as if the region's own count had never been looked at for their sake.
+    pub(super) fn weigh_anew(&mut self) -> impl Iterator<Item = CellId> {
+        let counted = self.cells.iter_mut().filter(|(_, known)| known.others() > 0);
+        counted.map(|(cell, known)| {
+            known.weighed = 0;
+            *cell
+        })
+    }
+
     /// How much of a cell's limit all regions have used, when this one has counted `total`.
     pub(super) fn used(&self, cell: &CellId, total: u64) -> u64 {
         self.cells.get(cell).map_or(total, |known| known.others().saturating_add(total))

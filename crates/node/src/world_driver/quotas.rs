@@ -7,6 +7,7 @@ use super::WorldDriver;
 use crate::driver::calm_interval;
 use std::time::Duration;
 use tidegate_control::LeaderCounters;
+use tidegate_core::Nanos;
 use tidegate_world::{Acknowledgement, OwnerId, Reply, SLICE_LEASE, WorldError};
 use tokio::time::{Instant, timeout};
 
@@ -14,7 +15,7 @@ const REPORT_EVERY: Duration = Duration::from_millis(250);
 const SLICE_EVERY: Duration = Duration::from_millis(500);
 /// While nobody asks for anything and there is no slice, the world store is spoken to with every so many rounds.
 const IDLE_ROUNDS: u32 = 4;
-/// A call that takes longer has failed. Slices must be read soon after the round began: `RISE_MARGIN` is made for this.
+/// A call that takes longer has failed.
 const STORE_WITHIN: Duration = Duration::from_secs(2);
 
 impl WorldDriver {
@@ -54,6 +55,9 @@ impl WorldDriver {
         loop {
             tick.tick().await;
             let Some((me, membership)) = self.worker.lock().membership() else { continue };
+            // From before the origin is asked for its time: a process that was stopped may take any late answer for
+            // one in time.
+            let began = Instant::now();
             let Ok(gathered) = self.region.origin().gather_quotas(SLICE_LEASE).await else { continue };
             let is_idle = gathered.reports.iter().all(|report| report.offered.is_empty());
             let holds_none = self.engine.quotas().is_none_or(|quotas| quotas.slice_count() == 0);
@@ -64,14 +68,12 @@ impl WorldDriver {
             if idle % IDLE_ROUNDS != 0 {
                 continue;
             }
-            let (before, began) = (say.before, Instant::now());
+            let before = say.before;
             self.say(me, say.demands, say.acknowledged).await;
             let Ok(slices) = within(self.store.slices(me)).await else { continue };
-            // A process that was stopped may take a late answer for one in time.
-            if began.elapsed() > 4 * STORE_WITHIN {
-                continue;
-            }
-            let news = self.quota_worker.lock().read(me, &membership, &slices, before);
+            let took = Nanos::new(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX));
+            let news = self.quota_worker.lock().read(me, &membership, &slices, before, took);
+            let Some(news) = news else { continue };
             if let Err(error) = self.region.origin().tell_quotas(&news).await {
                 tracing::debug!(%error, "the origin doesn't take slices");
             }

@@ -277,7 +277,7 @@ impl Model {
                 let Some(joined) = joined.filter(|_| is_there) else { return };
                 model.regions[region].me = Some(joined.me);
                 model.say(region, worker, joined.me, say);
-                model.read(region, worker, joined, before);
+                model.read(region, worker, joined, before, now);
             });
         });
     }
@@ -326,12 +326,14 @@ impl Model {
         });
     }
 
-    fn read(&mut self, region: usize, worker: usize, joined: Joined, before: Nanos) {
+    fn read(&mut self, region: usize, worker: usize, joined: Joined, before: Nanos, began: u64) {
         let me = joined.me;
         let act = move |model: &mut Model| model.world.slices(me, model.world_now());
         self.call(Link::World { region }, act, move |model, slices: Option<Slices>| {
             let Some(slices) = slices else { return };
-            let news = model.regions[region].workers[worker].read(me, &joined.membership, &slices, before);
+            let took = Nanos::new(model.agenda.now - began);
+            let worker = &mut model.regions[region].workers[worker];
+            let Some(news) = worker.read(me, &joined.membership, &slices, before, took) else { return };
             let tell = move |model: &mut Model| model.regions[region].origin.tell_quotas(&news);
             model.call(Link::Origin { region, node: 0 }, tell, |_, _| {});
         });

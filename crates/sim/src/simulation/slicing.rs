@@ -103,6 +103,7 @@ struct Round {
     me: OwnerId,
     membership: Membership,
     say: Say,
+    began: Nanos,
 }
 
 impl Simulation {
@@ -147,7 +148,7 @@ impl Simulation {
         else {
             return;
         };
-        world.quotas.round = Some(Round { me, membership, say: Say::default() });
+        world.quotas.round = Some(Round { me, membership, say: Say::default(), began: self.now });
         self.call_desk(node, DeskCall::Gather);
     }
 
@@ -207,8 +208,11 @@ impl Simulation {
             }
             QuotaDone::Slices(slices) => {
                 let (Some(round), Some(slices)) = (quotas.round.take(), slices) else { return };
-                let news = quotas.worker.read(round.me, &round.membership, &slices, round.say.before);
-                self.call_desk(node, DeskCall::TellQuotas(news));
+                let (before, took) = (round.say.before, self.now.minus(round.began));
+                let news = quotas.worker.read(round.me, &round.membership, &slices, before, took);
+                if let Some(news) = news {
+                    self.call_desk(node, DeskCall::TellQuotas(news));
+                }
             }
             QuotaDone::Led(term) => {
                 (quotas.pass, quotas.is_passing) = (term, term.is_some());

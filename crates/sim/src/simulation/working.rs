@@ -7,7 +7,6 @@ use super::carrying::CALL_TIMEOUT;
 use super::slicing::{QuotaDone, QuotaStep};
 use super::{NodeEvent, Simulation};
 use crate::node::{SimulatedNode, Ticket};
-use tidegate_core::state::Publish;
 use tidegate_core::{CellId, KeyId, Nanos, Sequence};
 use tidegate_node::world::{Done, Step};
 use tidegate_origin::{
@@ -146,7 +145,7 @@ impl Simulation {
         let state = &self.nodes[node];
         let (Some(world), now) = (state.engine.world(), state.moment(self.now).now) else { return };
         for key in world.look(now) {
-            state.sharing().table.requeue(key, Publish::Soon);
+            state.sharing().region.owe(&state.sharing().table, key);
         }
         self.keep_flushing(node);
         self.push_of(node, self.now.plus(interval), NodeEvent::Look);

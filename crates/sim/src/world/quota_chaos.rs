@@ -10,7 +10,7 @@ use crate::random::Random;
 use crate::scenario::{Arrival, KeyPlan, Scenario, gcra, sliding};
 use tidegate_core::{Class, Nanos};
 
-/// Slices are leases of 15 s, and somebody who is silent is waited for 38 s.
+/// Slices are leases of 15 s, and somebody who is silent goes to its even part after 45 s.
 const LENGTH: Nanos = Nanos::from_secs(100);
 /// Demand is another one after each of these.
 const SHIFTS_EVERY: Nanos = Nanos::from_secs(12);
@@ -81,7 +81,7 @@ fn worsen(random: &mut Random, network: &mut NetworkOptions) {
 
 fn fault(random: &mut Random, region: usize, nodes: usize, faults: &mut Vec<(Nanos, WorldFault)>) {
     let at = START.plus(Nanos::new(random.below(LENGTH.get())));
-    let length = Nanos::from_secs(*random.pick(&[1, 4, 10, 20, 45]));
+    let length = Nanos::from_secs(*random.pick(&[1, 4, 10, 20, 60]));
     let ends = at.plus(length);
     let (node, way) = (random.index(nodes), *random.pick(&[Way::Out, Way::Back]));
     let mut inside = |at: Nanos, fault: Fault| faults.push((at, WorldFault::Inside { region, fault }));

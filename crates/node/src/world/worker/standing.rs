@@ -211,8 +211,14 @@ impl Worker {
         self.standing.joined = Some(joined);
         // Who waits to share limits shouldn't wait for many intervals.
         self.join_at = now.plus(JOIN_EVERY);
-        if self.standing.view() != before {
+        let after = self.standing.view();
+        if after != before {
             self.view_at = now;
+        }
+        let regions = |view: Option<WorldView>| view.map_or(0, |view| view.regions);
+        if regions(after) > regions(before) {
+            // Each may leave less unheard of than when its cells were last weighed.
+            self.untold.extend(self.cells.weigh_anew());
         }
     }
 }
