@@ -170,7 +170,8 @@ impl Simulation {
         simulation.loses_nodes = simulation.scenario.faults.iter().any(is_crash);
         simulation.note_what_is_wrong();
         for (at, fault) in std::mem::take(&mut simulation.scenario.faults) {
-            simulation.queue.push(at, Event::Fault(fault));
+            // A region that joins late is hit when it is there.
+            simulation.inject(at, fault);
         }
         simulation
     }
@@ -281,6 +282,9 @@ impl Simulation {
         self.events_at_once = if at == self.now { self.events_at_once + 1 } else { 0 };
         if self.events_at_once > EVENTS_AT_ONCE_MAX {
             self.fail("nothing comes to an end: too many events at one instant");
+        }
+        if at < self.now {
+            self.fail(&format!("time goes back by {} ns: {event:?}", self.now.minus(at).get()));
         }
         self.now = at;
         match event {

@@ -310,7 +310,7 @@ impl WorldSimulation {
             [network.options.lost_out, network.options.lost_back, network.options.doubled] = [Odds::NEVER; 3];
         }
         self.scenario.commits_within = Nanos::ZERO;
-        self.regions.iter_mut().for_each(Simulation::calm);
+        self.regions.iter_mut().for_each(|region| region.calm(self.now));
     }
 
     /// Keeps what happened, to be shown when something is violated.

@@ -82,7 +82,9 @@ impl Simulation {
     }
 
     /// Every node is up, and every message arrives, from now on.
-    pub(crate) fn calm(&mut self) {
+    pub(crate) fn calm(&mut self, now: Nanos) {
+        // A region in which nothing happened is behind the others: its nodes must not come up in the past.
+        self.now = self.now.max(now);
         let NetworkOptions { latency, .. } = self.network.options;
         let latency = Latency { spikes: Odds::NEVER, most: latency.most.min(CALM_WITHIN), ..latency };
         self.network.options = NetworkOptions { latency, ..NetworkOptions::LOOPBACK };

@@ -143,7 +143,7 @@ fn run_region(scenario: Scenario) -> Done {
     let (begins, ends, seed) = (scenario.boots_at, scenario.ends_at, scenario.seed);
     let mut simulation = Simulation::new(scenario);
     simulation.run();
-    simulation.calm();
+    simulation.calm(ends);
     let healed = ends.plus(HEALS_WITHIN);
     simulation.run_until(healed);
     let nodes = simulation.node_count();
