@@ -214,7 +214,9 @@ impl Pending {
     fn publish_held(&mut self, table: &Table<SharedState>, shard: ShardId, now: Nanos) -> Option<KeySync> {
         let mut keys = self.held.remove(&shard)?;
         let mut publishing = None;
-        while let (None, Some(key)) = (&publishing, keys.pop()) {
+        while publishing.is_none()
+            && let Some(key) = keys.pop()
+        {
             publishing = self.publishing(table, key, now);
         }
         if !keys.is_empty() {
