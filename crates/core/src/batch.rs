@@ -335,18 +335,20 @@ impl<S: State> Table<S> {
             Item { cost, charge, ..*item }
         };
         let items: SmallVec<[Item; ITEMS_INLINE]> = items.iter().enumerate().map(looked_at).collect();
-        let drafted: SmallVec<[Verdict; ITEMS_INLINE]> =
-            decisions.iter().map(|decision| decision.verdict).collect();
+        let mut passing = SmallVec::<[(usize, Verdict); 2]>::new();
         for (index, decision) in decisions.iter_mut().enumerate() {
             let position = locked.position(self.shard_index(items[index].key));
             let shard = &mut locked.0[position].1;
+            let drafted = decision.verdict;
             (*decision, _) = self.draft(&items, index, moment, (position, shard), draft);
+            if drafted != Verdict::Admit && decision.verdict == Verdict::Admit {
+                passing.push((index, drafted));
+            }
         }
-        if outcome(&items, decisions) == Outcome::Admitted {
+        if !passing.is_empty() && outcome(&items, decisions) == Outcome::Admitted {
             // What denied after an earlier item of its key may pass with it, by what is prepaid. The request is charged
             // to nothing, so it stays denied.
-            let denied = decisions.iter_mut().zip(drafted).filter(|(_, drafted)| *drafted != Verdict::Admit);
-            denied.for_each(|(decision, drafted)| decision.verdict = drafted);
+            passing.into_iter().for_each(|(index, drafted)| decisions[index].verdict = drafted);
         }
     }
 
