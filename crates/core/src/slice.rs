@@ -139,12 +139,6 @@ impl Lease {
             |instant: Nanos| if instant > theirs { ours.plus(instant.minus(theirs)) } else { Nanos::ZERO };
         Lease { until: moved(self.until), rises: moved(self.rises), ..*self }
     }
-
-    /// The same after the clock was set.
-    #[must_use]
-    pub fn stepped(&self, delta_ns: i64) -> Lease {
-        Lease { until: self.until.shifted(delta_ns), rises: self.rises.shifted(delta_ns), ..*self }
-    }
 }
 
 /// The least that a member of so many holds, in billionths: a tenth, half of an even part, and for all others
