@@ -29,8 +29,11 @@ use tidegate_world::{Cursor, Joining, Membership, OwnerId, Policy};
 
 /// How often the mailbox is looked into.
 const MAIL_EVERY: Nanos = Nanos::from_millis(20);
-/// How often it says that the region is here.
+/// How often it says that the region is here: while somebody waits to share limits, and for some time after who takes
+/// part has changed; and when all is settled, where it's a statement that writes and brings nothing new.
 const JOIN_EVERY: Nanos = Nanos::from_secs(1);
+const JOIN_SETTLED_EVERY: Nanos = Nanos::from_secs(4);
+const SETTLED_AFTER: Nanos = Nanos::from_secs(30);
 /// How often changes are asked for.
 const IMPORT_EVERY: Nanos = Nanos::from_millis(250);
 /// A cursor knows which changes it hasn't seen. Every so often an import goes back all the same, by so much.
@@ -167,7 +170,9 @@ impl Worker {
         if self.standing.joined.is_some() && self.pace.ticks(now) {
             self.tick(now, counters);
         }
-        if now >= self.join_at && self.begin_at_store(Lane::Join, now) {
+        // A clock that was set back makes it no longer.
+        let waits = self.join_at > now && self.join_at.minus(now) <= JOIN_SETTLED_EVERY;
+        if !waits && self.begin_at_store(Lane::Join, now) {
             steps.push(Step::Join(self.joining(origin, false)));
         }
         if self.standing.joined.is_none() {
@@ -300,10 +305,9 @@ impl Worker {
         }
     }
 
-    /// Once in an interval: says that it is here, reads further back, and tells the origin a part of everything.
+    /// Once in an interval: reads further back, and tells the origin a part of everything.
     fn tick(&mut self, now: Nanos, counters: &WorldCounters) {
-        (self.join_at, self.delete_at) = (now, now);
-        self.import_at = now;
+        (self.import_at, self.delete_at) = (now, now);
         self.cells.expire(now);
         counters.cells_dropped.add(self.cells.shrink());
         let part = self.cells.len().div_ceil(TICKS_PER_ROUND).max(CELLS_PER_TICK_MIN);

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 pub(crate) const NAMESPACE: &str = "api.requests";
 /// As the worker of a region does it: where many cells grow there is quiet after a publish, and imports follow them.
 const POLL_S: f64 = 0.25;
-const PUBLISH_S: f64 = 0.35;
+const PUBLISH_S: f64 = 0.4;
 /// The floor's, as the seeds'. Headroom publishes at every poll.
 const INTERVAL_S: f64 = 10.0;
 /// How often a reader goes back, and by how much.
@@ -26,8 +26,10 @@ const BACK_BY: Nanos = Nanos::from_secs(10);
 /// How often the first of them deletes what is over.
 const DELETE_EVERY_S: f64 = 5.0;
 /// And how soon it merges the log into the table again: for each row that it wrote, and within which bounds.
-const MERGE_PER_ROW_S: f64 = 0.002;
-const MERGE_BOUNDS_S: (f64, f64) = (5.0, 60.0);
+const MERGE_PER_ROW_S: f64 = 0.004;
+const MERGE_BOUNDS_S: (f64, f64) = (5.0, 120.0);
+/// How often a region says that it is here, when all is settled.
+const JOIN_EVERY_S: f64 = 4.0;
 /// Of a publish.
 const CHUNK_ROWS: usize = 500;
 
@@ -40,6 +42,7 @@ pub(crate) enum Policy {
 /// The worker of a region.
 struct Worker {
     world: SqlWorld,
+    joining: Joining,
     owner: OwnerId,
     policy: Policy,
     sources: Vec<(Source, Option<Counted>)>,
@@ -107,7 +110,7 @@ impl Worker {
         let sources = model::sources().into_iter().filter(|source| source.region == region);
         let sources = sources.map(|source| (source, None)).collect();
         let (written, imported) = (written.clone(), imported.clone());
-        Worker { world, owner, policy, sources, cursor: Cursor::default(), written, imported }
+        Worker { world, joining, owner, policy, sources, cursor: Cursor::default(), written, imported }
     }
 
     /// What was published before the run begins.
@@ -123,6 +126,7 @@ impl Worker {
         let every = if self.policy == Policy::Headroom { PUBLISH_S } else { POLL_S };
         let (mut poll, mut flushes, mut flush) = (of_all * every, 0, model::flush_s(of_all, 0, INTERVAL_S));
         let (mut back, mut delete, mut merge) = (of_all * BACK_EVERY_S, 0.0, MERGE_BOUNDS_S.1);
+        let mut join = of_all * JOIN_EVERY_S;
         while poll < length.as_secs_f64() {
             tokio::time::sleep_until(began + Duration::from_secs_f64(poll)).await;
             // By the time that it should be: on a busy machine too, everybody counts the same.
@@ -136,6 +140,10 @@ impl Worker {
             } else {
                 Vec::new()
             };
+            if poll >= join {
+                join += JOIN_EVERY_S;
+                self.world.join(&self.joining).await.expect("joins");
+            }
             if number == 0 && poll >= delete {
                 delete += DELETE_EVERY_S;
                 self.world.delete_expired().await.expect("deletes");

@@ -9,9 +9,9 @@ use tidegate_core::Nanos;
 use tidegate_world::{MERGED_MAX, Merged, WorldError};
 
 /// How soon the log is merged again: so long for each row that was written, within these bounds.
-const QUIET_PER_ROW: Nanos = Nanos::from_millis(2);
+const QUIET_PER_ROW: Nanos = Nanos::from_millis(4);
 const QUIET_MIN: Nanos = Nanos::from_secs(5);
-const QUIET_MAX: Nanos = Nanos::from_secs(60);
+const QUIET_MAX: Nanos = Nanos::from_secs(120);
 
 impl Worker {
     pub(super) fn merge_step(&mut self, now: Nanos) -> Option<Step> {
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn the_more_is_merged_the_longer_it_waits_unless_more_is_left() {
-        assert_eq!([0, 2_500, 10_000].map(quiet_after), [5, 5, 20].map(Nanos::from_secs));
+        assert_eq!([0, 1_250, 10_000].map(quiet_after), [5, 5, 40].map(Nanos::from_secs));
         assert_eq!([30_000, MERGED_MAX - 1].map(quiet_after), [QUIET_MAX; 2]);
         assert_eq!(quiet_after(MERGED_MAX), Nanos::ZERO);
     }

@@ -19,7 +19,7 @@ const COALESCE: Nanos = Nanos::from_millis(5);
 /// After a publish there is quiet for so long for each of its rows, so that where many grow many go together: a
 /// statement costs a database as much as a hundred cells in it.
 const QUIET_PER_ROW: Nanos = Nanos::from_millis(4);
-const QUIET_MAX: Nanos = Nanos::from_millis(350);
+const QUIET_MAX: Nanos = Nanos::from_millis(400);
 /// How long a refused row waits before it is tried again: doubled each time, up to a minute.
 const REFUSED_FOR: Nanos = Nanos::from_secs(1);
 const REFUSALS_MAX: u32 = 6;

@@ -1,14 +1,16 @@
 //! How the region stands in the world tier: who it is there, who else is, and what is wrong; what is said of it
 //! once, and what an operator is shown.
 
-use super::{CELLS_MAX, IMPORT_EVERY, JOIN_EVERY, Worker};
+use super::{CELLS_MAX, IMPORT_EVERY, JOIN_EVERY, JOIN_SETTLED_EVERY, SETTLED_AFTER, Worker};
 use crate::world::cells::Cells;
 use tidegate_core::{Nanos, WorldPolicy, WorldView};
-use tidegate_world::{Component, Cursor, Joined, Member, OwnerId, Policy, Publish, WorldError};
+use tidegate_world::{Component, Cursor, Joined, Member, Membership, OwnerId, Policy, Publish, WorldError};
 
 #[derive(Debug, Default)]
 pub(super) struct Standing {
     pub(super) joined: Option<Joined>,
+    /// Since when nobody waits to share limits, and all go by who does.
+    settled_since: Option<Nanos>,
     published_at: Option<Nanos>,
     imported_at: Option<Nanos>,
     rows_in_last_import: usize,
@@ -75,6 +77,19 @@ impl Standing {
         let Some(joined) = &self.joined else { return false };
         let lately = |member: &&Member| joined.now.minus(member.seen) < tidegate_world::NAMESAKE_FOR;
         joined.membership.members.iter().filter(lately).map(|member| member.owner).min() == Some(joined.me)
+    }
+
+    fn settle(&mut self, joined: &Joined, now: Nanos) {
+        let Membership { version, members } = &joined.membership;
+        let is_settled = members.iter().all(|member| member.is_active && member.applied >= *version);
+        let is_same = self.joined.as_ref().is_some_and(|before| before.membership.version == *version);
+        self.settled_since = self.settled_since.filter(|_| is_same).or(Some(now)).filter(|_| is_settled);
+    }
+
+    /// Who waits to share limits shouldn't wait for many intervals.
+    fn joins_every(&self, now: Nanos) -> Nanos {
+        let is_settled = self.settled_since.is_some_and(|since| now.minus(since) >= SETTLED_AFTER);
+        if is_settled { JOIN_SETTLED_EVERY } else { JOIN_EVERY }
     }
 
     pub(super) fn published(&mut self, now: Nanos) {
@@ -208,9 +223,9 @@ impl Worker {
             self.cells = Cells::new(CELLS_MAX);
         }
         let before = self.standing.view();
+        self.standing.settle(&joined, now);
         self.standing.joined = Some(joined);
-        // Who waits to share limits shouldn't wait for many intervals.
-        self.join_at = now.plus(JOIN_EVERY);
+        self.join_at = now.plus(self.standing.joins_every(now));
         let after = self.standing.view();
         if after != before {
             self.view_at = now;
@@ -227,4 +242,39 @@ impl Worker {
 fn thousandths(floor: f64) -> u16 {
     let rounded = (floor.clamp(0.0, 1.0) * 1_000.0).round();
     (0..=1_000_u16).find(|thousandths| f64::from(*thousandths) >= rounded).unwrap_or(1_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Nanos = Nanos::from_secs(1_000);
+
+    fn joined(version: u64, applied: u64, is_active: bool) -> Joined {
+        let (owner, region) = (OwnerId(1), "eu".to_owned());
+        let me = Member { owner, region, is_active, applied, seen: NOW, confirmed: NOW };
+        let policy = Policy { publish: Publish::Headroom, interval: Nanos::from_secs(5) };
+        let membership = Membership { version, members: vec![me] };
+        Joined { me: owner, policy, membership, namesakes: 0, now: NOW }
+    }
+
+    #[test]
+    fn a_region_says_seldom_that_it_is_here_once_nothing_has_changed_for_some_time() {
+        let mut standing = Standing::default();
+        let mut joins = |joined: Joined, now: Nanos| {
+            standing.settle(&joined, now);
+            standing.joined = Some(joined);
+            standing.joins_every(now)
+        };
+        let later = NOW.plus(SETTLED_AFTER);
+        assert_eq!(joins(joined(1, 1, true), NOW), JOIN_EVERY);
+        assert_eq!(joins(joined(1, 1, true), later), JOIN_SETTLED_EVERY);
+        // Somebody came: all are asked often until they go by it, and for some time after that.
+        assert_eq!(joins(joined(2, 1, true), later), JOIN_EVERY);
+        assert_eq!(joins(joined(2, 2, false), later), JOIN_EVERY);
+        assert_eq!(joins(joined(2, 2, true), later), JOIN_EVERY);
+        assert_eq!(joins(joined(2, 2, true), later.plus(SETTLED_AFTER)), JOIN_SETTLED_EVERY);
+        // A clock that was set back makes it no rarer.
+        assert_eq!(joins(joined(2, 2, true), NOW), JOIN_EVERY);
+    }
 }
