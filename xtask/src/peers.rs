@@ -8,6 +8,7 @@ mod figures;
 mod generator;
 mod groups;
 mod program;
+mod scaling;
 mod server;
 mod subjects;
 
@@ -52,13 +53,16 @@ impl Length {
 }
 
 type Measure = fn(&Programs, Length) -> Result<String, String>;
-const GROUPS: [(&str, Measure); 6] = [
+const GROUPS: [(&str, Measure); 9] = [
     ("resp", groups::resp),
     ("http", groups::http),
     ("grpc", groups::grpc),
     ("unix", alone::unix),
     ("keys", alone::keys),
     ("idle", alone::idle),
+    ("memory", scaling::memory),
+    ("scaling", scaling::scaling),
+    ("tail", scaling::tail),
 ];
 
 pub(crate) fn run(words: &[&str]) -> Result<(), String> {

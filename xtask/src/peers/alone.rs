@@ -14,7 +14,7 @@ const FIVE: &str = r#"{"namespace":"five","attributes":{"key":"{key}","endpoint"
 const CONNECTIONS: f64 = 10_000.0;
 const KIBIBYTE: f64 = 1024.0;
 
-fn bench(words: &[&str]) -> Generator {
+pub(super) fn bench(words: &[&str]) -> Generator {
     Generator::Bench { arguments: words.iter().map(|&word| word.to_owned()).collect() }
 }
 

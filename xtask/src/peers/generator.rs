@@ -12,6 +12,8 @@ pub(super) struct Sample {
     pub(super) cpu_micros: f64,
     pub(super) p50_micros: f64,
     pub(super) p99_micros: f64,
+    /// Of `tidegate bench` alone.
+    pub(super) p999_micros: f64,
     pub(super) errors: f64,
 }
 
@@ -122,6 +124,7 @@ fn bench(printed: &str) -> Option<(Sample, f64)> {
         per_second: number("requests_per_s")?,
         p50_micros: number("p50")?,
         p99_micros: number("p99")?,
+        p999_micros: number("p99.9").unwrap_or(f64::NAN),
         errors: errors.iter().filter_map(|name| number(name)).sum(),
         ..Sample::default()
     };

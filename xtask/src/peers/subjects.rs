@@ -30,6 +30,11 @@ rules:
 ";
 
 pub(super) fn tidegate(programs: &Programs, name: &str) -> Result<Tidegate, String> {
+    tidegate_with(programs, name, &[])
+}
+
+/// With further settings.
+pub(super) fn tidegate_with(programs: &Programs, name: &str, more: &[&str]) -> Result<Tidegate, String> {
     let directory = directory(name)?;
     write(&directory.join("rules.yaml"), RULES)?;
     let [http, grpc, resp, admin] = [free_port()?, free_port()?, free_port()?, free_port()?];
@@ -39,6 +44,7 @@ pub(super) fn tidegate(programs: &Programs, name: &str) -> Result<Tidegate, Stri
         arguments.extend([format!("--listen-{flag}"), format!("127.0.0.1:{port}")]);
     }
     arguments.extend(["--listen-unix".to_owned(), unix.clone()]);
+    arguments.extend(more.iter().map(|&word| word.to_owned()));
     let server = Server::start(&programs.tidegate, &arguments, directory, &[http, grpc, resp])?;
     Ok(Tidegate { server, http, grpc, resp, unix })
 }
