@@ -4,7 +4,7 @@ use crate::steps::{run, run_with};
 use std::path::{Path, PathBuf};
 
 /// A program that tests run, and the Debian or Ubuntu package that has it.
-const NEEDED: [(&str, &str); 16] = [
+const NEEDED: [(&str, &str); 17] = [
     // For libFuzzer.
     ("c++", "g++"),
     ("valgrind", "valgrind"),
@@ -24,6 +24,8 @@ const NEEDED: [(&str, &str); 16] = [
     ("systemd-analyze", "systemd"),
     // For processes whose clock is set.
     ("faketime", "faketime"),
+    // For the simulator's pictures as PNG.
+    ("rsvg-convert", "librsvg2-bin"),
 ];
 
 /// What only benchmarks need.

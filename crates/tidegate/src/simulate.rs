@@ -16,12 +16,13 @@ use inputs::{ScenarioInputs, What};
 use progress::Progress;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
-use std::process::ExitCode;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
 use tidegate_sim::fleet::{self, KNOWN, Outcome, Plan, PlanError, known};
 
 /// No scenario is longer.
 const FILE_BYTES_MAX: u64 = 1_000_000;
+const DRAWS_SVG: &str = "rsvg-convert";
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SimError {
@@ -108,9 +109,29 @@ fn write_pictures(directory: &PathBuf, name: &str, plan: &Plan, outcome: &Outcom
         move |source| SimError::Write { path, source }
     };
     std::fs::create_dir_all(directory).map_err(failed(directory))?;
+    let mut pixels = Ok(());
     for (kind, svg) in picture::all(name, plan, outcome) {
         let path = directory.join(format!("{name}-{kind}.svg"));
         std::fs::write(&path, svg).map_err(failed(&path))?;
+        pixels = pixels.and_then(|()| draw(&path));
+    }
+    if let Err(problem) = pixels {
+        eprintln!("no PNG beside the SVG files: {problem}");
     }
     Ok(())
+}
+
+/// The same as PNG, twice as wide as it is shown, by a program that draws SVG: a library for it would be larger than
+/// the rest of us.
+fn draw(svg: &Path) -> Result<(), String> {
+    let png = svg.with_extension("png");
+    let drawn = Command::new(DRAWS_SVG).args(["--zoom", "2", "--output"]).args([png.as_path(), svg]).output();
+    match drawn {
+        Ok(drawn) if drawn.status.success() => Ok(()),
+        Ok(drawn) => Err(format!("{DRAWS_SVG}: {}", String::from_utf8_lossy(&drawn.stderr).trim())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(format!("{DRAWS_SVG} isn't installed; Debian's package librsvg2-bin has it"))
+        }
+        Err(error) => Err(format!("{DRAWS_SVG}: {error}")),
+    }
 }

@@ -102,7 +102,7 @@ pub(crate) fn command() -> Command {
                 .long("out")
                 .value_name("DIR")
                 .value_parser(value_parser!(PathBuf))
-                .help("write pictures there (SVG)"),
+                .help("write pictures there (SVG; PNG with rsvg-convert)"),
         )
         .arg(json())
 }

@@ -22,6 +22,8 @@ fn the_page_on_simulation_does_what_it_says() {
     for kind in ["admitted", "overshoot", "origin", "sql"] {
         let picture = std::fs::read_to_string(directory.path(&format!("pictures/mine-{kind}.svg"))).unwrap();
         assert!(picture.contains("tidegate</text>"), "{picture}");
+        let pixels = std::fs::read(directory.path(&format!("pictures/mine-{kind}.png"))).unwrap();
+        assert!(pixels.starts_with(b"\x89PNG") && pixels.len() > 5_000, "{} bytes", pixels.len());
     }
 }
 
