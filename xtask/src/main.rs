@@ -8,6 +8,7 @@ mod fuzz;
 mod hot;
 mod instructions;
 mod measured;
+mod mutants;
 mod packages;
 mod peers;
 mod region;
@@ -37,8 +38,10 @@ The commands of this repository:
                              (all when none is named); `region --long`, `world --long`: faults as long as the issue
                              says, `hot --long`: as many requests, `sim --long`: as many seeds
   cargo xtask bench peers [--quick] [GROUP…]
-                             measure beside other limiters, and write docs/benchmarks.md (20 minutes, quick 5)
-                             groups: resp, http, grpc, unix, keys, idle
+                             measure beside other limiters, and write docs/benchmarks.md (50 minutes, quick 20)
+                             groups: resp, http, grpc, unix, keys, idle, memory, scaling, tail
+  cargo xtask mutants [ARG…] break the core a little, one place at a time, and see whether its tests notice: hours;
+                             ARG is cargo-mutants' (`--shard 0/10`, `--file crates/core/src/gcra.rs`)
 ";
 
 fn main() -> ExitCode {
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
         ["bars"] => bars::run(None),
         ["bars", group, "--long"] => bars::run_long(group),
         ["bars", group] => bars::run(Some(group)),
+        ["mutants", rest @ ..] => mutants::run_all(rest),
         ["bench", "peers", rest @ ..] => peers::run(rest),
         [] | ["help" | "--help" | "-h"] => {
             print!("{USAGE}");
