@@ -1,8 +1,8 @@
 //! What the engine leaves to be read later, where somebody keeps a journal.
 
 use super::{Counters, Engine};
-use crate::journal::{Circumstances, Journal};
-use crate::plan::{OVERFLOW_PARTS, Plan};
+use crate::journal::{Circumstances, Journal, Kept};
+use crate::plan::Plan;
 use crate::request::{Purpose, Request};
 use std::sync::Arc;
 use tidegate_core::{Decision, Item, KeyPrefix, Moment, Nanos, Seen};
@@ -29,10 +29,26 @@ impl Engine {
     ) {
         // What was reported had passed already, whatever its limits say of it.
         let is_report = request.is_some_and(|request| request.purpose == Purpose::Report);
-        if let Some(journal) = self.journal.get().filter(|_| !is_report) {
-            let seen = |item: &Item, decision: &Decision| self.seen(item, decision, moment.now);
-            journal.note(plan, request, Circumstances { rule_version, moment, request: tag, seen: &seen });
+        if let Some(journal) = self.journal.get().filter(|_| !is_report)
+            && let Some(kept) = journal.fold(plan, rule_version, moment.now)
+        {
+            self.put_down(journal, kept, plan, request, (rule_version, tag), moment);
         }
+    }
+
+    /// Apart from the decision, which most requests end with.
+    #[cold]
+    fn put_down(
+        &self,
+        journal: &Journal,
+        kept: Kept,
+        plan: &Plan<'_>,
+        request: Option<&Request<'_>>,
+        (rule_version, tag): (u64, RequestTag),
+        moment: Moment,
+    ) {
+        let seen = |item: &Item, decision: &Decision| self.seen(item, decision, moment.now);
+        journal.note(kept, plan, request, &Circumstances { rule_version, moment, request: tag, seen: &seen });
     }
 
     pub(super) fn remember(&self, request: &Request<'_>, plan: &Plan<'_>) {
@@ -53,7 +69,7 @@ impl Engine {
             let seen = |item: &Item, decision: &Decision| self.seen(item, decision, moment.now);
             let (rule_version, request) = (self.rules().version, RequestTag::default());
             let of = Circumstances { rule_version, moment, request, seen: &seen };
-            journal.note_single((tenant, namespace, keys.key_of_parts(OVERFLOW_PARTS)), item, decision, of);
+            journal.note_single((tenant, namespace, keys), item, decision, &of);
         }
     }
 
