@@ -90,7 +90,7 @@ fn counted(case: &str, denials: u64) {
     let come = |keys: u64| {
         (0..keys).for_each(|key| {
             black_box(ask(&engine, "attacked", key, Moment::at(NOW)));
-        })
+        });
     };
     come(keys);
     if is_kept {

@@ -157,8 +157,14 @@ impl Journal {
 
     /// What of a request is still to be put down, when its denials of a flood are counted: seldom anything.
     #[inline]
-    pub(crate) fn fold(&self, plan: &Plan<'_>, rule_version: u64, now: Nanos) -> Option<Kept> {
-        if plan.answers.iter().any(|answer| !answer.is_allowed()) {
+    pub(crate) fn fold(
+        &self,
+        plan: &Plan<'_>,
+        has_denials: bool,
+        rule_version: u64,
+        now: Nanos,
+    ) -> Option<Kept> {
+        if has_denials {
             self.fold_denials(plan, rule_version, now).map(|from| Kept::Denials { from })
         } else if plan.has_own_log {
             Some(Kept::ByRules)

@@ -1,9 +1,11 @@
-//! What the engine leaves to be read later, where somebody keeps a journal.
+//! What the engine leaves of a decision for those who look later: in the lists of who is denied most, and where
+//! somebody keeps a journal.
 
 use super::{Counters, Engine};
 use crate::journal::{Circumstances, Journal, Kept};
 use crate::plan::Plan;
 use crate::request::{Purpose, Request};
+use crate::top;
 use std::sync::Arc;
 use tidegate_core::{Decision, Item, KeyPrefix, Moment, Nanos, Seen};
 use tidegate_decisions::{Event, EventKind, RequestTag};
@@ -28,9 +30,15 @@ impl Engine {
         moment: Moment,
     ) {
         // What was reported had passed already, whatever its limits say of it.
-        let is_report = request.is_some_and(|request| request.purpose == Purpose::Report);
-        if let Some(journal) = self.journal.get().filter(|_| !is_report)
-            && let Some(kept) = journal.fold(plan, rule_version, moment.now)
+        if request.is_some_and(|request| request.purpose == Purpose::Report) {
+            return;
+        }
+        let has_denials = plan.answers.iter().any(|answer| !answer.is_allowed());
+        if has_denials && let Some(stands_for) = top::sampled_denied(moment.now) {
+            self.top.note_denied(request, plan, stands_for, moment.now);
+        }
+        if let Some(journal) = self.journal.get()
+            && let Some(kept) = journal.fold(plan, has_denials, rule_version, moment.now)
         {
             self.put_down(journal, kept, plan, request, (rule_version, tag), moment);
         }
