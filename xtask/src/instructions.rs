@@ -91,7 +91,8 @@ pub(crate) fn executable(built: &str, name: &str) -> Result<String, String> {
     path.map(str::to_owned).ok_or_else(|| format!("cargo didn't say where the benchmark {name} is:\n{built}"))
 }
 
-fn collected(program: &str, case: &str, operations: u64) -> Result<u64, String> {
+/// How many instructions a program executes, for so many operations of a case.
+pub(crate) fn collected(program: &str, case: &str, operations: u64) -> Result<u64, String> {
     let callgrind = "valgrind --tool=callgrind --callgrind-out-file=/dev/null";
     let printed = output(&format!("{callgrind} {program} {case} {operations}"))?;
     let line = printed.lines().find_map(|line| line.split_once("Collected : "));

@@ -7,6 +7,7 @@
 use crate::name::RuleName;
 use crate::record::{KeyHash, Outcome, Path, Record, RuleCount, RuleId};
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use tidegate_core::Nanos;
 
 /// Keys that are told apart at a time.
@@ -30,15 +31,30 @@ pub struct Noted {
     pub path: Path,
 }
 
+/// What tells denials of one key apart: of another version, or decided in another way, one has another cause.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Kind(u32);
+
+impl Kind {
+    /// Of an empty slot; no denial has it.
+    const NONE: Kind = Kind(0);
+
+    #[inline]
+    pub fn of(rule_version: u64, outcome: Outcome, path: Path) -> Self {
+        let [a, b, c, ..] = rule_version.to_le_bytes();
+        Kind(u32::from_le_bytes([a, b, c, (outcome as u8) << 4 | path as u8 | 0x80]))
+    }
+}
+
 /// What is counted of a key: all that a denial of a flood reads and writes, in half a line of the cache.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(align(32))]
 struct Tally {
     /// Of the key.
     high: u64,
     last: Nanos,
     low: u32,
-    /// What else tells denials apart; 0 is an empty slot.
-    tag: u32,
+    kind: Kind,
     more: u32,
     /// Where its first record is.
     record: u16,
@@ -47,13 +63,41 @@ struct Tally {
 
 const _: () = assert!(size_of::<Tally>() == 32);
 
-impl Noted {
-    /// Of another version, or decided in another way, a denial has another cause.
+impl Tally {
+    /// False when it can't count any further.
     #[inline]
-    fn tag(&self) -> u32 {
-        let [a, b, c, ..] = self.rule_version.to_le_bytes();
-        let kinds = (self.outcome as u8) << 4 | self.path as u8;
-        u32::from_le_bytes([a, b, c, kinds | 0x80])
+    fn fold(&mut self, at: Nanos) -> bool {
+        let is_counted = self.more < u32::MAX;
+        if is_counted {
+            self.more += 1;
+            self.last = at;
+        }
+        is_counted
+    }
+}
+
+impl Noted {
+    #[inline]
+    fn kind(&self) -> Kind {
+        Kind::of(self.rule_version, self.outcome, self.path)
+    }
+}
+
+/// Rules are named by hashes already.
+#[derive(Default)]
+pub(crate) struct AsItIs(u64);
+
+impl Hasher for AsItIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = number;
     }
 }
 
@@ -66,11 +110,11 @@ pub(crate) struct RuleSeen {
 
 #[derive(Debug)]
 pub(crate) struct Lane {
-    slots: Box<[Tally]>,
+    slots: Box<[Tally; SLOTS]>,
     /// The first record of each key.
     firsts: Vec<Record>,
     singles: Vec<Record>,
-    rules: HashMap<RuleId, RuleSeen>,
+    rules: HashMap<RuleId, RuleSeen, BuildHasherDefault<AsItIs>>,
     /// Admissions of the sample that found no room.
     pub(crate) admissions_dropped: u64,
 }
@@ -78,18 +122,32 @@ pub(crate) struct Lane {
 impl Default for Lane {
     fn default() -> Self {
         Lane {
-            // Pages that nobody touches cost nothing.
-            slots: vec![Tally::default(); SLOTS].into_boxed_slice(),
+            slots: empty_slots(),
             firsts: Vec::with_capacity(KEYS_MAX),
             singles: Vec::with_capacity(SINGLES_MAX),
-            rules: HashMap::new(),
+            rules: HashMap::default(),
             admissions_dropped: 0,
         }
     }
 }
 
+/// Not by way of the stack.
+fn empty_slots() -> Box<[Tally; SLOTS]> {
+    let slots = vec![Tally::default(); SLOTS].into_boxed_slice();
+    slots.try_into().unwrap_or_else(|_| unreachable!("as many as were made"))
+}
+
 impl Lane {
+    /// Counts a denial of a key in a flood; false, and nothing is done, where it isn't in one.
     #[inline]
+    pub(crate) fn fold(&mut self, key: KeyHash, kind: Kind, at: Nanos) -> bool {
+        let slot = self.find(key, kind);
+        let tally = &mut self.slots[slot];
+        tally.kind == kind
+            && (tally.singles == SINGLES_OF_KEY_MAX || self.singles.len() >= SINGLES_MAX)
+            && tally.fold(at)
+    }
+
     pub(crate) fn note(
         &mut self,
         noted: &Noted,
@@ -99,22 +157,18 @@ impl Lane {
         if noted.outcome == Outcome::Admitted {
             return self.note_admission(noted, record, name);
         }
-        let slot = self.find(noted);
+        let slot = self.find(noted.key, noted.kind());
         let tally = &mut self.slots[slot];
-        if tally.tag == 0 {
+        if tally.kind == Kind::NONE {
             self.note_new(slot, noted, record, name);
         } else if tally.singles < SINGLES_OF_KEY_MAX && self.singles.len() < SINGLES_MAX {
             tally.singles += 1;
             self.singles.push(record());
-        } else if tally.more < u32::MAX {
-            tally.more += 1;
-            tally.last = noted.at;
-        } else {
+        } else if !tally.fold(noted.at) {
             self.count(noted, name);
         }
     }
 
-    #[cold]
     fn note_admission(
         &mut self,
         noted: &Noted,
@@ -129,7 +183,6 @@ impl Lane {
         }
     }
 
-    #[cold]
     fn note_new(
         &mut self,
         slot: usize,
@@ -140,24 +193,22 @@ impl Lane {
         if self.firsts.len() == KEYS_MAX {
             return self.count(noted, name);
         }
-        let (KeyHash { high, low }, tag) = (noted.key, noted.tag());
+        let (KeyHash { high, low }, kind) = (noted.key, noted.kind());
         let record_at = u16::try_from(self.firsts.len()).unwrap_or(u16::MAX);
-        self.slots[slot] = Tally { high, last: noted.at, low, tag, more: 0, record: record_at, singles: 1 };
+        self.slots[slot] = Tally { high, last: noted.at, low, kind, more: 0, record: record_at, singles: 1 };
         self.firsts.push(record());
         self.rule(noted.rule, name);
     }
 
     /// The slot of a key: its own, or the empty one that would be.
     #[inline]
-    fn find(&self, noted: &Noted) -> usize {
-        let tag = noted.tag();
+    fn find(&self, key: KeyHash, kind: Kind) -> usize {
         // Keys are hashes already.
-        let mut slot = usize::try_from(noted.key.high % SLOTS as u64).unwrap_or(0);
+        let mut slot = usize::try_from(key.high % SLOTS as u64).unwrap_or(0);
         loop {
             let tally = &self.slots[slot];
-            if tally.tag == 0
-                || (tally.tag == tag && tally.high == noted.key.high && tally.low == noted.key.low)
-            {
+            let is_own = tally.kind == kind && tally.high == key.high && tally.low == key.low;
+            if is_own || tally.kind == Kind::NONE {
                 return slot;
             }
             slot = (slot + 1) % SLOTS;

@@ -21,7 +21,7 @@ pub mod why;
 
 pub use event::{Event, EventKind};
 pub use json::string as json_string;
-pub use lane::{KEYS_MAX, Noted};
+pub use lane::{KEYS_MAX, Kind, Noted};
 pub use log::{CAP_BYTES_DEFAULT, CAP_BYTES_MIN, Log, LogError, LogOptions};
 pub use name::{Algorithm, KeyForm, RuleName, rule_subject};
 pub use read::{Found, FoundRecord, Query, RECORDS_MAX, ReadError, Wanted, Writer, read};

@@ -4,9 +4,9 @@
 //! taken goes to the next one; who finds all taken, which nobody has seen yet, counts a drop.
 
 use crate::event::Event;
-use crate::lane::{Lane, Noted};
+use crate::lane::{Kind, Lane, Noted};
 use crate::name::RuleName;
-use crate::record::{Outcome, Record, RuleCount, RuleId, ShardTag};
+use crate::record::{KeyHash, Outcome, Record, RuleCount, RuleId, ShardTag};
 use parking_lot::Mutex;
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
@@ -23,9 +23,14 @@ thread_local! {
 }
 static NEXT_LANE: AtomicUsize = AtomicUsize::new(0);
 
+/// A lane behind its lock, in lines of the cache that no other is in: each thread writes to its own with every denial.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Guarded(Mutex<Lane>);
+
 #[derive(Debug)]
 pub struct Recorder {
-    lanes: Box<[Mutex<Lane>]>,
+    lanes: Box<[Guarded]>,
     events: Mutex<VecDeque<Event>>,
     shards: Mutex<HashMap<ShardTag, String>>,
     counters: Counters,
@@ -78,7 +83,7 @@ impl Recorder {
     /// For so many threads that decide.
     pub fn new(threads: usize) -> Self {
         // One more, for who finds its own taken.
-        let lanes = (0..=threads.clamp(1, 1024)).map(|_| Mutex::new(Lane::default())).collect();
+        let lanes = (0..=threads.clamp(1, 1024)).map(|_| Guarded::default()).collect();
         Recorder {
             lanes,
             events: Mutex::new(VecDeque::new()),
@@ -91,24 +96,35 @@ impl Recorder {
         &self.counters
     }
 
+    /// Counts a denial whose key is in a flood: that is all that is to be done about it. False where it isn't, or
+    /// where that can't be said without waiting: it is to be noted then.
+    #[inline]
+    pub fn fold(&self, key: KeyHash, kind: Kind, at: Nanos) -> bool {
+        self.lanes[self.own_lane()].0.try_lock().is_some_and(|mut lane| lane.fold(key, kind, at))
+    }
+
     /// Puts a decision down. `record` and `name` are asked only where they are kept: of a flood, hardly ever. They
     /// run while the thread's lane is held, so they mustn't note anything themselves.
-    #[inline]
     pub fn note(&self, noted: &Noted, record: impl FnOnce() -> Record, name: impl FnOnce() -> RuleName) {
-        let own = LANE.with(|lane| match lane.get() {
-            usize::MAX => {
-                let next = NEXT_LANE.fetch_add(1, Ordering::Relaxed);
-                lane.set(next);
-                next
-            }
-            lane => lane,
-        });
-        // Without a division where threads are as many as was said.
-        let own = if own < self.lanes.len() { own } else { own % self.lanes.len() };
-        if let Some(mut lane) = self.lanes[own].try_lock() {
+        let own = self.own_lane();
+        if let Some(mut lane) = self.lanes[own].0.try_lock() {
             return lane.note(noted, record, name);
         }
         self.note_elsewhere(own, noted, record, name);
+    }
+
+    #[inline]
+    fn own_lane(&self) -> usize {
+        let own = LANE.get();
+        if own < self.lanes.len() { own } else { self.lane_of(own) }
+    }
+
+    /// The lane of a thread that comes first, or of one more than was said.
+    #[cold]
+    fn lane_of(&self, own: usize) -> usize {
+        let own = if own == usize::MAX { NEXT_LANE.fetch_add(1, Ordering::Relaxed) } else { own };
+        LANE.set(own);
+        own % self.lanes.len()
     }
 
     /// The writer has the thread's own lane, or another thread does.
@@ -121,7 +137,7 @@ impl Recorder {
         name: impl FnOnce() -> RuleName,
     ) {
         let (before, from_own) = self.lanes.split_at(own);
-        match from_own.iter().chain(before).find_map(Mutex::try_lock) {
+        match from_own.iter().chain(before).find_map(|lane| lane.0.try_lock()) {
             Some(mut lane) => lane.note(noted, record, name),
             None => self.drop_one(noted.outcome),
         }
@@ -166,7 +182,7 @@ impl Recorder {
     /// Takes what was put down, lane by lane, and leaves the empty `spare` in its place.
     pub(crate) fn take(&self, spare: &mut Lane, now: Nanos, mut each: impl FnMut(&Lane)) {
         for (index, lane) in self.lanes.iter().enumerate() {
-            std::mem::swap(&mut *lane.lock(), spare);
+            std::mem::swap(&mut *lane.0.lock(), spare);
             self.counters.admissions_dropped.fetch_add(spare.admissions_dropped, Ordering::Relaxed);
             if index == 0 {
                 self.tell_dropped(spare, now);

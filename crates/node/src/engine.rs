@@ -268,7 +268,7 @@ impl Engine {
             Counters::Shared(sharing) => self.decide_on(&sharing.table, &mut plan, moment),
         };
         if let Some(stands_for) = top::sampled(moment.now) {
-            self.top.note(request, &plan, decided.is_ok(), stands_for, moment.now);
+            self.top.note(request, &plan, stands_for, moment.now);
             if decided.is_ok() {
                 self.suspects.learn(&plan);
             }

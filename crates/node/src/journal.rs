@@ -1,15 +1,15 @@
 //! What decisions leave for those who ask later: every denial, and a sample of the admissions.
 //!
 //! On the hot path it costs an admission a few instructions, and a denial of a flood a look into a table of its
-//! thread: what is to be shown of it is looked up only where it is kept. `journal/writer.rs` is the thread that writes,
-//! `journal/health.rs` what it tells of the node itself.
+//! thread: whose it is, and what is to be shown of it, is put together only where it is kept. `journal/writer.rs` is the
+//! thread that writes, `journal/health.rs` what it tells of the node itself.
 
 pub mod asked;
 pub mod health;
 pub mod lines;
 pub mod writer;
 
-use crate::plan::{Plan, Target};
+use crate::plan::{OVERFLOW_PARTS, Plan, Target};
 use crate::request::{LimitAnswer, Origin, Path, Request, Said, Subject};
 use parking_lot::Mutex;
 use std::cell::Cell;
@@ -19,10 +19,10 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock};
 use tidegate_core::ask::AskReason;
 use tidegate_core::identity::Shape;
-use tidegate_core::{Decision, Item, KeyId, Moment, Nanos, Role, Seen, Spec, Verdict};
+use tidegate_core::{Decision, Item, KeyId, KeyPrefix, Moment, Nanos, Role, Seen, Spec, Verdict};
 use tidegate_decisions::{
-    self as decisions, Algorithm, Event, KeyForm, KeyHash, Noted, Outcome, Record, Recorder, RequestTag,
-    RuleId, RuleName, ShardTag, Trace,
+    self as decisions, Algorithm, Event, KeyForm, KeyHash, Kind, Noted, Outcome, Record, Recorder,
+    RequestTag, RuleId, RuleName, ShardTag, Trace,
 };
 use tidegate_rules::{Logged, Rule};
 use writer::Order;
@@ -89,8 +89,18 @@ impl std::fmt::Debug for Journal {
     }
 }
 
-/// A decision's circumstances.
+/// What of a request is put down.
 #[derive(Clone, Copy)]
+pub(crate) enum Kept {
+    /// It was denied: by those of its limits that denied it, from this item on.
+    Denials { from: usize },
+    /// It passed, and a rule says how often it is to be told of.
+    ByRules,
+    /// It passed, and is one of the sample.
+    Sampled,
+}
+
+/// A decision's circumstances.
 pub(crate) struct Circumstances<'a> {
     pub(crate) rule_version: u64,
     pub(crate) moment: Moment,
@@ -145,25 +155,65 @@ impl Journal {
         }
     }
 
-    /// Puts down what limits said of a request. `request` is `None` where it waited.
+    /// What of a request is still to be put down, when its denials of a flood are counted: seldom anything.
     #[inline]
-    pub(crate) fn note(&self, plan: &Plan<'_>, request: Option<&Request<'_>>, of: Circumstances<'_>) {
-        let has_denial = plan.answers.iter().any(|answer| !answer.is_allowed());
-        if has_denial {
-            self.note_denials(plan, request, of);
+    pub(crate) fn fold(
+        &self,
+        plan: &Plan<'_>,
+        has_denials: bool,
+        rule_version: u64,
+        now: Nanos,
+    ) -> Option<Kept> {
+        if has_denials {
+            self.fold_denials(plan, rule_version, now).map(|from| Kept::Denials { from })
         } else if plan.has_own_log {
-            self.note_by_rules(plan, request, of);
-        } else if is_sampled() {
-            self.note_items(plan, request, of, |_, _| true);
+            Some(Kept::ByRules)
+        } else {
+            is_sampled().then_some(Kept::Sampled)
         }
     }
 
-    fn note_denials(&self, plan: &Plan<'_>, request: Option<&Request<'_>>, of: Circumstances<'_>) {
-        let is_noted =
-            |answer: &LimitAnswer<'_>, decision: &Decision| !decision.is_admitted() && log_of(answer).denials;
-        self.note_items(plan, request, of, is_noted);
+    /// The first item for which a count isn't enough.
+    #[inline(never)]
+    fn fold_denials(&self, plan: &Plan<'_>, rule_version: u64, now: Nanos) -> Option<usize> {
+        let Some(decided) = plan.decided() else { return Some(0) };
+        let path = path_of(plan.path);
+        for (index, (item, answer)) in decided.enumerate() {
+            if answer.is_allowed() || !log_of(answer).denials {
+                continue;
+            }
+            let kind = Kind::of(rule_version, outcome_of(answer, false), path);
+            if !self.recorder.fold(KeyHash::of(item.key), kind, now) {
+                return Some(index);
+            }
+        }
+        None
+    }
+
+    /// Puts down what limits said of a request. `request` is `None` where it waited.
+    pub(crate) fn note(
+        &self,
+        kept: Kept,
+        plan: &Plan<'_>,
+        request: Option<&Request<'_>>,
+        of: &Circumstances<'_>,
+    ) {
+        match kept {
+            Kept::Denials { from } => {
+                let is_noted = |answer: &LimitAnswer<'_>| !answer.is_allowed() && log_of(answer).denials;
+                self.note_items(from, plan, request, of, is_noted);
+                if plan.decided().is_none() {
+                    self.note_other_denials(plan, of);
+                }
+            }
+            Kept::ByRules => self.note_by_rules(plan, request, of),
+            Kept::Sampled => self.note_items(0, plan, request, of, |_| true),
+        }
+    }
+
+    /// By limits that aren't among those that the table decided.
+    fn note_other_denials(&self, plan: &Plan<'_>, of: &Circumstances<'_>) {
         for (index, answer) in plan.answers.iter().enumerate() {
-            // Denied by a limit that isn't among those that the table decided.
             let is_denied = !answer.is_allowed() && log_of(answer).denials;
             if is_denied && !plan.targets.iter().any(|target| target.is_of(index)) {
                 self.note_keyless(answer, plan.path, of);
@@ -171,11 +221,10 @@ impl Journal {
         }
     }
 
-    /// A request that passes, where a rule says how often it is to be told of. The others go by their own sample.
-    #[cold]
-    fn note_by_rules(&self, plan: &Plan<'_>, request: Option<&Request<'_>>, of: Circumstances<'_>) {
+    /// The others than those of such a rule go by their own sample.
+    fn note_by_rules(&self, plan: &Plan<'_>, request: Option<&Request<'_>>, of: &Circumstances<'_>) {
         let (default, is_sampled) = (Logged::default().admissions_one_in, is_sampled());
-        self.note_items(plan, request, of, |answer, _| match log_of(answer).admissions_one_in {
+        self.note_items(0, plan, request, of, |answer| match log_of(answer).admissions_one_in {
             one_in if one_in == default => is_sampled,
             one_in => is_drawn(one_in),
         });
@@ -183,29 +232,47 @@ impl Journal {
 
     fn note_items(
         &self,
+        from: usize,
         plan: &Plan<'_>,
         request: Option<&Request<'_>>,
-        of: Circumstances<'_>,
-        is_noted: impl Fn(&LimitAnswer<'_>, &Decision) -> bool,
+        of: &Circumstances<'_>,
+        is_noted: impl Fn(&LimitAnswer<'_>) -> bool,
     ) {
-        for (item, target) in plan.items.iter().zip(&plan.targets) {
-            let answer = plan.answer_of(target);
-            let Said::Decided(decision) = &answer.said else { continue };
-            if !is_noted(answer, decision) {
-                continue;
+        for (item, target) in plan.items.iter().zip(&plan.targets).skip(from) {
+            if is_noted(plan.answer_of(target)) {
+                self.note_item(item, target, plan, request, of);
             }
-            let noted = noted(item.key, target, answer, plan.path, decision, of);
-            self.recorder.note(
-                &noted,
-                || self.record(&noted, item, decision, of),
-                || self.name(request, answer, item, noted.rule),
-            );
         }
+    }
+
+    fn note_item(
+        &self,
+        item: &Item,
+        target: &Target,
+        plan: &Plan<'_>,
+        request: Option<&Request<'_>>,
+        of: &Circumstances<'_>,
+    ) {
+        let answer = plan.answer_of(target);
+        let Said::Decided(decision) = &answer.said else { return };
+        let noted = Noted {
+            at: of.moment.now,
+            key: KeyHash::of(item.key),
+            rule: RuleId::of_overflow(target.overflow_key),
+            rule_version: of.rule_version,
+            outcome: outcome_of(answer, decision.is_admitted()),
+            path: path_of(plan.path),
+        };
+        self.recorder.note(
+            &noted,
+            || self.record(&noted, item, decision, of),
+            || self.name(request, answer, item, noted.rule),
+        );
     }
 
     /// A limit without a key: the table was full, or an attribute was missing.
     #[cold]
-    fn note_keyless(&self, answer: &LimitAnswer<'_>, path: Path, of: Circumstances<'_>) {
+    fn note_keyless(&self, answer: &LimitAnswer<'_>, path: Path, of: &Circumstances<'_>) {
         let Origin::Rule(rule) = answer.origin else { return };
         let (path, limit, retry_after) = match answer.said {
             Said::Decided(Decision { verdict: Verdict::Deny { retry_after }, limit, .. }) => {
@@ -215,32 +282,33 @@ impl Journal {
         };
         let noted = Noted {
             at: of.moment.now,
-            key: KeyHash::default(),
+            // Counted by rule: as nobody's, those of all rules would be one count.
+            key: KeyHash::of(rule.overflow_key),
             rule: RuleId::of_overflow(rule.overflow_key),
             rule_version: of.rule_version,
             outcome: outcome_of(answer, false),
             path,
         };
-        let record = || record_of(&noted, 1, limit, Seen::default(), of.request, retry_after);
+        let nobodys = Noted { key: KeyHash::default(), ..noted };
+        let record = || record_of(&nobodys, 1, limit, Seen::default(), of.request, retry_after);
         self.recorder.note(&noted, record, || rule_name(rule));
     }
 
     /// One limit of a request that was decided by itself.
     pub(crate) fn note_single(
         &self,
-        (tenant, namespace, overflow_key): (&str, &str, KeyId),
+        (tenant, namespace, keys): (&str, &str, &KeyPrefix),
         item: &Item,
         decision: &Decision,
-        of: Circumstances<'_>,
+        of: &Circumstances<'_>,
     ) {
-        let noted = Noted {
-            at: of.moment.now,
-            key: KeyHash::of(item.key),
-            rule: RuleId::of_overflow(overflow_key),
-            rule_version: of.rule_version,
-            outcome: Outcome::Denied,
-            path: decisions::Path::Local,
-        };
+        let (key, at) = (KeyHash::of(item.key), of.moment.now);
+        let (rule_version, outcome, path) = (of.rule_version, Outcome::Denied, decisions::Path::Local);
+        if self.recorder.fold(key, Kind::of(rule_version, outcome, path), at) {
+            return;
+        }
+        let rule = RuleId::of_overflow(keys.key_of_parts(OVERFLOW_PARTS));
+        let noted = Noted { at, key, rule, rule_version, outcome, path };
         let name = || RuleName {
             tenant: tenant.to_owned(),
             namespace: namespace.to_owned(),
@@ -251,7 +319,7 @@ impl Journal {
         self.recorder.note(&noted, || self.record(&noted, item, decision, of), name);
     }
 
-    fn record(&self, noted: &Noted, item: &Item, decision: &Decision, of: Circumstances<'_>) -> Record {
+    fn record(&self, noted: &Noted, item: &Item, decision: &Decision, of: &Circumstances<'_>) -> Record {
         let retry_after = match decision.verdict {
             Verdict::Admit => None,
             Verdict::Deny { retry_after } => retry_after,
@@ -316,25 +384,6 @@ fn log_of(answer: &LimitAnswer<'_>) -> Logged {
     }
 }
 
-#[inline]
-fn noted(
-    key: KeyId,
-    target: &Target,
-    answer: &LimitAnswer<'_>,
-    path: Path,
-    decision: &Decision,
-    of: Circumstances<'_>,
-) -> Noted {
-    Noted {
-        at: of.moment.now,
-        key: KeyHash::of(key),
-        rule: RuleId::of_overflow(target.overflow_key),
-        rule_version: of.rule_version,
-        outcome: outcome_of(answer, decision.is_admitted()),
-        path: path_of(path),
-    }
-}
-
 fn record_of(
     noted: &Noted,
     cost: u64,
@@ -370,7 +419,14 @@ fn outcome_of(answer: &LimitAnswer<'_>, is_admitted: bool) -> Outcome {
     }
 }
 
+#[inline]
 fn path_of(path: Path) -> decisions::Path {
+    if path == Path::Local { decisions::Path::Local } else { path_beyond(path) }
+}
+
+/// Where more was to be looked at than what is here.
+#[inline(never)]
+fn path_beyond(path: Path) -> decisions::Path {
     match path {
         Path::Local => decisions::Path::Local,
         Path::Asked(AskReason::Cold) => decisions::Path::Cold,

@@ -336,6 +336,14 @@ impl<'r> Plan<'r> {
         (0..self.items.len()).map(|index| (self.limit(index), self.answer_of(&self.targets[index])))
     }
 
+    /// The same without a look at the targets; `None` where some answers are of no item.
+    #[inline]
+    pub(crate) fn decided(&self) -> Option<impl Iterator<Item = (&Item, &LimitAnswer<'r>)>> {
+        // Items and answers are in one order, each item with an answer of its own.
+        let (items, answers) = (self.items.as_slice(), self.answers.as_slice());
+        (items.len() == answers.len()).then(|| items.iter().zip(answers))
+    }
+
     /// One of the limits, as it is enforced here and as it is declared.
     pub(crate) fn limit(&self, index: usize) -> PlannedLimit {
         let target = &self.targets[index];

@@ -1,7 +1,8 @@
 //! Which callers come most often, and which are denied most: of this node, from a sample of its requests.
 //!
 //! A thread that has little to do takes every request into its sample, a busy one as few as one in 64, so that what
-//! it costs stays far below what it watches. A sample that finds the lists taken is dropped: nobody waits for them.
+//! it costs stays far below what it watches. Of denials there is a sample of its own: they are few among many requests
+//! that pass, and most who look at a list look for them. A sample that finds the lists taken is dropped: nobody waits for them.
 //! Who comes so often that its counts are worth drawing ahead is hot ([`Top::hot`]).
 
 use crate::plan::{Plan, PlannedLimit, name_of};
@@ -11,7 +12,7 @@ use crate::world::key_name;
 use parking_lot::Mutex;
 use std::cell::Cell;
 use std::sync::Arc;
-use tidegate_core::heavy::{Heavy, HeavyHitters};
+use tidegate_core::heavy::HeavyHitters;
 use tidegate_core::{Accuracy, Cost, KeyId, Nanos};
 
 /// Of each row of the sketch, and keys that are known by name: about 100 KB for each list.
@@ -42,9 +43,9 @@ const HOT_DOWN_TO: f64 = 0.6;
 const RATE_MIN: f64 = 0.01;
 
 thread_local! {
-    static SAMPLING: Sampling = const {
-        Sampling { left: Cell::new(0), every: Cell::new(1), last: Cell::new(Nanos::ZERO) }
-    };
+    static SAMPLING: Sampling = const { Sampling::new() };
+    /// Of requests that are denied.
+    static SAMPLING_DENIED: Sampling = const { Sampling::new() };
 }
 
 /// A thread's own.
@@ -58,21 +59,54 @@ struct Sampling {
 /// How many requests this one stands for; `None` when it isn't taken.
 #[inline]
 pub(crate) fn sampled(now: Nanos) -> Option<u32> {
-    SAMPLING.with(|sampling| match sampling.left.get() {
-        0 => Some(sampling.take(now)),
-        left => {
-            sampling.left.set(left - 1);
-            None
-        }
-    })
+    SAMPLING.with(|sampling| sampling.next(now))
+}
+
+/// The same of requests that are denied, for one of them.
+#[inline]
+pub(crate) fn sampled_denied(now: Nanos) -> Option<u32> {
+    SAMPLING_DENIED.with(|sampling| sampling.next(now))
+}
+
+/// How many requests one stands for among those that come, and among those that are denied; 0 where it isn't taken.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample {
+    pub(crate) come: u32,
+    pub(crate) denied: u32,
+}
+
+impl Sample {
+    /// `None` when it isn't taken at all.
+    #[inline]
+    pub(crate) fn of(is_denied: bool, now: Nanos) -> Option<Self> {
+        let come = sampled(now).unwrap_or(0);
+        let denied = if is_denied { sampled_denied(now).unwrap_or(0) } else { 0 };
+        (come > 0 || denied > 0).then_some(Sample { come, denied })
+    }
 }
 
 /// No request of this thread is taken from here on: to count what it costs that others are.
 pub fn look_away() {
     SAMPLING.with(|sampling| sampling.left.set(u32::MAX));
+    SAMPLING_DENIED.with(|sampling| sampling.left.set(u32::MAX));
 }
 
 impl Sampling {
+    const fn new() -> Self {
+        Sampling { left: Cell::new(0), every: Cell::new(1), last: Cell::new(Nanos::ZERO) }
+    }
+
+    #[inline]
+    fn next(&self, now: Nanos) -> Option<u32> {
+        match self.left.get() {
+            0 => Some(self.take(now)),
+            left => {
+                self.left.set(left - 1);
+                None
+            }
+        }
+    }
+
     #[cold]
     fn take(&self, now: Nanos) -> u32 {
         let stands_for = self.every.get();
@@ -177,22 +211,31 @@ impl Default for Top {
 }
 
 impl Top {
-    /// Takes a request into the lists, for as many as it stands for. What it is answered isn't known yet when it
-    /// must ask first.
+    /// Takes a request into the list of those that come, for as many as it stands for. What it is answered may not be
+    /// known yet.
     #[cold]
-    pub(crate) fn note(
+    pub(crate) fn note(&self, request: &Request<'_>, plan: &Plan<'_>, stands_for: u32, now: Nanos) {
+        let Some(mut lists) = self.0.try_lock() else { return };
+        lists.settle(SETTLED_EVERY, now);
+        for (planned, answer) in plan.limits() {
+            lists.count(planned, stands_for, || name_of(request, answer));
+        }
+    }
+
+    /// Takes a request that was denied into the other one, by the limits that denied it. `request` is `None` where it
+    /// waited: then its caller is known by name only if it has come before.
+    #[cold]
+    pub(crate) fn note_denied(
         &self,
-        request: &Request<'_>,
+        request: Option<&Request<'_>>,
         plan: &Plan<'_>,
-        is_decided: bool,
         stands_for: u32,
         now: Nanos,
     ) {
         let Some(mut lists) = self.0.try_lock() else { return };
         lists.settle(SETTLED_EVERY, now);
-        for (planned, answer) in plan.limits() {
-            let is_denied = is_decided && !answer.is_allowed();
-            lists.count(planned, is_denied, stands_for, || name_of(request, answer));
+        for (planned, answer) in plan.limits().filter(|(_, answer)| !answer.is_allowed()) {
+            lists.count_denied(planned, stands_for, || request.map(|request| name_of(request, answer)));
         }
     }
 
@@ -201,14 +244,19 @@ impl Top {
     pub(crate) fn note_single(
         &self,
         limit: HotLimit,
-        is_denied: bool,
-        stands_for: u32,
+        sample: Sample,
         now: Nanos,
         name: impl Fn() -> Arc<str>,
     ) {
         let Some(mut lists) = self.0.try_lock() else { return };
         lists.settle(SETTLED_EVERY, now);
-        lists.count(PlannedLimit { limit, is_declared_hot: false }, is_denied, stands_for, name);
+        let planned = PlannedLimit { limit, is_declared_hot: false };
+        if sample.come > 0 {
+            lists.count(planned, sample.come, &name);
+        }
+        if sample.denied > 0 {
+            lists.count_denied(planned, sample.denied, || Some(name()));
+        }
     }
 
     /// The limits that come at least so often, by what came since this was last asked: all that are hot are among
@@ -239,14 +287,16 @@ impl Top {
             let mut told: Vec<TopCaller> = named
                 .filter_map(|heavy| {
                     let name = key_name(&heavy.label.name)?;
+                    let denied_per_second = rate_in(&lists.denied, heavy.key);
                     Some(TopCaller {
                         key: heavy.key,
                         tenant: name.tenant.clone(),
                         namespace: name.namespace.clone(),
                         rule: name.rule.clone(),
                         identifier: name.identifier.clone(),
-                        per_second: rate_in(&lists.busiest, heavy.key),
-                        denied_per_second: rate_in(&lists.denied, heavy.key),
+                        // Who is denied has come, whatever the coarser of the samples saw of it.
+                        per_second: rate_in(&lists.busiest, heavy.key).max(denied_per_second),
+                        denied_per_second,
                         is_hot: heavy.label.planned.is_declared_hot || heavy.label.is_hot,
                         is_leased: false,
                     })
@@ -266,31 +316,15 @@ impl Top {
 
 impl Lists {
     /// Counts a limit of a sampled request for as many as that stands for.
-    fn count(
-        &mut self,
-        planned: PlannedLimit,
-        is_denied: bool,
-        stands_for: u32,
-        name: impl Fn() -> Arc<str>,
-    ) {
-        let item = &planned.limit.item;
-        if item.cost == Cost::PEEK {
-            return;
-        }
-        let rated = || {
-            let (name, recent, watched) = (name(), 0, 0);
-            Box::new(Rated { name, planned, recent, per_second: 0.0, watched, is_hot: false })
-        };
-        let count = |heavy: &mut Heavy<Box<Rated>>| {
-            let rated = &mut heavy.label;
-            rated.planned = planned;
-            rated.recent = rated.recent.saturating_add(stands_for);
-            rated.watched = rated.watched.saturating_add(stands_for);
-        };
-        self.busiest.add(item.key, rated).map(count);
-        if is_denied {
-            self.denied.add(item.key, rated).map(count);
-        }
+    fn count(&mut self, planned: PlannedLimit, stands_for: u32, name: impl Fn() -> Arc<str>) {
+        count_in(&mut self.busiest, planned, stands_for, name);
+    }
+
+    fn count_denied(&mut self, planned: PlannedLimit, stands_for: u32, name: impl Fn() -> Option<Arc<str>>) {
+        let key = planned.limit.item.key;
+        let known = self.busiest.get(key).map(|heavy| heavy.label.name.clone());
+        // Who has no name isn't told.
+        count_in(&mut self.denied, planned, stands_for, || known.clone().or_else(&name).unwrap_or_default());
     }
 
     /// Averages rates, if that was done so long ago.
@@ -321,20 +355,30 @@ impl Lists {
     }
 }
 
+fn count_in(list: &mut List, planned: PlannedLimit, stands_for: u32, name: impl Fn() -> Arc<str>) {
+    if planned.limit.item.cost == Cost::PEEK {
+        return;
+    }
+    let rated = || {
+        let (name, recent, watched) = (name(), 0, 0);
+        Box::new(Rated { name, planned, recent, per_second: 0.0, watched, is_hot: false })
+    };
+    if let Some(heavy) = list.add(planned.limit.item.key, rated) {
+        let rated = &mut heavy.label;
+        rated.planned = planned;
+        rated.recent = rated.recent.saturating_add(stands_for);
+        rated.watched = rated.watched.saturating_add(stands_for);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn an_idle_thread_takes_every_request_and_a_busy_one_few_and_they_stand_for_all() {
-        let sampling = Sampling { left: Cell::new(0), every: Cell::new(1), last: Cell::new(Nanos::ZERO) };
-        let take = |now: Nanos| match sampling.left.get() {
-            0 => Some(sampling.take(now)),
-            left => {
-                sampling.left.set(left - 1);
-                None
-            }
-        };
+        let sampling = Sampling::new();
+        let take = |now: Nanos| sampling.next(now);
         let run = |from: Nanos, every: Nanos, requests: u64| {
             let taken: Vec<u32> =
                 (0..requests).filter_map(|n| take(from.plus(Nanos::new(n * every.get())))).collect();

@@ -1,10 +1,11 @@
 //! What an engine leaves in its journal: every denial with its kind, admissions as a sample, and changes of its rules.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tidegate_core::{Cost, FleetSecret, Moment, Nanos};
 use tidegate_decisions::why::Audience;
-use tidegate_decisions::{EventKind, Log, LogOptions, RequestTag};
+use tidegate_decisions::{EventKind, Log, LogOptions, Query, RECORDS_MAX, RequestTag, Wanted, read};
 use tidegate_node::journal::asked::Asked;
 use tidegate_node::journal::health::Health;
 use tidegate_node::journal::{Journal, name_next_request};
@@ -22,6 +23,15 @@ namespace: orgs
 rules:
   - { name: per-org, key: [org], limit: 5 per 1m, on_missing: deny }
 ";
+
+const ALL: Query<'static> = Query {
+    wanted: &|_| Wanted::All,
+    request: None,
+    since: Nanos::ZERO,
+    until: Nanos::MAX,
+    admissions: false,
+    records_max: RECORDS_MAX,
+};
 
 struct Kept {
     engine: Engine,
@@ -120,6 +130,32 @@ fn shadow_rules_missing_attributes_and_groups_of_addresses_are_kept_as_such() {
         1,
         "one group of addresses"
     );
+}
+
+/// Of a caller that gives nothing there is no key by which to count: it is counted by rule.
+#[test]
+fn requests_that_lack_an_attribute_are_counted_by_the_rule_that_wants_it() {
+    let mut kept = Kept::new("missing");
+    kept.engine.replace_rules(rules(
+        "namespace: orgs
+rules:
+  - { name: per-org, key: [org], limit: 5 per 1m, on_missing: deny }
+  - { name: per-team, key: [team], limit: 5 per 1m, on_missing: deny }
+",
+    ));
+    for _ in 0..100 {
+        assert!(!kept.ask("orgs", &[("team", "t")], Purpose::Check));
+    }
+    for _ in 0..30 {
+        assert!(!kept.ask("orgs", &[("org", "o")], Purpose::Check));
+    }
+    kept.log.as_mut().unwrap().write(kept.journal.recorder(), NOW).unwrap();
+    let found = read(&kept.directory, &ALL).unwrap();
+    let mut denied = HashMap::new();
+    for record in found.records.iter().map(|found| &found.record) {
+        *denied.entry(&*found.rules[&record.rule].rule).or_insert(0) += 1 + record.more;
+    }
+    assert_eq!(denied, HashMap::from([("per-org", 100), ("per-team", 30)]));
 }
 
 #[test]

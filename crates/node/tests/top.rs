@@ -1,8 +1,10 @@
 //! Who comes most often, and who is denied most, as operators see it.
 
+use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{Cost, FleetSecret, Moment, Nanos};
+use tidegate_node::region::{RegionOptions, Standing};
 use tidegate_node::top::TopCaller;
-use tidegate_node::{Engine, EngineOptions, Purpose, Request, Subject};
+use tidegate_node::{Decided, Engine, EngineOptions, Purpose, Request, Subject};
 use tidegate_rules::{Attributes, RuleSet, Source};
 
 const BEGIN: Nanos = Nanos::from_secs(1_800_000_000);
@@ -10,18 +12,29 @@ const RULES: &str = "
 namespace: api
 rules:
   - { name: per-user, key: [user], rate: 100/s, burst: 100 }
+---
+namespace: logins
+rules:
+  - { name: per-user, key: [user], limit: 1 per 1d }
 ";
+
+fn rules(secret: &FleetSecret) -> RuleSet {
+    let source = Source { name: "rules.yaml".into(), text: RULES.as_bytes().to_vec() };
+    RuleSet::parse(&[source], secret).unwrap_or_else(|errors| panic!("{errors}"))
+}
 
 fn engine() -> Engine {
     let secret = FleetSecret::BUILT_IN;
-    let source = Source { name: "rules.yaml".into(), text: RULES.as_bytes().to_vec() };
-    let set = RuleSet::parse(&[source], &secret).unwrap_or_else(|errors| panic!("{errors}"));
-    Engine::new(EngineOptions { secret, keys_max: 100_000 }, set)
+    Engine::new(EngineOptions { secret, keys_max: 100_000 }, rules(&secret))
 }
 
 fn check(engine: &Engine, user: &str, cost: Cost, now: Nanos) {
+    check_in(engine, "api", user, cost, now);
+}
+
+fn check_in(engine: &Engine, namespace: &str, user: &str, cost: Cost, now: Nanos) {
     let attributes = [("user", user)];
-    let subject = Subject::Rules { namespace: "api", attributes: Attributes(&attributes), cost };
+    let subject = Subject::Rules { namespace, attributes: Attributes(&attributes), cost };
     let request = Request { tenant: "default", purpose: Purpose::Check, subject };
     let rules = engine.rules();
     engine.decide(&rules, &request, Moment::at(now)).unwrap().answer().unwrap();
@@ -68,6 +81,51 @@ fn the_busiest_caller_of_a_quiet_node_is_found() {
 #[test]
 fn the_busiest_caller_of_a_busy_node_is_found_though_few_are_looked_at() {
     busy_is_first(200_000);
+}
+
+#[test]
+fn few_denials_among_many_requests_are_told_as_they_are() {
+    let engine = engine();
+    // Twenty thousand requests a second that pass, and between them ten of one caller that don't.
+    let gap = Nanos::PER_SECOND / 20_000;
+    for number in 0..6 * 20_000_u64 {
+        let now = BEGIN.plus(Nanos::new(number * gap));
+        check(&engine, &format!("user-{}", number % 1000), Cost::ONE, now);
+        if number % 2_000 == 999 {
+            check_in(&engine, "logins", "mallory", Cost::ONE, now);
+        }
+        if number > 40_000 && number % 6_000 == 0 {
+            let denied = engine.top().report(None, now).denied;
+            assert_eq!(names(&denied), ["mallory"]);
+            let told = denied[0].denied_per_second;
+            assert!((7.0..14.0).contains(&told), "{told} a second instead of 10");
+        }
+    }
+}
+
+#[test]
+fn who_is_denied_by_the_region_is_among_the_denied() {
+    let secret = FleetSecret::BUILT_IN;
+    let region = RegionOptions { node: NodeId(1), fresh_for: Nanos::from_secs(5), seed: 1 };
+    let engine = Engine::sharing(EngineOptions { secret, keys_max: 1000 }, region, rules(&secret));
+    let rules = engine.rules();
+    // Four requests, each of which asks first and is refused.
+    for quarter in 0..4 {
+        let moment = Moment::at(BEGIN.plus(Nanos::from_millis(250 * quarter)));
+        let attributes = [("user", "mallory")];
+        let (namespace, attributes) = ("logins", Attributes(&attributes));
+        let subject = Subject::Rules { namespace, attributes, cost: Cost::ONE };
+        let request = Request { tenant: "default", purpose: Purpose::Check, subject };
+        let Decided::Ask(asking) = engine.decide(&rules, &request, moment).unwrap() else {
+            panic!("a cold key asks");
+        };
+        let refused = Standing::Refused { retry_after: Some(Nanos::from_secs(1)) };
+        assert!(!engine.resume(*asking, &[refused], moment).allowed);
+    }
+    let report = engine.top().report(None, BEGIN.plus(Nanos::from_secs(1)));
+    assert_eq!([names(&report.busiest), names(&report.denied)], [["mallory"], ["mallory"]]);
+    let caller = &report.denied[0];
+    assert_eq!(caller.denied_per_second, caller.per_second, "all that came were denied");
 }
 
 #[test]

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tidegate_core::{KeyId, Nanos, Seen};
 pub(crate) use tidegate_decisions::Noted;
 use tidegate_decisions::{
-    Algorithm, Event, EventKind, Found, KeyForm, KeyHash, Log, LogOptions, Outcome, Path, Query, RECORDS_MAX,
-    Record, Recorder, RequestTag, RuleId, RuleName, ShardTag, Trace, Wanted, read,
+    Algorithm, Event, EventKind, Found, KeyForm, KeyHash, Kind, Log, LogOptions, Outcome, Path, Query,
+    RECORDS_MAX, Record, Recorder, RequestTag, RuleId, RuleName, ShardTag, Trace, Wanted, read,
 };
 
 pub(crate) const KEY_ASKED: &dyn Fn(&RuleName) -> Wanted = &|_| Wanted::Key(key(7));
@@ -111,6 +111,14 @@ impl Fixture {
         let noted = noted(number, rule, at);
         let of = || Record { request: RequestTag(number), ..record(&noted) };
         self.recorder.note(&noted, of, || name(rule));
+    }
+
+    /// As an engine does: a record is made only where a count isn't enough.
+    pub(crate) fn put_down(recorder: &Recorder, noted: &Noted) {
+        let kind = Kind::of(noted.rule_version, noted.outcome, noted.path);
+        if !recorder.fold(noted.key, kind, noted.at) {
+            recorder.note(noted, || record(noted), || name(1));
+        }
     }
 
     pub(crate) fn try_write(&mut self) -> std::io::Result<()> {

@@ -1,9 +1,9 @@
 //! A flood: every denial is in the log, one by one or in an exact count.
 
-use crate::fixture::{Fixture, key, name, noted, record};
+use crate::fixture::{Fixture, key, name, noted};
 use std::sync::atomic::{AtomicBool, Ordering};
 use tidegate_core::Nanos;
-use tidegate_decisions::{Found, KEYS_MAX, Noted, Path, Wanted};
+use tidegate_decisions::{Found, KEYS_MAX, Kind, Noted, Outcome, Path, Wanted};
 
 fn denials(found: &Found) -> u64 {
     found.records.iter().map(|found| 1 + u64::from(found.record.more)).sum()
@@ -40,12 +40,31 @@ fn a_flood_on_one_key_is_a_few_records_and_an_exact_count() {
 }
 
 #[test]
+fn what_is_not_in_a_flood_is_left_to_be_noted() {
+    let mut fixture = Fixture::new("not-in-a-flood");
+    let kind = Kind::of(1, Outcome::Denied, Path::Local);
+    let fold = |fixture: &Fixture, millis| fixture.recorder.fold(key(7), kind, Nanos::from_millis(millis));
+    for millis in 0..8 {
+        assert!(!fold(&fixture, millis), "the first are kept one by one");
+        fixture.deny(7, 1, Nanos::from_millis(millis));
+    }
+    assert!(fold(&fixture, 8));
+    let other_version = Kind::of(2, Outcome::Denied, Path::Local);
+    assert!(!fixture.recorder.fold(key(7), other_version, Nanos::from_millis(9)), "another cause");
+    assert!(!fixture.recorder.fold(key(8), kind, Nanos::from_millis(9)), "another key");
+    fixture.write();
+    let found = fixture.read(&|_| Wanted::All);
+    assert_eq!((found.records.len(), denials(&found)), (8, 9), "nothing was counted but what was folded");
+    assert!(!fold(&fixture, 1000), "what was written is over");
+}
+
+#[test]
 fn denials_with_another_cause_are_told_apart() {
     let mut fixture = Fixture::new("causes-apart");
     for (version, path) in [(1, Path::Local), (2, Path::Local), (2, Path::Unverified)] {
         for _ in 0..1000 {
             let noted = Noted { rule_version: version, path, ..noted(7, 1, Nanos::from_secs(1)) };
-            fixture.recorder.note(&noted, || record(&noted), || name(1));
+            Fixture::put_down(&fixture.recorder, &noted);
         }
     }
     fixture.write();
@@ -102,7 +121,7 @@ fn nothing_is_lost_between_threads_and_the_writer() {
                 scope.spawn(move || {
                     for number in 0..EACH {
                         let noted = noted(thread * 50 + number % 50, 1, Nanos::new(thread * EACH + number));
-                        recorder.note(&noted, || record(&noted), || name(1));
+                        Fixture::put_down(recorder, &noted);
                     }
                 })
             })

@@ -1,9 +1,11 @@
-//! What the engine leaves to be read later, where somebody keeps a journal.
+//! What the engine leaves of a decision for those who look later: in the lists of who is denied most, and where
+//! somebody keeps a journal.
 
 use super::{Counters, Engine};
-use crate::journal::{Circumstances, Journal};
-use crate::plan::{OVERFLOW_PARTS, Plan};
+use crate::journal::{Circumstances, Journal, Kept};
+use crate::plan::Plan;
 use crate::request::{Purpose, Request};
+use crate::top;
 use std::sync::Arc;
 use tidegate_core::{Decision, Item, KeyPrefix, Moment, Nanos, Seen};
 use tidegate_decisions::{Event, EventKind, RequestTag};
@@ -28,11 +30,33 @@ impl Engine {
         moment: Moment,
     ) {
         // What was reported had passed already, whatever its limits say of it.
-        let is_report = request.is_some_and(|request| request.purpose == Purpose::Report);
-        if let Some(journal) = self.journal.get().filter(|_| !is_report) {
-            let seen = |item: &Item, decision: &Decision| self.seen(item, decision, moment.now);
-            journal.note(plan, request, Circumstances { rule_version, moment, request: tag, seen: &seen });
+        if request.is_some_and(|request| request.purpose == Purpose::Report) {
+            return;
         }
+        let has_denials = plan.answers.iter().any(|answer| !answer.is_allowed());
+        if has_denials && let Some(stands_for) = top::sampled_denied(moment.now) {
+            self.top.note_denied(request, plan, stands_for, moment.now);
+        }
+        if let Some(journal) = self.journal.get()
+            && let Some(kept) = journal.fold(plan, has_denials, rule_version, moment.now)
+        {
+            self.put_down(journal, kept, plan, request, (rule_version, tag), moment);
+        }
+    }
+
+    /// Apart from the decision, which most requests end with.
+    #[cold]
+    fn put_down(
+        &self,
+        journal: &Journal,
+        kept: Kept,
+        plan: &Plan<'_>,
+        request: Option<&Request<'_>>,
+        (rule_version, tag): (u64, RequestTag),
+        moment: Moment,
+    ) {
+        let seen = |item: &Item, decision: &Decision| self.seen(item, decision, moment.now);
+        journal.note(kept, plan, request, &Circumstances { rule_version, moment, request: tag, seen: &seen });
     }
 
     pub(super) fn remember(&self, request: &Request<'_>, plan: &Plan<'_>) {
@@ -53,7 +77,7 @@ impl Engine {
             let seen = |item: &Item, decision: &Decision| self.seen(item, decision, moment.now);
             let (rule_version, request) = (self.rules().version, RequestTag::default());
             let of = Circumstances { rule_version, moment, request, seen: &seen };
-            journal.note_single((tenant, namespace, keys.key_of_parts(OVERFLOW_PARTS)), item, decision, of);
+            journal.note_single((tenant, namespace, keys), item, decision, &of);
         }
     }
 

@@ -9,7 +9,7 @@ use crate::quota::{Asked, Quotas};
 use crate::region::HotLimit;
 use crate::request::GivenLimit;
 use crate::rule_counts::is_near_limit;
-use crate::top;
+use crate::top::Sample;
 use crate::world::{is_counted, joined_name};
 use tidegate_core::identity::Shape;
 use tidegate_core::{Class, Decision, Item, KeyId, KeyPrefix, Moment, SharedState, Table};
@@ -73,11 +73,11 @@ impl Engine {
         }
     }
 
-    /// How many requests the one that was just decided stands for among those that come most often; `None` when it
-    /// isn't looked at.
+    /// How many requests the one that was just decided stands for among those that come most often, and among those
+    /// that are denied most; `None` when it isn't looked at.
     #[inline]
-    pub fn sampled(&self, moment: Moment) -> Option<u32> {
-        top::sampled(moment.now)
+    pub fn sampled(&self, decision: &Decision, moment: Moment) -> Option<Sample> {
+        Sample::of(!decision.is_admitted(), moment.now)
     }
 
     /// Takes such a request into the lists.
@@ -86,8 +86,7 @@ impl Engine {
         &self,
         tenant: &str,
         (given, item): (&GivenLimit<'_>, &Item),
-        decision: &Decision,
-        stands_for: u32,
+        sample: Sample,
         moment: Moment,
     ) {
         let whole = self.quotas().filter(|_| !is_counted(&item.spec)).map(|_| item.spec);
@@ -97,7 +96,7 @@ impl Engine {
         };
         let limit = HotLimit { item: Item { spec, ..*item }, whole };
         let name = || joined_name(tenant, given.namespace, "", given.identifier);
-        self.top.note_single(limit, !decision.is_admitted(), stands_for, moment.now, name);
+        self.top.note_single(limit, sample, moment.now, name);
     }
 
     /// Counts what [`Engine::decide_single`] decided.

@@ -15,8 +15,9 @@ use crate::latency::time;
 use crate::pipeline::{Answered, Then};
 use parse::{Next, ProtocolError, Words};
 use smallvec::SmallVec;
-use tidegate_core::{Decision, Item, Moment};
+use tidegate_core::{Item, Moment};
 use tidegate_node::Tally;
+use tidegate_node::top::Sample;
 
 /// Enough that memory's latency hides behind the parsing; few enough that the first is still in the cache.
 const QUEUE_MAX: usize = 32;
@@ -169,8 +170,8 @@ impl Pass<'_> {
                 self.session.login.keep_denial(self.app, &queued.item, &decision, self.moment);
             }
             throttle::answer(self.out, &decision, self.moment.now);
-            if let Some(stands_for) = self.app.engine.sampled(self.moment) {
-                self.note(queued, &decision, stands_for);
+            if let Some(sample) = self.app.engine.sampled(&decision, self.moment) {
+                self.note(queued, sample);
             }
         }
         self.queue.clear();
@@ -179,14 +180,14 @@ impl Pass<'_> {
 
     /// Takes a command into the sample of those that come most often. Its key's name is read once more for that.
     #[cold]
-    fn note(&self, queued: &Queued, decision: &Decision, stands_for: u32) {
+    fn note(&self, queued: &Queued, sample: Sample) {
         let mut words = Words::new();
         // Who types a command as a line doesn't come often.
         let Ok(Next::Command { .. }) = parse::next(&self.input[queued.start..], &mut words) else { return };
         if let Ok(throttle) = Throttle::read(words.get(), &mut LastLimit::default()) {
             let tenant = self.session.login.tenant();
             let limit = (&throttle.given(), &queued.item);
-            self.app.engine.note_single(tenant, limit, decision, stands_for, self.moment);
+            self.app.engine.note_single(tenant, limit, sample, self.moment);
         }
     }
 
