@@ -50,6 +50,9 @@ fn what_failed_before_holds() {
         (1172, 14),
         // A store forgot a node that stood still, and its region acknowledged less without it.
         (437, 0),
+        // What was asked and answered after a clock step was carried over that step once more, or lost.
+        (499, 4),
+        (769, 1),
     ];
     for (seed, number) in episodes {
         let done = Episode::new(seed, number, None).run();
