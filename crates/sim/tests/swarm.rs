@@ -53,6 +53,10 @@ fn what_failed_before_holds() {
         // What was asked and answered after a clock step was carried over that step once more, or lost.
         (499, 4),
         (769, 1),
+        // Requests that waited for one limit passed beside another one's, whose lease was spent meanwhile.
+        (1667, 6),
+        // A row that no node had asked for was left a unit short.
+        (1462, 8),
     ];
     for (seed, number) in episodes {
         let done = Episode::new(seed, number, None).run();
