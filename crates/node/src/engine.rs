@@ -354,7 +354,10 @@ impl Engine {
     pub fn resume<'r>(&self, asking: Asking<'r>, standings: &[Standing], moment: Moment) -> Answer<'r> {
         match self.resume_or_ask(asking, standings, moment) {
             Decided::Answer(answer) => answer,
-            Decided::Ask(again) => {
+            Decided::Ask(mut again) => {
+                for item in &mut again.plan.items {
+                    item.accuracy = Accuracy::Async;
+                }
                 let decided = self.resume_or_ask(*again, &[], moment).answer();
                 decided.unwrap_or_else(|| unreachable!("who was granted nothing doesn't ask again"))
             }
@@ -362,7 +365,8 @@ impl Engine {
     }
 
     /// The same, but that it may ask again: for what was granted to this request and spent by another one
-    /// before this went on.
+    /// before this went on; and for what it needed nobody for when it came. Otherwise as many as wait for one limit
+    /// would pass beside another one's credit, each by what was left when it came.
     pub fn resume_or_ask<'r>(
         &self,
         asking: Asking<'r>,
@@ -373,10 +377,7 @@ impl Engine {
         let Some(sharing) = self.shared() else {
             return Decided::Answer(self.answer(plan, along.reason, Purpose::Check, along.rule_version));
         };
-        for item in &mut plan.items {
-            // Everything was asked that had to be; what is needed now waits for the next request.
-            item.accuracy = Accuracy::Async;
-        }
+        plan.fallbacks.clear();
         for (position, (ask, item)) in asks.iter().zip(&items).enumerate() {
             let standing = standings.get(position).copied().unwrap_or(Standing::Unverified);
             self.apply(sharing, &mut plan, *item, ask, standing, moment);
@@ -385,6 +386,12 @@ impl Engine {
             plan.only_look();
         }
         if self.decide_on(&sharing.table, &mut plan, moment).is_err() {
+            for (ask, item) in asks.iter().zip(&items) {
+                // What was reserved is released when this goes on, and what is charged already isn't asked for.
+                if plan.items[*item].charge != Charge::Never {
+                    plan.items[*item].accuracy = ask.accuracy;
+                }
+            }
             return journal::traced(trace, || self.ask_first(sharing, plan, along, moment));
         }
         if !plan.is_denied() {
@@ -406,6 +413,8 @@ impl Engine {
         standing: Standing,
         moment: Moment,
     ) {
+        // It was asked about: what is needed now waits for the next request.
+        plan.items[index].accuracy = Accuracy::Async;
         match standing {
             Standing::Granted if sharing.spends_lapsed(ask, moment) => {
                 plan.items[index].charge = Charge::Never;

@@ -268,7 +268,11 @@ impl Quotas {
             let tidings = Tidings { stamp: news.stamp, share, held: held(news), theirs: heard.now, sent };
             self.tidings.store(tidings.into());
         }
-        self.heard_at.store(sent.get(), Ordering::Release);
+        // An origin that has forgotten the region's news says nothing of what the region acknowledged without
+        // this node, which stays cut off then.
+        if !heard.is_behind || !self.is_cut_off(sent) {
+            self.heard_at.store(sent.get(), Ordering::Release);
+        }
     }
 
     /// The clock was set: instants move with it.

@@ -110,6 +110,43 @@ fn a_grant_that_another_request_spent_is_asked_for_again() {
     assert!(!denied.allowed, "{denied:?}");
 }
 
+/// As many as waited for one limit passed beside the credit of another once: two nodes admitted two limits.
+#[test]
+fn credit_that_was_spent_while_a_request_waited_is_asked_for() {
+    let (engines, mut store) = ([engine(1), engine(2)], Store::default());
+    let rules = engines.each_ref().map(Engine::rules);
+    let names: Vec<String> = (0..200).map(|number| format!("caller {number}")).collect();
+    let shared = limit(Accuracy::Bounded, 100);
+    for (engine, rules) in engines.iter().zip(&rules) {
+        let first = asking(decide(engine, rules, &shared));
+        let granted = ask(engine, &mut store, &first);
+        assert!(engine.resume(*first, &granted, NOW).allowed);
+    }
+    let mut waiting = Vec::new();
+    for (index, name) in names.iter().enumerate() {
+        let own = GivenLimit { identifier: name, ..limit(Accuracy::Exact, 1) };
+        let (limits, node) = ([own, shared], index % 2);
+        let subject = Subject::Limits(&limits);
+        let request = Request { tenant: "default", purpose: Purpose::Check, subject };
+        match engines[node].decide(&rules[node], &request, NOW).unwrap() {
+            Decided::Ask(asking) => waiting.push((node, asking)),
+            Decided::Answer(answer) => panic!("an exact limit asks: {answer:?}"),
+        }
+    }
+    let heard: Vec<Standings> =
+        waiting.iter().map(|(node, asking)| ask(&engines[*node], &mut store, asking)).collect();
+    let mut admitted = 2;
+    for ((node, asking), standings) in waiting.into_iter().zip(heard) {
+        let mut decided = engines[node].resume_or_ask(*asking, &standings, NOW);
+        while let Decided::Ask(again) = decided {
+            let standings = ask(&engines[node], &mut store, &again);
+            decided = engines[node].resume_or_ask(*again, &standings, NOW);
+        }
+        admitted += u32::from(answer(decided).allowed);
+    }
+    assert!((90..=125).contains(&admitted), "{admitted} of 100");
+}
+
 /// Where there is no time to ask again, the class decides.
 #[test]
 fn a_grant_that_another_request_spent_leaves_an_unverified_one() {

@@ -51,6 +51,8 @@ pub struct QuotaHeard {
     pub now: Nanos,
     /// Later than what the node goes by; `None` when there is nothing new.
     pub news: Option<Arc<QuotaNews>>,
+    /// The origin knows of no news as late as those that the node goes by: it has forgotten them.
+    pub is_behind: bool,
 }
 
 /// The part of the region in limits that it holds no slice of.
@@ -86,5 +88,8 @@ pub struct QuotaNews {
 pub struct QuotaGathered {
     /// The origin's own present.
     pub now: Nanos,
+    /// When the origin last noticed that it has forgotten something, by its own clock; 0 when it never did. Who
+    /// reported before may be missing, and may act by what it heard for a lease from then on.
+    pub forgot_at: Nanos,
     pub reports: Vec<QuotaReport>,
 }

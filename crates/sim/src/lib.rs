@@ -13,6 +13,7 @@ mod fault;
 pub mod fired;
 pub mod fleet;
 pub mod ledger;
+mod line;
 pub mod load;
 mod network;
 mod node;

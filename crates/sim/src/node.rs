@@ -1,5 +1,6 @@
 //! One node: a real engine, its clock, and what it waits for.
 
+use crate::line::Line;
 use crate::scenario::SECRET;
 use crate::simulation::QuotaWork;
 use crate::truth::Known;
@@ -14,7 +15,7 @@ use tidegate_node::region::{AskId, Outgoing, RegionOptions, Standings, Wake};
 use tidegate_node::sharing::Sharing;
 use tidegate_node::world::{Worker, WorkerOptions};
 use tidegate_node::{Asking, Engine, EngineOptions};
-use tidegate_origin::BreakerState;
+use tidegate_origin::{BreakerState, ShardId};
 use tidegate_rules::RuleSet;
 
 /// How long a reply keeps a view fresh: the default.
@@ -43,6 +44,8 @@ pub(crate) struct SimulatedNode {
     pub(crate) is_flushing: bool,
     pub(crate) waiting: BTreeMap<Ticket, Waiting>,
     pub(crate) calls: BTreeMap<Ticket, Outgoing>,
+    /// Connections that were in trouble.
+    pub(crate) lines: BTreeMap<ShardId, Line>,
     /// What it does for the region among others.
     pub(crate) world: Option<WorldWork>,
     woken: Arc<Mutex<Vec<(Ticket, Standings)>>>,
@@ -151,6 +154,7 @@ impl SimulatedNode {
             is_flushing: true,
             waiting: BTreeMap::new(),
             calls: BTreeMap::new(),
+            lines: BTreeMap::new(),
             world,
             woken: Arc::default(),
         }
@@ -196,6 +200,11 @@ impl SimulatedNode {
             }
         }
         tickets
+    }
+
+    /// Whether a server can be called.
+    pub(crate) fn has_line(&self, shard: ShardId) -> bool {
+        self.lines.get(&shard).is_none_or(Line::is_up)
     }
 
     pub(crate) fn view(&self, key: KeyId) -> KeyView {

@@ -52,6 +52,9 @@ pub(crate) enum NodeEvent {
         shard: usize,
     },
     Ends(Ticket, Result<Exchanged, OriginError>),
+    /// Time to connect to a server again.
+    Dial(ShardId),
+    Connected(ShardId),
     Alive(Alive),
     /// Time to take the lead, or to keep it.
     Lead,
@@ -312,6 +315,8 @@ impl Simulation {
             NodeEvent::Beat => self.beat(node),
             NodeEvent::Sweep { shard } => self.sweep(node, shard),
             NodeEvent::Ends(call, result) => self.ends(node, call, result),
+            NodeEvent::Dial(shard) => self.dial(node, shard),
+            NodeEvent::Connected(shard) => self.nodes[node].lines.entry(shard).or_default().connected(),
             NodeEvent::Alive(alive) => {
                 self.nodes[node].sharing().table.set_live_nodes(alive.nodes);
                 if let (Some(world), Some(view)) = (self.nodes[node].engine.world(), alive.world) {

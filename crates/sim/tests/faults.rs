@@ -52,6 +52,27 @@ fn a_store_that_forgets() {
     within_5_percent("a_store_that_forgets", || vec![(at_percent(60), Fault::StoreForgets)]);
 }
 
+/// As real nodes do: a connection on which nothing comes is given up, and none is made while nobody is heard.
+#[test]
+fn a_store_that_nobody_hears_is_soon_not_called_any_more() {
+    let mut random = Scenario::random_of(1);
+    let requests = arrivals::even(&mut random, 3, 500, START, after(16_000));
+    let key = KeyPlan::new("rate", gcra(200, 200));
+    let mut scenario = Scenario::calm(1, 3, vec![key]).with_arrivals(requests);
+    scenario.faults = vec![
+        (after(5_000), Fault::RepliesLost { of_10_000: 10_000 }),
+        (after(10_000), Fault::RepliesLost { of_10_000: 0 }),
+    ];
+    let mut simulation = Simulation::new(scenario);
+    simulation.run();
+    let calls = |from, until| {
+        let calls = simulation.exchanges().iter();
+        calls.filter(|call| (after(from)..after(until)).contains(&call.at)).count()
+    };
+    let (well, unheard, mended) = (calls(4_000, 5_000), calls(6_000, 10_000), calls(10_000, 11_500));
+    assert!(well > 100 && unheard == 0 && mended > 0, "{well} {unheard} {mended} calls");
+}
+
 #[test]
 fn acknowledgements_lost_for_5_seconds() {
     within_5_percent("acknowledgements_lost_for_5_seconds", || {

@@ -48,6 +48,15 @@ fn what_failed_before_holds() {
         // A request that names a key twice passed and was charged to nothing, where some of the key was prepaid.
         (715, 8),
         (1172, 14),
+        // A store forgot a node that stood still, and its region acknowledged less without it.
+        (437, 0),
+        // What was asked and answered after a clock step was carried over that step once more, or lost.
+        (499, 4),
+        (769, 1),
+        // Requests that waited for one limit passed beside another one's, whose lease was spent meanwhile.
+        (1667, 6),
+        // A row that no node had asked for was left a unit short.
+        (1462, 8),
     ];
     for (seed, number) in episodes {
         let done = Episode::new(seed, number, None).run();

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::ask::Class;
+use crate::batch::Undecided;
 use crate::counts::CellReply;
 use crate::exchange::{CountReply, CountSync, KeyReply, KeySync, Wants, WindowSync};
 use crate::gcra_sync::GcraSync;
@@ -9,7 +10,8 @@ use crate::identity::KeyId;
 use crate::item::Charge;
 use crate::limit::{Burst, Limit, Rate};
 use crate::local::LocalState;
-use crate::time::Period;
+use crate::table::Table;
+use crate::time::{Moment, Period};
 use smallvec::smallvec;
 
 const NOW: Nanos = Nanos::from_secs(1_000_000);
@@ -213,6 +215,27 @@ fn a_clock_step_neither_keeps_a_view_fresh_nor_publishes_what_it_carried() {
     let mut carried = state.carried(&sliding(10), step);
     merge(&mut carried, &sent, &window_reply((1, 1), Some((0, 0)), &[]), NOW);
     assert_eq!((carried.current.effective(), carried.current.prepaid()), (1, 0));
+}
+
+/// A decision that must ask is taken back, and what it made of a clock step with it.
+#[test]
+fn what_is_granted_after_a_clock_step_is_there_to_be_spent() {
+    for delta_ms in [-3_600_000, -22_000, -100, 100, 15_000, 3_600_000] {
+        let (table, spec) = (Table::<SharedState>::with_shard_bits(8, 1), sliding(10));
+        let item = check(spec, 1);
+        table.decide(&local(spec, 1), Moment::at(NOW)).unwrap();
+        let now = NOW.plus(Nanos::from_secs(1)).shifted(delta_ms * 1_000_000);
+        let moment = Moment { now, step: table.clock_stepped(delta_ms * 1_000_000, now) };
+        assert_eq!(table.decide(&item, moment), Err(Undecided::MustAsk), "{delta_ms} ms");
+        let sent = sync(&table.aligned(item.key, &spec, moment), spec, &[1], now);
+        let CountSync::Window(window) = sent.counts else { panic!("a window") };
+        let component = window.current.component + 1;
+        let reply = window_reply((component, component), Some((0, 0)), &[true]);
+        table.upsert(item.key, moment, |state| merge(state, &sent, &reply, now));
+        assert!(table.decide(&item, moment).is_ok_and(|said| said.is_admitted()), "{delta_ms} ms");
+        let state = table.state(item.key).unwrap();
+        assert!(!state.has_forgotten() && state.unsynced() == 0, "{delta_ms} ms: {state:?}");
+    }
 }
 
 /// Whatever 32 bits of milliseconds make of the present.

@@ -49,11 +49,15 @@ impl<S: State> Table<S> {
         Some(said)
     }
 
-    /// The state of a key as it stands at `moment`; a default one when it has none.
+    /// The state of a key as it stands at `moment`; a default one when it has none. It is brought there for good:
+    /// what is asked of it now, and the answer to that, are of this time, and would be carried over a clock step
+    /// once more if the entry stayed behind it.
     pub fn aligned(&self, key: KeyId, spec: &Spec, moment: Moment) -> S {
-        let mut state = self.state(key).unwrap_or_else(|| self.begun(moment));
-        self.align(&mut state, spec, moment);
-        state
+        let mut shard = self.shard(self.shard_index(key)).lock();
+        let Ok(place) = shard.find(key) else { return self.begun(moment) };
+        let state = shard.state_mut(place);
+        self.align(state, spec, moment);
+        *state
     }
 
     pub fn state(&self, key: KeyId) -> Option<S> {

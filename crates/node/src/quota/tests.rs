@@ -37,7 +37,12 @@ fn slice(number: u128, amount: u64) -> ToldSlice {
 
 fn hear(quotas: &Quotas, news: QuotaNews, sent: Nanos) {
     let now = sent.plus(Nanos::from_secs(3_600));
-    quotas.heard(&QuotaHeard { now, news: Some(std::sync::Arc::new(news)) }, sent);
+    quotas.heard(&QuotaHeard { now, news: Some(std::sync::Arc::new(news)), is_behind: false }, sent);
+}
+
+/// The origin answers, and has nothing new.
+fn hear_nothing(quotas: &Quotas, sent: Nanos) {
+    quotas.heard(&QuotaHeard { now: at(0), news: None, is_behind: false }, sent);
 }
 
 fn burst(quotas: &Quotas, number: u128, class: Class, now: Nanos) -> u64 {
@@ -63,7 +68,7 @@ fn a_slice_ends_by_this_nodes_clock_and_then_the_smaller_part_holds() {
     assert_eq!(both(10_000), [70, 5]);
     assert_eq!(both(10_001), [30, 5]);
     assert_eq!(both(40_001), [30, 5], "nothing was heard for a lease: the region may hold anything");
-    quotas.heard(&QuotaHeard { now: at(0), news: None }, at(40_001));
+    hear_nothing(&quotas, at(40_001));
     assert_eq!(
         both(40_001),
         [30, 30],
@@ -78,7 +83,7 @@ fn abuse_holds_nothing_where_the_region_was_not_heard_for_a_lease() {
     let both = |millis| [Class::Abuse, Class::Paid].map(|class| burst(&quotas, 1, class, at(millis)));
     assert_eq!(both(15_000), [30, 30]);
     assert_eq!(both(15_001), [0, 30], "its region may have acknowledged less without it");
-    quotas.heard(&QuotaHeard { now: at(0), news: None }, at(15_001));
+    hear_nothing(&quotas, at(15_001));
     assert_eq!(both(15_001), [30, 30]);
 }
 
@@ -161,6 +166,51 @@ fn the_book_is_bounded_and_says_what_it_left_out() {
     assert_eq!(quotas.report(20, at(500)).offered.len(), 5_000);
 }
 
+#[test]
+fn who_was_cut_off_stays_so_where_the_origin_has_forgotten_the_news() {
+    let behind = |quotas: &Quotas, sent| {
+        quotas.heard(&QuotaHeard { now: at(0), news: None, is_behind: true }, sent);
+    };
+    let cut_off = Quotas::new(NodeId(1));
+    hear(&cut_off, news(1, true, vec![slice(1, 5)]), at(0));
+    behind(&cut_off, at(40_001));
+    assert_eq!(burst(&cut_off, 1, Class::Abuse, at(40_001)), 0, "its region may hold less by now");
+    assert_eq!(burst(&cut_off, 1, Class::Paid, at(40_001)), 5);
+    let waited_for = Quotas::new(NodeId(2));
+    hear(&waited_for, news(1, true, vec![slice(1, 5)]), at(0));
+    for sent in [10_000, 20_000, 30_000, 40_001].map(at) {
+        behind(&waited_for, sent);
+    }
+    assert_eq!(burst(&waited_for, 1, Class::Abuse, at(40_001)), 30, "nothing was acknowledged without it");
+}
+
+/// A region of one node that reported, and maybe of one that the origin forgot.
+#[test]
+fn a_change_is_not_acknowledged_while_a_node_may_be_forgotten() {
+    let me = OwnerId(1);
+    let member =
+        Member { owner: me, region: "a".into(), is_active: true, applied: 1, seen: at(0), confirmed: at(0) };
+    let membership = Membership { version: 7, members: vec![member] };
+    let size = SliceSize { amount: 5, rate_parts: 55_555_555 };
+    let row = |generation| SliceRow { key: key(1), owner: me, generation, size, whole: 90, expires: at(0) };
+    let mut worker = Worker::default();
+    let mut stamp = 0;
+    let mut say = |generation: u64, version: u64, forgot_at: Nanos| {
+        let read = Nanos::from_secs(70 + generation);
+        let slices = Slices { slices: vec![row(generation)], now: read };
+        stamp = worker.read(me, &membership, &slices, at(0), Nanos::ZERO).map_or(stamp, |news| news.stamp);
+        let report =
+            QuotaReport { node: NodeId(1), applied: stamp, version, offered: Vec::new(), leaves: false };
+        let say = worker.gathered(&QuotaGathered { now: at(20_000), forgot_at, reports: vec![report] });
+        let said = say.acknowledged.expect("all that are known go by it");
+        assert_eq!(said.read, read, "that the region is there may always be said");
+        (said.slices.len(), say.applied)
+    };
+    assert_eq!(say(1, 7, Nanos::ZERO), (1, 7));
+    assert_eq!(say(2, 8, at(5_000)), (0, 7), "who is forgotten may go by what was before");
+    assert_eq!(say(3, 8, at(4_999)), (1, 8), "a lease later it is cut off");
+}
+
 /// The others count on a slice for two leases from its read on, however long before that the round began.
 #[test]
 fn slices_that_are_read_long_after_the_round_began_are_not_told() {
@@ -173,7 +223,8 @@ fn slices_that_are_read_long_after_the_round_began_are_not_told() {
     let row = SliceRow { key: key(1), owner: me, generation: 1, size, whole: 90, expires };
     for took in (0..60).map(Nanos::from_secs) {
         let mut worker = Worker::default();
-        let say = worker.gathered(&QuotaGathered { now: at(0), reports: Vec::new() });
+        let gathered = QuotaGathered { now: at(0), forgot_at: Nanos::ZERO, reports: Vec::new() };
+        let say = worker.gathered(&gathered);
         let slices = Slices { slices: vec![row], now: Nanos::from_secs(70) };
         let news = worker.read(me, &membership, &slices, say.before, took);
         let Some(news) = news else { continue };

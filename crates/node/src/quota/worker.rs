@@ -3,7 +3,7 @@
 //!
 //! Sans-IO. A round is: gather what the nodes said; say it to the world store ([`Worker::gathered`]); read the slices
 //! there; tell them to the nodes ([`Worker::read`]). A slice is acknowledged when every node that was heard of
-//! within a lease goes by it. The acknowledgement says when it was read: the other regions count on it from then on.
+//! within a lease goes by it: not while the origin may have forgotten one of those. The acknowledgement says when it was read: the other regions count on it from then on.
 
 use super::KeyMap;
 use std::collections::BTreeMap;
@@ -51,6 +51,8 @@ pub struct Worker {
     /// The demand that was reported, and in which round.
     reported: KeyMap<(u64, u64)>,
     round: u64,
+    /// The membership that all nodes divided limits by when all were known.
+    divided_by: u64,
 }
 
 impl Worker {
@@ -59,9 +61,19 @@ impl Worker {
         self.round += 1;
         let applied = gathered.reports.iter().map(|report| report.applied).min().unwrap_or(0);
         self.told.retain(|stamp, _| *stamp >= applied);
+        let are_all_known = gathered.forgot_at.plus(SLICE_LEASE) < gathered.now;
+        let mut acknowledged = self.told.get(&applied).map(|told| self.unsaid(told));
+        let version = gathered.reports.iter().map(|report| report.version).min().unwrap_or(0);
+        if are_all_known {
+            self.divided_by = version;
+        } else if let Some(said) = &mut acknowledged {
+            // Somebody who was forgotten, and is cut off, may go by the slices before until their leases end. That the
+            // region is there may be said: who is cut off doesn't rise by itself.
+            said.slices.clear();
+        }
         Say {
-            acknowledged: self.told.get(&applied).map(|told| self.unsaid(told)),
-            applied: gathered.reports.iter().map(|report| report.version).min().unwrap_or(0),
+            acknowledged,
+            applied: version.min(self.divided_by),
             demands: self.demands(gathered),
             before: gathered.now,
         }

@@ -95,7 +95,7 @@ pub struct Worker {
     cells: Cells,
     /// Cells that the origin is to be told of, and those that it is being told of.
     untold: BTreeSet<CellId>,
-    telling: Vec<CellId>,
+    telling: Vec<WorldCell>,
     /// Keys that were reset elsewhere, which the nodes haven't been told of.
     resets: Vec<Reset>,
     round: Option<CellId>,
@@ -328,9 +328,9 @@ impl Worker {
         while cells.len() < self.cells_per_call
             && let Some(cell) = self.untold.pop_first()
         {
-            self.telling.push(cell);
             cells.extend(self.cells.told(&cell));
         }
+        self.telling.clone_from(&cells);
         cells
     }
 
@@ -338,10 +338,16 @@ impl Worker {
         let telling = std::mem::take(&mut self.telling);
         if self.heard_from_origin(written, now) {
             // Only now: who syncs from here on hears what the others have used; who did before is in the total.
-            return telling.into_iter().for_each(|cell| self.weigh(cell, now));
+            for WorldCell { cell, own, .. } in telling {
+                self.weigh(cell, now);
+                if own > 0 {
+                    self.told_of_row(cell, now);
+                }
+            }
+            return;
         }
         // They come again with the next round, too.
-        self.untold.extend(telling);
+        self.untold.extend(telling.into_iter().map(|told| told.cell));
     }
 
     /// Begins something at the world store, if that isn't sick and nothing of it is under way.

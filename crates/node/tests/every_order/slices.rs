@@ -102,9 +102,9 @@ impl Region {
     fn quotas(&self, now: Nanos) -> Quotas {
         let quotas = Quotas::new(NodeId(1));
         if let Some((news, at)) = &self.heard {
-            quotas.heard(&QuotaHeard { now: *at, news: Some(Arc::clone(news)) }, *at);
+            quotas.heard(&QuotaHeard { now: *at, news: Some(Arc::clone(news)), is_behind: false }, *at);
         }
-        quotas.heard(&QuotaHeard { now, news: None }, now);
+        quotas.heard(&QuotaHeard { now, news: None, is_behind: false }, now);
         quotas
     }
 
@@ -165,7 +165,8 @@ impl Slices {
         let region = &mut self.regions[index];
         let report = region.quotas(before).report(1, before);
         let report = QuotaReport { offered: Vec::new(), ..report };
-        let say = region.worker.gathered(&QuotaGathered { now: before, reports: vec![report] });
+        let gathered = QuotaGathered { now: before, forgot_at: Nanos::ZERO, reports: vec![report] };
+        let say = region.worker.gathered(&gathered);
         self.now = before.plus(READ_TAKES);
         let joining = Joining {
             region: format!("region-{index}"),

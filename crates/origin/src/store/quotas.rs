@@ -11,23 +11,33 @@ pub(super) struct Quotas {
     /// What each node said last, and when.
     reports: BTreeMap<NodeId, (Nanos, QuotaReport)>,
     news: Option<Arc<QuotaNews>>,
+    /// When something was missing that was there before; `None` until anybody reports.
+    forgot_at: Option<Nanos>,
 }
 
 impl Quotas {
     pub(super) fn report(&mut self, report: &QuotaReport, present: Nanos) -> QuotaHeard {
+        let told = self.news.as_ref().map_or(0, |news| news.stamp);
+        let is_behind = report.applied > told;
         if report.leaves {
             self.reports.remove(&report.node);
         } else {
-            self.reports.insert(report.node, (present, report.clone()));
+            let is_known = self.reports.insert(report.node, (present, report.clone())).is_some();
+            // Who goes by news reported before; news are told where somebody did.
+            let is_missed = report.applied > 0 && !is_known;
+            if is_behind || is_missed || (self.forgot_at.is_none() && told > 0) {
+                self.forgot_at = Some(present);
+            }
+            self.forgot_at.get_or_insert(Nanos::ZERO);
         }
         let news = self.news.clone().filter(|news| news.stamp > report.applied);
-        QuotaHeard { now: present, news }
+        QuotaHeard { now: present, news, is_behind }
     }
 
     pub(super) fn gather(&mut self, silent_for: Nanos, present: Nanos) -> QuotaGathered {
         self.reports.retain(|_, (said, _)| said.plus(silent_for) >= present);
         let reports = self.reports.values().map(|(_, report)| report.clone()).collect();
-        QuotaGathered { now: present, reports }
+        QuotaGathered { now: present, forgot_at: self.forgot_at.unwrap_or(Nanos::ZERO), reports }
     }
 
     pub(super) fn tell(&mut self, news: &QuotaNews) {

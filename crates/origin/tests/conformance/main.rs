@@ -54,6 +54,7 @@ conformance! {
     quotas:
         a_worker_hears_what_each_node_said_last,
         nodes_hear_the_latest_news_once,
+        a_store_that_forgot_who_reported_says_so,
         a_report_of_ten_thousand_keys_gets_through;
     hot:
         what_each_node_said_last_is_gathered,

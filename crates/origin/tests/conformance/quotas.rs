@@ -59,6 +59,48 @@ pub(crate) async fn nodes_hear_the_latest_news_once(region: &Region) {
     assert_eq!(origin.report_quotas(&report(1, 5, 1)).await.unwrap().news, None, "nothing new is no change");
 }
 
+pub(crate) async fn a_store_that_forgot_who_reported_says_so(region: &Region) {
+    let origin = region.origin();
+    let forgot_at = async || origin.gather_quotas(LONG).await.unwrap().forgot_at;
+    let reported = async |node, applied| origin.report_quotas(&report(node, applied, 1)).await.unwrap();
+    assert_eq!(forgot_at().await, Nanos::ZERO, "nobody was there before");
+    assert!(!reported(1, 0).await.is_behind);
+    origin.tell_quotas(&news(1 << 50, 10)).await.unwrap();
+    assert!(!reported(2, 0).await.is_behind && !reported(1, 1 << 50).await.is_behind);
+    assert!(!reported(2, (1 << 50) - 1).await.is_behind);
+    assert_eq!(forgot_at().await, Nanos::ZERO, "a region that is new");
+    // All are gone, as when a region of one node is started anew: that isn't forgotten.
+    for node in [1, 2] {
+        origin.report_quotas(&QuotaReport { leaves: true, ..report(node, 0, 0) }).await.unwrap();
+    }
+    assert!(!reported(1, 0).await.is_behind);
+    assert_eq!(forgot_at().await, Nanos::ZERO, "all had left");
+
+    region.forget().await;
+    let behind = reported(1, 1 << 50).await;
+    assert!(behind.is_behind && behind.news.is_none(), "it goes by what is unknown here");
+    assert_eq!(forgot_at().await, behind.now);
+
+    // A worker may tell again before anybody reports.
+    region.forget().await;
+    origin.tell_quotas(&news(1 << 51, 10)).await.unwrap();
+    let later = reported(1, 1 << 50).await;
+    assert!(!later.is_behind && later.news.is_some());
+    assert_eq!(forgot_at().await, later.now);
+
+    // Or only such report as heard nothing yet.
+    region.forget().await;
+    origin.tell_quotas(&news(1 << 51, 10)).await.unwrap();
+    let fresh = reported(3, 0).await;
+    assert_eq!(forgot_at().await, fresh.now);
+
+    // A replica that never heard of one of them.
+    let known = reported(4, 1 << 50).await;
+    assert_eq!(forgot_at().await, known.now, "it reported before, to be told that");
+    reported(4, 1 << 51).await;
+    assert_eq!(forgot_at().await, known.now, "once");
+}
+
 pub(crate) async fn a_report_of_ten_thousand_keys_gets_through(region: &Region) {
     let origin = region.origin();
     origin.report_quotas(&report(1, 0, 10_000)).await.unwrap();

@@ -2,6 +2,7 @@
 
 use super::working::DeskCall;
 use super::{Event, ExchangeNote, NodeEvent, Simulation, shard_of};
+use crate::line::CONNECT_WITHIN;
 use crate::network::Way;
 use crate::node::Ticket;
 use crate::origin::taken;
@@ -57,6 +58,11 @@ impl Simulation {
 
     fn call(&mut self, node: usize, outgoing: Outgoing) {
         let call = self.new_ticket();
+        if !self.nodes[node].has_line(outgoing.shard) {
+            self.nodes[node].calls.insert(call, outgoing);
+            let error = OriginError::Unreachable { cause: "not connected".to_owned() };
+            return self.push_of(node, self.now, NodeEvent::Ends(call, Err(error)));
+        }
         let exchange = outgoing.exchange.clone();
         let syncs = exchange.syncs.len();
         let asks = exchange.syncs.iter().map(|sync| sync.wants.asks.len()).sum();
@@ -74,7 +80,9 @@ impl Simulation {
     }
 
     pub(super) fn send_beat(&mut self, node: usize, heartbeat: Heartbeat) {
-        self.send(node, Body::Beat(heartbeat));
+        if self.nodes[node].has_line(ShardId(0)) {
+            self.send(node, Body::Beat(heartbeat));
+        }
     }
 
     pub(super) fn send_to_desk(&mut self, node: usize, call: Ticket, what: DeskCall) {
@@ -139,10 +147,51 @@ impl Simulation {
         NodeEvent::Ends(call, Ok(exchanged))
     }
 
+    fn heard_on_line(&mut self, node: usize, shard: ShardId, result: &Result<Exchanged, OriginError>) {
+        let lines = &mut self.nodes[node].lines;
+        match result {
+            Ok(_) => {
+                if let Some(line) = lines.get_mut(&shard) {
+                    line.answered();
+                }
+            }
+            Err(OriginError::Timeout { .. }) => {
+                let line = lines.entry(shard).or_default();
+                if line.timed_out(self.now, CALL_TIMEOUT) {
+                    let wait = line.waits(&mut self.random);
+                    self.push_of(node, self.now.plus(wait), NodeEvent::Dial(shard));
+                }
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// Connects to a server: one way there and back for the connection, one for its first answers.
+    pub(super) fn dial(&mut self, node: usize, shard: ShardId) {
+        let [out, _] = self.network.carry(node, Way::Out, self.now);
+        let [back, _] = self.network.carry(node, Way::Back, self.now);
+        let is_there = self.origin.answers(shard);
+        let took = match (out, back) {
+            (Some(out), Some(back)) if self.origin.paused_until <= self.now => {
+                out.plus(out).plus(back).plus(back)
+            }
+            _ => CONNECT_WITHIN,
+        };
+        if took < CONNECT_WITHIN && is_there {
+            return self.push_of(node, self.now.plus(took), NodeEvent::Connected(shard));
+        }
+        let wait = self.nodes[node].lines.entry(shard).or_default().waits(&mut self.random);
+        self.push_of(node, self.now.plus(took.min(CONNECT_WITHIN)).plus(wait), NodeEvent::Dial(shard));
+    }
+
     /// A call came to its end, answered or not. What comes after that is for nobody.
     pub(super) fn ends(&mut self, node: usize, call: Ticket, result: Result<Exchanged, OriginError>) {
         let state = &mut self.nodes[node];
-        let Some(outgoing) = state.calls.remove(&call) else { return };
+        let Some(outgoing) = state.calls.remove(&call) else {
+            return state.lines.values_mut().for_each(|line| line.heard(self.now));
+        };
+        self.heard_on_line(node, outgoing.shard, &result);
+        let state = &mut self.nodes[node];
         let happened = if result.is_ok() { Happened::Replied { call } } else { Happened::Failed { call } };
         self.trace.note(self.now, node, happened);
         let keys: SmallVec<[KeyId; 4]> = outgoing.exchange.syncs.iter().map(|sync| sync.key).collect();

@@ -149,6 +149,12 @@ impl Simulation {
         self.check(checked);
     }
 
+    /// How often a node had no room for a key in its table.
+    pub fn refused_keys(&self) -> u64 {
+        let named = self.nodes.iter().flat_map(|node| node.engine.stats().named());
+        named.filter(|(name, _)| name.starts_with("keys_refused")).map(|(_, count)| count).sum()
+    }
+
     fn publish_urgent(&mut self, node: usize) {
         let state = &self.nodes[node];
         let sharing = state.sharing();

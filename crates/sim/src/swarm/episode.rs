@@ -155,14 +155,18 @@ fn run_region(scenario: Scenario) -> Done {
         );
     }
     simulation.answers = Some(Vec::new());
+    let refused_before = simulation.refused_keys();
     for node in 0..nodes {
         simulation.inject_request(Arrival { at: healed, node, template: 0 });
     }
     simulation.run_until(healed.plus(ANSWERED_WITHIN));
     let answers = simulation.answers.take().unwrap_or_default();
     let unverified = answers.iter().filter(|answer| answer.path == AnswerPath::Unverified).count();
+    // Of some scenarios a table has room for two keys, and cells of before may last for longer than this: who finds
+    // it full is decided by its class, which is unverified as well.
+    let refused = simulation.refused_keys() - refused_before;
     assert!(
-        answers.len() == nodes && unverified == 0,
+        answers.len() == nodes && unverified as u64 <= refused,
         "seed {seed}: liveness: of {nodes} requests {} were answered, {unverified} of them unverified",
         answers.len()
     );

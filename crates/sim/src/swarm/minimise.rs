@@ -4,6 +4,7 @@
 use super::Episode;
 use crate::network::NetworkOptions;
 use crate::scenario::Scenario;
+use crate::world::scenario::WorldFault;
 use std::fmt::Write as _;
 
 /// Enough for some hundreds of requests and a dozen faults.
@@ -59,6 +60,10 @@ fn calm_clocks(region: &mut Scenario) {
 /// What is violated, without the numbers.
 fn signature(message: &str) -> String {
     let after_seed = message.split_once(": ").map_or(message, |(_, rest)| rest);
+    if let Some(problem) = after_seed.strip_prefix("liveness: ") {
+        // Of what didn't heal there are several kinds.
+        return problem.chars().filter(|char| !char.is_ascii_digit()).take(24).collect();
+    }
     after_seed.split([':', '\n']).next().unwrap_or_default().chars().take(60).collect()
 }
 
@@ -101,11 +106,14 @@ impl Search {
     fn drop_world_faults(&mut self) {
         let mut index = 0;
         while self.smallest.world().is_some_and(|world| index < world.faults.len()) && self.runs < RUNS_MAX {
-            let is_smaller = self.try_change(|episode| {
-                if let Some(world) = episode.world_mut() {
-                    world.faults.remove(index);
-                }
-            });
+            // Without it nothing could heal.
+            let ends = self.smallest.world().is_some_and(|world| world.faults[index].1 == WorldFault::Calm);
+            let is_smaller = !ends
+                && self.try_change(|episode| {
+                    if let Some(world) = episode.world_mut() {
+                        world.faults.remove(index);
+                    }
+                });
             index += usize::from(!is_smaller);
         }
     }

@@ -30,6 +30,9 @@ pub(super) struct Publishing {
     /// Being read from the origin, or being written to the store.
     reading: Vec<(CellId, Waiting)>,
     rows: Vec<Row>,
+    /// Published though no node had named them: nodes that didn't sync since don't know that there is a row, and
+    /// wouldn't bring it to its last unit.
+    unasked: BTreeMap<CellId, Waiting>,
     quiet_until: Nanos,
 }
 
@@ -128,6 +131,14 @@ impl Worker {
         let Component { cell, limit, expires, .. } = *row;
         let (name, not_before) = (Arc::from(""), now.plus(COALESCE));
         self.publishing.wait(cell, Waiting { limit, expires, name, not_before, refusals: 0, is_named: true });
+    }
+
+    /// Nodes hear of the region's row from now on. What they counted without knowing of it is in the total by now.
+    pub(super) fn told_of_row(&mut self, cell: CellId, now: Nanos) {
+        if let Some(waiting) = self.publishing.unasked.remove(&cell) {
+            let not_before = now.plus(COALESCE);
+            self.publishing.wait(cell, Waiting { not_before, is_named: true, ..waiting });
+        }
     }
 
     /// The others use more of a cell's limit: of the own count less may stay unheard of than when nodes last looked,
@@ -234,8 +245,11 @@ impl Worker {
                 let refusals = waiting.refusals.saturating_add(1);
                 let not_before = now.plus(Nanos::new(length));
                 self.publishing.wait(cell, Waiting { not_before, refusals, ..waiting });
+            } else if !waiting.is_named {
+                self.publishing.unasked.insert(cell, waiting);
             }
         }
+        self.publishing.unasked.retain(|_, waiting| waiting.expires > now);
         self.standing.published(now);
         // The origin hears that a row is published when it is read back, with what the others have published
         // meanwhile: told before, the region would go on by what it knew of them when it stopped.

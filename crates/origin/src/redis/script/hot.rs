@@ -5,7 +5,7 @@
 
 use super::ScriptCall;
 use super::name;
-use super::quota::{call, parse_key};
+use super::quota::{BEHIND, call, forgot_at, parse_key};
 use super::reply::{Fields, nonsense, shown};
 use crate::redis::wire::{Arguments, Value};
 use crate::store::resolution::micros_ceil;
@@ -42,7 +42,7 @@ pub(crate) fn heard_reply(value: Value) -> Result<HotHeard, OriginError> {
     let text = fields.long_text()?;
     // What is wrong with the keys comes with a mark behind it.
     fields.end().map_err(|_| nonsense(&text))?;
-    if text.is_empty() {
+    if text.is_empty() || text == BEHIND {
         return Ok(HotHeard { now, news: None });
     }
     let (stamp, keys) = text.split_once('|').ok_or_else(|| nonsense(&shown(text.as_bytes())))?;
@@ -53,6 +53,7 @@ pub(crate) fn heard_reply(value: Value) -> Result<HotHeard, OriginError> {
 pub(crate) fn gathered_reply(value: Value) -> Result<Vec<HotReport>, OriginError> {
     let mut fields = Fields::of(value)?;
     fields.present()?;
+    forgot_at(&mut fields)?;
     let mut reports = Vec::new();
     while let Ok(node) = fields.text() {
         let Ok(text) = fields.long_text() else { return Err(nonsense(&node)) };

@@ -9,7 +9,7 @@ use super::ScriptCall;
 use super::name;
 use super::reply::{Fields, nonsense, shown};
 use crate::redis::wire::{Arguments, Value};
-use crate::store::resolution::micros_ceil;
+use crate::store::resolution::{from_micros, micros_ceil};
 use crate::{
     Offered, OriginError, QUOTA_KEYS_MAX, QuotaGathered, QuotaHeard, QuotaNews, QuotaReport, Share, ToldSlice,
 };
@@ -46,29 +46,43 @@ pub(super) fn call(names: &[&str], args: Arguments) -> ScriptCall {
     ScriptCall { slot: name::slot_of_nodes(), keys, args, syncs: Vec::new() }
 }
 
+/// In the place of news: the last that are known there are earlier than those that the node goes by.
+pub(super) const BEHIND: &str = "-";
+
 pub(crate) fn heard_reply(value: Value) -> Result<QuotaHeard, OriginError> {
     let mut fields = Fields::of(value)?;
     let now = fields.present()?;
     let text = fields.long_text()?;
     // What is wrong with the keys comes with a mark behind it.
     fields.end().map_err(|_| nonsense(&text))?;
-    if text.is_empty() {
-        return Ok(QuotaHeard { now, news: None });
+    let is_behind = text == BEHIND;
+    if text.is_empty() || is_behind {
+        return Ok(QuotaHeard { now, news: None, is_behind });
     }
     let news = parse_news(&text).ok_or_else(|| nonsense(&shown(text.as_bytes())))?;
-    Ok(QuotaHeard { now, news: Some(Arc::new(news)) })
+    Ok(QuotaHeard { now, news: Some(Arc::new(news)), is_behind })
 }
 
 pub(crate) fn gathered_reply(value: Value) -> Result<QuotaGathered, OriginError> {
     let mut fields = Fields::of(value)?;
     let now = fields.present()?;
+    let forgot_at = forgot_at(&mut fields)?;
     let mut reports = Vec::new();
     while let Ok(node) = fields.text() {
         let Ok(text) = fields.long_text() else { return Err(nonsense(&node)) };
         let Ok(id) = u64::from_str_radix(&node, 16) else { return Err(nonsense(&node)) };
         reports.extend(parse_report(NodeId(id), &text));
     }
-    Ok(QuotaGathered { now, reports })
+    Ok(QuotaGathered { now, forgot_at, reports })
+}
+
+/// What is wrong with the key comes in its place.
+pub(super) fn forgot_at(fields: &mut Fields) -> Result<Nanos, OriginError> {
+    match fields.next()? {
+        Value::Int(micros) => Ok(from_micros(u64::try_from(micros).map_err(|_| nonsense("no time"))?)),
+        Value::BulkString(problem) => Err(nonsense(&shown(&problem))),
+        other => Err(nonsense(&format!("{other:?}"))),
+    }
 }
 
 pub(crate) fn told_reply(value: Value) -> Result<(), OriginError> {
@@ -251,6 +265,10 @@ mod tests {
         }
         for value in [Value::Nil, Value::Int(2), Value::Array(vec![]), Value::Array(vec![Value::Int(1); 3])] {
             assert!(heard_reply(value.clone()).is_err() && told_reply(value.clone()).is_err(), "{value:?}");
+        }
+        for third in [Value::Nil, Value::Int(-1), Value::BulkString(b"wrong".to_vec())] {
+            let value = Value::Array(vec![Value::Int(1), Value::Int(1), third]);
+            assert!(gathered_reply(value.clone()).is_err(), "{value:?}");
         }
     }
 }
