@@ -23,11 +23,21 @@ pub(crate) struct Line {
     /// What never answered isn't connected again at once.
     was_useful: bool,
     wait_ms: u64,
+    /// Of an attempt to connect.
+    attempt: u32,
+    is_dialing: bool,
 }
 
 impl Default for Line {
     fn default() -> Self {
-        Line { is_up: true, trouble: None, was_useful: true, wait_ms: FIRST_WAIT_MS }
+        Line {
+            is_up: true,
+            trouble: None,
+            was_useful: true,
+            wait_ms: FIRST_WAIT_MS,
+            attempt: 0,
+            is_dialing: false,
+        }
     }
 }
 
@@ -56,19 +66,29 @@ impl Line {
         self.is_up && is_hopeless
     }
 
+    pub(crate) fn dials(&mut self) {
+        self.is_dialing = true;
+    }
+
+    /// The attempt that is under way.
+    pub(crate) fn dialing(&self) -> Option<u32> {
+        self.is_dialing.then_some(self.attempt)
+    }
+
     /// There is no connection; says how long to wait before the next attempt.
     pub(crate) fn waits(&mut self, random: &mut Random) -> Nanos {
         if std::mem::take(&mut self.was_useful) {
             self.wait_ms = FIRST_WAIT_MS;
         }
-        (self.is_up, self.trouble) = (false, None);
+        (self.is_up, self.is_dialing, self.trouble) = (false, false, None);
+        self.attempt = self.attempt.wrapping_add(1);
         let wait_ms = self.wait_ms + random.below(self.wait_ms / 2 + 1);
         self.wait_ms = (self.wait_ms * 2).min(LAST_WAIT_MS);
         Nanos::from_millis(wait_ms)
     }
 
     pub(crate) fn connected(&mut self) {
-        self.is_up = true;
+        (self.is_up, self.is_dialing) = (true, false);
     }
 }
 

@@ -40,10 +40,11 @@ struct Mirror {
     tats: BTreeMap<KeyId, (Nanos, Rate)>,
 }
 
-/// A store keeps a bucket so long after it is full again, and a little longer, as it comes: by then it may have
-/// forgotten it or not.
+/// A store keeps a bucket so long after it is full again, which is what nodes rely on, and to spare so much longer,
+/// so that its expiry needn't move with every charge. Whether it has forgotten it in between depends on who joined
+/// and when a rate changed, which nobody may rely on: both are right, and nothing else is.
 const GCRA_KEPT_FOR: Nanos = Nanos::from_secs(60);
-const GCRA_KEPT_TO_SPARE: Nanos = Nanos::from_secs(16);
+const GCRA_KEPT_TO_SPARE: Nanos = Nanos::from_secs(15);
 /// GCRA has no cells.
 const NO_CELL: Sequence = Sequence(u64::MAX);
 
@@ -105,6 +106,13 @@ impl SimulatedOrigin {
     pub(crate) fn total(&self, cell: &CellId) -> u64 {
         let store = &self.shards[self.place_of(cell.key)].store;
         store.total(cell.key, cell.epoch, cell.sequence).unwrap_or(0)
+    }
+
+    /// Who was counted in a cell.
+    pub(crate) fn counters(&self, cell: &CellId) -> impl Iterator<Item = NodeId> {
+        let of = |node| (cell.key, cell.sequence, NodeId(node));
+        let components = &self.shards[self.place_of(cell.key)].mirror.components;
+        components.range(of(0)..=of(u64::MAX)).map(|((_, _, node), _)| *node)
     }
 
     /// Tells the store what the world has of some cells. INV-5: that only raises.

@@ -54,7 +54,11 @@ pub(crate) enum NodeEvent {
     Ends(Ticket, Result<Exchanged, OriginError>),
     /// Time to connect to a server again.
     Dial(ShardId),
-    Connected(ShardId),
+    Dialed {
+        shard: ShardId,
+        attempt: u32,
+        is_up: bool,
+    },
     Alive(Alive),
     /// Time to take the lead, or to keep it.
     Lead,
@@ -117,10 +121,6 @@ pub struct Simulation {
     /// A node heard which slices there are.
     has_sliced: bool,
     held: slicing::LatestHeld,
-    /// Nodes die by its scenario, with what only they knew.
-    pub(crate) loses_nodes: bool,
-    /// A node has died, by its scenario or as the worker.
-    pub(crate) has_lost_nodes: bool,
     /// Tells everything as it happens: one seed is being replayed.
     is_told: bool,
     /// What was answered since somebody last took it, where somebody does.
@@ -151,8 +151,6 @@ impl Simulation {
             republishes: None,
             has_sliced: false,
             held: slicing::LatestHeld::default(),
-            loses_nodes: false,
-            has_lost_nodes: false,
             is_told: crate::seeds::only_seed().is_some(),
             answers: None,
             fired: Fired::default(),
@@ -169,8 +167,6 @@ impl Simulation {
             let after = Nanos::new(simulation.random.below(BEAT_EVERY.get()));
             simulation.begin(index, after);
         }
-        let is_crash = |(_, fault): &(Nanos, Fault)| matches!(fault, Fault::Crash { .. });
-        simulation.loses_nodes = simulation.scenario.faults.iter().any(is_crash);
         simulation.note_what_is_wrong();
         for (at, fault) in std::mem::take(&mut simulation.scenario.faults) {
             // A region that joins late is hit when it is there.
@@ -316,7 +312,7 @@ impl Simulation {
             NodeEvent::Sweep { shard } => self.sweep(node, shard),
             NodeEvent::Ends(call, result) => self.ends(node, call, result),
             NodeEvent::Dial(shard) => self.dial(node, shard),
-            NodeEvent::Connected(shard) => self.nodes[node].lines.entry(shard).or_default().connected(),
+            NodeEvent::Dialed { shard, attempt, is_up } => self.dialed(node, shard, attempt, is_up),
             NodeEvent::Alive(alive) => {
                 self.nodes[node].sharing().table.set_live_nodes(alive.nodes);
                 if let (Some(world), Some(view)) = (self.nodes[node].engine.world(), alive.world) {

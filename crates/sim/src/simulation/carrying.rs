@@ -168,20 +168,44 @@ impl Simulation {
 
     /// Connects to a server: one way there and back for the connection, one for its first answers.
     pub(super) fn dial(&mut self, node: usize, shard: ShardId) {
+        let line = self.nodes[node].lines.entry(shard).or_default();
+        line.dials();
+        let Some(attempt) = line.dialing() else { return };
         let [out, _] = self.network.carry(node, Way::Out, self.now);
         let [back, _] = self.network.carry(node, Way::Back, self.now);
-        let is_there = self.origin.answers(shard);
         let took = match (out, back) {
             (Some(out), Some(back)) if self.origin.paused_until <= self.now => {
                 out.plus(out).plus(back).plus(back)
             }
             _ => CONNECT_WITHIN,
         };
-        if took < CONNECT_WITHIN && is_there {
-            return self.push_of(node, self.now.plus(took), NodeEvent::Connected(shard));
+        let is_up = took < CONNECT_WITHIN && self.origin.answers(shard);
+        let at = self.now.plus(took.min(CONNECT_WITHIN));
+        self.push_of(node, at, NodeEvent::Dialed { shard, attempt, is_up });
+    }
+
+    pub(super) fn dialed(&mut self, node: usize, shard: ShardId, attempt: u32, is_up: bool) {
+        let line = self.nodes[node].lines.entry(shard).or_default();
+        if line.dialing() != Some(attempt) {
+            return;
         }
-        let wait = self.nodes[node].lines.entry(shard).or_default().waits(&mut self.random);
-        self.push_of(node, self.now.plus(took.min(CONNECT_WITHIN)).plus(wait), NodeEvent::Dial(shard));
+        if is_up {
+            return line.connected();
+        }
+        let wait = line.waits(&mut self.random);
+        self.push_of(node, self.now.plus(wait), NodeEvent::Dial(shard));
+    }
+
+    /// Answers pass again. A connection that lost some ends: what follows would make no sense on it.
+    pub(super) fn answers_pass(&mut self) {
+        for node in 0..self.nodes.len() {
+            let lines = self.nodes[node].lines.iter();
+            let dialing: Vec<(ShardId, u32)> =
+                lines.filter_map(|(shard, line)| Some((*shard, line.dialing()?))).collect();
+            for (shard, attempt) in dialing {
+                self.dialed(node, shard, attempt, false);
+            }
+        }
     }
 
     /// A call came to its end, answered or not. What comes after that is for nobody.

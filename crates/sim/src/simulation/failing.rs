@@ -53,13 +53,17 @@ impl Simulation {
             }
             Fault::StoreGoesDown => self.origin.is_down = true,
             Fault::StoreComesBack => self.origin.is_down = false,
-            Fault::RepliesLost { of_10_000 } => self.network.options.lost_back = Odds(of_10_000),
+            Fault::RepliesLost { of_10_000 } => {
+                self.network.options.lost_back = Odds(of_10_000);
+                if of_10_000 == 0 {
+                    self.answers_pass();
+                }
+            }
         }
     }
 
     /// What it waited for, and what waits for it, is nobody's any more.
     fn crash(&mut self, node: usize) {
-        self.has_lost_nodes = true;
         let state = &mut self.nodes[node];
         state.is_up = false;
         state.waiting.clear();

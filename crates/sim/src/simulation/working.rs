@@ -353,6 +353,13 @@ impl Simulation {
         self.origin.total(cell)
     }
 
+    /// Whether all who counted in a cell are there.
+    pub(crate) fn is_counted_by_the_living(&self, cell: &CellId) -> bool {
+        self.origin
+            .counters(cell)
+            .all(|counter| self.nodes.iter().any(|node| node.is_up && node.id == counter))
+    }
+
     /// What a node believes of some keys' cells since it heard of them.
     pub(super) fn note_heard(&mut self, node: usize, keys: &[KeyId]) {
         if self.scenario.world.is_none() {

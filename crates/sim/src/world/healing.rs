@@ -26,15 +26,17 @@ impl WorldSimulation {
                 continue;
             }
             let all_rows: u64 = rows.values().sum();
-            // Nobody is left who knows of what a node that died was about to name.
-            let regions = self.regions.iter().enumerate().filter(|(_, region)| !region.loses_nodes);
-            for (index, region) in regions {
+            for (index, region) in self.regions.iter().enumerate() {
+                // Nobody is left who knows of what a node that died was about to name, nor who would bring what it
+                // counted to the row's last unit: nodes look at what they count themselves. What the others miss then
+                // is less than half of the region's credit.
+                if !region.is_counted_by_the_living(&cell) {
+                    continue;
+                }
                 let total = region.counted(&cell);
                 let owner = self.books.owner_of(index);
                 let published = owner.and_then(|owner| rows.get(&owner)).copied().unwrap_or_default();
-                // Nobody is left to bring a row to its last unit whose worker died; what is due is due all the same.
-                let is_brought = !region.has_lost_nodes || published > total;
-                if published > 0 && published != total && is_brought {
+                if published > 0 && published != total {
                     problems.push(format!(
                         "region {index} counted {total} in {cell:?}, and its row is {published}"
                     ));
