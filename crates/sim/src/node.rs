@@ -1,5 +1,6 @@
 //! One node: a real engine, its clock, and what it waits for.
 
+use crate::queue::DeadlineId;
 use crate::scenario::SECRET;
 use crate::simulation::QuotaWork;
 use crate::truth::Known;
@@ -42,7 +43,7 @@ pub(crate) struct SimulatedNode {
     pub(crate) flushes_at: Nanos,
     pub(crate) is_flushing: bool,
     pub(crate) waiting: BTreeMap<Ticket, Waiting>,
-    pub(crate) calls: BTreeMap<Ticket, Outgoing>,
+    pub(crate) calls: BTreeMap<Ticket, Call>,
     /// What it does for the region among others.
     pub(crate) world: Option<WorldWork>,
     woken: Arc<Mutex<Vec<(Ticket, Standings)>>>,
@@ -96,6 +97,14 @@ impl Drift {
     }
 }
 
+/// An exchange that wasn't answered yet.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) outgoing: Outgoing,
+    /// When it has failed.
+    pub(crate) deadline: Option<DeadlineId>,
+}
+
 /// A request that waits for its region.
 #[derive(Debug)]
 pub(crate) struct Waiting {
@@ -103,6 +112,7 @@ pub(crate) struct Waiting {
     pub(crate) id: AskId,
     pub(crate) template: usize,
     pub(crate) gives_up_at: Nanos,
+    pub(crate) deadline: Option<DeadlineId>,
     /// What it was told, when it was woken already.
     pub(crate) standings: Option<Standings>,
 }

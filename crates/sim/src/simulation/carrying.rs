@@ -1,9 +1,10 @@
 //! What is between nodes and the origin: calls on their way there and back, and calls that never end.
 
+use super::deadlines::DeadlineOf;
 use super::working::DeskCall;
 use super::{Event, ExchangeNote, NodeEvent, Simulation, shard_of};
 use crate::network::Way;
-use crate::node::Ticket;
+use crate::node::{Call, Ticket};
 use crate::origin::taken;
 use crate::trace::Happened;
 use smallvec::SmallVec;
@@ -13,6 +14,10 @@ use tidegate_origin::{Alive, Exchange, Exchanged, Heartbeat, OriginError, ShardI
 
 /// A call that has no answer by then has failed.
 pub(super) const CALL_TIMEOUT: Nanos = Nanos::from_millis(50);
+
+pub(super) fn timed_out() -> OriginError {
+    OriginError::Timeout { waited_ms: CALL_TIMEOUT.as_millis_ceil() }
+}
 
 /// What is on its way to the origin.
 #[derive(Debug)]
@@ -66,10 +71,8 @@ impl Simulation {
         let shard = outgoing.shard;
         self.load.called(self.now, shard, syncs);
         self.trace.note(self.now, node, Happened::Sent { call, syncs, asks });
-        self.nodes[node].calls.insert(call, outgoing);
-        let waited_ms = CALL_TIMEOUT.as_millis_ceil();
-        let timeout = NodeEvent::Ends(call, Err(OriginError::Timeout { waited_ms }));
-        self.push_of(node, self.now.plus(CALL_TIMEOUT), timeout);
+        let deadline = self.set_deadline(node, self.now.plus(CALL_TIMEOUT), DeadlineOf::Call(call));
+        self.nodes[node].calls.insert(call, Call { outgoing, deadline });
         self.send(node, Body::Exchange(call, shard, exchange));
     }
 
@@ -142,7 +145,8 @@ impl Simulation {
     /// A call came to its end, answered or not. What comes after that is for nobody.
     pub(super) fn ends(&mut self, node: usize, call: Ticket, result: Result<Exchanged, OriginError>) {
         let state = &mut self.nodes[node];
-        let Some(outgoing) = state.calls.remove(&call) else { return };
+        let Some(Call { outgoing, deadline }) = state.calls.remove(&call) else { return };
+        deadline.into_iter().for_each(|deadline| self.queue.call_off(deadline));
         let happened = if result.is_ok() { Happened::Replied { call } } else { Happened::Failed { call } };
         self.trace.note(self.now, node, happened);
         let keys: SmallVec<[KeyId; 4]> = outgoing.exchange.syncs.iter().map(|sync| sync.key).collect();
