@@ -192,7 +192,7 @@ impl Auditor {
                 syncs.any(|sync| sync.key == self.ids[key] && !sync.wants.asks.is_empty())
             };
             // An entry that was dropped while calls were in flight can't know better.
-            if self.bounds.is_roomy && node.calls.values().any(|call| asks(&call)) {
+            if self.bounds.is_roomy && node.calls.values().any(|call| asks(&&call.outgoing)) {
                 return Err(format!(
                     "INV-2: {:?} asks twice about key {key}, of which it knows nothing",
                     node.id

@@ -2,8 +2,9 @@
 //! of the figures. Run with the real engines beside a perfect limiter and beside the scheme of the documents that
 //! Tidegate began with, on the same requests.
 //!
-//! Reads no file, no clock and starts no thread: a text goes in, figures come out.
+//! Reads no file and no clock: a text goes in, figures come out.
 
+mod course;
 mod figures;
 mod known;
 mod layered;

@@ -1,9 +1,10 @@
-//! A region in one thread: many real engines, one real store, and a simulated network, clock and bad luck
+//! A region: many real engines, one real store, and a simulated network, clock and bad luck
 //! between them. And many regions with the world store between them (`world.rs`).
 //!
 //! A second driver of the node's logic, beside `crates/node/src/region_driver.rs`: it does what that one does,
 //! but on simulated time, and knows the truth, so that every step is compared with it. Everything follows from
-//! a seed: it must never read a clock, start a thread, or depend on the order of a hash map.
+//! a seed: it must never read a clock, or depend on the order of a hash map or of threads (which only large fleets
+//! have, one for each region: `world/ahead.rs`).
 
 mod alone;
 pub mod arrivals;

@@ -1,6 +1,7 @@
 //! One node: a real engine, its clock, and what it waits for.
 
 use crate::line::Line;
+use crate::queue::DeadlineId;
 use crate::scenario::SECRET;
 use crate::simulation::QuotaWork;
 use crate::truth::Known;
@@ -43,7 +44,7 @@ pub(crate) struct SimulatedNode {
     pub(crate) flushes_at: Nanos,
     pub(crate) is_flushing: bool,
     pub(crate) waiting: BTreeMap<Ticket, Waiting>,
-    pub(crate) calls: BTreeMap<Ticket, Outgoing>,
+    pub(crate) calls: BTreeMap<Ticket, Call>,
     /// Connections that were in trouble.
     pub(crate) lines: BTreeMap<ShardId, Line>,
     /// What it does for the region among others.
@@ -99,6 +100,14 @@ impl Drift {
     }
 }
 
+/// An exchange that wasn't answered yet.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) outgoing: Outgoing,
+    /// When it has failed.
+    pub(crate) deadline: Option<DeadlineId>,
+}
+
 /// A request that waits for its region.
 #[derive(Debug)]
 pub(crate) struct Waiting {
@@ -106,6 +115,7 @@ pub(crate) struct Waiting {
     pub(crate) id: AskId,
     pub(crate) template: usize,
     pub(crate) gives_up_at: Nanos,
+    pub(crate) deadline: Option<DeadlineId>,
     /// What it was told, when it was woken already.
     pub(crate) standings: Option<Standings>,
 }

@@ -227,6 +227,11 @@ pub struct Scenario {
 }
 
 impl Scenario {
+    /// The keys that are hot in the region.
+    pub(crate) fn hot_keys(&self) -> Vec<KeyId> {
+        self.keys.iter().filter(|key| key.is_hot).map(KeyPlan::id).collect()
+    }
+
     /// Healthy nodes with right clocks beside a healthy store, and nothing to do.
     pub fn calm(seed: u64, nodes: usize, keys: Vec<KeyPlan>) -> Self {
         let templates = (0..keys.len()).map(Template::of_key).collect();

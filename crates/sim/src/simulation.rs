@@ -15,6 +15,7 @@ use crate::random::Random;
 use crate::scenario::{Arrival, Audit, Scenario};
 use crate::trace::{AnswerPath, Happened, Trace};
 use carrying::Message;
+use deadlines::Deadline;
 use driving::{BEAT_EVERY, FLUSH_EVERY, SWEEP_EVERY};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -24,6 +25,7 @@ use tidegate_node::world::WorkerOptions;
 use tidegate_origin::{Alive, Exchanged, OriginError, ShardId};
 
 mod carrying;
+mod deadlines;
 mod driving;
 mod failing;
 mod slicing;
@@ -102,7 +104,7 @@ pub struct Simulation {
     now: Nanos,
     scenario: Scenario,
     next_arrival: usize,
-    queue: Queue<Event>,
+    queue: Queue<Event, Deadline>,
     nodes: Vec<SimulatedNode>,
     origin: SimulatedOrigin,
     network: Network,
@@ -128,6 +130,8 @@ pub struct Simulation {
     /// How often each kind of thing went wrong.
     pub(crate) fired: Fired,
     pub(crate) load: Load,
+    /// The keys that are hot in the region.
+    hot: Vec<KeyId>,
 }
 
 impl Simulation {
@@ -155,6 +159,7 @@ impl Simulation {
             answers: None,
             fired: Fired::default(),
             load: Load::new(scenario.shards),
+            hot: scenario.hot_keys(),
             random,
             scenario: {
                 scenario.arrivals.sort_by_key(|arrival| arrival.at);
@@ -207,8 +212,7 @@ impl Simulation {
         let ppm = self.scenario.clock_drifts_ppm.get(index).copied().unwrap_or(0);
         let drift = Drift { since: self.now, ppm };
         let node = SimulatedNode::boot(id, incarnation, self.scenario.keys_max, offset_ns, drift, world);
-        let hot = self.scenario.keys.iter().filter(|key| key.is_hot).map(crate::KeyPlan::id);
-        node.sharing().region.set_hot(hot);
+        node.sharing().region.set_hot(self.hot.iter().copied());
         node
     }
 

@@ -4,6 +4,7 @@
 //! in the order of time, carries their workers' calls to the store and back, and compares what regions hear of
 //! each other with what is true. Decides nothing.
 
+mod ahead;
 mod books;
 pub mod chaos;
 mod healing;
@@ -66,6 +67,7 @@ pub struct WorldSimulation {
     last: VecDeque<String>,
     is_told: bool,
     is_audited: bool,
+    has_faults: bool,
     fired: Fired,
     load: WorldLoad,
 }
@@ -82,6 +84,7 @@ impl WorldSimulation {
             regions.iter_mut().for_each(|region| region.republishes = Some(BTreeMap::new()));
         }
         let mut queue = Queue::default();
+        let has_faults = !scenario.faults.is_empty();
         for (at, fault) in std::mem::take(&mut scenario.faults) {
             queue.push(at, Event::Fault(fault));
         }
@@ -108,6 +111,7 @@ impl WorldSimulation {
             last: VecDeque::new(),
             is_told: crate::seeds::only_seed().is_some(),
             is_audited,
+            has_faults,
             fired,
             load: WorldLoad::default(),
         }
@@ -192,10 +196,13 @@ impl WorldSimulation {
         }
         for call in std::mem::take(&mut self.regions[region].outbox) {
             self.note(|| format!("region {region} node {} sends {:?}", call.node, call.step));
-            let sent = Sent { region, call };
-            for after in self.networks[region].carry(0, Way::Out, self.now).into_iter().flatten() {
-                self.queue.push(self.now.plus(after), Event::AtStore(Box::new(sent.clone())));
-            }
+            self.send(Sent { region, call });
+        }
+    }
+
+    fn send(&mut self, sent: Sent) {
+        for after in self.networks[sent.region].carry(0, Way::Out, self.now).into_iter().flatten() {
+            self.queue.push(self.now.plus(after), Event::AtStore(Box::new(sent.clone())));
         }
     }
 

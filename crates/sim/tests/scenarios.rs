@@ -49,6 +49,25 @@ fn a_fourth_region() {
     is_as_expected("fourth-region");
 }
 
+const THREE_REGIONS: &str = "title = \"t\"\nabout = \"a\"\nseconds = 12\nbeside = \"quotas\"\naudit = true\n\
+    [fleet]\nregions = 3\nnodes = 7\nshards = 4\n\
+    [[keys]]\nname = \"user\"\ncount = 40\nrate = 5\nburst = 10\n\
+    [[keys]]\nname = \"endpoint\"\ncount = 3\nrate = 100\nburst = 150\n\
+    [[load]]\nkeys = [\"user\", \"endpoint\"]\nper_second = 400\nzipf = 0.6\ntravelling = 0.5\n\
+    [[fault]]\nkind = \"store_down\"\nregion = 1\nat_s = 4\nlasts_s = 2\n\
+    [[join]]\nregion = 2\nat_s = 3\n";
+
+#[test]
+fn regions_that_go_ahead_in_threads_do_what_they_do_step_by_step() {
+    let plan = fleet::read(THREE_REGIONS).unwrap();
+    let step_by_step = fleet::run(&plan, 5, &mut |_| {});
+    let ahead = fleet::Plan { audit: false, ..plan };
+    for _ in 0..3 {
+        assert_eq!(fleet::run(&ahead, 5, &mut |_| {}), step_by_step);
+    }
+    assert_ne!(step_by_step.trace_hash, fleet::run(&ahead, 6, &mut |_| {}).trace_hash);
+}
+
 #[test]
 fn a_seed_is_one_run() {
     assert_eq!(run("burst", 3), run("burst", 3));

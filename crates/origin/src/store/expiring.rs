@@ -1,20 +1,33 @@
 //! A map whose entries are forgotten at their time.
 //!
-//! Ordered by key and by expiry, so that it never iterates by chance, and forgetting costs only what is
-//! forgotten.
+//! Ordered by key and by time, so that it never iterates by chance, and grows without a pause. Forgetting costs only
+//! what is forgotten, and keeping longer costs nothing: an entry is looked at again when its time seems to have come.
 
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_core::Nanos;
 
 #[derive(Clone, Debug)]
 pub(super) struct Expiring<K, V> {
-    entries: BTreeMap<K, (Nanos, V)>,
-    by_expiry: BTreeSet<(Nanos, K)>,
+    entries: BTreeMap<K, Entry<V>>,
+    /// When each entry is looked at: not after it expires.
+    looked_at: BTreeSet<(Nanos, K)>,
+    /// None is looked at before.
+    first: Nanos,
+    /// Those of which nobody may have said yet how long they stay.
+    new: Vec<K>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Entry<V> {
+    expires: Nanos,
+    /// `None` of a new one.
+    looked_at: Option<Nanos>,
+    value: V,
 }
 
 impl<K: Ord, V> Default for Expiring<K, V> {
     fn default() -> Self {
-        Expiring { entries: BTreeMap::new(), by_expiry: BTreeSet::new() }
+        Expiring { entries: BTreeMap::new(), looked_at: BTreeSet::new(), first: Nanos::MAX, new: Vec::new() }
     }
 }
 
@@ -24,21 +37,21 @@ impl<K: Ord + Copy, V: Default> Expiring<K, V> {
     }
 
     pub(super) fn get(&self, key: &K) -> Option<&V> {
-        self.entries.get(key).map(|(_, value)| value)
+        self.entries.get(key).map(|entry| &entry.value)
     }
 
     pub(super) fn expires(&self, key: &K) -> Option<Nanos> {
-        self.entries.get(key).map(|(expires, _)| *expires)
+        self.entries.get(key).map(|entry| entry.expires)
     }
 
     /// The value of `key`, made if need be. A new one is gone at once unless it is told until when to stay.
     pub(super) fn entry(&mut self, key: K) -> &mut V {
-        let Expiring { entries, by_expiry } = self;
-        let (_, value) = entries.entry(key).or_insert_with(|| {
-            by_expiry.insert((Nanos::ZERO, key));
-            (Nanos::ZERO, V::default())
+        let Expiring { entries, new, .. } = self;
+        let entry = entries.entry(key).or_insert_with(|| {
+            new.push(key);
+            Entry::default()
         });
-        value
+        &mut entry.value
     }
 
     /// Keeps an entry until `expires`, in whole milliseconds, or longer if that was said before.
@@ -51,22 +64,39 @@ impl<K: Ord + Copy, V: Default> Expiring<K, V> {
 
     /// Keeps an entry until `expires`, whatever was said before.
     pub(super) fn set_expiry(&mut self, key: K, expires: Nanos) {
-        if let Some((before, _)) = self.entries.get_mut(&key) {
-            self.by_expiry.remove(&(*before, key));
-            self.by_expiry.insert((expires, key));
-            *before = expires;
+        let Some(entry) = self.entries.get_mut(&key) else { return };
+        entry.expires = expires;
+        if entry.looked_at.is_some_and(|looked_at| looked_at <= expires) {
+            return;
         }
+        if let Some(later) = entry.looked_at.replace(expires) {
+            self.looked_at.remove(&(later, key));
+        }
+        self.looked_at.insert((expires, key));
+        self.first = self.first.min(expires);
     }
 
     /// Forgets what has expired.
     pub(super) fn expire(&mut self, now: Nanos) {
-        while let Some((expires, key)) = self.by_expiry.first().copied() {
-            if expires > now {
-                return;
+        for key in self.new.drain(..) {
+            if self.entries.get(&key).is_some_and(|entry| entry.looked_at.is_none()) {
+                self.entries.remove(&key);
             }
-            self.by_expiry.pop_first();
-            self.entries.remove(&key);
         }
+        if now < self.first {
+            return;
+        }
+        while let Some((looked_at, key)) = self.looked_at.first().copied().filter(|next| next.0 <= now) {
+            self.looked_at.remove(&(looked_at, key));
+            let Some(entry) = self.entries.get_mut(&key) else { continue };
+            if entry.expires <= now {
+                self.entries.remove(&key);
+            } else {
+                entry.looked_at = Some(entry.expires);
+                self.looked_at.insert((entry.expires, key));
+            }
+        }
+        self.first = self.looked_at.first().map_or(Nanos::MAX, |next| next.0);
     }
 }
 
@@ -86,6 +116,29 @@ mod tests {
         assert_eq!((map.get(&1), map.get(&2), map.len()), (Some(&10), None, 1));
         map.set_expiry(1, Nanos::from_secs(4));
         map.expire(Nanos::from_secs(4));
-        assert_eq!((map.len(), map.by_expiry.len()), (0, 0));
+        assert_eq!((map.len(), map.looked_at.len()), (0, 0));
+    }
+
+    #[test]
+    fn an_entry_that_is_kept_longer_is_looked_at_again() {
+        let mut map = Expiring::<u8, u8>::default();
+        *map.entry(1) = 10;
+        map.set_expiry(1, Nanos::from_secs(2));
+        map.set_expiry(1, Nanos::from_secs(9));
+        map.expire(Nanos::from_secs(5));
+        assert_eq!((map.get(&1), map.looked_at.len()), (Some(&10), 1));
+        map.set_expiry(1, Nanos::from_secs(7));
+        map.expire(Nanos::from_secs(7));
+        assert_eq!((map.len(), map.looked_at.len()), (0, 0));
+    }
+
+    #[test]
+    fn an_entry_of_which_nobody_says_how_long_it_stays_goes_at_once() {
+        let mut map = Expiring::<u8, u8>::default();
+        *map.entry(1) = 10;
+        map.set_expiry(1, Nanos::from_secs(2));
+        *map.entry(2) = 20;
+        map.expire(Nanos::from_secs(1));
+        assert_eq!((map.get(&1), map.get(&2)), (Some(&10), None));
     }
 }

@@ -1,6 +1,7 @@
 //! Runs a plan: every request goes to the real engines, to a perfect limiter and to the scheme beside, and what
 //! each answers is counted.
 
+use super::course::{Clock, Course, Others};
 use super::figures::{Judged, Seen};
 use super::layered::Layered;
 use super::perfect::{Perfect, changes_at_once};
@@ -13,7 +14,6 @@ use crate::load::{Load, WorldLoad};
 use crate::random::Random;
 use crate::scenario::{Arrival, Audit, Change, KeyPlan, Scenario, Template};
 use crate::simulation::shard_of;
-use crate::trace::AnswerPath;
 use crate::world::scenario::{HEADROOM, WorldFault, WorldScenario};
 use crate::{START, WorldSimulation};
 use std::collections::BTreeMap;
@@ -107,45 +107,26 @@ pub fn run(plan: &Plan, seed: u64, told: &mut dyn FnMut(Progress)) -> Outcome {
     let templates: Vec<Template> = templates(plan);
     let stretches = stretches_of(plan);
     let mut ours = Tally::new(&stretches, keys.len());
-    let (mut perfect_tally, mut beside_tally) = (ours.clone(), ours.clone());
-    let mut perfect = Perfect::new(&keys, &templates, changes_at_once(plan));
     let changes = changes_of(plan, seed);
-    let mut beside = scheme(plan, &keys, &templates, changes.clone(), seed);
+    let mut others = Others {
+        templates: &templates,
+        perfect: Perfect::new(&keys, &templates, changes_at_once(plan)),
+        perfect_tally: ours.clone(),
+        beside: scheme(plan, &keys, &templates, changes.clone(), seed),
+        beside_tally: ours.clone(),
+        requests: 0,
+        offered: Vec::new(),
+    };
     let mut world = WorldSimulation::new(world_of(plan, &keys, &templates, changes, seed));
     world.watch();
-    let (mut requests, mut second) = (0, 0);
-    let mut offered = Vec::new();
-    for (region, arrival) in Traffic::new(plan, seed) {
-        let limits = &templates[arrival.template].limits;
-        world.arrive(region, arrival);
-        take_answers(&mut world, region, &templates, &mut ours);
-        let admitted = perfect.admits(&arrival);
-        perfect_tally.note(arrival.at, limits, admitted, AnswerPath::Local);
-        let (admitted, waited) = beside.admits(region, &arrival);
-        let path = if waited { AnswerPath::Asked } else { AnswerPath::Local };
-        beside_tally.note(arrival.at, limits, admitted, path);
-        requests += 1;
-        let present = arrival.at.minus(START).get() / Nanos::PER_SECOND;
-        crate::load::add(&mut offered, usize::try_from(present).unwrap_or(0), 1);
-        if present > second {
-            second = present;
-            told(Progress { second, seconds: plan.seconds, requests });
-        }
-    }
-    world.run_until(instant(plan.seconds as f64).plus(ENDS_AFTER));
-    for region in 0..plan.region_count() {
-        take_answers(&mut world, region, &templates, &mut ours);
-    }
-    told(Progress { second: plan.seconds, seconds: plan.seconds, requests });
-    let mut outcome = judge(plan, &stretches, &world, [&ours, &perfect_tally, &beside_tally], &*beside);
-    (outcome.requests, outcome.series.offered) = (requests, offered);
+    let clock = Clock { told, seconds: plan.seconds, second: 0 };
+    let ends_at = instant(plan.seconds as f64).plus(ENDS_AFTER);
+    Course { world: &mut world, ours: &mut ours, others: &mut others, clock, ends_at }
+        .run(Traffic::new(plan, seed));
+    let tallies = [&ours, &others.perfect_tally, &others.beside_tally];
+    let mut outcome = judge(plan, &stretches, &world, tallies, &*others.beside);
+    (outcome.requests, outcome.series.offered) = (others.requests, others.offered);
     outcome
-}
-
-fn take_answers(world: &mut WorldSimulation, region: usize, templates: &[Template], tally: &mut Tally) {
-    for answer in world.take_answers(region) {
-        tally.note(answer.at, &templates[answer.template].limits, answer.allowed, answer.path);
-    }
 }
 
 fn judge(

@@ -1,10 +1,11 @@
 //! What is between nodes and the origin: calls on their way there and back, and calls that never end.
 
+use super::deadlines::DeadlineOf;
 use super::working::DeskCall;
 use super::{Event, ExchangeNote, NodeEvent, Simulation, shard_of};
 use crate::line::CONNECT_WITHIN;
 use crate::network::Way;
-use crate::node::Ticket;
+use crate::node::{Call, Ticket};
 use crate::origin::taken;
 use crate::trace::Happened;
 use smallvec::SmallVec;
@@ -14,6 +15,10 @@ use tidegate_origin::{Alive, Exchange, Exchanged, Heartbeat, OriginError, ShardI
 
 /// A call that has no answer by then has failed.
 pub(super) const CALL_TIMEOUT: Nanos = Nanos::from_millis(50);
+
+pub(super) fn timed_out() -> OriginError {
+    OriginError::Timeout { waited_ms: CALL_TIMEOUT.as_millis_ceil() }
+}
 
 /// What is on its way to the origin.
 #[derive(Debug)]
@@ -59,7 +64,7 @@ impl Simulation {
     fn call(&mut self, node: usize, outgoing: Outgoing) {
         let call = self.new_ticket();
         if !self.nodes[node].has_line(outgoing.shard) {
-            self.nodes[node].calls.insert(call, outgoing);
+            self.nodes[node].calls.insert(call, Call { outgoing, deadline: None });
             let error = OriginError::Unreachable { cause: "not connected".to_owned() };
             return self.push_of(node, self.now, NodeEvent::Ends(call, Err(error)));
         }
@@ -72,10 +77,8 @@ impl Simulation {
         let shard = outgoing.shard;
         self.load.called(self.now, shard, syncs);
         self.trace.note(self.now, node, Happened::Sent { call, syncs, asks });
-        self.nodes[node].calls.insert(call, outgoing);
-        let waited_ms = CALL_TIMEOUT.as_millis_ceil();
-        let timeout = NodeEvent::Ends(call, Err(OriginError::Timeout { waited_ms }));
-        self.push_of(node, self.now.plus(CALL_TIMEOUT), timeout);
+        let deadline = self.set_deadline(node, self.now.plus(CALL_TIMEOUT), DeadlineOf::Call(call));
+        self.nodes[node].calls.insert(call, Call { outgoing, deadline });
         self.send(node, Body::Exchange(call, shard, exchange));
     }
 
@@ -211,9 +214,10 @@ impl Simulation {
     /// A call came to its end, answered or not. What comes after that is for nobody.
     pub(super) fn ends(&mut self, node: usize, call: Ticket, result: Result<Exchanged, OriginError>) {
         let state = &mut self.nodes[node];
-        let Some(outgoing) = state.calls.remove(&call) else {
+        let Some(Call { outgoing, deadline }) = state.calls.remove(&call) else {
             return state.lines.values_mut().for_each(|line| line.heard(self.now));
         };
+        deadline.into_iter().for_each(|deadline| self.queue.call_off(deadline));
         self.heard_on_line(node, outgoing.shard, &result);
         let state = &mut self.nodes[node];
         let happened = if result.is_ok() { Happened::Replied { call } } else { Happened::Failed { call } };

@@ -2,6 +2,7 @@
 //!
 //! Follows `crates/node/src/region_driver.rs` step by step; what that one awaits is an event here.
 
+use super::deadlines::DeadlineOf;
 use super::{NodeEvent, Simulation, shard_of};
 use crate::checks::Views;
 use crate::node::{RULES, Ticket, Waiting};
@@ -71,7 +72,7 @@ impl Simulation {
         let ticket = self.new_ticket();
         let limits = asking.asks().len();
         self.trace.note(self.now, node, Happened::Asked { ticket, limits });
-        let state = &mut self.nodes[node];
+        let state = &self.nodes[node];
         let shards = self.scenario.shards;
         let sharing = state.sharing();
         let (id, effects) = sharing.region.ask(
@@ -81,8 +82,9 @@ impl Simulation {
             &|key| shard_of(key, shards),
             state.wake_for(ticket),
         );
-        state.waiting.insert(ticket, Waiting { asking, id, template, gives_up_at, standings: None });
-        self.push_of(node, gives_up_at, NodeEvent::Resume(ticket));
+        let deadline = self.set_deadline(node, gives_up_at, DeadlineOf::Wait(ticket));
+        let waiting = Waiting { asking, id, template, gives_up_at, deadline, standings: None };
+        self.nodes[node].waiting.insert(ticket, waiting);
         self.execute(node, effects);
     }
 
@@ -90,7 +92,8 @@ impl Simulation {
     pub(super) fn resume(&mut self, node: usize, ticket: Ticket) {
         let state = &mut self.nodes[node];
         let Some(waiting) = state.waiting.remove(&ticket) else { return };
-        let Waiting { asking, id, template, gives_up_at, standings } = waiting;
+        let Waiting { asking, id, template, gives_up_at, deadline, standings } = waiting;
+        deadline.into_iter().for_each(|deadline| self.queue.call_off(deadline));
         let before = self.auditor.views(state, template);
         let moment = state.moment(self.now);
         let region = &state.sharing().region;
@@ -175,7 +178,7 @@ impl Simulation {
         self.nodes[node].is_flushing = !is_idle;
         self.execute(node, effects);
         if !is_idle {
-            self.push_of(node, self.now.plus(FLUSH_EVERY), NodeEvent::Flush);
+            self.set_deadline(node, self.now.plus(FLUSH_EVERY), DeadlineOf::Flush);
         }
     }
 

@@ -78,10 +78,9 @@ impl Simulation {
 
     fn heat(&mut self, key: usize) {
         self.scenario.keys[key].is_hot = true;
-        let hot = self.scenario.keys.iter().filter(|key| key.is_hot).map(crate::KeyPlan::id);
-        let hot: Vec<_> = hot.collect();
+        self.hot = self.scenario.hot_keys();
         for node in &self.nodes {
-            node.sharing().region.set_hot(hot.iter().copied());
+            node.sharing().region.set_hot(self.hot.iter().copied());
         }
     }
 

@@ -3,7 +3,7 @@
 //! Follows `crates/node/src/world_driver.rs`. What goes to the world store is left in the outbox for whoever
 //! drives all regions; what goes to the origin takes the node's own network.
 
-use super::carrying::CALL_TIMEOUT;
+use super::carrying::{CALL_TIMEOUT, timed_out};
 use super::slicing::{QuotaDone, QuotaStep};
 use super::{NodeEvent, Simulation};
 use crate::node::{SimulatedNode, Ticket};
@@ -90,6 +90,8 @@ impl From<StoreDone> for DeskAnswer {
 /// A worker's call to the world store.
 #[derive(Debug, Clone)]
 pub(crate) struct StoreCall {
+    /// When it was made.
+    pub(crate) at: Nanos,
     pub(crate) node: usize,
     pub(crate) incarnation: u32,
     pub(crate) call: Ticket,
@@ -122,7 +124,7 @@ impl Simulation {
         if let Some(world) = &mut self.nodes[node].world {
             world.calls.insert(call);
         }
-        let timeout = NodeEvent::Told(call, what.failed(&unreachable_origin()));
+        let timeout = NodeEvent::Told(call, what.failed(&timed_out()));
         self.push_of(node, self.now.plus(CALL_TIMEOUT), timeout);
         self.send_to_desk(node, call, what);
     }
@@ -224,7 +226,7 @@ impl Simulation {
         let waited_ms = STATEMENT_WITHIN.as_millis_ceil();
         let timeout = step.failed(&WorldError::Timeout { waited_ms });
         self.push_of(node, self.now.plus(STATEMENT_WITHIN), NodeEvent::Told(call, timeout.into()));
-        self.outbox.push(StoreCall { node, incarnation, call, step });
+        self.outbox.push(StoreCall { at: self.now, node, incarnation, call, step });
     }
 
     /// The world store's answer is there at `at`.
@@ -236,7 +238,7 @@ impl Simulation {
 
     pub(super) fn at_desk(&mut self, what: DeskCall) -> DeskAnswer {
         if !self.origin.desk_answers() {
-            return what.failed(&unreachable_origin());
+            return what.failed(&timed_out());
         }
         let now = self.origin_now();
         match what {
@@ -387,10 +389,6 @@ impl DeskCall {
             DeskCall::TellQuotas(_) => DeskAnswer::QuotasTold,
         }
     }
-}
-
-fn unreachable_origin() -> OriginError {
-    OriginError::Timeout { waited_ms: CALL_TIMEOUT.as_millis_ceil() }
 }
 
 fn failed_at_origin(step: &Step, error: &OriginError) -> Done {
