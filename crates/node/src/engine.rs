@@ -6,13 +6,14 @@
 mod callers;
 mod journaled;
 mod resets;
+mod resume;
 mod single;
 mod upkeep;
 
 use crate::journal::{self, Journal};
 use crate::plan::Plan;
 use crate::quota::Quotas;
-use crate::region::{AskItem, RegionOptions, Standing};
+use crate::region::{AskItem, RegionOptions};
 use crate::request::{Answer, Path, Purpose, Reason, Request, RequestError};
 use crate::rule_counts::CameOut;
 use crate::shadow::{Shadows, Watched};
@@ -28,16 +29,14 @@ use smallvec::SmallVec;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tidegate_core::state::State;
 use tidegate_core::{
-    Accuracy, Charge, Class, Cost, Decisions, FleetSecret, LocalState, Moment, Nanos, Room, Table, TenantTag,
-    Undecided, Verdict,
+    Class, Cost, Decisions, FleetSecret, LocalState, Moment, Nanos, Room, Table, TenantTag, Undecided,
+    Verdict,
 };
 use tidegate_decisions::{RequestTag, Trace};
 use tidegate_rules::RuleSet;
 
 /// A caller denied because the table is full is told to come back after this.
 const RETRY_WHEN_FULL: Nanos = Nanos::from_secs(1);
-/// A caller denied because its region can't be asked is told to come back after this.
-const RETRY_WHEN_UNVERIFIED: Nanos = Nanos::from_millis(300);
 #[derive(Debug, Clone, Copy)]
 pub struct EngineOptions {
     pub secret: FleetSecret,
@@ -347,104 +346,6 @@ impl Engine {
         plan.path = asks.first().map_or(Path::Local, |ask: &AskItem| Path::Asked(ask.reason));
         let trace = journal::present_trace();
         Decided::Ask(Box::new(Asking { plan, asks, items, along, trace }))
-    }
-
-    /// Decides a request whose limits have been asked about, as far as they could be. It has the last word:
-    /// nobody is asked again.
-    pub fn resume<'r>(&self, asking: Asking<'r>, standings: &[Standing], moment: Moment) -> Answer<'r> {
-        match self.resume_or_ask(asking, standings, moment) {
-            Decided::Answer(answer) => answer,
-            Decided::Ask(mut again) => {
-                for item in &mut again.plan.items {
-                    item.accuracy = Accuracy::Async;
-                }
-                let decided = self.resume_or_ask(*again, &[], moment).answer();
-                decided.unwrap_or_else(|| unreachable!("who was granted nothing doesn't ask again"))
-            }
-        }
-    }
-
-    /// The same, but that it may ask again: for what was granted to this request and spent by another one
-    /// before this went on; and for what it needed nobody for when it came. Otherwise as many as wait for one limit
-    /// would pass beside another one's credit, each by what was left when it came.
-    pub fn resume_or_ask<'r>(
-        &self,
-        asking: Asking<'r>,
-        standings: &[Standing],
-        moment: Moment,
-    ) -> Decided<'r> {
-        let Asking { mut plan, asks, items, along, trace } = asking;
-        let Some(sharing) = self.shared() else {
-            return Decided::Answer(self.answer(plan, along.reason, Purpose::Check, along.rule_version));
-        };
-        plan.fallbacks.clear();
-        for (position, (ask, item)) in asks.iter().zip(&items).enumerate() {
-            let standing = standings.get(position).copied().unwrap_or(Standing::Unverified);
-            self.apply(sharing, &mut plan, *item, ask, standing, moment);
-        }
-        if plan.is_denied() {
-            plan.only_look();
-        }
-        if self.decide_on(&sharing.table, &mut plan, moment).is_err() {
-            for (ask, item) in asks.iter().zip(&items) {
-                // What was reserved is released when this goes on, and what is charged already isn't asked for.
-                if plan.items[*item].charge != Charge::Never {
-                    plan.items[*item].accuracy = ask.accuracy;
-                }
-            }
-            return journal::traced(trace, || self.ask_first(sharing, plan, along, moment));
-        }
-        if !plan.is_denied() {
-            sharing.charge_fallbacks(&plan.fallbacks, moment);
-        }
-        let Along { reason, rule_version, request, watched } = along;
-        journal::traced(trace, || self.keep(&plan, None, (rule_version, request), moment));
-        self.shadows.note_waited(&watched, &plan.answers);
-        // What is reported never asks.
-        Decided::Answer(self.answer(plan, reason, Purpose::Check, rule_version))
-    }
-
-    fn apply(
-        &self,
-        sharing: &Sharing,
-        plan: &mut Plan<'_>,
-        index: usize,
-        ask: &AskItem,
-        standing: Standing,
-        moment: Moment,
-    ) {
-        // It was asked about: what is needed now waits for the next request.
-        plan.items[index].accuracy = Accuracy::Async;
-        match standing {
-            Standing::Granted if sharing.spends_lapsed(ask, moment) => {
-                plan.items[index].charge = Charge::Never;
-            }
-            // It is this node's to spend, and others here may be faster: then it has to be asked for again.
-            Standing::Granted if sharing.table.state(ask.key).is_some() => {
-                plan.items[index].accuracy = ask.accuracy;
-            }
-            Standing::Granted | Standing::Reserved => {}
-            // One of several that were asked about together: another one was in the way.
-            Standing::Refused { retry_after: Some(Nanos::ZERO) } => {}
-            Standing::Refused { retry_after } => {
-                plan.deny(index, retry_after.or_else(|| ask.until_cell_end(moment.now)), moment);
-            }
-            Standing::Unverified => {
-                plan.path = Path::Unverified;
-                let denied = match plan.targets[index].class {
-                    Class::Paid => None,
-                    Class::Abuse => Some(RETRY_WHEN_UNVERIFIED),
-                    Class::Free => {
-                        let fallback = sharing.fallback(ask, moment);
-                        plan.fallbacks.push(fallback);
-                        sharing.peek_fallback(&fallback, moment)
-                    }
-                };
-                if denied.is_some() {
-                    plan.deny(index, denied, moment);
-                }
-            }
-        }
     }
 
     /// Decides the items together. When the table has no room for one, its class says how to go on.
