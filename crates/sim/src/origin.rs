@@ -108,11 +108,11 @@ impl SimulatedOrigin {
         store.total(cell.key, cell.epoch, cell.sequence).unwrap_or(0)
     }
 
-    /// Who was counted in a cell.
-    pub(crate) fn counters(&self, cell: &CellId) -> impl Iterator<Item = NodeId> {
+    /// Who was counted in a cell, and how much of each.
+    pub(crate) fn counters(&self, cell: &CellId) -> impl Iterator<Item = (NodeId, u64)> {
         let of = |node| (cell.key, cell.sequence, NodeId(node));
         let components = &self.shards[self.place_of(cell.key)].mirror.components;
-        components.range(of(0)..=of(u64::MAX)).map(|((_, _, node), _)| *node)
+        components.range(of(0)..=of(u64::MAX)).map(|((_, _, node), count)| (*node, *count))
     }
 
     /// Tells the store what the world has of some cells. INV-5: that only raises.

@@ -7,6 +7,7 @@ use super::carrying::{CALL_TIMEOUT, timed_out};
 use super::slicing::{QuotaDone, QuotaStep};
 use super::{NodeEvent, Simulation};
 use crate::node::{SimulatedNode, Ticket};
+use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{CellId, KeyId, Nanos, Sequence};
 use tidegate_node::world::{Done, Step};
 use tidegate_origin::{
@@ -355,11 +356,13 @@ impl Simulation {
         self.origin.total(cell)
     }
 
-    /// Whether all who counted in a cell are there.
+    /// Whether all who counted in a cell are there. A store that has forgotten is told the whole again by who lives,
+    /// and what is in it of the dead is nobody's then.
     pub(crate) fn is_counted_by_the_living(&self, cell: &CellId) -> bool {
-        self.origin
-            .counters(cell)
-            .all(|counter| self.nodes.iter().any(|node| node.is_up && node.id == counter))
+        let lives = |counter: NodeId| self.nodes.iter().any(|node| node.is_up && node.id == counter);
+        let counted: u64 =
+            self.origin.counters(cell).filter(|(node, _)| lives(*node)).map(|(_, count)| count).sum();
+        counted == self.origin.total(cell)
     }
 
     /// What a node believes of some keys' cells since it heard of them.
