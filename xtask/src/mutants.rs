@@ -1,5 +1,5 @@
 //! `cargo xtask mutants`: does a test notice when the core is wrong? Changes it in one place at a time, by cargo-mutants,
-//! and runs its tests. `docs/mutants.md` says what came of it.
+//! and runs its tests. What no test noticed is in `target/mutants.out/missed.txt`.
 
 use crate::root;
 use crate::steps::{run, run_with};
