@@ -196,11 +196,11 @@ impl WorldSimulation {
         }
         for call in std::mem::take(&mut self.regions[region].outbox) {
             self.note(|| format!("region {region} node {} sends {:?}", call.node, call.step));
-            self.send(Sent { region, call });
+            self.send(&Sent { region, call });
         }
     }
 
-    fn send(&mut self, sent: Sent) {
+    fn send(&mut self, sent: &Sent) {
         for after in self.networks[sent.region].carry(0, Way::Out, self.now).into_iter().flatten() {
             self.queue.push(self.now.plus(after), Event::AtStore(Box::new(sent.clone())));
         }

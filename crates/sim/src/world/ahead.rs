@@ -46,7 +46,7 @@ impl WorldSimulation {
         for (region, call) in said {
             self.store_events_until(call.at);
             self.now = call.at;
-            self.send(Sent { region, call });
+            self.send(&Sent { region, call });
         }
         self.store_events_until(Nanos::new(until.get() - 1));
         self.now = until;
