@@ -76,16 +76,18 @@ fn column(samples: &[Sample], value: fn(&Sample) -> f64, digits: usize) -> Strin
     spread(&samples.iter().map(value).collect::<Vec<_>>(), digits)
 }
 
-fn row(text: &mut String, first: &str, second: &str, samples: &[Sample]) {
+/// What of a sample is told, with how many digits.
+type Told = (fn(&Sample) -> f64, usize);
+const CPU: Told = (|sample| sample.cpu_micros, 2);
+const P999: Told = (|sample| sample.p999_micros, 0);
+
+fn row(text: &mut String, first: &str, second: &str, samples: &[Sample], [before, after]: [Option<Told>; 2]) {
+    let common: [Told; 2] = [(|sample| sample.p50_micros, 0), (|sample| sample.p99_micros, 0)];
+    let per_second: Told = (|sample| sample.per_second, 0);
+    let told = [per_second].into_iter().chain(before).chain(common).chain(after);
+    let columns: Vec<String> = told.map(|(value, digits)| column(samples, value, digits)).collect();
     let errors: f64 = samples.iter().map(|sample| sample.errors).sum();
-    let _ = writeln!(
-        text,
-        "| {first} | {second} | {} | {} | {} | {} | {errors:.0} |",
-        column(samples, |sample| sample.per_second, 0),
-        column(samples, |sample| sample.cpu_micros, 2),
-        column(samples, |sample| sample.p50_micros, 0),
-        column(samples, |sample| sample.p99_micros, 0),
-    );
+    let _ = writeln!(text, "| {first} | {second} | {} | {errors:.0} |", columns.join(" | "));
 }
 
 const COLUMNS: &str =
@@ -148,7 +150,7 @@ pub(super) fn scaling(programs: &Programs, length: Length) -> Result<String, Str
     for subject in ours(&node) {
         for connections in ["1", "10", "100", "1000", "10000"] {
             let samples = subject.rounds(programs, length, &["-c", connections])?;
-            row(&mut text, subject.name, connections, &samples);
+            row(&mut text, subject.name, connections, &samples, [Some(CPU), None]);
         }
     }
     let _ = write!(
@@ -158,7 +160,7 @@ pub(super) fn scaling(programs: &Programs, length: Length) -> Result<String, Str
     let [http, ..] = ours(&node);
     for limits in ["1", "2", "3", "4", "5"] {
         let samples = http.rounds(programs, length, &["--limits", limits])?;
-        row(&mut text, http.name, limits, &samples);
+        row(&mut text, http.name, limits, &samples, [Some(CPU), None]);
     }
     text += &nodes(programs, length)?;
     Ok(text)
@@ -242,12 +244,12 @@ pub(super) fn tail(programs: &Programs, length: Length) -> Result<String, String
         .collect();
     for subject in &subjects {
         let saturated = subject.rounds(programs, length, &[])?;
-        tail_row(&mut text, subject.name, "saturation", &saturated);
+        row(&mut text, subject.name, "saturation", &saturated, [None, Some(P999)]);
         let most = median(&saturated.iter().map(|sample| sample.per_second).collect::<Vec<_>>());
         for ((part, share), group) in PARTS.iter().zip(&mut groups) {
             let rate = format!("{:.0}", most * share);
             let samples = subject.rounds(programs, length, &["--rate", &rate])?;
-            tail_row(&mut text, subject.name, part, &samples);
+            row(&mut text, subject.name, part, &samples, [None, Some(P999)]);
             let values = samples.iter().map(|sample| sample.p99_micros).collect();
             let is_ours = subject.name.starts_with("Tidegate");
             group.bars.push(Drawn { label: subject.name.to_owned(), values, is_ours });
@@ -261,16 +263,4 @@ pub(super) fn tail(programs: &Programs, length: Length) -> Result<String, String
     );
     write(&crate::root().join("docs/benchmarks-tail.svg"), &picture)?;
     Ok(text)
-}
-
-fn tail_row(text: &mut String, name: &str, load: &str, samples: &[Sample]) {
-    let errors: f64 = samples.iter().map(|sample| sample.errors).sum();
-    let _ = writeln!(
-        text,
-        "| {name} | {load} | {} | {} | {} | {} | {errors:.0} |",
-        column(samples, |sample| sample.per_second, 0),
-        column(samples, |sample| sample.p50_micros, 0),
-        column(samples, |sample| sample.p99_micros, 0),
-        column(samples, |sample| sample.p999_micros, 0),
-    );
 }
