@@ -15,7 +15,7 @@ pub(crate) struct Group {
     pub(crate) bars: Vec<Bar>,
 }
 
-const WIDTH: f64 = 880.0;
+pub(crate) const WIDTH: f64 = 880.0;
 const LABELS: f64 = 250.0;
 const NUMBERS: f64 = 110.0;
 const ROW: f64 = 26.0;
@@ -25,13 +25,7 @@ const HEAD: f64 = 74.0;
 pub(crate) fn svg(title: &str, subtitle: &str, groups: &[Group], number: impl Fn(f64) -> String) -> String {
     let rows = groups.iter().map(|group| 1.6 + group.bars.len() as f64).sum::<f64>();
     let height = HEAD + rows * ROW + 14.0;
-    let mut text = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" \
-         font-family=\"system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif\" font-size=\"13\">\n\
-         <rect width=\"{WIDTH}\" height=\"{height}\" rx=\"10\" fill=\"#ffffff\"/>\n\
-         <text x=\"24\" y=\"36\" font-size=\"18\" font-weight=\"600\" fill=\"#0f172a\">{title}</text>\n\
-         <text x=\"24\" y=\"58\" fill=\"#64748b\">{subtitle}</text>\n"
-    );
+    let mut text = head(title, subtitle, height);
     let mut y = HEAD;
     for group in groups {
         y += ROW;
@@ -50,6 +44,17 @@ pub(crate) fn svg(title: &str, subtitle: &str, groups: &[Group], number: impl Fn
     }
     text.push_str("</svg>\n");
     text
+}
+
+/// What every picture begins with.
+pub(crate) fn head(title: &str, subtitle: &str, height: f64) -> String {
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" \
+         font-family=\"system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif\" font-size=\"13\">\n\
+         <rect width=\"{WIDTH}\" height=\"{height}\" rx=\"10\" fill=\"#ffffff\"/>\n\
+         <text x=\"24\" y=\"36\" font-size=\"18\" font-weight=\"600\" fill=\"#0f172a\">{title}</text>\n\
+         <text x=\"24\" y=\"58\" fill=\"#64748b\">{subtitle}</text>\n"
+    )
 }
 
 fn draw(text: &mut String, bar: &Bar, y: f64, longest: f64, number: &impl Fn(f64) -> String) {

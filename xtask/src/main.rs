@@ -4,6 +4,7 @@
 
 mod bars;
 mod chart;
+mod curves;
 mod fuzz;
 mod hot;
 mod instructions;

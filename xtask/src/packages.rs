@@ -29,8 +29,12 @@ const NEEDED: [(&str, &str); 17] = [
 ];
 
 /// What only benchmarks need.
-const NEEDED_BY_BENCHMARKS: [(&str, &str); 3] =
-    [("wrk", "wrk"), ("redis-benchmark", "redis-tools"), ("redis-server", "redis-server")];
+const NEEDED_BY_BENCHMARKS: [(&str, &str); 4] = [
+    ("wrk", "wrk"),
+    ("redis-benchmark", "redis-tools"),
+    ("redis-server", "redis-server"),
+    ("haproxy", "haproxy"),
+];
 
 pub(crate) fn install() -> Result<(), String> {
     install_all(&NEEDED)

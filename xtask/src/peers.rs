@@ -4,13 +4,17 @@
 //! Figures of one table are of one run: only their ratios mean something on another machine.
 
 mod alone;
+mod cases;
+mod everybody;
 mod figures;
 mod generator;
 mod groups;
+mod memory;
 mod program;
 mod scaling;
 mod server;
 mod subjects;
+mod tail;
 
 use crate::packages;
 use crate::report::{self, Document};
@@ -25,7 +29,8 @@ const DOCUMENT: Document = Document {
 
 Written by `cargo xtask bench peers [--quick] [GROUP…]`; each section says when and with what. Subjects of one table
 took turns in one run, with the same generator on the same two cores: compare ratios, and where the generator is the
-slower one, the server's processor time for each request. Figures are the median of the rounds (lowest–highest).
+slower one (`generator, cores` is near its number of threads: 2 of `wrk`, 1 of the others), the server's processor
+time for each request. Figures are the median of the rounds (lowest–highest).
 ",
     command: "cargo xtask bench peers",
 };
@@ -46,6 +51,11 @@ impl Length {
         if self == Length::Quick { 2 } else { 4 }
     }
 
+    /// Of one run where there are many.
+    fn short_seconds(self) -> u32 {
+        if self == Length::Quick { 1 } else { 3 }
+    }
+
     /// What a number of requests is divided by.
     fn divisor(self) -> u64 {
         if self == Length::Quick { 3 } else { 1 }
@@ -60,9 +70,9 @@ const GROUPS: [(&str, Measure); 9] = [
     ("unix", alone::unix),
     ("keys", alone::keys),
     ("idle", alone::idle),
-    ("memory", scaling::memory),
+    ("memory", memory::memory),
     ("scaling", scaling::scaling),
-    ("tail", scaling::tail),
+    ("tail", tail::tail),
 ];
 
 pub(crate) fn run(words: &[&str]) -> Result<(), String> {

@@ -49,8 +49,8 @@ pub(crate) fn stamp(measured_by: &str, group: &str) -> String {
     let cores = cpu_info.lines().filter(|line| line.starts_with("processor")).count();
     let busy = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let busy = busy.split(' ').next().unwrap_or_default().to_owned();
-    let rustc = line("rustc --version");
-    format!("`{measured_by} {group}`, {date}, {cores} × {model}, load average {busy}, {rustc}.")
+    let (kernel, rustc) = (line("uname -sr"), line("rustc --version"));
+    format!("`{measured_by} {group}`, {date}, {cores} × {model}, {kernel}, load average {busy}, {rustc}.")
 }
 
 pub(crate) fn median(values: &[f64]) -> f64 {

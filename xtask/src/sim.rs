@@ -5,6 +5,7 @@ use crate::measured::{Length, Printed};
 use crate::report;
 use crate::steps::{output, output_of, run};
 use std::fmt::Write as _;
+use std::time::Instant;
 
 const BINARY: &str = "target/release/tidegate";
 const SCENARIOS: [&str; 12] = [
@@ -40,14 +41,17 @@ pub(crate) fn agree() -> Result<(), String> {
     report::write("agree", &text)
 }
 
+#[expect(clippy::disallowed_methods, reason = "tells people how long a scenario took")]
 pub(crate) fn measure(length: Length) -> Result<(), String> {
     run("cargo build --release --quiet")?;
     let mut text = format!("{WITH}\n\n");
     for name in SCENARIOS {
         println!("    {name}");
         let words = ["sim", name].map(str::to_owned);
+        let begun = Instant::now();
         let printed = output_of(BINARY, &words)?;
-        let _ = writeln!(text, "```text\n{}\n```\n", without_progress(&printed));
+        let took = begun.elapsed().as_secs();
+        let _ = writeln!(text, "```text\n{}\n```\n\nIn {took} s.\n", without_progress(&printed));
     }
     let seeds = if length == Length::Long { 10_000 } else { 100 };
     println!("    swarm, {seeds} seeds");

@@ -11,7 +11,7 @@ const WITH: &str = "Bars 1 to 3 of issue 8. Bar 1 is about the log's speed, over
                     generated first, from the page cache and from the disk; that it names causes correctly is tested with real \
                     processes (`crates/tidegate/tests/region/incident.rs`). Bar 2 is a node's engine on all cores, \
                     deciding as fast as it can, without its journal, with it, with it and without in turns; each ratio \
-                    is of one such turn. A million denials a second are a part of those requests, the rest passes; in the \
+                    is of one such turn. A million denials a second come by the clock, all other requests pass; in the \
                     last case, which is harder than the bar, all are denied. Instructions are callgrind's, of those who \
                     decide, for a request of one limit.";
 /// How many denials to count, and of the two numbers the larger.

@@ -40,6 +40,7 @@ pub struct LeaderCounters {
     dropped: AtomicU64,
     slices: AtomicU64,
     unacknowledged: AtomicU64,
+    turned_away: AtomicU64,
 }
 
 impl LeaderCounters {
@@ -56,12 +57,13 @@ impl LeaderCounters {
     }
 
     /// How it stands; all 0 where another one leads.
-    pub fn gauges(&self) -> [(&'static str, u64); 3] {
+    pub fn gauges(&self) -> [(&'static str, u64); 4] {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         [
             ("reconciler_term", get(&self.term)),
             ("slices_of_all_regions", get(&self.slices)),
             ("slices_unacknowledged", get(&self.unacknowledged)),
+            ("slices_keys_turned_away", get(&self.turned_away)),
         ]
     }
 
@@ -75,10 +77,11 @@ impl LeaderCounters {
         add(&self.dropped, figures.dropped);
         self.slices.store(figures.slices, Ordering::Relaxed);
         self.unacknowledged.store(figures.unacknowledged, Ordering::Relaxed);
+        self.turned_away.store(figures.turned_away, Ordering::Relaxed);
     }
 
     fn follows(&self) {
-        for gauge in [&self.term, &self.slices, &self.unacknowledged] {
+        for gauge in [&self.term, &self.slices, &self.unacknowledged, &self.turned_away] {
             gauge.store(0, Ordering::Relaxed);
         }
     }

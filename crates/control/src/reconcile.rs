@@ -5,6 +5,7 @@
 //! be in force when, and nothing is renewed or raised but into what is left beside that. `docs/world.md` has the
 //! clocks.
 
+mod crowd;
 mod flaw;
 mod holding;
 mod key;
@@ -17,6 +18,7 @@ pub use flaw::Flaw;
 use key::Key;
 use std::collections::BTreeMap;
 use tidegate_core::KeyId;
+use tidegate_origin::QUOTA_KEYS_MAX;
 use tidegate_world::{Granted, Survey};
 
 /// What a pass did, for operators.
@@ -31,6 +33,8 @@ pub struct Figures {
     pub dropped: u64,
     /// Slices that their regions haven't acknowledged.
     pub unacknowledged: u64,
+    /// Keys that stay with the even split because others ask for more, and there is room for so many only.
+    pub turned_away: u64,
 }
 
 #[derive(Clone, PartialEq, Debug)]
@@ -70,9 +74,11 @@ fn pass(survey: &Survey) -> Reconciled {
     for held in &survey.slices {
         keys.entry(held.row.key).or_default().slices.push(held);
     }
+    let turned_away = crowd::turned_away(&keys, QUOTA_KEYS_MAX);
     let mut room = membership::Room { for_waiting: true, for_larger_parts: true };
     for (id, key) in &keys {
-        room = room.and(key.reconcile(*id, survey, &mut granted, &mut figures));
+        let is_turned_away = turned_away.contains(id);
+        room = room.and(key.reconcile(*id, survey, is_turned_away, &mut granted, &mut figures));
     }
     granted.membership = membership::next(survey, room);
     let writes = granted.membership.is_some() || !granted.slices.is_empty() || !granted.dropped.is_empty();

@@ -184,7 +184,8 @@ mod tests {
 
     #[test]
     fn abuse_divides_the_credit_by_all_live_nodes() {
-        let credit = |view: &View, class| (0..).find(|spent| exceeds_credit(view, class, spent + 1)).unwrap();
+        let credit =
+            |view: &View, class| (0..1000).find(|spent| exceeds_credit(view, class, spent + 1)).unwrap();
         assert_eq!(credit(&warm(), Class::Paid), 10);
         assert_eq!(credit(&warm(), Class::Abuse), 3);
         assert_eq!(credit(&View { live_nodes: 0, owners: 0, ..warm() }, Class::Abuse), 30);

@@ -187,6 +187,31 @@ mod tests {
         );
     }
 
+    /// Nodes say to each other which cell they mean by its number.
+    #[test]
+    fn a_cell_has_the_same_number_on_every_node() {
+        let number = |unit, zone, at: &str| {
+            let now: Timestamp = at.parse().unwrap();
+            let now = Nanos::new(u64::try_from(now.as_nanosecond()).unwrap());
+            Calendar::new(unit, zone).unwrap().cell_at(now).sequence.0
+        };
+        assert_eq!(number(CalendarUnit::Day, "UTC", "2026-10-25T10:00:00Z"), 20_751);
+        assert_eq!(number(CalendarUnit::Week, "UTC", "1970-01-04T23:59:59Z"), 0);
+        assert_eq!(number(CalendarUnit::Week, "UTC", "2026-11-15T23:59:59Z"), 2_967);
+        assert_eq!(number(CalendarUnit::Month, "UTC", "2026-02-14T00:00:00Z"), 24_313);
+        assert_eq!(number(CalendarUnit::Hour, "Asia/Kathmandu", "2026-01-01T00:20:00Z"), 29_453_775);
+    }
+
+    #[test]
+    fn a_clock_that_went_back_is_in_the_cell_that_it_shows() {
+        let days = Calendar::new(CalendarUnit::Day, "UTC").unwrap();
+        let day = |number: u64| Nanos::from_secs(number * 86_400);
+        for number in [100, 101, 99, 100] {
+            let noon = day(number).plus(Nanos::from_secs(12 * 3600));
+            assert_eq!((days.cell_at(noon).start, days.cell_at(noon).end), (day(number), day(number + 1)));
+        }
+    }
+
     #[test]
     fn an_unknown_zone_is_refused_and_spelling_is_canonical() {
         assert!(Calendar::new(CalendarUnit::Day, "Mars/Olympus").is_err());

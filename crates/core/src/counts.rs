@@ -171,5 +171,7 @@ mod tests {
         assert!(counts.merge(CellReply { component: 5, total: 4, world: 0, published: 0 }).is_err());
         assert!(counts.merge(CellReply { component: 0, total: u64::MAX, world: 0, published: 0 }).is_err());
         assert_eq!(counts, before);
+        let full = CellReply { component: 0, total: COUNT_MAX, world: COUNT_MAX, published: COUNT_MAX };
+        assert!(counts.merge(full).is_ok(), "a count that saturated is one");
     }
 }

@@ -119,6 +119,21 @@ mod tests {
     }
 
     #[test]
+    fn a_clock_that_is_set_leaves_the_average_as_it_was() {
+        let mut average = Average::new(Nanos::from_secs(10));
+        average.add(10);
+        average.fold(Nanos::from_secs(12), HALF_LIFE);
+        let mut stepped = average;
+        stepped.stepped(-5_000_000_000);
+        stepped.add(4);
+        stepped.fold(Nanos::from_secs(9), HALF_LIFE);
+        average.add(4);
+        average.fold(Nanos::from_secs(14), HALF_LIFE);
+        assert_eq!(stepped.milli_per_second(), average.milli_per_second());
+        assert_eq!(average.milli_per_second(), 2_250, "half of 2.5 and half of 2");
+    }
+
+    #[test]
     fn nothing_is_lost_when_the_clock_stands_still_and_nothing_overflows() {
         let mut average = Average::new(Nanos::from_secs(5));
         average.add(10);

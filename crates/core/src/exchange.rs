@@ -195,6 +195,12 @@ mod tests {
     }
 
     #[test]
+    fn a_lease_is_no_more_than_was_wished_for_and_than_a_part_of_what_is_left() {
+        let of = |most, left| LeaseWish { most, parts: NonZeroU32::new(3).unwrap() }.of(left);
+        assert_eq!([of(10, 100), of(10, 30), of(10, 29), of(10, 2), of(0, 100)], [10, 10, 9, 0, 0]);
+    }
+
+    #[test]
     fn a_rate_overshoots_by_what_is_owed_beyond_its_burst() {
         let rate = Rate::new(10, Nanos::from_secs(1)).unwrap();
         let busy = |millis| Busy { tat: NOW.plus(Nanos::from_millis(millis)), since: NOW };

@@ -141,15 +141,15 @@ mod tests {
 
     fn admitted_at_once(tat: Tat, rate: Rate, burst: u64, now: Nanos) -> (u64, Tat) {
         let mut state = tat;
-        let mut admitted = 0;
-        loop {
+        for admitted in 0..=1000 {
             let (decision, next) =
                 decide(state, rate, Burst::new(burst).unwrap(), Cost::ONE, Settle::IfAdmitted, now);
             if !decision.is_admitted() {
                 return (admitted, state);
             }
-            (admitted, state) = (admitted + 1, next);
+            state = next;
         }
+        panic!("there is no end to it");
     }
 
     #[test]
@@ -189,6 +189,71 @@ mod tests {
         assert_eq!(wait(check(overdrawn, 3, 1, Settle::IfAdmitted).0), Some(Nanos::from_secs(6)));
         let (_, full) = check(Tat::default(), 5, 5, Settle::IfAdmitted);
         assert_eq!(wait(check(full, 3, 1, Settle::IfAdmitted).0), Some(Nanos::from_secs(2)));
+    }
+
+    /// How long one unit waits in a bucket whose burst was lowered, in units.
+    fn wait_after_lowering(rate: Rate, tat: Tat, burst: u64, now: Nanos) -> u64 {
+        let (decision, _) = decide(tat, rate, Burst::new(burst).unwrap(), Cost::ONE, Settle::IfAdmitted, now);
+        let Verdict::Deny { retry_after: Some(wait) } = decision.verdict else { panic!("{decision:?}") };
+        (0..100).find(|units| after_units(rate, now, *units).whole_ceil().minus(now) >= wait).unwrap()
+    }
+
+    fn after_units(rate: Rate, now: Nanos, units: u64) -> Tat {
+        Tat::after(now, u128::from(units) * u128::from(rate.interval_numerator_ns()), rate)
+    }
+
+    #[test]
+    fn a_debt_is_forgiven_from_a_second_beyond_a_full_burst_on_at_any_rate() {
+        let now = Nanos::from_secs(50);
+        let (whole, sevenths) = (rate(1, Nanos::from_secs(1)), rate(7, Nanos::from_secs(1)));
+        let wait = |rate, owed, burst| wait_after_lowering(rate, after_units(rate, now, owed), burst, now);
+        assert_eq!(wait(sevenths, 10, 5), 6, "five sevenths of a second beyond");
+        assert_eq!(wait(sevenths, 13, 5), 1, "eight sevenths");
+        assert_eq!(wait(whole, 5, 4), 2, "a second to the nanosecond");
+        assert_eq!(wait(whole, 6, 4), 1);
+    }
+
+    #[test]
+    fn an_overdraft_that_was_paid_back_to_a_full_burst_is_none_any_more() {
+        let slow = rate(1, Nanos::from_secs(2));
+        let (start, five) = (Nanos::from_secs(50), Burst::new(5).unwrap());
+        let look = |tat, now| decide(tat, slow, five, Cost::ONE, Settle::IfAdmitted, now).1;
+        let overdrawn = decide(Tat::default(), slow, five, Cost::new(6).unwrap(), Settle::Always, start).1;
+        let paid = start.plus(Nanos::from_secs(2));
+        assert_eq!(wait_after_lowering(slow, look(overdrawn, paid), 1, paid), 1);
+        let before = paid.minus(Nanos::new(1));
+        assert_eq!(wait_after_lowering(slow, look(overdrawn, before), 1, before), 6, "a nanosecond before");
+    }
+
+    #[test]
+    fn a_look_leaves_the_state_as_it_was() {
+        let (third, now) = (rate(3, Nanos::from_secs(1)), Nanos::from_secs(50));
+        for tat in [Tat::default(), after_units(third, now, 2), after_units(third, now, 4)] {
+            let looked_at = decide(tat, third, Burst::new(3).unwrap(), Cost::PEEK, Settle::IfAdmitted, now);
+            assert_eq!(looked_at.1, tat);
+        }
+    }
+
+    #[test]
+    fn a_debt_ends_with_the_nanosecond_in_which_it_is_paid() {
+        let third = rate(3, Nanos::from_secs(1));
+        let (now, next) = (Nanos::from_secs(50), Nanos::from_secs(50).plus(Nanos::new(1)));
+        let part = Tat { whole: now, ticks: 2, overdrawn: false };
+        assert_eq!((part.whole_ceil(), Tat { ticks: 0, ..part }.whole_ceil()), (next, now));
+        assert_eq!((part.backlog(third, now), part.backlog(third, next)), (2, 0));
+    }
+
+    #[test]
+    fn a_changed_rate_keeps_parts_of_a_unit_and_overdrafts() {
+        let now = Nanos::from_secs(50);
+        let (fast, slow) = (rate(1, Nanos::from_secs(1)), rate(1, Nanos::from_secs(2)));
+        let debt = Tat { whole: now.plus(Nanos::from_millis(1_500)), ticks: 0, overdrawn: true };
+        let rescaled = debt.rescaled(fast, slow, now);
+        assert_eq!(rescaled, Tat { whole: now.plus(Nanos::from_secs(3)), ..debt });
+        assert_eq!(rescaled.rescaled(slow, fast, now), debt);
+        let odd = Tat { whole: now.plus(Nanos::new(1)), ..debt };
+        let sevenths = rate(7, Nanos::from_secs(3));
+        assert!(odd.rescaled(fast, sevenths, now).backlog(sevenths, now) > 0, "rounded up");
     }
 
     #[test]

@@ -95,7 +95,7 @@ impl OriginGcra {
 
     /// A changed rate keeps what was spent: what is owed becomes as many of the new intervals as of the old.
     pub fn rescale(&mut self, from: Rate, to: Rate, now: Nanos) {
-        if from != to && self.busy.tat > now {
+        if from != to {
             let tat = Tat { whole: self.busy.tat, ticks: 0, overdrawn: false };
             self.busy.tat = tat.rescaled(from, to, now).whole_ceil();
         }
@@ -157,10 +157,36 @@ mod tests {
     fn late_news_of_older_admissions_is_paid_by_the_idle_time_between() {
         let mut origin = OriginGcra { busy: Busy { tat: at(1300), since: at(1000) }, stored: 0 };
         origin.merge(&sync(2, 0, at(0)));
-        assert_eq!(origin.busy.tat, at(1300), "200 ms of work fit into the idle second before");
+        let paid = Busy { tat: at(1300), since: at(1000) };
+        assert_eq!(origin.busy, paid, "200 ms of work fit into the idle second before");
         let mut origin = OriginGcra { busy: Busy { tat: at(1300), since: at(1000) }, stored: 0 };
         origin.merge(&sync(15, 0, at(0)));
         assert_eq!(origin.busy, Busy { tat: at(1800), since: at(0) });
+    }
+
+    #[test]
+    fn a_sync_that_brings_nothing_new_changes_nothing() {
+        let pair = Busy { tat: at(500), since: at(100) };
+        let mut origin = OriginGcra { busy: pair, stored: 4 };
+        origin.merge(&GcraSync { busy: Busy { tat: at(500), since: at(200) }, ..sync(4, 4, at(900)) });
+        assert_eq!(origin, OriginGcra { busy: pair, stored: 4 });
+    }
+
+    #[test]
+    fn a_busy_period_goes_on_up_to_its_last_instant() {
+        let (hundred, since) = (Nanos::from_millis(100), at(100));
+        for (next, begins) in
+            [(at(400), since), (at(500), since), (at(500).plus(Nanos::new(1)), at(500).plus(Nanos::new(1)))]
+        {
+            let busy = Busy { tat: at(500), since };
+            let mut taken = OriginGcra { busy, stored: 0 };
+            taken.take(rate(), 1, next);
+            let mut heard = OriginGcra { busy, stored: 0 };
+            heard.merge(&sync(1, 0, next));
+            let expected =
+                OriginGcra { busy: Busy { tat: at(500).max(next).plus(hundred), since: begins }, stored: 1 };
+            assert_eq!((taken, heard), (expected, expected), "granted or heard of at {next:?}");
+        }
     }
 
     #[test]
@@ -197,6 +223,8 @@ mod tests {
         assert_eq!(adopt(own, reply, 2, at(50), rate()), Busy { tat: at(350), since: at(10) });
         assert_eq!(adopt(Busy { tat: at(900), ..own }, reply, 2, at(50), rate()).tat, at(900));
         assert_eq!(adopt(own, reply, 0, at(900), rate()), reply);
+        let level = Busy { tat: at(150), since: at(0) };
+        assert_eq!(adopt(level, reply, 0, at(900), rate()), level, "a pair that is level isn't ahead");
     }
 
     #[test]

@@ -300,6 +300,74 @@ mod tests {
         assert_eq!(hitters.heaviest().len(), 4);
     }
 
+    /// Adds a key so often; says how often it is said to have come, if it is among the heaviest.
+    fn came<L: Default>(hitters: &mut HeavyHitters<L>, number: u64, times: u32) -> Option<u32> {
+        for _ in 0..times {
+            hitters.add(key(number), L::default);
+        }
+        hitters.get(key(number)).map(|heavy| heavy.count)
+    }
+
+    #[test]
+    fn a_key_takes_the_place_of_the_lightest_when_it_has_come_more_often() {
+        let mut hitters = HeavyHitters::<()>::new(1024, 2);
+        assert_eq!((came(&mut hitters, 1, 5), came(&mut hitters, 2, 9)), (Some(5), Some(9)));
+        assert_eq!((came(&mut hitters, 3, 5), came(&mut hitters, 3, 1)), (None, Some(6)));
+        assert_eq!((came(&mut hitters, 1, 0), came(&mut hitters, 2, 0)), (None, Some(9)));
+        assert_eq!((came(&mut hitters, 4, 6), came(&mut hitters, 4, 1)), (None, Some(7)));
+    }
+
+    #[test]
+    fn halving_halves_also_what_is_not_among_the_heaviest() {
+        let mut hitters = HeavyHitters::<()>::new(1024, 1);
+        assert_eq!((came(&mut hitters, 1, 100), came(&mut hitters, 2, 41)), (Some(100), None));
+        hitters.halve();
+        assert_eq!((came(&mut hitters, 2, 30), came(&mut hitters, 2, 1)), (None, Some(51)), "20 and 31");
+    }
+
+    #[test]
+    fn a_bucket_is_left_to_who_comes_often() {
+        // All keys meet in one bucket of each row.
+        let mut hitters = HeavyHitters::<()>::new(1, 1);
+        came(&mut hitters, 1, 1000);
+        came(&mut hitters, 2, 30);
+        for number in 10..30 {
+            came(&mut hitters, number, 1);
+        }
+        let often = hitters.buckets.iter().map(|bucket| bucket & COUNT_MAX).max();
+        assert!(often.is_some_and(|count| (20..30).contains(&count)), "{often:?} of 30: lowered, not lost");
+        let mut hitters = HeavyHitters::<()>::new(1, 1);
+        came(&mut hitters, 1, 1000);
+        came(&mut hitters, 2, 2);
+        came(&mut hitters, 3, 50);
+        let often = hitters.buckets.iter().map(|bucket| bucket & COUNT_MAX).max();
+        assert!(often.is_some_and(|count| (40..=50).contains(&count)), "{often:?} of 50");
+    }
+
+    #[test]
+    fn the_chance_to_lower_a_count_shrinks_with_it() {
+        let mut hitters = HeavyHitters::<()>::new(1, 1);
+        for count in [1, 5, 10, 20, 40] {
+            let lowered = (0..20_000).filter(|_| hitters.is_lowered(count)).count();
+            let expected = 20_000.0 / 1.08_f64.powf(f64::from(count));
+            let lowered = f64::from(u32::try_from(lowered).unwrap());
+            assert!((lowered - expected).abs() < 0.02 * 20_000.0, "{lowered} for {expected} at {count}");
+        }
+        assert!((0..20_000).all(|_| !hitters.is_lowered(1000)));
+    }
+
+    #[test]
+    fn it_says_what_it_holds_and_lets_labels_be_changed() {
+        let mut hitters = HeavyHitters::<u64>::new(6144, 1000);
+        let least = 2 * 4 * 6144 + 1000 * size_of::<Heavy<u64>>() + 4 * LOWERED_MAX;
+        // What is beyond that is the map of places: 1,024 to 2,048 of up to 17 bytes.
+        let map = hitters.bytes() - least;
+        assert!((1024 * 10..=2048 * 17).contains(&map), "{map} bytes");
+        came(&mut hitters, 1, 1);
+        hitters.heaviest_mut()[0].label = 7;
+        assert_eq!(hitters.get(key(1)).map(|heavy| heavy.label), Some(7));
+    }
+
     #[test]
     fn what_stops_coming_is_forgotten() {
         let mut hitters = HeavyHitters::new(64, 4);

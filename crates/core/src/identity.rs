@@ -259,6 +259,25 @@ mod tests {
     }
 
     #[test]
+    fn a_hash_for_look_ups_has_a_keys_bits_and_depends_on_every_part() {
+        let p = prefix("t", "n", "r");
+        let hash = p.hash_of_parts(["x", "y"]);
+        let of_the_key = !(PLACE_MASK << TENANT_SHIFT);
+        assert_eq!(hash & of_the_key, p.key_of_parts(["x", "y"]).get() & of_the_key);
+        let others = [&["x"][..], &["y", "x"], &["xy"], &["x", "y", ""]];
+        assert!(others.iter().all(|parts| p.hash_of_parts(parts.iter().copied()) != hash));
+    }
+
+    /// Stores and snapshots hold counts by these numbers: another one would start them all afresh.
+    #[test]
+    fn a_key_is_the_same_number_in_every_release() {
+        let key = prefix("acme", "api", "per-user").key("user-17");
+        assert_eq!(key.get(), 0xd075_33f5_faa2_3d99_46ef_c87b_0f14_fd6c);
+        assert_eq!((key.tenant().0, key.place()), (0x46ef_c87b, 0x0f14_fd6c));
+        assert_ne!(KeyId::from_hash(u128::MAX), KeyId::NONE);
+    }
+
+    #[test]
     fn names_that_a_database_collates_stay_apart() {
         let p = prefix("t", "n", "r");
         let keys = ["Alice", "alice", "álice", "alice ", "a\u{301}lice"].map(|name| p.key(name));

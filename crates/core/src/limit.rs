@@ -122,8 +122,12 @@ impl Rate {
         while length < u128::from(Self::PERIOD_MIN.get()) {
             (count, length) = (count * 1000, length * 1000);
         }
-        while count > u128::from(NUMBER_MAX) || (length > u128::from(Period::MAX.get()) && count > 1) {
+        // Halving a small count would round it by a lot: then by the interval of one unit.
+        while count > u128::from(NUMBER_MAX) || (length > u128::from(Period::MAX.get()) && count > 1 << 20) {
             (count, length) = (count.div_ceil(2), length.div_ceil(2));
+        }
+        if length > u128::from(Period::MAX.get()) {
+            (count, length) = (1, length / count.max(1));
         }
         let narrow = |number| u64::try_from(number).unwrap_or(u64::MAX);
         Self::nearest(narrow(count), Nanos::new(narrow(length)))
@@ -134,9 +138,7 @@ impl Rate {
     pub fn parted(self, parts: u32) -> Option<Self> {
         let mut count = u128::from(self.denominator.get()) * u128::from(parts);
         let mut length = u128::from(self.numerator_ns.get()) * u128::from(PARTS);
-        while count > 0 && length < u128::from(Self::PERIOD_MIN.get()) {
-            (count, length) = (count * 1000, length * 1000);
-        }
+        // A billion times any interval is more than the shortest period.
         while count > u128::from(NUMBER_MAX) || length > u128::from(Period::MAX.get()) {
             (count, length) = (count / 2, length.div_ceil(2));
         }
@@ -256,6 +258,17 @@ impl Spec {
             Spec::Gcra { burst, .. } => burst.get(),
         }
     }
+
+    /// What is admitted over time, in thousandths a second: at least one.
+    pub fn milli_per_second(&self) -> u64 {
+        let (count, length) = match *self {
+            Spec::Gcra { rate, .. } => (rate.interval_denominator(), rate.interval_numerator_ns()),
+            _ => (self.shown_limit(), self.shown_period().get()),
+        };
+        // Below 2^53 · 10^12.
+        let milli = u128::from(count) * 1_000 * u128::from(Nanos::PER_SECOND) / u128::from(length.max(1));
+        u64::try_from(milli).unwrap_or(u64::MAX).max(1)
+    }
 }
 
 #[cfg(test)]
@@ -289,6 +302,101 @@ mod tests {
         assert_eq!(Rate::nearest(0, Nanos::ZERO), Rate::new(1, Nanos::from_millis(1)).unwrap());
         let slowest = Rate::nearest(1, Period::MAX);
         assert_eq!(slowest.scaled(1, 9), slowest, "there is nothing slower");
+        assert_eq!(slowest.scaled(5, 5), slowest);
+        assert_eq!(rate(1, 86_400).scaled(3, 1000), rate(1, 28_800_000), "of a slow one as exactly");
+    }
+
+    /// In units a nanosecond.
+    fn speed(rate: Rate) -> f64 {
+        rate.interval_denominator() as f64 / rate.interval_numerator_ns() as f64
+    }
+
+    #[test]
+    fn parts_of_a_rate_are_near_what_they_should_be_and_never_above() {
+        let rates =
+            [(1, Period::MAX.get()), (7, 86_400_000_000_000), (3, 1_000_000), (1_000_003, 7_000_000_001)];
+        let fastest = [(1_000_000, 1_000_000), (999_983, 1_000_003), (1 << 53, (1 << 53) + 1)];
+        for (count, period) in rates.into_iter().chain(fastest) {
+            let rate = Rate::new(count, Nanos::new(period)).unwrap();
+            for parts in [1, 7, 333_333_333, 500_000_000, 999_999_999, PARTS] {
+                let exact = speed(rate) * f64::from(parts) / f64::from(PARTS);
+                let Some(part) = rate.parted(parts) else {
+                    assert!(exact < 1.01 / Period::MAX.get() as f64, "{parts} of {rate:?}");
+                    continue;
+                };
+                assert!(part.interval_numerator_ns() <= Period::MAX.get(), "{parts} of {rate:?}: {part:?}");
+                assert!(
+                    Rate::from_interval(part.interval_numerator_ns(), part.interval_denominator()).is_ok()
+                );
+                let whole =
+                    u128::from(part.interval_numerator_ns()) * u128::from(rate.interval_denominator());
+                let ours = u128::from(part.interval_denominator()) * u128::from(rate.interval_numerator_ns());
+                assert!(
+                    ours / u128::from(parts) <= whole / u128::from(PARTS) + 1,
+                    "{parts} of {rate:?} is {part:?}"
+                );
+                let is_coarse = part.interval_denominator() < 1 << 20;
+                assert!(
+                    speed(part) >= exact * if is_coarse { 0.5 } else { 0.999_99 },
+                    "{parts} of {rate:?}: {part:?}"
+                );
+            }
+            assert_eq!(rate.parted(0), None);
+            for (part, whole) in [(5, 5), (1_000_000_007, 1_000_000_009)] {
+                let scaled = rate.scaled(part, whole);
+                assert!(
+                    (speed(scaled) / speed(rate) - 1.0).abs() < 1e-5,
+                    "{part} of {whole} of {rate:?}: {scaled:?}"
+                );
+                assert!(
+                    Rate::from_interval(scaled.interval_numerator_ns(), scaled.interval_denominator())
+                        .is_ok()
+                );
+            }
+        }
+        let second = |count| Rate::new(count, Nanos::from_secs(1)).unwrap();
+        assert_eq!(second(1000).parted(PARTS / 4), Some(second(250)));
+        assert_eq!(second(1_000_000_000).parted(PARTS / 4), Some(second(250_000_000)));
+        assert_eq!(second(1_000_000_000).parted(PARTS), Some(second(1_000_000_000)));
+    }
+
+    #[test]
+    fn a_rate_is_put_together_again_from_its_lowest_terms_only() {
+        let in_range = |numerator, denominator| Rate::from_interval(numerator, denominator).is_ok();
+        let rate = Rate::new(700_000, Nanos::from_secs(1)).unwrap();
+        assert_eq!(Rate::from_interval(10_000, 7), Ok(rate));
+        assert!(in_range(1, 1) && in_range(Period::MAX.get(), 1) && in_range(8, 7));
+        assert!(!in_range(20_000, 14) && !in_range(2, 2), "not in lowest terms");
+        assert!(!in_range(7, 8) && !in_range(Period::MAX.get() + 1, 1), "too fast, too slow");
+        assert!(!in_range(0, 1) && !in_range(1, 0) && !in_range(0, 0));
+        assert!(!in_range((1 << 53) + 2, (1 << 53) + 1), "more than counts go up to");
+    }
+
+    #[test]
+    fn a_burst_comes_back_within_a_hundred_years() {
+        let yearly = Rate::new(1, Nanos::from_secs(365 * 86_400)).unwrap();
+        let refills = |rate: Rate, burst| rate.refills(Burst::new(burst).unwrap());
+        assert_eq!((refills(yearly, 100), refills(yearly, 101)), (Ok(()), Err(OutOfRange::Refill)));
+        let seven = Rate::new(7, Nanos::from_secs(365 * 86_400)).unwrap();
+        assert_eq!((refills(seven, 700), refills(seven, 701)), (Ok(()), Err(OutOfRange::Refill)));
+        assert_eq!(refills(Rate::new(1_000_000_000, Nanos::from_secs(1)).unwrap(), NUMBER_MAX), Ok(()));
+    }
+
+    #[test]
+    fn a_spec_knows_how_long_it_remembers_and_in_how_long_it_admits_its_limit() {
+        let (limit, period) = (Limit::new(5).unwrap(), Period::new(Nanos::from_secs(60)).unwrap());
+        let cell =
+            Cell { sequence: crate::Sequence(3), start: Nanos::from_secs(100), end: Nanos::from_secs(3_700) };
+        let rate = Rate::new(2, Nanos::from_secs(1)).unwrap();
+        for (spec, memory, shown) in [
+            (Spec::Sliding { limit, period }, 120, 60),
+            (Spec::Fixed { limit, period }, 60, 60),
+            (Spec::Calendar { limit, unit: CalendarUnit::Hour, cell }, 3_600, 3_600),
+            (Spec::Gcra { rate, burst: Burst::new(10).unwrap() }, 5, 5),
+        ] {
+            assert_eq!(spec.longest_memory(), Nanos::from_secs(memory), "{spec:?}");
+            assert_eq!(spec.shown_period(), Nanos::from_secs(shown), "{spec:?}");
+        }
     }
 
     #[test]

@@ -142,3 +142,56 @@ impl State for LocalState {
         Publish::Nothing
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::identity::KeyId;
+    use crate::limit::{Burst, Limit};
+
+    const NOW: Nanos = Nanos::from_secs(1_000_000);
+
+    fn charged(spec: Spec) -> LocalState {
+        let mut state = LocalState::default();
+        state.decide(&Item::new(KeyId::from_hash(1), spec, Cost::ONE), 1, NOW);
+        state
+    }
+
+    fn specs() -> [Spec; 2] {
+        let period = Period::new(Nanos::from_secs(60)).unwrap();
+        let rate = Rate::new(7, Nanos::from_secs(3)).unwrap();
+        [
+            Spec::Sliding { limit: Limit::new(5).unwrap(), period },
+            Spec::Gcra { rate, burst: Burst::new(4).unwrap() },
+        ]
+    }
+
+    #[test]
+    fn words_are_read_back_as_they_were_and_only_if_some_state_has_them() {
+        for state in [LocalState::default(), charged(specs()[0]), charged(specs()[1])] {
+            assert_eq!(LocalState::from_words(state.to_words()), Some(state));
+        }
+        let is_sound = |words| LocalState::from_words(words).is_some();
+        assert!(is_sound([COUNT_MAX, COUNT_MAX, 7, 0]));
+        assert!(!is_sound([COUNT_MAX + 1, 0, 7, 0]) && !is_sound([0, COUNT_MAX + 1, 7, 0]));
+        let bucket = |ticks, denominator, numerator: u64| [5, ticks, denominator, numerator << 1 | 1];
+        assert!(is_sound(bucket(6, 7, 8)) && !is_sound(bucket(7, 7, 8)) && !is_sound(bucket(8, 7, 8)));
+        assert!(is_sound(bucket(0, 1, 1)) && !is_sound(bucket(0, 8, 7)) && !is_sound(bucket(0, 0, 7)));
+        let longest = Period::MAX.get();
+        assert!(is_sound(bucket(0, 1, longest)) && !is_sound(bucket(0, 1, longest + 1)));
+    }
+
+    #[test]
+    fn a_step_that_lands_where_nothing_is_used_any_more_leaves_nothing() {
+        let state = charged(specs()[0]);
+        let late = NOW.plus(Nanos::from_secs(600));
+        let step = ClockStep { delta_ns: 3_600_000_000_000, lands_at: late.shifted(3_600_000_000_000) };
+        assert_eq!(state.carried(&specs()[0], step), LocalState::default());
+    }
+
+    #[test]
+    fn a_lone_nodes_live_state_is_known_to_nobody_else() {
+        assert!(specs().iter().all(|spec| !charged(*spec).is_evictable()));
+        assert_eq!(LocalState::begun(StepId(3), true).step(), StepId(3));
+    }
+}

@@ -160,6 +160,8 @@ mod tests {
         assert_eq!((cell.total(), cell.publish(NodeId(1), 5, 5).world), (9, 7));
         cell.set_published(9);
         cell.set_published(4);
-        assert_eq!(cell.published(), 9);
+        assert_eq!((cell.published(), cell.unpublished()), (9, 0));
+        cell.publish(NodeId(1), 14, 14);
+        assert_eq!(cell.unpublished(), 5, "what the others don't know of");
     }
 }

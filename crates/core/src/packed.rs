@@ -91,3 +91,45 @@ pub(crate) fn tat_at_rate(tat: Tat, written_with: Option<Rate>, rate: Rate, now:
 pub(crate) fn window_expires(tag: u64) -> Nanos {
     Nanos::from_millis(payload_of(tag))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_give_back_what_was_packed_into_them() {
+        let rate = Rate::new(7, Nanos::from_secs(3)).unwrap();
+        for overdrawn in [false, true] {
+            let tat = Tat { whole: Nanos::from_secs(5), ticks: 3, overdrawn };
+            let word = denominator_word(tat, rate);
+            assert_eq!(tat_of(tat.whole.get(), tat.ticks, word), tat);
+            assert_eq!(rate_of(word, gcra_tag(rate)), Some(rate));
+            assert_eq!(rate_of(word & OVERDRAWN, gcra_tag(rate)), None, "never written");
+        }
+        assert!(tat_of(5, 3, adopted_denominator(rate)).overdrawn);
+        assert_eq!(rate_of(adopted_denominator(rate), gcra_tag(rate)), Some(rate));
+        let expires = Nanos::from_millis(1_800_000_000_123);
+        assert_eq!(window_expires(window_tag(expires)), expires);
+        assert!(is_gcra(gcra_tag(rate)) && !is_gcra(window_tag(expires)));
+    }
+
+    #[test]
+    fn a_debt_is_read_at_the_rate_of_the_check() {
+        let (now, fast) = (Nanos::from_secs(50), Rate::new(7, Nanos::from_secs(3)).unwrap());
+        let slow = Rate::new(1, Nanos::from_secs(3)).unwrap();
+        let debt = Tat { whole: Nanos::from_secs(53), ticks: 0, overdrawn: false };
+        assert_eq!(tat_at_rate(debt, Some(fast), fast, now), debt);
+        assert_eq!(tat_at_rate(debt, Some(fast), slow, now).whole, Nanos::from_secs(50 + 21), "seven units");
+        assert_eq!(tat_at_rate(debt, None, fast, now), Tat::default(), "of another algorithm");
+    }
+
+    #[test]
+    fn a_step_replaces_the_one_before_and_nothing_else() {
+        let tag = gcra_tag(Rate::new(7, Nanos::from_secs(3)).unwrap());
+        for step in [0, 1, 6, 0xff, 3].map(StepId) {
+            let stepped = tag_with_step(tag_with_step(tag, StepId(0xa5)), step);
+            assert_eq!((step_of(stepped), payload_of(stepped)), (step, payload_of(tag)));
+            assert!(is_gcra(stepped));
+        }
+    }
+}

@@ -92,6 +92,20 @@ mod tests {
     }
 
     #[test]
+    fn a_shared_key_shows_each_tier_and_the_cell_before() {
+        let period = Period::new(Nanos::from_secs(60)).unwrap();
+        let spec = Spec::Sliding { limit: Limit::new(100).unwrap(), period };
+        let mut state = SharedState::default();
+        let item = Item::new(KeyId::from_hash(1), spec, Cost::new(80).unwrap());
+        let decision = state.decide(&item, 1, Nanos::from_secs(6000)).0;
+        let seen = |seconds| Seen::of_shared(&state, &spec, &decision, Nanos::from_secs(seconds));
+        assert_eq!(seen(6000), Seen { own: 80, ..Seen::default() });
+        assert_eq!(seen(6075), Seen { previous: 60, ..Seen::default() }, "80 weighed by three quarters");
+        assert_eq!(seen(6200), Seen::default());
+        assert_eq!(Seen { own: 1, others: 20, world: 300, previous: 4000 }.total(), 4321);
+    }
+
+    #[test]
     fn of_a_rate_it_is_the_burst_in_use() {
         let spec =
             Spec::Gcra { rate: Rate::new(1, Nanos::from_secs(1)).unwrap(), burst: Burst::new(10).unwrap() };

@@ -172,3 +172,26 @@ pub struct Cell {
     pub start: Nanos,
     pub end: Nanos,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guess_about_the_cell_changes_nothing() {
+        let period = Period::new(Nanos::from_secs(10)).unwrap();
+        for now in [99, 100, 105, 109, 110].map(Nanos::from_secs) {
+            for likely in [0, 9, 10, 11, 12].map(Sequence) {
+                assert_eq!(period.cell_at_after(now, likely), period.cell_at(now), "{now:?}, {likely:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn steps_are_counted_around_their_turn() {
+        for (step, later, age) in [(3, 3, 0), (3, 7, 4), (250, 4, 10)] {
+            assert_eq!(StepId(step).age_at(StepId(later)), age);
+            assert_eq!(StepId(later).aged(age), StepId(step));
+        }
+    }
+}

@@ -183,6 +183,18 @@ mod tests {
     }
 
     #[test]
+    fn a_count_fits_into_the_signed_integers_of_a_store() {
+        assert_eq!(i64::try_from(add_count(COUNT_MAX, u64::MAX)), Ok(i64::MAX));
+        assert_eq!(add_count(COUNT_MAX - 1, 1), COUNT_MAX);
+    }
+
+    #[test]
+    fn a_large_count_fades_as_a_small_one_does() {
+        let half = |count: u64| weighted(count, 50 * Nanos::PER_SECOND, 100 * Nanos::PER_SECOND);
+        assert_eq!((half(10), half(11), half(1 << 53), half(COUNT_MAX)), (5, 5, 1 << 52, COUNT_MAX / 2));
+    }
+
+    #[test]
     fn a_saturated_count_denies_and_never_wraps() {
         let decision = decide(COUNT_MAX, COUNT_MAX, 0, 1 << 53, 1 << 53);
         assert!(!decision.is_admitted());

@@ -135,6 +135,20 @@ mod tests {
     }
 
     #[test]
+    fn windows_of_a_minute_and_more_are_counted() {
+        use crate::limit::{Burst, Limit, Rate};
+        use crate::time::Period;
+        let limit = Limit::new(5).unwrap();
+        let period = |secs| Period::new(Nanos::from_secs(secs)).unwrap();
+        for (secs, counted) in [(59, false), (60, true), (61, true)] {
+            assert_eq!(is_counted(&Spec::Sliding { limit, period: period(secs) }), counted);
+            assert_eq!(is_counted(&Spec::Fixed { limit, period: period(secs) }), counted);
+        }
+        let rate = Rate::new(1, Nanos::from_secs(3600)).unwrap();
+        assert!(!is_counted(&Spec::Gcra { rate, burst: Burst::new(5).unwrap() }));
+    }
+
+    #[test]
     fn a_limit_that_one_region_uses_is_its_own_unless_it_is_abuse() {
         let of = |is_abuse, is_alone| [1, 2, 10].map(|regions| spenders(regions, is_abuse, is_alone));
         assert_eq!(of(false, true), [1, 1, 1]);

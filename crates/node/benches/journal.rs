@@ -3,8 +3,9 @@
 //!
 //! `cargo bench -p tidegate-node --bench journal -- [--turns N]`; `cargo xtask bars why` reads what it prints. Two
 //! engines that differ in the journal alone take turns (without, with, with, without), for three quarters of a second
-//! each, in which the log is written once, as a node does it. All cores decide as fast as they can all the time: a
-//! million denials a second are offered as that part of the requests, the rest passes. Of each turn comes one ratio, of
+//! each, in which the log is written once, as a node does it. All cores decide as fast as they can all the time: an
+//! attack comes whenever the clock says that it is time for one, a million times a second over all threads, and all
+//! other requests pass. Of each turn comes one ratio, of
 //! decisions in the same time; their median is the figure, with the lowest and the highest. CPU time, which a busy
 //! machine changes less, says what of it is the log's. Files are made in the system's temporary directory, or in
 //! `TIDEGATE_BENCH_DIR`, and removed.
@@ -38,14 +39,12 @@ rules:
   - { name: per-user, key: [user], limit: 1000000000 per 1d }
 ";
 const KEYS: u64 = 10_000;
-/// Offered, at whatever rate requests are decided.
-const DENIALS_PER_S: f64 = 1e6;
+/// By all threads together, at whatever rate requests are decided.
+const DENIALS_PER_S: u64 = 1_000_000;
 /// As often as a node writes.
 const ROUND: Duration = Duration::from_millis(750);
 /// Before each round: caches are its own then, and the lanes of those who decide as full as they always are.
 const WARM_UP: Duration = Duration::from_millis(250);
-/// Requests are attacks by so many parts of this.
-const PARTS: u64 = 1 << 16;
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
@@ -55,21 +54,21 @@ fn main() {
     }
     let turns = after("--turns").map_or(10, |rest| rest[0].parse().expect("--turns N"));
     let crew = Crew::new(std::thread::available_parallelism().map_or(1, usize::from));
-    for (case, denials_per_s, keys) in [
-        ("a million denials a second, 10k keys", DENIALS_PER_S, KEYS),
-        ("a million denials a second, 100k keys", DENIALS_PER_S, 10 * KEYS),
-        ("nothing but denials, 10k keys", f64::INFINITY, KEYS),
+    let of_each_thread = DENIALS_PER_S / crew.orders.len() as u64;
+    for (case, attacks_per_s, keys) in [
+        ("a million denials a second, 10k keys", Some(of_each_thread), KEYS),
+        ("a million denials a second, 100k keys", Some(of_each_thread), 10 * KEYS),
+        ("nothing but denials, 10k keys", None, KEYS),
     ] {
         let subjects = Arc::new(Subjects::new(case, crew.orders.len()));
-        let offered = crew.offered(&subjects, denials_per_s, keys);
-        flood(case, &crew, &subjects, offered, turns);
+        flood(case, &crew, &subjects, Offered { attacks_per_s, keys }, turns);
     }
 }
 
 #[derive(Clone, Copy)]
 struct Offered {
-    /// Of [`PARTS`] requests, so many are attacks.
-    attacks: u64,
+    /// By each thread; `None`: every request is one.
+    attacks_per_s: Option<u64>,
     keys: u64,
 }
 
@@ -235,25 +234,6 @@ impl Crew {
         let round = self.done.iter().take(rest).fold(early.unwrap_or_default(), Round::add);
         Round { writer_cpu_ns, ..round }
     }
-
-    /// So many attacks that as many are denied a second; the others pass, and all cores are busy.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        clippy::cast_precision_loss,
-        reason = "a part of PARTS"
-    )]
-    fn offered(&self, subjects: &Arc<Subjects>, denials_per_s: f64, keys: u64) -> Offered {
-        let mut offered = Offered { attacks: PARTS, keys };
-        if denials_per_s.is_finite() {
-            // The second time at the rate that the mixture is decided at.
-            for _ in 0..3 {
-                let per_s = Round::per_s(self.round(subjects, Subjected::Without, offered).decisions, 1);
-                offered.attacks = (PARTS as f64 * (denials_per_s / per_s).min(1.0)).ceil() as u64;
-            }
-        }
-        offered
-    }
 }
 
 /// What a front end calls for each request, over and over.
@@ -269,15 +249,18 @@ fn decide(order: &Order, number: &mut u64) -> Round {
 fn decide_until(order: &Order, until: Nanos, number: &mut u64) -> Round {
     let Order { subjects, subjected, offered, .. } = order;
     let engine = if *subjected == Subjected::With { &subjects.with } else { &subjects.without };
-    let mut round = Round::default();
+    let (mut round, mut attacks) = (Round::default(), 0);
+    let begun = subjects.clock.now().now;
     loop {
         let moment = subjects.clock.now();
         if moment.now >= until {
             return round;
         }
         *number += 1;
-        let drawn = mixed(*number);
-        let (key, is_attack) = (drawn / PARTS % offered.keys, drawn % PARTS < offered.attacks);
+        let key = mixed(*number) % offered.keys;
+        let is_due = |per_s: u64| attacks < moment.now.minus(begun).get() * per_s / Nanos::PER_SECOND;
+        let is_attack = offered.attacks_per_s.is_none_or(is_due);
+        attacks += u64::from(is_attack);
         let namespace = if is_attack { "attacked" } else { "roomy" };
         round.decisions += 1;
         round.denied += u64::from(!ask(engine, namespace, key, moment));
@@ -349,7 +332,7 @@ fn flood(case: &str, crew: &Crew, subjects: &Arc<Subjects>, offered: Offered, tu
         print(case, "denials offered a second", Round::per_s(with.denied, 2), None);
         print(case, "decisions a second without the log", Round::per_s(without.decisions, 2), None);
         print(case, "decisions a second with it", Round::per_s(with.decisions, 2), None);
-        let high = (offered.attacks < PARTS).then_some(5.0);
+        let high = offered.attacks_per_s.is_some().then_some(5.0);
         let lost = 1.0 - with.decisions as f64 / without.decisions as f64;
         print(case, "throughput lost, %", lost * 100.0, high);
         let decides = with.cpu_per_decision() / without.cpu_per_decision() - 1.0;

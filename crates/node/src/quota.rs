@@ -237,7 +237,8 @@ impl Quotas {
         let tidings = self.tidings.load();
         let members = tidings.share.map_or(1, |share| share.members.max(1));
         let divisor = u64::from(members).saturating_mul(u64::from(live_nodes.max(1)));
-        let offered = self.demand.offered(&tidings.held.0, divisor, quota_keys_max(live_nodes), now);
+        let most = quota_keys_max(live_nodes);
+        let offered = self.demand.offered(&tidings.held.0, divisor, most, self.node.0, now);
         let version = tidings.share.map_or(0, |share| share.version);
         QuotaReport { node: self.node, applied: tidings.stamp, version, offered, leaves: false }
     }

@@ -20,7 +20,7 @@ use tidegate_origin::{BreakerState, ShardId};
 use tidegate_rules::RuleSet;
 
 /// How long a reply keeps a view fresh: the default.
-const FRESH_FOR: Nanos = Nanos::from_secs(5);
+pub(crate) const FRESH_FOR: Nanos = Nanos::from_secs(5);
 
 /// Limits are given in the requests, so all nodes have the same rules: none.
 pub(crate) static RULES: LazyLock<VersionedRules> =

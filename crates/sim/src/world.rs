@@ -19,7 +19,7 @@ use crate::network::{Network, Odds, Way};
 use crate::queue::Queue;
 use crate::random::Random;
 use crate::scenario::{Arrival, Audit};
-use crate::simulation::{Answered, QuotaStep, Simulation, StoreCall, StoreDone, StoreStep};
+use crate::simulation::{Answered, QuotaDone, QuotaStep, Simulation, StoreCall, StoreDone, StoreStep};
 use books::Books;
 use scenario::{WorldFault, WorldFlaw, WorldScenario};
 use std::collections::{BTreeMap, VecDeque};
@@ -371,10 +371,14 @@ fn rows_of(step: &StoreStep, done: &StoreDone) -> (usize, usize) {
     let written = match step {
         StoreStep::Work(Step::Publish(_, rows)) => rows.len(),
         StoreStep::Quota(QuotaStep::Report(_, demands)) => demands.len(),
+        StoreStep::Quota(QuotaStep::Acknowledge(_, said)) => said.slices.len(),
+        StoreStep::Quota(QuotaStep::Grant(_, granted)) => granted.slices.len(),
         _ => 0,
     };
     let read = match done {
         StoreDone::Work(Done::Imported(Ok(imported))) => imported.components.len(),
+        StoreDone::Quota(QuotaDone::Slices(Some(slices))) => slices.slices.len(),
+        StoreDone::Quota(QuotaDone::Surveyed(Some(survey))) => survey.demands.len() + survey.slices.len(),
         _ => 0,
     };
     (written, read)

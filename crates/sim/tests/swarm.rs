@@ -57,6 +57,14 @@ fn what_failed_before_holds() {
         (1667, 6),
         // A row that no node had asked for was left a unit short.
         (1462, 8),
+        // Of a hot key that a node first met beside other limits, it spent more than was granted until its first draw.
+        (2500, 4),
+        // And it held on to that though nothing was heard of it.
+        (356, 6),
+        // What an answer granted that got lost is nobody's to publish: a wrong check.
+        (2132, 9),
+        // A node had heard just before the last row came, and went by that for five seconds: a wrong check.
+        (3828, 3),
     ];
     for (seed, number) in episodes {
         let done = Episode::new(seed, number, None).run();

@@ -20,6 +20,7 @@ pub(super) enum Of {
     PerSecond,
     /// Less is better.
     Cpu,
+    P99,
 }
 
 /// A subject is better than each of `than`, or than the slowest of several floors, by a factor.
@@ -30,6 +31,15 @@ pub(super) struct Bar {
     pub(super) than: &'static [&'static str],
     pub(super) of: Of,
     pub(super) at_least: f64,
+}
+
+/// Which columns a table has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Columns {
+    /// As fast as answers come.
+    Saturated,
+    /// With the rarest latencies, and how busy the generator was.
+    Tail,
 }
 
 #[derive(Debug, Default)]
@@ -43,7 +53,7 @@ impl Figures {
         }
     }
 
-    fn middle(&self, load: &str, subject: &str, of: Of) -> Option<f64> {
+    pub(super) fn middle(&self, load: &str, subject: &str, of: Of) -> Option<f64> {
         let figure = self.0.iter().find(|figure| figure.load == load && figure.subject == subject)?;
         Some(median(&figure.values(of)))
     }
@@ -58,25 +68,31 @@ impl Figures {
         ratios.reduce(f64::max)
     }
 
-    pub(super) fn table(&self) -> String {
-        let mut text = String::from(
-            "| load | subject | requests/s | server CPU per request, µs | p50, µs | p99, µs | errors |\n\
-             |---|---|---|---|---|---|---|\n",
+    pub(super) fn table(&self, columns: Columns) -> String {
+        type Told = (&'static str, fn(&Sample) -> f64, usize);
+        let per_second: Told = ("requests/s", |sample| sample.per_second, 0);
+        let cpu: Told = ("server CPU per request, µs", |sample| sample.cpu_micros, 2);
+        let p50: Told = ("p50, µs", |sample| sample.p50_micros, 0);
+        let p99: Told = ("p99, µs", |sample| sample.p99_micros, 0);
+        let p999: Told = ("p99.9, µs", |sample| sample.p999_micros, 0);
+        let unsent: Told = ("not sent, %", |sample| sample.unsent_percent, 2);
+        let busy: Told = ("generator, cores", |sample| sample.generator_cores, 2);
+        let told = match columns {
+            Columns::Saturated => vec![per_second, cpu, busy, p50, p99],
+            Columns::Tail => vec![per_second, cpu, busy, p50, p99, p999, unsent],
+        };
+        let names: Vec<&str> = told.iter().map(|(name, ..)| *name).collect();
+        let mut text = format!(
+            "| load | subject | {} | errors |\n|---|---|{}---|\n",
+            names.join(" | "),
+            "---|".repeat(names.len())
         );
         for Figure { load, subject, samples } in &self.0 {
-            let column = |value: fn(&Sample) -> f64, digits: usize| {
-                let values: Vec<f64> = samples.iter().map(value).collect();
-                spread(&values, digits)
-            };
+            let column =
+                |&(_, value, digits): &Told| spread(&samples.iter().map(value).collect::<Vec<_>>(), digits);
+            let columns: Vec<String> = told.iter().map(column).collect();
             let errors: f64 = samples.iter().map(|sample| sample.errors).sum();
-            let _ = writeln!(
-                text,
-                "| {load} | {subject} | {} | {} | {} | {} | {errors:.0} |",
-                column(|sample| sample.per_second, 0),
-                column(|sample| sample.cpu_micros, 2),
-                column(|sample| sample.p50_micros, 0),
-                column(|sample| sample.p99_micros, 0),
-            );
+            let _ = writeln!(text, "| {load} | {subject} | {} | {errors:.0} |", columns.join(" | "));
         }
         text
     }
@@ -84,7 +100,11 @@ impl Figures {
     pub(super) fn bars(&self, bars: &[Bar]) -> String {
         let mut text = String::from("| bar | load | ratio | required | |\n|---|---|---|---|---|\n");
         for bar in bars {
-            let of = if bar.of == Of::PerSecond { "requests/s" } else { "CPU per request" };
+            let of = match bar.of {
+                Of::PerSecond => "requests/s",
+                Of::Cpu => "CPU per request",
+                Of::P99 => "p99",
+            };
             let than = bar.than.join(" or ");
             let (ratio, judged) = match self.ratio(bar) {
                 Some(ratio) => (format!("{ratio:.2}"), verdict(ratio >= bar.at_least)),
@@ -119,7 +139,11 @@ impl Figures {
 
 impl Figure {
     fn values(&self, of: Of) -> Vec<f64> {
-        let value = |sample: &Sample| if of == Of::PerSecond { sample.per_second } else { sample.cpu_micros };
+        let value = match of {
+            Of::PerSecond => |sample: &Sample| sample.per_second,
+            Of::Cpu => |sample: &Sample| sample.cpu_micros,
+            Of::P99 => |sample: &Sample| sample.p99_micros,
+        };
         self.samples.iter().map(value).collect()
     }
 }

@@ -1,8 +1,9 @@
 //! The generators, and what they print: the same for everybody who is compared.
 
-use super::server::Server;
+use super::server::{Server, children_seconds};
 use crate::steps::output_of;
 use std::path::Path;
+use std::time::Instant;
 
 /// What one run of a generator has shown.
 #[derive(Clone, Copy, Debug, Default)]
@@ -15,6 +16,10 @@ pub(super) struct Sample {
     /// Of `tidegate bench` alone.
     pub(super) p999_micros: f64,
     pub(super) errors: f64,
+    /// Of an open load: what was due and could not be sent until the end.
+    pub(super) unsent_percent: f64,
+    /// Of the generator: when it needs one for each of its threads, it is what limits.
+    pub(super) generator_cores: f64,
 }
 
 #[derive(Clone, Debug)]
@@ -56,9 +61,10 @@ impl Generator {
     /// Runs it, and counts what the server needed meanwhile.
     pub(super) fn run(&self, tidegate: &Path, server: &Server) -> Result<Sample, String> {
         let (program, arguments) = self.command(&tidegate.display().to_string());
-        let before = server.processor_seconds();
-        let printed = output_of(&program, &arguments)?;
+        let (before, own_before) = (server.processor_seconds(), children_seconds());
+        let (printed, seconds) = timed(|| output_of(&program, &arguments))?;
         let used = server.processor_seconds() - before;
+        let generator_cores = (children_seconds() - own_before) / seconds;
         let read = match self {
             Generator::RedisBenchmark { requests, .. } => redis_benchmark(&printed, *requests),
             Generator::Wrk { .. } => wrk(&printed),
@@ -66,8 +72,14 @@ impl Generator {
         };
         let (sample, requests) =
             read.ok_or_else(|| format!("{program} printed something else:\n{printed}"))?;
-        Ok(Sample { cpu_micros: used / requests * 1e6, ..sample })
+        Ok(Sample { cpu_micros: used / requests * 1e6, generator_cores, ..sample })
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "how long another process ran")]
+fn timed<T>(run: impl FnOnce() -> Result<T, String>) -> Result<(T, f64), String> {
+    let start = Instant::now();
+    run().map(|result| (result, start.elapsed().as_secs_f64()))
 }
 
 /// `"CL.THROTTLE …","134228.19","0.205","0.072","0.199","0.247","0.279","1.119"`, after a line of names.
@@ -119,18 +131,20 @@ fn bench(printed: &str) -> Option<(Sample, f64)> {
         let (_, rest) = json.split_once(&format!("\"{name}\":"))?;
         rest.split([',', '}']).next()?.parse().ok()
     };
-    let errors = ["refused", "timeouts", "lost", "connects", "unsent"];
+    let errors = ["refused", "timeouts", "lost", "connects"];
+    let (answered, unsent) = (number("answered")?, number("unsent").unwrap_or_default());
     let sample = Sample {
         per_second: number("requests_per_s")?,
         p50_micros: number("p50")?,
         p99_micros: number("p99")?,
-        p999_micros: number("p99.9").unwrap_or(f64::NAN),
+        p999_micros: number("p99_9").unwrap_or(f64::NAN),
         errors: errors.iter().filter_map(|name| number(name)).sum(),
+        unsent_percent: 100.0 * unsent / (answered + unsent).max(1.0),
         ..Sample::default()
     };
     // The warm-up costs the server too, and isn't among the answers.
     let warm_up = number("warm_up_s")?;
-    Some((sample, number("answered")? * (1.0 + warm_up / number("seconds")?)))
+    Some((sample, answered * (1.0 + warm_up / number("seconds")?)))
 }
 
 #[cfg(test)]
@@ -149,10 +163,11 @@ mod tests {
             "  50%  310.00us\n  99%    1.05ms\n  300 requests in 1.00s, 1MB read\nRequests/sec:    299.5\n";
         let (sample, requests) = wrk(text).unwrap();
         assert_eq!((sample.per_second, sample.p99_micros, requests), (299.5, 1050.0, 300.0));
-        let json = "{\"answered\":90,\"errors\":{\"lost\":2},\"latency_us\":{\"p50\":1.5,\"p99\":9},\
+        let json = "{\"answered\":99,\"errors\":{\"lost\":2},\"latency_us\":{\"p50\":1.5,\"p99\":9,\"p99_9\":11},\
                     \"requests_per_s\":30.0,\"seconds\":3.0,\"unsent\":1,\"warm_up_s\":1.0}";
         let (sample, requests) = bench(json).unwrap();
-        assert_eq!((sample.p50_micros, sample.errors, requests), (1.5, 3.0, 120.0));
+        assert_eq!((sample.p50_micros, sample.p999_micros, sample.errors), (1.5, 11.0, 2.0));
+        assert_eq!((sample.unsent_percent, requests), (1.0, 132.0));
         assert!(bench("nothing").is_none() && wrk("").is_none() && redis_benchmark("", 1).is_none());
     }
 }

@@ -1,95 +1,45 @@
 //! What is compared with what: the subjects of each protocol in turn, in several rounds, and the bars.
 
 use super::Length;
-use super::figures::{Bar, Figures, Of};
+use super::cases::{Case, Section, measure, noted};
+use super::everybody::{LASTING, THROTTLE_MESSAGE, THROTTLE_METHOD};
+use super::figures::{Bar, Of};
 use super::generator::Generator;
 use super::program::Programs;
-use super::server::{Server, directory};
+use super::server::directory;
 use super::subjects::{self, write};
-use std::fmt::Write as _;
 
 const OURS: &str = "Tidegate CL.THROTTLE";
 const PING: &str = "Tidegate PING";
 const STUB: &str = "stub: parses, answers a constant";
 const INCR: &str = "redis INCR";
 const CELL: &str = "redis-cell CL.THROTTLE";
+const LUA: &str = "redis GCRA in Lua";
 const OUR_LIMIT: &str = "Tidegate /v1/limit";
 const OUR_AUTH: &str = "Tidegate /auth";
 const NGINX: &str = "nginx limit_req";
+const HAPROXY: &str = "HAProxy stick table";
 const THROTTLECRAB: &str = "throttlecrab-server";
 const OUR_GRPC: &str = "Tidegate ShouldRateLimit";
 const LIMITADOR: &str = "limitador-server, memory";
 const RATELIMIT: &str = "envoyproxy/ratelimit";
 
-/// One subject under one load.
-struct Case<'s> {
-    load: &'static str,
-    subject: &'static str,
-    server: &'s Server,
-    generator: Generator,
-}
-
-/// Every case once in each round, after one short run of each that isn't counted.
-fn measure(programs: &Programs, cases: &[Case<'_>], rounds: usize) -> Result<Figures, String> {
-    let mut figures = Figures::default();
-    for round in 0..=rounds {
-        for case in cases {
-            let sample = case.generator.run(&programs.tidegate, case.server)?;
-            if round > 0 {
-                println!(
-                    "    {round}: {}, {}: {:.0}/s, {:.2} µs",
-                    case.load, case.subject, sample.per_second, sample.cpu_micros
-                );
-                figures.add(case.load, case.subject, sample);
-            }
-        }
-    }
-    Ok(figures)
-}
-
-/// The table, the bars, the picture's place, the commands and who is missing.
-fn body(
-    group: &str,
-    title: &str,
-    rounds: usize,
-    cases: &[Case<'_>],
-    figures: &Figures,
-    bars: &[Bar],
-    missing: &[String],
-) -> Result<String, String> {
-    let file = format!("benchmarks-{group}.svg");
-    let subtitle = format!("requests/s: median of {rounds} rounds, the line is their range; more is better");
-    write(&crate::root().join("docs").join(&file), &figures.picture(title, &subtitle))?;
-    let mut text = format!("![{title}]({file})\n\n{}\n{}", figures.table(), figures.bars(bars));
-    for why in missing {
-        let _ = writeln!(text, "\nNot measured here: {}.", why.lines().next().unwrap_or_default());
-    }
-    text.push_str("\nCommands:\n\n");
-    for case in cases {
-        let _ = writeln!(text, "- {}, {}: `{}`", case.load, case.subject, case.generator.shown());
-    }
-    Ok(text)
-}
-
-/// Takes note of who can't be measured.
-fn noted<T>(name: &str, started: Result<T, String>, missing: &mut Vec<String>) -> Option<T> {
-    started.map_err(|why| missing.push(format!("{name}: {why}"))).ok()
-}
-
 pub(super) fn resp(programs: &Programs, length: Length) -> Result<String, String> {
     let mut missing = Vec::new();
     let node = subjects::tidegate(programs, "resp")?;
-    let (stub, stub_port) = subjects::stub(programs, "resp")?;
+    let (stub, stub_port) = subjects::stub("resp")?;
     let redis = noted("redis-server", subjects::redis(programs, "redis", None), &mut missing);
     let cell = subjects::redis(programs, "cell", Some(&programs.redis_cell));
     let cell = noted("redis-cell", cell, &mut missing);
-    let throttle = "CL.THROTTLE key:__rand_int__ 1000000 1000000 86400";
+    let lua = noted("redis-server", subjects::redis_lua(programs, "lua"), &mut missing);
+    let throttle = &format!("CL.THROTTLE key:__rand_int__ {LASTING}");
     let mut cases = Vec::new();
     for (load, pipeline, requests) in
         [("-P 1", 1, 300_000), ("-P 16", 16, 2_400_000), ("-P 64", 64, 4_000_000)]
     {
         let mut case = |subject, server, port, command: &str| {
-            let requests = requests / length.divisor();
+            // A script takes several times as long as any other subject: its share of the time stays the same.
+            let requests = requests / length.divisor() / if subject == LUA { 6 } else { 1 };
             let generator =
                 Generator::RedisBenchmark { port, pipeline, requests, command: command.to_owned() };
             cases.push(Case { load, subject, server, generator });
@@ -100,6 +50,9 @@ pub(super) fn resp(programs: &Programs, length: Length) -> Result<String, String
         }
         if let Some((server, port)) = &cell {
             case(CELL, server, *port, throttle);
+        }
+        if let Some((server, port, run)) = &lua {
+            case(LUA, server, *port, &format!("{run} key:__rand_int__ {LASTING} 1"));
         }
         case(PING, &node.server, node.resp, "PING");
         case(STUB, &stub, stub_port, throttle);
@@ -114,7 +67,8 @@ pub(super) fn resp(programs: &Programs, length: Length) -> Result<String, String
         bar("-P 1", OURS, &[PING], Of::PerSecond, 0.9),
         bar("-P 16", OURS, &[STUB], Of::PerSecond, 0.6),
     ];
-    body("resp", "The Redis protocol, 50 connections", length.rounds(), &cases, &figures, &bars, &missing)
+    let (title, rounds) = ("The Redis protocol, 50 connections", length.rounds());
+    Section { group: "resp", title, rounds, cases: &cases, bars: &bars, missing: &missing }.body(&figures)
 }
 
 /// Requests made before the run, one for each key: the generator's own work stays small.
@@ -135,7 +89,8 @@ pub(super) fn http(programs: &Programs, length: Length) -> Result<String, String
     let node = subjects::tidegate(programs, "http")?;
     let crab = noted("throttlecrab-server", subjects::throttlecrab(programs), &mut missing);
     let nginx = noted("nginx", subjects::nginx(programs), &mut missing);
-    let (stub, stub_port) = subjects::stub(programs, "http")?;
+    let haproxy = noted("HAProxy", subjects::haproxy(programs), &mut missing);
+    let (stub, stub_port) = subjects::stub("http")?;
     let json = "['content-type'] = 'application/json'";
     let ours = "'{\"namespace\":\"bench\",\"identifier\":\"' .. key .. '\",\"limit\":1000000,\"duration_ms\":60000}'";
     let theirs = "'{\"key\":\"' .. key .. '\",\"max_burst\":1000000,\"count_per_period\":1000000,\"period\":60,\"quantity\":1}'";
@@ -159,8 +114,10 @@ pub(super) fn http(programs: &Programs, length: Length) -> Result<String, String
         case("JSON", THROTTLECRAB, server, *http, throttle);
     }
     case("by header", OUR_AUTH, &node.server, node.http, auth);
-    if let Some((server, port)) = &nginx {
-        case("by header", NGINX, server, *port, plain);
+    for (subject, started) in [(NGINX, &nginx), (HAPROXY, &haproxy)] {
+        if let Some((server, port)) = started {
+            case("by header", subject, server, *port, plain.clone());
+        }
     }
     let figures = measure(programs, &cases, length.rounds())?;
     let bars = [
@@ -170,7 +127,8 @@ pub(super) fn http(programs: &Programs, length: Length) -> Result<String, String
         Bar { load: "JSON", ours: OUR_LIMIT, than: &[THROTTLECRAB], of: Of::Cpu, at_least: 1.4 },
         Bar { load: "by header", ours: OUR_AUTH, than: &[NGINX], of: Of::PerSecond, at_least: 1.0 },
     ];
-    body("http", "HTTP/1.1, 50 connections", length.rounds(), &cases, &figures, &bars, &missing)
+    let (title, rounds) = ("HTTP/1.1, 50 connections", length.rounds());
+    Section { group: "http", title, rounds, cases: &cases, bars: &bars, missing: &missing }.body(&figures)
 }
 
 pub(super) fn grpc(programs: &Programs, length: Length) -> Result<String, String> {
@@ -197,14 +155,7 @@ pub(super) fn grpc(programs: &Programs, length: Length) -> Result<String, String
             case(LIMITADOR, server, *port, &["--rules"]);
         }
         if let Some((server, _, grpc)) = &crab {
-            // key, max_burst 1000000, count 1000000, period 60, quantity 1
-            let message = "0a0c{key}10c0843d18c0843d203c2801";
-            case(
-                THROTTLECRAB,
-                server,
-                *grpc,
-                &["--path", "/throttlecrab.RateLimiter/Throttle", "--body", message],
-            );
+            case(THROTTLECRAB, server, *grpc, &["--path", THROTTLE_METHOD, "--body", THROTTLE_MESSAGE]);
         }
     }
     let figures = measure(programs, &cases, length.rounds())?;
@@ -217,5 +168,6 @@ pub(super) fn grpc(programs: &Programs, length: Length) -> Result<String, String
             bars.extend([Of::PerSecond, Of::Cpu].map(|of| Bar { load, ours, than, of, at_least }));
         }
     }
-    body("grpc", "gRPC, connections × streams", length.rounds(), &cases, &figures, &bars, &missing)
+    let (title, rounds) = ("gRPC, connections × streams", length.rounds());
+    Section { group: "grpc", title, rounds, cases: &cases, bars: &bars, missing: &missing }.body(&figures)
 }

@@ -12,10 +12,10 @@ pub(super) type Found = Result<PathBuf, String>;
 #[derive(Debug)]
 pub(super) struct Programs {
     pub(super) tidegate: PathBuf,
-    pub(super) stub: PathBuf,
     pub(super) redis: Found,
     pub(super) redis_cell: Found,
     pub(super) nginx: Found,
+    pub(super) haproxy: Found,
     pub(super) throttlecrab: Found,
     pub(super) limitador: Found,
     pub(super) ratelimit: Found,
@@ -31,20 +31,24 @@ impl Programs {
     pub(super) fn find() -> Result<Self, String> {
         run("cargo build --release --package tidegate")?;
         let target = target_directory()?;
+        let peers = target.join("peers");
         let build = "built from its source: no registry has it";
         Ok(Programs {
             tidegate: target.join("release/tidegate"),
-            stub: root().join(bench_program("tidegate-server", "stub")?),
             redis: in_path("redis-server"),
-            redis_cell: named("PEER_REDIS_CELL", &format!("libredis_cell.so, {build} as of 0.5.0")),
+            redis_cell: peer(&peers, "PEER_REDIS_CELL", "libredis_cell.so", &format!("{build} as of 0.5.0")),
             nginx: in_path("nginx"),
-            throttlecrab: named("PEER_THROTTLECRAB", "").or_else(|_| throttlecrab(&target)),
-            limitador: named("PEER_LIMITADOR", &format!("limitador-server, {build}")),
-            ratelimit: named(
-                "PEER_RATELIMIT",
-                &format!("envoyproxy/ratelimit's service_cmd, {build}{WITHOUT_GO}"),
-            ),
+            haproxy: in_path("haproxy"),
+            throttlecrab: peer(&peers, "PEER_THROTTLECRAB", "throttlecrab-server", "")
+                .or_else(|_| throttlecrab(&peers)),
+            limitador: peer(&peers, "PEER_LIMITADOR", "limitador-server", build),
+            ratelimit: peer(&peers, "PEER_RATELIMIT", "service_cmd", &format!("{build}{WITHOUT_GO}")),
         })
+    }
+
+    /// A benchmark of ours, built when a group needs it.
+    pub(super) fn built(package: &str, name: &str) -> Result<PathBuf, String> {
+        bench_program(package, name).map(|path| root().join(path))
     }
 
     /// What was measured, for the report.
@@ -66,13 +70,23 @@ impl Programs {
             ("redis-server", version(&self.redis, "--version")),
             ("redis-cell", named(&self.redis_cell)),
             ("nginx", version(&self.nginx, "-v")),
+            ("HAProxy", version(&self.haproxy, "-v")),
             ("throttlecrab-server", version(&self.throttlecrab, "--version")),
             ("limitador-server", version(&self.limitador, "--version")),
             ("envoyproxy/ratelimit", named(&self.ratelimit)),
+            ("governor", locked_version("governor")),
+            ("gubernator, Unkey", "not measured here: Go modules that they need can't be had".to_owned()),
             ("redis-benchmark", first_line("redis-benchmark --version".to_owned())),
             ("wrk", wrk_version()),
         ]
     }
+}
+
+/// Of a crate that is built in.
+fn locked_version(name: &str) -> String {
+    let lock = std::fs::read_to_string(root().join("Cargo.lock")).unwrap_or_default();
+    let found = lock.split_once(&format!("name = \"{name}\"\nversion = \""));
+    found.and_then(|(_, rest)| rest.split('"').next()).unwrap_or("unknown").to_owned()
 }
 
 /// It prints its version beside its usage, and fails.
@@ -95,21 +109,21 @@ fn in_path(program: &str) -> Found {
     found.into_iter().find(|path| path.is_file()).ok_or_else(|| format!("{program} isn't installed"))
 }
 
-/// A program that the user has made.
-fn named(variable: &str, what: &str) -> Found {
+/// A program that the user has made: named by a variable, or among the peers that are installed.
+fn peer(peers: &Path, variable: &str, file: &str, how: &str) -> Found {
+    let installed = peers.join("bin").join(file);
     match std::env::var(variable) {
         Ok(path) if Path::new(&path).is_file() => Ok(path.into()),
         Ok(path) => Err(format!("{variable} names {path}, which isn't a file")),
-        Err(_) => Err(format!("set {variable} to the path of {what}")),
+        Err(_) if installed.is_file() => Ok(installed),
+        Err(_) => {
+            Err(format!("set {variable} to the path of {file}, or put it into target/peers/bin: {how}"))
+        }
     }
 }
 
-fn throttlecrab(target: &Path) -> Found {
-    let root = target.join("peers");
-    let program = root.join("bin/throttlecrab-server");
-    if !program.is_file() {
-        let root = root.display();
-        run(&format!("cargo install throttlecrab-server --version {THROTTLECRAB} --locked --root {root}"))?;
-    }
-    Ok(program)
+fn throttlecrab(peers: &Path) -> Found {
+    let root = peers.display();
+    run(&format!("cargo install throttlecrab-server --version {THROTTLECRAB} --locked --root {root}"))?;
+    Ok(peers.join("bin/throttlecrab-server"))
 }

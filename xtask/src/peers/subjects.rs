@@ -2,6 +2,7 @@
 
 use super::program::{Found, Programs};
 use super::server::{Server, directory, free_port};
+use crate::steps::output_of;
 use std::path::Path;
 
 /// A node of ours with its listeners.
@@ -53,10 +54,11 @@ pub(super) fn tidegate_with(programs: &Programs, name: &str, more: &[&str]) -> R
 pub(super) type Started = Result<(Server, u16), String>;
 
 /// The floor of `resp` or `http`.
-pub(super) fn stub(programs: &Programs, protocol: &str) -> Started {
+pub(super) fn stub(protocol: &str) -> Started {
     let port = free_port()?;
     let arguments = [protocol.to_owned(), port.to_string()];
-    Server::start(&programs.stub, &arguments, directory("stub")?, &[port]).map(|server| (server, port))
+    let program = Programs::built("tidegate-server", "stub")?;
+    Server::start(&program, &arguments, directory("stub")?, &[port]).map(|server| (server, port))
 }
 
 pub(super) fn redis(programs: &Programs, name: &str, module: Option<&Found>) -> Started {
@@ -68,6 +70,20 @@ pub(super) fn redis(programs: &Programs, name: &str, module: Option<&Found>) -> 
     }
     Server::start(program(&programs.redis)?, &arguments, directory(name)?, &[port])
         .map(|server| (server, port))
+}
+
+/// A redis-server that has the script of GCRA, and the words that run it.
+pub(super) fn redis_lua(programs: &Programs, name: &str) -> Result<(Server, u16, String), String> {
+    let (server, port) = redis(programs, name, None)?;
+    let mut arguments = words(&format!("-p {port} SCRIPT LOAD"));
+    arguments.push(include_str!("gcra.lua").to_owned());
+    let printed = output_of("redis-cli", &arguments)?;
+    let hash = printed.trim();
+    if hash.len() == 40 {
+        Ok((server, port, format!("EVALSHA {hash} 1")))
+    } else {
+        Err(format!("redis-cli printed something else: {printed}"))
+    }
 }
 
 /// HTTP and gRPC.
@@ -103,9 +119,25 @@ pub(super) fn nginx(programs: &Programs) -> Started {
     Server::start(program(&programs.nginx)?, &arguments, directory, &[port]).map(|server| (server, port))
 }
 
+/// The same, by a table of so many keys.
+pub(super) fn haproxy(programs: &Programs) -> Started {
+    let (port, directory) = (free_port()?, directory("haproxy")?);
+    let text = format!(
+        "global\n  maxconn 4000\ndefaults\n  mode http\n  timeout client 60s\n  timeout server 60s\n  timeout connect 1s\n\
+         frontend limited\n  bind 127.0.0.1:{port}\n  \
+         stick-table type string len 16 size 2m expire 10m store http_req_rate(60s)\n  \
+         http-request track-sc0 req.hdr(x-tidegate-key)\n  \
+         http-request deny deny_status 429 if {{ sc_http_req_rate(0) gt 1000000 }}\n  \
+         http-request return status 200\n"
+    );
+    write(&directory.join("haproxy.cfg"), &text)?;
+    let arguments = words(&format!("-db -f {}/haproxy.cfg", directory.display()));
+    Server::start(program(&programs.haproxy)?, &arguments, directory, &[port]).map(|server| (server, port))
+}
+
 pub(super) fn limitador(programs: &Programs) -> Started {
     let (grpc, http, directory) = (free_port()?, free_port()?, directory("limitador")?);
-    let limits = "- namespace: bench\n  max_value: 1000000\n  seconds: 60\n  conditions: []\n  variables:\n    - descriptors[0].key\n";
+    let limits = "- namespace: bench\n  max_value: 1000000\n  seconds: 3600\n  conditions: []\n  variables:\n    - descriptors[0].key\n";
     write(&directory.join("limits.yaml"), limits)?;
     let arguments = words(&format!(
         "--rls-ip 127.0.0.1 --rls-port {grpc} --http-ip 127.0.0.1 --http-port {http} {}/limits.yaml memory",

@@ -6,7 +6,7 @@ use super::Figures;
 use super::holding::{Holding, peak};
 use super::membership::{Room, is_gone};
 use tidegate_core::slice::{PARTS, apportion, fill, floor_parts};
-use tidegate_core::{KeyId, Nanos, SliceSize, Spec};
+use tidegate_core::{KeyId, Nanos, SliceSize};
 use tidegate_world::{Demand, Granted, Held, OwnerId, SLICE_LEASE, SliceRow, Survey};
 
 /// A slice is made when a region's demand passes this part of its even part, and given up below the other: one
@@ -52,18 +52,32 @@ impl Place {
 }
 
 impl Key<'_> {
-    /// Says what there is room for beside the slices.
+    /// The most that any region asks for, in billionths of the limit: more than all of it is no more.
+    pub(super) fn appetite(&self) -> u64 {
+        let most = self.demands.iter().map(|(_, demand)| parts_of(demand)).max();
+        most.unwrap_or(0).min(u64::from(PARTS))
+    }
+
+    pub(super) fn is_sliced(&self) -> bool {
+        !self.slices.is_empty()
+    }
+
+    /// Says what there is room for beside the slices. One that is turned away goes by the even split, whatever is
+    /// asked for.
     pub(super) fn reconcile(
         &self,
         id: KeyId,
         survey: &Survey,
+        is_turned_away: bool,
         granted: &mut Granted,
         figures: &mut Figures,
     ) -> Room {
         let whole = self.whole();
         let mut places = self.places(whole, survey);
-        let is_sliced = !self.slices.is_empty();
+        let is_sliced = self.is_sliced();
         let wanted = is_wanted(&places, if is_sliced { GIVEN_UP_BELOW } else { MADE_ABOVE });
+        figures.turned_away += u64::from(wanted && is_turned_away);
+        let wanted = wanted && !is_turned_away;
         let room_for_all = Room { for_waiting: true, for_larger_parts: true };
         if !is_sliced && !wanted {
             return room_for_all;
@@ -134,14 +148,8 @@ fn of_whole(held: &Held, whole: u64) -> Held {
 
 /// What a region asks for, in billionths of what its limit admits.
 fn parts_of(demand: &Demand) -> u64 {
-    let (count, length) = match demand.spec {
-        Spec::Gcra { rate, .. } => (rate.interval_denominator(), rate.interval_numerator_ns()),
-        Spec::Sliding { limit, period } | Spec::Fixed { limit, period } => (limit.get(), period.get()),
-        Spec::Calendar { limit, cell, .. } => (limit.get(), cell.end.minus(cell.start).get()),
-    };
-    // In thousandths a second: below 2^53 · 10^12.
-    let admits = u128::from(count) * 1_000 * u128::from(Nanos::PER_SECOND) / u128::from(length.max(1));
-    let parts = u128::from(demand.milli_per_second) * u128::from(PARTS) / admits.max(1);
+    let admits = u128::from(demand.spec.milli_per_second());
+    let parts = u128::from(demand.milli_per_second) * u128::from(PARTS) / admits;
     u64::try_from(parts).unwrap_or(u64::MAX)
 }
 

@@ -359,11 +359,102 @@ mod tests {
     }
 
     #[test]
+    fn a_hot_key_holds_a_lease_also_of_nothing_and_keeps_the_one_it_has() {
+        let mut state = SharedState::default();
+        assert!(!state.is_leased());
+        state.hold_lease();
+        assert!(state.is_leased());
+        state.end_lease();
+        assert!(!state.is_leased());
+        let mut held = leased(&bucket(1_000, 1_000), 200, 200);
+        let before = held;
+        held.hold_lease();
+        assert_eq!(held, before);
+        assert_eq!(
+            leased(&fixed(10), 3, 3).admitted(),
+            (Period::new(Nanos::from_secs(3600)).unwrap().cell_at(NOW).sequence, 0)
+        );
+    }
+
+    #[test]
+    fn a_lease_that_is_renewed_by_the_clock_ends_soon_16_milliseconds_before() {
+        let before = RENEWED_BEFORE.minus(Nanos::new(1));
+        let (timed, other) = (Lease::new(8, true), Lease::new(8, false));
+        assert!(timed.ends_soon(before) && timed.ends_soon(Nanos::ZERO) && !timed.ends_soon(RENEWED_BEFORE));
+        assert!(!other.ends_soon(before) && !Lease::default().ends_soon(Nanos::ZERO));
+    }
+
+    #[test]
+    fn a_lease_of_nearly_all_of_a_bucket_is_waited_for_as_long_as_it_takes_to_refill_some() {
+        let after = |millis| NOW.plus(Nanos::from_millis(millis));
+        let dry_for = |item: &Item, drawn| {
+            let state = leased(item, 2_000, drawn);
+            (0..200).find(|millis| !state.is_dry(after(*millis))).unwrap()
+        };
+        assert_eq!(dry_for(&bucket(1_000, 1_000), 1_000), 100);
+        assert_eq!(dry_for(&bucket(1_000, 200), 200), 50, "a quarter of what a small one takes");
+        assert_eq!((dry_for(&bucket(1_000, 1_000), 899), dry_for(&bucket(1_000, 1_000), 900)), (0, 100));
+        assert_eq!(
+            (dry_for(&bucket(1, 1_000), 989), dry_for(&bucket(1, 1_000), 990)),
+            (0, 100),
+            "a hundredth"
+        );
+    }
+
+    #[test]
+    fn who_got_all_that_it_wished_for_does_not_wait() {
+        assert!(
+            !leased(&fixed(1_000), 1_000, 1_000).is_dry(NOW)
+                && leased(&fixed(1_000), 1_001, 1_000).is_dry(NOW)
+        );
+    }
+
+    #[test]
+    fn only_what_would_pass_waits_for_the_next_lease() {
+        let item = fixed(1_000);
+        let mut state = leased(&item, 2_000, 995);
+        state.decide(&Item { cost: Cost::new(995).unwrap(), ..item }, 2, NOW);
+        let verdict = |changed: Item| SharedState::clone(&state).decide(&changed, 2, NOW).0.verdict;
+        let waits = Verdict::Deny { retry_after: Some(LEASED_FOR) };
+        assert_eq!(verdict(item), waits);
+        assert_eq!(verdict(Item { cost: Cost::PEEK, ..item }), Verdict::Admit);
+        assert_eq!(verdict(Item { charge: Charge::Always, ..item }), Verdict::Admit);
+        let too_much = verdict(Item { cost: Cost::new(6).unwrap(), ..item });
+        assert!(too_much != Verdict::Admit && too_much != waits, "that long waits for the next cell");
+    }
+
+    #[test]
+    fn what_lapsed_before_its_request_could_spend_it_is_spent_once() {
+        let item = bucket(1_000, 1_000);
+        let (two, full) = (Cost::new(2).unwrap(), NOW.plus(Nanos::from_millis(3)));
+        let mut state = leased(&item, 3, 3);
+        assert!(!state.spend_lapsed(two, full), "not full yet");
+        let full = full.plus(Nanos::new(1));
+        assert!(state.spend_lapsed(two, full) && !state.spend_lapsed(two, full), "one is left");
+        assert!(state.spend_lapsed(Cost::ONE, full) && !state.spend_lapsed(Cost::ONE, full));
+        assert_eq!(state.admitted().1, 3);
+        assert!(!leased(&fixed(10), 3, 3).spend_lapsed(two, full), "a window's doesn't lapse so");
+    }
+
+    #[test]
+    fn what_was_drawn_at_a_rate_of_thirds_lapses_as_exactly() {
+        let item = bucket(3_000, 3_000);
+        let mut state = leased(&item, 300, 300);
+        state.decide(&item, 1, NOW.plus(Nanos::from_millis(50)));
+        assert_eq!(state.current.prepaid(), 149);
+    }
+
+    #[test]
     fn a_bucket_far_from_empty_is_drawn_from_for_as_long_as_it_takes_to_refill() {
         let wish = |item: &Item, demand| SharedState::default().lease_wish(item, demand, 1, NOW).most;
         assert_eq!(wish(&bucket(1_000, 1_000), 3), 100, "100 ms of its rate");
         assert_eq!(wish(&bucket(1_000, 200), 3), 50, "a quarter of what is there");
         assert_eq!((wish(&fixed(1_000), 3), wish(&fixed(1_000), 0)), (3, 1));
+        let abuse = |spec| Item { class: crate::Class::Abuse, regions: 3, ..spec };
+        let wish = |item: Item| SharedState::default().lease_wish(&item, 3, 2, NOW);
+        let (of_bucket, of_window) = (wish(abuse(bucket(1_000, 240))), wish(abuse(fixed(1_000))));
+        assert_eq!((of_bucket.most, of_bucket.parts.get()), (10, 6), "two nodes in each of three regions");
+        assert_eq!((of_window.most, of_window.parts.get()), (3, 6));
         assert!(is_leasable(&bucket(1_000, 100).spec) && !is_leasable(&bucket(1_000, 99).spec));
     }
 }

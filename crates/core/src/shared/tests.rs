@@ -127,7 +127,7 @@ fn credit_runs_out_and_half_of_it_publishes_at_once() {
     let sent = sync(&state, sliding(120), &[], NOW);
     merge(&mut state, &sent, &window_reply((0, 0), Some((0, 0)), &[]), NOW);
     let mut publish = Vec::new();
-    let asked_at = (1..).find(|_| {
+    let asked_at = (1..1000).find(|_| {
         let reason = state.decide(&check(sliding(120), 1), 9, NOW).1;
         publish.push(state.publish());
         reason == Some(AskReason::Credit)
@@ -390,4 +390,242 @@ fn a_spent_world_credit_makes_abuse_ask_until_the_others_have_heard() {
 
 fn window_cell() -> CellReply {
     CellReply { component: 0, total: 0, world: 0, published: 0 }
+}
+
+/// A state that was granted so much of `spec` at [`NOW`], of which the others have admitted `others`.
+fn granted(spec: Spec, cost: u64, others: u64) -> SharedState {
+    let mut state = SharedState::default();
+    let sent = sync(&state, spec, &[cost], NOW);
+    let reply = match spec {
+        Spec::Gcra { rate, .. } => {
+            let tat = NOW.plus(crate::gcra_sync::interval_times(rate, cost + others));
+            gcra_reply(tat, cost, 0)
+        }
+        _ => window_reply((cost, cost + others), Some((0, 0)), &[true]),
+    };
+    merge(&mut state, &sent, &reply, NOW);
+    state
+}
+
+#[test]
+fn what_was_granted_can_be_spent_to_the_end_of_its_cell_or_until_the_bucket_is_full() {
+    let (window, bucket) = (sliding(10), gcra(5));
+    let of_window = granted(window, 3, 0);
+    let end = period().cell_at(NOW).end;
+    assert_eq!(of_window.prepaid(&window, end.minus(Nanos::new(1))), 3);
+    assert_eq!(of_window.prepaid(&window, end), 0);
+    let of_bucket = granted(bucket, 4, 0);
+    assert_eq!((of_bucket.prepaid(&bucket, NOW), of_bucket.prepaid(&bucket, millis(400))), (4, 4));
+    assert_eq!(of_bucket.prepaid(&bucket, millis(400).plus(Nanos::new(1))), 0);
+    let mut spent = of_bucket;
+    assert!(spent.decide(&local(bucket, 4), 1, millis(400)).0.is_admitted());
+    assert_eq!((spent.unsynced(), spent.publish()), (0, Publish::Nothing), "the origin knows of it already");
+}
+
+#[test]
+fn what_is_prepaid_passes_beyond_the_limit_and_a_look_does_not() {
+    for spec in [sliding(10), gcra(10)] {
+        let mut state = granted(spec, 2, 12);
+        assert!(!state.decide(&local(spec, 0), 1, NOW).0.is_admitted(), "{spec:?}");
+        assert!(!state.decide(&local(spec, 3), 1, NOW).0.is_admitted(), "{spec:?}");
+        assert!(state.decide(&local(spec, 2), 1, NOW).0.is_admitted(), "{spec:?}");
+        assert!(!state.decide(&local(spec, 1), 1, NOW).0.is_admitted(), "{spec:?}");
+    }
+}
+
+#[test]
+fn an_owner_of_a_cell_is_not_cold_in_the_next_one_and_is_in_any_later() {
+    let asked = |mut state: SharedState, cells: u64| {
+        let now = NOW.plus(Nanos::from_secs(10 * cells));
+        state.decide(&check(sliding(10), 1), 3, now).1
+    };
+    let owner = granted(sliding(10), 1, 0);
+    assert_eq!((asked(owner, 1), asked(owner, 2)), (Some(AskReason::Stale), Some(AskReason::Cold)));
+    let mut unheard = SharedState::default();
+    unheard.decide(&local(sliding(10), 1), 1, NOW);
+    assert_eq!(asked(unheard, 1), Some(AskReason::Cold));
+}
+
+#[test]
+fn the_credit_is_a_part_of_what_is_left_before_the_admission() {
+    let mut state = SharedState::default();
+    let sent = sync(&state, sliding(120), &[], NOW);
+    merge(&mut state, &sent, &window_reply((0, 0), Some((0, 0)), &[]), NOW);
+    let reason = |mut state: SharedState, cost| state.decide(&check(sliding(120), cost), 9, NOW).1;
+    assert_eq!((reason(state, 10), reason(state, 11)), (None, Some(AskReason::Credit)));
+}
+
+#[test]
+fn only_a_denial_of_fast_that_says_something_about_the_key_makes_it_strict() {
+    let is_strict = |item: Item| {
+        let mut state = granted(sliding(10), 1, 9);
+        state.decide(&local(sliding(10), 1), 1, NOW);
+        assert!(!state.decide(&item, 9, NOW).0.is_admitted(), "{item:?}");
+        state.view(0, 9, NOW).is_strict
+    };
+    let fast = |cost| Item { accuracy: Accuracy::Fast, ..check(sliding(10), cost) };
+    assert!(is_strict(fast(1)) && is_strict(fast(10)) && !is_strict(fast(11)));
+    assert!(!is_strict(check(sliding(10), 1)), "another accuracy");
+    assert!(!is_strict(Item { charge: Charge::Never, ..fast(1) }), "a look");
+}
+
+#[test]
+fn cells_are_shown_of_windows_only_and_what_was_said_is_not_queued() {
+    let mut window = SharedState::default();
+    window.decide(&local(sliding(10), 3), 1, NOW);
+    let (sequence, current, previous) = window.cells().unwrap();
+    assert_eq!((sequence, current.own, previous), (period().cell_at(NOW).sequence, 3, Counts::default()));
+    assert_ne!(window.publish(), Publish::Nothing);
+    window.unqueue();
+    assert_eq!(window.publish(), Publish::Nothing);
+    let mut bucket = SharedState::default();
+    bucket.decide(&local(gcra(10), 3), 1, NOW);
+    assert_eq!(bucket.cells(), None);
+}
+
+#[test]
+fn a_state_that_a_step_carried_is_of_its_epoch_lives_as_long_and_still_fades() {
+    let mut state = SharedState::default().at_epoch(3);
+    state.decide(&local(sliding(10), 3), 1, NOW);
+    let step = |delta_ns, left: Nanos| ClockStep { delta_ns, lands_at: left.shifted(delta_ns) };
+    let far = step(3_600_000_000_000, NOW);
+    let carried = state.carried(&sliding(10), far);
+    assert_eq!((carried.epoch(), carried.current.effective()), (3, 3));
+    assert!(carried.expires() > far.lands_at.plus(period().length()));
+    assert!(window_of(carried.publishing().unwrap()).previous.is_some());
+    let late = NOW.plus(Nanos::from_secs(60));
+    for delta_ns in [3_600_000_000_000, -60_000_000_000] {
+        let over = state.carried(&sliding(10), step(delta_ns, late));
+        assert_eq!((over.epoch(), over.expires(), over.current), (3, Nanos::ZERO, Counts::default()));
+    }
+}
+
+fn fixed(limit: u64) -> Spec {
+    Spec::Fixed { limit: Limit::new(limit).unwrap(), period: period() }
+}
+
+/// One that spent what it was granted and `more`, which the origin doesn't know of yet.
+fn with_unsynced(spec: Spec, more: u64) -> SharedState {
+    let mut state = granted(spec, 1, 6);
+    state.decide(&local(spec, 1 + more), 1, NOW);
+    state
+}
+
+#[test]
+fn a_share_is_that_of_the_cell_or_of_the_one_before_while_it_is_empty() {
+    let mut state = with_unsynced(sliding(100), 2);
+    assert_eq!(state.share(), (3, 9));
+    let next = NOW.plus(period().length());
+    state.decide(&local(sliding(100), 1), 1, next);
+    assert_eq!(state.share(), (1, 1));
+    let mut state = with_unsynced(sliding(100), 2);
+    let sent = sync(&state, sliding(100), &[], next);
+    merge(&mut state, &sent, &window_reply((0, 0), Some((3, 9)), &[]), next);
+    assert_eq!(state.share(), (3, 9), "nothing was admitted in the next one yet");
+    assert_eq!(with_unsynced(gcra(100), 2).share(), (0, 0));
+}
+
+#[test]
+fn what_is_asked_in_the_next_cell_names_the_one_before_where_it_matters() {
+    let (now, next) = (NOW, NOW.plus(period().length()));
+    for (spec, fades) in [(sliding(100), true), (fixed(100), false)] {
+        let asked = |state: &SharedState, now| window_of(state.asking(&spec, 1, now));
+        let state = with_unsynced(spec, 2);
+        assert_eq!((asked(&state, now).current.component, asked(&state, next).current.component), (3, 0));
+        assert_eq!(asked(&state, next).previous.map(|cell| cell.component), Some(3));
+        assert_eq!(asked(&state, next).sequence, period().cell_at(next).sequence);
+        assert_eq!(asked(&state, now).previous.is_some(), fades);
+        let known = with_unsynced(spec, 0);
+        assert_eq!(asked(&known, next).previous.is_some(), fades, "all of it is known");
+        let fading = asked(&state, now).fading.map(|fading| (fading.end, fading.period));
+        assert_eq!(fading, fades.then_some((period().cell_at(now).end, period().length())));
+        for (mut state, is_unsynced) in [(state, true), (known, false)] {
+            state.decide(&local(spec, 1), 1, next);
+            let published = window_of(state.publishing().unwrap()).previous;
+            assert_eq!(published.is_some(), fades || is_unsynced);
+        }
+    }
+}
+
+#[test]
+fn after_an_answer_a_key_is_queued_only_for_what_it_left_out() {
+    for (told, publish) in [(3, Publish::Nothing), (2, Publish::Soon)] {
+        let mut state = with_unsynced(sliding(100), 2);
+        let sent = sync(&state, sliding(100), &[], NOW);
+        merge(&mut state, &sent, &window_reply((told, told + 6), Some((0, 0)), &[]), NOW);
+        assert_eq!(state.publish(), publish);
+    }
+}
+
+#[test]
+fn an_answer_about_a_later_cell_moves_a_key_on_and_one_about_the_cell_before_warms_it() {
+    let next = NOW.plus(period().length());
+    let mut state = SharedState::default();
+    state.decide(&local(sliding(100), 1), 1, NOW);
+    let sent = sync(&state, sliding(100), &[], next);
+    let late = sync(&state, sliding(100), &[], NOW);
+    let mut moved = state;
+    merge(&mut moved, &sent, &window_reply((0, 4), Some((0, 0)), &[]), next);
+    assert_eq!(moved.cells().map(|cells| cells.0), Some(period().cell_at(next).sequence));
+    assert_eq!(moved.expires(), period().cell_at(next).end.plus(period().length()));
+    assert!(window_of(moved.publishing().unwrap()).previous.is_some(), "it fades");
+    state.decide(&local(sliding(100), 1), 1, next);
+    assert_eq!(state.decide(&check(sliding(100), 1), 1, next).1, Some(AskReason::Cold));
+    merge(&mut state, &late, &window_reply((0, 0), Some((0, 0)), &[]), next);
+    assert_eq!(state.decide(&check(sliding(100), 1), 1, next).1, None);
+}
+
+#[test]
+fn an_empty_bucket_that_was_heard_of_is_a_bucket_and_warm() {
+    let mut state = SharedState::default();
+    let sent = sync(&state, gcra(10), &[], NOW);
+    merge(&mut state, &sent, &gcra_reply(Nanos::ZERO, 0, 0), NOW);
+    assert!(state.cells().is_none() && state.publishing().is_some());
+    assert_eq!(state.decide(&check(gcra(10), 1), 1, NOW).1, None);
+}
+
+#[test]
+fn what_isnt_confirmed_is_no_older_than_the_question() {
+    let mut state = granted(gcra(100), 1, 0);
+    state.decide(&local(gcra(100), 1), 1, millis(5));
+    assert_eq!(gcra_of(state.asking(&gcra(100), 1, millis(7))).oldest, millis(7), "all is confirmed");
+    state.decide(&local(gcra(100), 1), 1, millis(10));
+    let sent = sync(&state, gcra(100), &[], millis(20));
+    assert_eq!(gcra_of(sent.counts).oldest, millis(10));
+    state.decide(&local(gcra(100), 1), 1, millis(30));
+    merge(&mut state, &sent, &gcra_reply(millis(300), 2, 0), millis(20));
+    assert_eq!(gcra_of(state.asking(&gcra(100), 1, millis(40))).oldest, millis(20));
+}
+
+#[test]
+fn what_was_drawn_is_there_until_the_bucket_is_full_to_the_nanosecond() {
+    for (sent_at, prepaid) in [(millis(500), 10), (millis(500).plus(Nanos::new(1)), 5)] {
+        let mut state = granted(gcra(5), 5, 0);
+        let sent = sync(&state, gcra(5), &[1], sent_at);
+        merge(&mut state, &sent, &gcra_reply(sent_at.plus(Nanos::from_millis(500)), 10, 4), sent_at);
+        assert_eq!(state.current.prepaid(), prepaid, "asked at {sent_at:?}");
+    }
+}
+
+#[test]
+fn a_spent_world_credit_is_that_of_the_present_cell_and_of_several_regions() {
+    let spec = sliding(1_000);
+    let abuse = Item { class: Class::Abuse, regions: 3, ..check(spec, 1) };
+    let ask = |state: &SharedState, regions, now| KeySync {
+        counts: state.asking(&spec, regions, now),
+        ..sync(state, spec, &[], now)
+    };
+    let reply = |total| window_reply((0, total), Some((0, 0)), &[]);
+    let mut alone = SharedState::default();
+    let sent = ask(&alone, 1, NOW);
+    merge(&mut alone, &sent, &reply(900), NOW);
+    assert_eq!(alone.decide(&abuse, 2, NOW).1, None, "a region that is asked alone knows no credit");
+    let mut state = SharedState::default();
+    let late = ask(&state, 3, NOW);
+    merge(&mut state, &late, &reply(0), NOW);
+    assert_eq!(state.marks, OWNS_CURRENT);
+    let next = NOW.plus(period().length());
+    state.decide(&local(spec, 1), 1, next);
+    merge(&mut state, &late, &reply(300), next);
+    assert_eq!(state.decide(&abuse, 2, next).1, None, "what is said of another cell");
 }

@@ -189,3 +189,30 @@ fn a_lease_by_another_clock_lasts_as_long_and_what_is_over_stays_over() {
     let over = lease(SliceSize::NOTHING, 1).by_clock(Nanos::from_secs(10), ours);
     assert_eq!((over.until, over.rises), (Nanos::ZERO, Nanos::from_secs(1_020)));
 }
+
+#[test]
+fn sizes_are_compared_in_both_of_their_parts() {
+    let size = |amount, rate_parts| SliceSize { amount, rate_parts };
+    let (one, other) = (size(5, 20), size(7, 10));
+    assert_eq!((one.at_least(other), one.at_most(other)), (size(7, 20), size(5, 10)));
+    assert_eq!((one.minus(other), other.minus(one)), (size(0, 10), size(2, 0)));
+    assert!(one.fits(one) && one.fits(size(5, 21)) && one.fits(size(6, 20)));
+    assert!(!one.fits(other) && !other.fits(one));
+    let whole = SliceSize::whole(11);
+    assert_eq!(whole.even_at_most(3), whole.even(0, 3));
+    assert!((0..3).all(|index| whole.even(index, 3).fits(whole.even_at_most(3))));
+}
+
+#[test]
+fn a_floor_is_as_high_as_all_three_bounds_allow() {
+    for members in 1..=100_u32 {
+        let bounds = [PARTS / 10, PARTS / members / 2, PARTS / 6 / (members - 1).max(1)];
+        assert_eq!(Some(&floor_parts(members as usize)), bounds.iter().min(), "{members}");
+    }
+}
+
+#[test]
+fn what_is_left_goes_to_the_largest_remainders() {
+    assert_eq!(apportion(7, &[6, 1, 3]), [4, 1, 2], "4.2, 0.7 and 2.1");
+    assert_eq!(apportion(2, &[1, 1, 1]), [1, 1, 0], "the first of equal ones first");
+}

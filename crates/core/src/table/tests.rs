@@ -1,6 +1,7 @@
 //! The table against a plain map, its cap, its sweep, its walk, and requests of many limits.
 
 use super::*;
+use crate::ask::{Accuracy, AskReason};
 use crate::batch::{Decisions, Outcome, Undecided};
 use crate::counts::CellReply;
 use crate::decision::{Decision, Verdict};
@@ -233,7 +234,8 @@ fn a_full_table_keeps_what_is_live_and_refuses_the_rest() {
 fn a_table_fills_up_before_it_refuses() {
     for keys_max in [1_000, 10_000, 200_000] {
         let table = Table::<LocalState>::new(keys_max);
-        let first_refused = (0..).find(|number| table.decide(&item(*number, 10, 1), at(0)).is_err()).unwrap();
+        let first_refused =
+            (0..1_000_000).find(|number| table.decide(&item(*number, 10, 1), at(0)).is_err()).unwrap();
         assert!(first_refused * 10 >= keys_max as u64 * 9, "{first_refused} of {keys_max}");
         assert!(table.len() <= keys_max + table.shard_count());
     }
@@ -277,10 +279,13 @@ fn a_sharing_node_evicts_the_coldest_of_what_the_origin_knows() {
     let decide = |number| table.decide(&item(number, 10, 1), at(0));
     assert_eq!((0..400).filter(|number| decide(*number).is_ok()).count(), 40);
     assert!(decide(1000).is_err(), "everything is unsynced, nothing may go");
+    assert_eq!((table.evicted(), table.remembers_all()), (0, true));
     table.for_each(synced);
     let later = |number| table.decide(&item(number, 10, 1), at(1));
     assert!((1000..1004).all(|number| later(number).is_ok()));
     assert!(table.len() > 30, "a few make room, not all");
+    assert_eq!(table.evicted(), 44 - table.len() as u64);
+    assert!(!table.remembers_all(), "what it dropped was alive");
 }
 
 #[test]
@@ -373,4 +378,116 @@ fn a_denial_says_exactly_when_to_come_back() {
     let later = |wait: Nanos| Moment::at(NOW.plus(wait));
     assert!(!table.decide(&item(1, 10, 1), later(wait.minus(Nanos::new(1)))).unwrap().is_admitted());
     assert!(table.decide(&item(1, 10, 1), later(wait)).unwrap().is_admitted());
+}
+
+/// The first so many keys of a shard.
+fn keys_of_shard<S: State>(table: &Table<S>, shard: usize, count: usize) -> Vec<KeyId> {
+    (0..10_000).map(key).filter(|key| table.shard_index(*key) == shard).take(count).collect()
+}
+
+fn of_key(key: KeyId) -> Item {
+    Item { key, ..item(0, 10, 1) }
+}
+
+#[test]
+fn a_batch_that_must_ask_changes_nothing_and_says_why() {
+    let table = Table::<SharedState>::with_shard_bits(1000, 2);
+    let (known, cold) = (item(1, 10, 1), Item { accuracy: Accuracy::Bounded, ..item(2, 10, 1) });
+    let mut decisions = Decisions::new();
+    let mut decide = |items: &[Item]| table.decide_all(items, at(0), &mut decisions);
+    assert_eq!(decide(&[known, item(3, 10, 1)]), Ok(Outcome::Admitted));
+    let before = table.state(known.key);
+    assert_eq!(decide(&[known, cold]), Err(Undecided::MustAsk));
+    assert_eq!((table.state(known.key), table.state(cold.key)), (before, None));
+    assert_eq!(*table.reasons(&[known, cold], at(0)), [None, Some(AskReason::Cold)]);
+    assert_eq!((table.state(known.key), table.len()), (before, 2), "a question changes nothing either");
+}
+
+#[test]
+fn what_was_charged_is_queued_once_until_it_becomes_urgent() {
+    let table = Table::<SharedState>::with_shard_bits(1000, 2);
+    let soon = || {
+        let mut keys = Vec::new();
+        table.take_soon(&mut keys);
+        keys.sort_unstable();
+        keys
+    };
+    let mut both = vec![key(1), key(2)];
+    both.sort_unstable();
+    let mut decisions = Decisions::new();
+    table.decide_all(&[item(1, 1000, 1), item(2, 1000, 1)], at(0), &mut decisions).unwrap();
+    assert_eq!((soon(), soon()), (both.clone(), vec![]), "as new entries");
+    table.decide(&item(1, 1000, 1), at(0)).unwrap();
+    assert_eq!(soon(), [], "its state is queued already");
+    for number in [1, 2] {
+        assert!(table.update(key(number), SharedState::unqueue));
+    }
+    table.decide_all(&[item(1, 1000, 1), item(2, 1000, 1)], at(0), &mut decisions).unwrap();
+    assert_eq!(soon(), both, "as entries that were there");
+    assert!(!table.update(key(3), SharedState::unqueue), "there is none");
+    assert!(!table.is_urgent() && table.take_urgent().is_empty());
+    table.requeue(key(2), Publish::Now);
+    assert!(table.is_urgent());
+    assert_eq!((table.take_urgent(), table.is_urgent()), (vec![key(2)], false));
+}
+
+#[test]
+fn a_lone_node_is_always_one_and_a_shared_table_at_least() {
+    let (lone, shared) = (table(1000), Table::<SharedState>::new(1000));
+    for (set, expected) in [(5, 5), (0, 1), (2, 2)] {
+        lone.set_live_nodes(set);
+        shared.set_live_nodes(set);
+        assert_eq!((lone.live_nodes(), shared.live_nodes()), (1, expected));
+    }
+}
+
+#[test]
+fn a_batch_makes_room_where_entries_have_expired() {
+    let table = Table::<LocalState>::with_shard_bits(8, 1);
+    let keys = keys_of_shard(&table, 1, 6);
+    for key in &keys[..4] {
+        table.decide(&of_key(*key), at(0)).unwrap();
+    }
+    let new = [of_key(keys[4]), of_key(keys[5])];
+    let mut decisions = Decisions::new();
+    let refused = table.decide_all(&new, at(0), &mut decisions);
+    assert_eq!(refused, Err(Undecided::NoRoom { index: 0 }));
+    assert_eq!(table.decide_all(&new, at(600), &mut decisions), Ok(Outcome::Admitted));
+    assert_eq!(table.len(), 2);
+}
+
+#[test]
+fn new_keys_of_a_batch_take_room_from_each_other_in_their_shard_only() {
+    for (shards, refused) in [([0, 0], true), ([0, 1], false), ([1, 1], true)] {
+        let table = Table::<LocalState>::with_shard_bits(2, 1);
+        let [first, second] = [0, 1].map(|index| of_key(keys_of_shard(&table, shards[index], 2)[index]));
+        let outcome = table.decide_all(&[first, second], at(0), &mut Decisions::new());
+        let expected = if refused { Err(Undecided::NoRoom { index: 1 }) } else { Ok(Outcome::Admitted) };
+        assert_eq!(outcome, expected, "{shards:?}");
+    }
+}
+
+#[test]
+fn a_table_whose_clock_was_set_does_not_remember_all() {
+    let table = Table::<SharedState>::with_shard_bits(64, 1);
+    assert!(table.remembers_all());
+    table.clock_stepped(1_000_000, NOW);
+    assert!(!table.remembers_all());
+}
+
+/// Whoever is suspected, also where what was prepaid passes and somebody else denies.
+#[test]
+fn a_denied_batch_answers_each_item_as_if_it_was_looked_at() {
+    let (one, full) = (item(1, 10, 4), item(2, 10, 10));
+    let always = Item { charge: Charge::Always, ..item(3, 10, 1) };
+    for suspect in [None, Some(0), Some(1), Some(2), Some(3)] {
+        let table = table(1000);
+        decide_all(&table, &[full]);
+        let mut decisions = Decisions::new();
+        let items = [one, full, always, Item { role: Role::Shadow, ..full }];
+        let outcome = table.decide_all_suspecting(&items, suspect, at(0), &mut decisions).unwrap();
+        let admitted: Vec<bool> = decisions.iter().map(Decision::is_admitted).collect();
+        assert_eq!((outcome, admitted), (Outcome::Denied, vec![true, false, true, false]), "{suspect:?}");
+        assert_eq!((remaining(&table, 1, 10), remaining(&table, 3, 10)), (10, 9));
+    }
 }

@@ -67,12 +67,13 @@ impl DemandBook {
     }
 
     /// What is worth a report: keys with a slice, and those that ask for a good part of what one of `divisor` nodes
-    /// has of an even split, `most` at most. Others are forgotten.
+    /// has of an even split, `most` at most. Others are forgotten. Every node has a `seed` of its own.
     pub(super) fn offered(
         &self,
         held: &KeyMap<Lease>,
         divisor: u64,
         most: usize,
+        seed: u64,
         now: Nanos,
     ) -> Vec<Offered> {
         let mut offered = Vec::new();
@@ -81,7 +82,8 @@ impl DemandBook {
                 let half_life = if tracked.is_abuse { HALF_LIFE_ABUSE } else { HALF_LIFE };
                 tracked.average.fold(now, half_life);
                 let milli_per_second = tracked.average.milli_per_second();
-                let threshold = milli_of(&tracked.whole) / divisor.saturating_mul(REPORTED_FROM).max(1);
+                let threshold =
+                    tracked.whole.milli_per_second() / divisor.saturating_mul(REPORTED_FROM).max(1);
                 let threshold = threshold.max(REPORTED_LEAST);
                 let is_sliced = held.contains_key(key);
                 if is_sliced || milli_per_second >= threshold {
@@ -91,9 +93,8 @@ impl DemandBook {
                 is_sliced || milli_per_second >= threshold / 2
             });
         }
-        // The most asked for first: what is beyond the bound matters least.
         offered.sort_by_key(|offered| (std::cmp::Reverse(offered.milli_per_second), offered.key));
-        offered.truncate(most);
+        thin(&mut offered, most, seed ^ now.get());
         offered
     }
 
@@ -104,13 +105,39 @@ impl DemandBook {
     }
 }
 
-/// What a limit admits over time, in thousandths a second. At least 1.
-fn milli_of(spec: &Spec) -> u64 {
-    let (count, length) = match *spec {
-        Spec::Gcra { rate, .. } => (rate.interval_denominator(), rate.interval_numerator_ns()),
-        Spec::Sliding { limit, period } | Spec::Fixed { limit, period } => (limit.get(), period.get()),
-        Spec::Calendar { limit, cell, .. } => (limit.get(), cell.end.minus(cell.start).get()),
-    };
-    let milli = u128::from(count) * 1_000 * u128::from(Nanos::PER_SECOND) / u128::from(length.max(1));
-    u64::try_from(milli).unwrap_or(u64::MAX).max(1)
+/// Of more keys than can be said: those that ask for much as they are, of the others every so many, in the place of all
+/// that they stand for. Of a caller who comes to hundreds of nodes in turn, each node sees next to nothing: sums over
+/// nodes stay right, where the most asked for first would leave such callers out on all of them.
+fn thin(offered: &mut Vec<Offered>, most: usize, seed: u64) {
+    if offered.len() <= most {
+        return;
+    }
+    // Far beyond any limit, and the book's keys together fit.
+    offered.iter_mut().for_each(|offered| offered.milli_per_second = offered.milli_per_second.min(1 << 48));
+    let mut rest: u64 = offered.iter().map(|offered| offered.milli_per_second).sum();
+    let mut whole = 0;
+    // What one entry stands for, if the first ones are said as they are.
+    let mut step = rest.div_ceil(most as u64).max(1);
+    while whole < most && offered[whole].milli_per_second >= step {
+        rest -= offered[whole].milli_per_second;
+        whole += 1;
+        step = rest.div_ceil((most - whole).max(1) as u64).max(1);
+    }
+    // From another place in every report, so that nobody is passed over by all.
+    let mut passed = mixed(seed) % step;
+    let mut thinned = offered.split_off(whole);
+    thinned.retain_mut(|offered| {
+        passed += std::mem::replace(&mut offered.milli_per_second, step);
+        let is_said = passed >= step;
+        passed -= if is_said { step } else { 0 };
+        is_said
+    });
+    offered.append(&mut thinned);
+    offered.truncate(most);
+}
+
+/// Neighbouring numbers, spread apart.
+fn mixed(number: u64) -> u64 {
+    let mixed = (number ^ number >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 16
 }

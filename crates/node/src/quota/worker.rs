@@ -5,11 +5,12 @@
 //! there; tell them to the nodes ([`Worker::read`]). A slice is acknowledged when every node that was heard of
 //! within a lease goes by it: not while the origin may have forgotten one of those. The acknowledgement says when it was read: the other regions count on it from then on.
 
-use super::KeyMap;
+use super::{KeyMap, KeySet};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use tidegate_core::slice::Lease;
-use tidegate_core::{KeyId, Nanos};
-use tidegate_origin::{QUOTA_KEYS_MAX, QuotaGathered, QuotaNews, Share, ToldSlice};
+use tidegate_core::slice::{Lease, PARTS};
+use tidegate_core::{KeyId, Nanos, Spec};
+use tidegate_origin::{Offered, QUOTA_KEYS_MAX, QuotaGathered, QuotaNews, Share, ToldSlice, quota_keys_max};
 use tidegate_world::{
     Acknowledged, Acknowledgement, Demand, Membership, OwnerId, RISE_MARGIN, SLICE_LEASE, SliceRow, Slices,
 };
@@ -19,8 +20,16 @@ const TOLD_MAX: usize = 32;
 /// Slices that were read later than this after the round began are left: `RISE_MARGIN` is made for less. A process
 /// that was stopped in the midst of a round would tell its nodes that nobody counts on their slices any more.
 const ROUND_MAX: Nanos = Nanos::from_secs(8);
-/// A demand that hardly changed is reported again after so many rounds.
-const REPORTED_EVERY: u64 = 4;
+/// A demand that hardly changed is reported again after so many rounds; where it was thinned, and trembles, later.
+const SAID_EVERY: u64 = 4;
+const TREMBLING_SAID_EVERY: u64 = 16;
+/// And from which part of the region's even part on: below a quarter it has its floor, and slices are made above half.
+const SAID_ABOVE: u64 = 4;
+const TREMBLING_SAID_ABOVE: u64 = 2;
+/// For so many rounds the world store has what was said, at half a second each: `tidegate_world::DEMAND_FOR`.
+const IN_STORE_FOR: u64 = 60;
+/// What is asked for of a key is forgotten below this part of its limit.
+const FADED_BELOW: u64 = 64;
 
 /// What to say to the world store.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -32,6 +41,66 @@ pub struct Say {
     pub applied: u64,
     /// The origin's present: what is read from now on is leased from then on.
     pub before: Nanos,
+}
+
+/// What the nodes ask for of one key, all together.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    spec: Spec,
+    is_abuse: bool,
+    /// Of the last round's reports.
+    sum: u64,
+    milli_per_second: u64,
+    /// What the world store was told, and in which round.
+    said: Option<(u64, u64)>,
+}
+
+impl Asked {
+    fn new(offered: &Offered) -> Self {
+        let Offered { spec, is_abuse, .. } = *offered;
+        Asked { spec, is_abuse, sum: 0, milli_per_second: 0, said: None }
+    }
+
+    /// In billionths of an even part.
+    fn parts(&self, members: u32) -> u64 {
+        let asked = u128::from(self.milli_per_second) * u128::from(members.max(1)) * u128::from(PARTS);
+        u64::try_from(asked / u128::from(self.spec.milli_per_second())).unwrap_or(u64::MAX)
+    }
+
+    fn is_in_store(&self, round: u64) -> bool {
+        self.said.is_some_and(|(_, said)| round < said + IN_STORE_FOR)
+    }
+
+    /// Somebody asks for it, or the store has it.
+    fn is_kept(&self, round: u64) -> bool {
+        let has_faded = self.milli_per_second.saturating_mul(FADED_BELOW) <= self.spec.milli_per_second();
+        self.sum > 0 || !has_faded || self.is_in_store(round)
+    }
+
+    /// It changed by so much that slices may, or wasn't said for a while.
+    fn is_worth_saying(&self, round: u64, is_thinned: bool) -> bool {
+        let Some((before, said)) = self.said else { return true };
+        if before.max(self.milli_per_second) == 0 {
+            return false;
+        }
+        let (least, every) = if is_thinned {
+            (self.spec.milli_per_second() / 8, TREMBLING_SAID_EVERY)
+        } else {
+            (before / 50, SAID_EVERY)
+        };
+        before.abs_diff(self.milli_per_second) > least || round >= said + every
+    }
+
+    fn say(&mut self, key: KeyId, round: u64) -> Demand {
+        let Asked { spec, is_abuse, milli_per_second, .. } = *self;
+        self.said = Some((milli_per_second, round));
+        Demand { key, spec, is_abuse, milli_per_second, name: None }
+    }
+}
+
+/// A quarter of what is new, so that a few rounds of a sample make up for it.
+fn average(before: u64, sum: u64) -> u64 {
+    before - before / 4 + sum / 4
 }
 
 /// News that were told to the nodes.
@@ -48,8 +117,12 @@ pub struct Worker {
     told: BTreeMap<u64, Told>,
     /// What the world store has of this region: to say only what changed.
     acknowledged: KeyMap<u64>,
-    /// The demand that was reported, and in which round.
-    reported: KeyMap<(u64, u64)>,
+    /// What the nodes ask for.
+    asked: KeyMap<Asked>,
+    /// Keys of which this region holds a slice.
+    held: KeySet,
+    /// How many regions divide limits.
+    members: u32,
     round: u64,
     /// The membership that all nodes divided limits by when all were known.
     divided_by: u64,
@@ -90,41 +163,58 @@ impl Worker {
         self.acknowledged.extend(said.slices.iter().map(|said| (said.key, said.generation)));
     }
 
-    /// What all nodes together ask for, of keys of which that changed or wasn't said for some rounds.
+    /// What all nodes together ask for, of keys of which that changed or wasn't said for some rounds: of those with a
+    /// slice, and of those that the even split may not do for.
     fn demands(&mut self, gathered: &QuotaGathered) -> Vec<Demand> {
-        let mut sums: BTreeMap<KeyId, Demand> = BTreeMap::new();
-        for offered in gathered.reports.iter().flat_map(|report| &report.offered) {
-            let none = Demand {
-                key: offered.key,
-                spec: offered.spec,
-                is_abuse: offered.is_abuse,
-                milli_per_second: 0,
-                name: None,
-            };
-            let sum = sums.entry(offered.key).or_insert(none);
-            sum.milli_per_second = sum.milli_per_second.saturating_add(offered.milli_per_second);
+        let room = quota_keys_max(u32::try_from(gathered.reports.len()).unwrap_or(u32::MAX));
+        let is_thinned = gathered.reports.iter().any(|report| report.offered.len() > room / 4 * 3);
+        self.add_up(gathered, is_thinned);
+        let round = self.round;
+        self.asked.retain(|key, asked| asked.is_kept(round) || self.held.contains(key));
+        let (members, room) = (self.members, self.room());
+        let said_above = if is_thinned { TREMBLING_SAID_ABOVE } else { SAID_ABOVE };
+        let mut wanted: Vec<(bool, Reverse<u64>, KeyId)> = Vec::new();
+        for (key, asked) in &self.asked {
+            let is_known = self.held.contains(key) || asked.is_in_store(round);
+            let parts = asked.parts(members);
+            let is_much = parts.saturating_mul(said_above) > u64::from(PARTS);
+            if (is_known || is_much) && asked.is_worth_saying(round, is_thinned) {
+                wanted.push((!is_known, Reverse(parts), *key));
+            }
         }
-        // Who isn't asked for any more is forgotten by the store in time.
-        self.reported.retain(|key, _| sums.contains_key(key));
-        let mut demands: Vec<Demand> =
-            sums.into_values().filter(|demand| self.is_worth_saying(demand)).collect();
-        demands.sort_by_key(|demand| (std::cmp::Reverse(demand.milli_per_second), demand.key));
-        demands.truncate(QUOTA_KEYS_MAX);
-        let said = demands.iter().map(|demand| (demand.key, (demand.milli_per_second, self.round)));
-        self.reported.extend(said.collect::<Vec<_>>());
-        demands
+        // What the store has is said first, then what is asked for most.
+        wanted.sort_unstable();
+        let new_from = wanted.partition_point(|(is_new, ..)| !is_new);
+        wanted.truncate(QUOTA_KEYS_MAX.min(new_from + room));
+        let said = |(_, _, key): (bool, Reverse<u64>, KeyId)| {
+            self.asked.get_mut(&key).map(|asked| asked.say(key, round))
+        };
+        wanted.into_iter().filter_map(said).collect()
     }
 
-    /// It changed by a fiftieth, or wasn't said for a while.
-    fn is_worth_saying(&self, demand: &Demand) -> bool {
-        let Some((before, round)) = self.reported.get(&demand.key) else { return true };
-        let change = before.abs_diff(demand.milli_per_second);
-        change > before / 50 || self.round >= round + REPORTED_EVERY
+    /// How many keys may be said that the store doesn't have: it keeps what was said for a while.
+    fn room(&self) -> usize {
+        let in_store = self.asked.values().filter(|asked| asked.is_in_store(self.round)).count();
+        (2 * QUOTA_KEYS_MAX).saturating_sub(in_store)
+    }
+
+    /// The sum of the reports, key by key. Where nodes had to thin theirs, it trembles, and is averaged over rounds.
+    fn add_up(&mut self, gathered: &QuotaGathered, is_thinned: bool) {
+        self.asked.values_mut().for_each(|asked| asked.sum = 0);
+        for offered in gathered.reports.iter().flat_map(|report| &report.offered) {
+            let asked = self.asked.entry(offered.key).or_insert_with(|| Asked::new(offered));
+            (asked.spec, asked.is_abuse) = (offered.spec, offered.is_abuse);
+            asked.sum = asked.sum.saturating_add(offered.milli_per_second);
+        }
+        for asked in self.asked.values_mut() {
+            asked.milli_per_second =
+                if is_thinned { average(asked.milli_per_second, asked.sum) } else { asked.sum };
+        }
     }
 
     /// The reports didn't get through: everything is said again.
     pub fn report_failed(&mut self) {
-        self.reported.clear();
+        self.asked.values_mut().for_each(|asked| asked.said = None);
     }
 
     /// The slices were read, after the origin's clock showed `before`: what to tell the nodes. `took` is the time
@@ -146,8 +236,9 @@ impl Worker {
         let stamp = slices.now.get() / 1_000;
         let generations = rows().map(|row| Acknowledged { key: row.key, generation: row.generation });
         let told = Told { read: slices.now, generations: generations.collect() };
-        let held: KeyMap<()> = rows().map(|row| (row.key, ())).collect();
-        self.acknowledged.retain(|key, _| held.contains_key(key));
+        self.held = rows().map(|row| row.key).collect();
+        self.members = share.members;
+        self.acknowledged.retain(|key, _| self.held.contains(key));
         self.told.insert(stamp, told);
         while self.told.len() > TOLD_MAX {
             self.told.pop_first();

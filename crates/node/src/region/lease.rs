@@ -197,6 +197,14 @@ impl Pending {
         held.drawn.is_none() || table.state(key).is_some_and(is_low)
     }
 
+    /// A key that is hot spends only what was granted, from the first that is heard of it on: what it first asked for
+    /// may have been one of several limits, with which nothing is drawn.
+    pub(super) fn hold_if_hot(&self, table: &Table<SharedState>, key: KeyId) {
+        if self.leases.0.get(&key).is_some_and(|held| is_leasable(&held.limit.item.spec)) {
+            table.update(key, SharedState::hold_lease);
+        }
+    }
+
     /// Whether a hot key for which there is nothing to draw is better left alone: everything about it is known.
     pub(super) fn rests(&self, table: &Table<SharedState>, key: KeyId) -> bool {
         let is_owed = |entry: &PendingKey| entry.is_owed || !entry.settled.is_empty();

@@ -44,6 +44,9 @@ impl Region {
                 key.in_flight = false;
             }
             let merged = reply.and_then(|reply| self.merge(table, sync, reply, exchange.now, moment));
+            if merged.is_ok() {
+                pending.hold_if_hot(table, sync.key);
+            }
             match merged {
                 Ok(reply) => self.answered(&mut pending, sync, &ticket, &reply, &mut effects),
                 Err(_) => self.unanswered(&mut pending, sync, &ticket, moment.now, &mut effects),

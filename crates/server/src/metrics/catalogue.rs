@@ -153,10 +153,11 @@ const METRICS: &[(&str, &str)] = &[
     ("tidegate_reconciliations_failed_total", "Divisions that failed."),
     ("tidegate_slices_lowered_total", "Parts of limits that this node lowered."),
     ("tidegate_slices_raised_total", "Parts of limits that this node raised."),
-    ("tidegate_sliced_keys_dropped_total", "Keys beyond those that can be divided by demand."),
+    ("tidegate_sliced_keys_dropped_total", "Keys that went back to the even split."),
     ("tidegate_reconciler_term", "Term in which this node divides limits; 0: another one does."),
     ("tidegate_slices_of_all_regions", "Parts of limits that the leader has given out."),
     ("tidegate_slices_unacknowledged", "Parts of limits that a region hasn't confirmed yet."),
+    ("tidegate_slices_keys_turned_away", "Keys that stay with even parts because others ask for more."),
     // Of the world worker.
     ("tidegate_world_breaker_open", "1 while the world's store isn't asked because its last calls failed."),
     ("tidegate_world_breaker_opened_total", "Times that the breaker of the world's store opened."),

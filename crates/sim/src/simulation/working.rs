@@ -356,10 +356,14 @@ impl Simulation {
         self.origin.total(cell)
     }
 
-    /// Whether all who counted in a cell are there. A store that has forgotten is told the whole again by who lives,
-    /// and what is in it of the dead is nobody's then.
+    /// Whether all who counted in a cell are there, and know of it. A store that has forgotten is told the whole again
+    /// by who lives, and what is in it of the dead is nobody's then; what was granted by an answer that got lost was
+    /// admitted by nobody, and is named when its node hears of it.
     pub(crate) fn is_counted_by_the_living(&self, cell: &CellId) -> bool {
-        let lives = |counter: NodeId| self.nodes.iter().any(|node| node.is_up && node.id == counter);
+        let knows =
+            |node: &SimulatedNode| node.view(cell.key).cells().any(|(known, _)| known == cell.sequence);
+        let lives =
+            |counter: NodeId| self.nodes.iter().any(|node| node.is_up && node.id == counter && knows(node));
         let counted: u64 =
             self.origin.counters(cell).filter(|(node, _)| lives(*node)).map(|(_, count)| count).sum();
         counted == self.origin.total(cell)

@@ -3,6 +3,7 @@
 
 use super::WorldSimulation;
 use crate::chaos::describe;
+use crate::node::FRESH_FOR;
 use crate::scenario::{Arrival, KeyPlan};
 use std::collections::BTreeMap;
 use tidegate_core::world::{Unpublished, is_due, spenders};
@@ -65,10 +66,14 @@ impl WorldSimulation {
         cells
     }
 
-    /// Asks every node for every key that is spent by all rows together, and says who admits it.
+    /// Asks every node for every key that is spent by all rows together, and says who admits it. A node goes by what it
+    /// heard for a while, and may have heard just before the last row came.
     pub fn admits_what_is_spent(&mut self) -> Vec<String> {
+        let mut spent: Vec<usize> =
+            (0..self.scenario_keys().len()).filter(|key| self.is_spent(*key)).collect();
+        self.run_until(self.now.plus(FRESH_FOR));
+        spent.retain(|key| self.is_spent(*key));
         let now = self.now;
-        let spent: Vec<usize> = (0..self.scenario_keys().len()).filter(|key| self.is_spent(*key)).collect();
         let admitted = |world: &WorldSimulation, key: usize| -> Vec<u64> {
             world.regions.iter().map(|region| region.ledger(key).admitted()).collect()
         };

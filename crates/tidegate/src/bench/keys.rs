@@ -1,4 +1,4 @@
-//! Which key each request is about: all alike, or few of them most of the time (Zipf).
+//! Which key each request is about: all alike, few of them most of the time (Zipf), or one after the other.
 //!
 //! Seeded, so that a run can be repeated. Zipf's law by rejection-inversion (Hörmann and Derflinger, 1996): no
 //! table, so ten million keys cost what ten do.
@@ -12,21 +12,41 @@ pub(crate) const EXPONENT_MAX: f64 = 10.0;
 pub(crate) struct Keys {
     state: u64,
     count: u64,
-    zipf: Option<Zipf>,
+    order: Order,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Order {
+    Alike,
+    Zipf(Zipf),
+    /// Each once before any comes again: the state is the next one.
+    InTurn {
+        step: u64,
+    },
 }
 
 impl Keys {
     /// Of `count` keys, at least one; with an exponent above 0 by Zipf's law.
     pub(crate) fn new(count: u64, exponent: Option<f64>, seed: u64) -> Self {
-        let zipf = exponent.map(|exponent| Zipf::new(count, exponent));
-        Keys { state: seed, count: count.max(1), zipf }
+        let order = exponent.map_or(Order::Alike, |exponent| Order::Zipf(Zipf::new(count, exponent)));
+        Keys { state: seed, count: count.max(1), order }
+    }
+
+    /// One after the other from `first` on, `step` apart: what one of `step` threads asks for.
+    pub(crate) fn in_turn(count: u64, first: u64, step: u64) -> Self {
+        Keys { state: first, count: count.max(1), order: Order::InTurn { step } }
     }
 
     #[inline]
     pub(crate) fn next(&mut self) -> u64 {
-        match self.zipf {
-            None => scaled(self.random(), self.count),
-            Some(zipf) => loop {
+        match self.order {
+            Order::Alike => scaled(self.random(), self.count),
+            Order::InTurn { step } => {
+                let key = self.state % self.count;
+                self.state = self.state.wrapping_add(step);
+                key
+            }
+            Order::Zipf(zipf) => loop {
                 if let Some(rank) = zipf.rank(unit(self.random())) {
                     // Popular keys shouldn't be neighbours: their digits are mixed among all.
                     break scaled(mixed(rank), self.count);
@@ -151,6 +171,16 @@ mod tests {
         let mut seen = [0; 10];
         (0..10_000).for_each(|_| seen[usize::try_from(keys.next()).unwrap()] += 1);
         assert!(seen.iter().all(|count| (850..1150).contains(count)), "{seen:?}");
+    }
+
+    #[test]
+    fn threads_that_ask_in_turn_ask_for_every_key_once() {
+        let mut threads = [0, 1, 2].map(|first| Keys::in_turn(10, first, 3));
+        let mut seen = [0; 10];
+        for draw in 0..10 {
+            seen[usize::try_from(threads[draw % 3].next()).unwrap()] += 1;
+        }
+        assert_eq!(seen, [1; 10]);
     }
 
     #[test]

@@ -42,6 +42,8 @@ pub(crate) struct Plan {
     pub(crate) timeout: Duration,
     pub(crate) keys: u64,
     pub(crate) zipf: Option<f64>,
+    /// Every key once before any comes again.
+    pub(crate) in_turn: bool,
     pub(crate) seed: u64,
     pub(crate) form: Form,
     pub(crate) picture: Option<PathBuf>,
@@ -94,6 +96,11 @@ pub(crate) fn command() -> Command {
             whole(number("timeout-ms", "MS", "of silence before a connection is given up [5000]")),
             whole(number("keys", "N", "how many callers there are [100000]")),
             broken(number("zipf", "EXPONENT", "a few callers ask most [all ask alike]")),
+            Arg::new("in-turn")
+                .long("in-turn")
+                .action(ArgAction::SetTrue)
+                .conflicts_with("zipf")
+                .help("each caller asks once before any asks again [by chance]"),
             whole(number("seed", "N", "the same seed asks for the same keys [1]")),
             whole(number("limit", "N", "of each caller, in a minute [100]")),
             whole(number("limits", "N", "in each request, all or none [1]")),
@@ -147,6 +154,7 @@ impl Plan {
             )?),
             keys: whole(matches, "keys", 100_000, 1, KEYS_MAX, "from 1 to 1000000000000")?,
             zipf: fraction(matches, "zipf", 0.01, EXPONENT_MAX, "from 0.01 to 10")?,
+            in_turn: matches.get_flag("in-turn"),
             seed: matches.get_one::<u64>("seed").copied().unwrap_or(1),
             form: if matches.get_flag("json") { Form::Json } else { Form::Text },
             picture: matches.get_one::<PathBuf>("svg").cloned(),
@@ -162,6 +170,7 @@ impl Plan {
             Load::Open => format!("open loop at {}/s", self.rate),
         };
         let keys = match self.zipf {
+            None if self.in_turn => format!("{} keys in turn", self.keys),
             None => format!("{} keys", self.keys),
             Some(exponent) => format!("{} keys by Zipf {exponent}", self.keys),
         };

@@ -90,16 +90,19 @@ impl<'p> Worker<'p> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         // The kernel may wake a sleeper 50 µs late otherwise, which would count as latency.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
-        let seed = plan
-            .seed
-            .wrapping_add(0x1234_5678_9abc_def1_u64.wrapping_mul(1 + u64::try_from(part.index).unwrap_or(0)));
+        let number = |count: usize| u64::try_from(count).unwrap_or(0);
+        let seed = 0x1234_5678_9abc_def1_u64.wrapping_mul(1 + number(part.index)).wrapping_add(plan.seed);
         let mut worker = Worker {
             plan,
             live,
             clock,
             epoll,
             slots: Vec::with_capacity(part.connections),
-            keys: Keys::new(plan.keys, plan.zipf, seed),
+            keys: if plan.in_turn {
+                Keys::in_turn(plan.keys, number(part.index), number(plan.threads))
+            } else {
+                Keys::new(plan.keys, plan.zipf, seed)
+            },
             tally: Tally::default(),
             free: VecDeque::new(),
             schedule: Schedule { begins_at: 0, per_second: part.rate, sent: 0 },

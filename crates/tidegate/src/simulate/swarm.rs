@@ -1,17 +1,21 @@
-//! Runs seed after seed, tells what went wrong how often, and makes a failing seed small.
+//! Runs seeds on all cores, tells what went wrong how often, and makes a failing seed small.
 
 use super::inputs::SwarmInputs;
 use super::progress::Progress;
 use crate::ask::Form;
 use crate::output::{self, grouped};
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
 use tidegate_core::Nanos;
 use tidegate_sim::fired::Fired;
-use tidegate_sim::swarm::{self, Episode, Failure};
+use tidegate_sim::swarm::{self, Episode, Failure, Ran};
 
 /// What all seeds came to.
+#[derive(Default)]
 struct Total {
     fired: Fired,
     seeds: u64,
@@ -36,23 +40,53 @@ pub(crate) fn run(inputs: &SwarmInputs) -> ExitCode {
     if total.failure.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
+/// Seed after seed, on all cores. Ends with the lowest that fails, whichever is found first: those below it are run to
+/// their end, and nothing of those above it counts.
 fn run_seeds(inputs: &SwarmInputs, progress: &mut Progress) -> Total {
     let length = Nanos::from_secs(inputs.minutes.saturating_mul(60));
-    let mut total =
-        Total { fired: Fired::default(), seeds: 0, episodes: 0, simulated: Nanos::ZERO, failure: None };
-    for seed in inputs.from..inputs.from.saturating_add(inputs.seeds) {
-        let ran = swarm::run(seed, length, inputs.mistake.map(|(_, mistake)| mistake));
-        total.fired.add_all(&ran.fired);
-        total.seeds += 1;
-        total.episodes += ran.episodes;
-        total.simulated = total.simulated.plus(ran.simulated);
-        if let Some(failure) = ran.failure {
-            total.failure = Some((seed, failure));
-            break;
+    let mistake = inputs.mistake.map(|(_, mistake)| mistake);
+    let (next, end) = (AtomicU64::new(inputs.from), inputs.from.saturating_add(inputs.seeds));
+    let failed = AtomicU64::new(end);
+    let (report, reports) = mpsc::channel::<(u64, Ran)>();
+    let run_next = || {
+        let seed = next.fetch_add(1, Ordering::Relaxed);
+        (seed < failed.load(Ordering::Relaxed)).then(|| (seed, swarm::run(seed, length, mistake)))
+    };
+    let mut all = BTreeMap::new();
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            let report = report.clone();
+            scope.spawn(move || std::iter::from_fn(run_next).all(|ran| report.send(ran).is_ok()));
         }
-        progress.show(&format!("{} of {} seeds, nothing violated", total.seeds, inputs.seeds));
+        drop(report);
+        for (seed, ran) in reports {
+            if ran.failure.is_some() {
+                failed.fetch_min(seed, Ordering::Relaxed);
+            }
+            all.insert(seed, ran);
+            progress.show(&told_so_far(all.len(), inputs.seeds, failed.load(Ordering::Relaxed), end));
+        }
+    });
+    let last = failed.into_inner();
+    all.into_iter().take_while(|(seed, _)| *seed <= last).fold(Total::default(), Total::and)
+}
+
+fn told_so_far(done: usize, seeds: u64, failed: u64, end: u64) -> String {
+    if failed < end {
+        return format!("seed {failed} fails; those before it are run to their end");
     }
-    total
+    format!("{done} of {seeds} seeds, nothing violated")
+}
+
+impl Total {
+    fn and(mut self, (seed, ran): (u64, Ran)) -> Total {
+        self.fired.add_all(&ran.fired);
+        self.seeds += 1;
+        self.episodes += ran.episodes;
+        self.simulated = self.simulated.plus(ran.simulated);
+        self.failure = self.failure.or(ran.failure.map(|failure| (seed, failure)));
+        self
+    }
 }
 
 /// A failure as people need it: what is violated, how to replay it, and how little is left of it.
