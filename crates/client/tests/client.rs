@@ -22,7 +22,7 @@ use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio::sync::watch;
 use tower_service::Service;
 
-const RULES: &str = "namespace: api\nrules:\n  - { name: per-user, key: [user], limit: 2 per 1h }\n";
+const RULES: &str = "namespace: api\nrules:\n  - { name: per-user, key: [user], limit: 2 per 365d }\n";
 const PATIENT: Duration = Duration::from_secs(5);
 
 /// A node that ends with its test.

@@ -9,7 +9,7 @@ fn the_report_names_the_callers_that_a_limit_would_hit() {
     let directory = Directory::new();
     directory.write(
         "rules.yaml",
-        "namespace: api\nrules:\n  - { name: new-limit, key: [user], limit: 2 per 1h, shadow: true }\n",
+        "namespace: api\nrules:\n  - { name: new-limit, key: [user], limit: 2 per 365d, shadow: true }\n",
     );
     let nodes = [(); 2].map(|()| Node::start(&directory, &["--data-dir", "none-of-it"]));
     for node in &nodes {

@@ -99,7 +99,7 @@ fn a_node_of_a_world() {
     let world = ["--region", "eu", "--world-url", "sqlite:world.db", "--world-interval-ms", "1000"];
     let node = Node::start(&directory, &[&["--origin-url", &redis.url()], &PATIENT[..], &world].concat());
     let scrape = poll("a worker that has published and imported", SEEN_WITHIN, || {
-        let body = r#"{"namespace":"n","identifier":"i","limit":9,"duration_ms":3600000}"#;
+        let body = r#"{"namespace":"n","identifier":"i","limit":9,"duration_ms":31536000000}"#;
         request(&node.http, "POST", "/v1/limit", body);
         let scrape = Scrape::of(&node.admin);
         let ages = ["tidegate_world_import_age_seconds", "tidegate_world_publish_age_seconds"];

@@ -16,14 +16,14 @@ const FILE: &str = "tokens.toml";
 const RULES: &str = "\
 tenant: acme
 namespace: api
-rules: [{ name: acme-only, key: [user], limit: 3 per 1h }]
+rules: [{ name: acme-only, key: [user], limit: 3 per 365d }]
 ---
 tenant: rival
 namespace: api
-rules: [{ name: rival-only, key: [user], limit: 3 per 1h }]
+rules: [{ name: rival-only, key: [user], limit: 3 per 365d }]
 ---
 namespace: api
-rules: [{ name: default-only, key: [user], limit: 3 per 1h }]
+rules: [{ name: default-only, key: [user], limit: 3 per 365d }]
 ";
 
 /// A new token.

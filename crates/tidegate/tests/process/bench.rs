@@ -49,7 +49,7 @@ fn denials_are_told_from_admissions_and_errors_from_both() {
     let directory = Directory::new();
     // Envoy's protocol limits nothing in a domain that nobody has heard of.
     directory
-        .write("rules.yaml", "namespace: bench\nrules:\n  - { name: key, key: [key], limit: 100 per 1h }\n");
+        .write("rules.yaml", "namespace: bench\nrules:\n  - { name: key, key: [key], limit: 100 per 365d }\n");
     let node = Node::start(&directory, &[]);
     let (grpc, resp) = (format!("grpc://{}", node.grpc), format!("redis://{}", node.resp));
     for target in [&node.url(), &grpc, &resp] {

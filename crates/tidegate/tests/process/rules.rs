@@ -63,7 +63,7 @@ fn good_rules_are_told_in_plain_words() {
         let checked = run(&directory, arguments, &[]);
         assert_eq!(checked.code, Some(0), "{}", checked.stderr);
         assert!(
-            checked.stdout.contains("per-user: at most 10 over a sliding 1 hour, for each user"),
+            checked.stdout.contains("per-user: at most 10 over a sliding 365 days, for each user"),
             "{}",
             checked.stdout
         );
@@ -104,14 +104,14 @@ const ENVOY_FILE: &str = "\
 domain: edge
 descriptors:
   - key: user
-    rate_limit: { unit: hour, requests_per_unit: 3 }
+    rate_limit: { unit: year, requests_per_unit: 3 }
   - key: user
     value: status-page
     rate_limit: { unlimited: true }
   - key: path
     value: /files/*
     share_threshold: true
-    rate_limit: { unit: hour, requests_per_unit: 2 }
+    rate_limit: { unit: year, requests_per_unit: 2 }
 ";
 
 #[test]
@@ -156,7 +156,7 @@ fn assert_limits_of_envoy_file(node: &Node) {
 fn what_cant_be_imported_prints_nothing_and_says_why() {
     let directory = Directory::new();
     directory.write("config.yaml", ENVOY_FILE.replace("key: path", "key: a path"));
-    directory.write("bad.yaml", ENVOY_FILE.replace("unit: hour", "unit: eon"));
+    directory.write("bad.yaml", ENVOY_FILE.replace("unit: year", "unit: eon"));
     for (file, part) in [
         (
             "config.yaml",

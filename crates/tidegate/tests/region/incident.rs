@@ -20,9 +20,9 @@ fn rules(per_user: u64) -> String {
     format!(
         "namespace: api
 rules:
-  - {{ name: per-user, key: [user], limit: {per_user} per 1d }}
-  - {{ name: per-ip, key: [ip], limit: 3 per 1d }}
-  - {{ name: logins, key: [login], limit: 100 per 1d, class: abuse }}
+  - {{ name: per-user, key: [user], limit: {per_user} per 365d }}
+  - {{ name: per-ip, key: [ip], limit: 3 per 365d }}
+  - {{ name: logins, key: [login], limit: 100 per 365d, class: abuse }}
 "
     )
 }

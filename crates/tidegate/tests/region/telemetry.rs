@@ -10,7 +10,7 @@ use tidegate_testkit::{Redis, wheel};
 
 /// The collector asks to be tried again, and the node sends twice a second.
 const RECEIVED_WITHIN: Duration = Duration::from_secs(15);
-const RULES: &str = "namespace: api\nrules:\n  - { name: per-user, key: [user], limit: 2 per 1h }\n";
+const RULES: &str = "namespace: api\nrules:\n  - { name: per-user, key: [user], limit: 2 per 365d }\n";
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const CALLER: &str = "00f067aa0ba902b7";
 

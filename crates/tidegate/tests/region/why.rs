@@ -5,7 +5,7 @@ use crate::support::{SOON, poll, request};
 use tidegate_testkit::Redis;
 
 const RULES: &str =
-    "namespace: api\nrules:\n  - { name: logins, key: [user], limit: 100 per 1h, class: abuse }\n";
+    "namespace: api\nrules:\n  - { name: logins, key: [user], limit: 100 per 365d, class: abuse }\n";
 
 #[test]
 fn a_denial_while_the_store_is_away_names_it() {

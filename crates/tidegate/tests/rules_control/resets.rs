@@ -25,7 +25,7 @@ fn a_region_carries_a_reset_out_once_however_many_nodes_hear_of_it() {
     let arguments = ["--origin-url", &redis.url(), "--origin-timeout-ms", "1000"];
     let nodes: Vec<Follower> = (0..4).map(|_| Follower::start(&[&control], &arguments)).collect();
     // Of class `abuse`: what can't be verified, on a busy machine, is denied and comes again.
-    let rules = rules_of(20).replace("per 1h", "per 1h, class: abuse");
+    let rules = rules_of(20).replace("per 365d", "per 365d, class: abuse");
     let version = control.push(&rules);
     nodes.iter().for_each(|node| node.wait_version(version));
     spend(&nodes, 20);
@@ -52,7 +52,7 @@ fn a_region_that_comes_back_by_a_file_carries_a_reset_out_once() {
     let control = Server::control();
     let arguments = ["--origin-url", &redis.url(), "--origin-timeout-ms", "1000"];
     let nodes: Vec<Follower> = (0..2).map(|_| Follower::start(&[&control], &arguments)).collect();
-    let version = control.push(&rules_of(20).replace("per 1h", "per 1h, class: abuse"));
+    let version = control.push(&rules_of(20).replace("per 365d", "per 365d, class: abuse"));
     nodes.iter().for_each(|node| node.wait_version(version));
     spend(&nodes, 20);
     let directories: Vec<Directory> = nodes.into_iter().map(|Follower { directory, .. }| directory).collect();

@@ -2,7 +2,7 @@
 
 use super::*;
 
-const LIMIT: &str = r#"{"namespace":"shared","identifier":"me","limit":3,"duration_ms":3600000}"#;
+const LIMIT: &str = r#"{"namespace":"shared","identifier":"me","limit":3,"duration_ms":31536000000}"#;
 
 #[test]
 fn the_same_names_are_other_counters_for_another_tenant() {

@@ -6,7 +6,7 @@ use crate::support::{Directory, Node, SOON, poll, request};
 use tidegate_testkit::Redis;
 
 const RULES: &str =
-    "namespace: api\nrules:\n  - { name: exact, key: [user], limit: 10 per 1h, accuracy: exact }\n";
+    "namespace: api\nrules:\n  - { name: exact, key: [user], limit: 10 per 365d, accuracy: exact }\n";
 
 #[test]
 fn two_nodes_admit_what_the_rule_says_together() {

@@ -8,10 +8,10 @@ const RULES: &str = r#"
 namespace: basic
 rules:
   - { name: first, key: [first], limit: 50 per 1s }
-  - { name: minute, key: [minute], limit: 20 per 1m }
-  - { name: hour, key: [hour], limit: 10 per 1h }
-  - { name: watched, key: [watched], limit: 3 per 1m, shadow: true }
-  - { name: files, key: [], when: { path: "files/*" }, limit: 10 per 1h }
+  - { name: week, key: [week], limit: 20 per 7d }
+  - { name: year, key: [year], limit: 10 per 365d }
+  - { name: watched, key: [watched], limit: 3 per 365d, shadow: true }
+  - { name: files, key: [], when: { path: "files/*" }, limit: 10 per 365d }
   - { name: bucket, key: [bucket], rate: 100/s, burst: 200 }
   - { name: wide, key: [both], limit: 100 per day }
   - { name: narrow, key: [both], limit: 5 per 1w }
@@ -43,19 +43,19 @@ fn a_limit_counts_down_and_then_is_over() {
     assert_eq!((first.is_over, first.statuses[0].remaining), (false, 49));
     assert_eq!(first.statuses[0].limit, Some(("first".to_owned(), 50, 1)));
 
-    let minute = series(&client, &Ask::of("basic", &[&[("minute", "a")]]), 25);
-    for (index, seen) in minute.iter().enumerate() {
+    let week = series(&client, &Ask::of("basic", &[&[("week", "a")]]), 25);
+    for (index, seen) in week.iter().enumerate() {
         let left = 19_u64.saturating_sub(index as u64);
         assert_eq!(*seen, (index >= 20, vec![left]), "call {}", index + 1);
     }
 }
 
-/// Theirs would charge the minute on; a denied request consumes nothing here.
+/// Theirs would charge the week on; a denied request consumes nothing here.
 #[test]
 fn of_two_descriptors_the_stricter_decides_and_the_other_stays() {
     let (_directory, node) = node();
     let client = Client::connect(&node.grpc);
-    let ask = Ask::of("basic", &[&[("minute", "b")], &[("hour", "b")]]);
+    let ask = Ask::of("basic", &[&[("week", "b")], &[("year", "b")]]);
     for (index, seen) in series(&client, &ask, 15).iter().enumerate() {
         let used = (index as u64 + 1).min(10);
         assert_eq!(*seen, (index >= 10, vec![20 - used, 10 - used]), "call {}", index + 1);
@@ -64,11 +64,11 @@ fn of_two_descriptors_the_stricter_decides_and_the_other_stays() {
     assert_eq!([denied.statuses[0].is_over, denied.statuses[1].is_over], [false, true]);
     assert_eq!(denied.header("x-ratelimit-limit"), Some("10"));
     assert_eq!(denied.header("x-ratelimit-remaining"), Some("0"));
-    assert_eq!(denied.header("ratelimit-policy"), Some("\"hour\";q=10;w=3600"));
+    assert_eq!(denied.header("ratelimit-policy"), Some("\"year\";q=10;w=31536000"));
     let seconds = |name| denied.header(name).unwrap().parse::<u64>().unwrap();
-    assert!((1..=7200).contains(&seconds("x-ratelimit-reset")));
-    assert!((1..=7200).contains(&seconds("retry-after")));
-    assert_eq!(denied.header("ratelimit").map(|text| text.starts_with("\"hour\";r=0;t=")), Some(true));
+    assert!((1..=63_072_000).contains(&seconds("x-ratelimit-reset")));
+    assert!((1..=63_072_000).contains(&seconds("retry-after")));
+    assert_eq!(denied.header("ratelimit").map(|text| text.starts_with("\"year\";r=0;t=")), Some(true));
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn a_shared_threshold_and_a_shadow_rule() {
 fn hits_of_the_request_count_one_at_least_and_those_of_a_descriptor_may_peek() {
     let (_directory, node) = node();
     let client = Client::connect(&node.grpc);
-    let entries = [("hour", "c")];
+    let entries = [("year", "c")];
     let left = |hits, own: Option<u8>| {
         let descriptors = vec![Descriptor { entries: &entries, hits: own, limit: None }];
         let response = client.ask(&Ask { domain: "basic", descriptors, hits });
@@ -109,7 +109,7 @@ fn a_limit_in_the_descriptor_wins_where_the_domain_is_known() {
     let (_directory, node) = node();
     let client = Client::connect(&node.grpc);
     let ask = |domain: &'static str, limit| {
-        let descriptors = vec![Descriptor { entries: &[("hour", "d")], limit: Some(limit), hits: None }];
+        let descriptors = vec![Descriptor { entries: &[("year", "d")], limit: Some(limit), hits: None }];
         client.ask(&Ask { domain, descriptors, hits: 0 })
     };
     let day = ask("basic", (30, 4));
@@ -120,7 +120,7 @@ fn a_limit_in_the_descriptor_wins_where_the_domain_is_known() {
     assert!((1..=86_400).contains(&day.statuses[0].reset_seconds));
     assert!(ask("basic", (0, 7)).is_over, "0 blocks");
     assert!(!ask("nowhere", (0, 4)).is_over);
-    let rule = client.ask(&Ask::of("basic", &[&[("hour", "d")]]));
+    let rule = client.ask(&Ask::of("basic", &[&[("year", "d")]]));
     assert_eq!(rule.statuses[0].remaining, 9, "the rule's own count wasn't touched");
 }
 
@@ -165,7 +165,7 @@ fn a_unix_socket_serves_both_http_and_grpc() {
     let path = directory.path("node.sock");
     let _node = Node::start(&directory, &["--listen-unix", path.to_str().unwrap()]);
     let client = Client::connect_unix(&path);
-    assert_eq!(client.ask(&Ask::of("basic", &[&[("hour", "f")]])).statuses[0].remaining, 9);
+    assert_eq!(client.ask(&Ask::of("basic", &[&[("year", "f")]])).statuses[0].remaining, 9);
     let mut stream = std::os::unix::net::UnixStream::connect(&path).unwrap();
     let head = "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
     std::io::Write::write_all(&mut stream, head.as_bytes()).unwrap();
