@@ -15,10 +15,27 @@ pub struct Busy {
     pub since: Nanos,
 }
 
-/// What the origin keeps for one key and one node; `busy` is shared by all nodes.
+impl Busy {
+    /// With what began at `oldest`; a busy period that was over by then is forgotten.
+    fn and(self, length: Nanos, oldest: Nanos) -> Self {
+        if self.tat < oldest {
+            return Busy { tat: oldest.plus(length), since: oldest };
+        }
+        let extra = length.minus(self.since.minus(oldest));
+        if extra == Nanos::ZERO {
+            return self;
+        }
+        Busy { tat: self.tat.plus(extra), since: self.since.min(oldest) }
+    }
+}
+
+/// What the origin keeps for one key and one node; `busy` and `before` are shared by all nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct OriginGcra {
     pub busy: Busy,
+    /// The busy period before this one, as far as it is known: late news of it find less idle time than there is
+    /// between them and this one. Forgotten where it may be part of what a node's pair says.
+    pub before: Busy,
     /// This node's cumulative cost.
     pub stored: u64,
 }
@@ -47,22 +64,39 @@ impl OriginGcra {
         }
         self.stored = self.stored.max(sync.cumulative);
         if sync.busy.tat > self.busy.tat {
-            self.busy = sync.busy;
+            (self.busy, self.before) = (sync.busy, Busy::default());
         }
         assert!(self.stored >= before.stored, "INV-1: a component never shrinks");
         assert!(self.busy.tat >= before.busy.tat, "INV-1: an arrival time never goes back");
     }
 
-    /// Admissions that began before this busy period did are partly paid by the idle time between.
+    /// Admissions that began before this busy period did are partly paid by the idle time between. That pays once: it
+    /// is part of the busy period before from then on, or else as many nodes as have late news would all be paid by
+    /// it, and of a bucket that is emptied again and again ever more would be admitted than its rate (INV-7).
     fn charge(&mut self, length: Nanos, oldest: Nanos) {
         if self.busy.tat < oldest {
-            self.busy = Busy { tat: oldest.plus(length), since: oldest };
+            self.begin(oldest);
+            self.busy.tat = oldest.plus(length);
             return;
         }
-        let extra = length.minus(self.busy.since.minus(oldest));
-        if extra > Nanos::ZERO {
-            self.busy = Busy { tat: self.busy.tat.plus(extra), since: self.busy.since.min(oldest) };
+        if oldest >= self.busy.since {
+            self.busy.tat = self.busy.tat.plus(length);
+            return;
         }
+        self.before = self.before.and(length, oldest);
+        if self.before.tat > self.busy.since {
+            // There was no idle time between.
+            let extra = self.before.tat.minus(self.busy.since);
+            let since = self.busy.since.min(self.before.since);
+            self.busy = Busy { tat: self.busy.tat.plus(extra), since };
+            self.before = Busy::default();
+        }
+    }
+
+    /// The bucket is full, and a busy period begins.
+    fn begin(&mut self, now: Nanos) {
+        self.before = self.busy;
+        self.busy = Busy { tat: now, since: now };
     }
 
     /// Step 4: grants `cost` if it fits, and counts it as the node's.
@@ -82,8 +116,10 @@ impl OriginGcra {
 
     /// Counts `units` that were found to fit. Several at once are rounded up once.
     pub fn take(&mut self, rate: Rate, units: u64, now: Nanos) {
-        let since = if self.busy.tat < now { now } else { self.busy.since };
-        self.busy = Busy { tat: self.busy.tat.max(now).plus(interval_times(rate, units)), since };
+        if self.busy.tat < now {
+            self.begin(now);
+        }
+        self.busy.tat = self.busy.tat.plus(interval_times(rate, units));
         self.stored = self.stored.saturating_add(units).min(NUMBER_MAX);
     }
 
@@ -96,6 +132,7 @@ impl OriginGcra {
     /// A changed rate keeps what was spent: what is owed becomes as many of the new intervals as of the old.
     pub fn rescale(&mut self, from: Rate, to: Rate, now: Nanos) {
         if from != to {
+            self.before = Busy::default();
             let tat = Tat { whole: self.busy.tat, ticks: 0, overdrawn: false };
             self.busy.tat = tat.rescaled(from, to, now).whole_ceil();
         }
@@ -105,7 +142,7 @@ impl OriginGcra {
 /// A node adopts the origin's pair if it is ahead, plus what it admitted from `oldest` on and the origin didn't
 /// know of. That is charged as the origin will charge it: the idle time before a busy period may pay for it.
 pub fn adopt(own: Busy, reply: Busy, admitted_since: u64, oldest: Nanos, rate: Rate) -> Busy {
-    let mut replied = OriginGcra { busy: reply, stored: 0 };
+    let mut replied = OriginGcra { busy: reply, ..OriginGcra::default() };
     if admitted_since > 0 {
         replied.charge(interval_times(rate, admitted_since), oldest);
     }
@@ -155,21 +192,42 @@ mod tests {
 
     #[test]
     fn late_news_of_older_admissions_is_paid_by_the_idle_time_between() {
-        let mut origin = OriginGcra { busy: Busy { tat: at(1300), since: at(1000) }, stored: 0 };
+        let mut origin =
+            OriginGcra { busy: Busy { tat: at(1300), since: at(1000) }, ..OriginGcra::default() };
         origin.merge(&sync(2, 0, at(0)));
         let paid = Busy { tat: at(1300), since: at(1000) };
         assert_eq!(origin.busy, paid, "200 ms of work fit into the idle second before");
-        let mut origin = OriginGcra { busy: Busy { tat: at(1300), since: at(1000) }, stored: 0 };
+        let mut origin =
+            OriginGcra { busy: Busy { tat: at(1300), since: at(1000) }, ..OriginGcra::default() };
         origin.merge(&sync(15, 0, at(0)));
         assert_eq!(origin.busy, Busy { tat: at(1800), since: at(0) });
     }
 
     #[test]
+    fn idle_time_pays_once() {
+        let busy = Busy { tat: at(1300), since: at(1000) };
+        let mut origin = OriginGcra { busy, ..OriginGcra::default() };
+        let mut tats = Vec::new();
+        // Three nodes tell late of 500 ms of work each, in the second before.
+        for _ in 0..3 {
+            origin.stored = 0;
+            origin.merge(&sync(5, 0, at(0)));
+            tats.push(origin.busy.tat);
+        }
+        assert_eq!(tats, [at(1300), at(1300), at(1800)]);
+        let mut origin = OriginGcra { busy: Busy { tat: at(900), since: at(0) }, ..OriginGcra::default() };
+        origin.take(rate(), 3, at(1000));
+        origin.stored = 0;
+        origin.merge(&sync(8, 0, at(400)));
+        assert_eq!(origin.busy, Busy { tat: at(1700 + 300), since: at(0) }, "of 600 ms it was idle for 100");
+    }
+
+    #[test]
     fn a_sync_that_brings_nothing_new_changes_nothing() {
         let pair = Busy { tat: at(500), since: at(100) };
-        let mut origin = OriginGcra { busy: pair, stored: 4 };
+        let mut origin = OriginGcra { busy: pair, stored: 4, ..OriginGcra::default() };
         origin.merge(&GcraSync { busy: Busy { tat: at(500), since: at(200) }, ..sync(4, 4, at(900)) });
-        assert_eq!(origin, OriginGcra { busy: pair, stored: 4 });
+        assert_eq!(origin, OriginGcra { busy: pair, stored: 4, ..OriginGcra::default() });
     }
 
     #[test]
@@ -179,12 +237,13 @@ mod tests {
             [(at(400), since), (at(500), since), (at(500).plus(Nanos::new(1)), at(500).plus(Nanos::new(1)))]
         {
             let busy = Busy { tat: at(500), since };
-            let mut taken = OriginGcra { busy, stored: 0 };
+            let mut taken = OriginGcra { busy, ..OriginGcra::default() };
             taken.take(rate(), 1, next);
-            let mut heard = OriginGcra { busy, stored: 0 };
+            let mut heard = OriginGcra { busy, ..OriginGcra::default() };
             heard.merge(&sync(1, 0, next));
-            let expected =
-                OriginGcra { busy: Busy { tat: at(500).max(next).plus(hundred), since: begins }, stored: 1 };
+            let before = if begins == since { Busy::default() } else { busy };
+            let busy = Busy { tat: at(500).max(next).plus(hundred), since: begins };
+            let expected = OriginGcra { busy, before, stored: 1 };
             assert_eq!((taken, heard), (expected, expected), "granted or heard of at {next:?}");
         }
     }
@@ -211,7 +270,8 @@ mod tests {
 
     #[test]
     fn a_changed_rate_keeps_what_was_spent() {
-        let mut origin = OriginGcra { busy: Busy { tat: at(500), since: at(0) }, stored: 5 };
+        let mut origin =
+            OriginGcra { busy: Busy { tat: at(500), since: at(0) }, stored: 5, ..OriginGcra::default() };
         origin.rescale(rate(), Rate::new(1, Nanos::from_secs(1)).unwrap(), at(0));
         assert_eq!(origin.busy, Busy { tat: at(5000), since: at(0) });
     }

@@ -120,7 +120,7 @@ fn gcra_never_overcharges_whatever_is_lost_or_repeated() {
     let rate = Rate::new(10, Nanos::from_secs(1)).unwrap();
     for seed in 0..SEEDS {
         let mut random = Random::new(seed);
-        let mut busy = Busy::default();
+        let (mut busy, mut before) = (Busy::default(), Busy::default());
         let mut stored = [0_u64; NODES];
         let mut cumulative = [0_u64; NODES];
         let mut acked = [0_u64; NODES];
@@ -147,9 +147,9 @@ fn gcra_never_overcharges_whatever_is_lost_or_repeated() {
                 rate,
             };
             for _ in 0..=random.below(2) {
-                let mut origin = OriginGcra { busy, stored: stored[node] };
+                let mut origin = OriginGcra { busy, before, stored: stored[node] };
                 origin.merge(&sync);
-                (busy, stored[node]) = (origin.busy, origin.stored);
+                (busy, before, stored[node]) = (origin.busy, origin.before, origin.stored);
             }
             if !random.one_in(3) {
                 acked[node] = stored[node];
@@ -157,5 +157,37 @@ fn gcra_never_overcharges_whatever_is_lost_or_repeated() {
             let exact = true_tat(&log, rate);
             assert!(busy.tat <= exact, "overcharged, seed {seed} step {step}: {:?} > {exact:?}", busy.tat);
         }
+    }
+}
+
+/// As often as the origin takes its bucket for full, all nodes admit half of their credit, then one of them asks for the
+/// rest of the burst, and only then do the others' publishes come.
+#[test]
+fn a_bucket_that_is_emptied_again_and_again_by_many_nodes_stays_within_its_burst_and_what_was_unseen() {
+    let rate = Rate::new(1000, Nanos::from_secs(1)).unwrap();
+    let (burst, nodes) = (1000_u64, 5_usize);
+    let credit = burst / (8 * nodes as u64);
+    let (mut busy, mut before) = (Busy::default(), Busy::default());
+    let mut stored = vec![0_u64; nodes];
+    let mut log = Vec::new();
+    let mut now = Nanos::from_secs(1000);
+    for cycle in 0..100 {
+        let asked_at = now.plus(interval_times(rate, credit));
+        log.extend((0..nodes).map(|_| (now, credit)));
+        let mut asks = OriginGcra { busy, before, stored: stored[0] };
+        let granted = (0..=burst).rev().find(|units| asks.fits(rate, burst, *units, asked_at)).unwrap();
+        asks.take(rate, granted, asked_at);
+        (busy, before, stored[0]) = (asks.busy, asks.before, asks.stored);
+        log.push((asked_at, granted));
+        for stored in &mut stored {
+            let mut origin = OriginGcra { busy, before, stored: *stored };
+            let (cumulative, acked) = (*stored + credit, *stored);
+            origin.merge(&GcraSync { cumulative, acked, oldest: now, busy: Busy::default(), rate });
+            (busy, before, *stored) = (origin.busy, origin.before, origin.stored);
+        }
+        let owed = true_tat(&log, rate).minus(asked_at);
+        let stated = interval_times(rate, burst + burst / 4);
+        assert!(owed <= stated, "INV-7, cycle {cycle}: {owed:?} are owed, and {stated:?} may be");
+        now = busy.tat.plus(Nanos::new(1));
     }
 }

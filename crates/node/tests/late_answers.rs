@@ -88,7 +88,7 @@ impl Origin for BehindSocket {
         self.memory.totals(cells)
     }
 
-    fn import<'a>(&'a self, cells: &'a [WorldCell]) -> Reply<'a, Vec<Result<(), KeyError>>> {
+    fn import<'a>(&'a self, cells: &'a [WorldCell]) -> Reply<'a, Vec<Result<u64, KeyError>>> {
         self.memory.import(cells)
     }
 

@@ -211,8 +211,9 @@ pub trait Origin: Debug + Send + Sync + 'static {
     /// The region's count of each cell, in order.
     fn totals<'a>(&'a self, cells: &'a [CellId]) -> Reply<'a, Vec<Result<CellTotal, KeyError>>>;
 
-    /// Tells cells of the world, whether anybody counts in them or not. For each, in order, whether it was taken.
-    fn import<'a>(&'a self, cells: &'a [WorldCell]) -> Reply<'a, Vec<Result<(), KeyError>>>;
+    /// Tells cells of the world, whether anybody counts in them or not. For each, in order, what its nodes take for
+    /// published from now on: more than they were told just now, if somebody else told them more.
+    fn import<'a>(&'a self, cells: &'a [WorldCell]) -> Reply<'a, Vec<Result<u64, KeyError>>>;
 
     /// Tells all nodes, with their next heartbeats, how the world stands.
     fn tell_world(&self, view: WorldView) -> Reply<'_, ()>;

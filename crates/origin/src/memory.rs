@@ -153,11 +153,8 @@ impl Origin for MemoryOrigin {
         Box::pin(std::future::ready(Ok(self.in_turns(cells, total))))
     }
 
-    fn import<'a>(&'a self, cells: &'a [WorldCell]) -> Reply<'a, Vec<Result<(), KeyError>>> {
-        let import = |store: &mut Store, now, cell: &WorldCell| {
-            store.import(cell, now);
-            Ok(())
-        };
+    fn import<'a>(&'a self, cells: &'a [WorldCell]) -> Reply<'a, Vec<Result<u64, KeyError>>> {
+        let import = |store: &mut Store, now, cell: &WorldCell| Ok(store.import(cell, now));
         Box::pin(std::future::ready(Ok(self.in_turns(cells, import))))
     }
 

@@ -350,7 +350,7 @@ impl Origin for RedisOrigin {
         Box::pin(self.run_cells(&self.world.totals, (calls, cells.len()), script::cell_total))
     }
 
-    fn import<'a>(&'a self, cells: &'a [WorldCell]) -> Reply<'a, Vec<Result<(), KeyError>>> {
+    fn import<'a>(&'a self, cells: &'a [WorldCell]) -> Reply<'a, Vec<Result<u64, KeyError>>> {
         let calls = script::import_calls(cells, self.has_slots);
         Box::pin(self.run_cells(&self.world.import, (calls, cells.len()), script::cell_taken))
     }

@@ -115,17 +115,19 @@ impl SimulatedOrigin {
         components.range(of(0)..=of(u64::MAX)).map(|((_, _, node), count)| (*node, *count))
     }
 
-    /// Tells the store what the world has of some cells. INV-5: that only raises.
-    pub(crate) fn import(&mut self, cells: &[WorldCell], now: Nanos) -> Result<(), String> {
+    /// Tells the store what the world has of some cells, and hears what is taken for published of each. INV-5: that
+    /// only raises.
+    pub(crate) fn import(&mut self, cells: &[WorldCell], now: Nanos) -> Result<Vec<u64>, String> {
         let is_audited = self.is_audited;
+        let mut published = Vec::with_capacity(cells.len());
         for cell in cells {
             let Shard { store, mirror, .. } = self.shard_mut(cell.cell.key);
             if !is_audited {
-                store.import(cell, now);
+                published.push(store.import(cell, now));
                 continue;
             }
             let before = store.cell_total(&cell.cell, now);
-            store.import(cell, now);
+            published.push(store.import(cell, now));
             mirror.keep((cell.cell.key, cell.cell.sequence), cell.expires);
             let after = store.cell_total(&cell.cell, now);
             if after.total != before.total.max(cell.own) && cell.expires > now {
@@ -133,7 +135,7 @@ impl SimulatedOrigin {
                 return Err(format!("INV-5: an own row of {told} made {after:?} of {before:?}"));
             }
         }
-        Ok(())
+        Ok(published)
     }
 
     pub(crate) fn forget(&mut self) {

@@ -59,8 +59,10 @@ fn what_failed_before_holds() {
         (1462, 8),
         // Of a hot key that a node first met beside other limits, it spent more than was granted until its first draw.
         (2500, 4),
-        // And it held on to that though nothing was heard of it.
+        // A publish came late, after its store had failed over and its node had dropped the cell: a wrong check.
         (356, 6),
+        // A worker that stood still told its store, which had forgotten which one it is, the row of another owner.
+        (6912, 14),
         // What an answer granted that got lost is nobody's to publish: a wrong check.
         (2132, 9),
         // A node had heard just before the last row came, and went by that for five seconds: a wrong check.

@@ -249,6 +249,11 @@ mod tests {
     /// A state that was granted a lease of `drawn`, by an origin that has nothing else of the key.
     fn leased(item: &Item, most: u64, drawn: u64) -> SharedState {
         let mut state = SharedState::default();
+        draw(&mut state, item, most, drawn);
+        state
+    }
+
+    fn draw(state: &mut SharedState, item: &Item, most: u64, drawn: u64) {
         let lease = Some(LeaseWish { most, parts: NonZeroU32::MIN });
         let counts = state.asking(&item.spec, 1, NOW);
         let wants = crate::exchange::Wants { lease, ..Default::default() };
@@ -264,7 +269,6 @@ mod tests {
         let granted = SmallVec::new();
         let reply = KeyReply { epoch: 0, counts: heard, granted, drawn, retry_after: None };
         state.merge(&sent, &reply, NOW, NOW.plus(Nanos::from_secs(5))).unwrap();
-        state
     }
 
     #[test]
@@ -374,6 +378,26 @@ mod tests {
             leased(&fixed(10), 3, 3).admitted(),
             (Period::new(Nanos::from_secs(3600)).unwrap().cell_at(NOW).sequence, 0)
         );
+    }
+
+    /// Whoever can't be asked is decided for as if everything were known.
+    #[test]
+    fn what_a_held_key_admits_unverified_is_counted_once_and_paid_by_the_next_draw() {
+        for item in [fixed(1_000), bucket(1_000, 1_000)] {
+            for begun in [SharedState::default(), SharedState::begun(crate::time::StepId(0), true)] {
+                let (mut held, mut free) = (begun, begun);
+                held.hold_lease();
+                for state in [&mut held, &mut free] {
+                    let unverified = Item { accuracy: Accuracy::Async, ..item };
+                    (0..3).for_each(|_| assert!(state.decide(&unverified, 2, NOW).0.is_admitted()));
+                }
+                assert_eq!((held.current, held.previous), (free.current, free.previous));
+                assert_eq!(held.publishing(), free.publishing(), "INV-2");
+                draw(&mut held, &item, 10, 10);
+                assert_eq!((held.admitted().1, held.current.prepaid(), held.unsynced()), (3, 7, 0));
+                assert_eq!(held.current.component(), 10, "INV-3: what the origin has");
+            }
+        }
     }
 
     #[test]

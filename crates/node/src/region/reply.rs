@@ -44,6 +44,8 @@ impl Region {
                 key.in_flight = false;
             }
             let merged = reply.and_then(|reply| self.merge(table, sync, reply, exchange.now, moment));
+            // Not when it failed: a view that is fresh keeps its credit then. Counts don't depend on it: what a held key
+            // admits unverified is counted, published and paid by the next draw as any other key's.
             if merged.is_ok() {
                 pending.hold_if_hot(table, sync.key);
             }

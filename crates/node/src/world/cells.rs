@@ -102,6 +102,11 @@ impl Cells {
         self.cells.get(cell).map_or(0, |known| known.own)
     }
 
+    /// The largest limit that any region has said of a cell, and when the cell expires.
+    pub(super) fn limit(&self, cell: &CellId) -> Option<(u64, Nanos)> {
+        self.cells.get(cell).map(|known| (known.limit, known.expires))
+    }
+
     pub(super) fn knows(&self, cell: &CellId) -> bool {
         self.cells.contains_key(cell)
     }

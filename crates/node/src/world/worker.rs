@@ -145,22 +145,27 @@ impl Worker {
         let led = leading.filter(|leading| leading.is_leader).and_then(|led| Some((led.origin?, led)));
         let Some((origin, leading)) = led else {
             if self.is_leader() {
-                let busy = std::mem::take(&mut self.busy);
-                *self = Worker { stale: busy.clone(), busy, ..Worker::new(self.options.clone(), now) };
+                self.forget_everything(now);
             }
             return;
         };
+        if self.origin.is_some_and(|before| before.id != origin.id) {
+            // Another store: another owner in the world tier. What is under way was begun as the former one: its
+            // rows would be taken for this one's.
+            self.forget_everything(now);
+        }
         self.heard_by_all = leading.heard_by_all;
         match self.origin.replace(origin) {
-            Some(before) if before.id != origin.id => {
-                // Another store: another owner in the world tier.
-                self.standing.joined = None;
-                self.join_at = now;
-            }
             Some(before) if before.life == origin.life => {}
             // A store that has forgotten everything, or the first that is heard of it.
             _ => self.tell_everything(now),
         }
+    }
+
+    /// Nobody, as at the start; what comes of the steps that are under way is ignored.
+    fn forget_everything(&mut self, now: Nanos) {
+        let busy = std::mem::take(&mut self.busy);
+        *self = Worker { stale: busy.clone(), busy, ..Worker::new(self.options.clone(), now) };
     }
 
     /// What is to be begun now.
@@ -334,20 +339,24 @@ impl Worker {
         cells
     }
 
-    fn written(&mut self, written: &Result<Vec<Result<(), KeyError>>, OriginError>, now: Nanos) {
+    fn written(&mut self, written: &Result<Vec<Result<u64, KeyError>>, OriginError>, now: Nanos) {
         let telling = std::mem::take(&mut self.telling);
-        if self.heard_from_origin(written, now) {
-            // Only now: who syncs from here on hears what the others have used; who did before is in the total.
-            for WorldCell { cell, own, .. } in telling {
-                self.weigh(cell, now);
-                if own > 0 {
-                    self.told_of_row(cell, now);
-                }
-            }
+        self.heard_from_origin(written, now);
+        let Ok(written) = written else {
+            // They come again with the next round, too.
+            self.untold.extend(telling.into_iter().map(|told| told.cell));
             return;
+        };
+        // Only now: who syncs from here on hears what the others have used; who did before is in the total.
+        for (index, WorldCell { cell, own, .. }) in telling.into_iter().enumerate() {
+            self.weigh(cell, now);
+            if own > 0 {
+                self.told_of_row(cell, now);
+            }
+            if let Some(Ok(published)) = written.get(index) {
+                self.make_true(cell, *published, now);
+            }
         }
-        // They come again with the next round, too.
-        self.untold.extend(telling.into_iter().map(|told| told.cell));
     }
 
     /// Begins something at the world store, if that isn't sick and nothing of it is under way.

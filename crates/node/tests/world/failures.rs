@@ -2,7 +2,7 @@
 
 use crate::regions::{Ask, Regions};
 use tidegate_core::{CellId, Nanos, Sequence};
-use tidegate_origin::Letter;
+use tidegate_origin::{Letter, WorldCell};
 use tidegate_world::{OwnerId, Publish, Row};
 
 const SECOND: Nanos = Nanos::from_secs(1);
@@ -23,6 +23,31 @@ fn a_region_whose_store_forgot_everything_is_healed_and_counts_nothing_twice() {
     assert_eq!((region.total(&ask, now), region.world(&ask, now)), (300, 400));
     assert_eq!(regions.store.membership().members.len(), 2, "it is who it was");
     assert_eq!(regions.regions[1].world(&ask, now), 300, "INV-1, INV-2: nothing was published twice");
+}
+
+/// Its worker of before stood still meanwhile, and told the store what it knew: the row of another owner by then.
+#[test]
+fn a_region_that_is_another_owner_since_its_store_forgot_publishes_what_a_late_word_says_it_had() {
+    let mut regions = Regions::new(2, Publish::Headroom);
+    let ask = Ask::new("caller", 1_000);
+    regions.admitted(0, &ask, 300);
+    regions.pass(Nanos::from_secs(3));
+    let cell = ask.cell(regions.now);
+    let owner = |regions: &Regions| regions.regions[0].worker.membership().unwrap().0;
+    let before = owner(&regions);
+    assert_eq!(regions.store.component(&cell, before), Some(300));
+    let now = regions.now;
+    assert_eq!(regions.regions[0].world(&ask, now), 0, "its node has heard what is published");
+    regions.new_store(0);
+    regions.pass(Nanos::from_secs(3));
+    let after = owner(&regions);
+    assert_ne!(after, before);
+    assert_eq!(regions.store.component(&cell, after), None, "nobody has counted in it since");
+    let expires = regions.now.plus(Nanos::from_secs(600));
+    let late = WorldCell { cell, own: 300, others: 0, expires };
+    assert_eq!(regions.regions[0].origin.import(&late, regions.now), 300);
+    regions.pass(Nanos::from_secs(6));
+    assert_eq!(regions.store.component(&cell, after), Some(300), "as its nodes believe");
 }
 
 /// Nothing tells that it did: the replica has the store's id and its life.

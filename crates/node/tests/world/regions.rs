@@ -268,6 +268,14 @@ impl Regions {
         (0..requests).map(|_| u64::from(self.ask(region, ask))).sum()
     }
 
+    /// The region's store has forgotten everything, and nobody is left who knows which one it was.
+    pub(crate) fn new_store(&mut self, region: usize) {
+        self.new_worker(region);
+        let Region { origin, origin_id, .. } = &mut self.regions[region];
+        origin.clear();
+        origin_id.id += 1;
+    }
+
     /// Another node of the region takes over, which knows nothing.
     pub(crate) fn new_worker(&mut self, region: usize) {
         let policy = Policy { publish: tidegate_world::Publish::Headroom, interval: Nanos::from_secs(5) };
@@ -337,8 +345,7 @@ fn perform(
             Done::Totals(Ok(cells.iter().map(|cell| Ok(origin.cell_total(cell, now))).collect()))
         }
         Step::Write(cells) => {
-            cells.iter().for_each(|cell| origin.import(cell, now));
-            Done::Written(Ok(vec![Ok(()); cells.len()]))
+            Done::Written(Ok(cells.iter().map(|cell| Ok(origin.import(cell, now))).collect()))
         }
         Step::TellResets(resets) => {
             origin.tell_resets(&resets, now);

@@ -14,7 +14,8 @@
 --   cell    hash    c:<node> component of an owner | s their sum | f floor | w world | p published to it
 --                   n owners | x expiry ms | r reservations, each "<id>:<amount>:<expiry µs>;"
 --   state   hash    c:<node> cumulative cost of an owner | tat, b instants: arrival time, start of the busy
---                   period | i interval that they were written with | n, x, r as above
+--                   period | d, e the same of the one before it: its start and its end | i interval that they
+--                   were written with | n, x, r as above
 -- ARGV   "c:<node>", the node's now (instant), "each" or "together", number of syncs, what is among them:
 --        "w" windows, "g" GCRA, "a" asks, draws or settled reservations; then per sync
 --        kind "w" or "g", epoch, settled ids "id,id", asks "1,5", extras "d" draw, "l<most>:<parts>;" lease and

@@ -19,6 +19,7 @@ const KEPT_TO_SPARE: Nanos = Nanos::from_secs(15);
 #[derive(Clone, Debug, Default)]
 pub(super) struct GcraState {
     pub(super) busy: Busy,
+    before: Busy,
     /// The rate that `busy` was written with.
     rate: Option<Rate>,
     components: BTreeMap<NodeId, u64>,
@@ -30,11 +31,12 @@ pub(super) struct GcraState {
 impl GcraState {
     /// The state as one node has it.
     fn of(&self, node: NodeId) -> OriginGcra {
-        OriginGcra { busy: self.busy, stored: self.components.get(&node).copied().unwrap_or(0) }
+        let stored = self.components.get(&node).copied().unwrap_or(0);
+        OriginGcra { busy: self.busy, before: self.before, stored }
     }
 
     fn put(&mut self, node: NodeId, origin: OriginGcra) {
-        self.busy = origin.busy;
+        (self.busy, self.before) = (origin.busy, origin.before);
         self.components.insert(node, origin.stored);
     }
 }
@@ -117,7 +119,7 @@ impl Store {
         let Some(state) = self.gcras.get(&(key, epoch)) else {
             return CountReply::Gcra { busy: Busy::default(), stored: 0, owners: 0 };
         };
-        let OriginGcra { busy, stored } = state.of(node);
+        let OriginGcra { busy, stored, .. } = state.of(node);
         let owners = u32::try_from(state.components.len()).unwrap_or(u32::MAX);
         CountReply::Gcra { busy, stored, owners }
     }

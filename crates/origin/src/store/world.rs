@@ -91,8 +91,8 @@ impl Store {
         })
     }
 
-    /// Tells a cell of the world, whether anybody counts in it or not.
-    pub fn import(&mut self, cell: &WorldCell, now: Nanos) {
+    /// Tells a cell of the world, whether anybody counts in it or not. Says what is taken for published of it.
+    pub fn import(&mut self, cell: &WorldCell, now: Nanos) -> u64 {
         self.wake(now);
         let CellId { key, epoch, .. } = cell.cell;
         if epoch > 0 && epoch >= self.epoch_of(key) {
@@ -100,12 +100,14 @@ impl Store {
             self.keep_epoch(key, epoch, cell.expires);
         }
         if cell.own == 0 && cell.others == 0 && self.windows.get(&cell.cell).is_none() {
-            return;
+            return 0;
         }
         let window = &mut self.windows.entry(cell.cell).cell;
         window.import(cell.own, cell.others);
         window.set_published(cell.own);
+        let published = window.published();
         self.windows.keep_until(cell.cell, cell.expires);
+        published
     }
 
     /// Tells all nodes how the world stands. An older worker may be slower than the next.

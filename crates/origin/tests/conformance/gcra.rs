@@ -51,13 +51,17 @@ pub(crate) async fn late_news_is_paid_by_the_idle_time_between(region: &Region) 
     let told = |number, cumulative, oldest| {
         gcra(number, rate, 100).arrival(|arrival| (arrival.cumulative, arrival.oldest) = (cumulative, oldest))
     };
-    for number in [1, 2] {
+    for number in [1, 2, 3] {
         region.sync(1, told(number, 3, since)).await;
     }
     let little = region.sync(2, told(1, 2, start)).await;
     assert_eq!(little.busy(), Busy { tat: since.plus(millis(300)), since });
     let much = region.sync(2, told(2, 15, start)).await;
     assert_eq!(much.busy(), Busy { tat: since.plus(millis(800)), since: start });
+    for (node, owed) in [(2, 300), (3, 300), (4, 800), (5, 1_300)] {
+        let busy = region.sync(node, told(3, 5, start)).await.busy();
+        assert_eq!(busy.tat, since.plus(millis(owed)), "it pays once");
+    }
 }
 
 pub(crate) async fn a_burst_is_granted_and_no_more(region: &Region) {

@@ -83,7 +83,7 @@ async fn poisoned_arrival_times_cost_only_themselves() {
     let name = format!("{}0:g", stem(key(2)));
     let sync = || gcra(2, per_second(3), 10).arrival(|arrival| arrival.cumulative = 3).asking(&[1]);
     let cases = [("c:0000000000000001", NO_COUNTS.as_slice()), ("n", &NO_COUNTS), ("x", &NO_COUNTS)];
-    let cases = cases.into_iter().chain([("tat", NO_INSTANTS.as_slice()), ("b", &NO_INSTANTS)]);
+    let cases = cases.into_iter().chain(["tat", "b", "d", "e"].map(|field| (field, NO_INSTANTS.as_slice())));
     let no_intervals = ["", "text", "1:0:0", "1:0:0:0", "0:0:0:1", "0:1000000000:0:1", "0:1:3:2", "-1:0:0:1"];
     for (field, values) in cases.chain([("i", no_intervals.as_slice())]) {
         for value in values {

@@ -109,7 +109,7 @@ impl Region {
         let cell = CellId { key, epoch: 0, sequence };
         let expires = self.now().await.plus(Nanos::from_secs(60));
         let imported = self.origin().import(&[WorldCell { cell, own: 0, others: world, expires }]).await;
-        assert_eq!(imported.unwrap(), [Ok(())]);
+        assert_eq!(imported.unwrap(), [Ok(0)]);
     }
 
     pub(crate) async fn exchange(

@@ -230,9 +230,10 @@ async fn run_once(region: &Region, seed: u64) {
         if run.random.one_in(6) {
             let cells = run.import();
             let ids: Vec<CellId> = cells.iter().map(|cell| cell.cell).collect();
-            region.origin().import(&cells).await.unwrap();
+            let theirs = region.origin().import(&cells).await.unwrap();
+            let ours: Vec<_> = cells.iter().map(|cell| Ok(store.import(cell, run.start))).collect();
+            assert_eq!(theirs, ours, "replay with TIDEGATE_STORE_SEED={seed}; step {step}: {cells:?}");
             let theirs = region.origin().totals(&ids).await.unwrap();
-            cells.iter().for_each(|cell| store.import(cell, run.start));
             let ours: Vec<_> = ids.iter().map(|id| Ok(store.cell_total(id, run.start))).collect();
             assert_eq!(theirs, ours, "replay with TIDEGATE_STORE_SEED={seed}; step {step}: {cells:?}");
         }

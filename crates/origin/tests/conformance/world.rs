@@ -96,23 +96,23 @@ pub(crate) async fn a_full_mailbox_says_so(region: &Region) {
 
 pub(crate) async fn an_import_raises_the_total_and_registers_nobody(region: &Region) {
     let now = region.now().await;
-    let import = async |own, others| {
+    let import = async |own, others, published| {
         let expires = now.plus(seconds(60));
         let cells = [WorldCell { cell: cell(1), own, others, expires }];
-        assert_eq!(region.origin().import(&cells).await.unwrap(), [Ok(())]);
+        assert_eq!(region.origin().import(&cells).await.unwrap(), [Ok(published)]);
     };
-    import(0, 0).await;
+    import(0, 0, 0).await;
     assert_eq!(region.cells().await, 0, "nothing is made for nothing");
-    import(7, 5).await;
+    import(7, 5, 7).await;
     let sync = fixed(1, 100, now);
     let reply = region.sync(1, sync.clone()).await;
     let expected = CellReply { component: 0, total: 7, world: 5, published: 7 };
     assert_eq!((reply.cell(), reply.owners()), (expected, 1), "INV-5: an import makes nobody an owner");
-    import(6, 4).await;
+    import(6, 4, 7).await;
     assert_eq!(region.sync(1, sync.clone()).await.cell(), expected, "INV-1: nothing shrinks");
     let grown = region.sync(1, sync.clone().publishing(9, 9)).await.cell();
     assert_eq!(grown, CellReply { component: 9, total: 9, world: 5, published: 7 });
-    import(20, 6).await;
+    import(20, 6, 20).await;
     assert_eq!(
         region.sync(1, sync).await.cell(),
         CellReply { component: 9, total: 20, world: 6, published: 20 }

@@ -69,6 +69,9 @@ impl Simulation {
             return self.push_of(node, self.now, NodeEvent::Ends(call, Err(error)));
         }
         let exchange = outgoing.exchange.clone();
+        // As it leaves: what arrives much later may be what its node, and a store that failed over, forgot meanwhile.
+        let checked = self.auditor.may_be_sent(&exchange);
+        self.check(checked);
         let syncs = exchange.syncs.len();
         let asks = exchange.syncs.iter().map(|sync| sync.wants.asks.len()).sum();
         if !self.auditor.is_off() {
@@ -135,8 +138,6 @@ impl Simulation {
     }
 
     fn exchanged(&mut self, node: usize, call: Ticket, shard: ShardId, exchange: &Exchange) -> NodeEvent {
-        let checked = self.auditor.may_be_sent(exchange);
-        self.check(checked);
         let now = self.origin_now();
         let exchanged = self.origin.exchange(shard, exchange, now);
         let exchanged = exchanged.unwrap_or_else(|violation| self.fail(&violation));

@@ -278,14 +278,15 @@ impl Simulation {
             }
             Step::Write(cells) => {
                 let imported = self.origin.import(&cells, now);
-                self.check(imported);
+                let published = imported.as_ref().map_or(Vec::new(), Vec::clone);
+                self.check(imported.map(drop));
                 if let Some(told) = &mut self.republishes {
                     told.extend(cells.iter().map(|cell| (cell.cell, cell.others)));
                 }
                 if !self.auditor.is_off() {
                     self.notes.extend(cells.iter().map(|cell| WorldNote::Told(*cell)));
                 }
-                Done::Written(Ok(vec![Ok(()); cells.len()]))
+                Done::Written(Ok(published.into_iter().map(Ok).collect()))
             }
             Step::Tell(view) => {
                 self.origin.desk().tell_world(view, now);

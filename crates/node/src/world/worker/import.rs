@@ -131,17 +131,17 @@ mod tests {
         Imported { components: (0..rows).map(row).collect(), next: Cursor::default(), has_more: false }
     }
 
-    /// A worker that has asked for changes.
-    fn importing(counters: &WorldCounters) -> Worker {
-        let policy = Policy { publish: Publish::Headroom, interval: Nanos::from_secs(5) };
-        let options =
-            WorkerOptions { region: "eu".to_owned(), fingerprint: 1, policy, is_alone: false, seed: 1 };
-        let mut worker = Worker::new(options, NOW);
-        let origin = Some(OriginId { id: 1, life: 1 });
+    const POLICY: Policy = Policy { publish: Publish::Headroom, interval: Nanos::from_secs(5) };
+
+    /// It leads in a region with this store.
+    fn leads(worker: &mut Worker, id: u64) {
+        let origin = Some(OriginId { id, life: 1 });
         worker.led(Some(Leading { is_leader: true, origin, heard_by_all: 0, now: NOW }), NOW);
-        worker.steps(NOW, counters);
+    }
+
+    fn joined(owner: u32) -> Done {
         let me = Member {
-            owner: OwnerId(1),
+            owner: OwnerId(owner),
             region: "eu".to_owned(),
             is_active: true,
             applied: 1,
@@ -149,8 +149,23 @@ mod tests {
             confirmed: NOW,
         };
         let membership = Membership { version: 1, members: vec![me] };
-        let joined = Joined { me: OwnerId(1), policy, membership, namesakes: 0, now: NOW };
-        worker.done(Done::Joined(Ok(joined)), NOW, counters);
+        Done::Joined(Ok(Joined { me: OwnerId(owner), policy: POLICY, membership, namesakes: 0, now: NOW }))
+    }
+
+    /// A worker that says that the region is here.
+    fn joining(counters: &WorldCounters) -> Worker {
+        let (region, policy) = ("eu".to_owned(), POLICY);
+        let mut worker =
+            Worker::new(WorkerOptions { region, fingerprint: 1, policy, is_alone: false, seed: 1 }, NOW);
+        leads(&mut worker, 1);
+        assert!(matches!(worker.steps(NOW, counters)[..], [Step::Join(_)]));
+        worker
+    }
+
+    /// A worker that has asked for changes.
+    fn importing(counters: &WorldCounters) -> Worker {
+        let mut worker = joining(counters);
+        worker.done(joined(1), NOW, counters);
         assert!(worker.steps(NOW, counters).iter().any(|step| matches!(step, Step::Import(_))));
         worker
     }
@@ -186,6 +201,23 @@ mod tests {
         worker.done(Done::Imported(Ok(page(1))), NOW, &counters);
         worker.busy.remove(&Lane::Publish);
         assert_eq!(worker.import_along(NOW), None, "nothing is being published");
+    }
+
+    #[test]
+    fn a_worker_that_hears_of_another_store_goes_by_nothing_that_it_began_for_the_former() {
+        let counters = WorldCounters::default();
+        let mut worker = joining(&counters);
+        leads(&mut worker, 2);
+        worker.done(joined(1), NOW, &counters);
+        assert_eq!(worker.membership(), None, "that was the former one's owner");
+        let steps = worker.steps(NOW, &counters);
+        assert!(matches!(&steps[..], [Step::Join(joining)] if joining.origin == 2), "{steps:?}");
+        worker.done(joined(2), NOW, &counters);
+        assert_eq!(worker.membership().map(|(me, _)| me), Some(OwnerId(2)));
+        let mut worker = importing(&counters);
+        leads(&mut worker, 2);
+        worker.done(Done::Imported(Ok(page(10))), NOW, &counters);
+        assert_eq!((worker.state().cells_known, worker.state().imported_at), (0, None));
     }
 
     #[test]

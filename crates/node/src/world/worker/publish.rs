@@ -154,6 +154,19 @@ impl Worker {
         self.publishing.wait(cell, waiting);
     }
 
+    /// Nodes take so much of a cell for published, and name nothing below it. When that is more than the region's row,
+    /// a worker that was too late told them the row of the owner that the region was before its store forgot that: the
+    /// own row is raised, since what was told can't be taken back.
+    pub(super) fn make_true(&mut self, cell: CellId, published: u64, now: Nanos) {
+        // Until all is read, the row may be there already.
+        if published <= self.cells.own(&cell) || !self.standing.has_read_all() {
+            return;
+        }
+        let Some((limit, expires)) = self.cells.limit(&cell) else { return };
+        let (name, not_before) = (Arc::from(""), now.plus(COALESCE));
+        self.publishing.wait(cell, Waiting { limit, expires, name, not_before, refusals: 0, is_named: true });
+    }
+
     fn is_due(&self, cell: &CellId, limit: u64, total: u64) -> bool {
         let (published, used) = (self.cells.own(cell), self.cells.used(cell, total));
         let unpublished = Unpublished { limit, used, total, published };

@@ -33,7 +33,7 @@ pub enum Done {
     Totals(Result<Vec<Result<CellTotal, KeyError>>, OriginError>),
     Published(Result<Published, WorldError>),
     Imported(Result<Imported, WorldError>),
-    Written(Result<Vec<Result<(), KeyError>>, OriginError>),
+    Written(Result<Vec<Result<u64, KeyError>>, OriginError>),
     Told(Result<(), OriginError>),
     ToldResets(Result<(), OriginError>),
     Merged(Result<Merged, WorldError>),

@@ -106,9 +106,12 @@ pub(crate) fn cell_total(entry: Value) -> Result<CellTotal, KeyError> {
     Ok(CellTotal { total, published })
 }
 
-pub(crate) fn cell_taken(entry: Value) -> Result<(), KeyError> {
+/// What is said to be published of a cell that was told of the world.
+pub(crate) fn cell_taken(entry: Value) -> Result<u64, KeyError> {
     match entry {
-        Value::Int(1) => Ok(()),
+        Value::Int(published) => {
+            u64::try_from(published).map_err(|_| nonsense("less than nothing is published").into())
+        }
         Value::BulkString(what) => Err(KeyError::Poisoned { what: shown(&what) }),
         other => Err(problem(&other).into()),
     }

@@ -115,6 +115,49 @@ if has_gcra then
     return seconds, nanos
   end
 
+  -- The busy period before this one becomes another one; 0, 0, 0, 0: none is known.
+  local function set_before(state, from_s, from_ns, to_s, to_ns)
+    local before = state.before
+    if before[1] ~= from_s or before[2] ~= from_ns or before[3] ~= to_s or before[4] ~= to_ns then
+      state.before, state.before_changed = { from_s, from_ns, to_s, to_ns }, true
+    end
+  end
+
+  -- The bucket is full, and a busy period begins.
+  local function begin(state, at_s, at_ns)
+    set_before(state, state.since_s, state.since_ns, state.tat_s, state.tat_ns)
+    state.tat_s, state.tat_ns, state.since_s, state.since_ns = at_s, at_ns, at_s, at_ns
+  end
+
+  -- Admissions that began before this busy period did are partly paid by the idle time between. That pays once: it is
+  -- part of the busy period before from then on.
+  local function charge_late(state, length_s, length_ns, oldest_s, oldest_ns)
+    local from_s, from_ns, to_s, to_ns = unpack(state.before)
+    if is_after(oldest_s, oldest_ns, to_s, to_ns) then
+      from_s, from_ns = oldest_s, oldest_ns
+      to_s, to_ns = plus(oldest_s, oldest_ns, length_s, length_ns)
+    else
+      local idle_s, idle_ns = minus(from_s, from_ns, oldest_s, oldest_ns)
+      local extra_s, extra_ns = minus(length_s, length_ns, idle_s, idle_ns)
+      if extra_s > 0 or extra_ns > 0 then
+        to_s, to_ns = plus(to_s, to_ns, extra_s, extra_ns)
+        if is_after(from_s, from_ns, oldest_s, oldest_ns) then
+          from_s, from_ns = oldest_s, oldest_ns
+        end
+      end
+    end
+    if is_after(to_s, to_ns, state.since_s, state.since_ns) then
+      -- There was no idle time between.
+      local extra_s, extra_ns = minus(to_s, to_ns, state.since_s, state.since_ns)
+      state.tat_s, state.tat_ns = plus(state.tat_s, state.tat_ns, extra_s, extra_ns)
+      if is_after(state.since_s, state.since_ns, from_s, from_ns) then
+        state.since_s, state.since_ns = from_s, from_ns
+      end
+      from_s, from_ns, to_s, to_ns = 0, 0, 0, 0
+    end
+    set_before(state, from_s, from_ns, to_s, to_ns)
+  end
+
   -- Steps 1 to 3 of the scheme: charge what is new, adopt the node's pair if it is ahead.
   local function merge(state, cumulative, acked, oldest, tat, since)
     -- A store that knows less than it once confirmed forgot: the node's pair restores it, not a charge.
@@ -122,18 +165,12 @@ if has_gcra then
       local oldest_s, oldest_ns = instant(oldest)
       local length_s, length_ns = charge(cumulative - state.component, state.interval)
       if is_after(oldest_s, oldest_ns, state.tat_s, state.tat_ns) then
-        state.since_s, state.since_ns = oldest_s, oldest_ns
-        state.tat_s, state.tat_ns = plus(oldest_s, oldest_ns, length_s, length_ns)
+        begin(state, oldest_s, oldest_ns)
+      end
+      if is_after(state.since_s, state.since_ns, oldest_s, oldest_ns) then
+        charge_late(state, length_s, length_ns, oldest_s, oldest_ns)
       else
-        -- Admissions from before this busy period are partly paid by the idle time between.
-        local idle_s, idle_ns = minus(state.since_s, state.since_ns, oldest_s, oldest_ns)
-        local extra_s, extra_ns = minus(length_s, length_ns, idle_s, idle_ns)
-        if extra_s > 0 or extra_ns > 0 then
-          state.tat_s, state.tat_ns = plus(state.tat_s, state.tat_ns, extra_s, extra_ns)
-          if idle_s > 0 or idle_ns > 0 then
-            state.since_s, state.since_ns = oldest_s, oldest_ns
-          end
-        end
+        state.tat_s, state.tat_ns = plus(state.tat_s, state.tat_ns, length_s, length_ns)
       end
     end
     if cumulative > state.component then
@@ -143,6 +180,8 @@ if has_gcra then
     if is_after(tat_s, tat_ns, state.tat_s, state.tat_ns) then
       state.tat_s, state.tat_ns, state.changed = tat_s, tat_ns, true
       state.since_s, state.since_ns = instant(since)
+      -- What was before may be part of what the pair says.
+      set_before(state, 0, 0, 0, 0)
     end
   end
 
@@ -169,7 +208,7 @@ if has_gcra then
     if state.problem then
       return
     end
-    local values = redis.pcall('HMGET', key, owner, 'n', 'x', 'tat', 'b', 'i', 'r')
+    local values = redis.pcall('HMGET', key, owner, 'n', 'x', 'tat', 'b', 'i', 'r', 'd', 'e')
     if values.err then
       state.problem = values.err
       return
@@ -177,22 +216,28 @@ if has_gcra then
     local component, owners, expiry_ms = count(values[1]), count(values[2]), count(values[3])
     local tat_s, tat_ns = instant(values[4])
     local since_s, since_ns = instant(values[5])
+    local from_s, from_ns = instant(values[8])
+    local to_s, to_ns = instant(values[9])
     local i = interval(ARGV[at + 12])
     local from = values[6] and interval(values[6]) or not values[6] and i
-    if not (component and owners and expiry_ms and tat_s and since_s and from) then
+    if not (component and owners and expiry_ms and tat_s and since_s and from_s and to_s and from) then
       state.problem = key .. ' holds something that is no arrival time'
       return
     end
     state.component, state.owners, state.expiry_ms = component, owners, expiry_ms
     state.tat_s, state.tat_ns, state.since_s, state.since_ns = tat_s, tat_ns, since_s, since_ns
+    state.before = { from_s, from_ns, to_s, to_ns }
     state.interval = i
     if not state.stale then
       if not values[1] then
         state.owners = owners + 1
       end
       state.moved = not values[1] or not values[6] or from ~= i
-      if from ~= i and is_after(tat_s, tat_ns, now_s, now_ns) then
-        rescale(state, from)
+      if from ~= i then
+        set_before(state, 0, 0, 0, 0)
+        if is_after(tat_s, tat_ns, now_s, now_ns) then
+          rescale(state, from)
+        end
       end
       merge(state, ARGV[at + 7] + 0, ARGV[at + 8] + 0, ARGV[at + 9], ARGV[at + 10], ARGV[at + 11])
     end
@@ -208,7 +253,7 @@ if has_gcra then
   function write_gcra(state, amount)
     if amount > 0 then
       if is_after(now_s, now_ns, state.tat_s, state.tat_ns) then
-        state.tat_s, state.tat_ns, state.since_s, state.since_ns = now_s, now_ns, now_s, now_ns
+        begin(state, now_s, now_ns)
       end
       local length_s, length_ns = charge(amount, state.interval)
       state.tat_s, state.tat_ns = plus(state.tat_s, state.tat_ns, length_s, length_ns)
@@ -221,6 +266,11 @@ if has_gcra then
       local tat = format('%.0f.%09d', state.tat_s, state.tat_ns)
       local since = format('%.0f.%09d', state.since_s, state.since_ns)
       call('HSET', key, 'tat', tat, 'b', since, owner, component)
+      if state.before_changed then
+        local before = state.before
+        local from, to = format('%.0f.%09d', before[1], before[2]), format('%.0f.%09d', before[3], before[4])
+        call('HSET', key, 'd', from, 'e', to)
+      end
       if state.moved or expires then
         state.expiry_ms = idle_from_ms + KEPT_MS + KEPT_MORE_MS
         local owners, expiry_ms = format('%.0f', state.owners), format('%.0f', state.expiry_ms)

@@ -4,7 +4,7 @@
 -- KEYS   per cell the cell and its key's epoch, as in sync.lua, all in one slot; a cell that nobody counts in yet
 --        is made
 -- ARGV   per cell the own row, the other regions' sum, when nobody needs the cell any more in ms, its epoch
--- reply  per cell 1, or a string that says what is wrong with the cell
+-- reply  per cell what is said to be published of it from now on, or a string that says what is wrong with the cell
 
 local COUNT_MAX = 9007199254740992 -- 2^53: the last integer that a double holds without gaps
 local max, format = math.max, string.format
@@ -53,6 +53,6 @@ for n = 1, #KEYS / 2 do
       redis.call('PEXPIREAT', key, expiry)
     end
   end
-  replies[n] = problem or 1
+  replies[n] = problem or max(own, cell[3])
 end
 return replies
