@@ -129,7 +129,7 @@ impl Publisher {
         let now = self.began_at.plus(self.feed.clock().now());
         for (at, delta) in self.plane.resets_since(now.minus(TOLD_FOR), TOLD_MAX).await? {
             if let Some(reset) = PastReset::of(&delta, now.minus(at)) {
-                self.feed.hear_of_reset(reset);
+                self.feed.hear_of_reset(reset, self.feed.clock().now());
             }
         }
         self.resets_known = head;
@@ -169,7 +169,7 @@ impl Publisher {
             }
             let known = self.resets_known;
             for reset in resets.into_iter().filter(|reset| reset.version > known) {
-                self.feed.hear_of_reset(reset);
+                self.feed.hear_of_reset(reset, self.feed.clock().now());
             }
             self.kept.append(&changes);
         }

@@ -26,7 +26,7 @@ pub use driver::{Answering, FollowOptions, FollowView, follow};
 pub use endpoint::{Duplex, Endpoint, EndpointError, Endpoints, Stream, Trust};
 pub use feed::{Feed, FeedCounters, Subscriber};
 pub use follower::{Action, Follower, Identity};
-pub use frame::framed;
+pub use frame::{FrameError, framed, take_first};
 pub use keeper::{Applied, Keeper, Standing};
 pub use kept::{Kept, KeptError};
 pub use message::{

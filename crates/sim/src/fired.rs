@@ -32,10 +32,17 @@ pub enum Kind {
     WorkerDied,
     WorkerPaused,
     JoinedLate,
+    PlaneDown,
+    BrokerDown,
+    BrokerForgot,
+    BrokerPaused,
+    StreamCut,
+    StreamBroke,
+    LogAway,
 }
 
 /// With the name that people read.
-pub const KINDS: [(Kind, &str); 26] = [
+pub const KINDS: [(Kind, &str); 33] = [
     (Kind::Delayed, "a message was late"),
     (Kind::Lost, "a message was lost"),
     (Kind::Doubled, "a message came twice"),
@@ -62,11 +69,24 @@ pub const KINDS: [(Kind, &str); 26] = [
     (Kind::WorkerDied, "a worker died in mid-publish"),
     (Kind::WorkerPaused, "a worker stood still"),
     (Kind::JoinedLate, "a region joined late"),
+    (Kind::PlaneDown, "a control plane was down"),
+    (Kind::BrokerDown, "a broker was down"),
+    (Kind::BrokerForgot, "a broker restarted with amnesia"),
+    (Kind::BrokerPaused, "a control plane or broker stood still"),
+    (Kind::StreamCut, "a rules stream was cut off"),
+    (Kind::StreamBroke, "a rules stream broke"),
+    (Kind::LogAway, "a control plane didn't reach its log"),
 ];
 
 /// A count for each of [`KINDS`].
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fired([u64; KINDS.len()]);
+
+impl Default for Fired {
+    fn default() -> Self {
+        Fired([0; KINDS.len()])
+    }
+}
 
 impl Fired {
     pub fn count(&mut self, kind: Kind) {

@@ -12,6 +12,7 @@ mod perfect;
 pub mod plan;
 mod quotas;
 mod read;
+mod rules;
 mod run;
 mod tally;
 mod traffic;

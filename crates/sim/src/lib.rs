@@ -25,6 +25,7 @@ pub mod scenario;
 pub mod seeds;
 mod simulation;
 pub mod spread;
+pub mod streams;
 pub mod swarm;
 mod trace;
 mod truth;

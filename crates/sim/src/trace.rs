@@ -49,7 +49,7 @@ pub(crate) struct Trace {
 impl Trace {
     pub(crate) fn new(begins: Nanos) -> Self {
         let last = VecDeque::with_capacity(SHOWN_EVENTS);
-        Trace { hash: Fnv(0xcbf2_9ce4_8422_2325), last, begins, is_told: false }
+        Trace { hash: Fnv::default(), last, begins, is_told: false }
     }
 
     pub(crate) fn note(&mut self, at: Nanos, node: usize, what: Happened) {
@@ -89,7 +89,13 @@ impl Drop for Trace {
 
 /// FNV-1a: the same on every machine and in every run, as the standard hasher isn't.
 #[derive(Debug)]
-struct Fnv(u64);
+pub(crate) struct Fnv(u64);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Fnv(0xcbf2_9ce4_8422_2325)
+    }
+}
 
 impl Hasher for Fnv {
     fn finish(&self) -> u64 {

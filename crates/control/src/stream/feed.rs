@@ -5,6 +5,7 @@
 //! Whoever carries the messages asks for the next ones when there is room.
 
 use super::frame::framed;
+use super::keeper::Applied;
 use super::message::{
     AnswerPart, Asker, Down, Health, Hello, Kind, NodeReport, PROTOCOL, Payload, QuestionId, Role,
     SnapshotId, Up, Welcome,
@@ -21,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tidegate_core::Nanos;
-use tidegate_rules::Snapshot;
+use tidegate_rules::{Delta, Snapshot};
 use tokio::sync::watch;
 
 /// Of the snapshot file, in one message.
@@ -73,8 +74,8 @@ struct Core {
     /// The newest of each kind, and the revision that it came with.
     notices: BTreeMap<Kind, (u64, Bytes)>,
     revision: u64,
-    /// When it was last known that the head is the newest of all.
-    confirmed_at: Nanos,
+    /// When it was last known that the head is the newest of all; `None`: not since the start.
+    confirmed_at: Option<Nanos>,
     /// Somebody needs a newer snapshot than there is.
     wants_file: bool,
     resets: Resets,
@@ -109,9 +110,16 @@ impl Feed {
         self.core.lock().recent.head()
     }
 
-    /// Of what followers are told; grows until the head is confirmed again.
+    /// How long the head wasn't confirmed, or since the start.
     pub fn stale_for(&self, now: Nanos) -> Nanos {
-        now.minus(self.core.lock().confirmed_at)
+        now.minus(self.core.lock().confirmed_at.unwrap_or_default())
+    }
+
+    /// What followers are told. Who has just started from its disk doesn't know how old its rules are: told as the time
+    /// since the start, that would confirm them to everybody.
+    fn told_stale_ms(&self, now: Nanos) -> u64 {
+        let confirmed_at = self.core.lock().confirmed_at;
+        confirmed_at.map_or(u64::MAX, |confirmed_at| now.minus(confirmed_at).as_millis_ceil())
     }
 
     /// The next change, as `Delta::encode` writes it. Followers that have the one before are sent it at once.
@@ -123,10 +131,32 @@ impl Feed {
         Ok(())
     }
 
+    /// Changes in the order of their versions, from whoever has them; what is damaged goes no further.
+    pub fn take(&self, changes: &[(u64, Bytes)], now: Nanos) -> Applied {
+        for (version, delta) in changes {
+            if let Err(reason) = self.take_one(*version, delta, now) {
+                return Applied { version: self.head(), refused: Some(reason) };
+            }
+        }
+        Applied { version: self.head(), refused: None }
+    }
+
+    fn take_one(&self, version: u64, delta: &Bytes, now: Nanos) -> Result<(), String> {
+        let decoded = Delta::decode(delta).map_err(|error| error.to_string())?;
+        if decoded.version != version {
+            return Err(format!("version {version} was announced, and {} came", decoded.version));
+        }
+        self.publish(version, delta.clone()).map_err(|error| error.to_string())?;
+        if let Some(reset) = PastReset::of(&decoded, Nanos::ZERO) {
+            self.hear_of_reset(reset, now);
+        }
+        Ok(())
+    }
+
     /// What was reset, for those who get a file, or came by one.
-    pub fn hear_of_reset(&self, reset: PastReset) {
+    pub fn hear_of_reset(&self, reset: PastReset, now: Nanos) {
         let mut core = self.core.lock();
-        if core.resets.hear(reset, self.clock.now()) {
+        if core.resets.hear(reset, now) {
             core.revision += 1;
             self.tell(core.revision);
         }
@@ -148,10 +178,13 @@ impl Feed {
         std::mem::take(&mut self.core.lock().wants_file)
     }
 
-    /// The head was the newest of all `stale_for` ago.
+    /// The head was the newest of all `stale_for` ago. Before the start is no better than never.
     pub fn confirm(&self, now: Nanos, stale_for: Nanos) {
+        if stale_for > now {
+            return;
+        }
         let mut core = self.core.lock();
-        core.confirmed_at = core.confirmed_at.max(now.minus(stale_for));
+        core.confirmed_at = core.confirmed_at.max(Some(now.minus(stale_for)));
     }
 
     /// The newest of its kind, for all followers.
@@ -277,8 +310,8 @@ impl Subscriber {
         }
         if now >= self.heartbeat_at {
             self.heartbeat_at = now.plus(HEARTBEAT_EVERY);
-            let (head, stale_for) = (self.feed.head(), self.feed.stale_for(now));
-            out.push(message(&Down::Heartbeat { head, stale_ms: stale_for.as_millis_ceil() }));
+            let (head, stale_ms) = (self.feed.head(), self.feed.told_stale_ms(now));
+            out.push(message(&Down::Heartbeat { head, stale_ms }));
         }
         self.fill_notices(out);
         self.fill_questions(out);
@@ -415,7 +448,7 @@ impl Subscriber {
                 self.position = Position::Waits { at_least: rule_version.saturating_add(1) };
             }
             Up::Resume { rule_version, .. } => self.position = Position::After(rule_version),
-            Up::Health(health) => self.feed.nodes.lock().told(&self.node, health, now),
+            Up::Health(health) => self.feed.nodes.lock().told(&self.node, self.connection, health, now),
             Up::Report(payload) => self.feed.report(self.node.clone(), payload),
             Up::Nodes(reports) => self.feed.nodes.lock().heard_of(reports, now),
             // Only a broker speaks for others.

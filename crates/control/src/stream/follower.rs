@@ -23,6 +23,8 @@ const WAIT_FIRST: Nanos = Nanos::from_millis(50);
 const WAIT_LONGEST: Nanos = Nanos::from_millis(300);
 /// From an attempt's begin to the server's first message.
 const CONNECT_MAX: Nanos = Nanos::from_secs(2);
+/// See [`SILENT_MAX`].
+const SILENT: &str = "nothing was heard for 1 s";
 /// How often a server is asked again for what was missing or refused.
 const ASK_AGAIN_EVERY: Nanos = Nanos::from_secs(3);
 const HEALTH_EVERY: Nanos = Nanos::from_secs(1);
@@ -83,8 +85,8 @@ pub struct Follower {
     ahead_since: Option<Nanos>,
     /// In a row.
     snapshots_refused: u32,
-    /// The version that a heartbeat named and that isn't in force yet, when that was the newest, and since when it
-    /// is waited for.
+    /// The version that a heartbeat named and that isn't in force yet, how old that was, and since when it is waited
+    /// for.
     awaited: Option<Awaited>,
     server_changed_at: Nanos,
     health_at: Nanos,
@@ -147,7 +149,7 @@ impl Follower {
                 vec![Action::Disconnect]
             }
             Phase::Streaming { heard_at } if now >= heard_at.plus(SILENT_MAX) => {
-                self.failed("nothing was heard for 1 s", now);
+                self.failed(SILENT, now);
                 vec![Action::Disconnect]
             }
             Phase::Streaming { .. } if now >= self.health_at => {
@@ -246,7 +248,12 @@ impl Follower {
     /// A message came. Changes are kept until [`Follower::settle`].
     pub fn heard(&mut self, down: Down, keeper: &mut dyn Keeper, now: Nanos) -> Vec<Action> {
         if let Phase::Streaming { heard_at } = &mut self.phase {
-            *heard_at = now;
+            let last = std::mem::replace(heard_at, now);
+            // This process stood still: what waited meanwhile is as old, and would confirm rules that are.
+            if now >= last.plus(SILENT_MAX) {
+                self.failed(SILENT, now);
+                return vec![Action::Disconnect];
+            }
         }
         match down {
             Down::Welcome(welcome) => self.welcomed(&welcome, now),

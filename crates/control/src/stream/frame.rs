@@ -16,13 +16,13 @@ pub fn framed(fill: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
 
 /// Why bytes aren't messages of ours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum FrameError {
+pub enum FrameError {
     Compressed,
     TooLong { bytes: usize },
 }
 
 /// Takes the first message off `bytes` once it is whole.
-pub(super) fn take_first(bytes: &mut BytesMut, bytes_max: usize) -> Result<Option<Bytes>, FrameError> {
+pub fn take_first(bytes: &mut BytesMut, bytes_max: usize) -> Result<Option<Bytes>, FrameError> {
     let Some((prefix, rest)) = bytes.split_at_checked(PREFIX_LENGTH) else { return Ok(None) };
     let length = u32::from_be_bytes([prefix[1], prefix[2], prefix[3], prefix[4]]);
     let length = usize::try_from(length).unwrap_or(usize::MAX);

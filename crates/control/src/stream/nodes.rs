@@ -45,10 +45,12 @@ impl Nodes {
         self.insert(hello.node.clone(), known, now);
     }
 
-    pub(super) fn told(&mut self, node: &str, health: Health, now: Nanos) {
+    /// Whichever connection it speaks on is the one that it has: the hello of one that it gave up may come later.
+    pub(super) fn told(&mut self, node: &str, connection: u64, health: Health, now: Nanos) {
         if let Some(known) = self.by_name.get_mut(node) {
             known.health = health;
             known.seen_at = now;
+            known.connection = Some(connection);
         }
     }
 
@@ -141,7 +143,7 @@ mod tests {
     fn a_node_is_known_until_it_was_gone_for_long() {
         let mut nodes = Nodes::default();
         nodes.joined(&hello("a", 3), 1, at(0));
-        nodes.told("a", Health { rule_version: 4, ..Health::default() }, at(5));
+        nodes.told("a", 1, Health { rule_version: 4, ..Health::default() }, at(5));
         nodes.joined(&hello("a", 4), 2, at(6));
         nodes.left("a", 1);
         let [node] = &nodes.list(at(700))[..] else { panic!("one node") };
@@ -149,6 +151,18 @@ mod tests {
         nodes.left("a", 2);
         assert_eq!(nodes.list(at(605)).len(), 1);
         assert!(nodes.list(at(606)).is_empty());
+    }
+
+    #[test]
+    fn a_hello_that_comes_late_on_a_connection_that_was_given_up_does_no_harm() {
+        let mut nodes = Nodes::default();
+        nodes.joined(&hello("a", 3), 2, at(0));
+        nodes.joined(&hello("a", 3), 1, at(1));
+        nodes.left("a", 1);
+        nodes.told("a", 2, Health { rule_version: 4, ..Health::default() }, at(2));
+        assert!(nodes.list(at(2))[0].is_connected);
+        nodes.left("a", 2);
+        assert!(!nodes.list(at(2))[0].is_connected);
     }
 
     #[test]

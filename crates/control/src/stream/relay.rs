@@ -10,7 +10,6 @@ use super::resets::PastReset;
 use bytes::Bytes;
 use std::sync::Arc;
 use tidegate_core::Nanos;
-use tidegate_rules::Delta;
 
 #[derive(Debug)]
 pub struct Relay {
@@ -54,29 +53,7 @@ impl Keeper for Relay {
     }
 
     fn apply(&mut self, changes: &[(u64, Bytes)]) -> Applied {
-        let mut applied = Applied { version: self.feed.head(), refused: None };
-        for (version, delta) in changes {
-            let taken = match Delta::decode(delta) {
-                Ok(decoded) if decoded.version == *version => {
-                    let published = self.feed.publish(*version, delta.clone());
-                    if published.is_ok()
-                        && let Some(reset) = PastReset::of(&decoded, Nanos::ZERO)
-                    {
-                        self.feed.hear_of_reset(reset);
-                    }
-                    published.map_err(|error| error.to_string())
-                }
-                Ok(decoded) => Err(format!("version {version} was announced, and {} came", decoded.version)),
-                Err(error) => Err(error.to_string()),
-            };
-            match taken {
-                Ok(()) => applied.version = *version,
-                Err(reason) => {
-                    applied.refused = Some(reason);
-                    break;
-                }
-            }
-        }
+        let applied = self.feed.take(changes, self.feed.clock().now());
         let count = changes.iter().take_while(|(version, _)| *version <= applied.version).count();
         // On their way to the nodes already: a disk that is slow holds up nobody.
         self.kept.append(&changes[..count]);
@@ -85,7 +62,7 @@ impl Keeper for Relay {
 
     fn reset(&mut self, reset: &PastReset) {
         match reset.read() {
-            Ok(_) => self.feed.hear_of_reset(reset.clone()),
+            Ok(_) => self.feed.hear_of_reset(reset.clone(), self.feed.clock().now()),
             Err(problem) => tracing::warn!(version = reset.version, problem, "a reset isn't handed on"),
         }
     }

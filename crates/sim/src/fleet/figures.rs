@@ -27,6 +27,8 @@ pub enum Figure {
     SqlRowsWritten,
     SqlRowsRead,
     SqlStatements,
+    /// How long the last node took to hear of a change, at the most; the same for the scheme beside.
+    RulesHeardMs,
 }
 
 /// A key that a perfect limiter admits less often says nothing of a ratio.
@@ -46,6 +48,7 @@ impl Figure {
             Figure::SqlRowsWritten => "SQL rows written/s",
             Figure::SqlRowsRead => "SQL rows read/s",
             Figure::SqlStatements => "SQL statements/s",
+            Figure::RulesHeardMs => "last node heard of a change, ms",
         }
     }
 }
@@ -59,6 +62,8 @@ pub(crate) struct Seen<'a> {
     pub(crate) rows_written: &'a [u64],
     pub(crate) rows_read: &'a [u64],
     pub(crate) statements: &'a [u64],
+    /// For the changes of each second.
+    pub(crate) rules_heard_ms: &'a [u64],
 }
 
 impl Seen<'_> {
@@ -74,6 +79,7 @@ impl Seen<'_> {
             let within = seconds.iter().take(until).skip(from);
             within.sum::<u64>() as f64 / until.saturating_sub(from).max(1) as f64
         };
+        let most = |seconds: &[u64]| seconds.iter().take(until).skip(from).copied().max().unwrap_or(0) as f64;
         match figure {
             Figure::Admitted => pairs().map(|pair| pair.0).sum::<f64>() / all_perfect,
             Figure::Extra => {
@@ -89,10 +95,8 @@ impl Seen<'_> {
             Figure::Waited => percent(paths.waited),
             Figure::Unverified => percent(paths.unverified),
             Figure::Operations => mean(self.operations),
-            Figure::BusiestShard => {
-                let within = self.busiest_shard.iter().take(until).skip(from);
-                within.copied().max().unwrap_or(0) as f64
-            }
+            Figure::BusiestShard => most(self.busiest_shard),
+            Figure::RulesHeardMs => most(self.rules_heard_ms),
             Figure::SqlRowsWritten => mean(self.rows_written),
             Figure::SqlRowsRead => mean(self.rows_read),
             Figure::SqlStatements => mean(self.statements),

@@ -18,6 +18,7 @@ scenarios![
     "failover",
     "store-down",
     "rule-change",
+    "brokers-down",
     "hot-key",
     "fourth-region",
     "sidecars",

@@ -55,6 +55,9 @@ pub struct Fleet {
     pub away_ms: Vec<u64>,
     #[serde(default)]
     pub policy: PolicyName,
+    /// In each region, between its nodes and the control plane. 0: nodes follow the control plane.
+    #[serde(default = "two", deserialize_with = "within::<0, 10, _>")]
+    pub brokers: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
@@ -216,6 +219,10 @@ pub enum FaultName {
     StoreForgets,
     /// The world store is gone.
     WorldDown,
+    /// All brokers of a region are gone: its nodes hear of no change.
+    BrokersDown,
+    /// The control plane is gone: nothing can be changed.
+    ControlDown,
 }
 
 /// Another limit for a group of keys.
@@ -233,9 +240,9 @@ pub struct PlannedChange {
     pub burst: Option<u64>,
     #[serde(deserialize_with = "seconds")]
     pub at_s: f64,
-    /// The last node hears of it so much later.
-    #[serde(default = "half_a_second", deserialize_with = "within::<0, 60_000, _>")]
-    pub within_ms: u64,
+    /// The last node hears of it so much later, whatever happens to brokers; else as they and the network allow.
+    #[serde(default, deserialize_with = "maybe_within::<0, 60_000, _>")]
+    pub within_ms: Option<u64>,
 }
 
 /// A region that isn't there from the beginning.
@@ -317,8 +324,8 @@ fn everybody() -> f64 {
     1.0
 }
 
-fn half_a_second() -> u64 {
-    500
+fn two() -> u64 {
+    2
 }
 
 fn near_and_far() -> Vec<u64> {

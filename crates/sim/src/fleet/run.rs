@@ -7,6 +7,7 @@ use super::layered::Layered;
 use super::perfect::{Perfect, changes_at_once};
 use super::plan::{Beside, FaultName, Plan, PolicyName, instant, length};
 use super::quotas::{Quotas, Told};
+use super::rules::Heard;
 use super::tally::{Stretch, Tally};
 use super::traffic::{Traffic, first_keys, templates};
 use crate::fault::Fault;
@@ -23,7 +24,7 @@ use tidegate_origin::ShardId;
 use tidegate_world::{Policy, Publish};
 
 /// Regions know of each other when traffic comes.
-const BOOTED_BEFORE: Nanos = Nanos::from_secs(20);
+pub(crate) const BOOTED_BEFORE: Nanos = Nanos::from_secs(20);
 const FLOOR: Policy = Policy { publish: Publish::Floor(0.5), ..HEADROOM };
 /// As many rows as a page of SQL has.
 const PAGE_ROWS: usize = 10_000;
@@ -107,7 +108,7 @@ pub fn run(plan: &Plan, seed: u64, told: &mut dyn FnMut(Progress)) -> Outcome {
     let templates: Vec<Template> = templates(plan);
     let stretches = stretches_of(plan);
     let mut ours = Tally::new(&stretches, keys.len());
-    let changes = changes_of(plan, seed);
+    let Heard { changes, slowest_ms } = Heard::new(plan, seed);
     let mut others = Others {
         templates: &templates,
         perfect: Perfect::new(&keys, &templates, changes_at_once(plan)),
@@ -124,7 +125,7 @@ pub fn run(plan: &Plan, seed: u64, told: &mut dyn FnMut(Progress)) -> Outcome {
     Course { world: &mut world, ours: &mut ours, others: &mut others, clock, ends_at }
         .run(Traffic::new(plan, seed));
     let tallies = [&ours, &others.perfect_tally, &others.beside_tally];
-    let mut outcome = judge(plan, &stretches, &world, tallies, &*others.beside);
+    let mut outcome = judge(plan, &stretches, &world, tallies, &*others.beside, &slowest_ms);
     (outcome.requests, outcome.series.offered) = (others.requests, others.offered);
     outcome
 }
@@ -135,6 +136,7 @@ fn judge(
     world: &WorldSimulation,
     [ours, perfect, beside_tally]: [&Tally; 3],
     beside: &dyn Schemed,
+    rules_heard_ms: &[u64],
 ) -> Outcome {
     let loads: Vec<Load> =
         (0..world.region_count()).map(|region| world.region(region).load.clone()).collect();
@@ -150,6 +152,7 @@ fn judge(
         rows_written: &load.rows_written,
         rows_read: &load.rows_read,
         statements: &load.statements,
+        rules_heard_ms,
     };
     let seen_beside = Seen {
         tally: beside_tally,
@@ -159,6 +162,7 @@ fn judge(
         rows_written: &load_beside.rows_written,
         rows_read: &load_beside.rows_read,
         statements: &load_beside.statements,
+        rules_heard_ms,
     };
     let judged = plan.expect.iter().map(|expect| {
         let expect = expect.get_ref();
@@ -241,22 +245,6 @@ fn keys_of(plan: &Plan) -> Vec<KeyPlan> {
     keys
 }
 
-/// For each region, what its nodes hear of changes.
-fn changes_of(plan: &Plan, seed: u64) -> Vec<Vec<Change>> {
-    let mut random = Random::new(seed ^ 0x6368_616e);
-    let at_once = changes_at_once(plan);
-    let mut of_region = |region: usize| -> Vec<Change> {
-        let changes = at_once.iter().zip(&plan.change).map(|(change, planned)| {
-            let at = instant(planned.get_ref().at_s);
-            let within = Nanos::from_millis(planned.get_ref().within_ms);
-            let mut hears = |_| at.plus(Nanos::new(random.below(within.get() + 1)));
-            Change { heard_at: (0..plan.nodes_of(region)).map(&mut hears).collect(), ..change.clone() }
-        });
-        changes.collect()
-    };
-    (0..plan.region_count()).map(&mut of_region).collect()
-}
-
 fn hot_keys(plan: &Plan) -> BTreeMap<usize, Nanos> {
     let mut hot = BTreeMap::new();
     for ((_, first, count), group) in first_keys(plan).iter().zip(&plan.keys) {
@@ -301,6 +289,7 @@ fn outages_of(plan: &Plan, keys: &[KeyPlan]) -> Outages {
             FaultName::WorldDown => world_down.push(when),
             // The seeds' replay brings it back, in their favour at once.
             FaultName::StoreForgets => {}
+            FaultName::BrokersDown | FaultName::ControlDown => {}
         }
     }
     Outages {
@@ -368,7 +357,7 @@ fn faults_of(plan: &Plan, region: usize) -> Vec<(Nanos, Fault)> {
                 faults.extend([(at, Fault::StoreGoesDown), (ends, Fault::StoreComesBack)]);
             }
             FaultName::StoreForgets => faults.push((at, Fault::StoreForgets)),
-            FaultName::WorldDown => {}
+            FaultName::WorldDown | FaultName::BrokersDown | FaultName::ControlDown => {}
         }
     }
     for (key, at) in hot_keys(plan) {

@@ -6,6 +6,7 @@ use crate::fired::Fired;
 use crate::random::Random;
 use crate::scenario::{Arrival, Change, NodeFlaw, Scenario, gcra, sliding};
 use crate::simulation::Simulation;
+use crate::streams::{StreamFlaw, StreamScenario, Streams, chaos as stream_chaos};
 use crate::trace::AnswerPath;
 use crate::world::chaos::{self as world_chaos, WorldTrouble};
 use crate::world::quota_chaos;
@@ -31,21 +32,25 @@ pub enum Mistake {
     RaisesFirst,
     /// No admission asks because its credit is spent.
     LosesCreditCheck,
+    /// A control plane that doesn't reach its log says that its rules are the newest.
+    ConfirmsUnheard,
 }
 
 impl Mistake {
     /// With the word that names it.
-    pub const ALL: [(&'static str, Mistake); 4] = [
+    pub const ALL: [(&'static str, Mistake); 5] = [
         ("delta", Mistake::AddsDeltas),
         ("republish", Mistake::RepublishesImports),
         ("raise-first", Mistake::RaisesFirst),
         ("credit", Mistake::LosesCreditCheck),
+        ("confirm", Mistake::ConfirmsUnheard),
     ];
 }
 
 #[derive(Clone, Debug)]
 pub enum Episode {
-    Region(Box<Scenario>),
+    /// A region alone, and how changed rules get to its nodes.
+    Region(Box<Scenario>, Option<Box<StreamScenario>>),
     /// Regions that share counts; whether all is well again at the end is looked at.
     Counts(Box<WorldScenario>),
     /// Regions that share quotas.
@@ -66,10 +71,10 @@ impl Episode {
         let seed = seed.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let mut random = Random::new(seed ^ 0x7377_6172);
         let mut episode = match random.below(8) {
-            0 => Episode::Region(Box::new(chaos::scenario(seed, Trouble::None))),
-            1 => Episode::Region(Box::new(worse(chaos::scenario(seed, Trouble::Network), &mut random))),
-            2 => Episode::Region(Box::new(worse(chaos::scenario(seed, Trouble::Everything), &mut random))),
-            3 => Episode::Region(Box::new(worse(chaos::scenario(seed, Trouble::Clocks), &mut random))),
+            0 => Episode::Region(Box::new(chaos::scenario(seed, Trouble::None)), None),
+            1 => worse(chaos::scenario(seed, Trouble::Network), &mut random),
+            2 => worse(chaos::scenario(seed, Trouble::Everything), &mut random),
+            3 => worse(chaos::scenario(seed, Trouble::Clocks), &mut random),
             4 => Episode::Counts(Box::new(world_chaos::scenario(seed, WorldTrouble::World))),
             5 | 6 => Episode::Counts(Box::new(world_chaos::scenario(seed, WorldTrouble::Everything))),
             _ => Episode::Quotas(Box::new(quota_chaos::scenario(seed))),
@@ -82,8 +87,11 @@ impl Episode {
 
     fn make(&mut self, mistake: Mistake) {
         match (self, mistake) {
-            (Episode::Region(region), Mistake::LosesCreditCheck) => {
+            (Episode::Region(region, _), Mistake::LosesCreditCheck) => {
                 region.node_flaw = Some(NodeFlaw::LosesCreditCheck);
+            }
+            (Episode::Region(_, Some(streams)), Mistake::ConfirmsUnheard) => {
+                streams.flaw = Some(StreamFlaw::ConfirmsUnheard);
             }
             (Episode::Counts(world), Mistake::AddsDeltas) => world.flaw = Some(WorldFlaw::AddsDeltas),
             (Episode::Counts(world), Mistake::RepublishesImports) => {
@@ -99,28 +107,35 @@ impl Episode {
     /// All regions' scenarios.
     pub fn regions(&self) -> &[Scenario] {
         match self {
-            Episode::Region(region) => std::slice::from_ref(region),
+            Episode::Region(region, _) => std::slice::from_ref(region),
             Episode::Counts(world) | Episode::Quotas(world) => &world.regions,
         }
     }
 
     pub(super) fn regions_mut(&mut self) -> &mut [Scenario] {
         match self {
-            Episode::Region(region) => std::slice::from_mut(region),
+            Episode::Region(region, _) => std::slice::from_mut(region),
             Episode::Counts(world) | Episode::Quotas(world) => &mut world.regions,
+        }
+    }
+
+    pub fn streams(&self) -> Option<&StreamScenario> {
+        match self {
+            Episode::Region(_, streams) => streams.as_deref(),
+            Episode::Counts(_) | Episode::Quotas(_) => None,
         }
     }
 
     pub fn world(&self) -> Option<&WorldScenario> {
         match self {
-            Episode::Region(_) => None,
+            Episode::Region(..) => None,
             Episode::Counts(world) | Episode::Quotas(world) => Some(world),
         }
     }
 
     pub(super) fn world_mut(&mut self) -> Option<&mut WorldScenario> {
         match self {
-            Episode::Region(_) => None,
+            Episode::Region(..) => None,
             Episode::Counts(world) | Episode::Quotas(world) => Some(world),
         }
     }
@@ -128,7 +143,7 @@ impl Episode {
     /// Runs it; what is violated is the error.
     pub fn run(&self) -> Result<Done, String> {
         let run = || match self {
-            Episode::Region(region) => run_region(Scenario::clone(region)),
+            Episode::Region(region, streams) => run_region(Scenario::clone(region), streams.as_deref()),
             Episode::Counts(world) => run_world(WorldScenario::clone(world), true),
             Episode::Quotas(world) => run_world(WorldScenario::clone(world), false),
         };
@@ -139,8 +154,14 @@ impl Episode {
     }
 }
 
-fn run_region(scenario: Scenario) -> Done {
+fn run_region(mut scenario: Scenario, streams: Option<&StreamScenario>) -> Done {
     let (begins, ends, seed) = (scenario.boots_at, scenario.ends_at, scenario.seed);
+    let travelled = streams.map(|streams| Streams::new(streams.clone()).run_and_heal());
+    for travelled in &travelled {
+        for (change, heard_at) in scenario.changes.iter_mut().zip(&travelled.heard_at) {
+            change.heard_at.clone_from(heard_at);
+        }
+    }
     let mut simulation = Simulation::new(scenario);
     simulation.run();
     simulation.calm(ends);
@@ -171,7 +192,12 @@ fn run_region(scenario: Scenario) -> Done {
         answers.len()
     );
     let simulated = simulation.now().minus(begins);
-    Done { fired: simulation.fired(), simulated, trace_hash: simulation.trace_hash() }
+    let (mut fired, mut trace_hash) = (simulation.fired(), simulation.trace_hash());
+    for travelled in &travelled {
+        fired.add_all(&travelled.fired);
+        trace_hash = trace_hash.rotate_left(7) ^ travelled.trace_hash;
+    }
+    Done { fired, simulated, trace_hash }
 }
 
 fn run_world(scenario: WorldScenario, heals: bool) -> Done {
@@ -188,7 +214,7 @@ fn run_world(scenario: WorldScenario, heals: bool) -> Done {
 }
 
 /// Adds what the generators of a region's scenario leave out.
-fn worse(mut scenario: Scenario, random: &mut Random) -> Scenario {
+fn worse(mut scenario: Scenario, random: &mut Random) -> Episode {
     let length = scenario.ends_at.minus(START);
     let instant = |random: &mut Random| START.plus(Nanos::new(random.below(length.get())));
     if random.one_in(2) {
@@ -214,15 +240,22 @@ fn worse(mut scenario: Scenario, random: &mut Random) -> Scenario {
         let key = random.index(scenario.keys.len());
         scenario.faults.push((instant(random), Fault::KeyIsHot { key }));
     }
-    if random.one_in(3) {
+    let streams = random.one_in(3).then(|| Box::new(with_changes(&mut scenario, random)));
+    Episode::Region(Box::new(scenario), streams)
+}
+
+/// Some limits are changed, and that is heard of as its way allows.
+fn with_changes(scenario: &mut Scenario, random: &mut Random) -> StreamScenario {
+    let length = scenario.ends_at.minus(START);
+    let mut changed_at = Vec::new();
+    for _ in 0..1 + random.below(4) {
         let key = random.index(scenario.keys.len());
-        let at = instant(random);
+        changed_at.push(START.plus(Nanos::new(random.below(length.get()))));
         let policy = changed(scenario.keys[key].policy, random);
-        let mut hears = |_| at.plus(Nanos::new(random.below(500_000_000)));
-        let heard_at = (0..scenario.nodes).map(&mut hears).collect();
-        scenario.changes.push(Change { keys: key..key + 1, policy, heard_at });
+        scenario.changes.push(Change { keys: key..key + 1, policy, heard_at: Vec::new() });
     }
-    scenario
+    changed_at.sort_unstable();
+    stream_chaos::scenario(scenario, changed_at, random)
 }
 
 /// The same limit with another number.

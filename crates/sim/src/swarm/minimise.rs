@@ -40,6 +40,9 @@ pub fn minimise(episode: &Episode) -> Option<Smallest> {
     for region in 0..episode.regions().len() {
         search.drop_parts(move |episode| &mut episode.regions_mut()[region].faults);
     }
+    if episode.streams().is_some() {
+        search.drop_stream_faults();
+    }
     if episode.world().is_some() {
         search.drop_world_faults();
     }
@@ -103,6 +106,20 @@ impl Search {
         }
     }
 
+    fn drop_stream_faults(&mut self) {
+        let mut index = 0;
+        while self.smallest.streams().is_some_and(|streams| index < streams.faults.len())
+            && self.runs < RUNS_MAX
+        {
+            let is_smaller = self.try_change(|episode| {
+                if let Episode::Region(_, Some(streams)) = episode {
+                    streams.faults.remove(index);
+                }
+            });
+            index += usize::from(!is_smaller);
+        }
+    }
+
     fn drop_world_faults(&mut self) {
         let mut index = 0;
         while self.smallest.world().is_some_and(|world| index < world.faults.len()) && self.runs < RUNS_MAX {
@@ -136,6 +153,9 @@ impl Smallest {
             for (at, fault) in region.faults.iter().take(TOLD_MAX) {
                 let _ = writeln!(text, "  at {:.3} s {fault:?}", seconds(*at));
             }
+        }
+        for (at, fault) in self.episode.streams().iter().flat_map(|streams| &streams.faults).take(TOLD_MAX) {
+            let _ = writeln!(text, "on the way of rules: at {:.3} s {fault:?}", seconds(*at));
         }
         for (at, fault) in self.episode.world().iter().flat_map(|world| &world.faults).take(TOLD_MAX) {
             let _ = writeln!(text, "between regions: at {:.3} s {fault:?}", seconds(*at));

@@ -48,8 +48,10 @@ fn every_protocol_is_answered_over_tcp_and_unix_sockets() {
 fn denials_are_told_from_admissions_and_errors_from_both() {
     let directory = Directory::new();
     // Envoy's protocol limits nothing in a domain that nobody has heard of.
-    directory
-        .write("rules.yaml", "namespace: bench\nrules:\n  - { name: key, key: [key], limit: 100 per 365d }\n");
+    directory.write(
+        "rules.yaml",
+        "namespace: bench\nrules:\n  - { name: key, key: [key], limit: 100 per 365d }\n",
+    );
     let node = Node::start(&directory, &[]);
     let (grpc, resp) = (format!("grpc://{}", node.grpc), format!("redis://{}", node.resp));
     for target in [&node.url(), &grpc, &resp] {

@@ -185,6 +185,20 @@ fn who_asks_again_gets_it_again() {
 }
 
 #[test]
+fn who_has_just_started_doesnt_say_how_old_its_rules_are() {
+    let feed = feed_at(5);
+    let stale_ms = |now| match sent(&mut feed.subscribe(&hello("a", 5), now), now)[1] {
+        Down::Heartbeat { stale_ms, .. } => stale_ms,
+        _ => panic!("a heartbeat comes second"),
+    };
+    assert_eq!(stale_ms(at(300)), u64::MAX, "not 300: nobody has confirmed version 5");
+    feed.confirm(at(400), at(60_000));
+    assert_eq!(stale_ms(at(400)), u64::MAX, "longer than it lives");
+    feed.confirm(at(500), at(100));
+    assert_eq!(stale_ms(at(500)), 100);
+}
+
+#[test]
 fn the_head_is_as_stale_as_it_was_last_confirmed() {
     let feed = feed_at(1);
     feed.confirm(at(1000), at(300));
@@ -241,8 +255,8 @@ fn resets(sent: &[Down]) -> Vec<u64> {
 #[test]
 fn who_came_by_a_file_is_told_of_the_resets_before_it_and_hears_of_others_as_changes() {
     let feed = feed_at(0);
-    feed.hear_of_reset(reset(4));
-    feed.hear_of_reset(reset(7));
+    feed.hear_of_reset(reset(4), at(0));
+    feed.hear_of_reset(reset(7), at(0));
     feed.offer(snapshot(5, 10));
     (6..=8).for_each(|version| publish(&feed, version));
     let mut newcomer = feed.subscribe(&hello("new", 0), at(0));
@@ -252,8 +266,8 @@ fn who_came_by_a_file_is_told_of_the_resets_before_it_and_hears_of_others_as_cha
     let mut other = feed.subscribe(&hello("other", 7), at(0));
     assert_eq!(resets(&sent(&mut other, at(0))), [4, 7]);
     // A broker hears of an old one only now.
-    feed.hear_of_reset(reset(3));
-    feed.hear_of_reset(reset(8));
+    feed.hear_of_reset(reset(3), at(0));
+    feed.hear_of_reset(reset(8), at(0));
     assert_eq!(resets(&sent(&mut newcomer, at(2000))), [3]);
     assert_eq!(resets(&sent(&mut other, at(2000))), [3]);
 }
@@ -264,7 +278,7 @@ fn a_follower_that_gets_a_file_in_between_is_told_of_the_resets_that_it_missed()
     feed.offer(snapshot(5, 10));
     let mut follower = feed.subscribe(&hello("a", 5), at(0));
     sent(&mut follower, at(0));
-    feed.hear_of_reset(reset(6));
+    feed.hear_of_reset(reset(6), at(0));
     feed.offer(snapshot(9, 10));
     follower.heard(Up::Resume { rule_version: 5, wants_snapshot: true }, at(1000));
     let received = sent(&mut follower, at(1000));
@@ -279,7 +293,7 @@ fn a_follower_that_gets_a_file_in_between_is_told_of_the_resets_that_it_missed()
 fn many_resets_are_told_in_pieces() {
     let feed = feed_at(100_000);
     let count = crate::stream::TOLD_MAX;
-    (1..=u64::try_from(count).unwrap()).for_each(|version| feed.hear_of_reset(reset(version)));
+    (1..=u64::try_from(count).unwrap()).for_each(|version| feed.hear_of_reset(reset(version), at(0)));
     let mut follower = feed.subscribe(&hello("a", 100_000), at(0));
     let mut told = 0;
     while told < count {

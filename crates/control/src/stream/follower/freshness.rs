@@ -16,8 +16,8 @@ const BEHIND_STALE_MAX: Nanos = Nanos::from_secs(5);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Awaited {
     head: u64,
-    /// When it was the newest of all.
-    newest_at: Nanos,
+    /// When it was named, it had been the newest of all so long ago.
+    stale_for: Nanos,
     since: Nanos,
 }
 
@@ -37,8 +37,7 @@ impl Follower {
         } else {
             self.ahead_since = None;
             // While changes keep coming, the head is always ahead: the first one that was named is waited for.
-            let newest_at = now.minus(stale_for);
-            self.awaited.get_or_insert(Awaited { head, newest_at, since: now });
+            self.awaited.get_or_insert(Awaited { head, stale_for, since: now });
             self.confirm(keeper, now);
         }
         if self.is_stuck {
@@ -87,8 +86,10 @@ impl Follower {
             && !self.is_stuck
         {
             self.awaited = None;
-            self.status.confirmed_at = self.status.confirmed_at.max(awaited.newest_at);
-            keeper.confirmed(now.minus(awaited.newest_at));
+            // It may be longer than this process lives: the keeper is told the length, not the instant.
+            let ago = awaited.stale_for.plus(now.minus(awaited.since));
+            self.status.confirmed_at = self.status.confirmed_at.max(now.minus(ago));
+            keeper.confirmed(ago);
         }
     }
 

@@ -173,10 +173,10 @@ fn a_refused_change_leaves_the_rules_in_force_and_asks_for_a_snapshot_now_and_th
     assert_eq!((resumes(&asked).len(), kept.version), (2, 2), "{asked:?}");
     assert_eq!(kept.confirmed, 0, "what is in force isn't the newest");
     // A snapshot that has what was refused helps.
-    load(&mut follower, &mut kept, 50, at(9000));
+    load(&mut follower, &mut kept, 50, at(8500));
     assert_eq!((kept.version, &follower.status().refused), (50, &None));
-    follower.heard(change(51), &mut kept, at(9001));
-    follower.settle(&mut kept, at(9001));
+    follower.heard(change(51), &mut kept, at(8501));
+    follower.settle(&mut kept, at(8501));
     assert_eq!(kept.version, 51);
 }
 
@@ -213,11 +213,31 @@ fn a_snapshot_with_a_hole_or_a_wrong_checksum_is_refused_and_asked_for_again() {
         follower.heard(Down::Chunk { offset: 5, bytes: Bytes::from_static(b"56789") }, &mut kept, at(1));
     assert_eq!((resumes(&asked), follower.status().version), (vec![(3, true)], 3));
     kept.refuses_snapshots = true;
+    stays_connected(&mut follower, &mut kept, 0..7000);
     let asked = load(&mut follower, &mut kept, 7, at(7000));
     assert_eq!((resumes(&asked), follower.status().version, kept.version), (vec![(3, true)], 3, 3));
     kept.refuses_snapshots = false;
+    stays_connected(&mut follower, &mut kept, 7000..9000);
     load(&mut follower, &mut kept, 7, at(9000));
     assert_eq!(follower.status().version, 7);
+}
+
+/// The server says something, and nothing that matters.
+fn stays_connected(follower: &mut Follower, kept: &mut Kept, millis: std::ops::Range<u64>) {
+    for now in millis.step_by(500).skip(1) {
+        assert!(follower.heard(Down::Unknown, kept, at(now)).is_empty());
+    }
+}
+
+/// A heartbeat of 3 s ago says what was the newest then.
+#[test]
+fn what_waited_while_this_process_stood_still_confirms_nothing() {
+    let mut kept = Kept { version: 5, ..Kept::default() };
+    let mut follower = following(&mut kept, 1);
+    follower.heard(heartbeat(5), &mut kept, at(200));
+    assert_eq!(follower.heard(heartbeat(5), &mut kept, at(3200)), [Action::Disconnect]);
+    assert_eq!((follower.status().stale_for(at(3200)), kept.confirmed), (at(3000), 1));
+    assert!(follower.wakes_at() < at(3400), "and it is asked anew at once");
 }
 
 #[test]
@@ -271,10 +291,10 @@ fn attempts_go_round_and_waits_grow_to_a_bound() {
 fn staleness_counts_from_the_last_word_that_nothing_is_newer() {
     let mut kept = Kept { version: 5, ..Kept::default() };
     let mut follower = following(&mut kept, 1);
-    follower.heard(Down::Heartbeat { head: 5, stale_ms: 400 }, &mut kept, at(1000));
-    assert_eq!(follower.status().stale_for(at(1000)), at(400), "the server's own counts too");
+    follower.heard(Down::Heartbeat { head: 5, stale_ms: 400 }, &mut kept, at(900));
+    assert_eq!(follower.status().stale_for(at(900)), at(400), "the server's own counts too");
     follower.heard(heartbeat(6), &mut kept, at(1200));
-    assert_eq!(follower.status().stale_for(at(1200)), at(600), "version 6 isn't here yet");
+    assert_eq!(follower.status().stale_for(at(1200)), at(700), "version 6 isn't here yet");
     follower.heard(change(6), &mut kept, at(1250));
     follower.settle(&mut kept, at(1250));
     assert_eq!(follower.status().stale_for(at(1250)), at(50), "it was the newest when it was named");
