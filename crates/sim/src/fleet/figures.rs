@@ -48,7 +48,7 @@ impl Figure {
             Figure::SqlRowsWritten => "SQL rows written/s",
             Figure::SqlRowsRead => "SQL rows read/s",
             Figure::SqlStatements => "SQL statements/s",
-            Figure::RulesHeardMs => "last node heard of a change, ms",
+            Figure::RulesHeardMs => "changes heard by all, ms",
         }
     }
 }

@@ -157,7 +157,7 @@ impl Episode {
 fn run_region(mut scenario: Scenario, streams: Option<&StreamScenario>) -> Done {
     let (begins, ends, seed) = (scenario.boots_at, scenario.ends_at, scenario.seed);
     let travelled = streams.map(|streams| Streams::new(streams.clone()).run_and_heal());
-    for travelled in &travelled {
+    if let Some(travelled) = &travelled {
         for (change, heard_at) in scenario.changes.iter_mut().zip(&travelled.heard_at) {
             change.heard_at.clone_from(heard_at);
         }
@@ -193,7 +193,7 @@ fn run_region(mut scenario: Scenario, streams: Option<&StreamScenario>) -> Done 
     );
     let simulated = simulation.now().minus(begins);
     let (mut fired, mut trace_hash) = (simulation.fired(), simulation.trace_hash());
-    for travelled in &travelled {
+    if let Some(travelled) = &travelled {
         fired.add_all(&travelled.fired);
         trace_hash = trace_hash.rotate_left(7) ^ travelled.trace_hash;
     }
