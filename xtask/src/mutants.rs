@@ -13,17 +13,30 @@ struct Pass {
     arguments: &'static str,
 }
 
+/// Each copy of the sources builds in itself: in a directory shared by `--jobs 2` one would wait for the other.
+const OWN_TARGET: (&str, &str) = ("CARGO_TARGET_DIR", "target");
+
+/// That a test failed is enough: nobody reads where, or for which smallest input.
+const NO_TRACE: (&str, &str) = ("RUST_BACKTRACE", "0");
+const NO_SHRINKING: (&str, &str) = ("PROPTEST_MAX_SHRINK_ITERS", "0");
+
 /// The quick ones of the tests beside the code find most mutants, in 2 s each. Not optimised: that takes longer than
 /// the tests do.
 const QUICK: Pass = Pass {
-    variables: &[("PROPTEST_CASES", "16")],
+    variables: &[OWN_TARGET, NO_TRACE, NO_SHRINKING, ("PROPTEST_CASES", "16")],
     arguments: "--timeout 10 -C=--lib -- -- --skip ten_million --skip shares::tests --skip fills_up --skip a_key_says",
 };
 /// What they leave, and what took too long, by all tests but the oracle's own: 15 s each. A mutant that survives so many
 /// comparisons with the oracle is looked at.
 const THOROUGH: Pass = Pass {
-    variables: &[("CARGO_PROFILE_MUTANTS_OPT_LEVEL", "1"), ("TIDEGATE_ORACLE_OPERATIONS", "5000")],
-    arguments: "--iterate --timeout 60 -C=--lib -C=--tests -- -- --skip oracle::",
+    variables: &[
+        OWN_TARGET,
+        NO_TRACE,
+        NO_SHRINKING,
+        ("CARGO_PROFILE_MUTANTS_OPT_LEVEL", "1"),
+        ("TIDEGATE_ORACLE_OPERATIONS", "5000"),
+    ],
+    arguments: "--iterate --timeout 20 -C=--lib -C=--tests -- -- --skip oracle::",
 };
 
 pub(crate) fn run_all(words: &[&str]) -> Result<(), String> {
