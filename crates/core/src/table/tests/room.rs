@@ -309,3 +309,16 @@ fn an_entry_that_finds_no_room_is_not_changed_and_not_forgotten() {
     assert!(!table.remembers_all(), "what it is charged elsewhere isn't known here");
     assert_eq!(table.state(key(0, A, 600)), None);
 }
+
+/// Else room that comes free later would be kept for those who have what they wanted.
+#[test]
+fn what_was_given_up_and_taken_is_not_kept_free_once_more() {
+    let table = table_shared_by(&[A, B]);
+    assert_eq!(put(&table, entries(0, C, 0..512, unknown)), 512);
+    assert_eq!(put(&table, entries(0, B, 600..632, unknown)), 32);
+    assert_eq!((held(&table, 0, C), table.evicted()), (512 - 32, 32), "all that was given up is taken");
+    // Five of those that are left expire.
+    let then = Moment::at(unknown(32 + 4).expires().plus(SWEEP_MARGIN));
+    let finds_room = |number: &u64| table.upsert(key(0, C, *number), then, |_| ()).is_some();
+    assert_eq!((1000..1010).filter(finds_room).count(), 5);
+}
