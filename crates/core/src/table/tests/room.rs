@@ -182,6 +182,17 @@ mod shard {
     }
 
     #[test]
+    fn a_sweep_is_worth_an_eighth_of_the_shard_and_gives_its_memory_back() {
+        for (expired, swept) in [(0, 0), (7, 0), (8, 8), (9, 9), (32, 32)] {
+            let mut shard = shard((0..64).map(|number| (key(A, number), known(number))));
+            let is_expired = |state: &Told| state.expires() < known(expired).expires();
+            let gone = gone(&mut shard, |shard, left| shard.sweep(is_expired, Some(left)));
+            assert_eq!(gone, keys(A, 0..swept), "{expired} of 64 have expired");
+            assert!(expired < 32 || (33..64).contains(&shard.hint().homes), "{:?}", shard.hint());
+        }
+    }
+
+    #[test]
     fn sixteen_keys_find_room_beyond_the_cap() {
         let mut shard = shard((0..64).map(|number| (key(A, number), known(number))));
         let found = (64..1000).take_while(|number| {
