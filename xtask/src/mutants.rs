@@ -3,7 +3,8 @@
 //! known, `.cargo/mutants.toml` what isn't changed.
 
 use crate::root;
-use crate::steps::{run, run_with};
+use crate::steps::{output, run, run_with};
+use std::collections::BTreeSet;
 
 const VERSION: &str = "27.1.0";
 
@@ -45,21 +46,42 @@ pub(crate) fn run_all(words: &[&str]) -> Result<(), String> {
     if !program.is_file() {
         run(&format!("cargo install cargo-mutants --version {VERSION} --locked --root {}", tools.display()))?;
     }
-    let run_pass = |pass: &Pass| {
-        let (program, words) = (program.display(), words.join(" "));
+    let command = |words: &[&str], more: &str| {
         let what = "--package tidegate-core --profile mutants --output target";
-        run_with(&format!("{program} mutants {what} {words} {}", pass.arguments), pass.variables)
+        format!("{} mutants {what} {} {more}", program.display(), words.join(" "))
     };
     // What the first misses is what the second is for; where the first couldn't start, the second can't either.
-    let _ = run_pass(&QUICK);
-    count_hung_as_noticed();
-    run_pass(&THOROUGH)
+    let _ = run_with(&command(words, QUICK.arguments), QUICK.variables);
+    let words = without_shard(words);
+    leave_only_missed(&output(&command(&words, "--list"))?)?;
+    run_with(&command(&words, THOROUGH.arguments), THOROUGH.variables)
 }
 
-/// A mutant that made tests of one second run for ten was noticed, and would hang the second pass too. It stays in
+/// The second pass has only what the first missed: a shard of that would be another part of it.
+fn without_shard<'a>(words: &[&'a str]) -> Vec<&'a str> {
+    let is_shard = |index: usize| words[index] == "--shard" || words[index].starts_with("--shard=");
+    let is_its_value = |index: usize| index > 0 && words[index - 1] == "--shard";
+    (0..words.len()).filter(|at| !is_shard(*at) && !is_its_value(*at)).map(|at| words[at]).collect()
+}
+
+/// Tells `--iterate` to leave out all but what the first pass missed. Also what hung: a mutant that made tests of one
+/// second run for ten was noticed, and would hang the second pass too. It stays in
 /// `target/mutants.out.old/timeout.txt`.
-fn count_hung_as_noticed() {
+fn leave_only_missed(list: &str) -> Result<(), String> {
     let out = root().join("target/mutants.out");
-    // Where there is no list, the first pass didn't start.
-    let _ = std::fs::copy(out.join("timeout.txt"), out.join("previously_caught.txt"));
+    let missed = std::fs::read_to_string(out.join("missed.txt")).map_err(|error| error.to_string())?;
+    let missed: BTreeSet<&str> = missed.lines().collect();
+    let noticed: Vec<&str> = list.lines().filter(|mutant| !missed.contains(mutant)).collect();
+    std::fs::write(out.join("previously_caught.txt"), noticed.join("\n")).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_pass_is_of_no_shard() {
+        let words = ["--shard", "0/10", "--file", "a.rs", "--shard=1/2", "--jobs", "2"];
+        assert_eq!(without_shard(&words), ["--file", "a.rs", "--jobs", "2"]);
+    }
 }
