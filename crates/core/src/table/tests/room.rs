@@ -333,3 +333,13 @@ fn what_was_given_up_and_taken_is_not_kept_free_once_more() {
     let finds_room = |number: &u64| table.upsert(key(0, C, *number), then, |_| ()).is_some();
     assert_eq!((1000..1010).filter(finds_room).count(), 5);
 }
+
+#[test]
+fn an_entry_is_within_a_share_up_to_its_last() {
+    let shares = Shares::new(5);
+    assert_eq!(shares.enter(tag(A)), Entered::BeyondShare, "nothing is shared yet");
+    shares.divide(&[tag(A), tag(B)]);
+    let entered = |tenant: u32| [(); 3].map(|()| shares.enter(tag(tenant)));
+    let (within, beyond) = (Entered::WithinShare, Entered::BeyondShare);
+    assert_eq!((entered(A), entered(C)), ([within, within, beyond], [beyond; 3]));
+}
