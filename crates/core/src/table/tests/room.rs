@@ -192,6 +192,27 @@ mod shard {
         }
     }
 
+    /// Keys that are all aimed at the last home, as nobody's hashes are, fill the padding to its end.
+    #[test]
+    fn a_walk_ends_however_many_keys_are_aimed_at_the_end() {
+        let last = |number: u64| KeyId::from_hash(u128::from(u64::MAX >> 1) << 64 | u128::from(number));
+        let after_all = KeyId::from_hash(u128::from(u64::MAX >> 1) << 64 | u128::from(u64::MAX));
+        for count in 1..=140 {
+            let mut shard = Shard::new(1, 1000);
+            shard.insert(key(A, 1), known(1));
+            for number in 1..=count {
+                shard.insert(last(number), known(1 + number));
+                assert!(shard.find(after_all).is_err());
+            }
+            // Without the first, the others are laid out anew.
+            shard.make_room(|state| *state == known(1), |_| false, None);
+            assert!(shard.find(after_all).is_err());
+            assert!(
+                (1..=count).all(|number| shard.find(last(number)).is_ok()) && shard.len() as u64 == count
+            );
+        }
+    }
+
     #[test]
     fn sixteen_keys_find_room_beyond_the_cap() {
         let mut shard = shard((0..64).map(|number| (key(A, number), known(number))));
