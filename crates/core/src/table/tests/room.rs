@@ -213,6 +213,20 @@ mod shard {
         }
     }
 
+    /// Else every look-up walks over all the keys before it.
+    #[test]
+    fn keys_lie_as_evenly_as_they_are_spread() {
+        let even = |eighth: u64| KeyId::from_hash(u128::from(eighth << 60) << 64);
+        let mut shard = shard((0..8).map(|eighth| (even(eighth), known(eighth))));
+        (100..150).for_each(|number| assert!(shard.insert(key(A, number), known(number))));
+        let homes = shard.hint().homes;
+        for eighth in 0..8 {
+            let (place, aim) =
+                (shard.find(even(eighth)).unwrap(), homes * usize::try_from(eighth).unwrap() / 8);
+            assert!((aim..aim + 8).contains(&place), "{place} for {aim} of {homes}");
+        }
+    }
+
     #[test]
     fn sixteen_keys_find_room_beyond_the_cap() {
         let mut shard = shard((0..64).map(|number| (key(A, number), known(number))));
