@@ -148,3 +148,75 @@ pub(crate) fn window_tag_after(tag: u64, spec: &Spec, before: Sequence, after: S
     }
     tag_with_step(window_tag(window_expiry(spec, after, window_expires(tag))), step_of(tag))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::calendar::CalendarUnit;
+    use crate::limit::Limit;
+    use crate::time::{Cell, Period};
+
+    const MINUTE: Nanos = Nanos::from_secs(60);
+
+    fn period() -> Period {
+        Period::new(MINUTE).unwrap()
+    }
+
+    fn limit() -> Limit {
+        Limit::new(10).unwrap()
+    }
+
+    /// A calendar's check in the cell of this number; its cells are of a minute each.
+    fn calendar(sequence: u64) -> Spec {
+        let cell: Cell = period().cell(Sequence(sequence));
+        Spec::Calendar { limit: limit(), unit: CalendarUnit::Hour, cell }
+    }
+
+    #[test]
+    fn a_step_carries_what_is_in_use_and_nothing_of_a_cell_that_is_over() {
+        let counted = Counted { current: 6, previous: 4, sequence: Sequence(7) };
+        let (start, end) = (period().cell(Sequence(7)).start, period().cell(Sequence(7)).end);
+        let (middle, before_end) = (start.plus(Nanos::from_secs(30)), end.minus(Nanos::new(1)));
+        let used = |spec: &Spec, old_now: Nanos| used_before_step(counted, end, spec, old_now);
+        let sliding = Spec::Sliding { limit: limit(), period: period() };
+        assert_eq!((used(&sliding, start), used(&sliding, middle), used(&sliding, end)), (10, 8, 6));
+        assert_eq!(used(&sliding, end.plus(MINUTE)), 0);
+        for spec in [Spec::Fixed { limit: limit(), period: period() }, calendar(7)] {
+            assert_eq!((used(&spec, start), used(&spec, before_end)), (6, 6), "{spec:?}");
+            assert_eq!((used(&spec, end), used(&spec, end.plus(MINUTE))), (0, 0), "{spec:?}");
+        }
+    }
+
+    #[test]
+    fn a_step_into_a_calendars_cell_lands_there_and_one_before_it_nowhere() {
+        let start = period().cell(Sequence(7)).start;
+        let landing = |lands_at: Nanos| landing_cell(&calendar(7), ClockStep { delta_ns: 1, lands_at });
+        assert_eq!(landing(start), Some(Sequence(7)));
+        assert_eq!(landing(start.minus(Nanos::new(1))), None);
+    }
+
+    #[test]
+    fn after_a_clock_that_went_back_a_calendars_later_cell_keeps_its_own_end() {
+        let (own_end, check) = (Nanos::from_secs(12_345), calendar(7));
+        let check_end = period().cell(Sequence(7)).end;
+        assert_eq!(window_expiry(&check, Sequence(8), own_end), own_end);
+        assert_eq!(window_expiry(&check, Sequence(7), own_end), check_end);
+        assert_eq!(window_expiry(&check, Sequence(6), own_end), check_end);
+    }
+
+    #[test]
+    fn a_charge_sets_the_expiry_of_its_cell_also_in_the_first_of_all() {
+        let spec = Spec::Sliding { limit: limit(), period: period() };
+        let expires = |tag: u64, before: u64, after: u64| {
+            let after = window_tag_after(tag, &spec, Sequence(before), Sequence(after));
+            assert_eq!(step_of(after), step_of(tag), "the step is lost");
+            window_expires(after)
+        };
+        let tag = tag_with_step(window_tag(Nanos::from_secs(9 * 60)), StepId(3));
+        assert_eq!(expires(tag, 7, 7), Nanos::from_secs(9 * 60), "it stays in its cell");
+        assert_eq!(expires(tag, 7, 8), Nanos::from_secs(10 * 60), "it moved on");
+        let never_charged = tag_with_step(0, StepId(3));
+        assert_eq!(expires(never_charged, 0, 7), Nanos::from_secs(9 * 60));
+        assert_eq!(expires(never_charged, 0, 0), Nanos::from_secs(2 * 60), "in 1970");
+    }
+}

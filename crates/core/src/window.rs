@@ -201,4 +201,39 @@ mod tests {
         let counted = Counted { current: COUNT_MAX, previous: 0, sequence: Sequence(1) };
         assert_eq!(counted.charged(Cost::new(1 << 53).unwrap()).current, COUNT_MAX);
     }
+
+    #[test]
+    fn a_window_is_in_use_until_its_reset_and_not_from_then_on() {
+        let period = Period::new(Nanos::from_secs(100)).unwrap();
+        let used_at = |counted: Counted, now: Nanos| {
+            let rolled = counted.rolled_to(period.cell_at(now).sequence);
+            sliding_used(rolled, period.cell(rolled.sequence), period, now)
+        };
+        // Counts that divide the period and counts that don't.
+        for (current, previous) in [(10, 0), (0, 10), (3, 10), (7, 7), (0, 7), (1, 0)] {
+            let counted = Counted { current, previous, sequence: Sequence(7) };
+            let reset = decide(current, previous, 20, 0, 10).reset;
+            assert!(used_at(counted, reset.minus(Nanos::new(1))) > 0, "{counted:?} resets too late");
+            assert_eq!(used_at(counted, reset), 0, "{counted:?} resets too early");
+        }
+        let now = period.cell(Sequence(7)).start.plus(Nanos::from_secs(20));
+        assert_eq!(decide(0, 0, 20, 0, 10).reset, now, "nothing is in use");
+    }
+
+    #[test]
+    fn a_fixed_window_admits_up_to_its_limit_and_then_says_when_the_next_begins() {
+        let (limit, end, now) = (Limit::new(10).unwrap(), Nanos::from_secs(100), Nanos::from_secs(30));
+        let decide = |current: u64, cost: u64, settle: Settle| {
+            let counted = Counted { current, previous: 0, sequence: Sequence(0) };
+            let (decision, after) = decide_fixed(counted, limit, end, Cost::new(cost).unwrap(), settle, now);
+            assert_eq!((decision.limit, decision.reset), (10, end));
+            (decision.verdict, decision.remaining, after.current)
+        };
+        let wait = Verdict::Deny { retry_after: Some(Nanos::from_secs(70)) };
+        let never = Verdict::Deny { retry_after: None };
+        assert_eq!(decide(6, 4, Settle::IfAdmitted), (Verdict::Admit, 0, 10));
+        assert_eq!(decide(6, 5, Settle::IfAdmitted), (wait, 4, 6));
+        assert_eq!(decide(6, 10, Settle::IfAdmitted), (wait, 4, 6));
+        assert_eq!(decide(6, 11, Settle::IfAdmitted), (never, 4, 6), "it would deny as well when empty");
+    }
 }

@@ -1,5 +1,7 @@
 //! The table against a plain map, its cap, its sweep, its walk, and requests of many limits.
 
+mod room;
+
 use super::*;
 use crate::ask::{Accuracy, AskReason};
 use crate::batch::{Decisions, Outcome, Undecided};
