@@ -8,12 +8,13 @@ use std::fmt::Write as _;
 use std::time::Instant;
 
 const BINARY: &str = "target/release/tidegate";
-const SCENARIOS: [&str; 12] = [
+const SCENARIOS: [&str; 13] = [
     "burst",
     "free-zone",
     "attacker",
     "failover",
     "rule-change",
+    "brokers-down",
     "fourth-region",
     "hot-key",
     "store-down",

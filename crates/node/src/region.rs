@@ -60,7 +60,7 @@ pub struct AskItem {
 }
 
 impl AskItem {
-    fn item(&self) -> Item {
+    pub(crate) fn item(&self) -> Item {
         Item {
             accuracy: self.accuracy,
             class: self.class,

@@ -49,8 +49,9 @@ impl Sharing {
     /// Spends what was granted to a request and lapsed on its way: it is charged then, and needn't be asked for again.
     pub(crate) fn spends_lapsed(&self, ask: &AskItem, moment: Moment) -> bool {
         let mut is_spent = false;
+        let (item, live_nodes) = (ask.item(), self.table.live_nodes());
         self.table.update(ask.key, |state| {
-            is_spent = state.step() == moment.step && state.spend_lapsed(ask.cost, moment.now);
+            is_spent = state.step() == moment.step && state.spend_lapsed(&item, live_nodes, moment.now);
         });
         is_spent
     }

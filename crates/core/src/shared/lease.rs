@@ -174,16 +174,28 @@ impl SharedState {
     }
 
     /// Spends what was granted to a request and lapsed before the request could: the bucket is full again by this
-    /// node's clock, because the answer took longer than the refill, or because the clock is ahead of the origin's.
-    /// Asked for once more it would lapse once more, and each grant is one that others don't get. False where nothing
-    /// lapsed, or somebody else has spent it.
-    pub fn spend_lapsed(&mut self, cost: Cost, now: Nanos) -> bool {
-        let is_full = is_gcra(self.tag) && self.previous.own < now.get();
-        let is_left = is_full && cost.get() <= self.current.prepaid();
-        if is_left {
-            self.current.admit(cost.get());
+    /// node's clock, because the answer took longer than the refill, or because the clock is ahead of the origin's; or
+    /// the key is leased, and of a bucket that is nearly full all who hold a part may keep none. Asked for once more it
+    /// would lapse once more, and each grant is one that others don't get. False where nothing lapsed, or somebody else
+    /// has spent it.
+    pub fn spend_lapsed(&mut self, item: &Item, live_nodes: u32, now: Nanos) -> bool {
+        let cost = item.cost.get();
+        let Spec::Gcra { rate, .. } = item.spec else { return false };
+        if !is_gcra(self.tag) || cost > self.current.prepaid() {
+            return false;
         }
-        is_left
+        let is_full = self.previous.own < now.get();
+        let lapses = || {
+            let mut later = *self;
+            let holders = sharers(&self.view(0, live_nodes, now), item.class);
+            later.lapse_with_time(rate, self.tat_at(rate, now).whole.minus(now), holders);
+            later.current.prepaid() < cost
+        };
+        let has_lapsed = is_full || self.lease.is_held() && lapses();
+        if has_lapsed {
+            self.current.admit(cost);
+        }
+        has_lapsed
     }
 
     /// What was drawn of a bucket is owed for as long as the bucket needs to refill it, and may be spent until
@@ -310,6 +322,20 @@ mod tests {
         assert!(nearly.decide(&item, 2, NOW.plus(LEASED_FOR)).1.is_some(), "then it asks");
         assert!(nearly.decide(&Item { accuracy: Accuracy::Async, ..item }, 2, NOW).0.is_admitted());
         assert!(!state.decide(&Item { cost: Cost::new(1_001).unwrap(), ..item }, 2, NOW).0.is_admitted());
+    }
+
+    #[test]
+    fn what_was_granted_to_a_request_is_spent_by_it_though_all_who_hold_a_part_may_keep_none() {
+        // The first unit of a full bucket, of eight nodes that lease the key.
+        let item = bucket(1, 10);
+        let granted = SharedState { owners: 8, ..leased(&item, 1, 1) };
+        assert!(granted.clone().decide(&item, 8, NOW).1.is_some(), "drawn ahead it lapses, and is asked for");
+        let mut state = granted;
+        assert!(state.spend_lapsed(&item, 8, NOW));
+        assert_eq!((state.admitted().1, state.prepaid(&item.spec, NOW)), (1, 0));
+        assert!(!state.spend_lapsed(&item, 8, NOW), "once");
+        let mut alone = leased(&item, 1, 1);
+        assert!(!alone.spend_lapsed(&item, 1, NOW), "nothing lapses: it is decided as ever");
     }
 
     #[test]
@@ -450,14 +476,20 @@ mod tests {
     #[test]
     fn what_lapsed_before_its_request_could_spend_it_is_spent_once() {
         let item = bucket(1_000, 1_000);
-        let (two, full) = (Cost::new(2).unwrap(), NOW.plus(Nanos::from_millis(3)));
+        let full = NOW.plus(Nanos::from_millis(3));
+        let two = |item: Item| Item { cost: Cost::new(2).unwrap(), ..item };
         let mut state = leased(&item, 3, 3);
-        assert!(!state.spend_lapsed(two, full), "not full yet");
+        state.end_lease();
+        assert!(!state.spend_lapsed(&two(item), 1, full), "not full yet");
         let full = full.plus(Nanos::new(1));
-        assert!(state.spend_lapsed(two, full) && !state.spend_lapsed(two, full), "one is left");
-        assert!(state.spend_lapsed(Cost::ONE, full) && !state.spend_lapsed(Cost::ONE, full));
+        assert!(
+            state.spend_lapsed(&two(item), 1, full) && !state.spend_lapsed(&two(item), 1, full),
+            "one is left"
+        );
+        assert!(state.spend_lapsed(&item, 1, full) && !state.spend_lapsed(&item, 1, full));
         assert_eq!(state.admitted().1, 3);
-        assert!(!leased(&fixed(10), 3, 3).spend_lapsed(two, full), "a window's doesn't lapse so");
+        let window = two(fixed(10));
+        assert!(!leased(&window, 3, 3).spend_lapsed(&window, 1, full), "a window's doesn't lapse so");
     }
 
     #[test]
