@@ -9,6 +9,7 @@ mod carrying;
 pub mod chaos;
 mod checks;
 mod disk;
+mod failing;
 mod link;
 mod process;
 

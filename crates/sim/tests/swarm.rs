@@ -10,7 +10,7 @@ const MINUTE: Nanos = Nanos::from_secs(60);
 #[test]
 fn nothing_is_violated_and_everything_went_wrong() {
     let mut fired = tidegate_sim::fired::Fired::default();
-    for seed in 0..40 {
+    for seed in 0..300 {
         let ran = swarm::run(seed, MINUTE, None);
         assert!(
             ran.failure.is_none(),

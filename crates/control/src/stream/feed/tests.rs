@@ -1,8 +1,9 @@
 //! Followers of a feed, without a connection: what each is sent, and when.
 
+use super::subscriber::{CHUNK_BYTES, GATHERED_FOR, length};
 use super::*;
 use crate::stream::frame::take_first;
-use crate::stream::message::Role;
+use crate::stream::message::{Down, PROTOCOL, Role, SnapshotId, Up};
 use bytes::BytesMut;
 use tidegate_rules::{Change, LookupSeed, Override, OverrideName, SnapshotWriter};
 
