@@ -25,13 +25,16 @@ pub(super) fn turned_away(keys: &BTreeMap<KeyId, Key<'_>>, most: usize) -> BTree
     waiting.sort_unstable();
     let room = most.saturating_sub(sliced.len()).min(waiting.len());
     let turned_away = waiting.split_off(room);
+    // An earlier release gave slices to whoever asked.
+    let stays = sliced.split_off(sliced.len().saturating_sub(most));
     // Its place is free when its slices are gone.
-    let taken_over = sliced
+    let taken_over = stays
         .iter()
         .zip(&turned_away)
         .take_while(|((has, _), (Reverse(asks), _))| has.saturating_mul(TAKES_OVER_AT) < *asks);
     let taken_over = taken_over.map(|((_, id), _)| *id);
-    taken_over.chain(turned_away.iter().map(|(_, id)| *id)).collect()
+    let surplus = sliced.iter().map(|(_, id)| *id);
+    surplus.chain(taken_over).chain(turned_away.iter().map(|(_, id)| *id)).collect()
 }
 
 #[cfg(test)]
@@ -89,6 +92,16 @@ mod tests {
         assert_eq!(away(&[40, 50], &[75], 2), [3]);
         assert_eq!(away(&[40, 50], &[81], 2), [1, 3], "it waits until the slices are gone");
         assert_eq!(away(&[10, 50, 20], &[90, 60, 5], 3), [1, 3, 4, 5, 6]);
+    }
+
+    #[test]
+    fn of_more_slices_than_there_is_room_for_the_smallest_go() {
+        assert_eq!(away(&[10, 50, 20], &[], 2), [1]);
+        assert_eq!(
+            away(&[10, 50, 20, 30], &[25, 90], 2),
+            [1, 3, 4, 5, 6],
+            "and what is left may be taken over"
+        );
     }
 
     #[test]

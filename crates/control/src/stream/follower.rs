@@ -225,7 +225,8 @@ impl Follower {
         self.pending.clear();
         self.pending_bytes = 0;
         self.snapshot = None;
-        self.asked_at = None;
+        // What was refused is refused by the next server, too: it is asked for as seldom.
+        self.asked_at = self.asked_at.filter(|_| self.is_stuck);
         self.awaited = None;
         self.ahead_since = None;
         self.status.loading = None;
@@ -247,13 +248,13 @@ impl Follower {
 
     /// A message came. Changes are kept until [`Follower::settle`].
     pub fn heard(&mut self, down: Down, keeper: &mut dyn Keeper, now: Nanos) -> Vec<Action> {
-        if let Phase::Streaming { heard_at } = &mut self.phase {
-            let last = std::mem::replace(heard_at, now);
-            // This process stood still: what waited meanwhile is as old, and would confirm rules that are.
-            if now >= last.plus(SILENT_MAX) {
-                self.failed(SILENT, now);
-                return vec![Action::Disconnect];
-            }
+        // What came with the message that ended the stream is of no stream any more.
+        let Phase::Streaming { heard_at } = &mut self.phase else { return Vec::new() };
+        let last = std::mem::replace(heard_at, now);
+        // This process stood still: what waited meanwhile is as old, and would confirm rules that are.
+        if now >= last.plus(SILENT_MAX) {
+            self.failed(SILENT, now);
+            return vec![Action::Disconnect];
         }
         match down {
             Down::Welcome(welcome) => self.welcomed(&welcome, now),

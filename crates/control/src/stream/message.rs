@@ -181,7 +181,7 @@ pub enum Down {
     },
     Heartbeat {
         head: u64,
-        /// How long ago the server last knew that this is the newest of all.
+        /// How long ago the server last knew that this is the newest of all; `u64::MAX`: not since it started.
         stale_ms: u64,
     },
     Notice(Payload),

@@ -50,7 +50,7 @@ impl Nodes {
         if let Some(known) = self.by_name.get_mut(node) {
             known.health = health;
             known.seen_at = now;
-            known.connection = Some(connection);
+            (known.connection, known.is_elsewhere) = (Some(connection), false);
         }
     }
 

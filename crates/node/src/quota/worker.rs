@@ -98,9 +98,10 @@ impl Asked {
     }
 }
 
-/// A quarter of what is new, so that a few rounds of a sample make up for it.
+/// A quarter of what is new, so that a few rounds of a sample make up for it. Comes down to nothing, however little it is:
+/// who is no longer asked for isn't kept.
 fn average(before: u64, sum: u64) -> u64 {
-    before - before / 4 + sum / 4
+    before - before.div_ceil(4) + sum / 4
 }
 
 /// News that were told to the nodes.
@@ -266,4 +267,20 @@ fn lease(row: &SliceRow, now: Nanos, before: Nanos) -> Lease {
     let until = if left == Nanos::ZERO { Nanos::ZERO } else { before.plus(left) };
     let rises = before.plus(SLICE_LEASE).plus(SLICE_LEASE).plus(RISE_MARGIN);
     Lease { size: row.size, whole: row.whole, until, rises }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::average;
+
+    #[test]
+    fn what_nobody_asks_for_any_more_comes_down_to_nothing() {
+        let rounds = (1..).scan(1_000, |milli, _| {
+            *milli = average(*milli, 0);
+            Some(*milli)
+        });
+        assert!(rounds.take(30).any(|milli| milli == 0));
+        let steady = (0..60).fold(0, |milli, _| average(milli, 1_000));
+        assert!((990..=1_000).contains(&steady), "{steady}");
+    }
 }

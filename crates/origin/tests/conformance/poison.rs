@@ -1,8 +1,10 @@
 //! Redis: what doesn't belong into a key costs that key its answer, its neighbours nothing, and isn't touched.
 
-use crate::messages::{SEQUENCE, Said, Saying, fixed, gcra, key, per_second, seconds, sliding};
+use crate::messages::{SEQUENCE, Said, Saying, fixed, gcra, key, millis, per_second, seconds, sliding};
 use crate::region::{Region, stem};
+use tidegate_core::Nanos;
 use tidegate_core::exchange::{Fading, KeySync};
+use tidegate_core::gcra_sync::Busy;
 use tidegate_core::origin_cell::NodeId;
 use tidegate_origin::{Grant, Heartbeat, KeyError, OriginError};
 use tidegate_testkit::Reply;
@@ -138,4 +140,23 @@ async fn poisoned_heartbeats_are_told_apart_from_another_secret() {
         region.forget().await;
     }
     assert!(region.origin().beat(heartbeat).await.is_ok());
+}
+
+/// An older release's script knows nothing of the busy period before, and may have moved the one that it is before.
+#[tokio::test]
+async fn a_busy_period_before_that_ends_within_this_one_is_no_longer_known() {
+    let region = Region::redis().await;
+    let start = region.now().await;
+    let since = start.plus(seconds(1));
+    let told = |cumulative, oldest| {
+        gcra(2, per_second(10), 100)
+            .arrival(|arrival| (arrival.cumulative, arrival.oldest) = (cumulative, oldest))
+    };
+    region.sync(1, told(3, since)).await;
+    let name = format!("{}0:g", stem(key(2)));
+    let shown = |at: Nanos| format!("{}.{:09}", at.get() / 1_000_000_000, at.get() % 1_000_000_000);
+    let (from, to) = (shown(start), shown(since.plus(seconds(1))));
+    region.server().demand(&["HSET", &name, "d", &from, "e", &to]).await;
+    let busy = region.sync(2, told(2, start)).await.busy();
+    assert_eq!(busy, Busy { tat: since.plus(millis(300)), since }, "the idle second pays");
 }

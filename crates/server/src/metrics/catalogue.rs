@@ -169,7 +169,10 @@ const METRICS: &[(&str, &str)] = &[
     ("tidegate_world_publish_age_seconds", "How long ago something was last published."),
     // A control plane or broker.
     ("tidegate_control_rule_version", "Version of the rules here."),
-    ("tidegate_control_staleness_seconds", "How long ago this version was known to be the newest."),
+    (
+        "tidegate_control_staleness_seconds",
+        "How long ago this version was known to be the newest, or since the start.",
+    ),
     ("tidegate_control_followers", "Nodes and brokers that follow, here or at a broker."),
     ("tidegate_control_follows_store", "1 while the store of the rules answers and is followed."),
     ("tidegate_control_follower_connections_total", "Streams that nodes and brokers began here."),

@@ -23,7 +23,9 @@ impl Heard {
         for (change, by_node) in changes_at_once(plan).into_iter().zip(heard_at(plan, seed)) {
             let at = change.heard_at[0];
             let second = usize::try_from(at.minus(START).get() / Nanos::PER_SECOND).unwrap_or(0);
-            let slowest_ms = by_node.iter().max().map_or(0, |last| last.minus(at).as_millis_ceil());
+            // Who never heard of it hadn't by the end.
+            let last = by_node.iter().max().map(|last| (*last).min(instant(plan.seconds as f64)));
+            let slowest_ms = last.map_or(0, |last| last.minus(at).as_millis_ceil());
             heard.slowest_ms.resize(heard.slowest_ms.len().max(second + 1), 0);
             heard.slowest_ms[second] = heard.slowest_ms[second].max(slowest_ms);
             let mut nodes = by_node.into_iter();

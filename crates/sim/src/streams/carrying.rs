@@ -367,7 +367,7 @@ impl Streams {
 
     fn arrives_up(&mut self, link: LinkId) {
         let Some(state) = self.links.get_mut(&link).filter(|state| state.is_open_at[1]) else { return };
-        let Some(up) = state.up.queue.pop_front() else { return };
+        let Some(up) = state.up.take() else { return };
         let server = &self.processes[state.server];
         let (now, Some(feed)) = (server.clock(self.now), server.feed()) else { return };
         match (up, &mut state.subscriber) {
@@ -378,17 +378,19 @@ impl Streams {
         self.fill(link);
     }
 
+    /// Everything that has come, together: as it does to who stood still.
     fn arrives_down(&mut self, link: LinkId) {
         let Some(state) = self.links.get_mut(&link).filter(|state| state.is_open_at[0]) else { return };
-        let Some(frame) = state.down.queue.pop_front() else { return };
-        state.bytes_on_the_way -= frame.len();
-        let (follower, is_last) = (state.follower, state.down.queue.is_empty());
-        let down = unframed(&frame);
+        let frames = state.down.take_until(self.now);
+        if frames.is_empty() {
+            return;
+        }
+        state.bytes_on_the_way -= frames.iter().map(Bytes::len).sum::<usize>();
+        let follower = state.follower;
         self.follow(follower, |follower, keeper, now| {
-            let mut actions = follower.heard(down, keeper, now);
-            if is_last {
-                actions.extend(follower.settle(keeper, now));
-            }
+            let mut actions: Vec<Action> =
+                frames.iter().flat_map(|frame| follower.heard(unframed(frame), keeper, now)).collect();
+            actions.extend(follower.settle(keeper, now));
             actions
         });
         self.fill(link);

@@ -67,9 +67,9 @@ impl Link {
 /// One way of a link.
 #[derive(Debug)]
 pub(super) struct Pipe<T> {
-    pub(super) queue: VecDeque<T>,
-    /// When the last of them arrives.
-    pub(super) last_at: Nanos,
+    /// With when they arrive.
+    queue: VecDeque<(Nanos, T)>,
+    last_at: Nanos,
 }
 
 impl<T> Default for Pipe<T> {
@@ -82,7 +82,17 @@ impl<T> Pipe<T> {
     /// Says when it arrives.
     pub(super) fn send(&mut self, message: T, at: Nanos) -> Nanos {
         self.last_at = self.last_at.max(at);
-        self.queue.push_back(message);
+        self.queue.push_back((self.last_at, message));
         self.last_at
+    }
+
+    pub(super) fn take(&mut self) -> Option<T> {
+        self.queue.pop_front().map(|(_, message)| message)
+    }
+
+    /// What has arrived.
+    pub(super) fn take_until(&mut self, now: Nanos) -> Vec<T> {
+        let count = self.queue.partition_point(|(at, _)| *at <= now);
+        self.queue.drain(..count).map(|(_, message)| message).collect()
     }
 }

@@ -236,6 +236,7 @@ fn what_waited_while_this_process_stood_still_confirms_nothing() {
     let mut follower = following(&mut kept, 1);
     follower.heard(heartbeat(5), &mut kept, at(200));
     assert_eq!(follower.heard(heartbeat(5), &mut kept, at(3200)), [Action::Disconnect]);
+    assert!(follower.heard(heartbeat(5), &mut kept, at(3200)).is_empty(), "it waited, too");
     assert_eq!((follower.status().stale_for(at(3200)), kept.confirmed), (at(3000), 1));
     assert!(follower.wakes_at() < at(3400), "and it is asked anew at once");
 }
@@ -317,7 +318,7 @@ fn a_server_that_is_behind_confirms_nothing_and_may_catch_up() {
     follower.settle(&mut kept, at(8300));
     assert_eq!(kept.version, 13, "it was only late");
     // One that doesn't know itself what is the newest says nothing of the store.
-    for tick in 50..=150 {
+    for tick in 45..=150 {
         follower.heard(Down::Heartbeat { head: 7, stale_ms: 5001 }, &mut kept, at(200 * tick));
     }
     follower.heard(change(14), &mut kept, at(30_100));

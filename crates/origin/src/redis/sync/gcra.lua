@@ -226,6 +226,10 @@ if has_gcra then
     end
     state.component, state.owners, state.expiry_ms = component, owners, expiry_ms
     state.tat_s, state.tat_ns, state.since_s, state.since_ns = tat_s, tat_ns, since_s, since_ns
+    if is_after(to_s, to_ns, since_s, since_ns) then
+      -- A script of before these fields moved the busy period on, or back: what was before it is no longer known.
+      from_s, from_ns, to_s, to_ns = 0, 0, 0, 0
+    end
     state.before = { from_s, from_ns, to_s, to_ns }
     state.interval = i
     if not state.stale then
