@@ -106,5 +106,5 @@ fn caddy_limits_through_a_node() {
     let config = directory.path("Caddyfile").display().to_string();
     let _caddy = spawn(&directory, "caddy", &["run", "--adapter", "caddyfile", "--config", &config]);
     let denied = limits_two(&proxy);
-    assert!(denied.contains("\r\nratelimit-policy: \"per-user\";q=2;w=3600"), "{denied}");
+    assert!(denied.contains("\r\nratelimit-policy: \"per-user\";q=2;w=31536000"), "{denied}");
 }

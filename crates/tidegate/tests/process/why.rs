@@ -133,7 +133,10 @@ fn a_limit_that_was_lowered_is_named_as_the_cause() {
         denied(&answer).iter().find(|decision| decision["cause"] == "rule_changed").cloned()
     });
     let sentence = decision["sentence"].as_str().unwrap();
-    assert!(sentence.contains("with rules version 2: 10 per 3600 s became 2 per 3600 s."), "{sentence}");
+    assert!(
+        sentence.contains("with rules version 2: 10 per 31536000 s became 2 per 31536000 s."),
+        "{sentence}"
+    );
     assert_eq!(decision["seen"]["own"], 5, "{decision}");
 }
 

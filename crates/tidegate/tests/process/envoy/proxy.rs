@@ -108,7 +108,7 @@ fn envoy_limits_an_upstream_and_follows_its_own_failure_mode_without_us() {
     assert_eq!((first.status, first.body.as_str()), (200, "upstream"), "{first:?}");
     assert_eq!(first.header("x-ratelimit-limit"), Some("3"), "{first:?}");
     assert_eq!(first.header("x-ratelimit-remaining"), Some("2"));
-    assert_eq!(first.header("ratelimit-policy"), Some("\"per-user\";q=3;w=3600"));
+    assert_eq!(first.header("ratelimit-policy"), Some("\"per-user\";q=3;w=86400"));
     assert_eq!([(); 2].map(|()| lenient.get("/", "ann").status), [200, 200]);
     let over = lenient.get("/", "ann");
     assert_eq!(over.status, 429, "{over:?}");

@@ -144,10 +144,10 @@ fn json_says_the_same() {
     let (_directory, node) = node();
     let ask = |body: &str| request(&node.http, "POST", "/json", body);
     let body =
-        r#"{"domain":"basic","descriptors":[{"entries":[{"key":"hour","value":"e"}]}],"hitsAddend":10}"#;
+        r#"{"domain":"basic","descriptors":[{"entries":[{"key":"year","value":"e"}]}],"hitsAddend":10}"#;
     let (status, answer) = ask(body);
     assert_eq!((status, &answer["overallCode"]), (200, &"OK".into()), "{answer}");
-    assert_eq!(answer["statuses"][0]["currentLimit"]["unit"], "HOUR");
+    assert_eq!(answer["statuses"][0]["currentLimit"]["unit"], "YEAR");
     let (status, answer) = ask(body);
     assert_eq!((status, &answer["statuses"][0]["code"]), (429, &"OVER_LIMIT".into()), "{answer}");
     assert_eq!(answer["responseHeadersToAdd"][0]["key"], "X-RateLimit-Limit");
