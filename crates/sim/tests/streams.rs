@@ -2,7 +2,7 @@
 
 use tidegate_core::Nanos;
 use tidegate_sim::START;
-use tidegate_sim::streams::{StreamFault, StreamRegion, StreamScenario, Streams, Travelled, Who};
+use tidegate_sim::streams::{StreamFault, StreamFlaw, StreamRegion, StreamScenario, Streams, Travelled, Who};
 
 const fn at(millis: u64) -> Nanos {
     START.plus(Nanos::from_millis(millis))
@@ -76,4 +76,24 @@ fn a_scenario_is_one_run() {
         Streams::new(scenario).run_and_heal().trace_hash
     };
     assert_eq!(hash(), hash());
+}
+
+/// Two control planes, of which one doesn't reach the log while the other takes changes.
+fn half_blind(flaw: Option<StreamFlaw>) -> StreamScenario {
+    let mut scenario = StreamScenario { planes: 2, flaw, ..calm(5) };
+    scenario.faults.push((at(4_500), StreamFault::LogAway { plane: 1 }));
+    scenario.faults.push((at(12_500), StreamFault::LogBack { plane: 1 }));
+    scenario
+}
+
+#[test]
+fn who_follows_a_control_plane_that_doesnt_reach_its_log_knows_that_its_rules_may_be_old() {
+    let travelled = Streams::new(half_blind(None)).run_and_heal();
+    assert!(slowest(&travelled).iter().any(|took| *took > Nanos::from_secs(3)), "its followers heard late");
+}
+
+#[test]
+#[should_panic(expected = "was the newest")]
+fn a_control_plane_that_confirms_what_it_doesnt_know_is_found() {
+    drop(Streams::new(half_blind(Some(StreamFlaw::ConfirmsUnheard))).run_and_heal());
 }

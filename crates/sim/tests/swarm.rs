@@ -123,11 +123,6 @@ fn raising_before_lowering() {
 }
 
 #[test]
-fn a_control_plane_that_confirms_what_it_doesnt_know() {
-    is_found(Mistake::ConfirmsUnheard, &["rules: "]);
-}
-
-#[test]
 fn a_lost_credit_check() {
     is_found(Mistake::LosesCreditCheck, &["overshoot", "INV-7"]);
 }

@@ -6,7 +6,7 @@ use crate::fired::Fired;
 use crate::random::Random;
 use crate::scenario::{Arrival, Change, NodeFlaw, Scenario, gcra, sliding};
 use crate::simulation::Simulation;
-use crate::streams::{StreamFlaw, StreamScenario, Streams, chaos as stream_chaos};
+use crate::streams::{StreamScenario, Streams, chaos as stream_chaos};
 use crate::trace::AnswerPath;
 use crate::world::chaos::{self as world_chaos, WorldTrouble};
 use crate::world::quota_chaos;
@@ -32,18 +32,15 @@ pub enum Mistake {
     RaisesFirst,
     /// No admission asks because its credit is spent.
     LosesCreditCheck,
-    /// A control plane that doesn't reach its log says that its rules are the newest.
-    ConfirmsUnheard,
 }
 
 impl Mistake {
     /// With the word that names it.
-    pub const ALL: [(&'static str, Mistake); 5] = [
+    pub const ALL: [(&'static str, Mistake); 4] = [
         ("delta", Mistake::AddsDeltas),
         ("republish", Mistake::RepublishesImports),
         ("raise-first", Mistake::RaisesFirst),
         ("credit", Mistake::LosesCreditCheck),
-        ("confirm", Mistake::ConfirmsUnheard),
     ];
 }
 
@@ -89,9 +86,6 @@ impl Episode {
         match (self, mistake) {
             (Episode::Region(region, _), Mistake::LosesCreditCheck) => {
                 region.node_flaw = Some(NodeFlaw::LosesCreditCheck);
-            }
-            (Episode::Region(_, Some(streams)), Mistake::ConfirmsUnheard) => {
-                streams.flaw = Some(StreamFlaw::ConfirmsUnheard);
             }
             (Episode::Counts(world), Mistake::AddsDeltas) => world.flaw = Some(WorldFlaw::AddsDeltas),
             (Episode::Counts(world), Mistake::RepublishesImports) => {

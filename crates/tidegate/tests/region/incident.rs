@@ -174,7 +174,7 @@ impl Incident {
 /// What the sentence must say that is handed to the caller.
 fn words(cause: &str) -> &'static str {
     match cause {
-        "rule_changed" => "with rules version 2: 10 per 86400 s became 4 per 86400 s.",
+        "rule_changed" => "with rules version 2: 10 per 31536000 s became 4 per 31536000 s.",
         "store_away" => "because their store was unreachable",
         "clock_step" => "The wall clock had been set by",
         _ => "was in use",
