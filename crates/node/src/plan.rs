@@ -16,7 +16,7 @@ use tidegate_core::{
     Role, Spec, Verdict,
 };
 use tidegate_rules::envoy::{EnvoyMatch, GivenByRequest, Windows, drop_replaced};
-use tidegate_rules::{Attributes, Effect, Logged, Matched, Matches, Mode, Namespace, RuleSet, Scope};
+use tidegate_rules::{Attributes, Effect, Logged, Matched, Matches, Mode, Namespace, RuleSet, Scope, shown};
 
 /// An identifier of more parts than any rule's key has: no caller can have it.
 pub(crate) const OVERFLOW_PARTS: [&str; 9] = [""; 9];
@@ -423,7 +423,7 @@ impl<'r> Plan<'r> {
 /// Whose limit it is, for people.
 pub(crate) fn name_of(request: &Request<'_>, answer: &LimitAnswer<'_>) -> Arc<str> {
     let of_attributes = |attributes: Attributes<'_>| {
-        let parts = attributes.0.iter().map(|(name, value)| format!("{name}={value}"));
+        let parts = attributes.0.iter().map(|(name, value)| format!("{name}={}", shown(value)));
         parts.collect::<Vec<_>>().join(", ")
     };
     let (namespace, attributes) = match request.subject {
@@ -438,7 +438,7 @@ pub(crate) fn name_of(request: &Request<'_>, answer: &LimitAnswer<'_>) -> Arc<st
                 Origin::Rule(_) => None,
             };
             let (namespace, identifier) = given.map_or(("", ""), |given| (given.namespace, given.identifier));
-            return joined_name(request.tenant, namespace, "", identifier);
+            return joined_name(request.tenant, namespace, "", &shown(identifier));
         }
     };
     match answer.origin {

@@ -15,7 +15,11 @@ use tidegate_rules::{Attributes, Rule, Scope};
 pub const NAMESPACE_CHARS_MAX: usize = 128;
 /// The same, of a limit that a request gives itself: nothing but its key is made of it.
 pub const GIVEN_NAMESPACE_CHARS_MAX: usize = 512;
-/// The longest identifier or attribute value, in characters.
+/// The longest value of an attribute, identifier or key, in bytes: as long as a request's head may be, so that
+/// no header or path that a proxy passes on is refused. Values are only hashed and compared; whatever shows one
+/// shortens it with [`tidegate_rules::shown`].
+pub const ATTRIBUTE_VALUE_BYTES_MAX: usize = 16 << 10;
+/// The longest identifier of Unkey's API, in characters.
 pub const IDENTIFIER_CHARS_MAX: usize = 512;
 /// The most attributes of a request, and the longest name of one.
 pub const ATTRIBUTES_MAX: usize = 64;
@@ -97,13 +101,13 @@ impl GivenPolicy {
 pub enum RequestError {
     #[error("a namespace has 1 to {chars_max} characters")]
     Namespace { chars_max: usize },
-    #[error("an identifier has 1 to {IDENTIFIER_CHARS_MAX} characters")]
+    #[error("an identifier has 1 to {ATTRIBUTE_VALUE_BYTES_MAX} bytes")]
     Identifier { index: usize },
     #[error("a request has at most {ATTRIBUTES_MAX} attributes")]
     TooManyAttributes,
     #[error("an attribute's name has 1 to {ATTRIBUTE_NAME_CHARS_MAX} characters")]
     AttributeName { name: String },
-    #[error("an attribute's value has at most {IDENTIFIER_CHARS_MAX} characters")]
+    #[error("an attribute's value has at most {ATTRIBUTE_VALUE_BYTES_MAX} bytes")]
     AttributeValue { name: String },
     #[error("a request names 1 to {ITEMS_MAX} limits")]
     LimitCount,
@@ -209,7 +213,7 @@ impl Request<'_> {
                 }
                 limits.iter().enumerate().try_for_each(|(index, limit)| {
                     validate_namespace(limit.namespace, GIVEN_NAMESPACE_CHARS_MAX)?;
-                    let fits = !limit.identifier.is_empty() && fits(limit.identifier, IDENTIFIER_CHARS_MAX);
+                    let fits = (1..=ATTRIBUTE_VALUE_BYTES_MAX).contains(&limit.identifier.len());
                     fits.then_some(()).ok_or(RequestError::Identifier { index })
                 })
             }
@@ -230,7 +234,7 @@ fn validate_attributes(attributes: Attributes<'_>) -> Result<(), RequestError> {
         if name.is_empty() || !fits(name, ATTRIBUTE_NAME_CHARS_MAX) {
             return Err(RequestError::AttributeName { name: name.chars().take(80).collect() });
         }
-        if !fits(value, IDENTIFIER_CHARS_MAX) {
+        if value.len() > ATTRIBUTE_VALUE_BYTES_MAX {
             return Err(RequestError::AttributeValue { name: (*name).to_owned() });
         }
     }

@@ -211,9 +211,9 @@ fn limits_given_in_the_request_are_all_or_none_and_apart_from_rules() {
     assert_eq!(decide(&[]), Err(RequestError::LimitCount));
     assert_eq!(decide(&[given("a", 2); 101]), Err(RequestError::LimitCount));
     assert_eq!(decide(&[given("", 2)]), Err(RequestError::Identifier { index: 0 }));
-    let long = "é".repeat(512);
+    let long = "é".repeat(8192);
     assert_eq!(decide(&[given(&long, 2)]), Ok(true));
-    let longer = "é".repeat(513);
+    let longer = "é".repeat(8193);
     assert_eq!(decide(&[given("a", 2), given(&longer, 2)]), Err(RequestError::Identifier { index: 1 }));
 }
 

@@ -6,6 +6,7 @@ use crate::address::{AddressText, group_of};
 use crate::attributes::Attributes;
 use crate::bounds::KEY_PARTS_MAX;
 use crate::rule::Rule;
+use crate::shown::shown;
 use smallvec::SmallVec;
 use std::fmt;
 use tidegate_core::{KeyId, KeyPrefix};
@@ -113,7 +114,7 @@ pub fn identifier_text(rule: &Rule, attributes: Attributes<'_>) -> String {
             text.push(',');
         }
         match part.value(attributes) {
-            Some(value) => text.push_str(value.as_str()),
+            Some(value) => text.push_str(&shown(value.as_str())),
             None => text.push('?'),
         }
     }

@@ -4,10 +4,11 @@
 
 use crate::attributes::Attributes;
 use crate::condition::Conditions;
-use crate::identifier::{Identifier, KeyPart, PartValue};
+use crate::identifier::{Identifier, KeyPart};
 use crate::overrides::Lookup;
 use crate::policy::Policy;
 use crate::series::SeriesPlace;
+use crate::shown::shown;
 use std::fmt;
 use std::sync::Arc;
 use tidegate_core::{Accuracy, Charge, Class, KeyId, KeyPrefix};
@@ -106,6 +107,6 @@ impl Rule {
         let mut identifier = Identifier::new();
         // What is missing isn't shown: such a request isn't limited by this rule.
         let _ = identifier.fill(&self.key, attributes);
-        identifier.parts().iter().map(PartValue::as_str).collect::<Vec<_>>().join(", ")
+        identifier.parts().iter().map(|part| shown(part.as_str())).collect::<Vec<_>>().join(", ")
     }
 }

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use tidegate_core::ask::AskReason;
 use tidegate_core::{Decision, Nanos, Role, Verdict};
 use tidegate_node::{Answer, LimitAnswer, Origin, Path, Reason, Said, Subject};
-use tidegate_rules::{Rule, identifier_text};
+use tidegate_rules::{Rule, identifier_text, shown};
 
 pub(crate) fn to_json(answer: &Answer<'_>, subject: Subject<'_>, request_id: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(160 + 192 * answer.limits.len());
@@ -77,7 +77,7 @@ fn write_decision(out: &mut Vec<u8>, decision: &Decision) {
 /// The limit's name, empty for one given in the request, and whom it limits.
 fn names<'a>(origin: Origin<'a>, subject: Subject<'a>) -> (&'a str, Cow<'a, str>) {
     match (origin, subject) {
-        (Origin::Given { index }, Subject::Limits(limits)) => ("", Cow::Borrowed(limits[index].identifier)),
+        (Origin::Given { index }, Subject::Limits(limits)) => ("", shown(limits[index].identifier)),
         (Origin::Rule(rule), Subject::Rules { attributes, .. }) => {
             (&rule.name, rule_identifier(rule, attributes))
         }
@@ -92,9 +92,7 @@ fn names<'a>(origin: Origin<'a>, subject: Subject<'a>) -> (&'a str, Cow<'a, str>
 /// Built only for keys of several parts or of grouped addresses.
 fn rule_identifier<'a>(rule: &Rule, attributes: tidegate_rules::Attributes<'a>) -> Cow<'a, str> {
     match &*rule.key {
-        [part] if part.group_prefix.is_none() => {
-            Cow::Borrowed(attributes.get(&part.attribute).unwrap_or("?"))
-        }
+        [part] if part.group_prefix.is_none() => shown(attributes.get(&part.attribute).unwrap_or("?")),
         _ => Cow::Owned(identifier_text(rule, attributes)),
     }
 }

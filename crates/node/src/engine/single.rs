@@ -13,6 +13,7 @@ use crate::top::Sample;
 use crate::world::{is_counted, joined_name};
 use tidegate_core::identity::Shape;
 use tidegate_core::{Class, Decision, Item, KeyId, KeyPrefix, Moment, SharedState, Table};
+use tidegate_rules::shown;
 
 /// How many requests came out how, counted together: threads that count each meet at the counter.
 #[derive(Clone, Copy, Debug, Default)]
@@ -95,7 +96,7 @@ impl Engine {
             _ => item.spec,
         };
         let limit = HotLimit { item: Item { spec, ..*item }, whole };
-        let name = || joined_name(tenant, given.namespace, "", given.identifier);
+        let name = || joined_name(tenant, given.namespace, "", &shown(given.identifier));
         self.top.note_single(limit, sample, moment.now, name);
     }
 

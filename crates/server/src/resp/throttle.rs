@@ -6,7 +6,7 @@
 use super::number::integer;
 use super::reply;
 use tidegate_core::{Accuracy, Burst, Class, Cost, Decision, Item, KeyPrefix, Nanos, Rate, Spec, Verdict};
-use tidegate_node::request::IDENTIFIER_CHARS_MAX;
+use tidegate_node::request::ATTRIBUTE_VALUE_BYTES_MAX;
 use tidegate_node::{GivenLimit, GivenPolicy};
 
 /// Where the keys of this command live. `/v1/limit` and `/v1/reset` reach them by this name.
@@ -19,7 +19,7 @@ pub(crate) enum Wrong {
     WordCount(bool),
     #[error("value is not an integer or out of range")]
     Integer,
-    #[error("a key has 1 to {IDENTIFIER_CHARS_MAX} characters")]
+    #[error("a key has 1 to {ATTRIBUTE_VALUE_BYTES_MAX} bytes")]
     KeyLength,
     #[error("a key is UTF-8 text; send other bytes encoded, as hex or base64")]
     KeyText,
@@ -107,13 +107,10 @@ impl<'a> Throttle<'a> {
 
 #[inline]
 fn valid_key(key: &[u8]) -> Result<&str, Wrong> {
-    // A character is at most four bytes: what is longer needn't be looked at.
-    if key.is_empty() || key.len() > 4 * IDENTIFIER_CHARS_MAX {
+    if key.is_empty() || key.len() > ATTRIBUTE_VALUE_BYTES_MAX {
         return Err(Wrong::KeyLength);
     }
-    let key = std::str::from_utf8(key).map_err(|_| Wrong::KeyText)?;
-    let fits = key.len() <= IDENTIFIER_CHARS_MAX || key.chars().count() <= IDENTIFIER_CHARS_MAX;
-    fits.then_some(key).ok_or(Wrong::KeyLength)
+    std::str::from_utf8(key).map_err(|_| Wrong::KeyText)
 }
 
 impl LastLimit {

@@ -6,10 +6,10 @@ use crate::json::decimal::is_number;
 use crate::json::read::{Kind, Reader};
 use crate::refusal::{Code, Refusal, excerpt};
 use crate::wire::field::{Field, duplicate};
-use crate::wire::value::{fits, text_problem, wrong_type};
+use crate::wire::value::{text_problem, wrong_type};
 use smallvec::SmallVec;
 use std::borrow::Cow;
-use tidegate_node::request::{ATTRIBUTE_NAME_CHARS_MAX, ATTRIBUTES_MAX, IDENTIFIER_CHARS_MAX};
+use tidegate_node::request::{ATTRIBUTE_NAME_CHARS_MAX, ATTRIBUTE_VALUE_BYTES_MAX, ATTRIBUTES_MAX};
 
 pub(crate) type AttributeList<'b> = SmallVec<[(Cow<'b, str>, Cow<'b, str>); 4]>;
 
@@ -55,10 +55,10 @@ fn value<'b>(reader: &mut Reader<'b>, name: &str) -> Result<Cow<'b, str>, Refusa
             return Err(refusal);
         }
     };
-    if !fits(&value, IDENTIFIER_CHARS_MAX) {
+    if value.len() > ATTRIBUTE_VALUE_BYTES_MAX {
         let message =
-            format!("attribute `{}` is longer than {IDENTIFIER_CHARS_MAX} characters", excerpt(name));
-        let fix = format!("give at most {IDENTIFIER_CHARS_MAX} characters; a hash of it will do");
+            format!("attribute `{}` is longer than {ATTRIBUTE_VALUE_BYTES_MAX} bytes", excerpt(name));
+        let fix = format!("give at most {ATTRIBUTE_VALUE_BYTES_MAX} bytes; a hash of it will do");
         return Err(Refusal::of_field(Code::InvalidText, path(name), message, fix));
     }
     Ok(value)

@@ -4,10 +4,10 @@ use crate::json::read::{Kind, Reader};
 use crate::refusal::Refusal;
 use crate::wire::field::{Field, FieldSet, Form};
 use crate::wire::rate::rate;
-use crate::wire::value::{Range, choice, text, whole_number, wrong_type};
+use crate::wire::value::{Range, choice, identifier, text, whole_number, wrong_type};
 use std::borrow::Cow;
 use tidegate_core::{Accuracy, Burst, Class, Cost, Limit, Nanos, OutOfRange, Period, Rate};
-use tidegate_node::request::{IDENTIFIER_CHARS_MAX, NAMESPACE_CHARS_MAX};
+use tidegate_node::request::NAMESPACE_CHARS_MAX;
 use tidegate_rules::Scope;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,7 +70,7 @@ impl<'b> LimitFields<'b> {
     pub(crate) fn set(&mut self, field: Field, reader: &mut Reader<'b>) -> Result<(), Refusal> {
         match field {
             Field::Namespace => self.namespace = Some(text(reader, field.name(), NAMESPACE_CHARS_MAX)?),
-            Field::Identifier => self.identifier = Some(text(reader, field.name(), IDENTIFIER_CHARS_MAX)?),
+            Field::Identifier => self.identifier = Some(identifier(reader, field.name())?),
             Field::Limit => self.limit = Some(count(reader, field, Limit::new)?),
             Field::Burst => self.burst = Some(count(reader, field, Burst::new)?),
             Field::Cost => self.cost = Some(count(reader, field, Cost::new)?),

@@ -10,6 +10,7 @@ use crate::wire::field::Field;
 use std::borrow::Cow;
 use tidegate_core::limit::NUMBER_MAX;
 use tidegate_core::{Nanos, Period};
+use tidegate_node::request::ATTRIBUTE_VALUE_BYTES_MAX;
 use tidegate_rules::suggest::remedy;
 
 /// The numbers that a field takes, both ends included.
@@ -99,6 +100,17 @@ pub(crate) fn text<'b>(
             Err(Refusal::of_field(Code::InvalidText, name, message, fix))
         }
     }
+}
+
+/// Whom a limit is for: a text that is hashed, of as many bytes as an attribute's value may have.
+pub(crate) fn identifier<'b>(reader: &mut Reader<'b>, name: &str) -> Result<Cow<'b, str>, Refusal> {
+    let identifier = text(reader, name, ATTRIBUTE_VALUE_BYTES_MAX)?;
+    if identifier.len() > ATTRIBUTE_VALUE_BYTES_MAX {
+        let message = format!("`{name}` is longer than {ATTRIBUTE_VALUE_BYTES_MAX} bytes");
+        let fix = format!("give 1 to {ATTRIBUTE_VALUE_BYTES_MAX} bytes; a hash of it will do");
+        return Err(Refusal::of_field(Code::InvalidText, name, message, fix));
+    }
+    Ok(identifier)
 }
 
 /// What is wrong with a name, and the remedy.

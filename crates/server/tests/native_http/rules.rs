@@ -49,6 +49,23 @@ async fn a_rule_limits_each_of_its_callers() {
 }
 
 #[tokio::test]
+async fn a_long_value_is_counted_whole_and_shown_short() {
+    let node = Node::with_rules(RULES).await;
+    let one = format!("{}1", "x".repeat(16_383));
+    let two = format!("{}2", "x".repeat(16_383));
+    for allowed in [true, true, false] {
+        assert_eq!(check(&node, json!({"user": one})).await["allowed"], allowed);
+    }
+    let answer = check(&node, json!({"user": two})).await;
+    assert_eq!(answer["allowed"], true, "its last character makes it another caller");
+    let shown = format!("{}…", "x".repeat(511));
+    assert_eq!(answer["limits"][0]["identifier"], shown);
+    let limit = json!({"namespace": "n", "identifier": two, "limit": 1, "duration_ms": 60_000});
+    let answer = node.answer("/v1/limit", &limit.to_string()).await;
+    assert_eq!((&answer["allowed"], &answer["limits"][0]["identifier"]), (&json!(true), &json!(shown)));
+}
+
+#[tokio::test]
 async fn overrides_lift_change_and_block() {
     let node = Node::with_rules(RULES).await;
     let vip = check(&node, json!({"user": "vip"})).await;

@@ -199,8 +199,8 @@ fn large_and_binary() -> Vec<Wrong> {
     };
     let many = |count: usize| bytes(json!({ "limits": vec![limit("n", "i"); count] }));
     vec![
-        (LIMIT, bytes(limit("n", &"x".repeat(513))), 400, "invalid_text", Some("identifier")),
-        (LIMIT, bytes(limit("n", &"é".repeat(513))), 400, "invalid_text", Some("identifier")),
+        (LIMIT, bytes(limit("n", &"x".repeat(16_385))), 400, "invalid_text", Some("identifier")),
+        (LIMIT, bytes(limit("n", &"é".repeat(8_193))), 400, "invalid_text", Some("identifier")),
         (LIMIT, bytes(limit(&"x".repeat(129), "i")), 400, "invalid_text", Some("namespace")),
         (LIMIT, bytes(limit("n", &"x".repeat(1_000_000))), 400, "invalid_text", Some("identifier")),
         (LIMIT, vec![b' '; 1 << 20], 400, "empty_body", None),
@@ -231,14 +231,14 @@ fn large_and_binary() -> Vec<Wrong> {
         ),
         (
             CHECK,
-            bytes(json!({"namespace": "n", "attributes": {"user": "x".repeat(513)}})),
+            bytes(json!({"namespace": "n", "attributes": {"user": "x".repeat(16_385)}})),
             400,
             "invalid_text",
             Some("attributes.user"),
         ),
         (
             CHECK,
-            format!(r#"{{"namespace":"n","attributes":{{"user":{}}}}}"#, "1".repeat(513)).into_bytes(),
+            format!(r#"{{"namespace":"n","attributes":{{"user":{}}}}}"#, "1".repeat(16_385)).into_bytes(),
             400,
             "invalid_text",
             Some("attributes.user"),

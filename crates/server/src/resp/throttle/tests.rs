@@ -110,7 +110,7 @@ fn the_ends_of_every_range_neither_panic_nor_wrap() {
 
 #[test]
 fn what_is_wrong_is_said() {
-    let long = "é".repeat(IDENTIFIER_CHARS_MAX + 1);
+    let long = "x".repeat(ATTRIBUTE_VALUE_BYTES_MAX + 1);
     for (line, wrong) in [
         ("CL.THROTTLE", Wrong::WordCount(true)),
         ("THROTTLE k 1 1", Wrong::WordCount(false)),
@@ -140,7 +140,7 @@ fn what_is_wrong_is_said() {
     }
     let words: [&[u8]; 5] = [b"CL.THROTTLE", b"\xff", b"1", b"1", b"1"];
     assert_eq!(Throttle::read(&words, &mut LastLimit::default()), Err(Wrong::KeyText));
-    let fits = "é".repeat(IDENTIFIER_CHARS_MAX);
+    let fits = "é".repeat(ATTRIBUTE_VALUE_BYTES_MAX / 2);
     assert!(read(&format!("CL.THROTTLE {fits} 1 1 1")).is_ok());
     assert_eq!(Wrong::WordCount(true).to_string(), "wrong number of arguments for 'cl.throttle' command");
 }
