@@ -468,7 +468,7 @@ fn window_item(
     given: GivenByRequest,
     now: Nanos,
 ) -> (Item, KeyId) {
-    let policy = Windows::Fixed.policy(given.requests_per_unit, given.unit);
+    let policy = Windows::Fixed.window(given.requests_per_unit, given.period);
     let prefix = KeyPrefix::new(secret, &namespace.tenant, &namespace.name, "", policy.shape());
     let parts = descriptor.attributes.0.iter().flat_map(|(name, value)| [*name, *value]);
     let key = namespace.placed(prefix.key_of_parts(parts), descriptor.attributes);

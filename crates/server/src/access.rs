@@ -5,6 +5,9 @@
 //! and which tokens were in force then. A token that was revoked must not outlive that, and how long a look-up
 //! takes must tell nothing about a secret.
 
+use crate::App;
+use crate::counters::COUNTERS;
+use crate::log_gate::LogGate;
 use crate::refusal::{Code, Refusal};
 use crate::token::{TokenHash, TokenId, is_equal, split};
 use hyper::HeaderMap;
@@ -231,6 +234,21 @@ impl LastCaller {
         let caller = self.caller(tokens, presented)?;
         caller.require(permission)?;
         Ok(caller)
+    }
+}
+
+/// Counts a request that was refused for its token, and logs it at most once a minute. Proxies and clients admit what
+/// such a refusal answers, if their operator chose so: the log is where the operator learns of an expired token.
+#[cold]
+pub(crate) fn report_refused(app: &App, refusal: &Refusal) {
+    static GATE: LogGate = LogGate::new();
+    if !matches!(refusal.code, Code::Unauthorized | Code::Forbidden) {
+        return;
+    }
+    COUNTERS.tokens_refused.add_one();
+    if GATE.passes(app.clock.now().now) {
+        let Refusal { message, fix, .. } = refusal;
+        tracing::error!("a request was refused for its token: {message}; {fix}");
     }
 }
 

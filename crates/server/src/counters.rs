@@ -12,6 +12,8 @@ pub(crate) struct Counters {
     pub connections_too_slow: Counter,
     pub accept_failures: Counter,
     pub requests_refused: Counter,
+    pub requests_unjudged: Counter,
+    pub tokens_refused: Counter,
     pub idempotency_forgotten: Counter,
     pub resp_commands_refused: Counter,
     pub tls_handshakes_failed: Counter,
@@ -43,6 +45,8 @@ pub(crate) static COUNTERS: Counters = Counters {
     connections_too_slow: Counter::new(),
     accept_failures: Counter::new(),
     requests_refused: Counter::new(),
+    requests_unjudged: Counter::new(),
+    tokens_refused: Counter::new(),
     idempotency_forgotten: Counter::new(),
     resp_commands_refused: Counter::new(),
     tls_handshakes_failed: Counter::new(),
@@ -53,12 +57,14 @@ pub(crate) static COUNTERS: Counters = Counters {
 
 impl Counters {
     /// All counters at one time, by name.
-    pub(crate) fn named(&self) -> [(&'static str, u64); 10] {
+    pub(crate) fn named(&self) -> [(&'static str, u64); 12] {
         let counted = [
             ("connections_refused", &self.connections_refused),
             ("connections_too_slow", &self.connections_too_slow),
             ("accept_failures", &self.accept_failures),
             ("http_requests_refused", &self.requests_refused),
+            ("requests_unjudged", &self.requests_unjudged),
+            ("tokens_refused", &self.tokens_refused),
             ("idempotency_keys_forgotten", &self.idempotency_forgotten),
             ("resp_commands_refused", &self.resp_commands_refused),
             ("tls_handshakes_failed", &self.tls_handshakes_failed),

@@ -13,7 +13,7 @@ mod verdict;
 
 pub(crate) use decide::{decide, try_decide};
 pub(crate) use decode::decode;
-pub(crate) use encode::encode;
+pub(crate) use encode::{encode, encode_denial};
 pub(crate) use json_reply::to_json;
 pub(crate) use json_request::JsonRequest;
 pub(crate) use tidegate_control::protobuf;

@@ -1,11 +1,16 @@
 //! Forward-auth: nginx's `auth_request`, Traefik's `forwardAuth`, Caddy's `forward_auth`. The proxy asks about
 //! a request before it passes it on; the answer is 204 or 429, with headers and without a body.
 //!
-//! Attributes are the headers `X-Tidegate-<name>`, which the proxy sets, and those of the original request that
-//! the setting `forward_auth.attributes` names. A header that comes twice is refused: the second one may be a
-//! caller's own, smuggled past the proxy.
+//! Proxies pass the caller's own headers to this question, so a header counts only where the operator said that the
+//! proxy sets it: the query names it (`attributes=user,ip`), or the setting `forward_auth.accept` does. Namespace and
+//! cost of the query are final. The setting `forward_auth.attributes` takes attributes from other headers.
+//!
+//! A question that can't be judged is denied with 429: nginx turns a 400 into an error of its own, which
+//! configurations often treat as "the limiter is down" and let pass.
 
 use crate::access::Caller;
+use crate::counters::COUNTERS;
+use crate::log_gate::LogGate;
 use crate::rate_headers::{self, Header, Told};
 use crate::refusal::{Code, Refusal, excerpt};
 use crate::request_id::{self, RequestId};
@@ -20,17 +25,58 @@ use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::fmt;
 use tidegate_core::{Cost, Decision, Nanos, Role, Spec};
-use tidegate_node::request::{ATTRIBUTE_NAME_CHARS_MAX, ATTRIBUTES_MAX, IDENTIFIER_CHARS_MAX};
+use tidegate_node::request::{ATTRIBUTE_NAME_CHARS_MAX, ATTRIBUTE_VALUE_BYTES_MAX, ATTRIBUTES_MAX};
 use tidegate_node::{Answer, Origin, Purpose, Request, Said, Subject};
 use tidegate_rules::{Attributes, Rule};
 
 const PREFIX: &str = "x-tidegate-";
 const NAMESPACE: &str = "namespace";
 const COST: &str = "cost";
+const ATTRIBUTES: &str = "attributes";
 /// A response names no more limits than this.
 const LIMITS_MAX: usize = 8;
 /// The proxy's own, and a secret: never an attribute.
 const TOKEN: &str = "token";
+
+/// Which headers `/auth` believes.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ForwardAuth {
+    /// Names of `X-Tidegate-<name>` headers that the proxies set; `namespace` and `cost` may be among them.
+    pub accepted: Vec<String>,
+    pub mapped: Vec<MappedHeader>,
+}
+
+impl ForwardAuth {
+    /// Reads `name, name, …`, the names in lower case as headers have them; returns what is wrong with it otherwise.
+    pub fn parse_accepted(text: &str) -> Result<Vec<String>, String> {
+        let mut list: Vec<String> = Vec::new();
+        for name in text.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+            let name = name.to_ascii_lowercase();
+            check_attribute_name(&name)?;
+            if name == TOKEN {
+                return Err("`token` is the proxy's secret, and never an attribute".to_owned());
+            }
+            if HeaderName::try_from(format!("{PREFIX}{name}")).is_err() {
+                return Err(format!("`{}` can't be part of a header's name", excerpt(&name)));
+            }
+            if list.contains(&name) {
+                return Err(format!("`{name}` comes twice"));
+            }
+            list.push(name);
+        }
+        if list.len() > ATTRIBUTES_MAX {
+            return Err(format!("there are more than {ATTRIBUTES_MAX}"));
+        }
+        Ok(list)
+    }
+}
+
+fn check_attribute_name(name: &str) -> Result<(), String> {
+    if name.is_empty() || name.chars().count() > ATTRIBUTE_NAME_CHARS_MAX {
+        return Err(format!("an attribute's name has 1 to {ATTRIBUTE_NAME_CHARS_MAX} characters"));
+    }
+    Ok(())
+}
 
 /// An attribute that is taken from a header of the original request.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -47,9 +93,7 @@ impl MappedHeader {
             let (attribute, header) =
                 pair.split_once('=').ok_or_else(|| format!("`{}` has no `=`", excerpt(pair)))?;
             let (attribute, header) = (attribute.trim(), header.trim());
-            if attribute.is_empty() || attribute.chars().count() > ATTRIBUTE_NAME_CHARS_MAX {
-                return Err(format!("an attribute's name has 1 to {ATTRIBUTE_NAME_CHARS_MAX} characters"));
-            }
+            check_attribute_name(attribute)?;
             if list.iter().any(|mapped| mapped.attribute == attribute) {
                 return Err(format!("`{attribute}` comes twice"));
             }
@@ -76,6 +120,37 @@ pub(crate) async fn answer(
     head: &Parts,
     id: RequestId,
 ) -> Result<HttpResponse, Refusal> {
+    let decided = decide(app, caller, head, id.clone()).await;
+    decided.or_else(|refusal| match refusal_status(app, &refusal) {
+        StatusCode::TOO_MANY_REQUESTS => {
+            COUNTERS.requests_refused.add_one();
+            Ok(respond::json(StatusCode::TOO_MANY_REQUESTS, refusal.to_json(), id))
+        }
+        _ => Err(refusal),
+    })
+}
+
+/// Returns the status of a question that was refused: a denial, unless it is about the proxy's token or a store. Logs
+/// denials, at most once a minute, since the proxy hides them from the operator.
+#[cold]
+pub(crate) fn refusal_status(app: &App, refusal: &Refusal) -> StatusCode {
+    static GATE: LogGate = LogGate::new();
+    match refusal.code.status() {
+        status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::SERVICE_UNAVAILABLE) => {
+            status
+        }
+        _ => {
+            COUNTERS.requests_unjudged.add_one();
+            if GATE.passes(app.clock.now().now) {
+                let Refusal { message, fix, .. } = refusal;
+                tracing::warn!("/auth denied a request that it can't judge: {message}; {fix}");
+            }
+            StatusCode::TOO_MANY_REQUESTS
+        }
+    }
+}
+
+async fn decide(app: &App, caller: &Caller, head: &Parts, id: RequestId) -> Result<HttpResponse, Refusal> {
     let asked = Asked::read(app, head.uri.query().unwrap_or(""), &head.headers)?;
     let request = asked.request(caller);
     decide::name_request(app, id.as_str());
@@ -146,28 +221,38 @@ pub(crate) struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
-    pub(crate) fn read(app: &'a App, asked: &'a str, headers: &'a HeaderMap) -> Result<Self, Refusal> {
-        let (mut namespace, mut cost) = (None, None);
-        for (name, value) in query(asked) {
-            match name {
-                NAMESPACE => namespace = Some(decoded(name, value)?),
-                COST => cost = Some(decoded(name, value)?),
-                _ => return Err(unknown_parameter(name)),
-            }
+    pub(crate) fn read(app: &'a App, query: &'a str, headers: &'a HeaderMap) -> Result<Self, Refusal> {
+        let ForwardAuth { accepted, mapped } = &app.forward_auth;
+        let query = Query::read(query)?;
+        if query.attributes.is_none() && accepted.is_empty() && mapped.is_empty() {
+            return Err(nothing_accepted());
         }
+        let is_accepted = |name: &str| accepted.iter().any(|accepted| accepted == name);
+        let (mut namespace, mut cost) = (query.namespace, query.cost);
         let mut attributes = Vec::new();
-        for name in headers.keys() {
-            let Some(attribute) = name.as_str().strip_prefix(PREFIX).filter(|name| *name != TOKEN) else {
-                continue;
-            };
-            let value = only_value(headers, name)?;
-            match attribute {
-                NAMESPACE => namespace = Some(Cow::Borrowed(value)),
-                COST => cost = Some(Cow::Borrowed(value)),
-                _ => attributes.push((attribute, value)),
+        for header in headers.keys() {
+            let Some(name) = header.as_str().strip_prefix(PREFIX) else { continue };
+            match name {
+                TOKEN => {}
+                NAMESPACE if namespace.is_none() && is_accepted(name) => {
+                    namespace = Some(Cow::Borrowed(only_value(headers, header)?));
+                }
+                COST if cost.is_none() && is_accepted(name) => {
+                    cost = Some(Cow::Borrowed(only_value(headers, header)?));
+                }
+                NAMESPACE | COST => {}
+                _ => {
+                    let is_believed = match query.attributes {
+                        Some(names) => names_in(names).any(|named| named == name),
+                        None => is_accepted(name),
+                    };
+                    if is_believed {
+                        attributes.push((name, only_value(headers, header)?));
+                    }
+                }
             }
         }
-        for MappedHeader { attribute, header } in &app.forward_auth {
+        for MappedHeader { attribute, header } in mapped {
             let is_given = attributes.iter().any(|(name, _)| name == attribute);
             if !is_given && headers.contains_key(header) {
                 attributes.push((attribute.as_str(), only_value(headers, header)?));
@@ -188,9 +273,48 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// Names and values as they are written: only values may have percent signs.
-fn query(text: &str) -> impl Iterator<Item = (&str, &str)> {
-    text.split('&').filter(|pair| !pair.is_empty()).map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+/// What the operator wrote into the proxy's configuration.
+#[derive(Default)]
+struct Query<'a> {
+    namespace: Option<Cow<'a, str>>,
+    cost: Option<Cow<'a, str>>,
+    /// The names of the attribute headers that count, separated by commas. They replace the setting's.
+    attributes: Option<&'a str>,
+}
+
+impl<'a> Query<'a> {
+    fn read(text: &'a str) -> Result<Self, Refusal> {
+        let mut query = Query::default();
+        for pair in text.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let earlier = match name {
+                NAMESPACE => query.namespace.replace(decoded(name, value)?).is_some(),
+                COST => query.cost.replace(decoded(name, value)?).is_some(),
+                ATTRIBUTES => query.attributes.replace(checked_names(value)?).is_some(),
+                _ => return Err(unknown_parameter(name)),
+            };
+            if earlier {
+                return Err(repeated_parameter(name));
+            }
+        }
+        Ok(query)
+    }
+}
+
+fn names_in(list: &str) -> impl Iterator<Item = &str> {
+    list.split(',').filter(|name| !name.is_empty())
+}
+
+/// Refuses names that no attribute header can have: a typing mistake there would switch rules off.
+fn checked_names(list: &str) -> Result<&str, Refusal> {
+    let is_name = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b',');
+    let is_reserved = |name: &str| matches!(name, NAMESPACE | COST | TOKEN);
+    if list.bytes().all(is_name) && !names_in(list).any(is_reserved) {
+        return Ok(list);
+    }
+    let message = format!("`attributes` of the query is `{}`", excerpt(list));
+    let fix = "name attributes in lower case, such as attributes=user,ip; namespace, cost and token are none";
+    Err(Refusal::of_field(Code::UnknownValue, ATTRIBUTES, message, fix))
 }
 
 /// A value of the query without its percent signs.
@@ -222,9 +346,14 @@ fn only_value<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<&'a str, 
         return Err(Refusal::of_field(Code::DuplicateField, name.as_str(), message, fix));
     }
     let text = first.map_or(Ok(""), |value| text(name, value))?;
-    if text.chars().nth(IDENTIFIER_CHARS_MAX).is_some() {
-        let message = format!("the header `{name}` has more than {IDENTIFIER_CHARS_MAX} characters");
-        return Err(Refusal::of_field(Code::InvalidText, name.as_str(), message, "a hash of it will do"));
+    if text.len() > ATTRIBUTE_VALUE_BYTES_MAX {
+        let message = format!("the header `{name}` has more than {ATTRIBUTE_VALUE_BYTES_MAX} bytes");
+        return Err(Refusal::of_field(
+            Code::InvalidText,
+            name.as_str(),
+            message,
+            "send a hash of it instead",
+        ));
     }
     Ok(text)
 }
@@ -248,13 +377,29 @@ fn read_cost(text: &str) -> Result<Cost, Refusal> {
 
 #[cold]
 fn no_namespace() -> Refusal {
-    let fix = "call /auth?namespace=NAME, or set the header X-Tidegate-Namespace";
+    let fix = "have the proxy call /auth?namespace=NAME; the header X-Tidegate-Namespace counts only where \
+               forward_auth.accept names `namespace`";
     Refusal::of_field(Code::MissingField, NAMESPACE, "no namespace was named", fix)
 }
 
 #[cold]
 fn unknown_parameter(name: &str) -> Refusal {
     let message = format!("the query has `{}`, which means nothing here", excerpt(name));
-    let fix = "the query takes namespace and cost; attributes go into headers, X-Tidegate-<name>";
+    let fix = "the query takes namespace, cost and attributes; values of attributes go into headers, X-Tidegate-<name>";
     Refusal::of_field(Code::UnknownField, excerpt(name), message, fix)
+}
+
+#[cold]
+fn repeated_parameter(name: &str) -> Refusal {
+    let message = format!("the query has `{name}` twice");
+    let fix = "write it once in the proxy's configuration, and append nothing of the caller's query";
+    Refusal::of_field(Code::DuplicateField, name, message, fix)
+}
+
+#[cold]
+fn nothing_accepted() -> Refusal {
+    let message = "nothing says which attribute headers the proxy sets";
+    let fix = "name them in the proxy's configuration (/auth?namespace=NAME&attributes=user,ip) or in the setting \
+               forward_auth.accept; `attributes=` with no name is for rules without attributes";
+    Refusal::of_field(Code::MissingField, ATTRIBUTES, message, fix)
 }

@@ -9,7 +9,9 @@ use crate::envoy::{self, JsonRequest};
 use crate::refusal::Refusal;
 use crate::request_id::RequestId;
 use crate::route::Call;
-use crate::{App, MappedHeader, Surface, cross_site, forward_auth, grpc, idempotency, plain, resp, unkey};
+use crate::{
+    App, ForwardAuth, MappedHeader, Surface, cross_site, forward_auth, grpc, idempotency, plain, resp, unkey,
+};
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{HeaderMap, Request};
 use serde::de::IgnoredAny;
@@ -57,8 +59,11 @@ static FUZZED: LazyLock<Fuzzed> = LazyLock::new(|| {
     let rules = RuleSet::parse(&sources, &secret).unwrap_or_else(|errors| panic!("{errors}"));
     let engine = Engine::new(EngineOptions { secret, keys_max: KEYS_MAX }, rules);
     let (clock, time) = Clock::manual(Nanos::from_secs(1_800_000_000));
-    let mapped = MappedHeader::parse_list("user=X-User, ip=X-Real-IP").unwrap_or_default();
-    Fuzzed { app: App { forward_auth: mapped, ..App::new(Arc::new(engine), Arc::new(clock)) }, time }
+    let forward_auth = ForwardAuth {
+        accepted: ["user", "path", "namespace", "cost"].map(str::to_owned).into(),
+        mapped: MappedHeader::parse_list("user=X-User, ip=X-Real-IP").unwrap_or_default(),
+    };
+    Fuzzed { app: App { forward_auth, ..App::new(Arc::new(engine), Arc::new(clock)) }, time }
 });
 
 /// The node, a second later.

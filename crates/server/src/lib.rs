@@ -25,6 +25,7 @@ mod idempotency;
 mod json;
 mod latency;
 mod listener;
+mod log_gate;
 mod metrics;
 mod openapi;
 pub mod otlp;
@@ -51,7 +52,7 @@ mod wire;
 
 pub use access::{Permission, Permissions, TokenRecord, Tokens};
 pub use control::{ControlApp, serve_control};
-pub use forward_auth::MappedHeader;
+pub use forward_auth::{ForwardAuth, MappedHeader};
 pub use history::{History, keep_history};
 pub use idempotency::Idempotency;
 pub use listener::serve;
@@ -88,8 +89,8 @@ pub struct App {
     pub history: History,
     /// Who callers are.
     pub tokens: Arc<Tokens>,
-    /// What forward-auth takes from the original request's headers.
-    pub forward_auth: Vec<MappedHeader>,
+    /// Which headers forward-auth believes.
+    pub forward_auth: ForwardAuth,
     pub idempotency: Idempotency,
     /// Of Unkey's API.
     pub overrides: Overrides,
@@ -116,7 +117,7 @@ impl App {
             rules_path: None,
             history: History::default(),
             tokens: Arc::new(Tokens::not_required()),
-            forward_auth: Vec::new(),
+            forward_auth: ForwardAuth::default(),
             idempotency: Idempotency::default(),
             overrides: Overrides::default(),
             region: "local".to_owned(),

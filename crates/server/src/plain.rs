@@ -9,7 +9,7 @@ mod read;
 mod write;
 
 use crate::App;
-use crate::access::{Caller, LastCaller, Permission};
+use crate::access::{self, Caller, LastCaller, Permission};
 use crate::buffers::{OUTPUT_BYTES_SOFT_MAX, STEP_BYTES};
 use crate::counters::COUNTERS;
 use crate::decide;
@@ -141,7 +141,12 @@ impl pipeline::Session for PlainHttp {
         };
         if let Err(refusal) = answered {
             COUNTERS.requests_refused.add_one();
-            write::refusal(output, &self.head(app, refusal.code.status(), &plain), &refusal);
+            access::report_refused(app, &refusal);
+            let status = match plain.wanted {
+                Wanted::ForwardAuth { .. } => forward_auth::refusal_status(app, &refusal),
+                Wanted::Decision { .. } => refusal.code.status(),
+            };
+            write::refusal(output, &self.head(app, status, &plain), &refusal);
         }
         plain.length
     }

@@ -76,6 +76,7 @@ pub(crate) async fn answer(
         context => Box::pin(trace::during(context, answering)).await,
     };
     let mut response = outcome.unwrap_or_else(|refusal| {
+        access::report_refused(app, &refusal);
         let is_unread = matches!(refusal.code, Code::Unauthorized | Code::Forbidden) && is_long;
         if refusal.code == Code::BodyTooLarge || is_unread {
             // The caller is still sending: closing on it at once could destroy the answer on its way.

@@ -34,7 +34,7 @@ use tidegate_core::{FleetSecret, Nanos};
 use tidegate_node::journal::lines::LinesTo;
 use tidegate_origin::RedisUrl;
 use tidegate_rules::envoy::Windows;
-use tidegate_server::{App, MappedHeader, TlsFiles};
+use tidegate_server::{App, ForwardAuth, TlsFiles};
 use tidegate_world::{REGION_NAME_MAX, WorldUrl};
 use tracing_subscriber::filter::Targets;
 
@@ -68,7 +68,7 @@ pub(crate) struct Settings {
     pub(crate) tls_client_ca: Option<PathBuf>,
     /// Of callers, on all listeners together.
     pub(crate) connections_max: usize,
-    pub(crate) forward_auth: Vec<MappedHeader>,
+    pub(crate) forward_auth: ForwardAuth,
     /// `None`: not set, and there is no [`RULES_FILE`].
     pub(crate) rules_file: Option<PathBuf>,
     pub(crate) envoy_windows: Windows,
@@ -308,7 +308,7 @@ impl Settings {
             tls_key: None,
             tls_client_ca: None,
             connections_max: App::CONNECTIONS_MAX,
-            forward_auth: Vec::new(),
+            forward_auth: ForwardAuth::default(),
             rules_file: Path::new(RULES_FILE).exists().then(|| RULES_FILE.into()),
             envoy_windows: Windows::Fixed,
             origin: OriginUrl::Memory,

@@ -79,8 +79,16 @@ impl EnvoyRules {
         given: GivenByRequest,
     ) -> EnvoyMatch<'s, 'e> {
         let steps: Steps<'s, 'e> = entries.iter().map(|entry| Step { entry: *entry, met: None }).collect();
-        let policy = self.windows().policy(given.requests_per_unit, given.unit);
-        let key = domain.prefixes.of(given.unit).key_of_parts(parts(&steps));
+        let policy = self.windows().window(given.requests_per_unit, given.period);
+        let prefix = domain.prefixes.of(given.unit);
+        let key = if given.period == given.unit.period() {
+            prefix.key_of_parts(parts(&steps))
+        } else {
+            // The prefix is the unit's, so a window of several units names its length. Entries are pairs: with an odd
+            // number of parts the key is no other descriptor's.
+            let length = format!("\u{1}window {}", given.period.get());
+            prefix.key_of_parts(parts(&steps).chain([&*length]))
+        };
         EnvoyMatch { limit: None, policy: Some(policy), key, domain: &domain.name, steps }
     }
 }

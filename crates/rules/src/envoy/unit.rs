@@ -32,6 +32,18 @@ pub enum Windows {
 pub struct GivenByRequest {
     pub requests_per_unit: u32,
     pub unit: EnvoyUnit,
+    /// The unit's length times the descriptor's `unit_multiplier`.
+    pub period: Period,
+}
+
+impl GivenByRequest {
+    /// A limit of `unit_multiplier` units: 5 and MINUTE are a window of five minutes. Returns `None` if the window
+    /// would be empty, or longer than a window may be.
+    pub fn new(requests_per_unit: u32, unit: EnvoyUnit, unit_multiplier: u32) -> Option<Self> {
+        let length = unit.period().length().get().checked_mul(u64::from(unit_multiplier))?;
+        let period = Period::new(Nanos::new(length)).ok()?;
+        Some(GivenByRequest { requests_per_unit, unit, period })
+    }
 }
 
 impl EnvoyUnit {
@@ -143,9 +155,12 @@ impl EnvoyUnit {
 
 impl Windows {
     pub fn policy(self, requests_per_unit: u32, unit: EnvoyUnit) -> Policy {
+        self.window(requests_per_unit, unit.period())
+    }
+
+    pub fn window(self, requests: u32, period: Period) -> Policy {
         // 2^32 is far below what a limit may be.
-        let limit = Limit::new(u64::from(requests_per_unit)).unwrap_or(Limit::BLOCKED);
-        let period = unit.period();
+        let limit = Limit::new(u64::from(requests)).unwrap_or(Limit::BLOCKED);
         match self {
             Windows::Fixed => Policy::Fixed { limit, period },
             Windows::Sliding => Policy::Sliding { limit, period },

@@ -31,7 +31,7 @@ fn a_metric_has_the_values_that_the_file_asks_for() {
         let found = rules.find("test-domain", entries, None).expect("a limit");
         assert_eq!(found.metric_path(), format!("test-domain.{expected}"), "{entries:?}");
     }
-    let given = Some(GivenByRequest { requests_per_unit: 1, unit: EnvoyUnit::Day });
+    let given = GivenByRequest::new(1, EnvoyUnit::Day, 1);
     let found = rules.find("test-domain", &[("bare", "x"), ("no", "y")], given).expect("a limit");
     assert_eq!(found.metric_path(), "test-domain.bare_x.no_y");
 }

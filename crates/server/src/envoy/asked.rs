@@ -39,6 +39,8 @@ pub(crate) struct AskedLimit {
     pub requests_per_unit: u32,
     /// As the enum's number.
     pub unit: u64,
+    /// How many units the window has; 1 when it wasn't given.
+    pub unit_multiplier: Option<u32>,
 }
 
 impl<'a> Asked<'a> {
@@ -92,7 +94,17 @@ pub(crate) fn push_descriptor(list: &mut AskedDescriptors, asked: AskedDescripto
 impl AskedLimit {
     fn given(self) -> Result<GivenByRequest, Refusal> {
         let unit = EnvoyUnit::from_number(self.unit).ok_or_else(|| self.no_unit())?;
-        Ok(GivenByRequest { requests_per_unit: self.requests_per_unit, unit })
+        let given = GivenByRequest::new(self.requests_per_unit, unit, self.unit_multiplier.unwrap_or(1));
+        given.ok_or_else(|| self.no_window())
+    }
+
+    #[cold]
+    fn no_window(self) -> Refusal {
+        let multiplier = self.unit_multiplier.unwrap_or(1);
+        let message =
+            format!("`limit.unit_multiplier` {multiplier} makes a window of no length, or of over 366 days");
+        let fix = "give a multiplier of at least 1 and a window of at most 366 days";
+        Refusal::of_field(Code::OutOfRange, "limit.unit_multiplier", message, fix)
     }
 
     #[cold]
@@ -125,6 +137,14 @@ fn no_entries() -> Refusal {
 fn hits_too_large(hits: u64) -> Refusal {
     let message = format!("`hits_addend` must be from 0 to {}, not {hits}", Cost::MAX.get());
     Refusal::of_field(Code::OutOfRange, "hits_addend", message, "send a smaller number")
+}
+
+/// Charging what should be given back would deny callers for work that failed.
+#[cold]
+pub(crate) fn no_refunds() -> Refusal {
+    let message = "`is_negative_hits` asks for a refund, and refunds aren't supported";
+    let fix = "remove `is_negative_hits` from the `hits_addend` of the route's `rate_limits`";
+    Refusal::of_field(Code::Unsupported, "is_negative_hits", message, fix)
 }
 
 #[cold]

@@ -1,9 +1,10 @@
 //! `RateLimitRequest` from protobuf, borrowed from its bytes.
 //!
-//! Unknown fields are skipped, as protobuf wants it; bounds are checked while reading, so that a small message
-//! can't become a large list.
+//! Every field that Envoy 1.40 sends is read, because each changes what a request means. Fields that are unknown here
+//! are skipped, as protobuf requires. Bounds are checked while reading, so that a small message can't become a large
+//! list.
 
-use crate::envoy::asked::{Asked, AskedDescriptor, AskedLimit, push_descriptor};
+use crate::envoy::asked::{Asked, AskedDescriptor, AskedLimit, no_refunds, push_descriptor};
 use crate::envoy::protobuf::{Malformed, Reader, Value, low_u32};
 use crate::refusal::{Code, Refusal};
 
@@ -32,6 +33,7 @@ fn descriptor<'b>(asked: &mut Asked<'b>, message: &'b [u8]) -> Result<(), Refusa
             }
             (2, Value::Bytes(message)) => found.limit = Some(limit(message)?),
             (3, Value::Bytes(message)) => found.hits_addend = Some(wrapped(message)?),
+            (4, Value::Number(1..)) => return Err(no_refunds()),
             _ => {}
         }
     }
@@ -59,13 +61,14 @@ fn limit(message: &[u8]) -> Result<AskedLimit, Malformed> {
         match (number, field) {
             (1, Value::Number(requests)) => limit.requests_per_unit = low_u32(requests),
             (2, Value::Number(unit)) => limit.unit = unit,
+            (3, Value::Bytes(message)) => limit.unit_multiplier = Some(low_u32(wrapped(message)?)),
             _ => {}
         }
     }
     Ok(limit)
 }
 
-/// A `UInt64Value`: there, and 0 when it is empty.
+/// A `UInt64Value` or a `UInt32Value`: there, and 0 when it is empty.
 fn wrapped(message: &[u8]) -> Result<u64, Malformed> {
     let mut reader = Reader::new(message);
     let mut number = 0;
@@ -140,7 +143,11 @@ mod tests {
             prop_assert_eq!(asked.descriptors.len(), descriptors.len());
             let mut begin = 0;
             for (found, (entries, hits, limit)) in asked.descriptors.iter().zip(&descriptors) {
-                let limit = limit.map(|(requests_per_unit, unit)| AskedLimit { requests_per_unit, unit });
+                let limit = limit.map(|(requests_per_unit, unit)| AskedLimit {
+                    requests_per_unit,
+                    unit,
+                    unit_multiplier: None,
+                });
                 prop_assert_eq!((found.hits_addend, found.limit), (*hits, limit));
                 let found_entries: Vec<_> =
                     asked.entries[begin..found.entries_end].iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
@@ -166,6 +173,43 @@ mod tests {
                 let _ = asked.descriptors();
             }
         }
+    }
+
+    fn with_descriptor(put: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+        let mut out = Vec::new();
+        put_bytes(&mut out, 1, b"api");
+        put_message(&mut out, 2, |out| {
+            put_message(out, 1, |out| {
+                put_bytes(out, 1, b"user");
+                put_bytes(out, 2, b"42");
+            });
+            put(out);
+        });
+        out
+    }
+
+    #[test]
+    fn a_refund_is_refused_and_never_charged() {
+        let bytes = with_descriptor(|out| put_number(out, 4, 1));
+        assert_eq!(decode(&bytes).map_err(|refusal| refusal.code), Err(Code::Unsupported));
+        let bytes = with_descriptor(|out| put_number(out, 4, 0));
+        assert!(decode(&bytes).is_ok());
+    }
+
+    #[test]
+    fn a_limit_of_several_units_is_read() {
+        let limit = |multiplier: &[u8]| {
+            let bytes = with_descriptor(|out| {
+                put_message(out, 2, |out| {
+                    put_number(out, 1, 10);
+                    put_number(out, 2, 2);
+                    put_bytes(out, 3, multiplier);
+                });
+            });
+            decode(&bytes).unwrap().descriptors().map(|list| list[0].limit.unwrap().period.length())
+        };
+        assert_eq!(limit(&[8, 5]), Ok(tidegate_core::Nanos::from_secs(300)));
+        assert_eq!(limit(&[]).map_err(|refusal| refusal.code), Err(Code::OutOfRange));
     }
 
     #[test]

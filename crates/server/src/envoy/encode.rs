@@ -7,6 +7,11 @@ use crate::envoy::verdict::{Status, Verdict};
 const OK: u64 = 1;
 const OVER_LIMIT: u64 = 2;
 
+/// Appends a denial that no limit caused: it has no statuses.
+pub(crate) fn encode_denial(out: &mut Vec<u8>) {
+    put_number(out, 1, OVER_LIMIT);
+}
+
 /// Appends the message.
 pub(crate) fn encode(verdict: &Verdict<'_>, out: &mut Vec<u8>) {
     put_number(out, 1, if verdict.allowed { OK } else { OVER_LIMIT });

@@ -2,7 +2,7 @@
 //! numbers may stand in quotes, enums are names or numbers, and `null` is as good as nothing.
 
 use crate::envoy::asked::{
-    Asked, AskedDescriptor, AskedDescriptors, AskedLimit, push_descriptor, too_many_entries,
+    Asked, AskedDescriptor, AskedDescriptors, AskedLimit, no_refunds, push_descriptor, too_many_entries,
 };
 use crate::json::decimal::Decimal;
 use crate::json::object::{object, unknown};
@@ -63,7 +63,12 @@ impl<'b> JsonRequest<'b> {
                 })?,
                 "limit" => found.limit = limit(reader)?,
                 "hitsAddend" | "hits_addend" => found.hits_addend = number(reader, "hits_addend", u64::MAX)?,
-                _ => return Err(unknown(name, &["entries", "limit", "hitsAddend"])),
+                "isNegativeHits" | "is_negative_hits" => {
+                    if truth(reader, "is_negative_hits")? {
+                        return Err(no_refunds());
+                    }
+                }
+                _ => return Err(unknown(name, &["entries", "limit", "hitsAddend", "isNegativeHits"])),
             }
             Ok(())
         })?;
@@ -97,7 +102,12 @@ fn limit(reader: &mut Reader<'_>) -> Result<Option<AskedLimit>, Refusal> {
                     .map_or(0, |number| u32::try_from(number).unwrap_or(u32::MAX));
             }
             "unit" => limit.unit = unit(reader)?,
-            _ => return Err(unknown(name, &["requestsPerUnit", "unit"])),
+            "unitMultiplier" | "unit_multiplier" => {
+                let multiplier = number(reader, "unit_multiplier", u64::from(u32::MAX))?;
+                limit.unit_multiplier =
+                    multiplier.map(|multiplier| u32::try_from(multiplier).unwrap_or(u32::MAX));
+            }
+            _ => return Err(unknown(name, &["requestsPerUnit", "unit", "unitMultiplier"])),
         }
         Ok(())
     })?;
@@ -169,6 +179,21 @@ fn number(reader: &mut Reader<'_>, field: &str, max: u64) -> Result<Option<u64>,
     })
 }
 
+fn truth(reader: &mut Reader<'_>, field: &str) -> Result<bool, Refusal> {
+    if is_null(reader)? {
+        return Ok(false);
+    }
+    let kind = reader.peek();
+    match (kind, reader.invalid("a value should be here")) {
+        (Kind::Boolean, invalid) => match reader.word() {
+            "true" => Ok(true),
+            "false" => Ok(false),
+            _ => Err(invalid),
+        },
+        _ => Err(wrong_type(field, "true or false", kind)),
+    }
+}
+
 /// Takes a null, if one is next.
 fn is_null(reader: &mut Reader<'_>) -> Result<bool, Refusal> {
     if reader.peek() != Kind::Null {
@@ -222,6 +247,11 @@ mod tests {
             (r#"{"hitsAddend":-1}"#, Code::OutOfRange, "hits_addend"),
             (r#"{"hitsAddend":4294967296}"#, Code::OutOfRange, "hits_addend"),
             (r#"{"hitsAddend":1.5}"#, Code::OutOfRange, "hits_addend"),
+            (
+                r#"{"descriptors":[{"isNegativeHits":true}]}"#,
+                Code::Unsupported,
+                "descriptors[0].is_negative_hits",
+            ),
             (r#"{"descriptors":{}}"#, Code::WrongType, "descriptors"),
             (
                 r#"{"descriptors":[{"entries":[{"kay":"x"}]}]}"#,

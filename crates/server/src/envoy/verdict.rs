@@ -129,7 +129,7 @@ fn current_limit<'r>(
 ) -> Option<CurrentLimit<'r>> {
     let descriptor = descriptors.get(usize::from(limit.descriptor))?;
     let (name, period) = match limit.origin {
-        Origin::Given { .. } => (GIVEN_NAME, descriptor.limit?.unit.period().length()),
+        Origin::Given { .. } => (GIVEN_NAME, descriptor.limit?.period.length()),
         Origin::Rule(rule) => {
             let spec = match rule.policy {
                 // The one kind whose overrides change more than the number that was decided by.

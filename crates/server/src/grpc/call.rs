@@ -7,6 +7,7 @@ use crate::envoy;
 use crate::grpc::message::{self, Arrived, Held};
 use crate::grpc::status::{self, Failure, GrpcCode};
 use crate::grpc::{health, reflection};
+use crate::log_gate::LogGate;
 use crate::refusal::excerpt;
 use crate::trace::{self, TraceContext};
 use h2::RecvStream;
@@ -68,7 +69,10 @@ pub(super) fn answer(context: &Context, request: Request<RecvStream>, mut respon
     let presented = access::presented(request.headers());
     let caller = match context.last_caller.permitted(&context.app.tokens, presented, needed) {
         Ok(caller) => caller,
-        Err(refusal) => return fail(&mut respond, &refusal.into()),
+        Err(refusal) => {
+            access::report_refused(&context.app, &refusal);
+            return fail(&mut respond, &refusal.into());
+        }
     };
     let trace = TraceContext::of(request.headers());
     let mut body = request.into_body();
@@ -80,7 +84,7 @@ pub(super) fn answer(context: &Context, request: Request<RecvStream>, mut respon
                 tokio::spawn(async move {
                     match message::whole(body, &first, &context.held).await {
                         Ok(bytes) => should_rate_limit(&context, caller, bytes.into(), trace, respond),
-                        Err(failure) => fail(&mut respond, &failure),
+                        Err(failure) => deny(&context.app, &mut respond, &failure),
                     }
                 });
             }
@@ -110,7 +114,7 @@ fn should_rate_limit(
     match tried {
         Ok(Some(framed)) => status::send_message(&mut respond, framed),
         Ok(None) => drop(tokio::spawn(ask_first(Arc::clone(&context.app), caller, body, trace, respond))),
-        Err(failure) => fail(&mut respond, &failure),
+        Err(failure) => deny(&context.app, &mut respond, &failure),
     }
 }
 
@@ -131,12 +135,29 @@ async fn ask_first(
         Ok(framed) => {
             status::send_traced_message(&mut respond, framed, trace.and_then(|trace| trace.header()));
         }
-        Err(failure) => fail(&mut respond, &failure),
+        Err(failure) => deny(&app, &mut respond, &failure),
     }
 }
 
 fn framed(verdict: &envoy::Verdict<'_>) -> Vec<u8> {
     message::framed(|out| envoy::encode(verdict, out))
+}
+
+/// Answers a rate limit request that can't be judged with OVER_LIMIT, and its reason in the metadata.
+///
+/// A failed call would admit it: Envoy passes a request whose call failed, unless `failure_mode_deny` is set, and a
+/// caller who sends an over-long path could make every one of its calls fail.
+#[cold]
+fn deny(app: &App, respond: &mut SendResponse<Bytes>, failure: &Failure) {
+    static GATE: LogGate = LogGate::new();
+    if !matches!(failure.code, GrpcCode::InvalidArgument | GrpcCode::ResourceExhausted) {
+        return fail(respond, failure);
+    }
+    COUNTERS.requests_unjudged.add_one();
+    if GATE.passes(app.clock.now().now) {
+        tracing::warn!("a rate limit request over gRPC can't be judged and was denied: {}", failure.message);
+    }
+    status::send_denial(respond, message::framed(envoy::encode_denial), failure);
 }
 
 #[cold]

@@ -11,6 +11,8 @@ use hyper::{HeaderMap, Response, StatusCode};
 const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
+/// Metadata of an answer that denies a request because it can't be judged.
+const DENIAL_REASON: HeaderName = HeaderName::from_static("tidegate-error");
 const OK: HeaderValue = HeaderValue::from_static("0");
 
 /// The codes that are given here, by their numbers.
@@ -48,6 +50,7 @@ impl From<Refusal> for Failure {
             Code::OriginUnavailable => GrpcCode::Unavailable,
             Code::Unauthorized => GrpcCode::Unauthenticated,
             Code::Forbidden => GrpcCode::PermissionDenied,
+            Code::Unsupported => GrpcCode::Unimplemented,
             _ => GrpcCode::InvalidArgument,
         };
         let place = refusal.field.map(|field| format!(" (at `{field}`)")).unwrap_or_default();
@@ -86,9 +89,13 @@ pub(super) fn send_traced_message(
     framed: Vec<u8>,
     trace: Option<HeaderValue>,
 ) {
+    send_with(respond, framed, trace.map(|trace| (trace::PARENT, trace)));
+}
+
+fn send_with(respond: &mut SendResponse<Bytes>, framed: Vec<u8>, header: Option<(HeaderName, HeaderValue)>) {
     let mut response = head();
-    if let Some(trace) = trace {
-        response.headers_mut().insert(trace::PARENT, trace);
+    if let Some((name, value)) = header {
+        response.headers_mut().insert(name, value);
     }
     if let Ok(mut stream) = respond.send_response(response, false)
         && stream.send_data(Bytes::from(framed), false).is_ok()
@@ -104,6 +111,13 @@ pub(super) fn send_message(respond: &mut SendResponse<Bytes>, framed: Vec<u8>) {
     {
         end(&mut stream);
     }
+}
+
+/// Sends a message that denies, with the reason where programs that debug a client see it and browsers don't.
+#[cold]
+pub(super) fn send_denial(respond: &mut SendResponse<Bytes>, framed: Vec<u8>, reason: &Failure) {
+    let reason = HeaderValue::from_bytes(&percent_encoded(&reason.message)).ok();
+    send_with(respond, framed, reason.map(|reason| (DENIAL_REASON, reason)));
 }
 
 /// An answer that is nothing but its end.

@@ -41,6 +41,14 @@ const METRICS: &[(&str, &str)] = &[
     ("tidegate_connections_refused_total", "Connections closed because the node had no room for more."),
     ("tidegate_connections_too_slow_total", "Connections closed because the client was too slow."),
     ("tidegate_accept_failures_total", "Times that the system couldn't hand over a new connection."),
+    (
+        "tidegate_requests_unjudged_total",
+        "Requests of proxies that were denied because they couldn't be judged: /auth and Envoy.",
+    ),
+    (
+        "tidegate_tokens_refused_total",
+        "Requests refused for their token: unknown, revoked or without permission.",
+    ),
     ("tidegate_http_requests_refused_total", "Requests over HTTP or gRPC that were answered with an error."),
     ("tidegate_idempotency_keys_forgotten_total", "Idempotency keys that were forgotten before their time."),
     (

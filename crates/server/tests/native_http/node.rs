@@ -9,7 +9,7 @@ use tidegate_core::{FleetSecret, Nanos};
 use tidegate_node::clock::{Clock, ManualTime};
 use tidegate_node::{Engine, EngineOptions};
 use tidegate_rules::{RuleSet, Source};
-use tidegate_server::{App, MappedHeader, Surface, serve};
+use tidegate_server::{App, ForwardAuth, MappedHeader, Surface, serve};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -34,16 +34,25 @@ impl Node {
         Node::with_drain(rules, Duration::from_secs(30)).await
     }
 
+    pub(crate) async fn with_forward_auth(rules: &str, forward_auth: ForwardAuth) -> Self {
+        Node::with_options(rules, Duration::from_secs(30), forward_auth).await
+    }
+
     pub(crate) async fn with_drain(rules: &str, drain: Duration) -> Self {
+        let forward_auth = ForwardAuth {
+            accepted: ForwardAuth::parse_accepted("user, ip").unwrap(),
+            mapped: MappedHeader::parse_list("user=X-User").unwrap(),
+        };
+        Node::with_options(rules, drain, forward_auth).await
+    }
+
+    async fn with_options(rules: &str, drain: Duration, forward_auth: ForwardAuth) -> Self {
         let secret = FleetSecret::BUILT_IN;
         let source = Source { name: "rules.yaml".to_owned(), text: rules.as_bytes().to_vec() };
         let rules = RuleSet::parse(&[source], &secret).expect("the test's rules are valid");
         let engine = Engine::new(EngineOptions { secret, keys_max: 100_000 }, rules);
         let (clock, time) = Clock::manual(Nanos::from_millis(START_MS));
-        let app = Arc::new(App {
-            forward_auth: MappedHeader::parse_list("user=X-User").unwrap(),
-            ..App::new(Arc::new(engine), Arc::new(clock))
-        });
+        let app = Arc::new(App { forward_auth, ..App::new(Arc::new(engine), Arc::new(clock)) });
         let (stop, stopped) = watch::channel(false);
         let mut listeners = Vec::new();
         let mut addresses = Vec::new();

@@ -14,7 +14,7 @@ use tidegate_control::stream::Endpoints;
 use tidegate_node::journal::lines::LinesTo;
 use tidegate_origin::RedisUrl;
 use tidegate_rules::envoy::Windows;
-use tidegate_server::MappedHeader;
+use tidegate_server::{ForwardAuth, MappedHeader};
 use tracing_subscriber::filter::Targets;
 
 pub(super) const DRAIN_MS: RangeInclusive<u64> = 0..=3_600_000;
@@ -185,6 +185,15 @@ pub(super) fn mapped_headers(text: &str) -> Result<Vec<MappedHeader>, Refusal> {
     }
     MappedHeader::parse_list(text)
         .map_err(|message| Refusal::new(message, "write attribute=Header, such as ip=X-Real-IP, user=X-User"))
+}
+
+pub(super) fn accepted_headers(text: &str) -> Result<Vec<String>, Refusal> {
+    if text == NONE {
+        return Ok(Vec::new());
+    }
+    ForwardAuth::parse_accepted(text).map_err(|message| {
+        Refusal::new(message, "name attributes whose headers the proxies set, such as user, ip")
+    })
 }
 
 /// The bytes of a secret's file.

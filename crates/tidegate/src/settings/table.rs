@@ -176,10 +176,26 @@ pub(crate) static TABLE: [Setting; 39] = [
         default: "none",
         meaning: "attributes for /auth from headers: ip=X-Real-IP, …",
         secrecy: Secrecy::Open,
-        read: |text, settings| parse::mapped_headers(text).map(|headers| settings.forward_auth = headers),
-        show: |settings| match &settings.forward_auth[..] {
+        read: |text, settings| {
+            parse::mapped_headers(text).map(|headers| settings.forward_auth.mapped = headers)
+        },
+        show: |settings| match &settings.forward_auth.mapped[..] {
             [] => "none".into(),
             headers => headers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+        },
+    },
+    Setting {
+        key: "forward_auth.accept",
+        value_name: "LIST",
+        default: "none",
+        meaning: "X-Tidegate-<name> headers that /auth believes: user, …",
+        secrecy: Secrecy::Open,
+        read: |text, settings| {
+            parse::accepted_headers(text).map(|names| settings.forward_auth.accepted = names)
+        },
+        show: |settings| match &settings.forward_auth.accepted[..] {
+            [] => "none".into(),
+            names => names.join(", "),
         },
     },
     Setting {
