@@ -252,6 +252,9 @@ impl Engine {
         request.validate()?;
         let mut plan = Plan::new(self.reach());
         let reason = plan.fill(&self.secret, &rules.set, request, moment)?;
+        if plan.malformed > 0 {
+            self.stats.malformed(plan.malformed);
+        }
         if request.purpose == Purpose::Report {
             plan.report();
         } else if plan.is_denied() {

@@ -37,6 +37,8 @@ pub(crate) struct Plan<'r> {
     pub(crate) has_world: bool,
     /// Some of the rules say themselves what is logged of them.
     pub(crate) has_own_log: bool,
+    /// How many of the rules look at a value that should be an address and isn't.
+    pub(crate) malformed: u32,
     reach: Reach,
     /// Answers that are denials whatever the table says.
     denied: SmallVec<[(usize, Verdict); 2]>,
@@ -84,6 +86,7 @@ impl<'r> Plan<'r> {
             quotas: SmallVec::new(),
             has_world: false,
             has_own_log: false,
+            malformed: 0,
             reach,
             denied: SmallVec::new(),
         }
@@ -235,6 +238,7 @@ impl<'r> Plan<'r> {
     pub(crate) fn push_rule(&mut self, found: &tidegate_rules::Match<'r>, cost: Cost, descriptor: u8) {
         let rule = found.rule;
         self.has_own_log |= rule.log != Logged::default();
+        self.malformed += u32::from(found.malformed);
         let mut answer = undecided(Origin::Rule(rule), found.role, descriptor);
         match found.effect {
             Effect::Limited { key, spec } => {
@@ -253,7 +257,9 @@ impl<'r> Plan<'r> {
                 });
             }
             Effect::Unlimited { .. } => answer.said = Said::Unlimited,
-            Effect::MissingDenied { attribute } => answer.said = Said::Missing { attribute },
+            Effect::MissingDenied { attribute, is_malformed } => {
+                answer.said = Said::Missing { attribute, is_malformed };
+            }
         }
         self.answers.push(answer);
     }

@@ -171,9 +171,10 @@ pub enum Said<'r> {
     Decided(Decision),
     /// An override lifts the limit.
     Unlimited,
-    /// The rule denies requests that lack this attribute.
+    /// The rule denies requests that lack this attribute, or whose value of it should be an address and isn't.
     Missing {
         attribute: &'r str,
+        is_malformed: bool,
     },
 }
 

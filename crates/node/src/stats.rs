@@ -18,6 +18,7 @@ pub struct Stats {
     refused_denied: Counter,
     swept: Counter,
     clock_steps: Counter,
+    malformed: Counter,
     reloads: Counter,
     reload_failures: Counter,
 }
@@ -25,8 +26,9 @@ pub struct Stats {
 impl Default for Stats {
     fn default() -> Self {
         let [local, asked] = [const { Histogram::new(&DURATIONS) }; 2];
-        let [refused_admitted, refused_shared, refused_denied, swept, clock_steps, reloads, reload_failures] =
-            [const { Counter(AtomicU64::new(0)) }; 7];
+        let [refused_admitted, refused_shared, refused_denied] = [const { Counter(AtomicU64::new(0)) }; 3];
+        let [swept, clock_steps, malformed, reloads, reload_failures] =
+            [const { Counter(AtomicU64::new(0)) }; 5];
         Stats {
             decisions: RuleCounts::default(),
             local,
@@ -36,6 +38,7 @@ impl Default for Stats {
             refused_denied,
             swept,
             clock_steps,
+            malformed,
             reloads,
             reload_failures,
         }
@@ -58,7 +61,7 @@ impl Counter {
 
 /// All counters at one time, by name.
 impl Stats {
-    pub fn named(&self) -> [(&'static str, u64); 10] {
+    pub fn named(&self) -> [(&'static str, u64); 11] {
         let [admitted, denied, reported] = self.decisions.requests();
         [
             ("requests_admitted", admitted),
@@ -69,6 +72,7 @@ impl Stats {
             ("keys_refused_denied", self.refused_denied.get()),
             ("keys_swept", self.swept.get()),
             ("clock_steps", self.clock_steps.get()),
+            ("malformed_values", self.malformed.get()),
             ("rule_reloads", self.reloads.get()),
             ("rule_reload_failures", self.reload_failures.get()),
         ]
@@ -120,6 +124,16 @@ impl Stats {
 
     pub(crate) fn clock_stepped(&self) {
         self.clock_steps.add(1);
+    }
+
+    /// So many rules met a value that should be an address and isn't.
+    #[cold]
+    pub(crate) fn malformed(&self, rules: u32) {
+        self.malformed.add(u64::from(rules));
+    }
+
+    pub fn malformed_values(&self) -> u64 {
+        self.malformed.get()
     }
 
     pub fn reloaded(&self, successful: bool) {

@@ -4,7 +4,7 @@
 //! a list of a thousand costs ten comparisons.
 
 use crate::address::{Cidr, parse_address};
-use crate::attributes::Attributes;
+use crate::form::{Forms, Value, Values};
 use crate::pattern::Pattern;
 
 /// A rule's `when`.
@@ -32,21 +32,43 @@ pub(crate) enum Holds<'s> {
     No,
     /// What there is matches, but this attribute is absent.
     Missing(&'s str),
+    /// What there is matches, but the value of this attribute isn't an address: whether it would match is unknown.
+    Malformed(&'s str),
 }
 
 impl Conditions {
     /// An attribute that is there and doesn't match outweighs one that is absent: the rule isn't meant.
-    pub(crate) fn hold(&self, attributes: Attributes<'_>) -> Holds<'_> {
+    pub(crate) fn hold(&self, values: Values<'_>) -> Holds<'_> {
         let mut holds = Holds::Yes;
         for condition in &self.0 {
-            match attributes.get(&condition.attribute) {
-                Some(value) if condition.values.contains(value) => {}
-                Some(_) => return Holds::No,
-                None if holds == Holds::Yes => holds = Holds::Missing(&condition.attribute),
-                None => {}
+            match values.get(&condition.attribute) {
+                Some(Value::Formed(value) | Value::Malformed(value)) if condition.values.contains(value) => {}
+                Some(Value::Formed(_)) => return Holds::No,
+                Some(Value::Malformed(_)) if holds == Holds::Yes => {
+                    holds = Holds::Malformed(&condition.attribute);
+                }
+                Some(Value::Malformed(_)) => {}
+                None if matches!(holds, Holds::Missing(_)) => {}
+                None => holds = Holds::Missing(&condition.attribute),
             }
         }
         holds
+    }
+
+    /// Brings the values into the forms that a request's values will have.
+    pub(crate) fn set_forms(&mut self, forms: &Forms) {
+        for condition in &mut self.0 {
+            let form = forms.of(&condition.attribute);
+            let values = &mut condition.values;
+            values.exact.iter_mut().for_each(|exact| *exact = form.normal(exact));
+            for pattern in &mut values.patterns {
+                let text = form.pattern(pattern.text());
+                if let Some(formed) = Pattern::new(&text).filter(|formed| formed != &*pattern) {
+                    *pattern = formed;
+                }
+            }
+            values.seal();
+        }
     }
 
     /// Whether a value of an attribute could ever reach the rule.
@@ -57,6 +79,11 @@ impl Conditions {
 }
 
 impl ValueSet {
+    /// Whether any of them is a network, which only an address can be in.
+    pub(crate) fn has_networks(&self) -> bool {
+        !self.networks.is_empty()
+    }
+
     pub(crate) fn add_exact(&mut self, value: &str) {
         self.exact.push(value.into());
     }

@@ -26,6 +26,8 @@ pub struct NamespaceDescription {
     pub mode: Mode,
     /// The attribute by which all keys of a request are kept together.
     pub place_by: Option<String>,
+    /// Attributes whose values aren't taken as they are written, and what they are: `path`, `lower`, `address`.
+    pub normalize: Vec<(String, String)>,
     pub rules: Vec<RuleDescription>,
 }
 
@@ -55,6 +57,12 @@ impl RuleSet {
             namespace: namespace.name.to_string(),
             mode: namespace.mode,
             place_by: namespace.place_by.as_ref().map(|place_by| place_by.attribute().to_owned()),
+            normalize: namespace
+                .forms
+                .0
+                .iter()
+                .map(|(name, form)| (name.to_string(), form.to_string()))
+                .collect(),
             rules: namespace.rules.iter().map(|rule| describe_rule(self, namespace, rule, now)).collect(),
         };
         let domains = self.envoy().describe();
@@ -141,10 +149,14 @@ impl NamespaceDescription {
         if self.mode != Mode::Enforce {
             text = format!("{text}, mode {}", self.mode);
         }
-        match &self.place_by {
-            Some(attribute) => format!("{text}, keys placed by {attribute}"),
-            None => text,
+        if let Some(attribute) = &self.place_by {
+            text = format!("{text}, keys placed by {attribute}");
         }
+        // Addresses are known by how rules use them: only what changes other texts is worth a word.
+        for (attribute, form) in self.normalize.iter().filter(|(_, form)| form != "address") {
+            text = format!("{text}, {attribute} normalized as {form}");
+        }
+        text
     }
 }
 

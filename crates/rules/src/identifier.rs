@@ -5,6 +5,7 @@
 use crate::address::{AddressText, group_of};
 use crate::attributes::Attributes;
 use crate::bounds::KEY_PARTS_MAX;
+use crate::form::{MALFORMED, Value, Values};
 use crate::rule::Rule;
 use crate::shown::shown;
 use smallvec::SmallVec;
@@ -27,14 +28,17 @@ impl fmt::Display for KeyPart {
 }
 
 impl KeyPart {
-    /// The value to count by. `None` when the attribute is absent, or should be an address and isn't: such a
-    /// value names nobody, and a counter per garbage value would let callers escape their own.
+    /// The value to count by; `None` when the attribute is absent. All values that should be an address and aren't
+    /// are one caller: a counter for each would let callers escape their own.
     #[inline]
-    fn value<'a>(&self, attributes: Attributes<'a>) -> Option<PartValue<'a>> {
-        let given = attributes.get(&self.attribute)?;
+    fn value<'a>(&self, values: Values<'a>) -> Option<PartValue<'a>> {
+        let given = match values.get(&self.attribute)? {
+            Value::Formed(given) => given,
+            Value::Malformed(_) => return Some(PartValue::Malformed),
+        };
         match self.group_prefix {
             None => Some(PartValue::Given(given)),
-            Some(length) => group_of(given, length).map(PartValue::Group),
+            Some(length) => Some(group_of(given, length).map_or(PartValue::Malformed, PartValue::Group)),
         }
     }
 }
@@ -42,6 +46,7 @@ impl KeyPart {
 pub(crate) enum PartValue<'a> {
     Given(&'a str),
     Group(AddressText),
+    Malformed,
 }
 
 impl PartValue<'_> {
@@ -49,6 +54,7 @@ impl PartValue<'_> {
         match self {
             PartValue::Given(value) => value,
             PartValue::Group(group) => group.as_str(),
+            PartValue::Malformed => MALFORMED,
         }
     }
 }
@@ -63,11 +69,18 @@ impl<'a> Identifier<'a> {
     /// Takes the key's values, or tells which attribute is missing. Filled in place: it is too large to be
     /// handed around on the path of a decision.
     #[inline]
-    pub(crate) fn fill<'s>(&mut self, key: &'s [KeyPart], attributes: Attributes<'a>) -> Result<(), &'s str> {
+    pub(crate) fn fill<'s>(&mut self, key: &'s [KeyPart], values: Values<'a>) -> Result<(), &'s str> {
         for part in key {
-            self.0.push(part.value(attributes).ok_or(&*part.attribute)?);
+            self.0.push(part.value(values).ok_or(&*part.attribute)?);
         }
         Ok(())
+    }
+
+    /// The first attribute of the key that it was filled by whose value is malformed.
+    #[inline]
+    pub(crate) fn malformed<'s>(&self, key: &'s [KeyPart]) -> Option<&'s str> {
+        let place = self.0.iter().position(|part| matches!(part, PartValue::Malformed))?;
+        key.get(place).map(|part| &*part.attribute)
     }
 
     pub(crate) fn parts(&self) -> &[PartValue<'a>] {
@@ -97,26 +110,39 @@ pub(crate) fn overflow_key(prefix: &KeyPrefix) -> KeyId {
     prefix.key_of_parts(["overflow"; KEY_PARTS_MAX + 1])
 }
 
-/// The key of a caller by its attributes, where no `place_by` says where it is kept; `None` when one is missing. For
-/// those who look a caller up, not for decisions.
+/// The key of a caller by its attributes as answers show them, where no `place_by` says where it is kept; `None` when
+/// one is missing. For those who look a caller up, not for decisions.
 pub fn caller_key(prefix: &KeyPrefix, key: &[KeyPart], attributes: Attributes<'_>) -> Option<KeyId> {
+    let mut shown: SmallVec<[(&str, &str); KEY_PARTS_MAX]> = SmallVec::new();
+    for part in key {
+        let value = attributes.get(&part.attribute)?;
+        // A group is shown with its prefix length, and may be named by any of its addresses.
+        let suffix = part.group_prefix.map(|length| format!("/{length}"));
+        let address = suffix.and_then(|suffix| value.strip_suffix(&*suffix)).unwrap_or(value);
+        if part.group_prefix.is_some() && address != MALFORMED && group_of(address, 128).is_none() {
+            return None;
+        }
+        shown.push((&part.attribute, address));
+    }
     let mut identifier = Identifier::new();
-    identifier.fill(key, attributes).ok()?;
+    identifier.fill(key, Values::as_written(Attributes(&shown))).ok()?;
     Some(identifier.key(prefix))
 }
 
 /// A caller's identifier for people to read: parts joined by `,`, an absent one as `?`. Two callers may have
 /// the same text; never count by it.
 pub fn identifier_text(rule: &Rule, attributes: Attributes<'_>) -> String {
-    let mut text = String::new();
-    for (index, part) in rule.key.iter().enumerate() {
-        if index > 0 {
-            text.push(',');
+    rule.forms.with(attributes, |values| {
+        let mut text = String::new();
+        for (index, part) in rule.key.iter().enumerate() {
+            if index > 0 {
+                text.push(',');
+            }
+            match part.value(values) {
+                Some(value) => text.push_str(&shown(value.as_str())),
+                None => text.push('?'),
+            }
         }
-        match part.value(attributes) {
-            Some(value) => text.push_str(&shown(value.as_str())),
-            None => text.push('?'),
-        }
-    }
-    text
+        text
+    })
 }

@@ -5,6 +5,7 @@
 
 use crate::attributes::Attributes;
 use crate::condition::Holds;
+use crate::form::Values;
 use crate::identifier::Identifier;
 use crate::overrides::{Change, Override};
 use crate::place::Place;
@@ -22,6 +23,8 @@ pub struct Match<'s> {
     pub role: Role,
     /// Declared hot by an override.
     pub hot: bool,
+    /// Some value of the request that the rule looks at should be an address and isn't.
+    pub malformed: bool,
     pub effect: Effect<'s>,
 }
 
@@ -32,8 +35,9 @@ pub enum Effect<'s> {
     Limited { key: KeyId, spec: Spec },
     /// An override lifts the limit.
     Unlimited { key: KeyId },
-    /// The rule wants this attribute, and denies a request without it (unless the role is shadow).
-    MissingDenied { attribute: &'s str },
+    /// The rule wants this attribute, and denies a request without it, or with a value that should be an address and
+    /// isn't (unless the role is shadow).
+    MissingDenied { attribute: &'s str, is_malformed: bool },
 }
 
 impl Effect<'_> {
@@ -91,17 +95,29 @@ impl RuleSet {
         if mode == Mode::Off {
             return Matched::Off;
         }
-        let place = namespace.place_by.as_ref().and_then(|place_by| place_by.place(attributes));
+        namespace.forms.with(attributes, |values| self.match_rules(namespace, mode, values, now, out))
+    }
+
+    #[inline]
+    fn match_rules<'s>(
+        &'s self,
+        namespace: &'s Namespace,
+        mode: Mode,
+        values: Values<'_>,
+        now: Nanos,
+        out: &mut Matches<'s>,
+    ) -> Matched {
+        let place = namespace.place_by.as_ref().and_then(|place_by| place_by.place(values));
         for rule in &namespace.rules {
-            let Some((effect, hot)) = self.apply_rule(rule, attributes, now) else { continue };
+            let Some(applied) = self.apply_rule(rule, values, now) else { continue };
             // Only now: overrides are found by the key that the rule's attributes alone give.
-            let effect = place.map_or(effect, |place| effect.placed(place));
+            let effect = place.map_or(applied.effect, |place| applied.effect.placed(place));
             if out.len() == ITEMS_MAX {
                 return Matched::TooMany;
             }
             let shadow = rule.shadow || mode == Mode::Shadow;
             let role = if shadow { Role::Shadow } else { Role::Enforced };
-            out.push(Match { rule, role, hot, effect });
+            out.push(Match { rule, role, hot: applied.hot, malformed: applied.malformed, effect });
         }
         if out.is_empty() { Matched::NoRule } else { Matched::Rules }
     }
@@ -139,7 +155,8 @@ impl RuleSet {
 impl Namespace {
     /// Where a key is kept that a request with these attributes names by itself.
     pub fn placed(&self, key: KeyId, attributes: Attributes<'_>) -> KeyId {
-        let place = self.place_by.as_ref().and_then(|place_by| place_by.place(attributes));
+        let Some(place_by) = &self.place_by else { return key };
+        let place = self.forms.with(attributes, |values| place_by.place(values));
         place.map_or(key, |place| place.of(key))
     }
 }
@@ -148,53 +165,73 @@ impl RuleSet {
     /// What limits a request with these attributes by one of its rules, overrides included; `None` when nothing
     /// does. Decisions don't need it: it is for those who describe them.
     pub fn spec(&self, rule: &Rule, attributes: Attributes<'_>, now: Nanos) -> Option<Spec> {
-        match self.apply_rule(rule, attributes, now)? {
-            (Effect::Limited { spec, .. }, _) => Some(spec),
-            (Effect::Unlimited { .. } | Effect::MissingDenied { .. }, _) => None,
+        let applied = rule.forms.with(attributes, |values| self.apply_rule(rule, values, now))?;
+        match applied.effect {
+            Effect::Limited { spec, .. } => Some(spec),
+            Effect::Unlimited { .. } | Effect::MissingDenied { .. } => None,
         }
     }
 
     /// The override for a caller of one of its rules, if there is one that hasn't ended.
     pub fn override_of(&self, rule: &Rule, attributes: Attributes<'_>, now: Nanos) -> Option<Override> {
-        let mut identifier = Identifier::new();
-        identifier.fill(&rule.key, attributes).ok()?;
-        self.overrides().find(rule, &identifier, now)
+        rule.forms.with(attributes, |values| {
+            let mut identifier = Identifier::new();
+            identifier.fill(&rule.key, values).ok()?;
+            self.overrides().find(rule, &identifier, now)
+        })
     }
 
-    /// What a rule says of a request, and whether the caller is hot; `None` when it isn't for it.
-    fn apply_rule<'s>(
-        &self,
-        rule: &'s Rule,
-        attributes: Attributes<'_>,
-        now: Nanos,
-    ) -> Option<(Effect<'s>, bool)> {
-        match rule.when.hold(attributes) {
-            Holds::Yes => {}
+    /// What a rule says of a request; `None` when it isn't for it.
+    fn apply_rule<'s>(&self, rule: &'s Rule, values: Values<'_>, now: Nanos) -> Option<Applied<'s>> {
+        let malformed = match rule.when.hold(values) {
+            Holds::Yes => None,
             Holds::No => return None,
             Holds::Missing(attribute) => return rule.missing(attribute),
-        }
+            // Whoever hides an address must not escape the rule: it applies.
+            Holds::Malformed(attribute) => Some(attribute),
+        };
         let mut identifier = Identifier::new();
-        if let Err(attribute) = identifier.fill(&rule.key, attributes) {
+        if let Err(attribute) = identifier.fill(&rule.key, values) {
             return rule.missing(attribute);
+        }
+        let malformed = malformed.or_else(|| identifier.malformed(&rule.key));
+        if let Some(attribute) = malformed
+            && rule.denies_malformed()
+        {
+            let effect = Effect::MissingDenied { attribute, is_malformed: true };
+            return Some(Applied { effect, hot: false, malformed: true });
         }
         // First: while the processor waits for the table's line, it hashes the key.
         let applied = self.overrides().find(rule, &identifier, now);
         let key = identifier.key(&rule.prefix);
-        match applied {
-            None => Some((Effect::Limited { key, spec: rule.policy.spec(now) }, false)),
-            Some(Override { change: Change::Unlimited, hot, .. }) => Some((Effect::Unlimited { key }, hot)),
+        let malformed = malformed.is_some();
+        let (effect, hot) = match applied {
+            None => (Effect::Limited { key, spec: rule.policy.spec(now) }, false),
+            Some(Override { change: Change::Unlimited, hot, .. }) => (Effect::Unlimited { key }, hot),
             Some(Override { change, hot, .. }) => {
-                Some((Effect::Limited { key, spec: changed(&rule.policy, change, now) }, hot))
+                (Effect::Limited { key, spec: changed(&rule.policy, change, now) }, hot)
             }
-        }
+        };
+        Some(Applied { effect, hot, malformed })
     }
 }
 
+/// What a rule that is for a request says of it.
+struct Applied<'s> {
+    effect: Effect<'s>,
+    /// The caller is declared hot.
+    hot: bool,
+    malformed: bool,
+}
+
 impl Rule {
-    fn missing<'s>(&'s self, attribute: &'s str) -> Option<(Effect<'s>, bool)> {
+    fn missing<'s>(&'s self, attribute: &'s str) -> Option<Applied<'s>> {
         match self.on_missing {
             OnMissing::Skip => None,
-            OnMissing::Deny => Some((Effect::MissingDenied { attribute }, false)),
+            OnMissing::Deny => {
+                let effect = Effect::MissingDenied { attribute, is_malformed: false };
+                Some(Applied { effect, hot: false, malformed: false })
+            }
         }
     }
 }

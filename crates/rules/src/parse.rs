@@ -10,6 +10,7 @@ pub(crate) mod fields;
 mod files;
 pub(crate) mod key;
 mod log;
+mod normalize;
 mod override_entry;
 mod policy_fields;
 mod pushed;

@@ -3,7 +3,7 @@
 //! Keys of one place can be granted by one call to the region's store, all or none. The place is a part of
 //! the key, so a rule that is placed counts each value of the attribute apart. Never allocates per request.
 
-use crate::attributes::Attributes;
+use crate::form::{MALFORMED, Value, Values};
 use crate::identifier::KeyPart;
 use tidegate_core::identity::Shape;
 use tidegate_core::{FleetSecret, KeyId, KeyPrefix};
@@ -31,8 +31,12 @@ impl PlaceBy {
 
     /// `None` when the request lacks the attribute: its keys keep their own places.
     #[inline]
-    pub(crate) fn place(&self, attributes: Attributes<'_>) -> Option<Place> {
-        attributes.get(&self.attribute).map(|value| Place(self.prefix.key(value).place()))
+    pub(crate) fn place(&self, values: Values<'_>) -> Option<Place> {
+        let value = match values.get(&self.attribute)? {
+            Value::Formed(value) => value,
+            Value::Malformed(_) => MALFORMED,
+        };
+        Some(Place(self.prefix.key(value).place()))
     }
 
     /// Whether a rule of this key counts more finely than its key says.

@@ -4,6 +4,7 @@
 
 use crate::attributes::Attributes;
 use crate::condition::Conditions;
+use crate::form::{Forms, Value};
 use crate::identifier::{Identifier, KeyPart};
 use crate::overrides::Lookup;
 use crate::policy::Policy;
@@ -97,6 +98,8 @@ pub struct Rule {
     /// Where its decisions are counted.
     pub series: SeriesPlace,
     pub(crate) when: Conditions,
+    /// Of its namespace.
+    pub(crate) forms: Arc<Forms>,
     /// `None`: it can't have overrides.
     pub(crate) lookup: Option<Lookup>,
 }
@@ -104,9 +107,31 @@ pub struct Rule {
 impl Rule {
     /// Who a request is limited as, for people: the values of the key's attributes.
     pub fn shown_identifier(&self, attributes: Attributes<'_>) -> String {
-        let mut identifier = Identifier::new();
-        // What is missing isn't shown: such a request isn't limited by this rule.
-        let _ = identifier.fill(&self.key, attributes);
-        identifier.parts().iter().map(|part| shown(part.as_str())).collect::<Vec<_>>().join(", ")
+        self.forms.with(attributes, |values| {
+            let mut identifier = Identifier::new();
+            // What is missing isn't shown: such a request isn't limited by this rule.
+            let _ = identifier.fill(&self.key, values);
+            identifier.parts().iter().map(|part| shown(part.as_str())).collect::<Vec<_>>().join(", ")
+        })
+    }
+
+    /// Whether the rule takes the values of a request as they are written.
+    pub fn takes_values_as_written(&self) -> bool {
+        self.forms.0.is_empty()
+    }
+
+    /// The first attribute of the rule's `when` or `key` that should be an address and isn't, in a request that the
+    /// rule applies to. For those who describe decisions.
+    pub fn malformed(&self, attributes: Attributes<'_>) -> Option<&str> {
+        self.forms.with(attributes, |values| {
+            let conditions = self.when.0.iter().map(|condition| &*condition.attribute);
+            let mut named = conditions.chain(self.key.iter().map(|part| &*part.attribute));
+            named.find(|attribute| matches!(values.get(attribute), Some(Value::Malformed(_))))
+        })
+    }
+
+    /// Whether a malformed value denies: whoever guards against abuse, or wants its attributes, wants true ones.
+    pub(crate) fn denies_malformed(&self) -> bool {
+        self.class == Class::Abuse || self.on_missing == OnMissing::Deny
     }
 }

@@ -9,6 +9,7 @@ pub use apply::{ApplyError, RuleOptions};
 
 use crate::envoy::{EnvoyOptions, EnvoyRules, Windows, is_envoy};
 use crate::error::{Problems, RuleError, RuleErrors, Warning, quoted};
+use crate::form::Forms;
 use crate::overrides::Overrides;
 use crate::parse::{self, Assembled, Hashing};
 use crate::place::PlaceBy;
@@ -29,6 +30,8 @@ pub struct Namespace {
     pub mode: Mode,
     /// `None`: every key has a place of its own.
     pub place_by: Option<PlaceBy>,
+    /// What the values of attributes are.
+    pub(crate) forms: Arc<Forms>,
     /// In the order of the files.
     pub rules: Vec<Rule>,
 }

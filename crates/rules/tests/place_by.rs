@@ -143,7 +143,7 @@ fn the_description_says_what_it_splits() {
 fn a_shared_limit_that_it_splits_is_warned_of() {
     let set = rules(
         "namespace: api\nrules:\n  - { name: all, key: [], limit: 5 per 1h }\n  \
-         - { name: network, key: [ip/64], limit: 5 per 1h }\n  - { name: one, key: [ip], limit: 5 per 1h }\n  \
+         - { name: network, key: [ip/64], limit: 5 per 1h, on_missing: skip }\n  - { name: one, key: [ip], limit: 5 per 1h, on_missing: skip }\n  \
          - { name: user, key: [user], limit: 5 per 1h }\n---\nnamespace: api\nplace_by: ip",
     );
     let warnings: Vec<String> = set.warnings().iter().map(ToString::to_string).collect();

@@ -45,12 +45,19 @@ fn write_limit(out: &mut Vec<u8>, limit: &LimitAnswer<'_>, subject: Subject<'_>)
         Said::Unlimited => out.extend_from_slice(
             b",\"limit\":null,\"remaining\":null,\"reset_ms\":null,\"retry_after_ms\":0,\"unlimited\":true",
         ),
-        Said::Missing { attribute } => {
+        Said::Missing { attribute, is_malformed } => {
             out.extend_from_slice(
-                b",\"limit\":null,\"remaining\":null,\"reset_ms\":null,\"retry_after_ms\":null,\"missing\":",
+                b",\"limit\":null,\"remaining\":null,\"reset_ms\":null,\"retry_after_ms\":null",
             );
-            write::string(out, attribute);
+            if !is_malformed {
+                out.extend_from_slice(b",\"missing\":");
+                write::string(out, attribute);
+            }
         }
+    }
+    if let Some(attribute) = malformed(limit.origin, subject) {
+        out.extend_from_slice(b",\"malformed\":");
+        write::string(out, attribute);
     }
     out.extend_from_slice(b",\"allowed\":");
     write::boolean(out, limit.is_allowed());
@@ -89,10 +96,20 @@ fn names<'a>(origin: Origin<'a>, subject: Subject<'a>) -> (&'a str, Cow<'a, str>
     }
 }
 
-/// Built only for keys of several parts or of grouped addresses.
+/// The attribute whose value should be an address and isn't, where the rule looks at one.
+fn malformed<'a>(origin: Origin<'a>, subject: Subject<'_>) -> Option<&'a str> {
+    match (origin, subject) {
+        (Origin::Rule(rule), Subject::Rules { attributes, .. }) if !rule.takes_values_as_written() => {
+            rule.malformed(attributes)
+        }
+        _ => None,
+    }
+}
+
+/// Built only for keys of several parts, and where values aren't shown as they are written.
 fn rule_identifier<'a>(rule: &Rule, attributes: tidegate_rules::Attributes<'a>) -> Cow<'a, str> {
     match &*rule.key {
-        [part] if part.group_prefix.is_none() => shown(attributes.get(&part.attribute).unwrap_or("?")),
+        [part] if rule.takes_values_as_written() => shown(attributes.get(&part.attribute).unwrap_or("?")),
         _ => Cow::Owned(identifier_text(rule, attributes)),
     }
 }

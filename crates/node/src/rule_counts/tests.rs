@@ -50,7 +50,8 @@ fn outcomes_and_paths_are_told_apart() {
     let answers = [said(rule, OVER, Role::Enforced), said(rule, OVER, Role::Shadow)];
     counts.count(CameOut::Denied, Path::Local, &answers);
     counts.count(CameOut::Reported, Path::Local, &[said(rule, OVER, Role::Enforced)]);
-    let missing = LimitAnswer { said: Said::Missing { attribute: "user" }, ..answers[0] };
+    let missing =
+        LimitAnswer { said: Said::Missing { attribute: "user", is_malformed: false }, ..answers[0] };
     let lifted = LimitAnswer { said: Said::Unlimited, ..answers[0] };
     counts.count(CameOut::Denied, Path::Local, &[missing, lifted]);
     let series = counts.series();

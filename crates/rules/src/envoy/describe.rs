@@ -20,6 +20,7 @@ impl EnvoyRules {
                 namespace: domain.name.to_string(),
                 mode: Mode::Enforce,
                 place_by: None,
+                normalize: Vec::new(),
                 rules,
             }
         };

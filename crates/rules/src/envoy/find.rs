@@ -144,6 +144,6 @@ impl<'s> EnvoyMatch<'s, '_> {
             Some(policy) => Effect::Limited { key: self.key, spec: policy.spec(now) },
             None => Effect::Unlimited { key: self.key },
         };
-        Some(Match { rule, role, hot: false, effect })
+        Some(Match { rule, role, hot: false, malformed: false, effect })
     }
 }

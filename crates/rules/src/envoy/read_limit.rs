@@ -181,6 +181,7 @@ fn rule(
         series: Default::default(),
         prefix,
         when: Default::default(),
+        forms: Default::default(),
         lookup: None,
     }
 }

@@ -8,6 +8,7 @@ use super::cursor::Cursor;
 use super::document::{Head, Said, agree, is_list, read_head};
 use super::fields::Fields;
 use super::files::{File, read_files, refuse_file, says_nothing};
+use super::normalize::{DeclaredForms, forms_of, warn_of_addresses};
 use super::override_entry::{self, read_override};
 use super::policy_fields::Calendars;
 use super::pushed::Listing;
@@ -17,6 +18,7 @@ use super::tree::{Place, Value};
 use super::value;
 use crate::bounds::{NESTING_MAX, RULES_MAX};
 use crate::error::{Problems, Refusal, RuleErrors, Warning, quoted};
+use crate::form::Forms;
 use crate::identifier::KeyPart;
 use crate::overrides::Collected;
 use crate::place::PlaceBy;
@@ -66,12 +68,14 @@ pub(crate) fn assemble_listing(
             documents.push((at, home));
         }
     }
+    draft.namespaces.iter_mut().for_each(DraftNamespace::set_forms);
     if syntax == Syntax::Sound {
         refuse_silence(&files, sources, &mut problems);
         for (at, home) in &documents {
             if let Some(home) = home {
                 draft.read_overrides(at, *home, listing.as_deref_mut(), &mut problems);
                 draft.namespaces[*home].warn_of_splits(at, &mut problems);
+                draft.namespaces[*home].warn_of_addresses(at, &mut problems);
             }
         }
     }
@@ -104,6 +108,9 @@ struct DraftNamespace {
     name: Arc<str>,
     mode: Option<Said<Mode>>,
     place_by: Option<Said<Box<str>>>,
+    normalize: Option<Said<DeclaredForms>>,
+    /// Known when all documents are read.
+    forms: Arc<Forms>,
     rules: Vec<Rule>,
     slots: HashMap<Box<str>, (Slot, Declared)>,
     /// Rules without a condition: every request of the namespace meets all of them.
@@ -131,13 +138,14 @@ impl Draft {
         if let Value::Null = at.value() {
             return None;
         }
-        let Head { tenant, namespace, mode, place_by, fleet_mode } = read_head(at, problems)?;
+        let Head { tenant, namespace, mode, place_by, normalize, fleet_mode } = read_head(at, problems)?;
         agree(at, "fleet_mode", &mut self.fleet_mode, fleet_mode, problems);
         let position = self.position(tenant, namespace?);
         let draft = &mut self.namespaces[position];
         agree(at, "mode", &mut draft.mode, mode, problems);
         let place_by = place_by.map(|(attribute, declared)| (attribute.into(), declared));
         agree(at, "place_by", &mut draft.place_by, place_by, problems);
+        agree(at, "normalize", &mut draft.normalize, normalize, problems);
         if let Some(rules) = at.get("rules")
             && is_list(&rules, "`- name: per-user`", problems)
         {
@@ -203,10 +211,10 @@ impl Draft {
     fn finish(self, secret: &FleetSecret, warnings: Vec<Warning>) -> Assembled {
         let fleet_mode = self.fleet_mode.map(|(mode, _)| mode);
         let seal = |draft: DraftNamespace| {
-            let DraftNamespace { tenant, name, mode, place_by, rules, .. } = draft;
+            let DraftNamespace { tenant, name, mode, place_by, forms, rules, .. } = draft;
             let place_by = place_by.map(|(attribute, _)| PlaceBy::new(secret, &tenant, &name, attribute));
             let mode = mode.map(|(mode, _)| mode).unwrap_or_default();
-            Namespace { tenant, name, mode, place_by, rules }
+            Namespace { tenant, name, mode, place_by, forms, rules }
         };
         let namespaces = self.namespaces.into_iter().map(seal).collect();
         Assembled { namespaces, overrides: self.overrides, fleet_mode, warnings }
@@ -214,6 +222,26 @@ impl Draft {
 }
 
 impl DraftNamespace {
+    /// Overrides, which are read next, name callers by values in their forms.
+    fn set_forms(&mut self) {
+        let declared = self.normalize.as_ref().map_or(&[][..], |(forms, _)| forms);
+        let place_by = self.place_by.as_ref().map(|(attribute, _)| &**attribute);
+        self.forms = Arc::new(forms_of(declared, &self.rules, place_by));
+        for rule in &mut self.rules {
+            rule.when.set_forms(&self.forms);
+            rule.forms = self.forms.clone();
+        }
+    }
+
+    fn warn_of_addresses(&self, at: &Cursor<'_, '_>, problems: &mut Problems) {
+        let Some(rules) = at.get("rules") else { return };
+        for rule_at in rules.items() {
+            let slot = rule_entry::name_of(&rule_at).and_then(|name| self.slots.get(name));
+            let Some((Slot::Read(index), _)) = slot else { continue };
+            warn_of_addresses(&rule_at, &self.rules[*index], problems);
+        }
+    }
+
     /// Known only when all documents are read: `place_by` may stand in a later one than the rules.
     fn warn_of_splits(&self, at: &Cursor<'_, '_>, problems: &mut Problems) {
         let (Some((attribute, _)), Some(rules)) = (&self.place_by, at.get("rules")) else { return };

@@ -6,12 +6,14 @@
 use super::cursor::Cursor;
 use super::fields::Fields;
 use super::key::read_attribute;
+use super::normalize::{DeclaredForms, read_normalize};
 use super::tree::Value;
 use super::value;
 use crate::error::{Problems, Refusal};
 use crate::rule::{Declared, Mode};
 
-const FIELDS: [&str; 7] = ["tenant", "namespace", "mode", "place_by", "fleet_mode", "rules", "overrides"];
+const FIELDS: [&str; 8] =
+    ["tenant", "namespace", "mode", "place_by", "normalize", "fleet_mode", "rules", "overrides"];
 const EXAMPLE: &str = "`namespace: api` with `rules:` below it";
 pub(crate) const DEFAULT_TENANT: &str = "default";
 
@@ -24,6 +26,7 @@ pub(crate) struct Head<'p> {
     pub(crate) namespace: Option<&'p str>,
     pub(crate) mode: Option<Said<Mode>>,
     pub(crate) place_by: Option<Said<&'p str>>,
+    pub(crate) normalize: Option<Said<DeclaredForms>>,
     pub(crate) fleet_mode: Option<Said<Mode>>,
 }
 
@@ -42,7 +45,8 @@ pub(crate) fn read_head<'p>(at: &'p Cursor<'p, '_>, problems: &mut Problems) -> 
     let mode = fields.get("mode").and_then(|at| read_mode(&at, problems));
     let fleet_mode = fields.get("fleet_mode").and_then(|at| read_mode(&at, problems));
     let place_by = fields.get("place_by").and_then(|at| Some(said(&at, read_attribute(&at, problems)?)));
-    let of_a_namespace = ["rules", "overrides", "mode", "place_by"];
+    let normalize = fields.get("normalize").and_then(|at| Some(said(&at, read_normalize(&at, problems)?)));
+    let of_a_namespace = ["rules", "overrides", "mode", "place_by", "normalize"];
     let needs_namespace = of_a_namespace.into_iter().find(|name| fields.get(name).is_some());
     if let (None, Some(name)) = (namespace, needs_namespace) {
         let message = format!("`{name}` needs a `namespace`");
@@ -54,7 +58,7 @@ pub(crate) fn read_head<'p>(at: &'p Cursor<'p, '_>, problems: &mut Problems) -> 
         );
         return None;
     }
-    Some(Head { tenant: tenant?, namespace, mode, place_by, fleet_mode })
+    Some(Head { tenant: tenant?, namespace, mode, place_by, normalize, fleet_mode })
 }
 
 fn read_mode(at: &Cursor<'_, '_>, problems: &mut Problems) -> Option<Said<Mode>> {

@@ -11,6 +11,7 @@ use super::value;
 use crate::address::group_of;
 use crate::bounds::VALUE_CHARS_MAX;
 use crate::error::{Problems, Refusal, quoted};
+use crate::form::Form;
 use crate::identifier::KeyPart;
 use crate::overrides::{Change, Collected, Override, PartMatch};
 use crate::pattern::Pattern;
@@ -66,7 +67,7 @@ fn read_parts(fields: &Fields<'_, '_>, rule: &Rule, problems: &mut Problems) -> 
     refuse_unknown(fields, rule, problems);
     let part = |part: &KeyPart| match fields.get(&part.attribute) {
         None => Some(PartMatch::Anything),
-        Some(at) => read_part(&at, part, problems),
+        Some(at) => read_part(&at, part, rule.forms.of(&part.attribute), problems),
     };
     // All of them are looked at: each mistake is told.
     let parts: Vec<Option<PartMatch>> = rule.key.iter().map(part).collect();
@@ -104,12 +105,12 @@ fn refuse_everybody(
     true
 }
 
-fn read_part(at: &Cursor<'_, '_>, part: &KeyPart, problems: &mut Problems) -> Option<PartMatch> {
+fn read_part(at: &Cursor<'_, '_>, part: &KeyPart, form: Form, problems: &mut Problems) -> Option<PartMatch> {
     let text = value::line(at, VALUE_CHARS_MAX, problems)?;
-    if let Some(pattern) = Pattern::new(text) {
+    if let Some(pattern) = Pattern::new(&form.pattern(text)) {
         return Some(PartMatch::Pattern(pattern));
     }
-    let Some(length) = part.group_prefix else { return Some(PartMatch::Exact(text.into())) };
+    let Some(length) = part.group_prefix else { return Some(PartMatch::Exact(form.normal(text))) };
     // A group may be given by any of its addresses, or as answers show it: `2001:db8::/64`.
     let address = text.strip_suffix(&format!("/{length}")).unwrap_or(text);
     if let Some(group) = group_of(address, length) {

@@ -91,6 +91,7 @@ pub(crate) fn read_rule(at: &Cursor<'_, '_>, home: &mut Home<'_>, problems: &mut
         overflow_key: overflow_key(&prefix),
         series: Default::default(),
         when,
+        forms: Default::default(),
         lookup: Some(Lookup::new(home.seed, home.tenant, home.namespace, name)),
     };
     Some(rule)

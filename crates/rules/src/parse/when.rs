@@ -71,6 +71,9 @@ fn read_values(at: &Cursor<'_, '_>, values_left: &mut usize, problems: &mut Prob
 
 fn read_value(at: &Cursor<'_, '_>, values: &mut ValueSet, problems: &mut Problems) {
     let Some(text) = value::line(at, VALUE_CHARS_MAX, problems) else { return };
+    if let Some(doubt) = doubt(text) {
+        at.warn(problems, format!("{} {doubt}", quoted(text)));
+    }
     if let Some(pattern) = Pattern::new(text) {
         values.add_pattern(pattern);
     } else if let Some(network) = Cidr::parse(text) {
@@ -80,5 +83,63 @@ fn read_value(at: &Cursor<'_, '_>, values: &mut ValueSet, problems: &mut Problem
         at.refuse(problems, Refusal::new(message, "write address and prefix length, such as `10.0.0.0/8`"));
     } else {
         values.add_exact(text);
+    }
+}
+
+/// What a value most likely was meant as, where that isn't what it means.
+fn doubt(text: &str) -> Option<&'static str> {
+    const CLASSES: [&str; 8] = ["\\d", "\\w", "\\s", "\\b", "\\.", "\\/", "[^", "(?"];
+    if text.len() > 1 && text.starts_with('!') {
+        return Some(
+            "matches only itself: there is no negation; list what is meant, or give the exception a rule of its own",
+        );
+    }
+    let is_anchored = text.len() > 1 && (text.starts_with('^') || text.ends_with('$'));
+    let has_choice = text.find('(').is_some_and(|open| text[open..].contains(['|', ')']));
+    let has_repeat = [")*", "]*", "]+", ".+", "+$"].iter().any(|repeat| text.contains(repeat));
+    // `10.*` and `*.example.com` are patterns; a path has no dot before what varies.
+    let has_any = text == ".*" || text.contains("/.*") || text.starts_with(".*");
+    let has_class = CLASSES.iter().any(|class| text.contains(class));
+    if is_anchored || has_choice || has_repeat || has_any || has_class {
+        return Some(
+            "looks like a regular expression, and is compared as text: only `*` is special, for any run of characters",
+        );
+    }
+    let has_parameter = text.contains("/{") || text.contains("/:") || text.contains("/<");
+    has_parameter
+        .then_some("looks like a path with parameters, and is compared as text: write `*` for what varies")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_that_means_something_else_elsewhere_is_doubted() {
+        for text in
+            ["!/health", "^/api", "/api$", "/users/\\d+", "(a|b)", ".*", "/api/.*", "[a-z]+", "/v[^/]*"]
+        {
+            assert!(doubt(text).is_some(), "{text}");
+        }
+        for text in ["/users/{id}", "/users/:id", "/users/<int:id>"] {
+            assert!(doubt(text).is_some_and(|doubt| doubt.contains("parameters")), "{text}");
+        }
+        for text in [
+            "/health",
+            "/search*",
+            "10.*",
+            "*.example.com",
+            "a|b",
+            "!",
+            "$",
+            "free",
+            "C++",
+            "*/admin/*",
+            "10.0.0.0/8",
+            "::/0",
+            "a.b.c",
+        ] {
+            assert_eq!(doubt(text), None, "{text}");
+        }
     }
 }

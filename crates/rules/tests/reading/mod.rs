@@ -33,7 +33,8 @@ pub fn said(set: &RuleSet, namespace: &str, attributes: &[(&str, &str)], now: Na
         let effect = match found.effect {
             Effect::Limited { spec, .. } => spec.shown_limit().to_string(),
             Effect::Unlimited { .. } => "unlimited".to_owned(),
-            Effect::MissingDenied { attribute } => format!("missing {attribute}"),
+            Effect::MissingDenied { attribute, is_malformed: false } => format!("missing {attribute}"),
+            Effect::MissingDenied { attribute, is_malformed: true } => format!("malformed {attribute}"),
         };
         let hot = if found.hot { " hot" } else { "" };
         let shadow = if found.role == Role::Shadow { " shadow" } else { "" };

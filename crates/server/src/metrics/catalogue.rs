@@ -31,6 +31,10 @@ const METRICS: &[(&str, &str)] = &[
     ),
     ("tidegate_keys_refused_denied_total", "Limits of class abuse that found the table full: denied."),
     ("tidegate_clock_steps_total", "Times that the wall clock was set while the node ran."),
+    (
+        "tidegate_malformed_values_total",
+        "Times that a rule met a value that should be an address and isn't: denied, or counted together.",
+    ),
     ("tidegate_rule_version", "Version of the rules in force."),
     ("tidegate_rule_reloads_total", "Times that changed rules files were put in force."),
     (

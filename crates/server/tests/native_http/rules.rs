@@ -138,3 +138,27 @@ async fn a_callers_keys_are_reset_by_its_attributes() {
     assert_eq!(node.answer("/v1/reset", body).await, json!({"reset": 2}));
     assert_eq!(check(&node, json!({"user": "42"})).await["limits"][0]["remaining"], 1);
 }
+
+#[tokio::test]
+async fn an_answer_names_the_value_that_isnt_an_address() {
+    let node = Node::with_rules(
+        "namespace: api\nrules:\n  - { name: net, key: [ip/64], limit: 2 per 1h, on_missing: skip }\n---\n\
+         namespace: strict\nrules:\n  - { name: outside, key: [], when: { ip: 0.0.0.0/0 }, limit: 0 per 1h, class: abuse }\n",
+    )
+    .await;
+    for (ip, allowed) in [("6.6.6.6, 7.7.7.7", true), ("garbage", true), ("other", false)] {
+        let answer = check(&node, json!({"ip": ip})).await;
+        assert_eq!(answer["allowed"], allowed, "{ip}: all of them share one counter");
+        assert_eq!(answer["limits"][0]["malformed"], "ip");
+        assert_eq!(answer["limits"][0]["identifier"], "malformed");
+    }
+    let honest = check(&node, json!({"ip": "1.2.3.4:5000"})).await;
+    assert_eq!((&honest["allowed"], &honest["limits"][0]["identifier"]), (&json!(true), &json!("1.2.3.4")));
+    assert_eq!(honest["limits"][0]["malformed"], Value::Null);
+    for ip in ["garbage", "6.6.6.6, 7.7.7.7"] {
+        let body = json!({"namespace": "strict", "attributes": {"ip": ip}});
+        let answer = node.answer("/v1/check", &body.to_string()).await;
+        assert_eq!((&answer["allowed"], &answer["limits"][0]["malformed"]), (&json!(false), &json!("ip")));
+        assert_eq!(answer["limits"][0]["missing"], Value::Null);
+    }
+}

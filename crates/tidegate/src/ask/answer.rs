@@ -31,6 +31,7 @@ struct LimitAnswer {
     unlimited: bool,
     /// The attribute that the request lacks.
     missing: Option<String>,
+    malformed: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -82,6 +83,9 @@ impl LimitAnswer {
         }
         if let Some(attribute) = &self.missing {
             let _ = write!(text, ", the request lacks `{}`", plain(attribute));
+        }
+        if let Some(attribute) = &self.malformed {
+            let _ = write!(text, ", `{}` isn't an address", plain(attribute));
         }
         match (self.remaining, self.limit) {
             (Some(_), Some(0)) if !self.allowed => text.push_str(", blocked"),
@@ -175,6 +179,8 @@ mod tests {
         assert_eq!(unlimited, "a x: allowed, unlimited");
         let missing = told(r#"{"name":"a","identifier":"","missing":"user","allowed":false}"#);
         assert_eq!(missing, "a: denied, the request lacks `user`");
+        let malformed = told(r#"{"name":"a","identifier":"malformed","malformed":"ip","allowed":false}"#);
+        assert_eq!(malformed, "a malformed: denied, `ip` isn't an address");
         let shadow = told(
             r#"{"name":"a","limit":5,"remaining":4,"reset_ms":1763230001500,"allowed":true,"shadow":true}"#,
         );
