@@ -14,6 +14,7 @@ use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use serde_json::json;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Longer than a node's own wait for its region.
@@ -40,6 +41,14 @@ pub struct ClientError {
     pub message: String,
 }
 
+impl ClientError {
+    /// Returns whether the node refused the token, not the question: it is missing, unknown, revoked, or lacks a
+    /// permission.
+    pub fn is_about_token(&self) -> bool {
+        matches!(self.status, 401 | 403)
+    }
+}
+
 #[derive(Debug)]
 pub struct Client {
     endpoint: Endpoint,
@@ -48,6 +57,7 @@ pub struct Client {
     authorization: Option<HeaderValue>,
     deadline: Duration,
     on_failure: OnFailure,
+    refusals: AtomicU64,
     idle: Mutex<Vec<SendRequest<Full<Bytes>>>>,
 }
 
@@ -80,7 +90,8 @@ impl Client {
     fn new(endpoint: Endpoint, host: String) -> Self {
         let idle = Mutex::new(Vec::new());
         let on_failure = OnFailure::default();
-        Client { endpoint, host, authorization: None, deadline: DEADLINE, on_failure, idle }
+        let refusals = AtomicU64::new(0);
+        Client { endpoint, host, authorization: None, deadline: DEADLINE, on_failure, refusals, idle }
     }
 
     /// Presents a token (`tidegate token new`) with every request. The node refuses one that it doesn't know.
@@ -107,6 +118,19 @@ impl Client {
 
     pub(crate) fn chosen_on_failure(&self) -> OnFailure {
         self.on_failure
+    }
+
+    /// Returns how many requests the node refused so far (400, 401, 403, 413): export it as a metric. An error is
+    /// logged at the first, second, fourth, eighth refusal, and so on.
+    pub fn refusals(&self) -> u64 {
+        self.refusals.load(Ordering::Relaxed)
+    }
+
+    fn report_refusal(&self, error: &ClientError) {
+        let count = self.refusals.fetch_add(1, Ordering::Relaxed) + 1;
+        if count.is_power_of_two() {
+            tracing::error!(status = error.status, count, "the rate limiter refuses requests: {}", error.message);
+        }
     }
 
     /// Whether a request with these attributes passes the rules of a namespace. Charged if so; cost 0 only
@@ -144,7 +168,10 @@ impl Client {
         let asked = tokio::time::timeout(self.deadline, self.exchange(path, body));
         match asked.await.unwrap_or(Err(Failure::Unreachable)) {
             Ok(answer) => Ok(answer),
-            Err(Failure::Refused(error)) => Err(error),
+            Err(Failure::Refused(error)) => {
+                self.report_refusal(&error);
+                Err(error)
+            }
             Err(Failure::Unreachable) => Ok(Answer::of_failure(self.on_failure == OnFailure::Allow)),
         }
     }

@@ -1,5 +1,9 @@
 //! A tower layer: requests that a limiter denies get 429 and never reach the service; all others carry what is
 //! left of their limit in headers.
+//!
+//! A request that the limiter can't judge is denied too: otherwise a caller who sends what a node refuses, such as an
+//! over-long header, would be unlimited. A refused token is the operator's mistake and not the caller's, so
+//! [`OnFailure`] decides then, as when the node can't be reached.
 
 use crate::answer::Answer;
 use crate::client::{Client, ClientError, OnFailure};
@@ -41,7 +45,7 @@ pub trait Limiter: Send + Sync + 'static {
     /// An error means that the question was wrong.
     fn ask(&self, limit: &Limit) -> impl Future<Output = Result<Answer, ClientError>> + Send;
 
-    /// What becomes of a request whose question was wrong.
+    /// What becomes of a request when the limiter refuses the token.
     fn when_refused(&self) -> OnFailure {
         OnFailure::Allow
     }
@@ -125,8 +129,10 @@ where
         let mut inner = std::mem::replace(&mut self.inner, copy);
         Box::pin(async move {
             let Some(limit) = limit else { return inner.call(request).await };
-            let when_refused = limiter.when_refused() == OnFailure::Allow;
-            let answer = limiter.ask(&limit).await.unwrap_or_else(|_| Answer::of_failure(when_refused));
+            let answer = limiter.ask(&limit).await.unwrap_or_else(|error| {
+                let allows = error.is_about_token() && limiter.when_refused() == OnFailure::Allow;
+                Answer::of_failure(allows)
+            });
             let mut response = if answer.allowed {
                 inner.call(request).await?
             } else {

@@ -201,6 +201,45 @@ async fn an_axum_app_is_limited_in_this_process_and_through_a_sidecar() {
     }
 }
 
+/// One status for each of three requests of a caller whose name is `user`.
+async fn three(app: &Router, user: &str) -> Vec<u16> {
+    let mut app = app.clone();
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        let request = Request::builder().uri("/").header("x-user", user).body(Body::empty()).unwrap();
+        seen.push(app.call(request).await.unwrap().status().as_u16());
+    }
+    seen
+}
+
+#[tokio::test]
+async fn a_request_that_a_node_refuses_is_denied_and_a_refused_token_follows_the_choice() {
+    let too_long = "x".repeat(17 << 10);
+    let (_node, client) = tcp().await;
+    let app_of_client = app(client.on_failure(OnFailure::Allow));
+    assert_eq!(three(&app_of_client, &too_long).await, [429, 429, 429], "400 denies");
+    let embedded = app(Embedded::from_yaml(RULES).unwrap());
+    assert_eq!(three(&embedded, &too_long).await, [429, 429, 429]);
+
+    for (choice, status) in [(OnFailure::Allow, 200), (OnFailure::Deny, 429)] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let tokens = Tokens::required(Vec::new());
+        let _node = node_with(listener.into(), Surface::Api, tokens);
+        let client = Client::tcp(address).deadline(PATIENT).on_failure(choice);
+        assert_eq!(three(&app(client), "42").await, [status; 3], "401 with {choice:?}");
+    }
+}
+
+#[tokio::test]
+async fn refusals_are_counted() {
+    let (_node, client) = tcp().await;
+    let too_long = "x".repeat(17 << 10);
+    assert!(client.check("api", &[("user", &too_long)], 1).await.is_err());
+    assert!(client.check("api", &[("user", "42")], 1).await.is_ok());
+    assert_eq!(client.refusals(), 1);
+}
+
 #[test]
 fn bad_rules_are_told() {
     let error = Embedded::from_yaml("namespace: api\nrules:\n  - { name: x, limit: many }\n").unwrap_err();

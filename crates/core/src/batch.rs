@@ -111,7 +111,7 @@ impl<S: State> Table<S> {
         }
         if item.charges(&decision) {
             self.make_room(index, shard, (item.key.tenant(), 1), moment);
-            if !self.finds_room(item, shard, 0) {
+            if !self.finds_room(item, 0) {
                 return Err(Undecided::NoRoom { index: 0 });
             }
             self.insert(index, shard, item.key, state);
@@ -291,21 +291,31 @@ impl<S: State> Table<S> {
         moment: Moment,
         locked: &mut Locked<'a, S>,
     ) {
-        let mut shard = self.shard(shard_index).lock();
-        if !shard.has_room(items.len()) {
-            self.make_room_for(items, shard_index, &mut shard, moment);
-        }
+        let shard = self.shard(shard_index).lock();
         locked.0.push((shard_index, shard));
+        if !self.fits(items.len()) {
+            self.make_room_for(items, moment, locked);
+        }
     }
 
-    /// Makes room in a shard that may lack it for those of the items that have no entry yet.
+    /// Makes room, in a table that may lack it, for those of the items that have no entry yet. May move the entries of
+    /// the shard that was locked last, in which nothing was drafted yet, and of shards that nobody has locked.
     #[cold]
     #[inline(never)]
-    fn make_room_for(&self, items: &[Item], index: usize, shard: &mut Shard<S>, moment: Moment) {
-        let here = items.iter().filter(|item| self.shard_index(item.key) == index);
-        let missing = here.filter(|item| shard.find(item.key).is_err());
-        if let Some(item) = missing.clone().next() {
-            self.make_room(index, shard, (item.key.tenant(), missing.count()), moment);
+    fn make_room_for(&self, items: &[Item], moment: Moment, locked: &mut Locked<'_, S>) {
+        let is_missing = |item: &Item| {
+            let position = locked.position(self.shard_index(item.key));
+            let holds = |(index, shard): &(usize, MutexGuard<'_, Shard<S>>)| {
+                *index == self.shard_index(item.key) && shard.find(item.key).is_err()
+            };
+            locked.0.get(position).is_some_and(holds)
+        };
+        // Of the shards that were locked before, too: they get their entries after all are locked.
+        let missing = items.iter().filter(|item| is_missing(item)).count();
+        let last = locked.0.last().map_or(0, |(index, _)| *index);
+        let here = items.iter().find(|item| self.shard_index(item.key) == last && is_missing(item));
+        if let (Some(item), Some((index, shard))) = (here, locked.0.last_mut()) {
+            self.make_room(*index, shard, (item.key.tenant(), missing), moment);
         }
     }
 
@@ -361,7 +371,7 @@ impl<S: State> Table<S> {
         draft: &mut Draft<S>,
         locked: &mut Locked<'_, S>,
     ) -> Result<(), Undecided> {
-        if let Some(index) = self.first_without_room(items, draft, locked) {
+        if let Some(index) = self.first_without_room(items, draft) {
             locked.put_back(draft);
             return Err(Undecided::NoRoom { index });
         }
@@ -378,16 +388,14 @@ impl<S: State> Table<S> {
     }
 
     /// The first new key that finds no room beside the other new keys of the request.
-    fn first_without_room(&self, items: &[Item], draft: &Draft<S>, locked: &Locked<'_, S>) -> Option<usize> {
+    fn first_without_room(&self, items: &[Item], draft: &Draft<S>) -> Option<usize> {
         let mut new_keys = SmallVec::<[KeyId; ITEMS_INLINE]>::new();
         for fresh in draft.fresh.iter().filter(|fresh| fresh.charged) {
             let item = &items[fresh.item];
             if new_keys.contains(&item.key) {
                 continue;
             }
-            let index = self.shard_index(item.key);
-            let others = new_keys.iter().filter(|key| self.shard_index(**key) == index).count();
-            if !self.finds_room(item, &locked.0[locked.position(index)].1, others) {
+            if !self.finds_room(item, new_keys.len()) {
                 return Some(fresh.item);
             }
             new_keys.push(item.key);
@@ -396,10 +404,10 @@ impl<S: State> Table<S> {
     }
 
     /// Whether an item's key may get an entry beside `others` that are new too.
-    fn finds_room(&self, item: &Item, shard: &Shard<S>, others: usize) -> bool {
+    fn finds_room(&self, item: &Item, others: usize) -> bool {
         match item.room {
-            Room::Capped => self.has_room(shard, item.key.tenant(), others + 1),
-            Room::Reserved => shard.has_reserved_room(),
+            Room::Capped => self.has_room(item.key.tenant(), others + 1),
+            Room::Reserved => self.has_reserved_room(others + 1),
         }
     }
 

@@ -4,7 +4,9 @@
 //! and nobody sees half a batch. It never allocates but to grow, and grows one shard at a time.
 
 mod entries;
+mod occupancy;
 mod outbox;
+mod room;
 mod shard;
 mod shares;
 mod steps;
@@ -16,10 +18,11 @@ use crate::limit::Spec;
 use crate::state::{Publish, State};
 use crate::sync::Mutex;
 use crate::time::{ClockStep, Moment, Nanos, StepId};
+use occupancy::Occupancy;
 use outbox::Outbox;
 use shard::Hint;
 pub(crate) use shard::Shard;
-use shares::{Entered, Shares};
+use shares::Shares;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 pub use steps::STEPS_HANDED_ON_MAX;
 use steps::{Steps, is_later};
@@ -43,6 +46,7 @@ pub struct Table<S> {
     /// How many nodes share the region, this one included.
     live_nodes: AtomicU32,
     outbox: Outbox,
+    occupancy: Occupancy,
     shares: Shares,
     /// Live entries that were dropped to make room.
     evicted: AtomicU64,
@@ -60,8 +64,8 @@ const SWEEP_MARGIN: Nanos = Nanos::from_secs(1);
 const VISITED_AT_ONCE: usize = 256;
 
 impl<S: State> Table<S> {
-    /// A table for at most `keys_max` keys, rounded up to a whole number per shard. Where keys are few, the
-    /// first to find no room does so at nine tenths of that.
+    /// A table for at most `keys_max` keys. All shards share that: a shard that more keys fall into than into others
+    /// grows for as long as the table has room.
     pub fn new(keys_max: usize) -> Self {
         let shards = (keys_max / KEYS_PER_SHARD_MIN).max(2);
         Self::with_shard_bits(keys_max, shards.ilog2().min(SHARD_BITS_MAX))
@@ -71,9 +75,9 @@ impl<S: State> Table<S> {
     pub fn with_shard_bits(keys_max: usize, shard_bits: u32) -> Self {
         assert!((1..=16).contains(&shard_bits), "2 to 65536 shards");
         let shards = 1_usize << shard_bits;
-        let len_max = u32::try_from(keys_max.div_ceil(shards).max(1)).unwrap_or(u32::MAX);
+        let occupancy = Occupancy::new(keys_max, shards);
         let guarded = |_| Guarded {
-            shard: Mutex::new(Shard::new(u8::try_from(shard_bits).unwrap_or(u8::MAX), len_max)),
+            shard: Mutex::new(Shard::new(u8::try_from(shard_bits).unwrap_or(u8::MAX))),
             address: AtomicUsize::new(0),
             homes: AtomicUsize::new(0),
         };
@@ -85,7 +89,8 @@ impl<S: State> Table<S> {
             steps: Steps::default(),
             live_nodes: AtomicU32::new(1),
             outbox,
-            shares: Shares::new(keys_max),
+            shares: Shares::new(if S::SHARED { keys_max } else { keys_max / 2 }),
+            occupancy,
             evicted: AtomicU64::new(0),
             has_gaps: AtomicBool::new(false),
         }
@@ -184,8 +189,9 @@ impl<S: State> Table<S> {
         self.expires_at(state, moment).plus(SWEEP_MARGIN) <= moment.now
     }
 
+    /// How many entries there are: counted where they come and go, so that nothing is locked.
     pub fn len(&self) -> usize {
-        self.shards.iter().map(|guarded| guarded.shard.lock().len()).sum()
+        self.occupancy.held()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -200,10 +206,11 @@ impl<S: State> Table<S> {
     pub fn sweep_shard(&self, index: usize, moment: Moment) -> usize {
         let mut shard = self.shards[index].shard.lock();
         let expired = |state: &S| self.is_expired(state, moment);
-        let swept = match self.shares.counted() {
-            None => shard.sweep(expired, None),
-            Some(holders) => shard.sweep(expired, Some(&|key: KeyId| holders.leave(key.tenant()))),
-        };
+        let holders = self.shares.counted();
+        let swept = self.dropping(&mut shard, holders.as_deref(), |shard, left| shard.sweep(expired, left));
+        if index == 0 {
+            self.occupancy.forget_given_up();
+        }
         self.publish_hint(index, &shard);
         swept
     }
@@ -233,63 +240,6 @@ impl<S: State> Table<S> {
             }
         }
         Ok(())
-    }
-
-    /// Whether `more` entries of a tenant fit.
-    pub(crate) fn has_room(&self, shard: &Shard<S>, tenant: TenantTag, more: usize) -> bool {
-        let has_right = || self.shares.counted().is_none_or(|holders| holders.rights(tenant) > 0);
-        let others = if shard.given_up() == 0 || has_right() { 0 } else { shard.given_up() };
-        shard.has_room(more + others)
-    }
-
-    /// Gives a key its entry, for which there is room.
-    pub(crate) fn insert(&self, index: usize, shard: &mut Shard<S>, key: KeyId, state: S) {
-        if shard.insert(key, state) && self.shares.enter(key.tenant()) == Entered::WithinShare {
-            shard.take_given_up();
-        }
-        self.publish_hint(index, shard);
-    }
-
-    /// Makes room for `more` entries of a tenant in a shard that has none, if that can be.
-    pub(crate) fn make_room(
-        &self,
-        index: usize,
-        shard: &mut Shard<S>,
-        (tenant, more): (TenantTag, usize),
-        moment: Moment,
-    ) {
-        if shard.has_room(more) {
-            return;
-        }
-        let expired = |state: &S| self.is_expired(state, moment);
-        let Some(holders) = self.shares.counted() else {
-            if shard.begin_search(moment.now) {
-                self.count_evicted(shard.make_room(expired, |_| true, None));
-                self.publish_hint(index, shard);
-            }
-            return;
-        };
-        let rights = holders.rights(tenant);
-        let left = |key: KeyId| holders.leave(key.tenant());
-        if shard.begin_search(moment.now) {
-            // Who has no right to more makes room among its own, and among those who have too much.
-            let may_go =
-                |key: KeyId| (rights == 0 && key.tenant() == tenant) || holders.excess(key.tenant()) > 0;
-            self.count_evicted(shard.make_room(expired, may_go, Some(&left)));
-        }
-        if rights > 0 && !shard.has_room(more) {
-            // Several at a time, since it takes a walk; but what this shard holds ready is missing in the others.
-            let count = (rights / (2 * self.shards.len())).max(more);
-            self.count_evicted(shard.give_way(count, |key| holders.excess(key.tenant()), Some(&left)));
-        }
-        self.publish_hint(index, shard);
-    }
-
-    fn count_evicted(&self, count: usize) {
-        if count > 0 {
-            self.has_gaps.store(true, Ordering::Relaxed);
-        }
-        self.evicted.fetch_add(count as u64, Ordering::Relaxed);
     }
 
     /// How many live entries have been dropped to make room for others.

@@ -380,6 +380,9 @@ impl Engine {
     fn refuse(&self, plan: &mut Plan<'_>, index: usize, moment: Moment) {
         let target = plan.targets[index];
         plan.path = Path::Unverified;
+        if plan.items[index].room == Room::Capped && self.key_count() < self.keys_max {
+            self.warn_below_cap(moment);
+        }
         let total = match target.class {
             Class::Free if plan.items[index].room == Room::Capped => {
                 plan.items[index].key = target.overflow_key;
@@ -404,6 +407,21 @@ impl Engine {
             tracing::warn!(
                 refused = total,
                 "the counter table is full; keys without room follow their class"
+            );
+        }
+    }
+}
+
+impl Engine {
+    /// All shards of the table share its cap, so only what is kept for tenants within their share may be missing.
+    fn warn_below_cap(&self, moment: Moment) {
+        if let Some(refused) = self.stats.refused_below_cap(moment.now) {
+            tracing::warn!(
+                refused,
+                keys = self.key_count(),
+                keys_max = self.keys_max,
+                fix = "see docs/alerts/table-refuses.md",
+                "keys found no room in a counter table that isn't full"
             );
         }
     }

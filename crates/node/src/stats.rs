@@ -6,6 +6,9 @@ use crate::rule_counts::{CameOut, RuleCounts, RuleSeries};
 use std::sync::atomic::{AtomicU64, Ordering};
 use tidegate_core::Nanos;
 
+/// How often refusals in a table below its cap are warned of.
+const WARN_EVERY: Nanos = Nanos::from_secs(60);
+
 #[derive(Debug)]
 pub struct Stats {
     decisions: RuleCounts,
@@ -16,6 +19,10 @@ pub struct Stats {
     refused_admitted: Counter,
     refused_shared: Counter,
     refused_denied: Counter,
+    /// Of those, the ones for which the table had no room though it held fewer keys than its cap.
+    refused_below_cap: Counter,
+    /// When the next warning of that may be written, in nanoseconds.
+    next_warning_ns: AtomicU64,
     swept: Counter,
     clock_steps: Counter,
     malformed: Counter,
@@ -26,9 +33,17 @@ pub struct Stats {
 impl Default for Stats {
     fn default() -> Self {
         let [local, asked] = [const { Histogram::new(&DURATIONS) }; 2];
-        let [refused_admitted, refused_shared, refused_denied] = [const { Counter(AtomicU64::new(0)) }; 3];
-        let [swept, clock_steps, malformed, reloads, reload_failures] =
-            [const { Counter(AtomicU64::new(0)) }; 5];
+        let [
+            refused_admitted,
+            refused_shared,
+            refused_denied,
+            refused_below_cap,
+            swept,
+            clock_steps,
+            malformed,
+            reloads,
+            reload_failures,
+        ] = [const { Counter(AtomicU64::new(0)) }; 9];
         Stats {
             decisions: RuleCounts::default(),
             local,
@@ -36,6 +51,8 @@ impl Default for Stats {
             refused_admitted,
             refused_shared,
             refused_denied,
+            refused_below_cap,
+            next_warning_ns: AtomicU64::new(0),
             swept,
             clock_steps,
             malformed,
@@ -61,7 +78,7 @@ impl Counter {
 
 /// All counters at one time, by name.
 impl Stats {
-    pub fn named(&self) -> [(&'static str, u64); 11] {
+    pub fn named(&self) -> [(&'static str, u64); 12] {
         let [admitted, denied, reported] = self.decisions.requests();
         [
             ("requests_admitted", admitted),
@@ -70,6 +87,7 @@ impl Stats {
             ("keys_refused_admitted", self.refused_admitted.get()),
             ("keys_refused_shared", self.refused_shared.get()),
             ("keys_refused_denied", self.refused_denied.get()),
+            ("keys_refused_below_cap", self.refused_below_cap.get()),
             ("keys_swept", self.swept.get()),
             ("clock_steps", self.clock_steps.get()),
             ("malformed_values", self.malformed.get()),
@@ -118,6 +136,20 @@ impl Stats {
         self.refused_admitted.get() + self.refused_shared.get() + self.refused_denied.get()
     }
 
+    /// Counts a refusal in a table below its cap. Returns how many there have been, at most once a minute.
+    pub(crate) fn refused_below_cap(&self, now: Nanos) -> Option<u64> {
+        self.refused_below_cap.add(1);
+        let next = self.next_warning_ns.load(Ordering::Relaxed);
+        let after = now.plus(WARN_EVERY).get();
+        // Further ahead than a pause means that the clock was set back.
+        let is_due = now.get() >= next || next > after;
+        let is_first = || {
+            let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
+            self.next_warning_ns.compare_exchange(next, after, success, failure).is_ok()
+        };
+        (is_due && is_first()).then(|| self.refused_below_cap.get())
+    }
+
     pub(crate) fn swept(&self, count: u64) {
         self.swept.add(count);
     }
@@ -147,4 +179,19 @@ pub(crate) enum Refusal {
     Admitted,
     Shared,
     Denied,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_below_the_cap_are_warned_of_once_a_minute() {
+        let stats = Stats::default();
+        let at = |seconds: u64| stats.refused_below_cap(Nanos::from_secs(1_000_000 + seconds));
+        assert_eq!([at(0), at(0), at(59), at(60), at(61)], [Some(1), None, None, Some(4), None]);
+        let set_back = Nanos::from_secs(1000);
+        assert_eq!(stats.refused_below_cap(set_back), Some(6), "the clock was set back");
+        assert!(stats.named().contains(&("keys_refused_below_cap", 6)));
+    }
 }

@@ -263,7 +263,24 @@ rules:
     let count = |name| stats.iter().find(|(known, _)| *known == name).map_or(0, |(_, count)| *count);
     assert!(count("keys_refused_admitted") > 18_000 && count("keys_refused_shared") > 18_000);
     assert!(count("keys_refused_denied") > 18_000);
+    assert_eq!(count("keys_refused_below_cap"), 0, "it was full");
     assert!(engine.key_count() <= 1000 + 1, "the cap and one shared key");
+}
+
+#[test]
+fn a_refusal_in_a_table_that_has_room_is_counted_apart() {
+    let engine = engine_with("namespace: api\nrules: [{ name: r, key: [id], limit: 5 per 1m }]\n", 1000);
+    engine.share_among(["default", "other"]);
+    let rules = engine.rules();
+    for number in 0..1000 {
+        let id = number.to_string();
+        let attributes = [("id", id.as_str())];
+        let request = by_rules("api", &attributes, Purpose::Check);
+        assert!(engine.decide(&rules, &request, NOW).unwrap().answer().unwrap().allowed);
+    }
+    // A quarter is kept for the other tenant.
+    assert_eq!(engine.key_count(), 750);
+    assert!(engine.stats().named().contains(&("keys_refused_below_cap", 250)));
 }
 
 /// Each descriptor's limits as (descriptor, allowed, remaining).

@@ -39,7 +39,7 @@ impl<S: State> Table<S> {
             return Some(change(shard.state_mut(place)));
         }
         self.make_room(index, &mut shard, (key.tenant(), 1), moment);
-        if !self.has_room(&shard, key.tenant(), 1) {
+        if !self.has_room(key.tenant(), 1) {
             self.has_gaps.store(true, Ordering::Relaxed);
             return None;
         }

@@ -33,16 +33,12 @@ pub(crate) struct Shard<S> {
     slots: Box<[Slot<S>]>,
     padding: u32,
     len: u32,
-    len_max: u32,
     /// When a full shard may be searched for room again.
     search_from: Nanos,
     /// The top bits of a key chose the shard; the rest order it.
     shard_bits: u8,
     /// Nobody could give way when a tenant under its share needed room; until the next search.
     is_stuck: bool,
-    /// Slots that tenants beyond their share gave up: for tenants within theirs. At most a sixteenth of the
-    /// shard, and forgotten by the next sweep.
-    given_up: u16,
 }
 
 /// Enough for the cluster at the end while keys are evenly spread; doubled when it isn't.
@@ -53,20 +49,19 @@ const LOAD_MAX: (usize, usize) = (7, 8);
 const LOAD_AFTER_REBUILD: (usize, usize) = (8, 11);
 /// A full shard is searched for room at most this often: a search looks at every entry.
 const SEARCH_PAUSE: Nanos = Nanos::from_secs(1);
-/// Beyond the cap, for the keys that stand in for those that got no entry.
-const RESERVED_MAX: usize = 16;
+/// How many slots a look-up walks over one by one. Hashes are evenly spread, so it hardly ever gets there: only keys
+/// that somebody crafted lie in longer runs, and those are searched by halves.
+const WALK_MAX: usize = 32;
 
 impl<S: State> Shard<S> {
-    pub(crate) fn new(shard_bits: u8, len_max: u32) -> Self {
+    pub(crate) fn new(shard_bits: u8) -> Self {
         Shard {
             slots: Box::default(),
             padding: 0,
             len: 0,
-            len_max,
             search_from: Nanos::ZERO,
             shard_bits,
             is_stuck: false,
-            given_up: 0,
         }
     }
 
@@ -91,11 +86,26 @@ impl<S: State> Shard<S> {
             return Err(0);
         }
         let mut place = home(key, u32::from(self.shard_bits), self.homes());
+        let walk_end = place + WALK_MAX;
         // An empty slot's key is above every other, so it ends the walk too.
         while self.slots[place].key < key {
             place += 1;
+            if place == walk_end {
+                place = self.search_from(place, key);
+                break;
+            }
         }
         if self.slots[place].key == key { Ok(place) } else { Err(place) }
+    }
+
+    /// The first slot at or after `place` whose key isn't below `key`, where `place` is at or after that key's home.
+    ///
+    /// Between its home and its place an entry has no gap. So whatever lies behind the first gap after the home of
+    /// `key` has a later home, and a higher key: keys below `key` come first, without exception.
+    #[cold]
+    #[inline(never)]
+    fn search_from(&self, place: usize, key: KeyId) -> usize {
+        place + self.slots[place..].partition_point(|slot| slot.key < key)
     }
 
     #[inline]
@@ -115,26 +125,6 @@ impl<S: State> Shard<S> {
     #[inline]
     pub(crate) fn set_state(&mut self, place: usize, state: S) {
         self.slots[place].state = state;
-    }
-
-    /// Whether `more` entries fit under the cap.
-    pub(crate) fn has_room(&self, more: usize) -> bool {
-        self.len() + more <= self.len_max as usize
-    }
-
-    /// How many of the free slots are for tenants within their share.
-    pub(crate) fn given_up(&self) -> usize {
-        usize::from(self.given_up)
-    }
-
-    /// A tenant within its share took one of them.
-    pub(crate) fn take_given_up(&mut self) {
-        self.given_up = self.given_up.saturating_sub(1);
-    }
-
-    /// Whether one more entry fits into what is kept beyond the cap.
-    pub(crate) fn has_reserved_room(&self) -> bool {
-        self.len() < self.len_max as usize + RESERVED_MAX
     }
 
     /// Puts in a key that `find` didn't find, or overwrites one that it would now find. Says whether it is new.
@@ -177,7 +167,7 @@ impl<S: State> Shard<S> {
             len += 1;
         }
         self.slots = slots;
-        // At most twice the number of entries, which is a u32 by `len_max`.
+        // At most twice the number of entries, which is a u32 by the table's cap.
         self.padding = u32::try_from(padding).unwrap_or(u32::MAX);
         self.len = len;
     }
@@ -185,7 +175,6 @@ impl<S: State> Shard<S> {
     /// Drops what has expired when that is an eighth or more of the shard, and tells of each. Says how many it
     /// dropped.
     pub(crate) fn sweep(&mut self, expired: impl Fn(&S) -> bool, left: Option<&dyn Fn(KeyId)>) -> usize {
-        self.given_up = 0;
         let count = self.iter().filter(|(_, state)| expired(state)).count();
         if count * 8 < self.len().max(1) {
             return 0;
@@ -196,13 +185,21 @@ impl<S: State> Shard<S> {
 
     /// Whether a full shard may be searched for room again. If so, it isn't for a while.
     pub(crate) fn begin_search(&mut self, now: Nanos) -> bool {
-        let next_search = now.plus(SEARCH_PAUSE);
-        // Further ahead than a pause means that the clock was set back.
-        if now < self.search_from && self.search_from <= next_search {
-            return false;
+        let is_due = self.is_search_due(now);
+        if is_due {
+            (self.search_from, self.is_stuck) = (now.plus(SEARCH_PAUSE), false);
         }
-        (self.search_from, self.is_stuck) = (next_search, false);
-        true
+        is_due
+    }
+
+    fn is_search_due(&self, now: Nanos) -> bool {
+        // Further ahead than a pause means that the clock was set back.
+        now >= self.search_from || self.search_from > now.plus(SEARCH_PAUSE)
+    }
+
+    /// Whether a search could find room: it is due, or a tenant has a right to room and others may give way.
+    pub(crate) fn is_worth_a_search(&self, now: Nanos, has_rights: bool) -> bool {
+        self.len > 0 && (self.is_search_due(now) || (S::SHARED && has_rights && !self.is_stuck))
     }
 
     /// Makes room in a full shard: what expired goes first, then the coldest of the entries that may go. Says how
@@ -256,7 +253,7 @@ impl<S: State> Shard<S> {
         let going = self.iter().filter(|(key, _)| excess(*key) > 0);
         let going = going.map(|(key, state)| (!state.is_evictable(), state.expires(), key));
         let mut going: Vec<(bool, Nanos, KeyId)> = going.collect();
-        let count = count.min(self.len() / 16).clamp(1, usize::from(u16::MAX));
+        let count = count.min(self.len() / 16).max(1);
         if going.len() > count {
             going.select_nth_unstable(count);
             going.truncate(count);
@@ -271,7 +268,6 @@ impl<S: State> Shard<S> {
         going.sort_unstable_by_key(|(_, _, key)| *key);
         let stays = |key: KeyId, _: &S| going.binary_search_by_key(&key, |(_, _, key)| *key).is_err();
         self.keep(self.homes(), stays, left);
-        self.given_up = self.given_up.saturating_add(u16::try_from(going.len()).unwrap_or(u16::MAX));
         going.len()
     }
 

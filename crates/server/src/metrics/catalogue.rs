@@ -30,6 +30,10 @@ const METRICS: &[(&str, &str)] = &[
         "Limits of class free that found the table full: counted together, one counter for each rule.",
     ),
     ("tidegate_keys_refused_denied_total", "Limits of class abuse that found the table full: denied."),
+    (
+        "tidegate_keys_refused_below_cap_total",
+        "Limits that found no room in a table with fewer keys than its cap: what is left is kept for tenants within their share.",
+    ),
     ("tidegate_clock_steps_total", "Times that the wall clock was set while the node ran."),
     (
         "tidegate_malformed_values_total",

@@ -1,6 +1,7 @@
 //! Who makes room for whom in a full table, one entry at a time. The entries say themselves when they expire and
 //! whether somebody else knows them.
 
+use super::super::shares::Entered;
 use super::*;
 use crate::ask::AskReason;
 use std::cell::RefCell;
@@ -71,7 +72,7 @@ mod shard {
     }
 
     fn shard(entries: impl IntoIterator<Item = (KeyId, Told)>) -> Shard<Told> {
-        let mut shard = Shard::new(1, 64);
+        let mut shard = Shard::new(1);
         entries.into_iter().for_each(|(key, state)| assert!(shard.insert(key, state)));
         shard
     }
@@ -134,7 +135,6 @@ mod shard {
             let mut shard = shard((0..64).map(|number| (key(A, number), known(number))));
             let gone = gone(&mut shard, |shard, left| shard.give_way(asked, |_| 64, Some(left)));
             assert_eq!(gone, keys(A, 0..went), "{asked} were asked for");
-            assert_eq!(shard.given_up(), usize::try_from(went).unwrap());
         }
     }
 
@@ -166,7 +166,7 @@ mod shard {
         };
         let gone = gone(&mut shard, |shard, left| shard.give_way(4, excess, Some(left)));
         let expected: BTreeSet<KeyId> = keys(B, [16]).union(&keys(C, [18, 19])).copied().collect();
-        assert_eq!((gone, shard.given_up()), (expected, 3));
+        assert_eq!(gone, expected);
     }
 
     #[test]
@@ -198,7 +198,7 @@ mod shard {
         let last = |number: u64| KeyId::from_hash(u128::from(u64::MAX >> 1) << 64 | u128::from(number));
         let after_all = KeyId::from_hash(u128::from(u64::MAX >> 1) << 64 | u128::from(u64::MAX));
         for count in 1..=140 {
-            let mut shard = Shard::new(1, 1000);
+            let mut shard = Shard::new(1);
             shard.insert(key(A, 1), known(1));
             for number in 1..=count {
                 shard.insert(last(number), known(1 + number));
@@ -227,15 +227,22 @@ mod shard {
         }
     }
 
+    /// With crafted keys, thousands lie in one run. A look-up that walked over them one by one would take as long as
+    /// there are keys; it must find each, and where each that isn't there would be.
     #[test]
-    fn sixteen_keys_find_room_beyond_the_cap() {
-        let mut shard = shard((0..64).map(|number| (key(A, number), known(number))));
-        let found = (64..1000).take_while(|number| {
-            let has_room = shard.has_reserved_room();
-            has_room && shard.insert(key(A, *number), known(*number))
-        });
-        assert_eq!(found.count(), 16);
-        assert!(!shard.has_room(0));
+    fn keys_in_long_runs_are_found_and_so_are_their_places() {
+        let crafted = |number: u64| KeyId::from_hash((1 << 125) + u128::from(number));
+        let mut shard = Shard::new(1);
+        // Spread keys, before and after the run.
+        (0..500).for_each(|number| assert!(shard.insert(key(A, number), known(number))));
+        (0..3000).rev().for_each(|number| assert!(shard.insert(crafted(2 * number), known(number))));
+        for number in 0..3000 {
+            let place = shard.find(crafted(2 * number)).unwrap();
+            assert_eq!(shard.state(place), known(number));
+            assert_eq!(shard.find(crafted(2 * number + 1)), Err(place + 1));
+        }
+        assert!((0..500).all(|number| shard.find(key(A, number)).is_ok()));
+        assert_eq!(held(&mut shard).len(), 3500);
     }
 }
 
@@ -275,53 +282,88 @@ fn held(table: &Table<Told>, shard: u64, tenant: u32) -> usize {
 }
 
 #[test]
-fn who_has_a_right_to_more_loses_nothing_of_its_own() {
-    let table = table_shared_by(&[A, B]);
-    assert_eq!(put(&table, entries(0, A, 0..300, known)), 300);
-    assert_eq!(put(&table, entries(0, B, 300..512, known)), 212);
-    // Both are far below their 1024; a shard that is full of such has no room, and nobody who should make some.
-    assert_eq!(put(&table, entries(0, A, 600..601, known)), 0);
-    assert_eq!((held(&table, 0, A), held(&table, 0, B), table.evicted()), (300, 212, 0));
+fn no_set_of_keys_makes_a_shard_refuse_while_the_table_has_room() {
+    for shard in 0..4 {
+        let table = Table::<Told>::with_shard_bits(KEYS_MAX, 2);
+        assert_eq!(
+            put(&table, entries(shard, A, 0..2048, unknown)),
+            KEYS_MAX,
+            "all of them in shard {shard}"
+        );
+        assert_eq!(put(&table, (0..4).flat_map(|other| entries(other, A, 5000..5010, unknown))), 0);
+        assert_eq!((table.len(), table.evicted()), (KEYS_MAX, 0));
+        assert!(table.has_reserved_room(4 * 16) && !table.has_reserved_room(4 * 16 + 1));
+    }
+}
+
+#[test]
+fn a_full_table_takes_what_has_expired_from_whichever_shard_has_it() {
+    let table = Table::<Told>::with_shard_bits(KEYS_MAX, 2);
+    assert_eq!(put(&table, entries(3, A, 0..2048, unknown)), KEYS_MAX);
+    // A hundredth of them, too few for the sweep to be worth it.
+    let then = Moment::at(unknown(20 - 1).expires().plus(SWEEP_MARGIN));
+    let finds_room =
+        |number: &u64| table.upsert(key(0, A, *number), then, |held| *held = unknown(*number)).is_some();
+    assert_eq!((5000..5100).filter(finds_room).count(), 20);
+    assert_eq!((held(&table, 0, A), held(&table, 3, A), table.evicted()), (20, 2028, 0));
+}
+
+#[test]
+fn a_crowded_shard_makes_room_for_the_others_and_is_not_filled_at_their_cost() {
+    let table = Table::<Told>::with_shard_bits(KEYS_MAX, 2);
+    // Those of the small shard are colder.
+    assert_eq!(put(&table, entries(0, A, 0..40, known)), 40);
+    assert_eq!(put(&table, entries(2, A, 100..2108, known)), 2008);
+    assert_eq!(put(&table, entries(0, A, 3000..3001, known)), 1);
+    assert_eq!(
+        (held(&table, 0, A), held(&table, 2, A)),
+        (41, 2008 - 126),
+        "a sixteenth of the crowded shard"
+    );
+}
+
+/// A lone node's counts are known to nobody else: dropping one would refill its limit.
+#[test]
+fn a_lone_node_never_drops_an_entry_that_is_alive() {
+    let lone = Table::<LocalState>::with_shard_bits(KEYS_MAX, 2);
+    lone.share_among(&[tag(A), tag(B)]);
+    let finds_room = |tenant: u32, number: u64| {
+        lone.decide(&Item { key: key(number % 4, tenant, number), ..item(0, 10, 1) }, at(0)).is_ok()
+    };
+    // Half of the table is divided: a quarter is each tenant's for sure, and stays free for it.
+    assert_eq!((0..4000).filter(|number| finds_room(C, *number)).count(), 1024);
+    assert_eq!((0..4000).filter(|number| finds_room(A, *number)).count(), 512);
+    assert_eq!((0..4000).filter(|number| finds_room(B, *number)).count(), 512);
+    assert_eq!((lone.evicted(), lone.len(), lone.shares.unclaimed()), (0, KEYS_MAX, 0));
 }
 
 #[test]
 fn who_has_all_of_its_share_makes_room_among_its_own() {
     let table = table_shared_by(&[A, B]);
     // Those of the other are colder.
-    assert_eq!(put(&table, entries(0, B, 0..192, known)), 192);
-    assert_eq!(put(&table, entries(0, A, 200..520, known)), 320);
-    assert_eq!(put(&table, entries(1, A, 0..352, known).chain(entries(2, A, 0..352, known))), 704);
-    assert_eq!(put(&table, entries(0, A, 600..601, known)), 1);
-    assert_eq!((held(&table, 0, A), held(&table, 0, B)), (320 - 21 + 1, 192));
-    assert_eq!((table.evicted(), table.remembers_all()), (21, false));
+    assert_eq!(put(&table, entries(0, B, 0..1024, known)), 1024);
+    assert_eq!(put(&table, entries(0, A, 2000..3024, known)), 1024);
+    assert_eq!(put(&table, entries(0, A, 4000..4001, known)), 1);
+    assert_eq!((held(&table, 0, A), held(&table, 0, B)), (1024 - 65 + 1, 1024));
+    assert_eq!((table.evicted(), table.remembers_all()), (65, false));
 }
 
 #[test]
 fn who_has_no_share_finds_room_where_another_has_too_much() {
     let table = table_shared_by(&[A]);
-    assert_eq!(put(&table, entries(0, A, 0..256, known)), 256);
-    assert_eq!(put(&table, entries(0, B, 300..556, known)), 256);
-    assert_eq!(put(&table, entries(0, C, 600..601, known)), 1);
-    assert_eq!((held(&table, 0, A), held(&table, 0, B), held(&table, 0, C)), (256, 256 - 17, 1));
+    assert_eq!(put(&table, entries(0, A, 0..1024, known)), 1024);
+    assert_eq!(put(&table, entries(0, B, 2000..3024, known)), 1024);
+    assert_eq!(put(&table, entries(0, C, 4000..4001, known)), 1);
+    assert_eq!((held(&table, 0, A), held(&table, 0, B), held(&table, 0, C)), (1024, 1024 - 65, 1));
 }
 
 #[test]
 fn who_has_all_of_its_share_makes_nobody_give_way() {
     let table = table_shared_by(&[A, B]);
     assert_eq!(put(&table, (1..3).flat_map(|shard| entries(shard, A, 0..512, unknown))), 1024);
-    assert_eq!(put(&table, entries(0, C, 0..512, unknown)), 512);
-    assert_eq!(put(&table, entries(0, A, 600..601, unknown)), 0);
-    assert_eq!((held(&table, 0, C), table.evicted(), table.remembers_all()), (512, 0, false));
-}
-
-#[test]
-fn where_the_search_found_room_nobody_gives_way() {
-    let table = table_shared_by(&[A, B]);
-    assert_eq!(put(&table, entries(0, C, 0..512, known)), 512);
-    assert_eq!(put(&table, entries(0, A, 600..601, known)), 1);
-    assert_eq!((held(&table, 0, C), table.evicted()), (512 - 33, 33));
-    // All of the room is anybody's.
-    assert_eq!(put(&table, entries(0, C, 700..732, known)), 32);
+    assert_eq!(put(&table, entries(0, C, 0..1024, unknown)), 1024);
+    assert_eq!(put(&table, entries(0, A, 2000..2001, unknown)), 0);
+    assert_eq!((held(&table, 0, C), table.evicted(), table.remembers_all()), (1024, 0, false));
 }
 
 /// Half of what it has a right to, over all shards: the rest may be needed in another.
@@ -329,20 +371,26 @@ fn where_the_search_found_room_nobody_gives_way() {
 fn what_was_given_up_is_for_those_within_their_share_until_the_next_sweep() {
     let table = table_shared_by(&[A, B]);
     assert_eq!(put(&table, (1..4).flat_map(|shard| entries(shard, A, 0..320, unknown))), 960);
-    assert_eq!(put(&table, entries(0, C, 0..512, unknown)), 512);
-    assert_eq!(put(&table, entries(0, A, 600..601, unknown)), 1);
-    assert_eq!(
-        (held(&table, 0, C), table.evicted()),
-        (512 - 8, 8),
-        "64 entries, half of them, in four shards"
-    );
-    assert_eq!(put(&table, entries(0, C, 700..710, unknown)), 0, "it has given up these");
-    assert_eq!(put(&table, entries(0, B, 800..803, unknown)), 3);
-    assert_eq!(put(&table, entries(0, C, 700..710, unknown)), 0, "it has given up these");
-    assert_eq!(put(&table, entries(0, A, 601..602, unknown)), 1);
-    assert_eq!((held(&table, 0, C), table.evicted()), (512 - 8, 8), "nobody had to give way for them");
+    assert_eq!(put(&table, entries(0, C, 0..1088, unknown)), 1088);
+    assert_eq!(put(&table, entries(0, A, 2000..2001, unknown)), 1);
+    assert_eq!(table.evicted(), 8, "64 entries, half of them, in four shards");
+    assert_eq!(put(&table, entries(0, C, 3000..3010, unknown)), 0, "it has given up these");
+    assert_eq!(put(&table, entries(1, B, 3000..3003, unknown)), 3, "in whichever shard");
+    assert_eq!(put(&table, entries(0, C, 3000..3010, unknown)), 0, "it has given up these");
+    assert_eq!(put(&table, entries(0, A, 2001..2002, unknown)), 1);
+    assert_eq!((held(&table, 0, C), table.evicted()), (1088 - 8, 8), "nobody had to give way for them");
     assert_eq!(table.sweep_shard(0, LATER), 0);
-    assert_eq!(put(&table, entries(0, C, 700..710, unknown)), 3, "nobody wanted them");
+    assert_eq!(put(&table, entries(0, C, 3000..3010, unknown)), 3, "nobody wanted them");
+}
+
+/// Wherever the entries of the other lie, and wherever the new ones belong.
+#[test]
+fn who_is_within_its_share_finds_room_though_one_shard_holds_all_of_the_others() {
+    let table = table_shared_by(&[A, B]);
+    assert_eq!(put(&table, entries(2, C, 0..2048, unknown)), KEYS_MAX);
+    assert_eq!(put(&table, entries(0, A, 3000..4024, unknown)), 1024);
+    assert_eq!((held(&table, 0, A), held(&table, 2, C)), (1024, 1024));
+    assert_eq!(put(&table, entries(0, A, 5000..5001, unknown)), 0, "it has its share");
 }
 
 #[test]
@@ -350,23 +398,46 @@ fn an_entry_that_finds_no_room_is_not_changed_and_not_forgotten() {
     let table = table_shared_by(&[A]);
     assert_eq!(table.upsert(key(0, A, 0), LATER, |_| 7), Some(7), "what the change said");
     assert!(table.remembers_all() && !table.is_empty());
-    assert_eq!(put(&table, entries(0, A, 0..512, unknown)), 512);
-    assert_eq!(table.upsert(key(0, A, 600), LATER, |_| unreachable!("there is no room")), None::<()>);
+    assert_eq!(put(&table, entries(0, A, 0..2048, unknown)), KEYS_MAX);
+    assert_eq!(table.upsert(key(0, A, 3000), LATER, |_| unreachable!("there is no room")), None::<()>);
     assert!(!table.remembers_all(), "what it is charged elsewhere isn't known here");
-    assert_eq!(table.state(key(0, A, 600)), None);
+    assert_eq!(table.state(key(0, A, 3000)), None);
 }
 
-/// Else room that comes free later would be kept for those who have what they wanted.
-#[test]
-fn what_was_given_up_and_taken_is_not_kept_free_once_more() {
-    let table = table_shared_by(&[A, B]);
-    assert_eq!(put(&table, entries(0, C, 0..512, unknown)), 512);
-    assert_eq!(put(&table, entries(0, B, 600..632, unknown)), 32);
-    assert_eq!((held(&table, 0, C), table.evicted()), (512 - 32, 32), "all that was given up is taken");
-    // Five of those that are left expire.
-    let then = Moment::at(unknown(32 + 4).expires().plus(SWEEP_MARGIN));
-    let finds_room = |number: &u64| table.upsert(key(0, C, *number), then, |_| ()).is_some();
-    assert_eq!((1000..1010).filter(finds_room).count(), 5);
+proptest! {
+    /// Against a plain map: whichever shards keys fall into, and whatever expires or is swept meanwhile, a table without
+    /// evictable entries refuses a key only when as many are alive as it has room for.
+    #[test]
+    fn a_table_refuses_only_when_it_is_full_of_live_entries(
+        steps in prop::collection::vec((0_u64..4, 0_u64..300, 1_u64..40, 0_u8..8), 1..400)
+    ) {
+        const ROOM: usize = 64;
+        let table = Table::<Told>::with_shard_bits(ROOM, 2);
+        let mut alive = BTreeMap::<KeyId, u64>::new();
+        let mut now_s = 1000;
+        for (shard, number, lasts_s, kind) in steps {
+            // A search that found nothing isn't repeated for a second.
+            now_s += if kind == 0 { 2 } else { 0 };
+            let moment = Moment::at(Nanos::from_secs(now_s));
+            alive.retain(|_, expires_s| Nanos::from_secs(*expires_s).plus(SWEEP_MARGIN) > moment.now);
+            if kind == 1 {
+                table.sweep_shard(usize::try_from(shard).unwrap(), moment);
+            }
+            let (key, expires_s) = (key(shard, A, number), now_s + lasts_s);
+            let state = Told { expires_s, is_known: false, step: StepId(0) };
+            let is_in = table.upsert(key, moment, |held| *held = state).is_some();
+            let has_room = alive.contains_key(&key) || alive.len() < ROOM;
+            prop_assert!(is_in == has_room || table.state(key).is_some(), "{} alive", alive.len());
+            if is_in {
+                alive.insert(key, expires_s);
+            }
+            prop_assert!(table.len() <= ROOM);
+            prop_assert!(alive.keys().all(|key| table.state(*key).is_some()), "one that is alive is gone");
+        }
+        let mut counted = 0;
+        table.for_each(|_, _| counted += 1);
+        prop_assert_eq!(counted, table.len());
+    }
 }
 
 #[test]
