@@ -129,7 +129,12 @@ impl Client {
     fn report_refusal(&self, error: &ClientError) {
         let count = self.refusals.fetch_add(1, Ordering::Relaxed) + 1;
         if count.is_power_of_two() {
-            tracing::error!(status = error.status, count, "the rate limiter refuses requests: {}", error.message);
+            tracing::error!(
+                status = error.status,
+                count,
+                "the rate limiter refuses requests: {}",
+                error.message
+            );
         }
     }
 

@@ -4,9 +4,9 @@
 //! `console`.
 
 use super::page::{Shell, blocks, repository};
+use crate::service_example::service;
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
 /// The page starts what it needs.
 const NOTHING: &str = "";
@@ -65,19 +65,6 @@ fn run(name: &str, before: &str) {
 fn document(name: &str) -> String {
     let path = repository().join("docs").join(name);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
-
-/// The client's example, built as the workspace's tests build it.
-fn service() -> PathBuf {
-    let folder = Path::new(env!("CARGO_BIN_EXE_tidegate")).parent().unwrap();
-    // The profile of tests, so that what is built already is used.
-    let profile = if folder.ends_with("release") { "release" } else { "test" };
-    let mut command = Command::new(env!("CARGO"));
-    command.args(["build", "--quiet", "--workspace", "--example", "service", "--profile", profile]);
-    command.current_dir(repository());
-    let output = command.output().expect("cargo");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    folder.join("examples/service")
 }
 
 #[test]
