@@ -10,6 +10,7 @@ pub mod json;
 mod meaning;
 mod recent;
 mod rollback;
+mod share;
 mod standing;
 mod worker;
 

@@ -42,3 +42,14 @@ pub(crate) const ENVOY_DESCRIPTORS_MAX: usize = 100_000;
 pub(crate) const ENVOY_KEY_CHARS_MAX: usize = 512;
 /// Names in one limit's `replaces`.
 pub(crate) const ENVOY_REPLACES_MAX: usize = 100;
+
+/// What one request may have to be compared with in a namespace, in units of some 50 ns: about a millisecond.
+pub(crate) const NAMESPACE_COST_MAX: usize = 20_000;
+/// Of a condition: an attribute is looked up, and sorted values are bisected.
+pub(crate) const CONDITION_COST: usize = 1;
+/// Of a pattern that is neither one beginning nor one end: it is compared by itself.
+pub(crate) const PATTERN_COST: usize = 4;
+/// Of a pattern with a piece between two `*`: the whole value, of up to 16 KiB, is searched for it.
+pub(crate) const SEARCH_COST: usize = 320;
+/// So many networks cost one unit.
+pub(crate) const NETWORKS_PER_UNIT: usize = 8;

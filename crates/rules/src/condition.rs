@@ -4,6 +4,7 @@
 //! a list of a thousand costs ten comparisons.
 
 use crate::address::{Cidr, parse_address};
+use crate::bounds::{CONDITION_COST, NETWORKS_PER_UNIT, PATTERN_COST, SEARCH_COST};
 use crate::form::{Forms, Value, Values};
 use crate::pattern::Pattern;
 
@@ -22,6 +23,10 @@ pub(crate) struct Condition {
 pub(crate) struct ValueSet {
     exact: Vec<Box<str>>,
     patterns: Vec<Pattern>,
+    /// The beginnings that patterns such as `/search*` ask for, sorted; none begins with another.
+    starts: Vec<Box<str>>,
+    /// The positions of all other patterns.
+    compared: Vec<usize>,
     networks: Vec<Cidr>,
 }
 
@@ -71,6 +76,11 @@ impl Conditions {
         }
     }
 
+    /// What a request costs that it holds for or not, at most.
+    pub(crate) fn cost(&self) -> usize {
+        self.0.iter().map(|condition| condition.values.cost()).sum()
+    }
+
     /// Whether a value of an attribute could ever reach the rule.
     pub(crate) fn admit(&self, attribute: &str, value: &str) -> bool {
         let of_attribute = self.0.iter().find(|condition| &*condition.attribute == attribute);
@@ -100,11 +110,34 @@ impl ValueSet {
     pub(crate) fn seal(&mut self) {
         self.exact.sort_unstable();
         self.exact.dedup();
+        let starts = self.patterns.iter().filter_map(Pattern::only_start);
+        self.starts = starts.map(Into::into).collect();
+        self.starts.sort_unstable();
+        // What begins with an earlier one follows it, and asks for nothing that it doesn't.
+        self.starts.dedup_by(|later, earlier| later.starts_with(&**earlier));
+        let others = self.patterns.iter().enumerate().filter(|(_, pattern)| pattern.only_start().is_none());
+        self.compared = others.map(|(position, _)| position).collect();
+    }
+
+    /// What comparing one value with all of them takes, at most.
+    fn cost(&self) -> usize {
+        let searching = self.compared.iter().filter(|position| self.patterns[**position].searches()).count();
+        CONDITION_COST
+            + searching * SEARCH_COST
+            + (self.compared.len() - searching) * PATTERN_COST
+            + self.networks.len() / NETWORKS_PER_UNIT
+    }
+
+    /// Whether it begins with one of the beginnings: of those, only the last that isn't greater can be one.
+    fn has_start(&self, value: &str) -> bool {
+        let behind = self.starts.partition_point(|start| **start <= *value);
+        behind.checked_sub(1).is_some_and(|last| value.starts_with(&*self.starts[last]))
     }
 
     pub(crate) fn contains(&self, value: &str) -> bool {
         self.exact.binary_search_by(|exact| (**exact).cmp(value)).is_ok()
-            || self.patterns.iter().any(|pattern| pattern.matches(value))
+            || (!self.starts.is_empty() && self.has_start(value))
+            || self.compared.iter().any(|position| self.patterns[*position].matches(value))
             || self.contains_address(value)
     }
 
@@ -121,5 +154,25 @@ impl ValueSet {
         let exact = self.exact.iter().map(|value| value.to_string());
         let patterns = self.patterns.iter().map(|pattern| pattern.text().to_owned());
         exact.chain(patterns).chain(self.networks.iter().map(Cidr::to_string))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_set_contains_what_any_of_its_patterns_matches(
+            patterns in prop::collection::vec("[ab*]{0,4}\\*[ab]{0,1}", 0..8),
+            value in "[abc]{0,6}",
+        ) {
+            let mut set = ValueSet::default();
+            let patterns: Vec<Pattern> = patterns.iter().filter_map(|text| Pattern::new(text)).collect();
+            patterns.iter().for_each(|pattern| set.add_pattern(pattern.clone()));
+            set.seal();
+            prop_assert_eq!(set.contains(&value), patterns.iter().any(|pattern| pattern.matches(&value)));
+        }
     }
 }

@@ -42,6 +42,26 @@ impl RuleErrors {
         self.errors.iter()
     }
 
+    /// What is wrong with a set as a whole.
+    pub(crate) fn of_set(message: String, fix: &str) -> Self {
+        let error = RuleError {
+            file: "rules".into(),
+            line: 1,
+            column: 1,
+            field: "document".to_owned(),
+            message,
+            fix: fix.to_owned(),
+        };
+        RuleErrors { errors: vec![error], more: 0 }
+    }
+
+    /// Only those of files whose names begin like this; `None` when there are none.
+    pub fn of_files(&self, prefix: &str) -> Option<Self> {
+        let errors: Vec<RuleError> =
+            self.errors.iter().filter(|error| error.file.starts_with(prefix)).cloned().collect();
+        (!errors.is_empty()).then_some(RuleErrors { errors, more: 0 })
+    }
+
     /// What is wrong with two parts of a set, in the order of its files.
     pub(crate) fn and(mut self, other: RuleErrors, file_order: impl Fn(&str) -> usize) -> Self {
         self.errors.extend(other.errors);

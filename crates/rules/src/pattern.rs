@@ -27,6 +27,21 @@ impl Pattern {
         &self.text[..self.first_star]
     }
 
+    /// What is behind the last `*`.
+    fn end(&self) -> &str {
+        &self.text[self.last_star + 1..]
+    }
+
+    /// The beginning that is all it asks for: `/search` of `/search*`.
+    pub(crate) fn only_start(&self) -> Option<&str> {
+        (self.first_star == self.last_star && self.end().is_empty()).then(|| self.start())
+    }
+
+    /// Whether a value must be searched for a piece between two `*`.
+    pub(crate) fn searches(&self) -> bool {
+        self.text[self.first_star..=self.last_star].bytes().any(|byte| byte != b'*')
+    }
+
     /// The characters that aren't `*`: the more there are, the more specific the pattern.
     pub fn literal_chars(&self) -> usize {
         self.text.chars().filter(|&c| c != '*').count()

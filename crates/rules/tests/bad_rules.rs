@@ -362,13 +362,44 @@ fn a_thousand_mistakes_are_told_as_fifty_and_a_count() {
 
 #[test]
 fn one_rule_more_than_the_bound_is_refused() {
-    let mut text = "namespace: api\nrules:\n".to_owned();
+    let mut text = String::new();
     for n in 0..=tidegate_rules::RULES_MAX {
+        if n % 10_000 == 0 {
+            text += &format!("---\nnamespace: api-{n}\nrules:\n");
+        }
         text += &format!("- {{name: r{n}, key: [], when: {{ n: {n} }}, limit: 1 per 1m}}\n");
     }
     let errors = parse(text).unwrap_err();
     assert_eq!(errors.total(), 1);
     assert!(errors.to_string().contains("at most 100000 rules"), "{errors}");
+}
+
+#[test]
+fn a_namespace_that_makes_a_request_dear_is_refused() {
+    let set = |rules: usize, values: usize, pattern: &str| {
+        let mut text = "namespace: api\nrules:\n".to_owned();
+        for rule in 0..rules {
+            let values: Vec<String> = (0..values)
+                .map(|n| pattern.replace('N', &format!("{rule}-{n}")))
+                .map(|value| format!("'{value}'"))
+                .collect();
+            text += &format!(
+                "- {{ name: r{rule}, key: [], when: {{ a: [{}] }}, limit: 1 per 1m }}\n",
+                values.join(", ")
+            );
+        }
+        parse(text).map(drop)
+    };
+    for (rules, values, pattern) in
+        [(200, 1000, "*N"), (200, 1000, "a*N"), (1, 100, "*a*N*"), (21_000, 1, "N")]
+    {
+        let errors = set(rules, values, pattern).unwrap_err().to_string();
+        assert!(errors.contains("may take over 1 ms"), "{pattern}: {errors}");
+    }
+    for (rules, values, pattern) in [(200, 1000, "N"), (100, 1000, "/N*"), (4, 1000, "*N"), (1, 50, "*a*N*")]
+    {
+        set(rules, values, pattern).unwrap_or_else(|errors| panic!("{pattern}: {errors}"));
+    }
 }
 
 #[test]

@@ -10,7 +10,6 @@ use tidegate_rules::{Change, Override, OverrideName, Policy, Pushed, Rule, RuleC
 
 /// Whether these changes fit the rules that they make.
 pub(super) fn fits(wanted: &[RuleChange], after: &Standing) -> Result<(), PlaneError> {
-    check_documents(wanted)?;
     for change in wanted {
         if let RuleChange::Override { name, value: Some(value) } = change {
             check_override(after, name, value)?;
@@ -20,7 +19,7 @@ pub(super) fn fits(wanted: &[RuleChange], after: &Standing) -> Result<(), PlaneE
 }
 
 /// A text that is kept under a name says that name, and no other.
-fn check_documents(wanted: &[RuleChange]) -> Result<(), PlaneError> {
+pub(super) fn check_documents(wanted: &[RuleChange]) -> Result<(), PlaneError> {
     for change in wanted {
         let RuleChange::Document { name, text: Some(text) } = change else { continue };
         let source =

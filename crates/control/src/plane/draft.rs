@@ -6,7 +6,7 @@
 use super::items::{self, Changed};
 use super::meaning::{Line, Orphans, Told, orphaning};
 use super::standing::Standing;
-use super::{Ask, CHANGES_MAX, Keep, PlaneError, Push, Replace, Who, check, rollback, worker};
+use super::{Ask, CHANGES_MAX, Keep, PlaneError, Push, Replace, Who, check, rollback, share, worker};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use tidegate_rules::{DocumentName, Mode, Override, OverrideName, Pushed, RuleChange, Source};
@@ -65,7 +65,7 @@ impl Draft {
             let fix = "push namespaces one by one, keep overrides (--keep-overrides), or import them";
             return Err(PlaneError::refused(message, fix));
         }
-        let after = before.after(&wanted)?;
+        let after = before.after(&wanted, push.tenant.as_deref())?;
         let changes = before.compared(wanted).await?;
         bounded(&changes)?;
         Ok(Draft { changes, after })
@@ -280,8 +280,15 @@ impl Before<'_> {
     }
 
     /// The rules with all of that, if they are valid.
-    fn after(&self, wanted: &[RuleChange]) -> Result<Standing, PlaneError> {
-        let after = self.standing.with(wanted).map_err(PlaneError::Invalid)?;
+    fn after(&self, wanted: &[RuleChange], tenant: Option<&str>) -> Result<Standing, PlaneError> {
+        check::check_documents(wanted)?;
+        let after = self.standing.with(wanted).map_err(|errors| match tenant {
+            None => PlaneError::Invalid(errors),
+            Some(tenant) => share::own_errors(&errors, tenant),
+        })?;
+        if let Some(tenant) = tenant {
+            share::check(self.standing, &after, tenant)?;
+        }
         check::fits(wanted, &after)?;
         Ok(after)
     }

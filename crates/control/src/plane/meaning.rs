@@ -4,7 +4,7 @@
 
 use super::items::{Changed, owner};
 use super::standing::Standing;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use tidegate_core::Nanos;
 use tidegate_rules::{
@@ -67,8 +67,14 @@ pub(super) fn orphaning(before: &Standing, after: &Standing) -> Vec<(DocumentNam
     }
     for namespace in before.set.namespaces() {
         let kept = after.set.namespace(&namespace.tenant, &namespace.name);
+        if kept.is_some_and(|kept| std::ptr::eq(kept, &raw const **namespace)) {
+            // The push left it alone.
+            continue;
+        }
+        let rules = kept.map_or(&[][..], |kept| &kept.rules);
+        let by_name: HashMap<&str, &Rule> = rules.iter().map(|rule| (&*rule.name, rule)).collect();
         for rule in &namespace.rules {
-            let same = kept.and_then(|kept| kept.rules.iter().find(|other| other.name == rule.name));
+            let same = by_name.get(&*rule.name);
             if same.is_none_or(|same| same.key != rule.key) {
                 let document =
                     DocumentName { tenant: namespace.tenant.clone(), namespace: namespace.name.clone() };
@@ -126,8 +132,10 @@ impl Told<'_> {
         let old_rules = old.map_or(&none, |namespace| &namespace.rules);
         let new_rules = new.map_or(&none, |namespace| &namespace.rules);
         let told_before = lines.len();
+        let by_name: HashMap<&str, &RuleDescription> =
+            new_rules.iter().map(|rule| (&*rule.name, rule)).collect();
         for rule in old_rules {
-            match new_rules.iter().find(|other| other.name == rule.name) {
+            match by_name.get(&*rule.name).copied() {
                 Some(other) => lines.extend(self.altered(document, rule, other)),
                 None => {
                     let renamed = self.renamed(document, rule, old_rules, new_rules);

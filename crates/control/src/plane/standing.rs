@@ -4,8 +4,7 @@ use super::PlaneError;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate_core::FleetSecret;
-use tidegate_rules::envoy::Windows;
-use tidegate_rules::{Delta, DocumentName, Mode, RuleChange, RuleErrors, RuleSet, Source};
+use tidegate_rules::{ApplyError, Delta, DocumentName, Mode, RuleChange, RuleErrors, RuleOptions, RuleSet};
 
 #[derive(Clone, Debug, Default)]
 pub struct Standing {
@@ -22,20 +21,15 @@ impl Standing {
         version: u64,
         changes: impl IntoIterator<Item = RuleChange>,
     ) -> Result<Self, PlaneError> {
-        let mut standing = Standing { version, ..Standing::default() };
-        changes.into_iter().for_each(|change| standing.take(&change));
-        standing.set = read(&standing.documents).map_err(|errors| unreadable(&errors))?;
-        Ok(standing)
+        let empty = Standing { version, ..Standing::default() };
+        let changes: Vec<RuleChange> = changes.into_iter().collect();
+        empty.with(&changes).map_err(|errors| unreadable(&errors))
     }
 
     /// With one more version.
     pub(super) fn after(&self, delta: &Delta) -> Result<Self, PlaneError> {
-        let mut next = Standing { version: delta.version, ..self.clone() };
-        delta.changes.iter().for_each(|change| next.take(change));
-        if !Arc::ptr_eq(&next.documents, &self.documents) {
-            next.set = read(&next.documents).map_err(|errors| unreadable(&errors))?;
-        }
-        Ok(next)
+        let next = self.with(&delta.changes).map_err(|errors| unreadable(&errors))?;
+        Ok(Standing { version: delta.version, ..next })
     }
 
     fn take(&mut self, change: &RuleChange) {
@@ -51,31 +45,56 @@ impl Standing {
         }
     }
 
-    /// The same with these changes, of the same version, if the whole set is valid with them.
+    /// The same with these changes, of the same version, if the whole set is valid with them. Reads the documents that
+    /// change, and no others: what a push takes doesn't grow with what other tenants have.
     pub(super) fn with<'c>(
         &self,
         changes: impl IntoIterator<Item = &'c RuleChange>,
     ) -> Result<Self, RuleErrors> {
         let mut next = self.clone();
-        changes.into_iter().for_each(|change| next.take(change));
-        if next.documents != self.documents {
-            next.set = read(&next.documents)?;
+        let mut documents = Vec::new();
+        for change in changes {
+            next.take(change);
+            if let RuleChange::Document { name, text } = change
+                && self.documents.get(name) != text.as_ref()
+            {
+                documents.push(change.clone());
+            }
+        }
+        if !documents.is_empty() {
+            let delta = Delta { version: self.set.version() + 1, changes: documents };
+            // What rules mean doesn't depend on the fleet's secret.
+            let options = RuleOptions::new(&FleetSecret::BUILT_IN);
+            next.set = Arc::new(self.set.apply(&delta, options).map_err(ApplyError::into_errors)?);
         }
         Ok(next)
     }
+
+    /// How many rules a tenant has, and the bytes of their texts.
+    pub(super) fn size_of(&self, tenant: &str) -> Size {
+        let own = |name: &str| *name == *tenant;
+        let namespaces = self.set.namespaces().iter().filter(|namespace| own(&namespace.tenant));
+        let documents = self.documents.iter().filter(|(name, _)| own(&name.tenant));
+        Size {
+            rules: namespaces.map(|namespace| namespace.rules.len()).sum(),
+            bytes: documents.map(|(_, text)| text.len()).sum(),
+        }
+    }
+
+    /// The same of all tenants.
+    pub(super) fn size(&self) -> Size {
+        Size {
+            rules: self.set.namespaces().iter().map(|namespace| namespace.rules.len()).sum(),
+            bytes: self.documents.values().map(|text| text.len()).sum(),
+        }
+    }
 }
 
-/// What rules mean doesn't depend on the fleet's secret.
-fn read(documents: &BTreeMap<DocumentName, Arc<str>>) -> Result<Arc<RuleSet>, RuleErrors> {
-    if documents.is_empty() {
-        return Ok(Arc::default());
-    }
-    let source = |(name, text): (&DocumentName, &Arc<str>)| Source {
-        name: format!("{}/{}", name.tenant, name.namespace),
-        text: text.as_bytes().to_vec(),
-    };
-    let sources: Vec<Source> = documents.iter().map(source).collect();
-    RuleSet::parse_as(&sources, &FleetSecret::BUILT_IN, Windows::Fixed).map(Arc::new)
+/// How much of the control plane rules take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Size {
+    pub(super) rules: usize,
+    pub(super) bytes: usize,
 }
 
 fn unreadable(errors: &RuleErrors) -> PlaneError {

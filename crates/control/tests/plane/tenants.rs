@@ -59,3 +59,51 @@ async fn all_and_back_mean_its_own() {
     assert_eq!(versions(Some("acme"), None).await, [4, 3, 1]);
     assert_eq!(versions(None, Some(&of_namespace)).await, [4, 3]);
 }
+
+fn many(tenant: &str, rules: usize) -> String {
+    let mut text = String::new();
+    for rule in 0..rules {
+        if rule % 13_000 == 0 {
+            text.push_str(&format!("---\ntenant: {tenant}\nnamespace: bulk-{rule}\nrules:\n"));
+        }
+        text.push_str(&format!(
+            "- {{ name: {tenant}-{rule}, key: [u], when: {{ p: v{rule} }}, limit: 9 per 1h }}\n"
+        ));
+    }
+    text
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_hostile_tenants_leave_room_for_an_honest_one() {
+    let plane = open(&store()).await;
+    let push_as = |tenant: &str, text: &str| Push { tenant: Some(tenant.into()), ..push(files(text)) };
+    pushed(&plane, files(RULES)).await;
+    let honest = ACME.replace("tenant: acme", "tenant: honest");
+    for hostile in ["mallory", "trudy"] {
+        // More than its share, then as much as it gets.
+        let refused =
+            plane.push(push_as(hostile, &many(hostile, 26_000))).await.expect_err("too many").to_string();
+        assert!(refused.contains(&format!("tenant {hostile} would have 26000 rules")), "{refused}");
+        for other in ["default", "honest", if hostile == "mallory" { "trudy" } else { "mallory" }] {
+            assert!(!refused.contains(other), "{refused}");
+        }
+        plane.push(push_as(hostile, &many(hostile, 2_000))).await.unwrap();
+        // Pushes, previews and what everybody hears of go on for the others.
+        let version = plane.standing().version;
+        let number = if hostile == "mallory" { "6 per" } else { "7 per" };
+        let next = push_as("honest", &honest.replace("5 per", number));
+        assert_eq!(plane.preview(&next).await.unwrap().version, version);
+        let mut sent = plane.subscribe();
+        plane.push(next).await.unwrap();
+        assert_eq!(sent.recv().await.unwrap().delta.version, version + 1);
+    }
+    // Whoever has its share may still change and shrink.
+    plane.push(push_as("mallory", &many("mallory", 1_000))).await.unwrap();
+    let bad = Ask::Changes(vec![tidegate_rules::RuleChange::Document {
+        name: DocumentName { tenant: "honest".into(), namespace: "api".into() },
+        text: Some("tenant: honest\nnamespace: api\nrules: [{ name: a }]\n".into()),
+    }]);
+    let told =
+        plane.push(Push { tenant: Some("honest".into()), ..push(bad) }).await.expect_err("bad").to_string();
+    assert!(told.contains("honest/api:3") && !told.contains("mallory"), "{told}");
+}

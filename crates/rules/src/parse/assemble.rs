@@ -16,7 +16,7 @@ use super::rule_entry::{self, Home, read_rule};
 use super::syntax::Syntax;
 use super::tree::{Place, Value};
 use super::value;
-use crate::bounds::{NESTING_MAX, RULES_MAX};
+use crate::bounds::{NAMESPACE_COST_MAX, NESTING_MAX, RULES_MAX};
 use crate::error::{Problems, Refusal, RuleErrors, Warning, quoted};
 use crate::form::Forms;
 use crate::identifier::KeyPart;
@@ -115,6 +115,8 @@ struct DraftNamespace {
     slots: HashMap<Box<str>, (Slot, Declared)>,
     /// Rules without a condition: every request of the namespace meets all of them.
     unconditional: usize,
+    /// What a request may cost that is compared with all rules.
+    cost: usize,
 }
 
 #[derive(Default)]
@@ -281,12 +283,26 @@ impl DraftNamespace {
                     let fix = "give rules of this namespace a `when`, or spread them over namespaces";
                     at.refuse(problems, Refusal::new(message, fix));
                 }
+                self.add_cost(at, rule.when.cost(), problems);
                 self.rules.push(rule);
                 Slot::Read(self.rules.len() - 1)
             }
         };
         let declared = Declared { file: at.file().clone(), line: at.place().line };
         self.slots.insert(name.into(), (slot, declared));
+    }
+
+    /// Every request of the namespace is compared with all of its rules: what that may take is bounded.
+    fn add_cost(&mut self, at: &Cursor<'_, '_>, cost: usize, problems: &mut Problems) {
+        let before = self.cost;
+        self.cost += cost;
+        if before <= NAMESPACE_COST_MAX && self.cost > NAMESPACE_COST_MAX {
+            let message =
+                "with this rule, comparing one request with the namespace's conditions may take over 1 ms";
+            let fix =
+                "write exact values or patterns with one `*` at the end, or spread the rules over namespaces";
+            at.refuse(problems, Refusal::new(message, fix));
+        }
     }
 
     fn read_override(

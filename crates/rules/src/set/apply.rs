@@ -49,6 +49,16 @@ pub enum ApplyError {
     Malformed(#[from] Malformed),
 }
 
+impl ApplyError {
+    /// What is wrong, with its places where it has any.
+    pub fn into_errors(self) -> RuleErrors {
+        match self {
+            ApplyError::Document { errors, .. } | ApplyError::Contradiction(errors) => errors,
+            other => RuleErrors::of_set(other.to_string(), "push less, or in other documents"),
+        }
+    }
+}
+
 /// What is known of the documents of a set.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Documents {

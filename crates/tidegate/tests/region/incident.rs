@@ -19,6 +19,7 @@ const BACK_WITHIN: Duration = Duration::from_secs(20);
 fn rules(per_user: u64) -> String {
     format!(
         "namespace: api
+normalize: {{ ip: text }}
 rules:
   - {{ name: per-user, key: [user], limit: {per_user} per 365d }}
   - {{ name: per-ip, key: [ip], limit: 3 per 365d }}
