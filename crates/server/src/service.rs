@@ -128,9 +128,6 @@ async fn decision(
     if is_repeated {
         respond::add_replayed(&mut response);
     }
-    if let Some(seconds) = decided.retry_after_seconds {
-        respond::add_retry_after(&mut response, seconds);
-    }
     Ok(response)
 }
 
