@@ -47,7 +47,8 @@ pub(crate) async fn serve(arrived: Box<Arrived>) {
     let Closing { watcher, shutdown } = closing;
     // Boxed, all of them, so that none is kept as large as the largest.
     if let Some(socket) = Box::pin(begun(socket, surface, shutdown.clone())).await {
-        let (kept, serving) = on_surface(socket, surface, app, Closing { watcher, shutdown });
+        let (kept, serving) =
+            on_surface(socket, surface, app, Closing { watcher, shutdown }, place.0.registration());
         serving.await;
         drop(kept);
     }
@@ -82,18 +83,25 @@ fn on_surface(
     app: Arc<App>,
     closing: Closing,
 ) -> (Option<Watcher>, Serving) {
+    registration: Registration,
     let Closing { watcher, shutdown } = closing;
     match surface {
-        Surface::Admin => (None, Box::pin(serve_http(socket, surface, app, watcher))),
-        Surface::Api => (None, Box::pin(serve_api(socket, app, watcher, shutdown))),
-        Surface::ApiAndGrpc => (None, Box::pin(serve_told(socket, app, watcher, shutdown))),
-        Surface::Grpc => (Some(watcher), Box::pin(grpc::serve(socket, app, shutdown))),
-        Surface::Resp => (Some(watcher), Box::pin(resp::serve(socket, app, shutdown))),
+        Surface::Admin => (None, Box::pin(serve_http(socket, surface, app, watcher, registration))),
+        Surface::Api => (None, Box::pin(serve_api(socket, app, watcher, shutdown, registration))),
+        Surface::ApiAndGrpc => (None, Box::pin(serve_told(socket, app, watcher, shutdown, registration))),
+        Surface::Grpc => (Some(watcher), Box::pin(grpc::serve(socket, app, shutdown, registration))),
+        Surface::Resp => (Some(watcher), Box::pin(resp::serve(socket, app, shutdown, registration))),
     }
 }
 
 /// By what the client speaks.
-async fn serve_told(socket: Socket, app: Arc<App>, watcher: Watcher, shutdown: watch::Receiver<bool>) {
+async fn serve_told(
+    socket: Socket,
+    app: Arc<App>,
+    watcher: Watcher,
+    shutdown: watch::Receiver<bool>,
+    registration: Registration,
+) {
     match Box::pin(preface::tell(socket)).await {
         Some((socket, Protocol::Http2)) => {
             Box::pin(grpc::serve(socket, app, shutdown)).await;
@@ -110,17 +118,24 @@ async fn serve_api(mut socket: Socket, app: Arc<App>, watcher: Watcher, shutdown
     let plain = Box::pin(pipeline::serve(&mut socket, &mut session, &app, shutdown)).await;
     if let Ended::HandedOver(first) = plain {
         let socket = Socket::LookedAt { first, rest: Box::new(socket) };
-        Box::pin(serve_http(socket, Surface::Api, app, watcher)).await;
+        Box::pin(serve_http(socket, Surface::Api, app, watcher, registration)).await;
     }
 }
 
-async fn serve_http(socket: Socket, surface: Surface, app: Arc<App>, watcher: Watcher) {
+async fn serve_http(
+    socket: Socket,
+    surface: Surface,
+    app: Arc<App>,
+    watcher: Watcher,
+    registration: Registration,
+) {
+    let face = (surface, socket.is_unix());
     let progress = Arc::new(Progress::default());
     let transport = Transport::new(socket, Arc::clone(&progress));
     // Lent, not cloned for each request: all threads would count in the same place.
-    let (app, answered, last_caller) = (&*app, &*progress, &LastCaller::default());
+    let (app, answered, last_caller) = (&*app, &*progress, &LastCaller::of(registration));
     let service = service_fn(move |request: Request<Incoming>| async move {
-        Ok::<_, Infallible>(service::answer(app, surface, answered, last_caller, request).await)
+        Ok::<_, Infallible>(service::answer(app, face, answered, last_caller, request).await)
     });
     let connection = watcher.watch(builder().serve_connection(transport, service));
     tokio::select! {

@@ -130,6 +130,14 @@ impl Socket {
         }
     }
 
+    pub(crate) fn is_unix(&self) -> bool {
+        match self {
+            Socket::Unix(_) => true,
+            Socket::LookedAt { rest, .. } => rest.is_unix(),
+            Socket::Tcp(_) | Socket::Unproven(..) | Socket::Tls(_) => false,
+        }
+    }
+
     /// Shakes hands where that has yet to be done; `None` when it can't be.
     pub(crate) async fn proven(self, surface: Surface) -> Option<Socket> {
         match self {

@@ -50,6 +50,10 @@ impl Operation {
         }
     }
 
+    pub(crate) const fn is_of_overrides(self) -> bool {
+        !matches!(self, Operation::Limit | Operation::MultiLimit)
+    }
+
     pub(crate) fn at(path: &str) -> Option<Self> {
         Some(match path.strip_prefix(PATH_START)? {
             "limit" => Operation::Limit,

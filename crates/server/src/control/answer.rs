@@ -3,8 +3,8 @@
 use super::problem::Problem;
 use super::query::Query;
 use super::{ControlApp, openapi, own, read, why, write};
-use crate::Surface;
 use crate::access::{self, Caller, LastCaller, Permission};
+use crate::cross_site::Guard;
 use crate::progress::Progress;
 use crate::refusal::{Code, Refusal, excerpt};
 use crate::request_id::RequestId;
@@ -110,7 +110,7 @@ pub(super) async fn answer(
     let (head, incoming) = request.into_parts();
     let id = RequestId::of(&head.headers);
     let path = head.uri.path();
-    let permitted = cross_site::refuse(Surface::Admin, &app.tokens, &head.headers)
+    let permitted = cross_site::refuse(Guard::Host, &app.tokens, &head.headers)
         .and_then(|()| endpoint(&head.method, path))
         .and_then(|endpoint| {
             let presented = access::presented(&head.headers);
