@@ -10,6 +10,8 @@ use tidegate_node::spans;
 pub(crate) struct Counters {
     pub connections_refused: Counter,
     pub connections_too_slow: Counter,
+    pub connections_unauthenticated: Counter,
+    pub connections_evicted: Counter,
     pub accept_failures: Counter,
     pub requests_refused: Counter,
     pub idempotency_forgotten: Counter,
@@ -43,6 +45,8 @@ pub(crate) static COUNTERS: Counters = Counters {
     connections_too_slow: Counter::new(),
     accept_failures: Counter::new(),
     requests_refused: Counter::new(),
+    connections_unauthenticated: Counter::new(),
+    connections_evicted: Counter::new(),
     idempotency_forgotten: Counter::new(),
     resp_commands_refused: Counter::new(),
     tls_handshakes_failed: Counter::new(),
@@ -53,13 +57,15 @@ pub(crate) static COUNTERS: Counters = Counters {
 
 impl Counters {
     /// All counters at one time, by name.
-    pub(crate) fn named(&self) -> [(&'static str, u64); 10] {
+    pub(crate) fn named(&self) -> [(&'static str, u64); 13] {
         let counted = [
             ("connections_refused", &self.connections_refused),
             ("connections_too_slow", &self.connections_too_slow),
             ("accept_failures", &self.accept_failures),
             ("http_requests_refused", &self.requests_refused),
             ("idempotency_keys_forgotten", &self.idempotency_forgotten),
+            ("connections_unauthenticated", &self.connections_unauthenticated),
+            ("connections_evicted", &self.connections_evicted),
             ("resp_commands_refused", &self.resp_commands_refused),
             ("tls_handshakes_failed", &self.tls_handshakes_failed),
             ("otlp_requests", &self.otlp_requests),

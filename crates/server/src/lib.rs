@@ -7,6 +7,7 @@ mod access;
 mod admin;
 mod answer;
 mod body;
+mod budget;
 mod buffers;
 mod connection;
 mod control;
@@ -69,7 +70,6 @@ use tidegate_node::Engine;
 use tidegate_node::clock::Clock;
 use tidegate_node::region_driver::RegionDriver;
 use tidegate_node::world_driver::WorldDriver;
-use tokio::sync::Semaphore;
 
 /// What every request is answered from.
 #[derive(Debug)]
@@ -95,14 +95,12 @@ pub struct App {
     pub overrides: Overrides,
     pub region: String,
     pub node: String,
-    /// What is left of the connections that callers may have, on all listeners together.
-    pub connections: Arc<Semaphore>,
     /// Set when the node begins to stop: it is alive still, and no longer ready.
     pub is_stopping: AtomicBool,
 }
 
 impl App {
-    /// As many connections as a node has room for unless it is told otherwise.
+    /// As many connections as a listener has room for unless it is told otherwise.
     pub const CONNECTIONS_MAX: usize = 16_000;
 
     /// A node that is alone, and has nothing set.
@@ -121,7 +119,6 @@ impl App {
             overrides: Overrides::default(),
             region: "local".to_owned(),
             node: "node-1".to_owned(),
-            connections: Arc::new(Semaphore::new(Self::CONNECTIONS_MAX)),
             is_stopping: AtomicBool::new(false),
         }
     }

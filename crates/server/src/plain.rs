@@ -10,6 +10,7 @@ mod write;
 
 use crate::App;
 use crate::access::{Caller, LastCaller, Permission};
+use crate::budget::Registration;
 use crate::buffers::{OUTPUT_BYTES_SOFT_MAX, STEP_BYTES};
 use crate::counters::COUNTERS;
 use crate::decide;
@@ -33,6 +34,10 @@ pub(crate) struct PlainHttp {
 }
 
 impl PlainHttp {
+    pub(crate) fn new(registration: Registration) -> Self {
+        PlainHttp { last_caller: LastCaller::of(registration), closes: false }
+    }
+
     fn head<'a>(&self, app: &App, status: StatusCode, plain: &'a Plain<'_>) -> Head<'a> {
         Head { status, id: &plain.id, closes: self.closes, now: app.clock.now().now, trace: None }
     }

@@ -1,8 +1,9 @@
 //! A listening socket and a connection, over TCP, TLS or a Unix socket: front ends don't care which.
 
-use crate::Surface;
+use crate::budget::ConnectionBudget;
 use crate::rota::{Seated, Turn};
 use crate::tls::Tls;
+use crate::{App, Surface};
 use std::io::{self, IoSlice, Write};
 use std::net;
 use std::os::unix;
@@ -30,6 +31,15 @@ pub enum ListeningSocket {
 impl Listener {
     pub fn new(socket: ListeningSocket, turn: Turn) -> Self {
         Listener { socket, turn }
+    }
+
+    /// Served by one thread, with so many connections at one time.
+    pub fn alone(socket: ListeningSocket, connections_max: usize) -> Self {
+        Listener::new(socket, Turn::alone(connections_max))
+    }
+
+    pub(crate) fn budget(&self) -> Arc<ConnectionBudget> {
+        Arc::clone(&self.turn.budget)
     }
 
     /// The next connection for this thread. Dropping the future loses none.
@@ -64,7 +74,7 @@ impl ListeningSocket {
 impl From<ListeningSocket> for Listener {
     /// Served by one thread.
     fn from(socket: ListeningSocket) -> Self {
-        Listener::new(socket, Turn::alone())
+        Listener::alone(socket, App::CONNECTIONS_MAX)
     }
 }
 
@@ -120,6 +130,14 @@ impl Socket {
         }
     }
 
+    pub(crate) fn is_unix(&self) -> bool {
+        match self {
+            Socket::Unix(_) => true,
+            Socket::LookedAt { rest, .. } => rest.is_unix(),
+            Socket::Tcp(_) | Socket::Unproven(..) | Socket::Tls(_) => false,
+        }
+    }
+
     /// What is written leaves at once.
     pub(crate) fn set_nodelay(&self) -> io::Result<()> {
         match self {
@@ -127,14 +145,6 @@ impl Socket {
             Socket::Tls(stream) => stream.get_ref().0.set_nodelay(true),
             Socket::Unix(_) => Ok(()),
             Socket::LookedAt { rest, .. } => rest.set_nodelay(),
-        }
-    }
-
-    pub(crate) fn is_unix(&self) -> bool {
-        match self {
-            Socket::Unix(_) => true,
-            Socket::LookedAt { rest, .. } => rest.is_unix(),
-            Socket::Tcp(_) | Socket::Unproven(..) | Socket::Tls(_) => false,
         }
     }
 

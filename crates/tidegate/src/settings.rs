@@ -66,7 +66,7 @@ pub(crate) struct Settings {
     pub(crate) tls_certificate: Option<PathBuf>,
     pub(crate) tls_key: Option<PathBuf>,
     pub(crate) tls_client_ca: Option<PathBuf>,
-    /// Of callers, on all listeners together.
+    /// Of callers, on each listener.
     pub(crate) connections_max: usize,
     pub(crate) forward_auth: Vec<MappedHeader>,
     /// `None`: not set, and there is no [`RULES_FILE`].

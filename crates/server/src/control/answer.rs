@@ -122,7 +122,16 @@ pub(super) async fn answer(
             let context = TraceContext::of(&head.headers);
             let begun = app.clock.as_ref().filter(|_| endpoint.takes_body());
             span = begun.map(|clock| TraceContext::change(context.as_deref(), clock));
-            let made = made(app, endpoint, &caller, head.uri.query(), incoming).await;
+            let made = made(app, endpoint, &caller, head.uri.query(), incoming);
+            let made = match endpoint.permission().filter(|_| endpoint.waits()) {
+                // Rules may change long after the token was verified.
+                Some(permission) => tokio::select! {
+                    biased;
+                    refusal = app.tokens.until_revoked(&caller, permission) => Err(refusal.into()),
+                    made = made => made,
+                },
+                None => made.await,
+            };
             if let (Some(span), Some(clock)) = (&mut span, &app.clock) {
                 span.ended = clock.now().now;
                 span.is_error = made.is_err();
@@ -264,6 +273,11 @@ impl Endpoint {
             Endpoint::Push
                 | Endpoint::Import
                 | Endpoint::Restore
+    /// Whether its answer may come long after its token was verified.
+    const fn waits(self) -> bool {
+        matches!(self, Endpoint::Watch | Endpoint::Why)
+    }
+
                 | Endpoint::RollBack
                 | Endpoint::Mode
                 | Endpoint::Reset

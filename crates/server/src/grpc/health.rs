@@ -12,6 +12,8 @@ use std::future::poll_fn;
 use std::sync::atomic::Ordering;
 
 const SERVICES: [&str; 2] = ["", "envoy.service.ratelimit.v3.RateLimitService"];
+/// Of a request: the name of a service, and what later versions of the protocol may add.
+const REQUEST_BYTES_MAX: usize = 4 << 10;
 
 /// The protocol's numbers.
 const SERVING: u64 = 1;
@@ -20,7 +22,7 @@ const SERVICE_UNKNOWN: u64 = 3;
 
 /// How the service is that a request names; its name where there is none such.
 async fn asked(context: &Context, body: RecvStream) -> Result<Result<u64, String>, Failure> {
-    let bytes = message::whole(body, &[], &context.held).await?;
+    let bytes = message::whole(body, &[], context.held_of_anybody(), REQUEST_BYTES_MAX).await?;
     let mut reader = Reader::new(message::only(&bytes)?);
     let mut service = "";
     let malformed = |_| Failure::new(GrpcCode::InvalidArgument, "the message is not a HealthCheckRequest");

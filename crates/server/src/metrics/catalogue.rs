@@ -40,6 +40,14 @@ const METRICS: &[(&str, &str)] = &[
     ("tidegate_overrides", "Overrides in force that were set over Unkey's API."),
     ("tidegate_connections_refused_total", "Connections closed because the node had no room for more."),
     ("tidegate_connections_too_slow_total", "Connections closed because the client was too slow."),
+    (
+        "tidegate_connections_unauthenticated_total",
+        "Connections closed because no valid token came within 10 s.",
+    ),
+    (
+        "tidegate_connections_evicted_total",
+        "Unauthenticated connections closed to make room for a new connection.",
+    ),
     ("tidegate_accept_failures_total", "Times that the system couldn't hand over a new connection."),
     ("tidegate_http_requests_refused_total", "Requests over HTTP or gRPC that were answered with an error."),
     ("tidegate_idempotency_keys_forgotten_total", "Idempotency keys that were forgotten before their time."),

@@ -40,6 +40,8 @@ pub(crate) enum Next<'a> {
 pub(crate) enum ProtocolError {
     #[error("invalid multibulk length")]
     WordCount,
+    #[error("unauthenticated multibulk length")]
+    UnauthenticatedWordCount,
     #[error("too big mbulk count string")]
     WordCountLine,
     #[error("expected '$', got '{}'", char::from(*.0))]
@@ -54,7 +56,11 @@ pub(crate) enum ProtocolError {
     InlineLength,
     #[error("unbalanced quotes in request")]
     Quotes,
-    #[error("a command has at most {} bytes", crate::buffers::INPUT_BYTES_MAX)]
+    #[error(
+        "a command has at most {} bytes, and before AUTH {}",
+        crate::buffers::INPUT_BYTES_MAX,
+        crate::buffers::STEP_BYTES
+    )]
     CommandLength,
 }
 

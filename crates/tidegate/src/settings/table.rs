@@ -125,7 +125,7 @@ pub(crate) static TABLE: [Setting; 39] = [
         key: "listen.max_connections",
         value_name: "COUNT",
         default: "16000",
-        meaning: "callers' connections at one time",
+        meaning: "callers' connections at one time, for each listener",
         secrecy: Secrecy::Open,
         read: |text, settings| {
             let connections = parse::whole_number(text, parse::CONNECTIONS)?;
