@@ -21,6 +21,7 @@ use crate::sharing::Sharing;
 use crate::stats::{Refusal, Stats};
 use crate::suspects::Suspects;
 use crate::top::{self, Top};
+use crate::unknown_namespaces;
 use crate::world::{Reach, WorldNode};
 use arc_swap::{ArcSwap, Guard};
 pub use resets::ResetKey;
@@ -252,6 +253,9 @@ impl Engine {
         request.validate()?;
         let mut plan = Plan::new(self.reach());
         let reason = plan.fill(&self.secret, &rules.set, request, moment)?;
+        if reason == Some(Reason::UnknownNamespace) {
+            unknown_namespaces::note(request, moment.now);
+        }
         if request.purpose == Purpose::Report {
             plan.report();
         } else if plan.is_denied() {

@@ -64,7 +64,7 @@ pub use unkey::Overrides;
 pub use why::answers_questions;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tidegate_control::stream::FollowView;
 use tidegate_node::Engine;
 use tidegate_node::clock::Clock;
@@ -82,6 +82,8 @@ pub struct App {
     pub world: Option<Arc<WorldDriver>>,
     /// How the rules of a control plane are followed; `None` where rules come from files.
     pub following: Option<Arc<FollowView>>,
+    /// Whether it is ready only once it has rules: of a control plane, or of an earlier run.
+    pub requires_rules: bool,
     /// The file or directory that the rules come from, where they do.
     pub rules_path: Option<String>,
     /// The last minutes, for the dashboard.
@@ -103,6 +105,15 @@ impl App {
     /// As many connections as a listener has room for unless it is told otherwise.
     pub const CONNECTIONS_MAX: usize = 16_000;
 
+    /// Whether the rules that it must have before it is ready haven't come yet.
+    pub(crate) fn lacks_rules(&self) -> bool {
+        self.requires_rules && self.following.as_ref().is_some_and(|view| view.status().0.version == 0)
+    }
+
+    pub(crate) fn is_ready(&self) -> bool {
+        !self.is_stopping.load(Ordering::Relaxed) && !self.lacks_rules()
+    }
+
     /// A node that is alone, and has nothing set.
     pub fn new(engine: Arc<Engine>, clock: Arc<Clock>) -> Self {
         App {
@@ -111,6 +122,7 @@ impl App {
             sharing: None,
             world: None,
             following: None,
+            requires_rules: false,
             rules_path: None,
             history: History::default(),
             tokens: Arc::new(Tokens::not_required()),

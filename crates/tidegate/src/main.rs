@@ -111,6 +111,7 @@ fn serve(sources: Sources) -> Result<ExitCode, Failure> {
         sharing,
         world,
         following,
+        requires_rules: settings.rules_required,
         rules_path,
         tokens: tokens.tokens.clone(),
         forward_auth: settings.forward_auth.clone(),

@@ -84,7 +84,6 @@ pub(super) enum Made {
 
 /// What a request says besides its body.
 pub(super) struct Asked<'a> {
-    pub(super) app: &'a ControlApp,
     pub(super) plane: &'a ControlPlane,
     pub(super) caller: &'a Caller,
     pub(super) query: Option<&'a str>,
@@ -114,6 +113,12 @@ pub(super) async fn answer(
         .and_then(|()| endpoint(&head.method, path))
         .and_then(|endpoint| {
             let presented = access::presented(&head.headers);
+            // Needs no token, and says more to an operator.
+            if endpoint == Endpoint::Ready
+                && let Ok(caller) = last_caller.caller(&app.tokens, presented)
+            {
+                return Ok((endpoint, caller));
+            }
             Ok((endpoint, last_caller.permitted(&app.tokens, presented, endpoint.permission())?))
         });
     let mut span = None;
@@ -199,7 +204,7 @@ async fn made(
         return Ok(made);
     }
     let Some(plane) = &app.plane else { return Err(broker()) };
-    let asked = Asked { app, plane, caller, query };
+    let asked = Asked { plane, caller, query };
     let body = match endpoint.takes_body() {
         true => body::read_up_to(incoming, BODY_BYTES_MAX).await?,
         false => Bytes::new(),
@@ -237,11 +242,12 @@ fn made_anywhere(app: &ControlApp, endpoint: Endpoint, caller: &Caller) -> Resul
         Endpoint::Front => Made::Text(FRONT.to_owned()),
         Endpoint::OpenApi => Made::Json(openapi::DOCUMENT.into()),
         Endpoint::Healthy => Made::Text("ok\n".to_owned()),
-        Endpoint::Ready => own::ready(app),
+        Endpoint::Ready => own::ready(app, !app.tokens.are_required() || own::is_operator(caller)),
         Endpoint::Metrics => {
             caller.require_operator()?;
             Made::Text(crate::metrics::control_text(app))
         }
+        Endpoint::State if !caller.is_operator() => Made::Json(own::state_for_tenant(app, caller)),
         Endpoint::State => Made::Json(own::state(app)),
         Endpoint::Nodes => {
             caller.require_operator()?;
@@ -267,17 +273,17 @@ impl Endpoint {
         }
     }
 
+    /// Whether its answer may come long after its token was verified.
+    const fn waits(self) -> bool {
+        matches!(self, Endpoint::Watch | Endpoint::Why)
+    }
+
     const fn takes_body(self) -> bool {
         matches!(
             self,
             Endpoint::Push
                 | Endpoint::Import
                 | Endpoint::Restore
-    /// Whether its answer may come long after its token was verified.
-    const fn waits(self) -> bool {
-        matches!(self, Endpoint::Watch | Endpoint::Why)
-    }
-
                 | Endpoint::RollBack
                 | Endpoint::Mode
                 | Endpoint::Reset

@@ -55,6 +55,10 @@ const METRICS: &[(&str, &str)] = &[
         "tidegate_resp_commands_refused_total",
         "Commands of the Redis protocol that were answered with an error.",
     ),
+    (
+        "tidegate_unknown_namespace_requests_total",
+        "Requests in a namespace that has no rules: they were allowed.",
+    ),
     ("tidegate_tls_handshakes_failed_total", "TLS handshakes that failed."),
     // With a decision log.
     ("tidegate_decisions_logged_total", "Records that were written to the decision log."),

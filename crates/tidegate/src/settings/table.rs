@@ -31,7 +31,7 @@ pub(crate) enum Secrecy {
     PathOfSecret,
 }
 
-pub(crate) static TABLE: [Setting; 39] = [
+pub(crate) static TABLE: [Setting; 40] = [
     Setting {
         key: "region",
         value_name: "NAME",
@@ -199,6 +199,15 @@ pub(crate) static TABLE: [Setting; 39] = [
         secrecy: Secrecy::Open,
         read: |text, settings| parse::endpoints_or_none(text).map(|servers| settings.rules_control = servers),
         show: |settings| settings.rules_control.as_ref().map_or("none".into(), ToString::to_string),
+    },
+    Setting {
+        key: "rules.require",
+        value_name: "BOOLEAN",
+        default: "true",
+        meaning: "with rules.control: not ready before rules came",
+        secrecy: Secrecy::Open,
+        read: |text, settings| parse::boolean(text).map(|is_set| settings.rules_required = is_set),
+        show: |settings| settings.rules_required.to_string(),
     },
     Setting {
         key: "rules.envoy_windows",
