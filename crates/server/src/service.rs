@@ -37,8 +37,8 @@ pub(crate) async fn answer(
     // More than the first read brings.
     let is_long = incoming.size_hint().upper().is_none_or(|bytes| bytes > FIRST_READ_BYTES);
     let routed = endpoint(surface, &head.method, path);
-    let routed = cross_site::refuse(guard(surface, is_unix, &routed), &app.tokens, &head.headers)
-        .and_then(|()| routed);
+    let checked = cross_site::refuse(guard(surface, is_unix, &routed), &app.tokens, &head.headers);
+    let routed = checked.and(routed);
     let permitted =
         routed.and_then(|endpoint| Ok((endpoint, caller(app, last_caller, endpoint, &head.headers)?)));
     let context = TraceContext::of(&head.headers);

@@ -56,12 +56,10 @@ pub(crate) enum ProtocolError {
     InlineLength,
     #[error("unbalanced quotes in request")]
     Quotes,
-    #[error(
-        "a command has at most {} bytes, and before AUTH {}",
-        crate::buffers::INPUT_BYTES_MAX,
-        crate::buffers::STEP_BYTES
-    )]
+    #[error("a command has at most {} bytes", crate::buffers::INPUT_BYTES_MAX)]
     CommandLength,
+    #[error("before AUTH a command has at most {} bytes", crate::buffers::STEP_BYTES)]
+    UnauthenticatedCommandLength,
 }
 
 /// The words of one command. Reused from command to command: only the first `count` are of the latest.

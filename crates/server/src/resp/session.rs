@@ -112,10 +112,10 @@ impl Pass<'_> {
                     length
                 }
                 Ok(Next::Nothing { length }) => length,
-                Ok(Next::Incomplete) if input.len() - self.at >= self.command_bytes_max() => {
-                    return Err(self.refuse(ProtocolError::CommandLength)?);
-                }
-                Ok(Next::Incomplete) => return Ok(Then::Read),
+                Ok(Next::Incomplete) => match self.too_long(input.len() - self.at) {
+                    Some(problem) => return Err(self.refuse(problem)?),
+                    None => return Ok(Then::Read),
+                },
                 Err(problem) => return Err(self.refuse(problem)?),
             };
             self.at += length;
@@ -123,8 +123,14 @@ impl Pass<'_> {
         Ok(Then::Write)
     }
 
-    fn command_bytes_max(&self) -> usize {
-        if self.session.login.is_known() { buffers::INPUT_BYTES_MAX } else { UNAUTHENTICATED_BYTES_MAX }
+    /// Whether a command that isn't whole yet is longer than any may be, and what to answer.
+    fn too_long(&self, bytes: usize) -> Option<ProtocolError> {
+        match self.session.login.is_known() {
+            true => (bytes >= buffers::INPUT_BYTES_MAX).then_some(ProtocolError::CommandLength),
+            false => {
+                (bytes >= UNAUTHENTICATED_BYTES_MAX).then_some(ProtocolError::UnauthenticatedCommandLength)
+            }
+        }
     }
 
     #[inline]

@@ -83,7 +83,7 @@ fn a_follower_whose_token_is_revoked_gets_no_more_rules() {
     let mut answer = String::new();
     waiting.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
-    home.write("rules.yaml", &rules_of(3));
+    home.write("rules.yaml", rules_of(3));
     let push = ["rules", "push", "rules.yaml", "--yes", "--control", &control.url()];
     let pushed = run(&home, &push, &[("TIDEGATE_TOKEN", &own)]);
     assert_eq!(pushed.code, Some(0), "{}", pushed.stderr);
