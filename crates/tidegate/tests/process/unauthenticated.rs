@@ -98,8 +98,8 @@ fn a_health_check_has_four_kibibytes_and_a_connection_sixteen_watches() {
     let (_directory, node, _) = started(&[]);
     let client = Grpc::connect(&node.grpc);
     let named = |bytes: usize| {
-        let length = u32::try_from(bytes).unwrap();
-        let varint = [0x0a, (length & 0x7f) as u8 | 0x80, (length >> 7) as u8];
+        // A field of bytes, with a length of two bytes.
+        let varint = [0x0a, u8::try_from(bytes & 0x7f).unwrap() | 0x80, u8::try_from(bytes >> 7).unwrap()];
         framed(&[&varint[..], &vec![b'x'; bytes]].concat())
     };
     assert_eq!(client.send(HEALTH_CHECK, &[&named(4000)]).code, Some(5), "no such service");
