@@ -21,6 +21,7 @@ use crate::sharing::Sharing;
 use crate::stats::{Refusal, Stats};
 use crate::suspects::Suspects;
 use crate::top::{self, Top};
+use crate::unknown_namespaces;
 use crate::world::{Reach, WorldNode};
 use arc_swap::{ArcSwap, Guard};
 pub use resets::ResetKey;
@@ -254,6 +255,9 @@ impl Engine {
         let reason = plan.fill(&self.secret, &rules.set, request, moment)?;
         if plan.malformed > 0 {
             self.stats.malformed(plan.malformed);
+        }
+        if reason == Some(Reason::UnknownNamespace) {
+            unknown_namespaces::note(request, moment.now);
         }
         if request.purpose == Purpose::Report {
             plan.report();

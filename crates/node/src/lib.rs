@@ -24,6 +24,7 @@ pub mod spans;
 pub mod stats;
 mod suspects;
 pub mod top;
+pub mod unknown_namespaces;
 pub mod world;
 pub mod world_driver;
 

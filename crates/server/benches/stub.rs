@@ -13,6 +13,7 @@ mod resp {
 }
 mod buffers {
     pub(crate) const INPUT_BYTES_MAX: usize = 128 << 10;
+    pub(crate) const STEP_BYTES: usize = 16 << 10;
 }
 
 use resp::inline;

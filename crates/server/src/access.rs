@@ -6,6 +6,7 @@
 //! takes must tell nothing about a secret.
 
 use crate::App;
+use crate::budget::Registration;
 use crate::counters::COUNTERS;
 use crate::log_gate::LogGate;
 use crate::refusal::{Code, Refusal};
@@ -18,6 +19,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tidegate_node::driver::DEFAULT_TENANT;
+use tokio::sync::watch;
 
 /// Where `Authorization` belongs to somebody else.
 const TOKEN_HEADER: HeaderName = HeaderName::from_static("x-tidegate-token");
@@ -84,16 +86,23 @@ impl Permissions {
 pub(crate) struct Caller {
     tenant: Box<str>,
     permissions: Permissions,
+    /// `None` where no tokens are required.
+    token: Option<TokenId>,
 }
 
 impl Caller {
     /// Of what needs no token where tokens are needed.
     fn nobody() -> Self {
-        Caller { tenant: "".into(), permissions: Permissions::default() }
+        Caller { tenant: "".into(), permissions: Permissions::default(), token: None }
     }
 
     pub(crate) fn tenant(&self) -> &str {
         &self.tenant
+    }
+
+    /// The token that it presented.
+    pub(crate) fn token(&self) -> Option<TokenId> {
+        self.token
     }
 
     /// Whether what concerns all tenants is its business: that is so for tenant `default`.
@@ -132,6 +141,8 @@ pub struct Tokens {
     known: Option<RwLock<Known>>,
     /// One more at each change.
     version: AtomicU64,
+    /// Wakes what lasts longer than a request.
+    changes: watch::Sender<()>,
 }
 
 type Known = HashMap<TokenId, (TokenHash, Caller)>;
@@ -139,11 +150,12 @@ type Known = HashMap<TokenId, (TokenHash, Caller)>;
 impl Tokens {
     /// No token file: everybody is `default` and may do everything, and a token that is sent is ignored.
     pub fn not_required() -> Self {
-        Tokens { known: None, version: AtomicU64::new(0) }
+        Tokens { known: None, version: AtomicU64::new(0), changes: watch::Sender::new(()) }
     }
 
     pub fn required(records: Vec<TokenRecord>) -> Self {
-        Tokens { known: Some(RwLock::new(known(records))), version: AtomicU64::new(0) }
+        let known = Some(RwLock::new(known(records)));
+        Tokens { known, version: AtomicU64::new(0), changes: watch::Sender::new(()) }
     }
 
     /// Puts other tokens in force, for connections that are open too. Nothing changes where none are required.
@@ -151,6 +163,7 @@ impl Tokens {
         if let Some(current) = &self.known {
             *current.write() = known(records);
             self.version.fetch_add(1, Ordering::Release);
+            self.changes.send_replace(());
         }
     }
 
@@ -163,10 +176,37 @@ impl Tokens {
         self.version.load(Ordering::Acquire)
     }
 
+    /// Whether a token of this id is in force.
+    pub(crate) fn has(&self, id: TokenId) -> bool {
+        self.known.as_ref().is_some_and(|known| known.read().contains_key(&id))
+    }
+
+    /// Waits until a caller's token is revoked, or loses the permission; returns what to refuse it with. For what lasts
+    /// longer than a request: requests look for themselves.
+    pub(crate) async fn until_revoked(&self, caller: &Caller, permission: Permission) -> Refusal {
+        let (Some(known), Some(token)) = (&self.known, caller.token) else {
+            return std::future::pending().await;
+        };
+        let mut changes = self.changes.subscribe();
+        loop {
+            match known.read().get(&token) {
+                Some((_, now)) if now.tenant == caller.tenant => {
+                    if let Err(refusal) = now.require(permission) {
+                        return refusal;
+                    }
+                }
+                _ => return unknown_token(),
+            }
+            // The sender is this one's own.
+            let _ = changes.changed().await;
+        }
+    }
+
     /// Whose token this is; `None` when it is nobody's.
     pub(crate) fn caller(&self, presented: &[u8]) -> Option<Caller> {
         let Some(known) = &self.known else {
-            return Some(Caller { tenant: DEFAULT_TENANT.into(), permissions: Permissions::ALL });
+            let permissions = Permissions::ALL;
+            return Some(Caller { tenant: DEFAULT_TENANT.into(), permissions, token: None });
         };
         let (id, secret) = split(presented)?;
         let known = known.read();
@@ -177,14 +217,18 @@ impl Tokens {
 
 fn known(records: Vec<TokenRecord>) -> Known {
     let entry = |TokenRecord { id, hash, tenant, permissions }| {
-        (id, (hash, Caller { tenant: tenant.into(), permissions }))
+        (id, (hash, Caller { tenant: tenant.into(), permissions, token: Some(id) }))
     };
     records.into_iter().map(entry).collect()
 }
 
 /// Who a connection's last request came from.
 #[derive(Debug, Default)]
-pub(crate) struct LastCaller(Mutex<Option<Verified>>);
+pub(crate) struct LastCaller {
+    verified: Mutex<Option<Verified>>,
+    /// Where it is reported that the connection has authenticated.
+    registration: Registration,
+}
 
 struct Verified {
     token: Box<[u8]>,
@@ -202,6 +246,10 @@ impl fmt::Debug for Verified {
 }
 
 impl LastCaller {
+    pub(crate) fn of(registration: Registration) -> Self {
+        LastCaller { verified: Mutex::default(), registration }
+    }
+
     /// Who sends a request with this token, or why that isn't known.
     pub(crate) fn caller(&self, tokens: &Tokens, presented: Option<&[u8]>) -> Result<Arc<Caller>, Refusal> {
         let presented = match presented {
@@ -211,7 +259,7 @@ impl LastCaller {
         };
         // Before the tokens are looked at: if they change meanwhile, the next request looks again.
         let version = tokens.version();
-        let mut last = self.0.lock();
+        let mut last = self.verified.lock();
         if let Some(verified) = &*last
             && verified.version == version
             && is_equal(&verified.token, presented)
@@ -219,6 +267,9 @@ impl LastCaller {
             return Ok(Arc::clone(&verified.caller));
         }
         let caller = Arc::new(tokens.caller(presented).ok_or_else(unknown_token)?);
+        if let Some(token) = caller.token {
+            self.registration.authenticated(token);
+        }
         *last = Some(Verified { token: presented.into(), version, caller: Arc::clone(&caller) });
         Ok(caller)
     }
@@ -230,7 +281,13 @@ impl LastCaller {
         presented: Option<&[u8]>,
         needed: Option<Permission>,
     ) -> Result<Arc<Caller>, Refusal> {
-        let Some(permission) = needed else { return Ok(Arc::new(Caller::nobody())) };
+        let Some(permission) = needed else {
+            if self.registration.is_required() && presented.is_some() {
+                // A valid token authenticates the connection, whatever it is sent with; another one is ignored.
+                let _ = self.caller(tokens, presented);
+            }
+            return Ok(Arc::new(Caller::nobody()));
+        };
         let caller = self.caller(tokens, presented)?;
         caller.require(permission)?;
         Ok(caller)

@@ -7,7 +7,6 @@ use crate::access::{Caller, Permission};
 use crate::counters::COUNTERS;
 use crate::json::write;
 use std::fmt::Display;
-use std::sync::atomic::Ordering;
 use tidegate_core::{Nanos, WorldPolicy};
 use tidegate_node::quota::Quotas;
 use tidegate_node::region_driver::{BreakerState, RegionDriver};
@@ -106,13 +105,16 @@ fn document(fill: impl FnOnce(&mut Object<'_>)) -> Vec<u8> {
 
 /// Whether it takes requests, and what it says about that.
 pub(crate) fn ready(app: &App) -> (bool, Vec<u8>) {
-    let is_ready = !app.is_stopping.load(Ordering::Relaxed);
+    let is_ready = app.is_ready();
     let body = document(|object| {
         write::boolean(object.name("ready"), is_ready);
+        if app.lacks_rules() {
+            object.string("reason", "no rules have come from the control plane yet (rules.require)");
+        }
         object.string("node", &app.node).string("region", &app.region);
         object.number("rule_version", app.engine.rules().version);
         if let Some(view) = &app.following {
-            // Whatever it says: a node that has rules, or none yet, decides, and so it is ready.
+            // However stale: a node that has rules decides, and so it is ready.
             object.object("rules", |inner| following::brief(inner, view));
         }
     });

@@ -137,6 +137,11 @@ const fn reason_words(reason: Reason) -> &'static str {
 
 /// After how many whole seconds a denied request would pass; `None` when it was allowed or no wait helps.
 pub(crate) fn retry_after_seconds(answer: &Answer<'_>) -> Option<u64> {
+    retry_after(answer).map(|wait| wait.get().div_ceil(Nanos::PER_SECOND))
+}
+
+/// How long a denied request has to wait until it would pass; `None` when it was allowed or no wait helps.
+pub(crate) fn retry_after(answer: &Answer<'_>) -> Option<Nanos> {
     if answer.allowed {
         return None;
     }
@@ -156,5 +161,5 @@ pub(crate) fn retry_after_seconds(answer: &Answer<'_>) -> Option<u64> {
         // One of them is enough.
         longest = longest.max(waits(Role::Quota).flatten().min()?);
     }
-    Some(longest.get().div_ceil(Nanos::PER_SECOND))
+    Some(longest)
 }

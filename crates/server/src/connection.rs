@@ -1,6 +1,7 @@
 //! One connection, from its first byte to its last: to its front end, and for HTTP/1.1 hyper with our bounds.
 
 use crate::access::LastCaller;
+use crate::budget::{Place, Registration};
 use crate::counters::COUNTERS;
 use crate::pipeline::{self, Ended};
 use crate::plain::PlainHttp;
@@ -19,7 +20,7 @@ use hyper_util::server::graceful::Watcher;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::watch;
 
 const HEADERS_MAX: usize = 64;
 const HEADER_BYTES_MAX: usize = 16 << 10;
@@ -38,7 +39,7 @@ pub(crate) struct Arrived {
     pub(crate) app: Arc<App>,
     pub(crate) closing: Closing,
     /// Held until the connection ends.
-    pub(crate) place: (Option<OwnedSemaphorePermit>, Seated),
+    pub(crate) place: (Place, Seated),
 }
 
 /// Serves a connection until its client closes it, is too slow, or the listener shuts down.
@@ -47,7 +48,8 @@ pub(crate) async fn serve(arrived: Box<Arrived>) {
     let Closing { watcher, shutdown } = closing;
     // Boxed, all of them, so that none is kept as large as the largest.
     if let Some(socket) = Box::pin(begun(socket, surface, shutdown.clone())).await {
-        let (kept, serving) = on_surface(socket, surface, app, Closing { watcher, shutdown });
+        let (kept, serving) =
+            on_surface(socket, surface, app, Closing { watcher, shutdown }, place.0.registration());
         serving.await;
         drop(kept);
     }
@@ -81,46 +83,68 @@ fn on_surface(
     surface: Surface,
     app: Arc<App>,
     closing: Closing,
+    registration: Registration,
 ) -> (Option<Watcher>, Serving) {
     let Closing { watcher, shutdown } = closing;
     match surface {
-        Surface::Admin => (None, Box::pin(serve_http(socket, surface, app, watcher))),
-        Surface::Api => (None, Box::pin(serve_api(socket, app, watcher, shutdown))),
-        Surface::ApiAndGrpc => (None, Box::pin(serve_told(socket, app, watcher, shutdown))),
-        Surface::Grpc => (Some(watcher), Box::pin(grpc::serve(socket, app, shutdown))),
-        Surface::Resp => (Some(watcher), Box::pin(resp::serve(socket, app, shutdown))),
+        Surface::Admin => (None, Box::pin(serve_http(socket, surface, app, watcher, registration))),
+        Surface::Api => (None, Box::pin(serve_api(socket, app, watcher, shutdown, registration))),
+        Surface::ApiAndGrpc => (None, Box::pin(serve_told(socket, app, watcher, shutdown, registration))),
+        Surface::Grpc => (Some(watcher), Box::pin(grpc::serve(socket, app, shutdown, registration))),
+        Surface::Resp => (Some(watcher), Box::pin(resp::serve(socket, app, shutdown, registration))),
     }
 }
 
 /// By what the client speaks.
-async fn serve_told(socket: Socket, app: Arc<App>, watcher: Watcher, shutdown: watch::Receiver<bool>) {
+async fn serve_told(
+    socket: Socket,
+    app: Arc<App>,
+    watcher: Watcher,
+    shutdown: watch::Receiver<bool>,
+    registration: Registration,
+) {
     match Box::pin(preface::tell(socket)).await {
         Some((socket, Protocol::Http2)) => {
-            Box::pin(grpc::serve(socket, app, shutdown)).await;
+            Box::pin(grpc::serve(socket, app, shutdown, registration)).await;
             drop(watcher);
         }
-        Some((socket, Protocol::Http1)) => Box::pin(serve_api(socket, app, watcher, shutdown)).await,
+        Some((socket, Protocol::Http1)) => {
+            Box::pin(serve_api(socket, app, watcher, shutdown, registration)).await;
+        }
         None => {}
     }
 }
 
 /// Plain requests first; from the first other one on, all of hyper.
-async fn serve_api(mut socket: Socket, app: Arc<App>, watcher: Watcher, shutdown: watch::Receiver<bool>) {
-    let mut session = PlainHttp::default();
+async fn serve_api(
+    mut socket: Socket,
+    app: Arc<App>,
+    watcher: Watcher,
+    shutdown: watch::Receiver<bool>,
+    registration: Registration,
+) {
+    let mut session = PlainHttp::new(registration.clone());
     let plain = Box::pin(pipeline::serve(&mut socket, &mut session, &app, shutdown)).await;
     if let Ended::HandedOver(first) = plain {
         let socket = Socket::LookedAt { first, rest: Box::new(socket) };
-        Box::pin(serve_http(socket, Surface::Api, app, watcher)).await;
+        Box::pin(serve_http(socket, Surface::Api, app, watcher, registration)).await;
     }
 }
 
-async fn serve_http(socket: Socket, surface: Surface, app: Arc<App>, watcher: Watcher) {
+async fn serve_http(
+    socket: Socket,
+    surface: Surface,
+    app: Arc<App>,
+    watcher: Watcher,
+    registration: Registration,
+) {
+    let face = (surface, socket.is_unix());
     let progress = Arc::new(Progress::default());
     let transport = Transport::new(socket, Arc::clone(&progress));
     // Lent, not cloned for each request: all threads would count in the same place.
-    let (app, answered, last_caller) = (&*app, &*progress, &LastCaller::default());
+    let (app, answered, last_caller) = (&*app, &*progress, &LastCaller::of(registration));
     let service = service_fn(move |request: Request<Incoming>| async move {
-        Ok::<_, Infallible>(service::answer(app, surface, answered, last_caller, request).await)
+        Ok::<_, Infallible>(service::answer(app, face, answered, last_caller, request).await)
     });
     let connection = watcher.watch(builder().serve_connection(transport, service));
     tokio::select! {
@@ -154,11 +178,11 @@ mod tests {
         size_of::<F>()
     }
 
-    fn bytes3<A, B, C, F: Future>(_: impl Fn(A, B, C) -> F) -> usize {
+    fn bytes4<A, B, C, D, F: Future>(_: impl Fn(A, B, C, D) -> F) -> usize {
         size_of::<F>()
     }
 
-    fn bytes4<A, B, C, D, F: Future>(_: impl Fn(A, B, C, D) -> F) -> usize {
+    fn bytes5<A, B, C, D, E, F: Future>(_: impl Fn(A, B, C, D, E) -> F) -> usize {
         size_of::<F>()
     }
 
@@ -166,9 +190,9 @@ mod tests {
     #[test]
     fn what_a_connection_keeps_while_it_waits_is_small() {
         assert!(bytes1(serve) < 256);
-        assert!(bytes4(serve_http) < 2048);
-        assert!(bytes3(resp::serve::<Socket>) < 1024);
+        assert!(bytes5(serve_http) < 2048);
+        assert!(bytes4(resp::serve::<Socket>) < 1024);
         // Most of it is h2's.
-        assert!(bytes3(grpc::serve::<Socket>) < 1856);
+        assert!(bytes4(grpc::serve::<Socket>) < 1856);
     }
 }

@@ -15,8 +15,9 @@ mod write;
 pub(crate) use query::decoded;
 
 use crate::access::{LastCaller, Tokens};
+use crate::budget::Registration;
 use crate::counters::COUNTERS;
-use crate::listener::accept;
+use crate::listener::{accept, note_failure, stopped, sweeps};
 use crate::preface::{self, Protocol};
 use crate::progress::{Patience, Progress};
 use crate::socket::{Listener, Socket};
@@ -33,13 +34,8 @@ use std::time::Duration;
 use tidegate_control::plane::ControlPlane;
 use tidegate_control::stream::{Feed, FollowView};
 use tidegate_node::clock::Clock;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
-
-/// Connections at one time: a region's nodes and brokers, and people.
-const CONNECTIONS_MAX: usize = 16_000;
-/// After a failed accept.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// What every request to a control plane is answered from.
 #[derive(Debug)]
@@ -53,7 +49,6 @@ pub struct ControlApp {
     pub tokens: Arc<Tokens>,
     /// Set when the process begins to stop.
     pub is_stopping: AtomicBool,
-    connections: Arc<Semaphore>,
     /// Where changes of the rules leave spans: what dates them.
     clock: Option<Arc<Clock>>,
 }
@@ -68,9 +63,8 @@ impl ControlApp {
     }
 
     fn serving(feed: Arc<Feed>, tokens: Arc<Tokens>) -> Self {
-        let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         let is_stopping = AtomicBool::new(false);
-        ControlApp { plane: None, following: None, feed, tokens, is_stopping, connections, clock: None }
+        ControlApp { plane: None, following: None, feed, tokens, is_stopping, clock: None }
     }
 
     /// Changes of the rules leave spans, dated by this clock.
@@ -89,6 +83,8 @@ pub async fn serve_control(
     let graceful = GracefulShutdown::new();
     let mut tasks = JoinSet::new();
     let closing = shutdown.clone();
+    let budget = listener.budget();
+    let mut sweeps = sweeps();
     let mut pause = Duration::ZERO;
     loop {
         tokio::select! {
@@ -96,25 +92,24 @@ pub async fn serve_control(
             () = stopped(&mut shutdown) => break,
             Some(_) = tasks.join_next() => {}
             accepted = accept(&mut listener, pause) => match accepted {
-                Err(error) => {
-                    COUNTERS.accept_failures.add_one();
-                    tracing::warn!(%error, "can't accept connections; trying again");
-                    pause = PAUSE;
-                }
+                Err(error) => pause = note_failure(&error, pause),
                 Ok((socket, seated)) => {
                     pause = Duration::ZERO;
-                    let Ok(permit) = app.connections.clone().try_acquire_owned() else {
+                    let Some(place) = budget.admit(&app.tokens) else {
                         COUNTERS.connections_refused.add_one();
                         socket.refuse(Surface::Api);
                         continue;
                     };
                     let (app, watcher, closing) = (app.clone(), graceful.watcher(), closing.clone());
-                    tasks.spawn(async move {
-                        serve_connection(socket, app, watcher, closing).await;
-                        drop((permit, seated));
+                    let registration = place.registration();
+                    let task = tasks.spawn(async move {
+                        serve_connection(socket, app, watcher, closing, place.registration()).await;
+                        drop((place, seated));
                     });
+                    registration.served_by(task);
                 }
-            }
+            },
+            _ = sweeps.tick(), if app.tokens.are_required() => budget.sweep(&app.tokens),
         }
     }
     drop(listener);
@@ -127,16 +122,12 @@ pub async fn serve_control(
     }
 }
 
-/// What it borrows of the flag isn't held by whoever waits.
-async fn stopped(shutdown: &mut watch::Receiver<bool>) {
-    _ = shutdown.wait_for(|stop| *stop).await;
-}
-
 async fn serve_connection(
     socket: Socket,
     app: Arc<ControlApp>,
     watcher: hyper_util::server::graceful::Watcher,
     mut closing: watch::Receiver<bool>,
+    registration: Registration,
 ) {
     if socket.set_nodelay().is_err() {
         return;
@@ -147,20 +138,25 @@ async fn serve_connection(
         () = stopped(&mut closing) => None,
     };
     match told {
-        Some((socket, Protocol::Http1)) => Box::pin(serve_http(socket, app, watcher)).await,
+        Some((socket, Protocol::Http1)) => Box::pin(serve_http(socket, app, watcher, registration)).await,
         Some((socket, Protocol::Http2)) => {
             let (feed, tokens) = (app.feed.clone(), app.tokens.clone());
-            Box::pin(grpc::serve_rules(socket, feed, tokens, closing)).await;
+            Box::pin(grpc::serve_rules(socket, feed, tokens, closing, registration)).await;
             drop(watcher);
         }
         None => {}
     }
 }
 
-async fn serve_http(socket: Socket, app: Arc<ControlApp>, watcher: hyper_util::server::graceful::Watcher) {
+async fn serve_http(
+    socket: Socket,
+    app: Arc<ControlApp>,
+    watcher: hyper_util::server::graceful::Watcher,
+    registration: Registration,
+) {
     let progress = Arc::new(Progress::default());
     let transport = Transport::new(socket, Arc::clone(&progress));
-    let (app, last_caller) = (&*app, &LastCaller::default());
+    let (app, last_caller) = (&*app, &LastCaller::of(registration));
     let answered = &*progress;
     let service = service_fn(move |request: Request<Incoming>| async move {
         Ok::<_, Infallible>(answer::answer(app, answered, last_caller, request).await)

@@ -3,7 +3,6 @@
 //! Without tokens, loopback is all the protection there is, and a browser on this machine is inside of it:
 //! it sends simple requests of any site without asking first. Must cost an ordinary caller next to nothing.
 
-use crate::Surface;
 use crate::access::Tokens;
 use crate::refusal::{Code, Refusal, excerpt};
 use hyper::HeaderMap;
@@ -12,28 +11,43 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Refuses what another site's page sent; on the admin surface, also what was sent to a name that anybody
-/// could have pointed here (DNS rebinding), unless it takes a token to get any further: a page hasn't one.
+/// Which headers of a request are checked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Guard {
+    /// None: a proxy asks about a browser's request, and forwards the browser's own `Host` and `Origin`.
+    Forwarded,
+    /// `Origin` and `Sec-Fetch-Site`.
+    Origin,
+    /// The same, and `Host` on any request: it changes or shows what others rely on.
+    Host,
+}
+
+/// Refuses what another site's page sent. Where a page needs no token, it may also have pointed its own name here
+/// (DNS rebinding): then `Host` and `Origin` both are that name, so only hosts that no name server answers for count.
 #[inline]
-pub(crate) fn refuse(surface: Surface, tokens: &Tokens, headers: &HeaderMap) -> Result<(), Refusal> {
-    if let Some(origin) = headers.get(ORIGIN)
-        && !is_own(origin, headers.get(HOST))
-    {
-        return Err(of_another_site("Origin", origin));
+pub(crate) fn refuse(guard: Guard, tokens: &Tokens, headers: &HeaderMap) -> Result<(), Refusal> {
+    if guard == Guard::Forwarded {
+        return Ok(());
+    }
+    let host = headers.get(HOST);
+    let mut checks_host = guard == Guard::Host;
+    if let Some(origin) = headers.get(ORIGIN) {
+        if !is_own(origin, host) {
+            return Err(of_another_site("Origin", origin));
+        }
+        checks_host = true;
     }
     if let Some(site) = headers.get(FETCH_SITE)
         && site.as_bytes().eq_ignore_ascii_case(b"cross-site")
     {
         return Err(of_another_site("Sec-Fetch-Site", site));
     }
-    match surface {
-        Surface::Api | Surface::ApiAndGrpc | Surface::Grpc | Surface::Resp => Ok(()),
-        Surface::Admin if tokens.are_required() => Ok(()),
+    match host {
         // Every browser sends a host; a probe that speaks HTTP/1.0 may not.
-        Surface::Admin => match headers.get(HOST) {
-            Some(host) if !is_unforgeable(host) => Err(to_a_name(host)),
-            _ => Ok(()),
-        },
+        Some(host) if checks_host && !tokens.are_required() && !is_unforgeable(host.as_bytes()) => {
+            Err(to_a_name(host))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -45,8 +59,8 @@ fn is_own(origin: &HeaderValue, host: Option<&HeaderValue>) -> bool {
 }
 
 /// An IP address or `localhost`, with or without a port: no name server has a say in those.
-fn is_unforgeable(host: &HeaderValue) -> bool {
-    let Ok(host) = host.to_str() else { return false };
+pub(crate) fn is_unforgeable(host: &[u8]) -> bool {
+    let Ok(host) = std::str::from_utf8(host) else { return false };
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
         _ => host,
@@ -66,7 +80,8 @@ fn of_another_site(header: &str, value: &HeaderValue) -> Refusal {
 #[cold]
 fn to_a_name(host: &HeaderValue) -> Refusal {
     let message = format!("`Host: {}` is neither an IP address nor `localhost`", shown(host));
-    Refusal::new(Code::CrossSite, message, "use the address, such as http://127.0.0.1:9090")
+    let fix = "use the address, such as http://127.0.0.1:8080, or require tokens (auth.tokens)";
+    Refusal::new(Code::CrossSite, message, fix)
 }
 
 fn shown(value: &HeaderValue) -> String {
@@ -91,8 +106,37 @@ mod tests {
     }
 
     #[test]
+    fn a_page_that_pointed_its_name_here_is_refused_unless_it_needs_a_token() {
+        let headers = |host: &'static str, origin: Option<&'static str>| {
+            let mut headers = HeaderMap::new();
+            headers.insert(HOST, HeaderValue::from_static(host));
+            if let Some(origin) = origin {
+                headers.insert(ORIGIN, HeaderValue::from_static(origin));
+            }
+            headers
+        };
+        let (open, closed) = (Tokens::not_required(), Tokens::required(Vec::new()));
+        let rebound = headers("evil.example:8080", Some("http://evil.example:8080"));
+        for (guard, tokens, is_refused) in [
+            (Guard::Forwarded, &open, false),
+            (Guard::Origin, &open, true),
+            (Guard::Host, &open, true),
+            (Guard::Origin, &closed, false),
+            (Guard::Host, &closed, false),
+        ] {
+            assert_eq!(refuse(guard, tokens, &rebound).is_err(), is_refused, "{guard:?}");
+        }
+        let named = headers("node.internal:8080", None);
+        assert!(refuse(Guard::Origin, &open, &named).is_ok(), "a server that calls it by name");
+        assert!(refuse(Guard::Host, &open, &named).is_err());
+        let own = headers("127.0.0.1:8080", Some("http://127.0.0.1:8080"));
+        assert!(refuse(Guard::Host, &open, &own).is_ok());
+        assert!(refuse(Guard::Forwarded, &open, &headers("shop.example", Some("https://a.example"))).is_ok());
+    }
+
+    #[test]
     fn only_addresses_and_localhost_are_beyond_rebinding() {
-        let unforgeable = |host| is_unforgeable(&HeaderValue::from_static(host));
+        let unforgeable = |host: &str| is_unforgeable(host.as_bytes());
         for host in ["127.0.0.1", "127.0.0.1:9090", "[::1]", "[::1]:9090", "localhost", "LocalHost:9090"] {
             assert!(unforgeable(host), "{host}");
         }

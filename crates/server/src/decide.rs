@@ -5,13 +5,14 @@
 
 use crate::App;
 use crate::access::Caller;
-use crate::answer::{path_word, retry_after_seconds, to_json};
+use crate::answer::{path_word, retry_after, to_json};
 use crate::json::write;
 use crate::latency::{time, time_asked};
 use crate::refusal::Refusal;
 use crate::route::Call;
 use crate::trace;
 use crate::wire::{Body, Form, Prepared, Use};
+use tidegate_core::Nanos;
 use tidegate_decisions::RequestTag;
 use tidegate_node::journal;
 use tidegate_node::{Answer, Decided, Purpose, Request, RequestError, Subject, VersionedRules};
@@ -19,8 +20,8 @@ use tidegate_node::{Answer, Decided, Purpose, Request, RequestError, Subject, Ve
 #[derive(Clone, Debug)]
 pub(crate) struct Reply {
     pub body: Vec<u8>,
-    /// For the header of the same name.
-    pub retry_after_seconds: Option<u64>,
+    /// Of a denial that a wait helps: after this the same request would pass, and the reply isn't true any more.
+    pub retry_after: Option<Nanos>,
 }
 
 impl Call {
@@ -79,7 +80,7 @@ pub(crate) async fn decide(
             Some(region) => region.reset(&keys, None).await.map_err(|error| Refusal::origin(&error))?,
             None => app.engine.reset(&keys),
         };
-        return Ok(Reply { body: reset_json(count), retry_after_seconds: None });
+        return Ok(Reply { body: reset_json(count), retry_after: None });
     }
     name_request(app, request_id);
     let answer = ask_engine(app, &rules, &request).await?;
@@ -87,12 +88,12 @@ pub(crate) async fn decide(
 }
 
 fn reply(call: Call, answer: &Answer<'_>, subject: Subject<'_>, request_id: &str) -> Reply {
-    let retry_after_seconds = match call.purpose() {
-        Purpose::Check => retry_after_seconds(answer),
+    let retry_after = match call.purpose() {
+        Purpose::Check => retry_after(answer),
         // It has passed already: there is nothing to try again.
         Purpose::Report => None,
     };
-    Reply { body: to_json(answer, subject, request_id), retry_after_seconds }
+    Reply { body: to_json(answer, subject, request_id), retry_after }
 }
 
 /// Says by which id the next decision of this thread can be found again. Right before it, with nothing to wait for

@@ -16,6 +16,7 @@ mod status;
 
 use crate::App;
 use crate::access::Tokens;
+use crate::budget::Registration;
 use crate::counters::COUNTERS;
 use call::Context;
 use follow::RulesService;
@@ -55,11 +56,15 @@ const CALLS_AT_ONCE_MAX: usize = 64;
 type Calls = SmallVec<[(Request<RecvStream>, SendResponse<Bytes>); 1]>;
 
 /// Serves a connection until its client closes it, is too slow, or `shutdown` becomes true.
-pub(crate) async fn serve<S>(stream: S, app: Arc<App>, mut shutdown: watch::Receiver<bool>)
-where
+pub(crate) async fn serve<S>(
+    stream: S,
+    app: Arc<App>,
+    mut shutdown: watch::Receiver<bool>,
+    registration: Registration,
+) where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let context = Context::new(app, shutdown.clone());
+    let context = Context::new(app, shutdown.clone(), registration);
     let begun = Box::pin(begin(builder(), stream, shutdown.clone()));
     let Some(mut connection) = begun.await else { return };
     let answer = |request, respond| call::answer(&context, request, respond);
@@ -73,12 +78,13 @@ pub(crate) async fn serve_rules<S>(
     feed: Arc<Feed>,
     tokens: Arc<Tokens>,
     mut shutdown: watch::Receiver<bool>,
+    registration: Registration,
 ) where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let mut builder = builder();
     builder.max_send_buffer_size(RULES_SEND_BUFFER_BYTES_MAX);
-    let service = RulesService::new(feed, tokens, shutdown.clone());
+    let service = RulesService::new(feed, tokens, shutdown.clone(), registration);
     let begun = Box::pin(begin(builder, stream, shutdown.clone()));
     let Some(mut connection) = begun.await else { return };
     let answer = |request, respond| service.answer(request, respond);

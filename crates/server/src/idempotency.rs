@@ -1,5 +1,6 @@
 //! `Idempotency-Key`: a retry within a minute gets the answer of the first attempt and is charged nothing.
 //!
+//! A denial is repeated only until its own `retry_after` has passed: then the request is decided again.
 //! Kept by this node alone and in memory. Two generations of answers, the older one dropped as a whole, so that
 //! forgetting costs nothing; bounded by bytes, and what finds no room is answered but not remembered, and
 //! counted. No tenant sees another's answers, nor can it take the last of the room. Whoever comes while the first attempt is still being decided waits for it.
@@ -55,6 +56,18 @@ struct Attempt {
     fingerprint: u64,
     at: Nanos,
     reply: OnceCell<Reply>,
+}
+
+impl Attempt {
+    /// Whether its answer, or the one that is being waited for, is still to be given.
+    fn is_in_force(&self, now: Nanos) -> bool {
+        let wait = self.reply.get().and_then(|reply| reply.retry_after).unwrap_or(KEPT_FOR);
+        now.minus(self.at) < wait.min(KEPT_FOR)
+    }
+
+    fn bytes(&self, name: &str) -> usize {
+        name.len() + ENTRY_BYTES + self.reply.get().map_or(0, |reply| reply.body.len())
+    }
 }
 
 /// The key of a request; `None` when it has none.
@@ -117,9 +130,12 @@ impl Generations {
         }
         let known = self.young.attempts.get(&*name).or_else(|| self.old.attempts.get(&*name));
         if let Some(attempt) = known
-            && now.minus(attempt.at) < KEPT_FOR
+            && attempt.is_in_force(now)
         {
             return Some(attempt.clone());
+        }
+        if let Some(over) = self.young.attempts.remove(&*name) {
+            self.young.refund(tenant, over.bytes(&name));
         }
         let bytes = name.len() + ENTRY_BYTES;
         if !self.young.leaves_room_for_others(tenant, bytes) {
@@ -136,6 +152,13 @@ impl Generation {
     fn leaves_room_for_others(&self, tenant: &str, bytes: usize) -> bool {
         let own = self.bytes_of.get(tenant).copied().unwrap_or(0);
         own + bytes <= BYTES_MAX.saturating_sub(self.bytes)
+    }
+
+    fn refund(&mut self, tenant: &str, bytes: usize) {
+        self.bytes = self.bytes.saturating_sub(bytes);
+        if let Some(own) = self.bytes_of.get_mut(tenant) {
+            *own = own.saturating_sub(bytes);
+        }
     }
 
     fn charge(&mut self, tenant: &str, bytes: usize) {
@@ -156,7 +179,7 @@ mod tests {
     }
 
     fn reply(text: &str) -> Reply {
-        Reply { body: text.as_bytes().to_vec(), retry_after_seconds: None }
+        Reply { body: text.as_bytes().to_vec(), retry_after: None }
     }
 
     async fn ask(kept: &Idempotency, key: &str, body: &str, now: Nanos, says: &str) -> (Vec<u8>, bool) {
@@ -174,6 +197,25 @@ mod tests {
         assert_eq!(ask(&kept, "other", "b", at(59), "other").await, (b"other".to_vec(), false));
         assert_eq!(ask(&kept, "k", "b", at(60), "third").await, (b"third".to_vec(), false));
         assert_eq!(ask(&kept, "other", "b", at(118), "late").await, (b"other".to_vec(), true));
+    }
+
+    #[tokio::test]
+    async fn a_denial_is_repeated_until_its_wait_is_over() {
+        let kept = Idempotency::default();
+        let ask = async |now, says: &str, retry_after| {
+            let decide = async { Ok(Reply { retry_after, ..reply(says) }) };
+            let (reply, is_repeated) = kept.answer(("t", "k"), ("/", b""), now, decide).await.unwrap();
+            (String::from_utf8(reply.body).unwrap(), is_repeated)
+        };
+        let wait = Some(Nanos::from_secs(3));
+        assert_eq!(ask(at(0), "denied", wait).await, ("denied".to_owned(), false));
+        assert_eq!(ask(at(2), "never", None).await, ("denied".to_owned(), true));
+        assert_eq!(ask(at(3), "denied again", wait).await, ("denied again".to_owned(), false));
+        assert_eq!(ask(at(6), "allowed", None).await, ("allowed".to_owned(), false));
+        assert_eq!(ask(at(60), "never", None).await, ("allowed".to_owned(), true));
+        // What was replaced takes no room.
+        let bytes = "1:tk".len() + ENTRY_BYTES + "allowed".len();
+        assert_eq!(kept.generations.lock().old.bytes, bytes);
     }
 
     #[tokio::test]

@@ -7,6 +7,7 @@ mod access;
 mod admin;
 mod answer;
 mod body;
+mod budget;
 mod buffers;
 mod connection;
 mod control;
@@ -64,13 +65,12 @@ pub use unkey::Overrides;
 pub use why::answers_questions;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tidegate_control::stream::FollowView;
 use tidegate_node::Engine;
 use tidegate_node::clock::Clock;
 use tidegate_node::region_driver::RegionDriver;
 use tidegate_node::world_driver::WorldDriver;
-use tokio::sync::Semaphore;
 
 /// What every request is answered from.
 #[derive(Debug)]
@@ -83,6 +83,8 @@ pub struct App {
     pub world: Option<Arc<WorldDriver>>,
     /// How the rules of a control plane are followed; `None` where rules come from files.
     pub following: Option<Arc<FollowView>>,
+    /// Whether it is ready only once it has rules: of a control plane, or of an earlier run.
+    pub requires_rules: bool,
     /// The file or directory that the rules come from, where they do.
     pub rules_path: Option<String>,
     /// The last minutes, for the dashboard.
@@ -96,15 +98,22 @@ pub struct App {
     pub overrides: Overrides,
     pub region: String,
     pub node: String,
-    /// What is left of the connections that callers may have, on all listeners together.
-    pub connections: Arc<Semaphore>,
     /// Set when the node begins to stop: it is alive still, and no longer ready.
     pub is_stopping: AtomicBool,
 }
 
 impl App {
-    /// As many connections as a node has room for unless it is told otherwise.
+    /// As many connections as a listener has room for unless it is told otherwise.
     pub const CONNECTIONS_MAX: usize = 16_000;
+
+    /// Whether the rules that it must have before it is ready haven't come yet.
+    pub(crate) fn lacks_rules(&self) -> bool {
+        self.requires_rules && self.following.as_ref().is_some_and(|view| view.status().0.version == 0)
+    }
+
+    pub(crate) fn is_ready(&self) -> bool {
+        !self.is_stopping.load(Ordering::Relaxed) && !self.lacks_rules()
+    }
 
     /// A node that is alone, and has nothing set.
     pub fn new(engine: Arc<Engine>, clock: Arc<Clock>) -> Self {
@@ -114,6 +123,7 @@ impl App {
             sharing: None,
             world: None,
             following: None,
+            requires_rules: false,
             rules_path: None,
             history: History::default(),
             tokens: Arc::new(Tokens::not_required()),
@@ -122,7 +132,6 @@ impl App {
             overrides: Overrides::default(),
             region: "local".to_owned(),
             node: "node-1".to_owned(),
-            connections: Arc::new(Semaphore::new(Self::CONNECTIONS_MAX)),
             is_stopping: AtomicBool::new(false),
         }
     }

@@ -3,20 +3,23 @@
 //! Never ends but by shutdown, and never spins: when the system has no more descriptors, it waits. A caller that
 //! comes when there are too many is told so. At shutdown, whoever has connected already is still served.
 
+use crate::budget::{ConnectionBudget, SWEEP_EVERY};
 use crate::connection::{self, Arrived, Closing};
 use crate::counters::COUNTERS;
 use crate::rota::Seated;
 use crate::socket::{Listener, Socket};
 use crate::{App, Surface};
 use hyper_util::server::graceful::GracefulShutdown;
+use parking_lot::Mutex;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
+use tokio::time::{Instant, Interval, MissedTickBehavior};
 
-/// Operators have room of their own, so that they can look when callers have none left.
-const ADMIN_CONNECTIONS_MAX: usize = 256;
+/// Failed accepts are logged no more often.
+const LOG_EVERY: Duration = Duration::from_secs(1);
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// At shutdown: for how long a connection that waits in the system's queue is looked for, and how many are taken.
@@ -34,12 +37,14 @@ pub async fn serve(
     mut shutdown: watch::Receiver<bool>,
     drain: Duration,
 ) {
-    let mut connections = Connections::new(surface, app);
+    let mut connections = Connections::new(surface, app, listener.budget());
+    let mut sweeps = sweeps();
+    let are_tokens_required = connections.app.tokens.are_required();
     let mut pause = Duration::ZERO;
     loop {
         tokio::select! {
             biased;
-            _ = shutdown.wait_for(|stop| *stop) => break,
+            () = stopped(&mut shutdown) => break,
             Some(ended) = connections.tasks.join_next() => {
                 note_end(&ended);
                 // A descriptor is free again.
@@ -51,7 +56,12 @@ pub async fn serve(
                     pause = Duration::ZERO;
                     connections.take(socket, seated);
                 }
-            }
+            },
+            _ = sweeps.tick(), if are_tokens_required => connections.budget.sweep(&connections.app.tokens),
+        }
+        if connections.budget.is_exceeded() {
+            // A connection that was closed for another one frees its descriptor now.
+            tokio::task::yield_now().await;
         }
     }
     for _ in 0..LAST_ACCEPTS {
@@ -63,39 +73,38 @@ pub async fn serve(
     connections.close(drain).await;
 }
 
+/// What it borrows of the flag isn't held by whoever waits.
+pub(crate) async fn stopped(shutdown: &mut watch::Receiver<bool>) {
+    _ = shutdown.wait_for(|stop| *stop).await;
+}
+
 /// Of one listener.
 struct Connections {
     surface: Surface,
     app: Arc<App>,
+    budget: Arc<ConnectionBudget>,
     tasks: JoinSet<()>,
     graceful: GracefulShutdown,
     closing: watch::Sender<bool>,
 }
 
 impl Connections {
-    fn new(surface: Surface, app: Arc<App>) -> Self {
-        let graceful = GracefulShutdown::new();
-        Connections { surface, app, tasks: JoinSet::new(), graceful, closing: watch::Sender::new(false) }
+    fn new(surface: Surface, app: Arc<App>, budget: Arc<ConnectionBudget>) -> Self {
+        let (tasks, graceful, closing) = (JoinSet::new(), GracefulShutdown::new(), watch::Sender::new(false));
+        Connections { surface, app, budget, tasks, graceful, closing }
     }
 
     /// Serves it if there is room.
     fn take(&mut self, socket: Socket, seated: Seated) {
-        let Ok(permit) = self.permit() else {
+        let Some(place) = self.budget.admit(&self.app.tokens) else {
             COUNTERS.connections_refused.add_one();
             return socket.refuse(self.surface);
         };
         let closing = Closing { watcher: self.graceful.watcher(), shutdown: self.closing.subscribe() };
         let (surface, app) = (self.surface, Arc::clone(&self.app));
-        let arrived = Arrived { socket, surface, app, closing, place: (permit, seated) };
-        self.tasks.spawn(connection::serve(Box::new(arrived)));
-    }
-
-    fn permit(&self) -> Result<Option<OwnedSemaphorePermit>, NoRoom> {
-        match self.surface {
-            Surface::Admin if self.tasks.len() < ADMIN_CONNECTIONS_MAX => Ok(None),
-            Surface::Admin => Err(NoRoom),
-            _ => Arc::clone(&self.app.connections).try_acquire_owned().map(Some).map_err(|_| NoRoom),
-        }
+        let registration = place.registration();
+        let arrived = Arrived { socket, surface, app, closing, place: (place, seated) };
+        registration.served_by(self.tasks.spawn(connection::serve(Box::new(arrived))));
     }
 
     async fn close(self, drain: Duration) {
@@ -114,7 +123,12 @@ impl Connections {
     }
 }
 
-struct NoRoom;
+/// The times at which a listener closes connections that took too long to authenticate.
+pub(crate) fn sweeps() -> Interval {
+    let mut sweeps = tokio::time::interval(SWEEP_EVERY);
+    sweeps.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    sweeps
+}
 
 pub(crate) async fn accept(listener: &mut Listener, pause: Duration) -> io::Result<(Socket, Seated)> {
     if !pause.is_zero() {
@@ -123,11 +137,25 @@ pub(crate) async fn accept(listener: &mut Listener, pause: Duration) -> io::Resu
     listener.accept().await
 }
 
-/// Tells of a failed accept, once per series; returns how long to wait before the next.
-fn note_failure(error: &io::Error, pause: Duration) -> Duration {
+/// When a failed accept was last logged, by any listener of this process, and how many failed since.
+static LOGGED: Mutex<(Option<Instant>, u64)> = Mutex::new((None, 0));
+
+/// Counts a failed accept, and logs it unless one was logged within the last second; returns how long to wait before
+/// the next.
+pub(crate) fn note_failure(error: &io::Error, pause: Duration) -> Duration {
     COUNTERS.accept_failures.add_one();
-    if pause.is_zero() {
-        tracing::warn!(%error, "can't accept connections; trying again. If files run out, raise `ulimit -n`");
+    let (logged_at, failures) = &mut *LOGGED.lock();
+    *failures += 1;
+    let now = Instant::now();
+    if logged_at.is_none_or(|at| now.duration_since(at) >= LOG_EVERY) {
+        *logged_at = Some(now);
+        let failures = std::mem::take(failures);
+        tracing::warn!(
+            %error,
+            failures,
+            fix = "if files run out, raise the limit on open files (`ulimit -n`, LimitNOFILE=)",
+            "can't accept connections; trying again"
+        );
     }
     (pause * 2).clamp(PAUSE_MIN, PAUSE_MAX)
 }

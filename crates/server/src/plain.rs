@@ -10,6 +10,7 @@ mod write;
 
 use crate::App;
 use crate::access::{self, Caller, LastCaller, Permission};
+use crate::budget::Registration;
 use crate::buffers::{OUTPUT_BYTES_SOFT_MAX, STEP_BYTES};
 use crate::counters::COUNTERS;
 use crate::decide;
@@ -33,6 +34,10 @@ pub(crate) struct PlainHttp {
 }
 
 impl PlainHttp {
+    pub(crate) fn new(registration: Registration) -> Self {
+        PlainHttp { last_caller: LastCaller::of(registration), closes: false }
+    }
+
     fn head<'a>(&self, app: &App, status: StatusCode, plain: &'a Plain<'_>) -> Head<'a> {
         Head { status, id: &plain.id, closes: self.closes, now: app.clock.now().now, trace: None }
     }
@@ -109,10 +114,10 @@ impl pipeline::Session for PlainHttp {
     const PATIENCE: Patience = Patience::HTTP;
 
     fn answer(&mut self, app: &App, input: &[u8], output: &mut Vec<u8>) -> Answered {
-        let mut consumed = 0;
+        let (mut consumed, checks_host) = (0, !app.tokens.are_required());
         while output.len() < OUTPUT_BYTES_SOFT_MAX {
             let rest = &input[consumed..];
-            let then = match see(rest) {
+            let then = match see(rest, checks_host) {
                 Seen::Incomplete if rest.len() < STEP_BYTES => Then::Read,
                 Seen::Incomplete | Seen::Other => Then::HandOver,
                 Seen::Plain(plain) => match self.answer_at_once(app, &plain, output) {
@@ -133,7 +138,9 @@ impl pipeline::Session for PlainHttp {
     }
 
     async fn ask(&mut self, app: &App, input: &[u8], output: &mut Vec<u8>) -> usize {
-        let Seen::Plain(plain) = see(input) else { unreachable!("the pass that asks has seen it") };
+        let Seen::Plain(plain) = see(input, !app.tokens.are_required()) else {
+            unreachable!("the pass that asks has seen it")
+        };
         let caller = self.last_caller.permitted(&app.tokens, plain.token, Some(Permission::Check));
         let answered = match caller {
             Ok(caller) => self.answer_slowly(app, &caller, &plain, output).await,

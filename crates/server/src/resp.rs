@@ -21,7 +21,7 @@ pub(crate) use connection::serve;
 pub(crate) fn fuzz(app: &crate::App, mut input: &[u8]) {
     use crate::pipeline::{Answered, Then};
     use session::{Asked, Session};
-    let mut session = Session::new(app);
+    let mut session = Session::new(app, crate::budget::Registration::default());
     loop {
         let mut output = Vec::new();
         let Answered { consumed, then } = session.answer(app, input, &mut output);

@@ -8,7 +8,7 @@ use crate::route::allowed_methods;
 use crate::unkey;
 use http_body_util::Full;
 use hyper::body::Bytes;
-use hyper::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Response, StatusCode};
 
 pub(crate) type HttpResponse = Response<Full<Bytes>>;
@@ -38,11 +38,6 @@ fn response(status: StatusCode, content_type: HeaderValue, body: Vec<u8>, id: Re
     headers.insert(CONTENT_TYPE, content_type);
     headers.insert(request_id::HEADER, id.into_header());
     response
-}
-
-/// Tells a denied caller when to come back, in whole seconds.
-pub(crate) fn add_retry_after(response: &mut HttpResponse, seconds: u64) {
-    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
 }
 
 /// Tells that an answer was given before, to a request of the same idempotency key.

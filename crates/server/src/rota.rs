@@ -6,6 +6,7 @@
 //! Where a request takes hardly longer than waking up for it, the first few connections stay together instead: a
 //! thread that finds several of them ready at each turn needs a quarter less time for each.
 
+use crate::budget::ConnectionBudget;
 use crate::socket::{Handed, Socket};
 use std::io;
 use std::sync::Arc;
@@ -50,25 +51,30 @@ impl Drop for Seated {
 pub struct Turn {
     seats: Arc<[Seat]>,
     deal: Deal,
+    /// Of the address: all of its threads have the same.
+    pub(crate) budget: Arc<ConnectionBudget>,
     index: usize,
     handed: mpsc::Receiver<(Handed, Seated)>,
 }
 
 impl Turn {
-    /// Of an address that one thread serves.
-    pub(crate) fn alone() -> Turn {
+    /// Of an address that one thread serves, with so many connections at one time.
+    pub(crate) fn alone(connections_max: usize) -> Turn {
         let (hand, handed) = mpsc::channel(1);
         let seats = [Seat { connections: AtomicUsize::new(0), hand }].into();
-        Turn { seats, deal: Deal::Evenly, index: 0, handed }
+        let budget = ConnectionBudget::new(connections_max);
+        Turn { seats, deal: Deal::Evenly, budget, index: 0, handed }
     }
 
-    /// One for each of the threads that serve an address.
-    pub fn of_threads(threads: usize, deal: Deal) -> Vec<Turn> {
+    /// One for each of the threads that serve an address, with so many connections at one time.
+    pub fn of_threads(threads: usize, deal: Deal, connections_max: usize) -> Vec<Turn> {
         let channels = (0..threads).map(|_| mpsc::channel(HANDED_MAX));
         let (hands, handed): (Vec<_>, Vec<_>) = channels.unzip();
         let seats = hands.into_iter().map(|hand| Seat { connections: AtomicUsize::new(0), hand });
         let seats: Arc<[Seat]> = seats.collect();
-        let turn = |(index, handed)| Turn { seats: seats.clone(), deal, index, handed };
+        let budget = ConnectionBudget::new(connections_max);
+        let turn =
+            |(index, handed)| Turn { seats: seats.clone(), deal, budget: Arc::clone(&budget), index, handed };
         handed.into_iter().enumerate().map(turn).collect()
     }
 
@@ -119,7 +125,7 @@ mod tests {
 
     /// How many connections each of three threads has, after so many were dealt.
     fn dealt(deal: Deal, connections: usize) -> Vec<usize> {
-        let turns = Turn::of_threads(3, deal);
+        let turns = Turn::of_threads(3, deal, 1000);
         let seated: Vec<Seated> = (0..connections).map(|_| turns[1].seat(turns[1].next())).collect();
         assert_eq!(seated.len(), connections);
         turns[0].seats.iter().map(|seat| seat.connections.load(Ordering::Relaxed)).collect()
@@ -135,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_connection_that_ends_makes_room() {
-        let turns = Turn::of_threads(2, Deal::Together);
+        let turns = Turn::of_threads(2, Deal::Together, 1000);
         let mut seated: Vec<Seated> = (0..65).map(|_| turns[0].seat(turns[0].next())).collect();
         assert_eq!(turns[0].next(), 1);
         seated.remove(0);

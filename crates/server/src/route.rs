@@ -3,6 +3,7 @@
 use crate::Surface;
 use crate::access::Permission;
 use crate::control_relay::Relayed;
+use crate::cross_site::Guard;
 use crate::dashboard;
 use crate::refusal::{Code, Refusal, excerpt};
 use crate::unkey::Operation;
@@ -24,6 +25,19 @@ pub(crate) enum Endpoint {
 }
 
 impl Endpoint {
+    /// Which headers tell that a page of another site sent a request to it.
+    pub(crate) const fn guard(self, surface: Surface) -> Guard {
+        match self {
+            Endpoint::ForwardAuth => Guard::Forwarded,
+            Endpoint::Decision(Call::Reset | Call::Report) => Guard::Host,
+            Endpoint::Unkey(operation) if operation.is_of_overrides() => Guard::Host,
+            _ => match surface {
+                Surface::Admin => Guard::Host,
+                Surface::Api | Surface::ApiAndGrpc | Surface::Grpc | Surface::Resp => Guard::Origin,
+            },
+        }
+    }
+
     /// What a caller needs for it; `None` for what anybody may see.
     pub(crate) const fn permission(self) -> Option<Permission> {
         match self {

@@ -1,6 +1,7 @@
 //! One request: route it, read it, answer it.
 
 use crate::access::{self, Caller, LastCaller};
+use crate::cross_site::Guard;
 use crate::envoy::JsonRequest;
 use crate::progress::Progress;
 use crate::refusal::{Code, Refusal};
@@ -25,7 +26,7 @@ const FIRST_READ_BYTES: u64 = 4 << 10;
 /// Answers whatever comes; what is wrong with a request becomes a refusal.
 pub(crate) async fn answer(
     app: &App,
-    surface: Surface,
+    (surface, is_unix): (Surface, bool),
     progress: &Progress,
     last_caller: &LastCaller,
     request: Request<Incoming>,
@@ -35,8 +36,9 @@ pub(crate) async fn answer(
     let path = head.uri.path();
     // More than the first read brings.
     let is_long = incoming.size_hint().upper().is_none_or(|bytes| bytes > FIRST_READ_BYTES);
-    let routed = cross_site::refuse(surface, &app.tokens, &head.headers)
-        .and_then(|()| endpoint(surface, &head.method, path));
+    let routed = endpoint(surface, &head.method, path);
+    let checked = cross_site::refuse(guard(surface, is_unix, &routed), &app.tokens, &head.headers);
+    let routed = checked.and(routed);
     let permitted =
         routed.and_then(|endpoint| Ok((endpoint, caller(app, last_caller, endpoint, &head.headers)?)));
     let context = TraceContext::of(&head.headers);
@@ -90,6 +92,19 @@ pub(crate) async fn answer(
     response
 }
 
+fn guard(surface: Surface, is_unix: bool, routed: &Result<Endpoint, Refusal>) -> Guard {
+    let guard = match routed {
+        Ok(endpoint) => endpoint.guard(surface),
+        Err(_) if surface == Surface::Admin => Guard::Host,
+        Err(_) => Guard::Origin,
+    };
+    match guard {
+        // No browser gets to a Unix socket: whoever does chooses any name for it.
+        Guard::Host if is_unix => Guard::Origin,
+        guard => guard,
+    }
+}
+
 /// Who asks for an endpoint, if they may.
 fn caller(
     app: &App,
@@ -128,9 +143,6 @@ async fn decision(
     let mut response = respond::json(StatusCode::OK, decided.body, id.clone());
     if is_repeated {
         respond::add_replayed(&mut response);
-    }
-    if let Some(seconds) = decided.retry_after_seconds {
-        respond::add_retry_after(&mut response, seconds);
     }
     Ok(response)
 }

@@ -1,8 +1,9 @@
 //! A listening socket and a connection, over TCP, TLS or a Unix socket: front ends don't care which.
 
-use crate::Surface;
+use crate::budget::ConnectionBudget;
 use crate::rota::{Seated, Turn};
 use crate::tls::Tls;
+use crate::{App, Surface};
 use std::io::{self, IoSlice, Write};
 use std::net;
 use std::os::unix;
@@ -30,6 +31,15 @@ pub enum ListeningSocket {
 impl Listener {
     pub fn new(socket: ListeningSocket, turn: Turn) -> Self {
         Listener { socket, turn }
+    }
+
+    /// Served by one thread, with so many connections at one time.
+    pub fn alone(socket: ListeningSocket, connections_max: usize) -> Self {
+        Listener::new(socket, Turn::alone(connections_max))
+    }
+
+    pub(crate) fn budget(&self) -> Arc<ConnectionBudget> {
+        Arc::clone(&self.turn.budget)
     }
 
     /// The next connection for this thread. Dropping the future loses none.
@@ -64,7 +74,7 @@ impl ListeningSocket {
 impl From<ListeningSocket> for Listener {
     /// Served by one thread.
     fn from(socket: ListeningSocket) -> Self {
-        Listener::new(socket, Turn::alone())
+        Listener::alone(socket, App::CONNECTIONS_MAX)
     }
 }
 
@@ -117,6 +127,14 @@ impl Socket {
             Socket::Unix(stream) => stream.into_std().map(Handed::Unix),
             Socket::Unproven(stream, tls) => stream.into_std().map(|stream| Handed::Unproven(stream, tls)),
             Socket::Tls(_) | Socket::LookedAt { .. } => Err(io::Error::other("bytes were read from it")),
+        }
+    }
+
+    pub(crate) fn is_unix(&self) -> bool {
+        match self {
+            Socket::Unix(_) => true,
+            Socket::LookedAt { rest, .. } => rest.is_unix(),
+            Socket::Tcp(_) | Socket::Unproven(..) | Socket::Tls(_) => false,
         }
     }
 

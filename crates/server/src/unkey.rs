@@ -50,6 +50,10 @@ impl Operation {
         }
     }
 
+    pub(crate) const fn is_of_overrides(self) -> bool {
+        !matches!(self, Operation::Limit | Operation::MultiLimit)
+    }
+
     pub(crate) fn at(path: &str) -> Option<Self> {
         Some(match path.strip_prefix(PATH_START)? {
             "limit" => Operation::Limit,
@@ -101,22 +105,22 @@ async fn reply(
     request_id: &str,
 ) -> Result<Reply, Refusal> {
     let body = match operation {
-        Operation::Limit => decide::limit(app, tenant, body, request_id).await?,
-        Operation::MultiLimit => decide::multi_limit(app, tenant, body, request_id).await?,
+        Operation::Limit => return decide::limit(app, tenant, body, request_id).await,
+        Operation::MultiLimit => return decide::multi_limit(app, tenant, body, request_id).await,
         Operation::SetOverride => set_override(app, tenant, body, request_id).await?,
         Operation::GetOverride => get_override(app, tenant, body, request_id)?,
         Operation::ListOverrides => list_overrides(app, tenant, body, request_id)?,
         Operation::DeleteOverride => delete_override(app, tenant, body, request_id).await?,
     };
-    Ok(Reply { body, retry_after_seconds: None })
+    Ok(Reply { body, retry_after: None })
 }
 
 /// What fuzzing calls: a body of an operation; what changes overrides is read, and not done.
 #[cfg(feature = "fuzz")]
 pub(crate) async fn fuzz(app: &App, operation: u8, body: &[u8]) -> Result<Option<Vec<u8>>, Refusal> {
     Ok(match operation % 6 {
-        0 => Some(decide::limit(app, "default", body, "id").await?),
-        1 => Some(decide::multi_limit(app, "default", body, "id").await?),
+        0 => Some(decide::limit(app, "default", body, "id").await?.body),
+        1 => Some(decide::multi_limit(app, "default", body, "id").await?.body),
         2 => Some(get_override(app, "default", body, "id")?),
         3 => Some(list_overrides(app, "default", body, "id")?),
         4 => Setting::read(body).map(|_| None)?,

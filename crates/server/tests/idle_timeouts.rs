@@ -7,7 +7,7 @@ use tidegate_core::{FleetSecret, Nanos};
 use tidegate_node::clock::Clock;
 use tidegate_node::{Engine, EngineOptions};
 use tidegate_rules::RuleSet;
-use tidegate_server::{App, Surface, serve};
+use tidegate_server::{App, Surface, Tokens, serve};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -21,11 +21,12 @@ const LIMIT: &[u8] = b"POST /v1/limit HTTP/1.1\r\nHost: x\r\nContent-Length: 71\
 const PAGE: &[u8] = b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n";
 
 /// A client of a node that serves only this.
-async fn client(surface: Surface) -> (TcpStream, watch::Sender<bool>) {
+async fn client(surface: Surface, tokens: Tokens) -> (TcpStream, watch::Sender<bool>) {
     let secret = FleetSecret::BUILT_IN;
     let engine = Engine::new(EngineOptions { secret, keys_max: 1000 }, RuleSet::empty());
     let (clock, _) = Clock::manual(Nanos::from_secs(1_800_000_000));
-    let app = Arc::new(App::new(Arc::new(engine), Arc::new(clock)));
+    let app = App { tokens: Arc::new(tokens), ..App::new(Arc::new(engine), Arc::new(clock)) };
+    let app = Arc::new(app);
     let (stop, stopped) = watch::channel(false);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -35,7 +36,12 @@ async fn client(surface: Surface) -> (TcpStream, watch::Sender<bool>) {
 
 /// Seconds until the server closes, when the client says this first, and then only answers pings, if that.
 async fn seconds_until_closed(surface: Surface, first: &[u8], answers_pings: bool) -> u64 {
-    let (mut stream, _stop) = client(surface).await;
+    seconds_with(Tokens::not_required(), surface, first, answers_pings).await
+}
+
+/// The same of a node with these tokens.
+async fn seconds_with(tokens: Tokens, surface: Surface, first: &[u8], answers_pings: bool) -> u64 {
+    let (mut stream, _stop) = client(surface, tokens).await;
     stream.write_all(first).await.unwrap();
     let begun = Instant::now();
     let (mut received, mut buffer) = (Vec::new(), [0; 4096]);
@@ -87,4 +93,38 @@ async fn a_client_of_grpc_has_ten_seconds_to_begin_and_ten_minutes_while_it_answ
             assert!(wanted.contains(&seconds), "{surface:?} {said:?} {answers_pings}: {seconds} s");
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_tokens_are_required_a_client_has_ten_seconds_to_present_one() {
+    let watch = watched_health();
+    for (surface, first) in [
+        (Surface::Api, &b""[..]),
+        (Surface::Api, LIMIT),
+        (Surface::Api, PAGE),
+        (Surface::Admin, PAGE),
+        (Surface::Resp, b""),
+        (Surface::Resp, b"PING\r\n"),
+        (Surface::Grpc, PREFACE),
+        (Surface::Grpc, &watch),
+        (Surface::ApiAndGrpc, &watch),
+    ] {
+        let seconds = seconds_with(Tokens::required(Vec::new()), surface, first, true).await;
+        let said = String::from_utf8_lossy(first);
+        assert!((10..=12).contains(&seconds), "{surface:?} {said:?}: {seconds} s");
+    }
+}
+
+/// A connection that watches the node's health: a stream that never ends by itself.
+fn watched_health() -> Vec<u8> {
+    let text = |text: &str| [&[u8::try_from(text.len()).unwrap()], text.as_bytes()].concat();
+    let frame = |kind: u8, flags: u8, payload: &[u8]| {
+        [&[0, 0, u8::try_from(payload.len()).unwrap(), kind, flags, 0, 0, 0, 1], payload].concat()
+    };
+    let mut block = vec![0x83, 0x86];
+    for (name, value) in [(4, "/grpc.health.v1.Health/Watch"), (1, "node"), (31, "application/grpc")] {
+        block.push(0x40 | name);
+        block.extend(text(value));
+    }
+    [PREFACE, &frame(1, 4, &block), &frame(0, 1, &[0; 5])].concat()
 }

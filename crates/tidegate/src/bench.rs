@@ -27,7 +27,7 @@ pub(crate) use plan::{Plan, PlanError, command};
 pub(crate) use time::Stopwatch;
 
 use crate::signals::{Signalled, Signals};
-use crate::{listeners, output};
+use crate::{open_files, output};
 use plan::{Form, Load};
 use progress::Progress;
 use report::Report;
@@ -59,7 +59,7 @@ pub(crate) enum BenchError {
 }
 
 pub(crate) fn run(plan: &Plan) -> Result<ExitCode, BenchError> {
-    listeners::raise_open_file_limit(0);
+    open_files::raise_limit();
     let runtime = Builder::new_current_thread().enable_all().build().map_err(BenchError::Start)?;
     // Before the first request, so that no signal meets the default action.
     let signals = {

@@ -8,6 +8,7 @@ use crate::failure::Failure;
 use crate::followed;
 use crate::listeners;
 use crate::node;
+use crate::open_files;
 use crate::otlp::{Sending, Telemetry};
 use crate::settings::{CONTROL_STORE, Role, Settings, Sources};
 use crate::signals::{Signalled, Signals};
@@ -37,6 +38,8 @@ const STORE_DEADLINE: Duration = Duration::from_secs(10);
 /// However long somebody would wait for what nodes say; and what it takes to hand that on.
 const WITHIN_MS_MAX: u64 = 10_000;
 const HAND_ON: Duration = Duration::from_millis(300);
+/// The one that answers, the log's and the feed's.
+const THREADS: usize = 3;
 /// Documents are longer than counts.
 const PAGE_ROWS: usize = 2000;
 
@@ -72,10 +75,10 @@ pub(crate) fn run(sources: Sources) -> Result<ExitCode, Failure> {
     };
     let app = Arc::new(app);
 
-    listeners::raise_open_file_limit(settings.connections_max);
+    let shares = open_files::shares(settings.connections_max, 1, THREADS);
     let socket = listeners::bind("control.listen", settings.control_listen)?;
     let banner = banner(&socket, &url, certificates.tls().is_some(), &tokens.summary);
-    let listener = listener(socket, certificates.tls()).map_err(no_start)?;
+    let listener = listener(socket, certificates.tls(), shares.callers).map_err(no_start)?;
     let signals = Signals::register().map_err(no_start)?;
     // A push of a hundred thousand changes takes a while to check: on threads of their own, so that everybody's
     // heartbeats come in time.
@@ -130,10 +133,10 @@ fn broker(
         ..followed::options(settings, upstream, stream::Role::Broker)
     };
     let app = Arc::new(ControlApp::broker(view.clone(), feed, tokens.tokens.clone()));
-    listeners::raise_open_file_limit(settings.connections_max);
+    let shares = open_files::shares(settings.connections_max, 1, THREADS);
     let socket = listeners::bind("control.listen", settings.control_listen)?;
     let banner = broker_banner(&socket, upstream, certificates.tls().is_some(), &tokens.summary);
-    let listener = listener(socket, certificates.tls()).map_err(no_start)?;
+    let listener = listener(socket, certificates.tls(), shares.callers).map_err(no_start)?;
     let signals = Signals::register().map_err(no_start)?;
     followed::spawn(options, relay, view.clone());
     tokio::spawn(followed::show_progress(view));
@@ -182,12 +185,13 @@ fn no_start(source: io::Error) -> Failure {
 }
 
 /// Wants a runtime with sockets.
-fn listener(socket: TcpListener, tls: Option<Arc<Tls>>) -> io::Result<Listener> {
+fn listener(socket: TcpListener, tls: Option<Arc<Tls>>, connections_max: usize) -> io::Result<Listener> {
     let socket = tokio::net::TcpListener::from_std(socket)?;
-    Ok(match tls {
-        Some(tls) => ListeningSocket::Tls(socket, tls).into(),
-        None => ListeningSocket::Tcp(socket).into(),
-    })
+    let socket = match tls {
+        Some(tls) => ListeningSocket::Tls(socket, tls),
+        None => ListeningSocket::Tcp(socket),
+    };
+    Ok(Listener::alone(socket, connections_max))
 }
 
 /// Tests and scripts read the address here, so it is the real one, also for port 0.

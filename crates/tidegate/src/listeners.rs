@@ -3,6 +3,7 @@
 //! A second node on the same machine is the likeliest reason for failure: the error says what to change.
 
 use crate::failure::Failure;
+use crate::open_files::ConnectionShares;
 use crate::settings::Settings;
 use std::fs::Permissions;
 use std::io;
@@ -18,9 +19,6 @@ use tokio::runtime::Runtime;
 /// Connections that wait to be accepted: room for a fleet that reconnects at once.
 const BACKLOG: u32 = 1024;
 
-/// What a node opens beside its callers' connections: listeners, stores, rules, the admin's connections.
-const OTHER_FILES: u64 = 256;
-
 #[derive(Debug)]
 pub(crate) struct Listeners {
     pub(crate) http: TcpListener,
@@ -30,6 +28,7 @@ pub(crate) struct Listeners {
     pub(crate) unix: Option<UnixListeners>,
     /// For what comes over TCP.
     tls: Option<Arc<Tls>>,
+    shares: ConnectionShares,
 }
 
 /// Two sockets in the file system, removed when the node ends.
@@ -46,6 +45,7 @@ impl Listeners {
         runtime: &Runtime,
         settings: &Settings,
         tls: Option<Arc<Tls>>,
+        shares: ConnectionShares,
     ) -> Result<Self, Failure> {
         let _context = runtime.enter();
         Ok(Listeners {
@@ -55,6 +55,7 @@ impl Listeners {
             admin: bind("listen.admin", settings.listen_admin)?,
             unix: UnixListeners::bind_by(settings)?,
             tls,
+            shares,
         })
     }
 
@@ -74,7 +75,7 @@ impl Listeners {
 
     /// What operators use: one thread serves it. Wants a runtime with sockets.
     pub(crate) fn for_operators(&self) -> io::Result<(Listener, Surface)> {
-        Ok((self.tcp(&self.admin)?.into(), Surface::Admin))
+        Ok((Listener::alone(self.tcp(&self.admin)?, self.shares.admin), Surface::Admin))
     }
 
     /// What callers use, once more for another thread, with its turn at each. Wants a runtime with sockets.
@@ -102,7 +103,8 @@ impl Listeners {
         let sockets = if self.unix.is_some() { 5 } else { 3 };
         let mut turns: Vec<Vec<Turn>> = (0..threads).map(|_| Vec::new()).collect();
         for deal in &deals[..sockets] {
-            for (thread, turn) in turns.iter_mut().zip(Turn::of_threads(threads, *deal)) {
+            for (thread, turn) in turns.iter_mut().zip(Turn::of_threads(threads, *deal, self.shares.callers))
+            {
                 thread.push(turn);
             }
         }
@@ -166,25 +168,6 @@ fn unix_remedy(error: &io::Error) -> String {
         io::ErrorKind::NotFound => "make its directory first".into(),
         io::ErrorKind::PermissionDenied => "choose a directory that this user may write to".into(),
         _ => "choose a path of at most 100 bytes in a directory of this machine".into(),
-    }
-}
-
-/// As many open files as the system lets us have: each connection is one, and the usual 1,024 are few.
-pub(crate) fn raise_open_file_limit(connections_max: usize) {
-    use rustix::process::{Resource, getrlimit, setrlimit};
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum;
-    if let Err(error) = setrlimit(Resource::Nofile, limit) {
-        tracing::warn!(%error, "can't raise the limit on open files; there may be room for few connections");
-    }
-    let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    if files < u64::try_from(connections_max).unwrap_or(u64::MAX).saturating_add(OTHER_FILES) {
-        tracing::warn!(
-            open_files = files,
-            listen_max_connections = connections_max,
-            fix = "raise the hard limit (`ulimit -Hn`, LimitNOFILE=), or lower `listen.max_connections`",
-            "the system lets this process open fewer files than it may have connections"
-        );
     }
 }
 

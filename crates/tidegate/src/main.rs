@@ -20,6 +20,7 @@ mod listeners;
 mod logs;
 mod memory;
 mod node;
+mod open_files;
 mod otlp;
 mod output;
 mod region;
@@ -54,7 +55,6 @@ use tidegate_node::clock::Clock;
 use tidegate_server::otlp::{LogQueue, Resource};
 use tidegate_server::{App, Overrides};
 use tokens::TokensAtStart;
-use tokio::sync::Semaphore;
 
 fn main() -> ExitCode {
     run(command_line::read()).unwrap_or_else(|failure| {
@@ -111,13 +111,13 @@ fn serve(sources: Sources) -> Result<ExitCode, Failure> {
         sharing,
         world,
         following,
+        requires_rules: settings.rules_required,
         rules_path,
         tokens: tokens.tokens.clone(),
         forward_auth: settings.forward_auth.clone(),
         overrides: Overrides::kept_in(settings.data_directory.clone()),
         region: settings.region.clone(),
         node: settings.node.clone(),
-        connections: Arc::new(Semaphore::new(settings.connections_max)),
         ..App::new(engine, clock)
     });
 
@@ -126,8 +126,12 @@ fn serve(sources: Sources) -> Result<ExitCode, Failure> {
     let queue = settings.otlp_endpoint.as_ref().map(|_| Arc::new(LogQueue::default()));
     let decision_log = DecisionLog::start(&settings, &app, queue.as_ref());
     let sending = queue.and_then(|logs| Sending::start(telemetry(&settings, &app, logs)?));
-    listeners::raise_open_file_limit(settings.connections_max);
-    let listeners = Listeners::bind(&runtime, &settings, certificates.tls())?;
+    let shares = open_files::shares(
+        settings.connections_max,
+        if settings.listen_unix.is_some() { 5 } else { 3 },
+        node::threads(),
+    );
+    let listeners = Listeners::bind(&runtime, &settings, certificates.tls(), shares)?;
     let banner = banner::text(&settings, &listeners, &rules_summary, &tokens.summary);
     let drain = settings.drain;
     let reload = Reload { sources, settings };

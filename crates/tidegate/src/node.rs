@@ -82,6 +82,11 @@ pub(crate) fn runtime() -> Result<Runtime, Failure> {
     build_runtime().map_err(|source| Failure::Start { what: "the runtime", source })
 }
 
+/// Threads that answer callers.
+pub(crate) fn threads() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
 fn build_runtime() -> io::Result<Runtime> {
     Builder::new_current_thread().enable_all().build()
 }
@@ -121,7 +126,7 @@ impl Node {
         let answering = Answering { app: app.clone(), shutdown: shutdown_seen, drain, ended: ended_sender };
         let admin = vec![listeners.for_operators().map_err(no_thread)?];
         tokio::spawn(Answering { shutdown: admin_shutdown_seen, ..answering.clone() }.answer(admin));
-        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let cores = threads();
         for (core, turns) in listeners.turns(cores).into_iter().enumerate() {
             answering.spawn_thread(core, &listeners, turns).map_err(no_thread)?;
         }

@@ -66,7 +66,7 @@ pub(crate) struct Settings {
     pub(crate) tls_certificate: Option<PathBuf>,
     pub(crate) tls_key: Option<PathBuf>,
     pub(crate) tls_client_ca: Option<PathBuf>,
-    /// Of callers, on all listeners together.
+    /// Of callers, on each listener.
     pub(crate) connections_max: usize,
     pub(crate) forward_auth: ForwardAuth,
     /// `None`: not set, and there is no [`RULES_FILE`].
@@ -91,6 +91,8 @@ pub(crate) struct Settings {
     pub(crate) drain: Duration,
     /// Whom rules come from; `None`: from files.
     pub(crate) rules_control: Option<Endpoints>,
+    /// Whether a node is ready only when rules of `rules_control` have come.
+    pub(crate) rules_required: bool,
     /// Of this process at a control plane: TIDEGATE_TOKEN.
     pub(crate) token: Option<String>,
     pub(crate) control_listen: SocketAddr,
@@ -327,6 +329,7 @@ impl Settings {
             otlp_interval: Duration::from_secs(10),
             drain: Duration::from_secs(5),
             rules_control: None,
+            rules_required: true,
             token: None,
             control_upstream: None,
             control_listen: SocketAddr::from(([127, 0, 0, 1], 7070)),

@@ -3,8 +3,8 @@
 use super::problem::Problem;
 use super::query::Query;
 use super::{ControlApp, openapi, own, read, why, write};
-use crate::Surface;
 use crate::access::{self, Caller, LastCaller, Permission};
+use crate::cross_site::Guard;
 use crate::progress::Progress;
 use crate::refusal::{Code, Refusal, excerpt};
 use crate::request_id::RequestId;
@@ -84,7 +84,6 @@ pub(super) enum Made {
 
 /// What a request says besides its body.
 pub(super) struct Asked<'a> {
-    pub(super) app: &'a ControlApp,
     pub(super) plane: &'a ControlPlane,
     pub(super) caller: &'a Caller,
     pub(super) query: Option<&'a str>,
@@ -110,10 +109,16 @@ pub(super) async fn answer(
     let (head, incoming) = request.into_parts();
     let id = RequestId::of(&head.headers);
     let path = head.uri.path();
-    let permitted = cross_site::refuse(Surface::Admin, &app.tokens, &head.headers)
+    let permitted = cross_site::refuse(Guard::Host, &app.tokens, &head.headers)
         .and_then(|()| endpoint(&head.method, path))
         .and_then(|endpoint| {
             let presented = access::presented(&head.headers);
+            // Needs no token, and says more to an operator.
+            if endpoint == Endpoint::Ready
+                && let Ok(caller) = last_caller.caller(&app.tokens, presented)
+            {
+                return Ok((endpoint, caller));
+            }
             Ok((endpoint, last_caller.permitted(&app.tokens, presented, endpoint.permission())?))
         });
     let mut span = None;
@@ -122,7 +127,16 @@ pub(super) async fn answer(
             let context = TraceContext::of(&head.headers);
             let begun = app.clock.as_ref().filter(|_| endpoint.takes_body());
             span = begun.map(|clock| TraceContext::change(context.as_deref(), clock));
-            let made = made(app, endpoint, &caller, head.uri.query(), incoming).await;
+            let made = made(app, endpoint, &caller, head.uri.query(), incoming);
+            let made = match endpoint.permission().filter(|_| endpoint.waits()) {
+                // Rules may change long after the token was verified.
+                Some(permission) => tokio::select! {
+                    biased;
+                    refusal = app.tokens.until_revoked(&caller, permission) => Err(refusal.into()),
+                    made = made => made,
+                },
+                None => made.await,
+            };
             if let (Some(span), Some(clock)) = (&mut span, &app.clock) {
                 span.ended = clock.now().now;
                 span.is_error = made.is_err();
@@ -190,7 +204,7 @@ async fn made(
         return Ok(made);
     }
     let Some(plane) = &app.plane else { return Err(broker()) };
-    let asked = Asked { app, plane, caller, query };
+    let asked = Asked { plane, caller, query };
     let body = match endpoint.takes_body() {
         true => body::read_up_to(incoming, BODY_BYTES_MAX).await?,
         false => Bytes::new(),
@@ -228,11 +242,12 @@ fn made_anywhere(app: &ControlApp, endpoint: Endpoint, caller: &Caller) -> Resul
         Endpoint::Front => Made::Text(FRONT.to_owned()),
         Endpoint::OpenApi => Made::Json(openapi::DOCUMENT.into()),
         Endpoint::Healthy => Made::Text("ok\n".to_owned()),
-        Endpoint::Ready => own::ready(app),
+        Endpoint::Ready => own::ready(app, !app.tokens.are_required() || own::is_operator(caller)),
         Endpoint::Metrics => {
             caller.require_operator()?;
             Made::Text(crate::metrics::control_text(app))
         }
+        Endpoint::State if !caller.is_operator() => Made::Json(own::state_for_tenant(app, caller)),
         Endpoint::State => Made::Json(own::state(app)),
         Endpoint::Nodes => {
             caller.require_operator()?;
@@ -256,6 +271,11 @@ impl Endpoint {
             endpoint if endpoint.takes_body() => Some(Permission::Admin),
             _ => Some(Permission::Read),
         }
+    }
+
+    /// Whether its answer may come long after its token was verified.
+    const fn waits(self) -> bool {
+        matches!(self, Endpoint::Watch | Endpoint::Why)
     }
 
     const fn takes_body(self) -> bool {

@@ -3,6 +3,7 @@
 use super::ControlApp;
 use super::answer::Made;
 use super::write::document;
+use crate::access::{Caller, Permission};
 use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
 use tidegate_control::stream::{FollowView, NodeReport, Staleness};
@@ -16,13 +17,44 @@ fn problem(app: &ControlApp) -> Option<String> {
     }
 }
 
-/// A broker is ready as soon as it has rules to hand on, however old.
-pub(super) fn ready(app: &ControlApp) -> Made {
+/// A broker is ready as soon as it has rules to hand on, however old. What is wrong with a store may name its address
+/// and its user: `is_told` is whether whoever asks may see that.
+pub(super) fn ready(app: &ControlApp, is_told: bool) -> Made {
     let (version, problem) = (app.feed.head(), problem(app));
     let has_rules = if app.plane.is_some() { problem.is_none() } else { version > 0 };
     let is_ready = has_rules && !app.is_stopping.load(Ordering::Relaxed);
+    let problem = problem.map(|problem| match is_told {
+        true => problem,
+        false => "see the log, or /v1/state with an operator's token".to_owned(),
+    });
     let body = document(&json!({ "ready": is_ready, "version": version, "problem": problem }));
     if is_ready { Made::Json(body) } else { Made::Unready(body) }
+}
+
+/// Whether a caller may see what concerns all tenants.
+pub(super) fn is_operator(caller: &Caller) -> bool {
+    caller.is_operator() && caller.may(Permission::Read)
+}
+
+/// A tenant sees its own share: who follows, and what is wrong with the store, are the operators' business.
+pub(super) fn state_for_tenant(app: &ControlApp, caller: &Caller) -> Vec<u8> {
+    let mut state = json!({
+        "software": env!("CARGO_PKG_VERSION"),
+        "role": if app.plane.is_some() { "control" } else { "broker" },
+        "tenant": caller.tenant(),
+        "version": app.feed.head(),
+        "stale_ms": app.feed.stale_for(app.feed.clock().now()).as_millis_ceil(),
+    });
+    if let Some(plane) = &app.plane {
+        let standing = plane.standing();
+        let namespaces = standing.set.namespaces();
+        let own = namespaces.iter().filter(|namespace| *namespace.tenant == *caller.tenant());
+        state["version"] = json!(standing.version);
+        state["fleet_mode"] = json!(standing.fleet_mode.to_string());
+        state["namespaces"] = json!(own.clone().count());
+        state["rules"] = json!(own.map(|namespace| namespace.rules.len()).sum::<usize>());
+    }
+    document(&state)
 }
 
 pub(super) fn state(app: &ControlApp) -> Vec<u8> {

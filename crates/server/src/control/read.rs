@@ -103,11 +103,13 @@ impl Terms {
         reason: Option<&str>,
         is_dry: bool,
     ) -> Result<Self, Problem> {
-        let tenant = format!("tenant {}", asked.caller.tenant());
-        let author = match author {
-            Some(author) if asked.app.tokens.are_required() => format!("{author}, {tenant}"),
-            Some(author) => author.to_owned(),
-            None => tenant,
+        // Callers choose their own words. What the server knows comes last, where no words of theirs can stand.
+        let tenant = asked.caller.tenant();
+        let author = match (author, asked.caller.token()) {
+            (Some(author), Some(token)) => format!("{author}, token {token}, tenant {tenant}"),
+            (None, Some(token)) => format!("token {token}, tenant {tenant}"),
+            (Some(author), None) => author.to_owned(),
+            (None, None) => format!("tenant {tenant}"),
         };
         let reason = reason.unwrap_or_default().to_owned();
         for (name, text, chars_max) in

@@ -2,6 +2,8 @@
 
 use crate::App;
 use crate::access::{self, Caller, LastCaller, Permission};
+use crate::body::BYTES_MAX;
+use crate::budget::Registration;
 use crate::counters::COUNTERS;
 use crate::envoy;
 use crate::grpc::message::{self, Arrived, Held};
@@ -16,22 +18,65 @@ use hyper::body::Bytes;
 use hyper::header::CONTENT_TYPE;
 use hyper::{Method, Request, StatusCode};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tidegate_decisions::Trace;
 use tidegate_node::journal;
 use tokio::sync::watch;
 
-/// What the calls of a connection share.
+/// Calls of a connection that need no token and may last: watches of the health, and reflection.
+const LASTING_CALLS_MAX: usize = 16;
+
+/// What a call is answered from.
 #[derive(Clone)]
 pub(super) struct Context {
     pub(super) app: Arc<App>,
-    last_caller: Arc<LastCaller>,
-    pub(super) held: Arc<Held>,
+    shared: Arc<Shared>,
     pub(super) shutdown: watch::Receiver<bool>,
 }
 
+/// What the calls of a connection share.
+struct Shared {
+    last_caller: LastCaller,
+    held: Held,
+    /// The same of calls that need no token.
+    held_of_anybody: Held,
+    lasting_calls: AtomicUsize,
+}
+
 impl Context {
-    pub(super) fn new(app: Arc<App>, shutdown: watch::Receiver<bool>) -> Self {
-        Context { app, last_caller: Arc::default(), held: Arc::default(), shutdown }
+    pub(super) fn new(app: Arc<App>, shutdown: watch::Receiver<bool>, registration: Registration) -> Self {
+        let shared = Shared {
+            last_caller: LastCaller::of(registration),
+            held: Held::of_callers(),
+            held_of_anybody: Held::of_anybody(),
+            lasting_calls: AtomicUsize::new(0),
+        };
+        Context { app, shared: Arc::new(shared), shutdown }
+    }
+
+    /// What messages that need no token are held in.
+    pub(super) fn held_of_anybody(&self) -> &Held {
+        &self.shared.held_of_anybody
+    }
+
+    /// Counts a call that needs no token and may last; fails when the connection has enough of those.
+    fn lasting_call(&self) -> Result<LastingCall, Failure> {
+        let call = LastingCall(Arc::clone(&self.shared));
+        if self.shared.lasting_calls.fetch_add(1, Ordering::Relaxed) < LASTING_CALLS_MAX {
+            return Ok(call);
+        }
+        let message =
+            format!("a connection has at most {LASTING_CALLS_MAX} watches and reflection streams at once");
+        Err(Failure::new(GrpcCode::ResourceExhausted, message))
+    }
+}
+
+/// A call that needs no token and may last, until it is dropped.
+pub(super) struct LastingCall(Arc<Shared>);
+
+impl Drop for LastingCall {
+    fn drop(&mut self) {
+        self.0.lasting_calls.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -67,7 +112,7 @@ pub(super) fn answer(context: &Context, request: Request<RecvStream>, mut respon
     };
     let needed = if rpc == Rpc::ShouldRateLimit { Some(Permission::Check) } else { None };
     let presented = access::presented(request.headers());
-    let caller = match context.last_caller.permitted(&context.app.tokens, presented, needed) {
+    let caller = match context.shared.last_caller.permitted(&context.app.tokens, presented, needed) {
         Ok(caller) => caller,
         Err(refusal) => {
             access::report_refused(&context.app, &refusal);
@@ -82,7 +127,7 @@ pub(super) fn answer(context: &Context, request: Request<RecvStream>, mut respon
             Arrived::Part(first) => {
                 let context = context.clone();
                 tokio::spawn(async move {
-                    match message::whole(body, &first, &context.held).await {
+                    match message::whole(body, &first, &context.shared.held, BYTES_MAX).await {
                         Ok(bytes) => should_rate_limit(&context, caller, bytes.into(), trace, respond),
                         Err(failure) => deny(&context.app, &mut respond, &failure),
                     }
@@ -90,8 +135,20 @@ pub(super) fn answer(context: &Context, request: Request<RecvStream>, mut respon
             }
         },
         Rpc::HealthCheck => drop(tokio::spawn(health::check(context.clone(), body, respond))),
-        Rpc::HealthWatch => drop(tokio::spawn(health::watch(context.clone(), body, respond))),
-        Rpc::Reflection => drop(tokio::spawn(reflection::answer(context.clone(), body, respond))),
+        Rpc::HealthWatch | Rpc::Reflection => {
+            let counted = match context.lasting_call() {
+                Ok(counted) => counted,
+                Err(failure) => return fail(&mut respond, &failure),
+            };
+            let context = context.clone();
+            tokio::spawn(async move {
+                match rpc {
+                    Rpc::HealthWatch => health::watch(context, body, respond).await,
+                    _ => reflection::answer(context, body, respond).await,
+                }
+                drop(counted);
+            });
+        }
     }
 }
 

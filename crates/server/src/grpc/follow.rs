@@ -3,7 +3,9 @@
 //! What is sent is decided by `tidegate_control::stream`; here are the bytes. Nothing is taken from there before the
 //! client has room for it, so that one that is slow holds no more than a message.
 
-use crate::access::{self, LastCaller, Permission, Tokens};
+use crate::access::{self, Caller, LastCaller, Permission, Tokens};
+use crate::body::BYTES_MAX;
+use crate::budget::Registration;
 use crate::counters::COUNTERS;
 use crate::grpc::call;
 use crate::grpc::message::{Held, Incoming};
@@ -41,15 +43,22 @@ pub(super) struct RulesService {
 }
 
 impl RulesService {
-    pub(super) fn new(feed: Arc<Feed>, tokens: Arc<Tokens>, shutdown: watch::Receiver<bool>) -> Self {
-        RulesService { feed, tokens, last_caller: LastCaller::default(), held: Arc::default(), shutdown }
+    pub(super) fn new(
+        feed: Arc<Feed>,
+        tokens: Arc<Tokens>,
+        shutdown: watch::Receiver<bool>,
+        registration: Registration,
+    ) -> Self {
+        let (last_caller, held) = (LastCaller::of(registration), Arc::new(Held::of_callers()));
+        RulesService { feed, tokens, last_caller, held, shutdown }
     }
 
     /// Rules of all tenants go down: that is for tenant `default` alone.
-    fn permitted(&self, request: &Request<RecvStream>) -> Result<(), Failure> {
+    fn permitted(&self, request: &Request<RecvStream>) -> Result<Arc<Caller>, Failure> {
         let presented = access::presented(request.headers());
         let caller = self.last_caller.permitted(&self.tokens, presented, Some(Permission::Read))?;
-        Ok(caller.require_operator()?)
+        caller.require_operator()?;
+        Ok(caller)
     }
 
     pub(super) fn answer(&self, request: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
@@ -62,33 +71,41 @@ impl RulesService {
                 format!("there is no method `{}`; there is {FOLLOW_PATH}", excerpt(request.uri().path()));
             return call::fail(&mut respond, &Failure::new(GrpcCode::Unimplemented, message));
         }
-        if let Err(failure) = self.permitted(&request) {
-            return call::fail(&mut respond, &failure);
-        }
-        let (feed, held) = (Arc::clone(&self.feed), Arc::clone(&self.held));
-        tokio::spawn(serve(feed, held, request.into_body(), respond, self.shutdown.clone()));
+        let caller = match self.permitted(&request) {
+            Ok(caller) => caller,
+            Err(failure) => return call::fail(&mut respond, &failure),
+        };
+        let (feed, held, tokens) = (Arc::clone(&self.feed), Arc::clone(&self.held), Arc::clone(&self.tokens));
+        let shutdown = self.shutdown.clone();
+        tokio::spawn(async move {
+            let revoked = async { tokens.until_revoked(&caller, Permission::Read).await.into() };
+            serve(&feed, &held, request.into_body(), respond, shutdown, revoked).await;
+        });
     }
 }
 
-/// Serves a follower until it leaves, is stuck, or the process shuts down.
+/// Serves a follower until it leaves, is stuck, its token is `revoked`, or the process shuts down.
 async fn serve(
-    feed: Arc<Feed>,
-    held: Arc<Held>,
+    feed: &Arc<Feed>,
+    held: &Held,
     body: RecvStream,
     mut respond: SendResponse<Bytes>,
     mut shutdown: watch::Receiver<bool>,
+    revoked: impl Future<Output = Failure>,
 ) {
     let Some(mut stream) = status::begin(&mut respond) else { return };
-    let mut incoming = Incoming::new(body, &held);
+    let mut incoming = Incoming::new(body, held, BYTES_MAX);
     let served = async {
         let hello = match timeout(HELLO_MAX, first_message(&mut incoming)).await {
             Ok(hello) => hello?,
             Err(_) => return Err(Failure::new(GrpcCode::DeadlineExceeded, "no hello came within 5 s")),
         };
         let subscriber = feed.subscribe(&hello, feed.clock().now());
-        converse(&feed, subscriber, &mut incoming, &mut stream).await
+        converse(feed, subscriber, &mut incoming, &mut stream).await
     };
     let outcome = tokio::select! {
+        biased;
+        failure = revoked => Err(failure),
         outcome = served => outcome,
         _ = shutdown.wait_for(|stop| *stop) => {
             Err(Failure::new(GrpcCode::Unavailable, "the server shuts down; follow another one"))

@@ -1,6 +1,7 @@
 //! Messages in a stream: a flag, a length, the bytes.
 //!
-//! A message is at most 1 MiB, and a connection's streams together hold at most two of incomplete ones.
+//! A message is at most 1 MiB, and a connection's streams together hold at most two of incomplete ones. What needs no
+//! token gets far less: anybody may send that.
 
 use crate::body::BYTES_MAX;
 use crate::grpc::status::{Failure, GrpcCode};
@@ -12,8 +13,10 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 const PREFIX_LENGTH: usize = 5;
-/// Of all streams of a connection.
+/// Of all streams of a connection whose calls need a token.
 const HELD_BYTES_MAX: usize = 2 << 20;
+/// Of all its streams that need none.
+const HELD_WITHOUT_TOKEN_BYTES_MAX: usize = 64 << 10;
 /// From a call's headers to its message's end.
 pub(super) const MESSAGE_MAX: Duration = Duration::from_secs(10);
 
@@ -35,7 +38,7 @@ fn announced(bytes: &[u8]) -> Result<Option<usize>, Failure> {
     if prefix[0] != 0 {
         return Err(compressed());
     }
-    if length > BYTES_MAX { Err(too_large()) } else { Ok(Some(length)) }
+    if length > BYTES_MAX { Err(too_large(BYTES_MAX, HELD_BYTES_MAX)) } else { Ok(Some(length)) }
 }
 
 /// The one message of a whole body.
@@ -84,29 +87,46 @@ pub(super) fn arrived(body: &mut RecvStream) -> Arrived {
     }
 }
 
-/// Bytes of incomplete messages, of all streams of a connection.
-#[derive(Debug, Default)]
-pub(super) struct Held(AtomicUsize);
+/// Bytes of incomplete messages, of several streams of a connection.
+#[derive(Debug)]
+pub(super) struct Held {
+    bytes: AtomicUsize,
+    bytes_max: usize,
+}
+
+impl Held {
+    /// Of calls that need a token.
+    pub(super) fn of_callers() -> Self {
+        Held { bytes: AtomicUsize::new(0), bytes_max: HELD_BYTES_MAX }
+    }
+
+    /// Of calls that need none.
+    pub(super) fn of_anybody() -> Self {
+        Held { bytes: AtomicUsize::new(0), bytes_max: HELD_WITHOUT_TOKEN_BYTES_MAX }
+    }
+}
 
 /// A body as it comes. What it holds is given back when it is dropped.
 pub(super) struct Incoming<'h> {
     body: RecvStream,
     held: &'h Held,
-    pub(super) bytes: Vec<u8>,
+    bytes: Vec<u8>,
     counted: usize,
+    message_bytes_max: usize,
 }
 
 impl<'h> Incoming<'h> {
-    pub(super) fn new(body: RecvStream, held: &'h Held) -> Self {
-        Incoming { body, held, bytes: Vec::new(), counted: 0 }
+    pub(super) fn new(body: RecvStream, held: &'h Held, message_bytes_max: usize) -> Self {
+        Incoming { body, held, bytes: Vec::new(), counted: 0, message_bytes_max }
     }
 
     /// Appends what came; refuses what is too much.
     pub(super) fn push(&mut self, piece: &[u8]) -> Result<(), Failure> {
         self.counted += piece.len();
-        let held = self.held.0.fetch_add(piece.len(), Ordering::Relaxed) + piece.len();
-        if held > HELD_BYTES_MAX || self.bytes.len() + piece.len() > PREFIX_LENGTH + BYTES_MAX {
-            return Err(too_large());
+        let held = self.held.bytes.fetch_add(piece.len(), Ordering::Relaxed) + piece.len();
+        let length = self.bytes.len() + piece.len();
+        if held > self.held.bytes_max || length > PREFIX_LENGTH + self.message_bytes_max {
+            return Err(too_large(self.message_bytes_max, self.held.bytes_max));
         }
         self.bytes.extend_from_slice(piece);
         // Without capacity the client would wait for ever; a stream that has ended needs none.
@@ -118,7 +138,7 @@ impl<'h> Incoming<'h> {
     pub(super) fn take(&mut self) -> Result<Option<Vec<u8>>, Failure> {
         let message = take_first(&mut self.bytes)?;
         let freed = self.counted - self.bytes.len().min(self.counted);
-        self.held.0.fetch_sub(freed, Ordering::Relaxed);
+        self.held.bytes.fetch_sub(freed, Ordering::Relaxed);
         self.counted -= freed;
         Ok(message)
     }
@@ -134,13 +154,18 @@ impl<'h> Incoming<'h> {
 
 impl Drop for Incoming<'_> {
     fn drop(&mut self) {
-        self.held.0.fetch_sub(self.counted, Ordering::Relaxed);
+        self.held.bytes.fetch_sub(self.counted, Ordering::Relaxed);
     }
 }
 
 /// Waits for the rest of a body of one message.
-pub(super) async fn whole(body: RecvStream, first: &[u8], held: &Held) -> Result<Vec<u8>, Failure> {
-    let mut incoming = Incoming::new(body, held);
+pub(super) async fn whole(
+    body: RecvStream,
+    first: &[u8],
+    held: &Held,
+    message_bytes_max: usize,
+) -> Result<Vec<u8>, Failure> {
+    let mut incoming = Incoming::new(body, held, message_bytes_max);
     incoming.push(first)?;
     let read = async {
         while incoming.more().await? {}
@@ -159,8 +184,11 @@ fn compressed() -> Failure {
 }
 
 #[cold]
-fn too_large() -> Failure {
-    let message = "a message has at most 1 MiB, and incomplete ones of a connection 2 MiB together";
+fn too_large(message_bytes_max: usize, held_bytes_max: usize) -> Failure {
+    let (each, all) = (message_bytes_max >> 10, held_bytes_max >> 10);
+    let message = format!(
+        "such a message has at most {each} KiB, and incomplete ones of a connection {all} KiB together"
+    );
     Failure::new(GrpcCode::ResourceExhausted, message)
 }
 

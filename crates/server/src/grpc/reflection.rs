@@ -6,12 +6,15 @@
 
 use crate::envoy::protobuf::{Malformed, Reader, Value, put_bytes, put_message, put_number};
 use crate::grpc::call::Context;
-use crate::grpc::message::{Incoming, MESSAGE_MAX, framed, take_first};
+use crate::grpc::message::{Incoming, MESSAGE_MAX, framed};
 use crate::grpc::status::{self, Failure, GrpcCode};
 use h2::server::SendResponse;
 use h2::{RecvStream, SendStream};
 use hyper::body::Bytes;
 use std::future::poll_fn;
+
+/// Of a request: the name of a file or a symbol.
+const REQUEST_BYTES_MAX: usize = 16 << 10;
 
 static DESCRIPTORS: &[u8] = include_bytes!("../../proto/descriptors.bin");
 
@@ -24,7 +27,7 @@ const LIST_SERVICES: u64 = 7;
 
 pub(super) async fn answer(context: Context, body: RecvStream, mut respond: SendResponse<Bytes>) {
     let Some(mut stream) = status::begin(&mut respond) else { return };
-    let mut incoming = Incoming::new(body, &context.held);
+    let mut incoming = Incoming::new(body, context.held_of_anybody(), REQUEST_BYTES_MAX);
     match converse(&mut incoming, &mut stream).await {
         Ok(()) => status::end(&mut stream),
         Err(failure) => status::end_with(&mut stream, &failure),
@@ -35,7 +38,7 @@ pub(super) async fn answer(context: Context, body: RecvStream, mut respond: Send
 async fn converse(incoming: &mut Incoming<'_>, stream: &mut SendStream<Bytes>) -> Result<(), Failure> {
     let slow = |_| Failure::new(GrpcCode::DeadlineExceeded, "no message came, or none was taken, for 10 s");
     loop {
-        while let Some(message) = take_first(&mut incoming.bytes)? {
+        while let Some(message) = incoming.take()? {
             let reply = reply(&message).map_err(|Malformed(problem)| {
                 Failure::new(GrpcCode::InvalidArgument, format!("not a ServerReflectionRequest: {problem}"))
             })?;

@@ -48,6 +48,14 @@ const METRICS: &[(&str, &str)] = &[
     ("tidegate_overrides", "Overrides in force that were set over Unkey's API."),
     ("tidegate_connections_refused_total", "Connections closed because the node had no room for more."),
     ("tidegate_connections_too_slow_total", "Connections closed because the client was too slow."),
+    (
+        "tidegate_connections_unauthenticated_total",
+        "Connections closed because no valid token came within 10 s.",
+    ),
+    (
+        "tidegate_connections_evicted_total",
+        "Unauthenticated connections closed to make room for a new connection.",
+    ),
     ("tidegate_accept_failures_total", "Times that the system couldn't hand over a new connection."),
     (
         "tidegate_requests_unjudged_total",
@@ -62,6 +70,10 @@ const METRICS: &[(&str, &str)] = &[
     (
         "tidegate_resp_commands_refused_total",
         "Commands of the Redis protocol that were answered with an error.",
+    ),
+    (
+        "tidegate_unknown_namespace_requests_total",
+        "Requests in a namespace that has no rules: they were allowed.",
     ),
     ("tidegate_tls_handshakes_failed_total", "TLS handshakes that failed."),
     // With a decision log.

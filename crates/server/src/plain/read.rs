@@ -1,6 +1,7 @@
 //! Which requests are plain.
 
 use crate::access;
+use crate::cross_site;
 use crate::request_id::RequestId;
 use crate::route::Call;
 use httparse::{EMPTY_HEADER, Header, Request, Status};
@@ -34,20 +35,21 @@ pub(super) enum Wanted<'a> {
     ForwardAuth { query: &'a str, headers: HeaderMap },
 }
 
-pub(super) fn see(input: &[u8]) -> Seen<'_> {
+/// `checks_host`: whether a report's `Host` must be one that no name server answers for.
+pub(super) fn see(input: &[u8], checks_host: bool) -> Seen<'_> {
     if input.is_empty() {
         return Seen::Incomplete;
     }
     let mut headers = [EMPTY_HEADER; HEADERS_MAX];
     let mut request = Request::new(&mut headers);
     match request.parse(input) {
-        Ok(Status::Complete(head_length)) => whole(&request, input, head_length),
+        Ok(Status::Complete(head_length)) => whole(&request, input, head_length, checks_host),
         Ok(Status::Partial) => Seen::Incomplete,
         Err(_) => Seen::Other,
     }
 }
 
-fn whole<'a>(request: &Request<'_, 'a>, input: &'a [u8], head_length: usize) -> Seen<'a> {
+fn whole<'a>(request: &Request<'_, 'a>, input: &'a [u8], head_length: usize, checks_host: bool) -> Seen<'a> {
     let (Some(1), Some(method), Some(path)) = (request.version, request.method, request.path) else {
         return Seen::Other;
     };
@@ -58,6 +60,8 @@ fn whole<'a>(request: &Request<'_, 'a>, input: &'a [u8], head_length: usize) -> 
         "/v1/limit" => Call::Limit,
         "/v1/check" => Call::Check,
         "/v1/limit-many" => Call::LimitMany,
+        // Refused by whoever is handed it.
+        "/v1/report" if checks_host && !is_to_an_address(request.headers) => return Seen::Other,
         "/v1/report" => Call::Report,
         _ => {
             let (None, "GET", Some(query)) = (noted.body_length, method, auth_query(path)) else {
@@ -73,6 +77,11 @@ fn whole<'a>(request: &Request<'_, 'a>, input: &'a [u8], head_length: usize) -> 
     let Some(body) = input.get(head_length..length) else { return Seen::Incomplete };
     let token = noted.own_token.or_else(|| noted.authorization.and_then(access::bearer));
     Seen::Plain(Plain { wanted: Wanted::Decision { call, body }, id, token, trace, length })
+}
+
+fn is_to_an_address(headers: &[Header<'_>]) -> bool {
+    let mut hosts = headers.iter().filter(|header| header.name.eq_ignore_ascii_case("host"));
+    hosts.all(|host| cross_site::is_unforgeable(host.value))
 }
 
 fn auth_query(path: &str) -> Option<&str> {
@@ -150,7 +159,7 @@ mod tests {
     #[test]
     fn a_whole_request_is_plain_and_what_follows_is_left() {
         let text = post("Content-Length: 2\r\nX-Request-Id: abc\r\nAuthorization: bearer  t ", "{}GET /");
-        let Seen::Plain(plain) = see(text.as_bytes()) else { panic!("{text}") };
+        let Seen::Plain(plain) = see(text.as_bytes(), true) else { panic!("{text}") };
         assert_eq!((plain.id.as_str(), plain.token, plain.length), ("abc", Some(&b"t"[..]), text.len() - 5));
         assert!(matches!(plain.wanted, Wanted::Decision { call: Call::Limit, body: b"{}" }));
     }
@@ -159,7 +168,7 @@ mod tests {
     fn every_part_of_one_is_waited_for() {
         let text = post("content-length: 2", "{}");
         for length in 0..text.len() {
-            assert!(matches!(see(&text.as_bytes()[..length]), Seen::Incomplete), "{length}");
+            assert!(matches!(see(&text.as_bytes()[..length], true), Seen::Incomplete), "{length}");
         }
     }
 
@@ -183,7 +192,7 @@ mod tests {
             "content-length: 2\r\n folded",
             "content length: 2",
         ] {
-            assert!(matches!(see(post(headers, "{}").as_bytes()), Seen::Other), "{headers}");
+            assert!(matches!(see(post(headers, "{}").as_bytes(), true), Seen::Other), "{headers}");
         }
         for text in [
             "GET / HTTP/1.1\r\n\r\n",
@@ -196,7 +205,7 @@ mod tests {
             "GET /auth HTTP/1.1\r\ncontent-length: 0\r\n\r\n",
             "\u{1}",
         ] {
-            assert!(matches!(see(text.as_bytes()), Seen::Other), "{text}");
+            assert!(matches!(see(text.as_bytes(), true), Seen::Other), "{text}");
         }
     }
 
@@ -204,7 +213,7 @@ mod tests {
     fn forward_auth_has_its_query_and_headers() {
         let text = "GET /auth?namespace=a HTTP/1.1\r\nX-Tidegate-User: u\r\nX-Tidegate-Token: t\r\n\r\n";
         let Seen::Plain(Plain { wanted: Wanted::ForwardAuth { query, headers }, token, .. }) =
-            see(text.as_bytes())
+            see(text.as_bytes(), true)
         else {
             panic!("{text}")
         };

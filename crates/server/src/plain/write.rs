@@ -41,13 +41,8 @@ impl Head<'_> {
         output.extend_from_slice(b"\r\n");
     }
 
-    fn json(&self, output: &mut Vec<u8>, body: &[u8], retry_after_seconds: Option<u64>) {
+    fn json(&self, output: &mut Vec<u8>, body: &[u8]) {
         self.begin(output);
-        if let Some(seconds) = retry_after_seconds {
-            output.extend_from_slice(b"retry-after: ");
-            number(output, seconds);
-            output.extend_from_slice(b"\r\n");
-        }
         output.extend_from_slice(b"content-type: application/json\r\ncontent-length: ");
         number(output, u64::try_from(body.len()).unwrap_or(u64::MAX));
         output.extend_from_slice(b"\r\n\r\n");
@@ -56,11 +51,11 @@ impl Head<'_> {
 }
 
 pub(super) fn reply(output: &mut Vec<u8>, head: &Head<'_>, reply: &Reply) {
-    head.json(output, &reply.body, reply.retry_after_seconds);
+    head.json(output, &reply.body);
 }
 
 pub(super) fn refusal(output: &mut Vec<u8>, head: &Head<'_>, refusal: &Refusal) {
-    head.json(output, &refusal.to_json(), None);
+    head.json(output, &refusal.to_json());
 }
 
 /// Without a body: 204 has none by its meaning, any other status says so.

@@ -55,7 +55,7 @@ impl Client {
             (b"AUTH", [_] | [_, _]) => refuse(out, WRONG_PASS),
             (b"HELLO", _) => self.hello(app, login, arguments, out),
             (b"RESET", []) => {
-                *login = Login::new(app);
+                login.log_out(app);
                 self.reset(out);
             }
             (b"QUIT", _) => {

@@ -5,6 +5,7 @@ use super::reply;
 use super::session::{Asked, Session};
 use super::throttle::{self, LastLimit, Throttle};
 use crate::App;
+use crate::budget::Registration;
 use crate::decide;
 use crate::pipeline::{self, Answered};
 use crate::progress::Patience;
@@ -15,12 +16,21 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 
 /// Serves a connection until its client closes it, is too slow, or `shutdown` becomes true.
-pub(crate) async fn serve<S>(mut stream: S, app: Arc<App>, shutdown: watch::Receiver<bool>)
+///
+/// The session is made before the future, which would keep room for what it is made of, too.
+pub(crate) fn serve<S>(
+    mut stream: S,
+    app: Arc<App>,
+    shutdown: watch::Receiver<bool>,
+    registration: Registration,
+) -> impl Future<Output = ()>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let mut session = Session::new(&app);
-    pipeline::serve(&mut stream, &mut session, &app, shutdown).await;
+    let mut session = Session::new(&app, registration);
+    async move {
+        pipeline::serve(&mut stream, &mut session, &app, shutdown).await;
+    }
 }
 
 impl pipeline::Session for Session {

@@ -6,6 +6,7 @@
 use super::{reply, throttle};
 use crate::App;
 use crate::access::{Caller, Permission};
+use crate::budget::Registration;
 use crate::counters::COUNTERS;
 use crate::token::TOKEN_BYTES_MAX;
 use std::fmt;
@@ -25,6 +26,8 @@ pub(crate) struct Login {
     caller: Option<Caller>,
     /// What the keys of its throttle commands have in common; `None` when it may send none.
     keys: Option<KeyPrefix>,
+    /// Where it is reported that the connection has authenticated.
+    registration: Registration,
 }
 
 /// A token is a secret.
@@ -36,24 +39,33 @@ impl fmt::Debug for Login {
 
 impl Login {
     /// Nobody, or everybody where no tokens are required.
-    pub(crate) fn new(app: &App) -> Self {
-        Login::verified(app, b"")
+    pub(crate) fn new(app: &App, registration: Registration) -> Self {
+        Login::verified(app, b"", registration)
     }
 
-    fn verified(app: &App, token: &[u8]) -> Self {
+    /// Gives up the token.
+    pub(crate) fn log_out(&mut self, app: &App) {
+        self.registration.logged_out();
+        *self = Login::verified(app, b"", self.registration.clone());
+    }
+
+    fn verified(app: &App, token: &[u8], registration: Registration) -> Self {
         // Before the tokens are looked at: if they change meanwhile, the next pass looks again.
         let version = app.tokens.version();
         let caller = app.tokens.caller(token);
+        if let Some(token) = caller.as_ref().and_then(Caller::token) {
+            registration.authenticated(token);
+        }
         let keys = caller.as_ref().filter(|caller| caller.may(Permission::Check));
         let keys = keys.map(|caller| app.engine.gcra_keys(caller.tenant(), throttle::NAMESPACE));
-        Login { token: token.into(), version, caller, keys }
+        Login { token: token.into(), version, caller, keys, registration }
     }
 
     /// Looks again when the tokens have changed.
     #[inline]
     pub(crate) fn renew(&mut self, app: &App) {
         if self.version != app.tokens.version() {
-            *self = Login::verified(app, &self.token);
+            *self = Login::verified(app, &self.token, self.registration.clone());
         }
     }
 
@@ -73,7 +85,7 @@ impl Login {
         if token.len() > TOKEN_BYTES_MAX {
             return false;
         }
-        let login = Login::verified(app, token);
+        let login = Login::verified(app, token, self.registration.clone());
         let is_known = login.is_known();
         if is_known {
             *self = login;

@@ -40,6 +40,8 @@ pub(crate) enum Next<'a> {
 pub(crate) enum ProtocolError {
     #[error("invalid multibulk length")]
     WordCount,
+    #[error("unauthenticated multibulk length")]
+    UnauthenticatedWordCount,
     #[error("too big mbulk count string")]
     WordCountLine,
     #[error("expected '$', got '{}'", char::from(*.0))]
@@ -56,6 +58,8 @@ pub(crate) enum ProtocolError {
     Quotes,
     #[error("a command has at most {} bytes", crate::buffers::INPUT_BYTES_MAX)]
     CommandLength,
+    #[error("before AUTH a command has at most {} bytes", crate::buffers::STEP_BYTES)]
+    UnauthenticatedCommandLength,
 }
 
 /// The words of one command. Reused from command to command: only the first `count` are of the latest.

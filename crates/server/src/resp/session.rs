@@ -9,6 +9,7 @@ use super::login::Login;
 use super::throttle::{self, LastLimit, Throttle, is_throttle};
 use super::{inline, parse, reply};
 use crate::App;
+use crate::budget::Registration;
 use crate::buffers;
 use crate::counters::COUNTERS;
 use crate::latency::time;
@@ -21,6 +22,11 @@ use tidegate_node::top::Sample;
 
 /// Enough that memory's latency hides behind the parsing; few enough that the first is still in the cache.
 const QUEUE_MAX: usize = 32;
+
+/// Before `AUTH`: the longest command, the most that is answered before it is written, and the words of a command.
+/// The same bounds as those of Redis, but for 16 KiB in a word there.
+const UNAUTHENTICATED_BYTES_MAX: usize = buffers::STEP_BYTES;
+const UNAUTHENTICATED_WORDS_MAX: usize = 10;
 
 /// What a connection remembers.
 #[derive(Debug)]
@@ -59,8 +65,8 @@ enum Stop {
 }
 
 impl Session {
-    pub(crate) fn new(app: &App) -> Self {
-        Session { login: Login::new(app), client: Client::new() }
+    pub(crate) fn new(app: &App, registration: Registration) -> Self {
+        Session { login: Login::new(app, registration), client: Client::new() }
     }
 
     /// Answers the whole commands of `input`, all at one moment.
@@ -91,7 +97,11 @@ impl Session {
 impl Pass<'_> {
     fn walk(&mut self) -> Result<Then, Stop> {
         let (input, mut words) = (self.input, Words::new());
-        while self.out.len() < buffers::OUTPUT_BYTES_SOFT_MAX {
+        let output_max = match self.session.login.is_known() {
+            true => buffers::OUTPUT_BYTES_SOFT_MAX,
+            false => UNAUTHENTICATED_BYTES_MAX,
+        };
+        while self.out.len() < output_max {
             let length = match parse::next(&input[self.at..], &mut words) {
                 Ok(Next::Command { length }) => {
                     self.command(words.get())?;
@@ -102,10 +112,10 @@ impl Pass<'_> {
                     length
                 }
                 Ok(Next::Nothing { length }) => length,
-                Ok(Next::Incomplete) if input.len() - self.at >= buffers::INPUT_BYTES_MAX => {
-                    return Err(self.refuse(ProtocolError::CommandLength)?);
-                }
-                Ok(Next::Incomplete) => return Ok(Then::Read),
+                Ok(Next::Incomplete) => match self.too_long(input.len() - self.at) {
+                    Some(problem) => return Err(self.refuse(problem)?),
+                    None => return Ok(Then::Read),
+                },
                 Err(problem) => return Err(self.refuse(problem)?),
             };
             self.at += length;
@@ -113,11 +123,24 @@ impl Pass<'_> {
         Ok(Then::Write)
     }
 
+    /// Whether a command that isn't whole yet is longer than any may be, and what to answer.
+    fn too_long(&self, bytes: usize) -> Option<ProtocolError> {
+        match self.session.login.is_known() {
+            true => (bytes >= buffers::INPUT_BYTES_MAX).then_some(ProtocolError::CommandLength),
+            false => {
+                (bytes >= UNAUTHENTICATED_BYTES_MAX).then_some(ProtocolError::UnauthenticatedCommandLength)
+            }
+        }
+    }
+
     #[inline]
     fn command(&mut self, words: &[&[u8]]) -> Result<(), Stop> {
         let Some((name, _)) = words.split_first() else { return Ok(()) };
         if !is_throttle(name) {
             self.settle()?;
+            if words.len() > UNAUTHENTICATED_WORDS_MAX && !self.session.login.is_known() {
+                return Err(self.refuse(ProtocolError::UnauthenticatedWordCount)?);
+            }
             let Session { login, client } = &mut *self.session;
             return match client.run(self.app, login, words, self.out) {
                 Outcome::Answered => Ok(()),

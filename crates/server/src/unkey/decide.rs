@@ -4,18 +4,14 @@ use super::envelope::{self, Told};
 use super::overrides::Override;
 use super::requests::{Check, Checks, many_checks, one_check};
 use crate::App;
-use crate::decide::{ask_engine, name_request};
+use crate::answer::retry_after;
+use crate::decide::{Reply, ask_engine, name_request};
 use crate::refusal::Refusal;
 use smallvec::SmallVec;
 use tidegate_core::{Accuracy, Class, Decision, Limit, Nanos, Period, Verdict};
 use tidegate_node::{GivenLimit, GivenPolicy, Purpose, Request, Said, Subject};
 
-pub(super) async fn limit(
-    app: &App,
-    tenant: &str,
-    body: &[u8],
-    request_id: &str,
-) -> Result<Vec<u8>, Refusal> {
+pub(super) async fn limit(app: &App, tenant: &str, body: &[u8], request_id: &str) -> Result<Reply, Refusal> {
     name_request(app, request_id);
     decide(app, tenant, &one_check(body)?, |told| envelope::limit(request_id, told)).await
 }
@@ -26,7 +22,7 @@ pub(super) async fn multi_limit(
     tenant: &str,
     body: &[u8],
     request_id: &str,
-) -> Result<Vec<u8>, Refusal> {
+) -> Result<Reply, Refusal> {
     name_request(app, request_id);
     decide(app, tenant, &many_checks(body)?, |told| envelope::multi_limit(request_id, told)).await
 }
@@ -36,7 +32,7 @@ async fn decide(
     tenant: &str,
     checks: &Checks<'_>,
     write: impl FnOnce(&[Told<'_>]) -> Vec<u8>,
-) -> Result<Vec<u8>, Refusal> {
+) -> Result<Reply, Refusal> {
     let overrides = app.overrides.in_force();
     let applied: SmallVec<[Option<&Override>; 1]> = checks
         .iter()
@@ -57,7 +53,7 @@ async fn decide(
             Said::Unlimited | Said::Missing { .. } => None,
         })
         .collect();
-    Ok(write(&told))
+    Ok(Reply { body: write(&told), retry_after: retry_after(&answer) })
 }
 
 /// As the engine takes it. An override with the same duration goes on with the counts that are there.

@@ -58,12 +58,50 @@ async fn a_name_that_was_pointed_here_cant_read_the_admin_pages() {
     }
 }
 
+/// `Host` and `Origin` of a page whose site points its own name here are the same name.
+#[tokio::test]
+async fn a_name_that_was_pointed_here_cant_change_what_others_rely_on() {
+    let node = Node::start().await;
+    node.answer("/v1/limit", LIMIT).await;
+    let set = r#"{"namespace":"n","identifier":"*","limit":0,"duration":60000}"#;
+    for headers in
+        ["Host: evil.example:8080\r\nOrigin: http://evil.example:8080\r\n", "Host: evil.example\r\n"]
+    {
+        for (line, body) in [
+            ("POST /v1/reset", LIMIT),
+            ("POST /v1/report", LIMIT),
+            ("POST /v2/ratelimit.setOverride", set),
+            ("POST /v2/ratelimit.listOverrides", r#"{"namespace":"n"}"#),
+        ] {
+            let reply = send(node.api, line, headers, body).await;
+            assert_eq!(reply.status, 403, "{line} {headers}: {}", reply.text());
+        }
+    }
+    let rebound = "Host: evil.example:8080\r\nOrigin: http://evil.example:8080\r\n";
+    for line in ["POST /v1/limit", "POST /v1/check", "GET /healthz"] {
+        assert_refused(&send(node.api, line, rebound, LIMIT).await, rebound);
+    }
+    let answer = node.answer("/v1/limit", LIMIT).await;
+    assert_eq!(answer["limits"][0]["remaining"], 3, "nothing was spent, reset or overridden meanwhile");
+}
+
+#[tokio::test]
+async fn a_proxy_forwards_a_browsers_host_and_origin_to_forward_auth() {
+    let node = Node::start().await;
+    for headers in [
+        "Host: shop.example\r\nOrigin: https://shop.example\r\n",
+        "Host: shop.example\r\nOrigin: https://partner.example\r\nSec-Fetch-Site: cross-site\r\n",
+    ] {
+        let reply = send(node.api, "GET /auth?namespace=n", headers, "").await;
+        assert_ne!(reply.status, 403, "{headers}");
+    }
+}
+
 #[tokio::test]
 async fn its_own_pages_and_whoever_has_no_origin_are_served() {
     let node = Node::start().await;
     for headers in [
         "Host: limits.internal:8080\r\n",
-        "Host: limits.internal:8080\r\nOrigin: http://limits.internal:8080\r\n",
         "Host: 127.0.0.1:8080\r\nOrigin: http://127.0.0.1:8080\r\nSec-Fetch-Site: same-origin\r\n",
         "Host: 127.0.0.1:8080\r\nSec-Fetch-Site: none\r\n",
     ] {

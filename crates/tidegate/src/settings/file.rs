@@ -87,6 +87,7 @@ impl Reader<'_> {
             DeValue::Integer(number) => number.to_string(),
             // No setting takes one: refused with its value, as any other text.
             DeValue::Float(number) => number.to_string(),
+            DeValue::Boolean(is_set) if TABLE[index].value_name == "BOOLEAN" => is_set.to_string(),
             DeValue::Boolean(_) | DeValue::Datetime(_) | DeValue::Array(_) | DeValue::Table(_) => {
                 let place = format!("{} ({place})", TABLE[index].key);
                 let message = format!("takes text or a number; this is of type {}", value.type_str());

@@ -69,6 +69,14 @@ impl fmt::Display for LogFormat {
     }
 }
 
+pub(super) fn boolean(text: &str) -> Result<bool, Refusal> {
+    match text {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        _ => Err(Refusal::new("is neither true nor false", "use true or false")),
+    }
+}
+
 pub(super) fn region(text: &str) -> Result<String, Refusal> {
     let fix = "use 1 to 64 of a-z, 0-9 and -";
     name(text, |c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-', fix)

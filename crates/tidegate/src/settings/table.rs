@@ -125,7 +125,7 @@ pub(crate) static TABLE: [Setting; 40] = [
         key: "listen.max_connections",
         value_name: "COUNT",
         default: "16000",
-        meaning: "callers' connections at one time",
+        meaning: "callers' connections at one time, for each listener",
         secrecy: Secrecy::Open,
         read: |text, settings| {
             let connections = parse::whole_number(text, parse::CONNECTIONS)?;
@@ -215,6 +215,15 @@ pub(crate) static TABLE: [Setting; 40] = [
         secrecy: Secrecy::Open,
         read: |text, settings| parse::endpoints_or_none(text).map(|servers| settings.rules_control = servers),
         show: |settings| settings.rules_control.as_ref().map_or("none".into(), ToString::to_string),
+    },
+    Setting {
+        key: "rules.require",
+        value_name: "BOOLEAN",
+        default: "true",
+        meaning: "with rules.control: not ready before rules came",
+        secrecy: Secrecy::Open,
+        read: |text, settings| parse::boolean(text).map(|is_set| settings.rules_required = is_set),
+        show: |settings| settings.rules_required.to_string(),
     },
     Setting {
         key: "rules.envoy_windows",

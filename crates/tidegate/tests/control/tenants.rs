@@ -76,3 +76,32 @@ fn without_tokens_only_loopback_is_listened_on() {
     assert!(refused.code == Some(2) && refused.stderr.contains("control.listen"), "{}", refused.stderr);
     assert!(refused.stderr.contains("auth.tokens"), "{}", refused.stderr);
 }
+
+#[test]
+fn what_concerns_all_tenants_is_the_operators_and_history_names_the_token() {
+    let directory = Directory::new();
+    let (operator, acme) = (token(&directory, "default", "admin"), token(&directory, "acme", "admin"));
+    let server = ready(Server::with_tokens(&directory.path("tokens.toml").display().to_string()));
+    directory.write("rules.yaml", RULES);
+    directory.write("acme.yaml", ACME);
+    for (token, file) in [(&operator, "rules.yaml"), (&acme, "acme.yaml")] {
+        let push = ["rules", "push", file, "--yes", "--token", token];
+        assert_eq!(tidegate(&directory, &server, &push).code, Some(0));
+    }
+    let get = |path: &str, token: &str| -> (u16, Value) {
+        let header = format!("Authorization: Bearer {token}\r\n");
+        parse(&request_with(&server.address, &format!("GET {path}"), &header, ""))
+    };
+    let state = get("/v1/state", &acme).1;
+    assert_eq!(
+        (&state["tenant"], &state["namespaces"], &state["rules"]),
+        (&"acme".into(), &1.into(), &1.into())
+    );
+    for others in ["followers", "problem", "upstream"] {
+        assert!(state.get(others).is_none(), "{state}");
+    }
+    let state = get("/v1/state", &operator).1;
+    assert_eq!((&state["namespaces"], &state["followers"]), (&2.into(), &0.into()));
+    let author = get("/v1/rules/history", &acme).1["history"][0]["author"].as_str().unwrap().to_owned();
+    assert!(author.ends_with(&format!(", token {}, tenant acme", &acme[3..15])), "{author}");
+}

@@ -111,6 +111,9 @@ fn told(address: &str, held: &mut Vec<TcpStream>) -> String {
 fn callers_beyond_the_bound_are_told_so_and_operators_still_served() {
     let (_directory, node) = started(&["--listen-max-connections", "8"]);
     let mut held: Vec<TcpStream> = (0..8).map(|_| connect(&node.http)).collect();
+    // Every listener has its own budget.
+    connect(&node.resp).write_all(b"PING\r\n").unwrap();
+    held.extend((0..16).map(|number| connect(if number % 2 == 0 { &node.resp } else { &node.grpc })));
     let text = told(&node.http, &mut held);
     let (status, refusal) = parse(&text);
     assert_eq!((status, &refusal["error"]["code"]), (503, &"too_many_connections".into()));
@@ -201,4 +204,26 @@ fn floods_of_pings_and_settings_are_answered_as_fast_as_they_are_read_or_ended()
         assert!(poured < 64 << 20, "{what}: a client that reads no answer was listened to for ever");
         crate::envoy::abuse::assert_serves(&node);
     }
+}
+
+/// A limit on open files that leaves room for few connections: callers can't take what operators and probes need.
+#[test]
+fn few_descriptors_are_shared_so_that_health_checks_are_answered() {
+    let directory = Directory::new();
+    let files = getrlimit(Resource::Nofile);
+    let node = Node::start_limited(&directory, "ulimit -n 60", &[]);
+    let mut held: Vec<TcpStream> = Vec::new();
+    for number in 0..80 {
+        held.push(connect([&node.http, &node.grpc, &node.resp][number % 3]));
+    }
+    for _ in 0..20 {
+        let answer = crate::support::request_with(&node.admin, "GET /healthz", "", "");
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+    let log = directory.read("stderr");
+    assert!(log.contains("the limit on open files leaves room for fewer connections"), "{log}");
+    assert!(log.matches("can't accept connections").count() <= 3, "{log}");
+    drop(held);
+    poll("room", SOON, || (request(&node.http, "POST", "/v1/limit", BODY).0 == 200).then_some(()));
+    assert_eq!(getrlimit(Resource::Nofile), files, "of the node alone");
 }

@@ -27,7 +27,7 @@ rules: [{ name: default-only, key: [user], limit: 3 per 365d }]
 ";
 
 /// A new token.
-fn make(directory: &Directory, tenant: &str, permissions: &str) -> String {
+pub(crate) fn make(directory: &Directory, tenant: &str, permissions: &str) -> String {
     let arguments = [
         "token",
         "new",
@@ -53,26 +53,26 @@ fn revoke(directory: &Directory, token: &str) {
     assert_eq!(revoked.code, Some(0), "{}", revoked.stderr);
 }
 
-fn start(directory: &Directory, arguments: &[&str]) -> Node {
+pub(crate) fn start(directory: &Directory, arguments: &[&str]) -> Node {
     directory.write("rules.yaml", RULES);
     Node::start(directory, &[&["--auth-tokens", FILE], arguments].concat())
 }
 
-fn bearer(token: &str) -> String {
+pub(crate) fn bearer(token: &str) -> String {
     format!("Authorization: Bearer {token}\r\n")
 }
 
 /// The status of one request, and everything that was said.
-fn http(address: &str, line: &str, headers: &str, body: &str) -> (u16, String) {
+pub(crate) fn http(address: &str, line: &str, headers: &str, body: &str) -> (u16, String) {
     let answer = request_with(address, line, headers, body);
     (answer[9..12].parse().unwrap(), answer)
 }
 
-fn check(node: &Node, token: &str) -> (u16, String) {
+pub(crate) fn check(node: &Node, token: &str) -> (u16, String) {
     http(&node.http, "POST /v1/check", &bearer(token), CHECK)
 }
 
-fn grpc(node: &Node, header: (&str, &str)) -> Reply {
+pub(crate) fn grpc(node: &Node, header: (&str, &str)) -> Reply {
     let message = framed(&Ask::of("api", &[&[("user", "42")]]).encoded());
     let request = Request::post(format!("http://node{SHOULD_RATE_LIMIT}"));
     let request = request.header("content-type", "application/grpc").header(header.0, header.1);

@@ -26,6 +26,7 @@ mod start;
 mod support;
 mod tls;
 mod top;
+mod unauthenticated;
 mod unix;
 mod unkey;
 mod why;

@@ -94,11 +94,27 @@ impl Node {
         Self::start_with(directory, arguments, &[])
     }
 
+    /// Within limits that this shell command sets, such as `ulimit -n 60`.
+    pub(crate) fn start_limited(directory: &Directory, limits: &str, arguments: &[&str]) -> Self {
+        let serve = Self::command_line(arguments);
+        let mut shell = Command::new("/bin/sh");
+        shell.current_dir(directory.root()).env_clear();
+        shell
+            .args(["-c", &format!("{limits}; exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_tidegate")])
+            .args(serve);
+        shell.stdin(Stdio::null()).stderr(File::create(directory.path("stderr")).unwrap());
+        Self::spawned(shell, directory)
+    }
+
     pub(crate) fn start_with(
         directory: &Directory,
         arguments: &[&str],
         environment: Environment<'_>,
     ) -> Self {
+        Self::spawned(command(directory, &Self::command_line(arguments), environment), directory)
+    }
+
+    fn command_line<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
         let mut serve = vec!["serve"];
         for flag in ["--listen-http", "--listen-grpc", "--listen-resp", "--listen-admin"] {
             if !arguments.contains(&flag) {
@@ -106,7 +122,10 @@ impl Node {
             }
         }
         serve.extend(arguments);
-        let mut command = command(directory, &serve, environment);
+        serve
+    }
+
+    fn spawned(mut command: Command, directory: &Directory) -> Self {
         let mut process = Process(command.stdout(Stdio::piped()).spawn().unwrap());
         let banner = read_banner(&mut process, directory);
         let address = |label: &str| {

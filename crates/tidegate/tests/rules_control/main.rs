@@ -8,6 +8,7 @@ mod outage;
 mod peers;
 mod reach;
 mod refusals;
+mod require;
 mod resets;
 #[allow(dead_code, reason = "the tests of the control plane use the rest of it")]
 mod scene;

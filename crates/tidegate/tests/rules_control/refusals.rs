@@ -3,6 +3,7 @@
 use crate::scene::{Follower, REACHED_WITHIN, Server};
 use crate::support::{Directory, Node, poll, request, rules_of, run};
 use serde_json::json;
+use std::io::{Read, Write};
 use tidegate_testkit::Authority;
 
 #[test]
@@ -41,6 +42,53 @@ fn following_needs_an_operators_token_where_there_are_tokens() {
             None => (stream()["is_connected"] == true).then_some(()),
         });
     }
+}
+
+#[test]
+fn a_follower_whose_token_is_revoked_gets_no_more_rules() {
+    let directory = Directory::new();
+    let token = |permissions: &str| {
+        let arguments = [
+            "token",
+            "new",
+            "--tenant",
+            "default",
+            "--permissions",
+            permissions,
+            "--auth-tokens",
+            "tokens.toml",
+        ];
+        run(&directory, &arguments, &[]).stdout.trim().to_owned()
+    };
+    let (followers, own) = (token("read"), token("read,admin"));
+    let tokens = directory.path("tokens.toml").display().to_string();
+    let control = Server::with_tokens(&tokens);
+    let environment = [("TIDEGATE_TOKEN", followers.as_str())];
+    let home = Directory::new();
+    let node = Node::start_with(&home, &["--rules-control", &control.url()], &environment);
+    let stream = || node.state()["rules_stream"].clone();
+    poll("the stream", REACHED_WITHIN, || (stream()["is_connected"] == true).then_some(()));
+    // Somebody who waits for news, with the same token.
+    let mut waiting = crate::support::connect(&control.address);
+    waiting.set_read_timeout(Some(REACHED_WITHIN)).unwrap();
+    let line = "GET /v1/rules/watch HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n";
+    waiting.write_all(format!("{line}Authorization: Bearer {followers}\r\n\r\n").as_bytes()).unwrap();
+
+    let revoked =
+        run(&directory, &["token", "revoke", &followers[3..15], "--auth-tokens", "tokens.toml"], &[]);
+    assert_eq!(revoked.code, Some(0), "{}", revoked.stderr);
+    poll("the end of the stream", REACHED_WITHIN, || {
+        stream()["problem"].as_str()?.contains("revoked").then_some(())
+    });
+    let mut answer = String::new();
+    waiting.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
+    home.write("rules.yaml", rules_of(3));
+    let push = ["rules", "push", "rules.yaml", "--yes", "--control", &control.url()];
+    let pushed = run(&home, &push, &[("TIDEGATE_TOKEN", &own)]);
+    assert_eq!(pushed.code, Some(0), "{}", pushed.stderr);
+    assert_eq!(stream()["version"].as_u64().unwrap_or(0), 0);
+    assert!(stream()["is_connected"] != true);
 }
 
 #[test]

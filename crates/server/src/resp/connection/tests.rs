@@ -40,7 +40,7 @@ fn connect() -> (DuplexStream, watch::Sender<bool>) {
 fn connect_to(app: Arc<App>) -> (DuplexStream, watch::Sender<bool>) {
     let (client, server) = tokio::io::duplex(PIPE_BYTES);
     let (stop, stopped) = watch::channel(false);
-    tokio::spawn(serve(server, app, stopped));
+    tokio::spawn(serve(server, app, stopped, crate::budget::Registration::default()));
     (client, stop)
 }
 
@@ -91,7 +91,7 @@ async fn replies_larger_than_the_pipe_arrive_whole() {
 async fn a_connection_holds_buffers_only_while_something_is_in_them() {
     let (mut client, mut server) = tokio::io::duplex(PIPE_BYTES);
     let (app, progress) = (app(), Progress::default());
-    let mut session = Session::new(&app);
+    let mut session = Session::new(&app, crate::budget::Registration::default());
     let mut connection = Connection {
         stream: &mut server,
         app: &app,
