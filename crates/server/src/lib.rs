@@ -95,6 +95,8 @@ pub struct App {
     pub overrides: Overrides,
     pub region: String,
     pub node: String,
+    /// Where the fleet's secret came from, in one word.
+    pub secret_source: &'static str,
     /// What is left of the connections that callers may have, on all listeners together.
     pub connections: Arc<Semaphore>,
     /// Set when the node begins to stop: it is alive still, and no longer ready.
@@ -121,6 +123,7 @@ impl App {
             overrides: Overrides::default(),
             region: "local".to_owned(),
             node: "node-1".to_owned(),
+            secret_source: "given",
             connections: Arc::new(Semaphore::new(Self::CONNECTIONS_MAX)),
             is_stopping: AtomicBool::new(false),
         }
