@@ -10,15 +10,21 @@ use crate::time::{Nanos, Period};
 use std::fmt;
 
 /// The key of the identity hash. Without it nobody can craft two callers that share a counter.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct FleetSecret([u8; 16]);
 
 impl FleetSecret {
-    /// What nodes use that were given no secret: they agree with each other, and anybody can read it.
+    /// What earlier releases used without a secret of their own. Anybody can read it, and craft keys with it: only for
+    /// fleets whose counts were made with it, and for tests.
     pub const BUILT_IN: FleetSecret = FleetSecret(*b"tidegate-no-key!");
 
     pub const fn new(key: [u8; 16]) -> Self {
         FleetSecret(key)
+    }
+
+    /// The key itself, for whoever stores it. Never for a log, an answer or a message.
+    pub const fn reveal(&self) -> [u8; 16] {
+        self.0
     }
 
     /// Any number of bytes, hashed down to the key's length.
@@ -39,6 +45,34 @@ impl FleetSecret {
 impl fmt::Debug for FleetSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("FleetSecret(…)")
+    }
+}
+
+/// What a store holds of the fleet's secret.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct StoredSecret {
+    pub secret: Option<FleetSecret>,
+    /// Fingerprint of the secret that those who share the store use; `None` when nobody has for long.
+    pub marker: Option<u64>,
+}
+
+impl StoredSecret {
+    /// A secret as stores and files hold it: the version of the form, and 32 hexadecimal digits. Never for a log.
+    pub fn text_of(secret: &FleetSecret) -> String {
+        format!("1:{:032x}", u128::from_be_bytes(secret.reveal()))
+    }
+
+    /// What [`StoredSecret::text_of`] wrote; `None` for anything else.
+    pub fn read(text: &str) -> Option<FleetSecret> {
+        let digits = text.strip_prefix("1:").filter(|digits| digits.len() == 32)?;
+        let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        let number = digits.bytes().all(is_digit).then(|| u128::from_str_radix(digits, 16).ok())??;
+        Some(FleetSecret::new(number.to_be_bytes()))
+    }
+
+    /// Whether the store may be given this secret: it has none, and nobody uses another.
+    pub fn accepts(&self, secret: &FleetSecret) -> bool {
+        self.secret.is_none() && self.marker.is_none_or(|marker| marker == secret.fingerprint())
     }
 }
 

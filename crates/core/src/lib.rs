@@ -34,7 +34,7 @@ pub use ask::{Accuracy, Class};
 pub use batch::{Decisions, Outcome, Undecided};
 pub use calendar::{Calendar, CalendarUnit};
 pub use decision::{Decision, Verdict};
-pub use identity::{FleetSecret, KeyId, KeyPrefix, TenantTag};
+pub use identity::{FleetSecret, KeyId, KeyPrefix, StoredSecret, TenantTag};
 pub use item::{Charge, Item, Role, Room};
 pub use limit::{Burst, Cost, Limit, OutOfRange, Rate, Spec};
 pub use local::LocalState;

@@ -4,8 +4,8 @@
 //! Blocks for as long as the disk does.
 
 use std::fs::{self, DirBuilder, File};
-use std::io::{self, BufWriter};
-use std::os::unix::fs::DirBuilderExt;
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Only its owner looks into a directory that is made here.
@@ -33,6 +33,25 @@ pub fn replace<T, E: From<io::Error>>(
             Err(error)
         }
     }
+}
+
+/// Replaces a file that only its owner may read, in a directory that is there.
+pub fn replace_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let partial = beside(path, "partial");
+    // One that was left behind may have another mode.
+    let _ = fs::remove_file(&partial);
+    let write = || {
+        let mut file = File::options().write(true).create_new(true).mode(0o600).open(&partial)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&partial, path)?;
+        File::open(directory_of(path))?.sync_all()
+    };
+    let written = write();
+    if written.is_err() {
+        let _ = fs::remove_file(&partial);
+    }
+    written
 }
 
 fn write_whole<T, E: From<io::Error>>(

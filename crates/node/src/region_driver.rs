@@ -23,14 +23,16 @@ use std::time::Duration;
 use tidegate_core::{KeyId, Moment, Nanos};
 use tidegate_origin::{Alive, Heartbeat, Reset};
 pub use tidegate_origin::{BreakerState, Origin, OriginError};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
 /// What was admitted is published within 100 ms: half of that, and the time it takes.
 const FLUSH_EVERY: Duration = Duration::from_millis(50);
 /// A node's death is known within two seconds: after 1.5 s without a beat, and at most 400 ms later.
 const BEAT_EVERY: Duration = Duration::from_millis(400);
-const ALIVE_FOR: Nanos = Nanos::from_millis(1500);
+const ALIVE_FOR: Nanos = HEARTBEAT_TTL;
+/// How long after its last heartbeat a node counts as alive.
+pub const HEARTBEAT_TTL: Nanos = Nanos::from_millis(1500);
 /// The runtime's timers may be a millisecond late; a request's wait is hard.
 const TIMER_SLACK: Duration = Duration::from_millis(1);
 /// From the socket to the connection's task, from there to the exchange's, from there to the request's.
@@ -49,6 +51,8 @@ pub struct RegionDriver {
     lanes: Lanes,
     /// The store belongs to a fleet with another secret: nothing is sent there.
     is_foreign: AtomicBool,
+    /// This node doesn't know the fleet's secret yet: nothing is sent, not even a heartbeat.
+    is_held: watch::Sender<bool>,
     /// No heartbeat may follow the last one.
     is_leaving: AtomicBool,
 }
@@ -77,8 +81,8 @@ impl RegionDriver {
         engine.shared()?;
         let origin = ArcSwap::from_pointee(origin);
         let [is_foreign, is_leaving] = [AtomicBool::new(false), AtomicBool::new(false)];
-        let lanes = Lanes::default();
-        Some(Arc::new(RegionDriver { engine, clock, origin, wait, lanes, is_foreign, is_leaving }))
+        let (lanes, is_held) = (Lanes::default(), watch::Sender::new(false));
+        Some(Arc::new(RegionDriver { engine, clock, origin, wait, lanes, is_foreign, is_held, is_leaving }))
     }
 
     fn shared(&self) -> &Sharing {
@@ -92,6 +96,20 @@ impl RegionDriver {
 
     pub fn is_foreign(&self) -> bool {
         self.is_foreign.load(Ordering::Relaxed)
+    }
+
+    /// Whether nothing is sent because the fleet's secret isn't known yet.
+    pub fn is_held(&self) -> bool {
+        *self.is_held.borrow()
+    }
+
+    /// Sends nothing until released: keys that are hashed with a secret that isn't the fleet's mean nothing to others.
+    pub fn hold(&self) {
+        self.is_held.send_replace(true);
+    }
+
+    pub fn release(&self) {
+        self.is_held.send_replace(false);
     }
 
     /// Asks what must be asked, and decides with what was heard in time.
@@ -194,7 +212,9 @@ impl RegionDriver {
     /// Sends one exchange and brings the answer back.
     async fn carry(self: Arc<Self>, outgoing: Outgoing) {
         let origin = self.origin();
-        let result = if self.is_foreign() {
+        let result = if self.is_held() {
+            Err(OriginError::Unreachable { cause: "the fleet's secret isn't known yet".to_owned() })
+        } else if self.is_foreign() {
             Err(OriginError::Unreachable { cause: "the store belongs to another fleet".to_owned() })
         } else {
             origin.exchange(outgoing.shard, &outgoing.exchange).await
@@ -211,6 +231,8 @@ impl RegionDriver {
     /// Flushes, beats and looks after hot keys until the future is dropped. None waits for the other: a store that
     /// hangs must not keep the flush from its pace.
     pub async fn run(self: Arc<Self>) {
+        // The sender lives as long as the driver.
+        let _ = self.is_held.subscribe().wait_for(|is_held| !is_held).await;
         tokio::join!(self.keep_flushing(), self.keep_beating(), self.keep_watching(), self.keep_telling());
     }
 
@@ -315,6 +337,9 @@ impl RegionDriver {
 
     /// Publishes what is left, and leaves. Calls of the threads that served are gone with them.
     pub async fn leave(self: Arc<Self>) {
+        if self.is_held() {
+            return;
+        }
         self.shared().region.abandon_calls();
         let everything_published = async {
             // An answer may leave something to publish.

@@ -20,7 +20,7 @@ use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tidegate_core::{LocalState, Nanos, Table};
+use tidegate_core::{FleetSecret, LocalState, Nanos, Table};
 
 const FILE_NAME: &str = "counts.snapshot";
 /// How often a save is begun anew because the clock was set while it ran.
@@ -224,6 +224,13 @@ pub fn fuzz(bytes: &[u8]) {
             assert!(u64::try_from(table.len()).is_ok_and(|keys| keys <= loaded.restored));
         }
     }
+}
+
+/// Whether a directory holds saved counts that were made with this secret.
+pub fn holds_counts_of(directory: &Path, secret: &FleetSecret) -> bool {
+    let file = File::open(directory.join(FILE_NAME)).ok();
+    let opened = file.and_then(|file| format::open(file, secret.fingerprint()).ok());
+    opened.is_some_and(|(_, entries)| !entries.is_empty())
 }
 
 /// Saves at once, so that a disk that can't be written is told at the start, and then again and again, until the

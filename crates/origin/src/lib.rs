@@ -30,7 +30,7 @@ use std::future::Future;
 use std::pin::Pin;
 use tidegate_core::exchange::{KeyReply, KeySync};
 use tidegate_core::origin_cell::NodeId;
-use tidegate_core::{CellId, KeyId, Nanos, WorldView};
+use tidegate_core::{CellId, FleetSecret, KeyId, Nanos, StoredSecret, WorldView};
 
 /// One of the servers that an origin's keys are spread over. Stays the same while the server does.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -159,6 +159,13 @@ pub trait Origin: Debug + Send + Sync + 'static {
 
     /// Says that this node lives, and asks who else does.
     fn beat(&self, heartbeat: Heartbeat) -> Reply<'_, Alive>;
+
+    /// Returns the fleet's secret as the store holds it. Stores `ours` first if it holds none and no node uses another:
+    /// whoever comes first wins, and everybody else reads the winner's.
+    fn fleet_secret(&self, ours: Option<FleetSecret>) -> Reply<'_, StoredSecret> {
+        // A store that ends with the process keeps nothing.
+        Box::pin(async move { Ok(StoredSecret { secret: ours, marker: None }) })
+    }
 
     /// Starts a key afresh for every node: raises its epoch, and says which it is now.
     /// Above `known`, too, which the node has heard of and a store may have forgotten.

@@ -43,15 +43,15 @@ use deadline::Deadline;
 use dial::{Dialer, Purpose};
 use map::SlotMap;
 use script::{
-    HEARTBEAT_SCRIPT, IMPORT_SCRIPT, LEAD_SCRIPT, PUT_SCRIPT, RESET_SCRIPT, RESETS_SCRIPT, SYNC_SCRIPT,
-    ScriptCall, TAKE_SCRIPT, TELL_SCRIPT, TOTALS_SCRIPT, slot_of,
+    HEARTBEAT_SCRIPT, IMPORT_SCRIPT, LEAD_SCRIPT, PUT_SCRIPT, RESET_SCRIPT, RESETS_SCRIPT, SECRET_SCRIPT,
+    SYNC_SCRIPT, ScriptCall, TAKE_SCRIPT, TELL_SCRIPT, TOTALS_SCRIPT, slot_of,
 };
 use script::{QUOTA_GATHER_SCRIPT, QUOTA_REPORT_SCRIPT, QUOTA_TELL_SCRIPT};
 use servers::Servers;
 use shard::Standing;
 use std::fmt;
 use std::sync::Arc;
-use tidegate_core::{CellId, KeyId, Nanos, WorldView};
+use tidegate_core::{CellId, FleetSecret, KeyId, Nanos, StoredSecret, WorldView};
 use tls::TlsSetup;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -65,6 +65,7 @@ pub struct RedisOrigin {
     has_slots: bool,
     sync: Script,
     heartbeat: Script,
+    secret: Script,
     reset: Script,
     resets: Script,
     quotas: QuotaScripts,
@@ -123,13 +124,26 @@ impl RedisOrigin {
         }
         let [sync, heartbeat, reset, resets] =
             [SYNC_SCRIPT, HEARTBEAT_SCRIPT, RESET_SCRIPT, RESETS_SCRIPT].map(Script::new);
+        let secret = Script::new(SECRET_SCRIPT);
         let [report, gather, tell] =
             [QUOTA_REPORT_SCRIPT, QUOTA_GATHER_SCRIPT, QUOTA_TELL_SCRIPT].map(Script::new);
         let quotas = QuotaScripts { report, gather, tell };
         let [lead, put, take] = [LEAD_SCRIPT, PUT_SCRIPT, TAKE_SCRIPT].map(Script::new);
         let [totals, import, tell] = [TOTALS_SCRIPT, IMPORT_SCRIPT, TELL_SCRIPT].map(Script::new);
         let world = WorldScripts { lead, put, take, totals, import, tell };
-        RedisOrigin { url, servers, has_slots, sync, heartbeat, reset, resets, quotas, world, _stop: stop }
+        RedisOrigin {
+            url,
+            servers,
+            has_slots,
+            sync,
+            heartbeat,
+            secret,
+            reset,
+            resets,
+            quotas,
+            world,
+            _stop: stop,
+        }
     }
 
     /// How it stands with every server that keeps keys.
@@ -246,6 +260,14 @@ impl Origin for RedisOrigin {
             let call = script::heartbeat_call(&heartbeat);
             let answer = self.run_one(&self.heartbeat, call, deadline).await?;
             script::heartbeat_reply(&heartbeat, answer)
+        })
+    }
+
+    fn fleet_secret(&self, ours: Option<FleetSecret>) -> Reply<'_, StoredSecret> {
+        let deadline = self.deadline();
+        Box::pin(async move {
+            let answer = self.run_one(&self.secret, script::secret_call(ours.as_ref()), deadline).await?;
+            script::secret_reply(answer)
         })
     }
 

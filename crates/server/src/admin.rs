@@ -135,7 +135,7 @@ pub(crate) fn state(app: &App, caller: &Caller) -> Vec<u8> {
         object.string("version", env!("CARGO_PKG_VERSION")).number("rule_version", rules.version);
         object.count("namespaces", counts.namespaces).count("rules", counts.rules);
         object.count("overrides", counts.overrides).count("keys", app.engine.key_count());
-        object.number("clock_steps", clock_steps);
+        object.number("clock_steps", clock_steps).string("fleet_secret", app.secret_source);
         object.object("caller", |inner| who(inner, caller));
         if let Some(path) = &app.rules_path {
             object.string("rules_path", path);
@@ -184,7 +184,9 @@ fn origin(object: &mut Object<'_>, app: &App, driver: &RegionDriver) {
     let origin = driver.origin();
     object.number("live_nodes", u64::from(sharing.table.live_nodes()));
     object.count("keys_waiting_for_a_shard", sharing.region.held());
-    if driver.is_foreign() {
+    if driver.is_held() {
+        object.string("problem", "the fleet's secret isn't known yet: nothing is sent to the store");
+    } else if driver.is_foreign() {
         object.string("problem", "the store was set up with another fleet secret: nothing is sent to it");
     }
     let breakers = sharing.region.breakers();

@@ -98,6 +98,8 @@ pub struct App {
     pub overrides: Overrides,
     pub region: String,
     pub node: String,
+    /// Where the fleet's secret came from, in one word.
+    pub secret_source: &'static str,
     /// Set when the node begins to stop: it is alive still, and no longer ready.
     pub is_stopping: AtomicBool,
 }
@@ -132,6 +134,7 @@ impl App {
             overrides: Overrides::default(),
             region: "local".to_owned(),
             node: "node-1".to_owned(),
+            secret_source: "given",
             is_stopping: AtomicBool::new(false),
         }
     }

@@ -76,6 +76,8 @@ fn node(families: &mut Families, app: &App) {
     let [version, region, id] = [env!("CARGO_PKG_VERSION"), &app.region, &app.node].map(Into::into);
     let labels = vec![("version", version), ("region", region), ("node", id)];
     families.push("node_info", Kind::Gauge, vec![Sample::whole(labels, 1)]);
+    let source = vec![("source", app.secret_source.into())];
+    families.push("fleet_secret_info", Kind::Gauge, vec![Sample::whole(source, 1)]);
     for (name, count) in app.engine.stats().named().into_iter().chain(COUNTERS.named()) {
         families.counter(name, count);
     }

@@ -12,6 +12,7 @@ mod command_line;
 mod control;
 mod decision_log;
 mod failure;
+mod fleet_secret;
 mod followed;
 mod health;
 mod http_client;
@@ -40,13 +41,14 @@ use certificates::CertificatesAtStart;
 use command_line::Command;
 use decision_log::DecisionLog;
 use failure::Failure;
+use fleet_secret::{Keeper, Source};
 use kept_counts::KeptCounts;
 use listeners::Listeners;
 use node::{Node, Parts};
 use otlp::{Sending, Telemetry};
 use region::{Reload, Runtimes, Tiers};
 use rules_at_start::RulesAtStart;
-use settings::{Settings, Sources};
+use settings::{FleetKey, Settings, Sources};
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -89,24 +91,35 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
 }
 
 fn serve(sources: Sources) -> Result<ExitCode, Failure> {
-    let settings = Settings::load(sources.clone())?;
+    let mut settings = Settings::load(sources.clone())?;
     logs::start(settings.log_format, settings.log_level.clone());
 
-    let secret = settings.fleet_secret();
     let tokens = TokensAtStart::read(settings.auth_tokens.as_deref())?;
     let certificates = CertificatesAtStart::read(settings.tls_files())?;
     warn_of_plain_tokens(&settings);
+    let runtime = node::runtime()?;
+    // A database that is slow, or comes back with tens of thousands of counts, takes nobody else's turns.
+    let apart = settings.world.url.as_ref().map(|_| node::apart("world")).transpose()?;
+    let runtimes = Runtimes { main: runtime.handle(), apart: apart.as_ref() };
+    let connected = region::connect(&settings, runtimes);
+    let resolved = runtime.block_on(fleet_secret::resolve(&settings, connected.secret_stores()));
+    if resolved.source != Source::File {
+        settings.fleet_key = FleetKey::Resolved(resolved.secret);
+    }
     let rules = RulesAtStart::read(&settings, tokens.tenancy())?;
     let (rules_summary, following) = (rules.to_string(), rules.watch.view());
     let rules_path = rules.watch.path();
 
-    let runtime = node::runtime()?;
     let clock = Arc::new(Clock::system());
-    let options = EngineOptions { secret, keys_max: settings.keys_max() };
-    // A database that is slow, or comes back with tens of thousands of counts, takes nobody else's turns.
-    let apart = settings.world.url.as_ref().map(|_| node::apart("world")).transpose()?;
-    let runtimes = Runtimes { main: runtime.handle(), apart: apart.as_ref() };
-    let Tiers { engine, sharing, world } = region::engine(&settings, options, rules.set, &clock, runtimes);
+    let options = EngineOptions { secret: resolved.secret, keys_max: settings.keys_max() };
+    let world_store = connected.world.clone();
+    let Tiers { engine, sharing, world } = region::engine(&settings, options, rules.set, &clock, connected);
+    let keeper = sharing.clone().map(|region| {
+        if resolved.source == Source::Provisional {
+            region.hold();
+        }
+        Keeper { resolved, directory: settings.data_directory.clone(), world: world_store, region }
+    });
     let app = Arc::new(App {
         sharing,
         world,
@@ -118,6 +131,7 @@ fn serve(sources: Sources) -> Result<ExitCode, Failure> {
         overrides: Overrides::kept_in(settings.data_directory.clone()),
         region: settings.region.clone(),
         node: settings.node.clone(),
+        secret_source: resolved.source.name(),
         ..App::new(engine, clock)
     });
 
@@ -135,8 +149,18 @@ fn serve(sources: Sources) -> Result<ExitCode, Failure> {
     let banner = banner::text(&settings, &listeners, &rules_summary, &tokens.summary);
     let drain = settings.drain;
     let reload = Reload { sources, settings };
-    let parts =
-        Parts { app, listeners, rules: rules.watch, tokens, certificates, kept, drain, reload, apart };
+    let parts = Parts {
+        app,
+        listeners,
+        rules: rules.watch,
+        tokens,
+        certificates,
+        kept,
+        drain,
+        reload,
+        apart,
+        keeper,
+    };
     let node = Node::start(&runtime, parts)?;
     output::print(&banner);
     let code = runtime.block_on(node.run_until_stopped());

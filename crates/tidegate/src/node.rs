@@ -5,6 +5,7 @@
 
 use crate::certificates::CertificatesAtStart;
 use crate::failure::Failure;
+use crate::fleet_secret::Keeper;
 use crate::kept_counts::KeptCounts;
 use crate::listeners::{Listeners, UnixListeners};
 use crate::region::Reload;
@@ -39,6 +40,7 @@ pub(crate) struct Parts {
     pub(crate) reload: Reload,
     /// Where the world's store is spoken to.
     pub(crate) apart: Option<Handle>,
+    pub(crate) keeper: Option<Keeper>,
 }
 
 #[derive(Debug)]
@@ -55,6 +57,8 @@ pub(crate) struct Node {
     ended: mpsc::UnboundedReceiver<()>,
     listening: usize,
     upkeep: JoinHandle<()>,
+    /// Says why the node must start anew to use the fleet's secret.
+    secret: JoinHandle<&'static str>,
     /// Their files go with the node.
     _unix: Option<UnixListeners>,
 }
@@ -104,7 +108,7 @@ pub(crate) fn apart(name: &str) -> Result<Handle, Failure> {
 impl Node {
     /// Starts everything; connections are answered from here on.
     pub(crate) fn start(runtime: &Runtime, parts: Parts) -> Result<Self, Failure> {
-        let Parts { app, listeners, rules, tokens, certificates, kept, drain, reload, apart } = parts;
+        let Parts { app, listeners, rules, tokens, certificates, kept, drain, reload, apart, keeper } = parts;
         let _context = runtime.enter();
         let signals = Signals::register()
             .map_err(|source| Failure::Start { what: "the handling of signals", source })?;
@@ -112,6 +116,12 @@ impl Node {
         let (admin_shutdown, admin_shutdown_seen) = watch::channel(false);
         let (ended_sender, ended) = mpsc::unbounded_channel();
         let upkeep = tokio::spawn(run_upkeep(app.engine.clone(), app.clock.clone()));
+        let secret = tokio::spawn(async {
+            match keeper {
+                Some(keeper) => keeper.run().await,
+                None => std::future::pending().await,
+            }
+        });
         tokio::spawn(keep_history(app.clone()));
         tokio::spawn(rules.run(app.clone()));
         tokens.spawn_watch(app.engine.clone());
@@ -142,6 +152,7 @@ impl Node {
             ended,
             listening: cores + 1,
             upkeep,
+            secret,
             _unix: unix,
         })
     }
@@ -156,6 +167,11 @@ impl Node {
             _ = self.ended.recv() => {
                 tracing::error!("a listener ended by itself; stopping, so that a supervisor starts afresh");
                 self.listening -= 1;
+                ExitCode::FAILURE
+            }
+            reason = &mut self.secret => {
+                let reason = reason.unwrap_or("the watch over the fleet's secret ended");
+                tracing::error!(reason, "stopping, so that a supervisor starts afresh with the fleet's secret");
                 ExitCode::FAILURE
             }
             _ = &mut self.upkeep => {

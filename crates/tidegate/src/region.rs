@@ -1,5 +1,6 @@
 //! From the settings to the region's store, and to another one while the node runs.
 
+use crate::fleet_secret::Stores;
 use crate::settings::{OriginUrl, Settings, Sources};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -33,13 +34,38 @@ pub(crate) struct Runtimes<'r> {
     pub(crate) apart: Option<&'r Handle>,
 }
 
+/// The stores of these settings, which connect in the background.
+#[derive(Debug)]
+pub(crate) struct Connected {
+    origin: Option<Box<RedisOrigin>>,
+    pub(crate) world: Option<Arc<SqlWorld>>,
+}
+
+impl Connected {
+    /// What the fleet's secret lives in.
+    pub(crate) fn secret_stores(&self) -> Stores<'_> {
+        let region = self.origin.as_deref().map(|origin| origin as &dyn Origin);
+        Stores { world: self.world.as_deref(), region }
+    }
+}
+
+pub(crate) fn connect(settings: &Settings, runtimes: Runtimes<'_>) -> Connected {
+    let origin = match &settings.origin {
+        OriginUrl::Redis(url) => Some(connect_redis(url.clone(), runtimes.main)),
+        OriginUrl::Memory => None,
+    };
+    let world = settings.world.url.clone().zip(runtimes.apart);
+    let world = world.map(|(url, apart)| Arc::new(SqlWorld::new(url, SqlOptions::default(), apart)));
+    Connected { origin, world }
+}
+
 /// The engine of these settings, and what it stands on.
 pub(crate) fn engine(
     settings: &Settings,
     options: EngineOptions,
     rules: RuleSet,
     clock: &Arc<Clock>,
-    runtimes: Runtimes<'_>,
+    connected: Connected,
 ) -> Tiers {
     if matches!((&settings.origin, &settings.world.url), (OriginUrl::Memory, None)) {
         return Tiers { engine: Arc::new(Engine::new(options, rules)), sharing: None, world: None };
@@ -51,10 +77,10 @@ pub(crate) fn engine(
         Some(_) => Engine::sharing_with_world(options, region, rules),
         None => Engine::sharing(options, region, rules),
     });
-    let origin: Box<dyn Origin> = match &settings.origin {
-        OriginUrl::Redis(url) => connect(url.clone(), runtimes.main),
+    let origin: Box<dyn Origin> = match connected.origin {
+        Some(origin) => origin,
         // Other regions are told, and nobody else: the counts of this one are in this process.
-        OriginUrl::Memory => {
+        None => {
             let clock = clock.clone();
             Box::new(MemoryOrigin::new(Box::new(move || clock.now().now)))
         }
@@ -62,8 +88,8 @@ pub(crate) fn engine(
     let sharing = RegionDriver::new(engine.clone(), clock.clone(), origin, settings.origin_timeout);
     let world = sharing
         .as_ref()
-        .zip(runtimes.apart)
-        .and_then(|(sharing, apart)| world(settings, sharing, &engine, clock, apart));
+        .zip(connected.world)
+        .and_then(|(sharing, store)| world(settings, sharing, &engine, clock, store));
     Tiers { engine, sharing, world }
 }
 
@@ -73,10 +99,8 @@ fn world(
     sharing: &Arc<RegionDriver>,
     engine: &Arc<Engine>,
     clock: &Arc<Clock>,
-    runtime: &Handle,
+    store: Arc<SqlWorld>,
 ) -> Option<Arc<WorldDriver>> {
-    let url = settings.world.url.clone()?;
-    let store = Arc::new(SqlWorld::new(url, SqlOptions::default(), runtime));
     let options = WorkerOptions {
         region: settings.region.clone(),
         fingerprint: settings.fleet_secret().fingerprint(),
@@ -88,7 +112,7 @@ fn world(
 }
 
 /// Connects in the background: a store that can't be reached is a warning, and is tried again.
-fn connect(url: RedisUrl, runtime: &Handle) -> Box<RedisOrigin> {
+fn connect_redis(url: RedisUrl, runtime: &Handle) -> Box<RedisOrigin> {
     Box::new(RedisOrigin::new(url, RedisOptions::default(), runtime))
 }
 
@@ -123,7 +147,7 @@ impl Reload {
             );
             return;
         };
-        let keys = driver.change_origin(connect(url.clone(), &Handle::current()));
+        let keys = driver.change_origin(connect_redis(url.clone(), &Handle::current()));
         tracing::info!(origin = %settings.origin, keys, "SIGHUP: another origin; everything is published to it");
         self.settings = settings;
     }

@@ -117,8 +117,10 @@ impl fmt::Debug for Settings {
 
 #[derive(Debug)]
 pub(crate) enum FleetKey {
-    /// Anybody can read it in our source.
-    BuiltIn,
+    /// No file was named: the stores have it, or `data.dir`.
+    Generated,
+    /// What they had.
+    Resolved(FleetSecret),
     FromFile {
         path: PathBuf,
         secret: FleetSecret,
@@ -229,7 +231,12 @@ impl Settings {
 
     /// What a caller's keys are hashed with. No other value is looked at.
     pub(crate) fn secret(sources: Sources) -> Result<FleetSecret, SettingErrors> {
-        Ok(Self::only("cluster.secret_file", sources)?.fleet_secret())
+        let given = Self::only("cluster.secret_file", sources.clone())?;
+        if let FleetKey::FromFile { secret, .. } = given.fleet_key {
+            return Ok(secret);
+        }
+        let directory = Self::only("data.dir", sources)?.data_directory;
+        Ok(crate::fleet_secret::read(&directory).unwrap_or(FleetSecret::BUILT_IN))
     }
 
     /// Where decisions are logged; `None`: nowhere.
@@ -298,7 +305,7 @@ impl Settings {
         Settings {
             region: "local".into(),
             node: format!("{:016x}", RandomState::new().hash_one("node")),
-            fleet_key: FleetKey::BuiltIn,
+            fleet_key: FleetKey::Generated,
             listen_http: SocketAddr::from(([127, 0, 0, 1], 8080)),
             listen_grpc: SocketAddr::from(([127, 0, 0, 1], 8081)),
             listen_resp: SocketAddr::from(([127, 0, 0, 1], 6380)),
@@ -449,8 +456,9 @@ impl Settings {
 
     pub(crate) fn fleet_secret(&self) -> FleetSecret {
         match self.fleet_key {
-            FleetKey::BuiltIn => FleetSecret::BUILT_IN,
-            FleetKey::FromFile { secret, .. } => secret,
+            // Rules mean the same whatever they are hashed with.
+            FleetKey::Generated => FleetSecret::BUILT_IN,
+            FleetKey::Resolved(secret) | FleetKey::FromFile { secret, .. } => secret,
         }
     }
 }

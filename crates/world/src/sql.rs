@@ -14,6 +14,7 @@ mod pool;
 mod quotas;
 mod rules;
 mod schema;
+mod secret;
 mod url;
 
 pub(crate) use log::Seen;
@@ -28,7 +29,7 @@ use dialect::Dialect;
 use link::{Failure, Link};
 use pool::Pool;
 use std::time::Duration;
-use tidegate_core::Nanos;
+use tidegate_core::{FleetSecret, Nanos, StoredSecret};
 use tokio::runtime::Handle;
 
 /// How a store works. The defaults fit a fleet of any size.
@@ -87,6 +88,12 @@ impl SqlWorld {
 
     pub fn url(&self) -> &WorldUrl {
         &self.url
+    }
+
+    /// Returns the fleet's secret as the database holds it. Stores `ours` first if it holds none and no region uses
+    /// another: whoever comes first wins, and everybody else reads the winner's.
+    pub async fn fleet_secret(&self, ours: Option<FleetSecret>) -> Result<StoredSecret, WorldError> {
+        self.call(async move |session| session.fleet_secret(ours).await).await
     }
 
     /// One call, with a connection and a deadline.

@@ -192,6 +192,10 @@ fn read_head<F: Read + Seek>(
 }
 
 impl<F: Read> Entries<F> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.left == 0
+    }
+
     pub(super) fn next(&mut self) -> io::Result<Option<(KeyId, [u64; 4])>> {
         if self.left == 0 {
             return Ok(None);

@@ -9,6 +9,7 @@ pub(crate) mod hot;
 mod name;
 pub(crate) mod quota;
 mod reply;
+mod secret;
 #[cfg(test)]
 mod tests;
 mod world_call;
@@ -17,6 +18,7 @@ mod world_reply;
 pub(crate) use call::{calls, heartbeat_call, reset_call, resets_call};
 pub(crate) use name::slot_of;
 pub(crate) use reply::{heartbeat_reply, replies, reset_reply, resets_reply};
+pub(crate) use secret::{secret_call, secret_reply};
 pub(crate) use world_call::{import_calls, lead_call, put_call, take_call, tell_call, totals_calls};
 pub(crate) use world_reply::{
     cell_entries, cell_taken, cell_total, lead_reply, put_reply, take_reply, tell_reply,
@@ -32,6 +34,7 @@ pub(crate) const SYNC_SCRIPT: &str = concat!(
     include_str!("sync/exchange.lua"),
 );
 pub(crate) const HEARTBEAT_SCRIPT: &str = include_str!("heartbeat.lua");
+pub(crate) const SECRET_SCRIPT: &str = include_str!("secret.lua");
 pub(crate) const RESET_SCRIPT: &str = include_str!("reset.lua");
 pub(crate) const RESETS_SCRIPT: &str = include_str!("resets.lua");
 pub(crate) const QUOTA_REPORT_SCRIPT: &str = include_str!("quota/report.lua");

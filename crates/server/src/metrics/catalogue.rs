@@ -11,6 +11,10 @@ pub(super) fn help(name: &str) -> &'static str {
 const METRICS: &[(&str, &str)] = &[
     // Every node.
     ("tidegate_node_info", "Always 1; which node this is, of which region and version."),
+    (
+        "tidegate_fleet_secret_info",
+        "Always 1; where the fleet's secret came from: file, store, data_dir, built_in or provisional.",
+    ),
     ("tidegate_requests_admitted_total", "Requests that passed all of their limits."),
     ("tidegate_requests_denied_total", "Requests that a limit denied."),
     ("tidegate_requests_reported_total", "Requests that were charged without a question (/v1/report)."),

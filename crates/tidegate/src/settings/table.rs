@@ -53,7 +53,7 @@ pub(crate) static TABLE: [Setting; 40] = [
     Setting {
         key: "cluster.secret_file",
         value_name: "PATH",
-        default: "a built-in key",
+        default: "generated, kept in the outermost store",
         meaning: "identity hash's key, equal on all nodes",
         // What the file holds is never kept as text.
         secrecy: Secrecy::PathOfSecret,
@@ -63,7 +63,7 @@ pub(crate) static TABLE: [Setting; 40] = [
             Ok(())
         },
         show: |settings| match &settings.fleet_key {
-            FleetKey::BuiltIn => "a built-in key".into(),
+            FleetKey::Generated | FleetKey::Resolved(_) => "generated, kept in the outermost store".into(),
             FleetKey::FromFile { path, .. } => path.display().to_string(),
         },
     },

@@ -38,10 +38,16 @@ pub(crate) struct Member {
     pub(crate) directory: Directory,
 }
 
+/// Of the fleets here, so that tests find their keys in the store.
+const SECRET: &str = "the-secret-of-a-fleet-under-test";
+
 impl Member {
     /// Serves, and may not be connected yet.
     pub(crate) fn start(url: &str, arguments: &[&str]) -> Self {
-        Member::start_in(Directory::new(), &[&["--origin-url", url], arguments].concat())
+        let directory = Directory::new();
+        directory.write("fleet-secret", SECRET);
+        let given = ["--origin-url", url, "--cluster-secret-file", "fleet-secret"];
+        Member::start_in(directory, &[&given[..], arguments].concat())
     }
 
     pub(crate) fn start_in(directory: Directory, arguments: &[&str]) -> Self {
@@ -204,7 +210,7 @@ impl Limit {
         )
     }
 
-    /// What its counts are known by in the store, without a secret of the fleet's own.
+    /// What its counts are known by in the store of nodes that [`Member::start`] started.
     pub(crate) fn key(&self) -> KeyId {
         let period = Period::new(self.period).expect("a period within the range");
         let shape = match self.algorithm {
@@ -212,7 +218,8 @@ impl Limit {
             Algorithm::Fixed => Shape::Fixed(period),
             Algorithm::Gcra => Shape::Gcra,
         };
-        KeyPrefix::new(&FleetSecret::BUILT_IN, "default", NAMESPACE, "", shape).key(&self.identifier)
+        let secret = FleetSecret::from_bytes(SECRET.as_bytes());
+        KeyPrefix::new(&secret, "default", NAMESPACE, "", shape).key(&self.identifier)
     }
 }
 

@@ -1,5 +1,5 @@
-//! A node with another secret than its store was set up with: it serves, tells why it is alone, and leaves the
-//! store as it is.
+//! The fleet's secret: who has none finds it in the store, and the store finds it again where it was lost. A node with
+//! another one serves, tells why it is alone, and leaves the store as it is.
 
 use crate::fleet::{Limit, Member, PATIENT, fleet, pause, wait_for};
 use crate::load::{drain, rush};
@@ -69,4 +69,74 @@ fn nodes_with_the_same_secret_agree() {
     let limit = Limit::strict("ours", 20);
     assert_eq!(rush(&nodes, 1, 5, &limit).allowed + drain(&nodes, &limit), 20);
     assert!(nodes.iter().all(|node| problem(node).is_none()));
+}
+
+/// Where the store keeps the secret, and where nodes name it by its fingerprint.
+const STORED: &str = "tidegate:{nodes}:fleet-secret";
+const MARKER: &str = "tidegate:{nodes}:secret";
+
+fn without_a_setting(directory: Directory, redis: &Redis) -> Member {
+    Member::start_in(directory, &[&["--origin-url", &redis.url()], &PATIENT[..]].concat())
+}
+
+fn source(member: &Member) -> String {
+    member.node.state()["fleet_secret"].as_str().expect("a source").to_owned()
+}
+
+fn stored(redis: &Redis) -> Option<String> {
+    command(redis, &["GET", STORED]).text()
+}
+
+#[test]
+fn nodes_without_a_setting_agree_and_give_a_store_its_secret_back() {
+    let redis = wait_for(Redis::start());
+    let nodes = [1, 2].map(|_| without_a_setting(Directory::new(), &redis));
+    nodes.iter().for_each(Member::wait_joined);
+    nodes.iter().for_each(|node| node.wait_live_nodes(2, SOON));
+    assert_eq!(nodes.each_ref().map(source), ["store", "store"]);
+    let limit = Limit::strict("ours", 20);
+    assert_eq!(rush(&nodes, 1, 5, &limit).allowed + drain(&nodes, &limit), 20);
+
+    let secret = stored(&redis).expect("a stored secret");
+    let digits = secret.strip_prefix("1:").expect("a version");
+    let file = nodes[0].directory.path("data/fleet.secret");
+    assert_eq!(std::fs::read_to_string(&file).expect("a copy").trim_end(), secret);
+    let mode =
+        std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&file).expect("a file").permissions());
+    assert_eq!(mode & 0o777, 0o600);
+    assert!(
+        nodes
+            .iter()
+            .all(|node| !node.log().contains(digits) && !node.node.state().to_string().contains(digits))
+    );
+
+    command(&redis, &["FLUSHALL"]);
+    poll("the secret is back", SOON, || (stored(&redis)? == secret).then_some(()));
+    let third = without_a_setting(Directory::new(), &redis);
+    third.wait_live_nodes(3, SOON);
+    assert_eq!(source(&third), "store");
+}
+
+#[test]
+fn a_directory_gives_a_store_its_secret_back_when_all_nodes_are_gone() {
+    let redis = wait_for(Redis::start());
+    let directory = Directory::new();
+    let kept = "1:000102030405060708090a0b0c0d0e0f";
+    std::fs::create_dir(directory.path("data")).expect("a directory");
+    directory.write("data/fleet.secret", kept);
+    let node = without_a_setting(directory, &redis);
+    node.wait_joined();
+    assert_eq!((stored(&redis).as_deref(), source(&node).as_str()), (Some(kept), "store"));
+}
+
+#[test]
+fn a_store_of_the_built_in_key_keeps_it() {
+    let redis = wait_for(Redis::start());
+    let built_in = format!("{:016x}", tidegate_core::FleetSecret::BUILT_IN.fingerprint());
+    command(&redis, &["SET", MARKER, &built_in]);
+    let node = without_a_setting(Directory::new(), &redis);
+    node.wait_joined();
+    node.wait_logged("keys are hashed with the built-in key");
+    assert_eq!((source(&node).as_str(), stored(&redis)), ("built_in", None));
+    assert_eq!(problem(&node), None);
 }

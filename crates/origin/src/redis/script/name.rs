@@ -64,6 +64,8 @@ impl Names {
 
 pub(super) const LIVE_NODES: &str = "tidegate:{nodes}:alive";
 pub(super) const FINGERPRINT: &str = "tidegate:{nodes}:secret";
+/// Not the marker above, which earlier releases know: that one names a secret, this is it.
+pub(super) const STORED_SECRET: &str = "tidegate:{nodes}:fleet-secret";
 pub(super) const RESETS: &str = "tidegate:{nodes}:resets";
 pub(super) const QUOTA_REPORTS: &str = "tidegate:{nodes}:quota-reports";
 pub(super) const QUOTA_NEWS: &str = "tidegate:{nodes}:quota-news";
