@@ -4,13 +4,14 @@
 //! so that it isn't always. Whatever is answered must be well-formed, and whatever is refused the caller's fault.
 
 use crate::access::{Caller, LastCaller, Permission};
+use crate::cross_site::Guard;
 use crate::decide;
 use crate::envoy::{self, JsonRequest};
 use crate::refusal::Refusal;
 use crate::request_id::RequestId;
 use crate::route::Call;
 use crate::{
-    App, ForwardAuth, MappedHeader, Surface, cross_site, forward_auth, grpc, idempotency, plain, resp, unkey,
+    App, ForwardAuth, MappedHeader, cross_site, forward_auth, grpc, idempotency, plain, resp, unkey,
 };
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{HeaderMap, Request};
@@ -172,8 +173,8 @@ pub fn headers(bytes: &[u8]) {
         }
     }
     let (head, ()) = request.into_parts();
-    for surface in [Surface::Api, Surface::Admin] {
-        cross_site::refuse(surface, &app().tokens, &head.headers)
+    for guard in [Guard::Origin, Guard::Host] {
+        cross_site::refuse(guard, &app().tokens, &head.headers)
             .unwrap_or_else(|refusal| assert_refusal(&refusal));
     }
     if let Err(refusal) = idempotency::key(&head.headers) {

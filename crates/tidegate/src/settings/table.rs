@@ -31,7 +31,7 @@ pub(crate) enum Secrecy {
     PathOfSecret,
 }
 
-pub(crate) static TABLE: [Setting; 40] = [
+pub(crate) static TABLE: [Setting; 41] = [
     Setting {
         key: "region",
         value_name: "NAME",
