@@ -291,31 +291,25 @@ impl<S: State> Table<S> {
         moment: Moment,
         locked: &mut Locked<'a, S>,
     ) {
-        let shard = self.shard(shard_index).lock();
-        locked.0.push((shard_index, shard));
+        locked.0.push((shard_index, self.shard(shard_index).lock()));
         if !self.fits(items.len()) {
             self.make_room_for(items, moment, locked);
         }
     }
 
-    /// Makes room, in a table that may lack it, for those of the items that have no entry yet. May move the entries of
-    /// the shard that was locked last, in which nothing was drafted yet, and of shards that nobody has locked.
+    /// Makes room for the items that have no entry yet. Moves no entry of a shard in which something was drafted.
     #[cold]
     #[inline(never)]
     fn make_room_for(&self, items: &[Item], moment: Moment, locked: &mut Locked<'_, S>) {
         let is_missing = |item: &Item| {
-            let position = locked.position(self.shard_index(item.key));
-            let holds = |(index, shard): &(usize, MutexGuard<'_, Shard<S>>)| {
-                *index == self.shard_index(item.key) && shard.find(item.key).is_err()
-            };
-            locked.0.get(position).is_some_and(holds)
+            let of = self.shard_index(item.key);
+            locked.0.iter().any(|(index, shard)| *index == of && shard.find(item.key).is_err())
         };
-        // Of the shards that were locked before, too: they get their entries after all are locked.
         let missing = items.iter().filter(|item| is_missing(item)).count();
         let last = locked.0.last().map_or(0, |(index, _)| *index);
         let here = items.iter().find(|item| self.shard_index(item.key) == last && is_missing(item));
-        if let (Some(item), Some((index, shard))) = (here, locked.0.last_mut()) {
-            self.make_room(*index, shard, (item.key.tenant(), missing), moment);
+        if let (Some(item), Some((_, shard))) = (here, locked.0.last_mut()) {
+            self.make_room(last, shard, (item.key.tenant(), missing), moment);
         }
     }
 

@@ -2,6 +2,7 @@
 //!
 //! At the start bad ones are an error: later ones are refused, and the old ones stay.
 
+use crate::supervisor::Supervisor;
 use crate::watched_files::{self, WatchedFiles};
 use std::sync::Arc;
 use tidegate_server::{Certificates, Tls, TlsError, TlsFiles};
@@ -31,13 +32,13 @@ impl CertificatesAtStart {
     }
 
     /// Within a runtime.
-    pub(crate) fn spawn_watch(self) {
+    pub(crate) fn spawn_watch(self, supervisor: &Supervisor) {
         let Some(Served { tls, files, watched }) = self.0 else { return };
         let read = move || Certificates::read(&files).map_err(|error| error.to_string());
         let apply = move |certificates| {
             tls.replace(certificates);
             tracing::info!("certificates reloaded; new connections get them");
         };
-        tokio::spawn(watched_files::watch("tls", watched, read, apply));
+        supervisor.spawn("the certificate watch", watched_files::watch("tls", watched, read, apply));
     }
 }

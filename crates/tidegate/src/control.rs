@@ -12,6 +12,7 @@ use crate::open_files;
 use crate::otlp::{Sending, Telemetry};
 use crate::settings::{CONTROL_STORE, Role, Settings, Sources};
 use crate::signals::{Signalled, Signals};
+use crate::supervisor::{Endings, Supervisor};
 use crate::tokens::TokensAtStart;
 use crate::{logs, output, warn_of_plain_tokens};
 use std::io;
@@ -82,13 +83,14 @@ pub(crate) fn run(sources: Sources) -> Result<ExitCode, Failure> {
     let signals = Signals::register().map_err(no_start)?;
     // A push of a hundred thousand changes takes a while to check: on threads of their own, so that everybody's
     // heartbeats come in time.
-    on_thread("rules-log", worker.run())?;
-    on_thread("rules-feed", publisher.run())?;
-    tokens.spawn_watch_telling(|_| ());
-    certificates.spawn_watch();
+    let (supervisor, endings) = Supervisor::new();
+    on_thread(&supervisor, "rules-log", worker.run())?;
+    on_thread(&supervisor, "rules-feed", publisher.run())?;
+    tokens.spawn_watch_telling(&supervisor, |_| ());
+    certificates.spawn_watch(&supervisor);
     drop(context);
     output::print(&banner);
-    let code = runtime.block_on(serve_until_stopped(listener, app, signals, settings.drain));
+    let code = runtime.block_on(serve_until_stopped(listener, app, (signals, endings), settings.drain));
     if let Some(sending) = sending {
         sending.stop();
     }
@@ -108,9 +110,17 @@ fn telemetry(settings: &Settings) -> Option<Telemetry> {
 }
 
 /// Runs something for as long as the process lives.
-fn on_thread(name: &str, work: impl Future<Output = ()> + Send + 'static) -> Result<(), Failure> {
+fn on_thread(
+    supervisor: &Supervisor,
+    name: &'static str,
+    work: impl Future<Output = ()> + Send + 'static,
+) -> Result<(), Failure> {
     let runtime = node::runtime()?;
-    let run = move || runtime.block_on(work);
+    let watched = supervisor.watch(name);
+    let run = move || {
+        let _watched = watched;
+        runtime.block_on(work);
+    };
     thread::Builder::new().name(name.to_owned()).spawn(run).map(drop).map_err(no_start)
 }
 
@@ -138,13 +148,14 @@ fn broker(
     let banner = broker_banner(&socket, upstream, certificates.tls().is_some(), &tokens.summary);
     let listener = listener(socket, certificates.tls(), shares.callers).map_err(no_start)?;
     let signals = Signals::register().map_err(no_start)?;
-    followed::spawn(options, relay, view.clone());
+    let (supervisor, endings) = Supervisor::new();
+    followed::spawn(&supervisor, options, relay, view.clone());
     tokio::spawn(followed::show_progress(view));
-    tokens.spawn_watch_telling(|_| ());
-    certificates.spawn_watch();
+    tokens.spawn_watch_telling(&supervisor, |_| ());
+    certificates.spawn_watch(&supervisor);
     drop(context);
     output::print(&banner);
-    let code = runtime.block_on(serve_until_stopped(listener, app, signals, settings.drain));
+    let code = runtime.block_on(serve_until_stopped(listener, app, (signals, endings), settings.drain));
     runtime.shutdown_background();
     Ok(code)
 }
@@ -208,13 +219,14 @@ fn banner(socket: &TcpListener, store: &WorldUrl, has_tls: bool, auth: &str) -> 
 async fn serve_until_stopped(
     listener: Listener,
     app: Arc<ControlApp>,
-    mut signals: Signals,
+    (mut signals, mut endings): (Signals, Endings),
     drain: Duration,
 ) -> ExitCode {
     let (shutdown, seen) = watch::channel(false);
     let mut serving = tokio::spawn(serve_control(listener, app.clone(), seen, drain));
     let stop = tokio::select! {
         stop = stop_signal(&mut signals) => stop,
+        () = endings.first() => return ExitCode::FAILURE,
         _ = &mut serving => {
             tracing::error!("the listener ended by itself; stopping, so that a supervisor starts afresh");
             return ExitCode::FAILURE;

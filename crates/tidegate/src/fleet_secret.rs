@@ -112,7 +112,9 @@ fn find(answers: &[Option<StoredSecret>], cached: Option<FleetSecret>) -> Findin
         return Finding::Unreachable;
     }
     let is_used = |secret: &FleetSecret| {
-        answers.iter().flatten().any(|answer| answer.marker == Some(secret.fingerprint()))
+        let mut known = answers.iter().flatten();
+        known.clone().any(|answer| answer.marker == Some(secret.fingerprint()))
+            && known.all(|answer| answer.secret.is_some() || answer.accepts(secret))
     };
     Finding::Missing { restore: copies.filter(is_used) }
 }
@@ -149,7 +151,10 @@ async fn agree(stores: Stores<'_>, cached: Option<FleetSecret>) -> Resolved {
                 return Resolved { secret, source: Source::Store };
             }
             Finding::BuiltIn => return Resolved { secret: FleetSecret::BUILT_IN, source: Source::BuiltIn },
-            Finding::Missing { restore: Some(secret) } => drop(stores.ask(Some(secret)).await),
+            Finding::Missing { restore: Some(secret) } => {
+                looks += 1;
+                stores.ask(Some(secret)).await;
+            }
             Finding::Missing { restore: None } => {
                 looks += 1;
                 if looks > looks_max {

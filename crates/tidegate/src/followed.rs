@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::settings::Settings;
+use crate::supervisor::Supervisor;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
@@ -44,10 +45,20 @@ pub(crate) fn options(settings: &Settings, servers: &Endpoints, role: Role) -> F
 }
 
 /// Follows on a thread of its own, with a runtime of its own: a large snapshot takes seconds, and nobody else waits.
-pub(crate) fn spawn(options: FollowOptions, mut keeper: impl Keeper + Send + 'static, view: Arc<FollowView>) {
-    let run = move || match Builder::new_current_thread().enable_all().build() {
+pub(crate) fn spawn(
+    supervisor: &Supervisor,
+    options: FollowOptions,
+    mut keeper: impl Keeper + Send + 'static,
+    view: Arc<FollowView>,
+) {
+    let watched = supervisor.watch("the rules follower");
+    let follow = move || match Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime.block_on(follow(options, &mut keeper, &view)),
         Err(error) => tracing::error!(%error, "rules can't be followed: there is no runtime for it"),
+    };
+    let run = move || {
+        let _watched = watched;
+        follow();
     };
     if let Err(error) = thread::Builder::new().name("rules".to_owned()).spawn(run) {
         tracing::error!(%error, "rules can't be followed: there is no thread for it");
@@ -79,11 +90,11 @@ impl Followed {
     }
 
     /// Until the future is dropped; the thread lives for as long as the process.
-    pub(crate) async fn run(self, app: Arc<App>) {
+    pub(crate) async fn run(self, app: Arc<App>, supervisor: Supervisor) {
         let Followed { on_disk, mut options, view } = self;
         options.answering = Some(tidegate_server::answers_questions(app.clone()));
         let (keeper, ordered) = on_disk.keeper(app.engine.clone());
-        spawn(options, keeper, view.clone());
+        spawn(&supervisor, options, keeper, view.clone());
         tokio::spawn(show_progress(view));
         carry_out(app.engine.clone(), app.clock.clone(), app.sharing.clone(), ordered).await;
     }

@@ -5,6 +5,7 @@
 //! answer, and a disk that hangs holds up the end for a bounded time.
 
 use crate::settings::Settings;
+use crate::supervisor::Supervisor;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_node::snapshot::{Extent, Snapshots, save_aside, save_regularly};
@@ -33,9 +34,9 @@ impl KeptCounts {
     }
 
     /// Within a runtime.
-    pub(crate) fn spawn_saving(&self) {
+    pub(crate) fn spawn_saving(&self, supervisor: &Supervisor) {
         if let Some(snapshots) = self.snapshots.clone() {
-            tokio::spawn(save_regularly(snapshots, self.save_every));
+            supervisor.spawn("the saving of counts", save_regularly(snapshots, self.save_every));
         }
     }
 

@@ -32,6 +32,7 @@ mod rules_import;
 mod settings;
 mod signals;
 mod simulate;
+mod supervisor;
 mod tokens;
 mod top;
 mod watched_files;

@@ -11,6 +11,7 @@ use crate::listeners::{Listeners, UnixListeners};
 use crate::region::Reload;
 use crate::rules_at_start::Watch;
 use crate::signals::{Signalled, Signals, Stop};
+use crate::supervisor::{Endings, Supervisor};
 use crate::tokens::TokensAtStart;
 use std::io;
 use std::process::ExitCode;
@@ -22,7 +23,7 @@ use tidegate_node::driver::run_upkeep;
 use tidegate_server::{App, Listener, Surface, Turn, keep_history, serve};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::{mpsc, watch};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinSet;
 
 /// What a thread may take beyond the drain time before it is left behind.
 const DRAIN_SLACK: Duration = Duration::from_millis(250);
@@ -56,9 +57,7 @@ pub(crate) struct Node {
     /// A message from each listener's task that ended, and how many there still are.
     ended: mpsc::UnboundedReceiver<()>,
     listening: usize,
-    upkeep: JoinHandle<()>,
-    /// Says why the node must start anew to use the fleet's secret.
-    secret: JoinHandle<&'static str>,
+    endings: Endings,
     /// Their files go with the node.
     _unix: Option<UnixListeners>,
 }
@@ -115,23 +114,21 @@ impl Node {
         let (shutdown, shutdown_seen) = watch::channel(false);
         let (admin_shutdown, admin_shutdown_seen) = watch::channel(false);
         let (ended_sender, ended) = mpsc::unbounded_channel();
-        let upkeep = tokio::spawn(run_upkeep(app.engine.clone(), app.clock.clone()));
-        let secret = tokio::spawn(async {
-            match keeper {
-                Some(keeper) => keeper.run().await,
-                None => std::future::pending().await,
-            }
-        });
-        tokio::spawn(keep_history(app.clone()));
-        tokio::spawn(rules.run(app.clone()));
-        tokens.spawn_watch(app.engine.clone());
-        certificates.spawn_watch();
-        kept.spawn_saving();
+        let (supervisor, endings) = Supervisor::new();
+        supervisor.spawn("the upkeep of clock and table", run_upkeep(app.engine.clone(), app.clock.clone()));
+        supervisor.spawn("the history", keep_history(app.clone()));
+        supervisor.spawn("the rules watch", rules.run(app.clone(), supervisor.clone()));
+        tokens.spawn_watch(&supervisor, app.engine.clone());
+        certificates.spawn_watch(&supervisor);
+        kept.spawn_saving(&supervisor);
+        if let Some(keeper) = keeper {
+            supervisor.spawn("the watch over the fleet's secret", keeper.run());
+        }
         if let Some(driver) = app.sharing.clone() {
-            tokio::spawn(driver.run());
+            supervisor.spawn("the region driver", driver.run());
         }
         if let Some((world, apart)) = app.world.clone().zip(apart) {
-            apart.spawn(world.run());
+            supervisor.spawn_on(&apart, "the world worker", world.run());
         }
         let answering = Answering { app: app.clone(), shutdown: shutdown_seen, drain, ended: ended_sender };
         let admin = vec![listeners.for_operators().map_err(no_thread)?];
@@ -151,8 +148,7 @@ impl Node {
             drain,
             ended,
             listening: cores + 1,
-            upkeep,
-            secret,
+            endings,
             _unix: unix,
         })
     }
@@ -169,15 +165,7 @@ impl Node {
                 self.listening -= 1;
                 ExitCode::FAILURE
             }
-            reason = &mut self.secret => {
-                let reason = reason.unwrap_or("the watch over the fleet's secret ended");
-                tracing::error!(reason, "stopping, so that a supervisor starts afresh with the fleet's secret");
-                ExitCode::FAILURE
-            }
-            _ = &mut self.upkeep => {
-                tracing::error!("the upkeep of clock and table ended; stopping, so that a supervisor starts afresh");
-                ExitCode::FAILURE
-            }
+            () = self.endings.first() => ExitCode::FAILURE,
         };
         self.app.is_stopping.store(true, Ordering::Relaxed);
         self.shutdown.send_replace(true);

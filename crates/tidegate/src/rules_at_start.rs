@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use crate::followed::Followed;
 use crate::output::counted;
 use crate::settings::{RULES_FILE, Settings};
+use crate::supervisor::Supervisor;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -94,10 +95,10 @@ impl Watch {
     }
 
     /// Until the future is dropped.
-    pub(crate) async fn run(self, app: Arc<App>) {
+    pub(crate) async fn run(self, app: Arc<App>, supervisor: Supervisor) {
         let engine = app.engine.clone();
         let (watch, tenancy) = match self {
-            Watch::Control(followed) => return followed.run(app).await,
+            Watch::Control(followed) => return followed.run(app, supervisor).await,
             Watch::Changes(watch, tenancy) => (watch, tenancy),
             Watch::Creation(windows, tenancy) => {
                 let mut tick = tokio::time::interval(LOOK_EVERY);

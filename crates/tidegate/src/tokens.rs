@@ -7,6 +7,7 @@ pub(crate) use command::{TokenCommand, TokenError, run};
 pub(crate) use file::{FileError, StoredToken};
 
 use crate::output::counted;
+use crate::supervisor::Supervisor;
 use crate::watched_files::{self, WatchedFiles};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -62,12 +63,18 @@ impl TokensAtStart {
     }
 
     /// Within a runtime.
-    pub(crate) fn spawn_watch(self, engine: Arc<Engine>) {
-        self.spawn_watch_telling(move |tenants| engine.share_among(tenants.iter().map(String::as_str)));
+    pub(crate) fn spawn_watch(self, supervisor: &Supervisor, engine: Arc<Engine>) {
+        self.spawn_watch_telling(supervisor, move |tenants| {
+            engine.share_among(tenants.iter().map(String::as_str));
+        });
     }
 
     /// The same, for whoever else wants to know the tenants.
-    pub(crate) fn spawn_watch_telling(self, tell: impl Fn(&BTreeSet<String>) + Send + 'static) {
+    pub(crate) fn spawn_watch_telling(
+        self,
+        supervisor: &Supervisor,
+        tell: impl Fn(&BTreeSet<String>) + Send + 'static,
+    ) {
         let TokensAtStart { tokens, file: Some((path, watched)), .. } = self else { return };
         let read = move || file::read(&path).map_err(|error| error.to_string());
         let apply = move |stored: Vec<StoredToken>| {
@@ -76,7 +83,7 @@ impl TokensAtStart {
             tokens.replace(records(stored));
             tracing::info!(tokens = count, tenants = tenants.len(), "tokens reloaded");
         };
-        tokio::spawn(watched_files::watch("auth.tokens", watched, read, apply));
+        supervisor.spawn("the token watch", watched_files::watch("auth.tokens", watched, read, apply));
     }
 }
 

@@ -44,10 +44,13 @@ const SECRET: &str = "the-secret-of-a-fleet-under-test";
 impl Member {
     /// Serves, and may not be connected yet.
     pub(crate) fn start(url: &str, arguments: &[&str]) -> Self {
-        let directory = Directory::new();
+        Member::start_with_secret(Directory::new(), &[&["--origin-url", url], arguments].concat())
+    }
+
+    /// With the secret that [`Limit::key`] goes by.
+    pub(crate) fn start_with_secret(directory: Directory, arguments: &[&str]) -> Self {
         directory.write("fleet-secret", SECRET);
-        let given = ["--origin-url", url, "--cluster-secret-file", "fleet-secret"];
-        Member::start_in(directory, &[&given[..], arguments].concat())
+        Member::start_in(directory, &[&["--cluster-secret-file", "fleet-secret"], arguments].concat())
     }
 
     pub(crate) fn start_in(directory: Directory, arguments: &[&str]) -> Self {

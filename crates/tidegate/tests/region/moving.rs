@@ -11,7 +11,7 @@ use tidegate_testkit::{Fault, FaultProxy, Redis};
 fn start(url: &str) -> Member {
     let directory = Directory::new();
     directory.write("tidegate.toml", settings(url));
-    let member = Member::start_in(directory, &PATIENT);
+    let member = Member::start_with_secret(directory, &PATIENT);
     member.wait_joined();
     member
 }

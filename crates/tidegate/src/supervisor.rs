@@ -1,0 +1,137 @@
+//! Watches over what runs in the background. None of it may end before the process does: a node whose region driver or
+//! token watch has died would go on answering, wrongly. So the first unexpected end, by a return or by a panic, is logged
+//! and stops the process with a non-zero code.
+
+use std::thread;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+
+/// Starts background work, and hears of its end. Clones watch for the same process.
+#[derive(Clone, Debug)]
+pub(crate) struct Supervisor(mpsc::UnboundedSender<Ending>);
+
+/// The unexpected ends.
+#[derive(Debug)]
+pub(crate) struct Endings(mpsc::UnboundedReceiver<Ending>);
+
+/// What ended, and why.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Ending {
+    task: &'static str,
+    reason: &'static str,
+}
+
+/// Held by background work for as long as it runs; reports its end when dropped, also by a panic.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    ending: Ending,
+    supervisor: Supervisor,
+}
+
+/// Why something ended, from what it returned.
+pub(crate) trait Reason {
+    fn reason(self) -> &'static str;
+}
+
+impl Reason for () {
+    fn reason(self) -> &'static str {
+        "it returned"
+    }
+}
+
+impl Reason for &'static str {
+    fn reason(self) -> &'static str {
+        self
+    }
+}
+
+impl Supervisor {
+    pub(crate) fn new() -> (Self, Endings) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        (Supervisor(sender), Endings(receiver))
+    }
+
+    /// Starts a task. Within a runtime.
+    pub(crate) fn spawn<T: Reason>(
+        &self,
+        task: &'static str,
+        work: impl Future<Output = T> + Send + 'static,
+    ) {
+        self.spawn_on(&Handle::current(), task, work);
+    }
+
+    pub(crate) fn spawn_on<T: Reason>(
+        &self,
+        runtime: &Handle,
+        task: &'static str,
+        work: impl Future<Output = T> + Send + 'static,
+    ) {
+        let watched = self.watch(task);
+        runtime.spawn(async move {
+            let mut watched = watched;
+            watched.end_with(work.await.reason());
+        });
+    }
+
+    /// For a thread, which holds this for as long as it runs.
+    pub(crate) fn watch(&self, task: &'static str) -> Watched {
+        Watched { ending: Ending { task, reason: "it returned" }, supervisor: self.clone() }
+    }
+}
+
+impl Watched {
+    fn end_with(&mut self, reason: &'static str) {
+        self.ending.reason = reason;
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.ending.reason = "it panicked";
+        }
+        // Nobody listens once the process stops.
+        let _ = self.supervisor.0.send(self.ending);
+    }
+}
+
+impl Endings {
+    /// Waits for the first unexpected end, and logs it.
+    pub(crate) async fn first(&mut self) {
+        match self.0.recv().await {
+            Some(Ending { task, reason }) => tracing::error!(
+                task,
+                reason,
+                "a background task ended; stopping, so that a supervisor starts afresh"
+            ),
+            // There is nothing in the background.
+            None => std::future::pending().await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_end_is_reported_whether_by_a_return_or_by_a_panic() {
+        let (supervisor, mut endings) = Supervisor::new();
+        supervisor.spawn("endless", std::future::pending::<()>());
+        supervisor.spawn("returns", async {});
+        assert_eq!(endings.0.recv().await, Some(Ending { task: "returns", reason: "it returned" }));
+        supervisor.spawn("says why", async { "the store has another secret" });
+        let reason = "the store has another secret";
+        assert_eq!(endings.0.recv().await, Some(Ending { task: "says why", reason }));
+        supervisor.spawn("panics", async { assert!(std::env::args().count() == 0, "on purpose") });
+        assert_eq!(endings.0.recv().await, Some(Ending { task: "panics", reason: "it panicked" }));
+        let watched = supervisor.watch("thread");
+        let ended = thread::spawn(move || {
+            let _watched = watched;
+            assert!(std::env::args().count() == 0, "on purpose");
+        });
+        assert!(ended.join().is_err());
+        assert_eq!(endings.0.recv().await, Some(Ending { task: "thread", reason: "it panicked" }));
+        assert!(endings.0.try_recv().is_err(), "what goes on isn't reported");
+    }
+}
