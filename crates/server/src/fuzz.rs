@@ -168,7 +168,7 @@ pub fn headers(bytes: &[u8]) {
     }
     let (head, ()) = request.into_parts();
     for surface in [Surface::Api, Surface::Admin] {
-        cross_site::refuse(surface, &app().tokens, &head.headers)
+        cross_site::refuse(cross_site::Guard::Host, &app().tokens, &head.headers)
             .unwrap_or_else(|refusal| assert_refusal(&refusal));
     }
     if let Err(refusal) = idempotency::key(&head.headers) {
