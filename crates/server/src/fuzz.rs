@@ -4,12 +4,13 @@
 //! so that it isn't always. Whatever is answered must be well-formed, and whatever is refused the caller's fault.
 
 use crate::access::{Caller, LastCaller, Permission};
+use crate::cross_site::Guard;
 use crate::decide;
 use crate::envoy::{self, JsonRequest};
 use crate::refusal::Refusal;
 use crate::request_id::RequestId;
 use crate::route::Call;
-use crate::{App, MappedHeader, Surface, cross_site, forward_auth, grpc, idempotency, plain, resp, unkey};
+use crate::{App, MappedHeader, cross_site, forward_auth, grpc, idempotency, plain, resp, unkey};
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{HeaderMap, Request};
 use serde::de::IgnoredAny;
@@ -167,8 +168,8 @@ pub fn headers(bytes: &[u8]) {
         }
     }
     let (head, ()) = request.into_parts();
-    for surface in [Surface::Api, Surface::Admin] {
-        cross_site::refuse(cross_site::Guard::Host, &app().tokens, &head.headers)
+    for guard in [Guard::Forwarded, Guard::Origin, Guard::Host] {
+        cross_site::refuse(guard, &app().tokens, &head.headers)
             .unwrap_or_else(|refusal| assert_refusal(&refusal));
     }
     if let Err(refusal) = idempotency::key(&head.headers) {
