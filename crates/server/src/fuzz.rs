@@ -173,7 +173,7 @@ pub fn headers(bytes: &[u8]) {
         }
     }
     let (head, ()) = request.into_parts();
-    for guard in [Guard::Origin, Guard::Host] {
+    for guard in [Guard::Forwarded, Guard::Origin, Guard::Host] {
         cross_site::refuse(guard, &app().tokens, &head.headers)
             .unwrap_or_else(|refusal| assert_refusal(&refusal));
     }
