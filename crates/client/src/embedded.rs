@@ -3,6 +3,7 @@
 use crate::answer::{Answer, LimitAnswer, Source};
 use crate::client::ClientError;
 use crate::layer::{Limit, Limiter};
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use tidegate_core::{Cost, Decision, FleetSecret, Nanos, Role, Verdict};
 use tidegate_node::clock::Clock;
@@ -33,7 +34,7 @@ pub struct Embedded {
 impl Embedded {
     /// Rules as in a rules file.
     pub fn from_yaml(rules: &str) -> Result<Self, RulesError> {
-        let secret = FleetSecret::BUILT_IN;
+        let secret = random_secret();
         let source = RulesSource { name: "rules".to_owned(), text: rules.as_bytes().to_vec() };
         let rules = RuleSet::parse(&[source], &secret).map_err(|errors| RulesError(errors.to_string()))?;
         let engine = Arc::new(Engine::new(EngineOptions { secret, keys_max: KEYS_MAX }, rules));
@@ -109,6 +110,16 @@ impl Limiter for Embedded {
             limit.attributes.iter().map(|(name, value)| (*name, value.as_str())).collect();
         self.check(&limit.namespace, &attributes, limit.cost)
     }
+}
+
+/// Makes a key for the hashes of this process. The standard library seeds its own hash tables from the system in the
+/// same way, against the same attack: identifiers that were computed to share a place in the table.
+fn random_secret() -> FleetSecret {
+    let half = || RandomState::new().build_hasher().finish().to_le_bytes();
+    let mut key = [0; 16];
+    key[..8].copy_from_slice(&half());
+    key[8..].copy_from_slice(&half());
+    FleetSecret::new(key)
 }
 
 fn spawn_upkeep(engine: Arc<Engine>, clock: Arc<Clock>) -> std::io::Result<oneshot::Sender<()>> {

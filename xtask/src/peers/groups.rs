@@ -98,7 +98,7 @@ pub(super) fn http(programs: &Programs, length: Length) -> Result<String, String
     let scripts = [
         script("limit.lua", "POST", "/v1/limit", json, ours)?,
         script("throttle.lua", "POST", "/throttle", json, theirs)?,
-        script("auth.lua", "GET", "/auth?namespace=bench", by_key, "nil")?,
+        script("auth.lua", "GET", "/auth?namespace=bench&attributes=key", by_key, "nil")?,
         script("nginx.lua", "GET", "/", by_key, "nil")?,
     ];
     let [limit, throttle, auth, plain] = scripts;

@@ -13,7 +13,7 @@ Target: http://HOST:PORT, grpc://HOST:PORT, redis://HOST:PORT; http+unix:PATH, g
 {key} in --path, --header, --body and --command is the key. For example:
   tidegate bench http://127.0.0.1:8080 --connections 50 --zipf 1.1
   tidegate bench http+unix:/run/tidegate --limits 5 --rate 2000 --svg latency.svg
-  tidegate bench http://127.0.0.1:8080 --path /auth --header 'X-Tidegate-user: {key}'
+  tidegate bench http://127.0.0.1:8080 --path '/auth?namespace=api&attributes=user' --header 'X-Tidegate-user: {key}'
   tidegate bench redis://127.0.0.1:6380 --pipeline 16
 Exit code: 0 measured, 1 measured with errors, 2 not measured.";
 

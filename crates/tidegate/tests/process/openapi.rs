@@ -26,7 +26,7 @@ fn check(node: &Node, base: &str, filter: [&str; 2]) {
 fn every_answer_is_as_the_document_says() {
     let directory = Directory::new();
     directory.write("rules.yaml", RULES);
-    let node = Node::start(&directory, &[]);
+    let node = Node::start(&directory, &["--forward-auth-accept", "user, org"]);
     check(&node, &node.url(), ["--exclude-path-regex", ADMIN_PATHS]);
     check(&node, &format!("http://{}", node.admin), ["--include-path-regex", ADMIN_PATHS]);
     assert_eq!(request(&node.http, "GET", "/readyz", "").0, 200, "it lived through all of it");

@@ -22,12 +22,12 @@ fn a_token_works_on_every_protocol_until_it_is_revoked() {
     assert!(status == 200 && said.contains("acme-only"), "{said}");
 
     let own = format!("X-Tidegate-Token: {token}\r\nX-Tidegate-User: 7\r\n");
-    assert_eq!(http(&node.http, "GET /auth?namespace=api", &own, "").0, 204);
+    assert_eq!(http(&node.http, "GET /auth?namespace=api&attributes=user", &own, "").0, 204);
     let theirs = format!("{}X-Tidegate-User: 7\r\n", bearer(&token));
-    let (status, said) = http(&node.http, "GET /auth?namespace=api", &theirs, "");
+    let (status, said) = http(&node.http, "GET /auth?namespace=api&attributes=user", &theirs, "");
     assert!(status == 401 && !said.contains(&token[16..]), "Authorization there is the original caller's");
     let twice = format!("{own}X-Tidegate-Token: {token}\r\n");
-    assert_eq!(http(&node.http, "GET /auth?namespace=api", &twice, "").0, 401);
+    assert_eq!(http(&node.http, "GET /auth?namespace=api&attributes=user", &twice, "").0, 401);
 
     let json = r#"{"domain":"api","descriptors":[{"entries":[{"key":"user","value":"8"}]}]}"#;
     assert_eq!(http(&node.http, "POST /json", "", json).0, 401);
@@ -55,7 +55,7 @@ fn a_token_works_on_every_protocol_until_it_is_revoked() {
     revoke(&directory, &token);
     poll("a refusal", REVOKED_WITHIN, || (check(&node, &token).0 == 401).then_some(()));
     assert_eq!(grpc(&node, ("authorization", &authorization)).code, Some(16));
-    assert_eq!(http(&node.http, "GET /auth?namespace=api", &own, "").0, 401);
+    assert_eq!(http(&node.http, "GET /auth?namespace=api&attributes=user", &own, "").0, 401);
     assert_eq!(resp.throttle("k"), Err(NO_AUTH.to_owned()), "a connection that was open before, too");
     assert_eq!(check(&node, &other).0, 200, "another token of the tenant stays");
     let new = make(&directory, "acme", "check");

@@ -21,6 +21,7 @@ pub(crate) struct Reply {
     pub(crate) http: u16,
     /// gRPC's code, wherever it stood.
     pub(crate) code: Option<u32>,
+    /// Of a failed call, or of a denial because the request can't be judged.
     pub(crate) message: String,
     pub(crate) trace_parent: Option<String>,
     /// The bytes of the body, with their prefixes.
@@ -84,7 +85,7 @@ impl Client {
             Reply {
                 http: head.status.as_u16(),
                 code,
-                message: header("grpc-message").unwrap_or_default(),
+                message: header("grpc-message").or_else(|| header("tidegate-error")).unwrap_or_default(),
                 trace_parent: header("traceparent"),
                 body,
             }

@@ -1,14 +1,15 @@
-//! Wrong calls, each with the code that it gets; the connection goes on after every one of them.
+//! Wrong calls: a rate limit request that can't be judged is denied, any other call gets its code. The connection
+//! goes on after every one of them.
 
 use crate::envoy::client::{Client, SHOULD_RATE_LIMIT, framed};
 use crate::envoy::proto::{Ask, Descriptor, Response, field};
 use crate::support::{Directory, Node, rules_of};
 use http::Request;
 
-const INVALID_ARGUMENT: u32 = 3;
 const NOT_FOUND: u32 = 5;
-const RESOURCE_EXHAUSTED: u32 = 8;
 const UNIMPLEMENTED: u32 = 12;
+/// `overall_code: OVER_LIMIT`, and nothing else.
+const OVER_LIMIT: [u8; 2] = [8, 2];
 
 fn node() -> (Directory, Node) {
     let directory = Directory::new();
@@ -23,39 +24,58 @@ fn with_limit(unit: u8) -> Vec<u8> {
 }
 
 #[test]
-fn each_wrong_message_gets_its_code_and_a_reason() {
-    let (_directory, node) = node();
+fn a_request_that_cannot_be_judged_is_denied_with_a_reason() {
+    let (directory, node) = node();
     let client = Client::connect(&node.grpc);
-    let long = "x".repeat(513);
+    let long = "x".repeat((16 << 10) + 1);
     let many: Vec<&[(&str, &str)]> = vec![&[("user", "1")]; 101];
     let wide = vec![("user", "1"); 65];
-    let cases: Vec<(Vec<u8>, u32, &str)> = vec![
-        (framed(&Ask::of("", &[&[("user", "1")]]).encoded()), INVALID_ARGUMENT, "domain must not be empty"),
-        (framed(&Ask::of("api", &[]).encoded()), INVALID_ARGUMENT, "descriptor list must not be empty"),
-        (framed(&Ask::of("api", &[&[]]).encoded()), INVALID_ARGUMENT, "descriptors[0].entries"),
-        (framed(&Ask::of("api", &[&[("", "1")]]).encoded()), INVALID_ARGUMENT, "name"),
-        (framed(&Ask::of("api", &[&[("user", &long)]]).encoded()), INVALID_ARGUMENT, "512"),
-        (framed(&Ask::of(&long, &[&[("user", "1")]]).encoded()), INVALID_ARGUMENT, "128"),
-        (framed(&Ask::of("api", &many).encoded()), INVALID_ARGUMENT, "100"),
-        (framed(&Ask::of("api", &[&wide]).encoded()), INVALID_ARGUMENT, "64"),
-        (framed(&with_limit(0)), INVALID_ARGUMENT, "descriptors[0].limit.unit"),
-        (framed(&with_limit(8)), INVALID_ARGUMENT, "descriptors[0].limit.unit"),
-        (framed(&field(1, b"\xff\xfe")), INVALID_ARGUMENT, "UTF-8"),
-        (framed(&[0x0a, 0x7f, 1]), INVALID_ARGUMENT, "protobuf"),
-        (framed(&[0xff; 40]), INVALID_ARGUMENT, "protobuf"),
-        (Vec::new(), INVALID_ARGUMENT, "one message"),
-        (vec![0, 0, 0, 0, 9, 1], INVALID_ARGUMENT, "one message"),
-        ([framed(b""), framed(b"")].concat(), INVALID_ARGUMENT, "one message"),
-        (vec![1, 0, 0, 0, 1, 0], UNIMPLEMENTED, "compressed"),
-        (vec![0, 0, 16, 0, 1, 0], RESOURCE_EXHAUSTED, "1 MiB"),
+    let cases: Vec<(Vec<u8>, &str)> = vec![
+        (framed(&Ask::of("", &[&[("user", "1")]]).encoded()), "domain must not be empty"),
+        (framed(&Ask::of("api", &[]).encoded()), "descriptor list must not be empty"),
+        (framed(&Ask::of("api", &[&[]]).encoded()), "descriptors[0].entries"),
+        (framed(&Ask::of("api", &[&[("", "1")]]).encoded()), "name"),
+        (framed(&Ask::of("api", &[&[("user", &long)]]).encoded()), "16384"),
+        (framed(&Ask::of(&long, &[&[("user", "1")]]).encoded()), "128"),
+        (framed(&Ask::of("api", &many).encoded()), "100"),
+        (framed(&Ask::of("api", &[&wide]).encoded()), "64"),
+        (framed(&with_limit(0)), "descriptors[0].limit.unit"),
+        (framed(&with_limit(8)), "descriptors[0].limit.unit"),
+        (framed(&field(1, b"\xff\xfe")), "UTF-8"),
+        (framed(&[0x0a, 0x7f, 1]), "protobuf"),
+        (framed(&[0xff; 40]), "protobuf"),
+        (Vec::new(), "one message"),
+        (vec![0, 0, 0, 0, 9, 1], "one message"),
+        ([framed(b""), framed(b"")].concat(), "one message"),
+        (vec![0, 0, 16, 0, 1, 0], "1 MiB"),
     ];
-    for (body, code, reason) in cases {
+    for (body, reason) in cases {
         let reply = client.send(SHOULD_RATE_LIMIT, &[&body]);
-        assert_eq!((reply.http, reply.code), (200, Some(code)), "{reason}: {reply:?}");
+        assert_eq!((reply.http, reply.code), (200, Some(0)), "{reason}: {reply:?}");
+        assert_eq!(reply.body, framed(&OVER_LIMIT), "{reason}: {reply:?}");
         assert!(reply.message.contains(reason), "{reason}: {reply:?}");
     }
+    let log = directory.read("stderr");
+    assert_eq!(log.matches("can't be judged").count(), 1, "once a minute: {log}");
     let fine = client.ask(&Ask::of("api", &[&[("user", "1")]]));
     assert_eq!(fine.statuses[0].remaining, 999, "nothing was charged before");
+}
+
+#[test]
+fn a_compressed_message_and_a_refund_are_not_implemented() {
+    let (_directory, node) = node();
+    let client = Client::connect(&node.grpc);
+    let reply = client.send(SHOULD_RATE_LIMIT, &[&[1, 0, 0, 0, 1, 0]]);
+    assert_eq!(reply.code, Some(UNIMPLEMENTED), "{reply:?}");
+    assert!(reply.message.contains("compressed"), "{reply:?}");
+    // A descriptor with `is_negative_hits`, Envoy's way to give hits back.
+    let entry = field(1, &[field(1, b"user"), field(2, b"9")].concat());
+    let refund = [field(1, b"api"), field(2, &[entry, vec![0x20, 1]].concat())].concat();
+    let reply = client.send(SHOULD_RATE_LIMIT, &[&framed(&refund)]);
+    assert_eq!(reply.code, Some(UNIMPLEMENTED), "{reply:?}");
+    assert!(reply.message.contains("refund"), "{reply:?}");
+    let after = client.ask(&Ask::of("api", &[&[("user", "9")]]));
+    assert_eq!(after.statuses[0].remaining, 999, "a refund was charged");
 }
 
 #[test]
@@ -83,7 +103,7 @@ fn the_largest_message_is_taken_and_a_larger_one_is_not() {
     assert_eq!(largest.len(), 1 << 20);
     assert_eq!(client.send(SHOULD_RATE_LIMIT, &[&framed(&largest)]).code, Some(0));
     let reply = client.send(SHOULD_RATE_LIMIT, &[&framed(&filled((1 << 20) + 1))]);
-    assert_eq!(reply.code, Some(RESOURCE_EXHAUSTED), "{reply:?}");
+    assert_eq!(reply.body, framed(&OVER_LIMIT), "{reply:?}");
 }
 
 #[test]
