@@ -45,11 +45,21 @@ pub(crate) const ENVOY_REPLACES_MAX: usize = 100;
 
 /// What one request may have to be compared with in a namespace, in units of some 50 ns: about a millisecond.
 pub(crate) const NAMESPACE_COST_MAX: usize = 20_000;
-/// Of a condition: an attribute is looked up, and sorted values are bisected.
+/// Of a condition: an attribute is looked up, and a sorted value is compared.
 pub(crate) const CONDITION_COST: usize = 1;
+/// A condition costs one unit more for so many attributes that the namespace's rules name: each may be looked at.
+pub(crate) const NAMES_PER_UNIT: usize = 8;
+/// So many of a request's attributes are looked at without asking first whether the namespace's rules name them.
+pub(crate) const FEW_ATTRIBUTES: usize = 8;
+/// So many bytes of a text that is compared cost one unit more.
+pub(crate) const BYTES_PER_UNIT: usize = 64;
 /// Of a pattern that is neither one beginning nor one end: it is compared by itself.
 pub(crate) const PATTERN_COST: usize = 4;
 /// Of a pattern with a piece between two `*`: the whole value, of up to 16 KiB, is searched for it.
 pub(crate) const SEARCH_COST: usize = 320;
+/// It costs as much again for so many bytes of such a pattern: long pieces, and many of them, are found more slowly.
+pub(crate) const SEARCHED_BYTES_PER_COST: usize = 128;
 /// So many networks cost one unit.
 pub(crate) const NETWORKS_PER_UNIT: usize = 8;
+/// Of an Envoy descriptor with a `*` in its key: key and value of an entry are joined for it.
+pub(crate) const JOIN_COST: usize = 40;

@@ -4,7 +4,7 @@
 //! a list of a thousand costs ten comparisons.
 
 use crate::address::{Cidr, parse_address};
-use crate::bounds::{CONDITION_COST, NETWORKS_PER_UNIT, PATTERN_COST, SEARCH_COST};
+use crate::bounds::{BYTES_PER_UNIT, CONDITION_COST, NETWORKS_PER_UNIT};
 use crate::form::{Forms, Value, Values};
 use crate::pattern::Pattern;
 
@@ -76,9 +76,13 @@ impl Conditions {
         }
     }
 
-    /// What a request costs that it holds for or not, at most.
+    /// What a request costs that it holds for or not, at most, but for looking attributes up.
     pub(crate) fn cost(&self) -> usize {
         self.0.iter().map(|condition| condition.values.cost()).sum()
+    }
+
+    pub(crate) fn attributes(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|condition| &*condition.attribute)
     }
 
     /// Whether a value of an attribute could ever reach the rule.
@@ -121,10 +125,9 @@ impl ValueSet {
 
     /// What comparing one value with all of them takes, at most.
     fn cost(&self) -> usize {
-        let searching = self.compared.iter().filter(|position| self.patterns[**position].searches()).count();
-        CONDITION_COST
-            + searching * SEARCH_COST
-            + (self.compared.len() - searching) * PATTERN_COST
+        let bisecting = bisection_cost(&self.exact).max(1) + bisection_cost(&self.starts);
+        CONDITION_COST * bisecting
+            + self.compared.iter().map(|position| self.patterns[*position].cost()).sum::<usize>()
             + self.networks.len() / NETWORKS_PER_UNIT
     }
 
@@ -155,6 +158,13 @@ impl ValueSet {
         let patterns = self.patterns.iter().map(|pattern| pattern.text().to_owned());
         exact.chain(patterns).chain(self.networks.iter().map(Cidr::to_string))
     }
+}
+
+/// Each step compares one of the sorted texts, line by line of the memory that it is in.
+fn bisection_cost(sorted: &[Box<str>]) -> usize {
+    let longest = sorted.iter().map(|text| text.len()).max().unwrap_or(0);
+    let steps = sorted.len().checked_ilog2().map_or(0, |power| power as usize + 1);
+    steps * (1 + longest / BYTES_PER_UNIT)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! nothing.
 
 use crate::attributes::Attributes;
+use crate::bounds::FEW_ATTRIBUTES;
 use crate::condition::Holds;
 use crate::form::Values;
 use crate::identifier::Identifier;
@@ -95,6 +96,22 @@ impl RuleSet {
         if mode == Mode::Off {
             return Matched::Off;
         }
+        if attributes.0.len() > FEW_ATTRIBUTES {
+            let known = namespace.known(attributes);
+            return self.match_known(namespace, mode, Attributes(&known), now, out);
+        }
+        self.match_known(namespace, mode, attributes, now, out)
+    }
+
+    #[inline]
+    fn match_known<'s>(
+        &'s self,
+        namespace: &'s Namespace,
+        mode: Mode,
+        attributes: Attributes<'_>,
+        now: Nanos,
+        out: &mut Matches<'s>,
+    ) -> Matched {
         namespace.forms.with(attributes, |values| self.match_rules(namespace, mode, values, now, out))
     }
 
@@ -153,6 +170,14 @@ impl RuleSet {
 }
 
 impl Namespace {
+    /// Those of many attributes that the rules look at: every condition looks its own up among them.
+    #[cold]
+    fn known<'a>(&self, attributes: Attributes<'a>) -> SmallVec<[(&'a str, &'a str); 16]> {
+        let is_known =
+            |name: &str| self.attributes.binary_search_by(|candidate| (**candidate).cmp(name)).is_ok();
+        attributes.0.iter().filter(|(name, _)| is_known(name)).copied().collect()
+    }
+
     /// Where a key is kept that a request with these attributes names by itself.
     pub fn placed(&self, key: KeyId, attributes: Attributes<'_>) -> KeyId {
         let Some(place_by) = &self.place_by else { return key };

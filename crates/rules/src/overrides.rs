@@ -9,10 +9,12 @@ mod collected;
 mod cow_map;
 mod in_force;
 mod index;
+mod pattern_cost;
 mod patterns;
 
 pub(crate) use collected::Collected;
 pub(crate) use in_force::{Lookup, Overrides};
+pub(crate) use pattern_cost::PatternCost;
 
 use crate::identifier::PartValue;
 use crate::pattern::Pattern;

@@ -4,6 +4,7 @@
 //! mistake in one rule hides no mistake in the next. A set with any problem is refused whole.
 
 mod assemble;
+mod cost;
 pub(crate) mod cursor;
 mod document;
 pub(crate) mod fields;
@@ -22,6 +23,7 @@ pub(crate) mod value;
 mod when;
 
 pub(crate) use assemble::{Assembled, Hashing, assemble, assemble_listing};
+pub(crate) use cost::{Cost, OVERRIDE_FIX, OVERRIDE_MESSAGE};
 pub(crate) use document::{DEFAULT_TENANT, is_list};
 pub(crate) use files::{read_files, refuse_file, says_nothing};
 pub(crate) use pushed::{Listing, read_entry, read_name};

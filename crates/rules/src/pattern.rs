@@ -3,6 +3,8 @@
 //! Never backtracks: the pieces between stars are found from left to right, each at its first place, so
 //! the time is linear in the value whatever the pattern says.
 
+use crate::bounds::{PATTERN_COST, SEARCH_COST, SEARCHED_BYTES_PER_COST};
+
 /// A text with at least one `*`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Pattern {
@@ -38,13 +40,22 @@ impl Pattern {
     }
 
     /// Whether a value must be searched for a piece between two `*`.
-    pub(crate) fn searches(&self) -> bool {
+    pub fn searches(&self) -> bool {
         self.text[self.first_star..=self.last_star].bytes().any(|byte| byte != b'*')
     }
 
     /// The characters that aren't `*`: the more there are, the more specific the pattern.
     pub fn literal_chars(&self) -> usize {
         self.text.chars().filter(|&c| c != '*').count()
+    }
+
+    /// What comparing it with a value may take, in the units of a namespace's bound.
+    pub(crate) fn cost(&self) -> usize {
+        if self.searches() {
+            SEARCH_COST * (1 + self.text.len() / SEARCHED_BYTES_PER_COST)
+        } else {
+            PATTERN_COST
+        }
     }
 
     pub fn matches(&self, value: &str) -> bool {

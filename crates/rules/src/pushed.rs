@@ -6,17 +6,17 @@
 
 mod cut;
 
-use crate::bounds::{ENVOY_NESTING_MAX, NESTING_MAX};
+use crate::bounds::{ENVOY_NESTING_MAX, NAMESPACE_COST_MAX, NESTING_MAX};
 use crate::change::{DocumentName, OverrideName};
 use crate::envoy::{Windows, is_envoy};
 use crate::error::{Problems, RuleErrors};
-use crate::overrides::Override;
+use crate::overrides::{Override, PartMatch};
 use crate::parse::tree::{Node, Value};
-use crate::parse::{self, DEFAULT_TENANT, Listing, read_files};
+use crate::parse::{self, Cost, DEFAULT_TENANT, Listing, OVERRIDE_FIX, OVERRIDE_MESSAGE, read_files};
 use crate::rule::Mode;
 use crate::set::RuleSet;
 use crate::source::Source;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use tidegate_core::FleetSecret;
 
@@ -75,6 +75,33 @@ fn field<'n>(node: &'n Node<'_>, name: &str) -> Option<&'n str> {
 }
 
 impl RuleSet {
+    /// Refuses overrides with which one request of a namespace may take over a millisecond. `before` are those that it
+    /// has: one that has too many already may replace and remove them.
+    pub fn check_patterns<'n>(
+        &self,
+        document: &DocumentName,
+        before: impl Iterator<Item = &'n OverrideName>,
+        added: impl Iterator<Item = &'n OverrideName>,
+    ) -> Result<(), RuleErrors> {
+        let Some(namespace) = self.namespace(&document.tenant, &document.namespace) else { return Ok(()) };
+        let positions: HashMap<&str, usize> =
+            namespace.rules.iter().map(|rule| &*rule.name).zip(0..).collect();
+        let mut cost = Cost::of_rules(namespace.rules.iter());
+        let mut take = |name: &OverrideName| {
+            if let Some(position) = positions.get(&*name.rule).filter(|_| !name.is_exact()) {
+                let parts: Vec<PartMatch> = name.parts.iter().map(|part| PartMatch::of_text(part)).collect();
+                cost.take_override(*position, &parts);
+            }
+            cost.total()
+        };
+        let had = before.map(&mut take).last().unwrap_or(0);
+        let has = added.map(take).last().unwrap_or(0);
+        if has > had && has > NAMESPACE_COST_MAX {
+            return Err(RuleErrors::of_set(OVERRIDE_MESSAGE.to_owned(), OVERRIDE_FIX));
+        }
+        Ok(())
+    }
+
     /// One override, written as an entry of `overrides`, for a namespace of this set.
     pub fn read_override(
         &self,

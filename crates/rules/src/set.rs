@@ -32,6 +32,8 @@ pub struct Namespace {
     pub place_by: Option<PlaceBy>,
     /// What the values of attributes are.
     pub(crate) forms: Arc<Forms>,
+    /// The attributes that its rules look at, sorted.
+    pub(crate) attributes: Box<[Box<str>]>,
     /// In the order of the files.
     pub rules: Vec<Rule>,
 }

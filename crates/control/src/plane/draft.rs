@@ -66,6 +66,7 @@ impl Draft {
             return Err(PlaneError::refused(message, fix));
         }
         let after = before.after(&wanted, push.tenant.as_deref())?;
+        before.check_patterns(&wanted, &after).await?;
         let changes = before.compared(wanted).await?;
         bounded(&changes)?;
         Ok(Draft { changes, after })
@@ -293,6 +294,55 @@ impl Before<'_> {
         Ok(after)
     }
 
+    /// Whether requests still cost little among the patterns that overrides have.
+    async fn check_patterns(&self, wanted: &[RuleChange], after: &Standing) -> Result<(), PlaneError> {
+        let mut added: BTreeMap<DocumentName, BTreeSet<&OverrideName>> = BTreeMap::new();
+        for change in wanted {
+            if let RuleChange::Override { name, value: Some(_) } = change
+                && !name.is_exact()
+            {
+                added.entry(items::document_of(name)).or_default().insert(name);
+            }
+        }
+        for (document, added) in &added {
+            let gone: BTreeSet<&OverrideName> =
+                wanted.iter().filter_map(|change| overridden(change)).collect();
+            let known = self.pattern_names(document).await?;
+            let kept = known.iter().filter(|name| !gone.contains(name));
+            after.set.check_patterns(document, kept, added.iter().copied()).map_err(PlaneError::Invalid)?;
+        }
+        Ok(())
+    }
+
+    /// The patterns among a namespace's overrides; of more than are compared, those among the first.
+    async fn pattern_names(&self, document: &DocumentName) -> Result<BTreeSet<OverrideName>, PlaneError> {
+        let (mut names, mut seen) = (BTreeSet::new(), 0);
+        let mut page = ItemsPage { place: Some(items::overrides_of(document)), after: None };
+        while seen < COMPARED_MAX {
+            let found = self.log.items(page).await?;
+            let Some(last) = found.last() else { break };
+            page.after = Some(last.id);
+            seen += found.len();
+            for item in &found {
+                if let RuleChange::Override { name, .. } = items::change_of(item)? {
+                    names.extend(Some(name).filter(|name| !name.is_exact()));
+                }
+            }
+        }
+        for change in self.overlay.0.values() {
+            match change {
+                RuleChange::Override { name, value: None } => drop(names.remove(name)),
+                RuleChange::Override { name, .. }
+                    if !name.is_exact() && items::document_of(name) == *document =>
+                {
+                    names.insert(name.clone());
+                }
+                _ => {}
+            }
+        }
+        Ok(names)
+    }
+
     /// What they replace; what changes nothing falls out.
     async fn compared(&self, wanted: Vec<RuleChange>) -> Result<Vec<Changed>, PlaneError> {
         let known = self.values(&wanted).await?;
@@ -339,6 +389,13 @@ impl Before<'_> {
             }
         }
         Ok(known)
+    }
+}
+
+fn overridden(change: &RuleChange) -> Option<&OverrideName> {
+    match change {
+        RuleChange::Override { name, .. } => Some(name),
+        _ => None,
     }
 }
 

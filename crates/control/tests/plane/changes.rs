@@ -262,3 +262,21 @@ async fn a_backup_restores_every_version_into_an_empty_store() {
     let twice = other.restore(entries).await.expect_err("it isn't empty");
     assert!(twice.to_string().contains("into an empty store"), "{twice}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn patterns_that_make_a_check_slow_are_refused() {
+    let plane = open(&store()).await;
+    pushed(&plane, files(RULES)).await;
+    for number in 0..62 {
+        pushed(&plane, set(&format!("{{ rule: per-user, user: '*bot{number}*', limit: 7 }}"))).await;
+    }
+    let error = plane.push(push(set("{ rule: per-user, user: '*more*', limit: 7 }"))).await.unwrap_err();
+    assert!(error.to_string().contains("may take over 1 ms"), "{error}");
+    for user in ["bob", "acme-*", "*-acme", "*bot1*"] {
+        pushed(&plane, set(&format!("{{ rule: per-user, user: '{user}', limit: 8 }}"))).await;
+    }
+    let document = api();
+    let who = Who::Entry(source("{ rule: per-user, user: '*bot1*' }"));
+    pushed(&plane, Ask::RemoveOverride { document, who }).await;
+    pushed(&plane, set("{ rule: per-user, user: '*more*', limit: 7 }")).await;
+}

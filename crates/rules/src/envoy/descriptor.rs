@@ -4,6 +4,7 @@
 //! found by bisection, so a thousand values cost ten comparisons; patterns are tried one by one.
 
 use super::limit::EnvoyLimit;
+use crate::bounds::JOIN_COST;
 use crate::parse::tree::Place;
 use crate::pattern::Pattern;
 use std::sync::Arc;
@@ -50,6 +51,15 @@ impl Descriptor {
         Pattern::new(value).map(Wildcard::InValue)
     }
 
+    /// What comparing an entry with it may take, in the units of a namespace's bound.
+    fn cost(&self) -> usize {
+        match &self.wildcard {
+            None => 0,
+            Some(Wildcard::InValue(pattern)) => pattern.cost(),
+            Some(Wildcard::InKey(pattern)) => JOIN_COST + pattern.cost(),
+        }
+    }
+
     fn takes(&self, key: &str, value: &str) -> bool {
         match &self.wildcard {
             None => false,
@@ -77,6 +87,8 @@ pub(crate) struct Level {
     descriptors: Box<[Descriptor]>,
     /// Positions of those with a `*`, in the order of the file.
     wildcards: Box<[usize]>,
+    /// What comparing a request with this level, and with the dearest one below it, may take.
+    cost: usize,
 }
 
 impl Level {
@@ -88,10 +100,17 @@ impl Level {
         let mut wildcards: Vec<(usize, usize)> =
             with_wildcard.map(|(position, (in_file, _))| (*in_file, position)).collect();
         wildcards.sort_unstable();
+        let own: usize = numbered.iter().map(|(_, descriptor)| descriptor.cost()).sum();
+        let below = numbered.iter().map(|(_, descriptor)| descriptor.below.cost).max();
         Level {
+            cost: own + below.unwrap_or(0),
             descriptors: numbered.into_iter().map(|(_, descriptor)| descriptor).collect(),
             wildcards: wildcards.into_iter().map(|(_, position)| position).collect(),
         }
+    }
+
+    pub(crate) fn cost(&self) -> usize {
+        self.cost
     }
 
     /// In the order of the file.

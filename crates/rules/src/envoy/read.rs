@@ -8,7 +8,7 @@ use super::domain::{Domain, EnvoyOptions, Prefixes};
 use super::path::DescriptorPath;
 use super::read_descriptor::{Names, Reading, read_level};
 use super::scalar;
-use crate::bounds::{ENVOY_DESCRIPTORS_MAX, ENVOY_NESTING_MAX, NAME_CHARS_MAX};
+use crate::bounds::{ENVOY_DESCRIPTORS_MAX, ENVOY_NESTING_MAX, NAME_CHARS_MAX, NAMESPACE_COST_MAX};
 use crate::error::{Problems, Refusal, RuleErrors, Warning, quoted};
 use crate::parse::cursor::Cursor;
 use crate::parse::fields::Fields;
@@ -116,8 +116,15 @@ impl Draft<'_> {
             None => Vec::<Descriptor>::new(),
         };
         names.warn_of_unknown(problems);
+        let top = Level::new(top);
+        if top.cost() > NAMESPACE_COST_MAX {
+            let message =
+                "comparing one descriptor of a request with the domain's `*` patterns may take over 1 ms";
+            let fix = "write exact values, or patterns with one `*`, or spread them over domains";
+            at.refuse(problems, Refusal::new(message, fix));
+        }
         let (file, place) = (at.file().clone(), at.place());
-        self.domains.push(Domain { name, prefixes, top: Level::new(top), file, place });
+        self.domains.push(Domain { name, prefixes, top, file, place });
     }
 
     fn refuse_twice(&mut self, at: &Cursor<'_, '_>, name: &str, problems: &mut Problems) {

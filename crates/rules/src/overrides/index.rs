@@ -1,18 +1,20 @@
 //! Which patterns may match a caller, without a look at all of them.
 //!
-//! Every pattern has an anchor: its longest literal piece, and where in which part of the identifier that must be.
-//! Anchors are found by their hash. A value is hashed once, so that every stretch of it has its hash at hand, and
-//! then asked about once for each place and length that some anchor has. What is found this way is only a
-//! candidate: who asks compares it. Patterns without any literal are candidates always.
+//! A pattern says what values begin and end with: its shape is how long these literals are, in which parts of the
+//! identifier. Patterns of one shape are found by the hash of their literals, all at once: a look-up costs as much as
+//! there are shapes, however many patterns there are. What is found is only a candidate: who asks compares it. Patterns
+//! that say nothing of beginnings and ends are found by their longest literal where they are many; few are candidates
+//! always, as are those without any literal.
 
 use super::PartMatch;
+use crate::bounds::BYTES_PER_UNIT;
 use crate::pattern::Pattern;
 use smallvec::SmallVec;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// Where an anchor must be.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 enum Place {
     /// It is the whole value.
     Whole,
@@ -21,19 +23,39 @@ enum Place {
     Inside,
 }
 
-/// Anchors that are looked for together: equally long, in the same place.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Probe {
+/// A literal of a pattern.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+struct Piece {
     part: usize,
     place: Place,
     length: usize,
 }
 
+/// Where a pattern's literals are, and how long. Patterns of one shape are looked for together.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub(super) struct Shape(SmallVec<[Piece; 2]>);
+
+impl Shape {
+    /// What looking for the patterns of this shape takes, in the units of a namespace's bound.
+    pub(super) fn cost(&self) -> usize {
+        1 + self.0.iter().map(|piece| piece.length).sum::<usize>() / BYTES_PER_UNIT
+    }
+}
+
+/// How much of a part's value the shapes ask about.
+#[derive(Clone, Copy, Debug, Default)]
+struct Extent {
+    part: usize,
+    head: usize,
+    tail: usize,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct PatternIndex {
-    /// Sorted, so that those about one part come together.
-    probes: Vec<Probe>,
-    /// By probe and hash of the anchor: positions, ascending.
+    shapes: Vec<Shape>,
+    /// Of each part that some shape has a literal of, ascending.
+    extents: Vec<Extent>,
+    /// By shape and hash of the literals: positions, ascending.
     anchored: HashMap<u64, SmallVec<[u32; 2]>, BuildHasherDefault<Mixed>>,
     /// Which anchors there may be: most that are asked about aren't, and need no look at the map.
     seen: Seen,
@@ -48,6 +70,8 @@ struct Seen {
     shift: u32,
 }
 
+/// As many as a namespace has room for.
+const INSIDE_COMPARED_MAX: usize = 64;
 const SEEN_BITS_PER_NAME: usize = 16;
 
 impl Seen {
@@ -78,16 +102,24 @@ impl Seen {
 impl PatternIndex {
     /// Over the parts of patterns in the order of their precedence.
     pub(super) fn new<'p>(patterns: impl Iterator<Item = &'p [PartMatch]>) -> Self {
-        let anchors: Vec<Option<(Probe, u64)>> = patterns.map(anchor).collect();
-        let mut probes: Vec<Probe> = anchors.iter().flatten().map(|(probe, _)| *probe).collect();
-        probes.sort_unstable();
-        probes.dedup();
+        let mut anchors: Vec<Option<(Shape, u64)>> = patterns.map(anchor).collect();
+        // Few are compared faster than a long value is searched for what is inside of them.
+        let is_inside = |anchor: &Option<(Shape, u64)>| {
+            anchor.as_ref().is_some_and(|(shape, _)| shape.inside().is_some())
+        };
+        if anchors.iter().filter(|anchor| is_inside(anchor)).count() <= INSIDE_COMPARED_MAX {
+            anchors.iter_mut().filter(|anchor| is_inside(anchor)).for_each(|anchor| *anchor = None);
+        }
+        let mut shapes: Vec<Shape> = anchors.iter().flatten().map(|(shape, _)| shape.clone()).collect();
+        shapes.sort_unstable();
+        shapes.dedup();
         let seen = Seen::new(anchors.len());
-        let mut index = PatternIndex { probes, seen, ..PatternIndex::default() };
+        let extents = extents(&shapes);
+        let mut index = PatternIndex { shapes, extents, seen, ..PatternIndex::default() };
         for (position, anchor) in (0_u32..).zip(anchors) {
             match anchor {
-                Some((probe, hash)) => {
-                    let number = index.probes.binary_search(&probe).unwrap_or_default();
+                Some((shape, hash)) => {
+                    let number = index.shapes.binary_search(&shape).unwrap_or_default();
                     index.anchored.entry(name(number, hash)).or_default().push(position);
                     index.seen.add(name(number, hash));
                 }
@@ -113,50 +145,95 @@ impl PatternIndex {
             }
         };
         consider(&self.loose);
-        let mut hashes = Hashes::default();
-        let mut hashed_part = None;
-        for (number, probe) in self.probes.iter().enumerate() {
-            if hashed_part != Some(probe.part) {
-                hashes.fill(value_of(probe.part).unwrap_or(""));
-                hashed_part = Some(probe.part);
+        let mut ask = |name: u64| {
+            if self.seen.may_have(name)
+                && let Some(candidates) = self.anchored.get(&name)
+            {
+                consider(candidates);
             }
-            let Some(last) = hashes.length().checked_sub(probe.length) else { continue };
-            let starts = match probe.place {
-                Place::Whole if last > 0 => continue,
-                Place::Whole | Place::Start => 0..=0,
-                Place::End => last..=last,
-                Place::Inside => 0..=last,
-            };
-            for start in starts {
-                let name = name(number, hashes.of(start, probe.length));
-                if self.seen.may_have(name)
-                    && let Some(candidates) = self.anchored.get(&name)
-                {
-                    consider(candidates);
-                }
+        };
+        let mut hashed: SmallVec<[Hashes; 1]> = SmallVec::new();
+        for extent in &self.extents {
+            let mut hashes = Hashes::default();
+            hashes.fill_ends(value_of(extent.part).unwrap_or("").as_bytes(), *extent);
+            hashed.push(hashes);
+        }
+        let hashes_of = |part: usize| &hashed[self.extents.partition_point(|extent| extent.part < part)];
+        for (number, shape) in self.shapes.iter().enumerate() {
+            if let Some(piece) = shape.inside() {
+                let hashes = hashes_of(piece.part);
+                let Some(last) = hashes.length().checked_sub(piece.length) else { continue };
+                (0..=last).for_each(|start| ask(name(number, combined(0, hashes.of(start, piece.length)))));
+            } else if let Some(hash) = shape.hash(hashes_of) {
+                ask(name(number, hash));
             }
         }
         best
     }
 }
 
-/// The longest literal of all parts; of equal ones the one that is found with the least work.
-fn anchor(parts: &[PartMatch]) -> Option<(Probe, u64)> {
+impl Shape {
+    /// The piece between two stars, where a pattern has no other literal.
+    fn inside(&self) -> Option<Piece> {
+        self.0.first().copied().filter(|piece| piece.place == Place::Inside)
+    }
+
+    /// Of a caller's values; `None` where one is too short or too long.
+    fn hash<'h>(&self, hashes_of: impl Fn(usize) -> &'h Hashes) -> Option<u64> {
+        self.0.iter().try_fold(0, |hash, piece| {
+            let hashes = hashes_of(piece.part);
+            let last = hashes.length().checked_sub(piece.length)?;
+            let start = match piece.place {
+                Place::Whole if hashes.value_bytes != piece.length => return None,
+                Place::End => last,
+                Place::Whole | Place::Start | Place::Inside => 0,
+            };
+            Some(combined(hash, hashes.of(start, piece.length)))
+        })
+    }
+}
+
+fn extents(shapes: &[Shape]) -> Vec<Extent> {
+    let mut extents: BTreeMap<usize, Extent> = BTreeMap::new();
+    for Piece { part, place, length } in shapes.iter().flat_map(|shape| &shape.0).copied() {
+        let extent = extents.entry(part).or_insert(Extent { part, head: 0, tail: 0 });
+        match place {
+            Place::Whole | Place::Start => extent.head = extent.head.max(length),
+            Place::End => extent.tail = extent.tail.max(length),
+            Place::Inside => extent.head = usize::MAX,
+        }
+    }
+    extents.into_values().collect()
+}
+
+/// The shape of a pattern, whatever its index makes of it.
+pub(super) fn shape(parts: &[PartMatch]) -> Shape {
+    anchor(parts).map(|(shape, _)| shape).unwrap_or_default()
+}
+
+/// All literals of all parts that begin or end a value, or are the whole of it; where there are none, the longest
+/// that is between two stars.
+fn anchor(parts: &[PartMatch]) -> Option<(Shape, u64)> {
     let pieces = parts.iter().enumerate().flat_map(|(part, wanted)| {
         let pieces: SmallVec<[(Place, &str); 4]> = match wanted {
             PartMatch::Anything => SmallVec::new(),
             PartMatch::Exact(exact) => SmallVec::from_iter([(Place::Whole, &**exact)]),
-            PartMatch::Pattern(pattern) => literals(pattern).collect(),
+            PartMatch::Pattern(pattern) => literals(pattern).filter(|(_, text)| !text.is_empty()).collect(),
         };
-        pieces.into_iter().map(move |(place, text)| (Probe { part, place, length: text.len() }, text))
+        pieces.into_iter().map(move |(place, text)| (Piece { part, place, length: text.len() }, text))
     });
-    let longest = pieces.filter(|(_, text)| !text.is_empty());
-    let longest = longest.min_by_key(|(probe, text)| (usize::MAX - text.len(), probe.place));
-    longest.map(|(probe, text)| {
+    let (inside, mut anchors): (SmallVec<[_; 4]>, SmallVec<[_; 4]>) =
+        pieces.partition(|(piece, _)| piece.place == Place::Inside);
+    if anchors.is_empty() {
+        anchors.extend(inside.into_iter().max_by_key(|(piece, _)| piece.length));
+    }
+    let hash = anchors.iter().fold(0, |hash, (_, text)| {
         let mut hashes = Hashes::default();
-        hashes.fill(text);
-        (probe, hashes.of(0, text.len()))
-    })
+        hashes.fill(text.bytes());
+        combined(hash, hashes.of(0, text.len()))
+    });
+    let shape = Shape(anchors.iter().map(|(piece, _)| *piece).collect());
+    (!anchors.is_empty()).then_some((shape, hash))
 }
 
 fn literals(pattern: &Pattern) -> impl Iterator<Item = (Place, &str)> {
@@ -178,18 +255,31 @@ const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 /// finds two that are equal has found a candidate that doesn't match.
 #[derive(Default)]
 struct Hashes {
+    /// Of the whole value, also where only its ends are hashed.
+    value_bytes: usize,
     beginnings: SmallVec<[u64; 64]>,
     powers: SmallVec<[u64; 64]>,
 }
 
 impl Hashes {
-    fn fill(&mut self, value: &str) {
+    /// Of as much of a value's ends as is asked about.
+    fn fill_ends(&mut self, value: &[u8], extent: Extent) {
+        if value.len() <= extent.head.saturating_add(extent.tail) {
+            self.fill(value.iter().copied());
+        } else {
+            let tail = &value[value.len() - extent.tail..];
+            self.fill(value[..extent.head].iter().chain(tail).copied());
+        }
+        self.value_bytes = value.len();
+    }
+
+    fn fill(&mut self, value: impl Iterator<Item = u8>) {
         self.beginnings.clear();
         self.powers.clear();
         let (mut hash, mut power) = (0_u64, 1_u64);
         self.beginnings.push(hash);
         self.powers.push(power);
-        for byte in value.bytes() {
+        for byte in value {
             hash = hash.wrapping_mul(FACTOR).wrapping_add(u64::from(byte) + 1);
             power = power.wrapping_mul(FACTOR);
             self.beginnings.push(hash);
@@ -207,9 +297,14 @@ impl Hashes {
     }
 }
 
-/// One number for an anchor and its probe.
-fn name(probe: usize, hash: u64) -> u64 {
-    let mixed = (hash ^ (probe as u64).wrapping_mul(FACTOR)).wrapping_mul(FACTOR);
+/// The hash of several literals, in their order.
+fn combined(hash: u64, next: u64) -> u64 {
+    (hash ^ next).wrapping_mul(FACTOR).rotate_left(32)
+}
+
+/// One number for a pattern's literals and its shape.
+fn name(shape: usize, hash: u64) -> u64 {
+    let mixed = (hash ^ (shape as u64).wrapping_mul(FACTOR)).wrapping_mul(FACTOR);
     mixed ^ (mixed >> 32)
 }
 

@@ -4,6 +4,7 @@
 //! Overrides are looked at only where their rule could be read: a mistake is told once, not once for every
 //! line that leans on it.
 
+use super::cost::Cost;
 use super::cursor::Cursor;
 use super::document::{Head, Said, agree, is_list, read_head};
 use super::fields::Fields;
@@ -16,7 +17,7 @@ use super::rule_entry::{self, Home, read_rule};
 use super::syntax::Syntax;
 use super::tree::{Place, Value};
 use super::value;
-use crate::bounds::{NAMESPACE_COST_MAX, NESTING_MAX, RULES_MAX};
+use crate::bounds::{NESTING_MAX, RULES_MAX};
 use crate::error::{Problems, Refusal, RuleErrors, Warning, quoted};
 use crate::form::Forms;
 use crate::identifier::KeyPart;
@@ -27,7 +28,7 @@ use crate::set::Namespace;
 use crate::snapshot::LookupSeed;
 use crate::source::Source;
 use crate::words;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use tidegate_core::FleetSecret;
 use tidegate_core::batch::ITEMS_MAX;
@@ -115,8 +116,8 @@ struct DraftNamespace {
     slots: HashMap<Box<str>, (Slot, Declared)>,
     /// Rules without a condition: every request of the namespace meets all of them.
     unconditional: usize,
-    /// What a request may cost that is compared with all rules.
-    cost: usize,
+    /// What a request may cost.
+    cost: Cost,
 }
 
 #[derive(Default)]
@@ -214,9 +215,10 @@ impl Draft {
         let fleet_mode = self.fleet_mode.map(|(mode, _)| mode);
         let seal = |draft: DraftNamespace| {
             let DraftNamespace { tenant, name, mode, place_by, forms, rules, .. } = draft;
+            let attributes = attributes_of(&rules, place_by.as_ref().map(|(attribute, _)| &**attribute));
             let place_by = place_by.map(|(attribute, _)| PlaceBy::new(secret, &tenant, &name, attribute));
             let mode = mode.map(|(mode, _)| mode).unwrap_or_default();
-            Namespace { tenant, name, mode, place_by, forms, rules }
+            Namespace { tenant, name, mode, place_by, forms, attributes, rules }
         };
         let namespaces = self.namespaces.into_iter().map(seal).collect();
         Assembled { namespaces, overrides: self.overrides, fleet_mode, warnings }
@@ -283,7 +285,7 @@ impl DraftNamespace {
                     let fix = "give rules of this namespace a `when`, or spread them over namespaces";
                     at.refuse(problems, Refusal::new(message, fix));
                 }
-                self.add_cost(at, rule.when.cost(), problems);
+                self.cost.add_rule(at, &rule, problems);
                 self.rules.push(rule);
                 Slot::Read(self.rules.len() - 1)
             }
@@ -292,21 +294,8 @@ impl DraftNamespace {
         self.slots.insert(name.into(), (slot, declared));
     }
 
-    /// Every request of the namespace is compared with all of its rules: what that may take is bounded.
-    fn add_cost(&mut self, at: &Cursor<'_, '_>, cost: usize, problems: &mut Problems) {
-        let before = self.cost;
-        self.cost += cost;
-        if before <= NAMESPACE_COST_MAX && self.cost > NAMESPACE_COST_MAX {
-            let message =
-                "with this rule, comparing one request with the namespace's conditions may take over 1 ms";
-            let fix =
-                "write exact values or patterns with one `*` at the end, or spread the rules over namespaces";
-            at.refuse(problems, Refusal::new(message, fix));
-        }
-    }
-
     fn read_override(
-        &self,
+        &mut self,
         at: &Cursor<'_, '_>,
         collected: &mut Collected,
         listing: Option<&mut Listing>,
@@ -322,6 +311,7 @@ impl DraftNamespace {
                 if let Some(listing) = listing {
                     listing.add(at, rule, &parts, applied, problems);
                 }
+                self.cost.add_override(at, *index, &parts, problems);
                 override_entry::add(at, rule, parts, applied, collected, problems);
             }
             Some((Slot::Broken, _)) => {}
@@ -331,6 +321,17 @@ impl DraftNamespace {
             }
         }
     }
+}
+
+/// All that the rules of a namespace look at.
+fn attributes_of(rules: &[Rule], place_by: Option<&str>) -> Box<[Box<str>]> {
+    let of_rule = |rule: &'_ Rule| {
+        let key = rule.key.iter().map(|part| part.attribute.clone());
+        key.chain(rule.when.attributes().map(Box::from)).collect::<Vec<Box<str>>>()
+    };
+    let attributes: BTreeSet<Box<str>> =
+        rules.iter().flat_map(of_rule).chain(place_by.map(Box::from)).collect();
+    attributes.into_iter().collect()
 }
 
 fn warn_of(at: &Cursor<'_, '_>, rule: &Rule, problems: &mut Problems) {

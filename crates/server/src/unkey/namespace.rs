@@ -16,6 +16,8 @@ pub(crate) struct Namespace {
     /// Those of them that are patterns, by what is before their first star; each list by precedence. Shared by the
     /// copies of a namespace.
     patterns: BTreeMap<Arc<str>, Arc<Vec<PatternOverride>>>,
+    /// How many of them have a text between two stars, which an identifier is searched for.
+    searching: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -35,6 +37,11 @@ impl PatternOverride {
 impl Namespace {
     pub(super) fn len(&self) -> usize {
         self.by_identifier.len()
+    }
+
+    /// How many wildcards have a text between two stars.
+    pub(super) fn searching(&self) -> usize {
+        self.searching
     }
 
     /// The override that was set for exactly this text.
@@ -91,11 +98,15 @@ impl Namespace {
         self.by_identifier.insert(identifier.clone(), to.clone());
         let Some(pattern) = Pattern::new(identifier) else { return };
         let literal_chars = pattern.literal_chars();
+        let searching = usize::from(pattern.searches());
         let set = PatternOverride { pattern, literal_chars, applied: to.clone() };
         let patterns = Arc::make_mut(self.patterns.entry(set.pattern.start().into()).or_default());
         match patterns.binary_search_by(|known| known.precedence().cmp(&set.precedence())) {
             Ok(known) => patterns[known] = set,
-            Err(place) => patterns.insert(place, set),
+            Err(place) => {
+                patterns.insert(place, set);
+                self.searching += searching;
+            }
         }
     }
 
@@ -104,7 +115,11 @@ impl Namespace {
         if let Some(pattern) = Pattern::new(identifier)
             && let Some(patterns) = self.patterns.get_mut(pattern.start()).map(Arc::make_mut)
         {
+            let before = patterns.len();
             patterns.retain(|known| known.pattern != pattern);
+            if pattern.searches() {
+                self.searching -= before - patterns.len();
+            }
             if patterns.is_empty() {
                 self.patterns.remove(pattern.start());
             }
@@ -145,6 +160,8 @@ mod tests {
                 prop_assert_eq!(namespace.delete(text), known.remove(text).is_some());
             }
             prop_assert_eq!(namespace.len(), known.len());
+            let searching = known.keys().filter_map(|text| Pattern::new(text)).filter(Pattern::searches);
+            prop_assert_eq!(namespace.searching(), searching.count());
             for identifier in &identifiers {
                 let fits = |text: &&String| Pattern::new(text).is_some_and(|pattern| pattern.matches(identifier));
                 let literal = |text: &String| text.chars().filter(|character| *character != '*').count();

@@ -16,11 +16,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_core::{Limit, Period};
+use tidegate_rules::Pattern;
 use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 const NAMESPACE_OVERRIDES_MAX: usize = 10_000;
+/// Those of a namespace that have a text between two stars, such as `*bot*`: each is compared with every identifier
+/// that begins like it, which may take 3 µs, and all of them less than a millisecond.
+const NAMESPACE_SEARCHING_MAX: usize = 250;
 /// Of all tenants. Each may set as many as are left for the others, so that none can take the last place: one alone
 /// half of them.
 const NODE_OVERRIDES_MAX: usize = 200_000;
@@ -130,6 +134,7 @@ impl Change {
 pub(super) enum Rejected {
     Unknown { namespace: Arc<str>, identifier: Arc<str> },
     NamespaceFull { namespace: Arc<str> },
+    Searching { namespace: Arc<str> },
     ShareSpent { count: usize },
     NodeFull,
 }
@@ -143,6 +148,14 @@ impl Rejected {
                     "namespace `{}` has {NAMESPACE_OVERRIDES_MAX} overrides, the most",
                     excerpt(namespace)
                 )
+            }
+            Rejected::Searching { namespace } => {
+                let message = format!(
+                    "namespace `{}` has {NAMESPACE_SEARCHING_MAX} overrides with a text between two stars, the most",
+                    excerpt(namespace)
+                );
+                let fix = "delete some, or use one star; more would make checks slow";
+                return Refusal::of_field(Code::TooMany, "identifier", message, fix);
             }
             Rejected::ShareSpent { count } => {
                 format!("you have {count} overrides, as many as this node has room left for others")
@@ -195,11 +208,15 @@ impl InForce {
 
     /// Whether a change may be asked for. Not asked of those that were made once: a restart forgets none.
     pub(super) fn leaves_room_for_others(&self, change: &Change) -> Result<(), Rejected> {
-        let is_known = self
-            .namespace(&change.tenant, &change.namespace)
-            .is_some_and(|known| known.exactly(&change.identifier).is_some());
+        let namespace = self.namespace(&change.tenant, &change.namespace);
+        let is_known = namespace.is_some_and(|known| known.exactly(&change.identifier).is_some());
         if change.to.is_none() || is_known {
             return Ok(());
+        }
+        if namespace.is_some_and(|known| known.searching() >= NAMESPACE_SEARCHING_MAX)
+            && Pattern::new(&change.identifier).is_some_and(|pattern| pattern.searches())
+        {
+            return Err(Rejected::Searching { namespace: change.namespace.clone() });
         }
         let own = self.tenants.get(&change.tenant);
         let count = own.map_or(0, |own| own.values().map(|namespace| namespace.len()).sum());

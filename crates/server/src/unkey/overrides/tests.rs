@@ -110,6 +110,29 @@ fn an_override_is_found_by_its_text_or_its_id_and_listed_by_the_alphabet() {
 }
 
 #[test]
+fn a_namespace_has_room_for_so_many_texts_between_two_stars() {
+    let mut in_force = InForce::default();
+    let set = |in_force: &mut InForce, identifier: &str| {
+        let mut change = change("n", identifier, to(1));
+        in_force.leaves_room_for_others(&change)?;
+        in_force.apply(&mut change)
+    };
+    for number in 0..NAMESPACE_SEARCHING_MAX {
+        set(&mut in_force, &format!("*bot{number}*")).unwrap();
+    }
+    let refusal = set(&mut in_force, "*one more*").unwrap_err().refusal();
+    assert_eq!(refusal.code, Code::TooMany);
+    assert!(refusal.message.contains("250 overrides with a text between two stars"), "{}", refusal.message);
+    for identifier in ["u", "*u", "u*", "a*u", "*bot1*"] {
+        set(&mut in_force, identifier).unwrap();
+    }
+    in_force.apply(&mut change("n", "*bot1*", None)).unwrap();
+    set(&mut in_force, "*one more*").unwrap();
+    // What a node was told before stays.
+    in_force.apply(&mut change("n", "*another*", to(1))).unwrap();
+}
+
+#[test]
 fn a_namespace_and_a_node_have_room_for_so_many() {
     let mut in_force = InForce::default();
     for number in 0..NODE_OVERRIDES_MAX {
