@@ -7,6 +7,7 @@ mod agreement;
 mod outage;
 mod quotas;
 mod regions;
+mod secret;
 mod strangers;
 
 #[allow(dead_code, reason = "the tests of one region use the rest of it")]
