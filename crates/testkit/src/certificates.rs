@@ -1,4 +1,4 @@
-//! A certificate authority, and certificates of it for servers at 127.0.0.1 and for clients, made anew for each
+//! A certificate authority, and certificates of it for servers of this machine and for clients, made anew for each
 //! test.
 //!
 //! For tests only: the keys lie in a test's directory and go with it.
@@ -50,9 +50,9 @@ impl Authority {
         &self.pem
     }
 
-    /// For a server at 127.0.0.1 or localhost.
+    /// For a server at 127.0.0.1 or localhost, and at 0.0.0.0: the same machine by an address that isn't loopback.
     pub fn server(&self) -> Issued {
-        let names = ["127.0.0.1".to_owned(), "localhost".to_owned()];
+        let names = ["127.0.0.1", "localhost", "0.0.0.0"].map(str::to_owned);
         self.issue("Tidegate test server", &names, &ExtendedKeyUsagePurpose::ServerAuth)
     }
 

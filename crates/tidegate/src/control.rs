@@ -69,9 +69,10 @@ pub(crate) fn run(sources: Sources) -> Result<ExitCode, Failure> {
     let (plane, worker) = ControlPlane::new(store);
     let publisher = Publisher::new(plane.clone(), kept, feed.clone(), Clock::system().now().now);
     let app = ControlApp::plane(plane, feed, tokens.tokens.clone());
+    let (supervisor, endings) = Supervisor::new();
     // It counts nothing that a collector wants, and logs no decisions: spans are all.
     let (app, sending) = match telemetry(&settings) {
-        Some(telemetry) => (app.traced_by(Arc::new(Clock::system())), Sending::start(telemetry)),
+        Some(telemetry) => (app.traced_by(Arc::new(Clock::system())), Sending::start(telemetry, &supervisor)),
         None => (app, None),
     };
     let app = Arc::new(app);
@@ -83,7 +84,6 @@ pub(crate) fn run(sources: Sources) -> Result<ExitCode, Failure> {
     let signals = Signals::register().map_err(no_start)?;
     // A push of a hundred thousand changes takes a while to check: on threads of their own, so that everybody's
     // heartbeats come in time.
-    let (supervisor, endings) = Supervisor::new();
     on_thread(&supervisor, "rules-log", worker.run())?;
     on_thread(&supervisor, "rules-feed", publisher.run())?;
     tokens.spawn_watch_telling(&supervisor, |_| ());

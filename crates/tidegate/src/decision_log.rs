@@ -4,6 +4,7 @@
 //! A log that can't be written is a warning, never a reason not to start.
 
 use crate::settings::Settings;
+use crate::supervisor::Supervisor;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
@@ -22,7 +23,12 @@ pub(crate) struct DecisionLog(Option<JournalWriter>);
 
 impl DecisionLog {
     /// `queue`: what goes to a collector.
-    pub(crate) fn start(settings: &Settings, app: &Arc<App>, queue: Option<&Arc<LogQueue>>) -> Self {
+    pub(crate) fn start(
+        settings: &Settings,
+        app: &Arc<App>,
+        queue: Option<&Arc<LogQueue>>,
+        supervisor: &Supervisor,
+    ) -> Self {
         let directory = settings.decisions_directory();
         if directory.is_none() && settings.log_decisions_json.is_none() && queue.is_none() {
             return DecisionLog(None);
@@ -36,11 +42,11 @@ impl DecisionLog {
                 origin.shard_name(origin.shard_of(key))
             }));
         }
-        let shippers = shippers(settings, &journal, queue);
+        let shippers = shippers(settings, &journal, queue, supervisor);
         let writer = JournalWriter::start(
             journal.clone(),
             options(settings, directory.unwrap_or_default()),
-            watch(app, &journal),
+            watch(app, &journal, supervisor),
             shippers,
         );
         match writer {
@@ -77,11 +83,13 @@ fn shippers(
     settings: &Settings,
     journal: &Arc<Journal>,
     queue: Option<&Arc<LogQueue>>,
+    supervisor: &Supervisor,
 ) -> Vec<Box<dyn Shipper>> {
     let mut shippers: Vec<Box<dyn Shipper>> = Vec::new();
     if let Some(to) = settings.log_decisions_json.clone() {
         let writer = Writer { region: settings.region.clone(), node: settings.node.clone() };
-        match Lines::start(to, writer, journal) {
+        let watched = supervisor.watch_for_panics("the writing of decisions as lines");
+        match Lines::start(to, writer, journal, Box::new(watched)) {
             Ok(lines) => shippers.push(Box::new(lines)),
             Err(error) => {
                 tracing::warn!(%error, "decisions aren't written as lines: there is no thread for it");
@@ -95,11 +103,14 @@ fn shippers(
 }
 
 /// What happened to the node since it was last looked at.
-fn watch(app: &Arc<App>, journal: &Journal) -> Watch {
+fn watch(app: &Arc<App>, journal: &Journal, supervisor: &Supervisor) -> Watch {
     let app = app.clone();
+    // The log's thread drops what it is told by when it ends.
+    let watched = supervisor.watch_for_panics("the writing of the decision log");
     let (mut health, started) = Health::new(&app.engine, app.clock.now().now);
     journal.event(started);
     Box::new(move || {
+        let _ = &watched;
         let now = app.clock.now().now;
         let world = app.world.as_ref().map(|world| world.state());
         (now, health.look(&app.engine, app.sharing.as_deref(), world.as_ref(), now))

@@ -74,22 +74,37 @@ enum Finding {
     },
 }
 
-impl Stores<'_> {
-    /// Asks all of them; `None` for one that doesn't answer. Each is given `ours` if it has none.
-    async fn ask(&self, ours: Option<FleetSecret>) -> Vec<Option<StoredSecret>> {
-        let mut answers = Vec::new();
-        if let Some(world) = self.world {
-            answers.push(world.fleet_secret(ours).await.map_err(unanswered).ok());
+/// What the stores said, the outermost first.
+#[derive(Default)]
+struct Answers {
+    /// `None` for one that doesn't answer.
+    all: Vec<Option<StoredSecret>>,
+    /// Why the first of those didn't.
+    problem: Option<String>,
+}
+
+impl Answers {
+    fn add(&mut self, answer: Result<StoredSecret, impl std::error::Error>) {
+        if let Err(error) = &answer {
+            tracing::debug!(%error, "a store can't be asked for the fleet's secret");
+            self.problem.get_or_insert_with(|| error.to_string());
         }
-        if let Some(region) = self.region {
-            answers.push(region.fleet_secret(ours).await.map_err(unanswered).ok());
-        }
-        answers
+        self.all.push(answer.ok());
     }
 }
 
-fn unanswered(error: impl std::error::Error) {
-    tracing::debug!(%error, "a store can't be asked for the fleet's secret");
+impl Stores<'_> {
+    /// Asks all of them. Each is given `ours` if it has none.
+    async fn ask(&self, ours: Option<FleetSecret>) -> Answers {
+        let mut answers = Answers::default();
+        if let Some(world) = self.world {
+            answers.add(world.fleet_secret(ours).await);
+        }
+        if let Some(region) = self.region {
+            answers.add(region.fleet_secret(ours).await);
+        }
+        answers
+    }
 }
 
 /// The outermost store's word counts; one within it is a copy.
@@ -132,11 +147,8 @@ pub(crate) async fn resolve(settings: &Settings, stores: Stores<'_>) -> Resolved
     let resolved = agree(stores, cached).await;
     match resolved.source {
         Source::BuiltIn => warn_of_built_in("the stores' counts were made with it"),
-        Source::Provisional => tracing::warn!(
-            "no store could be asked for the fleet's secret: nothing is shared until one answers"
-        ),
         Source::Store => cache(directory, &resolved.secret),
-        Source::File | Source::DataDirectory => {}
+        Source::File | Source::DataDirectory | Source::Provisional => {}
     }
     resolved
 }
@@ -145,7 +157,8 @@ async fn agree(stores: Stores<'_>, cached: Option<FleetSecret>) -> Resolved {
     let looks_max = looks_within_ttl();
     let (mut looks, mut unanswered) = (0, 0);
     loop {
-        match find(&stores.ask(None).await, cached) {
+        let answers = stores.ask(None).await;
+        match find(&answers.all, cached) {
             Finding::Known(secret) => {
                 stores.ask(Some(secret)).await;
                 return Resolved { secret, source: Source::Store };
@@ -164,10 +177,16 @@ async fn agree(stores: Stores<'_>, cached: Option<FleetSecret>) -> Resolved {
             Finding::Unreachable => unanswered += 1,
         }
         if unanswered >= LOOKS_UNANSWERED_MAX || looks > 2 * looks_max {
-            return match cached {
-                Some(secret) => Resolved { secret, source: Source::DataDirectory },
-                None => Resolved { secret: random(), source: Source::Provisional },
-            };
+            let problem = answers.problem.unwrap_or_else(|| "no store took a secret".to_owned());
+            if let Some(secret) = cached {
+                tracing::warn!(problem, "the fleet's secret is the copy in data.dir until a store answers");
+                return Resolved { secret, source: Source::DataDirectory };
+            }
+            tracing::warn!(
+                problem,
+                "no store could be asked for the fleet's secret: nothing is shared until one answers"
+            );
+            return Resolved { secret: random(), source: Source::Provisional };
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }
@@ -274,7 +293,7 @@ impl Keeper {
                 stores.ask(Some(secret)).await;
                 continue;
             }
-            match find(&stores.ask(None).await, Some(secret)) {
+            match find(&stores.ask(None).await.all, Some(secret)) {
                 Finding::Known(theirs) if theirs == secret => {
                     is_confirmed = true;
                     cache(&self.directory, &secret);

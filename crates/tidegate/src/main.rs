@@ -53,6 +53,7 @@ use settings::{FleetKey, Settings, Sources};
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
+use supervisor::Supervisor;
 use tidegate_node::EngineOptions;
 use tidegate_node::clock::Clock;
 use tidegate_server::otlp::{LogQueue, Resource};
@@ -138,9 +139,10 @@ fn serve(sources: Sources) -> Result<ExitCode, Failure> {
 
     tokens.divide(&app.engine);
     let kept = KeptCounts::restore(&settings, &app);
+    let (supervisor, endings) = Supervisor::new();
     let queue = settings.otlp_endpoint.as_ref().map(|_| Arc::new(LogQueue::default()));
-    let decision_log = DecisionLog::start(&settings, &app, queue.as_ref());
-    let sending = queue.and_then(|logs| Sending::start(telemetry(&settings, &app, logs)?));
+    let decision_log = DecisionLog::start(&settings, &app, queue.as_ref(), &supervisor);
+    let sending = queue.and_then(|logs| Sending::start(telemetry(&settings, &app, logs)?, &supervisor));
     let shares = open_files::shares(
         settings.connections_max,
         if settings.listen_unix.is_some() { 5 } else { 3 },
@@ -161,6 +163,8 @@ fn serve(sources: Sources) -> Result<ExitCode, Failure> {
         reload,
         apart,
         keeper,
+        supervisor,
+        endings,
     };
     let node = Node::start(&runtime, parts)?;
     output::print(&banner);

@@ -42,6 +42,8 @@ pub(crate) struct Parts {
     /// Where the world's store is spoken to.
     pub(crate) apart: Option<Handle>,
     pub(crate) keeper: Option<Keeper>,
+    pub(crate) supervisor: Supervisor,
+    pub(crate) endings: Endings,
 }
 
 #[derive(Debug)]
@@ -107,14 +109,15 @@ pub(crate) fn apart(name: &str) -> Result<Handle, Failure> {
 impl Node {
     /// Starts everything; connections are answered from here on.
     pub(crate) fn start(runtime: &Runtime, parts: Parts) -> Result<Self, Failure> {
-        let Parts { app, listeners, rules, tokens, certificates, kept, drain, reload, apart, keeper } = parts;
+        let Parts { app, listeners, rules, tokens, certificates, kept, drain, reload, apart, keeper, .. } =
+            parts;
+        let (supervisor, endings) = (parts.supervisor, parts.endings);
         let _context = runtime.enter();
         let signals = Signals::register()
             .map_err(|source| Failure::Start { what: "the handling of signals", source })?;
         let (shutdown, shutdown_seen) = watch::channel(false);
         let (admin_shutdown, admin_shutdown_seen) = watch::channel(false);
         let (ended_sender, ended) = mpsc::unbounded_channel();
-        let (supervisor, endings) = Supervisor::new();
         supervisor.spawn("the upkeep of clock and table", run_upkeep(app.engine.clone(), app.clock.clone()));
         supervisor.spawn("the history", keep_history(app.clone()));
         supervisor.spawn("the rules watch", rules.run(app.clone(), supervisor.clone()));

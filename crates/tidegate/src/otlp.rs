@@ -6,6 +6,7 @@
 
 use crate::http_client::{self, Manner, Message, Url};
 use crate::node;
+use crate::supervisor::Supervisor;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -79,10 +80,12 @@ pub(crate) struct Sending {
 
 impl Sending {
     /// From here on spans are kept. Without a thread there is a warning, and nothing is sent.
-    pub(crate) fn start(telemetry: Telemetry) -> Option<Self> {
+    pub(crate) fn start(telemetry: Telemetry, supervisor: &Supervisor) -> Option<Self> {
         let ((stop, stopping), (ended, stopped)) = (mpsc::channel(), mpsc::channel());
         let runtime = node::runtime().ok()?;
+        let watched = supervisor.watch_for_panics("the sending to the collector");
         let run = move || {
+            let _watched = watched;
             Exporter { telemetry, runtime, is_failing: false, is_stopping: false }.run(&stopping);
             // Nobody may wait any more.
             let _ = ended.send(());

@@ -25,6 +25,7 @@ struct Ending {
 #[derive(Debug)]
 pub(crate) struct Watched {
     ending: Ending,
+    may_return: bool,
     supervisor: Supervisor,
 }
 
@@ -75,7 +76,18 @@ impl Supervisor {
 
     /// For a thread, which holds this for as long as it runs.
     pub(crate) fn watch(&self, task: &'static str) -> Watched {
-        Watched { ending: Ending { task, reason: "it returned" }, supervisor: self.clone() }
+        self.watched(task, false)
+    }
+
+    /// The same for a thread that says itself why it ends early, and that nothing else depends on: only a panic is
+    /// unexpected.
+    pub(crate) fn watch_for_panics(&self, task: &'static str) -> Watched {
+        self.watched(task, true)
+    }
+
+    fn watched(&self, task: &'static str, may_return: bool) -> Watched {
+        let ending = Ending { task, reason: "it returned" };
+        Watched { ending, may_return, supervisor: self.clone() }
     }
 }
 
@@ -89,6 +101,8 @@ impl Drop for Watched {
     fn drop(&mut self) {
         if thread::panicking() {
             self.ending.reason = "it panicked";
+        } else if self.may_return {
+            return;
         }
         // Nobody listens once the process stops.
         let _ = self.supervisor.0.send(self.ending);
@@ -132,6 +146,15 @@ mod tests {
         });
         assert!(ended.join().is_err());
         assert_eq!(endings.0.recv().await, Some(Ending { task: "thread", reason: "it panicked" }));
-        assert!(endings.0.try_recv().is_err(), "what goes on isn't reported");
+        let watched = supervisor.watch_for_panics("may return");
+        assert!(thread::spawn(move || drop(watched)).join().is_ok());
+        assert!(endings.0.try_recv().is_err(), "what goes on, or may return, isn't reported");
+        let watched = supervisor.watch_for_panics("may return");
+        let ended = thread::spawn(move || {
+            let _watched = watched;
+            assert!(std::env::args().count() == 0, "on purpose");
+        });
+        assert!(ended.join().is_err());
+        assert_eq!(endings.0.recv().await, Some(Ending { task: "may return", reason: "it panicked" }));
     }
 }

@@ -15,6 +15,7 @@ mod quotas;
 mod rules;
 mod schema;
 mod secret;
+mod tls;
 mod url;
 
 pub(crate) use log::Seen;

@@ -95,3 +95,69 @@ async fn a_server_without_tls_hears_nothing_from_who_demands_it() {
     postgres.create_database("without_tls");
     is_refused(&format!("{}?sslmode=require", postgres.url("without_tls"))).await;
 }
+
+/// The same server by an address that isn't loopback, as one on another machine has.
+fn elsewhere(url: &str) -> String {
+    let elsewhere = url.replace("@127.0.0.1:", "@0.0.0.0:");
+    assert_ne!(elsewhere, url);
+    elsewhere
+}
+
+async fn problem_of(url: &str) -> String {
+    join(&open(url)).await.expect_err(url).to_string()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_mariadb_elsewhere_has_to_prove_who_it_is_unless_the_url_says_otherwise() {
+    let (server, directory) = (MariaDb::start_with_tls().await, Directory::new());
+    server.create_database("world");
+    let url = elsewhere(&server.url("world"));
+    for unverifiable in [url.clone(), format!("{url}?ssl-ca={}", stranger(&directory).display())] {
+        let problem = problem_of(&unverifiable).await;
+        assert!(problem.contains("can't be verified"), "{problem}");
+        assert!(problem.contains("ssl-ca=FILE") && problem.contains("ssl-mode=REQUIRED"), "{problem}");
+    }
+    let accepted = || server.query("", "SHOW GLOBAL STATUS LIKE 'Ssl_finished_accepts'")[0][1].clone();
+    let before = accepted();
+    join(&open(&format!("{url}?ssl-ca={}", server.authority().display()))).await.expect("joins verified");
+    assert_ne!(accepted(), before, "it went over TLS");
+    for mode in ["REQUIRED", "PREFERRED", "DISABLED"] {
+        join(&open(&format!("{url}?ssl-mode={mode}"))).await.expect("joins as the url says");
+    }
+    join(&open(&server.url("world"))).await.expect("this machine isn't asked to prove who it is");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_postgres_elsewhere_has_to_prove_who_it_is_unless_the_url_says_otherwise() {
+    let (server, directory) = (Postgres::start_with_tls().await, Directory::new());
+    server.create_database("world");
+    let url = elsewhere(&server.url("world"));
+    for unverifiable in [url.clone(), format!("{url}?sslrootcert={}", stranger(&directory).display())] {
+        let problem = problem_of(&unverifiable).await;
+        assert!(problem.contains("can't be verified"), "{problem}");
+        assert!(problem.contains("sslrootcert=FILE") && problem.contains("sslmode=require"), "{problem}");
+    }
+    let world = open(&format!("{url}?sslrootcert={}", server.authority().display()));
+    join(&world).await.expect("joins verified");
+    let plain = "SELECT COUNT(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) \
+                 WHERE datname = 'world' AND client_addr IS NOT NULL AND NOT ssl";
+    assert_eq!(server.query("postgres", plain), [["0"]], "no connection goes without TLS");
+    for mode in ["require", "prefer", "disable"] {
+        join(&open(&format!("{url}?sslmode={mode}"))).await.expect("joins as the url says");
+    }
+    join(&open(&server.url("world"))).await.expect("this machine isn't asked to prove who it is");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_elsewhere_without_tls_is_used_unless_the_url_demands_tls() {
+    let mariadb = MariaDb::shared().await;
+    mariadb.create_database("elsewhere");
+    let url = elsewhere(&mariadb.url("elsewhere"));
+    join(&open(&url)).await.expect("joins in the open");
+    is_refused(&format!("{url}?ssl-mode=VERIFY_IDENTITY")).await;
+    let postgres = Postgres::shared().await;
+    postgres.create_database("elsewhere");
+    let url = elsewhere(&postgres.url("elsewhere"));
+    join(&open(&url)).await.expect("joins in the open");
+    is_refused(&format!("{url}?sslmode=verify-full")).await;
+}

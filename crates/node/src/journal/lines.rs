@@ -47,14 +47,20 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// `writer`: whose log it is.
-    pub fn start(to: LinesTo, writer: Writer, journal: &Arc<Journal>) -> io::Result<Self> {
+    /// `writer`: whose log it is. `held`: dropped when the thread ends, also by a panic.
+    pub fn start(
+        to: LinesTo,
+        writer: Writer,
+        journal: &Arc<Journal>,
+        held: Box<dyn Send>,
+    ) -> io::Result<Self> {
         let (queue, queued) = sync_channel(CHUNKS_MAX);
         let (end, ended) = sync_channel(1);
         let of = Arc::downgrade(journal);
         thread::Builder::new().name("decision-lines".to_owned()).spawn({
             let journal = of.clone();
             move || {
+                let _held = held;
                 run(Output::new(to), &queued, &journal);
                 // Nobody may wait any more.
                 let _ = end.send(());

@@ -7,7 +7,9 @@ mod agreement;
 mod outage;
 mod quotas;
 mod regions;
+mod secret;
 mod strangers;
+mod tls;
 
 #[allow(dead_code, reason = "the tests of one region use the rest of it")]
 #[path = "../region/fleet.rs"]

@@ -1,6 +1,7 @@
 //! One connection to a database, of whichever kind, and what its errors mean.
 
 use super::dialect::{Dialect, MYSQL, POSTGRES, SQLITE};
+use super::tls::Server;
 use crate::WorldError;
 use sqlx::mysql::MySqlDatabaseError;
 use sqlx::sqlite::SqliteSynchronous;
@@ -15,8 +16,8 @@ const STATEMENT_WITHIN_MS: u64 = 1000;
 #[derive(Clone, Debug)]
 pub(super) enum Address {
     Sqlite(sqlx::sqlite::SqliteConnectOptions),
-    MySql(sqlx::mysql::MySqlConnectOptions),
-    Postgres(sqlx::postgres::PgConnectOptions),
+    MySql(Server<sqlx::mysql::MySqlConnectOptions>),
+    Postgres(Server<sqlx::postgres::PgConnectOptions>),
 }
 
 /// A connection. Dropping it closes it and undoes what wasn't committed.
@@ -144,8 +145,8 @@ impl Address {
     pub(super) async fn connect(&self) -> Result<Link, Failure> {
         Ok(match self {
             Address::Sqlite(options) => Link::Sqlite(options.connect().await?),
-            Address::MySql(options) => Link::MySql(options.connect().await?),
-            Address::Postgres(options) => Link::Postgres(options.connect().await?),
+            Address::MySql(server) => Link::MySql(server.connect().await?),
+            Address::Postgres(server) => Link::Postgres(server.connect().await?),
         })
     }
 }

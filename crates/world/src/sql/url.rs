@@ -4,9 +4,10 @@
 //! error about it, nor its debug output may ever show a password, or a piece of one.
 
 use super::link::Address;
+use super::tls::{Place, Protection, Remedies, Server};
 use sqlx::ConnectOptions as _;
-use sqlx::mysql::MySqlConnectOptions;
-use sqlx::postgres::PgConnectOptions;
+use sqlx::mysql::{MySqlConnectOptions, MySqlSslMode};
+use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use std::fmt;
 use std::str::FromStr as _;
@@ -16,6 +17,18 @@ use std::time::Duration;
 const SQLITE_BUSY_FOR: Duration = Duration::from_millis(1500);
 const REMEDY: &str = "write sqlite:PATH, mysql://USER:PASSWORD@HOST:3306/DATABASE or \
                       postgres://USER:PASSWORD@HOST:5432/DATABASE";
+const MYSQL_REMEDIES: Remedies = Remedies {
+    unverified: "name the authority that signed it with ssl-ca=FILE in the url, or add ssl-mode=REQUIRED to go \
+                 without verification",
+    not_offered: "give the database a certificate and add ssl-mode=VERIFY_IDENTITY to the url, or ssl-mode=DISABLED \
+                  to go without TLS knowingly",
+};
+const POSTGRES_REMEDIES: Remedies = Remedies {
+    unverified: "name the authority that signed it with sslrootcert=FILE in the url, or add sslmode=require to go \
+                 without verification",
+    not_offered: "give the database a certificate and add sslmode=verify-full to the url, or sslmode=disable to go \
+                  without TLS knowingly",
+};
 const MYSQL_PARAMETERS: [&str; 5] = ["ssl-mode", "ssl-ca", "ssl-cert", "ssl-key", "socket"];
 const POSTGRES_PARAMETERS: [&str; 6] =
     ["sslmode", "sslrootcert", "sslcert", "sslkey", "host", "application_name"];
@@ -67,13 +80,13 @@ impl WorldUrl {
                 let parts = Parts::of(scheme, rest, &MYSQL_PARAMETERS)?;
                 let options = MySqlConnectOptions::from_str(&format!("mysql:{rest}"));
                 let options = options.map_err(|_| parts.unread(REMEDY))?.disable_statement_logging();
-                Ok(WorldUrl { shown: parts.shown(), address: Address::MySql(options) })
+                Ok(WorldUrl { shown: parts.shown(), address: Address::MySql(mysql(options, &parts)) })
             }
             "postgres" | "postgresql" => {
                 let parts = Parts::of(scheme, rest, &POSTGRES_PARAMETERS)?;
                 let options = PgConnectOptions::from_str(&format!("postgres:{rest}"));
                 let options = options.map_err(|_| parts.unread(REMEDY))?.disable_statement_logging();
-                Ok(WorldUrl { shown: parts.shown(), address: Address::Postgres(options) })
+                Ok(WorldUrl { shown: parts.shown(), address: Address::Postgres(postgres(options, &parts)) })
             }
             other => {
                 // What stands before the first colon of something else may be anything.
@@ -117,6 +130,40 @@ fn sqlite(rest: &str) -> Result<WorldUrl, WorldUrlError> {
         .busy_timeout(SQLITE_BUSY_FOR)
         .disable_statement_logging();
     Ok(WorldUrl { shown: format!("sqlite:{path}"), address: Address::Sqlite(options) })
+}
+
+fn mysql(options: MySqlConnectOptions, parts: &Parts<'_>) -> Server<MySqlConnectOptions> {
+    let host = without_brackets(options.get_host()).to_owned();
+    let options = options.host(&host);
+    let is_socket = options.get_socket().is_some();
+    let place = Place { host: &host, is_socket, names_mode: parts.names("ssl-mode") };
+    match Protection::of(place) {
+        Protection::AsWritten => Server::as_written(options, MYSQL_REMEDIES),
+        Protection::Verified => {
+            let open = options.clone().ssl_mode(MySqlSslMode::Disabled);
+            Server::verified(options.ssl_mode(MySqlSslMode::VerifyIdentity), open, MYSQL_REMEDIES)
+        }
+    }
+}
+
+fn postgres(options: PgConnectOptions, parts: &Parts<'_>) -> Server<PgConnectOptions> {
+    let host = without_brackets(options.get_host()).to_owned();
+    let is_socket = options.get_socket().is_some();
+    let options = options.host(&host);
+    // sqlx takes the mode from the environment, as PostgreSQL's own programs do.
+    let names_mode = parts.names("sslmode") || std::env::var_os("PGSSLMODE").is_some();
+    match Protection::of(Place { host: &host, is_socket, names_mode }) {
+        Protection::AsWritten => Server::as_written(options, POSTGRES_REMEDIES),
+        Protection::Verified => {
+            let open = options.clone().ssl_mode(PgSslMode::Disable);
+            Server::verified(options.ssl_mode(PgSslMode::VerifyFull), open, POSTGRES_REMEDIES)
+        }
+    }
+}
+
+/// An IPv6 address stands between brackets in a url, and nowhere else.
+fn without_brackets(host: &str) -> &str {
+    host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host)
 }
 
 /// A url of a server, taken apart without its secrets.
@@ -163,6 +210,10 @@ impl<'a> Parts<'a> {
             return Err(error(format!("the parameter {unknown:?} is unknown"), remedy));
         }
         Ok(parts)
+    }
+
+    fn names(&self, parameter: &str) -> bool {
+        self.parameters.split('&').any(|part| part.split('=').next() == Some(parameter))
     }
 
     /// What sqlx can't read, without its words, which may have the password in them.

@@ -99,7 +99,7 @@ impl Fixture {
         }
     }
 
-    fn open_sql(&self, options: SqlOptions) -> SqlWorld {
+    pub(crate) fn open_sql(&self, options: SqlOptions) -> SqlWorld {
         let url = match &self.place {
             Place::Memory { .. } => panic!("a store in memory has no url"),
             Place::Sqlite(file) => format!("sqlite:{}", file.0.display()),

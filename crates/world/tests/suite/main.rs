@@ -8,6 +8,7 @@ mod fleet;
 mod quotas;
 mod random;
 mod rules;
+mod secret;
 
 use fixture::Fixture;
 
@@ -71,4 +72,6 @@ conform! {
     rules::pages_bring_every_item_once_and_in_order,
     rules::history_is_found_by_what_it_is_about,
     rules::entries_of_megabytes_are_kept_and_read_in_pages,
+    secret::the_first_secret_stays_and_comes_back_where_it_was_lost,
+    secret::of_many_secrets_stored_at_once_all_read_the_same,
 }
