@@ -19,6 +19,8 @@ pub const GIVEN_NAMESPACE_CHARS_MAX: usize = 512;
 /// no header or path that a proxy passes on is refused. Values are only hashed and compared; whatever shows one
 /// shortens it with [`tidegate_rules::shown`].
 pub const ATTRIBUTE_VALUE_BYTES_MAX: usize = 16 << 10;
+/// The longest values of all attributes of a request together, in bytes: each of 100 rules may hash all of them.
+pub const ATTRIBUTES_BYTES_MAX: usize = 32 << 10;
 /// The longest identifier of Unkey's API, in characters.
 pub const IDENTIFIER_CHARS_MAX: usize = 512;
 /// The most attributes of a request, and the longest name of one.
@@ -109,6 +111,8 @@ pub enum RequestError {
     AttributeName { name: String },
     #[error("an attribute's value has at most {ATTRIBUTE_VALUE_BYTES_MAX} bytes")]
     AttributeValue { name: String },
+    #[error("the values of a request's attributes have at most {ATTRIBUTES_BYTES_MAX} bytes together")]
+    AttributesTooLong,
     #[error("a request names 1 to {ITEMS_MAX} limits")]
     LimitCount,
     #[error("a request has 1 to {ITEMS_MAX} descriptors")]
@@ -231,13 +235,18 @@ fn validate_attributes(attributes: Attributes<'_>) -> Result<(), RequestError> {
     if attributes.0.len() > ATTRIBUTES_MAX {
         return Err(RequestError::TooManyAttributes);
     }
+    let mut bytes = 0;
     for (name, value) in attributes.0 {
+        bytes += value.len();
         if name.is_empty() || !fits(name, ATTRIBUTE_NAME_CHARS_MAX) {
             return Err(RequestError::AttributeName { name: name.chars().take(80).collect() });
         }
         if value.len() > ATTRIBUTE_VALUE_BYTES_MAX {
             return Err(RequestError::AttributeValue { name: (*name).to_owned() });
         }
+    }
+    if bytes > ATTRIBUTES_BYTES_MAX {
+        return Err(RequestError::AttributesTooLong);
     }
     Ok(())
 }

@@ -218,6 +218,18 @@ fn limits_given_in_the_request_are_all_or_none_and_apart_from_rules() {
 }
 
 #[test]
+fn values_of_a_request_are_bounded_together() {
+    let engine = engine();
+    let rules = engine.rules();
+    let value = "x".repeat(16 << 10);
+    let decide = |attributes: &[(&str, &str)]| {
+        engine.decide(&rules, &by_rules("api", attributes, Purpose::Check), NOW).map(|_| ())
+    };
+    assert_eq!(decide(&[("a", &value), ("b", &value)]), Ok(()));
+    assert_eq!(decide(&[("a", &value), ("b", &value), ("c", "x")]), Err(RequestError::AttributesTooLong));
+}
+
+#[test]
 fn tenants_never_share_a_count() {
     let engine = engine();
     let rules = engine.rules();

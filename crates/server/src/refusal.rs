@@ -178,9 +178,9 @@ impl From<RequestError> for Refusal {
                 (Code::InvalidText, "identifier", "give a shorter, non-empty identifier, such as a hash")
             }
             RequestError::TooManyAttributes => (Code::TooMany, "attributes", "send only what rules use"),
-            RequestError::AttributeName { .. } | RequestError::AttributeValue { .. } => {
-                (Code::InvalidText, "attributes", "shorten the attribute")
-            }
+            RequestError::AttributeName { .. }
+            | RequestError::AttributeValue { .. }
+            | RequestError::AttributesTooLong => (Code::InvalidText, "attributes", "shorten the attribute"),
             RequestError::DescriptorCount => {
                 (Code::TooMany, "descriptors", "send 1 to 100 descriptors; split more over requests")
             }

@@ -1,9 +1,10 @@
 //! Tokens on a control plane: a tenant sees and changes its own.
 
-use crate::scene::Server;
-use crate::support::{Directory, Finished, parse, request_with, run};
+use crate::scene::{Follower, Server};
+use crate::support::{Directory, Finished, Node, parse, request_with, run};
 use crate::{RULES, ready, tidegate};
-use serde_json::Value;
+use serde_json::{Value, json};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const ACME: &str =
     "tenant: acme\nnamespace: api\nrules:\n  - { name: acme-only, key: [user], limit: 5 per 1m }\n";
@@ -104,4 +105,82 @@ fn what_concerns_all_tenants_is_the_operators_and_history_names_the_token() {
     assert_eq!((&state["namespaces"], &state["followers"]), (&2.into(), &0.into()));
     let author = get("/v1/rules/history", &acme).1["history"][0]["author"].as_str().unwrap().to_owned();
     assert!(author.ends_with(&format!(", token {}, tenant acme", &acme[3..15])), "{author}");
+}
+
+/// A namespace with so many rules.
+fn many(tenant: &str, rules: usize) -> String {
+    (0..rules).fold(format!("tenant: {tenant}\nnamespace: {tenant}-bulk\nrules:\n"), |text, rule| {
+        text + &format!("- {{ name: r{rule}, key: [u], when: {{ p: v{rule} }}, limit: 9 per 1y }}\n")
+    })
+}
+
+#[test]
+fn two_hostile_tenants_dont_hinder_an_honest_one() {
+    let directory = Directory::new();
+    let tokens = ["default", "mallory", "trudy", "honest"].map(|tenant| token(&directory, tenant, "admin"));
+    let [operator, mallory, trudy, honest] = &tokens;
+    let server = ready(Server::with_tokens(&directory.path("tokens.toml").display().to_string()));
+    let ask = |token: &str, line: &str, body: &Value| -> (u16, Value) {
+        let header = format!("Authorization: Bearer {token}\r\n");
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        parse(&request_with(&server.address, line, &header, &body))
+    };
+    let push = |token: &str, text: &str| {
+        ask(token, "POST /v1/rules", &json!({ "files": [{ "name": "rules.yaml", "text": text }] }))
+    };
+    assert_eq!(push(operator, RULES).0, 200);
+    let own_directory = Directory::new();
+    let environment = [("TIDEGATE_TOKEN", operator.as_str())];
+    let node = Node::start_with(&own_directory, &["--rules-control", &server.url()], &environment);
+    let node = Follower { node, directory: own_directory };
+    let own = |limit: u32| {
+        format!(
+            "tenant: honest\nnamespace: api\nrules: [{{ name: own, key: [user], limit: {limit} per 1y }}]\n"
+        )
+    };
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for (name, token, other) in [("mallory", mallory, "trudy"), ("trudy", trudy, "mallory")] {
+            let (push, is_over) = (&push, &is_over);
+            scope.spawn(move || {
+                let wrong = format!("tenant: {name}\nnamespace: x\nrules: [{{ name: a }}]\n");
+                let texts =
+                    [many(name, 3000), many(name, 26_000), wrong, many("honest", 1), many(name, 2000)];
+                for round in 0.. {
+                    for (text, is_taken) in texts.iter().zip([true, false, false, false, true]) {
+                        let (status, answer) = push(token, text);
+                        // Two at once, or a queue that is full: what it asks for is none of the others' trouble.
+                        assert!((status == 200) == is_taken || [409, 503].contains(&status), "{answer}");
+                        let answer = answer.to_string();
+                        for others in ["own", "per-user", other, &format!("{other}-bulk")] {
+                            assert!(!answer.contains(&format!("\"{others}")), "{name} is told {answer}");
+                        }
+                    }
+                    if round > 0 && is_over.load(Ordering::Relaxed) {
+                        break;
+                    }
+                }
+            });
+        }
+        let mut last = 0;
+        for limit in 1..=5 {
+            let (status, answer) = push(honest, &own(limit));
+            assert_eq!(status, 200, "{answer}");
+            let version = answer["version"].as_u64().unwrap();
+            let (status, heard) = ask(honest, &format!("GET /v1/rules/watch?after={last}"), &Value::Null);
+            assert_eq!(status, 200, "{heard}");
+            let (status, read) = ask(honest, "GET /v1/rules", &Value::Null);
+            assert_eq!(status, 200, "{read}");
+            assert!(read.to_string().contains(&format!("limit: {limit} per 1y")), "{read}");
+            for said in [&answer, &heard, &read] {
+                for others in ["mallory", "trudy", "per-user"] {
+                    assert!(!said.to_string().contains(others), "the honest one is told {said}");
+                }
+            }
+            node.wait_version(version);
+            last = version;
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(node.allowed(101, "bob"), 100, "the operators' rules are in force");
 }

@@ -8,11 +8,14 @@ use crate::{http, proxies};
 use std::io::{Read, Write};
 use std::process::Stdio;
 
+/// Sends a request and returns whether it was admitted.
+type Send = Box<dyn Fn(&Request, &Caller) -> bool>;
+
 pub(crate) struct Surface {
     pub(crate) name: &'static str,
     /// Where callers connect.
     pub(crate) address: String,
-    send: Box<dyn Fn(&Request, &Caller) -> bool>,
+    send: Send,
     /// Says why an attack makes no sense here; `None` when it does.
     pub(crate) why_not: fn(&Attack) -> Option<&'static str>,
     _running: Running,
