@@ -54,7 +54,7 @@ pub(crate) static TABLE: [Setting; 41] = [
         key: "cluster.secret_file",
         value_name: "PATH",
         default: "generated, kept in the outermost store",
-        meaning: "identity hash's key, equal on all nodes",
+        meaning: "key of all hashes",
         // What the file holds is never kept as text.
         secrecy: Secrecy::PathOfSecret,
         read: |text, settings| {
@@ -188,7 +188,7 @@ pub(crate) static TABLE: [Setting; 41] = [
         key: "forward_auth.accept",
         value_name: "LIST",
         default: "none",
-        meaning: "X-Tidegate-<name> headers that /auth believes: user, …",
+        meaning: "attribute headers that /auth believes: user, ip, …",
         secrecy: Secrecy::Open,
         read: |text, settings| {
             parse::accepted_headers(text).map(|names| settings.forward_auth.accepted = names)

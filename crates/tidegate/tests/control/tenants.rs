@@ -110,7 +110,7 @@ fn what_concerns_all_tenants_is_the_operators_and_history_names_the_token() {
 /// A namespace with so many rules.
 fn many(tenant: &str, rules: usize) -> String {
     (0..rules).fold(format!("tenant: {tenant}\nnamespace: {tenant}-bulk\nrules:\n"), |text, rule| {
-        text + &format!("- {{ name: r{rule}, key: [u], when: {{ p: v{rule} }}, limit: 9 per 1y }}\n")
+        text + &format!("- {{ name: r{rule}, key: [u], when: {{ p: v{rule} }}, limit: 9 per 365d }}\n")
     })
 }
 
@@ -135,7 +135,7 @@ fn two_hostile_tenants_dont_hinder_an_honest_one() {
     let node = Follower { node, directory: own_directory };
     let own = |limit: u32| {
         format!(
-            "tenant: honest\nnamespace: api\nrules: [{{ name: own, key: [user], limit: {limit} per 1y }}]\n"
+            "tenant: honest\nnamespace: api\nrules: [{{ name: own, key: [user], limit: {limit} per 365d }}]\n"
         )
     };
     let is_over = AtomicBool::new(false);
@@ -171,7 +171,7 @@ fn two_hostile_tenants_dont_hinder_an_honest_one() {
             assert_eq!(status, 200, "{heard}");
             let (status, read) = ask(honest, "GET /v1/rules", &Value::Null);
             assert_eq!(status, 200, "{read}");
-            assert!(read.to_string().contains(&format!("limit: {limit} per 1y")), "{read}");
+            assert!(read.to_string().contains(&format!("limit: {limit} per 365d")), "{read}");
             for said in [&answer, &heard, &read] {
                 for others in ["mallory", "trudy", "per-user"] {
                     assert!(!said.to_string().contains(others), "the honest one is told {said}");

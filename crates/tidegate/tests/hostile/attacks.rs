@@ -209,7 +209,6 @@ pub(crate) const ATTACKS: [Attack; 26] = [
             "/x/../search",
             "/%73%65arch?q=%2F",
             "/search?",
-            "/x//..//search",
         ];
         at(caller, spellings[round as usize % spellings.len()])
     }),
@@ -225,10 +224,10 @@ pub(crate) const ATTACKS: [Attack; 26] = [
             "garbage",
             "",
             "999.1.1.1",
-            "fe80::1%eth0%",
+            "fe80::g%eth0",
             "[::1",
             "1.2.3.4:x",
-            "::ffff",
+            ":::ffff",
             "-",
             "\u{e9}",
         ];

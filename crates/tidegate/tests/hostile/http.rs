@@ -9,7 +9,8 @@ use std::net::{SocketAddr, TcpStream};
 /// Sends a request from the caller's address; returns the answer's status, or `None` when the connection was closed
 /// without one.
 pub(crate) fn send(server: &str, request: &Request, caller: &Caller) -> Option<u16> {
-    let mut bytes = format!("{} {} HTTP/1.1\r\nHost: app\r\n", request.method, request.target).into_bytes();
+    let mut bytes =
+        format!("{} {} HTTP/1.1\r\nHost: {server}\r\n", request.method, request.target).into_bytes();
     let mut header = |name: &str, value: &[u8]| {
         bytes.extend_from_slice(name.as_bytes());
         bytes.extend_from_slice(b": ");
