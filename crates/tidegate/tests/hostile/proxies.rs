@@ -118,7 +118,8 @@ fn get(proxy: &Proxy, user: &str) -> String {
     let mut stream = TcpStream::connect(&proxy.address).unwrap();
     stream.set_read_timeout(Some(SOON)).unwrap();
     let host = &proxy.address;
-    let request = format!("GET /things HTTP/1.1\r\nHost: {host}\r\nX-User: {user}\r\nConnection: close\r\n\r\n");
+    let request =
+        format!("GET /things HTTP/1.1\r\nHost: {host}\r\nX-User: {user}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();

@@ -47,7 +47,7 @@ fn a_request_that_cannot_be_judged_is_denied_with_a_reason() {
         (Vec::new(), "one message"),
         (vec![0, 0, 0, 0, 9, 1], "one message"),
         ([framed(b""), framed(b"")].concat(), "one message"),
-        (vec![0, 0, 16, 0, 1, 0], "1 MiB"),
+        (vec![0, 0, 16, 0, 1, 0], "1024 KiB"),
     ];
     for (body, reason) in cases {
         let reply = client.send(SHOULD_RATE_LIMIT, &[&body]);
