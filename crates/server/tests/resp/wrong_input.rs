@@ -30,7 +30,7 @@ async fn wrong_commands_are_errors_and_the_connection_goes_on() {
             &["CL.THROTTLE", "k", "1", "0", "1"],
             "-ERR zero rates are not supported; count and period are at least 1",
         ),
-        (&["CL.THROTTLE", "", "1", "1", "1"], "-ERR a key has 1 to 512 characters"),
+        (&["CL.THROTTLE", "", "1", "1", "1"], "-ERR a key has 1 to 16384 bytes"),
         (
             &["CL.THROTTLE", "k", "1", "1", "1", "-1"],
             "-ERR quantity is a whole number from 0 to 2^53; 0 only looks",
