@@ -53,6 +53,9 @@ impl ForwardAuth {
         for name in text.split(',').map(str::trim).filter(|name| !name.is_empty()) {
             let name = name.to_ascii_lowercase();
             check_attribute_name(&name)?;
+            if name.starts_with(PREFIX) {
+                return Err(format!("`{}` is the header; give the attribute's name alone", excerpt(&name)));
+            }
             if name == TOKEN {
                 return Err("`token` is the proxy's secret, and never an attribute".to_owned());
             }
@@ -134,14 +137,17 @@ pub(crate) async fn answer(
 /// denials, at most once a minute, since the proxy hides them from the operator.
 #[cold]
 pub(crate) fn refusal_status(app: &App, refusal: &Refusal) -> StatusCode {
-    static GATE: LogGate = LogGate::new();
+    // What is missing is the operator's mistake: a caller's mistakes don't keep it out of the log.
+    static OPERATORS: LogGate = LogGate::new();
+    static CALLERS: LogGate = LogGate::new();
     match refusal.code.status() {
         status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::SERVICE_UNAVAILABLE) => {
             status
         }
         _ => {
             COUNTERS.requests_unjudged.add_one();
-            if GATE.passes(app.clock.now().now) {
+            let gate = if refusal.code == Code::MissingField { &OPERATORS } else { &CALLERS };
+            if gate.passes(app.clock.now().now) {
                 let Refusal { message, fix, .. } = refusal;
                 tracing::warn!("/auth denied a request that it can't judge: {message}; {fix}");
             }
@@ -247,7 +253,9 @@ impl<'a> Asked<'a> {
                         None => is_accepted(name),
                     };
                     if is_believed {
-                        attributes.push((name, only_value(headers, header)?));
+                        push_unless_empty(&mut attributes, name, only_value(headers, header)?);
+                    } else {
+                        report_ignored(app, name);
                     }
                 }
             }
@@ -255,7 +263,7 @@ impl<'a> Asked<'a> {
         for MappedHeader { attribute, header } in mapped {
             let is_given = attributes.iter().any(|(name, _)| name == attribute);
             if !is_given && headers.contains_key(header) {
-                attributes.push((attribute.as_str(), only_value(headers, header)?));
+                push_unless_empty(&mut attributes, attribute, only_value(headers, header)?);
             }
         }
         if attributes.len() > ATTRIBUTES_MAX {
@@ -270,6 +278,28 @@ impl<'a> Asked<'a> {
         let Asked { namespace, cost, attributes } = self;
         let subject = Subject::Rules { namespace, attributes: Attributes(attributes), cost: *cost };
         Request { tenant: caller.tenant(), purpose: Purpose::Check, subject }
+    }
+}
+
+/// Adds an attribute. A proxy that copies a header which the caller left out sends an empty one (Caddy) or none
+/// (nginx): both mean that the attribute is missing.
+fn push_unless_empty<'a>(attributes: &mut Vec<(&'a str, &'a str)>, name: &'a str, value: &'a str) {
+    if !value.is_empty() {
+        attributes.push((name, value));
+    }
+}
+
+/// Logs a header that isn't believed, at most once a minute: either a caller sends it, or the operator forgot to name
+/// it and its rules don't apply.
+#[cold]
+fn report_ignored(app: &App, name: &str) {
+    static GATE: LogGate = LogGate::new();
+    if GATE.passes(app.clock.now().now) {
+        tracing::warn!(
+            "/auth ignored the header X-Tidegate-{}: if the proxy sets it, name it in `attributes=` of the query or in \
+             forward_auth.accept",
+            excerpt(name)
+        );
     }
 }
 
@@ -398,7 +428,7 @@ fn repeated_parameter(name: &str) -> Refusal {
 
 #[cold]
 fn nothing_accepted() -> Refusal {
-    let message = "nothing says which attribute headers the proxy sets";
+    let message = "every request is denied, because nothing says which attribute headers the proxy sets";
     let fix = "name them in the proxy's configuration (/auth?namespace=NAME&attributes=user,ip) or in the setting \
                forward_auth.accept; `attributes=` with no name is for rules without attributes";
     Refusal::of_field(Code::MissingField, ATTRIBUTES, message, fix)

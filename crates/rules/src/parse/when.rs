@@ -90,9 +90,7 @@ fn read_value(at: &Cursor<'_, '_>, values: &mut ValueSet, problems: &mut Problem
 fn doubt(text: &str) -> Option<&'static str> {
     const CLASSES: [&str; 8] = ["\\d", "\\w", "\\s", "\\b", "\\.", "\\/", "[^", "(?"];
     if text.len() > 1 && text.starts_with('!') {
-        return Some(
-            "matches only itself: there is no negation; list what is meant, or give the exception a rule of its own",
-        );
+        return Some("matches only itself: there is no negation; list the values that are meant");
     }
     let is_anchored = text.len() > 1 && (text.starts_with('^') || text.ends_with('$'));
     let has_choice = text.find('(').is_some_and(|open| text[open..].contains(['|', ')']));

@@ -67,7 +67,7 @@ const METRICS: &[(&str, &str)] = &[
     ),
     (
         "tidegate_tokens_refused_total",
-        "Requests refused for their token: unknown, revoked or without permission.",
+        "Requests refused for their token: missing, unknown, revoked or without permission.",
     ),
     ("tidegate_http_requests_refused_total", "Requests over HTTP or gRPC that were answered with an error."),
     ("tidegate_idempotency_keys_forgotten_total", "Idempotency keys that were forgotten before their time."),

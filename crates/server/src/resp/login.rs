@@ -89,6 +89,8 @@ impl Login {
         let is_known = login.is_known();
         if is_known {
             *self = login;
+        } else {
+            COUNTERS.tokens_refused.add_one();
         }
         is_known
     }
@@ -115,6 +117,7 @@ impl Login {
     #[cold]
     pub(crate) fn refuse(&self, out: &mut Vec<u8>, command: &[u8]) {
         COUNTERS.resp_commands_refused.add_one();
+        COUNTERS.tokens_refused.add_one();
         if !self.is_known() {
             return reply::error(out, NO_AUTH);
         }

@@ -187,7 +187,19 @@ pub(crate) fn request(address: &str, method: &str, path: &str, body: &str) -> (u
 
 /// The same with headers, each ended by a line break; the whole answer as it came.
 pub(crate) fn request_with(address: &str, line: &str, headers: &str, body: &str) -> String {
+    request_within(SOON, address, line, headers, body)
+}
+
+/// The same, for what may take longer.
+pub(crate) fn request_within(
+    patience: Duration,
+    address: &str,
+    line: &str,
+    headers: &str,
+    body: &str,
+) -> String {
     let mut stream = connect(address);
+    stream.set_read_timeout(Some(patience)).unwrap();
     let length = body.len();
     let head = format!(
         "{line} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n"

@@ -98,7 +98,8 @@ fn a_node_runs_by_its_unit_and_its_group_may_use_the_socket() {
         let mode = std::fs::metadata(directory.path(socket)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o660, "{socket}");
     }
-    assert!(directory.path("tidegate/decisions").exists(), "data is in the state directory");
+    // The log's own thread makes it.
+    poll("data in the state directory", SOON, || directory.path("tidegate/decisions").exists().then_some(()));
 }
 
 #[test]
