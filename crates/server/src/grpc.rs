@@ -47,9 +47,11 @@ const FRAME_BYTES_MAX: u32 = 16 << 10;
 const SEND_BUFFER_BYTES_MAX: usize = 16 << 10;
 /// The same where rules are followed: some chunks of a snapshot.
 const RULES_SEND_BUFFER_BYTES_MAX: usize = 256 << 10;
-/// Streams that were reset and are still remembered; those that a client resets before they were looked at.
+/// Streams that were reset and are still remembered.
 const RESET_STREAMS_MAX: usize = 64;
-const PENDING_RESETS_MAX: usize = 20;
+/// Streams that a client resets before they were looked at. Many: the client is a proxy, which resets a call for every
+/// caller that hangs up. Ending its connection would fail the calls of all others, and Envoy admits what failed.
+const PENDING_RESETS_MAX: usize = 10_000;
 /// So that one connection doesn't keep the others waiting for long.
 const CALLS_AT_ONCE_MAX: usize = 64;
 

@@ -106,7 +106,7 @@ pub(crate) fn start_envoy(directory: &Directory, node: &Node) -> Proxy {
         ("port_value: 8081", &*port(&node.grpc)),
     ];
     // A machine under load: what is tested isn't how fast it is.
-    directory.write("envoy.yaml", example("envoy.yaml", &addresses).replace("timeout: 0.1s", "timeout: 5s"));
+    directory.write("envoy.yaml", example("envoy.yaml", &addresses).replace("timeout: 0.5s", "timeout: 5s"));
     let mut command = guarded(envoy().unwrap());
     command.arg("-c").arg(directory.path("envoy.yaml"));
     command.args(["--disable-hot-restart", "--concurrency", "1", "--log-level", "warning"]);

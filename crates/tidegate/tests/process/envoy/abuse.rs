@@ -65,18 +65,26 @@ pub(crate) fn assert_serves(node: &Node) {
     assert!(!Client::connect(&node.grpc).ask(&Ask::of("api", &[&[("user", "1")]])).is_over);
 }
 
+/// Behind a proxy, callers that hang up reset streams of a connection that carries everybody's calls: if they could end
+/// it, the proxy would admit what was in flight.
 #[test]
-fn a_flood_of_resets_ends_the_connection() {
+fn a_flood_of_resets_leaves_the_connection_to_other_calls() {
     let (_directory, node) = started();
     let mut stream = begun(&node);
     let mut flood = Vec::new();
-    for number in 0..5000_u32 {
+    for number in 0..3000_u32 {
         flood.extend(frame(HEADERS, END_HEADERS, 2 * number + 1, &call_headers()));
         flood.extend(frame(RST_STREAM, 0, 2 * number + 1, &8_u32.to_be_bytes()));
     }
-    // It may be closed before it has taken everything.
-    let _ = stream.write_all(&flood);
-    until_closed(stream);
+    flood.extend(frame(PING, 0, 0, &[7; 8]));
+    stream.write_all(&flood).unwrap();
+    let (mut bytes, mut buffer) = (Vec::new(), [0; 4096]);
+    while !kinds(&bytes).contains(&PING) {
+        let count = stream.read(&mut buffer).expect("an answer to the ping");
+        assert!(count > 0, "the connection was closed: {:?}", kinds(&bytes));
+        bytes.extend_from_slice(&buffer[..count]);
+    }
+    assert!(!kinds(&bytes).contains(&GOAWAY), "{:?}", kinds(&bytes));
     assert_serves(&node);
 }
 
