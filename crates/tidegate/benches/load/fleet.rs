@@ -1,5 +1,6 @@
 //! Nodes of the release binary that share a store, and single requests to them.
 
+use crate::load::secret;
 use crate::plan::Limit;
 use crate::time::{Stopwatch, poll};
 use serde_json::Value;
@@ -35,7 +36,8 @@ impl Node {
         let directory = Directory::new();
         let [http, admin] = [(); 2].map(|()| SocketAddr::from((Ipv4Addr::LOCALHOST, free_port())));
         let mut command = guarded(env!("CARGO_BIN_EXE_tidegate"));
-        command.arg("serve").args(["--origin-url", origin_url]).args(arguments);
+        command.arg("serve").args(["--origin-url", origin_url, "--cluster-secret-file", secret::FILE]);
+        command.args(arguments);
         command.args(["--listen-http", &http.to_string(), "--listen-admin", &admin.to_string()]);
         command.args(["--listen-grpc", "127.0.0.1:0", "--listen-resp", "127.0.0.1:0"]);
         let socket = directory.path("s");

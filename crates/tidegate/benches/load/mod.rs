@@ -10,5 +10,6 @@ pub(crate) mod generator;
 pub(crate) mod machine;
 pub(crate) mod plan;
 pub(crate) mod samples;
+pub(crate) mod secret;
 pub(crate) mod setting;
 pub(crate) mod time;

@@ -2,10 +2,11 @@
 //!
 //! All of it is decided before the run starts, so that a slow answer never holds back what comes after it.
 
+use crate::load::secret::secret;
 use crate::samples::Kind;
 use std::time::Duration;
 use tidegate_core::identity::Shape;
-use tidegate_core::{FleetSecret, KeyId, KeyPrefix, Nanos, Period};
+use tidegate_core::{KeyId, KeyPrefix, Nanos, Period};
 
 const NAMESPACE: &str = "bars";
 
@@ -53,7 +54,7 @@ impl Limit {
         Limit { cost, ..self }
     }
 
-    /// What its counts are known by in every store, without a secret of the fleet's own.
+    /// What its counts are known by in every store of a measured fleet.
     pub(crate) fn key(&self) -> KeyId {
         let shape = match self.amount {
             Amount::Window { period, .. } => {
@@ -62,7 +63,7 @@ impl Limit {
             }
             Amount::Rate { .. } => Shape::Gcra,
         };
-        KeyPrefix::new(&FleetSecret::BUILT_IN, "default", NAMESPACE, "", shape).key(&self.identifier)
+        KeyPrefix::new(&secret(), "default", NAMESPACE, "", shape).key(&self.identifier)
     }
 
     /// The whole HTTP request.

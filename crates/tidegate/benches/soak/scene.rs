@@ -2,6 +2,7 @@
 //! a proxy on every way between them.
 
 use crate::ledger::Ledger;
+use crate::load::secret;
 use crate::running::{Running, free_address, push, version_of};
 use crate::subject::{WINDOW_LIMITS, rules};
 use crate::time::poll;
@@ -159,6 +160,7 @@ fn node(flags: &[&str]) -> Running {
     let (http_text, admin_text) = (http.to_string(), admin.to_string());
     let mut words = vec!["serve", "--listen-http", &http_text, "--listen-admin", &admin_text];
     words.extend(["--listen-grpc", "127.0.0.1:0", "--listen-resp", "127.0.0.1:0"]);
+    words.extend(["--cluster-secret-file", secret::FILE]);
     words.extend(flags);
     Running::new(words.into_iter().map(str::to_owned).collect(), admin, http)
 }

@@ -3,11 +3,12 @@
 //! Most are asked for more than their limit, so that every bound is reached. A *ledger* key never is: each cycle has
 //! its own, everything that is sent about it is admitted, and in the end all stores and nodes have to know how much.
 
+use crate::load::secret::secret;
 use crate::plan::Limit;
 use serde_json::json;
 use std::time::Duration;
 use tidegate_core::identity::Shape;
-use tidegate_core::{FleetSecret, KeyPrefix, Nanos, Period};
+use tidegate_core::{KeyPrefix, Nanos, Period};
 
 pub(crate) const NAMESPACE: &str = "soak";
 const CELL: Duration = Duration::from_secs(10);
@@ -133,8 +134,7 @@ pub(crate) struct Subject {
 impl Subject {
     fn of_rule(family: Family, number: usize) -> Self {
         let name = format!("caller-{number}");
-        let prefix =
-            KeyPrefix::new(&FleetSecret::BUILT_IN, "default", NAMESPACE, family.name(), family.shape());
+        let prefix = KeyPrefix::new(&secret(), "default", NAMESPACE, family.name(), family.shape());
         let body = json!({ "namespace": NAMESPACE, "attributes": { family.name(): name } }).to_string();
         let length = body.len();
         let request =
