@@ -45,7 +45,7 @@ pub trait Limiter: Send + Sync + 'static {
     /// An error means that the question was wrong.
     fn ask(&self, limit: &Limit) -> impl Future<Output = Result<Answer, ClientError>> + Send;
 
-    /// What becomes of a request when the limiter refuses the token.
+    /// Returns whether a request passes when the limiter refuses the token.
     fn when_refused(&self) -> OnFailure {
         OnFailure::Allow
     }

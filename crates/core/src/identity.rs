@@ -48,7 +48,7 @@ impl fmt::Debug for FleetSecret {
     }
 }
 
-/// What a store holds of the fleet's secret.
+/// The fleet's secret as one store holds it, and the fingerprint of the key that its counts were made with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct StoredSecret {
     pub secret: Option<FleetSecret>,

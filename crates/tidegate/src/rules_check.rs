@@ -23,7 +23,7 @@ pub(crate) fn run(path: Option<PathBuf>, sources: Sources) -> Result<ExitCode, F
     };
     let sources = read_sources(&path).map_err(Failure::RulesToCheck)?;
     let colours = Colours::of_stdout();
-    // What rules mean doesn't depend on the secret.
+    // Any secret will do here: the meaning of rules doesn't depend on it.
     match RuleSet::parse_as(&sources, &FleetSecret::BUILT_IN, windows) {
         Ok(rules) => {
             let description = rules.describe(Clock::system().now().now);

@@ -1,4 +1,4 @@
-//! What one tenant may take of a control plane that it shares with others.
+//! Bounds how much of a shared control plane one tenant may use, and which errors it is shown.
 //!
 //! A tenant may grow up to a quarter of what the others leave free, so that however many tenants take all they can,
 //! there is room for one more. Operators, who have no tenant, are bound by the caps of the whole set only.
@@ -29,7 +29,7 @@ pub(super) fn check(before: &Standing, after: &Standing, tenant: &str) -> Result
     Ok(())
 }
 
-/// What a tenant may know of errors: those of its own documents.
+/// Keeps only the errors of a tenant's own documents: others' names and lines are theirs.
 pub(super) fn own_errors(errors: &RuleErrors, tenant: &str) -> PlaneError {
     match errors.of_files(&format!("{tenant}/")) {
         Some(own) => PlaneError::Invalid(own),

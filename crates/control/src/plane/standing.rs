@@ -63,7 +63,7 @@ impl Standing {
         }
         if !documents.is_empty() {
             let delta = Delta { version: self.set.version() + 1, changes: documents };
-            // What rules mean doesn't depend on the fleet's secret.
+            // Any secret will do here: the meaning of rules doesn't depend on it.
             let options = RuleOptions::new(&FleetSecret::BUILT_IN);
             next.set = Arc::new(self.set.apply(&delta, options).map_err(ApplyError::into_errors)?);
         }

@@ -97,7 +97,7 @@ async fn two_hostile_tenants_leave_room_for_an_honest_one() {
         plane.push(next).await.unwrap();
         assert_eq!(sent.recv().await.unwrap().delta.version, version + 1);
     }
-    // Whoever has its share may still change and shrink.
+    // A tenant that has used up its share may still change its rules and remove some.
     plane.push(push_as("mallory", &many("mallory", 1_000))).await.unwrap();
     let bad = Ask::Changes(vec![tidegate_rules::RuleChange::Document {
         name: DocumentName { tenant: "honest".into(), namespace: "api".into() },
