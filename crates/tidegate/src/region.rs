@@ -4,6 +4,7 @@ use crate::fleet_secret::Stores;
 use crate::settings::{OriginUrl, Settings, Sources};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
+use std::time::Duration;
 use tidegate_core::origin_cell::NodeId;
 use tidegate_node::clock::Clock;
 use tidegate_node::region::RegionOptions;
@@ -51,7 +52,7 @@ impl Connected {
 
 pub(crate) fn connect(settings: &Settings, runtimes: Runtimes<'_>) -> Connected {
     let origin = match &settings.origin {
-        OriginUrl::Redis(url) => Some(connect_redis(url.clone(), runtimes.main)),
+        OriginUrl::Redis(url) => Some(connect_redis(url.clone(), settings.origin_timeout, runtimes.main)),
         OriginUrl::Memory => None,
     };
     let world = settings.world.url.clone().zip(runtimes.apart);
@@ -111,9 +112,15 @@ fn world(
     WorldDriver::new(sharing.clone(), engine.clone(), clock.clone(), store, options)
 }
 
-/// Connects in the background: a store that can't be reached is a warning, and is tried again.
-fn connect_redis(url: RedisUrl, runtime: &Handle) -> Box<RedisOrigin> {
-    Box::new(RedisOrigin::new(url, RedisOptions::default(), runtime))
+/// Connects in the background. A store that can't be reached is a warning, and is tried again.
+///
+/// A call takes at least as long as a request may wait: otherwise a store that is 80 ms away would never answer in
+/// time, however long `origin.timeout_ms` lets requests wait.
+fn connect_redis(url: RedisUrl, origin_timeout: Duration, runtime: &Handle) -> Box<RedisOrigin> {
+    let default = RedisOptions::default();
+    let wait_ms = u64::try_from(origin_timeout.as_millis()).unwrap_or(u64::MAX);
+    let options = RedisOptions { call_timeout_ms: default.call_timeout_ms.max(wait_ms), ..default };
+    Box::new(RedisOrigin::new(url, options, runtime))
 }
 
 /// What SIGHUP reads again: of all settings, the store's address can change while the node runs.
@@ -147,7 +154,11 @@ impl Reload {
             );
             return;
         };
-        let keys = driver.change_origin(connect_redis(url.clone(), &Handle::current()));
+        let keys = driver.change_origin(connect_redis(
+            url.clone(),
+            self.settings.origin_timeout,
+            &Handle::current(),
+        ));
         tracing::info!(origin = %settings.origin, keys, "SIGHUP: another origin; everything is published to it");
         self.settings = settings;
     }

@@ -1,7 +1,7 @@
 //! A store that is gone, hung, unreachable or slow: callers hear nothing of it, each class does what it is
 //! for, and afterwards the counts agree again.
 
-use crate::fleet::{Answer, Limit, Member, fleet, pause, wait_for};
+use crate::fleet::{Answer, Limit, Member, PATIENT, fleet, pause, wait_for};
 use crate::load::while_calling;
 use crate::store::total_of;
 use crate::support::{SOON, poll};
@@ -230,4 +230,16 @@ fn a_store_beyond_a_black_hole_is_survived() {
 #[test]
 fn a_slow_store_is_survived() {
     survive(Outage::Slow);
+}
+
+/// Requests may wait for a second, so a store that takes 80 ms answers them all.
+#[test]
+fn a_distant_store_answers_requests_that_may_wait_for_it() {
+    let store = Store::start();
+    store.proxy.set(Fault::Latency(Duration::from_millis(80)));
+    let node = Member::join(&format!("redis://{}", store.address()), &PATIENT);
+    let limit = Limit::strict("distant", 3);
+    let answers: Vec<_> = (0..4).map(|_| node.ask(&limit)).collect();
+    let heard: Vec<_> = answers.iter().map(|answer| (answer.is_allowed(), answer.is_unverified())).collect();
+    assert_eq!(heard, [(true, false), (true, false), (true, false), (false, false)]);
 }
