@@ -7,6 +7,7 @@
 //! as well, which must be found; the way to it is printed, and is the shortest that there is.
 
 mod leader;
+mod recovery;
 mod search;
 mod slices;
 mod sync;
