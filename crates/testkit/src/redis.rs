@@ -16,6 +16,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+/// The file that a server reads when it starts.
+const SNAPSHOT: &str = "dump.rdb";
+
 /// A standalone server, or a node of a group. Dropping it kills it.
 #[derive(Debug)]
 pub struct Redis {
@@ -80,8 +83,21 @@ impl Redis {
     pub async fn restart(&self) {
         self.server.process().kill();
         // What a replica got from its primary; it would be read again.
-        let _ = std::fs::remove_file(self.server.directory().path("dump.rdb"));
+        let _ = std::fs::remove_file(self.server.directory().path(SNAPSHOT));
         self.server.restart().await.unwrap_or_else(|problem| panic!("{problem}"));
+    }
+
+    /// Everything that the server holds now, as a snapshot file.
+    pub async fn snapshot(&self) -> io::Result<Vec<u8>> {
+        self.demand(&["SAVE"]).await;
+        std::fs::read(self.server.directory().path(SNAPSHOT))
+    }
+
+    /// The same port, with the data of a snapshot.
+    pub async fn restart_from(&self, snapshot: &[u8]) -> io::Result<()> {
+        self.server.process().kill();
+        std::fs::write(self.server.directory().path(SNAPSHOT), snapshot)?;
+        self.server.restart().await.map_err(io::Error::other)
     }
 
     /// A connection past TLS and authentication.

@@ -21,13 +21,16 @@ pub(crate) struct Running {
     /// Where a node is asked for decisions.
     pub(crate) http: SocketAddr,
     arguments: Vec<String>,
+    /// Variables that it is started with; it gets no others.
+    environment: Vec<(&'static str, String)>,
     pub(crate) directory: Directory,
 }
 
 impl Running {
     /// Not started yet.
     pub(crate) fn new(arguments: Vec<String>, address: SocketAddr, http: SocketAddr) -> Self {
-        Running { process: None, address, http, arguments, directory: Directory::new() }
+        let environment = Vec::new();
+        Running { process: None, address, http, arguments, environment, directory: Directory::new() }
     }
 
     pub(crate) fn control() -> Result<Self, String> {
@@ -75,10 +78,25 @@ impl Running {
         let path = self.directory.root();
         let mut command = guarded(env!("CARGO_BIN_EXE_tidegate"));
         command.args(&self.arguments).env_clear().current_dir(path).stdin(Stdio::null());
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.stdout(File::create(path.join("stdout"))?);
         command.stderr(File::options().create(true).append(true).open(path.join("stderr"))?);
         self.process = Some(Process::spawn(command)?);
         Ok(())
+    }
+
+    /// Kills it and starts it again, with other variables.
+    pub(crate) fn restart_with(&mut self, environment: Vec<(&'static str, String)>) -> Result<(), String> {
+        self.kill();
+        self.environment = environment;
+        self.start()
+    }
+
+    /// SIGTERM: it publishes what it has, and ends.
+    pub(crate) fn terminate(self) -> Result<(), String> {
+        let Some(process) = &self.process else { return Ok(()) };
+        process.terminate();
+        poll("a process that ends", SOON, || process.exit_status()).map(drop)
     }
 
     /// SIGKILL.

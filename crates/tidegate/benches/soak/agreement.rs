@@ -76,7 +76,7 @@ fn differences(run: &Run<'_>, cycle: usize, readers: &mut [Reader], ledger: &mut
         let subject = &run.subjects[index];
         let mut counted = Vec::new();
         for (region, reader) in run.scene.regions.iter().zip(readers.iter_mut()) {
-            let Some(cells) = reader.cells(&region.redis, subject.key) else {
+            let Some(cells) = reader.cells(&region.redis, subject.key, 0) else {
                 found.push(format!("the Redis of {} doesn't answer", region.name));
                 return found;
             };
@@ -111,16 +111,15 @@ fn expected(run: &Run<'_>, index: usize, region: usize) -> (u64, u64) {
     let own = || attempts.iter().filter(|attempt| attempt.region() == region);
     let admitted = own().filter(|attempt| attempt.is_admitted()).count();
     let most = own().map(Attempt::weight).sum();
-    let (mut lost, emptied) = (0, run.history.emptied(region));
+    let mut lost = 0;
     for (node, at) in run.history.killed(Some(region)) {
-        let of_node = || own().filter(|attempt| usize::from(attempt.node) == node && attempt.is_admitted());
-        let last =
-            of_node().filter(|attempt| attempt.at <= at && attempt.decided_by() + LOST_WITH_NODE >= at);
-        // Of a store that forgets after a node died, nobody restores that node's component as such: the others claim
-        // the sum that they know, and what they admit at the same time from then on is counted once where it should be
-        // twice, until their own components have made up for the dead one's.
-        let forgot = emptied.iter().any(|(from, _)| *from > at);
-        lost += if forgot { of_node().filter(|attempt| attempt.at <= at).count() } else { last.count() };
+        let unpublished = own().filter(|attempt| {
+            usize::from(attempt.node) == node
+                && attempt.is_admitted()
+                && attempt.at <= at
+                && attempt.decided_by() + LOST_WITH_NODE >= at
+        });
+        lost += unpublished.count();
     }
     run.findings.may_be_lost(lost);
     let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);

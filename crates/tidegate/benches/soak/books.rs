@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// A node may decide what its caller has long given up: it stood still meanwhile.
-const DECIDED_WITHIN: Duration = Duration::from_secs(12);
+const DECIDED_WITHIN: Duration = Duration::from_secs(30);
 /// How far a node's clock may be from ours, at the edges of cells.
 pub(crate) const SKEW: Duration = Duration::from_millis(100);
 

@@ -1,7 +1,8 @@
 //! What was admitted in every cell of every limit, held against the limit with the overshoot that is stated for it.
 //!
-//! A cell counts what was certainly decided in it. What nodes said they couldn't verify, the class admits on purpose: it
-//! is added to the bound, and so is what a killed node or a store that forgot may have lost.
+//! A cell counts what was certainly decided in it. What was admitted beyond the limit must be in an account: *credit*
+//! (the overshoot that is stated for the class), *unverified* (as the nodes reported it), *lost with a node* (what a
+//! killed node hadn't published) and *recovering* (what was admitted while Redis was short of what it had lost).
 
 use crate::books::Attempt;
 use crate::scene::REGIONS;
@@ -18,8 +19,6 @@ const UNSEEN_WORLD: f64 = 0.10;
 const ALONE: f64 = 3.0 * (1.0 + UNSEEN);
 /// What a killed node may not have published (100 ms), and some for a machine that is busy.
 pub(crate) const LOST_WITH_NODE: Duration = Duration::from_millis(150);
-/// Before and after a store forgot: what its nodes hadn't heard of each other, until they have told it again.
-const FORGOTTEN: Duration = Duration::from_secs(1);
 
 /// Looks at all cells that ended by `to` and hadn't by `from`.
 pub(crate) fn check(run: &Run<'_>, from: Duration, to: Duration) {
@@ -35,22 +34,28 @@ pub(crate) fn check(run: &Run<'_>, from: Duration, to: Duration) {
                 // It began before we did.
                 continue;
             }
+            let judged = Judged { index, subject, attempts: &attempts, sequence, cell };
             if subject.family.is_world() {
-                check_world(run, subject, &attempts, cell);
+                check_world(run, &judged);
             } else {
-                (0..REGIONS).for_each(|region| check_region(run, subject, &attempts, cell, region));
+                (0..REGIONS).for_each(|region| check_region(run, &judged, region));
             }
         }
     }
 }
 
-fn check_region(
-    run: &Run<'_>,
-    subject: &Subject,
-    attempts: &[Attempt],
+/// One cell of one key.
+#[derive(Clone, Copy, Debug)]
+struct Judged<'a> {
+    index: usize,
+    subject: &'a Subject,
+    attempts: &'a [Attempt],
+    sequence: u64,
     cell: (Duration, Duration),
-    region: usize,
-) {
+}
+
+fn check_region(run: &Run<'_>, judged: &Judged<'_>, region: usize) {
+    let Judged { subject, attempts, cell, .. } = *judged;
     let Allows::Window { limit, .. } = subject.family.allows() else { return };
     let limit = if subject.family == Family::Window { run.history.limits(cell.0, cell.1).0 } else { limit };
     let stated = match subject.family {
@@ -67,64 +72,76 @@ fn check_region(
     let unverified = attempts.iter().filter(of_region).filter(|attempt| {
         attempt.is_admitted() && attempt.unverified && attempt.may_be_within(cell.0, cell.1)
     });
-    let excused = unverified.count() + excused(run, attempts, cell, region);
-    let bound = whole(number(limit) * (1.0 + stated)) + excused;
-    run.findings.admitted(subject.family, admitted, limit, excused > 0);
-    if admitted > bound {
+    let accounts = Accounts {
+        unverified: unverified.count(),
+        lost_with_node: lost_with_nodes(run, attempts, cell, region),
+        recovering: run.shortfalls.admitted_in((judged.index, region), attempts, judged.sequence, cell),
+    };
+    let credit = whole(number(limit) * (1.0 + stated));
+    run.findings.admitted(subject.family, admitted, limit, accounts.sum() > 0);
+    if admitted > credit + accounts.sum() {
         run.findings.broken(
-            "more admitted in a cell than is stated",
+            "overshoot: more admitted in a cell than its accounts hold",
             format!(
-                "{} in region {region}, {:?} to {:?}: {admitted} of {limit}, {bound} at most with {excused} excused",
+                "{} in region {region}, {:?} to {:?}: {admitted} of {limit}, {credit} with credit, {accounts:?}",
                 subject.name, cell.0, cell.1
             ),
         );
     }
 }
 
-/// What a node that was killed may not have told, and what a store that forgot may not have been told again.
-fn excused(run: &Run<'_>, attempts: &[Attempt], cell: (Duration, Duration), region: usize) -> usize {
-    let admitted = |from: Duration, to: Duration, node: Option<usize>| {
-        let is_it = |attempt: &&Attempt| {
-            attempt.region() == region
-                && node.is_none_or(|node| usize::from(attempt.node) == node)
-                && !attempt.is_denied()
-                && attempt.may_be_within(from, to)
-        };
-        attempts.iter().filter(is_it).count()
-    };
-    let is_in = |at: Duration| at + FORGOTTEN >= cell.0 && at <= cell.1 + FORGOTTEN;
-    let killed = run.history.killed(Some(region)).into_iter().filter(|(_, at)| is_in(*at));
-    let with_nodes: usize =
-        killed.map(|(node, at)| admitted(at.saturating_sub(LOST_WITH_NODE), at, Some(node))).sum();
-    let emptied = run.history.emptied(region).into_iter().filter(|(from, to)| is_in(*from) || is_in(*to));
-    let with_stores: usize = emptied
-        .map(|(from, to)| admitted(from.saturating_sub(FORGOTTEN), to.saturating_add(FORGOTTEN), None))
-        .sum();
-    with_nodes + with_stores
+/// What a cell may hold beyond its limit and credit, in units.
+#[derive(Clone, Copy, Debug)]
+struct Accounts {
+    unverified: usize,
+    lost_with_node: usize,
+    recovering: usize,
 }
 
-fn check_world(run: &Run<'_>, subject: &Subject, attempts: &[Attempt], cell: (Duration, Duration)) {
+impl Accounts {
+    fn sum(&self) -> usize {
+        self.unverified + self.lost_with_node + self.recovering
+    }
+}
+
+/// What killed nodes of a region had admitted and may not have published.
+fn lost_with_nodes(run: &Run<'_>, attempts: &[Attempt], cell: (Duration, Duration), region: usize) -> usize {
+    let killed = run.history.killed(Some(region)).into_iter();
+    let unpublished = killed.map(|(node, at)| {
+        let is_it = |attempt: &&Attempt| {
+            usize::from(attempt.node) == node
+                && !attempt.is_denied()
+                && attempt.at <= at
+                && attempt.may_be_within(at.saturating_sub(LOST_WITH_NODE), at)
+                && attempt.may_be_within(cell.0, cell.1)
+        };
+        attempts.iter().filter(is_it).count()
+    });
+    unpublished.sum()
+}
+
+fn check_world(run: &Run<'_>, judged: &Judged<'_>) {
+    let Judged { subject, attempts, cell, .. } = *judged;
     let Allows::Window { limit, .. } = subject.family.allows() else { return };
     let admitted: Vec<&Attempt> = attempts
         .iter()
         .filter(|attempt| attempt.is_admitted() && attempt.is_within(cell.0, cell.1))
         .collect();
-    let excuse = |attempt: &&&Attempt| attempt.unverified || run.history.was_parted(attempt.at);
-    let excused = admitted.iter().filter(excuse).count();
-    // `abuse` stops at its credit when nobody can be told: only a store that forgot excuses it.
-    let excused = if subject.family == Family::WorldAbuse {
-        (0..REGIONS).map(|region| self::excused(run, attempts, cell, region)).sum()
-    } else {
-        excused
+    // While counts can't cross between regions, each admits by what it knows; `abuse` stops at its credit.
+    let is_in_account = |attempt: &&&Attempt| {
+        attempt.unverified || (subject.family != Family::WorldAbuse && run.history.was_parted(attempt.at))
     };
-    let bound = whole(number(limit) * (1.0 + UNSEEN_WORLD)) + excused;
+    let in_accounts = admitted.iter().filter(is_in_account).count();
+    let lost: usize = (0..REGIONS).map(|region| lost_with_nodes(run, attempts, cell, region)).sum();
+    let accounts = in_accounts + lost;
+    let bound = whole(number(limit) * (1.0 + UNSEEN_WORLD)) + accounts;
     let bound = bound.min(whole(number(limit) * ALONE));
-    run.findings.admitted(subject.family, admitted.len(), limit, excused > 0);
+    run.findings.admitted(subject.family, admitted.len(), limit, accounts > 0);
     if admitted.len() > bound {
         run.findings.broken(
-            "more admitted in a cell than is stated",
+            "overshoot: more admitted in a cell than its accounts hold",
             format!(
-                "{}, {:?} to {:?}: {} of {limit}, {bound} at most with {excused} excused",
+                "{}, {:?} to {:?}: {} of {limit}, {bound} at most with {in_accounts} unverified or parted, {lost} lost",
                 subject.name,
                 cell.0,
                 cell.1,

@@ -3,6 +3,7 @@
 //! Intervals of one, three and ten seconds, beginning at every admission.
 
 use crate::books::Attempt;
+use crate::bounds::LOST_WITH_NODE;
 use crate::scene::REGIONS;
 use crate::stores::Run;
 use crate::subject::{Allows, Family, Subject};
@@ -13,8 +14,6 @@ const INTERVALS: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(3)
 const UNSEEN: f64 = 0.25 * (1.0 / 2.0 + 1.0 / 3.0);
 /// Of everything: where parts of a rate are shifted between regions (docs/world.md).
 const SHIFTED: f64 = 0.10;
-/// Whatever was admitted around a store that forgot or a node that died.
-const AROUND: Duration = Duration::from_secs(1);
 
 /// Looks at everything that was answered between.
 pub(crate) fn check(run: &Run<'_>, from: Duration, to: Duration) {
@@ -28,12 +27,12 @@ pub(crate) fn check(run: &Run<'_>, from: Duration, to: Duration) {
         });
         let recent: Vec<Attempt> = recent.copied().collect();
         if subject.family == Family::WorldRate {
-            check_one(run, subject, &recent, (per_second, burst), None);
+            check_one(run, (index, subject), &recent, (per_second, burst), None);
         } else {
             for region in 0..REGIONS {
                 let own: Vec<Attempt> =
                     recent.iter().filter(|attempt| attempt.region() == region).copied().collect();
-                check_one(run, subject, &own, (per_second, burst), Some(region));
+                check_one(run, (index, subject), &own, (per_second, burst), Some(region));
             }
         }
     }
@@ -41,7 +40,7 @@ pub(crate) fn check(run: &Run<'_>, from: Duration, to: Duration) {
 
 fn check_one(
     run: &Run<'_>,
-    subject: &Subject,
+    (index, subject): (usize, &Subject),
     admitted: &[Attempt],
     (per_second, burst): (u32, u32),
     region: Option<usize>,
@@ -60,20 +59,20 @@ fn check_one(
             if f64::from(u32::try_from(count).unwrap_or(u32::MAX)) <= bound + 1.0 {
                 continue;
             }
-            let excused = rest.iter().filter(|attempt| is_excused(run, attempt, region)).count();
-            let excess = count.saturating_sub(excused);
+            let in_accounts = rest.iter().filter(|attempt| is_in_account(run, index, attempt)).count();
+            let excess = count.saturating_sub(in_accounts);
             if f64::from(u32::try_from(excess).unwrap_or(u32::MAX)) > bound + 1.0
                 && worst.is_none_or(|(most, ..)| count > most)
             {
-                worst = Some((count, excused, start.at));
+                worst = Some((count, in_accounts, start.at));
             }
         }
         run.findings.judged_intervals();
-        if let Some((count, excused, at)) = worst {
+        if let Some((count, in_accounts, at)) = worst {
             run.findings.broken(
                 "INV-7: more admitted in an interval than burst and refill",
                 format!(
-                    "{} in {}: {count} in {length:?} from {at:?} on, {bound:.1} at most, {excused} of them excused",
+                    "{} in {}: {count} in {length:?} from {at:?} on, {bound:.1} at most, {in_accounts} of them in accounts",
                     subject.name,
                     region.map_or("all regions".to_owned(), |region| format!("region {region}")),
                 ),
@@ -82,11 +81,14 @@ fn check_one(
     }
 }
 
-fn is_excused(run: &Run<'_>, attempt: &Attempt, region: Option<usize>) -> bool {
-    let own = region.unwrap_or_else(|| attempt.region());
-    let is_near =
-        |from: Duration, to: Duration| attempt.at + AROUND >= from && attempt.at <= to.saturating_add(AROUND);
+/// Unverified, admitted while Redis was short of the state, or lost with a killed node.
+fn is_in_account(run: &Run<'_>, subject: usize, attempt: &Attempt) -> bool {
+    let is_lost = |(node, at): &(usize, Duration)| {
+        usize::from(attempt.node) == *node
+            && attempt.at <= *at
+            && attempt.may_be_within(at.saturating_sub(LOST_WITH_NODE), *at)
+    };
     attempt.unverified
-        || run.history.emptied(own).iter().any(|(from, to)| is_near(*from, *to))
-        || run.history.killed(Some(own)).iter().any(|(_, at)| is_near(*at, *at))
+        || run.shortfalls.holds(subject, attempt)
+        || run.history.killed(Some(attempt.region())).iter().any(is_lost)
 }

@@ -58,7 +58,7 @@ fn used(
     period: Duration,
 ) -> u64 {
     let count = |from: Duration, to: Duration| {
-        let first = own.partition_point(|other| other.at + Duration::from_secs(30) < from);
+        let first = own.partition_point(|other| other.at + Duration::from_secs(60) < from);
         // Nearly in order: what is sent again has another instant than what is due.
         let last = own.partition_point(|other| other.at <= to + Duration::from_secs(5));
         let counted = own[first..last]

@@ -117,21 +117,28 @@ impl History {
         empties().all(|episode| episode.mended.is_some()).then(|| empties().count())
     }
 
-    /// When a region's store forgot, from its last certain moment until the first when it was back.
-    pub(crate) fn emptied(&self, region: usize) -> Vec<(Duration, Duration)> {
+    /// How often the database went back to a backup; nothing while that is going on.
+    pub(crate) fn life_of_database(&self) -> Option<usize> {
         let episodes = locked(&self.episodes);
-        let empties = episodes.iter().filter(|episode| episode.trouble.empties(region));
-        empties.map(|episode| (episode.from, episode.until())).collect()
+        let restores = || episodes.iter().filter(|episode| episode.trouble.kind == Kind::DatabaseRestored);
+        restores().all(|episode| episode.mended.is_some()).then(|| restores().count())
     }
 
-    /// When nodes of a region were killed.
+    /// When nodes of a region were killed. One whose clock is set is killed twice: for that, and to set it right.
     pub(crate) fn killed(&self, region: Option<usize>) -> Vec<(usize, Duration)> {
         let episodes = locked(&self.episodes);
-        let killed = episodes.iter().filter(|episode| {
-            episode.trouble.kind == Kind::NodeKilled
-                && region.is_none_or(|region| episode.trouble.region == region)
-        });
-        killed.map(|episode| (episode.trouble.node, episode.made.unwrap_or(episode.from))).collect()
+        let mut killed = Vec::new();
+        for episode in episodes.iter().filter(|episode| episode.trouble.kind.kills()) {
+            let Trouble { kind, region: of, node, .. } = episode.trouble;
+            if region.is_some_and(|region| region != of) {
+                continue;
+            }
+            killed.push((node, episode.made.unwrap_or(episode.from)));
+            if let (Kind::ClockSkewed { .. }, Some(mended)) = (kind, episode.mended) {
+                killed.push((node, mended));
+            }
+        }
+        killed
     }
 
     /// How often each kind happened.

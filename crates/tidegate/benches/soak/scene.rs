@@ -18,6 +18,8 @@ pub(crate) const NODES: usize = REGIONS * NODES_PER_REGION;
 const NAMES: [&str; REGIONS] = ["east", "north", "west"];
 /// The counts' and the rules' own, as operators would have them.
 const DATABASES: [&str; 2] = ["counts", "rules"];
+/// What the world database has of counts: the table, and the log of publishes.
+const BACKED_UP: [&str; 2] = ["tidegate_counts", "tidegate_publishes"];
 /// Regions join one after the other, and each waits for the others to know.
 const JOINED_WITHIN: Duration = Duration::from_secs(90);
 
@@ -42,6 +44,8 @@ pub(crate) struct Region {
     pub(crate) to_database: FaultProxy,
     pub(crate) to_broker: FaultProxy,
     pub(crate) to_control: FaultProxy,
+    /// What a node that joins later is started with: straight to the stores, past the proxies.
+    joining: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -91,6 +95,31 @@ impl Scene {
 
     pub(crate) fn node(&self, node: usize) -> MutexGuard<'_, Running> {
         locked(&self.regions[region_of(node)].nodes[node % NODES_PER_REGION])
+    }
+
+    /// Starts one more node in a region, which knows nothing yet.
+    pub(crate) fn cold_node(&self, region: usize) -> Result<Running, String> {
+        let flags: Vec<&str> = self.regions[region].joining.iter().map(String::as_str).collect();
+        started(node(&flags))
+    }
+
+    /// Copies the counts of the world database, as a backup does.
+    pub(crate) fn back_up_database(&self) {
+        for table in BACKED_UP {
+            let statements = format!(
+                "DROP TABLE IF EXISTS backup_{table}; CREATE TABLE backup_{table} AS SELECT * FROM {table};"
+            );
+            self.database.query(DATABASES[0], &statements);
+        }
+    }
+
+    /// Goes back to the backup.
+    pub(crate) fn restore_database(&self) {
+        for table in BACKED_UP {
+            let statements =
+                format!("DELETE FROM {table}; INSERT INTO {table} SELECT * FROM backup_{table};");
+            self.database.query(DATABASES[0], &statements);
+        }
     }
 
     /// Where nodes are asked for decisions.
@@ -150,8 +179,11 @@ impl Region {
             started(node(&flags)).map(Mutex::new)
         };
         let nodes = to_redis.iter().map(node).collect::<Result<_, _>>()?;
+        let joining =
+            ["--region", name, "--origin-url", &redis.url(), "--world-url", &world, "--rules-control"];
+        let joining = joining.into_iter().chain([&*rules]).map(str::to_owned).collect();
         let broker = Mutex::new(broker);
-        Ok(Region { name, nodes, broker, redis, to_redis, to_database, to_broker, to_control })
+        Ok(Region { name, nodes, broker, redis, to_redis, to_database, to_broker, to_control, joining })
     }
 }
 
@@ -170,6 +202,20 @@ fn server(flags: &[&str]) -> Running {
     let listen = address.to_string();
     let words = ["control", "--listen", &listen].iter().chain(flags).map(ToString::to_string).collect();
     Running::new(words, address, address)
+}
+
+/// The variables that set a process's wall clock off, by Debian's package faketime.
+pub(crate) fn clock_off_by(offset_ms: i64) -> Result<Vec<(&'static str, String)>, String> {
+    let libraries = std::fs::read_dir("/usr/lib").map_err(|error| error.to_string())?.flatten();
+    let mut found = libraries.map(|entry| entry.path().join("faketime/libfaketimeMT.so.1"));
+    let library = found.find(|path| path.exists()).ok_or("Debian's package faketime isn't installed")?;
+    let sign = if offset_ms < 0 { '-' } else { '+' };
+    let offset = Duration::from_millis(offset_ms.unsigned_abs()).as_secs_f64();
+    Ok(vec![
+        ("LD_PRELOAD", library.display().to_string()),
+        ("FAKETIME", format!("{sign}{offset}")),
+        ("FAKETIME_DONT_FAKE_MONOTONIC", "1".to_owned()),
+    ])
 }
 
 fn started(mut process: Running) -> Result<Running, String> {

@@ -6,7 +6,9 @@
 
 use crate::books::Books;
 use crate::episode::History;
+use crate::known_failures::LeftOut;
 use crate::ledger::{Component, Ledger};
+use crate::recovering::Shortfalls;
 use crate::scene::{REGIONS, Scene};
 use crate::slices::largest_sum;
 use crate::subject::{Allows, Family, Subject, ledgers_of};
@@ -32,6 +34,8 @@ pub(crate) struct Run<'a> {
     pub(crate) history: &'a History,
     pub(crate) findings: &'a Findings,
     pub(crate) stopwatch: Stopwatch,
+    pub(crate) shortfalls: &'a Shortfalls,
+    pub(crate) left_out: LeftOut,
     /// The wall clock at the stopwatch's start: cells are counted by it.
     pub(crate) began: Duration,
 }
@@ -78,9 +82,10 @@ impl Reader {
         Ok(Reader { runtime, client: None })
     }
 
-    /// All cells of a key, by what their names end with: a sequence, or `g`. Nothing when the store doesn't answer.
-    pub(crate) fn cells(&mut self, redis: &Redis, key: u128) -> Option<BTreeMap<String, Cell>> {
-        let stem = format!("tidegate:{{{:08x}}}:{key:032x}:0:", key & 0xffff_ffff);
+    /// All cells of a key's epoch, by what their names end with: a sequence, or `g`. Nothing when the store doesn't
+    /// answer.
+    pub(crate) fn cells(&mut self, redis: &Redis, key: u128, epoch: u16) -> Option<BTreeMap<String, Cell>> {
+        let stem = stem(key, epoch);
         let names = self.ask(redis, &["KEYS", &format!("{stem}*")])?;
         let mut cells = BTreeMap::new();
         for name in names.items().iter().filter_map(Reply::text) {
@@ -112,6 +117,11 @@ impl Reader {
     }
 }
 
+/// What the names of a key's cells begin with in Redis.
+pub(crate) fn stem(key: u128, epoch: u16) -> String {
+    format!("tidegate:{{{:08x}}}:{key:032x}:{epoch}:", key & 0xffff_ffff)
+}
+
 /// A region's count of a cell: the sum of its nodes, or what was ever claimed.
 pub(crate) fn total(cell: &Cell) -> u64 {
     let of = |field: &str| cell.get(field).copied().unwrap_or(0);
@@ -140,7 +150,8 @@ pub(crate) fn watch(run: &Run<'_>, is_over: &AtomicBool) -> Result<(), String> {
 struct Known {
     /// By region, life of its store, key, cell and field.
     regions: HashMap<(usize, usize, u128, String, String), u64>,
-    rows: HashMap<(u128, u64, u64, u32), u64>,
+    /// By life of the database, key, epoch, cell and owner.
+    rows: HashMap<(usize, u128, u64, u64, u32), u64>,
 }
 
 /// Counts and instants that only grow; the others are of no count.
@@ -158,7 +169,7 @@ fn look_at_region(
     for (index, subject) in run.watched(cycle) {
         // A store that forgets meanwhile is another one afterwards.
         let Some(life) = run.history.life(region) else { return };
-        let Some(cells) = reader.cells(&run.scene.regions[region].redis, subject.key) else { return };
+        let Some(cells) = reader.cells(&run.scene.regions[region].redis, subject.key, 0) else { return };
         let read_at = run.stopwatch.elapsed();
         if run.history.life(region) != Some(life) {
             return;
@@ -222,10 +233,14 @@ fn compare(
 }
 
 fn look_at_database(run: &Run<'_>, ledger: &mut Ledger, known: &mut Known) {
+    let Some(life) = run.history.life_of_database() else { return };
     let Some(seen) = look(ledger, run.stopwatch) else { return };
+    if run.history.life_of_database() != Some(life) {
+        return;
+    }
     run.findings.looked_at_database();
     for Component { key, epoch, sequence, owner, count } in &seen.components {
-        let largest = known.rows.entry((*key, *epoch, *sequence, *owner)).or_insert(*count);
+        let largest = known.rows.entry((life, *key, *epoch, *sequence, *owner)).or_insert(*count);
         if count < largest {
             run.findings.broken(
                 "INV-1: a row of the database decreased",

@@ -16,6 +16,7 @@ pub(crate) const WORLD_CELL: Duration = Duration::from_secs(60);
 /// Longer than a run: its counts are in one cell, or two.
 const LEDGER_CELL: Duration = Duration::from_secs(30 * 86400);
 pub(crate) const LEDGER_LIMIT: u64 = 4000;
+pub(crate) const IDLE_LIMIT: u64 = 40;
 /// Ledger keys of a cycle.
 pub(crate) const LEDGERS: usize = 3;
 /// What the rule of `Window` says, and what a push changes it to and back.
@@ -32,9 +33,11 @@ pub(crate) enum Family {
     WorldAbuse,
     WorldRate,
     Ledger,
+    /// Keys that are idle while something is wrong: `idle.rs`.
+    Idle,
 }
 
-/// Every family but the ledger, with its number of callers and how many requests a second each gets, everywhere.
+/// Every family but the ledger and the idle keys, with its number of callers and how many requests a second each gets, everywhere.
 pub(crate) const FAMILIES: [(Family, usize, usize); 8] = [
     (Family::Window, 2, 30),
     (Family::Exact, 2, 30),
@@ -66,6 +69,7 @@ impl Family {
             Family::WorldAbuse => "worldabuse",
             Family::WorldRate => "worldbucket",
             Family::Ledger => "ledger",
+            Family::Idle => "idle",
         }
     }
 
@@ -75,6 +79,7 @@ impl Family {
             Family::Exact | Family::Abuse | Family::Free => Allows::Window { limit: 60, period: CELL },
             Family::World | Family::WorldAbuse => Allows::Window { limit: 900, period: WORLD_CELL },
             Family::Ledger => Allows::Window { limit: LEDGER_LIMIT, period: LEDGER_CELL },
+            Family::Idle => Allows::Window { limit: IDLE_LIMIT, period: LEDGER_CELL },
             Family::Rate => Allows::Rate { per_second: 5, burst: 20 },
             Family::WorldRate => Allows::Rate { per_second: 15, burst: 30 },
         }
@@ -105,7 +110,7 @@ impl Family {
         };
         let scope = if self.is_world() { "world" } else { "region" };
         let more = match self {
-            Family::Exact => ", accuracy: exact",
+            Family::Exact | Family::Idle => ", accuracy: exact",
             Family::Abuse | Family::WorldAbuse => ", class: abuse",
             Family::Free => ", class: free",
             _ => "",
@@ -117,7 +122,8 @@ impl Family {
 
 /// The rules file, with one of `Window`'s limits.
 pub(crate) fn rules(window_limit: u64) -> String {
-    let rules: String = FAMILIES.iter().map(|(family, ..)| family.rule(window_limit)).collect();
+    let families = FAMILIES.iter().map(|(family, ..)| *family).chain([Family::Idle]);
+    let rules: String = families.map(|family| family.rule(window_limit)).collect();
     format!("namespace: {NAMESPACE}\nrules:\n{rules}")
 }
 
@@ -126,6 +132,8 @@ pub(crate) fn rules(window_limit: u64) -> String {
 pub(crate) struct Subject {
     pub(crate) family: Family,
     pub(crate) name: String,
+    /// The caller, as requests name it.
+    pub(crate) caller: String,
     /// What its counts are known by in every store.
     pub(crate) key: u128,
     pub(crate) request: Vec<u8>,
@@ -133,26 +141,42 @@ pub(crate) struct Subject {
 
 impl Subject {
     fn of_rule(family: Family, number: usize) -> Self {
-        let name = format!("caller-{number}");
+        Subject::of_caller(family, format!("caller-{number}"))
+    }
+
+    /// A key that `idle.rs` asks about.
+    pub(crate) fn idle(caller: &str) -> Self {
+        Subject::of_caller(Family::Idle, caller.to_owned())
+    }
+
+    fn of_caller(family: Family, caller: String) -> Self {
         let prefix = KeyPrefix::new(&secret(), "default", NAMESPACE, family.name(), family.shape());
-        let body = json!({ "namespace": NAMESPACE, "attributes": { family.name(): name } }).to_string();
+        let body = json!({ "namespace": NAMESPACE, "attributes": { family.name(): caller } }).to_string();
         let length = body.len();
         let request =
             format!("POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n{body}");
-        let key = prefix.key(&name).get();
-        Subject { family, name: format!("{} {name}", family.name()), key, request: request.into_bytes() }
+        let key = prefix.key(&caller).get();
+        let name = format!("{} {caller}", family.name());
+        Subject { family, name, caller, key, request: request.into_bytes() }
     }
 
     fn ledger(cycle: usize, number: usize) -> Self {
         let limit = ledger_limit(cycle, number);
         let (name, key) = (limit.identifier.clone(), limit.key().get());
-        Subject { family: Family::Ledger, name, key, request: limit.request() }
+        let caller = name.clone();
+        Subject { family: Family::Ledger, name, caller, key, request: limit.request() }
     }
 }
 
 /// As requests give it.
 pub(crate) fn ledger_limit(cycle: usize, number: usize) -> Limit {
     Limit::new(format!("ledger-{cycle}-{number}"), LEDGER_LIMIT, LEDGER_CELL)
+}
+
+/// A key that all regions share and that is idle while the database is restored. Some requests are more than the
+/// credit, so that they are published at once.
+pub(crate) fn idle_world_limit(number: usize) -> Limit {
+    Limit::new(format!("idle-world-{number}"), LEDGER_LIMIT, LEDGER_CELL).cost(LEDGER_LIMIT / 40)
 }
 
 /// All subjects of a run: those of rules, and then every cycle's ledger keys.

@@ -31,8 +31,8 @@ struct Broken {
 
 #[derive(Default, Debug)]
 struct Found {
-    broken: BTreeMap<&'static str, Broken>,
-    /// By family: cells, those with an excuse, and the largest parts of the limit without and with one.
+    broken: BTreeMap<String, Broken>,
+    /// By family: cells, those with units in accounts, and the largest parts of the limit without and with them.
     admitted: BTreeMap<&'static str, (usize, usize, f64, f64)>,
     agreed: Vec<Duration>,
     looks_at_regions: usize,
@@ -40,6 +40,7 @@ struct Found {
     looks_with_slices: usize,
     denials: usize,
     intervals: usize,
+    idle_keys: usize,
     lost_most: usize,
 }
 
@@ -48,9 +49,10 @@ pub(crate) struct Findings(Mutex<Found>);
 
 impl Findings {
     /// Something that was promised doesn't hold.
-    pub(crate) fn broken(&self, promise: &'static str, how: String) {
+    pub(crate) fn broken(&self, promise: impl Into<String>, how: String) {
+        let promise = promise.into();
         let mut found = locked(&self.0);
-        let broken = found.broken.entry(promise).or_insert_with(|| {
+        let broken = found.broken.entry(promise.clone()).or_insert_with(|| {
             eprintln!("\n{promise}: {how}");
             Broken { times: 0, first: how }
         });
@@ -61,14 +63,14 @@ impl Findings {
         locked(&self.0).broken.values().map(|broken| broken.times).sum()
     }
 
-    pub(crate) fn admitted(&self, family: Family, admitted: usize, limit: u64, has_excuse: bool) {
+    pub(crate) fn admitted(&self, family: Family, admitted: usize, limit: u64, has_accounts: bool) {
         let part = ratio(admitted, crate::bounds::number(limit));
         let mut found = locked(&self.0);
-        let (cells, excused, plain, with_excuse) = found.admitted.entry(family.name()).or_default();
+        let (cells, accounted, plain, with_accounts) = found.admitted.entry(family.name()).or_default();
         *cells += 1;
-        if has_excuse {
-            *excused += 1;
-            *with_excuse = with_excuse.max(part);
+        if has_accounts {
+            *accounted += 1;
+            *with_accounts = with_accounts.max(part);
         } else {
             *plain = plain.max(part);
         }
@@ -92,6 +94,10 @@ impl Findings {
 
     pub(crate) fn judged_denial(&self) {
         locked(&self.0).denials += 1;
+    }
+
+    pub(crate) fn judged_idle_keys(&self) {
+        locked(&self.0).idle_keys += 1;
     }
 
     pub(crate) fn judged_intervals(&self) {
@@ -145,16 +151,17 @@ pub(crate) fn report(run: &Run<'_>, order: &Order, memory: &Memory) -> (String, 
     }
     let _ = write!(
         text,
-        "\n| admitted ÷ limit, the most of any cell | cells | calm | with an excuse (cells) |\n"
+        "\n| admitted ÷ limit, the most of any cell | cells | without accounts | with units in accounts (cells) |\n"
     );
     let _ = writeln!(text, "|---|---|---|---|");
-    for (family, (cells, excused, plain, with_excuse)) in &found.admitted {
-        let _ = writeln!(text, "| {family} | {cells} | {plain:.3} | {with_excuse:.3} ({excused}) |");
+    for (family, (cells, accounted, plain, with_accounts)) in &found.admitted {
+        let _ = writeln!(text, "| {family} | {cells} | {plain:.3} | {with_accounts:.3} ({accounted}) |");
     }
     let _ = write!(text, "\n| trouble | times |\n|---|---|\n");
     for (name, times) in run.history.counts() {
         let _ = writeln!(text, "| {name} | {times} |");
     }
+    let _ = write!(text, "\n{}", run.left_out.report());
     if !found.broken.is_empty() {
         let _ = write!(text, "\n| broken | times | first |\n|---|---|---|\n");
         for (promise, Broken { times, first }) in &found.broken {
@@ -194,16 +201,14 @@ fn figures(run: &Run<'_>, order: &Order, memory: &Memory) -> Vec<Figure> {
         ),
         Figure::at_most("slowest agreement after the last heal, s", slowest.as_secs_f64(), 10.0, 1),
         Figure::told("agreements", found.agreed.len().to_string()),
-        Figure::told(
-            "most that killed nodes and emptied stores may have lost of a key",
-            found.lost_most.to_string(),
-        ),
+        Figure::told("most that killed nodes may have lost of a key", found.lost_most.to_string()),
         Figure::told("largest node, MB", format!("{most:.0}")),
         Figure::told("looks at keys in Redis", found.looks_at_regions.to_string()),
         Figure::told("looks at the database", found.looks_at_database.to_string()),
         Figure::told("of these with slices", found.looks_with_slices.to_string()),
         Figure::told("denials that were judged (INV-3)", found.denials.to_string()),
         Figure::told("series of intervals that were judged (INV-7)", found.intervals.to_string()),
+        Figure::told("troubles whose idle keys were judged with a cold node", found.idle_keys.to_string()),
     ];
     let name = format!("steepest slope of a node's memory, MB a minute, {processes} processes");
     // Of a short run it says nothing; a long one in which nobody lived long enough hasn't shown it.

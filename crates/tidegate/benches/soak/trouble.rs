@@ -1,17 +1,12 @@
 //! What goes wrong, where, and how it is made and mended.
 //!
-//! A bag holds every kind of trouble; one is drawn at a time, in an order that the seed decides, and when it is empty
-//! it is filled again. Every trouble is over when `mend` returns.
+//! Every trouble is over when `mend` returns. `bag.rs` decides which one comes next.
 
-use crate::plan::Random;
 use crate::running::push;
-use crate::scene::{NODES_PER_REGION, REGIONS, Scene, locked};
-use crate::subject::{WINDOW_LIMITS, rules};
+use crate::scene::{NODES_PER_REGION, Scene, clock_off_by, locked};
+use crate::subject::rules;
 use std::time::Duration;
 use tidegate_testkit::{Fault, FaultProxy};
-
-const SHORTEST: Duration = Duration::from_secs(2);
-const LONGEST_MS: usize = 3000;
 
 /// A way that may misbehave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,7 +20,7 @@ pub(crate) enum Way {
     ControlToDatabase,
 }
 
-const WAYS: [Way; 7] = [
+pub(crate) const WAYS: [Way; 7] = [
     Way::NodeToRedis,
     Way::RegionToRedis,
     Way::RegionToDatabase,
@@ -41,32 +36,36 @@ pub(crate) enum Kind {
     Network(Way, Fault),
     NodeKilled,
     NodeStopped,
+    /// For longer than a reset is announced.
+    NodePaused,
+    /// A node whose wall clock is off by so much.
+    ClockSkewed {
+        offset_ms: i64,
+    },
     RedisStopped,
     /// Killed, and started again without its counts.
     RedisReplaced,
     RedisFlushed,
+    /// The idle keys' cells are deleted.
+    KeysEvicted,
+    /// A replica that stopped following before the idle keys were used takes Redis's address.
+    ReplicaPromoted,
+    /// A spent key is reset.
+    KeyReset,
+    /// Known to fail: a node is paused, and misses a reset.
+    ResetDuringPause,
+    /// Known to fail: the epoch of a reset key is lost.
+    ResetThenFlushed,
+    /// Known to fail: data loss after a node died.
+    DeadOwnerFlushed,
+    /// Known to fail: the world database goes back to an older backup.
+    DatabaseRestored,
     DatabaseKilled,
     DatabaseStopped,
     ControlKilled,
     BrokerKilled,
     RulesPushed,
 }
-
-/// What happens to one of the processes; the bag has each of them once.
-const TO_PROCESSES: [Kind; 10] = [
-    Kind::NodeKilled,
-    Kind::NodeStopped,
-    Kind::RedisStopped,
-    Kind::RedisReplaced,
-    Kind::RedisFlushed,
-    Kind::DatabaseKilled,
-    Kind::DatabaseStopped,
-    Kind::ControlKilled,
-    Kind::BrokerKilled,
-    Kind::RulesPushed,
-];
-/// And so many troubles of each kind on ways drawn at random.
-const NETWORK_ROUNDS: usize = 2;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Trouble {
@@ -79,65 +78,37 @@ pub(crate) struct Trouble {
     pub(crate) length: Duration,
 }
 
+/// What a trouble goes back to.
 #[derive(Debug)]
-pub(crate) struct Bag {
-    random: Random,
-    kinds: Vec<Kind>,
-    /// Which of `Window`'s limits the next push puts in force.
-    next_limit: usize,
+pub(crate) enum Backup {
+    None,
+    Redis(Vec<u8>),
+    /// In tables of its own.
+    Database,
 }
 
-impl Bag {
-    pub(crate) fn new(seed: u64) -> Self {
-        Bag { random: Random(seed), kinds: Vec::new(), next_limit: 1 }
+impl Kind {
+    /// Whether a region's Redis knows less afterwards.
+    pub(crate) fn loses_data(self) -> bool {
+        matches!(
+            self,
+            Kind::RedisReplaced
+                | Kind::RedisFlushed
+                | Kind::KeysEvicted
+                | Kind::ReplicaPromoted
+                | Kind::ResetThenFlushed
+                | Kind::DeadOwnerFlushed
+        )
     }
 
-    pub(crate) fn draw(&mut self) -> Trouble {
-        if self.kinds.is_empty() {
-            self.fill();
-        }
-        let drawn = self.random.below(self.kinds.len());
-        let kind = self.kinds.swap_remove(drawn);
-        let region = self.random.below(REGIONS);
-        let node = NODES_PER_REGION * region + self.random.below(NODES_PER_REGION);
-        let more = u64::try_from(self.random.below(LONGEST_MS)).unwrap_or(0);
-        Trouble { kind, region, node, length: SHORTEST + Duration::from_millis(more) }
+    /// Whether a node ends without publishing its last counts.
+    pub(crate) fn kills(self) -> bool {
+        matches!(self, Kind::NodeKilled | Kind::ClockSkewed { .. } | Kind::DeadOwnerFlushed)
     }
 
-    /// How long after the beginning of its slot a trouble begins.
-    pub(crate) fn delay(&mut self) -> Duration {
-        Duration::from_millis(200 + u64::try_from(self.random.below(800)).unwrap_or(0))
-    }
-
-    /// The limit of the next push.
-    pub(crate) fn limit(&mut self) -> u64 {
-        let limit = WINDOW_LIMITS[self.next_limit];
-        self.next_limit = 1 - self.next_limit;
-        limit
-    }
-
-    fn fill(&mut self) {
-        self.kinds.extend(TO_PROCESSES);
-        for _ in 0..NETWORK_ROUNDS {
-            for fault in self.faults() {
-                let way = WAYS[self.random.below(WAYS.len())];
-                self.kinds.push(Kind::Network(way, fault));
-            }
-        }
-    }
-
-    fn faults(&mut self) -> [Fault; 8] {
-        let latency = 10 + 10 * u64::try_from(self.random.below(40)).unwrap_or(0);
-        [
-            Fault::Latency(Duration::from_millis(latency)),
-            Fault::Blackhole,
-            Fault::DropToUpstream,
-            Fault::DropToClient,
-            Fault::Reset,
-            Fault::Refuse,
-            Fault::Bandwidth { bytes_per_second: 4000 },
-            Fault::Garbage { seed: latency },
-        ]
+    /// Whether it lasts for more than one slot.
+    pub(crate) fn is_long(self) -> bool {
+        matches!(self, Kind::NodePaused | Kind::ResetDuringPause)
     }
 }
 
@@ -148,6 +119,15 @@ impl Trouble {
             Kind::Network(way, fault) => format!("{}, {}", way.name(), fault_name(fault)),
             Kind::NodeKilled => "a node: SIGKILL, started again".to_owned(),
             Kind::NodeStopped => "a node: SIGSTOP, SIGCONT".to_owned(),
+            Kind::NodePaused => "a node: SIGSTOP, SIGCONT after 25 s".to_owned(),
+            Kind::ClockSkewed { offset_ms } => format!("a node's clock off by {offset_ms} ms"),
+            Kind::KeysEvicted => "Redis: single keys deleted".to_owned(),
+            Kind::ReplicaPromoted => "Redis: a lagging replica promoted".to_owned(),
+            Kind::KeyReset => "a key reset".to_owned(),
+            Kind::ResetDuringPause => "a key reset while a node is paused for 25 s".to_owned(),
+            Kind::ResetThenFlushed => "a key reset, then FLUSHALL".to_owned(),
+            Kind::DeadOwnerFlushed => "a node: SIGKILL, started again, then FLUSHALL".to_owned(),
+            Kind::DatabaseRestored => "MariaDB: an older backup restored".to_owned(),
             Kind::RedisStopped => "Redis: SIGSTOP, SIGCONT".to_owned(),
             Kind::RedisReplaced => "Redis: SIGKILL, started again empty".to_owned(),
             Kind::RedisFlushed => "Redis: FLUSHALL".to_owned(),
@@ -165,10 +145,17 @@ impl Trouble {
         match self.kind {
             Kind::Network(way, fault) => self.ways(scene, way).iter().for_each(|way| way.set(fault)),
             Kind::NodeKilled => scene.node(self.node).kill(),
-            Kind::NodeStopped => scene.node(self.node).stop(),
+            Kind::NodeStopped | Kind::NodePaused | Kind::ResetDuringPause => scene.node(self.node).stop(),
+            Kind::ClockSkewed { offset_ms } => {
+                scene.node(self.node).restart_with(clock_off_by(offset_ms)?)?;
+            }
             Kind::RedisStopped => region.redis.stop(),
             Kind::RedisReplaced => region.redis.kill(),
-            Kind::RedisFlushed => drop(scene.wait_for(region.redis.demand(&["FLUSHALL"]))),
+            // `idle.rs` does the first two, `mend` the others.
+            Kind::KeysEvicted | Kind::KeyReset | Kind::ReplicaPromoted | Kind::DatabaseRestored => {}
+            Kind::RedisFlushed | Kind::ResetThenFlushed | Kind::DeadOwnerFlushed => {
+                drop(scene.wait_for(region.redis.demand(&["FLUSHALL"])));
+            }
             Kind::DatabaseKilled => scene.database.kill(),
             Kind::DatabaseStopped => scene.database.stop(),
             Kind::ControlKilled => locked(&scene.control).kill(),
@@ -180,33 +167,71 @@ impl Trouble {
         Ok(())
     }
 
+    /// Takes the backup that the trouble goes back to.
+    pub(crate) fn back_up(&self, scene: &Scene) -> Result<Backup, String> {
+        match self.kind {
+            Kind::ReplicaPromoted => {
+                let snapshot = scene.wait_for(scene.regions[self.region].redis.snapshot());
+                snapshot.map(Backup::Redis).map_err(|error| format!("can't save Redis: {error}"))
+            }
+            Kind::DatabaseRestored => {
+                scene.back_up_database();
+                Ok(Backup::Database)
+            }
+            _ => Ok(Backup::None),
+        }
+    }
+
     /// Returns when everything runs again.
-    pub(crate) fn mend(&self, scene: &Scene) -> Result<(), String> {
+    pub(crate) fn mend(&self, scene: &Scene, backup: &Backup) -> Result<(), String> {
         let region = &scene.regions[self.region];
         match self.kind {
             Kind::Network(way, _) => self.ways(scene, way).iter().for_each(|way| way.set(Fault::None)),
             Kind::NodeKilled => scene.node(self.node).start()?,
-            Kind::NodeStopped => scene.node(self.node).resume(),
+            Kind::NodeStopped | Kind::NodePaused | Kind::ResetDuringPause => scene.node(self.node).resume(),
+            Kind::ClockSkewed { .. } => scene.node(self.node).restart_with(Vec::new())?,
+            Kind::ReplicaPromoted => {
+                let Backup::Redis(snapshot) = backup else { return Err("there is no snapshot".to_owned()) };
+                let restored = scene.wait_for(region.redis.restart_from(snapshot));
+                restored.map_err(|error| format!("can't start Redis again: {error}"))?;
+            }
+            Kind::DatabaseRestored => scene.restore_database(),
             Kind::RedisStopped => region.redis.resume(),
             Kind::RedisReplaced => scene.wait_for(region.redis.restart()),
             Kind::DatabaseKilled => scene.wait_for(scene.database.restart()),
             Kind::DatabaseStopped => scene.database.resume(),
             Kind::ControlKilled => locked(&scene.control).start()?,
             Kind::BrokerKilled => locked(&region.broker).start()?,
-            Kind::RedisFlushed | Kind::RulesPushed => {}
+            Kind::RedisFlushed
+            | Kind::RulesPushed
+            | Kind::KeysEvicted
+            | Kind::KeyReset
+            | Kind::ResetThenFlushed
+            | Kind::DeadOwnerFlushed => {}
         }
         Ok(())
     }
 
     /// Over as soon as it has happened.
     pub(crate) fn is_instant(&self) -> bool {
-        matches!(self.kind, Kind::RedisFlushed | Kind::RulesPushed)
+        matches!(
+            self.kind,
+            Kind::RedisFlushed
+                | Kind::RulesPushed
+                | Kind::KeysEvicted
+                | Kind::KeyReset
+                | Kind::ResetThenFlushed
+                | Kind::DeadOwnerFlushed
+        )
     }
 
     /// Whether counts may pass between that region and the others later than they should.
     pub(crate) fn parts_world(&self, region: usize) -> bool {
         match self.kind {
-            Kind::DatabaseKilled | Kind::DatabaseStopped | Kind::Network(Way::AllToDatabase, _) => true,
+            Kind::DatabaseKilled
+            | Kind::DatabaseStopped
+            | Kind::DatabaseRestored
+            | Kind::Network(Way::AllToDatabase, _) => true,
             Kind::Network(Way::NodesToBroker | Way::BrokerToControl | Way::ControlToDatabase, _)
             | Kind::ControlKilled
             | Kind::BrokerKilled
@@ -217,12 +242,13 @@ impl Trouble {
 
     /// That node can't answer.
     pub(crate) fn silences(&self, node: usize) -> bool {
-        matches!(self.kind, Kind::NodeKilled | Kind::NodeStopped) && self.node == node
+        let silences = matches!(self.kind, Kind::NodeStopped | Kind::NodePaused | Kind::ResetDuringPause);
+        (silences || self.kind.kills()) && self.node == node
     }
 
     /// That region's store knows less afterwards than it did.
     pub(crate) fn empties(&self, region: usize) -> bool {
-        matches!(self.kind, Kind::RedisReplaced | Kind::RedisFlushed) && self.region == region
+        self.kind.loses_data() && self.region == region
     }
 
     fn ways<'a>(&self, scene: &'a Scene, way: Way) -> Vec<&'a FaultProxy> {

@@ -65,14 +65,16 @@ impl Region {
     fn may_reset(&self, node: &Node) -> bool {
         let has_asks = self.messages.iter().any(|message| !message.sync.wants.asks.is_empty());
         let is_late = self.leaves_out(Combination::LateReply) && node.call.is_some();
-        !is_late && !(self.leaves_out(Combination::AskByOldEpoch) && has_asks)
+        let is_ask_late = self.leaves_out(Combination::AskByOldEpoch) && has_asks;
+        !(is_late || is_ask_late)
     }
 
     fn may_pause(&self) -> bool {
         let has_missed = self.nodes.iter().any(|node| self.is_behind(node));
         // A call lasts for some milliseconds, a pause for 21 s.
         let is_calling = self.nodes.iter().any(|node| node.call.is_some());
-        !is_calling && !(self.leaves_out(Combination::MissedReset) && has_missed)
+        let is_left_out = self.leaves_out(Combination::MissedReset) && has_missed;
+        !(is_calling || is_left_out)
     }
 
     fn may_learn(&self, node: &Node) -> bool {
