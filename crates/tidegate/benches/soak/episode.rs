@@ -21,6 +21,8 @@ pub(crate) struct Episode {
     pub(crate) from: Duration,
     /// When it was in force: a moment after its beginning.
     made: Option<Duration>,
+    /// When its mending began.
+    mending: Option<Duration>,
     pub(crate) mended: Option<Duration>,
 }
 
@@ -54,12 +56,18 @@ impl History {
     }
 
     pub(crate) fn began(&self, trouble: Trouble, from: Duration) {
-        locked(&self.episodes).push(Episode { trouble, from, made: None, mended: None });
+        locked(&self.episodes).push(Episode { trouble, from, made: None, mending: None, mended: None });
     }
 
     pub(crate) fn made(&self, at: Duration) {
         if let Some(last) = locked(&self.episodes).last_mut() {
             last.made = Some(at);
+        }
+    }
+
+    pub(crate) fn mending(&self, at: Duration) {
+        if let Some(last) = locked(&self.episodes).last_mut() {
+            last.mending = Some(at);
         }
     }
 
@@ -133,9 +141,11 @@ impl History {
             if region.is_some_and(|region| region != of) {
                 continue;
             }
-            killed.push((node, episode.made.unwrap_or(episode.from)));
-            if let (Kind::ClockSkewed { .. }, Some(mended)) = (kind, episode.mended) {
-                killed.push((node, mended));
+            if let Kind::ClockSkewed { .. } = kind {
+                killed.push((node, episode.from));
+                killed.extend(episode.mending.map(|at| (node, at)));
+            } else {
+                killed.push((node, episode.made.unwrap_or(episode.from)));
             }
         }
         killed

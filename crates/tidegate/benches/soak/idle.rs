@@ -31,6 +31,8 @@ const HEALED_WITHIN: Duration = Duration::from_secs(10);
 const DRAINED_WITHIN: Duration = Duration::from_millis(1500);
 /// A region publishes what is more than half of its credit to the world database within this.
 const PUBLISHED_WITHIN: Duration = Duration::from_secs(8);
+/// What a window of 20 s gives back of its limit while two nodes are asked for all of it.
+const SKEW_REFILL: u64 = 2;
 /// Beyond the limit, so that an overshoot shows its size.
 const ASKS_MORE: u64 = 5;
 
@@ -347,7 +349,31 @@ impl<'a> IdleKeys<'a> {
         match self.trouble.kind {
             Kind::KeyReset => self.reset(false),
             Kind::ResetDuringPause => self.reset(true),
+            Kind::ClockSkewed { .. } => {
+                self.judge_skewed();
+                Ok(())
+            }
             _ => Ok(()),
+        }
+    }
+
+    /// Nodes whose clocks differ count in the same cells: together they admit no more than the limit of a window that
+    /// is shorter than a large skew.
+    fn judge_skewed(&self) {
+        let addresses = self.addresses();
+        addresses.iter().for_each(|address| self.wait_verified(*address));
+        let request = Subject::skew(self.number).request;
+        let (mut admitted, mut unverified) = (0, 0);
+        for address in addresses {
+            for _ in 0..IDLE_LIMIT {
+                let outcome = asked(address, &request);
+                admitted += u64::from(matches!(outcome, Outcome::Admitted | Outcome::Unverified));
+                unverified += u64::from(outcome == Outcome::Unverified);
+            }
+        }
+        if admitted > IDLE_LIMIT + unverified + SKEW_REFILL {
+            let how = format!("{admitted} of {IDLE_LIMIT}, {unverified} unverified");
+            self.broken("overshoot: more admitted than the limit and its accounts", how);
         }
     }
 

@@ -10,7 +10,7 @@ use crate::books::Books;
 use crate::episode::History;
 use crate::idle::{self, IdleKeys};
 use crate::memory;
-use crate::recovering::{self, Shortfalls};
+use crate::recovering::{self, Holding, Shortfalls};
 use crate::scene::Scene;
 use crate::sender::Sender;
 use crate::stores::{self, Reader, Run};
@@ -131,10 +131,14 @@ fn one(run: &Run<'_>, trouble: Trouble, limit: u64, number: usize) -> Result<Dur
         run.history.pushed(limit, began);
     }
     let loses_data = trouble.kind.loses_data();
-    let mut held = if loses_data { recovering::read(run, region, &mut reader) } else { Default::default() };
+    let mut held = Holding::new();
+    if loses_data {
+        held = recovering::read(run, region, &mut reader);
+    }
     trouble.make(run.scene, limit)?;
     if trouble.kind == Kind::KeysEvicted {
         idle::evict(run, region, &keys.stems())?;
+        // The callers' keys stay.
         held.clear();
     }
     run.history.made(run.stopwatch.elapsed());
@@ -147,6 +151,7 @@ fn one(run: &Run<'_>, trouble: Trouble, limit: u64, number: usize) -> Result<Dur
         held = recovering::read(run, region, &mut reader);
         lost_at = run.stopwatch.elapsed();
     }
+    run.history.mending(run.stopwatch.elapsed());
     trouble.mend(run.scene, &backup)?;
     run.history.mended(run.stopwatch.elapsed());
     keys.after_loss();

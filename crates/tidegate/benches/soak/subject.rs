@@ -15,6 +15,8 @@ const CELL: Duration = Duration::from_secs(10);
 pub(crate) const WORLD_CELL: Duration = Duration::from_secs(60);
 /// Longer than a run: its counts are in one cell, or two.
 const LEDGER_CELL: Duration = Duration::from_secs(30 * 86400);
+/// Shorter than the large skew of a clock.
+const SKEW_CELL: Duration = Duration::from_secs(20);
 pub(crate) const LEDGER_LIMIT: u64 = 4000;
 pub(crate) const IDLE_LIMIT: u64 = 40;
 /// Ledger keys of a cycle.
@@ -35,9 +37,11 @@ pub(crate) enum Family {
     Ledger,
     /// Keys that are idle while something is wrong: `idle.rs`.
     Idle,
+    /// Keys that two nodes are asked about while their clocks differ: `idle.rs`.
+    Skew,
 }
 
-/// Every family but the ledger and the idle keys, with its number of callers and how many requests a second each gets, everywhere.
+/// Every family but the ledger and those of `idle.rs`, with its number of callers and how many requests a second each gets, everywhere.
 pub(crate) const FAMILIES: [(Family, usize, usize); 8] = [
     (Family::Window, 2, 30),
     (Family::Exact, 2, 30),
@@ -70,6 +74,7 @@ impl Family {
             Family::WorldRate => "worldbucket",
             Family::Ledger => "ledger",
             Family::Idle => "idle",
+            Family::Skew => "skew",
         }
     }
 
@@ -80,6 +85,7 @@ impl Family {
             Family::World | Family::WorldAbuse => Allows::Window { limit: 900, period: WORLD_CELL },
             Family::Ledger => Allows::Window { limit: LEDGER_LIMIT, period: LEDGER_CELL },
             Family::Idle => Allows::Window { limit: IDLE_LIMIT, period: LEDGER_CELL },
+            Family::Skew => Allows::Window { limit: IDLE_LIMIT, period: SKEW_CELL },
             Family::Rate => Allows::Rate { per_second: 5, burst: 20 },
             Family::WorldRate => Allows::Rate { per_second: 15, burst: 30 },
         }
@@ -110,7 +116,7 @@ impl Family {
         };
         let scope = if self.is_world() { "world" } else { "region" };
         let more = match self {
-            Family::Exact | Family::Idle => ", accuracy: exact",
+            Family::Exact | Family::Idle | Family::Skew => ", accuracy: exact",
             Family::Abuse | Family::WorldAbuse => ", class: abuse",
             Family::Free => ", class: free",
             _ => "",
@@ -122,7 +128,7 @@ impl Family {
 
 /// The rules file, with one of `Window`'s limits.
 pub(crate) fn rules(window_limit: u64) -> String {
-    let families = FAMILIES.iter().map(|(family, ..)| *family).chain([Family::Idle]);
+    let families = FAMILIES.iter().map(|(family, ..)| *family).chain([Family::Idle, Family::Skew]);
     let rules: String = families.map(|family| family.rule(window_limit)).collect();
     format!("namespace: {NAMESPACE}\nrules:\n{rules}")
 }
@@ -147,6 +153,11 @@ impl Subject {
     /// A key that `idle.rs` asks about.
     pub(crate) fn idle(caller: &str) -> Self {
         Subject::of_caller(Family::Idle, caller.to_owned())
+    }
+
+    /// A key that `idle.rs` asks about while clocks differ.
+    pub(crate) fn skew(number: usize) -> Self {
+        Subject::of_caller(Family::Skew, format!("caller-{number}"))
     }
 
     fn of_caller(family: Family, caller: String) -> Self {
