@@ -4,7 +4,8 @@
 //! possible in every state that can be reached, within a small scope that each test names. Whatever is never delivered
 //! is lost; what is delivered late, twice or after a crash is a step like any other. A search that finds more states
 //! than it has room for fails: what was only looked into proves nothing. Each protocol is searched with a planted flaw
-//! as well, which must be found; the way to it is printed, and is the shortest that there is.
+//! as well, which must be found; the way to it is printed, and is the shortest that there is. `recovery` searches what
+//! the protocol is known to get wrong in the place of planted flaws: `recovery/known_failures.rs` lists it.
 
 mod leader;
 mod recovery;

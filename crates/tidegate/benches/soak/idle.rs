@@ -145,9 +145,8 @@ impl<'a> IdleKeys<'a> {
         [&self.part, &self.spent].map(|key| stem(key.subject.key, key.epoch))
     }
 
-    /// Resets the spent key by one node of the region, `other` than the trouble's if that one can't answer.
-    fn reset(&mut self, other: bool) -> Result<(), String> {
-        let node = if other { sibling(self.trouble.node) } else { self.trouble.node };
+    /// Resets the spent key by a request to a node.
+    fn reset_at(&mut self, node: usize) -> Result<(), String> {
         let address = self.run.scene.node(node).http;
         let body = json!({ "namespace": NAMESPACE, "attributes": { "idle": self.spent.subject.caller } });
         let answer = Client::connect(address)?.ask("POST", "/v1/reset", &body.to_string())?;
@@ -299,7 +298,7 @@ impl<'a> IdleKeys<'a> {
     pub(crate) fn before_trouble(&mut self) -> Result<(), String> {
         match self.trouble.kind {
             Kind::ResetThenFlushed => {
-                self.reset(false)?;
+                self.reset_at(self.trouble.node)?;
                 pause(DRAINED_WITHIN);
                 for address in self.addresses() {
                     self.spent.ask(address);
@@ -347,8 +346,8 @@ impl<'a> IdleKeys<'a> {
     /// What happens while something is wrong.
     pub(crate) fn while_wrong(&mut self) -> Result<(), String> {
         match self.trouble.kind {
-            Kind::KeyReset => self.reset(false),
-            Kind::ResetDuringPause => self.reset(true),
+            Kind::KeyReset => self.reset_at(self.trouble.node),
+            Kind::ResetDuringPause => self.reset_at(sibling(self.trouble.node)),
             Kind::ClockSkewed { .. } => {
                 self.judge_skewed();
                 Ok(())
