@@ -78,10 +78,34 @@ impl<S: State> Table<S> {
         self.prefetch(item.key);
         let index = self.shard_index(item.key);
         let mut shard = self.shard(index).lock();
-        let Ok(place) = shard.find(item.key) else {
+        if shard.has_long_runs {
+            return self.decide_in_long_run(index, &mut shard, item, moment);
+        }
+        let Ok(place) = shard.find_by_walking(item.key) else {
             return self.decide_first_sight(index, &mut shard, item, moment);
         };
-        let state = shard.state_mut(place);
+        self.decide_known(shard.state_mut(place), item, moment)
+    }
+
+    /// The same in a shard that somebody crowded with crafted keys. Apart, so that others pay for it with one branch.
+    #[cold]
+    #[inline(never)]
+    fn decide_in_long_run(
+        &self,
+        index: usize,
+        shard: &mut Shard<S>,
+        item: &Item,
+        moment: Moment,
+    ) -> Result<Decision, Undecided> {
+        match shard.find_by_halves(item.key) {
+            Ok(place) => self.decide_known(shard.state_mut(place), item, moment),
+            Err(_) => self.decide_first_sight(index, shard, item, moment),
+        }
+    }
+
+    /// Decides about a key that has an entry.
+    #[inline(always)]
+    fn decide_known(&self, state: &mut S, item: &Item, moment: Moment) -> Result<Decision, Undecided> {
         let before = *state;
         let now = self.align(state, &item.spec, moment);
         let (decision, reason) = state.decide(item, self.live_nodes(), now);
