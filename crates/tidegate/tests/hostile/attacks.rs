@@ -13,6 +13,7 @@ pub(crate) struct Caller {
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) method: &'static str,
+    /// `{server}` in it is where the request is sent.
     pub(crate) target: String,
     /// The value of X-User; `None` leaves the header out.
     pub(crate) user: Option<Vec<u8>>,
@@ -123,7 +124,7 @@ const fn attack(
     Attack { name, lever, rule, request, hold: nothing, names: no_names, is_at_once: false }
 }
 
-pub(crate) const ATTACKS: [Attack; 36] = [
+pub(crate) const ATTACKS: [Attack; 37] = [
     attack("cost 0 in a header", Lever::Headers, Rule::User, |caller, _| {
         with(caller, &[("X-Tidegate-Cost", "0")])
     }),
@@ -265,6 +266,9 @@ pub(crate) const ATTACKS: [Attack; 36] = [
     }),
     attack("Tidegate's parameters in the query", Lever::Path, Rule::User, |caller, round| {
         at(caller, format!("/things?namespace=nope&cost=0&attributes=none&user=somebody-{round}"))
+    }),
+    attack("a target with a host", Lever::Path, Rule::Search, |caller, round| {
+        at(caller, format!("http://{{server}}/search?q={round}"))
     }),
     attack("a path of 20,000 characters", Lever::Path, Rule::User, |caller, round| {
         at(caller, format!("/{round}{}", "x".repeat(20_000)))

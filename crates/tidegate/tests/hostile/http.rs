@@ -9,7 +9,7 @@ use std::net::{SocketAddr, TcpStream};
 /// Sends a request from the caller's address; returns the answer's status, or `None` when the connection was closed
 /// without one.
 pub(crate) fn send(server: &str, request: &Request, caller: &Caller) -> Option<u16> {
-    let mut head = head(server, request.method, &request.target);
+    let mut head = head(server, request.method, &request.target.replace("{server}", server));
     if let Some(user) = &request.user {
         put(&mut head, "X-User", user);
     }
