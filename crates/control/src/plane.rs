@@ -8,6 +8,7 @@ mod draft;
 mod items;
 pub mod json;
 mod meaning;
+mod prune;
 mod recent;
 mod rollback;
 mod share;
@@ -17,6 +18,7 @@ mod worker;
 pub(crate) use items::change_of as read_item;
 pub use items::{Changed, owner};
 pub use meaning::{Line, Sign, override_words};
+pub use prune::Retention;
 pub use recent::Logged;
 pub use standing::Standing;
 pub use worker::Worker;
@@ -179,6 +181,11 @@ impl Entry {
         let (changed, replaced) = (items::decode(&entry.changed)?, items::decode(&entry.replaced)?);
         Ok(Entry { summary: entry.summary, changed, replaced })
     }
+
+    /// Whether some of its details are gone: it can neither be undone nor applied to older rules.
+    pub fn is_pruned(&self) -> bool {
+        self.replaced.changes.len() < usize::try_from(self.summary.changes).unwrap_or(usize::MAX)
+    }
 }
 
 #[derive(Debug)]
@@ -191,11 +198,17 @@ pub struct ControlPlane {
     recent: Mutex<Recent>,
     /// Why the rules aren't what the store has, while that is so.
     problem: Mutex<Option<String>>,
+    retention: Retention,
 }
 
 impl ControlPlane {
     /// Answers nothing before the worker runs and has reached the store.
     pub fn new(log: Arc<dyn RuleLog>) -> (Arc<Self>, Worker) {
+        Self::with_retention(log, Retention::default())
+    }
+
+    /// The same, with another bound of each tenant's history.
+    pub fn with_retention(log: Arc<dyn RuleLog>, retention: Retention) -> (Arc<Self>, Worker) {
         let (queue, queued) = mpsc::channel(QUEUE_MAX);
         let plane = Arc::new(ControlPlane {
             log,
@@ -205,6 +218,7 @@ impl ControlPlane {
             head: watch::Sender::new(0),
             recent: Mutex::default(),
             problem: Mutex::new(Some("the store hasn't answered yet".to_owned())),
+            retention,
         });
         (plane.clone(), Worker::new(plane, queued))
     }

@@ -4,7 +4,7 @@
 //! far away. While a file is built, the log goes on: what was changed meanwhile is applied after it, and as changes say
 //! how things are, and not by how much they differ, it doesn't matter which of them the file has already.
 
-use crate::plane::{ControlPlane, PlaneError, read_item};
+use crate::plane::{ControlPlane, Entry, PlaneError, read_item};
 use crate::stream::{Feed, Kept, PastReset, TOLD_FOR, TOLD_MAX};
 use std::path::Path;
 use std::sync::Arc;
@@ -151,6 +151,14 @@ impl Publisher {
                 }
                 None => {
                     let entries = self.plane.entries_after(version).await?;
+                    if entries.iter().any(Entry::is_pruned) {
+                        // Too far behind for the log.
+                        self.build(self.plane.standing().version).await?;
+                        if let Some(snapshot) = self.kept.snapshot() {
+                            self.feed.offer(Arc::clone(snapshot));
+                        }
+                        continue;
+                    }
                     entries.iter().for_each(|entry| note(&entry.changed));
                     let encoded = entries.iter().map(|entry| {
                         let bytes =

@@ -4,6 +4,8 @@
 //! denies, what the others were charged is taken back before anybody can see it. Nothing is incremented where
 //! others look, so a request that is denied never makes another one's limit look fuller than it is (INV-4).
 
+mod single;
+
 use crate::ask::AskReason;
 use crate::decision::{Decision, Verdict};
 use crate::identity::KeyId;
@@ -71,55 +73,6 @@ struct Fresh<S> {
 }
 
 impl<S: State> Table<S> {
-    /// Decides a request of one limit: the hot path.
-    #[inline(always)]
-    pub fn decide(&self, item: &Item, moment: Moment) -> Result<Decision, Undecided> {
-        // The lock is taken while the entry is on its way from memory.
-        self.prefetch(item.key);
-        let index = self.shard_index(item.key);
-        let mut shard = self.shard(index).lock();
-        let Ok(place) = shard.find(item.key) else {
-            return self.decide_first_sight(index, &mut shard, item, moment);
-        };
-        let state = shard.state_mut(place);
-        let before = *state;
-        let now = self.align(state, &item.spec, moment);
-        let (decision, reason) = state.decide(item, self.live_nodes(), now);
-        if S::SHARED {
-            if reason.is_some() {
-                *state = before;
-                return Err(Undecided::MustAsk);
-            }
-            self.announce(item.key, before.publish(), state.publish());
-        }
-        Ok(decision)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn decide_first_sight(
-        &self,
-        index: usize,
-        shard: &mut Shard<S>,
-        item: &Item,
-        moment: Moment,
-    ) -> Result<Decision, Undecided> {
-        let mut state = self.begun(moment);
-        let (decision, reason) = state.decide(item, self.live_nodes(), moment.now);
-        if reason.is_some() {
-            return Err(Undecided::MustAsk);
-        }
-        if item.charges(&decision) {
-            self.make_room(index, shard, (item.key.tenant(), 1), moment);
-            if !self.finds_room(item, 0) {
-                return Err(Undecided::NoRoom { index: 0 });
-            }
-            self.insert(index, shard, item.key, state);
-            self.announce(item.key, S::default().publish(), state.publish());
-        }
-        Ok(decision)
-    }
-
     /// Decides a request of up to [`ITEMS_MAX`] limits, all or none, and writes each one's answer to
     /// `decisions`. A key that comes twice counts twice, in order.
     pub fn decide_all(

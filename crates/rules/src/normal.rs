@@ -6,14 +6,28 @@
 use std::borrow::Cow;
 
 /// Returns a path without query and fragment, with unreserved characters decoded, slashes merged and dot segments
-/// resolved: `//a/./%62/../c?q` is `/a/c`. What else is percent-encoded stays so, with upper-case digits, and a `%`
+/// resolved: `//a/./%62/../c?q` is `/a/c`. Scheme and host of `http://host/a` go too. What else is percent-encoded stays so, with upper-case digits, and a `%`
 /// that encodes nothing becomes `%25`.
 pub(crate) fn path(text: &str) -> Cow<'_, str> {
     let path = text.split(['?', '#']).next().unwrap_or("");
+    if let Some(path) = behind_host(path) {
+        return Cow::Owned(resolve(&decode(path)));
+    }
     if is_normal_path(path) {
         return Cow::Borrowed(path);
     }
     Cow::Owned(resolve(&decode(path)))
+}
+
+/// The path of a request's target that names scheme and host too; `None` for all others.
+fn behind_host(target: &str) -> Option<&str> {
+    if target.starts_with('/') {
+        return None;
+    }
+    let (scheme, rest) = target.split_once("://")?;
+    let is_scheme = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
+    let has_scheme = !scheme.is_empty() && scheme.bytes().all(is_scheme);
+    has_scheme.then(|| rest.find('/').map_or("/", |start| &rest[start..]))
 }
 
 /// Returns a text with its ASCII letters in lower case.
@@ -124,6 +138,11 @@ mod tests {
             ("/search", "/search"),
             ("/search?q=1", "/search"),
             ("/search#x?y", "/search"),
+            ("http://host:80/search?q=1", "/search"),
+            ("HTTPS://user@[::1]//x/../%73earch", "/search"),
+            ("http://host?q=/x", "/"),
+            ("/http://host/x", "/http:/host/x"),
+            ("://host/x", ":/host/x"),
             ("//search", "/search"),
             ("/%73earch", "/search"),
             ("/./search", "/search"),

@@ -17,6 +17,7 @@ pub(crate) use query::decoded;
 use crate::access::{LastCaller, Tokens};
 use crate::budget::Registration;
 use crate::counters::COUNTERS;
+use crate::for_caller;
 use crate::listener::{accept, note_failure, stopped, sweeps};
 use crate::preface::{self, Protocol};
 use crate::progress::{Patience, Progress};
@@ -102,10 +103,10 @@ pub async fn serve_control(
                     };
                     let (app, watcher, closing) = (app.clone(), graceful.watcher(), closing.clone());
                     let registration = place.registration();
-                    let task = tasks.spawn(async move {
+                    let task = tasks.spawn(for_caller::marked(async move {
                         serve_connection(socket, app, watcher, closing, place.registration()).await;
                         drop((place, seated));
-                    });
+                    }));
                     registration.served_by(task);
                 }
             },

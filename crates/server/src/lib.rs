@@ -17,6 +17,7 @@ mod cross_site;
 mod dashboard;
 mod decide;
 mod envoy;
+pub mod for_caller;
 mod forward_auth;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;

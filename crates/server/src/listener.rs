@@ -6,6 +6,7 @@
 use crate::budget::{ConnectionBudget, SWEEP_EVERY};
 use crate::connection::{self, Arrived, Closing};
 use crate::counters::COUNTERS;
+use crate::for_caller;
 use crate::rota::Seated;
 use crate::socket::{Listener, Socket};
 use crate::{App, Surface};
@@ -104,7 +105,7 @@ impl Connections {
         let (surface, app) = (self.surface, Arc::clone(&self.app));
         let registration = place.registration();
         let arrived = Arrived { socket, surface, app, closing, place: (place, seated) };
-        registration.served_by(self.tasks.spawn(connection::serve(Box::new(arrived))));
+        registration.served_by(self.tasks.spawn(for_caller::marked(connection::serve(Box::new(arrived)))));
     }
 
     async fn close(self, drain: Duration) {

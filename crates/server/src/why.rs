@@ -6,6 +6,7 @@
 use crate::App;
 use crate::access::Caller;
 use crate::control::decoded;
+use crate::for_caller;
 use crate::refusal::{Code, Refusal, excerpt};
 use hyper::body::Bytes;
 use std::path::Path as FilePath;
@@ -56,14 +57,14 @@ pub(crate) fn asked_by(caller: &Caller, query: Option<&str>) -> Result<(Asked, A
 pub fn answers_questions(app: Arc<App>) -> Answering {
     Arc::new(move |question: Question| {
         let app = app.clone();
-        Box::pin(async move {
+        Box::pin(for_caller::marked(async move {
             let within = Duration::from_millis(question.within_ms.min(WITHIN_MS_MAX));
             let said = match tokio::time::timeout(within, said(&app, &question)).await {
                 Ok(said) => said.map(Bytes::from).map_err(|refusal| refusal.message),
                 Err(_) => return Vec::new(),
             };
             vec![Answer { node: app.node.as_str().into(), region: app.region.as_str().into(), said }]
-        })
+        }))
     })
 }
 
@@ -96,7 +97,7 @@ async fn look_up(app: &App, asked: Asked, audience: Audience) -> Result<Vec<u8>,
         return Err(unavailable("the log is being read for two others", "try again in a second"));
     };
     let secret = *app.engine.secret();
-    let reading = tokio::task::spawn_blocking(move || {
+    let reading = for_caller::spawn_blocking(move || {
         journal.write_now();
         // It was looked at above.
         asked.answer(journal.directory().unwrap_or(FilePath::new("")), &secret, audience)

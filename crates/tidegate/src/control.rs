@@ -55,6 +55,8 @@ pub(crate) fn run(sources: Sources) -> Result<ExitCode, Failure> {
     if let Some(upstream) = settings.control_upstream.clone() {
         return broker(&settings, &upstream, runtime, tokens, certificates);
     }
+    let (supervisor, endings) = Supervisor::new();
+    supervisor.stop_on_panic();
     let context = runtime.enter();
     let kept = Kept::open(&settings.data_directory.join("control"))?;
     let feed = Feed::new(&settings.node, env!("CARGO_PKG_VERSION"));
@@ -69,7 +71,6 @@ pub(crate) fn run(sources: Sources) -> Result<ExitCode, Failure> {
     let (plane, worker) = ControlPlane::new(store);
     let publisher = Publisher::new(plane.clone(), kept, feed.clone(), Clock::system().now().now);
     let app = ControlApp::plane(plane, feed, tokens.tokens.clone());
-    let (supervisor, endings) = Supervisor::new();
     // It counts nothing that a collector wants, and logs no decisions: spans are all.
     let (app, sending) = match telemetry(&settings) {
         Some(telemetry) => (app.traced_by(Arc::new(Clock::system())), Sending::start(telemetry, &supervisor)),
@@ -132,6 +133,8 @@ fn broker(
     tokens: TokensAtStart,
     certificates: CertificatesAtStart,
 ) -> Result<ExitCode, Failure> {
+    let (supervisor, endings) = Supervisor::new();
+    supervisor.stop_on_panic();
     let context = runtime.enter();
     let kept = Kept::open(&settings.data_directory.join("broker"))?;
     let feed = Feed::new(&settings.node, env!("CARGO_PKG_VERSION"));
@@ -148,7 +151,6 @@ fn broker(
     let banner = broker_banner(&socket, upstream, certificates.tls().is_some(), &tokens.summary);
     let listener = listener(socket, certificates.tls(), shares.callers).map_err(no_start)?;
     let signals = Signals::register().map_err(no_start)?;
-    let (supervisor, endings) = Supervisor::new();
     followed::spawn(&supervisor, options, relay, view.clone());
     tokio::spawn(followed::show_progress(view));
     tokens.spawn_watch_telling(&supervisor, |_| ());

@@ -95,6 +95,8 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
 fn serve(sources: Sources) -> Result<ExitCode, Failure> {
     let mut settings = Settings::load(sources.clone())?;
     logs::start(settings.log_format, settings.log_level.clone());
+    let (supervisor, endings) = Supervisor::new();
+    supervisor.stop_on_panic();
 
     let tokens = TokensAtStart::read(settings.auth_tokens.as_deref())?;
     let certificates = CertificatesAtStart::read(settings.tls_files())?;
@@ -139,7 +141,6 @@ fn serve(sources: Sources) -> Result<ExitCode, Failure> {
 
     tokens.divide(&app.engine);
     let kept = KeptCounts::restore(&settings, &app);
-    let (supervisor, endings) = Supervisor::new();
     let queue = settings.otlp_endpoint.as_ref().map(|_| Arc::new(LogQueue::default()));
     let decision_log = DecisionLog::start(&settings, &app, queue.as_ref(), &supervisor);
     let sending = queue.and_then(|logs| Sending::start(telemetry(&settings, &app, logs)?, &supervisor));

@@ -1,8 +1,14 @@
 //! Watches over what runs in the background. None of it may end before the process does: a node whose region driver or
 //! token watch has died would go on answering, wrongly. So the first unexpected end, by a return or by a panic, is logged
 //! and stops the process with a non-zero code.
+//!
+//! Libraries start tasks of their own, such as those that keep Redis connected. They return only when they are told to,
+//! so their panics are enough to hear of: [`Supervisor::stop_on_panic`] hears of every panic that no caller caused.
 
+use std::borrow::Cow;
+use std::panic::{self, PanicHookInfo};
 use std::thread;
+use tidegate_server::for_caller;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
@@ -15,10 +21,10 @@ pub(crate) struct Supervisor(mpsc::UnboundedSender<Ending>);
 pub(crate) struct Endings(mpsc::UnboundedReceiver<Ending>);
 
 /// What ended, and why.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 struct Ending {
-    task: &'static str,
-    reason: &'static str,
+    task: Cow<'static, str>,
+    reason: Cow<'static, str>,
 }
 
 /// Held by background work for as long as it runs; reports its end when dropped, also by a panic.
@@ -50,6 +56,20 @@ impl Supervisor {
     pub(crate) fn new() -> (Self, Endings) {
         let (sender, receiver) = mpsc::unbounded_channel();
         (Supervisor(sender), Endings(receiver))
+    }
+
+    /// Reports from now on every panic of the process, in whatever thread or task, except in work for one caller: that
+    /// ends with the caller's connection.
+    pub(crate) fn stop_on_panic(&self) {
+        let supervisor = self.clone();
+        let print = panic::take_hook();
+        panic::set_hook(Box::new(move |panicked| {
+            print(panicked);
+            if !for_caller::is_running() {
+                // Nobody listens once the process stops.
+                let _ = supervisor.0.send(Ending::of_panic(panicked));
+            }
+        }));
     }
 
     /// Starts a task. Within a runtime.
@@ -86,26 +106,37 @@ impl Supervisor {
     }
 
     fn watched(&self, task: &'static str, may_return: bool) -> Watched {
-        let ending = Ending { task, reason: "it returned" };
+        let ending = Ending { task: task.into(), reason: "it returned".into() };
         Watched { ending, may_return, supervisor: self.clone() }
+    }
+}
+
+impl Ending {
+    fn of_panic(panicked: &PanicHookInfo<'_>) -> Self {
+        let task = format!("on thread {}", thread::current().name().unwrap_or("without a name"));
+        let reason = match panicked.location() {
+            Some(location) => format!("it panicked at {location}").into(),
+            None => "it panicked".into(),
+        };
+        Ending { task: task.into(), reason }
     }
 }
 
 impl Watched {
     fn end_with(&mut self, reason: &'static str) {
-        self.ending.reason = reason;
+        self.ending.reason = reason.into();
     }
 }
 
 impl Drop for Watched {
     fn drop(&mut self) {
         if thread::panicking() {
-            self.ending.reason = "it panicked";
+            self.ending.reason = "it panicked".into();
         } else if self.may_return {
             return;
         }
         // Nobody listens once the process stops.
-        let _ = self.supervisor.0.send(self.ending);
+        let _ = self.supervisor.0.send(self.ending.clone());
     }
 }
 
@@ -114,8 +145,8 @@ impl Endings {
     pub(crate) async fn first(&mut self) {
         match self.0.recv().await {
             Some(Ending { task, reason }) => tracing::error!(
-                task,
-                reason,
+                %task,
+                %reason,
                 "a background task ended; stopping, so that a supervisor starts afresh"
             ),
             // There is nothing in the background.
@@ -128,24 +159,48 @@ impl Endings {
 mod tests {
     use super::*;
 
+    fn ending(task: &'static str, reason: &'static str) -> Ending {
+        Ending { task: task.into(), reason: reason.into() }
+    }
+
+    /// The hook belongs to the whole process, so other tests' panics come here too: only this thread's count.
+    #[tokio::test]
+    async fn every_panic_is_reported_unless_it_is_in_work_for_a_caller() {
+        async fn fail() {
+            assert!(std::env::args().count() == 0, "on purpose");
+        }
+        let (supervisor, mut endings) = Supervisor::new();
+        supervisor.stop_on_panic();
+        let here = format!("on thread {}", thread::current().name().unwrap());
+        let mut reported = || {
+            let all = std::iter::from_fn(|| endings.0.try_recv().ok());
+            all.filter(|ending| ending.task == here).collect::<Vec<_>>()
+        };
+        assert!(tokio::spawn(for_caller::marked(fail())).await.is_err());
+        assert!(reported().is_empty());
+        assert!(tokio::spawn(fail()).await.is_err());
+        let [ending]: [Ending; 1] = reported().try_into().unwrap();
+        assert!(ending.reason.starts_with(concat!("it panicked at ", file!())), "{ending:?}");
+    }
+
     #[tokio::test]
     async fn an_end_is_reported_whether_by_a_return_or_by_a_panic() {
         let (supervisor, mut endings) = Supervisor::new();
         supervisor.spawn("endless", std::future::pending::<()>());
         supervisor.spawn("returns", async {});
-        assert_eq!(endings.0.recv().await, Some(Ending { task: "returns", reason: "it returned" }));
+        assert_eq!(endings.0.recv().await, Some(ending("returns", "it returned")));
         supervisor.spawn("says why", async { "the store has another secret" });
         let reason = "the store has another secret";
-        assert_eq!(endings.0.recv().await, Some(Ending { task: "says why", reason }));
+        assert_eq!(endings.0.recv().await, Some(ending("says why", reason)));
         supervisor.spawn("panics", async { assert!(std::env::args().count() == 0, "on purpose") });
-        assert_eq!(endings.0.recv().await, Some(Ending { task: "panics", reason: "it panicked" }));
+        assert_eq!(endings.0.recv().await, Some(ending("panics", "it panicked")));
         let watched = supervisor.watch("thread");
         let ended = thread::spawn(move || {
             let _watched = watched;
             assert!(std::env::args().count() == 0, "on purpose");
         });
         assert!(ended.join().is_err());
-        assert_eq!(endings.0.recv().await, Some(Ending { task: "thread", reason: "it panicked" }));
+        assert_eq!(endings.0.recv().await, Some(ending("thread", "it panicked")));
         let watched = supervisor.watch_for_panics("may return");
         assert!(thread::spawn(move || drop(watched)).join().is_ok());
         assert!(endings.0.try_recv().is_err(), "what goes on, or may return, isn't reported");
@@ -155,6 +210,6 @@ mod tests {
             assert!(std::env::args().count() == 0, "on purpose");
         });
         assert!(ended.join().is_err());
-        assert_eq!(endings.0.recv().await, Some(Ending { task: "may return", reason: "it panicked" }));
+        assert_eq!(endings.0.recv().await, Some(ending("may return", "it panicked")));
     }
 }

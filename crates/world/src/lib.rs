@@ -14,8 +14,8 @@ pub use memory::MemoryWorld;
 pub use quota::{Acknowledged, Acknowledgement, Demand, Granted, Held, SliceRow, Slices, Survey};
 
 pub use rules::{
-    AUTHOR_CHARS_MAX, ENTRIES_AT_ONCE_MAX, ENTRY_BYTES_MAX, Entry, HistoryPage, Item, ItemId, ItemsPage,
-    NewEntry, REASON_CHARS_MAX, RuleLog, Subject, Summary,
+    AUTHOR_CHARS_MAX, ENTRIES_AT_ONCE_MAX, ENTRY_BYTES_MAX, Entry, EntrySize, HistoryPage, Item, ItemId,
+    ItemsPage, NewEntry, REASON_CHARS_MAX, Remainder, RuleLog, Subject, Summary,
 };
 use std::fmt::Debug;
 use std::future::Future;

@@ -3,7 +3,9 @@
 //! Answers at once and forgets everything with the process. Tells the time by what it was given, and can be
 //! told to fail, as a database does.
 
-use crate::rules::{Entry, HistoryPage, Item, ItemId, ItemsPage, NewEntry, RuleLog, Summary};
+use crate::rules::{
+    Entry, EntrySize, HistoryPage, Item, ItemId, ItemsPage, NewEntry, Remainder, RuleLog, Subject, Summary,
+};
 use crate::{
     Acknowledgement, Cursor, Demand, Granted, Imported, Joined, Joining, Merged, OwnerId, Published, Reply,
     Row, Slices, Store, Survey, Term, World, WorldError,
@@ -135,6 +137,17 @@ impl RuleLog for MemoryWorld {
 
     fn history(&self, page: HistoryPage) -> Reply<'_, Vec<Summary>> {
         self.answer(|store, _| Ok(store.rules_history(page)))
+    }
+
+    fn sizes(&self, subject: Subject, rows_max: usize) -> Reply<'_, Vec<EntrySize>> {
+        self.answer(|store, _| Ok(store.rules_sizes(subject, rows_max)))
+    }
+
+    fn prune<'a>(&'a self, remainders: &'a [Remainder]) -> Reply<'a, ()> {
+        self.answer(|store, _| {
+            store.prune_rules(remainders);
+            Ok(())
+        })
     }
 
     fn items(&self, page: ItemsPage) -> Reply<'_, Vec<Item>> {

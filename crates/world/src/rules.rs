@@ -92,6 +92,22 @@ pub struct Entry {
     pub replaced: Vec<u8>,
 }
 
+/// How many bytes the store holds of a version.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EntrySize {
+    pub version: u64,
+    pub changed: u64,
+    pub replaced: u64,
+}
+
+/// What is left of a version whose details are no longer kept.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Remainder {
+    pub version: u64,
+    pub changed: Vec<u8>,
+    pub replaced: Vec<u8>,
+}
+
 /// Which part of the history, the latest first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HistoryPage {
@@ -125,6 +141,12 @@ pub trait RuleLog: Debug + Send + Sync + 'static {
     fn entry(&self, version: u64) -> Reply<'_, Option<Entry>>;
 
     fn history(&self, page: HistoryPage) -> Reply<'_, Vec<Summary>>;
+
+    /// Returns the sizes of the versions about a subject, the latest first, so many at most.
+    fn sizes(&self, subject: Subject, rows_max: usize) -> Reply<'_, Vec<EntrySize>>;
+
+    /// Replaces what is stored of versions. Their summaries and what the rules are now stay as they are.
+    fn prune<'a>(&'a self, remainders: &'a [Remainder]) -> Reply<'a, ()>;
 
     /// A page of what the rules are now: the last when it is empty. Pages are read one after the other: what changed
     /// in between is in the entries since the head before the first.

@@ -21,7 +21,9 @@ mod url;
 pub(crate) use log::Seen;
 pub use url::{WorldUrl, WorldUrlError};
 
-use crate::rules::{Entry, HistoryPage, Item, ItemId, ItemsPage, NewEntry, RuleLog, Summary};
+use crate::rules::{
+    Entry, EntrySize, HistoryPage, Item, ItemId, ItemsPage, NewEntry, Remainder, RuleLog, Subject, Summary,
+};
 use crate::{
     Acknowledgement, Cursor, Demand, Granted, Imported, Joined, Joining, Merged, OwnerId, Published, Reply,
     Row, Slices, Survey, Term, World, WorldError,
@@ -221,6 +223,14 @@ impl RuleLog for SqlWorld {
 
     fn history(&self, page: HistoryPage) -> Reply<'_, Vec<Summary>> {
         Box::pin(self.call(async move |session| session.history(page).await))
+    }
+
+    fn sizes(&self, subject: Subject, rows_max: usize) -> Reply<'_, Vec<EntrySize>> {
+        Box::pin(self.call(async move |session| session.sizes(subject, rows_max).await))
+    }
+
+    fn prune<'a>(&'a self, remainders: &'a [Remainder]) -> Reply<'a, ()> {
+        Box::pin(self.call(async move |session| session.prune(remainders).await))
     }
 
     fn items(&self, page: ItemsPage) -> Reply<'_, Vec<Item>> {

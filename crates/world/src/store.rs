@@ -10,7 +10,9 @@ mod rules;
 
 pub(crate) use rules::check as check_entries;
 
-use crate::rules::{Entry, HistoryPage, Item, ItemId, ItemsPage, NewEntry, Summary};
+use crate::rules::{
+    Entry, EntrySize, HistoryPage, Item, ItemId, ItemsPage, NewEntry, Remainder, Subject, Summary,
+};
 use crate::{
     Acknowledgement, CellId, Component, Cursor, DEMAND_FOR, Demand, Granted, Imported, Joined, Joining,
     Membership, OwnerId, Published, RECONCILER, Row, Slices, Survey, Term, WorldError,
@@ -145,6 +147,14 @@ impl Store {
 
     pub fn rules_history(&self, page: HistoryPage) -> Vec<Summary> {
         self.rules.history(page)
+    }
+
+    pub fn rules_sizes(&self, subject: Subject, rows_max: usize) -> Vec<EntrySize> {
+        self.rules.sizes(subject, rows_max)
+    }
+
+    pub fn prune_rules(&mut self, remainders: &[Remainder]) {
+        self.rules.prune(remainders);
     }
 
     pub fn rules_items(&self, page: ItemsPage, rows_max: usize) -> Vec<Item> {

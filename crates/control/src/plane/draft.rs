@@ -6,7 +6,7 @@
 use super::items::{self, Changed};
 use super::meaning::{Line, Orphans, Told, orphaning};
 use super::standing::Standing;
-use super::{Ask, CHANGES_MAX, Keep, PlaneError, Push, Replace, Who, check, rollback, share, worker};
+use super::{Ask, CHANGES_MAX, Keep, PlaneError, Push, Replace, Who, check, prune, rollback, share, worker};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use tidegate_rules::{DocumentName, Mode, Override, OverrideName, Pushed, RuleChange, Source};
@@ -56,7 +56,8 @@ impl Draft {
         }
         let before = Before { log, standing, overlay };
         let mut wanted = before.wanted(push).await?;
-        if let (Some(tenant), Ask::RollBack { .. }) = (&push.tenant, &push.ask) {
+        if let (Some(tenant), Ask::RollBack { to }) = (&push.tenant, &push.ask) {
+            prune::check_undoable(log, tenant, *to).await?;
             wanted.retain(|change| items::owner(change).is_some_and(|owner| owner.tenant == *tenant));
         }
         permitted(&wanted, push.tenant.as_deref())?;

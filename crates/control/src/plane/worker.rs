@@ -6,7 +6,9 @@
 use super::draft::{Draft, Overlay};
 use super::items;
 use super::json::EntryJson;
+use super::prune::{self, Unlooked};
 use super::{Changed, Conflict, ControlPlane, Entry, Logged, Outcome, PlaneError, Push, Standing};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_core::Nanos;
@@ -35,6 +37,7 @@ pub struct Worker {
     plane: Arc<ControlPlane>,
     queued: mpsc::Receiver<Queued>,
     is_loaded: bool,
+    unlooked: Unlooked,
 }
 
 /// A push on its way, and what came of it so far.
@@ -45,7 +48,7 @@ struct Waiting {
 
 impl Worker {
     pub(super) fn new(plane: Arc<ControlPlane>, queued: mpsc::Receiver<Queued>) -> Self {
-        Worker { plane, queued, is_loaded: false }
+        Worker { plane, queued, is_loaded: false, unlooked: Unlooked::default() }
     }
 
     /// Runs for as long as it is polled.
@@ -123,8 +126,13 @@ impl Worker {
         }
         while version < head {
             for entry in self.plane.log.entries(version).await? {
-                let delta = items::decode(&entry.changed)?;
-                self.take_in(delta, entry.changed)?;
+                let changed = entry.changed.clone();
+                let entry = Entry::read(entry)?;
+                if entry.is_pruned() {
+                    // Too far behind for the log.
+                    return Box::pin(self.load()).await;
+                }
+                self.take_in(entry.changed, changed)?;
             }
             let now = self.plane.standing().version;
             if now == version {
@@ -186,6 +194,8 @@ impl Worker {
             }
             match self.plane.log.append(before.version, &entries).await {
                 Ok(()) => {
+                    let sizes: Vec<usize> =
+                        entries.iter().map(|entry| entry.changed.len() + entry.replaced.len()).collect();
                     for (version, entry) in (before.version + 1..).zip(entries) {
                         let taken = items::decode(&entry.changed)
                             .and_then(|delta| self.take_in(delta, entry.changed));
@@ -193,7 +203,10 @@ impl Worker {
                             tracing::error!(%error, version, "a version that was just written can't be read");
                         }
                     }
-                    return answer(drafts);
+                    let written = drafts.iter().filter(|(_, outcome)| outcome.version > before.version);
+                    let tenants: Vec<_> = written.map(|(waiting, _)| waiting.push.tenant.clone()).collect();
+                    answer(drafts);
+                    return self.prune(tenants.iter().zip(sizes)).await;
                 }
                 Err(WorldError::Outdated { .. }) => {
                     pushes = drafts.into_iter().map(|(waiting, _)| waiting).collect();
@@ -208,6 +221,20 @@ impl Worker {
             }
         }
         fail(pushes, &PlaneError::Busy);
+    }
+
+    /// Prunes the histories of tenants that have pushed much. Nobody waits for it: who pushed has its answer.
+    async fn prune(&mut self, written: impl Iterator<Item = (&Option<Arc<str>>, usize)>) {
+        let due: BTreeSet<Arc<str>> = written
+            .filter_map(|(tenant, bytes)| Some((tenant.as_ref()?, bytes)))
+            .filter(|(tenant, bytes)| self.unlooked.is_due(tenant, *bytes))
+            .map(|(tenant, _)| Arc::clone(tenant))
+            .collect();
+        for tenant in due {
+            if let Err(error) = prune::prune(&*self.plane.log, &tenant, self.plane.retention).await {
+                tracing::warn!(%error, tenant = &*tenant, "the history of a tenant couldn't be pruned; it is tried again");
+            }
+        }
     }
 
     /// Each upon what those before it change. Who can't have what they asked for is told so at once.
@@ -309,13 +336,20 @@ fn restored(version: u64, entry: &EntryJson) -> Result<NewEntry, PlaneError> {
         changes.map_err(|error| PlaneError::refused(error.to_string(), "is the backup whole?"))
     };
     let (after, before) = (read(&entry.changed)?, read(&entry.replaced)?);
+    // Of a version that was pruned nobody knows what it replaced.
+    let is_pruned = before.is_empty() && !after.is_empty();
+    let before = if is_pruned { after.iter().map(items::absent).collect() } else { before };
     if after.len() != before.len() {
         return Err(PlaneError::refused(format!("version {version} is damaged"), "take another backup"));
     }
     let changes: Vec<Changed> =
         after.into_iter().zip(before).map(|(after, before)| Changed { after, before }).collect();
     let at = Some(Nanos::new(entry.at_us.saturating_mul(1000)));
-    Ok(NewEntry { at, ..new_entry(&changes, &entry.author, &entry.reason, version)? })
+    let restored = NewEntry { at, ..new_entry(&changes, &entry.author, &entry.reason, version)? };
+    match is_pruned {
+        true => Ok(NewEntry { replaced: items::encode(version, Vec::new())?, ..restored }),
+        false => Ok(restored),
+    }
 }
 
 /// What others changed since a version.

@@ -3,6 +3,7 @@
 //! Time is paused: nothing here waits for a clock.
 
 mod changes;
+mod history;
 mod several;
 mod support;
 mod tenants;

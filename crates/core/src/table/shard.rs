@@ -39,6 +39,8 @@ pub(crate) struct Shard<S> {
     shard_bits: u8,
     /// Nobody could give way when a tenant under its share needed room; until the next search.
     is_stuck: bool,
+    /// Some entry may be more than [`WALK_MAX`] slots from its home; until the shard is laid out anew.
+    pub(crate) has_long_runs: bool,
 }
 
 /// Enough for the cluster at the end while keys are evenly spread; doubled when it isn't.
@@ -49,19 +51,22 @@ const LOAD_MAX: (usize, usize) = (7, 8);
 const LOAD_AFTER_REBUILD: (usize, usize) = (8, 11);
 /// A full shard is searched for room at most this often: a search looks at every entry.
 const SEARCH_PAUSE: Nanos = Nanos::from_secs(1);
-/// How many slots a look-up walks over one by one. Hashes are evenly spread, so it hardly ever gets there: only keys
-/// that somebody crafted lie in longer runs, and those are searched by halves.
-const WALK_MAX: usize = 32;
+/// How many slots a look-up walks over one by one. Hashes are evenly spread, so no entry is ever that far from its home:
+/// only keys that somebody crafted are. A shard that has such an entry is searched by halves; all others pay for that
+/// with one branch.
+const WALK_MAX: usize = 128;
 
 impl<S: State> Shard<S> {
     pub(crate) fn new(shard_bits: u8) -> Self {
         Shard {
-            slots: Box::default(),
-            padding: 0,
+            // Never without the empty slot that ends every walk.
+            slots: Box::new([Slot::empty()]),
+            padding: 1,
             len: 0,
             search_from: Nanos::ZERO,
             shard_bits,
             is_stuck: false,
+            has_long_runs: false,
         }
     }
 
@@ -82,30 +87,41 @@ impl<S: State> Shard<S> {
     /// The place of `key`: where it is, or where it would be put.
     #[inline]
     pub(crate) fn find(&self, key: KeyId) -> Result<usize, usize> {
-        if self.slots.is_empty() {
-            return Err(0);
-        }
-        let mut place = home(key, u32::from(self.shard_bits), self.homes());
-        let walk_end = place + WALK_MAX;
+        if self.has_long_runs { self.find_by_halves(key) } else { self.find_by_walking(key) }
+    }
+
+    /// The same in a shard without long runs.
+    #[inline]
+    pub(crate) fn find_by_walking(&self, key: KeyId) -> Result<usize, usize> {
+        let mut place = self.home(key);
         // An empty slot's key is above every other, so it ends the walk too.
         while self.slots[place].key < key {
             place += 1;
-            if place == walk_end {
-                place = self.search_from(place, key);
-                break;
-            }
         }
         if self.slots[place].key == key { Ok(place) } else { Err(place) }
     }
 
-    /// The first slot at or after `place` whose key isn't below `key`, where `place` is at or after that key's home.
+    /// The same in any shard.
     ///
     /// Between its home and its place an entry has no gap. So whatever lies behind the first gap after the home of
     /// `key` has a later home, and a higher key: keys below `key` come first, without exception.
     #[cold]
     #[inline(never)]
-    fn search_from(&self, place: usize, key: KeyId) -> usize {
-        place + self.slots[place..].partition_point(|slot| slot.key < key)
+    pub(crate) fn find_by_halves(&self, key: KeyId) -> Result<usize, usize> {
+        let home = self.home(key);
+        let place = home + self.slots[home..].partition_point(|slot| slot.key < key);
+        if self.slots[place].key == key { Ok(place) } else { Err(place) }
+    }
+
+    #[inline]
+    fn home(&self, key: KeyId) -> usize {
+        home(key, u32::from(self.shard_bits), self.homes())
+    }
+
+    /// Whether an entry between these slots is further from its home than a look-up should walk.
+    fn has_far_entry(&self, from: usize, to: usize) -> bool {
+        let is_far = |place: usize| place - self.home(self.slots[place].key) > WALK_MAX;
+        (from..to).any(is_far)
     }
 
     #[inline]
@@ -149,6 +165,10 @@ impl<S: State> Shard<S> {
         self.slots.copy_within(place..gap, place + 1);
         self.slots[place] = Slot { key, state };
         self.len += 1;
+        // No entry that was moved has an earlier home than this one.
+        if !self.has_long_runs && gap - self.home(key) > WALK_MAX {
+            self.has_long_runs = self.has_far_entry(place, gap + 1);
+        }
         true
     }
 
@@ -157,8 +177,11 @@ impl<S: State> Shard<S> {
         let mut slots = vec![Slot::empty(); homes + padding].into_boxed_slice();
         let mut next = 0;
         let mut len = 0;
+        let mut has_long_runs = false;
         for slot in self.slots.iter().filter(|slot| !slot.is_empty() && keep(slot.key, &slot.state)) {
-            let place = home(slot.key, u32::from(self.shard_bits), homes).max(next);
+            let home = home(slot.key, u32::from(self.shard_bits), homes);
+            let place = home.max(next);
+            has_long_runs |= place - home > WALK_MAX;
             if place + 1 >= slots.len() {
                 return self.rebuild(homes, 2 * padding, keep);
             }
@@ -170,6 +193,7 @@ impl<S: State> Shard<S> {
         // At most twice the number of entries, which is a u32 by the table's cap.
         self.padding = u32::try_from(padding).unwrap_or(u32::MAX);
         self.len = len;
+        self.has_long_runs = has_long_runs;
     }
 
     /// Drops what has expired when that is an eighth or more of the shard, and tells of each. Says how many it

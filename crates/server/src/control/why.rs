@@ -7,6 +7,7 @@ use super::answer::Made;
 use super::problem::Problem;
 use super::write::document;
 use crate::access::Caller;
+use crate::for_caller;
 use crate::refusal::{Code, Refusal};
 use crate::why::asked_by;
 use serde_json::{Value, json};
@@ -29,8 +30,7 @@ pub(super) async fn answer(app: &ControlApp, caller: &Caller, query: Option<&str
         .await
         .map_err(|busy| Refusal::new(Code::LogUnavailable, busy.to_string(), "try again in a second"))?;
     // May be many megabytes: not on the thread that heartbeats come from.
-    let merging =
-        tokio::task::spawn_blocking(move || document(&merged(answers, asked.records_max, audience)));
+    let merging = for_caller::spawn_blocking(move || document(&merged(answers, asked.records_max, audience)));
     let merged = merging
         .await
         .map_err(|_| Refusal::new(Code::LogUnavailable, "the answers can't be put together", "try again"))?;

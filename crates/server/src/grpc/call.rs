@@ -6,6 +6,7 @@ use crate::body::BYTES_MAX;
 use crate::budget::Registration;
 use crate::counters::COUNTERS;
 use crate::envoy;
+use crate::for_caller;
 use crate::grpc::message::{self, Arrived, Held};
 use crate::grpc::status::{self, Failure, GrpcCode};
 use crate::grpc::{health, reflection};
@@ -126,7 +127,7 @@ pub(super) fn answer(context: &Context, request: Request<RecvStream>, mut respon
             Arrived::Whole(bytes) => should_rate_limit(context, caller, bytes, trace, respond),
             Arrived::Part(first) => {
                 let context = context.clone();
-                tokio::spawn(async move {
+                for_caller::spawn(async move {
                     match message::whole(body, &first, &context.shared.held, BYTES_MAX).await {
                         Ok(bytes) => should_rate_limit(&context, caller, bytes.into(), trace, respond),
                         Err(failure) => deny(&context.app, &mut respond, &failure),
@@ -134,14 +135,14 @@ pub(super) fn answer(context: &Context, request: Request<RecvStream>, mut respon
                 });
             }
         },
-        Rpc::HealthCheck => drop(tokio::spawn(health::check(context.clone(), body, respond))),
+        Rpc::HealthCheck => drop(for_caller::spawn(health::check(context.clone(), body, respond))),
         Rpc::HealthWatch | Rpc::Reflection => {
             let counted = match context.lasting_call() {
                 Ok(counted) => counted,
                 Err(failure) => return fail(&mut respond, &failure),
             };
             let context = context.clone();
-            tokio::spawn(async move {
+            for_caller::spawn(async move {
                 match rpc {
                     Rpc::HealthWatch => health::watch(context, body, respond).await,
                     _ => reflection::answer(context, body, respond).await,
@@ -170,7 +171,9 @@ fn should_rate_limit(
     });
     match tried {
         Ok(Some(framed)) => status::send_message(&mut respond, framed),
-        Ok(None) => drop(tokio::spawn(ask_first(Arc::clone(&context.app), caller, body, trace, respond))),
+        Ok(None) => {
+            for_caller::spawn(ask_first(Arc::clone(&context.app), caller, body, trace, respond));
+        }
         Err(failure) => deny(&context.app, &mut respond, &failure),
     }
 }

@@ -7,6 +7,7 @@ use crate::access::{self, Caller, LastCaller, Permission, Tokens};
 use crate::body::BYTES_MAX;
 use crate::budget::Registration;
 use crate::counters::COUNTERS;
+use crate::for_caller;
 use crate::grpc::call;
 use crate::grpc::message::{Held, Incoming};
 use crate::grpc::status::{self, Failure, GrpcCode};
@@ -77,7 +78,7 @@ impl RulesService {
         };
         let (feed, held, tokens) = (Arc::clone(&self.feed), Arc::clone(&self.held), Arc::clone(&self.tokens));
         let shutdown = self.shutdown.clone();
-        tokio::spawn(async move {
+        for_caller::spawn(async move {
             let revoked = async { tokens.until_revoked(&caller, Permission::Read).await.into() };
             serve(&feed, &held, request.into_body(), respond, shutdown, revoked).await;
         });

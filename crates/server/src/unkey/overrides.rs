@@ -8,6 +8,7 @@ use super::journal::Journal;
 use super::namespace::Namespace;
 use super::requests::Named;
 use super::unknown_override;
+use crate::for_caller::spawn_blocking;
 use crate::refusal::{Code, Refusal, excerpt};
 use crate::request_id::RequestId;
 use arc_swap::{ArcSwap, Guard};
@@ -18,7 +19,6 @@ use std::time::Duration;
 use tidegate_core::{Limit, Period};
 use tidegate_rules::Pattern;
 use tokio::sync::Mutex;
-use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 const NAMESPACE_OVERRIDES_MAX: usize = 10_000;

@@ -13,12 +13,23 @@ pub(crate) struct Caller {
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) method: &'static str,
+    /// `{server}` in it is where the request is sent.
     pub(crate) target: String,
     /// The value of X-User; `None` leaves the header out.
     pub(crate) user: Option<Vec<u8>>,
     /// What the caller claims to be its address, where it can.
     pub(crate) claimed_address: Option<String>,
     pub(crate) headers: Vec<(&'static str, Vec<u8>)>,
+    pub(crate) body: &'static str,
+    /// What is added to the question that a service asks, where the caller can.
+    pub(crate) forged: Option<Forged>,
+}
+
+/// Parts of a question that Tidegate doesn't define, or that come twice.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Forged {
+    pub(crate) json_fields: &'static str,
+    pub(crate) resp_words: &'static [&'static str],
 }
 
 /// The rules of the attacked node, all for a year.
@@ -50,6 +61,10 @@ pub(crate) enum Lever {
     Path,
     /// An address that isn't the connection's.
     Address,
+    /// The words of the question itself.
+    Question,
+    /// As many names as it likes, at no cost.
+    Names,
     /// Connections.
     Sockets,
 }
@@ -61,6 +76,10 @@ pub(crate) struct Attack {
     pub(crate) request: fn(&Caller, u32) -> Request,
     /// What is held open during the attack.
     pub(crate) hold: fn(&Surface) -> Vec<TcpStream>,
+    /// Names that are used before the attack.
+    pub(crate) names: fn(&Surface, &Caller) -> Vec<String>,
+    /// Whether all requests are sent at the same time.
+    pub(crate) is_at_once: bool,
 }
 
 pub(crate) fn plain(caller: &Caller, _round: u32) -> Request {
@@ -70,6 +89,8 @@ pub(crate) fn plain(caller: &Caller, _round: u32) -> Request {
         user: Some(caller.name.clone().into_bytes()),
         claimed_address: None,
         headers: Vec::new(),
+        body: "",
+        forged: None,
     }
 }
 
@@ -90,16 +111,20 @@ fn nothing(_: &Surface) -> Vec<TcpStream> {
     Vec::new()
 }
 
+fn no_names(_: &Surface, _: &Caller) -> Vec<String> {
+    Vec::new()
+}
+
 const fn attack(
     name: &'static str,
     lever: Lever,
     rule: Rule,
     request: fn(&Caller, u32) -> Request,
 ) -> Attack {
-    Attack { name, lever, rule, request, hold: nothing }
+    Attack { name, lever, rule, request, hold: nothing, names: no_names, is_at_once: false }
 }
 
-pub(crate) const ATTACKS: [Attack; 26] = [
+pub(crate) const ATTACKS: [Attack; 37] = [
     attack("cost 0 in a header", Lever::Headers, Rule::User, |caller, _| {
         with(caller, &[("X-Tidegate-Cost", "0")])
     }),
@@ -184,7 +209,34 @@ pub(crate) const ATTACKS: [Attack; 26] = [
     }),
     attack("other methods", Lever::Headers, Rule::User, |caller, round| {
         let method = ["POST", "PUT", "DELETE", "OPTIONS", "HEAD"][round as usize % 5];
-        Request { method, ..plain(caller, 0) }
+        let body = if matches!(method, "POST" | "PUT") { "hello" } else { "" };
+        Request { method, body, ..plain(caller, 0) }
+    }),
+    attack("a chunked body with trailers", Lever::Headers, Rule::User, |caller, _| Request {
+        method: "POST",
+        body: "5\r\nhello\r\n0\r\nX-Tidegate-Cost: 0\r\nX-Tidegate-Namespace: nope\r\nX-User: y\r\n\r\n",
+        ..with(caller, &[("Transfer-Encoding", "chunked"), ("Trailer", "X-Tidegate-Cost, X-User")])
+    }),
+    attack("a body of two lengths", Lever::Headers, Rule::User, |caller, _| Request {
+        method: "POST",
+        body: "0\r\n\r\nGET /things HTTP/1.1\r\nHost: x\r\n\r\n",
+        ..with(caller, &[("Content-Length", "4"), ("Transfer-Encoding", "chunked")])
+    }),
+    attack("a name that comes twice", Lever::Headers, Rule::Address, |caller, round| {
+        with(caller, &[("X-User", &format!("somebody-{round}")), ("x-user", "another")])
+    }),
+    attack("a proxy's own headers", Lever::Headers, Rule::Address, |caller, round| {
+        let address = format!("10.9.6.{round}");
+        let headers = [
+            ("X-Envoy-Original-Path", "/free"),
+            ("X-Envoy-External-Address", &*address),
+            ("X-Envoy-Internal", "true"),
+            ("X-Original-URI", "/free"),
+            ("X-Forwarded-Uri", "/free"),
+            ("X-Forwarded-Method", "OPTIONS"),
+            ("X-HTTP-Method-Override", "OPTIONS"),
+        ];
+        Request { user: Some(format!("{}-{round}", caller.name).into_bytes()), ..with(caller, &headers) }
     }),
     attack("a name of 600 characters", Lever::Name, Rule::User, |caller, _| {
         named(caller, Some(format!("{}{}", caller.name, "x".repeat(600)).into_bytes()))
@@ -212,6 +264,15 @@ pub(crate) const ATTACKS: [Attack; 26] = [
         ];
         at(caller, spellings[round as usize % spellings.len()])
     }),
+    attack("Tidegate's parameters in the query", Lever::Path, Rule::User, |caller, round| {
+        at(caller, format!("/things?namespace=nope&cost=0&attributes=none&user=somebody-{round}"))
+    }),
+    attack("a target with a host", Lever::Path, Rule::Search, |caller, round| {
+        at(caller, format!("http://{{server}}/search?q={round}"))
+    }),
+    attack("a path of 20,000 characters", Lever::Path, Rule::User, |caller, round| {
+        at(caller, format!("/{round}{}", "x".repeat(20_000)))
+    }),
     attack("line breaks and names in a path", Lever::Path, Rule::User, |caller, round| {
         at(
             caller,
@@ -238,11 +299,39 @@ pub(crate) const ATTACKS: [Attack; 26] = [
             ..plain(caller, 0)
         }
     }),
+    attack("IPv6 spellings of an address", Lever::Address, Rule::Address, |caller, round| {
+        let [a, b, c, d] = caller.address.octets();
+        let forms = [
+            format!("::ffff:{a}.{b}.{c}.{d}"),
+            format!("[::FFFF:{a}.{b}.{c}.{d}]:{}", 1000 + round),
+            format!("0:0:0:0:0:ffff:{:x}:{:x}", u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])),
+            format!("{a}.{b}.{c}.{d}:{}", 1000 + round),
+            format!("::ffff:{a}.{b}.{c}.{d}%eth{round}"),
+        ];
+        Request {
+            user: Some(format!("{}-{round}", caller.name).into_bytes()),
+            claimed_address: Some(forms[round as usize % forms.len()].clone()),
+            ..plain(caller, 0)
+        }
+    }),
+    attack("fields that are unknown or come twice", Lever::Question, Rule::User, |caller, round| {
+        let forged = [
+            Forged { json_fields: r#""cost":1,"cost":0"#, resp_words: &["1", "0"] },
+            Forged { json_fields: r#""Cost":0"#, resp_words: &["0x1"] },
+            Forged { json_fields: r#""namespace":"nope""#, resp_words: &["-1"] },
+            Forged { json_fields: r#""\u006eamespace":"nope""#, resp_words: &["1", "NAMESPACE", "nope"] },
+            Forged { json_fields: r#""attributes":{}"#, resp_words: &[""] },
+            Forged { json_fields: r#""cost":-1"#, resp_words: &["99999999999999999999"] },
+        ];
+        Request { forged: Some(forged[round as usize % forged.len()]), ..plain(caller, 0) }
+    }),
     Attack {
-        name: "200 silent sockets",
-        lever: Lever::Sockets,
-        rule: Rule::User,
-        request: plain,
+        names: |surface, caller| surface.crowded_names(&caller.name),
+        ..attack("names that were computed to crowd a shard", Lever::Names, Rule::User, plain)
+    },
+    Attack { is_at_once: true, ..attack("all requests at once", Lever::Sockets, Rule::User, plain) },
+    Attack {
         hold: |surface| (0..200).filter_map(|_| TcpStream::connect(&surface.address).ok()).collect(),
+        ..attack("200 silent sockets", Lever::Sockets, Rule::User, plain)
     },
 ];

@@ -9,39 +9,59 @@ use std::net::{SocketAddr, TcpStream};
 /// Sends a request from the caller's address; returns the answer's status, or `None` when the connection was closed
 /// without one.
 pub(crate) fn send(server: &str, request: &Request, caller: &Caller) -> Option<u16> {
-    let mut bytes =
-        format!("{} {} HTTP/1.1\r\nHost: {server}\r\n", request.method, request.target).into_bytes();
-    let mut header = |name: &str, value: &[u8]| {
-        bytes.extend_from_slice(name.as_bytes());
-        bytes.extend_from_slice(b": ");
-        bytes.extend_from_slice(value);
-        bytes.extend_from_slice(b"\r\n");
-    };
+    let mut head = head(server, request.method, &request.target.replace("{server}", server));
     if let Some(user) = &request.user {
-        header("X-User", user);
+        put(&mut head, "X-User", user);
     }
-    request.headers.iter().for_each(|(name, value)| header(name, value));
-    if !request.headers.iter().any(|(name, _)| *name == "Connection") {
-        header("Connection", b"close");
+    status(&exchange(server, head, &request.headers, request.body.as_bytes(), caller))
+}
+
+/// The first lines of a request.
+pub(crate) fn head(server: &str, method: &str, target: &str) -> Vec<u8> {
+    format!("{method} {target} HTTP/1.1\r\nHost: {server}\r\n").into_bytes()
+}
+
+fn put(head: &mut Vec<u8>, name: &str, value: &[u8]) {
+    for part in [name.as_bytes(), b": ", value, b"\r\n"] {
+        head.extend_from_slice(part);
     }
-    if matches!(request.method, "POST" | "PUT") {
-        header("Content-Length", b"5");
-        bytes.extend_from_slice(b"\r\nhello");
-    } else {
-        bytes.extend_from_slice(b"\r\n");
+}
+
+/// Ends a head with these headers, sends it with a body, and returns what is answered.
+pub(crate) fn exchange(
+    server: &str,
+    mut head: Vec<u8>,
+    headers: &[(&'static str, Vec<u8>)],
+    body: &[u8],
+    caller: &Caller,
+) -> Vec<u8> {
+    let has = |wanted: &str| headers.iter().any(|(name, _)| *name == wanted);
+    if !has("Connection") {
+        put(&mut head, "Connection", b"close");
     }
+    // A chunked body comes with its own framing.
+    if !body.is_empty() && !has("Transfer-Encoding") {
+        put(&mut head, "Content-Length", body.len().to_string().as_bytes());
+    }
+    headers.iter().for_each(|(name, value)| put(&mut head, name, value));
+    head.extend_from_slice(b"\r\n");
+    head.extend_from_slice(body);
     let mut stream = connect_from(caller, server);
     // A server may refuse a head before all of it was read.
-    let _ = stream.write_all(&bytes);
+    let _ = stream.write_all(&head);
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
-    let mut rest = &answer[..];
     // `100 Continue` comes before the answer.
-    while rest.get(9..12) == Some(b"100") {
-        let end = rest.windows(4).position(|window| window == b"\r\n\r\n")?;
-        rest = &rest[end + 4..];
+    while answer.get(9..12) == Some(b"100") {
+        let end =
+            answer.windows(4).position(|window| window == b"\r\n\r\n").map_or(answer.len(), |end| end + 4);
+        answer.drain(..end);
     }
-    std::str::from_utf8(rest.get(9..12)?).ok()?.parse().ok()
+    answer
+}
+
+pub(crate) fn status(answer: &[u8]) -> Option<u16> {
+    std::str::from_utf8(answer.get(9..12)?).ok()?.parse().ok()
 }
 
 fn connect_from(caller: &Caller, server: &str) -> TcpStream {

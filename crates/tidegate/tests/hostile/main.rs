@@ -81,13 +81,22 @@ fn run(surface: &Surface, attack: &Attack, index: u8) -> Result<String, String> 
     let bound = attack.rule.limit();
     let requests = bound + BEYOND;
     let _held = (attack.hold)(surface);
+    surface.use_names(&(attack.names)(surface, &attacker));
+    let attacks = |round| surface.is_admitted(&(attack.request)(&attacker, round), &attacker);
     let mut honest_admitted = u32::from(asks(&honest));
     let mut admitted = 0;
-    for round in 0..requests {
-        let request = (attack.request)(&attacker, round);
-        admitted += u32::from(surface.is_admitted(&request, &attacker));
-        if round == requests / 2 {
+    if attack.is_at_once {
+        std::thread::scope(|scope| {
+            let sent: Vec<_> = (0..requests).map(|round| scope.spawn(move || attacks(round))).collect();
             honest_admitted += u32::from(asks(&honest));
+            admitted = sent.into_iter().map(|thread| u32::from(thread.join().unwrap())).sum();
+        });
+    } else {
+        for round in 0..requests {
+            admitted += u32::from(attacks(round));
+            if round == requests / 2 {
+                honest_admitted += u32::from(asks(&honest));
+            }
         }
     }
     honest_admitted += u32::from(asks(&honest));

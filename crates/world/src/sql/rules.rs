@@ -3,7 +3,9 @@
 use super::Session;
 use super::link::{Columns, Failure, micros, nonsense};
 use crate::WorldError;
-use crate::rules::{Entry, HistoryPage, Item, ItemId, ItemsPage, NewEntry, Subject, Summary};
+use crate::rules::{
+    Entry, EntrySize, HistoryPage, Item, ItemId, ItemsPage, NewEntry, Remainder, Subject, Summary,
+};
 use crate::store::check_entries;
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -171,6 +173,30 @@ impl Session<'_> {
         ];
         let text = self.dialect.fill(include_str!("common/rule_history.sql"), &values);
         self.link.rows(text, summary).await
+    }
+
+    pub(super) async fn sizes(self, subject: Subject, rows_max: usize) -> Result<Vec<EntrySize>, Failure> {
+        let values: [(&str, &(dyn Display + Sync)); 2] =
+            [("subject", &self.dialect.bytes(&subject.0)), ("rows_max", &rows_max)];
+        let text = self.dialect.fill(include_str!("common/rule_sizes_of_subject.sql"), &values);
+        let read = |row: &dyn Columns| {
+            let [version, changed, replaced] = [row.number(0)?, row.number(1)?, row.number(2)?];
+            Ok(EntrySize { version, changed, replaced })
+        };
+        self.link.rows(text, read).await
+    }
+
+    /// One statement for each: a server takes only so much at once, and any of them may stay undone.
+    pub(super) async fn prune(self, remainders: &[Remainder]) -> Result<(), Failure> {
+        for Remainder { version, changed, replaced } in remainders {
+            let values: [(&str, &(dyn Display + Sync)); 3] = [
+                ("version", version),
+                ("changed", &self.dialect.bytes(changed)),
+                ("replaced", &self.dialect.bytes(replaced)),
+            ];
+            self.link.run(self.dialect.fill(include_str!("common/rule_prune.sql"), &values)).await?;
+        }
+        Ok(())
     }
 
     /// What is left of the last one's place, and then of the places behind it: two ranges of one index, where one

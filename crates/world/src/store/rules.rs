@@ -1,6 +1,8 @@
 //! The rule log as a plain value.
 
-use crate::rules::{Entry, HistoryPage, Item, ItemId, ItemsPage, NewEntry, Subject, Summary};
+use crate::rules::{
+    Entry, EntrySize, HistoryPage, Item, ItemId, ItemsPage, NewEntry, Remainder, Subject, Summary,
+};
 use crate::{ENTRIES_AT_ONCE_MAX, WorldError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -56,6 +58,30 @@ impl Rules {
         };
         let summaries = self.entries.iter().rev().map(|entry| &entry.summary);
         summaries.filter(is_asked).take(page.rows_max).cloned().collect()
+    }
+
+    pub(super) fn sizes(&self, subject: Subject, rows_max: usize) -> Vec<EntrySize> {
+        let bytes = |bytes: &[u8]| u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        let entries = self
+            .entries
+            .iter()
+            .rev()
+            .filter(|entry| self.subjects.contains(&(subject, entry.summary.version)));
+        let size = |entry: &Entry| EntrySize {
+            version: entry.summary.version,
+            changed: bytes(&entry.changed),
+            replaced: bytes(&entry.replaced),
+        };
+        entries.take(rows_max).map(size).collect()
+    }
+
+    pub(super) fn prune(&mut self, remainders: &[Remainder]) {
+        for Remainder { version, changed, replaced } in remainders {
+            let index = version.checked_sub(1).and_then(|index| usize::try_from(index).ok());
+            if let Some(entry) = index.and_then(|index| self.entries.get_mut(index)) {
+                (entry.changed, entry.replaced) = (changed.clone(), replaced.clone());
+            }
+        }
     }
 
     pub(super) fn items(&self, page: ItemsPage, rows_max: usize) -> Vec<Item> {

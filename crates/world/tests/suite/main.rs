@@ -71,6 +71,7 @@ conform! {
     rules::many_writers_at_once_leave_no_gap_and_no_double,
     rules::pages_bring_every_item_once_and_in_order,
     rules::history_is_found_by_what_it_is_about,
+    rules::a_pruned_entry_has_its_summary_and_what_is_left,
     rules::entries_of_megabytes_are_kept_and_read_in_pages,
     secret::the_first_secret_stays_and_comes_back_where_it_was_lost,
     secret::of_many_secrets_stored_at_once_all_read_the_same,

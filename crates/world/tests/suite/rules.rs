@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate_core::Nanos;
 use tidegate_world::{
-    Entry, HistoryPage, Item, ItemId, ItemsPage, NewEntry, REASON_CHARS_MAX, RuleLog, Subject, WorldError,
+    Entry, EntrySize, HistoryPage, Item, ItemId, ItemsPage, NewEntry, REASON_CHARS_MAX, Remainder, RuleLog,
+    Subject, WorldError,
 };
 
 fn subject(number: u8) -> Subject {
@@ -101,6 +102,28 @@ pub(crate) async fn who_is_late_is_told_and_writes_nothing(fixture: Fixture) {
     let bad = NewEntry { author: "a\nb".to_owned(), ..entry("", Vec::new()) };
     assert!(one.append(3, &[entry("one", vec![(id(3, 3), Some(vec![3]))]), bad]).await.is_err());
     assert_eq!((one.head().await, all_items(&one, None).await), (Ok(3), Vec::new()));
+}
+
+pub(crate) async fn a_pruned_entry_has_its_summary_and_what_is_left(fixture: Fixture) {
+    let log = fixture.open_log();
+    let of = |number: u8| NewEntry {
+        subjects: vec![subject(number)],
+        ..entry("one", vec![(id(1, number.into()), Some(vec![number; 9]))])
+    };
+    log.append(0, &[of(1), of(2), of(1)]).await.unwrap();
+    let size = |version, changed, replaced| EntrySize { version, changed, replaced };
+    assert_eq!(log.sizes(subject(1), 10).await, Ok(vec![size(3, 4, 2), size(1, 4, 2)]));
+    assert_eq!(log.sizes(subject(1), 1).await, Ok(vec![size(3, 4, 2)]));
+    assert_eq!(log.sizes(subject(9), 10).await, Ok(Vec::new()));
+    let before = (log.entry(1).await.unwrap().unwrap(), all_items(&log, None).await);
+    let left = Remainder { version: 1, changed: vec![0, b'\'', 255], replaced: Vec::new() };
+    log.prune(&[left.clone(), Remainder { version: 77, ..left.clone() }]).await.unwrap();
+    let pruned = log.entry(1).await.unwrap().unwrap();
+    assert_eq!((&pruned.changed, &pruned.replaced), (&left.changed, &left.replaced));
+    assert_eq!((pruned.summary, all_items(&log, None).await), (before.0.summary, before.1));
+    assert_eq!(log.sizes(subject(1), 10).await, Ok(vec![size(3, 4, 2), size(1, 3, 0)]));
+    assert_eq!(log.entry(2).await.unwrap().unwrap().changed, of(2).changed);
+    assert_eq!((log.head().await, log.entries(0).await.map(|entries| entries.len())), (Ok(3), Ok(3)));
 }
 
 /// The head, asked for until a busy server has time.

@@ -243,6 +243,22 @@ mod shard {
         }
         assert!((0..500).all(|number| shard.find(key(A, number)).is_ok()));
         assert_eq!(held(&mut shard).len(), 3500);
+        assert!(shard.has_long_runs, "they are searched by halves");
+    }
+
+    /// Whatever the order of insertions, and also after the shard was laid out anew.
+    #[test]
+    fn only_keys_that_were_crafted_are_far_from_their_homes() {
+        let spread = shard((0..50_000).map(|number| (key(A, number), known(number))));
+        assert!(!spread.has_long_runs);
+        let crafted = |number: u64| KeyId::from_hash((1 << 125) + u128::from(number));
+        for is_descending in [false, true] {
+            let number = |number: u64| if is_descending { 400 - number } else { number };
+            let mut crowded = shard((0..400).map(number).map(|number| (crafted(number), known(number))));
+            assert!(crowded.has_long_runs, "descending: {is_descending}");
+            let swept = crowded.sweep(|state| state.expires_s % 1000 >= 100, None);
+            assert!(swept >= 300 && !crowded.has_long_runs, "a hundred that are left can be walked over");
+        }
     }
 }
 

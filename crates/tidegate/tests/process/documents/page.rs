@@ -247,8 +247,8 @@ fn patient(example: &str) -> String {
     let places = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
     let places: String = places.iter().map(|place| format!("{place}_temp_path {place};\n")).collect();
     example
-        .replace("timeout: 0.1s", "timeout: 5s")
-        .replace("_timeout 100ms", "_timeout 5s")
+        .replace("timeout: 1s", "timeout: 5s")
+        .replace("_timeout 1s", "_timeout 5s")
         .replace("http {", &format!("http {{\n{places}access_log off;\n"))
 }
 

@@ -63,7 +63,7 @@ impl Proxied {
             .replace("port_value: 3000", &format!("port_value: {upstream}"))
             .replace("port_value: 8081", &format!("port_value: {node_port}"))
             // A machine under load: what is tested isn't how fast it is.
-            .replace("timeout: 0.5s", "timeout: 5s")
+            .replace("timeout: 1s", "timeout: 5s")
             .replace("failure_mode_deny: false", &format!("failure_mode_deny: {failure_mode_deny}"));
         let name = format!("envoy-{failure_mode_deny}.yaml");
         directory.write(&name, config);
