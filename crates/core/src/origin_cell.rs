@@ -77,6 +77,17 @@ impl OriginCell {
         self.components.len()
     }
 
+    /// Loses an owner's component, and every claim: a store that lost some of its data.
+    pub fn lose(&mut self, node: NodeId) {
+        self.sum = self.sum.saturating_sub(self.components.remove(&node).unwrap_or(0));
+        self.floor = self.sum;
+    }
+
+    /// The sum of what the owners published.
+    pub fn sum(&self) -> u64 {
+        self.sum
+    }
+
     /// What the region has admitted.
     pub fn total(&self) -> u64 {
         self.sum.max(self.floor)

@@ -68,7 +68,7 @@ const WHOLE: u8 = 8;
 impl SharedState {
     /// What the node knows about its view of this key. `headroom` is what is left of the limit for everybody.
     #[inline]
-    fn view(&self, headroom: u64, live_nodes: u32, now: Nanos) -> View {
+    pub fn view(&self, headroom: u64, live_nodes: u32, now: Nanos) -> View {
         let now = Deadline::at(now);
         View {
             is_owner: self.marks & (OWNS_CURRENT | OWNS_PREVIOUS) != 0,

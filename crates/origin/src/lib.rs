@@ -22,7 +22,7 @@ pub use quota::{
     Offered, QUOTA_KEYS_MAX, QuotaGathered, QuotaHeard, QuotaNews, QuotaReport, Share, ToldSlice,
     quota_keys_max,
 };
-pub use store::Store;
+pub use store::{CellCondition, Store};
 pub use world::{CellTotal, Lead, LeadWish, Leading, Letter, OriginId, WorldCell};
 
 use std::fmt::Debug;

@@ -7,6 +7,8 @@
 mod expiring;
 mod gcra;
 mod hot;
+mod inspect;
+mod loss;
 mod nodes;
 mod quotas;
 mod reservations;
@@ -20,6 +22,7 @@ use crate::{QuotaGathered, QuotaHeard, QuotaNews, QuotaReport};
 use expiring::Expiring;
 use gcra::GcraState;
 use hot::Hot;
+pub use inspect::CellCondition;
 use nodes::Nodes;
 use quotas::Quotas;
 use resolution::{SKEW_MAX, from_micros, micros_floor};

@@ -1,12 +1,22 @@
 //! Scenarios made of nothing but a seed and what may go wrong.
 
+mod patterns;
+
+pub use patterns::Pattern;
+
 use crate::START;
 use crate::fault::Fault;
 use crate::network::{Latency, NetworkOptions, Odds, Way};
 use crate::random::Random;
 use crate::scenario::{Arrival, KeyPlan, LimitUse, Scenario, Template, fixed, gcra, sliding};
+use crate::switches::Switches;
 use tidegate_core::{Accuracy, Class, Nanos};
 use tidegate_node::GivenPolicy;
+
+/// A scenario that aims at one known failure.
+pub(crate) fn aimed_at(pattern: Pattern, seed: u64) -> Scenario {
+    patterns::scenario(pattern, seed)
+}
 
 /// What may go wrong in a scenario, beside its traffic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,33 +32,72 @@ pub enum Trouble {
     Clocks,
 }
 
-/// A scenario of 1 to 9 nodes and up to 600 requests of 1 to 5 limits each.
+/// A scenario of 1 to 9 nodes and up to 600 requests of 1 to 5 limits each, without what is known to fail.
 pub fn scenario(seed: u64, trouble: Trouble) -> Scenario {
+    scenario_with(seed, trouble, Switches::ORDINARY)
+}
+
+/// The same with some of what is known to fail.
+pub fn scenario_with(seed: u64, trouble: Trouble, switches: Switches) -> Scenario {
     let mut random = Scenario::random_of(seed);
     let nodes = 1 + random.index(9);
-    let keys: Vec<KeyPlan> = (0..=random.below(4)).map(|index| key(&mut random, index)).collect();
-    let mut scenario = Scenario::calm(seed, nodes, keys);
+    let keys: Vec<KeyPlan> = (0..=random.below(4)).map(|index| key(&mut random, index, switches)).collect();
+    // The last of them joins late, and knows nothing.
+    let mut scenario = Scenario::calm(seed, nodes + 1, keys);
+    scenario.absent = vec![nodes];
     scenario.shards = *random.pick(&[1, 1, 3]);
     scenario.templates = templates(&mut random, &scenario.keys);
-    let length = Nanos::from_millis(random.between(200, 20_000));
-    let requests = arrivals(&mut random, nodes, scenario.templates.len(), length);
+    let longest_ms = *random.pick(&[20_000, 20_000, 20_000, 20_000, 20_000, 90_000]);
+    let length = Nanos::from_millis(random.between(200, longest_ms));
+    let joins_at = START.plus(Nanos::new(length.get() / 5 * 4 + random.below(length.get() / 5)));
+    let mut requests = arrivals(&mut random, nodes, &scenario, length);
+    requests.extend(of_late_node(&mut random, &scenario, joins_at, length));
+    requests.sort_by_key(|arrival| arrival.at);
     if trouble != Trouble::None {
         scenario.wakes_within = Nanos::new(random.below(200_000));
         scenario.network = network(&mut random);
         scenario.keys_max = if random.one_in(8) { 2 } else { scenario.keys_max };
     }
     if matches!(trouble, Trouble::Everything | Trouble::Clocks) {
-        scenario.faults = faults(&mut random, nodes, length);
+        scenario.faults = region_faults(&mut random, &scenario, length, switches);
+        if !switches.pauses_of_reservations && has_long_pause(&scenario) {
+            scenario.templates.iter_mut().for_each(|template| template.limits.truncate(1));
+        }
     }
     if trouble == Trouble::Clocks {
-        let worst_ns = *random.pick(&[50_000_000, 50_000_000, 2_000_000_000_u64]);
+        let worst_ns =
+            *random.pick(if switches.skewed_clocks { &WRONG_CLOCKS_NS[..] } else { &WRONG_CLOCKS_NS[..3] });
         let offset = |_| signed(&mut random, worst_ns);
-        scenario.clock_offsets_ns = (0..nodes).map(offset).collect();
-        if random.one_in(2) {
+        scenario.clock_offsets_ns = (0..=nodes).map(offset).collect();
+        let steps = random.one_in(2);
+        scenario.judges_clocks = switches.skewed_clocks && !steps;
+        if steps {
             clock_steps(&mut random, nodes, length, &mut scenario.faults);
         }
     }
+    scenario.judges_free = switches.free_in_outage;
+    scenario.judges_overshot = switches.overshot_waits;
+    scenario.faults.push((joins_at, Fault::Start { node: nodes }));
     scenario.with_arrivals(requests)
+}
+
+/// How far clocks are off at most: as the store believes, or more than it does, a cell and more.
+const WRONG_CLOCKS_NS: [u64; 5] = [50_000_000, 50_000_000, 2_000_000_000, 30_000_000_000, 200_000_000_000];
+/// What the protocol waits for, in milliseconds: what goes wrong lasts a little less, or a little longer.
+const WAITS_MS: [u64; 8] = [50, 100, 250, 300, 1_500, 5_000, 20_000, 60_000];
+/// A reservation is over by then.
+const RESERVED_FOR: Nanos = Nanos::from_millis(200);
+
+fn has_long_pause(scenario: &Scenario) -> bool {
+    let mut faults = scenario.faults.iter();
+    faults.any(|(_, fault)| matches!(fault, Fault::Pause { length, .. } if *length > RESERVED_FOR))
+}
+
+/// A little less or more than something that the protocol waits for.
+fn near_a_wait(random: &mut Random) -> Nanos {
+    let wait = Nanos::from_millis(*random.pick(&WAITS_MS));
+    let tenth = wait.get() / 10;
+    Nanos::new(wait.get() - tenth + random.below(2 * tenth + 1))
 }
 
 pub(crate) fn signed(random: &mut Random, most: u64) -> i64 {
@@ -56,13 +105,20 @@ pub(crate) fn signed(random: &mut Random, most: u64) -> i64 {
     if random.one_in(2) { size } else { -size }
 }
 
-fn key(random: &mut Random, index: u64) -> KeyPlan {
+fn key(random: &mut Random, index: u64, switches: Switches) -> KeyPlan {
     let limit = *random.pick(&[1, 3, 10, 10, 50, 100, 1_000]);
-    let period_s = *random.pick(&[1, 2, 5, 10, 60]);
+    let is_hot = random.one_in(4);
+    let periods_s = if is_hot && !switches.hot_long_windows { &PERIODS_S[..4] } else { &PERIODS_S[..] };
+    let period_s = *random.pick(periods_s);
+    let is_large = is_hot && !switches.hot_small_limits;
+    let limit = if is_large { LARGE_LIMIT } else { limit };
     let policy = match random.below(5) {
         0 | 1 => sliding(limit, period_s),
         2 => fixed(limit, period_s),
-        _ => gcra(*random.pick(&[1, 3, 10, 100, 700]), *random.pick(&[1, 5, 10, 100])),
+        _ => gcra(
+            *random.pick(if is_large { &[100, 700][..] } else { &[1, 3, 10, 100, 700][..] }),
+            if is_large { LARGE_LIMIT } else { *random.pick(&[1, 5, 10, 100]) },
+        ),
     };
     KeyPlan {
         class: *random.pick(&[Class::Paid, Class::Free, Class::Abuse]),
@@ -73,10 +129,14 @@ fn key(random: &mut Random, index: u64) -> KeyPlan {
             Accuracy::Exact,
             Accuracy::Async,
         ]),
-        is_hot: random.one_in(4),
+        is_hot,
         ..KeyPlan::new(&format!("key {index}"), policy)
     }
 }
+
+/// Leases divide what is left by the nodes: this is enough for each of them.
+const LARGE_LIMIT: u64 = 100;
+const PERIODS_S: [u64; 6] = [1, 2, 5, 10, 60, 3_600];
 
 fn templates(random: &mut Random, keys: &[KeyPlan]) -> Vec<Template> {
     let limit = |random: &mut Random| {
@@ -90,37 +150,83 @@ fn templates(random: &mut Random, keys: &[KeyPlan]) -> Vec<Template> {
         let limits = (0..count).map(|_| limit(random)).collect();
         Template { limits, is_report: random.one_in(20) }
     };
-    // One that is plain, so that every scenario admits something.
-    let plain = Template::of_key(0);
+    // One that is plain for each key, so that every scenario admits something.
     let others: Vec<Template> = (0..random.below(5)).map(|_| template(random)).collect();
-    std::iter::once(plain).chain(others).collect()
+    (0..keys.len()).map(Template::of_key).chain(others).collect()
 }
 
-/// Some even traffic, and some bursts.
-fn arrivals(random: &mut Random, nodes: usize, templates: usize, length: Nanos) -> Vec<Arrival> {
+/// How a key is used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Profile {
+    /// By all nodes, all the time.
+    Busy,
+    /// A little at the beginning, and never again.
+    Idle,
+    /// Spent at the beginning, and denied from then on.
+    Spent,
+    /// By one node alone.
+    OneNode(usize),
+    /// By nobody but the node that joins late.
+    ReadLate,
+}
+
+fn profile(random: &mut Random, nodes: usize) -> Profile {
+    match random.below(8) {
+        0 => Profile::Idle,
+        1 | 2 => Profile::Spent,
+        3 => Profile::OneNode(random.index(nodes)),
+        4 => Profile::ReadLate,
+        _ => Profile::Busy,
+    }
+}
+
+/// Some even traffic and some bursts, of each key by its profile.
+fn arrivals(random: &mut Random, nodes: usize, scenario: &Scenario, length: Nanos) -> Vec<Arrival> {
+    let profiles: Vec<Profile> = scenario.keys.iter().map(|_| profile(random, nodes)).collect();
     let (count, bursts) = (random.between(20, 600), random.below(4));
     let mut arrivals = Vec::new();
     let favourite = random.index(nodes);
     let arrival = |random: &mut Random, at: Nanos| {
-        let node = if random.one_in(3) { favourite } else { random.index(nodes) };
-        let template = if random.one_in(2) { 0 } else { random.index(templates) };
-        Arrival { at, node, template }
+        let template = if random.one_in(2) { 0 } else { random.index(scenario.templates.len()) };
+        let key = scenario.templates[template].limits[0].key;
+        let passed = at.minus(START).get();
+        let node = match profiles[key] {
+            Profile::Idle if passed > length.get() / 10 => return None,
+            Profile::ReadLate => return None,
+            Profile::OneNode(node) => node,
+            Profile::Busy | Profile::Idle | Profile::Spent if random.one_in(3) => favourite,
+            Profile::Busy | Profile::Idle | Profile::Spent => random.index(nodes),
+        };
+        Some(Arrival { at, node, template })
     };
+    for (key, _) in profiles.iter().enumerate().filter(|(_, profile)| **profile == Profile::Spent) {
+        for _ in 0..(scenario.keys[key].size() + 5).min(120) {
+            let at = START.plus(Nanos::new(random.below(length.get() / 4)));
+            arrivals.push(Arrival { at, node: random.index(nodes), template: key });
+        }
+    }
     let even = count / (bursts + 1);
     for _ in 0..even {
         let at = START.plus(Nanos::new(random.below(length.get())));
-        arrivals.push(arrival(random, at));
+        arrivals.extend(arrival(random, at));
     }
     for _ in 0..bursts {
         let begins = START.plus(Nanos::new(random.below(length.get())));
         let width = Nanos::from_millis(*random.pick(&[1, 20, 200]));
         for _ in 0..even {
             let at = begins.plus(Nanos::new(random.below(width.get())));
-            arrivals.push(arrival(random, at));
+            arrivals.extend(arrival(random, at));
         }
     }
-    arrivals.sort_by_key(|arrival| arrival.at);
     arrivals
+}
+
+/// What comes to the node that joins late: all keys.
+fn of_late_node(random: &mut Random, scenario: &Scenario, joins_at: Nanos, length: Nanos) -> Vec<Arrival> {
+    let rest = START.plus(length).minus(joins_at).get();
+    let node = scenario.nodes - 1;
+    let arrival = |template| Arrival { at: joins_at.plus(Nanos::new(random.below(rest))), node, template };
+    (0..scenario.keys.len()).flat_map(|key| [key; 8]).map(arrival).collect()
 }
 
 pub(crate) fn network(random: &mut Random) -> NetworkOptions {
@@ -160,6 +266,118 @@ pub(crate) fn faults(random: &mut Random, nodes: usize, length: Nanos) -> Vec<(N
         faults.extend(pair);
     }
     faults
+}
+
+/// What goes wrong in a region that is alone, with what is known to fail if that is switched on.
+fn region_faults(
+    random: &mut Random,
+    scenario: &Scenario,
+    length: Nanos,
+    switches: Switches,
+) -> Vec<(Nanos, Fault)> {
+    let nodes = scenario.nodes - 1;
+    let mut faults = Vec::new();
+    for _ in 0..random.below(7) {
+        let begins = START.plus(Nanos::new(random.below(length.get())));
+        let pause = near_a_wait(random);
+        let ends = begins.plus(pause);
+        let (node, key) = (random.index(nodes), random.index(scenario.keys.len()));
+        let shard = random.index(3);
+        let way = *random.pick(&[Way::Out, Way::Back]);
+        match random.below(18) {
+            0 | 1 => faults.extend([(begins, Fault::Crash { node }), (ends, Fault::Start { node })]),
+            2 => faults.extend([(begins, Fault::Cut { node, way }), (ends, Fault::Mend { node, way })]),
+            3 => faults.extend([(begins, Fault::StoreGoesDown), (ends, Fault::StoreComesBack)]),
+            4 => faults.push((begins, Fault::StorePauses { length: pause })),
+            5 | 6 => faults.push((begins, Fault::Pause { node, length: pause })),
+            7 => faults.push((begins, Fault::Leave { node })),
+            8 | 9 if switches.data_loss => faults.push((begins, data_loss(random, key, node, shard))),
+            10 if switches.data_loss => {
+                faults.extend([(begins, Fault::StoreIsCopied), (ends, Fault::StoreFailsOver)]);
+            }
+            11 if switches.resets => faults.push((begins, Fault::Reset { node, key })),
+            12 if switches.resets => faults.push((begins, Fault::ResetIsOrdered { key })),
+            13 if switches.foreign_node => {
+                let lost = begins.plus(Nanos::from_millis(random.below(3_000)));
+                faults.extend([
+                    (begins, Fault::ForeignNodeStarts),
+                    (lost, Fault::StoreForgets),
+                    (lost.plus(pause), Fault::ForeignNodeStops),
+                ]);
+            }
+            14 => faults.extend([(begins, Fault::KeyIsHot { key }), (ends, Fault::KeyIsCold { key })]),
+            15 => faults.push((begins, Fault::SlotMoves { key, length: pause.min(SLOT_MOVES_WITHIN) })),
+            16 if scenario.keys.len() > 1 => {
+                let to = (key + 1) % scenario.keys.len();
+                faults.push((begins, Fault::DurationChanges { from: key, to }));
+            }
+            _ => faults.push((begins, Fault::CoordinationIsLost)),
+        }
+    }
+    if switches.data_loss && random.one_in(2) {
+        let begins = START.plus(Nanos::new(random.below(length.get())));
+        let (key, node) = (random.index(scenario.keys.len()), random.index(nodes));
+        let shard = random.index(3);
+        faults.push((begins, data_loss(random, key, node, shard)));
+    }
+    faults.retain(
+        |(_, fault)| !matches!(fault, Fault::KeyIsHot { key } if !may_be_hot(&scenario.keys[*key], switches)),
+    );
+    faults
+}
+
+/// Whether the generator may make a key hot.
+pub(crate) fn may_be_hot(key: &KeyPlan, switches: Switches) -> bool {
+    (switches.hot_long_windows || !key.period_is_long())
+        && (switches.hot_small_limits || key.size() >= LARGE_LIMIT)
+}
+
+/// All nodes stand still for a while that is longer than what the protocol remembers: what comes later comes then.
+pub(crate) fn suspend(random: &mut Random, scenario: &mut Scenario) {
+    let length = Nanos::from_secs(*random.pick(&SUSPENDED_S));
+    let at = START.plus(Nanos::new(random.below(scenario.ends_at.minus(START).get())));
+    let later = |instant: &mut Nanos| {
+        if *instant > at {
+            *instant = instant.plus(length);
+        }
+    };
+    scenario.arrivals.iter_mut().for_each(|arrival| later(&mut arrival.at));
+    scenario.faults.iter_mut().for_each(|(instant, _)| later(instant));
+    scenario.faults.push((at, Fault::AllPause { length }));
+    scenario.ends_at = scenario.ends_at.plus(length);
+}
+
+/// Hundreds of nodes join in the first third, take requests, and leave in the last third.
+pub(crate) fn grow_and_shrink(random: &mut Random, scenario: &mut Scenario) {
+    let (stay, third) = (scenario.nodes, Nanos::new(scenario.ends_at.minus(START).get() / 3));
+    scenario.nodes = LARGE_FLEET;
+    scenario.absent.extend(stay..LARGE_FLEET);
+    let last_third = START.plus(third).plus(third);
+    for node in stay..LARGE_FLEET {
+        let joins_at = START.plus(Nanos::new(random.below(third.get())));
+        let leaves_at = last_third.plus(Nanos::new(random.below(third.get())));
+        scenario.faults.push((joins_at, Fault::Start { node }));
+        scenario.faults.push((leaves_at, Fault::Leave { node }));
+        let at = joins_at.plus(Nanos::new(random.below(leaves_at.minus(joins_at).get())));
+        scenario.arrivals.push(Arrival { at, node, template: random.index(scenario.keys.len()) });
+    }
+    scenario.arrivals.sort_by_key(|arrival| arrival.at);
+}
+
+const LARGE_FLEET: usize = 300;
+
+/// Two minutes, an hour, five hours, a day, a month: cells, epochs and orders expire in between.
+const SUSPENDED_S: [u64; 5] = [120, 3_600, 18_000, 86_400, 31 * 86_400];
+const SLOT_MOVES_WITHIN: Nanos = Nanos::from_secs(5);
+
+fn data_loss(random: &mut Random, key: usize, node: usize, shard: usize) -> Fault {
+    match random.below(6) {
+        0 | 1 => Fault::StoreForgets,
+        2 => Fault::ShardForgets { shard },
+        3 => Fault::KeyIsLost { key },
+        4 => Fault::EpochIsLost { key },
+        _ => Fault::ComponentIsLost { key, node },
+    }
 }
 
 fn clock_steps(random: &mut Random, nodes: usize, length: Nanos, faults: &mut Vec<(Nanos, Fault)>) {

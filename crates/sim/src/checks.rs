@@ -3,10 +3,12 @@
 //! Compares what nodes and the store believe with what really happened. A check returns what is violated, and
 //! never changes anything but the books that it keeps.
 
+use crate::Fault;
 use crate::ledger::{Admission, KeyLedger};
 use crate::node::{KeyView, SimulatedNode};
-use crate::origin::taken;
-use crate::scenario::{Audit, KeyPlan, Scenario};
+use crate::oracle::{How, Oracle, Unit};
+use crate::origin::{SimulatedOrigin, taken};
+use crate::scenario::{Audit, KeyPlan, Scenario, Template};
 use crate::trace::AnswerPath;
 use crate::truth::{KeyTruth, Known};
 use smallvec::SmallVec;
@@ -34,10 +36,15 @@ pub(crate) struct Auditor {
     ids: Vec<KeyId>,
     by_id: BTreeMap<KeyId, usize>,
     /// For each template, its keys and what it costs of each.
-    uses: Vec<SmallVec<[(usize, u64); 5]>>,
+    uses: Vec<Uses>,
     bounds: Bounds,
+    oracle: Oracle,
+    has_resets: bool,
     is_off: bool,
 }
+
+/// The keys of a request, and what it costs of each.
+type Uses = SmallVec<[(usize, u64); 5]>;
 
 impl Auditor {
     pub(crate) fn new(scenario: &Scenario) -> Self {
@@ -50,25 +57,26 @@ impl Auditor {
                 by_id: BTreeMap::new(),
                 uses: Vec::new(),
                 bounds: Bounds::of(scenario),
+                oracle: Oracle::new(
+                    &Scenario { keys: Vec::new(), ..scenario.clone() },
+                    &Bounds::of(scenario),
+                ),
+                has_resets: has_resets(scenario),
                 is_off: true,
             };
         }
         let ids: Vec<KeyId> = scenario.keys.iter().map(KeyPlan::id).collect();
-        let costs = |template: &crate::scenario::Template| {
-            let mut costs = BTreeMap::<usize, u64>::new();
-            for limit in &template.limits {
-                *costs.entry(limit.key).or_default() += limit.cost;
-            }
-            costs.into_iter().collect()
-        };
+        let bounds = Bounds::of(scenario);
         Auditor {
             ledgers: scenario.keys.iter().map(KeyLedger::new).collect(),
             truths: scenario.keys.iter().map(KeyTruth::new).collect(),
             plans: scenario.keys.clone(),
             by_id: ids.iter().enumerate().map(|(key, id)| (*id, key)).collect(),
             ids,
-            uses: scenario.templates.iter().map(costs).collect(),
-            bounds: Bounds::of(scenario),
+            uses: scenario.templates.iter().map(uses_of).collect(),
+            oracle: Oracle::new(scenario, &bounds),
+            bounds,
+            has_resets: has_resets(scenario),
             is_off: false,
         }
     }
@@ -79,7 +87,7 @@ impl Auditor {
 
     /// What was really spent of a cell, where granted is spent.
     pub(crate) fn spent(&self, key: KeyId, sequence: Sequence) -> u64 {
-        self.by_id.get(&key).map_or(0, |key| self.truths[*key].total(sequence))
+        self.by_id.get(&key).map_or(0, |key| self.truths[*key].total((0, sequence)))
     }
 
     pub(crate) fn views(&self, node: &SimulatedNode, template: usize) -> Views {
@@ -93,15 +101,20 @@ impl Auditor {
     pub(crate) fn admitted(
         &mut self,
         node: &SimulatedNode,
-        index: usize,
-        template: usize,
+        (index, template, is_report): (usize, usize, bool),
         path: AnswerPath,
         before: &Views,
-        now: Nanos,
+        [now, store_now]: [Nanos; 2],
     ) -> Checked {
         if self.is_off {
             return Ok(());
         }
+        let how = match path {
+            _ if is_report => How::Reported,
+            AnswerPath::Local => How::Local,
+            AnswerPath::Asked => How::Asked,
+            AnswerPath::Unverified => How::Unverified,
+        };
         let node_now = node.moment(now).now;
         for position in 0..self.uses[template].len() {
             let (key, cost) = self.uses[template][position];
@@ -111,10 +124,27 @@ impl Auditor {
             let after = node.view(self.ids[key]);
             let prepaid = cost.saturating_sub(grown(&before[position], &after).unwrap_or(cost));
             let cell = after.cells().next().map(|(sequence, _)| sequence);
-            self.truths[key].admit(node.id, cost, prepaid, cell, node_now);
+            self.truths[key].admit(node.id, (cost, prepaid), (after.epoch, cell), node_now);
             let admission = Admission { at: now, node: index, cost, path };
             let shown = self.ledgers[key].admit(admission, node.id, node_now);
-            self.bounds.check(key, &self.plans[key], shown, &self.ledgers[key])?;
+            self.bounds.check(key, &self.plans[key], shown.1)?;
+            let on_credit = match cell {
+                Some(sequence) => {
+                    let before = component_before(&before[position], &after, sequence);
+                    component_in(&after, sequence).saturating_sub(before)
+                }
+                None => cost - prepaid,
+            };
+            let unit = Unit {
+                node: node.id,
+                cost,
+                on_credit,
+                how,
+                epoch: after.epoch,
+                sequence: cell,
+                now: store_now,
+            };
+            self.oracle.admitted(key, &unit)?;
             self.believed_of(node, key, &after)?;
         }
         Ok(())
@@ -174,8 +204,9 @@ impl Auditor {
     /// never heard of. That is as good as spent.
     fn remembered(&mut self, node: &SimulatedNode, key: usize, before: &KeyView, after: &KeyView) -> Checked {
         for (sequence, counts) in after.cells() {
+            let known_before = before.cells().filter(|_| before.epoch == after.epoch);
             let own_before =
-                before.cells().find(|(number, _)| *number == sequence).map_or(0, |cell| cell.1.own);
+                known_before.into_iter().find(|(number, _)| *number == sequence).map_or(0, |cell| cell.1.own);
             if counts.own == own_before {
                 continue;
             }
@@ -198,7 +229,7 @@ impl Auditor {
                     node.id
                 ));
             }
-            let Some(truth) = self.truths[key].cell_mut(sequence) else { continue };
+            let Some(truth) = self.truths[key].cell_mut((after.epoch, sequence)) else { continue };
             let (more, granted) = (counts.own - own_before, truth.granted(node.id));
             if self.bounds.is_roomy && self.bounds.clocks_are_steady && more > granted {
                 let who = node.id;
@@ -218,7 +249,7 @@ impl Auditor {
             // Of the other regions the world's books know.
             let is_own = self.bounds.clocks_are_steady && !self.bounds.has_world;
             let carried = if is_own { 0 } else { counts.world };
-            let (believed, total) = (counts.effective() - carried, truth.total(sequence));
+            let (believed, total) = (counts.effective() - carried, truth.total((view.epoch, sequence)));
             if believed > total {
                 let who = node.id;
                 return Err(format!(
@@ -226,10 +257,9 @@ impl Auditor {
                 ));
             }
         }
-        match (&view.counts, truth) {
-            (Some(CountSync::Gcra { sync, .. }), KeyTruth::Bucket { tat, .. })
-                if self.bounds.buckets_are_exact && sync.busy.tat > *tat =>
-            {
+        let tat = truth.tat(view.epoch);
+        match &view.counts {
+            Some(CountSync::Gcra { sync, .. }) if self.bounds.buckets_are_exact && sync.busy.tat > tat => {
                 let (who, believed) = (node.id, sync.busy.tat);
                 Err(format!("INV-3: {who:?} believes in {believed:?} for key {key}, and {tat:?} is true"))
             }
@@ -243,7 +273,7 @@ impl Auditor {
             let (Some(key), CountSync::Window(window)) = (self.by_id.get(&sync.key), &sync.counts) else {
                 continue;
             };
-            let spent = self.truths[*key].of(exchange.node, window.sequence);
+            let spent = self.truths[*key].of(exchange.node, (sync.epoch, window.sequence));
             if window.current.component > spent {
                 let (who, sent) = (exchange.node, window.current.component);
                 return Err(format!("INV-2: {who:?} publishes {sent} of key {key}, and spent {spent}"));
@@ -253,11 +283,22 @@ impl Auditor {
     }
 
     /// Takes what the store granted into the books; then nothing in the store may exceed them.
-    pub(crate) fn executed(&mut self, exchange: &Exchange, exchanged: &Exchanged, now: Nanos) -> Checked {
+    pub(crate) fn executed(
+        &mut self,
+        exchange: &Exchange,
+        exchanged: &Exchanged,
+        nodes: &[SimulatedNode],
+        now: Nanos,
+    ) -> Checked {
         for (sync, reply) in exchange.syncs.iter().zip(&exchanged.replies) {
             let Some(key) = self.by_id.get(&sync.key).copied() else { continue };
             match reply {
-                Ok(reply) => self.replied(key, exchange.node, sync, reply, now)?,
+                Ok(reply) => {
+                    self.replied(key, exchange.node, sync, reply, now)?;
+                    if reply.drawn > 0 || reply.granted.contains(&true) {
+                        self.oracle.granted(key, exchange.node, reply.epoch, nodes);
+                    }
+                }
                 Err(error) => return Err(format!("the store can't read key {key}: {error}")),
             }
         }
@@ -271,7 +312,7 @@ impl Auditor {
                 let before = Sequence(sent.sequence.0.wrapping_sub(1));
                 let cells = [Some((sent.sequence, *current)), previous.map(|previous| (before, previous))];
                 for (sequence, cell) in cells.into_iter().flatten() {
-                    let Some(truth) = truth.cell_mut(sequence) else { continue };
+                    let Some(truth) = truth.cell_mut((reply.epoch, sequence)) else { continue };
                     let taken = if sequence == sent.sequence { taken(sync, reply) } else { 0 };
                     truth.store(node, cell.component, taken);
                     if !self.bounds.is_roomy {
@@ -286,11 +327,9 @@ impl Auditor {
                 }
             }
             (CountSync::Gcra { .. }, CountReply::Gcra { busy, .. }) => {
-                truth.spend(taken(sync, reply), now);
-                if let KeyTruth::Bucket { tat, .. } = truth
-                    && self.bounds.buckets_are_exact
-                    && busy.tat > *tat
-                {
+                truth.spend(reply.epoch, taken(sync, reply), now);
+                let tat = truth.tat(reply.epoch);
+                if self.bounds.buckets_are_exact && busy.tat > tat {
                     let stored = busy.tat;
                     return Err(format!("INV-4: the store has {stored:?} of key {key}, and {tat:?} is true"));
                 }
@@ -300,19 +339,86 @@ impl Auditor {
         Ok(())
     }
 
+    /// A key was reset in the store.
+    pub(crate) fn was_reset(&mut self, key: usize, epoch: u16, order: Option<u64>) {
+        if !self.is_off {
+            self.oracle.was_reset(key, epoch, order);
+        }
+    }
+
+    pub(crate) fn reset_is_told(&mut self, key: KeyId, epoch: u16) {
+        self.oracle.reset_is_told(key, epoch);
+    }
+
+    /// Whether nodes need to ask which keys were reset.
+    pub(crate) fn has_resets(&self) -> bool {
+        self.has_resets
+    }
+
+    pub(crate) fn add_template(&mut self, template: &Template) {
+        self.uses.push(uses_of(template));
+    }
+
+    pub(crate) fn oracle(&self) -> &Oracle {
+        &self.oracle
+    }
+
+    pub(crate) fn oracle_mut(&mut self) -> &mut Oracle {
+        &mut self.oracle
+    }
+
+    /// A node died: what only it knew is lost.
+    pub(crate) fn node_died(&mut self, nodes: &[SimulatedNode], origin: &SimulatedOrigin, now: Nanos) {
+        self.oracle.note_loss(nodes, origin, now);
+    }
+
+    /// Once all is calm: the store counts everything that isn't lost.
+    pub(crate) fn is_conserved(
+        &self,
+        nodes: &[SimulatedNode],
+        origin: &SimulatedOrigin,
+        now: Nanos,
+    ) -> Checked {
+        self.oracle.is_conserved(nodes, origin, now)
+    }
+
     /// The store lost what it had not told yet.
-    pub(crate) fn store_forgot(&mut self, nodes: &[SimulatedNode]) {
+    pub(crate) fn store_forgot(&mut self, nodes: &[SimulatedNode], origin: &SimulatedOrigin, now: Nanos) {
+        self.oracle.note_loss(nodes, origin, now);
         let node_of = |id| nodes.iter().find(|node| node.id == id && node.is_up);
         for (truth, key) in self.truths.iter_mut().zip(&self.ids) {
-            truth.lapse(|id, sequence| {
+            truth.lapse(|id, cell| {
                 if !self.bounds.clocks_are_steady {
                     return Known::ANYTHING;
                 }
                 // Who is dead or has left a cell behind is granted nothing in it, and may have sent something.
-                node_of(id).and_then(|node| node.known(*key, sequence)).unwrap_or(Known::ALL)
+                node_of(id).and_then(|node| node.known(*key, cell)).unwrap_or(Known::ALL)
             });
         }
     }
+}
+
+/// Whether a scenario resets keys.
+fn has_resets(scenario: &Scenario) -> bool {
+    let mut faults = scenario.faults.iter();
+    faults.any(|(_, fault)| matches!(fault, Fault::Reset { .. } | Fault::ResetIsOrdered { .. }))
+}
+
+fn uses_of(template: &Template) -> Uses {
+    let mut costs = BTreeMap::<usize, u64>::new();
+    for limit in &template.limits {
+        *costs.entry(limit.key).or_default() += limit.cost;
+    }
+    costs.into_iter().collect()
+}
+
+/// What a node publishes of a cell as its own.
+fn component_in(view: &KeyView, sequence: Sequence) -> u64 {
+    view.cells().find(|(number, _)| *number == sequence).map_or(0, |(_, counts)| counts.component())
+}
+
+fn component_before(before: &KeyView, after: &KeyView, sequence: Sequence) -> u64 {
+    if before.epoch == after.epoch { component_in(before, sequence) } else { 0 }
 }
 
 /// By how much a node's component grew; `None` when it doesn't know its component.

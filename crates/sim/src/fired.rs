@@ -25,6 +25,19 @@ pub enum Kind {
     ClockStepped,
     RuleChanged,
     BecameHot,
+    BecameCold,
+    Left,
+    ShardForgot,
+    KeyLost,
+    EpochLost,
+    ComponentLost,
+    CoordinationLost,
+    KeyReset,
+    ResetOrdered,
+    ForeignNode,
+    SlotMoved,
+    DurationChanged,
+    AllPaused,
     WorldDown,
     WorldPaused,
     WorldCut,
@@ -39,10 +52,14 @@ pub enum Kind {
     StreamCut,
     StreamBroke,
     LogAway,
+    WorldRowsLost,
+    WorldRestored,
+    RegionLeft,
+    RegionRenamed,
 }
 
 /// With the name that people read.
-pub const KINDS: [(Kind, &str); 33] = [
+pub const KINDS: [(Kind, &str); 50] = [
     (Kind::Delayed, "a message was late"),
     (Kind::Lost, "a message was lost"),
     (Kind::Doubled, "a message came twice"),
@@ -62,6 +79,19 @@ pub const KINDS: [(Kind, &str); 33] = [
     (Kind::ClockStepped, "a node's clock was set"),
     (Kind::RuleChanged, "a rule changed"),
     (Kind::BecameHot, "a key became hot"),
+    (Kind::BecameCold, "a key wasn't hot any more"),
+    (Kind::Left, "a node left for good"),
+    (Kind::ShardForgot, "one shard forgot everything"),
+    (Kind::KeyLost, "a store lost a key"),
+    (Kind::EpochLost, "a store lost an epoch"),
+    (Kind::ComponentLost, "a store lost a node's component"),
+    (Kind::CoordinationLost, "a store lost its list of nodes"),
+    (Kind::KeyReset, "a key was reset"),
+    (Kind::ResetOrdered, "the control plane ordered a reset"),
+    (Kind::ForeignNode, "a node with another secret appeared"),
+    (Kind::SlotMoved, "a key moved to another server"),
+    (Kind::DurationChanged, "a rule's duration changed"),
+    (Kind::AllPaused, "all nodes stood still for hours"),
     (Kind::WorldDown, "the world store was down"),
     (Kind::WorldPaused, "the world store stood still"),
     (Kind::WorldCut, "a region was cut off from the world store"),
@@ -76,6 +106,10 @@ pub const KINDS: [(Kind, &str); 33] = [
     (Kind::StreamCut, "a rules stream was cut off"),
     (Kind::StreamBroke, "a rules stream broke"),
     (Kind::LogAway, "a control plane didn't reach its log"),
+    (Kind::WorldRowsLost, "the world store lost rows"),
+    (Kind::WorldRestored, "a backup took the world store's place"),
+    (Kind::RegionLeft, "a region left for good"),
+    (Kind::RegionRenamed, "a region was renamed"),
 ];
 
 /// A count for each of [`KINDS`].
@@ -122,6 +156,19 @@ impl Fault {
             Fault::StoreGoesDown => Kind::StoreDown,
             Fault::RepliesLost { of_10_000: 1.. } => Kind::RepliesLost,
             Fault::KeyIsHot { .. } => Kind::BecameHot,
+            Fault::KeyIsCold { .. } => Kind::BecameCold,
+            Fault::Leave { .. } => Kind::Left,
+            Fault::ShardForgets { .. } => Kind::ShardForgot,
+            Fault::KeyIsLost { .. } => Kind::KeyLost,
+            Fault::EpochIsLost { .. } => Kind::EpochLost,
+            Fault::ComponentIsLost { .. } => Kind::ComponentLost,
+            Fault::CoordinationIsLost => Kind::CoordinationLost,
+            Fault::Reset { .. } => Kind::KeyReset,
+            Fault::ResetIsOrdered { .. } => Kind::ResetOrdered,
+            Fault::ForeignNodeStarts => Kind::ForeignNode,
+            Fault::SlotMoves { .. } => Kind::SlotMoved,
+            Fault::DurationChanges { .. } => Kind::DurationChanged,
+            Fault::AllPause { .. } => Kind::AllPaused,
             // A partition counts by what fell to it.
             Fault::Cut { .. }
             | Fault::Mend { .. }
@@ -129,6 +176,7 @@ impl Fault {
             | Fault::ShardIsCopied { .. }
             | Fault::ShardGoesDown { .. }
             | Fault::StoreComesBack
+            | Fault::ForeignNodeStops
             | Fault::RepliesLost { of_10_000: 0 } => return None,
         })
     }
@@ -143,8 +191,15 @@ impl WorldFault {
             WorldFault::AnswersLost { of_10_000: 1.. } => Kind::WorldAnswersLost,
             WorldFault::WorkerDiesInMidPublish { .. } => Kind::WorkerDied,
             WorldFault::WorkerPauses { .. } => Kind::WorkerPaused,
+            WorldFault::RowsAreLost
+            | WorldFault::RowsOfKeyAreLost { .. }
+            | WorldFault::RowsOfRegionAreLost { .. } => Kind::WorldRowsLost,
+            WorldFault::StoreIsRestored => Kind::WorldRestored,
+            WorldFault::RegionLeaves { .. } => Kind::RegionLeft,
+            WorldFault::RegionIsRenamed { .. } => Kind::RegionRenamed,
             // What is inside of a region counts there.
             WorldFault::StoreComesBack
+            | WorldFault::StoreIsCopied
             | WorldFault::Mend { .. }
             | WorldFault::AnswersLost { of_10_000: 0 }
             | WorldFault::Inside { .. }

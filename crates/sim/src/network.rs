@@ -2,12 +2,14 @@
 //!
 //! Messages don't wait for each other, so whatever takes longer is overtaken.
 
+use crate::file::{is_default, length};
 use crate::fired::{Fired, Kind};
 use crate::random::Random;
+use serde::{Deserialize, Serialize};
 use tidegate_core::Nanos;
 
 /// How likely something is: so many times in 10,000.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Odds(pub u64);
 
 impl Odds {
@@ -20,11 +22,16 @@ impl Odds {
 }
 
 /// How long a message takes one way: evenly between two bounds, and now and then up to a third.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Latency {
+    #[serde(rename = "least_ms", with = "length")]
     pub least: Nanos,
+    #[serde(rename = "most_ms", with = "length")]
     pub most: Nanos,
+    #[serde(default, skip_serializing_if = "is_default")]
     pub spikes: Odds,
+    #[serde(rename = "spike_ms", with = "length", default, skip_serializing_if = "is_default")]
     pub spike: Nanos,
 }
 
@@ -46,14 +53,19 @@ impl Latency {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct NetworkOptions {
+    #[serde(skip_serializing_if = "is_default")]
     pub latency: Latency,
     /// Towards the origin: what was sent never gets there.
+    #[serde(skip_serializing_if = "is_default")]
     pub lost_out: Odds,
     /// Back: what was written is there, and the node never hears of it.
+    #[serde(skip_serializing_if = "is_default")]
     pub lost_back: Odds,
     /// Towards the origin: it is executed twice.
+    #[serde(skip_serializing_if = "is_default")]
     pub doubled: Odds,
 }
 
@@ -66,8 +78,21 @@ impl NetworkOptions {
     };
 }
 
+impl Default for Latency {
+    fn default() -> Self {
+        Latency::LOOPBACK
+    }
+}
+
+impl Default for NetworkOptions {
+    fn default() -> Self {
+        NetworkOptions::LOOPBACK
+    }
+}
+
 /// Which way a message goes.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Way {
     Out,
     Back,
@@ -96,6 +121,11 @@ impl Network {
             latest: vec![Nanos::ZERO; nodes],
             fired: Fired::default(),
         }
+    }
+
+    pub(crate) fn add_node(&mut self) {
+        self.cut.push([false; 2]);
+        self.latest.push(Nanos::ZERO);
     }
 
     pub(crate) fn set_cut(&mut self, node: usize, way: Way, is_cut: bool) {

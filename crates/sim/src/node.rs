@@ -3,8 +3,8 @@
 use crate::line::Line;
 use crate::queue::DeadlineId;
 use crate::scenario::SECRET;
-use crate::simulation::QuotaWork;
-use crate::truth::Known;
+use crate::simulation::{QuotaWork, UnheardByKey};
+use crate::truth::{Cell, Known};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use tidegate_core::counts::Counts;
@@ -39,6 +39,18 @@ pub(crate) struct SimulatedNode {
     clock_drift: Drift,
     step: StepId,
     pub(crate) is_up: bool,
+    /// It takes no more requests.
+    pub(crate) is_leaving: bool,
+    /// It is gone for good.
+    pub(crate) has_left: bool,
+    /// The store belongs to another fleet: nothing is sent there but heartbeats.
+    pub(crate) is_refused: bool,
+    /// The store has answered it since it started.
+    pub(crate) has_heard: bool,
+    /// What it admitted of `free` limits before that.
+    pub(crate) unheard: UnheardByKey,
+    /// How many of the control plane's orders it has carried out.
+    pub(crate) orders_done: usize,
     pub(crate) paused_until: Nanos,
     /// Its next flush, and whether that is queued.
     pub(crate) flushes_at: Nanos,
@@ -123,6 +135,8 @@ pub(crate) struct Waiting {
 /// What a node would publish about a key, and what it knows of its cells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct KeyView {
+    /// How often the key was reset, as far as the node knows.
+    pub(crate) epoch: u16,
     pub(crate) counts: Option<CountSync>,
     cells: Option<(Sequence, Counts, Counts)>,
 }
@@ -159,6 +173,12 @@ impl SimulatedNode {
             clock_drift,
             step: StepId(0),
             is_up: true,
+            is_leaving: false,
+            has_left: false,
+            is_refused: false,
+            has_heard: false,
+            unheard: UnheardByKey::new(),
+            orders_done: 0,
             paused_until: Nanos::ZERO,
             flushes_at: Nanos::ZERO,
             is_flushing: true,
@@ -219,14 +239,21 @@ impl SimulatedNode {
 
     pub(crate) fn view(&self, key: KeyId) -> KeyView {
         let state = self.sharing().table.state(key);
-        state.map_or(KeyView::default(), |state| KeyView { counts: state.publishing(), cells: state.cells() })
+        state.map_or(KeyView::default(), |state| KeyView {
+            epoch: state.epoch(),
+            counts: state.publishing(),
+            cells: state.cells(),
+        })
     }
 
     /// What the node knows of its own part of a cell; `None` when it has left that cell behind.
-    pub(crate) fn known(&self, key: KeyId, sequence: Sequence) -> Option<Known> {
+    pub(crate) fn known(&self, key: KeyId, (epoch, sequence): Cell) -> Option<Known> {
         let view = self.view(key);
         let hears_more = !self.calls.is_empty();
-        if view.cells().all(|(number, _)| number < sequence) {
+        if view.epoch > epoch {
+            return None;
+        }
+        if view.epoch < epoch || view.cells().all(|(number, _)| number < sequence) {
             return Some(Known { component: 0, is_cold: true, hears_more });
         }
         let (_, counts) = view.cells().find(|(number, _)| *number == sequence)?;

@@ -4,10 +4,11 @@
 //! does: it is forgotten, copied and fails over with it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use tidegate_core::counts::CellReply;
 use tidegate_core::exchange::{CountReply, CountSync, KeyReply, KeySync};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{CellId, KeyId, Nanos, Rate, Sequence};
-use tidegate_origin::{CellTotal, Exchange, Exchanged, ShardId, Store, WorldCell};
+use tidegate_origin::{CellCondition, CellTotal, Exchange, Exchanged, ShardId, Store, WorldCell};
 
 #[derive(Debug)]
 pub(crate) struct SimulatedOrigin {
@@ -16,6 +17,8 @@ pub(crate) struct SimulatedOrigin {
     is_audited: bool,
     pub(crate) is_down: bool,
     pub(crate) paused_until: Nanos,
+    /// Keys that are handed from one server to another, and until when.
+    pub(crate) moves: Vec<(KeyId, Nanos)>,
 }
 
 #[derive(Debug, Default)]
@@ -26,18 +29,21 @@ struct Shard {
     is_down: bool,
 }
 
+/// A key, the epoch and the cell.
+type Id = (KeyId, u16, Sequence);
+
 /// What the store must hold, by what it was sent and what it granted.
 #[derive(Clone, Debug, Default)]
 struct Mirror {
-    components: BTreeMap<(KeyId, Sequence, NodeId), u64>,
+    components: BTreeMap<(KeyId, u16, Sequence, NodeId), u64>,
     /// Of buckets that the store may have forgotten.
-    doubted: BTreeMap<(KeyId, Sequence, NodeId), u64>,
-    totals: BTreeMap<(KeyId, Sequence), u64>,
+    doubted: BTreeMap<(KeyId, u16, Sequence, NodeId), u64>,
+    totals: BTreeMap<Id, u64>,
     /// Until when the store keeps a cell.
-    expiries: BTreeMap<(KeyId, Sequence), Nanos>,
-    by_expiry: BTreeSet<(Nanos, (KeyId, Sequence))>,
-    /// Of GCRA keys. A changed rate changes what is owed.
-    tats: BTreeMap<KeyId, (Nanos, Rate)>,
+    expiries: BTreeMap<Id, Nanos>,
+    by_expiry: BTreeSet<(Nanos, Id)>,
+    /// Of GCRA keys and their epochs. A changed rate changes what is owed.
+    tats: BTreeMap<(KeyId, u16), (Nanos, Rate)>,
 }
 
 /// A store keeps a bucket so long after it is full again, which is what nodes rely on, and to spare so much longer,
@@ -51,7 +57,7 @@ const NO_CELL: Sequence = Sequence(u64::MAX);
 impl SimulatedOrigin {
     pub(crate) fn new(shards: u32, is_audited: bool) -> Self {
         let shards = (0..shards.max(1)).map(|_| Shard::default()).collect();
-        SimulatedOrigin { shards, is_audited, is_down: false, paused_until: Nanos::ZERO }
+        SimulatedOrigin { shards, is_audited, is_down: false, paused_until: Nanos::ZERO, moves: Vec::new() }
     }
 
     /// Where what isn't of one key is kept.
@@ -102,6 +108,12 @@ impl SimulatedOrigin {
         self.shard_mut(cell.key).store.cell_total(cell, now)
     }
 
+    /// A cell, with what the world tier has of it; all zero when there is none.
+    pub(crate) fn cell(&self, cell: &CellId) -> CellReply {
+        let none = CellReply { component: 0, total: 0, world: 0, published: 0 };
+        self.shards[self.place_of(cell.key)].store.cell(cell).unwrap_or(none)
+    }
+
     /// What is counted in a cell.
     pub(crate) fn total(&self, cell: &CellId) -> u64 {
         let store = &self.shards[self.place_of(cell.key)].store;
@@ -110,9 +122,9 @@ impl SimulatedOrigin {
 
     /// Who was counted in a cell, and how much of each.
     pub(crate) fn counters(&self, cell: &CellId) -> impl Iterator<Item = (NodeId, u64)> {
-        let of = |node| (cell.key, cell.sequence, NodeId(node));
+        let of = |node| (cell.key, cell.epoch, cell.sequence, NodeId(node));
         let components = &self.shards[self.place_of(cell.key)].mirror.components;
-        components.range(of(0)..=of(u64::MAX)).map(|((_, _, node), count)| (*node, *count))
+        components.range(of(0)..=of(u64::MAX)).map(|((_, _, _, node), count)| (*node, *count))
     }
 
     /// Tells the store what the world has of some cells, and hears what is taken for published of each. INV-5: that
@@ -128,7 +140,7 @@ impl SimulatedOrigin {
             }
             let before = store.cell_total(&cell.cell, now);
             published.push(store.import(cell, now));
-            mirror.keep((cell.cell.key, cell.cell.sequence), cell.expires);
+            mirror.keep((cell.cell.key, cell.cell.epoch, cell.cell.sequence), cell.expires);
             let after = store.cell_total(&cell.cell, now);
             if after.total != before.total.max(cell.own) && cell.expires > now {
                 let told = cell.own;
@@ -143,6 +155,68 @@ impl SimulatedOrigin {
             shard.store.clear();
             shard.mirror = Mirror::default();
         }
+    }
+
+    /// One server loses everything.
+    pub(crate) fn forget_shard(&mut self, shard: usize) {
+        let index = shard % self.shards.len();
+        self.shards[index].store.clear();
+        self.shards[index].mirror = Mirror::default();
+    }
+
+    pub(crate) fn lose_key(&mut self, key: KeyId) {
+        let Shard { store, mirror, .. } = self.shard_mut(key);
+        store.lose_key(key);
+        mirror.lose(key, None);
+    }
+
+    pub(crate) fn lose_epoch(&mut self, key: KeyId) {
+        self.shard_mut(key).store.lose_epoch(key);
+    }
+
+    pub(crate) fn lose_component(&mut self, key: KeyId, node: NodeId) {
+        let Shard { store, mirror, .. } = self.shard_mut(key);
+        store.lose_component(key, node);
+        mirror.lose(key, Some(node));
+    }
+
+    /// Starts a key afresh; an order that was carried out before changes nothing.
+    pub(crate) fn reset(
+        &mut self,
+        key: KeyId,
+        known: u16,
+        expires: Nanos,
+        order: Option<u64>,
+        now: Nanos,
+    ) -> u16 {
+        let store = &mut self.shard_mut(key).store;
+        match order {
+            Some(order) => store.reset_by_order(key, known, expires, order, now),
+            None => store.reset(key, known, expires, now),
+        }
+    }
+
+    pub(crate) fn epoch(&self, key: KeyId) -> u16 {
+        self.shards[self.place_of(key)].store.epoch(key)
+    }
+
+    /// Whether a key is being handed from one server to another.
+    pub(crate) fn is_moving(&self, key: KeyId, now: Nanos) -> bool {
+        self.moves.iter().any(|(moving, until)| *moving == key && *until > now)
+    }
+
+    pub(crate) fn cell_condition(&self, cell: &CellId, now: Nanos) -> Option<CellCondition> {
+        self.shards[self.place_of(cell.key)].store.cell_condition(cell, now)
+    }
+
+    pub(crate) fn bucket_condition(&self, key: KeyId, epoch: u16, now: Nanos) -> Option<CellCondition> {
+        self.shards[self.place_of(key)].store.bucket_condition(key, epoch, now)
+    }
+
+    /// When a bucket is full again; zero when there is none.
+    pub(crate) fn tat(&self, key: KeyId, epoch: u16) -> Nanos {
+        let store = &self.shards[self.place_of(key)].store;
+        store.busy(key, epoch).map_or(Nanos::ZERO, |busy| busy.tat)
     }
 
     pub(crate) fn copy(&mut self) {
@@ -194,27 +268,33 @@ impl Shard {
 
 impl Mirror {
     fn follow(&mut self, node: NodeId, sync: &KeySync, reply: &KeyReply, now: Nanos) -> Result<(), String> {
-        let taken = taken(sync, reply);
+        let (taken, epoch) = (taken(sync, reply), reply.epoch);
         self.expire(now);
+        if epoch > sync.epoch {
+            // The node missed a reset: nothing was published or granted.
+            return Ok(());
+        }
         match (&sync.counts, &reply.counts) {
             (CountSync::Window(sent), CountReply::Window { current, previous, .. }) => {
-                let cell = (sync.key, sent.sequence);
+                let cell = (sync.key, epoch, sent.sequence);
                 self.keep(cell, sent.current.expires);
                 self.own(cell, node, sent.current.component, taken, current.component)?;
                 self.total(cell, current.total)?;
                 let before = Sequence(sent.sequence.0.wrapping_sub(1));
                 if let (Some(sent), Some(previous)) = (sent.previous, previous) {
-                    self.keep((sync.key, before), sent.expires);
-                    self.own((sync.key, before), node, sent.component, 0, previous.component)?;
-                    self.total((sync.key, before), previous.total)?;
+                    let before = (sync.key, epoch, before);
+                    self.keep(before, sent.expires);
+                    self.own(before, node, sent.component, 0, previous.component)?;
+                    self.total(before, previous.total)?;
                 }
             }
             (CountSync::Gcra { sync: sent, .. }, CountReply::Gcra { busy, stored, .. }) => {
-                self.doubt(sync.key, now);
-                self.own((sync.key, NO_CELL), node, sent.cumulative, taken, *stored)?;
-                let before = self.tats.insert(sync.key, (busy.tat, sent.rate));
+                let cell = (sync.key, epoch, NO_CELL);
+                self.doubt((sync.key, epoch), now);
+                self.own(cell, node, sent.cumulative, taken, *stored)?;
+                let before = self.tats.insert((sync.key, epoch), (busy.tat, sent.rate));
                 let kept_until = busy.tat.max(now).plus(GCRA_KEPT_FOR).plus(GCRA_KEPT_TO_SPARE);
-                self.keep((sync.key, NO_CELL), kept_until);
+                self.keep(cell, kept_until);
                 let same_rate = before.filter(|(_, rate)| *rate == sent.rate);
                 if let Some((tat, _)) = same_rate.filter(|(tat, _)| busy.tat < *tat) {
                     return Err(format!("INV-1: an arrival time went back from {tat:?} to {:?}", busy.tat));
@@ -226,12 +306,12 @@ impl Mirror {
     }
 
     /// A bucket that was full for long enough is the store's to forget: from then on nobody can tell whether it did.
-    fn doubt(&mut self, key: KeyId, now: Nanos) {
-        if self.tats.get(&key).is_none_or(|(tat, _)| tat.plus(GCRA_KEPT_FOR) > now) {
+    fn doubt(&mut self, (key, epoch): (KeyId, u16), now: Nanos) {
+        if self.tats.get(&(key, epoch)).is_none_or(|(tat, _)| tat.plus(GCRA_KEPT_FOR) > now) {
             return;
         }
-        self.tats.remove(&key);
-        let owners = (key, NO_CELL, NodeId(0))..=(key, NO_CELL, NodeId(u64::MAX));
+        self.tats.remove(&(key, epoch));
+        let owners = (key, epoch, NO_CELL, NodeId(0))..=(key, epoch, NO_CELL, NodeId(u64::MAX));
         let owners: Vec<_> = self.components.range(owners).map(|(id, count)| (*id, *count)).collect();
         for (id, count) in owners {
             self.components.remove(&id);
@@ -239,12 +319,25 @@ impl Mirror {
         }
     }
 
-    fn keep(&mut self, cell: (KeyId, Sequence), expires: Nanos) {
+    /// The store lost a key, or what one node counted of it.
+    fn lose(&mut self, key: KeyId, node: Option<NodeId>) {
+        self.components
+            .retain(|(other, _, _, owner), _| *other != key || node.is_some_and(|node| node != *owner));
+        self.totals.retain(|(other, ..), _| *other != key);
+        if node.is_none() {
+            self.doubted.retain(|(other, ..), _| *other != key);
+            self.expiries.retain(|(other, ..), _| *other != key);
+            self.by_expiry.retain(|(_, (other, ..))| *other != key);
+            self.tats.retain(|(other, _), _| *other != key);
+        }
+    }
+
+    fn keep(&mut self, cell: Id, expires: Nanos) {
         let kept = self.expiries.get(&cell).copied().unwrap_or_default();
         self.keep_until(cell, expires.max(kept));
     }
 
-    fn keep_until(&mut self, cell: (KeyId, Sequence), expires: Nanos) {
+    fn keep_until(&mut self, cell: Id, expires: Nanos) {
         let expires = Nanos::from_millis(expires.as_millis_ceil());
         if let Some(before) = self.expiries.insert(cell, expires) {
             self.by_expiry.remove(&(before, cell));
@@ -257,27 +350,28 @@ impl Mirror {
             self.by_expiry.remove(&(expires, cell));
             self.expiries.remove(&cell);
             self.totals.remove(&cell);
-            let owners = (cell.0, cell.1, NodeId(0))..=(cell.0, cell.1, NodeId(u64::MAX));
+            let (key, epoch, sequence) = cell;
+            let owners = (key, epoch, sequence, NodeId(0))..=(key, epoch, sequence, NodeId(u64::MAX));
             let owners: Vec<_> = self.components.range(owners).map(|(id, _)| *id).collect();
             for id in &owners {
                 self.components.remove(id);
             }
-            if cell.1 == NO_CELL {
-                self.tats.remove(&cell.0);
+            if sequence == NO_CELL {
+                self.tats.remove(&(key, epoch));
             }
         }
     }
 
     fn own(
         &mut self,
-        (key, sequence): (KeyId, Sequence),
+        (key, epoch, sequence): Id,
         node: NodeId,
         sent: u64,
         taken: u64,
         told: u64,
     ) -> Result<(), String> {
-        let doubted = self.doubted.remove(&(key, sequence, node));
-        let component = self.components.entry((key, sequence, node)).or_default();
+        let doubted = self.doubted.remove(&(key, epoch, sequence, node));
+        let component = self.components.entry((key, epoch, sequence, node)).or_default();
         let kept = doubted.filter(|count| told == (*count).max(sent) + taken);
         let expected = (*component).max(kept.unwrap_or(0)).max(sent) + taken;
         *component = expected;
@@ -287,7 +381,7 @@ impl Mirror {
         Err(format!("INV-2: the store has {told} of {node:?} in {sequence:?} of {key:?}, and not {expected}"))
     }
 
-    fn total(&mut self, cell: (KeyId, Sequence), told: u64) -> Result<(), String> {
+    fn total(&mut self, cell: Id, told: u64) -> Result<(), String> {
         let total = self.totals.entry(cell).or_default();
         if told < *total {
             return Err(format!("INV-1: the total of {cell:?} shrank from {total} to {told}"));

@@ -3,15 +3,21 @@
 //! Plain data, complete before the run begins: the same scenario and seed give the same run.
 
 use crate::fault::Fault;
+use crate::file::{
+    AccuracyText, ClassText, FlawText, arrivals, instant, instants, is_default, length, limit_policy,
+    limit_uses, offset, offsets, seed, timed, world_policy,
+};
 use crate::network::NetworkOptions;
 use crate::random::Random;
+use crate::world::scenario::HEADROOM;
 use crate::{BOOTED_BEFORE, START};
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use tidegate_control::Flaw;
+use tidegate_core::gcra_sync::interval_times;
 use tidegate_core::identity::Shape;
 use tidegate_core::{
     Accuracy, Burst, Class, Cost, FleetSecret, KeyId, KeyPrefix, Limit, Nanos, Period, Rate, Sequence, Spec,
-    is_leasable,
 };
 use tidegate_node::world::is_counted;
 use tidegate_node::{GivenLimit, GivenPolicy};
@@ -22,13 +28,18 @@ pub(crate) const TENANT: &str = "default";
 const NAMESPACE: &str = "simulated";
 
 /// One key that all nodes share, with the rule that limits it.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct KeyPlan {
     pub identifier: String,
+    #[serde(with = "limit_policy")]
     pub policy: GivenPolicy,
+    #[serde(with = "ClassText", default, skip_serializing_if = "is_default")]
     pub class: Class,
+    #[serde(with = "AccuracyText", default, skip_serializing_if = "is_default")]
     pub accuracy: Accuracy,
     /// It is hot in the region from the beginning.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub is_hot: bool,
 }
 
@@ -48,11 +59,6 @@ impl KeyPlan {
     #[must_use]
     pub fn hot(self) -> Self {
         KeyPlan { is_hot: true, ..self }
-    }
-
-    /// Whether its nodes hold leases, and spend nothing else.
-    pub(crate) fn is_leased(&self) -> bool {
-        self.is_hot && self.accuracy != Accuracy::Async && is_leasable(&self.spec())
     }
 
     pub fn id(&self) -> KeyId {
@@ -87,12 +93,19 @@ impl KeyPlan {
         }
     }
 
+    /// Whether a unit that is held back is missed for long.
+    pub(crate) fn period_is_long(&self) -> bool {
+        match self.policy {
+            GivenPolicy::Sliding { period, .. } | GivenPolicy::Fixed { period, .. } => {
+                period.length() >= Nanos::from_secs(60)
+            }
+            GivenPolicy::Gcra { rate, burst } => interval_times(rate, burst.get()) >= LONG_REFILL,
+        }
+    }
+
     /// What is admitted at once.
     pub fn size(&self) -> u64 {
-        match self.policy {
-            GivenPolicy::Sliding { limit, .. } | GivenPolicy::Fixed { limit, .. } => limit.get(),
-            GivenPolicy::Gcra { burst, .. } => burst.get(),
-        }
+        size_of(&self.policy)
     }
 
     pub(crate) fn given(&self, cost: u64) -> GivenLimit<'_> {
@@ -108,6 +121,17 @@ impl KeyPlan {
     }
 }
 
+/// A bucket that takes as long to fill is missed for long.
+const LONG_REFILL: Nanos = Nanos::from_secs(10);
+
+/// What a limit admits at once.
+pub(crate) fn size_of(policy: &GivenPolicy) -> u64 {
+    match policy {
+        GivenPolicy::Sliding { limit, .. } | GivenPolicy::Fixed { limit, .. } => limit.get(),
+        GivenPolicy::Gcra { burst, .. } => burst.get(),
+    }
+}
+
 pub fn sliding(limit: u64, period_s: u64) -> GivenPolicy {
     GivenPolicy::Sliding { limit: limit_of(limit), period: period_of(period_s) }
 }
@@ -119,11 +143,15 @@ pub fn fixed(limit: u64, period_s: u64) -> GivenPolicy {
 pub fn gcra(per_second: u64, burst: u64) -> GivenPolicy {
     GivenPolicy::Gcra {
         rate: Rate::new(per_second, Nanos::from_secs(1)).expect("a rate within its range"),
-        burst: Burst::new(burst).expect("a burst within its range"),
+        burst: burst_of(burst),
     }
 }
 
-fn limit_of(limit: u64) -> Limit {
+pub(crate) fn burst_of(burst: u64) -> Burst {
+    Burst::new(burst).expect("a burst within its range")
+}
+
+pub(crate) fn limit_of(limit: u64) -> Limit {
     Limit::new(limit).expect("a limit within its range")
 }
 
@@ -132,17 +160,30 @@ fn period_of(period_s: u64) -> Period {
 }
 
 /// One limit of a request: which key, and what it costs.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct LimitUse {
     pub key: usize,
+    #[serde(default = "one", skip_serializing_if = "is_one")]
     pub cost: u64,
 }
 
+fn one() -> u64 {
+    1
+}
+
+fn is_one(cost: &u64) -> bool {
+    *cost == 1
+}
+
 /// A request that comes again and again.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Template {
+    #[serde(with = "limit_uses")]
     pub limits: SmallVec<[LimitUse; 5]>,
     /// It has passed already: charged whatever the limits say.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub is_report: bool,
 }
 
@@ -154,7 +195,7 @@ impl Template {
 }
 
 /// A request comes to a node.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Arrival {
     pub at: Nanos,
     pub node: usize,
@@ -163,52 +204,83 @@ pub struct Arrival {
 }
 
 /// Another limit for some keys, which each node hears of at its own time.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Change {
     pub keys: std::ops::Range<usize>,
+    #[serde(with = "limit_policy")]
     pub policy: GivenPolicy,
     /// For each node.
+    #[serde(rename = "heard_at_ms", with = "instants", default, skip_serializing_if = "is_default")]
     pub heard_at: Vec<Nanos>,
 }
 
 /// Whether every step is compared with the truth. A fleet of hundreds of nodes is only counted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Audit {
     EveryStep,
     CountsOnly,
 }
 
 /// A mistake that nodes make on purpose: a test that doesn't find it is none.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum NodeFlaw {
     /// Nobody asks because of its credit.
     LosesCreditCheck,
 }
 
 /// How a region takes part in the world.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Place {
     pub region: String,
+    #[serde(with = "world_policy", default = "headroom", skip_serializing_if = "is_headroom")]
     pub policy: Policy,
 }
 
-#[derive(Clone, Debug)]
+fn headroom() -> Policy {
+    HEADROOM
+}
+
+fn is_headroom(policy: &Policy) -> bool {
+    *policy == HEADROOM
+}
+
+/// A field that is new has its default in [`Scenario::calm`]: files that don't name it mean that.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Scenario {
+    #[serde(with = "seed")]
     pub seed: u64,
     pub nodes: usize,
+    /// Nodes that aren't there at the beginning: [`Fault::Start`] lets them join.
+    pub absent: Vec<usize>,
     pub keys: Vec<KeyPlan>,
     pub templates: Vec<Template>,
     /// In the order of time.
+    #[serde(with = "arrivals")]
     pub arrivals: Vec<Arrival>,
+    #[serde(with = "timed")]
     pub faults: Vec<(Nanos, Fault)>,
     pub network: NetworkOptions,
     /// How far each node's clock is from the truth; those not given are right.
+    #[serde(rename = "clock_offsets_ms", with = "offsets")]
     pub clock_offsets_ns: Vec<i64>,
     /// By how many millionths each node's clock is fast; those not given are right.
     pub clock_drifts_ppm: Vec<i64>,
     /// How far the origin's clock is.
+    #[serde(rename = "origin_offset_ms", with = "offset")]
     pub origin_offset_ns: i64,
+    /// Overshoot is judged however wrong the clocks are.
+    pub judges_clocks: bool,
+    /// What `free` limits admit on nodes that never reached their store is judged.
+    pub judges_free: bool,
+    /// How long a denied caller is told to wait is judged also where more than the limit was admitted.
+    pub judges_overshot: bool,
     /// A mistake that its reconciler makes on purpose.
+    #[serde(with = "FlawText")]
     pub flaw: Flaw,
     pub node_flaw: Option<NodeFlaw>,
     /// In the order of time.
@@ -216,14 +288,23 @@ pub struct Scenario {
     pub audit: Audit,
     /// Its place among other regions, when it isn't alone.
     pub world: Option<Place>,
+    #[serde(rename = "boots_at_ms", with = "instant")]
     pub boots_at: Nanos,
+    #[serde(rename = "ends_at_ms", with = "instant")]
     pub ends_at: Nanos,
     /// The cap of each node's table.
     pub keys_max: usize,
     /// Into how many servers the store's keys seem to be spread.
     pub shards: u32,
     /// A request that was answered goes on within this.
+    #[serde(rename = "wakes_within_ms", with = "length")]
     pub wakes_within: Nanos,
+}
+
+impl Default for Scenario {
+    fn default() -> Self {
+        Scenario::calm(0, 1, Vec::new())
+    }
 }
 
 impl Scenario {
@@ -238,6 +319,7 @@ impl Scenario {
         Scenario {
             seed,
             nodes,
+            absent: Vec::new(),
             keys,
             templates,
             arrivals: Vec::new(),
@@ -246,6 +328,9 @@ impl Scenario {
             clock_offsets_ns: Vec::new(),
             clock_drifts_ppm: Vec::new(),
             origin_offset_ns: 0,
+            judges_clocks: false,
+            judges_free: false,
+            judges_overshot: false,
             flaw: Flaw::None,
             node_flaw: None,
             changes: Vec::new(),

@@ -18,28 +18,46 @@ use carrying::Message;
 use deadlines::Deadline;
 use driving::{BEAT_EVERY, FLUSH_EVERY, SWEEP_EVERY};
 use smallvec::SmallVec;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{CellId, KeyId, Nanos};
 use tidegate_node::world::WorkerOptions;
-use tidegate_origin::{Alive, Exchanged, OriginError, ShardId};
+use tidegate_origin::{Alive, Exchanged, OriginError, Reset, ShardId};
 
 mod carrying;
+mod coming;
 mod deadlines;
 mod driving;
 mod failing;
+mod free_share;
+mod in_world;
+mod observing;
 mod slicing;
 mod working;
 
-pub(crate) use slicing::{LEAD_FOR, QuotaDone, QuotaStep, QuotaWork, rate_of};
-pub(crate) use working::{DeskAnswer, StoreCall, StoreDone, StoreStep, WorldNote};
+pub(crate) use free_share::UnheardByKey;
+pub(crate) use slicing::{LEAD_FOR, QuotaDone, QuotaStep, QuotaWork};
+pub(crate) use working::{
+    Admitted, CellView, Denied, DeskAnswer, Granted, StoreCall, StoreDone, StoreStep, WorldNote,
+};
 
 #[derive(Debug)]
 pub(crate) enum Event {
     Arrives(Arrival),
-    OfNode { node: usize, incarnation: u32, what: NodeEvent },
+    OfNode {
+        node: usize,
+        incarnation: u32,
+        what: NodeEvent,
+    },
     AtOrigin(Box<Message>),
     Fault(Fault),
+    /// A node of another fleet says that it lives.
+    ForeignBeat,
+    /// A node learns of a changed limit. Only where situations are counted: nodes look it up when they need it.
+    RuleIsHeard {
+        node: usize,
+        change: usize,
+    },
 }
 
 #[derive(Debug)]
@@ -62,6 +80,22 @@ pub(crate) enum NodeEvent {
         is_up: bool,
     },
     Alive(Alive),
+    /// The store belongs to a fleet with another secret.
+    Refused,
+    /// Time to carry out what the control plane ordered.
+    CarryOut,
+    /// The store has reset a key.
+    WasReset {
+        key: KeyId,
+        epoch: u16,
+        order: Option<u64>,
+    },
+    /// The store tells which keys were reset lately.
+    ToldOfResets(Vec<Reset>),
+    /// The node publishes what is left, and is gone then.
+    Leaves {
+        gives_up_at: Nanos,
+    },
     /// Time to take the lead, or to keep it.
     Lead,
     /// Time to look at all keys that are the world's.
@@ -85,9 +119,12 @@ const EVENTS_AT_ONCE_MAX: u64 = 100_000;
 #[derive(Clone, Copy, Debug)]
 pub struct Answered {
     pub at: Nanos,
+    pub node: usize,
     pub template: usize,
     pub allowed: bool,
     pub path: AnswerPath,
+    /// How long a caller who was denied is told to wait; `None` when no wait helps.
+    pub retry_after: Option<Nanos>,
 }
 
 /// An exchange that a node sent.
@@ -132,6 +169,16 @@ pub struct Simulation {
     pub(crate) load: Load,
     /// The keys that are hot in the region.
     hot: Vec<KeyId>,
+    /// The keys that the control plane ordered to be reset, in order.
+    orders: Vec<usize>,
+    /// A node of another fleet sends heartbeats to this store.
+    has_foreign_node: bool,
+    /// Keys that were hot once.
+    was_hot: BTreeSet<usize>,
+    /// Keys whose duration changed, and what they became.
+    successors: BTreeMap<usize, usize>,
+    /// Counts which situations the run meets, where somebody asked for that.
+    observer: Option<Box<observing::Observer>>,
 }
 
 impl Simulation {
@@ -160,6 +207,11 @@ impl Simulation {
             fired: Fired::default(),
             load: Load::new(scenario.shards),
             hot: scenario.hot_keys(),
+            orders: Vec::new(),
+            has_foreign_node: false,
+            was_hot: BTreeSet::new(),
+            successors: BTreeMap::new(),
+            observer: None,
             random,
             scenario: {
                 scenario.arrivals.sort_by_key(|arrival| arrival.at);
@@ -167,8 +219,12 @@ impl Simulation {
             },
         };
         for index in 0..simulation.scenario.nodes {
-            let node = simulation.boot(index, 0);
+            let mut node = simulation.boot(index, 0);
+            node.is_up = !simulation.scenario.absent.contains(&index);
             simulation.nodes.push(node);
+            if !simulation.nodes[index].is_up {
+                continue;
+            }
             let after = Nanos::new(simulation.random.below(BEAT_EVERY.get()));
             simulation.begin(index, after);
         }
@@ -218,6 +274,9 @@ impl Simulation {
 
     /// Starts a node's timers, out of step with the others'.
     fn begin(&mut self, index: usize, after: Nanos) {
+        if !self.orders.is_empty() {
+            self.push_of(index, self.now, NodeEvent::CarryOut);
+        }
         let flush_at = self.now.plus(Nanos::new(self.random.below(FLUSH_EVERY.get())));
         self.push_of(index, self.now.plus(after), NodeEvent::Beat);
         self.push_of(index, flush_at, NodeEvent::Flush);
@@ -295,6 +354,8 @@ impl Simulation {
             Event::OfNode { node, incarnation, what } => self.of_node(node, incarnation, what),
             Event::AtOrigin(message) => self.at_origin(message),
             Event::Fault(fault) => self.go_wrong(fault),
+            Event::ForeignBeat => self.foreign_beat(),
+            Event::RuleIsHeard { node, change } => self.observe_rule(node, change),
         }
     }
 
@@ -317,7 +378,14 @@ impl Simulation {
             NodeEvent::Ends(call, result) => self.ends(node, call, result),
             NodeEvent::Dial(shard) => self.dial(node, shard),
             NodeEvent::Dialed { shard, attempt, is_up } => self.dialed(node, shard, attempt, is_up),
+            NodeEvent::Refused => self.nodes[node].is_refused = true,
+            NodeEvent::CarryOut => self.carry_out(node),
+            NodeEvent::WasReset { key, epoch, order } => self.was_reset(node, key, epoch, order),
+            NodeEvent::ToldOfResets(resets) => self.start_afresh(node, &resets),
+            NodeEvent::Leaves { gives_up_at } => self.leaves(node, gives_up_at),
             NodeEvent::Alive(alive) => {
+                self.nodes[node].is_refused = false;
+                self.nodes[node].has_heard = true;
                 self.nodes[node].sharing().table.set_live_nodes(alive.nodes);
                 if let (Some(world), Some(view)) = (self.nodes[node].engine.world(), alive.world) {
                     world.heard(view);

@@ -13,15 +13,18 @@ mod failing;
 mod link;
 mod process;
 
+use crate::file::{instant, instants, length, seed, timed};
 use crate::fired::{Fired, Kind};
 use crate::queue::Queue;
 use crate::random::Random;
 use crate::trace::Fnv;
+use crate::{BOOTED_BEFORE, START};
 use bytes::Bytes;
 use carrying::Event;
 use disk::delta_of;
 use link::{Link, LinkId};
 use process::Process;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use tidegate_control::stream::PastReset;
@@ -32,7 +35,8 @@ use tidegate_rules::Delta;
 pub const HEALS_WITHIN: Nanos = Nanos::from_secs(15);
 
 /// A process, counted over all regions.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Who {
     Plane(usize),
     Broker(usize),
@@ -40,7 +44,8 @@ pub enum Who {
 }
 
 /// What goes wrong on the way of rules.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum StreamFault {
     /// The process is gone at once; what is on its disk stays.
     Crash {
@@ -54,6 +59,7 @@ pub enum StreamFault {
     /// It stands still, and then goes on with what came meanwhile.
     Pause {
         who: Who,
+        #[serde(rename = "length_ms", with = "length")]
         length: Nanos,
     },
     /// Nothing gets to it or from it, and nobody is told.
@@ -97,32 +103,57 @@ impl StreamFault {
 }
 
 /// A mistake made on purpose.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum StreamFlaw {
     /// A control plane says that its rules are the newest though it doesn't reach the log.
     ConfirmsUnheard,
 }
 
 /// A region's brokers and nodes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct StreamRegion {
     pub brokers: usize,
     pub nodes: usize,
     /// From a broker to the control planes, one way.
+    #[serde(rename = "away_ms", with = "length")]
     pub away: Nanos,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct StreamScenario {
+    #[serde(with = "seed")]
     pub seed: u64,
     pub planes: usize,
     pub regions: Vec<StreamRegion>,
     /// When changes are pushed, in the order of time. The first makes version 2.
+    #[serde(rename = "changes_ms", with = "instants")]
     pub changes: Vec<Nanos>,
+    #[serde(with = "timed")]
     pub faults: Vec<(Nanos, StreamFault)>,
     pub flaw: Option<StreamFlaw>,
+    #[serde(rename = "begins_at_ms", with = "instant")]
     pub begins_at: Nanos,
+    #[serde(rename = "ends_at_ms", with = "instant")]
     pub ends_at: Nanos,
+}
+
+impl Default for StreamScenario {
+    /// A control plane, and nobody who follows it.
+    fn default() -> Self {
+        StreamScenario {
+            seed: 0,
+            planes: 1,
+            regions: Vec::new(),
+            changes: Vec::new(),
+            faults: Vec::new(),
+            flaw: None,
+            begins_at: START.minus(BOOTED_BEFORE).minus(BOOTED_BEFORE),
+            ends_at: START,
+        }
+    }
 }
 
 /// When the nodes heard of what, and what went wrong.

@@ -4,13 +4,16 @@
 //! A seed is as many episodes as fill the time that is asked for, each a scenario of its own, so that one that
 //! fails is short, and is replayed by its seed alone.
 
+mod epilogue;
 mod episode;
 mod minimise;
 
 pub use episode::{Episode, Mistake};
 pub use minimise::{Smallest, minimise};
 
+use crate::coverage::Coverage;
 use crate::fired::Fired;
+use crate::switches::Switches;
 use tidegate_core::Nanos;
 
 /// So many episodes fill any time.
@@ -35,12 +38,17 @@ pub struct Failure {
 
 /// Runs a seed for so long, of simulated time, or until something is violated.
 pub fn run(seed: u64, length: Nanos, mistake: Option<Mistake>) -> Ran {
+    run_with(seed, length, mistake, Switches::ORDINARY)
+}
+
+/// The same with some of what is known to fail.
+pub fn run_with(seed: u64, length: Nanos, mistake: Option<Mistake>, switches: Switches) -> Ran {
     let mut ran =
         Ran { fired: Fired::default(), episodes: 0, simulated: Nanos::ZERO, trace_hash: 0, failure: None };
     while ran.simulated < length && ran.episodes < EPISODES_MAX {
         let number = ran.episodes;
         ran.episodes += 1;
-        match Episode::new(seed, number, mistake).run() {
+        match Episode::with(seed, number, mistake, switches).run() {
             Ok(done) => {
                 ran.fired.add_all(&done.fired);
                 ran.simulated = ran.simulated.plus(done.simulated);
@@ -53,4 +61,13 @@ pub fn run(seed: u64, length: Nanos, mistake: Option<Mistake>) -> Ran {
         }
     }
     ran
+}
+
+/// Runs a seed's first episodes without judging them, and returns which situations they met.
+pub fn coverage(seed: u64, episodes: u64, switches: Switches) -> Coverage {
+    let mut coverage = Coverage::default();
+    for number in 0..episodes {
+        coverage.add_all(&Episode::with(seed, number, None, switches).coverage());
+    }
+    coverage
 }

@@ -11,9 +11,19 @@ use tidegate_node::GivenPolicy;
 
 #[derive(Clone, Debug)]
 pub(crate) enum KeyTruth {
-    Window { period: Period, cells: BTreeMap<Sequence, CellTruth> },
-    Bucket { rate: Rate, tat: Nanos },
+    Window {
+        period: Period,
+        cells: BTreeMap<Cell, CellTruth>,
+    },
+    /// The arrival time of each epoch.
+    Bucket {
+        rate: Rate,
+        tats: BTreeMap<u16, Nanos>,
+    },
 }
+
+/// A cell of one key: the epoch that it belongs to, and its number.
+pub(crate) type Cell = (u16, Sequence);
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CellTruth {
@@ -121,64 +131,72 @@ impl KeyTruth {
             GivenPolicy::Sliding { period, .. } | GivenPolicy::Fixed { period, .. } => {
                 KeyTruth::Window { period, cells: BTreeMap::new() }
             }
-            GivenPolicy::Gcra { rate, .. } => KeyTruth::Bucket { rate, tat: Nanos::ZERO },
+            GivenPolicy::Gcra { rate, .. } => KeyTruth::Bucket { rate, tats: BTreeMap::new() },
         }
     }
 
-    /// A node admitted `cost`, of which `prepaid` had been granted to it before, and counted it in `cell`.
+    /// A node admitted `cost`, of which `prepaid` had been granted to it before, and counted it in `sequence`.
     pub(crate) fn admit(
         &mut self,
         node: NodeId,
-        cost: u64,
-        prepaid: u64,
-        cell: Option<Sequence>,
+        (cost, prepaid): (u64, u64),
+        (epoch, sequence): (u16, Option<Sequence>),
         node_now: Nanos,
     ) {
         match self {
             KeyTruth::Window { period, cells } => {
-                let sequence = cell.unwrap_or(period.cell_at(node_now).sequence);
-                cells.entry(sequence).or_default().admit(node, cost);
+                let sequence = sequence.unwrap_or(period.cell_at(node_now).sequence);
+                cells.entry((epoch, sequence)).or_default().admit(node, cost);
             }
-            KeyTruth::Bucket { .. } => self.spend(cost.saturating_sub(prepaid), node_now),
+            KeyTruth::Bucket { .. } => self.spend(epoch, cost.saturating_sub(prepaid), node_now),
         }
     }
 
     /// A bucket's units were granted or admitted.
-    pub(crate) fn spend(&mut self, units: u64, now: Nanos) {
-        if let KeyTruth::Bucket { rate, tat } = self
+    pub(crate) fn spend(&mut self, epoch: u16, units: u64, now: Nanos) {
+        if let KeyTruth::Bucket { rate, tats } = self
             && units > 0
         {
+            let tat = tats.entry(epoch).or_default();
             *tat = (*tat).max(now).plus(interval_times(*rate, units));
         }
     }
 
-    pub(crate) fn cell_mut(&mut self, sequence: Sequence) -> Option<&mut CellTruth> {
+    /// When a bucket that saw everything is full again; zero for a window.
+    pub(crate) fn tat(&self, epoch: u16) -> Nanos {
         match self {
-            KeyTruth::Window { cells, .. } => Some(cells.entry(sequence).or_default()),
+            KeyTruth::Window { .. } => Nanos::ZERO,
+            KeyTruth::Bucket { tats, .. } => tats.get(&epoch).copied().unwrap_or_default(),
+        }
+    }
+
+    pub(crate) fn cell_mut(&mut self, cell: Cell) -> Option<&mut CellTruth> {
+        match self {
+            KeyTruth::Window { cells, .. } => Some(cells.entry(cell).or_default()),
             KeyTruth::Bucket { .. } => None,
         }
     }
 
-    pub(crate) fn total(&self, sequence: Sequence) -> u64 {
+    pub(crate) fn total(&self, cell: Cell) -> u64 {
         match self {
-            KeyTruth::Window { cells, .. } => cells.get(&sequence).map_or(0, CellTruth::total),
+            KeyTruth::Window { cells, .. } => cells.get(&cell).map_or(0, CellTruth::total),
             KeyTruth::Bucket { .. } => 0,
         }
     }
 
     /// What a node admitted in a cell, or was granted.
-    pub(crate) fn of(&self, node: NodeId, sequence: Sequence) -> u64 {
+    pub(crate) fn of(&self, node: NodeId, cell: Cell) -> u64 {
         match self {
-            KeyTruth::Window { cells, .. } => cells.get(&sequence).map_or(0, |cell| cell.of(node)),
+            KeyTruth::Window { cells, .. } => cells.get(&cell).map_or(0, |cell| cell.of(node)),
             KeyTruth::Bucket { .. } => 0,
         }
     }
 
     /// The store lost what it had not yet told: `known` is what a node knows of its own component.
-    pub(crate) fn lapse(&mut self, known: impl Fn(NodeId, Sequence) -> Known) {
+    pub(crate) fn lapse(&mut self, known: impl Fn(NodeId, Cell) -> Known) {
         if let KeyTruth::Window { cells, .. } = self {
-            for (sequence, cell) in cells {
-                cell.lapse(|node| known(node, *sequence));
+            for (id, cell) in cells {
+                cell.lapse(|node| known(node, *id));
             }
         }
     }

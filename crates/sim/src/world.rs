@@ -7,26 +7,33 @@
 mod ahead;
 mod books;
 pub mod chaos;
+mod conservation;
+mod epilogue;
 mod healing;
+mod oracle;
 pub mod quota_chaos;
 pub mod scenario;
 mod store;
 
 use crate::Fault;
+use crate::coverage::{Coverage, EventKind};
 use crate::fired::{Fired, Kind};
 use crate::load::WorldLoad;
 use crate::network::{Network, Odds, Way};
 use crate::queue::Queue;
 use crate::random::Random;
 use crate::scenario::{Arrival, Audit};
-use crate::simulation::{Answered, QuotaDone, QuotaStep, Simulation, StoreCall, StoreDone, StoreStep};
+use crate::simulation::{
+    Answered, QuotaDone, QuotaStep, Simulation, StoreCall, StoreDone, StoreStep, WorldNote,
+};
 use books::Books;
+use oracle::{Truth, WorldOracle};
 use scenario::{WorldFault, WorldFlaw, WorldScenario};
 use std::collections::{BTreeMap, VecDeque};
 use store::SimulatedStore;
-use tidegate_core::Nanos;
+use tidegate_core::{CellId, Nanos};
 use tidegate_node::world::{Done, Step};
-use tidegate_world::WorldError;
+use tidegate_world::{OwnerId, WorldError};
 
 /// So many of the world's own events are kept to be shown.
 const SHOWN_EVENTS: usize = 40;
@@ -44,6 +51,8 @@ enum Event {
     Fault(WorldFault),
     /// Time to look at which parts are in force.
     Probe,
+    /// A region joined. Only where situations are counted.
+    RegionIsThere,
 }
 
 #[derive(Debug, Clone)]
@@ -61,6 +70,7 @@ pub struct WorldSimulation {
     queue: Queue<Event>,
     store: SimulatedStore,
     books: Books,
+    oracle: WorldOracle,
     random: Random,
     /// Regions whose worker dies when its rows are next written, and after how long it comes back.
     dying: BTreeMap<usize, Nanos>,
@@ -106,6 +116,7 @@ impl WorldSimulation {
             networks,
             queue,
             books: Books::default(),
+            oracle: WorldOracle::default(),
             random,
             dying: BTreeMap::new(),
             last: VecDeque::new(),
@@ -115,6 +126,41 @@ impl WorldSimulation {
             fired,
             load: WorldLoad::default(),
         }
+    }
+
+    /// Counts from now on which situations the regions meet.
+    pub(crate) fn observe_from_now(&mut self) {
+        let begins = self.regions.iter().map(Simulation::now).min().unwrap_or(Nanos::ZERO);
+        for region in &mut self.regions {
+            region.observe_from_now();
+            if region.now() > begins {
+                self.queue.push(region.now(), Event::RegionIsThere);
+            }
+        }
+    }
+
+    /// What the regions met so far.
+    pub(crate) fn take_coverage(&mut self) -> Coverage {
+        let mut coverage = Coverage::default();
+        self.regions.iter_mut().for_each(|region| coverage.add_all(&region.take_coverage()));
+        coverage
+    }
+
+    fn observe(&mut self, fault: WorldFault) {
+        let event = match fault {
+            WorldFault::RowsAreLost
+            | WorldFault::RowsOfKeyAreLost { .. }
+            | WorldFault::RowsOfRegionAreLost { .. }
+            | WorldFault::StoreIsRestored => EventKind::WorldRowsLost,
+            WorldFault::RegionLeaves { .. } => EventKind::RegionLeave,
+            WorldFault::RegionIsRenamed { .. } => EventKind::RegionRename,
+            _ => return,
+        };
+        self.observe_everywhere(event);
+    }
+
+    fn observe_everywhere(&mut self, event: EventKind) {
+        self.regions.iter_mut().for_each(|region| region.observe_everywhere(event));
     }
 
     /// From now on what is answered is kept until it is taken.
@@ -187,7 +233,7 @@ impl WorldSimulation {
     /// Takes what a region said and heard.
     fn after_step(&mut self, region: usize) {
         for note in std::mem::take(&mut self.regions[region].notes) {
-            let checked = self.books.heard(region, note, &self.regions);
+            let checked = self.heard(region, note);
             self.check(checked);
         }
         if self.regions[region].take_sliced() && self.is_audited {
@@ -197,6 +243,18 @@ impl WorldSimulation {
         for call in std::mem::take(&mut self.regions[region].outbox) {
             self.note(|| format!("region {region} node {} sends {:?}", call.node, call.step));
             self.send(&Sent { region, call });
+        }
+    }
+
+    /// Compares what a region noted with what is true.
+    fn heard(&mut self, region: usize, note: WorldNote) -> Result<(), String> {
+        let WorldSimulation { regions, store, books, oracle, .. } = self;
+        let truth = Truth { regions, store: &store.store, books };
+        match note {
+            WorldNote::Granted(granted) => oracle.granted(region, &granted, truth),
+            WorldNote::Admitted(unit) => oracle.admitted(region, &unit, truth),
+            WorldNote::Denied(denied) => oracle.denied(region, &denied, truth),
+            WorldNote::Told(_) | WorldNote::Believed { .. } => books.heard(region, note, regions),
         }
     }
 
@@ -217,6 +275,7 @@ impl WorldSimulation {
             }
             Event::Fault(fault) => self.go_wrong(fault),
             Event::Probe => self.probe(),
+            Event::RegionIsThere => self.observe_everywhere(EventKind::RegionJoin),
         }
     }
 
@@ -279,6 +338,7 @@ impl WorldSimulation {
     }
 
     fn go_wrong(&mut self, fault: WorldFault) {
+        self.observe(fault);
         self.note(|| format!("{fault:?}"));
         if let Some(kind) = fault.kind() {
             self.fired.count(kind);
@@ -305,9 +365,34 @@ impl WorldSimulation {
                     self.regions[region].inject(self.now, Fault::Pause { node, length });
                 }
             }
+            WorldFault::RowsAreLost => self.lose_rows(|_, _| true),
+            WorldFault::RowsOfKeyAreLost { key } => {
+                let lost = self.regions[0].keys()[key].id();
+                self.lose_rows(|cell, _| cell.key == lost);
+            }
+            WorldFault::RowsOfRegionAreLost { region } => {
+                let lost = self.books.owner_of(region);
+                self.lose_rows(|_, owner| Some(owner) == lost);
+            }
+            WorldFault::StoreIsCopied => self.store.copy(),
+            WorldFault::StoreIsRestored => {
+                self.store.restore();
+                self.books.rows_were_lost(&self.store.store);
+            }
+            WorldFault::RegionLeaves { region } => self.regions[region].abandon(self.now),
+            WorldFault::RegionIsRenamed { region } => {
+                self.books.renamed(region);
+                let name = format!("region-{region}-renamed");
+                self.regions[region].rename(name, self.now);
+            }
             WorldFault::Inside { region, fault } => self.regions[region].inject(self.now, fault),
             WorldFault::Calm => self.calm(),
         }
+    }
+
+    fn lose_rows(&mut self, is_lost: impl Fn(&CellId, OwnerId) -> bool) {
+        self.store.store.lose_rows(is_lost);
+        self.books.rows_were_lost(&self.store.store);
     }
 
     fn calm(&mut self) {
@@ -345,6 +430,10 @@ impl WorldSimulation {
                 events.join("\n")
             );
         }
+    }
+
+    pub fn now(&self) -> Nanos {
+        self.now
     }
 
     pub fn region(&self, region: usize) -> &Simulation {

@@ -2,9 +2,11 @@
 //!
 //! Reads files, writes pictures and shows progress; everything that is simulated is in `crates/sim`.
 
+mod coverage;
 mod inputs;
 mod picture;
 mod progress;
+mod replay;
 mod show;
 mod swarm;
 
@@ -18,6 +20,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use tidegate_sim::file::FileError;
 use tidegate_sim::fleet::{self, KNOWN, Outcome, Plan, PlanError, known};
 
 /// No scenario is longer.
@@ -36,7 +39,11 @@ pub(crate) enum SimError {
     TooLong { path: PathBuf },
     #[error("{name}: {source}")]
     Plan { name: String, source: PlanError },
-    #[error("can't write {}: {source}; choose another directory for --out", .path.display())]
+    #[error("{}: {source}", .path.display())]
+    File { path: PathBuf, source: FileError },
+    #[error("there is no scenario file in {}; their names end in .toml", .path.display())]
+    Empty { path: PathBuf },
+    #[error("can't write {}: {source}; choose another directory", .path.display())]
     Write { path: PathBuf, source: io::Error },
 }
 
@@ -47,7 +54,9 @@ pub(crate) fn run(inputs: &Inputs) -> Result<ExitCode, SimError> {
             Ok(ExitCode::SUCCESS)
         }
         What::Scenario(scenario) => run_scenario(scenario),
-        What::Swarm(swarm) => Ok(swarm::run(swarm)),
+        What::Swarm(swarm) => swarm::run(swarm),
+        What::Coverage(inputs) => Ok(coverage::run(inputs)),
+        What::Replay(replay) => replay::run(replay),
     }
 }
 
@@ -93,14 +102,18 @@ fn text_of(scenario: &str) -> Result<(String, String), SimError> {
         return Err(SimError::Unknown { name: scenario.to_owned() });
     }
     let path = PathBuf::from(scenario);
-    let failed = |source| SimError::Read { path: path.clone(), source };
-    if std::fs::metadata(&path).map_err(failed)?.len() > FILE_BYTES_MAX {
-        return Err(SimError::TooLong { path });
-    }
-    let text = std::fs::read_to_string(&path).map_err(failed)?;
+    let text = read_text(&path)?;
     let name =
         path.file_stem().map_or_else(|| scenario.to_owned(), |stem| stem.to_string_lossy().into_owned());
     Ok((name, text))
+}
+
+fn read_text(path: &Path) -> Result<String, SimError> {
+    let failed = |source| SimError::Read { path: path.to_owned(), source };
+    if std::fs::metadata(path).map_err(failed)?.len() > FILE_BYTES_MAX {
+        return Err(SimError::TooLong { path: path.to_owned() });
+    }
+    std::fs::read_to_string(path).map_err(failed)
 }
 
 fn write_pictures(directory: &PathBuf, name: &str, plan: &Plan, outcome: &Outcome) -> Result<(), SimError> {

@@ -165,6 +165,11 @@ impl Store {
         self.rules.find(items)
     }
 
+    /// Loses some rows, as an operator's mistake or a damaged table does: for the simulator.
+    pub fn lose_rows(&mut self, is_lost: impl Fn(&CellId, OwnerId) -> bool) {
+        self.counts.lose(is_lost);
+    }
+
     /// Everybody's component of every cell, for checks.
     pub fn components(&self) -> impl Iterator<Item = Component> + '_ {
         self.counts.components()

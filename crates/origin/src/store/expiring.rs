@@ -76,6 +76,18 @@ impl<K: Ord + Copy, V: Default> Expiring<K, V> {
         self.first = self.first.min(expires);
     }
 
+    /// Removes the entries whose keys pass.
+    pub(super) fn remove_where(&mut self, passes: impl Fn(&K) -> bool) {
+        self.entries.retain(|key, _| !passes(key));
+        self.looked_at.retain(|(_, key)| !passes(key));
+    }
+
+    /// The entries whose keys pass.
+    pub(super) fn values_where(&mut self, passes: impl Fn(&K) -> bool) -> impl Iterator<Item = (&K, &mut V)> {
+        let entries = self.entries.iter_mut().filter(move |(key, _)| passes(key));
+        entries.map(|(key, entry)| (key, &mut entry.value))
+    }
+
     /// Forgets what has expired.
     pub(super) fn expire(&mut self, now: Nanos) {
         for key in self.new.drain(..) {

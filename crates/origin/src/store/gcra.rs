@@ -23,7 +23,7 @@ pub(super) struct GcraState {
     /// The rate that `busy` was written with.
     rate: Option<Rate>,
     components: BTreeMap<NodeId, u64>,
-    reservations: Reservations,
+    pub(super) reservations: Reservations,
     /// Its expiry is to be set again: somebody joined, or the rate changed.
     moved: bool,
 }

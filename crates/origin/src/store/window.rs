@@ -16,7 +16,7 @@ use tidegate_core::{CellId, KeyId, Nanos};
 #[derive(Clone, Debug, Default)]
 pub(super) struct WindowCell {
     pub(super) cell: OriginCell,
-    reservations: Reservations,
+    pub(super) reservations: Reservations,
 }
 
 /// What an ask is compared with.

@@ -1,12 +1,11 @@
 //! How much more than its limit may be admitted, by what the design states: INV-7 for GCRA, and the same for
 //! windows.
 
-use crate::ledger::KeyLedger;
 use crate::network::Odds;
 use crate::scenario::{KeyPlan, Scenario};
 use crate::{Fault, NetworkOptions};
 use std::collections::BTreeSet;
-use tidegate_core::{Accuracy, Class, Nanos};
+use tidegate_core::Nanos;
 use tidegate_node::GivenPolicy;
 
 /// How far a clock may be off for the store to weigh by it.
@@ -15,24 +14,21 @@ const BELIEVED_NS: i64 = 50_000_000;
 /// What can be relied on in a scenario.
 #[derive(Debug)]
 pub(crate) struct Bounds {
-    /// No clock is off: nodes and the store agree on every instant.
-    pub(crate) clocks_are_right: bool,
-    /// And the store never forgets: one that did may charge a bucket twice for what was admitted before, by up
+    /// No clock is off: nodes and the store agree on every instant. And the store never forgets: one that did may charge a bucket twice for what was admitted before, by up
     /// to a few percent (section 3 of the design).
     pub(crate) buckets_are_exact: bool,
     /// No clock is ever set: a node's cells come one after the other.
     pub(crate) clocks_are_steady: bool,
     /// The store believes every clock.
-    clocks_are_close: bool,
+    pub(crate) clocks_are_close: bool,
     /// Every call is answered before its request gives up.
-    is_calm: bool,
+    pub(crate) is_calm: bool,
     /// The tables hold every key.
     pub(crate) is_roomy: bool,
     /// There are other regions.
     pub(crate) has_world: bool,
     /// Keys that are charged whatever their limits say, or whose limits change.
     overdrawn: BTreeSet<usize>,
-    nodes: u64,
 }
 
 impl Bounds {
@@ -51,7 +47,6 @@ impl Bounds {
         let off_by = |offset: &i64| (offset - scenario.origin_offset_ns).abs();
         Bounds {
             clocks_are_steady,
-            clocks_are_right,
             clocks_are_close: scenario.clock_offsets_ns.iter().all(|offset| off_by(offset) <= BELIEVED_NS)
                 && scenario.clock_drifts_ppm.iter().all(|drift| *drift == 0),
             buckets_are_exact: clocks_are_right
@@ -68,29 +63,18 @@ impl Bounds {
                 .map(|limit| limit.key)
                 .chain(scenario.changes.iter().flat_map(|change| change.keys.clone()))
                 .collect(),
-            nodes: u64::try_from(scenario.nodes).unwrap_or(u64::MAX),
         }
     }
 
-    /// Compares what a key's meters show, for all nodes together and for the admitting node alone.
-    pub(crate) fn check(
-        &self,
-        key: usize,
-        plan: &KeyPlan,
-        (fleet, alone): (u64, u64),
-        ledger: &KeyLedger,
-    ) -> Result<(), String> {
+    /// Compares what a key's meter shows for the admitting node alone.
+    pub(crate) fn check(&self, key: usize, plan: &KeyPlan, alone: u64) -> Result<(), String> {
         if !self.is_roomy || !self.clocks_are_steady || self.overdrawn.contains(&key) {
             return Ok(());
         }
         let alone_max = self.alone_max(plan);
-        let fleet_max = self.stated_max(plan).unwrap_or_else(|| everybody_alone(plan, alone_max, ledger));
         let name = if matches!(plan.policy, GivenPolicy::Gcra { .. }) { "INV-7" } else { "overshoot" };
         if self.clocks_are_close && alone > alone_max {
             return Err(format!("{name}: one node alone holds {alone} of key {key}, more than {alone_max}"));
-        }
-        if self.clocks_are_right && fleet > fleet_max {
-            return Err(format!("{name}: the fleet holds {fleet} of key {key}, more than {fleet_max}"));
         }
         Ok(())
     }
@@ -105,36 +89,6 @@ impl Bounds {
             GivenPolicy::Gcra { .. } => size + plan.drawn_ahead() + plan.size(),
             _ => size,
         }
-    }
-
-    /// `1 + δ·(1/2 + 1/3 + … + 1/(N+1))` limits, of which what is drawn ahead is beside; `None` when nothing
-    /// is stated.
-    fn stated_max(&self, plan: &KeyPlan) -> Option<u64> {
-        if !self.is_calm {
-            return None;
-        }
-        if plan.is_leased() {
-            // What was drawn is counted before it is spent.
-            return Some(plan.size() + in_flight(plan));
-        }
-        let unseen = match (plan.accuracy, plan.class) {
-            (Accuracy::Exact, _) => 0,
-            (Accuracy::Bounded, Class::Abuse) => plan.size().div_ceil(4),
-            (Accuracy::Bounded, _) => (2..=self.nodes + 1).map(|n| plan.size().div_ceil(4 * n)).sum(),
-            (Accuracy::Fast | Accuracy::Async, _) => return None,
-        };
-        Some(plan.size() + unseen + (self.nodes + 1) * plan.drawn_ahead() + in_flight(plan))
-    }
-}
-
-/// What nodes admit that never hear of each other. So many buckets refill so many times as fast: of those
-/// nothing can be said.
-fn everybody_alone(plan: &KeyPlan, alone_max: u64, ledger: &KeyLedger) -> u64 {
-    let incarnations = u64::try_from(ledger.alone.len()).unwrap_or(u64::MAX);
-    match plan.policy {
-        GivenPolicy::Gcra { .. } => u64::MAX,
-        // One more each: what fades is rounded down once for all, and not for each.
-        _ => incarnations.saturating_mul(alone_max + 1),
     }
 }
 

@@ -1,5 +1,6 @@
 //! What is between nodes and the origin: calls on their way there and back, and calls that never end.
 
+use super::coming::ResetCall;
 use super::deadlines::DeadlineOf;
 use super::working::DeskCall;
 use super::{Event, ExchangeNote, NodeEvent, Simulation, shard_of};
@@ -11,7 +12,7 @@ use crate::trace::Happened;
 use smallvec::SmallVec;
 use tidegate_core::{KeyId, Nanos};
 use tidegate_node::region::{Effects, Outgoing};
-use tidegate_origin::{Alive, Exchange, Exchanged, Heartbeat, OriginError, ShardId};
+use tidegate_origin::{Alive, Exchange, Exchanged, Heartbeat, OriginError, Reset, ShardId};
 
 /// A call that has no answer by then has failed.
 pub(super) const CALL_TIMEOUT: Nanos = Nanos::from_millis(50);
@@ -29,10 +30,12 @@ pub(crate) struct Message {
 }
 
 #[derive(Debug, Clone)]
-enum Body {
+pub(super) enum Body {
     Exchange(Ticket, ShardId, Exchange),
     Beat(Heartbeat),
     Desk(Ticket, DeskCall),
+    Reset(ResetCall),
+    TellResets(Vec<Reset>),
 }
 
 impl Simulation {
@@ -63,7 +66,7 @@ impl Simulation {
 
     fn call(&mut self, node: usize, outgoing: Outgoing) {
         let call = self.new_ticket();
-        if !self.nodes[node].has_line(outgoing.shard) {
+        if !self.nodes[node].has_line(outgoing.shard) || self.nodes[node].is_refused {
             self.nodes[node].calls.insert(call, Call { outgoing, deadline: None });
             let error = OriginError::Unreachable { cause: "not connected".to_owned() };
             return self.push_of(node, self.now, NodeEvent::Ends(call, Err(error)));
@@ -95,7 +98,7 @@ impl Simulation {
         self.send(node, Body::Desk(call, what));
     }
 
-    fn send(&mut self, node: usize, body: Body) {
+    pub(super) fn send(&mut self, node: usize, body: Body) {
         let incarnation = self.nodes[node].incarnation;
         let [first, second] = self.network.carry(node, Way::Out, self.now);
         if let Some(after) = second {
@@ -119,11 +122,15 @@ impl Simulation {
                 let error = OriginError::Unreachable { cause: "connection refused".to_owned() };
                 NodeEvent::Ends(call, Err(error))
             }
-            Body::Beat(_) if !self.origin.desk_answers() => return,
+            Body::Beat(_) | Body::TellResets(_) if !self.origin.desk_answers() => return,
+            Body::Reset(call) if !self.origin.answers(self.shard_of_key(call.key())) => return,
+            Body::Reset(call) => self.reset_at_store(call),
+            Body::TellResets(resets) => self.tell_resets_at_store(&resets),
             Body::Desk(call, what) => NodeEvent::Told(call, self.at_desk(what)),
             Body::Exchange(call, shard, exchange) => self.exchanged(node, call, shard, &exchange),
             Body::Beat(heartbeat) => match self.origin_beat(&heartbeat) {
                 Ok(alive) => NodeEvent::Alive(alive),
+                Err(OriginError::OtherSecret { .. }) => NodeEvent::Refused,
                 Err(error) => return self.check(Err(format!("a heartbeat was refused: {error}"))),
             },
         };
@@ -139,11 +146,16 @@ impl Simulation {
 
     fn exchanged(&mut self, node: usize, call: Ticket, shard: ShardId, exchange: &Exchange) -> NodeEvent {
         let now = self.origin_now();
+        if exchange.syncs.iter().any(|sync| self.origin.is_moving(sync.key, self.now)) {
+            return NodeEvent::Ends(call, Err(OriginError::Moving { server: "the server".to_owned() }));
+        }
         let exchanged = self.origin.exchange(shard, exchange, now);
         let exchanged = exchanged.unwrap_or_else(|violation| self.fail(&violation));
         self.tell(node, || format!("{exchange:?}\n        {exchanged:?}"));
-        let checked = self.auditor.executed(exchange, &exchanged, self.now);
+        self.observe_holds(node, exchange, &exchanged);
+        let checked = self.auditor.executed(exchange, &exchanged, &self.nodes, self.now);
         self.check(checked);
+        self.note_grants(exchange, &exchanged);
         let replies = || exchange.syncs.iter().zip(exchanged.replies.iter().flatten());
         let drawn = replies().map(|(_, reply)| reply.drawn).sum();
         let granted = replies().filter(|(sync, reply)| taken(sync, reply) > 0).count();
@@ -225,8 +237,12 @@ impl Simulation {
         self.trace.note(self.now, node, happened);
         let keys: SmallVec<[KeyId; 4]> = outgoing.exchange.syncs.iter().map(|sync| sync.key).collect();
         let (shards, moment) = (self.scenario.shards, state.moment(self.now));
-        let sharing = state.sharing();
         let route = |key| shard_of(key, shards);
+        if let Ok(exchanged) = &result {
+            self.observe_leases(node, &keys, exchanged);
+        }
+        let state = &self.nodes[node];
+        let sharing = state.sharing();
         let is_audited = !self.auditor.is_off();
         let before = keys.iter().filter(|_| is_audited).map(|key| state.view(*key)).collect();
         let effects = sharing.region.replied(&sharing.table, outgoing, result, moment, &route);

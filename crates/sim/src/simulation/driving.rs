@@ -2,16 +2,17 @@
 //!
 //! Follows `crates/node/src/region_driver.rs` step by step; what that one awaits is an event here.
 
+use super::carrying::Body;
 use super::deadlines::DeadlineOf;
 use super::{NodeEvent, Simulation, shard_of};
 use crate::checks::Views;
 use crate::node::{RULES, Ticket, Waiting};
-use crate::scenario::{Arrival, Change, LimitUse, NodeFlaw, TENANT, Template};
+use crate::scenario::{Arrival, Change, LimitUse, NodeFlaw, TENANT, Template, size_of};
 use crate::simulation::{Answered, Event};
 use crate::trace::{AnswerPath, Happened};
 use smallvec::SmallVec;
-use tidegate_core::{Accuracy, Moment, Nanos};
-use tidegate_node::{Answer, Asking, Decided, GivenLimit, Path, Purpose, Request, Subject};
+use tidegate_core::{Accuracy, Decision, Moment, Nanos, Verdict};
+use tidegate_node::{Answer, Asking, Decided, GivenLimit, Path, Purpose, Request, Said, Subject};
 use tidegate_origin::Heartbeat;
 
 /// As in `crates/node/src/region_driver.rs`.
@@ -26,8 +27,10 @@ pub(super) const SWEEP_EVERY: Nanos = Nanos::from_secs(10);
 impl Simulation {
     pub(super) fn arrives(&mut self, arrival: Arrival) {
         let Arrival { node, template, .. } = arrival;
+        // Templates begin with one plain request for each key.
+        let template = self.successors.get(&template).copied().unwrap_or(template);
         let state = &self.nodes[node];
-        if !state.is_up {
+        if !state.is_up || state.is_leaving {
             return;
         }
         if state.paused_until > self.now {
@@ -36,8 +39,10 @@ impl Simulation {
         }
         let moment = state.moment(self.now);
         let before = self.auditor.views(state, template);
+        self.observe_request(node, template);
         let decided = self.decide(node, template, moment);
         self.decided(node, template, decided, &before, self.now.plus(WAIT));
+        self.observe_entries(node);
         self.publish_urgent(node);
         self.keep_flushing(node);
     }
@@ -53,7 +58,7 @@ impl Simulation {
     }
 
     /// A limit as a node knows it: it may have heard of a change.
-    fn given(&self, node: usize, limit: LimitUse) -> GivenLimit<'_> {
+    pub(super) fn given(&self, node: usize, limit: LimitUse) -> GivenLimit<'_> {
         let mut given = self.scenario.keys[limit.key].given(limit.cost);
         let has_heard = |change: &&Change| {
             change.keys.contains(&limit.key) && change.heard_at.get(node).is_some_and(|at| *at <= self.now)
@@ -136,20 +141,50 @@ impl Simulation {
             Path::Unverified => AnswerPath::Unverified,
         };
         self.trace.note(self.now, node, Happened::Answered { allowed: answer.allowed, path, template });
+        let (allowed, retry_after) = (answer.allowed, retry_after(answer));
+        let answered = Answered { at: self.now, node, template, allowed, path, retry_after };
         if let Some(answers) = &mut self.answers {
-            answers.push(Answered { at: self.now, template, allowed: answer.allowed, path });
+            answers.push(answered);
         }
+        self.follow_limits(template);
         let state = &self.nodes[node];
         self.tell(node, || {
             let limits = &self.scenario.templates[template].limits;
             format!("{:?} {limits:?} {before:?}\n        {answer:?}", answer.path)
         });
         let checked = if answer.allowed || self.scenario.templates[template].is_report {
-            self.auditor.admitted(state, node, template, path, before, self.now)
+            let (now, is_report) =
+                ([self.now, self.origin_now()], self.scenario.templates[template].is_report);
+            self.auditor.admitted(state, (node, template, is_report), path, before, now)
         } else {
             self.auditor.denied(state, template, before)
         };
         self.check(checked);
+        if answer.allowed && !self.auditor.is_off() {
+            let checked = self.check_free_share(node, template, path);
+            self.check(checked);
+        }
+        self.note_answer(answered);
+    }
+
+    /// The oracle goes by the largest limit that any living node goes by.
+    fn follow_limits(&mut self, template: usize) {
+        if self.scenario.changes.is_empty() || self.auditor.is_off() {
+            return;
+        }
+        let limits = self.scenario.templates[template].limits.clone();
+        limits.iter().for_each(|limit| self.follow_limit(limit.key));
+    }
+
+    pub(super) fn follow_limit(&mut self, key: usize) {
+        let known = |node: usize| size_of(&self.given(node, LimitUse { key, cost: 0 }).policy);
+        let up = (0..self.nodes.len()).filter(|node| self.nodes[*node].is_up);
+        let Some(limit) = up.map(known).max() else { return };
+        let waiting = self.nodes.iter().flat_map(|node| node.waiting.values());
+        let waiting = waiting.flat_map(|waiting| &self.scenario.templates[waiting.template].limits);
+        let waiting = waiting.filter(|limit| limit.key == key).map(|limit| limit.cost).sum();
+        let now = self.origin_now();
+        self.auditor.oracle_mut().set_limit(key, limit, waiting, now);
     }
 
     /// How often a node had no room for a key in its table.
@@ -194,12 +229,19 @@ impl Simulation {
         self.push_of(node, at, NodeEvent::Flush);
     }
 
-    pub(super) fn beat(&mut self, node: usize) {
+    pub(super) fn heartbeat(&self, node: usize) -> Heartbeat {
         let state = &self.nodes[node];
         let fingerprint = state.engine.secret().fingerprint();
         let heard = state.engine.world().map_or(0, tidegate_node::world::WorldNode::version);
-        let beat = Heartbeat { node: state.id, fingerprint, alive_for: ALIVE_FOR, leaves: false, heard };
+        Heartbeat { node: state.id, fingerprint, alive_for: ALIVE_FOR, leaves: false, heard }
+    }
+
+    pub(super) fn beat(&mut self, node: usize) {
+        let beat = self.heartbeat(node);
         self.send_beat(node, beat);
+        if self.auditor.has_resets() {
+            self.send(node, Body::TellResets(Vec::new()));
+        }
         self.push_of(node, self.now.plus(BEAT_EVERY), NodeEvent::Beat);
     }
 
@@ -210,4 +252,14 @@ impl Simulation {
         let every = Nanos::new(SWEEP_EVERY.get() / u64::try_from(shards).unwrap_or(1));
         self.push_of(node, self.now.plus(every), NodeEvent::Sweep { shard: (shard + 1) % shards });
     }
+}
+
+/// How long a caller who was denied is told to wait: for the limit that takes longest.
+fn retry_after(answer: &Answer<'_>) -> Option<Nanos> {
+    let denied = answer.limits.iter().filter(|limit| limit.is_over());
+    let waits = denied.map(|limit| match limit.said {
+        Said::Decided(Decision { verdict: Verdict::Deny { retry_after }, .. }) => retry_after,
+        _ => None,
+    });
+    waits.collect::<Option<SmallVec<[Nanos; 5]>>>()?.into_iter().max()
 }

@@ -17,9 +17,32 @@ impl Simulation {
         if let Some(kind) = fault.kind() {
             self.fired.count(kind);
         }
+        self.observe_fault(fault);
         match fault {
+            Fault::SlotMoves { key, length } => {
+                let until = self.now.plus(length);
+                self.origin.moves.push((self.scenario.keys[key].id(), until));
+            }
+            Fault::DurationChanges { from, to } => {
+                self.successors.insert(from, to);
+            }
+            Fault::AllPause { length } => {
+                let until = self.now.plus(length);
+                for node in &mut self.nodes {
+                    node.paused_until = until.max(node.paused_until);
+                }
+            }
             Fault::Crash { node } => self.crash(node),
-            Fault::Start { node } => self.start(node),
+            Fault::Start { node } if !self.nodes[node].is_up => self.start(node),
+            Fault::Start { .. } => {}
+            Fault::Leave { node } => self.leave(node),
+            Fault::Reset { node, key } => self.reset(node, key, None),
+            Fault::ResetIsOrdered { key } => self.order_reset(key),
+            Fault::ForeignNodeStarts => {
+                self.has_foreign_node = true;
+                self.foreign_beat();
+            }
+            Fault::ForeignNodeStops => self.has_foreign_node = false,
             Fault::Pause { node, length } => {
                 let until = self.now.plus(length);
                 self.nodes[node].paused_until = until.max(self.nodes[node].paused_until);
@@ -32,22 +55,37 @@ impl Simulation {
             Fault::StepClock { .. } => {}
             Fault::StoreForgets => {
                 self.origin.forget();
-                self.auditor.store_forgot(&self.nodes);
+                self.note_loss();
             }
+            Fault::ShardForgets { shard } => {
+                self.origin.forget_shard(shard);
+                self.note_loss();
+            }
+            Fault::KeyIsLost { key } => {
+                self.origin.lose_key(self.scenario.keys[key].id());
+                self.note_loss();
+            }
+            Fault::EpochIsLost { key } => self.origin.lose_epoch(self.scenario.keys[key].id()),
+            Fault::ComponentIsLost { key, node } => {
+                self.origin.lose_component(self.scenario.keys[key].id(), self.nodes[node].id);
+                self.note_loss();
+            }
+            Fault::CoordinationIsLost => self.origin.desk().lose_coordination(),
             Fault::StoreIsCopied => self.origin.copy(),
             Fault::StoreFailsOver => {
                 if self.origin.fail_over() {
-                    self.auditor.store_forgot(&self.nodes);
+                    self.note_loss();
                 }
             }
             Fault::ShardIsCopied { shard } => self.origin.copy_shard(shard),
             Fault::ShardGoesDown { shard } => self.origin.shard_goes_down(shard),
             Fault::ShardFailsOver { shard } => {
                 if self.origin.shard_fails_over(shard) {
-                    self.auditor.store_forgot(&self.nodes);
+                    self.note_loss();
                 }
             }
-            Fault::KeyIsHot { key } => self.heat(key),
+            Fault::KeyIsHot { key } => self.heat(key, true),
+            Fault::KeyIsCold { key } => self.heat(key, false),
             Fault::StorePauses { length } => {
                 self.origin.paused_until = self.origin.paused_until.max(self.now.plus(length));
             }
@@ -63,11 +101,19 @@ impl Simulation {
     }
 
     /// What it waited for, and what waits for it, is nobody's any more.
-    fn crash(&mut self, node: usize) {
+    pub(super) fn crash(&mut self, node: usize) {
         let state = &mut self.nodes[node];
         state.is_up = false;
         state.waiting.clear();
         state.calls.clear();
+        let now = self.origin_now();
+        self.auditor.node_died(&self.nodes, &self.origin, now);
+    }
+
+    /// The store lost something.
+    fn note_loss(&mut self) {
+        let now = self.origin_now();
+        self.auditor.store_forgot(&self.nodes, &self.origin, now);
     }
 
     fn start(&mut self, node: usize) {
@@ -76,8 +122,9 @@ impl Simulation {
         self.begin(node, Nanos::ZERO);
     }
 
-    fn heat(&mut self, key: usize) {
-        self.scenario.keys[key].is_hot = true;
+    fn heat(&mut self, key: usize, is_hot: bool) {
+        self.was_hot.insert(key);
+        self.scenario.keys[key].is_hot = is_hot;
         self.hot = self.scenario.hot_keys();
         for node in &self.nodes {
             node.sharing().region.set_hot(self.hot.iter().copied());
@@ -92,10 +139,14 @@ impl Simulation {
         let latency = Latency { spikes: Odds::NEVER, most: latency.most.min(CALM_WITHIN), ..latency };
         self.network.options = NetworkOptions { latency, ..NetworkOptions::LOOPBACK };
         self.origin.calm(self.now);
+        self.has_foreign_node = false;
+        for heard_at in self.scenario.changes.iter_mut().flat_map(|change| &mut change.heard_at) {
+            *heard_at = (*heard_at).min(self.now);
+        }
         for node in 0..self.nodes.len() {
             [Way::Out, Way::Back].into_iter().for_each(|way| self.network.set_cut(node, way, false));
             self.nodes[node].paused_until = self.now;
-            if !self.nodes[node].is_up {
+            if !self.nodes[node].is_up && !self.nodes[node].has_left {
                 self.start(node);
             }
         }

@@ -5,6 +5,7 @@
 
 use super::working::{DeskCall, StoreStep};
 use super::{NodeEvent, Simulation};
+use crate::scenario::{KeyPlan, LimitUse};
 use std::sync::Arc;
 use tidegate_control::{Flaw, Reconciler};
 use tidegate_core::{Class, Nanos, Spec};
@@ -122,7 +123,7 @@ impl Simulation {
     }
 
     fn has_quotas(&self) -> bool {
-        self.scenario.world.is_some() && self.scenario.keys.iter().any(crate::KeyPlan::is_quota)
+        self.scenario.world.is_some() && self.scenario.keys.iter().any(KeyPlan::is_quota)
     }
 
     pub(super) fn report_quotas(&mut self, node: usize) {
@@ -251,15 +252,27 @@ impl Simulation {
     /// The largest part of a limit that any node of the region goes by now: how much of it, and how much of its
     /// rate, in cost a nanosecond. A node that never heard of other regions isn't looked at.
     pub(crate) fn in_force(&self, key: usize, now: Nanos) -> (u64, f64) {
-        let plan = &self.scenario.keys[key];
-        let (id, spec) = (plan.id(), plan.spec());
+        let id = self.scenario.keys[key].id();
         let mut most = (0, 0.0);
-        for node in self.nodes.iter().filter(|node| node.is_up) {
+        for (index, node) in self.nodes.iter().enumerate().filter(|(_, node)| node.is_up) {
             let Some(quotas) = node.engine.quotas() else { continue };
-            let cut = quotas.cut(id, &spec, Class::Abuse, node.moment(now).now);
+            let cut = quotas.cut(id, &self.spec_at(index, key), Class::Abuse, node.moment(now).now);
             most = (cut.shown_limit().max(most.0), rate_of(&cut).max(most.1));
         }
         most
+    }
+
+    /// A limit as a node knows it.
+    fn spec_at(&self, node: usize, key: usize) -> Spec {
+        let policy = self.given(node, LimitUse { key, cost: 0 }).policy;
+        KeyPlan { policy, ..self.scenario.keys[key].clone() }.spec()
+    }
+
+    /// The largest limit and the largest rate that any node of the region knows of a key.
+    pub(crate) fn largest_limit(&self, key: usize) -> (u64, f64) {
+        let up = (0..self.nodes.len()).filter(|node| self.nodes[*node].is_up);
+        let specs = up.map(|node| self.spec_at(node, key));
+        specs.fold((0, 0.0), |most, spec| (spec.shown_limit().max(most.0), rate_of(&spec).max(most.1)))
     }
 
     /// Whether something was heard since this was last asked.

@@ -7,6 +7,8 @@ use super::carrying::{CALL_TIMEOUT, timed_out};
 use super::slicing::{QuotaDone, QuotaStep};
 use super::{NodeEvent, Simulation};
 use crate::node::{SimulatedNode, Ticket};
+use crate::oracle::How;
+use crate::trace::AnswerPath;
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{CellId, KeyId, Nanos, Sequence};
 use tidegate_node::world::{Done, Step};
@@ -105,7 +107,60 @@ pub(crate) enum WorldNote {
     /// The origin was told.
     Told(WorldCell),
     /// A node believes in so much beyond its region.
-    Believed { key: KeyId, sequence: Sequence, regional: u64, world: u64 },
+    Believed {
+        key: KeyId,
+        sequence: Sequence,
+        regional: u64,
+        world: u64,
+    },
+    /// The region's store granted something.
+    Granted(Granted),
+    /// A request passed, or had passed already.
+    Admitted(Admitted),
+    Denied(Denied),
+}
+
+/// What somebody knows of a cell: the own region's count, and that of the others.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct CellView {
+    pub(crate) regional: u64,
+    pub(crate) world: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Granted {
+    pub(crate) key: KeyId,
+    pub(crate) sequence: Sequence,
+    /// By how many regions the world credit was divided; 1 where none is looked at.
+    pub(crate) regions: u32,
+    /// The first ask, which is granted whatever it costs while nothing is unpublished.
+    pub(crate) first: u64,
+    /// By the store's clock.
+    pub(crate) now: Nanos,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Admitted {
+    pub(crate) key: usize,
+    pub(crate) cost: u64,
+    pub(crate) how: How,
+    /// The cell that it was charged to.
+    pub(crate) sequence: Sequence,
+    /// By the node's clock.
+    pub(crate) now: Nanos,
+    /// What the node knows of that cell and of the one before.
+    pub(crate) views: [CellView; 2],
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Denied {
+    pub(crate) key: usize,
+    pub(crate) cost: u64,
+    pub(crate) path: AnswerPath,
+    pub(crate) sequence: Sequence,
+    /// By the node's clock.
+    pub(crate) now: Nanos,
+    pub(crate) retry_after: Option<Nanos>,
 }
 
 impl Simulation {

@@ -9,6 +9,9 @@ use tidegate_core::Nanos;
 /// How long something is wrong: a blip, longer than a server may be silent, longer than one may be behind.
 const LENGTHS_MS: [u64; 5] = [20, 400, 1_500, 4_000, 12_000];
 
+/// Everything has to be well again a while after the last fault.
+const PAUSES_WITHIN: Nanos = Nanos::from_secs(12);
+
 /// The way to the nodes of a region whose own faults are known, with some of its own.
 pub(crate) fn scenario(region: &Scenario, changes: Vec<Nanos>, random: &mut Random) -> StreamScenario {
     let (planes, brokers) = (1 + random.index(2), 1 + random.index(2));
@@ -92,7 +95,10 @@ fn of_node(fault: Fault) -> Option<StreamFault> {
     Some(match fault {
         Fault::Crash { node } => StreamFault::Crash { who: Who::Node(node) },
         Fault::Start { node } => StreamFault::Start { who: Who::Node(node), forgets: false },
-        Fault::Pause { node, length } => StreamFault::Pause { who: Who::Node(node), length },
+        // One that lasts longer changes nothing here: a node that stands still decides nothing.
+        Fault::Pause { node, length } => {
+            StreamFault::Pause { who: Who::Node(node), length: length.min(PAUSES_WITHIN) }
+        }
         _ => return None,
     })
 }

@@ -1,13 +1,15 @@
 //! One scenario of a seed: which it is, how it is run, and what must hold at its end.
 
+use super::epilogue;
 use crate::chaos::{self, Trouble};
+use crate::coverage::Coverage;
 use crate::fault::Fault;
 use crate::fired::Fired;
 use crate::random::Random;
-use crate::scenario::{Arrival, Change, NodeFlaw, Scenario, gcra, sliding};
+use crate::scenario::{Audit, Change, NodeFlaw, Scenario, burst_of, gcra, limit_of, size_of};
 use crate::simulation::Simulation;
-use crate::streams::{StreamScenario, Streams, chaos as stream_chaos};
-use crate::trace::AnswerPath;
+use crate::streams::{StreamScenario, Streams, Travelled, chaos as stream_chaos};
+use crate::switches::Switches;
 use crate::world::chaos::{self as world_chaos, WorldTrouble};
 use crate::world::quota_chaos;
 use crate::world::scenario::{WorldFlaw, WorldScenario};
@@ -16,10 +18,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use tidegate_control::Flaw;
 use tidegate_core::Nanos;
 use tidegate_node::GivenPolicy;
-
-/// Nodes of a region know of each other, and of their store, so long after the last fault.
-const HEALS_WITHIN: Nanos = Nanos::from_secs(15);
-const ANSWERED_WITHIN: Nanos = Nanos::from_secs(1);
 
 /// Made on purpose, to see that it is found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,7 +42,7 @@ impl Mistake {
     ];
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum Episode {
     /// A region alone, and how changed rules get to its nodes.
     Region(Box<Scenario>, Option<Box<StreamScenario>>),
@@ -65,16 +63,31 @@ pub struct Done {
 impl Episode {
     /// A seed's scenario of that number.
     pub fn new(seed: u64, number: u64, mistake: Option<Mistake>) -> Self {
+        Episode::with(seed, number, mistake, Switches::ORDINARY)
+    }
+
+    /// The same with some of what is known to fail.
+    pub fn with(seed: u64, number: u64, mistake: Option<Mistake>, switches: Switches) -> Self {
         let seed = seed.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let mut random = Random::new(seed ^ 0x7377_6172);
-        let mut episode = match random.below(8) {
-            0 => Episode::Region(Box::new(chaos::scenario(seed, Trouble::None)), None),
-            1 => worse(chaos::scenario(seed, Trouble::Network), &mut random),
-            2 => worse(chaos::scenario(seed, Trouble::Everything), &mut random),
-            3 => worse(chaos::scenario(seed, Trouble::Clocks), &mut random),
-            4 => Episode::Counts(Box::new(world_chaos::scenario(seed, WorldTrouble::World))),
-            5 | 6 => Episode::Counts(Box::new(world_chaos::scenario(seed, WorldTrouble::Everything))),
-            _ => Episode::Quotas(Box::new(quota_chaos::scenario(seed))),
+        let aim = switches.pattern.filter(|_| random.one_in(2));
+        let mut episode = match (aim, random.below(8)) {
+            (Some(pattern), _) => Episode::Region(Box::new(chaos::aimed_at(pattern, seed)), None),
+            (None, 0) => calm_or_growing(seed, &mut random, switches),
+            (None, 1) => worse(chaos::scenario_with(seed, Trouble::Network, switches), &mut random, switches),
+            (None, 2) => {
+                worse(chaos::scenario_with(seed, Trouble::Everything, switches), &mut random, switches)
+            }
+            (None, 3) => worse(chaos::scenario_with(seed, Trouble::Clocks, switches), &mut random, switches),
+            (None, 4) => {
+                Episode::Counts(Box::new(world_chaos::scenario_with(seed, WorldTrouble::World, switches)))
+            }
+            (None, 5 | 6) => Episode::Counts(Box::new(world_chaos::scenario_with(
+                seed,
+                WorldTrouble::Everything,
+                switches,
+            ))),
+            (None, _) => Episode::Quotas(Box::new(quota_chaos::scenario_with(seed, switches))),
         };
         if let Some(mistake) = mistake {
             episode.make(mistake);
@@ -134,6 +147,28 @@ impl Episode {
         }
     }
 
+    /// Runs it without judging anything, and returns which situations it met.
+    pub fn coverage(&self) -> Coverage {
+        match self {
+            Episode::Region(region, streams) => {
+                let mut scenario = Scenario { audit: Audit::CountsOnly, ..Scenario::clone(region) };
+                deliver_rules(&mut scenario, streams.as_deref());
+                let mut simulation = Simulation::new(scenario);
+                simulation.observe_from_now();
+                simulation.run();
+                simulation.take_coverage()
+            }
+            Episode::Counts(world) | Episode::Quotas(world) => {
+                let mut scenario = WorldScenario::clone(world);
+                scenario.regions.iter_mut().for_each(|region| region.audit = Audit::CountsOnly);
+                let mut world = WorldSimulation::new(scenario);
+                world.observe_from_now();
+                world.run();
+                world.take_coverage()
+            }
+        }
+    }
+
     /// Runs it; what is violated is the error.
     pub fn run(&self) -> Result<Done, String> {
         let run = || match self {
@@ -150,42 +185,17 @@ impl Episode {
 
 fn run_region(mut scenario: Scenario, streams: Option<&StreamScenario>) -> Done {
     let (begins, ends, seed) = (scenario.boots_at, scenario.ends_at, scenario.seed);
-    let travelled = streams.map(|streams| Streams::new(streams.clone()).run_and_heal());
-    if let Some(travelled) = &travelled {
-        for (change, heard_at) in scenario.changes.iter_mut().zip(&travelled.heard_at) {
-            change.heard_at.clone_from(heard_at);
-        }
-    }
+    let suspended = scenario.faults.iter().filter_map(|(_, fault)| match fault {
+        Fault::AllPause { length } => Some(*length),
+        _ => None,
+    });
+    let suspended = suspended.fold(Nanos::ZERO, Nanos::plus);
+    let travelled = deliver_rules(&mut scenario, streams);
     let mut simulation = Simulation::new(scenario);
     simulation.run();
-    simulation.calm(ends);
-    let healed = ends.plus(HEALS_WITHIN);
-    simulation.run_until(healed);
-    let nodes = simulation.node_count();
-    for node in 0..nodes {
-        let known = simulation.live_nodes(node);
-        assert!(
-            usize::try_from(known) == Ok(nodes),
-            "seed {seed}: liveness: node {node} knows of {known} nodes of {nodes}"
-        );
-    }
-    simulation.answers = Some(Vec::new());
-    let refused_before = simulation.refused_keys();
-    for node in 0..nodes {
-        simulation.inject_request(Arrival { at: healed, node, template: 0 });
-    }
-    simulation.run_until(healed.plus(ANSWERED_WITHIN));
-    let answers = simulation.answers.take().unwrap_or_default();
-    let unverified = answers.iter().filter(|answer| answer.path == AnswerPath::Unverified).count();
-    // Of some scenarios a table has room for two keys, and cells of before may last for longer than this: who finds
-    // it full is decided by its class, which is unverified as well.
-    let refused = simulation.refused_keys() - refused_before;
-    assert!(
-        answers.len() == nodes && unverified as u64 <= refused,
-        "seed {seed}: liveness: of {nodes} requests {} were answered, {unverified} of them unverified",
-        answers.len()
-    );
-    let simulated = simulation.now().minus(begins);
+    let ended = epilogue::run(&mut simulation, ends);
+    assert!(ended.is_ok(), "seed {seed}: {}", ended.unwrap_err());
+    let simulated = ends.minus(begins).minus(suspended);
     let (mut fired, mut trace_hash) = (simulation.fired(), simulation.trace_hash());
     if let Some(travelled) = &travelled {
         fired.add_all(&travelled.fired);
@@ -194,28 +204,41 @@ fn run_region(mut scenario: Scenario, streams: Option<&StreamScenario>) -> Done 
     Done { fired, simulated, trace_hash }
 }
 
+/// Lets the changed rules travel to the nodes, and notes when each of them arrives.
+fn deliver_rules(scenario: &mut Scenario, streams: Option<&StreamScenario>) -> Option<Travelled> {
+    let travelled = Streams::new(streams?.clone()).run_and_heal();
+    for (change, heard_at) in scenario.changes.iter_mut().zip(&travelled.heard_at) {
+        change.heard_at.clone_from(heard_at);
+    }
+    Some(travelled)
+}
+
 fn run_world(scenario: WorldScenario, heals: bool) -> Done {
-    let (seed, ends) = (scenario.seed, scenario.ends_at);
+    let seed = scenario.seed;
     let begins = scenario.regions.iter().map(|region| region.boots_at).min().unwrap_or(START);
     let mut world = WorldSimulation::new(scenario);
     world.run();
     if heals {
+        let conserved = world.is_conserved();
+        assert!(conserved.is_ok(), "seed {seed}: {}", conserved.unwrap_err());
         let mut problems = world.unhealed();
         problems.extend(world.admits_what_is_spent());
         assert!(problems.is_empty(), "seed {seed}: liveness: {}", problems.join("\n"));
+        let ended = world.join_cold();
+        assert!(ended.is_ok(), "seed {seed}: {}", ended.unwrap_err());
     }
-    Done { fired: world.fired(), simulated: ends.minus(begins), trace_hash: world.trace_hash() }
+    Done { fired: world.fired(), simulated: world.now().minus(begins), trace_hash: world.trace_hash() }
 }
 
 /// Adds what the generators of a region's scenario leave out.
-fn worse(mut scenario: Scenario, random: &mut Random) -> Episode {
+fn worse(mut scenario: Scenario, random: &mut Random, switches: Switches) -> Episode {
     let length = scenario.ends_at.minus(START);
     let instant = |random: &mut Random| START.plus(Nanos::new(random.below(length.get())));
     if random.one_in(2) {
         let drift = |_| chaos::signed(random, 500);
         scenario.clock_drifts_ppm = (0..scenario.nodes).map(drift).collect();
     }
-    if random.one_in(2) {
+    if random.one_in(2) && switches.data_loss {
         let (begins, shard) = (instant(random), random.index(3));
         let ends = begins.plus(Nanos::from_millis(*random.pick(&[10, 1_000, 3_000])));
         scenario.faults.extend([
@@ -232,33 +255,54 @@ fn worse(mut scenario: Scenario, random: &mut Random) -> Episode {
     }
     if random.one_in(3) {
         let key = random.index(scenario.keys.len());
-        scenario.faults.push((instant(random), Fault::KeyIsHot { key }));
+        if chaos::may_be_hot(&scenario.keys[key], switches) {
+            scenario.faults.push((instant(random), Fault::KeyIsHot { key }));
+        }
     }
-    let streams = random.one_in(3).then(|| Box::new(with_changes(&mut scenario, random)));
+    let streams = random.one_in(3).then(|| Box::new(with_changes(&mut scenario, random, switches)));
+    if streams.is_none() && random.one_in(4) {
+        chaos::suspend(random, &mut scenario);
+    }
     Episode::Region(Box::new(scenario), streams)
 }
 
+/// Nothing goes wrong. Now and then the fleet grows from a few nodes to hundreds, and shrinks again.
+fn calm_or_growing(seed: u64, random: &mut Random, switches: Switches) -> Episode {
+    let mut scenario = chaos::scenario_with(seed, Trouble::None, switches);
+    if random.one_in(GROWS_ONE_IN) {
+        chaos::grow_and_shrink(random, &mut scenario);
+    }
+    Episode::Region(Box::new(scenario), None)
+}
+
+const GROWS_ONE_IN: u64 = 40;
+
 /// Some limits are changed, and that is heard of as its way allows.
-fn with_changes(scenario: &mut Scenario, random: &mut Random) -> StreamScenario {
+fn with_changes(scenario: &mut Scenario, random: &mut Random, switches: Switches) -> StreamScenario {
     let length = scenario.ends_at.minus(START);
     let mut changed_at = Vec::new();
     for _ in 0..1 + random.below(4) {
         let key = random.index(scenario.keys.len());
         changed_at.push(START.plus(Nanos::new(random.below(length.get()))));
-        let policy = changed(scenario.keys[key].policy, random);
+        let policy = changed(scenario.keys[key].policy, random, switches);
         scenario.changes.push(Change { keys: key..key + 1, policy, heard_at: Vec::new() });
     }
     changed_at.sort_unstable();
     stream_chaos::scenario(scenario, changed_at, random)
 }
 
-/// The same limit with another number.
-fn changed(policy: GivenPolicy, random: &mut Random) -> GivenPolicy {
+/// The same limit with another number: a larger one, or where that is switched on a smaller one, or none at all.
+fn changed(policy: GivenPolicy, random: &mut Random, switches: Switches) -> GivenPolicy {
+    let size = size_of(&policy);
+    let other = match random.below(4) {
+        0 if switches.lowered_limits => 0,
+        1 | 2 if switches.lowered_limits => size / *random.pick(&[2, 10, 100]),
+        _ => size.saturating_mul(*random.pick(&[2, 10])),
+    };
     match policy {
-        GivenPolicy::Sliding { period, .. } => {
-            sliding(*random.pick(&[1, 5, 200]), period.get() / Nanos::PER_SECOND)
-        }
-        GivenPolicy::Fixed { limit, period } => GivenPolicy::Fixed { limit, period },
-        GivenPolicy::Gcra { .. } => gcra(*random.pick(&[2, 50]), *random.pick(&[2, 50])),
+        GivenPolicy::Sliding { period, .. } => GivenPolicy::Sliding { limit: limit_of(other), period },
+        GivenPolicy::Fixed { period, .. } => GivenPolicy::Fixed { limit: limit_of(other), period },
+        GivenPolicy::Gcra { .. } if random.one_in(2) => gcra(*random.pick(&[2, 50]), other.max(1)),
+        GivenPolicy::Gcra { rate, .. } => GivenPolicy::Gcra { rate, burst: burst_of(other) },
     }
 }

@@ -1,16 +1,19 @@
-//! Makes a failing episode smaller for as long as it fails in the same way: fewer faults, fewer requests, a network
-//! and clocks that are well.
+//! Makes a failing episode smaller for as long as it fails in the same way: fewer faults, requests, keys, nodes and
+//! regions, a network and clocks that are well, and rounder numbers.
+//!
+//! A change that is tried is kept only when the same violation remains. What is tried is in `parts.rs` (what can be
+//! left out) and `numbers.rs` (what can be smaller).
+
+mod numbers;
+mod parts;
 
 use super::Episode;
-use crate::network::NetworkOptions;
-use crate::scenario::Scenario;
-use crate::world::scenario::WorldFault;
-use std::fmt::Write as _;
+use crate::file::{Expectation, ScenarioFile, without_seed};
 
 /// Enough for some hundreds of requests and a dozen faults.
-const RUNS_MAX: u32 = 600;
-/// So many faults are told.
-const TOLD_MAX: usize = 40;
+const RUNS_MAX: u32 = 1_500;
+/// So many lines of a scenario are shown.
+const LINES_MAX: usize = 60;
 
 /// What is left of an episode.
 #[derive(Clone, Debug)]
@@ -25,39 +28,26 @@ struct Search {
     message: String,
     wanted: String,
     runs: u32,
+    /// How many changes were kept.
+    kept: u32,
 }
 
 /// The smallest that was found of an episode that fails; `None` when it doesn't.
 pub fn minimise(episode: &Episode) -> Option<Smallest> {
     let message = episode.run().err()?;
     let wanted = signature(&message);
-    let mut search = Search { smallest: episode.clone(), message, wanted, runs: 1 };
-    search.try_change(|episode| {
-        episode.regions_mut().iter_mut().for_each(|region| region.network = NetworkOptions::LOOPBACK);
-    });
-    search.try_change(|episode| episode.regions_mut().iter_mut().for_each(calm_clocks));
-    search.try_change(|episode| episode.regions_mut().iter_mut().for_each(|region| region.changes.clear()));
-    for region in 0..episode.regions().len() {
-        search.drop_parts(move |episode| &mut episode.regions_mut()[region].faults);
-    }
-    if episode.streams().is_some() {
-        search.drop_stream_faults();
-    }
-    if episode.world().is_some() {
-        search.drop_world_faults();
-    }
-    for region in 0..episode.regions().len() {
-        search.drop_parts(move |episode| &mut episode.regions_mut()[region].arrivals);
+    let mut search = Search { smallest: episode.clone(), message, wanted, runs: 1, kept: 0 };
+    search.calm();
+    loop {
+        let kept_before = search.kept;
+        search.drop_parts();
+        search.shrink_numbers();
+        if search.kept == kept_before || search.is_over() {
+            break;
+        }
     }
     let Search { smallest, message, runs, .. } = search;
     Some(Smallest { episode: smallest, message, runs })
-}
-
-fn calm_clocks(region: &mut Scenario) {
-    region.clock_offsets_ns.clear();
-    region.clock_drifts_ppm.clear();
-    region.origin_offset_ns = 0;
-    region.wakes_within = tidegate_core::Nanos::ZERO;
 }
 
 /// What is violated, without the numbers.
@@ -71,102 +61,66 @@ fn signature(message: &str) -> String {
 }
 
 impl Search {
+    fn is_over(&self) -> bool {
+        self.runs >= RUNS_MAX
+    }
+
+    /// Keeps a change that leaves the same violation, and says whether it did.
     fn try_change(&mut self, change: impl FnOnce(&mut Episode)) -> bool {
-        if self.runs >= RUNS_MAX {
+        if self.is_over() {
             return false;
         }
         let mut smaller = self.smallest.clone();
         change(&mut smaller);
+        if smaller == self.smallest {
+            return false;
+        }
         self.runs += 1;
         match smaller.run() {
             Err(message) if signature(&message) == self.wanted => {
                 (self.smallest, self.message) = (smaller, message);
+                self.kept += 1;
                 true
             }
             _ => false,
         }
     }
 
-    /// Leaves out ever smaller parts of a list.
-    fn drop_parts<T: Clone>(&mut self, list: impl Fn(&mut Episode) -> &mut Vec<T>) {
-        let mut part = list(&mut self.smallest.clone()).len();
-        while part > 0 && self.runs < RUNS_MAX {
-            let mut from = 0;
-            while from < list(&mut self.smallest.clone()).len() && self.runs < RUNS_MAX {
-                let is_smaller = self.try_change(|episode| {
-                    let list = list(episode);
-                    let until = (from + part).min(list.len());
-                    list.drain(from..until);
-                });
-                if !is_smaller {
-                    from += part;
-                }
-            }
-            part /= 2;
-        }
-    }
-
-    fn drop_stream_faults(&mut self) {
-        let mut index = 0;
-        while self.smallest.streams().is_some_and(|streams| index < streams.faults.len())
-            && self.runs < RUNS_MAX
-        {
-            let is_smaller = self.try_change(|episode| {
-                if let Episode::Region(_, Some(streams)) = episode {
-                    streams.faults.remove(index);
-                }
-            });
-            index += usize::from(!is_smaller);
-        }
-    }
-
-    fn drop_world_faults(&mut self) {
-        let mut index = 0;
-        while self.smallest.world().is_some_and(|world| index < world.faults.len()) && self.runs < RUNS_MAX {
-            // Without it nothing could heal.
-            let ends = self.smallest.world().is_some_and(|world| world.faults[index].1 == WorldFault::Calm);
-            let is_smaller = !ends
-                && self.try_change(|episode| {
-                    if let Some(world) = episode.world_mut() {
-                        world.faults.remove(index);
-                    }
-                });
-            index += usize::from(!is_smaller);
+    /// Tries a change for each of so many members, the last one first.
+    fn try_each(&mut self, count: usize, change: impl Fn(&mut Episode, usize)) {
+        for index in (0..count).rev() {
+            self.try_change(|episode| change(episode, index));
         }
     }
 }
 
 impl Smallest {
+    /// As a scenario file whose expectation is this violation.
+    pub fn file(&self, name: &str, about: &str) -> ScenarioFile {
+        ScenarioFile {
+            name: name.to_owned(),
+            about: about.to_owned(),
+            expect: Expectation::of_message(&self.message),
+            episode: self.episode.clone(),
+        }
+    }
+
+    /// What is violated, in a line.
+    pub fn violation(&self) -> &str {
+        without_seed(&self.message).lines().next().unwrap_or_default()
+    }
+
     /// What is left, for people.
     pub fn describe(&self) -> String {
-        let mut text = String::new();
-        for (index, region) in self.episode.regions().iter().enumerate() {
-            // Writing to a string can't fail.
-            let _ = writeln!(
-                text,
-                "region {index}: {} nodes, {} keys, {} requests, {} faults",
-                region.nodes,
-                region.keys.len(),
-                region.arrivals.len(),
-                region.faults.len()
-            );
-            for (at, fault) in region.faults.iter().take(TOLD_MAX) {
-                let _ = writeln!(text, "  at {:.3} s {fault:?}", seconds(*at));
-            }
+        let text = self.file("unnamed", self.violation()).write();
+        let count = text.lines().count();
+        let mut shown: Vec<&str> = text.lines().take(LINES_MAX).collect();
+        let rest = format!("… and {} lines more", count.saturating_sub(LINES_MAX));
+        if count > LINES_MAX {
+            shown.push(&rest);
         }
-        for (at, fault) in self.episode.streams().iter().flat_map(|streams| &streams.faults).take(TOLD_MAX) {
-            let _ = writeln!(text, "on the way of rules: at {:.3} s {fault:?}", seconds(*at));
-        }
-        for (at, fault) in self.episode.world().iter().flat_map(|world| &world.faults).take(TOLD_MAX) {
-            let _ = writeln!(text, "between regions: at {:.3} s {fault:?}", seconds(*at));
-        }
-        let _ = writeln!(text, "{}", self.message.lines().next().unwrap_or_default());
-        text
+        format!("{}\n", shown.join("\n"))
     }
-}
-
-fn seconds(at: tidegate_core::Nanos) -> f64 {
-    (at.get() as f64 - crate::START.get() as f64) / 1e9
 }
 
 #[cfg(test)]

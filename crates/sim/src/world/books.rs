@@ -2,8 +2,8 @@
 //!
 //! INV-1 of the world's components, INV-2 of a region's row, and INV-3 of what a region believes of the others.
 
-use crate::simulation::{Simulation, StoreDone, StoreStep, WorldNote, rate_of};
-use std::collections::BTreeMap;
+use crate::simulation::{Simulation, StoreDone, StoreStep, WorldNote};
+use std::collections::{BTreeMap, BTreeSet};
 use tidegate_core::{CellId, Nanos};
 use tidegate_node::world::{Done, Step};
 use tidegate_world::{OwnerId, Store};
@@ -16,6 +16,10 @@ pub(super) struct Books {
     regions: BTreeMap<OwnerId, usize>,
     /// Who each region was told last that it is: a store and all its nodes may be new.
     owners: BTreeMap<usize, OwnerId>,
+    /// The most that each region ever had in the store.
+    published: BTreeMap<(CellId, usize), u64>,
+    /// Owners whose regions were renamed: operators may do that, so nothing may be counted twice for it.
+    renamed: BTreeSet<OwnerId>,
 }
 
 impl Books {
@@ -29,6 +33,41 @@ impl Books {
 
     pub(super) fn owner_of(&self, region: usize) -> Option<OwnerId> {
         self.owners.get(&region).copied()
+    }
+
+    /// A region gets another name.
+    pub(super) fn renamed(&mut self, region: usize) {
+        self.renamed.extend(self.owners.get(&region));
+    }
+
+    /// The store lost rows, or an older one took its place.
+    pub(super) fn rows_were_lost(&mut self, store: &Store) {
+        for ((cell, owner), count) in &mut self.components {
+            *count = store.component(cell, *owner).unwrap_or(0);
+        }
+    }
+
+    /// The most that a region ever had in the store.
+    pub(super) fn published(&self, region: usize, cell: &CellId) -> u64 {
+        self.published.get(&(*cell, region)).copied().unwrap_or(0)
+    }
+
+    /// What the store has of a region, under any of its names.
+    pub(super) fn row(&self, store: &Store, region: usize, cell: &CellId) -> u64 {
+        let owners = self.regions.iter().filter(|(_, other)| **other == region);
+        owners.filter_map(|(owner, _)| store.component(cell, *owner)).max().unwrap_or(0)
+    }
+
+    /// What is counted for two owners. A region whose store forgot which one it is, while nobody who knew could tell
+    /// it, is another owner since: what it published before is counted beside what it publishes now.
+    pub(super) fn counted_twice(&self, store: &Store, cell: &CellId) -> u64 {
+        let twice = self.former_owners().filter_map(|owner| store.component(cell, owner));
+        twice.sum()
+    }
+
+    fn former_owners(&self) -> impl Iterator<Item = OwnerId> {
+        let is_former = |owner: &OwnerId| !self.owners.values().any(|current| current == owner);
+        self.regions.keys().copied().filter(move |owner| is_former(owner) && !self.renamed.contains(owner))
     }
 
     fn region_of(&self, owner: OwnerId) -> Option<usize> {
@@ -48,6 +87,8 @@ impl Books {
             let id = (row.cell, *owner);
             let stored = store.component(&row.cell, *owner).unwrap_or(0);
             let before = self.components.insert(id, stored).unwrap_or(0);
+            let published = self.published.entry((row.cell, region)).or_default();
+            *published = (*published).max(stored);
             if stored < before {
                 return Err(format!("INV-1: the component {id:?} shrank from {before} to {stored}"));
             }
@@ -67,8 +108,9 @@ impl Books {
         let (key, sequence, regional, world) = match note {
             WorldNote::Told(cell) => (cell.cell.key, cell.cell.sequence, cell.own, cell.others),
             WorldNote::Believed { key, sequence, regional, world } => (key, sequence, regional, world),
+            WorldNote::Granted(_) | WorldNote::Admitted(_) | WorldNote::Denied(_) => return Ok(()),
         };
-        if self.regions.len() > self.owners.len() {
+        if self.former_owners().next().is_some() {
             // A region whose origin forgot which one it is, while nobody who knew could tell it, is another owner
             // since. What nodes that couldn't be reached meanwhile remember is counted for both.
             return Ok(());
@@ -88,13 +130,14 @@ impl Books {
     /// INV-6: the parts that are in force sum to no more than the whole.
     pub(super) fn parts_fit(&self, regions: &[Simulation], now: Nanos) -> Result<(), String> {
         let keys = regions.first().map_or(&[][..], |region| region.keys());
-        for (key, plan) in keys.iter().enumerate().filter(|(_, plan)| plan.is_quota()) {
+        for (key, _) in keys.iter().enumerate().filter(|(_, plan)| plan.is_quota()) {
             let parts: Vec<(u64, f64)> = regions.iter().map(|region| region.in_force(key, now)).collect();
-            let spec = plan.spec();
+            let wholes: Vec<(u64, f64)> = regions.iter().map(|region| region.largest_limit(key)).collect();
+            let whole = wholes.iter().map(|whole| whole.0).max().unwrap_or(0);
+            let all = wholes.iter().map(|whole| whole.1).fold(0.0, f64::max);
             let amount: u64 = parts.iter().map(|part| part.0).sum();
             let rate: f64 = parts.iter().map(|part| part.1).sum();
-            if amount > spec.shown_limit() || rate > rate_of(&spec) * 1.000_001 {
-                let (whole, all) = (spec.shown_limit(), rate_of(&spec));
+            if amount > whole || rate > all * 1.000_001 {
                 return Err(format!("INV-6: of key {key}, {whole} at {all}, {parts:?} are in force"));
             }
         }

@@ -31,7 +31,7 @@ impl WorldSimulation {
                 // Nobody is left who knows of what a node that died was about to name, nor who would bring what it
                 // counted to the row's last unit: nodes look at what they count themselves. What the others miss then
                 // is less than half of the region's credit.
-                if !region.is_counted_by_the_living(&cell) {
+                if !region.is_inhabited() || !region.is_counted_by_the_living(&cell) {
                     continue;
                 }
                 let total = region.counted(&cell);
@@ -45,8 +45,8 @@ impl WorldSimulation {
                 // By what it can know: it looks again when the others have used a fortieth more, and so do they.
                 let used = (total + all_rows - published).saturating_sub(limit / 20);
                 let unpublished = Unpublished { limit, used, total, published };
-                let regions = u32::try_from(self.regions.len()).unwrap_or(u32::MAX);
-                let regions = spenders(regions, plan.class == Class::Abuse, all_rows == published);
+                let regions =
+                    spenders(self.sharing_regions(), plan.class == Class::Abuse, all_rows == published);
                 if is_due(WorldPolicy::Headroom, &unpublished, regions) {
                     problems.push(format!(
                         "region {index} should have published {unpublished:?} of {name} in {cell:?}"
@@ -117,7 +117,7 @@ impl WorldSimulation {
         is_within && sum >= plan.size() && plan.accuracy != Accuracy::Async
     }
 
-    fn scenario_keys(&self) -> &[KeyPlan] {
+    pub(super) fn scenario_keys(&self) -> &[KeyPlan] {
         self.regions.first().map_or(&[], |region| region.keys())
     }
 }

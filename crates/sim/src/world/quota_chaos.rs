@@ -7,19 +7,28 @@ use crate::chaos::signed;
 use crate::fault::Fault;
 use crate::network::{NetworkOptions, Odds, Way};
 use crate::random::Random;
-use crate::scenario::{Arrival, KeyPlan, Scenario, gcra, sliding};
+use crate::scenario::{Arrival, Change, KeyPlan, Scenario, gcra, limit_of, sliding};
+use crate::switches::Switches;
 use tidegate_core::{Class, Nanos};
+use tidegate_node::GivenPolicy;
 
 /// Slices are leases of 15 s, and somebody who is silent goes to its even part after 45 s.
 const LENGTH: Nanos = Nanos::from_secs(100);
 /// Demand is another one after each of these.
 const SHIFTS_EVERY: Nanos = Nanos::from_secs(12);
 
-/// A scenario of 2 to 4 regions of 1 or 2 nodes.
+/// A scenario of 2 to 4 regions of 1 or 2 nodes, and one that joins in the last fifth, without what is known to fail.
 pub fn scenario(seed: u64) -> WorldScenario {
+    scenario_with(seed, Switches::ORDINARY)
+}
+
+/// The same with some of what is known to fail.
+pub fn scenario_with(seed: u64, switches: Switches) -> WorldScenario {
     let mut random = Scenario::random_of(seed ^ 0x0051_1ce5);
     let policy = match random.below(3) {
         0 => sliding(*random.pick(&[10, 100]), 10),
+        // What is rounded is more of a small burst.
+        _ if switches.changed_quotas => gcra(*random.pick(&[7, 10, 30]), *random.pick(&[3, 5, 7])),
         _ => gcra(*random.pick(&[7, 10, 30]), *random.pick(&[5, 10, 30])),
     };
     let key = KeyPlan { class: Class::Abuse, ..KeyPlan::new("shared", policy) };
@@ -39,6 +48,19 @@ pub fn scenario(seed: u64) -> WorldScenario {
         let late = random.index(count);
         regions[late].boots_at = START.plus(Nanos::new(random.below(LENGTH.get() / 2)));
     }
+    if switches.changed_quotas {
+        change_limit(&mut random, &mut regions);
+    }
+    faults.extend(operations(&mut random, count, switches));
+    let mut last = region(&mut random, &key, &demands[0]);
+    last.boots_at = START.plus(Nanos::new(LENGTH.get() / 5 * 4 + random.below(LENGTH.get() / 5)));
+    last.arrivals.retain(|arrival| arrival.at > last.boots_at);
+    last.changes = regions[0]
+        .changes
+        .iter()
+        .map(|change| Change { heard_at: vec![last.boots_at; 2], ..change.clone() })
+        .collect();
+    regions.push(last);
     let mut scenario = WorldScenario::calm(seed, regions, HEADROOM, &millis);
     scenario.networks.iter_mut().for_each(|network| worsen(&mut random, network));
     scenario.store_offset_ns = signed(&mut random, 5_000_000_000);
@@ -103,4 +125,51 @@ fn fault(random: &mut Random, region: usize, nodes: usize, faults: &mut Vec<(Nan
         7 => faults.push((at, WorldFault::StorePauses { length })),
         _ => faults.extend([(at, WorldFault::StoreGoesDown), (ends, WorldFault::StoreComesBack)]),
     }
+}
+
+/// The limit is another one from some instant on, while slices of the former are out. Nodes learn of it one by one.
+fn change_limit(random: &mut Random, regions: &mut [Scenario]) {
+    let changes_at = START.plus(Nanos::new(random.below(LENGTH.get() / 2)));
+    let late_by = Nanos::from_millis(*random.pick(&[0, 500, 5_000, 30_000]));
+    let times = *random.pick(&[(1, 2), (1, 5), (2, 1), (10, 1)]);
+    for region in regions {
+        let policy = scaled(region.keys[0].policy, times);
+        let heard = |_| changes_at.plus(Nanos::new(random.below(late_by.get() + 1)));
+        let heard_at = (0..region.nodes).map(heard).collect();
+        region.changes = vec![Change { keys: 0..1, policy, heard_at }];
+    }
+}
+
+fn scaled(policy: GivenPolicy, (times, of): (u64, u64)) -> GivenPolicy {
+    let scale = |count: u64| (count * times / of).max(1);
+    match policy {
+        GivenPolicy::Sliding { limit, period } => {
+            GivenPolicy::Sliding { limit: limit_of(scale(limit.get())), period }
+        }
+        GivenPolicy::Fixed { limit, period } => {
+            GivenPolicy::Fixed { limit: limit_of(scale(limit.get())), period }
+        }
+        GivenPolicy::Gcra { rate, burst } => {
+            let per_second = Nanos::PER_SECOND * rate.interval_denominator() / rate.interval_numerator_ns();
+            gcra(scale(per_second), scale(burst.get()))
+        }
+    }
+}
+
+/// What operators and broken databases do.
+fn operations(random: &mut Random, regions: usize, switches: Switches) -> Vec<(Nanos, WorldFault)> {
+    let mut faults = Vec::new();
+    let instant = |random: &mut Random| START.plus(Nanos::new(random.below(LENGTH.get())));
+    if random.one_in(6) {
+        faults.push((instant(random), WorldFault::RegionLeaves { region: random.index(regions) }));
+    }
+    if random.one_in(6) {
+        faults.push((instant(random), WorldFault::RegionIsRenamed { region: random.index(regions) }));
+    }
+    if switches.restored_slices && random.one_in(2) {
+        let restored = instant(random);
+        let copied = START.plus(Nanos::new(random.below(restored.minus(START).get().max(1))));
+        faults.extend([(copied, WorldFault::StoreIsCopied), (restored, WorldFault::StoreIsRestored)]);
+    }
+    faults
 }

@@ -1,8 +1,10 @@
 //! What a run of many regions is made of. Plain data, complete before the run begins.
 
 use crate::fault::Fault;
+use crate::file::{instant, length, offset, seed, timed};
 use crate::network::{Latency, NetworkOptions, Odds, Way};
 use crate::scenario::{Place, Scenario};
+use serde::{Deserialize, Serialize};
 use tidegate_core::Nanos;
 use tidegate_world::{Policy, Publish};
 
@@ -21,13 +23,15 @@ pub const HEADROOM: Policy = Policy { publish: Publish::Headroom, interval: Nano
 
 /// What goes wrong between regions. What goes wrong inside of one is in its own scenario, but for what hits
 /// whoever is the worker then.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum WorldFault {
     /// The store refuses connections; what wasn't committed is undone.
     StoreGoesDown,
     StoreComesBack,
     /// The store stands still and then does what came meanwhile.
     StorePauses {
+        #[serde(rename = "length_ms", with = "length")]
         length: Nanos,
     },
     /// Messages between a region and the store get lost one way.
@@ -47,12 +51,36 @@ pub enum WorldFault {
     /// again later as a new process.
     WorkerDiesInMidPublish {
         region: usize,
+        #[serde(rename = "comes_back_after_ms", with = "length")]
         comes_back_after: Nanos,
     },
     /// The region's worker stands still, and then goes on as if it were the worker still.
     WorkerPauses {
         region: usize,
+        #[serde(rename = "length_ms", with = "length")]
         length: Nanos,
+    },
+    /// The store loses every count.
+    RowsAreLost,
+    /// The store loses all regions' counts of one key.
+    RowsOfKeyAreLost {
+        key: usize,
+    },
+    /// The store loses the counts that one region published.
+    RowsOfRegionAreLost {
+        region: usize,
+    },
+    /// A backup of the store is taken.
+    StoreIsCopied,
+    /// The backup takes the store's place, with everything that was in it.
+    StoreIsRestored,
+    /// All nodes of a region leave for good. Its own store and its rows stay.
+    RegionLeaves {
+        region: usize,
+    },
+    /// All nodes of a region are started again, with another name for their region and the same store.
+    RegionIsRenamed {
+        region: usize,
     },
     /// Something inside of a region.
     Inside {
@@ -64,7 +92,8 @@ pub enum WorldFault {
 }
 
 /// A mistake to make on purpose: a test that doesn't find it is none.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum WorldFlaw {
     /// What was imported is published again as the region's own.
     RepublishesImports,
@@ -72,22 +101,36 @@ pub enum WorldFlaw {
     AddsDeltas,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct WorldScenario {
+    #[serde(with = "seed")]
     pub seed: u64,
     /// All with the same keys.
     pub regions: Vec<Scenario>,
     /// Between each region and the store.
     pub networks: Vec<NetworkOptions>,
     /// How far the store's clock is from the truth.
+    #[serde(rename = "store_offset_ms", with = "offset")]
     pub store_offset_ns: i64,
     /// Rows are written up to so long after their statement came.
+    #[serde(rename = "commits_within_ms", with = "length")]
     pub commits_within: Nanos,
+    #[serde(with = "timed")]
     pub faults: Vec<(Nanos, WorldFault)>,
     pub flaw: Option<WorldFlaw>,
+    /// What a region's store lost, and a living node of the region still knows, is in no account.
+    pub judges_data_loss: bool,
     /// How many rows a page of an import has.
     pub page_rows: usize,
+    #[serde(rename = "ends_at_ms", with = "instant")]
     pub ends_at: Nanos,
+}
+
+impl Default for WorldScenario {
+    fn default() -> Self {
+        WorldScenario::calm(0, Vec::new(), HEADROOM, &[])
+    }
 }
 
 impl WorldScenario {
@@ -106,6 +149,7 @@ impl WorldScenario {
             commits_within: Nanos::ZERO,
             faults: Vec::new(),
             flaw: None,
+            judges_data_loss: false,
             page_rows: FEW_ROWS,
             ends_at,
         }

@@ -1,4 +1,4 @@
-//! The world store, and what it goes through. Its rows survive everything.
+//! The world store, and what it goes through.
 //!
 //! Real logic: `tidegate_world::Store`, which the SQL stores are compared with.
 
@@ -15,6 +15,8 @@ pub(super) struct SimulatedStore {
     offset_ns: i64,
     pub(super) is_down: bool,
     pub(super) paused_until: Nanos,
+    /// A backup.
+    copy: Option<Box<Store>>,
     /// How often it was started: what wasn't committed before is undone.
     pub(super) life: u32,
     page_rows: usize,
@@ -29,9 +31,22 @@ impl SimulatedStore {
             offset_ns,
             is_down: false,
             paused_until: Nanos::ZERO,
+            copy: None,
             life: 0,
             page_rows,
             adds: (flaw == Some(WorldFlaw::AddsDeltas)).then(BTreeMap::new),
+        }
+    }
+
+    pub(super) fn copy(&mut self) {
+        self.copy = Some(Box::new(self.store.clone()));
+    }
+
+    /// The backup takes its place, if there is one.
+    pub(super) fn restore(&mut self) {
+        if let Some(copy) = self.copy.take() {
+            self.store = *copy;
+            self.life += 1;
         }
     }
 

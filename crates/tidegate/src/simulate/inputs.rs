@@ -1,21 +1,35 @@
 //! What `tidegate sim` is asked.
 
 use crate::ask::Form;
+use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use std::path::PathBuf;
 use tidegate_sim::swarm::Mistake;
+use tidegate_sim::switches::{KNOWN_FAILURES, KnownFailure};
 
 const NOTE: &str = "\
 SCENARIO is a name that `tidegate sim list` tells, or a file. Exit code: 0 everything is as expected, 1 something
 isn't, 2 the scenario can't be read. For example:
   tidegate sim burst
   tidegate sim ./mine.toml --seed 7 --out pictures
-  tidegate sim swarm --seeds 100 --minutes 10";
+  tidegate sim swarm --seeds 100 --minutes 10
+  tidegate sim replay crates/sim/scenarios";
 const SWARM_NOTE: &str = "\
-A seed that fails is made as small as it stays failing. Exit code: 0 nothing is violated, 1 something is. For example:
+A seed that fails is made as small as it stays failing, and printed as a scenario file; --save writes it too. Exit
+code: 0 nothing is violated, 1 something is, 2 the file can't be written. For example:
   tidegate sim swarm --seeds 1000 --minutes 10
-  tidegate sim swarm --from 17 --seeds 1
+  tidegate sim swarm --from 17 --seeds 1 --save crates/sim/scenarios
   tidegate sim swarm --seeds 100 --mistake delta";
+const REPLAY_NOTE: &str = "\
+FILE is a scenario file of the swarm, or a directory of them. Its `expect` says whether it passes, or which violation it
+is known for. Exit code: 0 every file does what it expects, 1 one doesn't, 2 one can't be read. For example:
+  tidegate sim replay crates/sim/scenarios
+  tidegate sim replay found/seed-17-episode-3.toml";
+const COVERAGE_NOTE: &str = "\
+A situation is what a node knows of a key, what the store holds of its cell, and the event that comes then. Exit code: 0
+every situation was met 30 times or is listed in crates/sim/coverage/unreachable.txt, 1 one wasn't, 2 the list can't be
+read. For example:
+  tidegate sim coverage --seeds 10000";
 const SEEDS_MAX: u64 = 10_000_000;
 const MINUTES_MAX: u64 = 10_000;
 
@@ -29,6 +43,8 @@ pub(crate) enum What {
     List,
     Scenario(ScenarioInputs),
     Swarm(SwarmInputs),
+    Replay(ReplayInputs),
+    Coverage(CoverageInputs),
 }
 
 #[derive(Clone, Debug)]
@@ -45,6 +61,23 @@ pub(crate) struct SwarmInputs {
     pub(crate) from: u64,
     pub(crate) minutes: u64,
     pub(crate) mistake: Option<(&'static str, Mistake)>,
+    /// What the generator leaves out otherwise.
+    pub(crate) known: Option<KnownFailure>,
+    /// Where the scenario that fails is written.
+    pub(crate) save: Option<PathBuf>,
+    pub(crate) form: Form,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct CoverageInputs {
+    pub(crate) seeds: u64,
+    pub(crate) from: u64,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct ReplayInputs {
+    /// Files, and directories of them.
+    pub(crate) paths: Vec<PathBuf>,
     pub(crate) form: Form,
 }
 
@@ -69,6 +102,7 @@ fn number(name: &'static str, most: u64, default: &'static str, help: &'static s
 
 pub(crate) fn command() -> Command {
     let mistakes = Mistake::ALL.map(|(name, _)| name);
+    let known: Vec<&str> = KNOWN_FAILURES.iter().map(|failure| failure.name).collect();
     let swarm = Command::new("swarm")
         .about("Random faults over random fleets: every step is compared with the truth")
         .after_help(SWARM_NOTE)
@@ -82,6 +116,37 @@ pub(crate) fn command() -> Command {
                 .value_parser(mistakes)
                 .help("make a mistake on purpose, which must be found"),
         )
+        .arg(
+            Arg::new("known")
+                .long("known")
+                .value_name("NAME")
+                .value_parser(PossibleValuesParser::new(known))
+                .help("generate what a known failure needs, and is left out otherwise"),
+        )
+        .arg(
+            Arg::new("save")
+                .long("save")
+                .value_name("DIR")
+                .value_parser(value_parser!(PathBuf))
+                .help("write the smallest scenario that fails there"),
+        )
+        .arg(json());
+    let coverage = Command::new("coverage")
+        .about("Count which situations the swarm's generator meets, without judging them")
+        .after_help(COVERAGE_NOTE)
+        .arg(number("seeds", SEEDS_MAX, "2000", "how many"))
+        .arg(number("from", u64::MAX, "0", "the first one"));
+    let replay = Command::new("replay")
+        .about("Run scenario files of the swarm, and compare what happens with what they expect")
+        .after_help(REPLAY_NOTE)
+        .arg(
+            Arg::new("file")
+                .value_name("FILE")
+                .required(true)
+                .num_args(1..)
+                .value_parser(value_parser!(PathBuf))
+                .help("scenario files, or directories of them"),
+        )
         .arg(json());
     Command::new("sim")
         .about("Simulate a fleet with the real engines, and compare it with what is expected")
@@ -89,6 +154,8 @@ pub(crate) fn command() -> Command {
         .args_conflicts_with_subcommands(true)
         .subcommand(Command::new("list").about("The scenarios that there are"))
         .subcommand(swarm)
+        .subcommand(replay)
+        .subcommand(coverage)
         .arg(Arg::new("scenario").value_name("SCENARIO").help("a name, or a file"))
         .arg(
             Arg::new("seed")
@@ -115,6 +182,14 @@ impl Inputs {
     pub(crate) fn read(matches: &ArgMatches) -> Result<Self, InputsError> {
         let what = match matches.subcommand() {
             Some(("list", _)) => What::List,
+            Some(("coverage", matches)) => What::Coverage(CoverageInputs {
+                seeds: matches.get_one::<u64>("seeds").copied().unwrap_or(0),
+                from: matches.get_one::<u64>("from").copied().unwrap_or(0),
+            }),
+            Some(("replay", matches)) => What::Replay(ReplayInputs {
+                paths: matches.get_many::<PathBuf>("file").into_iter().flatten().cloned().collect(),
+                form: form(matches),
+            }),
             Some((_, matches)) => What::Swarm(SwarmInputs::read(matches)),
             None => What::Scenario(ScenarioInputs {
                 scenario: matches.get_one::<String>("scenario").cloned().ok_or(InputsError::Nothing)?,
@@ -131,11 +206,15 @@ impl SwarmInputs {
     fn read(matches: &ArgMatches) -> Self {
         let number = |name: &str| matches.get_one::<u64>(name).copied().unwrap_or(0);
         let named = matches.get_one::<String>("mistake");
+        let known = matches.get_one::<String>("known");
         SwarmInputs {
             seeds: number("seeds"),
             from: number("from"),
             minutes: number("minutes"),
             mistake: named.and_then(|named| Mistake::ALL.into_iter().find(|(name, _)| name == named)),
+            known: known
+                .and_then(|known| KNOWN_FAILURES.iter().copied().find(|failure| failure.name == known)),
+            save: matches.get_one::<PathBuf>("save").cloned(),
             form: form(matches),
         }
     }

@@ -1,5 +1,6 @@
-//! Runs seeds on all cores, tells what went wrong how often, and makes a failing seed small.
+//! Runs seeds on all cores, tells what went wrong how often, and makes a failing seed small: a scenario file.
 
+use super::SimError;
 use super::inputs::SwarmInputs;
 use super::progress::Progress;
 use crate::ask::Form;
@@ -7,12 +8,14 @@ use crate::output::{self, grouped};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use tidegate_core::Nanos;
 use tidegate_sim::fired::Fired;
-use tidegate_sim::swarm::{self, Episode, Failure, Ran};
+use tidegate_sim::swarm::{self, Episode, Failure, Ran, Smallest};
+use tidegate_sim::switches::Switches;
 
 /// What all seeds came to.
 #[derive(Default)]
@@ -24,20 +27,25 @@ struct Total {
     failure: Option<(u64, Failure)>,
 }
 
-pub(crate) fn run(inputs: &SwarmInputs) -> ExitCode {
+pub(crate) fn run(inputs: &SwarmInputs) -> Result<ExitCode, SimError> {
     // What is violated is told below, once, and not for each attempt to make it smaller.
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
     let mut progress = Progress::new();
     let total = run_seeds(inputs, &mut progress);
     progress.clear();
-    let smallest = total.failure.as_ref().map(|(seed, failure)| told(inputs, *seed, failure));
+    let smallest = total.failure.as_ref().map(|(seed, failure)| told(inputs, *seed, failure)).transpose();
     std::panic::set_hook(hook);
+    let smallest = smallest?;
     output::print(&match inputs.form {
         Form::Json => json_of(&total, smallest.as_deref()),
         Form::Text => text_of(&total, smallest.as_deref(), progress.seconds()),
     });
-    if total.failure.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    Ok(if total.failure.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn switches(inputs: &SwarmInputs) -> Switches {
+    inputs.known.map_or(Switches::ORDINARY, |known| known.switches)
 }
 
 /// Seed after seed, on all cores. Ends with the lowest that fails, whichever is found first: those below it are run to
@@ -50,7 +58,8 @@ fn run_seeds(inputs: &SwarmInputs, progress: &mut Progress) -> Total {
     let (report, reports) = mpsc::channel::<(u64, Ran)>();
     let run_next = || {
         let seed = next.fetch_add(1, Ordering::Relaxed);
-        (seed < failed.load(Ordering::Relaxed)).then(|| (seed, swarm::run(seed, length, mistake)))
+        (seed < failed.load(Ordering::Relaxed))
+            .then(|| (seed, swarm::run_with(seed, length, mistake, switches(inputs))))
     };
     let mut all = BTreeMap::new();
     std::thread::scope(|scope| {
@@ -90,24 +99,52 @@ impl Total {
 }
 
 /// A failure as people need it: what is violated, how to replay it, and how little is left of it.
-fn told(inputs: &SwarmInputs, seed: u64, failure: &Failure) -> String {
+fn told(inputs: &SwarmInputs, seed: u64, failure: &Failure) -> Result<String, SimError> {
     let mistake = inputs.mistake.map(|(name, _)| format!(" --mistake {name}")).unwrap_or_default();
+    let known = inputs.known.map(|known| format!(" --known {}", known.name)).unwrap_or_default();
     let mut text = format!("seed {seed}, episode {}: {}\n", failure.episode, failure.message);
     // Writing to a string can't fail.
     let _ = writeln!(
         text,
-        "\nreplay it with:\n  tidegate sim swarm --from {seed} --seeds 1 --minutes {}{mistake}\n",
+        "\nreplay it with:\n  tidegate sim swarm --from {seed} --seeds 1 --minutes {}{mistake}{known}\n",
         inputs.minutes
     );
-    let episode = Episode::new(seed, failure.episode, inputs.mistake.map(|(_, mistake)| mistake));
+    let mistake = inputs.mistake.map(|(_, mistake)| mistake);
+    let episode = Episode::with(seed, failure.episode, mistake, switches(inputs));
     match swarm::minimise(&episode) {
         Some(smallest) => {
             let _ = writeln!(text, "the smallest of {} attempts that fails alike:", smallest.runs);
             text.push_str(&smallest.describe());
+            text.push_str(&kept(inputs, seed, failure, &smallest)?);
         }
         None => text.push_str("it didn't fail again: that alone is a mistake\n"),
     }
-    text
+    Ok(text)
+}
+
+/// Writes the scenario file if that is asked for, and says where it is, or how to get it.
+fn kept(inputs: &SwarmInputs, seed: u64, failure: &Failure, smallest: &Smallest) -> Result<String, SimError> {
+    let by_seed = || format!("seed-{seed}-episode-{}", failure.episode);
+    let name = inputs.known.map_or_else(by_seed, |known| known.name.to_owned());
+    let about = inputs.known.map_or(smallest.violation(), |known| known.about);
+    let Some(directory) = &inputs.save else {
+        return Ok(format!(
+            "\nadd `--save DIR` to write it to DIR/{name}.toml, which `tidegate sim replay` runs\n"
+        ));
+    };
+    let path = write(directory, &name, &smallest.file(&name, about).write())?;
+    let path = path.display();
+    Ok(format!(
+        "\nwritten to {path}; say in `about` what goes wrong, and run it with:\n  tidegate sim replay {path}\n"
+    ))
+}
+
+fn write(directory: &Path, name: &str, text: &str) -> Result<PathBuf, SimError> {
+    let path = directory.join(format!("{name}.toml"));
+    let failed = |source| SimError::Write { path: path.clone(), source };
+    std::fs::create_dir_all(directory).map_err(failed)?;
+    std::fs::write(&path, text).map_err(failed)?;
+    Ok(path)
 }
 
 fn text_of(total: &Total, smallest: Option<&str>, took: f64) -> String {

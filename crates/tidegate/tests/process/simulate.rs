@@ -62,7 +62,30 @@ fn a_swarm_finds_a_mistake_and_says_how_to_replay_it() {
         "replay it with:\n  tidegate sim swarm --from ",
         " --mistake republish",
         "attempts that fails alike",
+        "add `--save DIR`",
     ] {
         assert!(finished.stdout.contains(wanted), "{wanted}: {}", finished.stdout);
     }
+}
+
+#[test]
+fn what_a_swarm_finds_is_saved_and_replayed() {
+    let directory = Directory::new();
+    let swarm = ["sim", "swarm", "--seeds", "100", "--mistake", "republish", "--save", "found"];
+    let finished = run(&directory, &swarm, &[]);
+    assert_eq!(finished.code, Some(1), "{}", finished.stderr);
+    let (_, command) = finished.stdout.split_once("tidegate sim replay ").unwrap();
+    let path = command.trim();
+    let finished = run(&directory, &["sim", "replay", path], &[]);
+    assert_eq!(finished.code, Some(0), "{}{}", finished.stdout, finished.stderr);
+    assert!(finished.stdout.contains(": found as expected\n"), "{}", finished.stdout);
+    let text = std::fs::read_to_string(directory.path(path)).unwrap();
+    directory.write(path, text.replace("expect = { violation = \"INV-2\" }", "expect = \"passes\""));
+    let finished = run(&directory, &["sim", "replay", "found"], &[]);
+    assert_eq!(finished.code, Some(1), "{}", finished.stderr);
+    assert!(finished.stdout.contains("violated\n  about: "), "{}", finished.stdout);
+    directory.write(path, text.replace("kind =", "kinds ="));
+    let finished = run(&directory, &["sim", "replay", "found", "--json"], &[]);
+    assert_eq!(finished.code, Some(2), "{}", finished.stdout);
+    assert!(finished.stderr.contains("line 4: unknown field `kinds`"), "{}", finished.stderr);
 }

@@ -73,6 +73,13 @@ impl Counts {
         deleted
     }
 
+    pub(super) fn lose(&mut self, is_lost: impl Fn(&CellId, OwnerId) -> bool) {
+        self.kept.retain(|(cell, owner), _| !is_lost(cell, *owner));
+        let kept = &self.kept;
+        self.by_change.retain(|(_, id)| kept.contains_key(id));
+        self.by_expiry.retain(|(_, id)| kept.contains_key(id));
+    }
+
     pub(super) fn of(&self, cell: &CellId, owner: OwnerId) -> Option<u64> {
         self.kept.get(&(*cell, owner)).map(|kept| kept.count)
     }

@@ -1,0 +1,422 @@
+//! The oracle of overshoot: every unit that is admitted beyond a limit is paid from a named account.
+//!
+//! A perfect limiter would count `admitted` in a cell and stop at the limit. Tidegate may go beyond it by what the
+//! accounts of the cell hold, and by nothing else:
+//!
+//! | account      | what it holds |
+//! |--------------|---------------|
+//! | credit       | units that nodes admitted on their own and hadn't published when somebody else was granted one, and units admitted on credit when the limit was reached |
+//! | unverified   | units admitted while the store couldn't be asked |
+//! | lost         | units that neither the store nor a living node knows of any more |
+//! | reported     | units charged after the fact, whatever the limit says |
+//! | drawn ahead  | a constant for each node: 10 ms of the refill |
+//!
+//! Nothing is excused by when it happened. A store that loses data and is given nothing back has units that a living
+//! node still knows of: those are in no account.
+
+mod conservation;
+mod generations;
+
+use crate::checks::Bounds;
+use crate::node::{KeyView, SimulatedNode};
+use crate::origin::SimulatedOrigin;
+use crate::scenario::{KeyPlan, Scenario};
+use generations::Generations;
+use std::collections::{BTreeMap, BTreeSet};
+use tidegate_core::exchange::CountSync;
+use tidegate_core::origin_cell::NodeId;
+use tidegate_core::{Accuracy, Class, KeyId, Nanos, Sequence};
+use tidegate_node::GivenPolicy;
+
+/// GCRA has no cells: all that is admitted while the bucket isn't full belongs to one.
+const BUCKET: Sequence = Sequence(0);
+
+/// An admission, as the oracle needs it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unit {
+    pub(crate) node: NodeId,
+    pub(crate) cost: u64,
+    /// How much of the cost the node hadn't been granted before.
+    pub(crate) on_credit: u64,
+    pub(crate) how: How,
+    pub(crate) epoch: u16,
+    /// The window's cell that it was charged to.
+    pub(crate) sequence: Option<Sequence>,
+    /// The store's present.
+    pub(crate) now: Nanos,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum How {
+    Local,
+    /// The store granted it.
+    Asked,
+    Unverified,
+    Reported,
+}
+
+#[derive(Debug)]
+pub(crate) struct Oracle {
+    keys: Vec<KeyAccounts>,
+    nodes: u64,
+    is_calm: bool,
+    /// Where overshoot can't be judged: regions that share a limit are judged together, and clocks that differ by
+    /// more than the store believes count in cells of their own.
+    is_off: bool,
+}
+
+#[derive(Debug)]
+struct KeyAccounts {
+    plan: KeyPlan,
+    id: KeyId,
+    /// The largest limit that any node goes by.
+    limit: u64,
+    /// The largest that there ever was.
+    limit_max: u64,
+    generations: Generations,
+    cells: BTreeMap<(u64, Sequence), Accounts>,
+    /// The generation that held when the store last granted something to a node.
+    granted_in: BTreeMap<NodeId, u64>,
+    /// The rate changes: what is owed takes longer or shorter then.
+    changes_rate: bool,
+}
+
+/// What was admitted in one cell, and what may have been beyond the limit.
+#[derive(Clone, Debug, Default)]
+struct Accounts {
+    admitted: u64,
+    reported: u64,
+    unverified: u64,
+    credit: Credit,
+    lost: u64,
+    /// What was in use when the limit was lowered.
+    used_before: u64,
+    /// When a bucket that saw everything is full again, in ticks of a nanosecond over the rate's denominator.
+    level: u128,
+    level_at: Nanos,
+    nodes: BTreeSet<NodeId>,
+    /// Units that were held for their request, or admitted on credit beside a limit that was asked about.
+    held: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Credit {
+    /// The most that was unpublished at once when the store granted something.
+    unpublished: u64,
+    /// What was admitted on credit when the limit was reached.
+    beyond: u64,
+}
+
+impl Accounts {
+    /// What may have been admitted beyond the limit. `exact` has no credit.
+    fn sum(&self, accuracy: Accuracy) -> u64 {
+        let credit = match accuracy {
+            Accuracy::Exact => 0,
+            _ => self.credit.unpublished + self.credit.beyond,
+        };
+        self.reported + self.unverified + credit + self.lost
+    }
+}
+
+impl Oracle {
+    pub(crate) fn new(scenario: &Scenario, bounds: &Bounds) -> Self {
+        let changes_rate = |plan: &KeyPlan| {
+            let GivenPolicy::Gcra { rate, .. } = plan.policy else { return false };
+            let others = scenario
+                .changes
+                .iter()
+                .filter(|change| change.keys.clone().any(|key| scenario.keys[key].id() == plan.id()));
+            let is_other = |policy: &GivenPolicy| matches!(policy, GivenPolicy::Gcra { rate: other, .. } if *other != rate);
+            others.into_iter().any(|change| is_other(&change.policy))
+        };
+        let accounts = |plan: &KeyPlan| KeyAccounts {
+            id: plan.id(),
+            limit: plan.size(),
+            limit_max: plan.size(),
+            generations: Generations::default(),
+            cells: BTreeMap::new(),
+            granted_in: BTreeMap::new(),
+            changes_rate: changes_rate(plan),
+            plan: plan.clone(),
+        };
+        Oracle {
+            keys: scenario.keys.iter().map(accounts).collect(),
+            nodes: u64::try_from(scenario.nodes).unwrap_or(u64::MAX),
+            is_calm: bounds.is_calm,
+            is_off: bounds.has_world
+                || !(scenario.judges_clocks || bounds.clocks_are_close && bounds.clocks_are_steady),
+        }
+    }
+
+    /// Whether it is known what a perfect limiter would have left of a key.
+    pub(crate) fn judges(&self, key: usize) -> bool {
+        let accounts = &self.keys[key];
+        !self.is_off && !accounts.changes_rate && accounts.generations.newest_is_told()
+    }
+
+    /// The largest limit that any living node goes by is this from now on. What waits for the store was asked for by
+    /// the old one.
+    pub(crate) fn set_limit(&mut self, key: usize, limit: u64, waiting: u64, now: Nanos) {
+        let accounts = &mut self.keys[key];
+        if limit < accounts.limit {
+            let cells: Vec<_> = accounts.cells.keys().copied().collect();
+            for cell in cells {
+                let used = accounts.used(cell, now);
+                accounts.cells.entry(cell).or_default().used_before = used + waiting;
+            }
+        }
+        (accounts.limit, accounts.limit_max) = (limit, accounts.limit_max.max(limit));
+    }
+
+    /// Counts an admission. An error says what it was beyond, and what the accounts hold.
+    pub(crate) fn admitted(&mut self, key: usize, unit: &Unit) -> Result<(), String> {
+        let (nodes, is_calm) = (self.nodes, self.is_calm);
+        let accounts = &mut self.keys[key];
+        let generation = match unit.how {
+            How::Asked => accounts.granted_in.get(&unit.node).copied(),
+            How::Local | How::Unverified | How::Reported => None,
+        };
+        let generation = generation.unwrap_or(0).max(accounts.generations.of(unit.epoch));
+        let cell = (generation, unit.sequence.unwrap_or(BUCKET));
+        accounts.start_anew_if_full(cell, unit.now);
+        let used = accounts.charge(cell, unit);
+        let limit = accounts.limit;
+        let of_cell = accounts.cells.entry(cell).or_default();
+        let beyond = used.saturating_sub(limit.max(of_cell.used_before));
+        match unit.how {
+            How::Unverified => of_cell.unverified += unit.cost,
+            How::Reported => of_cell.reported += unit.cost,
+            How::Local | How::Asked => {
+                of_cell.credit.beyond += unit.on_credit.min(beyond);
+                of_cell.nodes.insert(unit.node);
+                if unit.how == How::Asked {
+                    of_cell.held += unit.on_credit;
+                }
+            }
+        }
+        if self.is_off || accounts.changes_rate || unit.how == How::Reported {
+            return Ok(());
+        }
+        accounts.check(key, cell, beyond, unit.now, nodes, is_calm)
+    }
+
+    /// The store granted something of a key to a node.
+    pub(crate) fn granted(&mut self, key: usize, node: NodeId, epoch: u16, nodes: &[SimulatedNode]) {
+        let accounts = &mut self.keys[key];
+        let generation = accounts.generations.newest();
+        accounts.granted_in.insert(node, generation);
+        let mut unpublished = BTreeMap::<Sequence, u64>::new();
+        for node in nodes.iter().filter(|node| node.is_up) {
+            let view = node.view(accounts.id);
+            if view.epoch == epoch {
+                unpublished_of(&view, |sequence, units| *unpublished.entry(sequence).or_default() += units);
+            }
+        }
+        let generation = accounts.generations.of(epoch);
+        for (sequence, units) in unpublished {
+            let credit = &mut accounts.cells.entry((generation, sequence)).or_default().credit;
+            credit.unpublished = credit.unpublished.max(units);
+        }
+    }
+
+    /// The store reset a key. An order that it had carried out before, and forgot, begins no new generation.
+    pub(crate) fn was_reset(&mut self, key: usize, epoch: u16, order: Option<u64>) {
+        self.keys[key].generations.begin(epoch, order);
+    }
+
+    /// All nodes are told of a reset from now on.
+    pub(crate) fn reset_is_told(&mut self, key: KeyId, epoch: u16) {
+        if let Some(accounts) = self.keys.iter_mut().find(|accounts| accounts.id == key) {
+            accounts.generations.told(epoch);
+        }
+    }
+
+    /// A node died, or the store lost something: what nobody knows of any more is lost.
+    pub(crate) fn note_loss(&mut self, nodes: &[SimulatedNode], origin: &SimulatedOrigin, now: Nanos) {
+        for accounts in &mut self.keys {
+            accounts.note_loss(nodes, origin, now);
+        }
+    }
+
+    /// Conservation: once all is calm, the store counts in every live cell what was admitted there, but for what is
+    /// lost; and what any living node knows of it.
+    pub(crate) fn is_conserved(
+        &self,
+        nodes: &[SimulatedNode],
+        origin: &SimulatedOrigin,
+        now: Nanos,
+    ) -> Result<(), String> {
+        if self.is_off {
+            return Ok(());
+        }
+        for (key, accounts) in self.keys.iter().enumerate().filter(|(_, accounts)| !accounts.changes_rate) {
+            accounts
+                .is_conserved(nodes, origin, now)
+                .map_err(|problem| format!("conservation: key {key}: {problem}"))?;
+        }
+        Ok(())
+    }
+
+    /// What the store counts of a key beyond what was admitted: granted, and not spent.
+    pub(crate) fn granted_and_unspent(&self, key: usize, origin: &SimulatedOrigin, now: Nanos) -> u64 {
+        let accounts = &self.keys[key];
+        let newest = accounts.newest_cell(now);
+        let beyond = |cell: (u64, Sequence)| {
+            origin.total(&accounts.id_of(cell)).saturating_sub(accounts.admitted_in(cell))
+        };
+        match accounts.plan.policy {
+            GivenPolicy::Gcra { .. } => {
+                let tat = origin.tat(accounts.id, accounts.generations.epoch_of(newest.0));
+                accounts.units_between(now, tat).saturating_sub(accounts.used(newest, now))
+            }
+            GivenPolicy::Fixed { .. } => beyond(newest),
+            GivenPolicy::Sliding { .. } => beyond(newest) + beyond(before(newest)),
+        }
+    }
+
+    /// Whether more than the limit is in use of a key.
+    pub(crate) fn is_overshot(&self, key: usize, now: Nanos) -> bool {
+        let accounts = &self.keys[key];
+        accounts.used(accounts.newest_cell(now), now) > accounts.limit
+    }
+
+    /// What a perfect limiter has left of a key now.
+    pub(crate) fn left(&self, key: usize, now: Nanos) -> u64 {
+        let accounts = &self.keys[key];
+        accounts.limit.saturating_sub(accounts.used(accounts.newest_cell(now), now))
+    }
+}
+
+impl KeyAccounts {
+    fn newest_cell(&self, now: Nanos) -> (u64, Sequence) {
+        (self.generations.newest(), self.plan.sequence_at(now).unwrap_or(BUCKET))
+    }
+
+    /// A bucket that is full again owes nobody anything.
+    fn start_anew_if_full(&mut self, cell: (u64, Sequence), now: Nanos) {
+        if let GivenPolicy::Gcra { .. } = self.plan.policy
+            && self.level(cell, now) == 0
+        {
+            self.cells.insert(cell, Accounts { level_at: now, ..Accounts::default() });
+        }
+    }
+
+    fn level(&self, cell: (u64, Sequence), now: Nanos) -> u128 {
+        let (GivenPolicy::Gcra { rate, .. }, Some(accounts)) = (self.plan.policy, self.cells.get(&cell))
+        else {
+            return 0;
+        };
+        let drained =
+            u128::from(now.minus(accounts.level_at).get()) * u128::from(rate.interval_denominator());
+        accounts.level.saturating_sub(drained)
+    }
+
+    /// Charges a unit; returns what is in use then.
+    fn charge(&mut self, cell: (u64, Sequence), unit: &Unit) -> u64 {
+        if let GivenPolicy::Gcra { rate, .. } = self.plan.policy {
+            let level = self.level(cell, unit.now);
+            let accounts = self.cells.entry(cell).or_default();
+            accounts.level = level + u128::from(unit.cost) * u128::from(rate.interval_numerator_ns());
+            accounts.level_at = accounts.level_at.max(unit.now);
+        }
+        self.cells.entry(cell).or_default().admitted += unit.cost;
+        self.used(cell, unit.now)
+    }
+
+    /// What a perfect limiter says is in use.
+    fn used(&self, cell: (u64, Sequence), now: Nanos) -> u64 {
+        match self.plan.policy {
+            GivenPolicy::Gcra { rate, .. } => {
+                let unit = u128::from(rate.interval_numerator_ns());
+                u64::try_from(self.level(cell, now).div_ceil(unit)).unwrap_or(u64::MAX)
+            }
+            GivenPolicy::Fixed { .. } => self.admitted_in(cell),
+            GivenPolicy::Sliding { .. } => {
+                let before = self.admitted_in(before(cell));
+                self.admitted_in(cell) + self.faded(before, cell.1, now)
+            }
+        }
+    }
+
+    fn admitted_in(&self, cell: (u64, Sequence)) -> u64 {
+        self.cells.get(&cell).map_or(0, |accounts| accounts.admitted)
+    }
+
+    /// What is left of a count of the cell before.
+    fn faded(&self, count: u64, sequence: Sequence, now: Nanos) -> u64 {
+        let GivenPolicy::Sliding { period, .. } = self.plan.policy else { return 0 };
+        let rest = period.cell(sequence).end.minus(now).min(period.length());
+        let faded = u128::from(count) * u128::from(rest.get()) / u128::from(period.get());
+        u64::try_from(faded).unwrap_or(u64::MAX)
+    }
+
+    fn check(
+        &self,
+        key: usize,
+        cell: (u64, Sequence),
+        beyond: u64,
+        now: Nanos,
+        nodes: u64,
+        is_calm: bool,
+    ) -> Result<(), String> {
+        let none = Accounts::default();
+        let of_cell = self.cells.get(&cell).unwrap_or(&none);
+        let carried = match self.plan.policy {
+            GivenPolicy::Sliding { .. } => {
+                let before = self.cells.get(&before(cell)).map_or(0, |cell| cell.sum(self.plan.accuracy));
+                // Rounding: once here, and once where it was admitted.
+                self.faded(before, cell.1, now) + 2
+            }
+            _ => 0,
+        };
+        let drawn = (nodes + 1) * self.plan.drawn_ahead();
+        let rounding = if matches!(self.plan.policy, GivenPolicy::Gcra { .. }) { drawn / 2 + 1 } else { 0 };
+        if beyond > of_cell.sum(self.plan.accuracy) + carried + drawn + rounding {
+            return Err(format!(
+                "overshoot: {beyond} units of key {key} ({}) beyond its limit of {}; the accounts hold {} of them: {:?}, {carried} \
+                 from the cell before, {drawn} drawn ahead",
+                crate::chaos::describe(&self.plan),
+                self.limit,
+                of_cell.sum(self.plan.accuracy) + carried + drawn + rounding,
+                of_cell
+            ));
+        }
+        let bound = self.credit_bound(of_cell, nodes, is_calm);
+        // The accounts of a bucket begin anew when it is full, also while something is unpublished.
+        let is_bucket = matches!(self.plan.policy, GivenPolicy::Gcra { .. });
+        let unpublished = if is_bucket { 0 } else { of_cell.credit.unpublished };
+        if unpublished.max(of_cell.credit.beyond) > bound.saturating_add(rounding) {
+            return Err(format!("overshoot: the bound of credit is {bound} for key {key}: {of_cell:?}"));
+        }
+        Ok(())
+    }
+
+    /// The most that may be unpublished at once: a quarter of what is left, divided by the nodes that share it. One
+    /// that doesn't hear of the others divides by itself alone.
+    fn credit_bound(&self, accounts: &Accounts, nodes: u64, is_calm: bool) -> u64 {
+        let limit = self.limit_max;
+        let bound = match (self.plan.accuracy, self.plan.class) {
+            // `exact` has no account of credit: nothing that it admits may be paid from there.
+            (Accuracy::Fast | Accuracy::Async | Accuracy::Exact, _) => return u64::MAX,
+            (Accuracy::Bounded, Class::Abuse) if is_calm => limit.div_ceil(4),
+            (Accuracy::Bounded, _) if is_calm => (2..=nodes + 1).map(|n| limit.div_ceil(4 * n)).sum(),
+            (Accuracy::Bounded, _) => {
+                let nodes = u64::try_from(accounts.nodes.len()).unwrap_or(u64::MAX).max(1);
+                nodes.saturating_mul(limit.div_ceil(4))
+            }
+        };
+        bound + accounts.unverified + accounts.reported + accounts.held
+    }
+}
+
+fn before((generation, sequence): (u64, Sequence)) -> (u64, Sequence) {
+    (generation, Sequence(sequence.0.wrapping_sub(1)))
+}
+
+/// What a node admitted and the store doesn't know of, by cell.
+fn unpublished_of(view: &KeyView, mut each: impl FnMut(Sequence, u64)) {
+    if let Some(CountSync::Gcra { sync, .. }) = view.counts {
+        each(BUCKET, sync.cumulative.saturating_sub(sync.acked));
+    }
+    view.cells().for_each(|(sequence, counts)| each(sequence, counts.unsynced()));
+}

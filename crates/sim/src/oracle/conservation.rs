@@ -1,0 +1,138 @@
+//! Conservation: what the store and the living nodes know of a key, beside what was admitted.
+
+use super::{Accounts, BUCKET, KeyAccounts};
+use crate::node::{KeyView, SimulatedNode};
+use crate::origin::SimulatedOrigin;
+use std::collections::BTreeMap;
+use tidegate_core::exchange::CountSync;
+use tidegate_core::origin_cell::NodeId;
+use tidegate_core::{CellId, Nanos, Sequence};
+use tidegate_node::GivenPolicy;
+
+impl KeyAccounts {
+    pub(super) fn note_loss(&mut self, nodes: &[SimulatedNode], origin: &SimulatedOrigin, now: Nanos) {
+        let epochs = self.generations.clone();
+        let cells: Vec<_> = self.cells.keys().copied().filter(|cell| self.is_live(*cell, now)).collect();
+        for cell in cells {
+            let lost = match self.plan.policy {
+                GivenPolicy::Gcra { .. } => {
+                    let known = self.known_tat(epochs.epoch_of(cell.0), nodes, origin);
+                    self.used(cell, now).saturating_sub(self.units_between(now, known))
+                }
+                _ => {
+                    let known = self.known(self.id_of(cell), nodes, origin);
+                    self.admitted_in(cell).saturating_sub(known)
+                }
+            };
+            let accounts = self.cells.entry(cell).or_default();
+            accounts.lost = accounts.lost.max(lost);
+        }
+    }
+
+    /// Whether a cell still counts.
+    pub(super) fn is_live(&self, (generation, sequence): (u64, Sequence), now: Nanos) -> bool {
+        let current = self.plan.sequence_at(now).unwrap_or(BUCKET);
+        let slides = matches!(self.plan.policy, GivenPolicy::Sliding { .. });
+        generation == self.generations.newest()
+            && (sequence == current || slides && sequence.0.wrapping_add(1) == current.0)
+    }
+
+    pub(super) fn id_of(&self, (generation, sequence): (u64, Sequence)) -> CellId {
+        CellId { key: self.id, epoch: self.generations.epoch_of(generation), sequence }
+    }
+
+    /// The most that the store and the living nodes together can tell of a cell.
+    fn known(&self, cell: CellId, nodes: &[SimulatedNode], origin: &SimulatedOrigin) -> u64 {
+        let mut components: BTreeMap<NodeId, u64> = origin.counters(&cell).collect();
+        let mut known = origin.total(&cell);
+        for node in nodes.iter().filter(|node| node.is_up) {
+            let view = node.view(cell.key);
+            let counts =
+                view.cells().find(|(sequence, _)| view.epoch == cell.epoch && *sequence == cell.sequence);
+            if let Some((_, counts)) = counts {
+                let component = components.entry(node.id).or_default();
+                *component = (*component).max(counts.component());
+                known = known.max(counts.regional());
+            }
+        }
+        known.max(components.values().sum())
+    }
+
+    fn known_tat(&self, epoch: u16, nodes: &[SimulatedNode], origin: &SimulatedOrigin) -> Nanos {
+        let of_node = |node: &SimulatedNode| tat_of(&node.view(self.id), epoch);
+        let of_nodes = nodes.iter().filter(|node| node.is_up).map(of_node).max();
+        origin.tat(self.id, epoch).max(of_nodes.unwrap_or_default())
+    }
+
+    /// How many units refill between two instants.
+    pub(super) fn units_between(&self, from: Nanos, until: Nanos) -> u64 {
+        let GivenPolicy::Gcra { rate, .. } = self.plan.policy else { return 0 };
+        let ticks = u128::from(until.minus(from).get()) * u128::from(rate.interval_denominator());
+        u64::try_from(ticks.div_ceil(u128::from(rate.interval_numerator_ns()))).unwrap_or(u64::MAX)
+    }
+
+    pub(super) fn is_conserved(
+        &self,
+        nodes: &[SimulatedNode],
+        origin: &SimulatedOrigin,
+        now: Nanos,
+    ) -> Result<(), String> {
+        for (cell, accounts) in self.cells.iter().filter(|(cell, _)| self.is_live(**cell, now)) {
+            let id = self.id_of(*cell);
+            let (counted, wanted) = match self.plan.policy {
+                GivenPolicy::Gcra { .. } => {
+                    let counted = self.units_between(now, origin.tat(self.id, id.epoch));
+                    let slack = accounts.lost + self.gcra_slack(accounts);
+                    (counted, self.used(*cell, now).saturating_sub(slack))
+                }
+                _ => (origin.total(&id), accounts.admitted.saturating_sub(accounts.lost)),
+            };
+            if counted < wanted {
+                return Err(format!(
+                    "the store counts {counted} in {id:?}, where {wanted} are in use: {} were admitted, of which {} are lost",
+                    accounts.admitted, accounts.lost
+                ));
+            }
+            self.nodes_know_no_more(id, nodes, origin)?;
+        }
+        Ok(())
+    }
+
+    /// Nodes publish several admissions with the time of the first: the idle time that a late one pays for is at most
+    /// what lay between them. A unit for each node, and two in a hundred.
+    fn gcra_slack(&self, accounts: &Accounts) -> u64 {
+        let nodes = u64::try_from(accounts.nodes.len()).unwrap_or(u64::MAX);
+        self.plan.drawn_ahead() + nodes + 1 + accounts.admitted / 50
+    }
+
+    fn nodes_know_no_more(
+        &self,
+        id: CellId,
+        nodes: &[SimulatedNode],
+        origin: &SimulatedOrigin,
+    ) -> Result<(), String> {
+        for (index, node) in nodes.iter().enumerate().filter(|(_, node)| node.is_up) {
+            let view = node.view(self.id);
+            if view.epoch > origin.epoch(self.id) {
+                return Err(format!("node {index} is at epoch {}, and the store is behind", view.epoch));
+            }
+            for (sequence, counts) in view.cells().filter(|(sequence, _)| *sequence == id.sequence) {
+                let stored = origin.total(&CellId { epoch: view.epoch, ..id });
+                if view.epoch == id.epoch && counts.regional() > stored {
+                    let known = counts.regional();
+                    return Err(format!(
+                        "node {index} knows of {known} in {sequence:?}, and the store of {stored}"
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn tat_of(view: &KeyView, epoch: u16) -> Nanos {
+    match view.counts {
+        Some(CountSync::Gcra { sync, .. }) if view.epoch == epoch => sync.busy.tat,
+        _ => Nanos::ZERO,
+    }
+}

@@ -1,0 +1,119 @@
+//! What a region shows to whoever knows all regions: its admissions, grants and denials, its counts, and what
+//! operators do to it.
+
+use super::working::{Admitted, CellView, Denied, Granted, WorldNote};
+use super::{Answered, Simulation};
+use crate::fault::Fault;
+use crate::oracle::How;
+use crate::scenario::KeyPlan;
+use crate::trace::AnswerPath;
+use tidegate_core::counts::CellReply;
+use tidegate_core::exchange::CountSync;
+use tidegate_core::{CellId, KeyId, Nanos, Sequence};
+use tidegate_origin::{Exchange, Exchanged};
+
+impl Simulation {
+    fn is_noted(&self) -> bool {
+        self.scenario.world.is_some() && !self.auditor.is_off()
+    }
+
+    /// Notes what was answered, for each limit of the request that other regions share by counts.
+    pub(super) fn note_answer(&mut self, answered: Answered) {
+        if !self.is_noted() {
+            return;
+        }
+        let template = self.scenario.templates[answered.template].clone();
+        let now = self.nodes[answered.node].moment(self.now).now;
+        for limit in template.limits.iter().filter(|limit| limit.cost > 0) {
+            let plan = &self.scenario.keys[limit.key];
+            let Some(sequence) = plan.sequence_at(now).filter(|_| !plan.is_quota()) else { continue };
+            let (key, cost) = (limit.key, limit.cost);
+            let note = if answered.allowed || template.is_report {
+                let how = how(answered.path, template.is_report);
+                let (sequence, views) = self.views_of(answered.node, plan, sequence);
+                WorldNote::Admitted(Admitted { key, cost, how, sequence, now, views })
+            } else {
+                let Answered { path, retry_after, .. } = answered;
+                WorldNote::Denied(Denied { key, cost, path, sequence, now, retry_after })
+            };
+            self.notes.push(note);
+        }
+    }
+
+    /// What a node knows of the cell that it last charged, and of the one before.
+    fn views_of(&self, node: usize, plan: &KeyPlan, sequence: Sequence) -> (Sequence, [CellView; 2]) {
+        let view = self.nodes[node].view(plan.id());
+        let mut cells = view.cells().map(|(sequence, counts)| {
+            (sequence, CellView { regional: counts.regional(), world: counts.world })
+        });
+        let Some((sequence, current)) = cells.next() else { return (sequence, Default::default()) };
+        (sequence, [current, cells.next().map_or(CellView::default(), |(_, view)| view)])
+    }
+
+    /// Notes which keys the store granted something of.
+    pub(super) fn note_grants(&mut self, exchange: &Exchange, exchanged: &Exchanged) {
+        if !self.is_noted() {
+            return;
+        }
+        let now = self.origin_now();
+        for (sync, reply) in exchange.syncs.iter().zip(exchanged.replies.iter().flatten()) {
+            let CountSync::Window(window) = &sync.counts else { continue };
+            if reply.drawn == 0 && !reply.granted.contains(&true) {
+                continue;
+            }
+            let first = sync.wants.asks.first().copied().unwrap_or(0);
+            let (key, sequence, regions) = (sync.key, window.sequence, window.regions);
+            self.notes.push(WorldNote::Granted(Granted { key, sequence, regions, first, now }));
+        }
+    }
+
+    /// A cell as the region's store has it.
+    pub(crate) fn cell_at_store(&self, cell: &CellId) -> CellReply {
+        self.origin.cell(cell)
+    }
+
+    /// The most that any living node knows of the region's count of a cell.
+    pub(crate) fn known_by_nodes(&self, cell: &CellId) -> u64 {
+        let living = self.nodes.iter().filter(|node| node.is_up);
+        let views = living.map(|node| node.view(cell.key)).filter(|view| view.epoch == cell.epoch);
+        let counts = views.flat_map(|view| view.cells().collect::<Vec<_>>());
+        let regional = counts.filter(|(sequence, _)| *sequence == cell.sequence);
+        regional.map(|(_, counts)| counts.regional()).max().unwrap_or(0)
+    }
+
+    /// The index of a key.
+    pub(crate) fn index_of(&self, key: KeyId) -> Option<usize> {
+        self.scenario.keys.iter().position(|plan| plan.id() == key)
+    }
+
+    pub(crate) fn is_inhabited(&self) -> bool {
+        self.nodes.iter().any(|node| node.is_up)
+    }
+
+    /// All nodes leave for good.
+    pub(crate) fn abandon(&mut self, now: Nanos) {
+        for node in 0..self.nodes.len() {
+            self.inject(now, Fault::Leave { node });
+        }
+    }
+
+    /// All nodes that are up start again, in a region of another name.
+    pub(crate) fn rename(&mut self, name: String, now: Nanos) {
+        let Some(place) = &mut self.scenario.world else { return };
+        place.region = name;
+        let up: Vec<usize> = (0..self.nodes.len()).filter(|node| self.nodes[*node].is_up).collect();
+        for node in up {
+            self.inject(now, Fault::Crash { node });
+            self.inject(now, Fault::Start { node });
+        }
+    }
+}
+
+fn how(path: AnswerPath, is_report: bool) -> How {
+    match path {
+        _ if is_report => How::Reported,
+        AnswerPath::Local => How::Local,
+        AnswerPath::Asked => How::Asked,
+        AnswerPath::Unverified => How::Unverified,
+    }
+}
