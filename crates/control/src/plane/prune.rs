@@ -17,7 +17,7 @@ use tidegate_world::{EntrySize, ItemId, Remainder, RuleLog};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Retention {
     pub versions: usize,
-    /// Of changes, and of what they replaced. The latest version stays whatever its size.
+    /// Bytes of changes and of what they replaced. The latest version is kept whatever its size.
     pub bytes: u64,
 }
 
@@ -27,24 +27,24 @@ impl Default for Retention {
     }
 }
 
-/// A tenant's history is looked at once in so many of its versions,
-const LOOK_EVERY_VERSIONS: usize = 32;
-/// and once in so many bytes of them.
-const LOOK_EVERY_BYTES: usize = 8 << 20;
-/// How many versions one look prunes: each is read and written, and pushes of others wait meanwhile.
+/// A tenant's history is scanned after this many of its versions.
+const SCAN_EVERY_VERSIONS: usize = 32;
+/// A tenant's history is scanned after this many bytes of its versions.
+const SCAN_EVERY_BYTES: usize = 8 << 20;
+/// One scan prunes at most this many versions: each is read and written, and other tenants' pushes wait meanwhile.
 const PRUNED_AT_ONCE_MAX: usize = 64;
-/// More versions than are retained, so that the first ones behind those are among them; the rest was pruned when it was
-/// nearer.
-const LOOKED_AT_MAX: usize = 2000;
-/// What is left of a pruned version is looked at again while it is larger than this: more of it may be outdated.
-const WORTH_ANOTHER_LOOK: u64 = 4 << 10;
+/// One scan reads the sizes of at most this many versions. That is more than are retained, so it includes the first
+/// versions to prune; older ones were pruned by earlier scans.
+const SCANNED_MAX: usize = 2000;
+/// A pruned version is scanned again while more than this is left of it: more of it may be outdated by then.
+const RESCAN_ABOVE_BYTES: u64 = 4 << 10;
 
-/// What tenants pushed since their histories were last looked at.
+/// Counts the versions and bytes that each tenant pushed since its history was last scanned.
 #[derive(Debug, Default)]
-pub(super) struct Unlooked(HashMap<Arc<str>, (usize, usize)>);
+pub(super) struct PushesSinceScan(HashMap<Arc<str>, (usize, usize)>);
 
-impl Unlooked {
-    /// Counts a version of a tenant; returns whether its history is due for a look. The first version that a process
+impl PushesSinceScan {
+    /// Counts a version of a tenant; returns whether its history is due for a scan. The first version that a process
     /// writes always is: nobody knows how many there were before.
     pub(super) fn is_due(&mut self, tenant: &Arc<str>, bytes: usize) -> bool {
         let Some((versions, sum)) = self.0.get_mut(tenant) else {
@@ -52,7 +52,7 @@ impl Unlooked {
             return true;
         };
         (*versions, *sum) = (*versions + 1, *sum + bytes);
-        let is_due = *versions >= LOOK_EVERY_VERSIONS || *sum >= LOOK_EVERY_BYTES;
+        let is_due = *versions >= SCAN_EVERY_VERSIONS || *sum >= SCAN_EVERY_BYTES;
         if is_due {
             (*versions, *sum) = (0, 0);
         }
@@ -72,7 +72,7 @@ pub(super) async fn prune(
         if remainders.len() == PRUNED_AT_ONCE_MAX {
             break;
         }
-        if is_pruned(size)? && size.changed <= WORTH_ANOTHER_LOOK {
+        if is_pruned(size)? && size.changed <= RESCAN_ABOVE_BYTES {
             continue;
         }
         let Some(entry) = log.entry(size.version).await? else { continue };
@@ -97,12 +97,12 @@ pub(super) async fn check_undoable(log: &dyn RuleLog, tenant: &str, to: u64) -> 
     Ok(())
 }
 
-/// Of a tenant's versions, the latest first.
+/// Returns the sizes of a tenant's versions, the latest first.
 async fn sizes(log: &dyn RuleLog, tenant: &str) -> Result<Vec<EntrySize>, PlaneError> {
-    Ok(log.sizes(items::tenant_subject(tenant), LOOKED_AT_MAX).await?)
+    Ok(log.sizes(items::tenant_subject(tenant), SCANNED_MAX).await?)
 }
 
-/// Those behind the retention.
+/// Returns the versions that are beyond the retention.
 fn beyond(sizes: &[EntrySize], retention: Retention) -> &[EntrySize] {
     let mut bytes = 0_u64;
     let is_retained = |(index, size): &(usize, &EntrySize)| {
@@ -119,8 +119,8 @@ fn is_pruned(size: &EntrySize) -> Result<bool, PlaneError> {
     Ok(size.replaced <= u64::try_from(nothing.len()).unwrap_or(u64::MAX))
 }
 
-/// What stays of a version, if that is less than there is: changes that are still in force. A version that changed
-/// something of others too stays whole.
+/// Returns what is kept of a version, if that is less than there is: the changes that are still in force. A version that
+/// changed something of other tenants too is kept whole.
 async fn remainder(
     log: &dyn RuleLog,
     tenant: &str,

@@ -6,7 +6,7 @@
 use super::draft::{Draft, Overlay};
 use super::items;
 use super::json::EntryJson;
-use super::prune::{self, Unlooked};
+use super::prune::{self, PushesSinceScan};
 use super::{Changed, Conflict, ControlPlane, Entry, Logged, Outcome, PlaneError, Push, Standing};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub struct Worker {
     plane: Arc<ControlPlane>,
     queued: mpsc::Receiver<Queued>,
     is_loaded: bool,
-    unlooked: Unlooked,
+    pushes_since_scan: PushesSinceScan,
 }
 
 /// A push on its way, and what came of it so far.
@@ -48,7 +48,7 @@ struct Waiting {
 
 impl Worker {
     pub(super) fn new(plane: Arc<ControlPlane>, queued: mpsc::Receiver<Queued>) -> Self {
-        Worker { plane, queued, is_loaded: false, unlooked: Unlooked::default() }
+        Worker { plane, queued, is_loaded: false, pushes_since_scan: PushesSinceScan::default() }
     }
 
     /// Runs for as long as it is polled.
@@ -227,7 +227,7 @@ impl Worker {
     async fn prune(&mut self, written: impl Iterator<Item = (&Option<Arc<str>>, usize)>) {
         let due: BTreeSet<Arc<str>> = written
             .filter_map(|(tenant, bytes)| Some((tenant.as_ref()?, bytes)))
-            .filter(|(tenant, bytes)| self.unlooked.is_due(tenant, *bytes))
+            .filter(|(tenant, bytes)| self.pushes_since_scan.is_due(tenant, *bytes))
             .map(|(tenant, _)| Arc::clone(tenant))
             .collect();
         for tenant in due {
