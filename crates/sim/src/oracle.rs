@@ -5,11 +5,11 @@
 //!
 //! | account      | what it holds |
 //! |--------------|---------------|
-//! | credit       | units that nodes admitted on their own and hadn't published when somebody else was granted one, and units admitted on credit when the limit was reached |
+//! | credit       | units that nodes admitted without being granted them; for `bounded` up to the bound of credit, for `exact` none |
 //! | unverified   | units admitted while the store couldn't be asked |
 //! | lost         | units that neither the store nor a living node knows of any more |
 //! | reported     | units charged after the fact, whatever the limit says |
-//! | drawn ahead  | a constant for each node: 10 ms of the refill |
+//! | drawn ahead  | a constant for each node: 10 ms of the refill; of a bucket also units that were granted for an earlier request and spent later, up to the burst |
 //!
 //! Nothing is excused by when it happened. A store that loses data and is given nothing back has units that a living
 //! node still knows of: those are in no account.
@@ -89,6 +89,8 @@ struct Accounts {
     unverified: u64,
     credit: Credit,
     lost: u64,
+    /// Units of a bucket that were granted for an earlier request and spent later: the bucket has refilled meanwhile.
+    granted_before: u64,
     /// What was in use when the limit was lowered.
     used_before: u64,
     /// When a bucket that saw everything is full again, in ticks of a nanosecond over the rate's denominator.
@@ -103,19 +105,8 @@ struct Accounts {
 struct Credit {
     /// The most that was unpublished at once when the store granted something.
     unpublished: u64,
-    /// What was admitted on credit when the limit was reached.
-    beyond: u64,
-}
-
-impl Accounts {
-    /// What may have been admitted beyond the limit. `exact` has no credit.
-    fn sum(&self, accuracy: Accuracy) -> u64 {
-        let credit = match accuracy {
-            Accuracy::Exact => 0,
-            _ => self.credit.unpublished + self.credit.beyond,
-        };
-        self.reported + self.unverified + credit + self.lost
-    }
+    /// What was admitted without being granted.
+    admitted: u64,
 }
 
 impl Oracle {
@@ -187,7 +178,10 @@ impl Oracle {
             How::Unverified => of_cell.unverified += unit.cost,
             How::Reported => of_cell.reported += unit.cost,
             How::Local | How::Asked => {
-                of_cell.credit.beyond += unit.on_credit.min(beyond);
+                of_cell.credit.admitted += unit.on_credit;
+                if unit.how == How::Local && unit.sequence.is_none() {
+                    of_cell.granted_before += unit.cost - unit.on_credit;
+                }
                 of_cell.nodes.insert(unit.node);
                 if unit.how == How::Asked {
                     of_cell.held += unit.on_credit;
@@ -363,44 +357,51 @@ impl KeyAccounts {
         let of_cell = self.cells.get(&cell).unwrap_or(&none);
         let carried = match self.plan.policy {
             GivenPolicy::Sliding { .. } => {
-                let before = self.cells.get(&before(cell)).map_or(0, |cell| cell.sum(self.plan.accuracy));
+                let before = self
+                    .cells
+                    .get(&before(cell))
+                    .map_or(0, |cell| self.held_in_accounts(cell, nodes, is_calm));
                 // Rounding: once here, and once where it was admitted.
                 self.faded(before, cell.1, now) + 2
             }
             _ => 0,
         };
+        let held = self.held_in_accounts(of_cell, nodes, is_calm);
         let drawn = (nodes + 1) * self.plan.drawn_ahead();
         let rounding = if matches!(self.plan.policy, GivenPolicy::Gcra { .. }) { drawn / 2 + 1 } else { 0 };
-        if beyond > of_cell.sum(self.plan.accuracy) + carried + drawn + rounding {
+        if beyond > held + carried + drawn + rounding {
             return Err(format!(
                 "overshoot: {beyond} units of key {key} ({}) beyond its limit of {}; the accounts hold {} of them: {:?}, {carried} \
                  from the cell before, {drawn} drawn ahead",
                 crate::chaos::describe(&self.plan),
                 self.limit,
-                of_cell.sum(self.plan.accuracy) + carried + drawn + rounding,
+                held + carried + drawn + rounding,
                 of_cell
             ));
         }
-        let bound = self.credit_bound(of_cell, nodes, is_calm);
-        // The accounts of a bucket begin anew when it is full, also while something is unpublished.
-        let is_bucket = matches!(self.plan.policy, GivenPolicy::Gcra { .. });
-        let unpublished = if is_bucket { 0 } else { of_cell.credit.unpublished };
-        if unpublished.max(of_cell.credit.beyond) > bound.saturating_add(rounding) {
-            return Err(format!("overshoot: the bound of credit is {bound} for key {key}: {of_cell:?}"));
-        }
         Ok(())
+    }
+
+    /// What may have been admitted beyond the limit. `exact` has no credit; that of `bounded` has a bound.
+    fn held_in_accounts(&self, accounts: &Accounts, nodes: u64, is_calm: bool) -> u64 {
+        let credit = accounts.credit.unpublished + accounts.credit.admitted;
+        let credit = match self.plan.accuracy {
+            Accuracy::Exact => 0,
+            Accuracy::Bounded => credit.min(self.credit_bound(accounts, nodes, is_calm)),
+            Accuracy::Fast | Accuracy::Async => credit,
+        };
+        let granted_before = accounts.granted_before.min(self.limit_max);
+        accounts.reported + accounts.unverified + credit + accounts.lost + granted_before
     }
 
     /// The most that may be unpublished at once: a quarter of what is left, divided by the nodes that share it. One
     /// that doesn't hear of the others divides by itself alone.
     fn credit_bound(&self, accounts: &Accounts, nodes: u64, is_calm: bool) -> u64 {
         let limit = self.limit_max;
-        let bound = match (self.plan.accuracy, self.plan.class) {
-            // `exact` has no account of credit: nothing that it admits may be paid from there.
-            (Accuracy::Fast | Accuracy::Async | Accuracy::Exact, _) => return u64::MAX,
-            (Accuracy::Bounded, Class::Abuse) if is_calm => limit.div_ceil(4),
-            (Accuracy::Bounded, _) if is_calm => (2..=nodes + 1).map(|n| limit.div_ceil(4 * n)).sum(),
-            (Accuracy::Bounded, _) => {
+        let bound = match self.plan.class {
+            Class::Abuse if is_calm => limit.div_ceil(4),
+            _ if is_calm => (2..=nodes + 1).map(|n| limit.div_ceil(4 * n)).sum(),
+            _ => {
                 let nodes = u64::try_from(accounts.nodes.len()).unwrap_or(u64::MAX).max(1);
                 nodes.saturating_mul(limit.div_ceil(4))
             }
