@@ -5,7 +5,7 @@
 //!
 //! | account      | what it holds |
 //! |--------------|---------------|
-//! | credit       | units that nodes admitted without being granted them; for `bounded` up to the bound of credit, for `exact` none |
+//! | credit       | units that nodes admitted on their own and hadn't published when somebody else was granted one, and units admitted on credit when the limit was reached |
 //! | unverified   | units admitted while the store couldn't be asked |
 //! | lost         | units that neither the store nor a living node knows of any more |
 //! | reported     | units charged after the fact, whatever the limit says |
@@ -63,6 +63,8 @@ pub(crate) struct Oracle {
     /// Where overshoot can't be judged: regions that share a limit are judged together, and clocks that differ by
     /// more than the store believes count in cells of their own.
     is_off: bool,
+    /// Overshoot is judged however wrong the nodes' clocks are.
+    judges_clocks: bool,
 }
 
 #[derive(Debug)]
@@ -105,8 +107,25 @@ struct Accounts {
 struct Credit {
     /// The most that was unpublished at once when the store granted something.
     unpublished: u64,
-    /// What was admitted without being granted.
+    /// What was admitted on credit when the limit was reached.
+    beyond: u64,
+    /// All that was admitted without being granted.
     admitted: u64,
+}
+
+impl Accounts {
+    /// What may have been admitted beyond a limit. `exact` has no credit. `fast` and `async` have one without a bound:
+    /// whatever they admit by themselves may turn out to be beyond the limit when others spend what they were granted.
+    /// Of `bounded` that is a twentieth of the limit at most, beside what was beyond it at once.
+    fn sum(&self, accuracy: Accuracy, limit: u64) -> u64 {
+        let Credit { unpublished, beyond, admitted } = self.credit;
+        let credit = match accuracy {
+            Accuracy::Exact => 0,
+            Accuracy::Bounded => unpublished + beyond + admitted.min(limit.div_ceil(20)),
+            Accuracy::Fast | Accuracy::Async => unpublished + admitted,
+        };
+        self.reported + self.unverified + credit + self.lost + self.granted_before.min(limit)
+    }
 }
 
 impl Oracle {
@@ -134,6 +153,7 @@ impl Oracle {
             keys: scenario.keys.iter().map(accounts).collect(),
             nodes: u64::try_from(scenario.nodes).unwrap_or(u64::MAX),
             is_calm: bounds.is_calm,
+            judges_clocks: scenario.judges_clocks,
             is_off: bounds.has_world
                 || !(scenario.judges_clocks || bounds.clocks_are_close && bounds.clocks_are_steady),
         }
@@ -168,7 +188,10 @@ impl Oracle {
             How::Local | How::Unverified | How::Reported => None,
         };
         let generation = generation.unwrap_or(0).max(accounts.generations.of(unit.epoch));
-        let cell = (generation, unit.sequence.unwrap_or(BUCKET));
+        // By the store's clock where the nodes' clocks are judged.
+        let by_store =
+            unit.sequence.filter(|_| self.judges_clocks).and_then(|_| accounts.plan.sequence_at(unit.now));
+        let cell = (generation, by_store.or(unit.sequence).unwrap_or(BUCKET));
         accounts.start_anew_if_full(cell, unit.now);
         let used = accounts.charge(cell, unit);
         let limit = accounts.limit;
@@ -178,6 +201,7 @@ impl Oracle {
             How::Unverified => of_cell.unverified += unit.cost,
             How::Reported => of_cell.reported += unit.cost,
             How::Local | How::Asked => {
+                of_cell.credit.beyond += unit.on_credit.min(beyond);
                 of_cell.credit.admitted += unit.on_credit;
                 if unit.how == How::Local && unit.sequence.is_none() {
                     of_cell.granted_before += unit.cost - unit.on_credit;
@@ -360,48 +384,44 @@ impl KeyAccounts {
                 let before = self
                     .cells
                     .get(&before(cell))
-                    .map_or(0, |cell| self.held_in_accounts(cell, nodes, is_calm));
+                    .map_or(0, |cell| cell.sum(self.plan.accuracy, self.limit_max));
                 // Rounding: once here, and once where it was admitted.
                 self.faded(before, cell.1, now) + 2
             }
             _ => 0,
         };
-        let held = self.held_in_accounts(of_cell, nodes, is_calm);
         let drawn = (nodes + 1) * self.plan.drawn_ahead();
         let rounding = if matches!(self.plan.policy, GivenPolicy::Gcra { .. }) { drawn / 2 + 1 } else { 0 };
-        if beyond > held + carried + drawn + rounding {
+        if beyond > of_cell.sum(self.plan.accuracy, self.limit_max) + carried + drawn + rounding {
             return Err(format!(
                 "overshoot: {beyond} units of key {key} ({}) beyond its limit of {}; the accounts hold {} of them: {:?}, {carried} \
                  from the cell before, {drawn} drawn ahead",
                 crate::chaos::describe(&self.plan),
                 self.limit,
-                held + carried + drawn + rounding,
+                of_cell.sum(self.plan.accuracy, self.limit_max) + carried + drawn + rounding,
                 of_cell
             ));
         }
+        let bound = self.credit_bound(of_cell, nodes, is_calm);
+        // The accounts of a bucket begin anew when it is full, also while something is unpublished.
+        let is_bucket = matches!(self.plan.policy, GivenPolicy::Gcra { .. });
+        let unpublished = if is_bucket { 0 } else { of_cell.credit.unpublished };
+        if unpublished.max(of_cell.credit.beyond) > bound.saturating_add(rounding) {
+            return Err(format!("overshoot: the bound of credit is {bound} for key {key}: {of_cell:?}"));
+        }
         Ok(())
-    }
-
-    /// What may have been admitted beyond the limit. `exact` has no credit; that of `bounded` has a bound.
-    fn held_in_accounts(&self, accounts: &Accounts, nodes: u64, is_calm: bool) -> u64 {
-        let credit = accounts.credit.unpublished + accounts.credit.admitted;
-        let credit = match self.plan.accuracy {
-            Accuracy::Exact => 0,
-            Accuracy::Bounded => credit.min(self.credit_bound(accounts, nodes, is_calm)),
-            Accuracy::Fast | Accuracy::Async => credit,
-        };
-        let granted_before = accounts.granted_before.min(self.limit_max);
-        accounts.reported + accounts.unverified + credit + accounts.lost + granted_before
     }
 
     /// The most that may be unpublished at once: a quarter of what is left, divided by the nodes that share it. One
     /// that doesn't hear of the others divides by itself alone.
     fn credit_bound(&self, accounts: &Accounts, nodes: u64, is_calm: bool) -> u64 {
         let limit = self.limit_max;
-        let bound = match self.plan.class {
-            Class::Abuse if is_calm => limit.div_ceil(4),
-            _ if is_calm => (2..=nodes + 1).map(|n| limit.div_ceil(4 * n)).sum(),
-            _ => {
+        let bound = match (self.plan.accuracy, self.plan.class) {
+            // `exact` has no account of credit: nothing that it admits may be paid from there.
+            (Accuracy::Fast | Accuracy::Async | Accuracy::Exact, _) => return u64::MAX,
+            (Accuracy::Bounded, Class::Abuse) if is_calm => limit.div_ceil(4),
+            (Accuracy::Bounded, _) if is_calm => (2..=nodes + 1).map(|n| limit.div_ceil(4 * n)).sum(),
+            (Accuracy::Bounded, _) => {
                 let nodes = u64::try_from(accounts.nodes.len()).unwrap_or(u64::MAX).max(1);
                 nodes.saturating_mul(limit.div_ceil(4))
             }

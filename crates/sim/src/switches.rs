@@ -130,7 +130,7 @@ pub const KNOWN_FAILURES: &[KnownFailure] = &[
     KnownFailure {
         name: "skewed-clocks",
         about: "Nodes whose clocks differ by more than a window count in different cells.",
-        switches: Switches { skewed_clocks: true, ..OFF },
+        switches: Switches { skewed_clocks: true, pattern: Some(Pattern::SkewedClocks), ..OFF },
         found_as: &["conservation", "overshoot"],
     },
     KnownFailure {

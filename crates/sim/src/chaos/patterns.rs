@@ -27,6 +27,8 @@ pub enum Pattern {
     LeaseBurst,
     /// Nodes start while the store is away.
     FreeOutage,
+    /// The clocks of the nodes differ by more than a window.
+    SkewedClocks,
 }
 
 pub(crate) fn scenario(pattern: Pattern, seed: u64) -> Scenario {
@@ -39,6 +41,7 @@ pub(crate) fn scenario(pattern: Pattern, seed: u64) -> Scenario {
         Pattern::HeldPause => held_pause(seed, &mut random),
         Pattern::LeaseBurst => lease_burst(seed, &mut random),
         Pattern::FreeOutage => free_outage(seed, &mut random),
+        Pattern::SkewedClocks => skewed_clocks(seed, &mut random),
     }
 }
 
@@ -175,4 +178,16 @@ fn free_outage(seed: u64, random: &mut Random) -> Scenario {
     scenario.faults.push((at(24_000), Fault::StoreComesBack));
     let arrivals = (0..nodes).flat_map(|node| requests(node, 0, 60, 3_000, 23_000)).collect();
     ordered(scenario, arrivals, 25_000)
+}
+
+fn skewed_clocks(seed: u64, random: &mut Random) -> Scenario {
+    let limit = *random.pick(&[10, 20, 50]);
+    let policy = if random.one_in(2) { fixed(limit, 10) } else { sliding(limit, 10) };
+    let key = KeyPlan { accuracy: Accuracy::Exact, ..KeyPlan::new("key 0", policy) };
+    let mut scenario = Scenario::calm(seed, 3, vec![key]);
+    let skew = i64::try_from(random.between(15, 40)).unwrap_or(15) * 1_000_000_000;
+    scenario.clock_offsets_ns = vec![0, -skew, skew];
+    scenario.judges_clocks = true;
+    let arrivals = (0..3).flat_map(|node| requests(node, 0, limit, 1_000, 3_000)).collect();
+    ordered(scenario, arrivals, 4_000)
 }
