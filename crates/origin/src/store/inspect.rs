@@ -1,4 +1,4 @@
-//! What the simulator reads of a store to tell which situation a key is in. Changes nothing.
+//! Lets the simulator read which situation a key is in. Changes nothing.
 
 use super::Store;
 use tidegate_core::{CellId, KeyId, Nanos};
