@@ -1,6 +1,7 @@
 //! Must this admission first ask the region, and why? Section 3 of the design, as one pure function.
 //!
-//! Only admissions are ever asked about: a denial on the local view is always right (INV-3).
+//! A denial on the local view is always right (INV-3), so it asks nobody; but for one whose key may have been reset
+//! without this node hearing of it, which asks once. A peek asks where its answer would be a guess.
 
 use crate::time::Nanos;
 
@@ -90,14 +91,18 @@ pub fn must_publish(view: &View, class: Class) -> bool {
 /// Why an admission of `cost` must ask before it is given; `None` when it needn't.
 #[inline]
 pub fn must_ask(accuracy: Accuracy, class: Class, view: &View, cost: u64) -> Option<AskReason> {
-    if accuracy == Accuracy::Async || cost == 0 {
+    if accuracy == Accuracy::Async {
         return None;
+    }
+    if cost == 0 {
+        return must_ask_to_peek(view);
+    }
+    // Also before what was granted is spent: a key that has to be confirmed again is nobody's.
+    if !view.is_owner {
+        return Some(AskReason::Cold);
     }
     if cost <= view.prepaid {
         return None;
-    }
-    if !view.is_owner {
-        return Some(AskReason::Cold);
     }
     if accuracy == Accuracy::Exact {
         return Some(AskReason::Exact);
@@ -119,6 +124,13 @@ pub fn must_ask(accuracy: Accuracy, class: Class, view: &View, cost: u64) -> Opt
         }
         Accuracy::Exact | Accuracy::Async => None,
     }
+}
+
+/// Why a peek must ask: the node knows nothing of the key, or only something old.
+#[cold]
+fn must_ask_to_peek(view: &View) -> Option<AskReason> {
+    let reason = if view.is_owner { AskReason::Stale } else { AskReason::Cold };
+    (!view.is_fresh).then_some(reason)
 }
 
 /// How long strict mode lasts after a denial: min(period, 60 s).
@@ -165,11 +177,24 @@ mod tests {
     }
 
     #[test]
-    fn prepaid_is_spent_without_asking_and_a_peek_never_asks() {
+    fn prepaid_is_spent_without_asking() {
         let view = View { prepaid: 5, is_fresh: false, ..warm() };
         assert_eq!(ask(Accuracy::Exact, view, 5), None);
         assert_eq!(ask(Accuracy::Exact, view, 6), Some(AskReason::Exact));
-        assert_eq!(ask(Accuracy::Exact, View { prepaid: 0, ..view }, 0), None);
+        let unconfirmed = View { is_owner: false, ..view };
+        assert_eq!(ask(Accuracy::Bounded, unconfirmed, 5), Some(AskReason::Cold));
+    }
+
+    #[test]
+    fn a_peek_asks_where_it_would_have_to_guess() {
+        for accuracy in [Accuracy::Exact, Accuracy::Bounded, Accuracy::Fast] {
+            assert_eq!(ask(accuracy, warm(), 0), None);
+            assert_eq!(ask(accuracy, View { is_fresh: false, ..warm() }, 0), Some(AskReason::Stale));
+            let cold = View { is_fresh: false, is_owner: false, ..warm() };
+            assert_eq!(ask(accuracy, cold, 0), Some(AskReason::Cold));
+            assert_eq!(ask(accuracy, View { is_fresh: true, ..cold }, 0), None, "it peeked a moment ago");
+        }
+        assert_eq!(ask(Accuracy::Async, View { is_fresh: false, ..warm() }, 0), None);
     }
 
     #[test]

@@ -38,7 +38,8 @@ pub enum Outcome {
 pub enum Undecided {
     #[error("the counter table is full, and item {index} has no entry in it")]
     NoRoom { index: usize },
-    /// It would pass, but the region has to be asked first: [`Table::reasons`] says for which items.
+    /// It would pass, or can't be sure that it wouldn't: the region has to be asked first. [`Table::reasons`] says for
+    /// which items.
     #[error("the region has to be asked first")]
     MustAsk,
 }
@@ -107,16 +108,24 @@ impl<S: State> Table<S> {
         let mut locked = Locked(ArrayVec::new());
         let mut draft = Draft { undo: ArrayVec::new(), fresh: Vec::new(), must_ask: false };
         let denying = suspect.filter(|suspect| self.denies(items, *suspect, moment, &mut locked));
+        let mut uncertain = SmallVec::<[usize; 2]>::new();
         let outcome = if let Some(denying) = denying {
             decisions.fill(Decision::NONE);
             decisions[denying].verdict = Verdict::Deny { retry_after: None };
             Outcome::Denied
         } else {
-            self.lock_and_draft(items, moment, &mut locked, &mut draft, |index, decision, _| {
+            self.lock_and_draft(items, moment, &mut locked, &mut draft, |index, decision, reason| {
                 decisions[index] = decision;
+                if S::SHARED && reason.is_some() && !decision.is_admitted() {
+                    uncertain.push(index);
+                }
             });
             outcome(items, decisions)
         };
+        if outcome == Outcome::Denied && !uncertain.is_empty() && would_pass(items, decisions, &uncertain) {
+            locked.put_back(&mut draft);
+            return Err(Undecided::MustAsk);
+        }
         if outcome == Outcome::Denied {
             locked.put_back(&mut draft);
             self.charge_overdrafts(items, moment, &mut locked, &mut draft, decisions);
@@ -172,8 +181,8 @@ impl<S: State> Table<S> {
         let is_denied = shard.find(item.key).is_ok_and(|place| {
             let mut looked_at = shard.state(place);
             let now = self.align(&mut looked_at, &item.spec, moment);
-            let look = Item { charge: Charge::Never, ..*item };
-            !looked_at.decide(&look, self.live_nodes(), now).0.is_admitted()
+            let (decision, reason) = looked_at.decide(item, self.live_nodes(), now);
+            !decision.is_admitted() && reason.is_none()
         });
         if !is_denied {
             locked.0.clear();
@@ -433,6 +442,15 @@ fn sort(numbers: &mut [u32]) {
 fn outcome(items: &[Item], decisions: &[Decision]) -> Outcome {
     let limits = items.iter().zip(decisions).map(|(item, decision)| (item.role, decision.is_admitted()));
     if Role::deny(limits) { Outcome::Denied } else { Outcome::Admitted }
+}
+
+/// Whether a request passes if the limits that deny it, but aren't certain of that, don't.
+#[cold]
+fn would_pass(items: &[Item], decisions: &[Decision], uncertain: &[usize]) -> bool {
+    let admits = |(index, (item, decision)): (usize, (&Item, &Decision))| {
+        (item.role, decision.is_admitted() || uncertain.contains(&index))
+    };
+    !Role::deny(items.iter().zip(decisions).enumerate().map(admits).collect::<Vec<_>>().into_iter())
 }
 
 #[cfg(test)]

@@ -7,7 +7,9 @@
 use crate::counts::CellReply;
 use crate::gcra_sync::{Busy, GcraSync, interval_times};
 use crate::identity::KeyId;
+use crate::origin_cell::PublishedCell;
 use crate::time::{Nanos, Sequence};
+use crate::window::add_count;
 use smallvec::SmallVec;
 use std::num::NonZeroU32;
 
@@ -37,6 +39,24 @@ pub struct KeySync {
 }
 
 impl KeySync {
+    /// The same sync in a later epoch, of which the node doesn't know yet: it has counted nothing there that it knows of.
+    #[must_use]
+    pub fn in_epoch(&self, epoch: u16) -> KeySync {
+        let nothing = |cell: CellSync| CellSync { component: 0, acked: 0, claim: 0, ..cell };
+        let counts = match self.counts {
+            CountSync::Window(window) => CountSync::Window(WindowSync {
+                current: nothing(window.current),
+                previous: window.previous.map(nothing),
+                ..window
+            }),
+            CountSync::Gcra { sync, burst } => CountSync::Gcra {
+                sync: GcraSync { cumulative: 0, acked: 0, busy: Busy::default(), ..sync },
+                burst,
+            },
+        };
+        KeySync { epoch, counts, ..self.clone() }
+    }
+
     /// By how many thousandths of its limit the key was beyond it, by what the origin answered; `None` where it wasn't,
     /// and where the sync only published and so doesn't know the limit. To be told, never to decide by.
     pub fn overshoot(&self, reply: &KeyReply, now: Nanos) -> Option<u64> {
@@ -71,6 +91,19 @@ pub struct Wants {
     pub lease: Option<LeaseWish>,
     /// Hold the asks' costs back for this reservation instead of granting them: one request's, all of them.
     pub reserve: Option<ReservationId>,
+    /// Only read the counts: a node that has published nothing doesn't become an owner by this.
+    pub peek: bool,
+}
+
+impl Wants {
+    /// The most that may be granted by asks and a lease. What is drawn ahead of the refill isn't in it.
+    pub fn most_granted(&self) -> u64 {
+        if self.reserve.is_some() {
+            return 0;
+        }
+        let leased = self.lease.map_or(0, |lease| lease.most);
+        self.asks.iter().fold(leased, |sum, cost| add_count(sum, *cost))
+    }
 }
 
 /// How much a node would draw ahead: so many units, and no more than one part of what is left of the limit.
@@ -118,17 +151,27 @@ pub struct Fading {
 pub struct CellSync {
     /// The node's own component; 0 before it knows what it published earlier.
     pub component: u64,
+    /// How much of the component the origin has confirmed, or may have counted: a call carried it whose outcome isn't
+    /// known. Another node may have read that much, so it can't count once more beside what others claim.
+    pub acked: u64,
     /// The highest count of the region that the node knows of.
     pub claim: u64,
     /// When nobody needs the cell any more.
     pub expires: Nanos,
 }
 
+impl CellSync {
+    /// What the origin counts of it.
+    pub fn published(&self) -> PublishedCell {
+        PublishedCell { component: self.component, acked: self.acked, claim: self.claim }
+    }
+}
+
 /// What the origin answers about one key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KeyReply {
-    /// Above the node's own epoch: the key was reset, and this is the state of the new epoch's cells, in
-    /// which nothing was published, granted or reserved by this exchange.
+    /// Above the node's own epoch: the key was reset, and this is the state of the new epoch's cells. Asks were granted
+    /// there, and nothing of what the node sent about its old epoch was published.
     pub epoch: u16,
     pub counts: CountReply,
     /// For each ask, in order, whether it was granted (or reserved).
@@ -137,6 +180,8 @@ pub struct KeyReply {
     pub drawn: u64,
     /// For a refused ask: the earliest that the first of them could pass if nobody else came.
     pub retry_after: Option<Nanos>,
+    /// The node's component before this exchange; `None` where it was no owner. Less than was confirmed: data is gone.
+    pub component_before: Option<u64>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -167,7 +212,14 @@ mod tests {
         let key = KeyId::from_hash(1);
         let sync = KeySync { key, epoch: 1, counts, wants: Wants::default(), settled: SmallVec::new() };
         let granted = SmallVec::new();
-        let reply = KeyReply { epoch: 1, counts: reply, granted, drawn: 0, retry_after: None };
+        let reply = KeyReply {
+            epoch: 1,
+            counts: reply,
+            granted,
+            drawn: 0,
+            retry_after: None,
+            component_before: Some(0),
+        };
         let of_another_epoch = KeyReply { epoch: 2, ..reply.clone() };
         assert_eq!(sync.overshoot(&of_another_epoch, NOW), None);
         sync.overshoot(&reply, NOW)
@@ -175,7 +227,7 @@ mod tests {
 
     /// Half of the cell before counts.
     fn window(limit: u64, totals: [u64; 2], world: u64) -> Option<u64> {
-        let cell = CellSync { component: 0, claim: 0, expires: NOW };
+        let cell = CellSync { component: 0, acked: 0, claim: 0, expires: NOW };
         let period = Nanos::from_secs(60);
         let fading = Some(Fading { end: NOW.plus(Nanos::from_secs(30)), period });
         let (sequence, regions) = (Sequence(100), 1);

@@ -139,6 +139,49 @@ impl OriginGcra {
     }
 }
 
+/// The largest burst that a debt may have been made with, beside the arrival time. A lowered burst costs a caller one
+/// empty bucket, not a debt of the old size; what post-paid charges took beyond the old burst is owed all the same.
+///
+/// Example: of a burst of 200 at 1 a second everything is spent, and the burst becomes 5. The next exchange that knows of
+/// the 5 leaves 5 seconds owed of the 200. With 300 owed, 100 were post-paid: they stay.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct BurstMemory {
+    /// 0 before the first exchange that names one.
+    pub burst: u64,
+    /// When a debt was last forgiven. A fleet of which some nodes don't know of the change yet must not make a new
+    /// bucket of each request.
+    pub forgiven_at: Nanos,
+}
+
+/// Clocks differ by microseconds, and that must never refill anything.
+const FORGIVEN_BEYOND: Nanos = Nanos::from_secs(1);
+
+impl BurstMemory {
+    /// The burst is this, for whoever sent the exchange; 0: it doesn't know. Returns whether a debt was forgiven.
+    pub fn apply(&mut self, origin: &mut OriginGcra, rate: Rate, burst: u64, now: Nanos) -> bool {
+        if burst == 0 || burst >= self.burst {
+            self.burst = self.burst.max(burst);
+            return false;
+        }
+        let (full, before) = (interval_times(rate, burst), interval_times(rate, self.burst));
+        let owed = origin.busy.tat.minus(now);
+        if owed <= full.plus(FORGIVEN_BEYOND) {
+            // Who published late, from before the change, has paid its debt by then.
+            if now > self.forgiven_at.plus(before) {
+                self.burst = burst;
+            }
+            return false;
+        }
+        let is_lowered = owed <= before.plus(FORGIVEN_BEYOND) && now >= self.forgiven_at.plus(full);
+        if is_lowered {
+            origin.busy = Busy { tat: now.plus(full), since: origin.busy.since.min(now) };
+            origin.before = Busy::default();
+            self.forgiven_at = now;
+        }
+        is_lowered
+    }
+}
+
 /// A node adopts the origin's pair if it is ahead, plus what it admitted from `oldest` on and the origin didn't
 /// know of. That is charged as the origin will charge it: the idle time before a busy period may pay for it.
 pub fn adopt(own: Busy, reply: Busy, admitted_since: u64, oldest: Nanos, rate: Rate) -> Busy {
@@ -266,6 +309,43 @@ mod tests {
         assert!(!origin.fits(rate(), 3, 2, at(50).plus(wait).minus(Nanos::new(1))));
         assert!(origin.fits(rate(), 3, 2, at(50).plus(wait)));
         assert_eq!(origin.wait(rate(), 3, 4, at(50)), None);
+    }
+
+    #[test]
+    fn a_lowered_burst_leaves_one_empty_bucket_and_an_overdraft_stays() {
+        let owing = |millis| OriginGcra {
+            busy: Busy { tat: at(millis), since: at(0) },
+            before: Busy { tat: at(1), since: at(0) },
+            stored: 7,
+        };
+        let memory = BurstMemory { burst: 200, ..BurstMemory::default() };
+        let lowered = |owed_ms: u64, burst: u64| {
+            let (mut origin, mut memory) = (owing(owed_ms), memory);
+            let is_forgiven = memory.apply(&mut origin, rate(), burst, at(0));
+            assert_eq!(is_forgiven, origin != owing(owed_ms));
+            (origin.busy.tat.minus(at(0)).get() / 1_000_000, memory.burst)
+        };
+        assert_eq!(lowered(20_000, 5), (500, 200), "200 units are owed, of which five stay");
+        assert_eq!(lowered(21_000, 5), (500, 200), "a second of grace");
+        assert_eq!(lowered(21_001, 5), (21_001, 200), "ten units more were post-paid");
+        assert_eq!(lowered(1_500, 5), (1_500, 5), "a second beyond five units isn't forgiven");
+        assert_eq!(lowered(20_000, 0), (20_000, 200), "who doesn't know the burst changes nothing");
+        assert_eq!(lowered(40_000, 400), (40_000, 400), "a raised one neither");
+    }
+
+    #[test]
+    fn a_debt_is_forgiven_once_for_each_bucket_while_nodes_differ() {
+        let (mut origin, mut memory) = (OriginGcra::default(), BurstMemory::default());
+        let mut granted = 0;
+        for step in 0..1_000 {
+            // Every second node has the old burst still.
+            let burst = if step % 2 == 0 { 200 } else { 10 };
+            memory.apply(&mut origin, rate(), burst, at(step));
+            while origin.grant(rate(), Burst::new(burst).unwrap(), 1, at(step)) {
+                granted += 1;
+            }
+        }
+        assert_eq!(granted, 200 + 190 + 9, "in a second: a bucket, one that was forgiven, and what refilled");
     }
 
     #[test]

@@ -26,15 +26,33 @@ pub struct OriginCell {
     published: u64,
 }
 
+/// What an owner publishes of one cell.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PublishedCell {
+    /// The owner's own, absolute component.
+    pub component: u64,
+    /// The highest component of this owner that the origin has counted before, or may have: it was sent.
+    pub acked: u64,
+    /// The highest count of the region that the owner knows of.
+    pub claim: u64,
+}
+
 impl OriginCell {
     /// Takes an owner's absolute component and its claim about the region. Registers it even at 0.
-    pub fn publish(&mut self, node: NodeId, component: u64, claim: u64) -> CellReply {
+    ///
+    /// `acked` is how much of the component the origin has counted before, or may have. Only growth beyond it raises the
+    /// floor by addition: nobody else can have claimed that. Example: the store lost node A's 600, and B and C both claim
+    /// 602. B then admits 5 and publishes 6 (`acked` 1), C does the same: the floor grows to 607 and to 612. By their
+    /// claims alone, 607 each, the second 5 would be lost.
+    pub fn publish(&mut self, node: NodeId, cell: PublishedCell) -> CellReply {
         let stored = self.components.entry(node).or_default();
         let before = *stored;
-        *stored = before.max(component.min(STORED_MAX));
+        *stored = before.max(cell.component.min(STORED_MAX));
         assert!(*stored >= before, "INV-1: a component never shrinks");
+        let growth = stored.saturating_sub(before.max(cell.acked));
         self.sum = add_stored(self.sum, *stored - before);
-        self.claim(claim.max(self.sum));
+        self.floor = add_stored(self.floor, growth);
+        self.claim(cell.claim.max(self.sum));
         self.read(node)
     }
 
@@ -45,9 +63,10 @@ impl OriginCell {
 
     /// Grants a cost that the caller has found to fit: it counts at once, for everybody.
     pub fn grant(&mut self, node: NodeId, cost: u64) -> CellReply {
-        let component = add_stored(self.component(node), cost);
+        let before = self.component(node);
         let claim = add_stored(self.total(), cost);
-        self.publish(node, component, claim)
+        let component = add_stored(before, cost);
+        self.publish(node, PublishedCell { component, acked: component, claim })
     }
 
     /// Imports what the world tier says: the region's own row can only raise the floor (INV-5), the other
@@ -71,6 +90,11 @@ impl OriginCell {
 
     pub fn component(&self, node: NodeId) -> u64 {
         self.components.get(&node).copied().unwrap_or(0)
+    }
+
+    /// An owner's component; `None` for a node that is none.
+    pub fn registered(&self, node: NodeId) -> Option<u64> {
+        self.components.get(&node).copied()
     }
 
     pub fn owners(&self) -> usize {
@@ -123,14 +147,30 @@ fn add_stored(count: u64, more: u64) -> u64 {
 mod tests {
     use super::*;
 
+    fn published(component: u64, claim: u64) -> PublishedCell {
+        PublishedCell { component, acked: component, claim }
+    }
+
+    #[test]
+    fn survivors_that_grow_at_the_same_time_are_both_counted_beside_what_only_they_remember() {
+        let mut cell = OriginCell::default();
+        cell.publish(NodeId(2), PublishedCell { component: 1, acked: 1, claim: 602 });
+        cell.publish(NodeId(3), PublishedCell { component: 1, acked: 1, claim: 602 });
+        cell.publish(NodeId(2), PublishedCell { component: 6, acked: 1, claim: 607 });
+        let reply = cell.publish(NodeId(3), PublishedCell { component: 6, acked: 1, claim: 607 });
+        assert_eq!((reply.total, cell.sum()), (612, 12));
+        cell.publish(NodeId(3), PublishedCell { component: 6, acked: 1, claim: 607 });
+        assert_eq!(cell.total(), 612, "a publish that is repeated counts once");
+    }
+
     #[test]
     fn a_publish_is_absolute_and_a_claim_heals() {
         let mut cell = OriginCell::default();
-        cell.publish(NodeId(1), 5, 5);
-        cell.publish(NodeId(1), 5, 5);
-        let reply = cell.publish(NodeId(2), 3, 20);
+        cell.publish(NodeId(1), published(5, 5));
+        cell.publish(NodeId(1), published(5, 5));
+        let reply = cell.publish(NodeId(2), published(3, 20));
         assert_eq!(reply, CellReply { component: 3, total: 20, world: 0, published: 0 });
-        assert_eq!(cell.publish(NodeId(1), 4, 0).component, 5);
+        assert_eq!(cell.publish(NodeId(1), published(4, 0)).component, 5);
         assert_eq!(cell.owners(), 2);
     }
 
@@ -138,7 +178,7 @@ mod tests {
     fn a_grant_counts_for_everybody_at_once() {
         let mut cell = OriginCell::default();
         assert_eq!(cell.grant(NodeId(1), 4), CellReply { component: 4, total: 4, world: 0, published: 0 });
-        assert_eq!(cell.publish(NodeId(2), 0, 0).total, 4);
+        assert_eq!(cell.publish(NodeId(2), published(0, 0)).total, 4);
     }
 
     #[test]
@@ -152,9 +192,9 @@ mod tests {
     #[test]
     fn counts_stop_at_2_to_the_53() {
         let mut cell = OriginCell::default();
-        cell.publish(NodeId(1), u64::MAX, 0);
+        cell.publish(NodeId(1), published(u64::MAX, 0));
         assert_eq!(
-            cell.publish(NodeId(2), 5, u64::MAX),
+            cell.publish(NodeId(2), published(5, u64::MAX)),
             CellReply { component: 5, total: 1 << 53, world: 0, published: 0 }
         );
         cell.import(0, u64::MAX);
@@ -164,15 +204,15 @@ mod tests {
     #[test]
     fn the_own_world_row_raises_the_total_and_the_others_stay_apart() {
         let mut cell = OriginCell::default();
-        cell.publish(NodeId(1), 5, 5);
+        cell.publish(NodeId(1), published(5, 5));
         cell.import(3, 7);
-        assert_eq!((cell.total(), cell.publish(NodeId(1), 5, 5).world), (5, 7));
+        assert_eq!((cell.total(), cell.publish(NodeId(1), published(5, 5)).world), (5, 7));
         cell.import(9, 6);
-        assert_eq!((cell.total(), cell.publish(NodeId(1), 5, 5).world), (9, 7));
+        assert_eq!((cell.total(), cell.publish(NodeId(1), published(5, 5)).world), (9, 7));
         cell.set_published(9);
         cell.set_published(4);
         assert_eq!((cell.published(), cell.unpublished()), (9, 0));
-        cell.publish(NodeId(1), 14, 14);
+        cell.publish(NodeId(1), published(14, 14));
         assert_eq!(cell.unpublished(), 5, "what the others don't know of");
     }
 }

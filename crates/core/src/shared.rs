@@ -14,7 +14,7 @@ use crate::ask::{Accuracy, AskReason, View, must_ask, must_publish, sharers, str
 use crate::counts::Counts;
 use crate::decision::{Decision, Settle, Verdict};
 use crate::gcra::{self, Tat};
-use crate::gcra_sync::Busy;
+use crate::gcra_sync::{BurstMemory, Busy, OriginGcra};
 use crate::item::Item;
 use crate::limit::{Burst, Cost, Rate, Spec};
 use crate::packed::{
@@ -31,7 +31,7 @@ use deadline::Deadline;
 use lease::Lease;
 pub use lease::is_leasable;
 
-/// GCRA reuses the fields of the previous cell: `own` is the tat's whole nanoseconds, `stored` its ticks,
+/// GCRA reuses the sequence for the burst that it was last decided by, and the fields of the previous cell: `own` is the tat's whole nanoseconds, `stored` its ticks,
 /// `others` the interval's denominator and whether it is overdrawn, `world` where the busy period began. In
 /// the current cell, `own` and `stored` are the cumulative costs, `others` the oldest admission that isn't
 /// confirmed, `world` how much of `own` was granted and lapsed unspent.
@@ -64,6 +64,9 @@ const OWNS_PREVIOUS: u8 = 2;
 const WORLD_SPENT: u8 = 4;
 /// Of a window: the node dropped nothing of this key, ever.
 const WHOLE: u8 = 8;
+/// The key may have been reset, or its store have lost data, without this node hearing of it: the next decision asks,
+/// also one that denies.
+const UNCONFIRMED: u8 = 16;
 
 impl SharedState {
     /// What the node knows about its view of this key. `headroom` is what is left of the limit for everybody.
@@ -97,7 +100,12 @@ impl SharedState {
     /// The same key from its `epoch`-th reset on: nothing was admitted yet.
     #[must_use]
     pub fn at_epoch(self, epoch: u16) -> Self {
-        SharedState { epoch, ..SharedState::default() }.with_step(self.step())
+        SharedState { epoch, marks: self.marks & WHOLE, ..SharedState::default() }.with_step(self.step())
+    }
+
+    /// The next decision about the key asks, whichever way it goes: this node may have missed a reset, or a loss of data.
+    pub fn unconfirm(&mut self) {
+        self.marks = self.marks & !(OWNS_CURRENT | OWNS_PREVIOUS) | UNCONFIRMED;
     }
 
     /// There is nothing to say of it for now.
@@ -139,6 +147,28 @@ impl SharedState {
         Busy { tat: tat.whole_ceil(), since: Nanos::new(self.previous.world) }
     }
 
+    /// GCRA: the burst is another one than before. Of a debt that was made by a larger one an empty bucket stays, also
+    /// where it is the region's debt: the origin does the same. A burst of 0 blocks, and forgives nothing.
+    #[cold]
+    fn change_burst(&mut self, rate: Rate, burst: u64, now: Nanos) {
+        let mut memory = BurstMemory { burst: self.sequence.0, ..BurstMemory::default() };
+        let mut debt = OriginGcra { busy: self.busy(), ..OriginGcra::default() };
+        if payload_of(self.tag) != 0 {
+            debt.busy.tat = self.tat_at(rate, now).whole_ceil();
+            if memory.apply(&mut debt, rate, burst, now) {
+                let tat = Tat { whole: debt.busy.tat, ..Tat::default() };
+                (self.previous.own, self.previous.stored) = (tat.whole.get(), 0);
+                (self.previous.others, self.previous.world) =
+                    (denominator_word(tat, rate), debt.busy.since.get());
+                self.tag = tag_with_step(gcra_tag(rate), step_of(self.tag));
+                self.end_grants();
+            }
+        }
+        if burst > 0 {
+            self.sequence = Sequence(burst);
+        }
+    }
+
     /// GCRA's arrival time by a rate that may be new.
     #[inline]
     fn tat_at(&self, rate: Rate, now: Nanos) -> Tat {
@@ -170,9 +200,11 @@ impl SharedState {
         };
         let prepaid = self.current.prepaid();
         let (mut decision, _) = decide_window(counted, self.tag, &item.spec, item.cost, item.settle(), now);
-        // What was granted may be spent, also where it was drawn ahead of the refill.
         if item.cost.get() <= prepaid && item.cost > Cost::PEEK {
-            decision.verdict = Verdict::Admit;
+            // What was granted is spent up to the limit in force: one that was lowered since holds at once.
+            if !decision.is_admitted() && self.spends_drawn_ahead(counted, item, now) {
+                decision.verdict = Verdict::Admit;
+            }
         } else if self.lease.is_held() {
             let charged = if item.charges(&decision) { item.cost.get() } else { 0 };
             if self.waits_for_lease(item, now, &mut decision) {
@@ -180,7 +212,7 @@ impl SharedState {
             }
         }
         if !item.charges(&decision) {
-            return (decision, None);
+            return (decision, self.reason_to_peek(item, now));
         }
         let headroom = (decision.remaining + item.cost.get()).saturating_sub(prepaid);
         let view = View { regions: item.regions, ..self.view(headroom, live_nodes, now) };
@@ -219,6 +251,27 @@ impl SharedState {
         must_ask(item.accuracy, item.class, view, item.cost.get())
     }
 
+    /// Why a check that charges nothing must ask first: a peek of a key of which the node knows nothing, or only something
+    /// old, or a denial of one that isn't confirmed.
+    #[inline]
+    fn reason_to_peek(&self, item: &Item, now: Nanos) -> Option<AskReason> {
+        if item.cost > Cost::PEEK && self.marks & UNCONFIRMED == 0 {
+            return None;
+        }
+        self.uncertain(item, now)
+    }
+
+    #[cold]
+    fn uncertain(&self, item: &Item, now: Nanos) -> Option<AskReason> {
+        if item.settle() != Settle::IfAdmitted || item.accuracy == Accuracy::Async {
+            return None;
+        }
+        if item.cost > Cost::PEEK {
+            return Some(AskReason::Cold);
+        }
+        must_ask(item.accuracy, item.class, &self.view(0, 1, now), 0)
+    }
+
     /// An admission was counted: it is to be published.
     #[inline]
     fn queue(&mut self, item: &Item, view: View) {
@@ -244,6 +297,9 @@ impl SharedState {
         live_nodes: u32,
         now: Nanos,
     ) -> (Decision, Option<AskReason>) {
+        if self.sequence.0 != burst.get() {
+            self.change_burst(rate, burst.get(), now);
+        }
         let tat = self.tat_at(rate, now);
         let was_idle = tat.whole < now;
         if was_idle && self.current.prepaid() > 0 {
@@ -257,8 +313,16 @@ impl SharedState {
         let extra = Cost::new(item.cost.get().saturating_sub(prepaid)).unwrap_or(Cost::MAX);
         let before = tat;
         let (mut decision, mut tat) = gcra::decide(tat, rate, burst, extra, item.settle(), now);
+        if tat.whole < before.whole && prepaid > 0 {
+            // The burst was lowered and the debt forgiven: what was granted of the larger one is part of it.
+            self.end_grants();
+            return self.decide_gcra(item, rate, burst, live_nodes, now);
+        }
         if extra == Cost::PEEK && item.cost > Cost::PEEK {
-            decision.verdict = Verdict::Admit;
+            if !decision.is_admitted() {
+                let unspent = prepaid - item.cost.get();
+                decision.verdict = self.spends_granted(tat, rate, burst, unspent, now);
+            }
         } else if self.lease.is_held() {
             let charged = if item.charges(&decision) { extra.get() } else { 0 };
             if self.waits_for_lease(item, now, &mut decision) {
@@ -272,7 +336,7 @@ impl SharedState {
         decision.remaining = add_count(headroom, prepaid.saturating_sub(item.cost.get()));
         if !item.charges(&decision) {
             decision.remaining = add_count(headroom, prepaid);
-            return (decision, None);
+            return (decision, self.reason_to_peek(item, now));
         }
         let view = self.view(add_count(headroom, extra.get()), live_nodes, now);
         if self.current.unsynced() == 0 {

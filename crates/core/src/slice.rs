@@ -50,6 +50,17 @@ impl SliceSize {
         SliceSize { amount: u64::try_from(amount).unwrap_or(u64::MAX).min(now), ..self }
     }
 
+    /// The same part of a whole with another number, rounded down: what is in force of it, so that parts never sum to
+    /// more than their whole.
+    #[must_use]
+    pub fn scaled_down(self, before: u64, now: u64) -> Self {
+        if before == now {
+            return self;
+        }
+        let amount = u128::from(self.amount) * u128::from(now) / u128::from(before.max(1));
+        SliceSize { amount: narrow_to(amount, now), ..self }
+    }
+
     #[must_use]
     pub fn at_least(self, other: Self) -> Self {
         SliceSize { amount: self.amount.max(other.amount), rate_parts: self.rate_parts.max(other.rate_parts) }
@@ -117,19 +128,15 @@ pub struct Lease {
 
 impl Lease {
     /// What is in force of a limit whose number is `number`, for who has the part `even` without a slice: the slice,
-    /// the smaller of both when the lease is over, and the even part when nobody else counts on the slice.
+    /// the smaller of both when the lease is over, and the even part when nobody else counts on the slice. Of a slice
+    /// of another number it is the smaller of both, too: scaled parts and even parts are rounded differently, and some
+    /// regions may have gone back to even parts already.
     pub fn in_force(&self, number: u64, even: SliceSize, now: Nanos) -> SliceSize {
         if now > self.rises {
             return even;
         }
-        let amount = if self.whole == number {
-            self.size.amount
-        } else {
-            let part = u128::from(self.size.amount) * u128::from(number) / u128::from(self.whole.max(1));
-            narrow_to(part, number)
-        };
-        let size = SliceSize { amount, ..self.size };
-        if now <= self.until { size } else { size.at_most(even) }
+        let size = self.size.scaled_down(self.whole, number);
+        if now <= self.until && self.whole == number { size } else { size.at_most(even) }
     }
 
     /// The same by a clock that shows `ours` when this one's shows `theirs`. What is over stays over.

@@ -6,12 +6,18 @@ mod random;
 use random::Random;
 use tidegate_core::counts::Counts;
 use tidegate_core::gcra_sync::{Busy, GcraSync, OriginGcra, interval_times};
-use tidegate_core::origin_cell::{NodeId, OriginCell};
+use tidegate_core::origin_cell::{NodeId, OriginCell, PublishedCell};
 use tidegate_core::{Nanos, Rate};
 
 const NODES: usize = 4;
 const SEEDS: u64 = 3_000;
 const STEPS: u32 = 200;
+
+/// What a node sends of its counts. It sends the same again when a reply got lost, so nothing is known to be unsent.
+fn published(counts: &Counts) -> PublishedCell {
+    let component = counts.component();
+    PublishedCell { component, acked: component, claim: counts.regional() }
+}
 
 #[test]
 fn no_view_ever_exceeds_the_true_count_and_no_component_shrinks() {
@@ -36,7 +42,7 @@ fn no_view_ever_exceeds_the_true_count_and_no_component_shrinks() {
                 4..=7 => {
                     let owner = NodeId(node as u64);
                     let before = store.component(owner);
-                    let mut reply = store.publish(owner, nodes[node].component(), nodes[node].regional());
+                    let mut reply = store.publish(owner, published(&nodes[node]));
                     if random.one_in(3) {
                         reply = store.grant(owner, random.below(4));
                     }
@@ -75,7 +81,7 @@ fn no_view_ever_exceeds_the_true_count_and_no_component_shrinks() {
             store.import(0, world_truth);
             for node in (0..NODES).chain(0..NODES) {
                 let counts = &mut nodes[node];
-                let reply = store.publish(NodeId(node as u64), counts.component(), counts.regional());
+                let reply = store.publish(NodeId(node as u64), published(counts));
                 counts.merge(reply).unwrap();
             }
             let true_count = truth.iter().sum::<u64>() + world_truth;

@@ -113,8 +113,15 @@ fn hear(table: &Table<SharedState>, key: KeyId, spec: &Spec) {
         }
     };
     let sent = KeySync { key, epoch: 0, counts, wants: Wants::default(), settled: SmallVec::new() };
-    let reply = KeyReply { epoch: 0, counts: heard, granted: SmallVec::new(), drawn: 0, retry_after: None };
-    let merge = |state: &mut SharedState| state.merge(&sent, &reply, NOW.now, NOW.now.plus(FRESH_FOR));
+    let reply = KeyReply {
+        epoch: 0,
+        counts: heard,
+        granted: SmallVec::new(),
+        drawn: 0,
+        retry_after: None,
+        component_before: None,
+    };
+    let merge = |state: &mut SharedState| state.merge(&sent, &reply, NOW.now, Some(NOW.now.plus(FRESH_FOR)));
     table.upsert(key, NOW, merge).unwrap().unwrap();
 }
 

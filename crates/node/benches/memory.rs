@@ -35,8 +35,15 @@ fn use_both_tiers(key: KeyId, state: &mut SharedState) {
     let sent = KeySync { key, epoch: 0, counts, wants: Wants::default(), settled: SmallVec::new() };
     let cell = CellReply { component: 1, total: 7, world: 9, published: 0 };
     let counts = CountReply::Window { current: cell, previous: Some(cell), owners: 3 };
-    let reply = KeyReply { epoch: 0, counts, granted: SmallVec::new(), drawn: 0, retry_after: None };
-    state.merge(&sent, &reply, Nanos::ZERO, Nanos::from_secs(1)).expect("plausible");
+    let reply = KeyReply {
+        epoch: 0,
+        counts,
+        granted: SmallVec::new(),
+        drawn: 0,
+        retry_after: None,
+        component_before: None,
+    };
+    state.merge(&sent, &reply, Nanos::ZERO, Some(Nanos::from_secs(1))).expect("plausible");
 }
 
 fn fill<S: State>(name: &str, keys: u64, share: impl Fn(KeyId, &mut S)) {

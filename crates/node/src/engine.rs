@@ -289,8 +289,8 @@ impl Engine {
             }
             _ => {
                 if plan.has_world {
-                    // What never asks is noted here.
-                    plan.note_async(self.world(), request, moment.now);
+                    // What is charged without an ask is noted here.
+                    plan.note_unasked(self.world(), request, moment.now);
                 }
                 self.keep(&plan, Some(request), (rules.version, tag), moment);
                 if request.purpose == Purpose::Check {

@@ -10,6 +10,7 @@ pub mod files;
 pub mod histogram;
 pub mod hot;
 pub mod journal;
+pub mod known_nodes;
 mod plan;
 pub mod quota;
 pub mod region;

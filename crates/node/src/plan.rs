@@ -316,9 +316,11 @@ impl<'r> Plan<'r> {
         self.note_if(world, request, now, |_| true);
     }
 
-    /// The same for those that were decided and never ask.
-    pub(crate) fn note_async(&self, world: Option<&WorldNode>, request: &Request<'_>, now: Nanos) {
-        self.note_if(world, request, now, |item| item.accuracy == Accuracy::Async);
+    /// The same for those that were decided without an ask and may have been charged all the same: those that never
+    /// ask, and those that are charged also when they are denied.
+    pub(crate) fn note_unasked(&self, world: Option<&WorldNode>, request: &Request<'_>, now: Nanos) {
+        let is_charged = |item: &Item| item.accuracy == Accuracy::Async || item.charge == Charge::Always;
+        self.note_if(world, request, now, is_charged);
     }
 
     fn note_if(

@@ -11,6 +11,8 @@ mod lease;
 mod pending;
 mod reply;
 mod reserve;
+mod resets;
+mod shards;
 
 use crate::quota::{KeySet, Quotas};
 use crate::world::WorldNode;
@@ -19,20 +21,23 @@ use figures::AskFigures;
 pub use figures::ShardFigures;
 pub use lease::{HOT_MAX, HotLimit};
 use parking_lot::Mutex;
-use pending::{Asks, Pending, Waiting};
+use pending::{Asks, Pending, TakenAsks, Waiting};
+pub use shards::{ShardEvent, ShardHealth};
 use smallvec::SmallVec;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tidegate_core::ask::AskReason;
-use tidegate_core::exchange::{KeySync, ReservationId, Wants};
+use tidegate_core::exchange::{CountSync, KeyReply, KeySync, ReservationId, Wants};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::state::State as _;
 use tidegate_core::{
     Accuracy, Class, Cost, Item, KeyId, Moment, Nanos, Role, SharedState, Spec, Table, Verdict,
 };
-use tidegate_origin::{BreakerState, Exchange, Grant, ShardId};
+use tidegate_origin::{BreakerState, DoneReset, Exchange, Grant, ShardId};
 
+/// A store keeps a bucket so long after it is full again.
+const BUCKET_KEPT: Nanos = Nanos::from_secs(60);
 /// For so long after a failed sync of a key, ± a fifth, its admissions don't ask.
 const FAILED_FOR: Nanos = Nanos::from_millis(300);
 
@@ -86,8 +91,10 @@ impl AskItem {
 pub enum Standing {
     /// The origin has counted it for this node.
     Granted,
-    /// The origin holds it back for this request alone.
-    Reserved,
+    /// The origin holds it back for this request alone, until then: whoever comes later may find it given to others.
+    Reserved {
+        until: Nanos,
+    },
     Refused {
         retry_after: Option<Nanos>,
     },
@@ -118,8 +125,35 @@ pub struct Outgoing {
 struct Ticket {
     /// For each of its asks, the request and which of its limits.
     asks: Asks,
+    /// Requests that only want to know how the key stands, and which of their limits it is.
+    peeks: Asks,
+    /// The node's component of the current cell, as the origin had confirmed it when this left; `None` where the node was
+    /// no owner of it. An origin that knows less has lost data.
+    confirmed: Option<u64>,
+    /// It is published because its shard lost data.
+    is_republished: bool,
     /// It is the key's one call; others wait for it.
     holds_key: bool,
+}
+
+impl Ticket {
+    /// Whether what is granted must be verified by the shard's record: the node wasn't confirmed there, and so can't tell
+    /// by its own component whether data is gone.
+    fn needs_record(&self, sync: &KeySync) -> bool {
+        let asks = !sync.wants.asks.is_empty() || sync.wants.lease.is_some();
+        asks && self.confirmed.is_none()
+    }
+
+    /// Whether the reply shows that the origin lost something of this key, and hasn't just dropped a cell that is over by
+    /// its clock.
+    fn shows_loss(&self, sync: &KeySync, reply: &KeyReply, origin_now: Nanos) -> bool {
+        let is_over = match &sync.counts {
+            CountSync::Window(window) => window.current.expires <= origin_now,
+            CountSync::Gcra { sync, .. } => sync.busy.tat.plus(BUCKET_KEPT) <= origin_now,
+        };
+        let lost = |confirmed| reply.component_before.is_none_or(|before| before < confirmed);
+        !is_over && reply.epoch == sync.epoch && self.confirmed.is_some_and(lost)
+    }
 }
 
 /// What is to be done after an event.
@@ -130,6 +164,10 @@ pub struct Effects {
     /// Keys that a request waits for: [`Region::send_asked`] makes their calls, when whoever asks at the same time
     /// has asked too.
     pub asked: SmallVec<[KeyId; 4]>,
+    /// Shards that showed that they lost something: a pulse is due at once.
+    pub pulse: SmallVec<[ShardId; 1]>,
+    /// Resets that a shard may have lost, to be told to it again; [`Region::restored`] takes what came of each.
+    pub restore: Vec<(ShardId, DoneReset)>,
     pub finished: Vec<(Wake, Standings)>,
 }
 
@@ -138,6 +176,7 @@ impl fmt::Debug for Effects {
         f.debug_struct("Effects")
             .field("send", &self.send)
             .field("asked", &self.asked)
+            .field("pulse", &self.pulse)
             .field("finished", &self.finished.len())
             .finish()
     }
@@ -251,7 +290,10 @@ impl Region {
             self.asks.asked(item.reason);
             let shard = route(item.key);
             if pending.may_ask(item.key, shard, moment.now) {
-                askable.push(index);
+                match item.cost {
+                    Cost::PEEK => asked::join(&mut pending, items, index, id, &mut effects),
+                    _ => askable.push(index),
+                }
             } else {
                 pending.unaskable(shard, item);
                 pending.stand(id, index, Standing::Unverified, &mut effects.finished);
@@ -290,24 +332,31 @@ impl Region {
         if pending.keys.get(&key).is_none_or(|entry| entry.in_flight) {
             return;
         }
-        let Some((spec, regions, asks, mut wants)) = pending.take_asks(key) else { return };
+        let Some(TakenAsks { spec, regions, asks, peeks, mut wants }) = pending.take_asks(key) else {
+            return;
+        };
         let state = table.aligned(key, &spec, moment);
         wants.lease = pending.leases.wish((key, spec), &state, table.live_nodes(), moment.now);
         // What was drawn before is spent before more is.
         wants.draw &= state.prepaid(&spec, moment.now) == 0 && wants.lease.is_none();
+        wants.peek = wants.asks.is_empty() && wants.lease.is_none() && !state.counts_anything();
         let counts = state.asking(&spec, regions, moment.now);
         let settled = pending.keys.entry(key).or_default().leaves();
-        let sync = KeySync { key, epoch: state.epoch(), counts, wants, settled };
-        let ticket = Ticket { asks, holds_key: true };
+        let mut sync = KeySync { key, epoch: state.epoch(), counts, wants, settled };
+        pending.mark_sent(&mut sync);
+        let confirmed = state.confirmed(&sync.counts, moment.now);
+        let ticket = Ticket { asks, peeks, confirmed, holds_key: true, ..Ticket::default() };
         let shard = route(key);
         match effects.send.iter_mut().find(|outgoing| outgoing.has_room(shard, moment.now)) {
             Some(outgoing) => {
+                outgoing.exchange.reads_record |= ticket.needs_record(&sync);
                 outgoing.exchange.syncs.push(sync);
                 outgoing.tickets.push(ticket);
             }
             None => {
                 let (node, now) = (self.options.node, moment.now);
-                let exchange = Exchange { node, now, syncs: vec![sync], grant: Grant::Each };
+                let reads_record = ticket.needs_record(&sync);
+                let exchange = Exchange { node, now, syncs: vec![sync], grant: Grant::Each, reads_record };
                 effects.send.push(Outgoing { shard, exchange, tickets: vec![ticket] });
             }
         }
@@ -359,8 +408,13 @@ impl Region {
     }
 
     fn outgoing(&self, shard: ShardId, grant: Grant, syncs: Vec<(KeySync, Ticket)>, now: Nanos) -> Outgoing {
+        let reads_record = syncs.iter().any(|(sync, ticket)| ticket.needs_record(sync));
         let (syncs, tickets) = syncs.into_iter().unzip();
-        Outgoing { shard, exchange: Exchange { node: self.options.node, now, syncs, grant }, tickets }
+        Outgoing {
+            shard,
+            exchange: Exchange { node: self.options.node, now, syncs, grant, reads_record },
+            tickets,
+        }
     }
 
     fn counted(&self, effects: &Effects) {

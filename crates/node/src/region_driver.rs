@@ -6,22 +6,26 @@
 
 mod hot;
 mod lanes;
+mod pulses;
 
 use crate::clock::Clock;
 use crate::driver::calm_interval;
 use crate::engine::{Asking, Decided, Engine, ResetKey};
+use crate::known_nodes::KnownNodes;
 use crate::region::{AskId, Effects, Outgoing, Region, Standings, Wake};
 use crate::request::Answer;
 use crate::sharing::Sharing;
 use crate::world::WorldNode;
 use arc_swap::ArcSwap;
 use lanes::{Lanes, Sender, Wait};
+use parking_lot::Mutex;
+use pulses::Pulses;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tidegate_core::{KeyId, Moment, Nanos};
-use tidegate_origin::{Alive, Heartbeat, Reset};
+use tidegate_origin::{Acceptance, Alive, DoneReset, Heartbeat, Reset, ResetLog, ShardId};
 pub use tidegate_origin::{BreakerState, Origin, OriginError};
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
@@ -39,6 +43,8 @@ const TIMER_SLACK: Duration = Duration::from_millis(1);
 const TURNS: usize = 3;
 /// A clock that is further from the origin's than this is worth a word.
 const OFFSET_MAX: Nanos = Nanos::from_millis(50);
+/// A reset waits so long for a store that is recovering.
+const RESET_WITHIN: Duration = Duration::from_secs(5);
 /// How long a node that stops tries to publish what is left.
 const LEAVE_WITHIN: Duration = Duration::from_secs(2);
 
@@ -55,6 +61,11 @@ pub struct RegionDriver {
     is_held: watch::Sender<bool>,
     /// No heartbeat may follow the last one.
     is_leaving: AtomicBool,
+    /// What the next process is told of the region's nodes.
+    known_nodes: OnceLock<Arc<KnownNodes>>,
+    /// How the store has answered this node's heartbeats.
+    acceptance: Mutex<Acceptance>,
+    pulses: Pulses,
 }
 
 /// A request that waits; dropped with the request, or when it was decided.
@@ -82,7 +93,34 @@ impl RegionDriver {
         let origin = ArcSwap::from_pointee(origin);
         let [is_foreign, is_leaving] = [AtomicBool::new(false), AtomicBool::new(false)];
         let (lanes, is_held) = (Lanes::default(), watch::Sender::new(false));
-        Some(Arc::new(RegionDriver { engine, clock, origin, wait, lanes, is_foreign, is_held, is_leaving }))
+        let known_nodes = OnceLock::new();
+        let pulses = Pulses::default();
+        Some(Arc::new(RegionDriver {
+            engine,
+            clock,
+            origin,
+            wait,
+            lanes,
+            is_foreign,
+            is_held,
+            is_leaving,
+            known_nodes,
+            acceptance: Mutex::default(),
+            pulses,
+        }))
+    }
+
+    /// Keeps the number of live nodes for the next process, and begins with what an earlier one kept.
+    pub fn keep_known_nodes(&self, known: KnownNodes) {
+        self.shared().assume_nodes(known.last());
+        let _ = self.known_nodes.set(Arc::new(known));
+    }
+
+    fn note_nodes(&self, nodes: u32) {
+        self.shared().set_live_nodes(nodes);
+        if let Some(known) = self.known_nodes.get().filter(|known| !known.is(nodes)).cloned() {
+            tokio::task::spawn_blocking(move || known.write(nodes));
+        }
     }
 
     fn shared(&self) -> &Sharing {
@@ -188,6 +226,12 @@ impl RegionDriver {
         for outgoing in effects.send {
             tokio::spawn(self.clone().carry(outgoing));
         }
+        for shard in effects.pulse {
+            tokio::spawn(self.clone().pulse(shard));
+        }
+        if !effects.restore.is_empty() {
+            tokio::spawn(self.clone().restore_resets(effects.restore));
+        }
         if !effects.asked.is_empty()
             && let Some(sender) = self.lanes.here().add(&effects.asked)
         {
@@ -217,6 +261,7 @@ impl RegionDriver {
         } else if self.is_foreign() {
             Err(OriginError::Unreachable { cause: "the store belongs to another fleet".to_owned() })
         } else {
+            self.notice_reconnect(&origin, outgoing.shard);
             origin.exchange(outgoing.shard, &outgoing.exchange).await
         };
         if let Err(error) = &result {
@@ -254,8 +299,10 @@ impl RegionDriver {
             }
             let beaten = self.origin().beat(self.heartbeat(false)).await;
             self.heard(beaten, &mut told);
-            if let Ok(resets) = self.origin().tell_resets(Vec::new()).await {
-                self.start_afresh(&resets);
+            self.pulse_all();
+            if !self.is_foreign() {
+                // Who can't be asked is asked again with the next heartbeat.
+                let _ = self.share_resets(Vec::new()).await;
             }
         }
     }
@@ -269,19 +316,33 @@ impl RegionDriver {
             alive_for: ALIVE_FOR,
             leaves,
             heard,
+            acceptance: *self.acceptance.lock(),
         }
     }
 
     fn heard(&self, beaten: Result<Alive, OriginError>, told: &mut Told) {
         match &beaten {
-            Ok(_) => self.is_foreign.store(false, Ordering::Relaxed),
-            Err(OriginError::OtherSecret { .. }) => self.is_foreign.store(true, Ordering::Relaxed),
+            Ok(_) => {
+                self.is_foreign.store(false, Ordering::Relaxed);
+                *self.acceptance.lock() = Acceptance::Accepted;
+            }
+            Err(OriginError::OtherSecret { .. }) => {
+                self.is_foreign.store(true, Ordering::Relaxed);
+                let mut acceptance = self.acceptance.lock();
+                if *acceptance == Acceptance::New {
+                    *acceptance = Acceptance::Refused;
+                }
+            }
             // Whose store it is, a failure doesn't tell.
             Err(_) => {}
         }
         match beaten {
             Ok(alive) => {
-                self.shared().table.set_live_nodes(alive.nodes);
+                self.pulses.begin();
+                if alive.keeps_no_records {
+                    self.shared().region.adopt_records();
+                }
+                self.note_nodes(alive.nodes);
                 if let (Some(world), Some(view)) = (self.engine.world(), alive.world) {
                     world.heard(view);
                 }
@@ -301,28 +362,50 @@ impl RegionDriver {
             let mut known = 0;
             self.shared().table.update(*key, |state| known = state.epoch());
             let (shard, expires) = (origin.shard_of(*key), *forgotten_at);
+            self.until_recovered(shard).await?;
             let epoch = origin.reset_by_order(shard, *key, known, expires, order).await?;
             if epoch == 0 {
                 // It was carried out before, and what was counted then is over.
                 continue;
             }
-            resets.push(Reset { key: *key, epoch });
+            let reset = Reset { key: *key, epoch };
+            resets.push(reset);
+            let done = DoneReset { reset, order, expires };
+            self.shared().region.remember_reset(done, self.clock.now().now);
             if let Some(world) = self.engine.world().filter(|_| *is_world) {
                 world.reset(*key, epoch, *forgotten_at);
             }
         }
-        self.start_afresh(&resets);
-        origin.tell_resets(resets).await?;
+        self.share_resets(resets).await?;
         Ok(keys.len())
     }
 
-    fn start_afresh(&self, resets: &[Reset]) {
-        for Reset { key, epoch } in resets {
-            self.shared().table.update(*key, |state| {
-                if *epoch > state.epoch() {
-                    *state = state.at_epoch(*epoch);
-                }
-            });
+    /// Starts keys afresh here, and announces their resets to the other nodes.
+    pub async fn share_resets(&self, resets: Vec<Reset>) -> Result<(), OriginError> {
+        let Sharing { table, region, .. } = self.shared();
+        region.start_afresh(table, &resets);
+        let log = self.origin().share_resets(region.reset_news(resets)).await?;
+        self.take_resets(&log);
+        Ok(())
+    }
+
+    /// A shard that lost data doesn't know how often a key was reset before its nodes have told it again.
+    async fn until_recovered(&self, shard: ShardId) -> Result<(), OriginError> {
+        let recovered = async {
+            while !self.shared().region.is_reliable(shard) {
+                tokio::time::sleep(FLUSH_EVERY).await;
+            }
+        };
+        let cause = "the store is recovering from a loss of data; try again in some seconds".to_owned();
+        timeout(RESET_WITHIN, recovered).await.map_err(|_| OriginError::Unreachable { cause })
+    }
+
+    fn take_resets(&self, log: &ResetLog) {
+        let Sharing { table, region, .. } = self.shared();
+        if region.take_resets(table, log) {
+            tracing::info!(
+                "this node may have missed resets: the next decision about each key asks the region"
+            );
         }
     }
 
@@ -352,6 +435,7 @@ impl RegionDriver {
         }
         self.is_leaving.store(true, Ordering::Relaxed);
         // Whoever can't be told finds out by itself.
+        self.leave_shards().await;
         let _ = self.origin().beat(self.heartbeat(true)).await;
     }
 }
@@ -371,14 +455,15 @@ async fn look_once_more(hear: &mut oneshot::Receiver<Standings>) -> Option<Stand
 /// What was said about the origin, so that it is said once.
 #[derive(Debug, Default)]
 struct Told {
-    is_ill: bool,
+    /// The kind of the last error, if the last heartbeat failed.
+    problem: Option<usize>,
     is_off: bool,
     nodes: u32,
 }
 
 impl Told {
     fn well(&mut self, alive: Alive, moment: Moment) {
-        if self.is_ill || self.nodes == 0 {
+        if self.problem.is_some() || self.nodes == 0 {
             tracing::info!(live_nodes = alive.nodes, "the origin answers");
         } else if self.nodes != alive.nodes {
             tracing::info!(live_nodes = alive.nodes, before = self.nodes, "the region's nodes changed");
@@ -391,13 +476,12 @@ impl Told {
                 "this node's clock and the origin's differ: check the time synchronisation of both"
             );
         }
-        *self = Told { is_ill: false, is_off, nodes: alive.nodes };
+        *self = Told { problem: None, is_off, nodes: alive.nodes };
     }
 
     fn ill(&mut self, error: &OriginError) {
-        if !self.is_ill {
+        if self.problem.replace(error.kind()) != Some(error.kind()) {
             tracing::warn!(%error, "the origin doesn't answer; deciding on the local view, and trying again");
         }
-        self.is_ill = true;
     }
 }

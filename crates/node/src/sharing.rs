@@ -6,6 +6,7 @@ use crate::quota::Quotas;
 use crate::region::{AskItem, Region, RegionOptions};
 use crate::world::WorldNode;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use tidegate_core::state::State as _;
 use tidegate_core::{
     Burst, Charge, Item, LocalState, Moment, Nanos, Rate, SharedState, Spec, StepId, Table, TenantTag,
@@ -17,6 +18,9 @@ const FALLBACK_DIVISOR: usize = 16;
 /// A `free` rule admits this much of its rate, by its node's share, while nobody can be asked. All nodes
 /// together stay below one and a half: their shares sum to a little more than one, and each begins with a burst.
 const FALLBACK_FACTOR: (u64, u64) = (4, 3);
+/// A node that was never told how many there are takes so many for granted, where its store can't be asked: its share is
+/// small until the first heartbeat is answered.
+const UNKNOWN_NODES: u32 = 64;
 /// What it may admit at once: every node's burst comes on top, and outages may be short.
 const FALLBACK_BURST: Nanos = Nanos::from_millis(100);
 
@@ -29,6 +33,8 @@ pub struct Sharing {
     /// What this node and its region know of hot keys.
     pub hot: HotKeys,
     fallbacks: Table<LocalState>,
+    /// How many nodes there are taken to be until the store says it; 0 from then on.
+    assumed_nodes: AtomicU32,
 }
 
 impl Sharing {
@@ -43,7 +49,19 @@ impl Sharing {
             quotas,
             hot: HotKeys::default(),
             fallbacks: Table::new((keys_max / FALLBACK_DIVISOR).max(1024)),
+            assumed_nodes: AtomicU32::new(0),
         }
+    }
+
+    /// The store wasn't asked yet. So many nodes lived when this one, in an earlier life, last heard of them.
+    pub fn assume_nodes(&self, last_known: Option<u32>) {
+        self.assumed_nodes.store(last_known.unwrap_or(UNKNOWN_NODES), Ordering::Relaxed);
+    }
+
+    /// The store said how many nodes live.
+    pub fn set_live_nodes(&self, nodes: u32) {
+        self.table.set_live_nodes(nodes);
+        self.assumed_nodes.store(0, Ordering::Relaxed);
     }
 
     /// Spends what was granted to a request and lapsed on its way: it is charged then, and needn't be asked for again.
@@ -59,7 +77,10 @@ impl Sharing {
     /// The local limit that an unverified admission of a `free` rule must pass: GCRA at four thirds of
     /// this node's part of the rate, which is what it lately had, or an even one if that is more.
     pub(crate) fn fallback(&self, ask: &AskItem, moment: Moment) -> Item {
-        let nodes = u64::from(self.table.live_nodes());
+        let nodes = match self.assumed_nodes.load(Ordering::Relaxed) {
+            0 => u64::from(self.table.live_nodes()),
+            assumed => u64::from(assumed),
+        };
         let (own, region) = self.table.aligned(ask.key, &ask.spec, moment).share_when_last_heard();
         let even_is_more = own.saturating_mul(nodes) < region || region == 0;
         let (part, whole) = if even_is_more { (1, nodes) } else { (own, region) };

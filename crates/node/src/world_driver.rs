@@ -232,7 +232,8 @@ impl WorldDriver {
             }
             Step::Write(cells) => Done::Written(origin.import(&cells).await),
             Step::Tell(view) => Done::Told(origin.tell_world(view).await),
-            Step::TellResets(resets) => Done::ToldResets(origin.tell_resets(resets).await.map(drop)),
+            Step::TellResets(resets) => Done::ToldResets(self.region.share_resets(resets).await),
+            Step::Check(owner, cells) => Done::Checked(in_time(store.stored_counts(owner, &cells)).await),
             Step::Merge => Done::Merged(within(MERGED_WITHIN, store.merge_log()).await),
             Step::Delete => Done::Deleted(in_time(store.delete_expired()).await),
         };
@@ -243,6 +244,7 @@ impl WorldDriver {
     /// Takes all rows of a page but for those of its last turn.
     async fn take_in_turns(&self, imported: Result<Imported, WorldError>) -> Result<Imported, WorldError> {
         let mut page = imported?;
+        self.worker.lock().page_begins(&mut page);
         while let Some(rows) = next_turn(&mut page) {
             self.worker.lock().imported_some(&rows, self.now(), self.node().counters());
             tokio::task::yield_now().await;

@@ -223,7 +223,8 @@ fn a_key_of_which_nothing_is_known_has_one_call_in_flight() {
     let batch = only(node.bring(first_call));
     assert_eq!(first.try_recv().unwrap()[..], [Standing::Granted]);
     node.bring(batch);
-    assert_eq!(both.try_recv().unwrap()[..], [Standing::Reserved; 2]);
+    let held = both.try_recv().unwrap();
+    assert!(held.len() == 2 && held.iter().all(|standing| matches!(standing, Standing::Reserved { .. })));
 }
 
 #[test]
@@ -275,7 +276,8 @@ fn what_was_reserved_is_settled_once_and_also_while_a_call_is_in_flight() {
     for call in calls {
         assert!(node.bring(call).is_empty());
     }
-    assert_eq!(reserved.try_recv().unwrap()[..], [Standing::Reserved; 2]);
+    let held = reserved.try_recv().unwrap();
+    assert!(held.len() == 2 && held.iter().all(|standing| matches!(standing, Standing::Reserved { .. })));
     let in_flight = only(node.ask(&[AskItem { accuracy: Accuracy::Exact, ..both[0] }]).1);
     node.region.settle(id);
     let names = |call: &Outgoing| call.exchange.syncs.iter().filter(|sync| !sync.settled.is_empty()).count();

@@ -13,9 +13,10 @@ use tidegate_node::region_driver::RegionDriver;
 use tidegate_node::{
     Decided, Engine, EngineOptions, GivenLimit, GivenPolicy, Path, Purpose, Request, Subject,
 };
+use tidegate_origin::record::{Pulse, Pulsed};
 use tidegate_origin::{
-    Alive, CellTotal, Exchange, Exchanged, Heartbeat, KeyError, Lead, Leading, Letter, MemoryOrigin, Origin,
-    Reply, Reset, ShardId, WorldCell,
+    Alive, CellTotal, DoneReset, Exchange, Exchanged, Heartbeat, KeyError, Lead, Leading, Letter,
+    MemoryOrigin, Origin, Reply, ResetLog, ResetNews, ShardId, WorldCell,
 };
 use tidegate_origin::{HotHeard, HotNews, HotReport, QuotaGathered, QuotaHeard, QuotaNews, QuotaReport};
 use tidegate_rules::RuleSet;
@@ -68,8 +69,16 @@ impl Origin for BehindSocket {
         self.memory.reset_by_order(shard, key, known, expires, order)
     }
 
-    fn tell_resets(&self, resets: Vec<Reset>) -> Reply<'_, Vec<Reset>> {
-        self.memory.tell_resets(resets)
+    fn restore_reset(&self, shard: ShardId, done: DoneReset) -> Reply<'_, ()> {
+        self.memory.restore_reset(shard, done)
+    }
+
+    fn share_resets(&self, news: ResetNews) -> Reply<'_, ResetLog> {
+        self.memory.share_resets(news)
+    }
+
+    fn pulse(&self, shard: ShardId, pulse: Pulse) -> Reply<'_, Pulsed> {
+        self.memory.pulse(shard, pulse)
     }
 
     fn lead(&self, lead: Lead) -> Reply<'_, Leading> {

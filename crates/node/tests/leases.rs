@@ -19,7 +19,8 @@ fn at(micros: u64) -> Moment {
 }
 
 fn item(limit: u64) -> Item {
-    let period = Period::new(Nanos::from_secs(3600)).unwrap();
+    // Short: all that is left of it may be drawn.
+    let period = Period::new(Nanos::from_secs(5)).unwrap();
     let spec = Spec::Fixed { limit: Limit::new(limit).unwrap(), period };
     Item { accuracy: Accuracy::Bounded, ..Item::new(KEY, spec, Cost::ONE) }
 }

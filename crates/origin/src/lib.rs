@@ -8,6 +8,7 @@ mod breaker;
 mod hot;
 mod memory;
 mod quota;
+pub mod record;
 mod redis;
 mod store;
 mod world;
@@ -25,6 +26,7 @@ pub use quota::{
 pub use store::{CellCondition, Store};
 pub use world::{CellTotal, Lead, LeadWish, Leading, Letter, OriginId, WorldCell};
 
+use record::{Pulse, Pulsed, RecordReading};
 use std::fmt::Debug;
 use std::future::Future;
 use std::pin::Pin;
@@ -44,6 +46,8 @@ pub struct Exchange {
     pub now: Nanos,
     pub syncs: Vec<KeySync>,
     pub grant: Grant,
+    /// Read the shard's record after the keys: what is granted counts only if the shard has lost nothing.
+    pub reads_record: bool,
 }
 
 /// How the asks of one exchange hang together.
@@ -61,6 +65,8 @@ pub struct Exchanged {
     /// The origin's own present.
     pub now: Nanos,
     pub replies: Vec<Result<KeyReply, KeyError>>,
+    /// The shard's record, where the exchange asked for it.
+    pub record: RecordReading,
 }
 
 /// One key's counts can't be read or written; the other keys' can. Its next sync tries again.
@@ -122,6 +128,21 @@ pub struct Heartbeat {
     pub leaves: bool,
     /// The version of the world's regions that the node goes by; 0 when it knows of none.
     pub heard: u64,
+    /// How the store answered this node before.
+    pub acceptance: Acceptance,
+}
+
+/// Whether a store has accepted a node's secret.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Acceptance {
+    /// It hasn't answered yet.
+    #[default]
+    New,
+    /// The node belongs to the fleet whose store this is. If the store loses its data and a node with another secret
+    /// comes first, that one has to give way.
+    Accepted,
+    /// The store belongs to another fleet. The node must not take it over when it loses its data.
+    Refused,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -132,6 +153,8 @@ pub struct Alive {
     pub now: Nanos,
     /// The other regions, as the world worker last told; `None` when nobody did.
     pub world: Option<WorldView>,
+    /// Nodes of a release that kept no records were here, and none of this release before.
+    pub keeps_no_records: bool,
 }
 
 /// A key that was started afresh, and the epoch that holds since.
@@ -139,6 +162,42 @@ pub struct Alive {
 pub struct Reset {
     pub key: KeyId,
     pub epoch: u16,
+}
+
+/// A reset that was carried out, as a node remembers it: a store that lost its data is told again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DoneReset {
+    pub reset: Reset,
+    /// The number of the control plane's order, where it was one.
+    pub order: Option<u64>,
+    pub expires: Nanos,
+}
+
+/// How far a node has read the log of resets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ResetPosition {
+    /// Which log it was: another one begins when the store loses it.
+    pub log: u64,
+    /// The number of the last reset.
+    pub number: u64,
+}
+
+/// What a node adds to the log of resets, and how far it has read it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ResetNews {
+    pub known: Option<ResetPosition>,
+    /// Names the log that begins if there is none. Drawn at random.
+    pub next_log: u64,
+    pub resets: Vec<Reset>,
+}
+
+/// The resets that a node doesn't know of yet.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ResetLog {
+    pub position: ResetPosition,
+    /// Some resets may be missing: the log is another one, or the oldest are no longer in it.
+    pub has_gap: bool,
+    pub resets: Vec<Reset>,
 }
 
 /// An answer that is on its way.
@@ -156,6 +215,15 @@ pub trait Origin: Debug + Send + Sync + 'static {
 
     /// Sends keys' syncs to their shard and waits for the answer, at most 50 ms.
     fn exchange<'a>(&'a self, shard: ShardId, exchange: &'a Exchange) -> Reply<'a, Exchanged>;
+
+    /// Tells one shard that this node lives, and returns which data the shard holds.
+    fn pulse(&self, shard: ShardId, pulse: Pulse) -> Reply<'_, Pulsed>;
+
+    /// How often a connection to a shard was made. After each, another server may answer.
+    fn connects(&self, shard: ShardId) -> u64 {
+        let _ = shard;
+        0
+    }
 
     /// Says that this node lives, and asks who else does.
     fn beat(&self, heartbeat: Heartbeat) -> Reply<'_, Alive>;
@@ -184,9 +252,12 @@ pub trait Origin: Debug + Send + Sync + 'static {
         order: Option<u64>,
     ) -> Reply<'_, u16>;
 
-    /// Tells all nodes of resets, and says which there were lately. A node that denies a key by itself never
-    /// syncs it, and would hear of its reset by nothing else.
-    fn tell_resets(&self, resets: Vec<Reset>) -> Reply<'_, Vec<Reset>>;
+    /// Raises a key's epoch and its last order to what a node remembers of them.
+    fn restore_reset(&self, shard: ShardId, done: DoneReset) -> Reply<'_, ()>;
+
+    /// Adds resets to the region's log, and returns those that the node doesn't know of. A node that denies a key by itself
+    /// never syncs it, and would learn of its reset by nothing else.
+    fn share_resets(&self, news: ResetNews) -> Reply<'_, ResetLog>;
 
     /// Says what was asked for here of keys that are shared by quotas, and hears which slices the region holds.
     fn report_quotas<'a>(&'a self, report: &'a QuotaReport) -> Reply<'a, QuotaHeard>;

@@ -3,9 +3,10 @@
 //! Answers at once, never fails and forgets everything with the process. Tells the time by what it was given,
 //! so that tests and the simulator can set it.
 
+use crate::record::{Pulse, Pulsed};
 use crate::{
-    Alive, CellTotal, Exchange, Exchanged, Heartbeat, KeyError, Lead, Leading, Letter, Origin, OriginError,
-    Reply, Reset, ShardId, Store, WorldCell,
+    Alive, CellTotal, DoneReset, Exchange, Exchanged, Heartbeat, KeyError, Lead, Leading, Letter, Origin,
+    OriginError, Reply, ResetLog, ResetNews, ShardId, Store, WorldCell,
 };
 use crate::{HotHeard, HotNews, HotReport};
 use crate::{QuotaGathered, QuotaHeard, QuotaNews, QuotaReport};
@@ -78,6 +79,10 @@ impl Origin for MemoryOrigin {
         vec![ONLY_SHARD]
     }
 
+    fn pulse(&self, _shard: ShardId, pulse: Pulse) -> Reply<'_, Pulsed> {
+        self.answer(|store, now| Ok(store.pulse(&pulse, now)))
+    }
+
     fn exchange<'a>(&'a self, _shard: ShardId, exchange: &'a Exchange) -> Reply<'a, Exchanged> {
         self.answer(|store, now| Ok(store.exchange(exchange, now)))
     }
@@ -102,8 +107,15 @@ impl Origin for MemoryOrigin {
         })
     }
 
-    fn tell_resets(&self, resets: Vec<Reset>) -> Reply<'_, Vec<Reset>> {
-        self.answer(|store, now| Ok(store.tell_resets(&resets, now)))
+    fn restore_reset(&self, _shard: ShardId, done: DoneReset) -> Reply<'_, ()> {
+        self.answer(|store, now| {
+            store.restore_reset(&done, now);
+            Ok(())
+        })
+    }
+
+    fn share_resets(&self, news: ResetNews) -> Reply<'_, ResetLog> {
+        self.answer(|store, _| Ok(store.share_resets(&news)))
     }
 
     fn report_quotas<'a>(&'a self, report: &'a QuotaReport) -> Reply<'a, QuotaHeard> {

@@ -21,6 +21,7 @@ mod lanes;
 mod link;
 mod map;
 mod options;
+mod record_slots;
 mod script;
 mod sentinel;
 mod servers;
@@ -33,18 +34,20 @@ pub use options::RedisOptions;
 pub use tls::client_config;
 pub use url::{RedisUrl, UrlError};
 
+use crate::record::{Pulse, Pulsed, RecordReading};
 use crate::{
-    Alive, CellTotal, Exchange, Exchanged, Heartbeat, KeyError, Lead, Leading, Letter, Origin, OriginError,
-    Reply, Reset, ShardId, WorldCell,
+    Alive, CellTotal, DoneReset, Exchange, Exchanged, Heartbeat, KeyError, Lead, Leading, Letter, Origin,
+    OriginError, Reply, ResetLog, ResetNews, ShardId, WorldCell,
 };
 use crate::{HotHeard, HotNews, HotReport, QuotaGathered, QuotaHeard, QuotaNews, QuotaReport};
 use call::Script;
 use deadline::Deadline;
 use dial::{Dialer, Purpose};
 use map::SlotMap;
+use record_slots::RecordSlots;
 use script::{
-    HEARTBEAT_SCRIPT, IMPORT_SCRIPT, LEAD_SCRIPT, PUT_SCRIPT, RESET_SCRIPT, RESETS_SCRIPT, SECRET_SCRIPT,
-    SYNC_SCRIPT, ScriptCall, TAKE_SCRIPT, TELL_SCRIPT, TOTALS_SCRIPT, slot_of,
+    HEARTBEAT_SCRIPT, IMPORT_SCRIPT, LEAD_SCRIPT, PULSE_SCRIPT, PUT_SCRIPT, RESET_SCRIPT, RESETS_SCRIPT,
+    SECRET_SCRIPT, SYNC_SCRIPT, ScriptCall, TAKE_SCRIPT, TELL_SCRIPT, TOTALS_SCRIPT, slot_of,
 };
 use script::{QUOTA_GATHER_SCRIPT, QUOTA_REPORT_SCRIPT, QUOTA_TELL_SCRIPT};
 use servers::Servers;
@@ -65,6 +68,8 @@ pub struct RedisOrigin {
     has_slots: bool,
     sync: Script,
     heartbeat: Script,
+    pulse: Script,
+    record_slots: RecordSlots,
     secret: Script,
     reset: Script,
     resets: Script,
@@ -122,8 +127,8 @@ impl RedisOrigin {
             Place::Standalone(address) => servers.adopt_one(address),
             place => drop(runtime.spawn(discover::discover(servers.clone(), place.clone()))),
         }
-        let [sync, heartbeat, reset, resets] =
-            [SYNC_SCRIPT, HEARTBEAT_SCRIPT, RESET_SCRIPT, RESETS_SCRIPT].map(Script::new);
+        let [sync, heartbeat, pulse, reset, resets] =
+            [SYNC_SCRIPT, HEARTBEAT_SCRIPT, PULSE_SCRIPT, RESET_SCRIPT, RESETS_SCRIPT].map(Script::new);
         let secret = Script::new(SECRET_SCRIPT);
         let [report, gather, tell] =
             [QUOTA_REPORT_SCRIPT, QUOTA_GATHER_SCRIPT, QUOTA_TELL_SCRIPT].map(Script::new);
@@ -137,6 +142,8 @@ impl RedisOrigin {
             has_slots,
             sync,
             heartbeat,
+            pulse,
+            record_slots: RecordSlots::default(),
             secret,
             reset,
             resets,
@@ -245,13 +252,39 @@ impl Origin for RedisOrigin {
     }
 
     /// Every call goes to whoever owns its slot by now: `shard` owned it when the node looked.
-    fn exchange<'a>(&'a self, _shard: ShardId, exchange: &'a Exchange) -> Reply<'a, Exchanged> {
+    fn exchange<'a>(&'a self, shard: ShardId, exchange: &'a Exchange) -> Reply<'a, Exchanged> {
         let deadline = self.deadline();
         Box::pin(async move {
-            let calls = script::calls(exchange, self.has_slots);
+            let mut calls = script::calls(exchange, self.has_slots);
+            if exchange.reads_record
+                && let Some((slot, _)) = self.record_slots.of(shard, &self.servers.map())
+            {
+                calls.push(script::record_call(slot));
+            }
             let answers = call::run(&self.servers, &self.sync, &calls, deadline).await;
             assemble(exchange, &calls, answers)
         })
+    }
+
+    fn pulse(&self, shard: ShardId, pulse: Pulse) -> Reply<'_, Pulsed> {
+        let deadline = self.deadline();
+        Box::pin(async move {
+            let found = self.record_slots.of(shard, &self.servers.map());
+            let Some((slot, is_moved)) = found else {
+                return Err(OriginError::Unreachable { cause: self.servers.ignorance() });
+            };
+            // The slot of the record went to another shard: this one lost nothing, and gets a record in a slot that it has.
+            let pulse =
+                if is_moved { Pulse { acked: 0, adopts: pulse.known.is_some(), ..pulse } } else { pulse };
+            let answer = self.run_one(&self.pulse, script::pulse_call(&pulse, slot), deadline).await?;
+            let pulsed = script::pulse_reply(answer)?;
+            self.record_slots.settle(shard, slot);
+            Ok(pulsed)
+        })
+    }
+
+    fn connects(&self, shard: ShardId) -> u64 {
+        self.servers.map().by_id(shard).map_or(0, |shard| shard.connects())
     }
 
     fn beat(&self, heartbeat: Heartbeat) -> Reply<'_, Alive> {
@@ -287,10 +320,18 @@ impl Origin for RedisOrigin {
         })
     }
 
-    fn tell_resets(&self, resets: Vec<Reset>) -> Reply<'_, Vec<Reset>> {
+    fn restore_reset(&self, _shard: ShardId, done: DoneReset) -> Reply<'_, ()> {
         let deadline = self.deadline();
         Box::pin(async move {
-            let answer = self.run_one(&self.resets, script::resets_call(&resets), deadline).await?;
+            let answer = self.run_one(&self.reset, script::restore_call(&done), deadline).await?;
+            script::reset_reply(answer).map(drop)
+        })
+    }
+
+    fn share_resets(&self, news: ResetNews) -> Reply<'_, ResetLog> {
+        let deadline = self.deadline();
+        Box::pin(async move {
+            let answer = self.run_one(&self.resets, script::resets_call(&news), deadline).await?;
             script::resets_reply(answer)
         })
     }
@@ -394,9 +435,14 @@ fn assemble(
 ) -> Result<Exchanged, OriginError> {
     let mut now = None;
     let mut failure = None;
+    let mut record = if exchange.reads_record { RecordReading::Missing } else { RecordReading::NotRead };
     let missing = || OriginError::Nonsense { what: "an answer is missing".to_owned() };
     let mut replies: Vec<_> = exchange.syncs.iter().map(|_| Err(KeyError::Failed(missing()))).collect();
     for (call, answer) in calls.iter().zip(answers) {
+        if call.is_reading {
+            record = answer.map_or(RecordReading::Missing, script::record_reply);
+            continue;
+        }
         match answer.and_then(|answer| script::replies(exchange, call, answer)) {
             Ok((answered_at, answers)) => {
                 now = now.max(Some(answered_at));
@@ -413,9 +459,11 @@ fn assemble(
         }
     }
     match (now, failure) {
-        (Some(now), _) => Ok(Exchanged { now, replies }),
+        (Some(now), _) => Ok(Exchanged { now, replies, record }),
         // Nothing was asked, or the server answers and is in the middle of a move.
-        (None, None | Some(OriginError::Moving { .. })) => Ok(Exchanged { now: exchange.now, replies }),
+        (None, None | Some(OriginError::Moving { .. })) => {
+            Ok(Exchanged { now: exchange.now, replies, record })
+        }
         (None, Some(error)) => Err(error),
     }
 }

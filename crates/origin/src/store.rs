@@ -11,21 +11,28 @@ mod inspect;
 mod loss;
 mod nodes;
 mod quotas;
+mod record;
 mod reservations;
 pub(crate) mod resolution;
 mod wants;
 mod window;
 mod world;
 
-use crate::{Alive, Exchange, Exchanged, Grant, Heartbeat, OriginError, Reset};
+use crate::record::RecordReading;
+use crate::{
+    Alive, DoneReset, Exchange, Exchanged, Grant, Heartbeat, OriginError, Reset, ResetLog, ResetNews,
+};
 use crate::{QuotaGathered, QuotaHeard, QuotaNews, QuotaReport};
 use expiring::Expiring;
 use gcra::GcraState;
 use hot::Hot;
 pub use inspect::CellCondition;
 use nodes::Nodes;
+pub(crate) use nodes::REFUSED_BEFORE;
 use quotas::Quotas;
+use record::Record;
 use resolution::{SKEW_MAX, from_micros, micros_floor};
+use std::borrow::Cow;
 use tidegate_core::exchange::{CountSync, KeyReply, KeySync};
 use tidegate_core::gcra_sync::Busy;
 use tidegate_core::origin_cell::NodeId;
@@ -46,6 +53,7 @@ pub struct Store {
     /// The last order that a key was reset by.
     orders: Expiring<KeyId, u64>,
     nodes: Nodes,
+    record: Record,
     quotas: Quotas,
     hot: Hot,
     desk: Desk,
@@ -61,31 +69,32 @@ struct Occasion {
     present: Nanos,
 }
 
-/// How one key's sync goes.
-#[derive(Clone, Debug)]
-struct Draft {
-    /// The epoch that the store knows, at least the node's.
-    epoch: u16,
-    allotted: Allotted,
-}
-
 impl Store {
     /// Publishes, reads and grants for some keys of one node. A key is named at most once.
     pub fn exchange(&mut self, exchange: &Exchange, now: Nanos) -> Exchanged {
         let present = self.wake(now);
         let believed = exchange.now.clamp(present.minus(SKEW_MAX), present.plus(SKEW_MAX));
         let occasion = Occasion { node: exchange.node, now: believed, present };
-        let mut drafts: Vec<Draft> =
-            exchange.syncs.iter().map(|sync| self.publish_and_weigh(sync, occasion)).collect();
-        let syncs = || exchange.syncs.iter();
-        let is_blocked = syncs().zip(&drafts).any(|(sync, draft)| draft.is_blocked(sync));
-        if exchange.grant == Grant::Together && is_blocked {
-            for (sync, draft) in syncs().zip(&mut drafts).filter(|(sync, draft)| !draft.is_stale(sync)) {
-                draft.allotted.cancel(&sync.wants);
+        let syncs: Vec<Cow<'_, KeySync>> =
+            exchange.syncs.iter().map(|sync| self.in_newest_epoch(sync)).collect();
+        let before: Vec<Option<u64>> =
+            syncs.iter().map(|sync| self.registered(sync, exchange.node)).collect();
+        let mut drafts: Vec<Allotted> =
+            syncs.iter().map(|sync| self.publish_and_weigh(sync, occasion)).collect();
+        let is_blocked = |(sync, draft): (&Cow<'_, KeySync>, &Allotted)| {
+            !sync.wants.asks.is_empty() && draft.refused.is_some()
+        };
+        if exchange.grant == Grant::Together && syncs.iter().zip(&drafts).any(is_blocked) {
+            for (sync, draft) in syncs.iter().zip(&mut drafts) {
+                draft.cancel(&sync.wants);
             }
         }
-        let replies = syncs().zip(drafts).map(|(sync, draft)| Ok(self.settle(sync, draft, occasion)));
-        Exchanged { now: present, replies: replies.collect() }
+        let replies = syncs.iter().zip(drafts).zip(before).map(|((sync, draft), component_before)| {
+            Ok(KeyReply { component_before, ..self.settle(sync, draft, occasion) })
+        });
+        let replies = replies.collect();
+        let record = if exchange.reads_record { self.record() } else { RecordReading::NotRead };
+        Exchanged { now: present, replies, record }
     }
 
     /// Counts a node as alive, and says how many are.
@@ -114,10 +123,23 @@ impl Store {
         self.reset(key, known, expires, now)
     }
 
-    /// Keeps resets for a while, and says which there were lately.
-    pub fn tell_resets(&mut self, resets: &[Reset], now: Nanos) -> Vec<Reset> {
+    /// Raises a key's epoch and its last order to what a node remembers of them.
+    pub fn restore_reset(&mut self, done: &DoneReset, now: Nanos) {
         let present = self.wake(now);
-        self.nodes.tell_resets(resets, present)
+        let Reset { key, epoch } = done.reset;
+        if epoch >= self.epoch_of(key) {
+            self.keep_epoch(key, epoch, done.expires);
+        }
+        if let Some(order) = done.order.filter(|order| self.orders.get(&key).is_none_or(|last| last < order))
+        {
+            *self.orders.entry(key) = order;
+            self.orders.set_expiry(key, present.plus(ORDER_KEPT_FOR));
+        }
+    }
+
+    /// Adds resets to the log, and returns those that the node doesn't know of.
+    pub fn share_resets(&mut self, news: &ResetNews) -> ResetLog {
+        self.nodes.share_resets(news)
     }
 
     /// Keeps what a node said of quotas, and says what it has to hear.
@@ -139,7 +161,7 @@ impl Store {
 
     /// Forgets everything, as a server does that lost its memory.
     pub fn clear(&mut self) {
-        *self = Store::default();
+        *self = Store { record: self.record.lost(), ..Store::default() };
     }
 
     /// The true count of the region in a cell, if there is one.
@@ -180,57 +202,73 @@ impl Store {
         self.epochs.keep_until(key, expires);
     }
 
-    fn publish_and_weigh(&mut self, sync: &KeySync, occasion: Occasion) -> Draft {
+    /// A node that missed a reset asks in the new epoch, where it has counted nothing that it knows of.
+    fn in_newest_epoch<'s>(&self, sync: &'s KeySync) -> Cow<'s, KeySync> {
         let epoch = self.epoch_of(sync.key);
-        if epoch > sync.epoch {
-            return Draft { epoch, allotted: Allotted::nothing(&sync.wants) };
+        if epoch > sync.epoch { Cow::Owned(sync.in_epoch(epoch)) } else { Cow::Borrowed(sync) }
+    }
+
+    /// The node's component of the key's current cell or bucket; `None` where it is no owner.
+    fn registered(&self, sync: &KeySync, node: NodeId) -> Option<u64> {
+        match &sync.counts {
+            CountSync::Window(window) => {
+                let cell = CellId { key: sync.key, epoch: sync.epoch, sequence: window.sequence };
+                self.windows.get(&cell)?.cell.registered(node)
+            }
+            CountSync::Gcra { .. } => self.gcras.get(&(sync.key, sync.epoch))?.registered(node),
         }
-        let allotted = match &sync.counts {
+    }
+
+    /// A peek of a node that is no owner leaves nothing behind.
+    fn only_reads(&self, sync: &KeySync, node: NodeId) -> bool {
+        sync.wants.peek && self.registered(sync, node).is_none()
+    }
+
+    fn publish_and_weigh(&mut self, sync: &KeySync, occasion: Occasion) -> Allotted {
+        match &sync.counts {
             CountSync::Window(window) => {
                 self.publish_window(sync, window, occasion);
                 self.weigh_window(sync, window, occasion)
             }
             CountSync::Gcra { sync: gcra, burst } => {
-                self.publish_gcra(sync, gcra, occasion);
+                if !self.only_reads(sync, occasion.node) {
+                    self.publish_gcra(sync, gcra, *burst, occasion);
+                } else if self.gcras.get(&(sync.key, sync.epoch)).is_some() {
+                    let state = self.gcras.entry((sync.key, sync.epoch));
+                    state.reservations.settle(sync, occasion.present);
+                }
                 self.weigh_gcra(sync, gcra.rate, *burst, occasion)
             }
-        };
-        Draft { epoch: sync.epoch, allotted }
+        }
     }
 
     /// Counts what was granted, and says how the key stands now.
-    fn settle(&mut self, sync: &KeySync, draft: Draft, occasion: Occasion) -> KeyReply {
-        let is_stale = draft.is_stale(sync);
-        let Draft { epoch, allotted } = draft;
+    fn settle(&mut self, sync: &KeySync, allotted: Allotted, occasion: Occasion) -> KeyReply {
         let (counts, retry_after) = match &sync.counts {
             CountSync::Window(window) => {
-                if !is_stale {
+                if !self.only_reads(sync, occasion.node) {
                     self.grant_window(sync, window, &allotted, occasion);
                 }
                 let wait = allotted.refused.and_then(|ask| self.window_wait(sync, window, ask, occasion));
-                (self.read_window(sync.key, epoch, window, occasion.node), wait)
+                (self.read_window(sync.key, sync.epoch, window, occasion.node), wait)
             }
             CountSync::Gcra { sync: gcra, burst } => {
-                if !is_stale {
+                if !self.only_reads(sync, occasion.node) {
                     self.grant_gcra(sync, gcra.rate, &allotted, occasion);
                 }
                 let wait =
                     allotted.refused.and_then(|ask| self.gcra_wait(sync, gcra.rate, *burst, ask, occasion));
-                (self.read_gcra(sync.key, epoch, occasion.node), wait)
+                (self.read_gcra(sync.key, sync.epoch, occasion.node), wait)
             }
         };
-        KeyReply { epoch, counts, granted: allotted.granted, drawn: allotted.drawn, retry_after }
-    }
-}
-
-impl Draft {
-    /// The node missed a reset.
-    fn is_stale(&self, sync: &KeySync) -> bool {
-        self.epoch > sync.epoch
-    }
-
-    fn is_blocked(&self, sync: &KeySync) -> bool {
-        !sync.wants.asks.is_empty() && (self.is_stale(sync) || self.allotted.refused.is_some())
+        KeyReply {
+            epoch: sync.epoch,
+            counts,
+            granted: allotted.granted,
+            drawn: allotted.drawn,
+            retry_after,
+            component_before: None,
+        }
     }
 }
 

@@ -34,6 +34,8 @@ function originTier(origin) {
   const facts = [plural(origin.live_nodes, "live node"), ...(origin.keys_waiting_for_a_shard ? [`${plural(origin.keys_waiting_for_a_shard, "key")} waiting`] : [])].join(", ");
   if (origin.problem) return { ...tier, health: "bad", word: "Not used", facts: origin.problem };
   if (open) return { ...tier, health: "bad", word: `${open} of ${plural(origin.shards.length, "shard")} away`, facts: `${facts}. Decided by what the node knows.` };
+  const recovering = origin.shards.filter(({ data }) => data === "recovering").length;
+  if (recovering) return { ...tier, health: "warn", word: "Recovering", facts: `${facts}. It lost data; nodes publish again what they know.` };
   return { ...tier, health: "good", word: origin.shards.length === 1 ? "Answers" : `All ${origin.shards.length} shards answer`, facts };
 }
 

@@ -20,6 +20,11 @@ const breakerCell = (cell, { breaker }) => {
   cell.className = breaker === "open" ? "bad-text" : "good-text";
 };
 
+const dataCell = (cell, { data, keys_to_republish }) => {
+  setText(cell, keys_to_republish ? `${data}: ${count(keys_to_republish)} keys to publish again` : data);
+  cell.className = data === "recovering" || data === "suspect" ? "bad-text" : "";
+};
+
 /** All numbers of an object, folded away. */
 function counters(title) {
   const list = el("dl", { className: "counters" });
@@ -47,6 +52,7 @@ export function tiers() {
       { title: "Shard", cell: text(({ address }) => address) },
       { title: "Breaker", cell: breakerCell },
       { title: "Opened", className: "number", cell: text(({ breaker_opened }) => count(breaker_opened)) },
+      { title: "Data", cell: dataCell },
     ],
   });
   const regions = table(world.body, {

@@ -9,6 +9,7 @@ use crate::json::write;
 use std::fmt::Display;
 use tidegate_core::{Nanos, WorldPolicy};
 use tidegate_node::quota::Quotas;
+use tidegate_node::region::ShardHealth;
 use tidegate_node::region_driver::{BreakerState, RegionDriver};
 use tidegate_node::top::TopCaller;
 use tidegate_node::world::WorkState;
@@ -189,7 +190,7 @@ fn origin(object: &mut Object<'_>, app: &App, driver: &RegionDriver) {
     } else if driver.is_foreign() {
         object.string("problem", "the store was set up with another fleet secret: nothing is sent to it");
     }
-    let breakers = sharing.region.breakers();
+    let (breakers, health) = (sharing.region.breakers(), sharing.region.shard_health());
     object.list("shards", &origin.shards(), |out, shard| {
         let mut object = Object::new(out);
         object.string("address", &origin.shard_name(*shard));
@@ -197,6 +198,9 @@ fn origin(object: &mut Object<'_>, app: &App, driver: &RegionDriver) {
         let is_open = breaker.is_some_and(|(_, state, _)| matches!(state, BreakerState::Open { .. }));
         object.string("breaker", if is_open { "open" } else { "closed" });
         object.number("breaker_opened", breaker.map_or(0, |(_, _, opens)| *opens));
+        let data = health.iter().find(|(of, _, _)| of == shard);
+        object.string("data", data.map_or(ShardHealth::Unknown, |(_, health, _)| *health).name());
+        object.count("keys_to_republish", data.map_or(0, |(_, _, keys)| *keys));
         object.end();
     });
     for (name, count) in sharing.region.counters().named() {
@@ -258,6 +262,7 @@ fn world_quotas(object: &mut Object<'_>, quotas: &Quotas, driver: &WorldDriver, 
 fn world_work(object: &mut Object<'_>, state: &WorkState, now: Nanos) {
     let ago =
         |instant: Option<Nanos>| instant.map_or(u64::MAX, |instant| now.minus(instant).as_millis_ceil());
+    write::boolean(object.name("connected"), state.is_connected);
     if let Some(owner) = state.owner {
         object.number("owner", u64::from(owner));
     }

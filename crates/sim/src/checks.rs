@@ -81,6 +81,11 @@ impl Auditor {
         }
     }
 
+    /// Whether every call is answered before its request gives up, and nothing goes wrong.
+    pub(crate) fn is_calm(&self) -> bool {
+        self.bounds.is_calm
+    }
+
     pub(crate) fn is_off(&self) -> bool {
         self.is_off
     }

@@ -16,7 +16,7 @@ use tidegate_node::region::{AskId, Outgoing, RegionOptions, Standings, Wake};
 use tidegate_node::sharing::Sharing;
 use tidegate_node::world::{Worker, WorkerOptions};
 use tidegate_node::{Asking, Engine, EngineOptions};
-use tidegate_origin::{BreakerState, ShardId};
+use tidegate_origin::{Acceptance, BreakerState, ShardId};
 use tidegate_rules::RuleSet;
 
 /// How long a reply keeps a view fresh: the default.
@@ -47,11 +47,19 @@ pub(crate) struct SimulatedNode {
     pub(crate) is_refused: bool,
     /// The store has answered it since it started.
     pub(crate) has_heard: bool,
+    /// How many nodes lived when it, or the process before it, last heard of them: as in a file.
+    pub(crate) known_nodes: Option<u32>,
     /// What it admitted of `free` limits before that.
     pub(crate) unheard: UnheardByKey,
     /// How many of the control plane's orders it has carried out.
     pub(crate) orders_done: usize,
     pub(crate) paused_until: Nanos,
+    /// It stood still for longer than 20 s since it last read resets.
+    pub(crate) has_slept: bool,
+    /// How the store has answered its heartbeats.
+    pub(crate) acceptance: Acceptance,
+    /// How often another server had taken a shard's place when it was last called.
+    pub(crate) generations: BTreeMap<ShardId, u64>,
     /// Its next flush, and whether that is queued.
     pub(crate) flushes_at: Nanos,
     pub(crate) is_flushing: bool,
@@ -177,9 +185,13 @@ impl SimulatedNode {
             has_left: false,
             is_refused: false,
             has_heard: false,
+            known_nodes: None,
             unheard: UnheardByKey::new(),
             orders_done: 0,
             paused_until: Nanos::ZERO,
+            has_slept: false,
+            acceptance: Acceptance::default(),
+            generations: BTreeMap::new(),
             flushes_at: Nanos::ZERO,
             is_flushing: true,
             waiting: BTreeMap::new(),
@@ -239,10 +251,17 @@ impl SimulatedNode {
 
     pub(crate) fn view(&self, key: KeyId) -> KeyView {
         let state = self.sharing().table.state(key);
+        // An entry in which nothing was ever counted says as much as none.
+        let is_empty = |counts: &Counts| *counts == Counts::default();
+        let cells = |cells: &(Sequence, Counts, Counts)| !is_empty(&cells.1) || !is_empty(&cells.2);
+        let counted = |counts: &CountSync| match counts {
+            CountSync::Gcra { sync, .. } => sync.cumulative > 0 || sync.busy.tat > Nanos::ZERO,
+            CountSync::Window(_) => true,
+        };
         state.map_or(KeyView::default(), |state| KeyView {
             epoch: state.epoch(),
-            counts: state.publishing(),
-            cells: state.cells(),
+            counts: state.publishing().filter(counted),
+            cells: state.cells().filter(cells),
         })
     }
 

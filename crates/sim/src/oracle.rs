@@ -8,6 +8,7 @@
 //! | credit       | units that nodes admitted on their own and hadn't published when somebody else was granted one, and units admitted on credit when the limit was reached |
 //! | unverified   | units admitted while the store couldn't be asked |
 //! | lost         | units that neither the store nor a living node knows of any more |
+//! | deleted      | units of a single key that was deleted from the store, or evicted: nobody notices that |
 //! | reported     | units charged after the fact, whatever the limit says |
 //! | drawn ahead  | a constant for each node: 10 ms of the refill; of a bucket also units that were granted for an earlier request and spent later, up to the burst |
 //!
@@ -75,6 +76,7 @@ struct KeyAccounts {
     limit: u64,
     /// The largest that there ever was.
     limit_max: u64,
+    was_lowered: bool,
     generations: Generations,
     cells: BTreeMap<(u64, Sequence), Accounts>,
     /// The generation that held when the store last granted something to a node.
@@ -91,6 +93,8 @@ struct Accounts {
     unverified: u64,
     credit: Credit,
     lost: u64,
+    /// Units of a key that was deleted.
+    deleted: u64,
     /// Units of a bucket that were granted for an earlier request and spent later: the bucket has refilled meanwhile.
     granted_before: u64,
     /// What was in use when the limit was lowered.
@@ -124,7 +128,7 @@ impl Accounts {
             Accuracy::Bounded => unpublished + beyond + admitted.min(limit.div_ceil(20)),
             Accuracy::Fast | Accuracy::Async => unpublished + admitted,
         };
-        self.reported + self.unverified + credit + self.lost + self.granted_before.min(limit)
+        self.reported + self.unverified + credit + self.lost + self.deleted + self.granted_before.min(limit)
     }
 }
 
@@ -143,6 +147,7 @@ impl Oracle {
             id: plan.id(),
             limit: plan.size(),
             limit_max: plan.size(),
+            was_lowered: false,
             generations: Generations::default(),
             cells: BTreeMap::new(),
             granted_in: BTreeMap::new(),
@@ -170,6 +175,7 @@ impl Oracle {
     pub(crate) fn set_limit(&mut self, key: usize, limit: u64, waiting: u64, now: Nanos) {
         let accounts = &mut self.keys[key];
         if limit < accounts.limit {
+            accounts.was_lowered = true;
             let cells: Vec<_> = accounts.cells.keys().copied().collect();
             for cell in cells {
                 let used = accounts.used(cell, now);
@@ -249,6 +255,11 @@ impl Oracle {
         }
     }
 
+    /// A key was deleted from the store: what was counted in its live cells may be admitted once more.
+    pub(crate) fn note_deletion(&mut self, key: usize, origin: &SimulatedOrigin, now: Nanos) {
+        self.keys[key].note_deletion(origin, now);
+    }
+
     /// A node died, or the store lost something: what nobody knows of any more is lost.
     pub(crate) fn note_loss(&mut self, nodes: &[SimulatedNode], origin: &SimulatedOrigin, now: Nanos) {
         for accounts in &mut self.keys {
@@ -296,6 +307,11 @@ impl Oracle {
     pub(crate) fn is_overshot(&self, key: usize, now: Nanos) -> bool {
         let accounts = &self.keys[key];
         accounts.used(accounts.newest_cell(now), now) > accounts.limit
+    }
+
+    /// The largest limit that a key ever had.
+    pub(crate) fn largest_limit(&self, key: usize) -> u64 {
+        self.keys[key].limit_max
     }
 
     /// What a perfect limiter has left of a key now.

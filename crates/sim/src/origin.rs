@@ -8,7 +8,8 @@ use tidegate_core::counts::CellReply;
 use tidegate_core::exchange::{CountReply, CountSync, KeyReply, KeySync};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{CellId, KeyId, Nanos, Rate, Sequence};
-use tidegate_origin::{CellCondition, CellTotal, Exchange, Exchanged, ShardId, Store, WorldCell};
+use tidegate_origin::record::{Pulse, Pulsed};
+use tidegate_origin::{CellCondition, CellTotal, DoneReset, Exchange, Exchanged, ShardId, Store, WorldCell};
 
 #[derive(Debug)]
 pub(crate) struct SimulatedOrigin {
@@ -16,6 +17,8 @@ pub(crate) struct SimulatedOrigin {
     /// Whether what the stores say is compared with their mirrors.
     is_audited: bool,
     pub(crate) is_down: bool,
+    /// A mistake that is made on purpose: a lowered burst leaves the whole debt.
+    pub(crate) keeps_debts: bool,
     pub(crate) paused_until: Nanos,
     /// Keys that are handed from one server to another, and until when.
     pub(crate) moves: Vec<(KeyId, Nanos)>,
@@ -27,6 +30,8 @@ struct Shard {
     mirror: Mirror,
     copy: Option<Box<(Store, Mirror)>>,
     is_down: bool,
+    /// How often another server took its place.
+    generation: u64,
 }
 
 /// A key, the epoch and the cell.
@@ -44,6 +49,8 @@ struct Mirror {
     by_expiry: BTreeSet<(Nanos, Id)>,
     /// Of GCRA keys and their epochs. A changed rate changes what is owed.
     tats: BTreeMap<(KeyId, u16), (Nanos, Rate)>,
+    /// The largest burst of each: a lowered one leaves one empty bucket of what is owed.
+    bursts: BTreeMap<(KeyId, u16), u64>,
 }
 
 /// A store keeps a bucket so long after it is full again, which is what nodes rely on, and to spare so much longer,
@@ -57,7 +64,14 @@ const NO_CELL: Sequence = Sequence(u64::MAX);
 impl SimulatedOrigin {
     pub(crate) fn new(shards: u32, is_audited: bool) -> Self {
         let shards = (0..shards.max(1)).map(|_| Shard::default()).collect();
-        SimulatedOrigin { shards, is_audited, is_down: false, paused_until: Nanos::ZERO, moves: Vec::new() }
+        SimulatedOrigin {
+            shards,
+            is_audited,
+            is_down: false,
+            keeps_debts: false,
+            paused_until: Nanos::ZERO,
+            moves: Vec::new(),
+        }
     }
 
     /// Where what isn't of one key is kept.
@@ -93,6 +107,9 @@ impl SimulatedOrigin {
         now: Nanos,
     ) -> Result<Exchanged, String> {
         let Shard { store, mirror, .. } = &mut self.shards[index_of(shard)];
+        if self.keeps_debts {
+            store.lose_bursts();
+        }
         let exchanged = store.exchange(exchange, now);
         if self.is_audited {
             for (sync, reply) in exchange.syncs.iter().zip(&exchanged.replies) {
@@ -150,6 +167,16 @@ impl SimulatedOrigin {
         Ok(published)
     }
 
+    /// A server answers a pulse.
+    pub(crate) fn pulse(&mut self, shard: ShardId, pulse: &Pulse, now: Nanos) -> Pulsed {
+        self.shards[index_of(shard)].store.pulse(pulse, now)
+    }
+
+    /// How often another server took the place of a shard's.
+    pub(crate) fn generation(&self, shard: ShardId) -> u64 {
+        self.shards.get(index_of(shard)).map_or(0, |shard| shard.generation)
+    }
+
     pub(crate) fn forget(&mut self) {
         for shard in &mut self.shards {
             shard.store.clear();
@@ -194,6 +221,10 @@ impl SimulatedOrigin {
             Some(order) => store.reset_by_order(key, known, expires, order, now),
             None => store.reset(key, known, expires, now),
         }
+    }
+
+    pub(crate) fn restore_reset(&mut self, done: &DoneReset, now: Nanos) {
+        self.shard_mut(done.reset.key).store.restore_reset(done, now);
     }
 
     pub(crate) fn epoch(&self, key: KeyId) -> u16 {
@@ -262,6 +293,8 @@ impl Shard {
     fn fail_over(&mut self) -> bool {
         let Some(copy) = self.copy.take() else { return false };
         (self.store, self.mirror) = *copy;
+        self.generation += 1;
+        self.store.restart(self.generation);
         true
     }
 }
@@ -270,10 +303,8 @@ impl Mirror {
     fn follow(&mut self, node: NodeId, sync: &KeySync, reply: &KeyReply, now: Nanos) -> Result<(), String> {
         let (taken, epoch) = (taken(sync, reply), reply.epoch);
         self.expire(now);
-        if epoch > sync.epoch {
-            // The node missed a reset: nothing was published or granted.
-            return Ok(());
-        }
+        // A node that missed a reset publishes nothing, and is granted what it asks for in the new epoch.
+        let sync = &if epoch > sync.epoch { sync.in_epoch(epoch) } else { sync.clone() };
         match (&sync.counts, &reply.counts) {
             (CountSync::Window(sent), CountReply::Window { current, previous, .. }) => {
                 let cell = (sync.key, epoch, sent.sequence);
@@ -288,14 +319,17 @@ impl Mirror {
                     self.total(before, previous.total)?;
                 }
             }
-            (CountSync::Gcra { sync: sent, .. }, CountReply::Gcra { busy, stored, .. }) => {
+            (CountSync::Gcra { sync: sent, burst }, CountReply::Gcra { busy, stored, .. }) => {
+                let largest = self.bursts.entry((sync.key, epoch)).or_default();
+                *largest = (*largest).max(*burst);
+                let is_lowered = *burst < *largest;
                 let cell = (sync.key, epoch, NO_CELL);
                 self.doubt((sync.key, epoch), now);
                 self.own(cell, node, sent.cumulative, taken, *stored)?;
                 let before = self.tats.insert((sync.key, epoch), (busy.tat, sent.rate));
                 let kept_until = busy.tat.max(now).plus(GCRA_KEPT_FOR).plus(GCRA_KEPT_TO_SPARE);
                 self.keep(cell, kept_until);
-                let same_rate = before.filter(|(_, rate)| *rate == sent.rate);
+                let same_rate = before.filter(|(_, rate)| *rate == sent.rate && !is_lowered);
                 if let Some((tat, _)) = same_rate.filter(|(tat, _)| busy.tat < *tat) {
                     return Err(format!("INV-1: an arrival time went back from {tat:?} to {:?}", busy.tat));
                 }
@@ -322,7 +356,10 @@ impl Mirror {
     /// The store lost a key, or what one node counted of it.
     fn lose(&mut self, key: KeyId, node: Option<NodeId>) {
         self.components
-            .retain(|(other, _, _, owner), _| *other != key || node.is_some_and(|node| node != *owner));
+            // Of a bucket the store loses no part.
+            .retain(|(other, _, cell, owner), _| {
+                *other != key || node.is_some_and(|node| node != *owner || *cell == NO_CELL)
+            });
         self.totals.retain(|(other, ..), _| *other != key);
         if node.is_none() {
             self.doubted.retain(|(other, ..), _| *other != key);

@@ -229,6 +229,30 @@ pub enum Audit {
 pub enum NodeFlaw {
     /// Nobody asks because of its credit.
     LosesCreditCheck,
+    /// A node that starts while the store is away takes itself for the only one.
+    AssumesToBeAlone,
+    /// A key that is leased keeps to the limit that it had when the lease was drawn.
+    KeepsLeasedLimit,
+    /// A lease is half of what is left, however long the window is.
+    DrawsHalf,
+    /// The store keeps the whole debt of a bucket whose burst was lowered.
+    StoreKeepsDebts,
+    /// Callers who are denied are told to wait half as long as they must.
+    HalvesWaits,
+    /// The store never shows that it lost data.
+    NeverNoticesLoss,
+    /// A publish says that the store has counted all of it before, so that the floor only takes the larger claim.
+    MergesFloorByMax,
+    /// What is answered in a newer epoch than it was asked in is as good as no answer.
+    AsksInOldEpoch,
+    /// A node that stood still for longer than 20 s skips what it would read of resets.
+    MissesResets,
+    /// Nodes don't remember that the store accepted or refused them.
+    ForgetsAcceptance,
+    /// A hold is relied on however late its request goes on.
+    TrustsExpiredHolds,
+    /// Nobody tells a store that lost data which resets were carried out.
+    RepeatsOrders,
 }
 
 /// How a region takes part in the world.

@@ -12,7 +12,7 @@ use crate::node::{Drift, SimulatedNode, Ticket, WorldWork};
 use crate::origin::SimulatedOrigin;
 use crate::queue::Queue;
 use crate::random::Random;
-use crate::scenario::{Arrival, Audit, Scenario};
+use crate::scenario::{Arrival, Audit, NodeFlaw, Scenario};
 use crate::trace::{AnswerPath, Happened, Trace};
 use carrying::Message;
 use deadlines::Deadline;
@@ -22,7 +22,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{CellId, KeyId, Nanos};
 use tidegate_node::world::WorkerOptions;
-use tidegate_origin::{Alive, Exchanged, OriginError, Reset, ShardId};
+use tidegate_origin::record::{Pulse, Pulsed};
+use tidegate_origin::{Acceptance, Alive, DoneReset, Exchanged, OriginError, ResetLog, ShardId};
 
 mod carrying;
 mod coming;
@@ -86,12 +87,14 @@ pub(crate) enum NodeEvent {
     CarryOut,
     /// The store has reset a key.
     WasReset {
-        key: KeyId,
-        epoch: u16,
-        order: Option<u64>,
+        done: DoneReset,
     },
     /// The store tells which keys were reset lately.
-    ToldOfResets(Vec<Reset>),
+    ResetsRead(ResetLog),
+    /// A shard has answered a pulse.
+    Pulsed(ShardId, Pulse, Pulsed),
+    /// A shard was told of a reset again.
+    Restored(ShardId, DoneReset),
     /// The node publishes what is left, and is gone then.
     Leaves {
         gives_up_at: Nanos,
@@ -173,6 +176,12 @@ pub struct Simulation {
     orders: Vec<usize>,
     /// A node of another fleet sends heartbeats to this store.
     has_foreign_node: bool,
+    /// Nothing goes wrong any more.
+    is_calm: bool,
+    /// Something goes wrong in this run.
+    has_faults: bool,
+    /// How the store answered it.
+    foreign_acceptance: Acceptance,
     /// Keys that were hot once.
     was_hot: BTreeSet<usize>,
     /// Keys whose duration changed, and what they became.
@@ -209,6 +218,9 @@ impl Simulation {
             hot: scenario.hot_keys(),
             orders: Vec::new(),
             has_foreign_node: false,
+            is_calm: false,
+            has_faults: !scenario.faults.is_empty(),
+            foreign_acceptance: Acceptance::default(),
             was_hot: BTreeSet::new(),
             successors: BTreeMap::new(),
             observer: None,
@@ -218,6 +230,7 @@ impl Simulation {
                 scenario
             },
         };
+        simulation.origin.keeps_debts = simulation.scenario.node_flaw == Some(NodeFlaw::StoreKeepsDebts);
         for index in 0..simulation.scenario.nodes {
             let mut node = simulation.boot(index, 0);
             node.is_up = !simulation.scenario.absent.contains(&index);
@@ -267,8 +280,12 @@ impl Simulation {
         });
         let ppm = self.scenario.clock_drifts_ppm.get(index).copied().unwrap_or(0);
         let drift = Drift { since: self.now, ppm };
-        let node = SimulatedNode::boot(id, incarnation, self.scenario.keys_max, offset_ns, drift, world);
+        let mut node = SimulatedNode::boot(id, incarnation, self.scenario.keys_max, offset_ns, drift, world);
         node.sharing().region.set_hot(self.hot.iter().copied());
+        node.known_nodes = self.nodes.get(index).and_then(|before| before.known_nodes);
+        if self.scenario.node_flaw != Some(NodeFlaw::AssumesToBeAlone) {
+            node.sharing().assume_nodes(node.known_nodes);
+        }
         node
     }
 
@@ -378,15 +395,26 @@ impl Simulation {
             NodeEvent::Ends(call, result) => self.ends(node, call, result),
             NodeEvent::Dial(shard) => self.dial(node, shard),
             NodeEvent::Dialed { shard, attempt, is_up } => self.dialed(node, shard, attempt, is_up),
-            NodeEvent::Refused => self.nodes[node].is_refused = true,
+            NodeEvent::Refused => {
+                self.nodes[node].is_refused = true;
+                if self.nodes[node].acceptance == Acceptance::New {
+                    self.nodes[node].acceptance = Acceptance::Refused;
+                }
+            }
             NodeEvent::CarryOut => self.carry_out(node),
-            NodeEvent::WasReset { key, epoch, order } => self.was_reset(node, key, epoch, order),
-            NodeEvent::ToldOfResets(resets) => self.start_afresh(node, &resets),
+            NodeEvent::WasReset { done } => self.was_reset(node, done),
+            NodeEvent::ResetsRead(log) => self.resets_read(node, log),
+            NodeEvent::Pulsed(shard, pulse, pulsed) => self.pulsed(node, shard, pulse, pulsed),
+            NodeEvent::Restored(shard, done) => {
+                self.nodes[node].sharing().region.restored(shard, &done, true);
+            }
             NodeEvent::Leaves { gives_up_at } => self.leaves(node, gives_up_at),
             NodeEvent::Alive(alive) => {
                 self.nodes[node].is_refused = false;
                 self.nodes[node].has_heard = true;
-                self.nodes[node].sharing().table.set_live_nodes(alive.nodes);
+                self.nodes[node].acceptance = Acceptance::Accepted;
+                self.nodes[node].known_nodes = Some(alive.nodes);
+                self.nodes[node].sharing().set_live_nodes(alive.nodes);
                 if let (Some(world), Some(view)) = (self.nodes[node].engine.world(), alive.world) {
                     world.heard(view);
                 }

@@ -312,7 +312,7 @@ impl WorldSimulation {
         let Sent { region, call, .. } = sent;
         let done = self.store.execute(&call.step, self.store.present(self.now));
         self.note(|| format!("region {region} {:?}\n        {done:?}", call.step));
-        self.books.joined(*region, &done);
+        self.books.joined(*region, &call.step, &done);
         let (written, read) = rows_of(&call.step, &done);
         self.load.asked(self.now, written, read);
         if self.is_audited {
@@ -381,7 +381,6 @@ impl WorldSimulation {
             }
             WorldFault::RegionLeaves { region } => self.regions[region].abandon(self.now),
             WorldFault::RegionIsRenamed { region } => {
-                self.books.renamed(region);
                 let name = format!("region-{region}-renamed");
                 self.regions[region].rename(name, self.now);
             }

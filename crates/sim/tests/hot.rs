@@ -89,7 +89,9 @@ fn exact_rules_and_small_limits_are_spent_to_the_last() {
     let name = TestName { file: "hot", test: "exact_rules_and_small_limits_are_spent_to_the_last" };
     for_each(name, 0..20, |seed| {
         for accuracy in [Accuracy::Exact, Accuracy::Bounded, Accuracy::Fast] {
-            for limit in [1, 10, 1_000] {
+            // What isn't leased because it is small is as exact as its rule.
+            let limits = if accuracy == Accuracy::Exact { &[1, 10, 1_000][..] } else { &[1_000] };
+            for limit in limits.iter().copied() {
                 let key = KeyPlan { accuracy, ..KeyPlan::new("hot", fixed(limit, 60)) };
                 let simulation = run(scenario(seed, key, 2_000, 3));
                 assert_eq!(simulation.ledger(0).admitted(), limit, "{accuracy:?}");

@@ -100,6 +100,14 @@ impl Redis {
         self.server.restart().await.map_err(io::Error::other)
     }
 
+    /// Marks the server as empty on purpose, as `tidegate origin init` does: it has lost nothing, and nodes that start on it
+    /// needn't recover. The tag is that of the lowest slot that it owns.
+    pub(crate) async fn mark_as_new(&self, tag: &str) {
+        let run = self.info("run_id").await.ok().flatten().unwrap_or_default();
+        let record = format!("1:00000000000000aa:0:{}", run.trim());
+        self.demand(&["SET", &format!("tidegate:{{{tag}}}:record"), &record]).await;
+    }
+
     /// A connection past TLS and authentication.
     pub async fn client(&self) -> io::Result<Client> {
         self.server.client().await

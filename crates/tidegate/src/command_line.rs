@@ -5,6 +5,7 @@
 use crate::ask::{Form, Question, Whom};
 use crate::bench;
 use crate::capacity;
+use crate::origin_init;
 use crate::rules_client::{self, Action};
 use crate::settings::{Setting, Sources, TABLE, long_flag};
 use crate::simulate;
@@ -65,6 +66,9 @@ pub(crate) enum Command {
         question: Question,
     },
     Health(Whom),
+    OriginInit {
+        url: String,
+    },
     RulesCheck {
         path: Option<PathBuf>,
         sources: Sources,
@@ -126,6 +130,7 @@ fn command_of(matches: &ArgMatches) -> Command {
             let sources = Sources { file: path(matches, "config"), ..with_environment() };
             Command::RulesCheck { path: path(matches, "path"), sources }
         }
+        Some(("origin", matches)) => Command::OriginInit { url: origin_init::url(matches) },
         Some(("token", matches)) => token(matches),
         Some(("control", matches)) => control(matches),
         Some(("top", matches)) => Command::Top { whom: whom(matches), options: top_options(matches) },
@@ -234,6 +239,7 @@ fn clap() -> Clap {
         reset_command(),
         health_command(),
         token_command(),
+        origin_init::command(),
         rules,
         top_command(),
         why::command(asker_args()),

@@ -5,6 +5,7 @@
 use crate::ask::AskError;
 use crate::bench::{BenchError, PlanError};
 use crate::capacity::{InputsError, PictureError};
+use crate::origin_init::OriginInitError;
 use crate::rules_client::RulesError;
 use crate::settings::SettingErrors;
 use crate::simulate;
@@ -24,6 +25,8 @@ pub(crate) enum Failure {
     Settings(#[from] SettingErrors),
     #[error(transparent)]
     Ask(#[from] AskError),
+    #[error(transparent)]
+    OriginInit(#[from] OriginInitError),
     #[error(transparent)]
     Token(#[from] TokenError),
     #[error("not started: {0}")]
@@ -70,6 +73,7 @@ impl Failure {
             Failure::RulesClient(error) => error.exit_code(),
             Failure::Settings(_)
             | Failure::Ask(_)
+            | Failure::OriginInit(_)
             | Failure::Token(_)
             | Failure::Why(_)
             | Failure::BenchPlan(_)

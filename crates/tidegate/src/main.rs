@@ -22,6 +22,7 @@ mod logs;
 mod memory;
 mod node;
 mod open_files;
+mod origin_init;
 mod otlp;
 mod output;
 mod region;
@@ -77,6 +78,10 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Check { whom, question, form } => Ok(ask::check(&whom.asked()?, &question, form)?),
         Command::Reset { whom, question } => Ok(ask::reset(&whom.asked()?, &question)?),
         Command::Health(whom) => health::run(whom),
+        Command::OriginInit { url } => {
+            origin_init::run(&url)?;
+            Ok(ExitCode::SUCCESS)
+        }
         Command::RulesCheck { path, sources } => rules_check::run(path, sources),
         Command::RulesImport { paths, windows } => rules_import::run(&paths, windows),
         Command::Token { command, sources } => {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tidegate_core::origin_cell::NodeId;
 use tidegate_node::clock::Clock;
+use tidegate_node::known_nodes::KnownNodes;
 use tidegate_node::region::RegionOptions;
 use tidegate_node::region_driver::RegionDriver;
 use tidegate_node::world::WorkerOptions;
@@ -87,6 +88,9 @@ pub(crate) fn engine(
         }
     };
     let sharing = RegionDriver::new(engine.clone(), clock.clone(), origin, settings.origin_timeout);
+    if let (Some(driver), OriginUrl::Redis(_)) = (&sharing, &settings.origin) {
+        driver.keep_known_nodes(KnownNodes::open(&settings.data_directory));
+    }
     let world = sharing
         .as_ref()
         .zip(connected.world)

@@ -53,9 +53,29 @@ pub const MERGED_MAX: usize = 50_000;
 /// The largest number that a store keeps: what every database has.
 pub const STORED_MAX: u64 = i64::MAX.unsigned_abs();
 
-/// The owner of components in the world tier: one region on one origin. Given out by the store, never reused.
+/// The owner of components in the world tier: one origin, whatever its region is called. Follows from the origin's id
+/// (see [`OwnerId::of_origin`]), so that a database which lost who joined gives nobody the id of somebody else.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct OwnerId(pub u32);
+
+impl OwnerId {
+    /// Ids from here on follow from origins. Earlier releases number owners from 1, and go on doing so beside this one.
+    const FIRST_OF_ORIGINS: u32 = 1 << 30;
+
+    /// Returns the id of an origin that joins. Where another origin has that id already, which is unlikely below some
+    /// ten thousand origins, it is the next free one.
+    pub(crate) fn of_origin(origin: u64, is_taken: impl Fn(OwnerId) -> bool) -> OwnerId {
+        // The finaliser of SplitMix64: ids of origins needn't be spread.
+        let mixed = (origin ^ (origin >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let mixed = u32::try_from((mixed ^ (mixed >> 31)) >> 32).unwrap_or(u32::MAX);
+        let nth = |step: u32| {
+            let offset = mixed.wrapping_add(step) & (Self::FIRST_OF_ORIGINS - 1);
+            OwnerId(Self::FIRST_OF_ORIGINS | offset)
+        };
+        (0..=u32::MAX).map(nth).find(|id| !is_taken(*id)).unwrap_or(nth(0))
+    }
+}
 
 /// Whose limit it is, for people who read the tables. Nothing is ever found by it, and what is too long for its
 /// column is cut.
@@ -124,6 +144,8 @@ pub struct Cursor {
     pub(crate) changed: Nanos,
     /// And of what changed at that instant or later, this much.
     pub(crate) after: After,
+    /// How often a store without a log had been written to: one that was written to less often went back.
+    pub(crate) writes: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
@@ -144,7 +166,7 @@ impl Cursor {
         if overlap == Nanos::ZERO {
             return self;
         }
-        Cursor { changed: self.changed.minus(overlap), after: After::Nothing }
+        Cursor { changed: self.changed.minus(overlap), after: After::Nothing, ..self }
     }
 }
 
@@ -157,6 +179,18 @@ pub struct Imported {
     pub next: Cursor,
     /// There is more than fits a page.
     pub has_more: bool,
+    /// The store doesn't know the cursor any more: it lost data, an older copy took its place, or the reader was away
+    /// for long. This is the first page of everything.
+    pub is_restart: bool,
+}
+
+/// What a store has of some cells of one owner.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct StoredCounts {
+    /// In the order of the cells; 0 for a cell without a row.
+    pub counts: Vec<u64>,
+    /// Rows that were published within so long before this read may be missing here and be in the store's log.
+    pub lag: Nanos,
 }
 
 /// What all regions must do alike. The first region's settings are recorded; one that differs uses those.
@@ -177,6 +211,7 @@ pub enum Publish {
 /// "This region is here."
 #[derive(Clone, PartialEq, Debug)]
 pub struct Joining {
+    /// A label: an origin whose region is called otherwise by now keeps its owner, under the new name.
     pub region: String,
     /// Which origin its counts are in: the same for all nodes of the region.
     pub origin: u64,
@@ -185,6 +220,9 @@ pub struct Joining {
     /// The membership that this region divides limits by, on all its nodes: the last that it was told and all
     /// of them have heard of.
     pub applied: u64,
+    /// The newest membership that the region knows of. A store that knows only older ones lost data, and goes on
+    /// behind this one: nodes ignore what is older than what they go by.
+    pub known: u64,
     /// It stops for good.
     pub leaves: bool,
 }
@@ -280,6 +318,10 @@ pub trait World: Debug + Send + Sync + 'static {
 
     /// What changed since the cursor, of all owners; a page of it.
     fn import(&self, since: Cursor) -> Reply<'_, Imported>;
+
+    /// What an owner's rows of these cells are, in the table that who comes from nothing reads: an owner finds out by
+    /// it what the store lost.
+    fn stored_counts<'a>(&'a self, owner: OwnerId, cells: &'a [CellId]) -> Reply<'a, StoredCounts>;
 
     /// Both, in this order, in one round trip where a store can: what was just published is read back with what the
     /// others have published meanwhile.

@@ -7,8 +7,8 @@ use crate::rules::{
     Entry, EntrySize, HistoryPage, Item, ItemId, ItemsPage, NewEntry, Remainder, RuleLog, Subject, Summary,
 };
 use crate::{
-    Acknowledgement, Cursor, Demand, Granted, Imported, Joined, Joining, Merged, OwnerId, Published, Reply,
-    Row, Slices, Store, Survey, Term, World, WorldError,
+    Acknowledgement, CellId, Cursor, Demand, Granted, Imported, Joined, Joining, Merged, OwnerId, Published,
+    Reply, Row, Slices, Store, StoredCounts, Survey, Term, World, WorldError,
 };
 use parking_lot::Mutex;
 use std::fmt;
@@ -79,6 +79,10 @@ impl World for MemoryWorld {
 
     fn import(&self, since: Cursor) -> Reply<'_, Imported> {
         self.answer(|store, now| Ok(store.import(since, self.page_rows, now)))
+    }
+
+    fn stored_counts<'a>(&'a self, owner: OwnerId, cells: &'a [CellId]) -> Reply<'a, StoredCounts> {
+        self.answer(|store, _| Ok(store.stored_counts(owner, cells)))
     }
 
     fn merge_log(&self) -> Reply<'_, Merged> {

@@ -25,8 +25,8 @@ use crate::rules::{
     Entry, EntrySize, HistoryPage, Item, ItemId, ItemsPage, NewEntry, Remainder, RuleLog, Subject, Summary,
 };
 use crate::{
-    Acknowledgement, Cursor, Demand, Granted, Imported, Joined, Joining, Merged, OwnerId, Published, Reply,
-    Row, Slices, Survey, Term, World, WorldError,
+    Acknowledgement, CellId, Cursor, Demand, Granted, Imported, Joined, Joining, Merged, OwnerId, Published,
+    Reply, Row, Slices, StoredCounts, Survey, Term, World, WorldError,
 };
 use dialect::Dialect;
 use link::{Failure, Link};
@@ -165,6 +165,10 @@ impl World for SqlWorld {
         since: Cursor,
     ) -> Reply<'a, (Published, Imported)> {
         Box::pin(self.call(async move |session| session.publish_and_import(owner, rows, since).await))
+    }
+
+    fn stored_counts<'a>(&'a self, owner: OwnerId, cells: &'a [CellId]) -> Reply<'a, StoredCounts> {
+        Box::pin(self.call(async move |session| session.stored_counts(owner, cells).await))
     }
 
     fn merge_log(&self) -> Reply<'_, Merged> {

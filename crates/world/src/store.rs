@@ -15,7 +15,7 @@ use crate::rules::{
 };
 use crate::{
     Acknowledgement, CellId, Component, Cursor, DEMAND_FOR, Demand, Granted, Imported, Joined, Joining,
-    Membership, OwnerId, Published, RECONCILER, Row, Slices, Survey, Term, WorldError,
+    Membership, OwnerId, Published, RECONCILER, Row, Slices, StoredCounts, Survey, Term, WorldError,
 };
 use counts::Counts;
 use fleet::Fleet;
@@ -66,6 +66,12 @@ impl Store {
     /// A page of at most so many rows.
     pub fn import(&self, since: Cursor, rows_max: usize, now: Nanos) -> Imported {
         self.counts.import(since, rows_max, now)
+    }
+
+    /// What an owner's rows of these cells are.
+    pub fn stored_counts(&self, owner: OwnerId, cells: &[CellId]) -> StoredCounts {
+        let counts = cells.iter().map(|cell| self.counts.of(cell, owner).unwrap_or(0));
+        StoredCounts { counts: counts.collect(), lag: Nanos::ZERO }
     }
 
     pub fn delete_expired(&mut self, now: Nanos) -> u64 {

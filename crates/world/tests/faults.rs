@@ -61,6 +61,7 @@ fn joining() -> Joining {
         fingerprint: 1,
         policy: Policy { publish: Publish::Headroom, interval: Nanos::from_secs(5) },
         applied: 0,
+        known: 0,
         leaves: false,
     }
 }

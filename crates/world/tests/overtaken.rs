@@ -41,6 +41,7 @@ where
         fingerprint: 1,
         policy: Policy { publish: Publish::Headroom, interval: Nanos::from_secs(5) },
         applied: 0,
+        known: 0,
         leaves: false,
     };
     let me = world.join(&joining).await.expect("joins").me;

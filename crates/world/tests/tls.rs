@@ -19,7 +19,9 @@ fn open(url: &str) -> SqlWorld {
 async fn join(world: &SqlWorld) -> Result<Joined, WorldError> {
     let policy = Policy { publish: Publish::Headroom, interval: Nanos::from_secs(5) };
     let region = "eu".to_owned();
-    world.join(&Joining { region, origin: 1, fingerprint: 1, policy, applied: 0, leaves: false }).await
+    world
+        .join(&Joining { region, origin: 1, fingerprint: 1, policy, applied: 0, known: 0, leaves: false })
+        .await
 }
 
 /// More than one record of TLS carries.

@@ -4,7 +4,7 @@
 //! be wrong by it, and a node makes none.
 
 use super::{Reconciled, pass};
-use tidegate_world::{Granted, Member, Membership, Survey};
+use tidegate_world::{Granted, Held, Member, Membership, Survey};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Flaw {
@@ -14,6 +14,8 @@ pub enum Flaw {
     RaisesFirst,
     /// Takes regions that say nothing for there.
     IgnoresSilence,
+    /// Rounds slices of a limit whose number changed up, not down.
+    RoundsUp,
     /// Lets a new region take part before the others know of it.
     ActivatesAtOnce,
 }
@@ -22,7 +24,7 @@ impl Flaw {
     pub(super) fn pass(self, survey: &Survey) -> Reconciled {
         let mut shown = survey.clone();
         match self {
-            Flaw::None | Flaw::ActivatesAtOnce => {}
+            Flaw::None | Flaw::ActivatesAtOnce | Flaw::RoundsUp => {}
             Flaw::RaisesFirst => {
                 shown.slices.iter_mut().for_each(|held| held.acknowledged = held.row.generation);
             }
@@ -36,7 +38,24 @@ impl Flaw {
             let granted = said.granted.get_or_insert_with(none);
             granted.membership.get_or_insert_with(|| all_active(&survey.membership));
         }
+        if self == Flaw::RoundsUp
+            && let Some(granted) = &mut said.granted
+        {
+            granted.slices.iter_mut().for_each(|held| round_up(held, survey));
+        }
         said
+    }
+}
+
+/// A unit more, where the slice before was of a limit with another number and leaves a remainder.
+fn round_up(held: &mut Held, survey: &Survey) {
+    let row = &mut held.row;
+    let is_before = |before: &&Held| (before.row.key, before.row.owner) == (row.key, row.owner);
+    if let Some(before) = survey.slices.iter().find(is_before)
+        && before.row.whole != row.whole
+        && before.row.size.of_other_whole(before.row.whole, row.whole).amount > row.size.amount
+    {
+        row.size.amount += 1;
     }
 }
 

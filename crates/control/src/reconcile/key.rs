@@ -33,6 +33,8 @@ struct Place {
     holding: Holding,
     /// Its even part of the membership as it is.
     even: SliceSize,
+    /// Its slice as it was written, of a limit with another number: what its nodes make of it for this one.
+    scaled: Option<SliceSize>,
     /// What it asks for, in billionths of the limit.
     demand: u64,
     target: SliceSize,
@@ -45,9 +47,10 @@ struct Place {
 }
 
 impl Place {
-    /// What was written last, or stands without.
+    /// What was written last, or stands without. Of a slice of another whole, the least that it may be: to write more
+    /// would be to raise it, and that has to wait until the others are lowered.
     fn written(&self) -> SliceSize {
-        self.holding.held.map_or(self.even, |held| held.row.size)
+        self.scaled.unwrap_or_else(|| self.holding.held.map_or(self.even, |held| held.row.size))
     }
 }
 
@@ -117,6 +120,8 @@ impl Key<'_> {
             let even_at_most =
                 if divides_by_less { SliceSize::whole(whole).even_at_most(active) } else { even };
             let held = self.slices.iter().find(|held| held.row.owner == member.owner);
+            let other = held.filter(|held| held.row.whole != whole);
+            let scaled = other.map(|held| held.row.size.scaled_down(held.row.whole, whole));
             let held = held.map(|held| of_whole(held, whole));
             let holding = Holding::new(member, even_at_most.at_least(even), held);
             let demand = self.demands.iter().find(|(owner, _)| *owner == member.owner);
@@ -124,6 +129,7 @@ impl Key<'_> {
                 owner: member.owner,
                 holding,
                 even,
+                scaled,
                 demand: demand.map_or(0, |(_, demand)| parts_of(demand)),
                 target: even,
                 larger: SliceSize::whole(whole).even_at_most(staying).at_least(holding.even),
@@ -230,7 +236,7 @@ impl Step {
                 row.expires = place.holding.held.map_or(row.expires, |held| held.row.expires);
                 let place = &mut self.places[index];
                 place.holding = place.holding.rewritten(row);
-                place.is_changed = true;
+                (place.is_changed, place.scaled) = (true, None);
                 figures.lowered += u64::from(is_above);
             }
         }

@@ -32,9 +32,8 @@ impl Room {
 /// It left, or wasn't heard of for so long that it is given up.
 pub(super) fn is_gone(member: &Member, members: &[Member], now: Nanos) -> bool {
     let is_silent_for = |member: &Member, length| member.seen.plus(length) < now;
-    let succeeds = |other: &Member| {
-        other.region == member.region && other.owner > member.owner && !is_silent_for(other, SLICE_LEASE)
-    };
+    // Heard of since: this one wasn't, for longer.
+    let succeeds = |other: &Member| other.region == member.region && !is_silent_for(other, SLICE_LEASE);
     is_silent_for(member, GONE_AFTER)
         || (is_silent_for(member, REPLACED_AFTER) && members.iter().any(succeeds))
 }

@@ -34,7 +34,8 @@ impl Fixture {
     fn join(&mut self, index: usize, applied: u64) -> OwnerId {
         let policy = Policy { publish: Publish::Headroom, interval: Nanos::from_secs(5) };
         let region = format!("region-{index}");
-        let joining = Joining { region, origin: 1, fingerprint: 7, policy, applied, leaves: false };
+        let origin = u64::try_from(index).unwrap();
+        let joining = Joining { region, origin, fingerprint: 7, policy, applied, known: 0, leaves: false };
         self.store.join(&joining, self.now).unwrap().me
     }
 
@@ -233,6 +234,36 @@ fn another_number_of_the_limit_is_cut_anew_and_never_above_it() {
 }
 
 #[test]
+fn a_changed_number_raises_no_slice_before_the_others_are_lowered() {
+    use tidegate_world::{Held, SliceRow};
+    let mut fixture = Fixture::new(3);
+    let key = KeyId::from_hash(5);
+    let sizes =
+        [1, 1, 3].map(|amount| SliceSize { amount, rate_parts: PARTS / 5 * u32::try_from(amount).unwrap() });
+    let expires = fixture.now.plus(SLICE_LEASE);
+    let held = |(owner, size): (&OwnerId, SliceSize)| Held {
+        row: SliceRow { key, owner: *owner, generation: 1, size, whole: 5, expires },
+        acknowledged: 1,
+        before: None,
+    };
+    let mut survey = fixture.store.survey(fixture.now);
+    survey.slices = fixture.owners.iter().zip(sizes).map(held).collect();
+    // The limit is 7 by now, and the first two ask for nearly all of it.
+    for (owner, milli_per_second) in fixture.owners.iter().zip([700, 700, 10]) {
+        let demand = Demand { key, spec: spec(7), is_abuse: false, milli_per_second, name: None };
+        fixture.store.report(*owner, &[demand], fixture.now).unwrap();
+    }
+    survey.demands = fixture.store.survey(fixture.now).demands;
+    let granted = Reconciler::default().reconcile(&survey).granted.expect("slices of another whole");
+    for held in &granted.slices {
+        let index = fixture.owners.iter().position(|owner| *owner == held.row.owner).unwrap();
+        let before = sizes[index].scaled_down(5, 7);
+        assert!(held.row.size.amount <= before.amount, "{held:?} was {before:?}");
+    }
+    assert_eq!(granted.slices.len(), 3);
+}
+
+#[test]
 fn peaks_see_the_instant_at_which_a_silent_region_rises() {
     use super::holding::{Holding, peak};
     let now = Nanos::from_secs(100);
@@ -274,7 +305,9 @@ fn a_region_whose_store_was_replaced_is_waited_for_no_longer_than_its_slices_las
         fixture.store.acknowledge(fixture.owners[0], &fixture.goes_by(Vec::new()), fixture.now);
         // The same name on another origin.
         let region = "region-1".to_owned();
-        let joining = Joining { region, origin: 2, fingerprint: 7, policy, applied: version, leaves: false };
+        let origin = 99;
+        let joining =
+            Joining { region, origin, fingerprint: 7, policy, applied: version, known: 0, leaves: false };
         let successor = fixture.store.join(&joining, fixture.now).unwrap().me;
         fixture.store.acknowledge(successor, &fixture.goes_by(Vec::new()), fixture.now);
         fixture.pass();

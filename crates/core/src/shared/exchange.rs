@@ -3,7 +3,7 @@
 //! A reply may be late, repeated, or about a cell that is over; it raises what is known and never lowers it.
 //! What a store says is checked before anything is written.
 
-use super::{Deadline, OWNS_CURRENT, OWNS_PREVIOUS, SharedState, WORLD_SPENT};
+use super::{Deadline, OWNS_CURRENT, OWNS_PREVIOUS, SharedState, UNCONFIRMED, WORLD_SPENT};
 use crate::counts::{CellReply, Counts, ReplyError};
 use crate::exchange::{CellSync, CountReply, CountSync, Fading, KeyReply, KeySync, WindowSync};
 use crate::gcra_sync::{Busy, GcraSync, adopt};
@@ -17,6 +17,8 @@ use crate::time::{Nanos, Sequence};
 use crate::window::add_count;
 use crate::world::{Unpublished, is_spent};
 
+/// A store keeps a bucket so long after it is full again.
+const BUCKET_MARGIN: Nanos = Nanos::from_secs(60);
 /// A store keeps a cell this much longer than its nodes: their clocks and their syncs may lag.
 const STORE_MARGIN: Nanos = Nanos::from_secs(60);
 
@@ -44,7 +46,12 @@ impl SharedState {
     /// What is to be asked about a check of `spec` now; `regions` as in [`WindowSync`].
     pub fn asking(&self, spec: &Spec, regions: u32, now: Nanos) -> CountSync {
         if let Spec::Gcra { rate, burst } = *spec {
-            return CountSync::Gcra { sync: self.gcra_sync(rate, now), burst: burst.get() };
+            let mut state = *self;
+            if state.sequence.0 != burst.get() {
+                // A decision that had to ask was taken back, and what it forgave with it.
+                state.change_burst(rate, burst.get(), now);
+            }
+            return CountSync::Gcra { sync: state.gcra_sync(rate, now), burst: burst.get() };
         }
         let sequence = sequence_of(spec, now, self.sequence).max(self.sequence);
         let state = if sequence > self.sequence { self.rolled_to(sequence) } else { *self };
@@ -71,7 +78,7 @@ impl SharedState {
     pub fn publishing(&self) -> Option<CountSync> {
         if is_gcra(self.tag) {
             let rate = rate_of(self.previous.others, self.tag)?;
-            return Some(CountSync::Gcra { sync: self.gcra_sync(rate, Nanos::ZERO), burst: 0 });
+            return Some(CountSync::Gcra { sync: self.gcra_sync(rate, Nanos::ZERO), burst: self.sequence.0 });
         }
         if payload_of(self.tag) == 0 {
             return None;
@@ -93,9 +100,9 @@ impl SharedState {
     /// dropped, and would take what it claims of its own admissions for somebody else's.
     fn cell_sync(&self, counts: &Counts, expires: Nanos) -> CellSync {
         if self.has_forgotten_cells() {
-            return CellSync { component: 0, claim: 0, expires };
+            return CellSync { component: 0, acked: 0, claim: 0, expires };
         }
-        CellSync { component: counts.component(), claim: counts.regional(), expires }
+        CellSync { component: counts.component(), acked: counts.stored, claim: counts.regional(), expires }
     }
 
     fn gcra_sync(&self, rate: Rate, now: Nanos) -> GcraSync {
@@ -106,14 +113,36 @@ impl SharedState {
         GcraSync { cumulative, acked: self.current.stored, oldest, busy, rate }
     }
 
-    /// Takes the origin's answer to `sent`, which left at `sent_at`.
+    /// Whether this node counted anything of the key, as far as it knows.
+    pub fn counts_anything(&self) -> bool {
+        let previous = if is_gcra(self.tag) { 0 } else { self.previous.component() };
+        self.current.component() > 0 || previous > 0
+    }
+
+    /// The node's component of the cell that `sent` is about, as the origin confirmed it; `None` where the node is no owner
+    /// of that cell, and where the origin may have dropped it by now.
+    pub fn confirmed(&self, sent: &CountSync, now: Nanos) -> Option<u64> {
+        let is_there = match sent {
+            CountSync::Window(window) => window.sequence == self.sequence,
+            CountSync::Gcra { .. } => now < self.busy().tat.plus(BUCKET_MARGIN),
+        };
+        (is_there && self.marks & OWNS_CURRENT != 0).then_some(self.current.stored)
+    }
+
+    /// Takes the origin's answer to `sent`, which left at `sent_at`. Without `fresh_until` the origin may have lost data:
+    /// its counts are taken, but neither is the view fresher by them, nor may anything that was granted be spent before
+    /// the key is confirmed.
     pub fn merge(
         &mut self,
         sent: &KeySync,
         reply: &KeyReply,
         sent_at: Nanos,
-        fresh_until: Nanos,
+        fresh_until: Option<Nanos>,
     ) -> Result<(), ReplyError> {
+        if reply.epoch < self.epoch {
+            // The key was reset since: the reply is about cells that nobody counts in any more.
+            return Ok(());
+        }
         let mut after = *self;
         if reply.epoch > after.epoch {
             after = after.at_epoch(reply.epoch);
@@ -129,7 +158,10 @@ impl SharedState {
                 }
                 owners
             }
-            (CountSync::Gcra { sync, .. }, CountReply::Gcra { busy, stored, owners }) => {
+            (CountSync::Gcra { sync, burst }, CountReply::Gcra { busy, stored, owners }) => {
+                if burst > 0 && burst < after.sequence.0 {
+                    after.change_burst(sync.rate, burst, sent_at);
+                }
                 after.merge_gcra(&sync, busy, stored, granted, sent_at)?;
                 owners
             }
@@ -139,7 +171,19 @@ impl SharedState {
             after.take_lease(sent, wish, reply, sent_at);
         }
         after.owners = u16::try_from(owners).unwrap_or(u16::MAX).max(1);
-        after.fresh_until = Deadline::at(fresh_until);
+        if sent.wants.peek {
+            // The node has looked, and owns no more than before.
+            after.marks =
+                after.marks & !(OWNS_CURRENT | OWNS_PREVIOUS) | self.marks & (OWNS_CURRENT | OWNS_PREVIOUS);
+        }
+        match fresh_until {
+            Some(fresh_until) => {
+                after.fresh_until = Deadline::at(fresh_until);
+                after.marks &= !UNCONFIRMED;
+            }
+            None if granted > 0 || self.marks & UNCONFIRMED != 0 => after.unconfirm(),
+            None => {}
+        }
         after.queued = if after.unsynced() > 0 { Publish::Soon } else { Publish::Nothing };
         *self = after;
         Ok(())

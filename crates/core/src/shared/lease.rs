@@ -6,18 +6,20 @@
 //! requests.
 
 use super::{Deadline, SharedState};
-use crate::ask::{Accuracy, View, sharers};
+use crate::ask::{Accuracy, Class, View, sharers};
 use crate::counts::CellReply;
 use crate::decision::{Decision, Settle, Verdict};
-use crate::exchange::{CountReply, CountSync, KeyReply, KeySync, LEASED_FOR, LeaseWish, WindowSync};
-use crate::gcra;
+use crate::exchange::{
+    CountReply, CountSync, DRAW_AHEAD, KeyReply, KeySync, LEASED_FOR, LeaseWish, WindowSync,
+};
+use crate::gcra::{self, Tat};
 use crate::gcra_sync::{Busy, GcraSync, interval_times};
 use crate::item::{Charge, Item};
-use crate::limit::{Cost, Rate, Spec};
+use crate::limit::{Burst, Cost, Rate, Spec};
 use crate::packed::is_gcra;
 use crate::state::decide_window;
 use crate::time::{Nanos, Sequence};
-use crate::window::{Counted, add_count};
+use crate::window::{Counted, add_count, sliding_used};
 use std::num::NonZeroU32;
 
 /// It is renewed when an eighth of it is left, or less.
@@ -30,6 +32,14 @@ const TIMED_FROM: Nanos = Nanos::from_millis(64);
 const SPARE_DIVISOR: u64 = 4;
 /// What is left of a limit is nearly nothing at a hundredth.
 const NEARLY_NOTHING: u64 = 100;
+/// A window as long as a hundred leases: what one node holds of it and doesn't spend is missed for long.
+const LONG_WINDOW: Nanos = Nanos::from_secs(10);
+/// Of such a window all nodes together draw no more than a quarter of what is left.
+const LONG_DIVISOR: u32 = 4;
+/// All nodes together may draw an eighth of such a limit in any case.
+const LITTLE_DIVISOR: u64 = 8;
+/// A limit is leased from so many units for each node on.
+const LEASED_FROM: u64 = 8;
 
 /// Whether a key holds a lease, and when it is to be renewed: in one byte. 0: it holds none. Else the lower bits
 /// are one more than the binary logarithm of what is low, and the highest says that it is renewed by the clock.
@@ -42,6 +52,11 @@ impl Lease {
     fn new(low: u64, is_timed: bool) -> Self {
         let low = u8::try_from(low.max(1).ilog2()).unwrap_or(0) + 1;
         Lease(low | if is_timed { Self::TIMED } else { 0 })
+    }
+
+    #[cfg(test)]
+    pub(super) fn of_tests() -> Self {
+        Lease::new(1, false)
     }
 
     #[inline]
@@ -61,12 +76,24 @@ impl Lease {
     }
 }
 
-/// Whether a limit can be leased: a bucket that is full again sooner than a lease is spent has nothing to lease.
-pub fn is_leasable(spec: &Spec) -> bool {
+/// Whether a limit can be leased by so many nodes. A bucket that is full again sooner than a lease is spent has nothing to
+/// lease; of a limit that is smaller than what its nodes may hold at least, some nodes would hold all and others nothing.
+pub fn is_leasable(spec: &Spec, live_nodes: u32) -> bool {
+    let is_large = spec.shown_limit() >= LEASED_FROM * u64::from(live_nodes.max(1));
     match *spec {
-        Spec::Gcra { rate, burst } => interval_times(rate, burst.get()) >= LEASED_FOR,
-        _ => true,
+        Spec::Gcra { rate, burst } => is_large && interval_times(rate, burst.get()) >= LEASED_FOR,
+        _ => is_large,
     }
+}
+
+/// Whether what a node holds of a limit is missed by the others for much longer than a lease lasts.
+fn is_long(spec: &Spec) -> bool {
+    let memory = match *spec {
+        Spec::Gcra { rate, burst } => interval_times(rate, burst.get()),
+        Spec::Sliding { period, .. } | Spec::Fixed { period, .. } => period.length(),
+        Spec::Calendar { .. } => return true,
+    };
+    memory >= LONG_WINDOW
 }
 
 impl SharedState {
@@ -96,13 +123,18 @@ impl SharedState {
 
     /// The state's cell and what was admitted in it; of a bucket, ever. What lapsed wasn't.
     pub fn admitted(&self) -> (Sequence, u64) {
-        let lapsed = if is_gcra(self.tag) { self.current.world } else { 0 };
-        (self.sequence, self.current.own.saturating_sub(lapsed))
+        if is_gcra(self.tag) {
+            return (Sequence(0), self.current.own.saturating_sub(self.current.world));
+        }
+        (self.sequence, self.current.own)
     }
 
     /// What to draw for a key of which so much is admitted while a lease lasts.
     pub fn lease_wish(&self, item: &Item, demand: u64, live_nodes: u32, now: Nanos) -> LeaseWish {
         let view = View { regions: item.regions, ..self.view(0, live_nodes, now) };
+        if is_long(&item.spec) {
+            return self.long_lease_wish(item, demand, sharers(&view, Class::Abuse), now);
+        }
         let parts = NonZeroU32::new(sharers(&view, item.class)).unwrap_or(NonZeroU32::MIN);
         let spare = match item.spec {
             // A bucket far from empty refills faster than it is spent, and what is drawn of it lapses as fast.
@@ -113,6 +145,29 @@ impl SharedState {
             _ => 0,
         };
         LeaseWish { most: demand.max(spare).max(1), parts }
+    }
+
+    /// The same for a long window. A burst must not leave more on one node than the others can do without: all nodes
+    /// together, also those that have yet to come to this key, draw a quarter of what is left, unless it is little anyway.
+    fn long_lease_wish(&self, item: &Item, demand: u64, nodes: u32, now: Nanos) -> LeaseWish {
+        let nodes = nodes.max(1);
+        let little = item.spec.shown_limit() / (LITTLE_DIVISOR * u64::from(nodes));
+        let quarter = self.left(item, now) / u64::from(nodes.saturating_mul(LONG_DIVISOR));
+        let (most, parts) = match demand > little && quarter > little {
+            true => (demand, nodes.saturating_mul(LONG_DIVISOR)),
+            false => (demand.min(little), nodes),
+        };
+        LeaseWish { most: most.max(1), parts: NonZeroU32::new(parts).unwrap_or(NonZeroU32::MIN) }
+    }
+
+    /// What is left of the limit, as far as this node knows.
+    fn left(&self, item: &Item, now: Nanos) -> u64 {
+        if let Spec::Gcra { rate, burst } = item.spec {
+            return left_of_bucket(rate, burst.get(), self.busy(), now);
+        }
+        let (current, previous) = (self.current.effective(), self.previous.effective());
+        let counted = Counted { current, previous, sequence: self.sequence };
+        decide_window(counted, self.tag, &item.spec, Cost::PEEK, Settle::Never, now).0.remaining
     }
 
     /// Whether there is anything to draw, as far as this node knows: room for a check of `item` beyond what was
@@ -164,6 +219,55 @@ impl SharedState {
         let left_ms = u64::from(self.strict_until.0.wrapping_sub(now.0));
         decision.verdict = Verdict::Deny { retry_after: Some(Nanos::from_millis(left_ms)) };
         true
+    }
+
+    /// Whether a check that the limit denies may spend what was granted: a saturated window gives out [`DRAW_AHEAD`] of
+    /// its refill in advance. Where it may not, the limit was lowered, or others went beyond it, and the lease ends.
+    #[cold]
+    pub(super) fn spends_drawn_ahead(&mut self, counted: Counted, item: &Item, now: Nanos) -> bool {
+        let is_drawn_ahead = match item.spec {
+            Spec::Sliding { limit, period } => {
+                let cell = period.cell(counted.sequence);
+                let used = sliding_used(counted, cell, period, now.plus(DRAW_AHEAD));
+                used.saturating_add(item.cost.get()) <= limit.get()
+            }
+            _ => false,
+        };
+        if !is_drawn_ahead {
+            self.end_lease();
+        }
+        is_drawn_ahead
+    }
+
+    /// The same of a bucket that owes more than its burst: whether it does without the units that were granted and stay
+    /// `unspent`.
+    #[cold]
+    pub(super) fn spends_granted(
+        &mut self,
+        tat: Tat,
+        rate: Rate,
+        burst: Burst,
+        unspent: u64,
+        now: Nanos,
+    ) -> Verdict {
+        let unit = u128::from(rate.interval_numerator_ns());
+        let ahead = u128::from(DRAW_AHEAD.get()) * u128::from(rate.interval_denominator());
+        // One unit more: a draw is rounded up to whole units and nanoseconds.
+        let most = (u128::from(burst.get()) + u128::from(unspent) + 1) * unit + ahead;
+        let beyond = tat.backlog(rate, now).saturating_sub(most);
+        if beyond == 0 {
+            return Verdict::Admit;
+        }
+        self.end_lease();
+        let wait = beyond.div_ceil(u128::from(rate.interval_denominator()));
+        Verdict::Deny { retry_after: Some(Nanos::new(u64::try_from(wait).unwrap_or(u64::MAX))) }
+    }
+
+    /// A bucket's lease ends, and what is left of it lapses.
+    #[cold]
+    pub(super) fn end_grants(&mut self) {
+        self.lapse_to(0);
+        self.end_lease();
     }
 
     /// A bucket's prepaid lapses down to so much.

@@ -56,11 +56,12 @@ fn window_reply(current: (u64, u64), previous: Option<(u64, u64)>, granted: &[bo
         granted: granted.into(),
         drawn: 0,
         retry_after: None,
+        component_before: Some(0),
     }
 }
 
 fn merge(state: &mut SharedState, sent: &KeySync, reply: &KeyReply, now: Nanos) {
-    state.merge(sent, reply, now, now.plus(Nanos::from_secs(5))).unwrap();
+    state.merge(sent, reply, now, Some(now.plus(Nanos::from_secs(5)))).unwrap();
 }
 
 #[test]
@@ -174,20 +175,21 @@ fn nonsense_changes_nothing() {
     let sent = sync(&state, sliding(10), &[1], NOW);
     let before = state;
     let reply = window_reply((5, 4), Some((0, 0)), &[true]);
-    assert!(state.merge(&sent, &reply, NOW, NOW).is_err());
+    assert!(state.merge(&sent, &reply, NOW, Some(NOW)).is_err());
     let gcra = CountReply::Gcra { busy: Busy::default(), stored: 0, owners: 1 };
-    assert!(state.merge(&sent, &KeyReply { counts: gcra, ..reply }, NOW, NOW).is_err());
+    assert!(state.merge(&sent, &KeyReply { counts: gcra, ..reply }, NOW, Some(NOW)).is_err());
     assert_eq!(state, before);
 }
 
 #[test]
 fn what_was_drawn_ahead_is_spent_though_the_limit_is_reached_and_lapses_when_gcra_is_idle() {
-    let mut state = SharedState::default();
-    let sent = sync(&state, sliding(10), &[1], NOW);
-    let reply = KeyReply { drawn: 2, ..window_reply((3, 12), Some((0, 0)), &[true]) };
-    merge(&mut state, &sent, &reply, NOW);
-    let admitted = (0..9).filter(|_| state.decide(&check(sliding(10), 1), 3, NOW).0.is_admitted()).count();
-    assert_eq!((admitted, state.unsynced()), (3, 0));
+    // 990 of the cell before count still, and one fades in the next 10 ms: that is drawn ahead.
+    let (mut state, now) = (SharedState::default(), millis(100));
+    let sent = sync(&state, sliding(1_000), &[1], now);
+    let reply = KeyReply { drawn: 1, ..window_reply((2, 11), Some((0, 1_000)), &[true]) };
+    merge(&mut state, &sent, &reply, now);
+    let admitted = (0..9).filter(|_| state.decide(&check(sliding(1_000), 1), 3, now).0.is_admitted()).count();
+    assert_eq!((admitted, state.unsynced()), (2, 0));
     let mut state = SharedState::default();
     let sent = sync(&state, gcra(5), &[4], NOW);
     let busy = Busy { tat: NOW.plus(Nanos::from_millis(400)), since: NOW };
@@ -423,14 +425,41 @@ fn what_was_granted_can_be_spent_to_the_end_of_its_cell_or_until_the_bucket_is_f
 }
 
 #[test]
-fn what_is_prepaid_passes_beyond_the_limit_and_a_look_does_not() {
-    for spec in [sliding(10), gcra(10)] {
-        let mut state = granted(spec, 2, 12);
-        assert!(!state.decide(&local(spec, 0), 1, NOW).0.is_admitted(), "{spec:?}");
-        assert!(!state.decide(&local(spec, 3), 1, NOW).0.is_admitted(), "{spec:?}");
-        assert!(state.decide(&local(spec, 2), 1, NOW).0.is_admitted(), "{spec:?}");
-        assert!(!state.decide(&local(spec, 1), 1, NOW).0.is_admitted(), "{spec:?}");
+fn what_is_prepaid_is_spent_up_to_the_limit_in_force() {
+    let spent = |mut state: SharedState, spec| {
+        let item = local(spec, 1);
+        (0..50).filter(|_| state.decide(&item, 1, NOW).0.is_admitted()).count()
+    };
+    for number in [sliding, gcra] {
+        let state = granted(number(20), 4, 16);
+        assert_eq!(spent(state, number(20)), 4);
+        assert_eq!(spent(state, number(10)), 0, "the others have spent as much as the lowered limit");
+        assert_eq!(spent(state, number(0)), 0, "a block holds at once");
     }
+    assert_eq!(spent(granted(sliding(20), 4, 16), sliding(18)), 2);
+    let mut leased = SharedState { lease: Lease::of_tests(), ..granted(sliding(20), 4, 16) };
+    assert!(!leased.decide(&local(sliding(10), 1), 1, NOW).0.is_admitted());
+    assert!(!leased.is_leased(), "a lowered limit ends the lease");
+}
+
+#[test]
+fn a_lowered_burst_leaves_an_empty_bucket_of_what_the_region_owes() {
+    // 200 units at ten a second, of which others spent most: the debt was adopted.
+    let mut state = granted(gcra(200), 1, 199);
+    let wait =
+        |state: &mut SharedState, burst, now| match state.decide(&local(gcra(burst), 1), 1, now).0.verdict {
+            Verdict::Deny { retry_after } => retry_after,
+            Verdict::Admit => Some(Nanos::ZERO),
+        };
+    assert_eq!(wait(&mut state.clone(), 200, NOW), Some(Nanos::ZERO), "it was granted one");
+    let sent = sync(&state, gcra(5), &[1], NOW);
+    let CountSync::Gcra { sync: told, burst: 5 } = sent.counts else { panic!("{sent:?}") };
+    assert_eq!(told.busy.tat, millis(500), "who asks tells of no more");
+    assert_eq!(wait(&mut state, 5, NOW), Some(Nanos::from_millis(100)));
+    assert_eq!(wait(&mut state, 5, millis(100)), Some(Nanos::ZERO));
+    let mut overdrawn = granted(gcra(200), 1, 299);
+    assert_eq!(wait(&mut overdrawn.clone(), 5, NOW), wait(&mut overdrawn, 5, NOW));
+    assert!(wait(&mut overdrawn, 5, NOW) > Some(Nanos::from_secs(20)), "a hundred were post-paid");
 }
 
 #[test]

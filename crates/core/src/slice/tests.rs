@@ -136,7 +136,9 @@ fn cut_limits_never_sum_to_more_than_the_limit_also_after_it_changed() {
                     amount: *amount,
                     rate_parts: u32::try_from(*part).unwrap(),
                 })
-                .map(|size| spec.cut(lease(size, whole).in_force(number, SliceSize::NOTHING, Nanos::ZERO)))
+                .map(|size| {
+                    spec.cut(lease(size, whole).in_force(number, SliceSize::whole(number), Nanos::ZERO))
+                })
                 .collect();
             let sum: u64 = cuts.iter().map(Spec::shown_limit).sum();
             assert!(sum <= number, "seed {seed}: {sum} of {number}");
@@ -160,8 +162,12 @@ fn cut_limits_never_sum_to_more_than_the_limit_also_after_it_changed() {
 fn a_part_of_another_whole_is_never_less_than_what_is_enforced() {
     for (amount, before, now) in [(3, 10, 20), (3, 10, 5), (1, 3, 100), (7, 7, 1), (5, 0, 9)] {
         let size = SliceSize { amount, rate_parts: 5 };
-        let enforced = lease(size, before).in_force(now, SliceSize::NOTHING, Nanos::ZERO);
+        let enforced = lease(size, before).in_force(now, SliceSize::whole(now), Nanos::ZERO);
+        assert_eq!(enforced, size.scaled_down(before, now));
         assert!(size.of_other_whole(before, now).amount >= enforced.amount);
+        let even = SliceSize::whole(now).even(0, 4);
+        let capped = lease(size, before).in_force(now, even, Nanos::ZERO);
+        assert_eq!(capped, if before == now { size } else { enforced.at_most(even) });
     }
 }
 

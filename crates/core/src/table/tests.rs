@@ -271,11 +271,18 @@ fn a_sharing_node_evicts_the_coldest_of_what_the_origin_knows() {
         let sent = KeySync { key, epoch: 0, counts, wants: Wants::default(), settled: SmallVec::new() };
         let cell = CellReply { component: 0, total: 0, world: 0, published: 0 };
         let counts = CountReply::Window { current: cell, previous: Some(cell), owners: 1 };
-        let none = KeyReply { epoch: 0, counts, granted: SmallVec::new(), drawn: 0, retry_after: None };
-        state.merge(&sent, &none, NOW, NOW).unwrap();
+        let none = KeyReply {
+            epoch: 0,
+            counts,
+            granted: SmallVec::new(),
+            drawn: 0,
+            retry_after: None,
+            component_before: None,
+        };
+        state.merge(&sent, &none, NOW, Some(NOW)).unwrap();
         let cell = CellReply { component: 1, total: 1, world: 0, published: 0 };
         let counts = CountReply::Window { current: cell, previous: Some(cell), owners: 1 };
-        state.merge(&sent, &KeyReply { counts, ..none }, NOW, NOW).unwrap();
+        state.merge(&sent, &KeyReply { counts, ..none }, NOW, Some(NOW)).unwrap();
     };
     let decide = |number| table.decide(&item(number, 10, 1), at(0));
     assert_eq!((0..400).filter(|number| decide(*number).is_ok()).count(), 40);

@@ -8,7 +8,7 @@ use crate::plan::Plan;
 use crate::region::{AskItem, Standing};
 use crate::request::{Answer, Path, Purpose};
 use crate::sharing::Sharing;
-use tidegate_core::{Accuracy, Charge, Class, Moment, Nanos};
+use tidegate_core::{Accuracy, Charge, Class, Cost, Moment, Nanos};
 
 /// A caller denied because its region can't be asked is told to come back after this.
 const RETRY_WHEN_UNVERIFIED: Nanos = Nanos::from_millis(300);
@@ -88,27 +88,42 @@ impl Engine {
             Standing::Granted if sharing.table.state(ask.key).is_some() => {
                 plan.items[index].accuracy = ask.accuracy;
             }
-            Standing::Granted | Standing::Reserved => {}
+            Standing::Reserved { until } if moment.now >= until => {
+                self.unverified(sharing, plan, (index, ask), moment);
+            }
+            Standing::Granted | Standing::Reserved { .. } => {}
             // One of several that were asked about together: another one was in the way.
             Standing::Refused { retry_after: Some(Nanos::ZERO) } => {}
             Standing::Refused { retry_after } => {
                 plan.deny(index, retry_after.or_else(|| ask.until_cell_end(moment.now)), moment);
             }
-            Standing::Unverified => {
-                plan.path = Path::Unverified;
-                let denied = match plan.targets[index].class {
-                    Class::Paid => None,
-                    Class::Abuse => Some(RETRY_WHEN_UNVERIFIED),
-                    Class::Free => {
-                        let fallback = sharing.fallback(ask, moment);
-                        plan.fallbacks.push(fallback);
-                        sharing.peek_fallback(&fallback, moment)
-                    }
-                };
-                if denied.is_some() {
-                    plan.deny(index, denied, moment);
-                }
+            Standing::Unverified => self.unverified(sharing, plan, (index, ask), moment),
+        }
+    }
+
+    /// The region couldn't be asked: the limit's class decides. Who only looks is told what this node knows.
+    fn unverified(
+        &self,
+        sharing: &Sharing,
+        plan: &mut Plan<'_>,
+        (index, ask): (usize, &AskItem),
+        moment: Moment,
+    ) {
+        plan.path = Path::Unverified;
+        if ask.cost == Cost::PEEK {
+            return;
+        }
+        let denied = match plan.targets[index].class {
+            Class::Paid => None,
+            Class::Abuse => Some(RETRY_WHEN_UNVERIFIED),
+            Class::Free => {
+                let fallback = sharing.fallback(ask, moment);
+                plan.fallbacks.push(fallback);
+                sharing.peek_fallback(&fallback, moment)
             }
+        };
+        if denied.is_some() {
+            plan.deny(index, denied, moment);
         }
     }
 }

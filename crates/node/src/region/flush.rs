@@ -3,6 +3,7 @@
 //! Bounded per call, so that a store that comes back after an outage isn't drowned by what was held for it.
 
 use super::pending::Pending;
+use super::shards::ShardData;
 use super::{Effects, Outgoing, Region, Route, Ticket};
 use std::collections::BTreeMap;
 use tidegate_core::exchange::{KeySync, Wants};
@@ -77,6 +78,7 @@ impl Region {
             && pending.held.is_empty()
             && pending.retries.is_empty()
             && pending.republish.is_empty()
+            && pending.shards.values().all(ShardData::has_republished)
     }
 
     /// Keys whose time to be tried again has come: failed ones, and those of a shard that is back.
@@ -137,14 +139,12 @@ impl Region {
             let shard = route(key);
             if !pending.breaker(shard).admits() {
                 pending.held.entry(shard).or_default().push(key);
-            } else if let Some(mut sync) = self.due_sync(&mut pending, table, key, moment) {
+            } else if let Some((mut sync, ticket)) = self.due_sync(&mut pending, table, (key, shard), moment)
+            {
                 if let Some(world) = &self.world {
                     world.complete(&mut sync);
                 }
-                by_shard
-                    .entry(shard)
-                    .or_default()
-                    .push((sync, Ticket { holds_key: true, ..Ticket::default() }));
+                by_shard.entry(shard).or_default().push((sync, ticket));
             }
         }
         for (shard, mut syncs) in by_shard {
@@ -155,6 +155,7 @@ impl Region {
             }
         }
         self.probe(&mut pending, table, moment, &mut effects);
+        self.republish_due(&mut pending, table, moment, &mut effects);
         drop(pending);
         self.counted(&effects);
         effects
@@ -165,21 +166,23 @@ impl Region {
         &self,
         pending: &mut Pending,
         table: &Table<SharedState>,
-        key: KeyId,
+        (key, shard): (KeyId, ShardId),
         moment: Moment,
-    ) -> Option<KeySync> {
+    ) -> Option<(KeySync, Ticket)> {
         if pending.keys.get(&key).is_some_and(|entry| entry.in_flight) {
             // The reply queues it again if something is left.
             return None;
         }
         let renews = pending.is_to_be_leased(table, key);
-        if let Some(renewing) = renews.then(|| self.renewing(pending, table, key, moment)).flatten() {
+        if let Some(renewing) = renews.then(|| self.renewing(pending, table, (key, shard), moment)).flatten()
+        {
             return Some(renewing);
         }
         if pending.rests(table, key) {
             return None;
         }
-        pending.publishing(table, key, moment.now)
+        let sync = pending.publishing(table, key, moment.now)?;
+        Some((sync, Ticket { holds_key: true, ..Ticket::default() }))
     }
 
     /// One small exchange to each shard that is down and whose time to be probed has come.
@@ -226,7 +229,12 @@ impl Pending {
     }
 
     /// The sync that publishes a key; `None` when there is nothing to say, or somebody is saying it.
-    fn publishing(&mut self, table: &Table<SharedState>, key: KeyId, now: Nanos) -> Option<KeySync> {
+    pub(super) fn publishing(
+        &mut self,
+        table: &Table<SharedState>,
+        key: KeyId,
+        now: Nanos,
+    ) -> Option<KeySync> {
         let entry = self.keys.entry(key).or_default();
         if entry.in_flight {
             return None;
@@ -240,6 +248,8 @@ impl Pending {
             return None;
         };
         let settled = entry.leaves();
-        Some(KeySync { key, epoch: state.epoch(), counts, wants: Wants::default(), settled })
+        let mut sync = KeySync { key, epoch: state.epoch(), counts, wants: Wants::default(), settled };
+        self.mark_sent(&mut sync);
+        Some(sync)
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tidegate_core::exchange::{KeySync, LEASED_FOR, LeaseWish, Wants};
 use tidegate_core::state::{Publish, State as _};
 use tidegate_core::{Accuracy, Item, KeyId, Moment, Nanos, Sequence, SharedState, Spec, Table, is_leasable};
-use tidegate_origin::Grant;
+use tidegate_origin::{Grant, ShardId};
 
 /// So many keys are leased at a time; the next ones keep to their credit.
 pub const HOT_MAX: usize = 1000;
@@ -80,8 +80,13 @@ impl Leases {
         live_nodes: u32,
         now: Nanos,
     ) -> Option<LeaseWish> {
-        let held = self.0.get_mut(&key).filter(|_| is_leasable(&spec) && !state.is_dry(now))?;
-        let item = Item { spec, ..held.limit.item };
+        let held = self.0.get_mut(&key)?;
+        // The limit may have changed since the key was found to be hot: it is renewed by this one, or not at all.
+        held.limit.item.spec = spec;
+        if !is_leasable(&spec, live_nodes) || state.is_dry(now) {
+            return None;
+        }
+        let item = held.limit.item;
         Some(held.wish(&item, state, live_nodes, now))
     }
 
@@ -90,8 +95,11 @@ impl Leases {
         self.0.iter().filter(|(_, held)| held.drawn.is_none()).map(|(key, _)| *key)
     }
 
-    fn remove_cold(&mut self, hot: &KeySet, now: Nanos) -> Vec<KeyId> {
-        let is_cold = |key: &KeyId, held: &mut Held| held.hot_until <= now && !hot.contains(key);
+    /// Removes keys that aren't hot any more, and those whose limit is too small for the nodes that there are now.
+    fn remove_cold(&mut self, hot: &KeySet, live_nodes: u32, now: Nanos) -> Vec<KeyId> {
+        let is_cold = |key: &KeyId, held: &mut Held| {
+            held.hot_until <= now && !hot.contains(key) || !is_leasable(&held.limit.item.spec, live_nodes)
+        };
         self.0.extract_if(is_cold).map(|(key, _)| key).collect()
     }
 }
@@ -99,7 +107,7 @@ impl Leases {
 impl Region {
     /// A limit is hot, and comes so often to this node as far as is known.
     pub fn heat(&self, limit: HotLimit, per_second: u64, now: Nanos) {
-        if limit.item.accuracy == Accuracy::Async || !is_leasable(&limit.item.spec) {
+        if limit.item.accuracy == Accuracy::Async || !is_leasable(&limit.item.spec, 1) {
             return;
         }
         let Leases(leases) = &mut self.pending.lock().leases;
@@ -131,7 +139,7 @@ impl Region {
     /// Ends the leases of keys that aren't hot any more; says which became hot and have nothing drawn yet.
     pub(super) fn turn_over_leases(&self, table: &Table<SharedState>, now: Nanos) -> Vec<KeyId> {
         let leases = &mut self.pending.lock().leases;
-        for key in leases.remove_cold(&self.hot.load(), now) {
+        for key in leases.remove_cold(&self.hot.load(), table.live_nodes(), now) {
             table.update(key, SharedState::end_lease);
         }
         leases.new_keys().collect()
@@ -142,17 +150,21 @@ impl Region {
         &self,
         pending: &mut Pending,
         table: &Table<SharedState>,
-        key: KeyId,
+        (key, shard): (KeyId, ShardId),
         moment: Moment,
-    ) -> Option<KeySync> {
+    ) -> Option<(KeySync, Ticket)> {
         if pending.keys.get(&key).is_some_and(|entry| entry.in_flight) {
+            return None;
+        }
+        // What a shard that is recovering grants can't be relied on.
+        if !pending.shard(shard).is_reliable() {
             return None;
         }
         let held = pending.leases.0.get_mut(&key)?;
         let item = held.item(self.quotas.as_deref(), moment.now);
         table.state(key)?;
         let state = table.aligned(key, &item.spec, moment);
-        if !is_leasable(&item.spec) || state.is_dry(moment.now) {
+        if !is_leasable(&item.spec, table.live_nodes()) || state.is_dry(moment.now) {
             return None;
         }
         // Who would be denied by what this node knows has nothing drawn for it: denials never ask (INV-3).
@@ -163,13 +175,11 @@ impl Region {
         let lease = Some(held.wish(&item, &state, table.live_nodes(), moment.now));
         let counts = state.asking(&item.spec, item.regions, moment.now);
         let settled = pending.keys.entry(key).or_default().leaves();
-        Some(KeySync {
-            key,
-            epoch: state.epoch(),
-            counts,
-            wants: Wants { lease, ..Wants::default() },
-            settled,
-        })
+        let wants = Wants { lease, ..Wants::default() };
+        let mut sync = KeySync { key, epoch: state.epoch(), counts, wants, settled };
+        pending.mark_sent(&mut sync);
+        let confirmed = state.confirmed(&sync.counts, moment.now);
+        Some((sync, Ticket { holds_key: true, confirmed, ..Ticket::default() }))
     }
 
     /// Renews a lease that a request found spent which asks about other keys too.
@@ -182,9 +192,9 @@ impl Region {
         route: Route<'_>,
         effects: &mut Effects,
     ) {
-        if let Some(sync) = self.renewing(pending, table, key, moment) {
-            let ticket = Ticket { holds_key: true, ..Ticket::default() };
-            effects.send.push(self.outgoing(route(key), Grant::Each, vec![(sync, ticket)], moment.now));
+        let shard = route(key);
+        if let Some(renewing) = self.renewing(pending, table, (key, shard), moment) {
+            effects.send.push(self.outgoing(shard, Grant::Each, vec![renewing], moment.now));
         }
     }
 }
@@ -200,7 +210,8 @@ impl Pending {
     /// A key that is hot spends only what was granted, from the first that is heard of it on: what it first asked for
     /// may have been one of several limits, with which nothing is drawn.
     pub(super) fn hold_if_hot(&self, table: &Table<SharedState>, key: KeyId) {
-        if self.leases.0.get(&key).is_some_and(|held| is_leasable(&held.limit.item.spec)) {
+        let is_leased = |held: &Held| is_leasable(&held.limit.item.spec, table.live_nodes());
+        if self.leases.0.get(&key).is_some_and(is_leased) {
             table.update(key, SharedState::hold_lease);
         }
     }

@@ -2,15 +2,17 @@
 
 use super::figures::Figures;
 use super::lease::Leases;
+use super::shards::ShardData;
 use super::{AskId, AskItem, FAILED_FOR, Standing, Standings, Wake};
 use crate::quota::KeyMap;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use tidegate_core::ask::AskReason;
-use tidegate_core::exchange::{ASKS_MAX, ReservationId, Wants};
-use tidegate_core::{Accuracy, KeyId, Nanos, Spec};
-use tidegate_origin::{Breaker, ShardId};
+use tidegate_core::exchange::{ASKS_MAX, CountSync, KeySync, ReservationId, Wants};
+use tidegate_core::window::add_count;
+use tidegate_core::{Accuracy, Cost, KeyId, Nanos, Sequence, Spec};
+use tidegate_origin::{Breaker, DoneReset, ResetPosition, ShardId};
 
 /// The longest that [`Pending::jittered`] makes of [`FAILED_FOR`]: an instant further away was made before the clock
 /// was set back.
@@ -37,6 +39,14 @@ pub(super) struct Pending {
     /// Keys that have reservations to name.
     pub(super) settling: Vec<KeyId>,
     pub(super) leases: Leases,
+    /// What is known of the data of each shard.
+    pub(super) shards: BTreeMap<ShardId, ShardData>,
+    /// A shard without a record holds the counts of a release that kept none.
+    pub(super) adopts: bool,
+    /// How far the log of resets has been read.
+    pub(super) reset_position: Option<ResetPosition>,
+    /// Resets that this node carried out and that aren't over.
+    pub(super) done_resets: BTreeMap<KeyId, DoneReset>,
     /// What requests hold that have been woken and not yet decided.
     reserved: BTreeMap<AskId, Reserved>,
     random: u64,
@@ -55,6 +65,17 @@ pub(super) struct PendingKey {
     /// It is published, also where everything about it seems to be known: its last call failed, the origin is
     /// another one, or the world asks.
     pub(super) is_owed: bool,
+    /// The highest component of a cell that was sent since the last reply: the origin may have counted it.
+    sent: SmallVec<[(Sequence, u64); 2]>,
+}
+
+/// The requests that a key's next call is for.
+pub(super) struct TakenAsks {
+    pub(super) spec: Spec,
+    pub(super) regions: u32,
+    pub(super) asks: Asks,
+    pub(super) peeks: Asks,
+    pub(super) wants: Wants,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -113,6 +134,7 @@ impl PendingKey {
             && self.settled.is_empty()
             && self.deferred.is_empty()
             && !self.is_owed
+            && self.sent.is_empty()
             && self.failed_until.is_none_or(|until| is_over(until, now))
     }
 }
@@ -131,6 +153,10 @@ impl Pending {
             republish: VecDeque::new(),
             settling: Vec::new(),
             leases: Leases::default(),
+            shards: BTreeMap::new(),
+            adopts: false,
+            reset_position: None,
+            done_resets: BTreeMap::new(),
             reserved: BTreeMap::new(),
             random: seed | 1,
         }
@@ -152,9 +178,11 @@ impl Pending {
     pub(super) fn may_ask(&mut self, key: KeyId, shard: ShardId, now: Nanos) -> bool {
         let failed = self.keys.get(&key).and_then(|key| key.failed_until);
         let has_probe = self.probes.contains_key(&shard) || self.held.contains_key(&shard);
+        let is_reliable = self.shard(shard).is_reliable();
         let breaker = self.breaker(shard);
         // Who comes where nothing else would find out that the shard is back, does.
         failed.is_none_or(|until| is_over(until, now))
+            && is_reliable
             && (breaker.admits() || (!has_probe && breaker.probe_due(now)))
     }
 
@@ -208,24 +236,71 @@ impl Pending {
     }
 
     /// The asks of a key's next call: those of the first one's spec, in order, whose requests still wait.
-    pub(super) fn take_asks(&mut self, key: KeyId) -> Option<(Spec, u32, Asks, Wants)> {
+    pub(super) fn take_asks(&mut self, key: KeyId) -> Option<TakenAsks> {
         let Pending { keys, asks, .. } = self;
         let waiting = &mut keys.get_mut(&key)?.waiting;
         let (mut tickets, mut wants, mut spec, mut regions) = (SmallVec::new(), Wants::default(), None, 1);
+        let mut peeks = SmallVec::new();
         while let Some(Waiting { id, index, item }) = waiting.front() {
             if asks.contains_key(id) {
                 if *spec.get_or_insert(item.spec) != item.spec || wants.asks.len() == ASKS_MAX {
                     break;
                 }
-                wants.asks.push(item.cost.get());
                 regions = regions.max(item.regions);
+                if item.cost == Cost::PEEK {
+                    peeks.push((*id, *index));
+                    waiting.pop_front();
+                    continue;
+                }
+                wants.asks.push(item.cost.get());
                 // A busy key near its limit; `exact` never draws ahead of the refill.
                 wants.draw |= item.reason == AskReason::Credit && item.accuracy == Accuracy::Bounded;
                 tickets.push((*id, *index));
             }
             waiting.pop_front();
         }
-        Some((spec?, regions, tickets, wants))
+        Some(TakenAsks { spec: spec?, regions, asks: tickets, peeks, wants })
+    }
+
+    /// A key's counts leave. What was sent or asked for before, and not answered, may have been counted: it isn't new to
+    /// the origin.
+    pub(super) fn mark_sent(&mut self, sync: &mut KeySync) {
+        let asked = sync.wants.most_granted();
+        let CountSync::Window(window) = &mut sync.counts else { return };
+        let asked = if sync.wants.draw { add_count(asked, window.limit) } else { asked };
+        let sent = &mut self.keys.entry(sync.key).or_default().sent;
+        let before = Sequence(window.sequence.0.wrapping_sub(1));
+        let current = (window.sequence, Some(&mut window.current), asked);
+        let cells = [current, (before, window.previous.as_mut(), 0)];
+        sent.retain(|(sequence, _)| *sequence >= before);
+        for (sequence, cell, asked) in cells {
+            let Some(cell) = cell.filter(|cell| cell.component > cell.acked || asked > 0) else { continue };
+            let counted = add_count(cell.component, asked);
+            match sent.iter_mut().find(|(other, _)| *other == sequence) {
+                Some((_, highest)) => {
+                    cell.acked = cell.acked.max((*highest).min(cell.component));
+                    *highest = (*highest).max(counted);
+                }
+                None => sent.push((sequence, counted)),
+            }
+        }
+    }
+
+    /// A key's counts were answered: the state knows what the origin has.
+    pub(super) fn is_answered(&mut self, sync: &KeySync) {
+        let asked = sync.wants.most_granted();
+        let CountSync::Window(window) = &sync.counts else { return };
+        let asked = if sync.wants.draw { add_count(asked, window.limit) } else { asked };
+        let Some(entry) = self.keys.get_mut(&sync.key) else { return };
+        let before = Sequence(window.sequence.0.wrapping_sub(1));
+        entry.sent.retain(|(sequence, highest)| {
+            let answered = match *sequence {
+                at if at == window.sequence => add_count(window.current.component, asked),
+                at if at == before => window.previous.map_or(0, |cell| cell.component),
+                _ => 0,
+            };
+            *highest > answered
+        });
     }
 
     pub(super) fn reserved(&mut self, id: AskId, reservation: ReservationId, key: KeyId) {
@@ -266,11 +341,16 @@ impl Pending {
 
     /// ± a fifth.
     fn jittered(&mut self, length: Nanos) -> Nanos {
+        let fifth = length.get() / 5;
+        Nanos::new(length.get() - fifth + self.random() % (2 * fifth + 1))
+    }
+
+    /// Xorshift: for jitter and names, not for secrets.
+    pub(super) fn random(&mut self) -> u64 {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
-        let fifth = length.get() / 5;
-        Nanos::new(length.get() - fifth + self.random % (2 * fifth + 1))
+        self.random
     }
 
     /// Forgets a key about which there is nothing to remember.

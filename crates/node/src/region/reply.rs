@@ -1,11 +1,16 @@
 //! What an answer changes, and what a failure does.
 
 use super::pending::Pending;
-use super::{Effects, Outgoing, Region, RegionCounters, Route, Standing, Ticket};
-use tidegate_core::exchange::{KeyReply, KeySync};
+use super::{Effects, Outgoing, Region, RegionCounters, Route, ShardHealth, Standing, Ticket};
+use tidegate_core::exchange::{KeyReply, KeySync, RESERVED_FOR};
 use tidegate_core::state::{Publish, State as _};
 use tidegate_core::{Moment, Nanos, SharedState, Table};
+use tidegate_origin::record::RecordReading;
 use tidegate_origin::{Exchanged, KeyError, OriginError};
+
+/// How long after it was asked for, by the node's own clock, a hold may be relied on: its confirmation leaves with the next
+/// flush, and has to arrive before the hold expires.
+const HELD_FOR: Nanos = Nanos::new(RESERVED_FOR.get() - Nanos::from_millis(80).get());
 
 impl Region {
     /// An exchange came to its end. A late answer is taken like any other: its grants become prepaid.
@@ -32,6 +37,11 @@ impl Region {
         if result.is_ok() {
             pending.probes.remove(&shard);
         }
+        let was_suspect = pending.shard(shard).health == ShardHealth::Suspect;
+        let record = result.as_ref().map_or(RecordReading::NotRead, |exchanged| exchanged.record);
+        let mut is_verified = pending.is_verified(shard, record);
+        let took = moment.now.minus(exchange.now);
+        let origin_now = result.as_ref().map_or(Nanos::ZERO, |exchanged| exchanged.now);
         let mut replies = result.map(|exchanged| exchanged.replies.into_iter());
         for (sync, ticket) in exchange.syncs.iter().zip(tickets) {
             let reply = match &mut replies {
@@ -43,20 +53,38 @@ impl Region {
             {
                 key.in_flight = false;
             }
-            let merged = reply.and_then(|reply| self.merge(table, sync, reply, exchange.now, moment));
+            if reply.as_ref().is_ok_and(|reply| ticket.shows_loss(sync, reply, origin_now)) {
+                pending.shard(shard).suspect();
+                is_verified = false;
+            }
+            if reply.is_ok() {
+                pending.is_answered(sync);
+            }
+            let merged =
+                reply.and_then(|reply| self.merge(table, sync, reply, exchange.now, is_verified, moment));
+            if ticket.is_republished {
+                pending.shard(shard).returned(sync.key, merged.is_ok(), took);
+            }
             // Not when it failed: a view that is fresh keeps its credit then. Counts don't depend on it: what a held key
             // admits unverified is counted, published and paid by the next draw as any other key's.
             if merged.is_ok() {
                 pending.hold_if_hot(table, sync.key);
             }
             match merged {
-                Ok(reply) => self.answered(&mut pending, sync, &ticket, &reply, &mut effects),
+                Ok(reply) => {
+                    let verified_until = is_verified.then(|| exchange.now.plus(HELD_FOR));
+                    self.answered(&mut pending, (sync, &ticket), &reply, verified_until, &mut effects);
+                }
                 Err(_) => self.unanswered(&mut pending, sync, &ticket, moment.now, &mut effects),
             }
             self.settle_locally(&mut pending, table, sync.key, moment, &mut effects);
             self.send_waiting(&mut pending, table, sync.key, moment, route, &mut effects);
             self.send_deferred(&mut pending, table, sync.key, moment, route, &mut effects);
             pending.forget_if_idle(sync.key, moment.now);
+        }
+        self.republish_next(&mut pending, table, shard, moment, &mut effects);
+        if !was_suspect && pending.shard(shard).health == ShardHealth::Suspect {
+            effects.pulse.push(shard);
         }
         drop(pending);
         self.counted(&effects);
@@ -70,9 +98,10 @@ impl Region {
         sync: &KeySync,
         reply: KeyReply,
         sent_at: Nanos,
+        is_verified: bool,
         moment: Moment,
     ) -> Result<KeyReply, KeyError> {
-        let fresh_until = moment.now.plus(self.options.fresh_for);
+        let fresh_until = is_verified.then(|| moment.now.plus(self.options.fresh_for));
         let merged = table.upsert(sync.key, moment, |state| {
             state.merge(sync, &reply, sent_at, fresh_until).map(|()| state.publish())
         });
@@ -98,9 +127,9 @@ impl Region {
     fn answered(
         &self,
         pending: &mut Pending,
-        sync: &KeySync,
-        ticket: &Ticket,
+        (sync, ticket): (&KeySync, &Ticket),
         reply: &KeyReply,
+        verified_until: Option<Nanos>,
         effects: &mut Effects,
     ) {
         if let Some(key) = pending.keys.get_mut(&sync.key) {
@@ -111,13 +140,17 @@ impl Region {
             if granted && let Some(reservation) = sync.wants.reserve {
                 pending.reserved(*id, reservation, sync.key);
             }
-            let standing = match granted {
-                true if sync.wants.reserve.is_some() => Standing::Reserved,
-                true => Standing::Granted,
-                // It was reset meanwhile: the new epoch has room, but nobody asked it.
-                false if reply.epoch > sync.epoch => Standing::Unverified,
-                false => Standing::Refused { retry_after: reply.retry_after },
+            let standing = match verified_until {
+                // A refusal is right whatever the shard has lost: it counts no more than there was.
+                _ if !granted => Standing::Refused { retry_after: reply.retry_after },
+                None => Standing::Unverified,
+                Some(until) if sync.wants.reserve.is_some() => Standing::Reserved { until },
+                Some(_) => Standing::Granted,
             };
+            pending.stand(*id, *index, standing, &mut effects.finished);
+        }
+        for (id, index) in &ticket.peeks {
+            let standing = if verified_until.is_some() { Standing::Granted } else { Standing::Unverified };
             pending.stand(*id, *index, standing, &mut effects.finished);
         }
     }
@@ -141,7 +174,8 @@ impl Region {
         let deferred = deferred.unwrap_or_default().into_iter();
         let deferred =
             deferred.flat_map(|later| later.askable.into_iter().map(move |index| (later.id, index)));
-        for (id, index) in ticket.asks.iter().copied().chain(waiting).chain(deferred) {
+        let asked = ticket.asks.iter().chain(&ticket.peeks).copied();
+        for (id, index) in asked.chain(waiting).chain(deferred) {
             pending.stand(id, index, Standing::Unverified, &mut effects.finished);
         }
     }

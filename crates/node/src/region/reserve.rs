@@ -56,7 +56,13 @@ impl Region {
                 continue;
             }
             let sync = self.asking_alone(pending, table, item, reserve, moment);
-            let ticket = Ticket { asks: smallvec![(id, *index)], holds_key: forgotten.contains(&item.key) };
+            let confirmed = table.state(item.key).and_then(|state| state.confirmed(&sync.counts, moment.now));
+            let ticket = Ticket {
+                asks: smallvec![(id, *index)],
+                confirmed,
+                holds_key: forgotten.contains(&item.key),
+                ..Ticket::default()
+            };
             syncs.push((sync, ticket));
         }
         let grant = if together { Grant::Together } else { Grant::Each };
@@ -94,10 +100,12 @@ impl Region {
         moment: Moment,
     ) -> KeySync {
         let settled = pending.keys.get_mut(&item.key).map(|key| std::mem::take(&mut key.settled));
-        KeySync {
+        let mut sync = KeySync {
             wants: Wants { asks: smallvec![item.cost.get()], reserve, ..Wants::default() },
             settled: settled.unwrap_or_default(),
             ..self.read_only(table, item, moment)
-        }
+        };
+        pending.mark_sent(&mut sync);
+        sync
     }
 }

@@ -24,6 +24,11 @@ const RESTS_AFTER: Nanos = Nanos::from_secs(2);
 /// `world_credit`.
 const RESIDUE_DIVISOR: u64 = 40;
 
+/// About so many idle keys are named with a look, of very many more: each about once in an hour.
+const IDLE_PER_LOOK: usize = 64;
+const TURN_LENGTH: Nanos = Nanos::from_secs(5);
+const TURNS_MAX: usize = 720;
+
 #[derive(Debug)]
 pub(super) struct Book {
     shards: Box<[Mutex<HashMap<KeyId, Entry>>]>,
@@ -186,6 +191,24 @@ impl Book {
         keys
     }
 
+    /// Some of the cells that are published, and idle: named once more, in turns, so that a worker that took over from
+    /// another one finds out what the store lost meanwhile. Those that grow are published anyway. All nodes name the
+    /// same keys at about the same time, so that the mailbox has them once.
+    pub(super) fn idle(&self, now: Nanos) -> Vec<Letter> {
+        let turns = (self.len() / IDLE_PER_LOOK).clamp(1, TURNS_MAX) as u128;
+        // By chance, so that looks of any interval come upon all of them.
+        let chance = u128::from(now.get() / TURN_LENGTH.get()).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let turn = chance % turns;
+        let mut letters = Vec::new();
+        for shard in &self.shards {
+            // Other bits than those that choose the shard.
+            for (key, entry) in shard.lock().iter().filter(|(key, _)| (key.get() >> 96) % turns == turn) {
+                letters.extend(entry.idle_letters(*key, now));
+            }
+        }
+        letters
+    }
+
     /// Everything that the others haven't heard of, however little.
     pub(super) fn rest(&self, now: Nanos) -> Vec<Letter> {
         let mut letters = Vec::new();
@@ -279,6 +302,14 @@ impl Entry {
         self.is_resting |= is_resting;
         let is_left = self.is_residue(&self.previous, judge);
         is_resting || is_left || self.is_unheard(&heard, judge) || self.is_late(&heard, judge)
+    }
+
+    fn idle_letters(&self, key: KeyId, now: Nanos) -> impl Iterator<Item = Letter> {
+        let is_idle = now.minus(self.changed_at) >= RESTS_AFTER && self.expires > now;
+        let cells = [self.current, self.previous]
+            .into_iter()
+            .filter(move |heard| is_idle && heard.published > 0 && heard.total <= heard.published);
+        cells.map(move |heard| self.letter_of(key, &heard, self.expires))
     }
 
     fn letter(&mut self, key: KeyId, heard: &Heard, expires: Nanos, judge: Judge) -> Letter {

@@ -2,7 +2,8 @@
 //! region's.
 //!
 //! Only the sum of the others goes to the origin, and a sum can be formed only by whoever knows the parts. A part
-//! that can't be right is not believed. Bounded: what expires first makes room.
+//! that can't be right counts as the most that is plausible: ignoring it would hand out the whole limit again.
+//! Bounded: what expires first makes room.
 
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,8 +11,10 @@ use tidegate_core::{CellId, Nanos};
 use tidegate_origin::WorldCell;
 use tidegate_world::{Component, OwnerId};
 
-/// A count of more than so many times the largest limit that its cell has had isn't believed.
+/// Another region's count is capped at so many times the largest limit that its cell has had.
 const PLAUSIBLE_TIMES: u64 = 16;
+/// How many cells are passed over, at most, to find some that the region has published.
+const PASSED_MAX: usize = 20_000;
 /// While the others use up a limit, the own count is looked at so many times at most.
 const WEIGHED_TIMES: u64 = 40;
 
@@ -24,7 +27,12 @@ pub(super) struct Cells {
 
 #[derive(Debug, Default)]
 struct Known {
+    /// The most that the store ever had of the region's own count, as far as this worker knows.
     own: u64,
+    /// What the store has of it, by the last look: less than `own` when the store lost data.
+    stored: u64,
+    /// When that was last seen to grow.
+    stored_at: Nanos,
     others: SmallVec<[(OwnerId, u64); 4]>,
     /// The largest that any region has said.
     limit: u64,
@@ -41,7 +49,6 @@ pub(super) enum Taken {
     Raised,
     /// The first that was heard of its cell.
     New,
-    Implausible,
 }
 
 impl Cells {
@@ -53,16 +60,21 @@ impl Cells {
         self.cells.len()
     }
 
+    /// Whether a component is another region's and more than is plausible: it counts as the most that is.
+    pub(super) fn is_implausible(&self, me: OwnerId, component: &Component) -> bool {
+        let known_limit = self.cells.get(&component.cell).map_or(0, |known| known.limit);
+        component.owner != me && component.count > plausible(known_limit.max(component.limit))
+    }
+
     /// Takes what was imported.
-    pub(super) fn take(&mut self, me: OwnerId, component: &Component) -> Taken {
+    pub(super) fn take(&mut self, me: OwnerId, component: &Component, now: Nanos) -> Taken {
         let Component { owner, cell, count, limit, expires } = *component;
-        let known_limit = self.cells.get(&cell).map_or(0, |known| known.limit).max(limit);
-        if count > known_limit.max(1).saturating_mul(PLAUSIBLE_TIMES) {
-            return Taken::Implausible;
-        }
         let is_new = !self.cells.contains_key(&cell);
         let known = self.entry(cell, expires);
-        known.limit = known_limit;
+        known.limit = known.limit.max(limit);
+        if owner == me && count > known.stored {
+            (known.stored, known.stored_at) = (count, now);
+        }
         let before = known.raise((owner != me).then_some(owner), count);
         match before {
             _ if is_new => Taken::New,
@@ -97,9 +109,58 @@ impl Cells {
         self.cells.get(cell).map_or(total, |known| known.others().saturating_add(total))
     }
 
-    /// What the store has of the region's own count.
+    /// The most that the store ever had of the region's own count: what is published is never less.
     pub(super) fn own(&self, cell: &CellId) -> u64 {
         self.cells.get(cell).map_or(0, |known| known.own)
+    }
+
+    /// What the store has of the region's own count.
+    pub(super) fn stored(&self, cell: &CellId) -> u64 {
+        self.cells.get(cell).map_or(0, |known| known.stored)
+    }
+
+    /// The store may have lost anything: what it has is read again. Who the others were may have changed, too.
+    pub(super) fn forget_store(&mut self) {
+        for known in self.cells.values_mut() {
+            (known.stored, known.weighed) = (0, 0);
+            known.others.clear();
+        }
+    }
+
+    /// The cells of which the store has less than it had.
+    pub(super) fn lost(&self) -> impl Iterator<Item = CellId> {
+        self.cells.iter().filter(|(_, known)| known.stored < known.own).map(|(cell, _)| *cell)
+    }
+
+    /// The next cells after `from` that the store should have a row of this region of, `most` at most; and where to go
+    /// on, if there are more.
+    pub(super) fn published_after(&self, from: Option<CellId>, most: usize) -> (Vec<CellId>, Option<CellId>) {
+        let start = from.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
+        let mut published = Vec::new();
+        let mut last = None;
+        for (cell, known) in self.cells.range((start, std::ops::Bound::Unbounded)).take(PASSED_MAX) {
+            if published.len() == most {
+                return (published, last);
+            }
+            if known.own > 0 {
+                published.push(*cell);
+            }
+            last = Some(*cell);
+        }
+        let is_end =
+            last.is_none_or(|last| self.cells.last_key_value().is_some_and(|(cell, _)| *cell == last));
+        (published, last.filter(|_| !is_end))
+    }
+
+    /// The store has so much of the region's own count. Returns whether that is less than it had, and isn't a matter of
+    /// when it was read: rows that came within `lag` may be there all the same.
+    pub(super) fn is_lost(&mut self, cell: &CellId, stored: u64, lag: Nanos, now: Nanos) -> bool {
+        let Some(known) = self.cells.get_mut(cell) else { return false };
+        if stored >= known.own || now.minus(known.stored_at) <= lag {
+            return false;
+        }
+        known.stored = known.stored.min(stored);
+        true
     }
 
     /// The largest limit that any region has said of a cell, and when the cell expires.
@@ -157,9 +218,16 @@ impl Cells {
     }
 }
 
+/// The most that a region's count of a cell with this limit counts as elsewhere.
+fn plausible(limit: u64) -> u64 {
+    limit.max(1).saturating_mul(PLAUSIBLE_TIMES)
+}
+
 impl Known {
+    /// The sum of the others, each as far as it is plausible. Only ever grows: so do the counts and the limit.
     fn others(&self) -> u64 {
-        self.others.iter().fold(0, |sum, (_, count)| sum.saturating_add(*count))
+        let most = plausible(self.limit);
+        self.others.iter().fold(0, |sum, (_, count)| sum.saturating_add((*count).min(most)))
     }
 
     /// Merges an owner's count by max (INV-1); says what it was before.
@@ -189,6 +257,7 @@ mod tests {
     use tidegate_core::{KeyId, Sequence};
 
     const ME: OwnerId = OwnerId(1);
+    const NOW: Nanos = Nanos::from_secs(50);
 
     fn cell(key: u128) -> CellId {
         CellId { key: KeyId::from_hash(key), epoch: 0, sequence: Sequence(7) }
@@ -202,32 +271,62 @@ mod tests {
     #[test]
     fn others_are_summed_and_the_own_row_stays_apart() {
         let mut cells = Cells::new(10);
-        assert_eq!(cells.take(ME, &component(2, 1, 5)), Taken::New);
-        assert_eq!(cells.take(ME, &component(3, 1, 4)), Taken::Raised);
-        assert_eq!(cells.take(ME, &component(3, 1, 4)), Taken::Known, "an overlap reads rows again");
-        assert_eq!(cells.take(ME, &component(3, 1, 2)), Taken::Known, "an older one came later");
-        assert_eq!(cells.take(ME, &component(1, 1, 7)), Taken::Raised);
+        assert_eq!(cells.take(ME, &component(2, 1, 5), NOW), Taken::New);
+        assert_eq!(cells.take(ME, &component(3, 1, 4), NOW), Taken::Raised);
+        assert_eq!(cells.take(ME, &component(3, 1, 4), NOW), Taken::Known, "an overlap reads rows again");
+        assert_eq!(cells.take(ME, &component(3, 1, 2), NOW), Taken::Known, "an older one came later");
+        assert_eq!(cells.take(ME, &component(1, 1, 7), NOW), Taken::Raised);
         let told = cells.told(&cell(1)).unwrap();
         assert_eq!((told.own, told.others, told.expires), (7, 9, Nanos::from_secs(101)));
         assert_eq!(cells.own(&cell(1)), 7);
     }
 
     #[test]
-    fn what_is_more_than_16_times_the_largest_limit_is_not_believed() {
+    fn what_is_more_than_16_times_the_largest_limit_counts_as_16_limits() {
         let mut cells = Cells::new(10);
-        assert_eq!(cells.take(ME, &component(2, 1, 161)), Taken::Implausible);
-        assert_eq!(cells.told(&cell(1)), None);
-        assert_eq!(cells.take(ME, &component(2, 1, 160)), Taken::New);
+        let others = |cells: &Cells| cells.told(&cell(1)).map(|told| told.others);
+        assert!(cells.is_implausible(ME, &component(2, 1, 161)));
+        assert!(!cells.is_implausible(ME, &component(2, 1, 160)));
+        assert!(
+            !cells.is_implausible(ME, &component(1, 1, 161)),
+            "the region's own row is what it published"
+        );
+        assert_eq!(cells.take(ME, &component(2, 1, 161), NOW), Taken::New);
+        assert_eq!(others(&cells), Some(160));
         let larger = Component { limit: 100, ..component(3, 1, 1_600) };
-        assert_eq!(cells.take(ME, &larger), Taken::Raised);
-        assert_eq!(cells.take(ME, &component(2, 1, 1_600)), Taken::Raised, "the cell has had that limit");
+        assert_eq!(cells.take(ME, &larger, NOW), Taken::Raised);
+        assert_eq!(others(&cells), Some(1_761), "the cell has had a limit of 100");
+        assert_eq!(cells.take(ME, &component(1, 1, 5_000), NOW), Taken::Raised);
+        assert_eq!((cells.own(&cell(1)), others(&cells)), (5_000, Some(1_761)));
+    }
+
+    #[test]
+    fn what_the_store_lost_is_found_and_what_it_had_is_remembered() {
+        let mut cells = Cells::new(10);
+        for (owner, key, count) in [(1, 1, 5), (2, 1, 4), (1, 2, 6), (2, 3, 7)] {
+            cells.take(ME, &component(owner, key, count), NOW);
+        }
+        assert_eq!(cells.published_after(None, 10), (vec![cell(1), cell(2)], None));
+        assert_eq!(cells.published_after(None, 1), (vec![cell(1)], Some(cell(1))));
+        let (lag, later) = (Nanos::from_secs(2), NOW.plus(Nanos::from_secs(3)));
+        assert!(!cells.is_lost(&cell(1), 0, lag, NOW), "it may be in the log");
+        assert!(!cells.is_lost(&cell(1), 5, lag, later), "it is there");
+        assert!(cells.is_lost(&cell(1), 0, lag, later));
+        assert_eq!((cells.stored(&cell(1)), cells.own(&cell(1))), (0, 5));
+        assert_eq!(cells.lost().collect::<Vec<_>>(), [cell(1)]);
+        assert_eq!(cells.take(ME, &component(1, 1, 5), later), Taken::Known);
+        assert_eq!(cells.lost().count(), 0, "it was published again");
+        cells.forget_store();
+        assert_eq!(cells.lost().collect::<Vec<_>>(), [cell(1), cell(2)]);
+        let told = cells.told(&cell(1)).unwrap();
+        assert_eq!((told.own, told.others), (5, 0));
     }
 
     #[test]
     fn memory_is_bounded_and_what_expires_first_makes_room() {
         let mut cells = Cells::new(3);
         for key in [5, 1, 4, 2, 3] {
-            cells.take(ME, &component(2, key, 1));
+            cells.take(ME, &component(2, key, 1), NOW);
         }
         assert_eq!(cells.shrink(), 2);
         assert_eq!(cells.after(None, 10), [cell(3), cell(4), cell(5)]);

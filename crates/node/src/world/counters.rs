@@ -19,7 +19,7 @@ pub struct WorldCounters {
     pub import_errors: Counter,
     /// Cells that nobody here had counted in when they were imported.
     pub cells_imported: Counter,
-    /// Counts of other regions that can't be right, and weren't added.
+    /// Counts of other regions that are more than is plausible, and count as the most that is.
     pub implausible_rows: Counter,
     /// Cells that were forgotten to make room for others.
     pub cells_dropped: Counter,
@@ -28,10 +28,12 @@ pub struct WorldCounters {
     /// Rows of the table of counts that were written from the log.
     pub rows_merged: Counter,
     pub rows_deleted: Counter,
+    /// Rows of this region that the store lost, and that were published again.
+    pub rows_lost: Counter,
 }
 
 impl WorldCounters {
-    pub fn named(&self) -> [(&'static str, u64); 15] {
+    pub fn named(&self) -> [(&'static str, u64); 16] {
         [
             ("world_letters", self.letters.get()),
             ("world_letters_refused", self.letters_refused.get()),
@@ -48,6 +50,7 @@ impl WorldCounters {
             ("world_letters_dropped", self.letters_dropped.get()),
             ("world_rows_merged", self.rows_merged.get()),
             ("world_rows_deleted", self.rows_deleted.get()),
+            ("world_rows_lost", self.rows_lost.get()),
         ]
     }
 }

@@ -136,7 +136,9 @@ impl WorldNode {
     }
 
     /// Looks at all keys: those that should be synced, so that their replies say whether the others must hear.
+    /// Names some idle cells too, which a new worker may not know of.
     pub fn look(&self, now: Nanos) -> Vec<KeyId> {
+        self.book.idle(now).into_iter().for_each(|letter| self.push(letter));
         self.book.look(self.judge(now))
     }
 

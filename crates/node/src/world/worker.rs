@@ -6,6 +6,7 @@
 //! merged by max.
 
 mod import;
+mod loss;
 mod merge;
 mod publish;
 mod standing;
@@ -18,6 +19,7 @@ pub use step::{Done, Lane, Step};
 use super::WorldCounters;
 use super::cells::Cells;
 use super::pace::Pace;
+use loss::LossCheck;
 use publish::Publishing;
 use standing::Standing;
 use std::collections::BTreeSet;
@@ -93,6 +95,7 @@ pub struct Worker {
     overlap_at: Nanos,
     publishing: Publishing,
     cells: Cells,
+    loss: LossCheck,
     /// Cells that the origin is to be told of, and those that it is being told of.
     untold: BTreeSet<CellId>,
     telling: Vec<WorldCell>,
@@ -125,6 +128,7 @@ impl Worker {
             overlap_at: now,
             publishing: Publishing::default(),
             cells: Cells::new(CELLS_MAX),
+            loss: LossCheck::default(),
             untold: BTreeSet::new(),
             telling: Vec::new(),
             resets: Vec::new(),
@@ -202,6 +206,7 @@ impl Worker {
         if !self.resets.is_empty() && self.begin_at_origin(Lane::Resets, now) {
             steps.push(Step::TellResets(std::mem::take(&mut self.resets)));
         }
+        steps.extend(self.check_step(now));
         steps.extend(self.merge_step(now));
         if now >= self.delete_at && self.standing.is_first() && self.begin_at_store(Lane::Delete, now) {
             steps.push(Step::Delete);
@@ -253,6 +258,7 @@ impl Worker {
             }
             // Who isn't told hears of it with the key's next sync.
             Done::ToldResets(told) => drop(self.heard_from_origin(&told, now)),
+            Done::Checked(checked) => self.checked(checked, now, counters),
             Done::Merged(merged) => self.merged(merged, now, counters),
             Done::Deleted(deleted) => {
                 self.heard_from_store(deleted.is_ok(), now);
@@ -306,6 +312,7 @@ impl Worker {
             fingerprint: self.options.fingerprint,
             policy: self.options.policy,
             applied: self.heard_by_all.min(self.quotas_by).min(version),
+            known: self.heard_by_all.max(version),
             leaves,
         }
     }
@@ -313,6 +320,7 @@ impl Worker {
     /// Once in an interval: reads further back, and tells the origin a part of everything.
     fn tick(&mut self, now: Nanos, counters: &WorldCounters) {
         (self.import_at, self.delete_at) = (now, now);
+        self.loss.tick();
         self.cells.expire(now);
         counters.cells_dropped.add(self.cells.shrink());
         let part = self.cells.len().div_ceil(TICKS_PER_ROUND).max(CELLS_PER_TICK_MIN);

@@ -245,7 +245,8 @@ impl Region {
 
     fn exchange(&mut self, id: u64, sync: &KeySync, sent_at: Nanos) -> KeyReply {
         let syncs = vec![sync.clone()];
-        let exchange = Exchange { node: NodeId(id), now: sent_at, syncs, grant: Grant::Each };
+        let exchange =
+            Exchange { node: NodeId(id), now: sent_at, syncs, grant: Grant::Each, reads_record: false };
         self.store.exchange(&exchange, self.now).replies.remove(0).expect("the store executes it")
     }
 
@@ -283,7 +284,7 @@ impl Region {
 
     fn merge(&mut self, node: usize, sent: &KeySync, reply: &KeyReply, sent_at: Nanos) {
         let fresh_until = self.now.plus(FRESH_FOR);
-        let merged = self.nodes[node].state.merge(sent, reply, sent_at, fresh_until);
+        let merged = self.nodes[node].state.merge(sent, reply, sent_at, Some(fresh_until));
         merged.expect("a store's reply is plausible");
     }
 

@@ -122,7 +122,8 @@ impl Slices {
         let mut world = Store::default();
         let term = world.lead(RECONCILER, 1, Nanos::from_secs(3600), START).unwrap();
         let region = |me, demand| Region { me, worker: Worker::default(), told: None, heard: None, demand };
-        let regions = [region(OwnerId(1), LIMIT), region(OwnerId(2), 1)];
+        // Who they are, they hear when they join: below.
+        let regions = [region(OwnerId(0), LIMIT), region(OwnerId(0), 1)];
         let reconciler = Reconciler::with_flaw(flaw);
         let always = Scope { rounds: [99; 2], passes: 99, repeats: 0, ticks: 99, is_prompt: true };
         let mut slices =
@@ -170,14 +171,15 @@ impl Slices {
         self.now = before.plus(READ_TAKES);
         let joining = Joining {
             region: format!("region-{index}"),
-            origin: 1,
+            origin: [1, 2][index],
             fingerprint: 1,
             policy: Policy { publish: Publish::Headroom, interval: Nanos::from_secs(5) },
             applied: say.applied,
+            known: 0,
             leaves: false,
         };
         let joined = self.world.join(&joining, self.now).unwrap();
-        assert_eq!(joined.me, region.me);
+        region.me = joined.me;
         let milli_per_second = region.demand * 1000;
         let demand = Demand { key: key(), spec: whole(), is_abuse: false, milli_per_second, name: None };
         self.world.report(region.me, &[demand], self.now).unwrap();

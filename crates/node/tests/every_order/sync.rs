@@ -42,8 +42,6 @@ enum Flaw {
     None,
     /// A request whose ask came to nothing is admitted, where its rule says that nobody is.
     AdmitsUnverified,
-    /// What a node holds that wasn't heard of lately is given to the others.
-    GivesBack,
 }
 
 #[derive(Clone, Debug)]
@@ -101,7 +99,6 @@ struct Sync {
     truth: Truth,
     last_id: u64,
     last_call: u8,
-    given_back: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -132,9 +129,6 @@ enum Step {
     Evict {
         node: usize,
     },
-    PresumeDead {
-        node: usize,
-    },
     CellEnds,
 }
 
@@ -161,7 +155,6 @@ impl Sync {
             truth: Truth::default(),
             last_id: 2,
             last_call: 0,
-            given_back: 0,
         }
     }
 
@@ -205,12 +198,12 @@ impl Sync {
         let mut sync = message.sync.clone();
         let CountSync::Window(window) = &mut sync.counts else { unreachable!("it is a window's") };
         let cell = (message.id, window.sequence.0);
-        window.limit += self.given_back;
         let exchange = Exchange {
             node: NodeId(message.id),
             now: message.sent_at,
             syncs: vec![sync.clone()],
             grant: Grant::Each,
+            reads_record: false,
         };
         let reply = self.origin.exchange(&exchange, self.now).replies.remove(0).expect("it is executed");
         let CountReply::Window { current, previous, .. } = reply.counts else { unreachable!() };
@@ -240,7 +233,7 @@ impl Sync {
         assert_eq!(call.number, answer.number, "answers go with their calls");
         self.answers.retain(|other| other.number != answer.number);
         let fresh_until = self.now.plus(FRESH_FOR);
-        let merged = self.nodes[node].state.merge(&call.sent, &answer.reply, call.sent_at, fresh_until);
+        let merged = self.nodes[node].state.merge(&call.sent, &answer.reply, call.sent_at, Some(fresh_until));
         merged.expect("an origin's word is plausible");
         if call.is_waited_for && answer.reply.granted.first() == Some(&true) {
             // If another one spent it, or its cell is over, this class is denied.
@@ -322,10 +315,6 @@ impl Protocol for Sync {
                 (!is_free, Step::GiveUp { node }),
                 (crashes > 0 && *state != begun(true), Step::Crash { node }),
                 (evictions > 0 && *state != begun(true) && state.is_evictable(), Step::Evict { node }),
-                (
-                    self.flaw == Flaw::GivesBack && state.prepaid(&self.item().spec, self.now) > 0,
-                    Step::PresumeDead { node },
-                ),
             ];
             steps.extend(may.into_iter().filter(|(may, _)| *may).map(|(_, step)| step));
         }
@@ -377,9 +366,6 @@ impl Protocol for Sync {
                 self.scope.evictions -= 1;
                 self.nodes[node].state = begun(false);
                 self.truth.dropped.insert(self.nodes[node].id);
-            }
-            Step::PresumeDead { node } => {
-                self.given_back += self.nodes[node].state.prepaid(&self.item().spec, self.now);
             }
             Step::CellEnds => {
                 self.scope.cells -= 1;
@@ -453,11 +439,4 @@ fn what_is_drawn_ahead_is_spent_once_or_never() {
 #[test]
 fn an_unverified_admission_is_found() {
     breaks("admits unverified", Sync::new(ASKING, Flaw::AdmitsUnverified));
-}
-
-#[test]
-fn a_lease_that_is_given_back_is_found() {
-    let scope = Scope { limit: 1, requests: 2, draws: 1, ..NOTHING };
-    let why = breaks("gives back", Sync::new(scope, Flaw::GivesBack));
-    assert!(why.contains("were admitted of 1"), "{why}");
 }

@@ -291,7 +291,8 @@ impl Model {
     ) {
         let policy = Policy { publish: Publish::Headroom, interval: Nanos::from_secs(5) };
         let name = format!("region-{region}");
-        let joining = Joining { region: name, origin: 1, fingerprint: 1, policy, applied, leaves };
+        let origin = u64::try_from(region).expect("some regions");
+        let joining = Joining { region: name, origin, fingerprint: 1, policy, applied, known: 0, leaves };
         let act = move |model: &mut Model| {
             // Who has left comes no more, not even late.
             let joining = Joining { leaves: joining.leaves || !model.is_there(region), ..joining.clone() };

@@ -127,16 +127,16 @@ fn a_row_that_the_store_refuses_blocks_no_other() {
 }
 
 #[test]
-fn a_count_that_cannot_be_right_is_not_added() {
+fn a_count_of_more_than_16_limits_counts_as_16() {
     let mut regions = Regions::new(2, Publish::Headroom);
     let ask = Ask::new("caller", 100);
     let now = regions.now;
     let expires = now.plus(Nanos::from_secs(600));
     let row = Row { cell: ask.cell(now), count: 1_601, limit: 100, expires, name: None };
-    let owner = OwnerId(regions.store.membership().members[1].owner.0);
-    regions.store.publish(owner, &[row], now);
+    regions.store.publish(OwnerId(7), &[row], now);
     regions.pass(SECOND);
-    assert_eq!(regions.admitted(0, &ask, 100), 100, "as if it weren't there");
+    assert_eq!(regions.admitted(0, &ask, 100), 0);
+    assert_eq!(regions.regions[0].world(&ask, now), 1_600);
     assert!(regions.regions[0].counters().implausible_rows.get() > 0);
 }
 

@@ -10,6 +10,7 @@ use tidegate_core::{
 use tidegate_node::region::{Effects, Outgoing, RegionOptions};
 use tidegate_node::world::{Done, Step, Worker, WorkerOptions, WorldCounters};
 use tidegate_node::{Decided, Engine, EngineOptions, GivenLimit, GivenPolicy, Purpose, Request, Subject};
+use tidegate_origin::{Acceptance, ResetNews};
 use tidegate_origin::{Exchange, Grant, Heartbeat, Lead, LeadWish, Letter, OriginId, Reset, ShardId, Store};
 use tidegate_rules::RuleSet;
 use tidegate_world::{Merged, Policy, WorldError};
@@ -137,7 +138,8 @@ impl Region {
 
     /// Counts something that no node of ours would.
     pub(crate) fn count(&mut self, cell: CellId, count: u64, now: Nanos) {
-        let current = CellSync { component: count, claim: count, expires: now.plus(PERIOD).plus(PERIOD) };
+        let current =
+            CellSync { component: count, acked: count, claim: count, expires: now.plus(PERIOD).plus(PERIOD) };
         let window = WindowSync {
             limit: 0,
             regions: 1,
@@ -149,7 +151,10 @@ impl Region {
         let (wants, settled) = (Wants::default(), Default::default());
         let counts = CountSync::Window(window);
         let syncs = vec![KeySync { key: cell.key, epoch: cell.epoch, counts, wants, settled }];
-        self.origin.exchange(&Exchange { node: NodeId(77), now, syncs, grant: Grant::Each }, now);
+        self.origin.exchange(
+            &Exchange { node: NodeId(77), now, syncs, grant: Grant::Each, reads_record: false },
+            now,
+        );
     }
 
     /// The region's origin has forgotten everything.
@@ -162,7 +167,8 @@ impl Region {
     pub(crate) fn reset(&mut self, ask: &Ask, now: Nanos) {
         let forgotten_at = now.plus(PERIOD).plus(PERIOD).plus(Nanos::from_secs(60));
         let epoch = self.origin.reset(ask.key(), 0, forgotten_at, now);
-        self.origin.tell_resets(&[Reset { key: ask.key(), epoch }], now);
+        let resets = vec![Reset { key: ask.key(), epoch }];
+        self.origin.share_resets(&ResetNews { resets, ..ResetNews::default() });
         self.engine.world().unwrap().reset(ask.key(), epoch, forgotten_at);
     }
 
@@ -201,17 +207,13 @@ impl Region {
         if elapsed_ms.is_multiple_of(400) {
             let fingerprint = self.engine.secret().fingerprint();
             let (alive_for, heard) = (Nanos::from_millis(1_500), world.version());
-            let beat = Heartbeat { node: self.node, fingerprint, alive_for, leaves: false, heard };
+            let (leaves, acceptance) = (false, Acceptance::Accepted);
+            let beat = Heartbeat { node: self.node, fingerprint, alive_for, leaves, heard, acceptance };
             let alive = self.origin.beat(&beat, now).unwrap();
             sharing.table.set_live_nodes(alive.nodes);
             alive.world.into_iter().for_each(|view| world.heard(view));
-            for Reset { key, epoch } in self.origin.tell_resets(&[], now) {
-                sharing.table.update(key, |state| {
-                    if epoch > state.epoch() {
-                        *state = state.at_epoch(epoch);
-                    }
-                });
-            }
+            let log = self.origin.share_resets(&sharing.region.reset_news(Vec::new()));
+            sharing.region.take_resets(&sharing.table, &log);
         }
         if elapsed_ms.is_multiple_of(500) {
             let lead = Lead {
@@ -315,7 +317,12 @@ impl Regions {
 
 fn takes(step: &Step) -> Nanos {
     match step {
-        Step::Join(_) | Step::Publish(..) | Step::Import(_) | Step::Merge | Step::Delete => STORE_TAKES,
+        Step::Join(_)
+        | Step::Publish(..)
+        | Step::Import(_)
+        | Step::Check(..)
+        | Step::Merge
+        | Step::Delete => STORE_TAKES,
         // An origin that is slow now and then: what changes meanwhile must not be lost.
         Step::Tell(_) => STORE_TAKES.plus(STORE_TAKES),
         Step::TakeMail { .. } | Step::Totals(_) | Step::Write(_) | Step::TellResets(_) => Nanos::ZERO,
@@ -338,6 +345,9 @@ fn perform(
         Step::Import(since) => {
             Done::Imported(if is_up { Ok(store.import(since, 3, now)) } else { Err(gone()) })
         }
+        Step::Check(owner, cells) => {
+            Done::Checked(if is_up { Ok(store.stored_counts(owner, &cells)) } else { Err(gone()) })
+        }
         Step::Merge => Done::Merged(if is_up { Ok(Merged::default()) } else { Err(gone()) }),
         Step::Delete => Done::Deleted(if is_up { Ok(store.delete_expired(now)) } else { Err(gone()) }),
         Step::TakeMail { most } => Done::Mail(Ok(origin.take_mail(most))),
@@ -348,7 +358,7 @@ fn perform(
             Done::Written(Ok(cells.iter().map(|cell| Ok(origin.import(cell, now))).collect()))
         }
         Step::TellResets(resets) => {
-            origin.tell_resets(&resets, now);
+            origin.share_resets(&ResetNews { resets, ..ResetNews::default() });
             Done::ToldResets(Ok(()))
         }
         Step::Tell(view) => {

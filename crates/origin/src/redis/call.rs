@@ -42,6 +42,9 @@ impl Script {
             Form::Hash => ("EVALSHA", self.hash.as_str()),
             Form::Text => ("EVAL", self.text),
         };
+        if call.is_reading {
+            return commands.add_with(&["GET"], &[&call.keys]);
+        }
         let keys = call.keys.len().to_string();
         commands.add_with(&[name, script, &keys], &[&call.keys, &call.args]);
     }

@@ -33,6 +33,7 @@ pub fn reply(bytes: &[u8]) {
         alive_for: Nanos::from_secs(1),
         leaves: false,
         heard: 0,
+        acceptance: crate::Acceptance::default(),
     };
     let exchange = exchange();
     for answer in &answers {
@@ -56,7 +57,7 @@ pub fn reply(bytes: &[u8]) {
 
 /// A window's sync and a rate's.
 fn exchange() -> Exchange {
-    let cell = CellSync { component: 1, claim: 2, expires: Nanos::from_secs(3) };
+    let cell = CellSync { component: 1, acked: 0, claim: 2, expires: Nanos::from_secs(3) };
     let window = WindowSync {
         limit: 5,
         regions: 1,
@@ -75,7 +76,7 @@ fn exchange() -> Exchange {
         settled: Default::default(),
     };
     let syncs = vec![sync(1, CountSync::Window(window)), sync(2, CountSync::Gcra { sync: gcra, burst: 5 })];
-    Exchange { node: NodeId(1), now: Nanos::from_secs(5), syncs, grant: Grant::Each }
+    Exchange { node: NodeId(1), now: Nanos::from_secs(5), syncs, grant: Grant::Each, reads_record: false }
 }
 
 /// Up to the first that isn't one; and whether there was such.

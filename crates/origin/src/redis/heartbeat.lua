@@ -2,16 +2,19 @@
 --
 -- KEYS   alive    sorted set: nodes, scored with the µs of TIME until which each counts as alive
 --        secret   string: fingerprint of the fleet's secret, as the first node gave it
---        heard    hash: of each node, the version of the world's regions that it goes by
+--        heard    hash: of each node, the version of the world's regions that it uses
 --        world    string: how the world stands, as the world worker told
+--        format   string: the format that nodes keep here, "2"; earlier releases, which keep no records, have none
+--        proven   string: "1" when the fingerprint is that of a node that this store, or the one before it, had accepted
 -- ARGV   node (16 hex digits), fingerprint (16 hex digits), alive for in µs, "leaves" or "stays", the version of
---        the world's regions that it goes by (0: none)
--- reply  seconds and microseconds of TIME, then "alive", the number of live nodes and the world ("": none); or "other secret" and
---        its fingerprint; or what is wrong with the keys
+--        the world's regions that it uses (0: none), "new", "accepted" or "refused": how the store answered it before
+-- reply  seconds and microseconds of TIME, then "alive", the number of live nodes, the world ("": none) and 1 if only nodes
+--        of an earlier release were here before; or "other secret" and its fingerprint; or "no secret", to a node that was
+--        refused before; or what is wrong with the keys
 
 -- A fleet that was silent for so long may come back with another secret: its counts are gone anyway.
 local SECRET_MS = '604800000' -- 7 days
-local ALIVE_MS = 86400000 -- 1 day after the last heartbeat would count; who lives is told by the scores
+local ALIVE_MS = 86400000 -- 1 day after the last heartbeat would count; the scores tell who lives
 
 local time = redis.call('TIME')
 local seconds, micros = tonumber(time[1]), tonumber(time[2])
@@ -24,14 +27,29 @@ local secret = redis.pcall('GET', KEYS[2])
 if type(secret) == 'table' then
   return { seconds, micros, KEYS[2] .. ': ' .. secret.err }
 end
-if secret and secret ~= ARGV[2] then
+local proven = redis.pcall('GET', KEYS[6])
+if secret and secret ~= ARGV[2] and (ARGV[6] ~= 'accepted' or proven == '1') then
   return { seconds, micros, 'other secret', secret }
+end
+-- A node that belongs to another fleet doesn't take over a store that lost its data.
+if not secret and ARGV[6] == 'refused' then
+  return { seconds, micros, 'no secret' }
 end
 local dead = redis.pcall('ZREMRANGEBYSCORE', KEYS[1], '-inf', digits(now_us))
 if type(dead) == 'table' then
   return { seconds, micros, KEYS[1] .. ': ' .. dead.err }
 end
+local keeps_no_records = 0
+if not redis.pcall('GET', KEYS[5]) then
+  keeps_no_records = redis.call('ZCARD', KEYS[1]) > 0 and 1 or 0
+end
+redis.call('SET', KEYS[5], '2', 'PX', SECRET_MS)
 redis.call('SET', KEYS[2], ARGV[2], 'PX', SECRET_MS)
+if ARGV[6] == 'accepted' then
+  redis.call('SET', KEYS[6], '1', 'PX', SECRET_MS)
+elseif secret ~= ARGV[2] then
+  redis.call('DEL', KEYS[6])
+end
 if ARGV[4] == 'leaves' then
   redis.call('ZREM', KEYS[1], ARGV[1])
 else
@@ -48,4 +66,4 @@ local world = redis.pcall('GET', KEYS[4])
 if type(world) == 'table' then
   return { seconds, micros, KEYS[4] .. ': ' .. world.err }
 end
-return { seconds, micros, 'alive', redis.call('ZCARD', KEYS[1]), world or '' }
+return { seconds, micros, 'alive', redis.call('ZCARD', KEYS[1]), world or '', keeps_no_records }

@@ -98,6 +98,21 @@ impl SlotMap {
         self.shards.get(place)
     }
 
+    /// The lowest slot that a shard owns; 0 where there are no slots.
+    pub(super) fn lowest_slot(&self, shard: ShardId) -> Option<u16> {
+        let place = self.shards.iter().position(|known| known.id == shard)?;
+        match &self.owners {
+            Owners::One(owner) => (*owner == Some(place)).then_some(0),
+            Owners::Slots(owners) => {
+                let place = u16::try_from(place).ok()?;
+                owners
+                    .iter()
+                    .position(|owner| *owner == Some(place))
+                    .and_then(|slot| u16::try_from(slot).ok())
+            }
+        }
+    }
+
     pub(super) fn shards(&self) -> &[Arc<Shard>] {
         &self.shards
     }

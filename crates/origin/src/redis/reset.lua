@@ -3,7 +3,8 @@
 -- KEYS   epoch    string "<epoch>:<expiry ms>"; there is none before the first reset
 --        order    string: the last order that was carried out; there is none before the first. Only with an order
 -- ARGV   when the cells of the new epoch expire, in ms; the epoch that the node knows of; may be missing: the order's
---        number, and then one that isn't above the last changes nothing
+--        number ("": none), and then one that isn't above the last changes nothing; may be missing: "done", and then the
+--        key was reset before, to the epoch that the node knows of: a store that lost that is told again
 -- reply  the epoch that holds now, or a string that says what is wrong with the key
 
 local EPOCH_MAX = 65535
@@ -33,12 +34,21 @@ if order then
   if last and not tonumber(last) then
     return KEYS[2] .. ' holds something that is no order'
   end
-  if last and order <= tonumber(last) then
+  if last and order <= tonumber(last) and ARGV[4] ~= 'done' then
     return epoch
   end
-  redis.call('SET', KEYS[2], ARGV[3], 'PX', ORDER_KEPT_MS)
+  if not last or order > tonumber(last) then
+    redis.call('SET', KEYS[2], ARGV[3], 'PX', ORDER_KEPT_MS)
+  end
 end
-epoch = math.min(math.max(epoch, tonumber(ARGV[2])) + 1, EPOCH_MAX)
+if ARGV[4] == 'done' then
+  if tonumber(ARGV[2]) < epoch then
+    return epoch
+  end
+  epoch = tonumber(ARGV[2])
+else
+  epoch = math.min(math.max(epoch, tonumber(ARGV[2])) + 1, EPOCH_MAX)
+end
 expiry_ms = string.format('%.0f', math.max(expiry_ms, tonumber(ARGV[1])))
 redis.call('SET', KEYS[1], string.format('%.0f', epoch) .. ':' .. expiry_ms, 'PXAT', expiry_ms)
 return epoch

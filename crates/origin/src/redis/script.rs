@@ -8,6 +8,7 @@ mod call;
 pub(crate) mod hot;
 mod name;
 pub(crate) mod quota;
+mod record;
 mod reply;
 mod secret;
 #[cfg(test)]
@@ -15,8 +16,9 @@ mod tests;
 mod world_call;
 mod world_reply;
 
-pub(crate) use call::{calls, heartbeat_call, reset_call, resets_call};
+pub(crate) use call::{calls, heartbeat_call, reset_call, resets_call, restore_call};
 pub(crate) use name::slot_of;
+pub(crate) use record::{pulse_call, pulse_reply, record_call, record_reply};
 pub(crate) use reply::{heartbeat_reply, replies, reset_reply, resets_reply};
 pub(crate) use secret::{secret_call, secret_reply};
 pub(crate) use world_call::{import_calls, lead_call, put_call, take_call, tell_call, totals_calls};
@@ -34,6 +36,7 @@ pub(crate) const SYNC_SCRIPT: &str = concat!(
     include_str!("sync/exchange.lua"),
 );
 pub(crate) const HEARTBEAT_SCRIPT: &str = include_str!("heartbeat.lua");
+pub(crate) const PULSE_SCRIPT: &str = include_str!("pulse.lua");
 pub(crate) const SECRET_SCRIPT: &str = include_str!("secret.lua");
 pub(crate) const RESET_SCRIPT: &str = include_str!("reset.lua");
 pub(crate) const RESETS_SCRIPT: &str = include_str!("resets.lua");
@@ -58,4 +61,6 @@ pub(crate) struct ScriptCall {
     pub(crate) args: Arguments,
     /// Which syncs of the exchange, or which cells, it carries, in the order of the answer's entries.
     pub(crate) syncs: Vec<usize>,
+    /// It isn't a call of a script, but reads its one key.
+    pub(crate) is_reading: bool,
 }

@@ -128,7 +128,11 @@ impl Shard {
     }
 
     pub(super) fn reconnects(&self) -> u64 {
-        self.connects.load(Ordering::Relaxed).saturating_sub(1)
+        self.connects().saturating_sub(1)
+    }
+
+    pub(super) fn connects(&self) -> u64 {
+        self.connects.load(Ordering::Relaxed)
     }
 
     /// It keeps no keys any more: its keeper ends when the calls in flight have had their time.

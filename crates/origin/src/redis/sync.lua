@@ -15,19 +15,22 @@
 --                   n owners | x expiry ms | r reservations, each "<id>:<amount>:<expiry µs>;"
 --   state   hash    c:<node> cumulative cost of an owner | tat, b instants: arrival time, start of the busy
 --                   period | d, e the same of the one before it: its start and its end | i interval that they
---                   were written with | n, x, r as above
+--                   were written with | u the largest burst that the debt may be of, ":" and when a lowered one was
+--                   last forgiven | n, x, r as above
 -- ARGV   "c:<node>", the node's now (instant), "each" or "together", number of syncs, what is among them:
 --        "w" windows, "g" GCRA, "a" asks, draws or settled reservations; then per sync
 --        kind "w" or "g", epoch, settled ids "id,id", asks "1,5", extras "d" draw, "l<most>:<parts>;" lease and
---        "r<id>" reserve, in this order, and
+--        "r<id>" reserve, in this order, or "p" peek: the node becomes no owner by this; and
 --   w       limit, component, claim, expiry ms, previous component ("" when there is none), its claim, its
 --           expiry ms, end of the cell in µs ("" when the previous doesn't fade), period in µs, regions that
---           share the world credit that asks keep to (1: none is looked at)
+--           share the world credit that asks keep to (1: none is looked at), and of either component how much of
+--           it the origin confirmed, or may have counted
 --   g       burst, units of 10 ms, cumulative, acked, oldest, tat, b (instants), interval
 -- reply  seconds and microseconds of TIME, and per sync a string that says what is wrong with the key, or
 --   w       epoch, component, total, world, published, owners, previous component (-1: none), total, world,
---           published, drawn, retry after in µs (-1: none), granted "101"
---   g       epoch, component, owners, tat s, tat ns, b s, b ns, drawn, retry after s (-1: none), ns, granted
+--           published, drawn, retry after in µs (-1: none), granted "101", component before (-1: no owner)
+--   g       epoch, component, owners, tat s, tat ns, b s, b ns, drawn, retry after s (-1: none), ns, granted,
+--           component before (-1: no owner)
 --
 -- An instant is "<seconds>.<9 digits of nanoseconds>", an interval "<s>:<ns>:<p>:<d>": s, ns and p/d ns.
 
@@ -68,11 +71,11 @@ if has_wants and has_windows and (syncs == 1 or ARGV[3] == 'each') then
         call('HSET', key, 's', amount, 'f', amount, 'n', '1', 'x', expiry_ms, owner, amount)
         call('PEXPIREAT', key, expiry_ms)
         amount = amount + 0
-        replies[n + 2] = { 0, amount, amount, 0, 0, 1, previous == '' and -1 or 0, 0, 0, 0, 0, -1, '1' }
+        replies[n + 2] = { 0, amount, amount, 0, 0, 1, previous == '' and -1 or 0, 0, 0, 0, 0, -1, '1', -1 }
         answered = answered + 1
       end
     end
-    at, next_key = at + (is_window and 15 or 13), last + 1
+    at, next_key = at + (is_window and 17 or 13), last + 1
   end
   if answered == syncs then
     return replies

@@ -6,7 +6,7 @@ use super::wants::Allotted;
 use super::{Occasion, Store};
 use std::collections::BTreeMap;
 use tidegate_core::exchange::{CountReply, KeySync};
-use tidegate_core::gcra_sync::{Busy, GcraSync, OriginGcra};
+use tidegate_core::gcra_sync::{BurstMemory, Busy, GcraSync, OriginGcra};
 use tidegate_core::limit::NUMBER_MAX;
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{KeyId, Nanos, Rate};
@@ -20,6 +20,7 @@ const KEPT_TO_SPARE: Nanos = Nanos::from_secs(15);
 pub(super) struct GcraState {
     pub(super) busy: Busy,
     before: Busy,
+    bursts: BurstMemory,
     /// The rate that `busy` was written with.
     rate: Option<Rate>,
     components: BTreeMap<NodeId, u64>,
@@ -35,6 +36,14 @@ impl GcraState {
         OriginGcra { busy: self.busy, before: self.before, stored }
     }
 
+    pub(super) fn lose_burst(&mut self) {
+        self.bursts = BurstMemory::default();
+    }
+
+    pub(super) fn registered(&self, node: NodeId) -> Option<u64> {
+        self.components.get(&node).copied()
+    }
+
     fn put(&mut self, node: NodeId, origin: OriginGcra) {
         (self.busy, self.before) = (origin.busy, origin.before);
         self.components.insert(node, origin.stored);
@@ -42,7 +51,7 @@ impl GcraState {
 }
 
 impl Store {
-    pub(super) fn publish_gcra(&mut self, sync: &KeySync, gcra: &GcraSync, occasion: Occasion) {
+    pub(super) fn publish_gcra(&mut self, sync: &KeySync, gcra: &GcraSync, burst: u64, occasion: Occasion) {
         let state = self.gcras.entry((sync.key, sync.epoch));
         let mut origin = state.of(occasion.node);
         if let Some(before) = state.rate {
@@ -54,6 +63,7 @@ impl Store {
             ..*gcra
         };
         origin.merge(&sent);
+        state.bursts.apply(&mut origin, gcra.rate, burst.min(NUMBER_MAX), occasion.now);
         state.moved = state.rate != Some(gcra.rate) || !state.components.contains_key(&occasion.node);
         state.rate = Some(gcra.rate);
         state.put(occasion.node, origin);

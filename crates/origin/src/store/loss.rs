@@ -27,6 +27,13 @@ impl Store {
         }
     }
 
+    /// Loses which bursts the debts of buckets were made with.
+    pub fn lose_bursts(&mut self) {
+        for (_, state) in self.gcras.values_where(|_| true) {
+            state.lose_burst();
+        }
+    }
+
     /// Loses which nodes live, whose secret it keeps, and which keys were reset lately.
     pub fn lose_coordination(&mut self) {
         self.nodes = Nodes::default();

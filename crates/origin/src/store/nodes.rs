@@ -1,7 +1,7 @@
 //! Which nodes live, and whether they hash their keys with the same secret.
 
 use super::resolution::{from_micros, micros_ceil};
-use crate::{Alive, Heartbeat, OriginError, Reset};
+use crate::{Acceptance, Alive, Heartbeat, OriginError, Reset, ResetLog, ResetNews, ResetPosition};
 use std::collections::BTreeMap;
 use tidegate_core::Nanos;
 use tidegate_core::origin_cell::NodeId;
@@ -9,8 +9,8 @@ use tidegate_core::origin_cell::NodeId;
 /// A fleet that was silent for so long may come back with another secret: its counts are gone anyway.
 const SECRET_KEPT_FOR: Nanos = Nanos::from_secs(7 * 86_400);
 
-/// Fifty heartbeats.
-const RESET_TOLD_FOR: Nanos = Nanos::from_secs(20);
+/// The log keeps so many resets. A node that misses more asks about every key once.
+const RESETS_MAX: usize = 1_000;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Nodes {
@@ -19,24 +19,39 @@ pub(super) struct Nodes {
     /// The version of the world's regions that each goes by.
     heard: BTreeMap<NodeId, u64>,
     secret: Option<Secret>,
-    /// What was reset lately, and until when that is told.
-    resets: BTreeMap<Reset, Nanos>,
+    /// The latest resets, by number.
+    resets: BTreeMap<u64, Reset>,
+    last_reset: u64,
+    reset_log: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Secret {
     fingerprint: u64,
     expires: Nanos,
+    /// It is that of a node which this store, or the one before it, had accepted.
+    is_proven: bool,
 }
+
+/// What a node is told that was refused, and now finds a store that knows no secret.
+pub(crate) const REFUSED_BEFORE: &str = "the store lost its data, and this node belongs to another fleet: it doesn't take the \
+    store over; restart the node if its secret is the right one now";
 
 impl Nodes {
     pub(super) fn beat(&mut self, heartbeat: &Heartbeat, present: Nanos) -> Result<Alive, OriginError> {
-        let Heartbeat { node, fingerprint, alive_for, leaves, heard } = *heartbeat;
+        let Heartbeat { node, fingerprint, alive_for, leaves, heard, acceptance } = *heartbeat;
         let theirs = self.secret.filter(|secret| secret.expires > present);
-        if let Some(secret) = theirs.filter(|secret| secret.fingerprint != fingerprint) {
+        let is_accepted = acceptance == Acceptance::Accepted;
+        let may_replace = |secret: &Secret| is_accepted && !secret.is_proven;
+        let other = theirs.filter(|secret| secret.fingerprint != fingerprint);
+        if let Some(secret) = other.filter(|secret| !may_replace(secret)) {
             return Err(OriginError::OtherSecret { theirs: secret.fingerprint, ours: fingerprint });
         }
-        self.secret = Some(Secret { fingerprint, expires: present.plus(SECRET_KEPT_FOR) });
+        if theirs.is_none() && acceptance == Acceptance::Refused {
+            return Err(OriginError::Refused { message: REFUSED_BEFORE.to_owned() });
+        }
+        let is_proven = is_accepted || (other.is_none() && theirs.is_some_and(|secret| secret.is_proven));
+        self.secret = Some(Secret { fingerprint, expires: present.plus(SECRET_KEPT_FOR), is_proven });
         self.alive_until.retain(|_, until| *until > present);
         if leaves {
             self.alive_until.remove(&node);
@@ -48,7 +63,7 @@ impl Nodes {
             self.alive_until.insert(node, present.plus(from_micros(micros_ceil(alive_for))));
         }
         let nodes = u32::try_from(self.alive_until.len()).unwrap_or(u32::MAX);
-        Ok(Alive { nodes, now: present, world: None })
+        Ok(Alive { nodes, now: present, world: None, keeps_no_records: false })
     }
 
     /// The lowest version of the world's regions that a live node goes by; 0 when there is none.
@@ -59,9 +74,26 @@ impl Nodes {
         alive.map(|(node, _)| self.heard.get(node).copied().unwrap_or(0)).min().unwrap_or(0)
     }
 
-    pub(super) fn tell_resets(&mut self, resets: &[Reset], present: Nanos) -> Vec<Reset> {
-        self.resets.retain(|_, until| *until > present);
-        self.resets.extend(resets.iter().map(|reset| (*reset, present.plus(RESET_TOLD_FOR))));
-        self.resets.keys().copied().collect()
+    pub(super) fn share_resets(&mut self, news: &ResetNews) -> ResetLog {
+        let log = *self.reset_log.get_or_insert(news.next_log);
+        for reset in &news.resets {
+            self.last_reset += 1;
+            // A reset that is shared again is a new one for those who read it.
+            self.resets.retain(|_, other| other != reset);
+            self.resets.insert(self.last_reset, *reset);
+        }
+        while self.resets.len() > RESETS_MAX {
+            self.resets.pop_first();
+        }
+        let known = news.known.filter(|known| known.log == log);
+        let read = known.map_or(0, |known| known.number);
+        let unread = self.resets.range(read + 1..);
+        let is_cut =
+            read < self.last_reset && unread.clone().next().is_none_or(|(number, _)| *number > read + 1);
+        ResetLog {
+            position: ResetPosition { log, number: self.last_reset },
+            has_gap: known.is_none() || is_cut,
+            resets: unread.map(|(_, reset)| *reset).collect(),
+        }
     }
 }

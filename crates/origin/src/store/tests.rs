@@ -8,7 +8,7 @@ use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{KeyId, Nanos, Rate, Sequence};
 
 fn window(key: u128, sequence: u64, now: Nanos) -> KeySync {
-    let current = CellSync { component: 0, claim: 0, expires: now.plus(Nanos::from_secs(20)) };
+    let current = CellSync { component: 0, acked: 0, claim: 0, expires: now.plus(Nanos::from_secs(20)) };
     let sequence = Sequence(sequence);
     let window =
         WindowSync { limit: 100, regions: 1, sequence, current, previous: Some(current), fading: None };
@@ -27,7 +27,7 @@ fn sync(key: u128, counts: CountSync) -> KeySync {
 }
 
 fn exchange(now: Nanos, syncs: Vec<KeySync>) -> Exchange {
-    Exchange { node: NodeId(1), now, syncs, grant: Grant::Each }
+    Exchange { node: NodeId(1), now, syncs, grant: Grant::Each, reads_record: false }
 }
 
 #[test]

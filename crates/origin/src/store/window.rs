@@ -7,7 +7,7 @@ use super::reservations::Reservations;
 use super::resolution::{FadingMicros, from_micros, micros_floor, sequence_before};
 use super::wants::Allotted;
 use super::{Occasion, Store};
-use tidegate_core::exchange::{CountReply, DRAW_AHEAD, KeySync, WindowSync};
+use tidegate_core::exchange::{CellSync, CountReply, DRAW_AHEAD, KeySync, WindowSync};
 use tidegate_core::limit::NUMBER_MAX;
 use tidegate_core::origin_cell::{NodeId, OriginCell};
 use tidegate_core::world::{CREDIT_WAIT, world_credit};
@@ -85,22 +85,33 @@ impl Weighed {
 impl Store {
     pub(super) fn publish_window(&mut self, sync: &KeySync, window: &WindowSync, occasion: Occasion) {
         let [current_id, previous_id] = ids(sync.key, sync.epoch, window);
-        let current = self.windows.entry(current_id);
-        current.cell.publish(occasion.node, window.current.component, window.current.claim);
-        current.reservations.settle(sync, occasion.present);
-        self.windows.keep_until(current_id, window.current.expires);
-        let Some(previous) = window.previous else { return };
-        let has_news = previous.component > 0 || previous.claim > 0;
-        if !has_news && self.windows.get(&previous_id).is_none() {
+        if self.only_reads(sync, occasion.node) {
+            self.publish_beside(current_id, &window.current, occasion);
+        } else {
+            self.windows.entry(current_id).cell.publish(occasion.node, window.current.published());
+            self.windows.keep_until(current_id, window.current.expires);
+        }
+        if self.windows.get(&current_id).is_some() {
+            self.windows.entry(current_id).reservations.settle(sync, occasion.present);
+        }
+        if let Some(previous) = &window.previous {
+            self.publish_beside(previous_id, previous, occasion);
+        }
+    }
+
+    /// Publishes to a cell of which the node becomes an owner only by counting something in it.
+    fn publish_beside(&mut self, id: CellId, sent: &CellSync, occasion: Occasion) {
+        let has_news = sent.component > 0 || sent.claim > 0;
+        if !has_news && self.windows.get(&id).is_none() {
             return;
         }
-        let cell = &mut self.windows.entry(previous_id).cell;
-        if previous.component > 0 {
-            cell.publish(occasion.node, previous.component, previous.claim);
+        let cell = &mut self.windows.entry(id).cell;
+        if sent.component > 0 {
+            cell.publish(occasion.node, sent.published());
         } else {
-            cell.claim(previous.claim);
+            cell.claim(sent.claim);
         }
-        self.windows.keep_until(previous_id, previous.expires);
+        self.windows.keep_until(id, sent.expires);
     }
 
     pub(super) fn weigh_window(&self, sync: &KeySync, window: &WindowSync, occasion: Occasion) -> Allotted {

@@ -41,25 +41,25 @@ pub(crate) async fn an_order_is_carried_out_once_however_many_nodes_ask(region: 
     assert_eq!(region.origin().reset_by_order(other, key(2), 4, expires, Some(7)).await, Ok(5));
 }
 
-pub(crate) async fn a_node_that_missed_a_reset_publishes_nothing_into_the_new_cells(region: &Region) {
+pub(crate) async fn a_node_that_missed_a_reset_publishes_nothing_and_asks_in_the_new_epoch(region: &Region) {
     let window = fixed(1, 10, region.now().await);
     region.sync(1, window.clone().publishing(9, 9)).await;
     reset(region, 1).await;
     region.sync(2, window.clone().at_epoch(1).publishing(3, 3)).await;
-    let missed = window.clone().publishing(9, 9).asking(&[1, 1]).drawing().settling(5);
+    let missed = window.clone().publishing(9, 9).asking(&[1, 1, 6]).settling(5);
     let told = region.sync(1, missed).await;
-    assert_eq!((told.epoch, told.cell().component, told.cell().total, told.owners()), (1, 0, 3, 1));
-    assert_eq!((told.granted.as_slice(), told.drawn, told.retry_after), ([false; 2].as_slice(), 0, None));
-    let reserved = region.sync(1, window.clone().asking(&[10]).reserving(71)).await;
-    assert!(!reserved.granted[0]);
-    let after = region.sync(2, window.at_epoch(1).asking(&[7])).await;
-    assert_eq!((after.granted[0], after.cell().total, after.owners()), (true, 10, 1));
+    assert_eq!((told.epoch, told.cell().component, told.cell().total, told.owners()), (1, 2, 5, 2));
+    assert_eq!(told.granted.as_slice(), [true, true, false]);
+    let held = region.sync(1, window.clone().asking(&[4]).reserving(71)).await;
+    assert!(held.granted[0] && held.epoch == 1);
+    let after = region.sync(2, window.at_epoch(1).asking(&[1, 2])).await;
+    assert_eq!((after.granted.as_slice(), after.cell().total), ([true, false].as_slice(), 6));
 
     let bucket = gcra(2, per_second(1), 10);
     let spent = region.sync(1, bucket.clone().asking(&[10])).await;
     assert_eq!(reset(region, 2).await, 1);
     let told = region.sync(1, bucket.clone().arrival(|arrival| arrival.busy = spent.busy())).await;
-    assert_eq!((told.epoch, told.busy().tat, told.own(), told.owners()), (1, Nanos::ZERO, 0, 0));
+    assert_eq!((told.epoch, told.busy().tat, told.own(), told.owners()), (1, Nanos::ZERO, 0, 1));
     assert!(region.sync(2, bucket.at_epoch(1).asking(&[10])).await.granted[0]);
 }
 

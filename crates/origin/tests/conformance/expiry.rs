@@ -39,6 +39,7 @@ async fn every_key_expires() {
         alive_for: Nanos::from_secs(5),
         leaves: false,
         heard: 0,
+        acceptance: tidegate_origin::Acceptance::New,
     };
     region.origin().beat(heartbeat).await.unwrap();
     let (node, proposed) = (NodeId(1), Some(OriginId { id: 1, life: 1 }));
@@ -52,7 +53,7 @@ async fn every_key_expires() {
     region.origin().import(&[WorldCell { cell, own: 1, others: 0, expires }]).await.unwrap();
     region.origin().put_mail(&[Letter { cell, limit: 1, expires, name: "".into() }]).await.unwrap();
     let lifetimes = lifetimes(&region).await;
-    assert_eq!(lifetimes.len(), 10 + 5 + 2 + 7, "{lifetimes:?}");
+    assert_eq!(lifetimes.len(), 10 + 5 + 2 + 8, "{lifetimes:?}");
     assert!(lifetimes.iter().all(|(_, left_ms)| *left_ms > 0), "{lifetimes:?}");
 }
 

@@ -1,13 +1,23 @@
 //! Who lives in the region, and who is kept out of it.
 
-use crate::messages::millis;
+use crate::messages::{key, millis};
 use crate::region::Region;
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{KeyId, WorldPolicy, WorldView};
-use tidegate_origin::{Heartbeat, OriginError, Reset};
+use tidegate_origin::record::{Incarnation, Pulse};
+use tidegate_origin::{
+    Acceptance, DoneReset, Heartbeat, OriginError, Reset, ResetLog, ResetNews, ResetPosition,
+};
 
 fn beat(node: u64) -> Heartbeat {
-    Heartbeat { node: NodeId(node), fingerprint: 0xfeed, alive_for: millis(200), leaves: false, heard: 0 }
+    Heartbeat {
+        node: NodeId(node),
+        fingerprint: 0xfeed,
+        alive_for: millis(200),
+        leaves: false,
+        heard: 0,
+        acceptance: Acceptance::New,
+    }
 }
 
 pub(crate) async fn nodes_join_leave_and_die(region: &Region) {
@@ -34,19 +44,101 @@ pub(crate) async fn another_secret_is_refused(region: &Region) {
     assert_eq!(refused, Err(OriginError::OtherSecret { theirs: 0xfeed, ours: u64::MAX }));
     assert_eq!(region.origin().beat(mine).await.unwrap().nodes, 1, "and it wasn't counted");
     region.forget().await;
-    assert_eq!(region.origin().beat(other).await.unwrap().nodes, 1);
+    let refused_before = Heartbeat { acceptance: Acceptance::Refused, ..other };
+    let refused = region.origin().beat(refused_before).await;
+    assert!(
+        matches!(refused, Err(OriginError::Refused { .. })),
+        "it doesn't take the store over: {refused:?}"
+    );
+    assert_eq!(region.origin().beat(other).await.unwrap().nodes, 1, "one that is new may");
+    let accepted = |beat| Heartbeat { acceptance: Acceptance::Accepted, ..beat };
+    region.origin().beat(accepted(mine)).await.unwrap();
+    let refused = region.origin().beat(accepted(other)).await;
+    assert_eq!(
+        refused,
+        Err(OriginError::OtherSecret { theirs: 0xfeed, ours: u64::MAX }),
+        "the fleet was here before"
+    );
 }
 
 pub(crate) async fn every_node_hears_of_a_reset(region: &Region) {
-    let told = async |resets| region.origin().tell_resets(resets).await.unwrap();
-    assert_eq!(told(vec![]).await, []);
+    let share = async |known, resets| {
+        region.origin().share_resets(ResetNews { known, next_log: 7, resets }).await.unwrap()
+    };
+    let empty = share(None, vec![]).await;
+    assert_eq!(
+        empty,
+        ResetLog { position: ResetPosition { log: 7, number: 0 }, has_gap: true, resets: vec![] }
+    );
     let resets: Vec<Reset> = [(u128::MAX - 1, 1), (5, u16::MAX)]
         .map(|(key, epoch)| Reset { key: KeyId::from_hash(key), epoch })
         .into();
-    told(resets.clone()).await;
-    let mut heard = told(vec![]).await;
-    heard.sort_by_key(|reset| std::cmp::Reverse(reset.key));
-    assert_eq!(heard, resets);
+    share(None, resets.clone()).await;
+    let read = share(Some(empty.position), vec![]).await;
+    assert_eq!((read.position.number, read.has_gap), (2, false));
+    assert!(resets.iter().all(|reset| read.resets.contains(reset)), "{read:?}");
+    let nothing_new = share(Some(read.position), vec![]).await;
+    assert_eq!((nothing_new.position, nothing_new.has_gap), (read.position, false));
+    region.forget().await;
+    let other = ResetNews { known: Some(read.position), next_log: 8, resets: vec![] };
+    let other = region.origin().share_resets(other).await.unwrap();
+    assert!(other.has_gap && other.position.log == 8, "the log is another one");
+}
+
+pub(crate) async fn a_node_that_missed_more_resets_than_are_kept_is_told_so(region: &Region) {
+    let share = async |known, resets| {
+        region.origin().share_resets(ResetNews { known, next_log: 7, resets }).await.unwrap()
+    };
+    let start = share(None, vec![]).await.position;
+    let resets = |keys: std::ops::Range<u128>| keys.map(|key| Reset { key: KeyId::from_hash(key), epoch: 1 });
+    share(Some(start), resets(0..900).collect()).await;
+    assert!(!share(Some(start), vec![]).await.has_gap);
+    share(Some(start), resets(900..1_200).collect()).await;
+    let read = share(Some(start), vec![]).await;
+    assert!(read.has_gap && read.position.number == 1_200 && read.resets.len() >= 1_000);
+}
+
+pub(crate) async fn a_reset_that_is_told_again_counts_once(region: &Region) {
+    let (key, expires) = (key(1), region.now().await.plus(millis(60_000)));
+    let shard = region.origin().shard_of(key);
+    let done = |epoch, order| DoneReset { reset: Reset { key, epoch }, order, expires };
+    region.origin().restore_reset(shard, done(3, Some(9))).await.unwrap();
+    region.origin().restore_reset(shard, done(2, None)).await.unwrap();
+    let ordered = async |order| region.origin().reset_by_order(shard, key, 0, expires, Some(order)).await;
+    assert_eq!(ordered(9).await, Ok(3), "it was carried out before the loss");
+    assert_eq!(ordered(10).await, Ok(4));
+    region.origin().restore_reset(shard, done(3, Some(9))).await.unwrap();
+    assert_eq!(ordered(10).await, Ok(4));
+}
+
+pub(crate) async fn a_shard_that_lost_its_data_says_so_until_its_nodes_have_confirmed(region: &Region) {
+    let origin = region.origin();
+    let shard = origin.shards()[0];
+    let pulse = |number, acked, known, confirmed| Pulse {
+        node: NodeId(1),
+        next: Incarnation(0xabc + number),
+        number,
+        acked,
+        known,
+        confirmed,
+        alive_for: millis(1_500),
+        leaves: false,
+        adopts: acked == 0,
+    };
+    let first = origin.pulse(shard, pulse(1, 0, None, None)).await.unwrap().record;
+    assert!(!first.is_recovering);
+    let known = Some(first.incarnation);
+    assert_eq!(origin.pulse(shard, pulse(2, 1, known, known)).await.unwrap().record, first);
+    region.forget().await;
+    let lost = origin.pulse(shard, pulse(3, 2, known, known)).await.unwrap().record;
+    assert!(lost.is_recovering && lost.incarnation == Incarnation(0xabc + 3));
+    let known = Some(lost.incarnation);
+    assert!(origin.pulse(shard, pulse(4, 3, known, known)).await.unwrap().record.is_recovering, "too early");
+    let ahead = origin.pulse(shard, pulse(6, 5, known, known)).await.unwrap().record;
+    assert!(
+        ahead.is_recovering && ahead.incarnation == Incarnation(0xabc + 6),
+        "it knows of pulse 4 at most"
+    );
 }
 
 pub(crate) async fn the_world_is_told_with_the_heartbeat(region: &Region) {

@@ -48,6 +48,8 @@ conformance! {
         a_publish_is_absolute_and_a_retry_counts_once,
         two_nodes_add_up_and_every_sync_registers_its_sender,
         claims_heal_an_emptied_store,
+        survivors_of_a_loss_grow_side_by_side,
+        a_peek_reads_and_makes_nobody_an_owner,
         the_previous_cell_is_published_and_read_and_looking_back_creates_nothing,
         the_other_regions_count_against_the_limit_and_stay_apart,
         numbers_up_to_2_to_the_53_are_exact;
@@ -81,7 +83,7 @@ conformance! {
     epochs:
         a_reset_starts_afresh_for_every_node,
         an_order_is_carried_out_once_however_many_nodes_ask,
-        a_node_that_missed_a_reset_publishes_nothing_into_the_new_cells,
+        a_node_that_missed_a_reset_publishes_nothing_and_asks_in_the_new_epoch,
         a_node_that_knows_a_higher_epoch_raises_it;
     gcra:
         a_lost_reply_and_a_retry_charge_once,
@@ -99,6 +101,9 @@ conformance! {
         nodes_join_leave_and_die,
         another_secret_is_refused,
         every_node_hears_of_a_reset,
+        a_node_that_missed_more_resets_than_are_kept_is_told_so,
+        a_reset_that_is_told_again_counts_once,
+        a_shard_that_lost_its_data_says_so_until_its_nodes_have_confirmed,
         the_world_is_told_with_the_heartbeat;
     world:
         one_node_leads_until_its_lease_ends_or_it_gives_up,

@@ -26,7 +26,7 @@ pub(crate) fn millis(millis: u64) -> Nanos {
 
 /// A fixed window that publishes nothing yet.
 pub(crate) fn fixed(number: u64, limit: u64, now: Nanos) -> KeySync {
-    let current = CellSync { component: 0, claim: 0, expires: now.plus(KEPT_FOR) };
+    let current = CellSync { component: 0, acked: 0, claim: 0, expires: now.plus(KEPT_FOR) };
     let window = WindowSync { limit, regions: 1, sequence: SEQUENCE, current, previous: None, fading: None };
     sync(number, CountSync::Window(window))
 }
@@ -73,12 +73,18 @@ pub(crate) trait Saying: Sized {
     }
 
     fn publishing(self, component: u64, claim: u64) -> KeySync {
-        self.window(|window| (window.current.component, window.current.claim) = (component, claim))
+        self.growing(component, component, claim)
+    }
+
+    fn growing(self, component: u64, acked: u64, claim: u64) -> KeySync {
+        self.window(|window| {
+            window.current = CellSync { component, acked, claim, ..window.current };
+        })
     }
 
     fn publishing_previous(self, component: u64, claim: u64) -> KeySync {
         self.window(|window| {
-            window.previous = Some(CellSync { component, claim, ..window.current });
+            window.previous = Some(CellSync { component, acked: component, claim, ..window.current });
         })
     }
 

@@ -127,8 +127,14 @@ async fn poisoned_reservations_and_epochs_cost_only_their_key() {
 #[tokio::test]
 async fn poisoned_heartbeats_are_told_apart_from_another_secret() {
     let region = Region::redis().await;
-    let heartbeat =
-        Heartbeat { node: NodeId(1), fingerprint: 5, alive_for: seconds(5), leaves: false, heard: 0 };
+    let heartbeat = Heartbeat {
+        node: NodeId(1),
+        fingerprint: 5,
+        alive_for: seconds(5),
+        leaves: false,
+        heard: 0,
+        acceptance: tidegate_origin::Acceptance::New,
+    };
     for command in [
         ["SET", "tidegate:{nodes}:secret", "text"],
         ["SADD", "tidegate:{nodes}:secret", "text"],

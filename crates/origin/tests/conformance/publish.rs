@@ -1,16 +1,17 @@
 //! Publishing and reading: absolute, merged by max, healed by claims.
 
-use crate::messages::{SEQUENCE, Said, Saying, fixed, key, millis, seconds, sliding};
+use crate::messages::{SEQUENCE, Said, Saying, fixed, gcra, key, millis, per_second, seconds, sliding};
 use crate::region::Region;
 use tidegate_core::counts::CellReply;
-use tidegate_core::exchange::Fading;
+use tidegate_core::exchange::{Fading, KeyReply, KeySync, Wants};
 
 pub(crate) async fn a_publish_is_absolute_and_a_retry_counts_once(region: &Region) {
     let sync = fixed(1, 100, region.now().await).publishing(5, 5);
     let first = region.sync(1, sync.clone()).await;
     assert_eq!(first.cell(), CellReply { component: 5, total: 5, world: 0, published: 0 });
-    assert_eq!(region.sync(1, sync.clone()).await, first);
-    assert_eq!(region.sync(1, sync.clone().publishing(3, 3)).await, first, "a component never shrinks");
+    let again = KeyReply { component_before: Some(5), ..first };
+    assert_eq!(region.sync(1, sync.clone()).await, again);
+    assert_eq!(region.sync(1, sync.clone().publishing(3, 3)).await, again, "a component never shrinks");
     assert_eq!(region.sync(1, sync.publishing(8, 8)).await.cell().total, 8);
 }
 
@@ -45,6 +46,41 @@ pub(crate) async fn claims_heal_an_emptied_store(region: &Region) {
         CellReply { component: 7, total: 12, world: 0, published: 0 },
         "counted once, not twice"
     );
+}
+
+/// What only the others remember of a node grows by what they admit from then on, each of them.
+pub(crate) async fn survivors_of_a_loss_grow_side_by_side(region: &Region) {
+    let sync = fixed(1, 2_000, region.now().await);
+    for node in [2, 3] {
+        let republished = region.sync(node, sync.clone().publishing(1, 602)).await;
+        assert_eq!((republished.cell().total, republished.component_before), (602, None));
+    }
+    region.sync(2, sync.clone().growing(6, 1, 607)).await;
+    let grown = region.sync(3, sync.clone().growing(6, 1, 607)).await;
+    assert_eq!((grown.cell().total, grown.component_before), (612, Some(1)));
+    assert_eq!(
+        region.sync(3, sync.growing(6, 1, 607)).await.cell().total,
+        612,
+        "a repeated publish counts once"
+    );
+}
+
+/// Who only looks leaves no trace, and an owner that looks stays one.
+pub(crate) async fn a_peek_reads_and_makes_nobody_an_owner(region: &Region) {
+    let now = region.now().await;
+    let peek = |sync: KeySync| KeySync { wants: Wants { peek: true, ..Wants::default() }, ..sync };
+    let limits = [fixed(1, 100, now), gcra(2, per_second(1), 5)];
+    for sync in &limits {
+        assert_eq!(region.sync(7, peek(sync.clone())).await.component_before, None);
+    }
+    assert_eq!(region.cells().await, 0);
+    region.sync(1, limits[0].clone().publishing(5, 5)).await;
+    region.sync(1, limits[1].clone().asking(&[2])).await;
+    let looked = region.sync(7, peek(limits[0].clone())).await;
+    assert_eq!((looked.cell().total, looked.cell().component, looked.owners()), (5, 0, 1));
+    assert_eq!(region.sync(7, peek(limits[1].clone())).await.owners(), 1);
+    let own = region.sync(1, peek(limits[0].clone().publishing(5, 5))).await;
+    assert_eq!((own.component_before, own.owners()), (Some(5), 1));
 }
 
 pub(crate) async fn the_previous_cell_is_published_and_read_and_looking_back_creates_nothing(

@@ -36,15 +36,17 @@ impl Region {
     }
 
     pub(crate) async fn redis() -> Self {
-        Region::on(Redis::start().await)
+        Region::on(Redis::start().await).await
     }
 
     /// On the oldest server that is supported.
     pub(crate) async fn redis_6_2() -> Self {
-        Region::on(Redis::options().binary(RedisBinary::V6_2).start().await)
+        Region::on(Redis::options().binary(RedisBinary::V6_2).start().await).await
     }
 
-    fn on(server: Redis) -> Self {
+    async fn on(server: Redis) -> Self {
+        // Without the record that a new server is given.
+        server.demand(&["FLUSHALL"]).await;
         let url = RedisUrl::parse(&server.url()).unwrap();
         let options = RedisOptions { call_timeout_ms: CALL_TIMEOUT_MS, ..RedisOptions::default() };
         let origin = Box::new(RedisOrigin::new(url, options, &Handle::current()));
@@ -120,7 +122,7 @@ impl Region {
         syncs: Vec<KeySync>,
     ) -> Exchanged {
         let shard = self.origin().shard_of(syncs[0].key);
-        let exchange = Exchange { node: NodeId(node), now, syncs, grant };
+        let exchange = Exchange { node: NodeId(node), now, syncs, grant, reads_record: false };
         self.origin().exchange(shard, &exchange).await.unwrap()
     }
 

@@ -7,7 +7,7 @@ use crate::random::Random;
 use crate::region::Region;
 use std::num::NonZeroU32;
 use tidegate_core::exchange::{
-    CellSync, CountReply, CountSync, Fading, KeyReply, KeySync, LeaseWish, ReservationId,
+    CellSync, CountReply, CountSync, Fading, KeyReply, KeySync, LeaseWish, ReservationId, Wants,
 };
 use tidegate_core::gcra_sync::Busy;
 use tidegate_core::origin_cell::NodeId;
@@ -88,7 +88,7 @@ impl Run {
     }
 
     fn cell(&mut self, like: CellSync) -> CellSync {
-        CellSync { component: self.amount(), claim: self.amount(), ..like }
+        CellSync { component: self.amount(), acked: self.amount(), claim: self.amount(), ..like }
     }
 
     fn sync(&mut self, number: u64) -> KeySync {
@@ -114,7 +114,7 @@ impl Run {
                 window.previous = match self.random.below(4) {
                     0 => None,
                     1 => Some(self.cell(window.current)),
-                    _ => Some(CellSync { component: 0, claim: 0, ..window.current }),
+                    _ => Some(CellSync { component: 0, acked: 0, claim: 0, ..window.current }),
                 };
             }
             CountSync::Gcra { sync, .. } => {
@@ -127,6 +127,17 @@ impl Run {
         }
         self.want(&mut sync);
         sync
+    }
+
+    /// A peek of a node that has counted nothing.
+    fn peek(sync: &mut KeySync) {
+        sync.wants = Wants { peek: true, ..Wants::default() };
+        match &mut sync.counts {
+            CountSync::Window(window) => (window.current.component, window.current.acked) = (0, 0),
+            CountSync::Gcra { sync, .. } => {
+                (sync.cumulative, sync.acked, sync.busy) = (0, 0, Busy::default());
+            }
+        }
     }
 
     fn want(&mut self, sync: &mut KeySync) {
@@ -147,6 +158,9 @@ impl Run {
         }
         if self.random.one_in(10) {
             sync.epoch = self.random.pick(&[0, 0, 1, 2]);
+        }
+        if self.random.one_in(8) {
+            Self::peek(sync);
         }
     }
 
@@ -176,6 +190,7 @@ impl Run {
             now: self.instant(),
             syncs,
             grant: self.random.pick(&[Grant::Each, Grant::Each, Grant::Together]),
+            reads_record: false,
         }
     }
 }

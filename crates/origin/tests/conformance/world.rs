@@ -55,6 +55,7 @@ pub(crate) async fn an_origin_keeps_its_id_and_a_forgetful_one_takes_the_id_it_h
         alive_for: seconds(60),
         leaves: false,
         heard,
+        acceptance: tidegate_origin::Acceptance::default(),
     };
     for heartbeat in [beat(1, 5), beat(2, 4), beat(3, 4)] {
         region.origin().beat(heartbeat).await.unwrap();
@@ -167,7 +168,7 @@ pub(crate) async fn a_key_that_was_reset_elsewhere_is_reset_here(region: &Region
         WorldCell { cell, own: 0, others: 0, expires: now.plus(seconds(60)) }
     };
     region.origin().import(&[marker(2)]).await.unwrap();
-    let missed = region.sync(1, fixed(1, 10, now).asking(&[1])).await;
+    let missed = region.sync(1, fixed(1, 10, now).asking(&[11])).await;
     assert_eq!((missed.epoch, missed.cell().total), (2, 0));
     region.origin().import(&[marker(1)]).await.unwrap();
     let asked = region.sync(1, fixed(1, 10, now).at_epoch(2).asking(&[10])).await;

@@ -306,6 +306,7 @@ async fn heartbeats_and_resets_go_by_slot() {
         alive_for: tidegate_core::Nanos::from_secs(5),
         leaves: false,
         heard: 0,
+        acceptance: tidegate_origin::Acceptance::default(),
     };
     assert_eq!(origin.beat(heartbeat(1)).await.unwrap().nodes, 1);
     assert_eq!(origin.beat(heartbeat(2)).await.unwrap().nodes, 2);

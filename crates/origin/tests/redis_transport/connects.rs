@@ -24,6 +24,7 @@ async fn works(url: &str) {
         alive_for: Nanos::from_secs(5),
         leaves: false,
         heard: 0,
+        acceptance: tidegate_origin::Acceptance::default(),
     };
     assert_eq!(origin.beat(heartbeat).await.unwrap().nodes, 1);
     let expires = Nanos::from_secs(4_000_000_000);

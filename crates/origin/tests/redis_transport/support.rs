@@ -40,7 +40,7 @@ pub(crate) fn origin_with(url: &str, options: RedisOptions) -> RedisOrigin {
 
 /// Publishes a component of each key.
 pub(crate) fn exchange(keys: &[KeyId], component: u64) -> Exchange {
-    let cell = CellSync { component, claim: component, expires: EXPIRES };
+    let cell = CellSync { component, acked: 0, claim: component, expires: EXPIRES };
     let window = WindowSync {
         limit: 1_000_000,
         regions: 1,
@@ -61,6 +61,7 @@ pub(crate) fn exchange(keys: &[KeyId], component: u64) -> Exchange {
         now: Nanos::from_secs(1_800_000_000),
         syncs: keys.iter().map(sync).collect(),
         grant: Grant::Each,
+        reads_record: false,
     }
 }
 

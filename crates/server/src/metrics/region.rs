@@ -3,7 +3,7 @@
 use super::Families;
 use super::family::{Kind, Labels, Sample, Value};
 use crate::App;
-use tidegate_node::region::Region;
+use tidegate_node::region::{Region, ShardHealth};
 use tidegate_node::region_driver::{BreakerState, Origin, OriginError, RegionDriver};
 
 pub(super) fn collect(families: &mut Families, app: &App, driver: &RegionDriver) {
@@ -25,14 +25,22 @@ pub(super) fn collect(families: &mut Families, app: &App, driver: &RegionDriver)
     let (breakers, origin) = (sharing.region.breakers(), driver.origin());
     let labels = |shard| -> Labels { vec![("shard", origin.shard_name(shard).into())] };
     let (mut open, mut opened) = (Vec::new(), Vec::new());
+    let (mut recovering, mut to_republish) = (Vec::new(), Vec::new());
+    let health = sharing.region.shard_health();
     for shard in origin.shards() {
         let breaker = breakers.iter().find(|(of, _, _)| *of == shard);
         let is_open = breaker.is_some_and(|(_, state, _)| matches!(state, BreakerState::Open { .. }));
         open.push(Sample::whole(labels(shard), u64::from(is_open)));
         opened.push(Sample::whole(labels(shard), breaker.map_or(0, |(_, _, opens)| *opens)));
+        let data = health.iter().find(|(of, _, _)| *of == shard);
+        let is_recovering = data.is_some_and(|(_, health, _)| *health == ShardHealth::Recovering);
+        recovering.push(Sample::whole(labels(shard), u64::from(is_recovering)));
+        to_republish.push(Sample::whole(labels(shard), data.map_or(0, |(_, _, keys)| *keys as u64)));
     }
     families.push("breaker_open", Kind::Gauge, open);
     families.push("breaker_opened", Kind::Counter, opened);
+    families.push("shard_recovering", Kind::Gauge, recovering);
+    families.push("keys_to_republish", Kind::Gauge, to_republish);
     operations(families, &sharing.region, &**origin);
 }
 

@@ -29,6 +29,14 @@ pub enum Pattern {
     FreeOutage,
     /// The clocks of the nodes differ by more than a window.
     SkewedClocks,
+    /// The burst of a bucket that is spent is lowered.
+    LoweredBurst,
+}
+
+impl Pattern {
+    /// What is aimed at by the ordinary swarm: nothing of it is known to fail.
+    pub const MENDED: [Pattern; 4] =
+        [Pattern::LoweredLease, Pattern::LeaseBurst, Pattern::FreeOutage, Pattern::LoweredBurst];
 }
 
 pub(crate) fn scenario(pattern: Pattern, seed: u64) -> Scenario {
@@ -42,6 +50,7 @@ pub(crate) fn scenario(pattern: Pattern, seed: u64) -> Scenario {
         Pattern::LeaseBurst => lease_burst(seed, &mut random),
         Pattern::FreeOutage => free_outage(seed, &mut random),
         Pattern::SkewedClocks => skewed_clocks(seed, &mut random),
+        Pattern::LoweredBurst => lowered_burst(seed, &mut random),
     }
 }
 
@@ -122,6 +131,20 @@ fn lowered_lease(seed: u64, random: &mut Random) -> Scenario {
     let policy = sliding(*random.pick(&[0, 0, 10]), 10);
     scenario.changes.push(Change { keys: 0..1, policy, heard_at });
     ordered(scenario, arrivals, 2_000)
+}
+
+fn lowered_burst(seed: u64, random: &mut Random) -> Scenario {
+    let (nodes, rate) = (1 + random.index(3), *random.pick(&[1, 3]));
+    let burst = *random.pick(&[100, 200]);
+    let accuracy = *random.pick(&[Accuracy::Exact, Accuracy::Bounded]);
+    let key = KeyPlan { accuracy, ..KeyPlan::new("key 0", gcra(rate, burst)) };
+    let mut scenario = Scenario::calm(seed, nodes, vec![key]);
+    scenario.judges_overshot = true;
+    let mut arrivals: Vec<Arrival> = (0..nodes).flat_map(|node| requests(node, 0, burst, 0, 1_000)).collect();
+    let heard_at = (0..nodes).map(|_| at(2_000 + random.below(500))).collect();
+    scenario.changes.push(Change { keys: 0..1, policy: gcra(rate, 5), heard_at });
+    arrivals.extend((0..nodes).flat_map(|node| requests(node, 0, 20, 1_900, 10_000)));
+    ordered(scenario, arrivals, 11_000)
 }
 
 fn held_pause(seed: u64, random: &mut Random) -> Scenario {

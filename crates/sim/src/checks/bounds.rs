@@ -62,6 +62,7 @@ impl Bounds {
                 .flat_map(|template| &template.limits)
                 .map(|limit| limit.key)
                 .chain(scenario.changes.iter().flat_map(|change| change.keys.clone()))
+                .chain(scenario.faults.iter().filter_map(|(_, fault)| reset_key(fault)))
                 .collect(),
         }
     }
@@ -97,6 +98,14 @@ fn in_flight(plan: &KeyPlan) -> u64 {
     match plan.policy {
         GivenPolicy::Gcra { .. } => plan.drawn_ahead().div_ceil(2) + 1,
         _ => 0,
+    }
+}
+
+/// The key that a fault resets: a node may admit its limit once more.
+fn reset_key(fault: &Fault) -> Option<usize> {
+    match fault {
+        Fault::Reset { key, .. } | Fault::ResetIsOrdered { key } => Some(*key),
+        _ => None,
     }
 }
 

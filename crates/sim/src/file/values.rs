@@ -37,6 +37,7 @@ pub(crate) enum FlawText {
     None,
     RaisesFirst,
     IgnoresSilence,
+    RoundsUp,
     ActivatesAtOnce,
 }
 

@@ -29,6 +29,18 @@ impl KeyAccounts {
         }
     }
 
+    pub(super) fn note_deletion(&mut self, origin: &SimulatedOrigin, now: Nanos) {
+        let current = (self.generations.newest(), self.plan.sequence_at(now).unwrap_or(BUCKET));
+        let live = self.cells.keys().copied().filter(|cell| *cell != current && self.is_live(*cell, now));
+        let cells: Vec<_> = live.chain([current]).collect();
+        for cell in cells {
+            // What was granted and is on its way counts as well.
+            let used = self.used(cell, now).max(self.admitted_in(cell)).max(origin.total(&self.id_of(cell)));
+            let accounts = self.cells.entry(cell).or_default();
+            accounts.deleted = accounts.deleted.max(used);
+        }
+    }
+
     /// Whether a cell still counts.
     pub(super) fn is_live(&self, (generation, sequence): (u64, Sequence), now: Nanos) -> bool {
         let current = self.plan.sequence_at(now).unwrap_or(BUCKET);
@@ -80,6 +92,8 @@ impl KeyAccounts {
         for (cell, accounts) in self.cells.iter().filter(|(cell, _)| self.is_live(**cell, now)) {
             let id = self.id_of(*cell);
             let (counted, wanted) = match self.plan.policy {
+                // A lowered burst leaves one empty bucket of what is owed.
+                GivenPolicy::Gcra { .. } if self.was_lowered => continue,
                 GivenPolicy::Gcra { .. } => {
                     let counted = self.units_between(now, origin.tat(self.id, id.epoch));
                     let slack = accounts.lost + self.gcra_slack(accounts);

@@ -2,20 +2,32 @@
 
 use super::coming::ResetCall;
 use super::deadlines::DeadlineOf;
+use super::driving::ALIVE_FOR;
 use super::working::DeskCall;
 use super::{Event, ExchangeNote, NodeEvent, Simulation, shard_of};
 use crate::line::CONNECT_WITHIN;
 use crate::network::Way;
 use crate::node::{Call, Ticket};
 use crate::origin::taken;
+use crate::scenario::NodeFlaw;
 use crate::trace::Happened;
 use smallvec::SmallVec;
+use std::num::NonZeroU32;
+use tidegate_core::exchange::CountSync;
 use tidegate_core::{KeyId, Nanos};
 use tidegate_node::region::{Effects, Outgoing};
-use tidegate_origin::{Alive, Exchange, Exchanged, Heartbeat, OriginError, Reset, ShardId};
+use tidegate_origin::record::{Incarnation, Pulse, Pulsed, RecordReading, ShardRecord};
+use tidegate_origin::{
+    Acceptance, Alive, DoneReset, Exchange, Exchanged, Heartbeat, KeyError, OriginError, ResetNews, ShardId,
+};
 
 /// A call that has no answer by then has failed.
 pub(super) const CALL_TIMEOUT: Nanos = Nanos::from_millis(50);
+
+/// What [`NodeFlaw::NeverNoticesLoss`] reads of every shard.
+const UNDISTURBED: ShardRecord = ShardRecord { incarnation: Incarnation(1), is_recovering: false };
+/// What [`NodeFlaw::DrawsHalf`] divides by.
+const HALF: NonZeroU32 = NonZeroU32::new(2).unwrap();
 
 pub(super) fn timed_out() -> OriginError {
     OriginError::Timeout { waited_ms: CALL_TIMEOUT.as_millis_ceil() }
@@ -33,9 +45,11 @@ pub(crate) struct Message {
 pub(super) enum Body {
     Exchange(Ticket, ShardId, Exchange),
     Beat(Heartbeat),
+    Pulse(ShardId, Pulse),
+    Restore(ShardId, DoneReset),
     Desk(Ticket, DeskCall),
     Reset(ResetCall),
-    TellResets(Vec<Reset>),
+    ShareResets(ResetNews),
 }
 
 impl Simulation {
@@ -49,6 +63,16 @@ impl Simulation {
         }
         for outgoing in effects.send {
             self.call(node, outgoing);
+        }
+        for shard in effects.pulse {
+            self.send_pulse(node, shard);
+        }
+        for (shard, done) in effects.restore {
+            if self.has_flaw(NodeFlaw::RepeatsOrders) {
+                self.nodes[node].sharing().region.restored(shard, &done, true);
+            } else {
+                self.send(node, Body::Restore(shard, done));
+            }
         }
         if !effects.asked.is_empty() {
             // The tasks of a thread that wait for their turn have it first: they may ask too.
@@ -64,13 +88,25 @@ impl Simulation {
         self.execute(node, effects);
     }
 
-    fn call(&mut self, node: usize, outgoing: Outgoing) {
+    fn call(&mut self, node: usize, mut outgoing: Outgoing) {
         let call = self.new_ticket();
+        if self.scenario.node_flaw == Some(NodeFlaw::DrawsHalf) {
+            let wants = outgoing.exchange.syncs.iter_mut().map(|sync| &mut sync.wants);
+            wants.filter_map(|wants| wants.lease.as_mut()).for_each(|wish| wish.parts = HALF);
+        }
+        if self.has_flaw(NodeFlaw::MergesFloorByMax) {
+            for sync in &mut outgoing.exchange.syncs {
+                if let CountSync::Window(window) = &mut sync.counts {
+                    window.current.acked = window.current.component;
+                }
+            }
+        }
         if !self.nodes[node].has_line(outgoing.shard) || self.nodes[node].is_refused {
             self.nodes[node].calls.insert(call, Call { outgoing, deadline: None });
             let error = OriginError::Unreachable { cause: "not connected".to_owned() };
             return self.push_of(node, self.now, NodeEvent::Ends(call, Err(error)));
         }
+        self.notice_reconnect(node, outgoing.shard);
         let exchange = outgoing.exchange.clone();
         // As it leaves: what arrives much later may be what its node, and a store that failed over, forgot meanwhile.
         let checked = self.auditor.may_be_sent(&exchange);
@@ -92,6 +128,41 @@ impl Simulation {
         if self.nodes[node].has_line(ShardId(0)) {
             self.send(node, Body::Beat(heartbeat));
         }
+    }
+
+    /// As in `crates/node/src/region_driver/pulses.rs`.
+    pub(super) fn send_pulse(&mut self, node: usize, shard: ShardId) {
+        if self.nodes[node].acceptance != Acceptance::Accepted
+            || self.nodes[node].is_refused
+            || !self.nodes[node].has_line(shard)
+        {
+            return;
+        }
+        let now = self.nodes[node].moment(self.now).now;
+        let pulse = self.nodes[node].sharing().region.pulse(shard, ALIVE_FOR, now);
+        self.send(node, Body::Pulse(shard, pulse));
+    }
+
+    fn notice_reconnect(&mut self, node: usize, shard: ShardId) {
+        let generation = self.origin.generation(shard);
+        let known = self.nodes[node].generations.insert(shard, generation);
+        if known.is_some_and(|known| known != generation)
+            && self.nodes[node].sharing().region.reconnected(shard)
+        {
+            self.send_pulse(node, shard);
+        }
+    }
+
+    pub(super) fn pulsed(&mut self, node: usize, shard: ShardId, pulse: Pulse, pulsed: Pulsed) {
+        let (shards, moment) = (self.scenario.shards, self.nodes[node].moment(self.now));
+        let sharing = self.nodes[node].sharing();
+        let (effects, event) =
+            sharing
+                .region
+                .pulsed(&sharing.table, (shard, pulse), &Ok(pulsed), moment, &|key| shard_of(key, shards));
+        self.tell(node, || format!("{shard:?} {pulsed:?} {event:?}"));
+        self.execute(node, effects);
+        self.keep_flushing(node);
     }
 
     pub(super) fn send_to_desk(&mut self, node: usize, call: Ticket, what: DeskCall) {
@@ -122,15 +193,29 @@ impl Simulation {
                 let error = OriginError::Unreachable { cause: "connection refused".to_owned() };
                 NodeEvent::Ends(call, Err(error))
             }
-            Body::Beat(_) | Body::TellResets(_) if !self.origin.desk_answers() => return,
+            Body::Beat(_) | Body::ShareResets(_) if !self.origin.desk_answers() => return,
+            Body::Pulse(shard, _) | Body::Restore(shard, _) if !self.origin.answers(shard) => return,
+            Body::Pulse(shard, pulse) => {
+                let now = self.origin_now();
+                let mut pulsed = self.origin.pulse(shard, &pulse, now);
+                if self.has_flaw(NodeFlaw::NeverNoticesLoss) {
+                    pulsed.record = UNDISTURBED;
+                }
+                NodeEvent::Pulsed(shard, pulse, pulsed)
+            }
+            Body::Restore(shard, done) => {
+                let now = self.origin_now();
+                self.origin.restore_reset(&done, now);
+                NodeEvent::Restored(shard, done)
+            }
             Body::Reset(call) if !self.origin.answers(self.shard_of_key(call.key())) => return,
             Body::Reset(call) => self.reset_at_store(call),
-            Body::TellResets(resets) => self.tell_resets_at_store(&resets),
+            Body::ShareResets(news) => self.share_resets_at_store(&news),
             Body::Desk(call, what) => NodeEvent::Told(call, self.at_desk(what)),
             Body::Exchange(call, shard, exchange) => self.exchanged(node, call, shard, &exchange),
             Body::Beat(heartbeat) => match self.origin_beat(&heartbeat) {
                 Ok(alive) => NodeEvent::Alive(alive),
-                Err(OriginError::OtherSecret { .. }) => NodeEvent::Refused,
+                Err(OriginError::OtherSecret { .. } | OriginError::Refused { .. }) => NodeEvent::Refused,
                 Err(error) => return self.check(Err(format!("a heartbeat was refused: {error}"))),
             },
         };
@@ -150,7 +235,11 @@ impl Simulation {
             return NodeEvent::Ends(call, Err(OriginError::Moving { server: "the server".to_owned() }));
         }
         let exchanged = self.origin.exchange(shard, exchange, now);
-        let exchanged = exchanged.unwrap_or_else(|violation| self.fail(&violation));
+        let mut exchanged = exchanged.unwrap_or_else(|violation| self.fail(&violation));
+        if self.has_flaw(NodeFlaw::NeverNoticesLoss) {
+            exchanged.record = RecordReading::Found(UNDISTURBED);
+            exchanged.replies.iter_mut().flatten().for_each(|reply| reply.component_before = Some(u64::MAX));
+        }
         self.tell(node, || format!("{exchange:?}\n        {exchanged:?}"));
         self.observe_holds(node, exchange, &exchanged);
         let checked = self.auditor.executed(exchange, &exchanged, &self.nodes, self.now);
@@ -160,6 +249,13 @@ impl Simulation {
         let drawn = replies().map(|(_, reply)| reply.drawn).sum();
         let granted = replies().filter(|(sync, reply)| taken(sync, reply) > 0).count();
         self.trace.note(self.now, usize::MAX, Happened::Executed { call, granted, drawn });
+        if self.has_flaw(NodeFlaw::AsksInOldEpoch) {
+            for (sync, reply) in exchange.syncs.iter().zip(&mut exchanged.replies) {
+                if reply.as_ref().is_ok_and(|reply| reply.epoch > sync.epoch) {
+                    *reply = Err(KeyError::Failed(timed_out()));
+                }
+            }
+        }
         NodeEvent::Ends(call, Ok(exchanged))
     }
 
@@ -240,6 +336,7 @@ impl Simulation {
         let route = |key| shard_of(key, shards);
         if let Ok(exchanged) = &result {
             self.observe_leases(node, &keys, exchanged);
+            self.nodes[node].has_heard = true;
         }
         let state = &self.nodes[node];
         let sharing = state.sharing();

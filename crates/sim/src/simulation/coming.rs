@@ -3,10 +3,11 @@
 use super::carrying::Body;
 use super::{Event, NodeEvent, Simulation};
 use crate::coverage::NodeState;
-use crate::scenario::Template;
-use tidegate_core::{KeyId, Nanos};
+use crate::scenario::{NodeFlaw, Template};
+use tidegate_core::Nanos;
+use tidegate_core::gcra_sync::interval_times;
 use tidegate_node::GivenPolicy;
-use tidegate_origin::{Heartbeat, Reset};
+use tidegate_origin::{Acceptance, DoneReset, Heartbeat, Reset, ResetLog, ResetNews};
 
 /// As in `crates/node/src/rules_driver/resets.rs`: an order that couldn't be carried out is tried again.
 const ORDER_AGAIN_AFTER: Nanos = Nanos::from_millis(500);
@@ -15,6 +16,8 @@ const RESET_MARGIN: Nanos = Nanos::from_secs(60);
 /// As in `crates/node/src/region_driver.rs`.
 const LEAVE_WITHIN: Nanos = Nanos::from_secs(2);
 const LOOK_WHETHER_SETTLED_EVERY: Nanos = Nanos::from_millis(5);
+/// As in `crates/core/src/gcra_sync.rs`.
+const FORGIVEN_BEYOND: Nanos = Nanos::from_secs(1);
 const FOREIGN_BEAT_EVERY: Nanos = Nanos::from_millis(400);
 
 /// A call that starts a key afresh.
@@ -40,7 +43,7 @@ impl Simulation {
     /// A node carries a reset to the store.
     pub(super) fn reset(&mut self, node: usize, key: usize, order: Option<u64>) {
         let state = &self.nodes[node];
-        if !state.is_up {
+        if !state.is_up || !state.sharing().region.is_reliable(self.shard_of_key(key)) {
             return;
         }
         let plan = &self.scenario.keys[key];
@@ -75,12 +78,13 @@ impl Simulation {
         if epoch > before {
             self.auditor.was_reset(key, epoch, order);
         }
-        NodeEvent::WasReset { key: id, epoch, order }
+        NodeEvent::WasReset { done: DoneReset { reset: Reset { key: id, epoch }, order, expires } }
     }
 
     /// A node's reset was carried out: it starts afresh, and lets the others know.
-    pub(super) fn was_reset(&mut self, node: usize, key: KeyId, epoch: u16, order: Option<u64>) {
-        if let Some(order) = order {
+    pub(super) fn was_reset(&mut self, node: usize, done: DoneReset) {
+        let Reset { epoch, .. } = done.reset;
+        if let Some(order) = done.order {
             let state = &mut self.nodes[node];
             if order == order_number(state.orders_done) {
                 state.orders_done += 1;
@@ -91,27 +95,33 @@ impl Simulation {
             // It was carried out before, and what was counted then is over.
             return;
         }
-        let resets = vec![Reset { key, epoch }];
-        self.start_afresh(node, &resets);
-        self.send(node, Body::TellResets(resets));
+        let now = self.nodes[node].moment(self.now).now;
+        self.nodes[node].sharing().region.remember_reset(done, now);
+        self.share_resets(node, vec![done.reset]);
     }
 
-    pub(super) fn tell_resets_at_store(&mut self, resets: &[Reset]) -> NodeEvent {
-        let now = self.origin_now();
-        for reset in resets {
+    /// A node starts keys afresh, announces their resets, and reads which others there were.
+    pub(super) fn share_resets(&mut self, node: usize, resets: Vec<Reset>) {
+        let sharing = self.nodes[node].sharing();
+        sharing.region.start_afresh(&sharing.table, &resets);
+        let news = sharing.region.reset_news(resets);
+        self.send(node, Body::ShareResets(news));
+    }
+
+    pub(super) fn share_resets_at_store(&mut self, news: &ResetNews) -> NodeEvent {
+        for reset in &news.resets {
             self.auditor.reset_is_told(reset.key, reset.epoch);
         }
-        NodeEvent::ToldOfResets(self.origin.desk().tell_resets(resets, now))
+        NodeEvent::ResetsRead(self.origin.desk().share_resets(news))
     }
 
-    pub(super) fn start_afresh(&mut self, node: usize, resets: &[Reset]) {
-        for Reset { key, epoch } in resets {
-            self.nodes[node].sharing().table.update(*key, |state| {
-                if *epoch > state.epoch() {
-                    *state = state.at_epoch(*epoch);
-                }
-            });
+    pub(super) fn resets_read(&mut self, node: usize, mut log: ResetLog) {
+        let has_slept = std::mem::take(&mut self.nodes[node].has_slept);
+        if has_slept && self.has_flaw(NodeFlaw::MissesResets) {
+            (log.has_gap, log.resets) = (false, Vec::new());
         }
+        let sharing = self.nodes[node].sharing();
+        sharing.region.take_resets(&sharing.table, &log);
     }
 
     /// A node takes no more requests, publishes what is left, and is gone.
@@ -144,9 +154,14 @@ impl Simulation {
         if self.origin.desk_answers() && self.origin.paused_until <= self.now {
             let (now, fingerprint) = (self.origin_now(), !crate::scenario::SECRET.fingerprint());
             let node = tidegate_core::origin_cell::NodeId(u64::MAX);
-            let beat = Heartbeat { fingerprint, node, ..self.heartbeat(0) };
-            // It is refused where somebody else's secret is known.
-            let _ = self.origin.desk().beat(&beat, now);
+            let acceptance = self.remembered(self.foreign_acceptance);
+            let beat = Heartbeat { fingerprint, node, acceptance, ..self.heartbeat(0) };
+            self.foreign_acceptance = match (self.origin.desk().beat(&beat, now), acceptance) {
+                (Ok(_), _) => Acceptance::Accepted,
+                // It is refused where somebody else's secret is known.
+                (Err(_), Acceptance::New) => Acceptance::Refused,
+                (Err(_), before) => before,
+            };
         }
         self.queue.push(self.now.plus(FOREIGN_BEAT_EVERY), Event::ForeignBeat);
     }
@@ -207,6 +222,22 @@ impl Simulation {
         up.map(|node| self.prepaid(node, key)).sum()
     }
 
+    /// How long a bucket may take to have room for a unit: as long as it takes to fill twice, which is more than nodes
+    /// overshoot by, and the grace of a forgiven debt. `None` where faults may have spent more, and for windows.
+    pub(crate) fn longest_wait(&self, key: usize) -> Option<Nanos> {
+        let newest = self.scenario.changes.iter().rev().find(|change| change.keys.contains(&key));
+        let policy = newest.map_or(self.scenario.keys[key].policy, |change| change.policy);
+        let reports = |template: &Template| template.is_report;
+        let is_calm = !self.has_faults && !self.scenario.templates.iter().any(reports);
+        match policy {
+            GivenPolicy::Gcra { rate, burst } if is_calm && burst.get() > 0 => {
+                let full = interval_times(rate, burst.get());
+                Some(full.plus(full).plus(FORGIVEN_BEYOND))
+            }
+            _ => None,
+        }
+    }
+
     /// Whether waits are judged where more than a limit was admitted.
     pub(crate) fn judges_overshot(&self) -> bool {
         self.scenario.judges_overshot
@@ -243,7 +274,10 @@ impl Simulation {
     pub(crate) fn rounding(&self, key: usize) -> u64 {
         let plan = &self.scenario.keys[key];
         let nodes = u64::try_from(self.nodes.len()).unwrap_or(u64::MAX);
-        u64::from(matches!(plan.policy, GivenPolicy::Sliding { .. })) + nodes * plan.drawn_ahead()
+        // The store goes by a node's clock that is up to 50 ms off: what refills meanwhile, and a unit.
+        let clocks_are_off = self.scenario.clock_offsets_ns.iter().any(|offset| *offset != 0);
+        let skew = if clocks_are_off { 5 * plan.drawn_ahead() + 1 } else { 0 };
+        u64::from(matches!(plan.policy, GivenPolicy::Sliding { .. })) + nodes * plan.drawn_ahead() + skew
     }
 
     /// When the last node that stands still goes on.
@@ -252,10 +286,14 @@ impl Simulation {
         nodes.max().unwrap_or_default().max(self.origin.paused_until)
     }
 
-    /// What nodes were leased of long windows and don't spend is bounded: a quarter of the limit.
+    /// What nodes were leased of long windows and don't spend is bounded: a quarter of the limit. Where replies are late,
+    /// nodes hold what was granted to requests that gave up too.
     pub(crate) fn is_not_stranded(&self) -> Result<(), String> {
+        if !self.auditor.is_calm() {
+            return Ok(());
+        }
         for (key, plan) in self.scenario.keys.iter().enumerate() {
-            let (held, limit) = (self.held_ahead(key), plan.size());
+            let (held, limit) = (self.held_ahead(key), self.auditor.oracle().largest_limit(key));
             let is_leased = plan.is_hot || self.was_hot.contains(&key);
             if is_leased && plan.period_is_long() && held > limit.div_ceil(4) {
                 return Err(format!("stranded: nodes hold {held} of key {key}, whose limit is {limit}"));

@@ -2,7 +2,6 @@
 //!
 //! Follows `crates/node/src/region_driver.rs` step by step; what that one awaits is an event here.
 
-use super::carrying::Body;
 use super::deadlines::DeadlineOf;
 use super::{NodeEvent, Simulation, shard_of};
 use crate::checks::Views;
@@ -12,13 +11,14 @@ use crate::simulation::{Answered, Event};
 use crate::trace::{AnswerPath, Happened};
 use smallvec::SmallVec;
 use tidegate_core::{Accuracy, Decision, Moment, Nanos, Verdict};
+use tidegate_node::region::Standing;
 use tidegate_node::{Answer, Asking, Decided, GivenLimit, Path, Purpose, Request, Said, Subject};
-use tidegate_origin::Heartbeat;
+use tidegate_origin::{Acceptance, Heartbeat, ShardId};
 
 /// As in `crates/node/src/region_driver.rs`.
 pub(super) const FLUSH_EVERY: Nanos = Nanos::from_millis(50);
 pub(super) const BEAT_EVERY: Nanos = Nanos::from_millis(400);
-const ALIVE_FOR: Nanos = Nanos::from_millis(1500);
+pub(super) const ALIVE_FOR: Nanos = Nanos::from_millis(1500);
 /// A request waits no longer than this.
 const WAIT: Nanos = Nanos::from_millis(5);
 /// Every shard of a node's table is swept once in this time.
@@ -50,7 +50,7 @@ impl Simulation {
     fn decide(&self, node: usize, template: usize, moment: Moment) -> Decided<'static> {
         let Template { limits, is_report } = &self.scenario.templates[template];
         let given: SmallVec<[GivenLimit<'_>; 5]> =
-            limits.iter().map(|limit| self.given(node, *limit)).collect();
+            limits.iter().map(|limit| self.decided_by(node, *limit)).collect();
         let purpose = if *is_report { Purpose::Report } else { Purpose::Check };
         let request = Request { tenant: TENANT, purpose, subject: Subject::Limits(&given) };
         let decided = self.nodes[node].engine.decide(&RULES, &request, moment);
@@ -65,6 +65,18 @@ impl Simulation {
         };
         if let Some(change) = self.scenario.changes.iter().rev().find(has_heard) {
             given.policy = change.policy;
+        }
+        given
+    }
+
+    /// The limit that a node decides by: it may make a mistake.
+    fn decided_by(&self, node: usize, limit: LimitUse) -> GivenLimit<'_> {
+        let mut given = self.given(node, limit);
+        if self.scenario.node_flaw == Some(NodeFlaw::KeepsLeasedLimit) {
+            let state = self.nodes[node].sharing().table.state(self.scenario.keys[limit.key].id());
+            if state.is_some_and(|state| state.is_leased()) {
+                given.policy = self.scenario.keys[limit.key].policy;
+            }
         }
         let loses_check = self.scenario.node_flaw == Some(NodeFlaw::LosesCreditCheck);
         if loses_check && given.accuracy == Accuracy::Bounded {
@@ -102,7 +114,14 @@ impl Simulation {
         let before = self.auditor.views(state, template);
         let moment = state.moment(self.now);
         let region = &state.sharing().region;
-        let standings = standings.or_else(|| region.give_up(id)).unwrap_or_default();
+        let mut standings = standings.or_else(|| region.give_up(id)).unwrap_or_default();
+        if self.scenario.node_flaw == Some(NodeFlaw::TrustsExpiredHolds) {
+            standings.iter_mut().for_each(|standing| {
+                if let Standing::Reserved { until } = standing {
+                    *until = Nanos::MAX;
+                }
+            });
+        }
         let decided = if self.now >= gives_up_at {
             Decided::Answer(state.engine.resume(*asking, &standings, moment))
         } else {
@@ -141,7 +160,10 @@ impl Simulation {
             Path::Unverified => AnswerPath::Unverified,
         };
         self.trace.note(self.now, node, Happened::Answered { allowed: answer.allowed, path, template });
-        let (allowed, retry_after) = (answer.allowed, retry_after(answer));
+        let (allowed, mut retry_after) = (answer.allowed, retry_after(answer));
+        if self.scenario.node_flaw == Some(NodeFlaw::HalvesWaits) {
+            retry_after = retry_after.map(|wait| Nanos::new(wait.get() / 2));
+        }
         let answered = Answered { at: self.now, node, template, allowed, path, retry_after };
         if let Some(answers) = &mut self.answers {
             answers.push(answered);
@@ -233,14 +255,25 @@ impl Simulation {
         let state = &self.nodes[node];
         let fingerprint = state.engine.secret().fingerprint();
         let heard = state.engine.world().map_or(0, tidegate_node::world::WorldNode::version);
-        Heartbeat { node: state.id, fingerprint, alive_for: ALIVE_FOR, leaves: false, heard }
+        let acceptance = self.remembered(state.acceptance);
+        Heartbeat { node: state.id, fingerprint, alive_for: ALIVE_FOR, leaves: false, heard, acceptance }
+    }
+
+    /// How a store answered before, unless that is forgotten on purpose.
+    pub(super) fn remembered(&self, acceptance: Acceptance) -> Acceptance {
+        if self.has_flaw(NodeFlaw::ForgetsAcceptance) { Acceptance::New } else { acceptance }
+    }
+
+    pub(super) fn has_flaw(&self, flaw: NodeFlaw) -> bool {
+        self.scenario.node_flaw == Some(flaw)
     }
 
     pub(super) fn beat(&mut self, node: usize) {
         let beat = self.heartbeat(node);
         self.send_beat(node, beat);
+        (0..self.scenario.shards.max(1)).for_each(|shard| self.send_pulse(node, ShardId(shard)));
         if self.auditor.has_resets() {
-            self.send(node, Body::TellResets(Vec::new()));
+            self.share_resets(node, Vec::new());
         }
         self.push_of(node, self.now.plus(BEAT_EVERY), NodeEvent::Beat);
     }

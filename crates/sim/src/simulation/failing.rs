@@ -12,6 +12,9 @@ const CALM_WITHIN: Nanos = Nanos::from_millis(1);
 
 impl Simulation {
     pub(super) fn go_wrong(&mut self, fault: Fault) {
+        if self.is_calm {
+            return;
+        }
         self.trace.note(self.now, usize::MAX, Happened::Fault(fault));
         self.tell(99, || format!("{fault:?}"));
         if let Some(kind) = fault.kind() {
@@ -46,6 +49,7 @@ impl Simulation {
             Fault::Pause { node, length } => {
                 let until = self.now.plus(length);
                 self.nodes[node].paused_until = until.max(self.nodes[node].paused_until);
+                self.nodes[node].has_slept |= length > Nanos::from_secs(20);
             }
             Fault::Cut { node, way } => self.network.set_cut(node, way, true),
             Fault::Mend { node, way } => self.network.set_cut(node, way, false),
@@ -62,11 +66,16 @@ impl Simulation {
                 self.note_loss();
             }
             Fault::KeyIsLost { key } => {
+                self.note_deletion(key);
                 self.origin.lose_key(self.scenario.keys[key].id());
                 self.note_loss();
             }
-            Fault::EpochIsLost { key } => self.origin.lose_epoch(self.scenario.keys[key].id()),
+            Fault::EpochIsLost { key } => {
+                self.note_deletion(key);
+                self.origin.lose_epoch(self.scenario.keys[key].id());
+            }
             Fault::ComponentIsLost { key, node } => {
+                self.note_deletion(key);
                 self.origin.lose_component(self.scenario.keys[key].id(), self.nodes[node].id);
                 self.note_loss();
             }
@@ -110,6 +119,12 @@ impl Simulation {
         self.auditor.node_died(&self.nodes, &self.origin, now);
     }
 
+    /// Somebody deletes a key, or the store evicts it: nobody notices before a node that knows the key syncs it.
+    fn note_deletion(&mut self, key: usize) {
+        let now = self.origin_now();
+        self.auditor.oracle_mut().note_deletion(key, &self.origin, now);
+    }
+
     /// The store lost something.
     fn note_loss(&mut self) {
         let now = self.origin_now();
@@ -139,6 +154,7 @@ impl Simulation {
         let latency = Latency { spikes: Odds::NEVER, most: latency.most.min(CALM_WITHIN), ..latency };
         self.network.options = NetworkOptions { latency, ..NetworkOptions::LOOPBACK };
         self.origin.calm(self.now);
+        self.is_calm = true;
         self.has_foreign_node = false;
         for heard_at in self.scenario.changes.iter_mut().flat_map(|change| &mut change.heard_at) {
             *heard_at = (*heard_at).min(self.now);

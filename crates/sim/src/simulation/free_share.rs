@@ -16,7 +16,7 @@ pub(crate) struct UnheardAdmissions {
     since: Nanos,
     units: u64,
     largest_cost: u64,
-    /// The fewest nodes that lived meanwhile.
+    /// How many nodes share the limit: as many as the node last heard of, else the fewest that lived meanwhile.
     nodes: u64,
 }
 
@@ -32,10 +32,16 @@ impl Simulation {
     ) -> Result<(), String> {
         let is_judged =
             self.scenario.judges_free && !self.nodes[node].has_heard && path == AnswerPath::Unverified;
-        if !is_judged || self.scenario.templates[template].is_report {
+        // A key that finds no room in a full table is unverified too, and shares one limit with its like.
+        if !is_judged || self.scenario.templates[template].is_report || self.refused_keys() > 0 {
             return Ok(());
         }
-        let nodes = self.nodes.iter().filter(|node| node.is_up).count() as u64;
+        // Of several limits another one may be unverified, and this one granted.
+        if self.scenario.templates[template].limits.len() > 1 {
+            return Ok(());
+        }
+        let up = self.nodes.iter().filter(|node| node.is_up).count() as u64;
+        let nodes = self.nodes[node].known_nodes.map_or(up, u64::from);
         for limit in self.scenario.templates[template].limits.clone() {
             let plan = &self.scenario.keys[limit.key];
             if plan.class != Class::Free || limit.cost == 0 {

@@ -12,6 +12,7 @@ use crate::trace::AnswerPath;
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{CellId, KeyId, Nanos, Sequence};
 use tidegate_node::world::{Done, Step};
+use tidegate_origin::ResetNews;
 use tidegate_origin::{
     KeyError, Lead, LeadWish, Leading, Letter, OriginError, OriginId, QuotaGathered, QuotaHeard, QuotaNews,
     QuotaReport, WorldCell,
@@ -348,7 +349,8 @@ impl Simulation {
                 Done::Told(Ok(()))
             }
             Step::TellResets(resets) => {
-                self.origin.desk().tell_resets(&resets, now);
+                let news = ResetNews { resets, ..ResetNews::default() };
+                self.origin.desk().share_resets(&news);
                 Done::ToldResets(Ok(()))
             }
             other => unreachable!("{other:?} is for the world store"),
@@ -473,6 +475,7 @@ fn failed_at_store(step: &Step, error: &WorldError) -> Done {
         Step::Join(_) => Done::Joined(Err(error)),
         Step::Publish(..) => Done::Published(Err(error)),
         Step::Import(_) => Done::Imported(Err(error)),
+        Step::Check(..) => Done::Checked(Err(error)),
         Step::Delete => Done::Deleted(Err(error)),
         other => unreachable!("{other:?} is for the origin"),
     }

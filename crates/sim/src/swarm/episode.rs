@@ -1,7 +1,7 @@
 //! One scenario of a seed: which it is, how it is run, and what must hold at its end.
 
 use super::epilogue;
-use crate::chaos::{self, Trouble};
+use crate::chaos::{self, Pattern, Trouble};
 use crate::coverage::Coverage;
 use crate::fault::Fault;
 use crate::fired::Fired;
@@ -30,16 +30,105 @@ pub enum Mistake {
     RaisesFirst,
     /// No admission asks because its credit is spent.
     LosesCreditCheck,
+    /// Counts of more than 16 limits don't reach the other regions.
+    IgnoresOverdrawn,
+    /// An origin whose region is renamed is another owner in the world store.
+    OwnersByName,
+    /// Regions never hear that the world store lost rows of theirs.
+    ForgetsLosses,
+    /// Slices of a limit whose number changed are rounded up.
+    RoundsSlicesUp,
+    /// What was leased is spent and renewed by the limit of before it was lowered.
+    KeepsLeasedLimit,
+    /// A node leases half of what is left of a long window.
+    DrawsHalf,
+    /// A node that starts in an outage takes itself for the only one.
+    AssumesToBeAlone,
+    /// The store keeps the whole debt of a bucket whose burst was lowered.
+    KeepsDebts,
+    /// Callers are told to wait half as long as they must.
+    HalvesWaits,
+    /// Nobody notices that the store lost data, and nothing is published again.
+    NeverNoticesLoss,
+    /// What only survivors remember of a node is merged by maximum.
+    MergesFloorByMax,
+    /// Asks of a node that missed a reset are unverified.
+    AsksInOldEpoch,
+    /// A node that stood still isn't told of the resets that it missed.
+    MissesResets,
+    /// A node with another secret wins a store that lost its data.
+    ForgetsAcceptance,
+    /// What is held for a request is relied on after it has expired.
+    TrustsExpiredHolds,
+    /// A reset that the store lost is carried out again.
+    RepeatsOrders,
 }
 
 impl Mistake {
     /// With the word that names it.
-    pub const ALL: [(&'static str, Mistake); 4] = [
+    pub const ALL: [(&'static str, Mistake); 20] = [
         ("delta", Mistake::AddsDeltas),
         ("republish", Mistake::RepublishesImports),
         ("raise-first", Mistake::RaisesFirst),
         ("credit", Mistake::LosesCreditCheck),
+        ("overdrawn", Mistake::IgnoresOverdrawn),
+        ("owner-by-name", Mistake::OwnersByName),
+        ("lost-rows", Mistake::ForgetsLosses),
+        ("round-up", Mistake::RoundsSlicesUp),
+        ("leased-limit", Mistake::KeepsLeasedLimit),
+        ("draw-half", Mistake::DrawsHalf),
+        ("alone", Mistake::AssumesToBeAlone),
+        ("keep-debt", Mistake::KeepsDebts),
+        ("half-wait", Mistake::HalvesWaits),
+        ("unnoticed-loss", Mistake::NeverNoticesLoss),
+        ("floor-max", Mistake::MergesFloorByMax),
+        ("old-epoch", Mistake::AsksInOldEpoch),
+        ("missed-reset", Mistake::MissesResets),
+        ("foreign-secret", Mistake::ForgetsAcceptance),
+        ("late-hold", Mistake::TrustsExpiredHolds),
+        ("order-twice", Mistake::RepeatsOrders),
     ];
+
+    /// What every second episode aims at, so that the mistake matters.
+    fn pattern(self) -> Option<Pattern> {
+        match self {
+            Mistake::KeepsLeasedLimit => Some(Pattern::LoweredLease),
+            Mistake::DrawsHalf => Some(Pattern::LeaseBurst),
+            Mistake::AssumesToBeAlone => Some(Pattern::FreeOutage),
+            Mistake::KeepsDebts => Some(Pattern::LoweredBurst),
+            Mistake::MergesFloorByMax => Some(Pattern::FloorGrowth),
+            Mistake::MissesResets => Some(Pattern::MissedReset),
+            Mistake::TrustsExpiredHolds => Some(Pattern::HeldPause),
+            Mistake::RepeatsOrders => Some(Pattern::ReplayedReset),
+            _ => None,
+        }
+    }
+
+    /// What nodes do wrong, where it is them.
+    fn of_node(self) -> Option<NodeFlaw> {
+        match self {
+            Mistake::LosesCreditCheck => Some(NodeFlaw::LosesCreditCheck),
+            Mistake::KeepsLeasedLimit => Some(NodeFlaw::KeepsLeasedLimit),
+            Mistake::DrawsHalf => Some(NodeFlaw::DrawsHalf),
+            Mistake::AssumesToBeAlone => Some(NodeFlaw::AssumesToBeAlone),
+            Mistake::KeepsDebts => Some(NodeFlaw::StoreKeepsDebts),
+            Mistake::HalvesWaits => Some(NodeFlaw::HalvesWaits),
+            Mistake::NeverNoticesLoss => Some(NodeFlaw::NeverNoticesLoss),
+            Mistake::MergesFloorByMax => Some(NodeFlaw::MergesFloorByMax),
+            Mistake::AsksInOldEpoch => Some(NodeFlaw::AsksInOldEpoch),
+            Mistake::MissesResets => Some(NodeFlaw::MissesResets),
+            Mistake::ForgetsAcceptance => Some(NodeFlaw::ForgetsAcceptance),
+            Mistake::TrustsExpiredHolds => Some(NodeFlaw::TrustsExpiredHolds),
+            Mistake::RepeatsOrders => Some(NodeFlaw::RepeatsOrders),
+            Mistake::AddsDeltas
+            | Mistake::RepublishesImports
+            | Mistake::RaisesFirst
+            | Mistake::IgnoresOverdrawn
+            | Mistake::OwnersByName
+            | Mistake::ForgetsLosses
+            | Mistake::RoundsSlicesUp => None,
+        }
+    }
 }
 
 #[derive(Clone, PartialEq, Debug)]
@@ -70,7 +159,12 @@ impl Episode {
     pub fn with(seed: u64, number: u64, mistake: Option<Mistake>, switches: Switches) -> Self {
         let seed = seed.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let mut random = Random::new(seed ^ 0x7377_6172);
-        let aim = switches.pattern.filter(|_| random.one_in(2));
+        let aim = switches.pattern.or_else(|| mistake.and_then(Mistake::pattern));
+        let aim = aim.filter(|_| random.one_in(2));
+        // What was mended stays mended: some of the ordinary episodes aim at it.
+        let mended =
+            (mistake.is_none() && random.one_in(MENDED_ONE_IN)).then(|| *random.pick(&Pattern::MENDED));
+        let aim = aim.or(mended);
         let mut episode = match (aim, random.below(8)) {
             (Some(pattern), _) => Episode::Region(Box::new(chaos::aimed_at(pattern, seed)), None),
             (None, 0) => calm_or_growing(seed, &mut random, switches),
@@ -97,15 +191,21 @@ impl Episode {
 
     fn make(&mut self, mistake: Mistake) {
         match (self, mistake) {
-            (Episode::Region(region, _), Mistake::LosesCreditCheck) => {
-                region.node_flaw = Some(NodeFlaw::LosesCreditCheck);
-            }
+            (Episode::Region(region, _), mistake) => region.node_flaw = mistake.of_node(),
             (Episode::Counts(world), Mistake::AddsDeltas) => world.flaw = Some(WorldFlaw::AddsDeltas),
+            (Episode::Counts(world), Mistake::IgnoresOverdrawn) => {
+                world.flaw = Some(WorldFlaw::IgnoresOverdrawn);
+            }
+            (Episode::Counts(world), Mistake::ForgetsLosses) => world.flaw = Some(WorldFlaw::ForgetsLosses),
+            (Episode::Counts(world), Mistake::OwnersByName) => world.flaw = Some(WorldFlaw::OwnersByName),
             (Episode::Counts(world), Mistake::RepublishesImports) => {
                 world.flaw = Some(WorldFlaw::RepublishesImports);
             }
             (Episode::Quotas(world), Mistake::RaisesFirst) => {
                 world.regions.iter_mut().for_each(|region| region.flaw = Flaw::RaisesFirst);
+            }
+            (Episode::Quotas(world), Mistake::RoundsSlicesUp) => {
+                world.regions.iter_mut().for_each(|region| region.flaw = Flaw::RoundsUp);
             }
             _ => {}
         }
@@ -276,6 +376,7 @@ fn calm_or_growing(seed: u64, random: &mut Random, switches: Switches) -> Episod
 }
 
 const GROWS_ONE_IN: u64 = 40;
+const MENDED_ONE_IN: u64 = 12;
 
 /// Some limits are changed, and that is heard of as its way allows.
 fn with_changes(scenario: &mut Scenario, random: &mut Random, switches: Switches) -> StreamScenario {

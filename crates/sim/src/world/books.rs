@@ -3,7 +3,7 @@
 //! INV-1 of the world's components, INV-2 of a region's row, and INV-3 of what a region believes of the others.
 
 use crate::simulation::{Simulation, StoreDone, StoreStep, WorldNote};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use tidegate_core::{CellId, Nanos};
 use tidegate_node::world::{Done, Step};
 use tidegate_world::{OwnerId, Store};
@@ -18,26 +18,24 @@ pub(super) struct Books {
     owners: BTreeMap<usize, OwnerId>,
     /// The most that each region ever had in the store.
     published: BTreeMap<(CellId, usize), u64>,
-    /// Owners whose regions were renamed: operators may do that, so nothing may be counted twice for it.
-    renamed: BTreeSet<OwnerId>,
+    /// Which origin each owner is. One origin has one owner, however its region is called.
+    origins: BTreeMap<OwnerId, u64>,
 }
 
 impl Books {
     /// A region was told who it is.
-    pub(super) fn joined(&mut self, region: usize, done: &StoreDone) {
-        if let StoreDone::Work(Done::Joined(Ok(joined))) = done {
+    pub(super) fn joined(&mut self, region: usize, step: &StoreStep, done: &StoreDone) {
+        if let (StoreStep::Work(Step::Join(joining)), StoreDone::Work(Done::Joined(Ok(joined)))) =
+            (step, done)
+        {
             self.regions.insert(joined.me, region);
             self.owners.insert(region, joined.me);
+            self.origins.insert(joined.me, joining.origin);
         }
     }
 
     pub(super) fn owner_of(&self, region: usize) -> Option<OwnerId> {
         self.owners.get(&region).copied()
-    }
-
-    /// A region gets another name.
-    pub(super) fn renamed(&mut self, region: usize) {
-        self.renamed.extend(self.owners.get(&region));
     }
 
     /// The store lost rows, or an older one took its place.
@@ -66,8 +64,10 @@ impl Books {
     }
 
     fn former_owners(&self) -> impl Iterator<Item = OwnerId> {
-        let is_former = |owner: &OwnerId| !self.owners.values().any(|current| current == owner);
-        self.regions.keys().copied().filter(move |owner| is_former(owner) && !self.renamed.contains(owner))
+        let is_current = |owner: &OwnerId| {
+            self.owners.values().any(|current| self.origins.get(current) == self.origins.get(owner))
+        };
+        self.regions.keys().copied().filter(move |owner| !is_current(owner))
     }
 
     fn region_of(&self, owner: OwnerId) -> Option<usize> {

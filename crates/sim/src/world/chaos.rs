@@ -40,8 +40,7 @@ pub fn scenario_with(seed: u64, trouble: WorldTrouble, switches: Switches) -> Wo
     let keys: Vec<KeyPlan> = (0..=random.below(3)).map(|index| key(&mut random, index)).collect();
     let length = Nanos::from_millis(random.between(1_000, 15_000));
     let begins = if random.one_in(4) { START.minus(Nanos::new(random.below(length.get()))) } else { START };
-    let reports = *random.pick(&[Reports::Fitting, Reports::OnUnusedKeys]);
-    let reports = if switches.overdrawn_reports { Reports::Overdrawing } else { reports };
+    let reports = *random.pick(&[Reports::Fitting, Reports::OnUnusedKeys, Reports::Overdrawing]);
     let plan = RegionPlan { keys: &keys, begins, length, trouble, switches, reports };
     let count = 3 + random.index(3);
     let mut regions: Vec<Scenario> = (1..count).map(|_| region(&mut random, &plan)).collect();
@@ -248,11 +247,11 @@ fn operations(
     if random.one_in(8) {
         faults.push((plan.instant(random), WorldFault::RegionLeaves { region }));
     }
-    if plan.switches.region_rename && random.one_in(2) {
+    if random.one_in(6) {
         let region = random.index(scenario.regions.len() - 1);
         faults.push((plan.instant(random), WorldFault::RegionIsRenamed { region }));
     }
-    if plan.switches.world_data_loss && random.one_in(2) {
+    if random.one_in(4) {
         let at = plan.instant(random);
         match random.below(4) {
             0 => faults.push((at, WorldFault::RowsAreLost)),

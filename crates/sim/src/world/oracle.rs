@@ -10,11 +10,12 @@
 //! | in flight   | units that were in the world store, and not yet in the store of the region that admitted one |
 //! | stale       | units of other regions that a region's store knew of, and the node that decided didn't |
 //! | departed    | units that the world store lost of a region that is gone for good |
+//! | lost        | units that the world store lost, until their region has published them again |
 //! | unverified  | units admitted while a region's store couldn't be asked |
 //! | reported    | units charged after the fact, whatever the limit says |
 //!
-//! Nothing is excused by when it happened. A unit that was in the world store and isn't any more, while its region
-//! lives, is in no account.
+//! Nothing is excused by when it happened. That what was lost is published again is what the oracle of conservation
+//! sees to.
 
 use super::books::Books;
 use crate::chaos::describe;
@@ -53,11 +54,12 @@ struct Unseen {
     in_flight: u64,
     stale: u64,
     departed: u64,
+    lost: u64,
 }
 
 impl Unseen {
     fn sum(&self) -> u64 {
-        self.region + self.unpublished + self.in_flight + self.stale + self.departed
+        self.region + self.unpublished + self.in_flight + self.stale + self.departed + self.lost
     }
 
     fn each(self, other: Unseen, merge: impl Fn(u64, u64) -> u64) -> Unseen {
@@ -67,6 +69,7 @@ impl Unseen {
             in_flight: merge(self.in_flight, other.in_flight),
             stale: merge(self.stale, other.stale),
             departed: merge(self.departed, other.departed),
+            lost: merge(self.lost, other.lost),
         }
     }
 }
@@ -111,8 +114,11 @@ impl Truth<'_> {
             unseen.region += spent(other).saturating_sub(counted);
             unseen.unpublished += counted - published;
             rows += row;
-            if !self.regions[other].is_inhabited() {
-                unseen.departed += published.saturating_sub(row);
+            let missing = published.saturating_sub(row);
+            if self.regions[other].is_inhabited() {
+                unseen.lost += missing;
+            } else {
+                unseen.departed += missing;
             }
         }
         let told = self.regions[region].cell_at_store(cell).world;

@@ -28,8 +28,7 @@ pub fn scenario_with(seed: u64, switches: Switches) -> WorldScenario {
     let policy = match random.below(3) {
         0 => sliding(*random.pick(&[10, 100]), 10),
         // What is rounded is more of a small burst.
-        _ if switches.changed_quotas => gcra(*random.pick(&[7, 10, 30]), *random.pick(&[3, 5, 7])),
-        _ => gcra(*random.pick(&[7, 10, 30]), *random.pick(&[5, 10, 30])),
+        _ => gcra(*random.pick(&[7, 10, 30]), *random.pick(&[3, 5, 7, 10, 30])),
     };
     let key = KeyPlan { class: Class::Abuse, ..KeyPlan::new("shared", policy) };
     let count = 2 + random.index(3);
@@ -48,7 +47,7 @@ pub fn scenario_with(seed: u64, switches: Switches) -> WorldScenario {
         let late = random.index(count);
         regions[late].boots_at = START.plus(Nanos::new(random.below(LENGTH.get() / 2)));
     }
-    if switches.changed_quotas {
+    if random.one_in(2) {
         change_limit(&mut random, &mut regions);
     }
     faults.extend(operations(&mut random, count, switches));

@@ -7,7 +7,9 @@ use crate::simulation::{LEAD_FOR, QuotaDone, QuotaStep, StoreDone, StoreStep};
 use std::collections::BTreeMap;
 use tidegate_core::{CellId, Nanos};
 use tidegate_node::world::{Done, Step};
-use tidegate_world::{OwnerId, Published, RECONCILER, Row, Store};
+use tidegate_world::{
+    Cursor, Imported, Joined, Joining, OwnerId, Published, RECONCILER, Row, Store, StoredCounts, WorldError,
+};
 
 #[derive(Debug)]
 pub(super) struct SimulatedStore {
@@ -22,7 +24,11 @@ pub(super) struct SimulatedStore {
     page_rows: usize,
     /// What each worker was told that its rows are at, when the store adds deltas.
     adds: Option<BTreeMap<(CellId, OwnerId), u64>>,
+    flaw: Option<WorldFlaw>,
 }
+
+/// Made-up counts of more limits than these are ignored by [`WorldFlaw::IgnoresOverdrawn`].
+const OVERDRAWN_TIMES: u64 = 16;
 
 impl SimulatedStore {
     pub(super) fn new(offset_ns: i64, page_rows: usize, flaw: Option<WorldFlaw>) -> Self {
@@ -35,6 +41,7 @@ impl SimulatedStore {
             life: 0,
             page_rows,
             adds: (flaw == Some(WorldFlaw::AddsDeltas)).then(BTreeMap::new),
+            flaw,
         }
     }
 
@@ -87,12 +94,37 @@ impl SimulatedStore {
 
     fn work(&mut self, step: &Step, stamp: Nanos) -> Done {
         match step {
-            Step::Join(joining) => Done::Joined(self.store.join(joining, stamp)),
+            Step::Join(joining) => Done::Joined(self.join(joining, stamp)),
             Step::Publish(owner, rows) => Done::Published(Ok(self.publish(*owner, rows, stamp))),
-            Step::Import(since) => Done::Imported(Ok(self.store.import(*since, self.page_rows, stamp))),
+            Step::Import(since) => Done::Imported(Ok(self.import(*since, stamp))),
+            Step::Check(owner, cells) => Done::Checked(Ok(self.stored_counts(*owner, cells))),
             Step::Delete => Done::Deleted(Ok(self.store.delete_expired(stamp))),
             other => unreachable!("{other:?} is for the origin"),
         }
+    }
+
+    fn join(&mut self, joining: &Joining, stamp: Nanos) -> Result<Joined, WorldError> {
+        if self.flaw != Some(WorldFlaw::OwnersByName) {
+            return self.store.join(joining, stamp);
+        }
+        let of_name = joining.region.bytes().fold(0_u64, |sum, byte| sum.wrapping_mul(31) + u64::from(byte));
+        self.store.join(&Joining { origin: joining.origin ^ of_name, ..joining.clone() }, stamp)
+    }
+
+    fn stored_counts(&self, owner: OwnerId, cells: &[CellId]) -> StoredCounts {
+        if self.flaw == Some(WorldFlaw::ForgetsLosses) {
+            return StoredCounts { counts: vec![u64::MAX; cells.len()], lag: Nanos::ZERO };
+        }
+        self.store.stored_counts(owner, cells)
+    }
+
+    fn import(&self, since: Cursor, stamp: Nanos) -> Imported {
+        let mut imported = self.store.import(since, self.page_rows, stamp);
+        if self.flaw == Some(WorldFlaw::IgnoresOverdrawn) {
+            imported.components.retain(|row| row.count <= OVERDRAWN_TIMES * row.limit.max(1));
+        }
+        imported.is_restart &= self.flaw != Some(WorldFlaw::ForgetsLosses);
+        imported
     }
 
     fn publish(&mut self, owner: OwnerId, rows: &[Row], stamp: Nanos) -> Published {

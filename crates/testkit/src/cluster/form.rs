@@ -10,6 +10,8 @@ use tokio::task::JoinSet;
 
 const SHARDS: u16 = 3;
 const SLOTS: u16 = 16_384;
+/// Hash tags whose keys lie in the first slot of each shard.
+const TAGS_OF_LOWEST_SLOTS: [&str; 3] = ["3560", "450", "7593"];
 /// A node that was silent for so long is suspected. Short, so that tests are; long against a busy machine.
 const NODE_TIMEOUT_MS: &str = "1500";
 /// Nodes agree by gossip, a few rounds of a second at most.
@@ -32,6 +34,9 @@ pub(super) async fn form(binary: RedisBinary) -> RedisCluster {
         replica.demand(&["CLUSTER", "REPLICATE", &id(primary).await]).await;
     }
     cluster.wait_serving().await;
+    for (primary, tag) in cluster.primaries.iter().zip(TAGS_OF_LOWEST_SLOTS) {
+        primary.mark_as_new(tag).await;
+    }
     cluster
 }
 

@@ -8,6 +8,9 @@ use crate::server::{Credentials, Plan, SOCKET, Server, on_free_port};
 use std::fmt::Write;
 use std::net::{Ipv4Addr, SocketAddr};
 
+/// A hash tag whose keys lie in slot 0, where a standalone server has its record.
+const TAG_OF_SLOT_0: &str = "3560";
+
 /// Options of a server that isn't started yet.
 #[derive(Clone, Default, Debug)]
 pub struct RedisOptions {
@@ -69,10 +72,15 @@ impl RedisOptions {
 
     /// A server that answers. Panics with the end of its log when there is none within ten seconds.
     pub async fn start(self) -> Redis {
-        match self.port {
+        let redis = match self.port {
             Some(port) => self.start_on(port).await.unwrap_or_else(|problem| panic!("{problem}")),
             None => on_free_port(|port| self.start_on(port)).await,
+        };
+        // A cluster's nodes have no slots yet.
+        if !self.arguments.iter().any(|argument| argument == "--cluster-enabled") {
+            redis.mark_as_new(TAG_OF_SLOT_0).await;
         }
+        redis
     }
 
     async fn start_on(&self, port: u16) -> Result<Redis, String> {

@@ -62,7 +62,11 @@ fn add(plan: &mut Plan, kind: Kind, identifier: &str, class: &'static str, end: 
 fn report(policy: Policy, class: &str, samples: &Samples, from: Duration) {
     let case = format!("a flash of one limit in each region within 1 s, {class}");
     let admitted = ratio(samples.admitted(), f64::from(LIMIT));
-    let bounds = if class == "abuse" { Bounds::AtMost(1.30) } else { Bounds::Told };
+    let bounds = match class {
+        "abuse" => Bounds::AtMost(1.30),
+        "paid" => Bounds::AtMost(1.50),
+        _ => Bounds::Told,
+    };
     tell(policy, &case, "admitted ÷ limit", admitted, bounds);
     let later = samples.only(|sample| sample.at >= from + SETTLED);
     tell(policy, &case, "admitted from 10 s on", count(later.admitted()), Bounds::AtMost(0.0));

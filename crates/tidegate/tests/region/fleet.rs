@@ -57,6 +57,14 @@ impl Member {
         Member { node: Node::start_with(&directory, arguments, &[LOG_LEVEL]), directory }
     }
 
+    /// Kills the process and starts another one in the same directory.
+    pub(crate) fn restart(&mut self, url: &str) {
+        self.node.process.signal(rustix::process::Signal::KILL);
+        self.node.process.exit_code(SOON);
+        let arguments = ["--cluster-secret-file", "fleet-secret", "--origin-url", url];
+        self.node = Node::start_with(&self.directory, &arguments, &[LOG_LEVEL]);
+    }
+
     /// Has heard of its store.
     pub(crate) fn join(url: &str, arguments: &[&str]) -> Self {
         let member = Member::start(url, arguments);

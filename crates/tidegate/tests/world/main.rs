@@ -4,6 +4,8 @@
 //! is a matter of logic is tested in `crates/node/tests/world`, with a clock that the test moves.
 
 mod agreement;
+mod flash;
+mod loss;
 mod outage;
 mod quotas;
 mod regions;

@@ -123,8 +123,15 @@ fn a_database_of_the_built_in_key_keeps_it() {
         let world = SqlWorld::new(url, SqlOptions::default(), &Handle::current());
         let policy = Policy { publish: Publish::Headroom, interval: Nanos::from_secs(1) };
         let fingerprint = FleetSecret::BUILT_IN.fingerprint();
-        let old =
-            Joining { region: "old".to_owned(), origin: 1, fingerprint, policy, applied: 0, leaves: false };
+        let old = Joining {
+            region: "old".to_owned(),
+            origin: 1,
+            fingerprint,
+            policy,
+            applied: 0,
+            known: 0,
+            leaves: false,
+        };
         world.join(&old).await.expect("joins as an earlier release did");
     });
     let redis = wait_for(Redis::start());

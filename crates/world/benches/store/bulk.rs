@@ -65,6 +65,7 @@ async fn on(database: &str, url: &str, processor_time: &dyn Fn() -> Duration) {
         fingerprint: 1,
         policy: Policy { publish: Publish::Headroom, interval: Nanos::from_secs(5) },
         applied: 0,
+        known: 0,
         leaves: false,
     };
     let me = writer.join(&joining).await.expect("joins").me;

@@ -100,10 +100,11 @@ impl Worker {
         let world = SqlWorld::new(url, options, &tokio::runtime::Handle::current());
         let joining = Joining {
             region: format!("us-east-{region}"),
-            origin: 1,
+            origin: u64::from(region),
             fingerprint: 1,
             policy: FleetPolicy { publish: Publish::Floor(model::FLOOR), interval: Nanos::from_secs(10) },
             applied: 0,
+            known: 0,
             leaves: false,
         };
         let owner = world.join(&joining).await.expect("joins").me;

@@ -7,10 +7,11 @@ use super::log::{Seen, pack, pack_names, unpack};
 use super::quotas::owner;
 use crate::{
     After, COUNT_KEPT_FOR, CellId, Component, Cursor, DELETED_MAX, DEMAND_FOR, Imported, OwnerId, Published,
-    Row, SLICE_KEPT_FOR,
+    Row, SLICE_KEPT_FOR, StoredCounts,
 };
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
-use tidegate_core::{Nanos, Sequence};
+use tidegate_core::{KeyId, Nanos, Sequence};
 
 /// How many entries of the log a page has.
 const LOG_ENTRIES_MAX: usize = 40;
@@ -85,7 +86,10 @@ impl Session<'_> {
         };
         match by_log {
             Some(imported) => Ok(imported),
-            None => self.import_rows(Nanos::ZERO, None).await,
+            None => {
+                let first = self.import_rows(Nanos::ZERO, None).await?;
+                Ok(Imported { is_restart: since != Cursor::default(), ..first })
+            }
         }
     }
 
@@ -97,8 +101,15 @@ impl Session<'_> {
         };
         let text = first + &self.import_log_text(known, since.changed);
         let mut entries = self.link.rows(text, read_entry).await?;
-        let Some(present) = entries.first().map(|entry| entry.now) else { return Ok(None) };
-        let is_same = known.is_none_or(|seen| entries.iter().any(|entry| entry.id == seen.last()));
+        // A log that was empty has no entry to know it by, and may be empty still.
+        let was_empty = known.is_some_and(|seen| seen.last() == 0);
+        let Some(present) = entries.first().map(|entry| entry.now) else {
+            let nothing =
+                Imported { components: Vec::new(), next: since, has_more: false, is_restart: false };
+            return Ok(was_empty.then_some(nothing));
+        };
+        let is_same = was_empty
+            || known.is_none_or(|seen| entries.iter().any(|entry| seen.is_last(entry.id, entry.written)));
         // What isn't merged stays, however old it is.
         let reaches_back =
             known.is_none() && entries.iter().any(|entry| entry.written <= since.changed.plus(OVERTAKEN_FOR));
@@ -113,14 +124,14 @@ impl Session<'_> {
         let newest = entries.last().map_or(0, |entry| entry.id);
         let mut seen = known.unwrap_or_else(|| Seen::up_to(first.unwrap_or(newest)));
         let mut components = Vec::new();
-        for Entry { id, content, .. } in entries {
+        for Entry { id, written, content, .. } in entries {
             if let Some(content) = content {
-                seen.add(id);
+                seen.read(id, written);
                 components.extend(content);
             }
         }
-        let next = Cursor { changed: present, after: After::Entries(seen) };
-        Ok(Some(Imported { components, next, has_more }))
+        let next = Cursor { changed: present, after: After::Entries(seen), writes: 0 };
+        Ok(Some(Imported { components, next, has_more, is_restart: false }))
     }
 
     /// Entries that weren't seen, or of that time on.
@@ -173,7 +184,31 @@ impl Session<'_> {
             Some((cell, owner)) if components.len() >= page_rows => After::Row(cell, owner),
             _ => After::Nothing,
         };
-        Ok(Imported { components, next: Cursor { changed: unmerged, after }, has_more: true })
+        let next = Cursor { changed: unmerged, after, writes: 0 };
+        Ok(Imported { components, next, has_more: true, is_restart: false })
+    }
+
+    /// By the table alone: the log may be gone before somebody comes who reads both.
+    pub(super) async fn stored_counts(
+        self,
+        owner: OwnerId,
+        cells: &[CellId],
+    ) -> Result<StoredCounts, Failure> {
+        let keys: BTreeSet<KeyId> = cells.iter().map(|cell| cell.key).collect();
+        let (mut found, mut lag) = (BTreeMap::new(), Nanos::ZERO);
+        let keys: Vec<String> = keys.iter().map(|key| self.dialect.bytes(&key.get().to_be_bytes())).collect();
+        for keys in keys.chunks(self.options.chunk_rows.max(1)) {
+            let values: [(&str, &(dyn Display + Sync)); 2] = [("owner", &owner.0), ("keys", &keys.join(","))];
+            let text = self.dialect.fill(include_str!("common/stored_counts.sql"), &values);
+            for row in self.link.rows(text, read_stored).await? {
+                match row {
+                    Stored::Count(cell, count) => drop(found.insert(cell, count)),
+                    Stored::Lag(behind) => lag = lag.max(behind.plus(OVERTAKEN_FOR)),
+                }
+            }
+        }
+        let counts = cells.iter().map(|cell| found.get(cell).copied().unwrap_or(0)).collect();
+        Ok(StoredCounts { counts, lag })
     }
 
     pub(super) async fn delete_expired(self) -> Result<u64, Failure> {
@@ -208,6 +243,21 @@ fn read_entry(row: &dyn Columns) -> Result<Entry, sqlx::Error> {
     let Some(payload) = row.bytes(3)? else { return Ok(Entry { written, id, content: None, now }) };
     let content = unpack(owner(row, 2)?, &payload).ok_or_else(|| nonsense(3))?;
     Ok(Entry { written, id, content: Some(content), now })
+}
+
+/// A row of [`Session::stored_counts`].
+enum Stored {
+    Count(CellId, u64),
+    /// By how much the table is behind the log.
+    Lag(Nanos),
+}
+
+fn read_stored(row: &dyn Columns) -> Result<Stored, sqlx::Error> {
+    let Some(key) = row.key_if_any(0)? else {
+        return Ok(Stored::Lag(row.instant(4)?.minus(row.instant(3)?)));
+    };
+    let epoch = u16::try_from(row.number(1)?).map_err(|_| nonsense(1))?;
+    Ok(Stored::Count(CellId { key, epoch, sequence: Sequence(row.number(2)?) }, row.number(3)?))
 }
 
 /// A component, or since when the log isn't merged.

@@ -22,7 +22,6 @@ pub(super) struct Fleet {
     policy: Policy,
     version: u64,
     pub(super) revision: u64,
-    owners_given: u64,
     owners: Vec<Owner>,
 }
 
@@ -41,12 +40,15 @@ impl Session<'_> {
     /// One round trip for a member that stays one. Everything else is a transaction, which holds the fleet's row.
     pub(super) async fn join(mut self, joining: &Joining) -> Result<Joined, Failure> {
         let beat = self.fill(include_str!("common/beat.sql"), joining, &[]);
-        let known = self.fleet(beat, joining).await?;
+        let mine = self.fill("owners.origin = {origin}", joining, &[]);
+        let known = self.fleet(beat, &mine).await?;
         if let Some(fleet) = known {
             fleet.check(joining)?;
-            let is_member = fleet.owner_of(joining).is_some_and(|owner| owner.standing != GONE);
+            let known = fleet.owner_of(joining).filter(|owner| owner.region == joining.region);
+            let is_member = known.is_some_and(|owner| owner.standing != GONE);
             if is_member != joining.leaves
-                && let Some(me) = fleet.owner_of(joining).map(|owner| owner.id)
+                && joining.known <= fleet.version
+                && let Some(me) = known.map(|owner| owner.id)
             {
                 return Ok(fleet.joined(me, joining));
             }
@@ -57,17 +59,22 @@ impl Session<'_> {
     async fn change(&mut self, joining: &Joining) -> Result<Joined, Failure> {
         let lock = self.fill(include_str!("common/lock_fleet.sql"), joining, &[]);
         let lock = format!("{}{lock}", self.dialect.begin);
-        let Some(fleet) = self.fleet(lock, joining).await? else {
+        // With all that ever joined: their ids are taken.
+        let Some(fleet) = self.fleet(lock, "1 = 1").await? else {
             return Err(Failure::Refused("the row of tidegate_fleet is missing".to_owned()));
         };
         fleet.check(joining)?;
         let mut text = String::new();
         let known = fleet.owner_of(joining);
-        let id = known.map_or(fleet.owners_given + 1, |owner| u64::from(owner.id.0));
-        let me =
-            OwnerId(u32::try_from(id).map_err(|_| Failure::Refused("no owner ids are left".to_owned()))?);
-        if known.is_none() {
-            text += &self.fill(include_str!("common/add_owner.sql"), joining, &[("id", &id)]);
+        let is_taken = |id| fleet.owners.iter().any(|owner| owner.id == id);
+        let me = known.map_or_else(|| OwnerId::of_origin(joining.origin, is_taken), |owner| owner.id);
+        let id = me.0;
+        match known {
+            None => text += &self.fill(include_str!("common/add_owner.sql"), joining, &[("id", &id)]),
+            Some(owner) if owner.region != joining.region => {
+                text += &self.fill(include_str!("common/rename_owner.sql"), joining, &[("id", &id)]);
+            }
+            Some(_) => {}
         }
         let mut others = fleet.owners.iter().filter(|owner| owner.id != me).map(|owner| owner.standing);
         let is_alone = others.clone().all(|standing| standing == GONE);
@@ -82,7 +89,9 @@ impl Session<'_> {
             GONE => WAITING,
             same => same,
         };
-        let version = fleet.version + u64::from(standing != before);
+        let went_back = joining.known > fleet.version;
+        let version = if went_back { joining.known + 1 } else { fleet.version };
+        let version = version + u64::from(standing != before);
         let values: [(&str, &(dyn Display + Sync)); 3] =
             [("id", &id), ("standing", &standing), ("version", &version)];
         text += &self.fill(include_str!("common/set_standing.sql"), joining, &values);
@@ -90,18 +99,17 @@ impl Session<'_> {
             text += &self.fill(include_str!("common/forget_owner.sql"), joining, &[("id", &id)]);
             text += &self.fill(include_str!("common/unsee_owner.sql"), joining, &[("id", &id)]);
         }
-        let changed = self.fleet(text, joining).await?;
+        let changed = self.fleet(text, "1 = 0").await?;
         self.link.run("COMMIT".to_owned()).await?;
         let changed =
             changed.ok_or_else(|| Failure::Refused("the row of tidegate_fleet is missing".to_owned()))?;
         Ok(changed.joined(me, joining))
     }
 
-    /// Runs statements, and then reads the fleet, with the one who asks also when it is no member. `None` when
+    /// Runs statements, and then reads the fleet: its members, and the owners that meet a condition. `None` when
     /// nobody ever came.
-    async fn fleet(&mut self, before: String, joining: &Joining) -> Result<Option<Fleet>, Failure> {
-        let mine = self.fill("owners.region = {region} AND owners.origin = {origin}", joining, &[]);
-        let text = before + &self.dialect.fill(include_str!("common/fleet.sql"), &[("mine", &mine)]);
+    async fn fleet(&mut self, before: String, also: &str) -> Result<Option<Fleet>, Failure> {
+        let text = before + &self.dialect.fill(include_str!("common/fleet.sql"), &[("mine", &also)]);
         Ok(Fleet::of(self.link.rows(text, read).await?))
     }
 
@@ -156,8 +164,11 @@ impl Fleet {
         if theirs == ours { Ok(()) } else { Err(WorldError::OtherSecret { theirs, ours }) }
     }
 
+    /// The owner of an origin. Earlier releases made another one whenever its region was renamed: then it is the one
+    /// with this name, or else the one that was heard of last.
     fn owner_of(&self, joining: &Joining) -> Option<&Owner> {
-        self.owners.iter().find(|owner| owner.region == joining.region && owner.origin == joining.origin)
+        let of_origin = self.owners.iter().filter(|owner| owner.origin == joining.origin);
+        of_origin.max_by_key(|owner| (owner.region == joining.region, owner.standing != GONE, owner.seen))
     }
 
     pub(super) fn membership(&self) -> Membership {
@@ -203,7 +214,6 @@ fn read(row: &dyn Columns) -> Result<(Fleet, Option<Owner>), sqlx::Error> {
         policy: Policy { publish, interval: from_micros(row.number(4)?) },
         version: row.number(5)?,
         revision: row.number(6)?,
-        owners_given: row.number(7)?,
         owners: Vec::new(),
     };
     let Some(id) = row.number_if_any(8)? else { return Ok((fleet, None)) };

@@ -85,6 +85,8 @@ pub(super) fn unpack_names(mut packed: &[u8]) -> Option<Vec<(usize, Arc<KeyName>
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Seen {
     last: u64,
+    /// When that one was written, if it was read: an entry with its number and another instant is of another log.
+    written: Option<Nanos>,
     /// Of the last entries, the latest first, a bit each: 256 are some seconds of the busiest fleet.
     recent: [u64; 4],
 }
@@ -92,20 +94,34 @@ pub(crate) struct Seen {
 impl Seen {
     /// Everything up to there.
     pub(super) fn up_to(last: u64) -> Self {
-        Seen { last, recent: [u64::MAX; 4] }
+        Seen { last, written: None, recent: [u64::MAX; 4] }
+    }
+
+    /// Whether an entry is the last one that was seen.
+    pub(super) fn is_last(&self, id: u64, written: Nanos) -> bool {
+        id == self.last && self.written.is_none_or(|known| known == written)
+    }
+
+    /// An entry was read.
+    pub(super) fn read(&mut self, id: u64, written: Nanos) {
+        self.add(id);
+        if id == self.last {
+            self.written = Some(written);
+        }
     }
 
     pub(super) fn last(&self) -> u64 {
         self.last
     }
 
-    pub(super) fn add(&mut self, id: u64) {
+    fn add(&mut self, id: u64) {
         while self.last < id {
             // More than can be remembered: nothing of what was is left.
             if id - self.last > RECENT {
-                *self = Seen { last: id - RECENT, recent: [0; 4] };
+                *self = Seen { last: id - RECENT, written: None, recent: [0; 4] };
             }
             self.last += 1;
+            self.written = None;
             for word in (0..self.recent.len()).rev() {
                 let carried = if word == 0 { 0 } else { self.recent[word - 1] >> 63 };
                 self.recent[word] = self.recent[word] << 1 | carried;
@@ -213,6 +229,17 @@ mod tests {
         seen.add(1_000_000);
         assert_eq!((seen.missing().len(), seen.last()), (255, 1_000_000));
         assert_eq!(Seen::up_to(0).missing(), []);
+    }
+
+    #[test]
+    fn an_entry_with_the_last_ones_number_and_another_instant_is_of_another_log() {
+        let (then, later) = (Nanos::from_millis(5), Nanos::from_millis(6));
+        let mut seen = Seen::up_to(10);
+        assert!(seen.is_last(10, then) && seen.is_last(10, later), "it was never read");
+        seen.read(12, then);
+        assert!(seen.is_last(12, then) && !seen.is_last(12, later) && !seen.is_last(11, then));
+        seen.read(11, later);
+        assert!(seen.is_last(12, then), "one that was overtaken changes nothing");
     }
 
     #[test]

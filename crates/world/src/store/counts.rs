@@ -12,6 +12,8 @@ pub(super) struct Counts {
     kept: BTreeMap<Id, Kept>,
     by_change: BTreeSet<(Nanos, Id)>,
     by_expiry: BTreeSet<(Nanos, Id)>,
+    /// How often a row was written.
+    writes: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -36,12 +38,16 @@ impl Counts {
             self.by_expiry.remove(&(before.expires, id));
             expires = expires.max(before.expires);
         }
+        self.writes += 1;
         self.kept.insert(id, Kept { count: row.count, limit: row.limit, expires, changed: now });
         self.by_change.insert((now, id));
         self.by_expiry.insert((expires, id));
     }
 
     pub(super) fn import(&self, since: Cursor, rows_max: usize, now: Nanos) -> Imported {
+        let is_restart = since.writes > self.writes;
+        let since = if is_restart { Cursor::default() } else { since };
+        let writes = self.writes;
         let from = match since.after {
             After::Row(cell, owner) => Bound::Excluded((since.changed, (cell, owner))),
             // This store has no log.
@@ -52,10 +58,12 @@ impl Counts {
         let components = page.iter().filter_map(|(_, id)| self.component(id)).collect();
         let has_more = changed.next().is_some();
         let next = match page.last() {
-            Some((changed, id)) if has_more => Cursor { changed: *changed, after: After::Row(id.0, id.1) },
-            _ => Cursor { changed: now, after: After::Nothing },
+            Some((changed, id)) if has_more => {
+                Cursor { changed: *changed, after: After::Row(id.0, id.1), writes }
+            }
+            _ => Cursor { changed: now, after: After::Nothing, writes },
         };
-        Imported { components, next, has_more }
+        Imported { components, next, has_more, is_restart }
     }
 
     pub(super) fn delete_expired(&mut self, now: Nanos) -> u64 {

@@ -8,7 +8,7 @@ use tidegate_core::Nanos;
 pub(super) struct Fleet {
     recorded: Option<Recorded>,
     version: u64,
-    /// All that ever were; their ids are given out in order.
+    /// All that ever were.
     owners: BTreeMap<OwnerId, Owner>,
 }
 
@@ -43,6 +43,9 @@ impl Fleet {
         let recorded = *self.recorded.get_or_insert(ours);
         if recorded.fingerprint != ours.fingerprint {
             return Err(WorldError::OtherSecret { theirs: recorded.fingerprint, ours: ours.fingerprint });
+        }
+        if joining.known > self.version {
+            self.version = joining.known + 1;
         }
         let me = self.owner_of(joining);
         self.note(me, joining, now);
@@ -101,11 +104,11 @@ impl Fleet {
     }
 
     fn owner_of(&mut self, joining: &Joining) -> OwnerId {
-        let is_it = |owner: &Owner| owner.region == joining.region && owner.origin == joining.origin;
-        if let Some((id, _)) = self.owners.iter().find(|(_, owner)| is_it(owner)) {
+        if let Some((id, owner)) = self.owners.iter_mut().find(|(_, owner)| owner.origin == joining.origin) {
+            owner.region.clone_from(&joining.region);
             return *id;
         }
-        let id = OwnerId(self.owners.last_key_value().map_or(0, |(id, _)| id.0) + 1);
+        let id = OwnerId::of_origin(joining.origin, |id| self.owners.contains_key(&id));
         let owner = Owner {
             region: joining.region.clone(),
             origin: joining.origin,

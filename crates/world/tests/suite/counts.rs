@@ -223,6 +223,53 @@ pub(crate) async fn what_is_not_merged_stays_however_old_it_is(fixture: Fixture)
     assert_eq!(import_all(&world).await.len(), 3, "in the table");
 }
 
+pub(crate) async fn an_owner_finds_out_what_the_store_lost_of_its_rows(fixture: Fixture) {
+    let world = fixture.open();
+    let (eu, us) = (owner(&world, "eu").await, owner(&world, "us").await);
+    let other_cell = CellId { sequence: Sequence(8), ..cell(2) };
+    world.publish(eu, &[row(1, 5), row(2, 7), Row { cell: other_cell, ..row(2, 9) }]).await.unwrap();
+    world.publish(us, &[row(1, 100), row(3, 100)]).await.unwrap();
+    world.merge_log().await.unwrap();
+    let cells = [other_cell, cell(1), cell(2), cell(3), cell(9)];
+    let stored = world.stored_counts(eu, &cells).await.unwrap();
+    assert_eq!(stored.counts, [9, 5, 7, 0, 0]);
+    assert!(stored.lag < Nanos::from_secs(60), "all of it is merged: {:?}", stored.lag);
+    assert_eq!(world.stored_counts(eu, &[]).await.unwrap().counts, [0_u64; 0]);
+    if fixture.is_memory() {
+        return;
+    }
+    fixture.sql("DELETE FROM tidegate_counts WHERE count = 5").await;
+    assert_eq!(world.stored_counts(eu, &cells).await.unwrap().counts, [9, 0, 7, 0, 0]);
+    // What isn't merged is in nobody's table, and that is said.
+    world.publish(eu, &[row(1, 5)]).await.unwrap();
+    fixture.sql("UPDATE tidegate_publishes SET written_at = written_at - 60000000 WHERE merged_at = 0").await;
+    let stored = world.stored_counts(eu, &[cell(1)]).await.unwrap();
+    assert!(stored.counts == [0] && stored.lag >= Nanos::from_secs(60), "{stored:?}");
+}
+
+pub(crate) async fn a_reader_is_told_that_the_store_lost_its_log_or_went_back(fixture: Fixture) {
+    if fixture.is_memory() {
+        return;
+    }
+    let world = fixture.open();
+    let me = owner(&world, "eu").await;
+    world.publish(me, &[row(1, 1)]).await.unwrap();
+    let (_, since) = import_since(&world, Cursor::default()).await;
+    assert!(!world.import(since).await.unwrap().is_restart);
+    world.publish(me, &[row(2, 1)]).await.unwrap();
+    let (_, since) = import_since(&world, since).await;
+    assert!(!world.import(since).await.unwrap().is_restart);
+    // Another entry has the last one's number: of a backup that others wrote to since.
+    fixture.sql("UPDATE tidegate_publishes SET written_at = written_at - 1000000").await;
+    assert!(world.import(since).await.unwrap().is_restart);
+    let (_, since) = import_since(&world, Cursor::default()).await;
+    assert!(!world.import(since).await.unwrap().is_restart);
+    fixture.sql("DELETE FROM tidegate_publishes").await;
+    fixture.sql("DELETE FROM tidegate_counts").await;
+    let restarted = world.import(since).await.unwrap();
+    assert!(restarted.is_restart && restarted.components.is_empty(), "{restarted:?}");
+}
+
 pub(crate) async fn rows_are_deleted_in_small_batches_some_time_after_they_expired(fixture: Fixture) {
     let world = fixture.open();
     let me = owner(&world, "eu").await;

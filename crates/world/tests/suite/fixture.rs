@@ -158,13 +158,16 @@ impl Fixture {
 
 pub(crate) const PAGE_ROWS: usize = 70;
 
-pub(crate) fn joining(region: &str, origin: u64) -> Joining {
+/// A region on an origin of its own; `number` tells namesakes apart.
+pub(crate) fn joining(region: &str, number: u64) -> Joining {
+    let of_name = region.bytes().fold(0_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(byte)));
     Joining {
         region: region.to_owned(),
-        origin,
+        origin: of_name ^ number << 60,
         fingerprint: 0xfeed_f00d_dead_beef,
         policy: Policy { publish: Publish::Floor(0.5), interval: Nanos::from_secs(5) },
         applied: 0,
+        known: 0,
         leaves: false,
     }
 }

@@ -4,7 +4,13 @@ use crate::fixture::{Fixture, joining, owner};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tidegate_core::Nanos;
-use tidegate_world::{Granted, Joining, Policy, Publish, RECONCILER, Term, WorldError};
+use tidegate_world::{
+    Granted, Joining, Member, Membership, OwnerId, Policy, Publish, RECONCILER, Term, WorldError,
+};
+
+fn member(membership: &Membership, owner: OwnerId) -> &Member {
+    membership.members.iter().find(|member| member.owner == owner).expect("a member")
+}
 
 pub(crate) async fn the_first_region_is_active_and_others_wait(fixture: Fixture) {
     let world = fixture.open();
@@ -15,12 +21,15 @@ pub(crate) async fn the_first_region_is_active_and_others_wait(fixture: Fixture)
     let second = world.join(&Joining { applied: 5, ..joining("us", 1) }).await.unwrap();
     let members = &second.membership.members;
     assert_eq!((second.membership.version, members.len()), (2, 2));
-    assert_eq!((members[0].is_active, members[1].is_active, members[1].applied), (true, false, 5));
+    assert_eq!(members.len(), 2);
+    let (eu, us) = (first.me, second.me);
+    let [of_eu, of_us] = [eu, us].map(|owner| member(&second.membership, owner));
+    assert_eq!((of_eu.is_active, of_us.is_active, of_us.applied), (true, false, 5));
     // By the reconciler's word.
     let term = world.lead(RECONCILER, 1, Nanos::from_secs(60)).await.unwrap().unwrap();
     let mut membership = world.survey().await.unwrap().membership;
     membership.version += 1;
-    membership.members[1].is_active = true;
+    membership.members.iter_mut().for_each(|member| member.is_active = true);
     let granted = Granted { membership: Some(membership), ..Granted::default() };
     world.grant(term, &granted).await.unwrap();
     let again = world.join(&joining("eu", 1)).await.unwrap();
@@ -40,22 +49,61 @@ pub(crate) async fn a_region_that_comes_again_is_who_it_was(fixture: Fixture) {
     assert!(elsewhere.me != eu && elsewhere.me != us, "another origin is another owner");
     let left = world.join(&Joining { leaves: true, ..joining("us", 1) }).await.unwrap();
     assert_eq!((left.me, left.membership.version, left.membership.members.len()), (us, 3, 3));
-    assert_eq!(left.membership.members[1].seen, Nanos::ZERO, "to be given up by the reconciler");
+    assert_eq!(member(&left.membership, us).seen, Nanos::ZERO, "to be given up by the reconciler");
     let left = world.join(&Joining { leaves: true, ..joining("us", 1) }).await.unwrap();
     assert_eq!((left.me, left.membership.version), (us, 3), "it left already");
     let back = world.join(&joining("us", 1)).await.unwrap();
     assert_eq!((back.me, back.membership.version, back.membership.members.len()), (us, 3, 3));
-    assert!(back.membership.members[1].seen > Nanos::ZERO);
+    assert!(member(&back.membership, us).seen > Nanos::ZERO);
     let left = world.join(&Joining { leaves: true, ..joining("eu", 1) }).await.unwrap();
-    assert_eq!((left.me, left.membership.members[0].is_active), (eu, false), "it holds nothing");
-    assert!(
-        world.join(&joining("new", 1)).await.unwrap().membership.members[3].is_active,
-        "nobody else does"
-    );
+    assert_eq!((left.me, member(&left.membership, eu).is_active), (eu, false), "it holds nothing");
+    let new = world.join(&joining("new", 1)).await.unwrap();
+    assert!(member(&new.membership, new.me).is_active, "nobody else does");
     for name in ["", "a b", "x\n", &"r".repeat(49)] {
         assert!(matches!(world.join(&joining(name, 1)).await, Err(WorldError::Refused { .. })), "{name:?}");
     }
     assert!(world.join(&joining(&"𝔘".repeat(48), 1)).await.is_ok());
+}
+
+pub(crate) async fn an_origin_whose_region_is_renamed_stays_the_owner_that_it_was(fixture: Fixture) {
+    let (world, other) = (fixture.open(), fixture.open());
+    let eu = world.join(&joining("eu", 1)).await.unwrap();
+    let us = owner(&world, "us").await;
+    let renamed = Joining { region: "eu-west".to_owned(), ..joining("eu", 1) };
+    for _ in 0..2 {
+        let joined = other.join(&renamed).await.unwrap();
+        assert_eq!((joined.me, joined.membership.version, joined.membership.members.len()), (eu.me, 2, 2));
+        assert_eq!(member(&joined.membership, eu.me).region, "eu-west");
+        assert_eq!((joined.namesakes, member(&joined.membership, us).region.as_str()), (0, "us"));
+    }
+    // The name is free for another origin, and two origins with one name are an alarm.
+    assert_eq!(world.join(&joining("eu", 2)).await.unwrap().namesakes, 0);
+    assert_eq!(world.join(&joining("eu-west", 7)).await.unwrap().namesakes, 1);
+    assert_eq!(world.join(&joining("eu", 1)).await.unwrap().me, eu.me, "and back");
+}
+
+pub(crate) async fn a_database_that_lost_who_joined_gives_everybody_the_id_that_it_had(fixture: Fixture) {
+    if fixture.is_memory() {
+        return;
+    }
+    let world = fixture.open();
+    let (eu, us) = (owner(&world, "eu").await, owner(&world, "us").await);
+    fixture.sql("DELETE FROM tidegate_owners").await;
+    fixture.sql("DELETE FROM tidegate_fleet").await;
+    assert_eq!((owner(&world, "us").await, owner(&world, "eu").await), (us, eu));
+}
+
+pub(crate) async fn a_store_that_went_back_goes_on_behind_the_membership_that_its_regions_know(
+    fixture: Fixture,
+) {
+    let world = fixture.open();
+    owner(&world, "eu").await;
+    let version =
+        async |known| world.join(&Joining { known, ..joining("eu", 1) }).await.unwrap().membership.version;
+    assert_eq!((version(0).await, version(1).await, version(7).await), (1, 1, 8));
+    assert_eq!((version(7).await, version(8).await), (8, 8), "once");
+    let us = world.join(&Joining { known: 20, ..joining("us", 1) }).await.unwrap();
+    assert_eq!((us.membership.version, us.membership.members.len()), (22, 2));
 }
 
 pub(crate) async fn policy_and_secret_are_the_first_regions(fixture: Fixture) {

@@ -64,7 +64,12 @@ async fn call(store: &Arc<dyn World>, memory: &Arc<dyn World>, random: &mut Rand
         4 => {
             let region = REGIONS[usize::try_from(random.below(4)).unwrap()];
             let leaves = random.below(4) == 0;
-            let joining = Joining { leaves, applied: random.below(9), ..joining(region, random.below(2)) };
+            let joining = Joining {
+                leaves,
+                applied: random.below(9),
+                known: random.below(99) / 11,
+                ..joining(region, random.below(2))
+            };
             let answer = |joined: tidegate_world::Joined| {
                 (joined.me, joined.policy, timeless(joined.membership), joined.namesakes)
             };

@@ -41,8 +41,9 @@ fn draw(state: &mut SharedState, item: &Item, most: u64, drawn: u64) {
         _ => CountReply::Window { current: cell, previous: None, owners: 1 },
     };
     let granted = SmallVec::new();
-    let reply = KeyReply { epoch: 0, counts: heard, granted, drawn, retry_after: None };
-    state.merge(&sent, &reply, NOW, NOW.plus(Nanos::from_secs(5))).unwrap();
+    let reply =
+        KeyReply { epoch: 0, counts: heard, granted, drawn, retry_after: None, component_before: Some(0) };
+    state.merge(&sent, &reply, NOW, Some(NOW.plus(Nanos::from_secs(5)))).unwrap();
 }
 
 #[test]
@@ -268,5 +269,6 @@ fn a_bucket_far_from_empty_is_drawn_from_for_as_long_as_it_takes_to_refill() {
     let (of_bucket, of_window) = (wish(abuse(bucket(1_000, 240))), wish(abuse(fixed(1_000))));
     assert_eq!((of_bucket.most, of_bucket.parts.get()), (10, 6), "two nodes in each of three regions");
     assert_eq!((of_window.most, of_window.parts.get()), (3, 6));
-    assert!(is_leasable(&bucket(1_000, 100).spec) && !is_leasable(&bucket(1_000, 99).spec));
+    assert!(is_leasable(&bucket(1_000, 100).spec, 1) && !is_leasable(&bucket(1_000, 99).spec, 1));
+    assert!(is_leasable(&fixed(80).spec, 10) && !is_leasable(&fixed(79).spec, 10), "eight for each node");
 }

@@ -26,6 +26,14 @@ impl Worker {
         })
     }
 
+    /// A page begins: the store may not know the cursor any more. Before any of its rows is taken.
+    pub fn page_begins(&mut self, page: &mut Imported) {
+        let is_asked_for = self.is_leader() && !self.stale.contains(&Lane::Import);
+        if std::mem::take(&mut page.is_restart) && is_asked_for {
+            self.store_restarted();
+        }
+    }
+
     /// Takes some rows of a page. The rest of it is still to be [`Worker::done`].
     pub fn imported_some(&mut self, rows: &[Component], now: Nanos, counters: &WorldCounters) {
         let is_asked_for = self.is_leader() && !self.stale.contains(&Lane::Import);
@@ -42,7 +50,7 @@ impl Worker {
         counters: &WorldCounters,
     ) {
         self.heard_from_store(imported.is_ok(), now);
-        let (imported, me) = match (imported, self.standing.me()) {
+        let (mut imported, me) = match (imported, self.standing.me()) {
             (Ok(imported), Some(me)) => (imported, me),
             (Ok(_), None) => {
                 self.import_at = now;
@@ -55,9 +63,13 @@ impl Worker {
                 return;
             }
         };
-        let Imported { components, next, has_more } = imported;
+        self.page_begins(&mut imported);
+        let Imported { components, next, has_more, .. } = imported;
         self.take_rows(me, &components, now, counters);
         self.standing.imported(now, components.len(), has_more);
+        if !has_more {
+            self.everything_read(now, counters);
+        }
         (self.cursor, self.has_more) = (next, has_more);
         // The next publish is followed by an import, which saves this one.
         let quiet = self.publishing.quiet_for(now);
@@ -85,7 +97,11 @@ impl Worker {
         if component.expires <= now {
             return;
         }
-        match self.cells.take(me, component) {
+        if self.cells.is_implausible(me, component) {
+            counters.implausible_rows.add(1);
+            self.standing.implausible(component);
+        }
+        match self.cells.take(me, component, now) {
             Taken::Known => {}
             Taken::Raised if component.owner == me => drop(self.untold.insert(component.cell)),
             Taken::New if component.owner == me => {
@@ -101,10 +117,6 @@ impl Worker {
                     self.note_reset(component);
                 }
                 self.untold.insert(component.cell);
-            }
-            Taken::Implausible => {
-                counters.implausible_rows.add(1);
-                self.standing.implausible(component);
             }
         }
     }
@@ -128,7 +140,8 @@ mod tests {
             limit: 10,
             expires: NOW.plus(Nanos::from_secs(60)),
         };
-        Imported { components: (0..rows).map(row).collect(), next: Cursor::default(), has_more: false }
+        let components = (0..rows).map(row).collect();
+        Imported { components, next: Cursor::default(), has_more: false, is_restart: false }
     }
 
     const POLICY: Policy = Policy { publish: Publish::Headroom, interval: Nanos::from_secs(5) };

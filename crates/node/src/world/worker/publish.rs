@@ -133,6 +133,14 @@ impl Worker {
         self.publishing.wait(cell, Waiting { limit, expires, name, not_before, refusals: 0, is_named: true });
     }
 
+    /// The store lost the region's row of a cell.
+    pub(super) fn publish_again(&mut self, cell: CellId, now: Nanos) {
+        let Some((limit, expires)) = self.cells.limit(&cell) else { return };
+        let (name, not_before) = (Arc::from(""), now.plus(COALESCE));
+        // Without room for it the next check finds it again.
+        self.publishing.wait(cell, Waiting { limit, expires, name, not_before, refusals: 0, is_named: true });
+    }
+
     /// Nodes hear of the region's row from now on. What they counted without knowing of it is in the total by now.
     pub(super) fn told_of_row(&mut self, cell: CellId, now: Nanos) {
         if let Some(waiting) = self.publishing.unasked.remove(&cell) {
@@ -159,7 +167,7 @@ impl Worker {
     /// own row is raised, since what was told can't be taken back.
     pub(super) fn make_true(&mut self, cell: CellId, published: u64, now: Nanos) {
         // Until all is read, the row may be there already.
-        if published <= self.cells.own(&cell) || !self.standing.has_read_all() {
+        if published <= self.cells.stored(&cell) || !self.standing.has_read_all() {
             return;
         }
         let Some((limit, expires)) = self.cells.limit(&cell) else { return };
@@ -168,7 +176,7 @@ impl Worker {
     }
 
     fn is_due(&self, cell: &CellId, limit: u64, total: u64) -> bool {
-        let (published, used) = (self.cells.own(cell), self.cells.used(cell, total));
+        let (published, used) = (self.cells.stored(cell), self.cells.used(cell, total));
         let unpublished = Unpublished { limit, used, total, published };
         self.standing.view().is_some_and(|view| is_due(view.policy, &unpublished, view.regions))
     }
@@ -209,11 +217,14 @@ impl Worker {
                     }
                     // A new epoch is told though nothing was counted in it yet.
                     let is_new_epoch = cell.epoch > 0 && !self.cells.knows(&cell);
-                    if total > self.cells.own(&cell) || is_new_epoch {
+                    let stored = self.cells.stored(&cell);
+                    // Never less than the store had: the origin may have lost data, too.
+                    let count = total.max(self.cells.own(&cell));
+                    if count > stored || is_new_epoch {
                         let Waiting { limit, expires, ref name, .. } = waiting;
                         // A row that is there has its name.
-                        let name = if self.cells.own(&cell) == 0 { key_name(name) } else { None };
-                        self.publishing.rows.push(Row { cell, count: total, limit, expires, name });
+                        let name = if stored == 0 { key_name(name) } else { None };
+                        self.publishing.rows.push(Row { cell, count, limit, expires, name });
                         self.publishing.reading.push((cell, waiting));
                     } else if total > published {
                         // The store has it, and the origin forgot that.

@@ -1,14 +1,15 @@
 //! How the region stands in the world tier: who it is there, who else is, and what is wrong; what is said of it
 //! once, and what an operator is shown.
 
-use super::{CELLS_MAX, IMPORT_EVERY, JOIN_EVERY, JOIN_SETTLED_EVERY, SETTLED_AFTER, Worker};
-use crate::world::cells::Cells;
+use super::{IMPORT_EVERY, JOIN_EVERY, JOIN_SETTLED_EVERY, SETTLED_AFTER, Worker};
 use tidegate_core::{Nanos, WorldPolicy, WorldView};
 use tidegate_world::{Component, Cursor, Joined, Member, Membership, OwnerId, Policy, Publish, WorldError};
 
 #[derive(Debug, Default)]
 pub(super) struct Standing {
     pub(super) joined: Option<Joined>,
+    /// All regions that were heard of lately have divided limits by this one too, at some time.
+    is_counted_in: bool,
     /// Since when nobody waits to share limits, and all go by who does.
     settled_since: Option<Nanos>,
     published_at: Option<Nanos>,
@@ -42,6 +43,8 @@ pub struct RegionLag {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct WorkState {
     pub is_worker: bool,
+    /// Everything was read, the other regions divide limits by this one too, and the store answers.
+    pub is_connected: bool,
     pub owner: Option<u32>,
     pub regions: Vec<RegionLag>,
     pub membership_version: u64,
@@ -81,6 +84,8 @@ impl Standing {
 
     fn settle(&mut self, joined: &Joined, now: Nanos) {
         let Membership { version, members } = &joined.membership;
+        let is_silent = |member: &Member| member.seen.plus(tidegate_world::NAMESAKE_FOR) < joined.now;
+        self.is_counted_in |= members.iter().all(|member| member.applied >= *version || is_silent(member));
         let is_settled = members.iter().all(|member| member.is_active && member.applied >= *version);
         let is_same = self.joined.as_ref().is_some_and(|before| before.membership.version == *version);
         self.settled_since = self.settled_since.filter(|_| is_same).or(Some(now)).filter(|_| is_settled);
@@ -136,8 +141,8 @@ impl Standing {
                 ?cell,
                 count,
                 limit,
-                refused = self.told.implausible,
-                "another region's count can't be right and isn't added; look at that region"
+                rows = self.told.implausible,
+                "another region's count is more than 16 limits: it counts as 16 limits; look at that region"
             );
         }
     }
@@ -185,6 +190,7 @@ impl Standing {
         let regions = joined.map(|joined| joined.membership.members.iter().map(|member| lag(joined, member)));
         WorkState {
             is_worker,
+            is_connected: self.is_counted_in && self.has_read_all() && !is_breaker_open,
             owner: joined.map(|joined| joined.me.0),
             regions: regions.into_iter().flatten().collect(),
             membership_version: joined.map_or(0, |joined| joined.membership.version),
@@ -220,7 +226,7 @@ impl Worker {
         if self.standing.me() != Some(joined.me) {
             // As another owner, or for the first time: everything is read.
             (self.cursor, self.has_more, self.import_at) = (Cursor::default(), true, now);
-            self.cells = Cells::new(CELLS_MAX);
+            self.store_restarted();
         }
         let before = self.standing.view();
         self.standing.settle(&joined, now);

@@ -2,7 +2,9 @@
 
 use tidegate_core::{CellId, WorldView};
 use tidegate_origin::{CellTotal, KeyError, Letter, OriginError, Reset, WorldCell};
-use tidegate_world::{Cursor, Imported, Joined, Joining, Merged, OwnerId, Published, Row, WorldError};
+use tidegate_world::{
+    Cursor, Imported, Joined, Joining, Merged, OwnerId, Published, Row, StoredCounts, WorldError,
+};
 
 /// Something to be done, now.
 #[derive(Clone, PartialEq, Debug)]
@@ -20,6 +22,8 @@ pub enum Step {
     Tell(WorldView),
     /// Tell the nodes which keys were reset elsewhere.
     TellResets(Vec<Reset>),
+    /// Ask the store what it has of the region's own rows.
+    Check(OwnerId, Vec<CellId>),
     /// Bring the store's log into its table.
     Merge,
     Delete,
@@ -36,6 +40,7 @@ pub enum Done {
     Written(Result<Vec<Result<u64, KeyError>>, OriginError>),
     Told(Result<(), OriginError>),
     ToldResets(Result<(), OriginError>),
+    Checked(Result<StoredCounts, WorldError>),
     Merged(Result<Merged, WorldError>),
     Deleted(Result<u64, WorldError>),
 }
@@ -50,6 +55,7 @@ pub enum Lane {
     Write,
     Tell,
     Resets,
+    Check,
     Merge,
     Delete,
 }
@@ -63,7 +69,12 @@ impl Step {
             | Step::Write(_)
             | Step::Tell(_)
             | Step::TellResets(_) => true,
-            Step::Join(_) | Step::Publish(..) | Step::Import(_) | Step::Merge | Step::Delete => false,
+            Step::Join(_)
+            | Step::Publish(..)
+            | Step::Import(_)
+            | Step::Check(..)
+            | Step::Merge
+            | Step::Delete => false,
         }
     }
 }
@@ -78,6 +89,7 @@ impl Done {
             Done::Written(_) => Lane::Write,
             Done::Told(_) => Lane::Tell,
             Done::ToldResets(_) => Lane::Resets,
+            Done::Checked(_) => Lane::Check,
             Done::Merged(_) => Lane::Merge,
             Done::Deleted(_) => Lane::Delete,
         }

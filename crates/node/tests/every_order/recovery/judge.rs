@@ -42,11 +42,12 @@ impl Region {
         self.ledger.lost = self.ledger.lost.max(self.ledger.spent().saturating_sub(known));
     }
 
-    /// Asks a copy of the store for some units, as a node that has no entry of the key does; the second time by the
-    /// epoch that the first reply named.
+    /// Asks a copy of the store for some units, as a node that has no entry of the key does: it is answered in the newest
+    /// epoch.
     fn probe(&self, id: u64, units: u64) -> KeyReply {
         let mut copy = self.clone();
-        let cell = CellSync { component: 0, claim: 0, expires: self.now.plus(Nanos::from_secs(120)) };
+        let cell =
+            CellSync { component: 0, acked: 0, claim: 0, expires: self.now.plus(Nanos::from_secs(120)) };
         let limit = self.scope.limit;
         let counts = CountSync::Window(WindowSync {
             limit,
@@ -59,11 +60,7 @@ impl Region {
         let asks = smallvec![1; usize::try_from(units).unwrap_or(0)];
         let wants = Wants { asks, ..Wants::default() };
         let sync = KeySync { key: key(), epoch: 0, counts, wants, settled: smallvec![] };
-        let first = copy.exchange(id, &sync, self.now);
-        if first.epoch == 0 {
-            return first;
-        }
-        copy.exchange(id, &KeySync { epoch: first.epoch, ..sync }, self.now)
+        copy.exchange(id, &sync, self.now)
     }
 
     /// Once everything has drained, the store knows at least what every living node knows, and a cold node is granted

@@ -7,7 +7,7 @@ use super::name::{self, Names};
 use super::{SYNCS_MAX, ScriptCall};
 use crate::redis::wire::{Arguments, decimal, hexadecimal};
 use crate::store::resolution::{FadingMicros, micros_ceil, sequence_before, units_ahead};
-use crate::{Exchange, Grant, Heartbeat, Reset};
+use crate::{Acceptance, DoneReset, Exchange, Grant, Heartbeat, ResetNews};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -40,28 +40,41 @@ pub(crate) fn calls(exchange: &Exchange, topology_has_slots: bool) -> Vec<Script
     groups.map(|(slot, indices)| sync_call(exchange, slot, indices.to_vec())).collect()
 }
 
-pub(crate) fn resets_call(resets: &[Reset]) -> ScriptCall {
+pub(crate) fn resets_call(news: &ResetNews) -> ScriptCall {
     let (mut keys, mut args) = (Arguments::default(), Arguments::default());
-    keys.text(name::RESETS);
-    for reset in resets {
+    [name::RESET_LOG, name::RESET_HEAD, name::RESETS].iter().for_each(|name| keys.text(name));
+    match news.known {
+        Some(known) => args.write(format_args!("{:016x}", known.log)),
+        None => args.text(""),
+    }
+    count(&mut args, news.known.map_or(0, |known| known.number));
+    args.write(format_args!("{:016x}", news.next_log));
+    for reset in &news.resets {
         args.write(format_args!("{:032x}:{}", reset.key.get(), reset.epoch));
     }
-    ScriptCall { slot: name::slot_of_nodes(), keys, args, syncs: Vec::new() }
+    ScriptCall { slot: name::slot_of_nodes(), keys, args, syncs: Vec::new(), is_reading: false }
 }
 
 pub(crate) fn heartbeat_call(heartbeat: &Heartbeat) -> ScriptCall {
-    let Heartbeat { node, fingerprint, alive_for, leaves, heard } = heartbeat;
+    let Heartbeat { node, fingerprint, alive_for, leaves, heard, acceptance } = heartbeat;
     let (mut keys, mut args) = (Arguments::default(), Arguments::default());
     keys.text(name::LIVE_NODES);
     keys.text(name::FINGERPRINT);
     keys.text(name::HEARD);
     keys.text(name::WORLD);
+    keys.text(name::FORMAT);
+    keys.text(name::PROVEN);
     args.write(format_args!("{:016x}", node.0));
     args.write(format_args!("{fingerprint:016x}"));
     count(&mut args, micros_ceil(*alive_for));
     args.text(if *leaves { "leaves" } else { "stays" });
     count(&mut args, *heard);
-    ScriptCall { slot: name::slot_of_nodes(), keys, args, syncs: Vec::new() }
+    args.text(match acceptance {
+        Acceptance::New => "new",
+        Acceptance::Accepted => "accepted",
+        Acceptance::Refused => "refused",
+    });
+    ScriptCall { slot: name::slot_of_nodes(), keys, args, syncs: Vec::new(), is_reading: false }
 }
 
 pub(crate) fn reset_call(key: KeyId, known: u16, expires: Nanos, order: Option<u64>) -> ScriptCall {
@@ -75,7 +88,17 @@ pub(crate) fn reset_call(key: KeyId, known: u16, expires: Nanos, order: Option<u
         names.order(&mut keys);
         count(&mut args, order);
     }
-    ScriptCall { slot: name::slot_of(key), keys, args, syncs: Vec::new() }
+    ScriptCall { slot: name::slot_of(key), keys, args, syncs: Vec::new(), is_reading: false }
+}
+
+/// The same script, for what was carried out before.
+pub(crate) fn restore_call(done: &DoneReset) -> ScriptCall {
+    let mut call = reset_call(done.reset.key, done.reset.epoch, done.expires, done.order);
+    if done.order.is_none() {
+        call.args.text("");
+    }
+    call.args.text("done");
+    call
 }
 
 fn sync_call(exchange: &Exchange, slot: u16, syncs: Vec<usize>) -> ScriptCall {
@@ -98,7 +121,7 @@ fn sync_call(exchange: &Exchange, slot: u16, syncs: Vec<usize>) -> ScriptCall {
         push_names(&mut keys, sync, names);
         push_sync(&mut args, sync);
     }
-    ScriptCall { slot, keys, args, syncs }
+    ScriptCall { slot, keys, args, syncs, is_reading: false }
 }
 
 /// What is among the syncs, so that the script makes only the functions that it needs.
@@ -143,6 +166,9 @@ fn push_wants(args: &mut Arguments, wants: &Wants) {
         [ask] => count(args, *ask),
         asks => list(args, asks.iter().map(|ask| (*ask).min(NUMBER_MAX).to_string())),
     }
+    if wants.peek {
+        return args.text("p");
+    }
     let draw = if wants.draw { "d" } else { "" };
     match (wants.reserve, wants.lease) {
         (None, None) => args.text(draw),
@@ -175,6 +201,11 @@ fn push_window(args: &mut Arguments, window: &WindowSync) {
         None => push_nothing(args, 2),
     }
     count(args, u64::from(window.regions));
+    count(args, window.current.acked);
+    match &window.previous {
+        Some(previous) => count(args, previous.acked),
+        None => push_nothing(args, 1),
+    }
 }
 
 fn push_cell(args: &mut Arguments, cell: &CellSync) {

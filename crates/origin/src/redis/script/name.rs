@@ -4,6 +4,7 @@
 //! forgotten count: never rename without moving.
 
 use crate::redis::wire::{Arguments, decimal, hexadecimal};
+use std::sync::OnceLock;
 use tidegate_core::{KeyId, Sequence};
 
 /// The slots of a Redis Cluster.
@@ -21,6 +22,33 @@ pub(crate) fn slot_of(key: KeyId) -> u16 {
     let mut digits = [0; TAG_DIGITS];
     hexadecimal(&mut digits, u128::from(tag(key)));
     slot_of_tag(&digits)
+}
+
+/// A hash tag whose keys lie in `slot`: the smallest number whose digits do.
+pub(crate) fn tag_of_slot(slot: u16) -> &'static str {
+    static TAGS: OnceLock<Vec<String>> = OnceLock::new();
+    let tags = TAGS.get_or_init(|| {
+        let mut tags = vec![String::new(); usize::from(SLOTS)];
+        let mut missing = tags.len();
+        for number in 0_u32.. {
+            let tag = number.to_string();
+            let found = &mut tags[usize::from(slot_of_tag(tag.as_bytes()))];
+            if found.is_empty() {
+                *found = tag;
+                missing -= 1;
+            }
+            if missing == 0 {
+                break;
+            }
+        }
+        tags
+    });
+    tags.get(usize::from(slot)).map_or(NODES_TAG, String::as_str)
+}
+
+/// What the record of a shard, and the list of the nodes that it knows, are called. `slot` is one that the shard owns.
+pub(super) fn record_names(slot: u16) -> [String; 2] {
+    ["record", "members"].map(|what| format!("tidegate:{{{}}}:{what}", tag_of_slot(slot)))
 }
 
 pub(super) fn slot_of_nodes() -> u16 {
@@ -66,7 +94,12 @@ pub(super) const LIVE_NODES: &str = "tidegate:{nodes}:alive";
 pub(super) const FINGERPRINT: &str = "tidegate:{nodes}:secret";
 /// Not the marker above, which earlier releases know: that one names a secret, this is it.
 pub(super) const STORED_SECRET: &str = "tidegate:{nodes}:fleet-secret";
+/// What earlier releases read of resets.
 pub(super) const RESETS: &str = "tidegate:{nodes}:resets";
+pub(super) const RESET_LOG: &str = "tidegate:{nodes}:reset-log";
+pub(super) const RESET_HEAD: &str = "tidegate:{nodes}:reset-head";
+pub(super) const FORMAT: &str = "tidegate:{nodes}:format";
+pub(super) const PROVEN: &str = "tidegate:{nodes}:proven";
 pub(super) const QUOTA_REPORTS: &str = "tidegate:{nodes}:quota-reports";
 pub(super) const QUOTA_NEWS: &str = "tidegate:{nodes}:quota-news";
 pub(super) const HOT_REPORTS: &str = "tidegate:{nodes}:hot-reports";
@@ -106,6 +139,11 @@ mod tests {
         assert_eq!(checksum(b"123456789"), 0x31c3);
         assert_eq!(slot_of_tag(b"foo"), 12_182);
         assert_eq!(slot_of_tag(b"00000000"), slot_of(KeyId::from_hash(5 << 32)));
+    }
+
+    #[test]
+    fn every_slot_has_a_tag_that_lies_in_it() {
+        assert!((0..SLOTS).all(|slot| slot_of_tag(tag_of_slot(slot).as_bytes()) == slot));
     }
 
     #[test]

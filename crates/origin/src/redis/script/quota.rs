@@ -43,7 +43,7 @@ pub(crate) fn tell_call(news: &QuotaNews) -> ScriptCall {
 pub(super) fn call(names: &[&str], args: Arguments) -> ScriptCall {
     let mut keys = Arguments::default();
     names.iter().for_each(|name| keys.text(name));
-    ScriptCall { slot: name::slot_of_nodes(), keys, args, syncs: Vec::new() }
+    ScriptCall { slot: name::slot_of_nodes(), keys, args, syncs: Vec::new(), is_reading: false }
 }
 
 /// In the place of news: the last that are known there are earlier than those that the node goes by.

@@ -4,8 +4,9 @@
 use super::ScriptCall;
 use super::world_reply::world_view;
 use crate::redis::wire::Value;
+use crate::store::REFUSED_BEFORE;
 use crate::store::resolution::from_micros;
-use crate::{Alive, Exchange, Heartbeat, KeyError, OriginError, Reset};
+use crate::{Alive, Exchange, Heartbeat, KeyError, OriginError, Reset, ResetLog, ResetPosition};
 use smallvec::SmallVec;
 use tidegate_core::counts::CellReply;
 use tidegate_core::exchange::{CountReply, CountSync, KeyReply, KeySync};
@@ -42,8 +43,10 @@ pub(crate) fn heartbeat_reply(heartbeat: &Heartbeat, value: Value) -> Result<Ali
     match outcome.as_str() {
         "alive" => {
             let nodes = fields.owners()?;
-            Ok(Alive { nodes, now, world: world_view(&fields.text()?)? })
+            let world = world_view(&fields.text()?)?;
+            Ok(Alive { nodes, now, world, keeps_no_records: fields.count()? == 1 })
         }
+        "no secret" => Err(OriginError::Refused { message: REFUSED_BEFORE.to_owned() }),
         "other secret" => {
             let theirs = fields.text()?;
             let theirs = u64::from_str_radix(&theirs, 16).map_err(|_| nonsense("no fingerprint"))?;
@@ -61,12 +64,17 @@ pub(crate) fn reset_reply(value: Value) -> Result<u16, OriginError> {
     }
 }
 
-pub(crate) fn resets_reply(value: Value) -> Result<Vec<Reset>, OriginError> {
-    match value {
-        Value::Array(members) => members.into_iter().map(reset_member).collect(),
-        Value::BulkString(problem) => Err(nonsense(&shown(&problem))),
-        other => Err(nonsense(&format!("{other:?}"))),
+pub(crate) fn resets_reply(value: Value) -> Result<ResetLog, OriginError> {
+    if let Value::BulkString(problem) = &value {
+        return Err(nonsense(&shown(problem)));
     }
+    let mut fields = Fields::of(value)?;
+    let log = fields.text()?;
+    let log = u64::from_str_radix(&log, 16).map_err(|_| nonsense(&log))?;
+    let number = fields.count()?;
+    let has_gap = fields.count()? != 0;
+    let resets: Result<Vec<Reset>, OriginError> = fields.0.map(reset_member).collect();
+    Ok(ResetLog { position: ResetPosition { log, number }, has_gap, resets: resets? })
 }
 
 fn reset_member(member: Value) -> Result<Reset, OriginError> {
@@ -99,8 +107,9 @@ fn key_reply(sync: &KeySync, mut fields: Fields) -> Result<KeyReply, OriginError
         CountSync::Gcra { .. } => (fields.gcra_counts()?, fields.count()?, fields.optional_instant()?),
     };
     let granted = fields.granted(sync.wants.asks.len())?;
+    let component_before = fields.number()?;
     fields.end()?;
-    Ok(KeyReply { epoch, counts, granted, drawn, retry_after })
+    Ok(KeyReply { epoch, counts, granted, drawn, retry_after, component_before })
 }
 
 /// The rest of an array, read from the front.

@@ -19,7 +19,7 @@ pub(crate) fn secret_call(ours: Option<&FleetSecret>) -> ScriptCall {
         }
         None => ["", ""].into_iter().for_each(|none| args.text(none)),
     }
-    ScriptCall { slot: name::slot_of_nodes(), keys, args, syncs: Vec::new() }
+    ScriptCall { slot: name::slot_of_nodes(), keys, args, syncs: Vec::new(), is_reading: false }
 }
 
 pub(crate) fn secret_reply(value: Value) -> Result<StoredSecret, OriginError> {

@@ -9,7 +9,7 @@ use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{KeyId, Nanos, Rate, Sequence, WorldPolicy, WorldView};
 
 fn sync(number: u128) -> KeySync {
-    let cell = CellSync { component: 1, claim: 2, expires: Nanos::from_secs(3) };
+    let cell = CellSync { component: 1, acked: 0, claim: 2, expires: Nanos::from_secs(3) };
     let counts = if number.is_multiple_of(2) {
         let sequence = Sequence(9);
         CountSync::Window(WindowSync {
@@ -31,7 +31,7 @@ fn sync(number: u128) -> KeySync {
 
 fn exchange(count: u128, grant: Grant) -> Exchange {
     let syncs = (0..count).map(|number| sync(number * 0x9e37_79b9)).collect();
-    Exchange { node: NodeId(0xab), now: Nanos::new(5_000_000_006), syncs, grant }
+    Exchange { node: NodeId(0xab), now: Nanos::new(5_000_000_006), syncs, grant, reads_record: false }
 }
 
 /// Every sync is in one call, and a call is no longer than allowed.
@@ -80,7 +80,7 @@ fn the_arguments_are_as_the_scripts_header_says() {
     assert_eq!(
         call.args.texts().join(" "),
         "c:00000000000000ab 5.000000006 each 2 wga \
-         w 1  1,2 d 5 1 2 3000 1 2 3000   1 \
+         w 1  1,2 d 5 1 2 3000 1 2 3000   1 0 0 \
          g 1  1,2 d 5 7000 7 6 1.000000002 0.000000000 0.000000000 0:1428:4:7"
     );
     assert_eq!(call.keys.len(), 2 + 2 + 1);
@@ -91,7 +91,8 @@ fn good_reply() -> Value {
     let gcra = [1, 7, 2, 5, 6, 4, 0, 0, 1, 500];
     let entry = |numbers: &[i64]| {
         let granted = Value::BulkString(b"10".to_vec());
-        Value::Array(numbers.iter().copied().map(Value::Int).chain([granted]).collect())
+        let before = Value::Int(3);
+        Value::Array(numbers.iter().copied().map(Value::Int).chain([granted, before]).collect())
     };
     Value::Array(vec![Value::Int(8), Value::Int(9), entry(&window), entry(&gcra)])
 }
@@ -158,7 +159,7 @@ fn no_spoilt_field_panics_or_reaches_the_neighbour() {
         Value::Array(vec![Value::Int(1)]),
     ];
     for with in &mad {
-        for at in 0..26 {
+        for at in 0..28 {
             let mut value = good_reply();
             spoil(&mut value, &mut at.clone(), with);
             match replies(&exchange, call, value) {
@@ -171,16 +172,25 @@ fn no_spoilt_field_panics_or_reaches_the_neighbour() {
 
 #[test]
 fn mad_answers_to_heartbeats_and_resets_are_nonsense() {
-    let heartbeat =
-        Heartbeat { node: NodeId(1), fingerprint: 2, alive_for: Nanos::ZERO, leaves: false, heard: 0 };
+    let heartbeat = Heartbeat {
+        node: NodeId(1),
+        fingerprint: 2,
+        alive_for: Nanos::ZERO,
+        leaves: false,
+        heard: 0,
+        acceptance: crate::Acceptance::default(),
+    };
     let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
     let frame = |rest: Vec<Value>| Value::Array([vec![Value::Int(1), Value::Int(2)], rest].concat());
     assert_eq!(
-        heartbeat_reply(&heartbeat, frame(vec![text("alive"), Value::Int(3), text("")])).unwrap().nodes,
+        heartbeat_reply(&heartbeat, frame(vec![text("alive"), Value::Int(3), text(""), Value::Int(0)]))
+            .unwrap()
+            .nodes,
         3
     );
     let world = text("7:3:floor 250");
-    let alive = heartbeat_reply(&heartbeat, frame(vec![text("alive"), Value::Int(3), world])).unwrap();
+    let alive =
+        heartbeat_reply(&heartbeat, frame(vec![text("alive"), Value::Int(3), world, Value::Int(1)])).unwrap();
     let policy = WorldPolicy::Floor { thousandths: 250 };
     assert_eq!(alive.world, Some(WorldView { regions: 3, version: 7, policy }));
     let other = heartbeat_reply(&heartbeat, frame(vec![text("other secret"), text("00000000000000ff")]));

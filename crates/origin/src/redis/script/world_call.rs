@@ -15,7 +15,7 @@ const CELLS_MAX: usize = 2 * SYNCS_MAX;
 fn of_nodes(names: &[&str], args: Arguments) -> ScriptCall {
     let mut keys = Arguments::default();
     names.iter().for_each(|name| keys.text(name));
-    ScriptCall { slot: name::slot_of_nodes(), keys, args, syncs: Vec::new() }
+    ScriptCall { slot: name::slot_of_nodes(), keys, args, syncs: Vec::new(), is_reading: false }
 }
 
 pub(crate) fn lead_call(lead: &Lead) -> ScriptCall {
@@ -99,7 +99,7 @@ fn cell_calls<T>(
         for part in indices.chunks(CELLS_MAX) {
             let (mut keys, mut args) = (Arguments::default(), Arguments::default());
             part.iter().for_each(|index| push(&mut keys, &mut args, &cells[*index]));
-            calls.push(ScriptCall { slot, keys, args, syncs: part.to_vec() });
+            calls.push(ScriptCall { slot, keys, args, syncs: part.to_vec(), is_reading: false });
         }
     }
     calls

@@ -11,21 +11,21 @@ for n = 1, syncs do
   end
   next_key = next_key + 1
   if replies[n + 2] then
-    at = at + 15
+    at = at + 17
   else
     local wants = asks ~= '' or extras ~= '' or settled ~= ''
     -- As many fields as there will be, more or less, at once: a table that grows is slow.
     if is_window and not wants then
       state = {
         is_window = true, epoch = ARGV[at + 1] + 0, key = key, previous_key = previous_key, asks = '',
-        granted = '', spent = 0, drawn = 0, current = nil, previous = nil, problem = nil, stale = nil,
+        granted = '', spent = 0, drawn = 0, current = nil, previous = nil, problem = nil, missed = nil,
       }
     else
       state = {
         is_window = is_window, epoch = ARGV[at + 1] + 0, key = key, previous_key = previous_key, asks = asks,
         granted = '', spent = 0, drawn = 0, wants = wants, settled = settled, reserved = 0, reservations = '',
         draws = find(extras, '^d'), reserve = match(extras, 'r(%x+)'), asked = 0, refused = nil,
-        problem = nil, stale = nil, most = nil, parts = nil,
+        problem = nil, missed = nil, most = nil, parts = nil, peeks = extras == 'p',
       }
       local most, parts = match(extras, '^d?l(%d+):(%d+);')
       if most then
@@ -37,25 +37,25 @@ for n = 1, syncs do
       epoch, expiry_ms = tonumber(epoch), tonumber(expiry_ms)
       if not epoch or epoch > 65535 or expiry_ms > COUNT_MAX then
         state.problem = KEYS[n] .. ' holds something that is no epoch'
-      elseif epoch > state.epoch then
-        -- The node missed a reset: it publishes nothing, and is told of the new epoch's counts.
-        state.stale, state.epoch, state.wants = true, epoch, false
-        state.granted = string.rep('0', select(2, string.gsub(asks, '%d+', '')))
+      else
+        state.stored_epoch, state.epoch_expiry_ms = epoch, expiry_ms
+      end
+      if epoch and epoch > state.epoch then
+        -- The node missed a reset: it publishes nothing, and asks in the new epoch.
+        state.missed, state.epoch = true, epoch
         local stem = string.sub(KEYS[n], 1, -2) .. format('%.0f', epoch)
         state.key = stem .. match(key, ':%w+$')
         state.previous_key = previous_key and stem .. match(previous_key, ':%w+$')
-      else
-        state.stored_epoch, state.epoch_expiry_ms = epoch, expiry_ms
       end
     end
     if is_window then
       read_window(state, at)
-      at = at + 15
+      at = at + 17
     else
       read_gcra(state, at)
       at = at + 13
     end
-    blocked = blocked or (asks ~= '' and (state.problem or state.stale or state.refused))
+    blocked = blocked or (asks ~= '' and (state.problem or state.refused))
     states[n] = state
   end
 end
@@ -70,18 +70,16 @@ for n = 1, syncs do
     if cancels and state.wants then
       cancel(state)
     end
-    if not state.stale then
-      -- Reservations first: what is new is given its expiry with its counts.
-      if state.wants then
-        write_reservations(state)
-      end
-      local amount = state.drawn + (state.reserve and 0 or state.spent)
-      local expiry_ms = state.is_window and write_window(state, amount) or write_gcra(state, amount)
-      local stored_epoch, stored_ms = state.stored_epoch or 0, state.epoch_expiry_ms or 0
-      if epoch > stored_epoch or (epoch > 0 and expiry_ms > stored_ms) then
-        local expiry = format('%.0f', max(expiry_ms, stored_ms))
-        call('SET', KEYS[n], format('%.0f', epoch) .. ':' .. expiry, 'PXAT', expiry)
-      end
+    -- Reservations first: what is new is given its expiry with its counts.
+    if state.wants then
+      write_reservations(state)
+    end
+    local amount = state.drawn + (state.reserve and 0 or state.spent)
+    local expiry_ms = state.is_window and write_window(state, amount) or write_gcra(state, amount)
+    local stored_epoch, stored_ms = state.stored_epoch or 0, state.epoch_expiry_ms or 0
+    if not state.peeks and (epoch > stored_epoch or epoch > 0 and expiry_ms > stored_ms) then
+      local expiry = format('%.0f', max(expiry_ms, stored_ms))
+      call('SET', KEYS[n], format('%.0f', epoch) .. ':' .. expiry, 'PXAT', expiry)
     end
     if state.is_window then
       local cell, before = state.current, state.previous
@@ -89,11 +87,12 @@ for n = 1, syncs do
       if before then
         replies[n + 2] = {
           epoch, cell[1], cell[3], cell[4], cell[7], cell[5], before[1], before[3], before[4], before[7],
-          state.drawn, wait_us, state.granted,
+          state.drawn, wait_us, state.granted, cell[10],
         }
       else
         replies[n + 2] = {
           epoch, cell[1], cell[3], cell[4], cell[7], cell[5], -1, 0, 0, 0, state.drawn, wait_us, state.granted,
+          cell[10],
         }
       end
     else
@@ -103,7 +102,7 @@ for n = 1, syncs do
       end
       replies[n + 2] = {
         epoch, state.component, state.owners, state.tat_s, state.tat_ns, state.since_s, state.since_ns,
-        state.drawn, wait_s, wait_ns, state.granted,
+        state.drawn, wait_s, wait_ns, state.granted, state.was,
       }
     end
   end

@@ -203,12 +203,55 @@ if has_gcra then
     state.tat_s, state.tat_ns = plus(now_s, now_ns, seconds, nanos)
   end
 
+  -- A lowered burst leaves one empty bucket of the debt, unless post-paid charges took more than the old one: BurstMemory
+  -- in crates/core/src/gcra_sync.rs. `remembered` is "<burst>" or "<burst>:<instant at which a debt was forgiven>".
+  local function change_burst(state, burst, remembered)
+    local old, forgiven = match(remembered or '0', '^(%d+):?([%d.]*)$')
+    old = old and count(old)
+    local at_s, at_ns = instant(forgiven ~= '' and forgiven or nil)
+    if not old or not at_s then
+      return false
+    end
+    local now_old = max(old, burst)
+    if burst < old then
+      local full_s, full_ns = charge(burst, state.interval)
+      local before_s, before_ns = charge(old, state.interval)
+      local owed_s, owed_ns = minus(state.tat_s, state.tat_ns, now_s, now_ns)
+      local grace_s, grace_ns = plus(full_s, full_ns, 1, 0)
+      if not is_after(owed_s, owed_ns, grace_s, grace_ns) then
+        local until_s, until_ns = plus(at_s, at_ns, before_s, before_ns)
+        if is_after(now_s, now_ns, until_s, until_ns) then
+          now_old = burst
+        end
+      else
+        local again_s, again_ns = plus(at_s, at_ns, full_s, full_ns)
+        before_s, before_ns = plus(before_s, before_ns, 1, 0)
+        if not is_after(owed_s, owed_ns, before_s, before_ns) and not is_after(again_s, again_ns, now_s, now_ns) then
+          state.tat_s, state.tat_ns = plus(now_s, now_ns, full_s, full_ns)
+          if is_after(state.since_s, state.since_ns, now_s, now_ns) then
+            state.since_s, state.since_ns = now_s, now_ns
+          end
+          set_before(state, 0, 0, 0, 0)
+          at_s, at_ns = now_s, now_ns
+        end
+      end
+    end
+    local text = format('%.0f', now_old)
+    if at_s > 0 then
+      text = text .. format(':%.0f.%09d', at_s, at_ns)
+    end
+    if text ~= remembered then
+      state.bursts, state.changed = text, true
+    end
+    return true
+  end
+
   function read_gcra(state, at)
     local key = state.key
     if state.problem then
       return
     end
-    local values = redis.pcall('HMGET', key, owner, 'n', 'x', 'tat', 'b', 'i', 'r', 'd', 'e')
+    local values = redis.pcall('HMGET', key, owner, 'n', 'x', 'tat', 'b', 'i', 'r', 'd', 'e', 'u')
     if values.err then
       state.problem = values.err
       return
@@ -225,6 +268,7 @@ if has_gcra then
       return
     end
     state.component, state.owners, state.expiry_ms = component, owners, expiry_ms
+    state.was = values[1] and component or -1
     state.tat_s, state.tat_ns, state.since_s, state.since_ns = tat_s, tat_ns, since_s, since_ns
     if is_after(to_s, to_ns, since_s, since_ns) then
       -- A script of before these fields moved the busy period on, or back: what was before it is no longer known.
@@ -232,18 +276,26 @@ if has_gcra then
     end
     state.before = { from_s, from_ns, to_s, to_ns }
     state.interval = i
-    if not state.stale then
-      if not values[1] then
-        state.owners = owners + 1
+    state.peeks = state.peeks and not values[1]
+    if not values[1] and not state.peeks then
+      state.owners = owners + 1
+    end
+    state.moved = not state.peeks and (not values[1] or not values[6] or from ~= i)
+    if from ~= i and not state.peeks then
+      set_before(state, 0, 0, 0, 0)
+      if is_after(tat_s, tat_ns, now_s, now_ns) then
+        rescale(state, from)
       end
-      state.moved = not values[1] or not values[6] or from ~= i
-      if from ~= i then
-        set_before(state, 0, 0, 0, 0)
-        if is_after(tat_s, tat_ns, now_s, now_ns) then
-          rescale(state, from)
-        end
-      end
+    end
+    if not state.missed and not state.peeks then
       merge(state, ARGV[at + 7] + 0, ARGV[at + 8] + 0, ARGV[at + 9], ARGV[at + 10], ARGV[at + 11])
+    end
+    if not state.peeks then
+      local burst = ARGV[at + 5]
+      if burst ~= values[10] and burst ~= '0' and not change_burst(state, burst + 0, values[10]) then
+        state.problem = key .. ' holds something that is no burst'
+        return
+      end
     end
     if state.wants then
       if values[7] and not read_reservations(state, values[7]) then
@@ -264,7 +316,7 @@ if has_gcra then
       state.component, state.changed = min(state.component + amount, COUNT_MAX), true
     end
     local idle_from_ms = max(state.tat_s * 1000 + ceil(state.tat_ns / 1000000), ceil(now_us / 1000))
-    local expires = state.expiry_ms < idle_from_ms + KEPT_MS
+    local expires = state.expiry_ms < idle_from_ms + KEPT_MS and not state.peeks
     if state.changed or state.moved or expires then
       local key, component = state.key, format('%.0f', state.component)
       local tat = format('%.0f.%09d', state.tat_s, state.tat_ns)
@@ -274,6 +326,9 @@ if has_gcra then
         local before = state.before
         local from, to = format('%.0f.%09d', before[1], before[2]), format('%.0f.%09d', before[3], before[4])
         call('HSET', key, 'd', from, 'e', to)
+      end
+      if state.bursts then
+        call('HSET', key, 'u', state.bursts)
       end
       if state.moved or expires then
         state.expiry_ms = idle_from_ms + KEPT_MS + KEPT_MORE_MS

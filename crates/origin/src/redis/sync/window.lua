@@ -3,13 +3,15 @@
 -- A cell is the table that HMGET answers, its texts made numbers in place (a table more is a microsecond):
 --   1 own component | 2 sum | 3 total | 4 world | 5 owners | 6 expiry ms | 7 published | 8 reservations
 --   9 what must be written: nil nothing, 1 the counts, 2 owners and expiry too, 3 all but a component
+--   10 the own component as it was before, -1 when there was none
 
 local read_window, write_window, weigh_window, window_wait_us
 
 if has_windows then
-  -- Reads a cell and publishes to it; without a component it only reads. A publish of 0 makes its sender an
-  -- owner of the current cell, not of the previous: that is only looked at.
-  local function read_cell(key, component, claim, expiry_ms, is_current)
+  -- Reads a cell and publishes to it. A publish of 0 makes its sender an owner of the current cell, not of the
+  -- previous: that is only looked at. Growth beyond what the sender had confirmed, or sent, raises the total by
+  -- addition: nobody else can have claimed that.
+  local function read_cell(key, component, acked, claim, expiry_ms, is_current)
     local cell = redis.pcall('HMGET', key, owner, 's', 'f', 'w', 'n', 'x', 'p', 'r')
     if cell.err then
       return nil, cell.err
@@ -27,11 +29,13 @@ if has_windows then
     end
     local total = max(cell[3], cell[2], cell[1])
     cell[3], cell[9] = total, nil
-    if not component then
-      return cell
-    end
-    if component > cell[1] then
-      cell[1], cell[2], cell[9] = component, min(cell[2] + (component - cell[1]), COUNT_MAX), 1
+    local stored = cell[1]
+    cell[10] = is_owner and stored or -1
+    if component > stored then
+      cell[1], cell[2], cell[9] = component, min(cell[2] + (component - stored), COUNT_MAX), 1
+      if component > acked then
+        total = min(total + component - max(acked, stored), COUNT_MAX)
+      end
       total = max(total, cell[2])
     end
     total = max(total, claim)
@@ -71,17 +75,18 @@ if has_windows then
     if state.problem then
       return
     end
-    if state.stale then
-      cell, state.problem = read_cell(key)
+    if state.missed then
+      cell, state.problem = read_cell(key, 0, 0, 0, ARGV[at + 8] + 0, not state.peeks)
     else
-      cell, state.problem = read_cell(key, ARGV[at + 6] + 0, ARGV[at + 7] + 0, ARGV[at + 8] + 0, true)
+      local component, acked, claim = ARGV[at + 6] + 0, ARGV[at + 15] + 0, ARGV[at + 7] + 0
+      cell, state.problem = read_cell(key, component, acked, claim, ARGV[at + 8] + 0, not state.peeks)
     end
     state.current = cell
-    if cell and previous_key and state.stale then
-      state.previous, state.problem = read_cell(previous_key)
+    if cell and previous_key and state.missed then
+      state.previous, state.problem = read_cell(previous_key, 0, 0, 0, ARGV[at + 11] + 0)
     elseif cell and previous_key then
-      local component, claim, expiry_ms = ARGV[at + 9] + 0, ARGV[at + 10] + 0, ARGV[at + 11] + 0
-      state.previous, state.problem = read_cell(previous_key, component, claim, expiry_ms)
+      local component, acked, claim = ARGV[at + 9] + 0, ARGV[at + 16] + 0, ARGV[at + 10] + 0
+      state.previous, state.problem = read_cell(previous_key, component, acked, claim, ARGV[at + 11] + 0)
     end
     if state.wants and not state.problem then
       if cell[8] and not read_reservations(state, cell[8]) then

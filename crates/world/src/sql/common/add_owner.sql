@@ -1,4 +1,3 @@
 -- {id}, {region}, {origin}
 INSERT INTO tidegate_owners (id, region, origin, standing, applied_version, seen_at, confirmed_at)
 VALUES ({id}, {region}, {origin}, 0, 0, 0, 0);
-UPDATE tidegate_fleet SET owners_given = {id} WHERE id = 1;

@@ -1,0 +1,63 @@
+//! Which resets this node knows of.
+//!
+//! A node that denies a key by itself asks nobody, so it reads the region's log of resets with each heartbeat. Where it may
+//! have missed one (it stood still, there were too many at once, or the log was lost), the next decision about every key
+//! asks, also one that denies.
+
+use super::Region;
+use tidegate_core::{Nanos, SharedState, Table};
+use tidegate_origin::{DoneReset, Reset, ResetLog, ResetNews};
+
+/// A node remembers so many resets that it carried out. More than that in the lifetime of their windows aren't restored
+/// after a loss of data.
+const REMEMBERED_MAX: usize = 10_000;
+
+impl Region {
+    /// What to add to the log of resets, and how far this node has read it.
+    pub fn reset_news(&self, resets: Vec<Reset>) -> ResetNews {
+        let mut pending = self.pending.lock();
+        ResetNews { known: pending.reset_position, next_log: pending.random(), resets }
+    }
+
+    /// Takes what the log says. Returns whether resets may have been missed.
+    pub fn take_resets(&self, table: &Table<SharedState>, log: &ResetLog) -> bool {
+        self.start_afresh(table, &log.resets);
+        let is_first = {
+            let mut pending = self.pending.lock();
+            let known = pending.reset_position;
+            if known.is_some_and(|known| known.log == log.position.log && known.number > log.position.number)
+            {
+                // A later answer overtook this one.
+                return false;
+            }
+            pending.reset_position = Some(log.position);
+            known.is_none()
+        };
+        if log.has_gap {
+            table.for_each(|_, state| state.unconfirm());
+        }
+        log.has_gap && !is_first
+    }
+
+    /// A key was reset, by this node or before it: should its shard lose that, it is told again.
+    pub fn remember_reset(&self, done: DoneReset, now: Nanos) {
+        let mut pending = self.pending.lock();
+        let resets = &mut pending.done_resets;
+        resets.retain(|_, other| other.expires > now);
+        let known = resets.get(&done.reset.key).map_or(0, |other| other.reset.epoch);
+        if done.reset.epoch >= known && (resets.len() < REMEMBERED_MAX || known > 0) {
+            resets.insert(done.reset.key, done);
+        }
+    }
+
+    /// Starts keys afresh, if they aren't yet.
+    pub fn start_afresh(&self, table: &Table<SharedState>, resets: &[Reset]) {
+        for Reset { key, epoch } in resets {
+            table.update(*key, |state| {
+                if *epoch > state.epoch() {
+                    *state = state.at_epoch(*epoch);
+                }
+            });
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Pulses: one to every shard with each heartbeat, and at once where an answer showed that data may be gone.
+
+use super::{ALIVE_FOR, RegionDriver};
+use crate::region::ShardEvent;
+use crate::sharing::Sharing;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tidegate_core::KeyId;
+use tidegate_origin::record::Pulse;
+use tidegate_origin::{DoneReset, Origin, OriginError, ShardId};
+
+/// What the driver remembers of the shards that it sends pulses to.
+#[derive(Debug, Default)]
+pub(super) struct Pulses {
+    /// A heartbeat was answered: it is known whether the store belongs to this fleet, and which release wrote it.
+    has_begun: AtomicBool,
+    shards: Mutex<BTreeMap<ShardId, PulsedShard>>,
+}
+
+#[derive(Debug, Default)]
+struct PulsedShard {
+    /// How often a connection had been made when the last pulse left, or the last call did; `None` before either.
+    connects: Option<u64>,
+    /// The last pulse was refused, and the operator knows.
+    is_refused: bool,
+}
+
+impl Pulses {
+    pub(super) fn begin(&self) {
+        self.has_begun.store(true, Ordering::Relaxed);
+    }
+}
+
+impl RegionDriver {
+    /// Sends a pulse to every shard.
+    pub(super) fn pulse_all(self: &Arc<Self>) {
+        for shard in self.origin().shards() {
+            tokio::spawn(self.clone().pulse(shard));
+        }
+    }
+
+    /// Sends a pulse to one shard, and does what its answer asks for.
+    pub(super) async fn pulse(self: Arc<Self>, shard: ShardId) {
+        if !self.pulses.has_begun.load(Ordering::Relaxed) || self.is_foreign() || self.is_held() {
+            return;
+        }
+        let origin = self.origin();
+        let Sharing { table, region, .. } = self.shared();
+        let pulse = region.pulse(shard, ALIVE_FOR, self.clock.now().now);
+        self.pulses.shards.lock().entry(shard).or_default().connects = Some(origin.connects(shard));
+        let pulsed = origin.pulse(shard, pulse).await;
+        self.report_refusal(shard, pulsed.as_ref().err(), &**origin);
+        let route = |key: KeyId| origin.shard_of(key);
+        let (effects, event) = region.pulsed(table, (shard, pulse), &pulsed, self.clock.now(), &route);
+        self.execute(effects);
+        let server = || origin.shard_name(shard);
+        match event {
+            Some(ShardEvent::LostData { keys }) => tracing::warn!(
+                server = server(),
+                keys,
+                fix = "see docs/failures.md",
+                "the store lost data: this node publishes again what it knows; until all nodes have, what the store grants \
+                 is unverified"
+            ),
+            Some(ShardEvent::Recovered) => {
+                tracing::info!(server = server(), "the store has recovered: all nodes have published again");
+            }
+            Some(ShardEvent::GaveUpRecovery { nodes }) => tracing::warn!(
+                server = server(),
+                nodes,
+                "the store's recovery took too long: what some nodes know isn't all published again, and counts as lost"
+            ),
+            None => {}
+        }
+    }
+
+    /// Tells shards that lost data which keys were reset.
+    pub(super) async fn restore_resets(self: Arc<Self>, resets: Vec<(ShardId, DoneReset)>) {
+        let origin = self.origin();
+        for (shard, done) in resets {
+            let restored = origin.restore_reset(shard, done).await;
+            self.shared().region.restored(shard, &done, restored.is_ok());
+        }
+    }
+
+    /// Another server may answer since the last call: what it grants isn't relied on before it has answered a pulse.
+    pub(super) fn notice_reconnect(self: &Arc<Self>, origin: &Arc<Box<dyn Origin>>, shard: ShardId) {
+        let connects = Some(origin.connects(shard));
+        let known = {
+            let mut shards = self.pulses.shards.lock();
+            std::mem::replace(&mut shards.entry(shard).or_default().connects, connects)
+        };
+        if known.is_some() && known != connects && self.shared().region.reconnected(shard) {
+            tokio::spawn(self.clone().pulse(shard));
+        }
+    }
+
+    /// Lets no shard wait for this node.
+    pub(super) async fn leave_shards(&self) {
+        let origin = self.origin();
+        for shard in origin.shards() {
+            let pulse = self.shared().region.pulse(shard, ALIVE_FOR, self.clock.now().now);
+            // A shard that can't be told stops waiting by itself.
+            let _ = origin.pulse(shard, Pulse { leaves: true, ..pulse }).await;
+        }
+    }
+
+    /// A server that refuses pulses grants nothing that is verified: worth a warning, once.
+    fn report_refusal(&self, shard: ShardId, error: Option<&OriginError>, origin: &dyn Origin) {
+        let is_refused = matches!(error, Some(OriginError::Refused { .. } | OriginError::Nonsense { .. }));
+        let was_refused = {
+            let mut shards = self.pulses.shards.lock();
+            std::mem::replace(&mut shards.entry(shard).or_default().is_refused, is_refused)
+        };
+        if let Some(error) = error.filter(|_| is_refused && !was_refused) {
+            tracing::warn!(%error, server = origin.shard_name(shard), "the store refuses this node's pulses: what it grants is unverified");
+        }
+    }
+}

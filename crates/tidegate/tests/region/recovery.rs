@@ -1,0 +1,244 @@
+//! A store that lost data: nodes notice, publish again what they know, and nobody is granted what was spent before.
+//!
+//! `strict` limits (`exact`, class `abuse`) never admit more than their number, whoever asks and whatever was lost.
+
+use crate::fleet::{Limit, Member, PATIENT, fleet, pause, wait_for};
+use crate::store::command;
+use crate::support::{SOON, poll};
+use rustix::process::Signal;
+use std::time::Duration;
+use tidegate_testkit::{Redis, Sentinel};
+
+const LONG: Duration = Duration::from_secs(10);
+
+/// How many of so many requests one node admits.
+fn admitted(node: &Member, limit: &Limit, requests: u64) -> u64 {
+    let mut caller = node.caller();
+    (0..requests).map(|_| u64::from(caller.ask(limit).is_allowed())).sum()
+}
+
+/// What the node says of the data of its first shard.
+fn data(node: &Member) -> String {
+    node.origin()["shards"][0]["data"].as_str().unwrap_or_default().to_owned()
+}
+
+fn wait_data(node: &Member, data_is: &str) {
+    poll(&format!("data that is {data_is}"), LONG, || (data(node) == data_is).then_some(()));
+}
+
+fn wait_recovered(nodes: &[Member]) {
+    for node in nodes {
+        node.wait_logged("the store has recovered");
+        wait_data(node, "healthy");
+    }
+}
+
+fn join(redis: &Redis) -> Member {
+    Member::join(&redis.url(), &PATIENT)
+}
+
+/// Spends a strict limit of 10 on one node, loses data, and lets nodes that never saw the key ask at once and later.
+fn spent_limits_stay_spent(lose: impl Fn(&Redis)) {
+    let redis = wait_for(Redis::start());
+    let nodes = fleet(&redis.url(), 2, &PATIENT);
+    let limits: Vec<Limit> = (0..5).map(|index| Limit::strict(&format!("idle {index}"), 10)).collect();
+    for limit in &limits {
+        assert_eq!(admitted(&nodes[0], limit, 12), 10);
+    }
+    lose(&redis);
+    let at_once: u64 = limits.iter().map(|limit| admitted(&nodes[1], limit, 5)).sum();
+    assert_eq!(at_once, 0, "a node that never asked about these");
+    wait_recovered(&nodes);
+    let cold = join(&redis);
+    wait_data(&cold, "healthy");
+    let later: u64 = limits.iter().map(|limit| admitted(&cold, limit, 5)).sum();
+    assert_eq!(later, 0, "a node that joins when all has recovered");
+    let fresh = Limit::strict("fresh", 3);
+    assert_eq!(admitted(&cold, &fresh, 5), 3, "it grants as before");
+}
+
+#[test]
+fn idle_keys_stay_spent_when_the_store_is_emptied() {
+    spent_limits_stay_spent(|redis| drop(command(redis, &["FLUSHALL"])));
+}
+
+#[test]
+fn idle_keys_stay_spent_when_the_store_is_restarted_empty() {
+    spent_limits_stay_spent(|redis| wait_for(redis.restart()));
+}
+
+#[test]
+fn idle_keys_stay_spent_when_an_older_snapshot_takes_the_stores_place() {
+    let redis = wait_for(Redis::start());
+    let nodes = fleet(&redis.url(), 2, &PATIENT);
+    let limit = Limit::strict("snapshot", 10);
+    assert_eq!(admitted(&nodes[0], &limit, 4), 4);
+    let snapshot = wait_for(redis.snapshot()).unwrap();
+    assert_eq!(admitted(&nodes[0], &limit, 12), 6);
+    wait_for(redis.restart_from(&snapshot)).unwrap();
+    wait_recovered(&nodes);
+    assert_eq!(admitted(&nodes[1], &limit, 5), 0);
+}
+
+#[test]
+fn idle_keys_stay_spent_when_a_replica_that_lags_is_promoted() {
+    let group = wait_for(Sentinel::start());
+    let nodes = fleet(&group.url(), 2, &PATIENT);
+    let limit = Limit::strict("lagging", 10);
+    assert_eq!(admitted(&nodes[0], &limit, 4), 4);
+    let [primary, _] = group.servers();
+    command(primary, &["ACL", "SETUSER", "default", "-psync", "-sync", "-replconf"]);
+    command(primary, &["CLIENT", "KILL", "TYPE", "replica"]);
+    assert_eq!(admitted(&nodes[0], &limit, 12), 6);
+    let before = wait_for(group.kill_primary());
+    wait_for(group.wait_replaced(before));
+    wait_recovered(&nodes);
+    assert_eq!(admitted(&nodes[1], &limit, 5), 0);
+}
+
+/// A store that was marked as new has lost nothing; one that wasn't may have.
+#[test]
+fn a_new_store_is_recovering_until_it_is_marked() {
+    let redis = wait_for(Redis::start());
+    command(&redis, &["FLUSHALL"]);
+    let first = join(&redis);
+    wait_data(&first, "recovering");
+    assert_eq!(admitted(&first, &Limit::strict("new", 3), 2), 0, "it can't tell what was lost");
+    wait_data(&first, "healthy");
+    assert_eq!(admitted(&first, &Limit::strict("new", 3), 5), 3);
+
+    let marked = wait_for(Redis::start());
+    command(&marked, &["FLUSHALL"]);
+    let init = crate::support::run(&first.directory, &["origin", "init", &marked.url()], &[]);
+    assert_eq!(
+        (init.code, init.stdout.as_str()),
+        (Some(0), "marked 1 server: nodes may start\n"),
+        "{}",
+        init.stderr
+    );
+    let node = join(&marked);
+    wait_data(&node, "healthy");
+    assert!(!node.log().contains("lost data"), "{}", node.log());
+    assert_eq!(admitted(&node, &Limit::strict("new", 3), 5), 3);
+}
+
+/// What only the survivors remember of a node grows by what each of them admits.
+#[test]
+fn survivors_that_grow_at_the_same_time_keep_to_the_limit() {
+    let redis = wait_for(Redis::start());
+    let mut nodes = fleet(&redis.url(), 3, &PATIENT);
+    let limit = Limit::new("survivors", 1_000);
+    assert_eq!(admitted(&nodes[0], &limit, 600), 600);
+    for node in &nodes[1..] {
+        assert!(node.ask(&limit).is_allowed());
+    }
+    drop(nodes.remove(0));
+    command(&redis, &["FLUSHALL"]);
+    wait_recovered(&nodes);
+    let (mut first, mut second) = (nodes[0].caller(), nodes[1].caller());
+    let mut total = 602;
+    for _ in 0..100 {
+        for caller in [&mut first, &mut second] {
+            total += (0..5).map(|_| u64::from(caller.ask(&limit).is_allowed())).sum::<u64>();
+        }
+        pause(Duration::from_millis(10));
+    }
+    println!("{total} of 1,000");
+    assert!((980..=1_050).contains(&total), "{total} of 1,000");
+}
+
+/// No fault at all: a key that was ever reset is asked about in its newest epoch.
+#[test]
+fn a_key_that_was_reset_keeps_to_its_limit_on_nodes_that_join_later() {
+    let redis = wait_for(Redis::start());
+    let nodes = fleet(&redis.url(), 2, &PATIENT);
+    let limit = Limit::strict("once reset", 20);
+    assert_eq!(admitted(&nodes[0], &limit, 25), 20);
+    assert_eq!(nodes[0].caller().post("/v1/reset", &limit.json()).status, 200);
+    let cold = join(&redis);
+    let mut admissions = 0;
+    for _ in 0..10 {
+        for node in [&cold, &nodes[1], &nodes[0]] {
+            let answer = node.ask(&limit);
+            assert!(!answer.is_unverified(), "{}", answer.body);
+            admissions += u64::from(answer.is_allowed());
+        }
+    }
+    assert_eq!(admissions, 20);
+}
+
+/// A node that stood still reads in the log which keys were reset meanwhile.
+#[test]
+fn a_node_that_stood_still_learns_of_resets() {
+    let redis = wait_for(Redis::start());
+    let nodes = fleet(&redis.url(), 2, &PATIENT);
+    let limit = Limit::strict("missed", 4);
+    assert_eq!(admitted(&nodes[1], &limit, 6), 4);
+    nodes[1].node.process.signal(Signal::STOP);
+    assert_eq!(nodes[0].caller().post("/v1/reset", &limit.json()).status, 200);
+    for index in 0..1_100 {
+        let other = Limit::strict(&format!("other {index}"), 4);
+        assert_eq!(nodes[0].caller().post("/v1/reset", &other.json()).status, 200);
+    }
+    nodes[1].node.process.signal(Signal::CONT);
+    poll("an admission after the reset", SOON, || nodes[1].ask(&limit).is_allowed().then_some(()));
+    assert!(nodes[1].log().contains("may have missed resets"), "more were missed than the log keeps");
+}
+
+/// Nobody carries a reset out again because the store lost it.
+#[test]
+fn a_reset_survives_a_loss_of_data() {
+    let redis = wait_for(Redis::start());
+    let nodes = fleet(&redis.url(), 2, &PATIENT);
+    let limit = Limit::strict("reset and lost", 20);
+    assert_eq!(admitted(&nodes[0], &limit, 25), 20);
+    assert_eq!(nodes[0].caller().post("/v1/reset", &limit.json()).status, 200);
+    assert_eq!(admitted(&nodes[1], &limit, 15), 15);
+    command(&redis, &["FLUSHALL"]);
+    let cold = join(&redis);
+    wait_recovered(&nodes);
+    wait_data(&cold, "healthy");
+    assert_eq!(admitted(&cold, &limit, 25) + admitted(&nodes[0], &limit, 10), 5);
+}
+
+/// A node of another fleet doesn't take over a store that lost its data, whoever comes first.
+#[test]
+fn a_node_with_another_secret_does_not_lock_the_fleet_out_of_an_emptied_store() {
+    let redis = wait_for(Redis::start());
+    let nodes = fleet(&redis.url(), 2, &PATIENT);
+    let directory = crate::support::Directory::new();
+    directory.write("secret", "another-fleet-s-secret");
+    let url = redis.url();
+    let arguments = [&["--origin-url", &url, "--cluster-secret-file", "secret"], &PATIENT[..]].concat();
+    let stranger = Member::start_in(directory, &arguments);
+    stranger.wait_logged("another fleet secret");
+    nodes.iter().for_each(|node| node.node.process.signal(Signal::STOP));
+    command(&redis, &["FLUSHALL"]);
+    stranger.wait_logged("doesn't take the store over");
+    nodes.iter().for_each(|node| node.node.process.signal(Signal::CONT));
+    wait_recovered(&nodes);
+    let limit = Limit::strict("ours", 5);
+    let total: u64 = nodes.iter().map(|node| admitted(node, &limit, 5)).sum();
+    assert_eq!(total, 5);
+}
+
+/// A peek asks where the node knows nothing, and leaves nothing behind.
+#[test]
+fn a_peek_tells_what_other_nodes_spent() {
+    let redis = wait_for(Redis::start());
+    let nodes = fleet(&redis.url(), 2, &PATIENT);
+    let limit = Limit::new("peeked", 100);
+    assert_eq!(admitted(&nodes[0], &limit, 40), 40);
+    let peek = limit.clone().cost(0);
+    poll("a peek of what was published", SOON, || {
+        let fresh = join(&redis);
+        wait_data(&fresh, "healthy");
+        let answer = fresh.ask(&peek);
+        (answer.is_allowed() && answer.remaining() == 60).then_some(())
+    });
+    let key = command(&redis, &["KEYS", "tidegate:*:0:*"]);
+    let cells: Vec<String> = key.items().iter().filter_map(tidegate_testkit::Reply::text).collect();
+    assert_eq!(cells.len(), 1, "{cells:?}");
+    let owners = command(&redis, &["HGET", &cells[0], "n"]).text();
+    assert_eq!(owners.as_deref(), Some("1"), "who only looked owns nothing");
+}
