@@ -51,6 +51,11 @@ impl Tat {
         }
     }
 
+    /// The arrival time of somebody who owes `units` at `now`, exactly.
+    pub fn owing(now: Nanos, units: u64, rate: Rate) -> Tat {
+        Tat::after(now, wide(units) * wide(rate.interval_numerator_ns()), rate)
+    }
+
     /// The same debt at another rate: what was spent stays spent. Rounds up by less than a tick.
     #[must_use]
     #[cold]

@@ -194,8 +194,7 @@ pub fn adopt(own: Busy, reply: Busy, admitted_since: u64, oldest: Nanos, rate: R
 
 /// `cost × interval`, rounded up to a whole nanosecond. Saturates at the end of time.
 pub fn interval_times(rate: Rate, cost: u64) -> Nanos {
-    let ticks = u128::from(cost) * u128::from(rate.interval_numerator_ns());
-    Tat::after(Nanos::ZERO, ticks, rate).whole_ceil()
+    Tat::owing(Nanos::ZERO, cost, rate).whole_ceil()
 }
 
 #[cfg(test)]

@@ -150,14 +150,18 @@ impl SharedState {
     /// GCRA: the burst is another one than before. Of a debt that was made by a larger one an empty bucket stays, also
     /// where it is the region's debt: the origin does the same. A burst of 0 blocks, and forgives nothing.
     #[cold]
-    fn change_burst(&mut self, rate: Rate, burst: u64, now: Nanos) {
+    fn change_burst(&mut self, rate: Rate, burst: u64, settle: Settle, now: Nanos) {
         let mut memory = BurstMemory { burst: self.sequence.0, ..BurstMemory::default() };
         let mut debt = OriginGcra { busy: self.busy(), ..OriginGcra::default() };
-        if payload_of(self.tag) != 0 {
-            debt.busy.tat = self.tat_at(rate, now).whole_ceil();
+        let tat = self.tat_at(rate, now);
+        // Until the first reply the debt is this node's own, and what was post-paid of it is owed whatever the burst was.
+        let is_owed = self.owners == 0 && (tat.overdrawn || settle == Settle::Always);
+        if payload_of(self.tag) != 0 && !is_owed {
+            debt.busy.tat = tat.whole_ceil();
             if memory.apply(&mut debt, rate, burst, now) {
-                let tat = Tat { whole: debt.busy.tat, ..Tat::default() };
-                (self.previous.own, self.previous.stored) = (tat.whole.get(), 0);
+                // The origin rounds up to whole nanoseconds; a denial here promises an exact wait.
+                let tat = Tat::owing(now, burst, rate);
+                (self.previous.own, self.previous.stored) = (tat.whole.get(), tat.ticks);
                 (self.previous.others, self.previous.world) =
                     (denominator_word(tat, rate), debt.busy.since.get());
                 self.tag = tag_with_step(gcra_tag(rate), step_of(self.tag));
@@ -298,7 +302,7 @@ impl SharedState {
         now: Nanos,
     ) -> (Decision, Option<AskReason>) {
         if self.sequence.0 != burst.get() {
-            self.change_burst(rate, burst.get(), now);
+            self.change_burst(rate, burst.get(), item.settle(), now);
         }
         let tat = self.tat_at(rate, now);
         let was_idle = tat.whole < now;

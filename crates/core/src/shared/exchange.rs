@@ -5,6 +5,7 @@
 
 use super::{Deadline, OWNS_CURRENT, OWNS_PREVIOUS, SharedState, UNCONFIRMED, WORLD_SPENT};
 use crate::counts::{CellReply, Counts, ReplyError};
+use crate::decision::Settle;
 use crate::exchange::{CellSync, CountReply, CountSync, Fading, KeyReply, KeySync, WindowSync};
 use crate::gcra_sync::{Busy, GcraSync, adopt};
 use crate::limit::{Rate, Spec};
@@ -49,7 +50,7 @@ impl SharedState {
             let mut state = *self;
             if state.sequence.0 != burst.get() {
                 // A decision that had to ask was taken back, and what it forgave with it.
-                state.change_burst(rate, burst.get(), now);
+                state.change_burst(rate, burst.get(), Settle::IfAdmitted, now);
             }
             return CountSync::Gcra { sync: state.gcra_sync(rate, now), burst: burst.get() };
         }
@@ -159,8 +160,9 @@ impl SharedState {
                 owners
             }
             (CountSync::Gcra { sync, burst }, CountReply::Gcra { busy, stored, owners }) => {
-                if burst > 0 && burst < after.sequence.0 {
-                    after.change_burst(sync.rate, burst, sent_at);
+                // A late reply that was asked for with a larger burst must not bring that burst back.
+                if burst > 0 && (after.sequence.0 == 0 || burst < after.sequence.0) {
+                    after.change_burst(sync.rate, burst, Settle::IfAdmitted, sent_at);
                 }
                 after.merge_gcra(&sync, busy, stored, granted, sent_at)?;
                 owners
