@@ -6,7 +6,8 @@ use crate::load::drain;
 use crate::store::{cell_of, total_of};
 use crate::support::{Directory, SOON, poll};
 use std::thread;
-use tidegate_testkit::Redis;
+use std::time::Duration;
+use tidegate_testkit::{Fault, FaultProxy, Redis};
 
 /// What the store holds of each limit once nothing is held back there any more.
 fn settled_totals(redis: &Redis, limits: &[Limit]) -> Vec<u64> {
@@ -61,6 +62,31 @@ fn sliding_windows_pass_together_or_not_at_all() {
 #[test]
 fn gcra_passes_together_or_not_at_all() {
     all_or_none(Algorithm::Gcra);
+}
+
+/// The store holds what several limits need for 250 ms. Its reply takes longer here, so the other node may have been
+/// granted the same units meanwhile: the first node must not admit on it.
+#[test]
+fn a_reply_that_comes_after_its_holds_have_expired_admits_nothing() {
+    let redis = wait_for(Redis::start());
+    let proxy = wait_for(FaultProxy::start(redis.address()));
+    let slow = Member::join(&format!("redis://{}", proxy.address()), &PATIENT);
+    let quick = Member::join(&redis.url(), &PATIENT);
+    slow.wait_live_nodes(2, SOON);
+    let limits = ["first", "second"].map(|name| Limit::strict(name, 40));
+    for node in [&slow, &quick] {
+        assert!(node.caller().ask_all(&limits).is_allowed());
+    }
+    proxy.set(Fault::Latency(Duration::from_millis(400)));
+    let late: u64 = thread::scope(|scope| {
+        let ask = || u64::from(slow.caller().ask_all(&limits).is_allowed());
+        let callers: Vec<_> = (0..20).map(|_| scope.spawn(ask)).collect();
+        callers.into_iter().map(|caller| caller.join().unwrap()).sum()
+    });
+    let mut caller = quick.caller();
+    let granted: u64 = (0..50).map(|_| u64::from(caller.ask_all(&limits).is_allowed())).sum();
+    assert!(2 + late + granted <= 40, "{late} on late replies and {granted} of the other node, of 38 that were left");
+    assert_eq!(granted, 38, "what wasn't admitted is left for others");
 }
 
 /// Requests of overlapping limits on all nodes at once: what passed is what was counted, of every limit.
