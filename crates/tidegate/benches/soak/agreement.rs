@@ -121,6 +121,11 @@ fn expected(run: &Run<'_>, index: usize, region: usize) -> (u64, u64) {
         });
         lost += unpublished.count();
     }
+    // What survivors admit while Redis recovers, the others don't know of; and a dead node can't repeat its own.
+    let begins = own().map(|attempt| attempt.at).min().unwrap_or_default();
+    for (from, until) in run.history.recovered_without_a_node(region, begins) {
+        lost += own().filter(|attempt| attempt.is_admitted() && attempt.may_be_within(from, until)).count();
+    }
     run.findings.may_be_lost(lost);
     let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
     (number(admitted.saturating_sub(lost)), most)

@@ -11,6 +11,8 @@ use std::time::Duration;
 const CROSSED_WITHIN: Duration = Duration::from_secs(6);
 /// Told for so long.
 const LATELY: Duration = Duration::from_secs(9);
+/// Nodes notice a loss of data with their next heartbeat, and then publish again what they know.
+const RESTORED_WITHIN: Duration = Duration::from_secs(1);
 /// A process that stood still or came back has more to do than to answer.
 const BACK_WITHIN: Duration = Duration::from_secs(2);
 
@@ -149,6 +151,21 @@ impl History {
             }
         }
         killed
+    }
+
+    /// From when to when a region's Redis had lost data and might not have it back, after a node had died there since
+    /// `since`.
+    pub(crate) fn recovered_without_a_node(
+        &self,
+        region: usize,
+        since: Duration,
+    ) -> Vec<(Duration, Duration)> {
+        let killed = self.killed(Some(region));
+        let has_died = |until: Duration| killed.iter().any(|(_, at)| since <= *at && *at <= until);
+        let episodes = locked(&self.episodes);
+        let losses = episodes.iter().filter(|episode| episode.trouble.empties(region));
+        let spans = losses.map(|episode| (episode.from, episode.until().saturating_add(RESTORED_WITHIN)));
+        spans.filter(|(_, until)| has_died(*until)).collect()
     }
 
     /// How often each kind happened.

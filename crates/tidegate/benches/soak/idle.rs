@@ -9,7 +9,6 @@
 
 use crate::client::Client;
 use crate::fleet::{Asked, read_decision};
-use crate::known_failures::Combination;
 use crate::running::{Running, version_of};
 use crate::scene::{NODES_PER_REGION, sibling};
 use crate::stores::{Reader, Run, stem, total};
@@ -46,6 +45,9 @@ struct IdleKey {
     unverified: u64,
     /// Asks without an answer: Redis may have them.
     unanswered: u64,
+    /// Admitted between a loss of data and its repair, of a key in which a dead node had counted: the survivors don't
+    /// know of each other's, and the dead node can't repeat its own.
+    recovering: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,7 +61,7 @@ enum Outcome {
 impl IdleKey {
     fn new(name: &str) -> Self {
         let subject = Subject::idle(name);
-        IdleKey { subject, epoch: 0, admitted: 0, unverified: 0, unanswered: 0 }
+        IdleKey { subject, epoch: 0, admitted: 0, unverified: 0, unanswered: 0, recovering: 0 }
     }
 
     fn ask(&mut self, address: SocketAddr) -> Outcome {
@@ -158,27 +160,25 @@ impl<'a> IdleKeys<'a> {
         Ok(())
     }
 
-    /// Asks both nodes about the key with room, so that they publish it.
+    /// Asks both nodes about the key with room, so that they publish it. Nobody notices that a single key was deleted:
+    /// it is restored when a node that knows it syncs it next.
     fn touch(&mut self) {
         for address in self.addresses() {
             self.part.ask(address);
         }
     }
 
-    /// Judges both keys, once the trouble is mended.
+    /// Judges both keys, once the trouble is mended. A spent key that was deleted isn't judged: nodes that know that it
+    /// is spent deny without a sync.
     pub(crate) fn judge(mut self) -> Result<(), String> {
         let addresses = self.addresses();
         addresses.iter().for_each(|address| self.wait_verified(*address));
         pause(DRAINED_WITHIN);
-        let leaves_out = |combination| self.run.left_out.leaves_out(combination);
-        let has_lost_data = self.trouble.empties(self.trouble.region);
-        let is_reset = self.spent.epoch > 0;
-        let judges_spent = !(has_lost_data && leaves_out(Combination::IdleDataLoss));
-        let asks_cold = !(is_reset && leaves_out(Combination::ColdAskAfterReset));
-        if has_lost_data && leaves_out(Combination::IdleDataLoss) {
+        let is_deleted = self.trouble.kind == Kind::KeysEvicted;
+        if is_deleted {
             self.touch();
         }
-        if is_reset && !has_lost_data {
+        if self.spent.epoch > 0 && !self.trouble.empties(self.trouble.region) {
             self.judge_reset(&addresses);
         }
         if self.trouble.kind == Kind::DatabaseRestored {
@@ -189,7 +189,7 @@ impl<'a> IdleKeys<'a> {
         }
         let mut reader = Reader::new()?;
         self.judge_redis(&self.part, &mut reader);
-        if judges_spent {
+        if !is_deleted {
             self.judge_redis(&self.spent, &mut reader);
         }
         let cold = self.run.scene.cold_node(self.trouble.region)?;
@@ -198,7 +198,7 @@ impl<'a> IdleKeys<'a> {
         all.extend(addresses);
         let mut part = std::mem::replace(&mut self.part, IdleKey::new("none"));
         self.judge_rest(&mut part, &all);
-        if judges_spent && asks_cold {
+        if !is_deleted {
             let mut spent = std::mem::replace(&mut self.spent, IdleKey::new("none"));
             self.judge_rest(&mut spent, &all);
         }
@@ -253,12 +253,12 @@ impl<'a> IdleKeys<'a> {
             let sum: u64 = cells.values().map(total).sum();
             stored = Some(sum);
             // What was admitted unverified is published, but an ask that timed out may be in it too.
-            (key.admitted..=key.most()).contains(&sum).then_some(())
+            (key.admitted - key.recovering..=key.most()).contains(&sum).then_some(())
         };
         if poll("counts in Redis", DRAINED_WITHIN, &mut has_all).is_err() {
             let how = format!(
-                "{}: Redis has {stored:?}, callers were admitted {} ({} unverified, {} unanswered)",
-                key.subject.name, key.admitted, key.unverified, key.unanswered
+                "{}: Redis has {stored:?}, callers were admitted {} ({} unverified, {} unanswered, {} recovering)",
+                key.subject.name, key.admitted, key.unverified, key.unanswered, key.recovering
             );
             self.broken("conservation: Redis hasn't what was admitted", how);
         }
@@ -285,7 +285,7 @@ impl<'a> IdleKeys<'a> {
                 break;
             }
         }
-        if key.admitted > IDLE_LIMIT + key.unverified {
+        if key.admitted > IDLE_LIMIT + key.unverified + key.recovering {
             let how = format!(
                 "{}: {} of {IDLE_LIMIT}, {} unverified",
                 key.subject.name, key.admitted, key.unverified
@@ -382,7 +382,8 @@ impl<'a> IdleKeys<'a> {
             // The one that knows less comes first: the other's claim isn't above what that makes.
             for node in [sibling(self.trouble.node), self.trouble.node] {
                 let address = self.run.scene.node(node).http;
-                self.part.ask(address);
+                let outcome = self.part.ask(address);
+                self.part.recovering += u64::from(matches!(outcome, Outcome::Admitted | Outcome::Unverified));
             }
         }
     }

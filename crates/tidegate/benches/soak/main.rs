@@ -2,7 +2,7 @@
 //! in turn, while a constant load is sent and what comes of it is held against what was promised. `cargo xtask soak`
 //! runs it.
 //!
-//! `soak run [--minutes N] [--seed S] [--document PATH] [--known-failures]`. Without `run` it does nothing, so that `cargo test
+//! `soak run [--minutes N] [--seed S] [--document PATH]`. Without `run` it does nothing, so that `cargo test
 //! --all-targets` is done with it at once. Ends with 1 where something that was promised didn't hold.
 
 mod agreement;
@@ -15,7 +15,6 @@ mod client;
 mod denials;
 mod episode;
 mod idle;
-mod known_failures;
 #[allow(dead_code, reason = "other benchmarks use the rest of it")]
 #[path = "../world/ledger.rs"]
 mod ledger;
@@ -44,15 +43,12 @@ mod trouble;
 #[path = "../world/watch.rs"]
 mod watch;
 
-use known_failures::LeftOut;
 #[allow(unused_imports, reason = "what is shared looks for these here")]
 use load::{connection, figures, fleet, generator, machine, plan, samples, setting, time};
 use std::process::ExitCode;
 use std::time::Duration;
 
-const USAGE: &str = "usage: soak run [--minutes N] [--seed S] [--document PATH] [--known-failures]";
-/// Includes what is left out because the protocol is known to fail there.
-const KNOWN_FAILURES: &str = "--known-failures";
+const USAGE: &str = "usage: soak run [--minutes N] [--seed S] [--document PATH]";
 const MINUTES: u64 = 30;
 const MINUTES_MAX: u64 = 24 * 60;
 
@@ -63,7 +59,6 @@ pub(crate) struct Order {
     pub(crate) seed: u64,
     /// Where the report goes, beside the terminal.
     pub(crate) document: Option<String>,
-    pub(crate) left_out: LeftOut,
 }
 
 fn main() -> ExitCode {
@@ -85,17 +80,14 @@ fn main() -> ExitCode {
 impl Order {
     fn read(words: &[String]) -> Result<Self, String> {
         // A seed of the moment, so that runs differ; it is printed.
-        let includes_known_failures = words.iter().any(|word| word == KNOWN_FAILURES);
-        let left_out = LeftOut { includes_known_failures };
-        let mut order = Order { minutes: MINUTES, seed: moment_seed(), document: None, left_out };
-        let pairs: Vec<&String> = words.iter().filter(|word| *word != KNOWN_FAILURES).collect();
-        for pair in pairs.chunks(2) {
+        let mut order = Order { minutes: MINUTES, seed: moment_seed(), document: None };
+        for pair in words.chunks(2) {
             let [name, value] = pair else { return Err(format!("{} has no value\n{USAGE}", pair[0])) };
             let number = || value.parse::<u64>().map_err(|_| format!("{name} {value} is no number\n{USAGE}"));
             match name.as_str() {
                 "--minutes" => order.minutes = number()?,
                 "--seed" => order.seed = number()?,
-                "--document" => order.document = Some((*value).clone()),
+                "--document" => order.document = Some(value.clone()),
                 _ => return Err(format!("there is no {name}\n{USAGE}")),
             }
         }

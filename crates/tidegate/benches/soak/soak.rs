@@ -34,8 +34,7 @@ const LATE_MAX: Duration = Duration::from_secs(3);
 
 /// Whether everything held.
 pub(crate) fn run(order: &Order) -> Result<bool, String> {
-    let known = if order.left_out.includes_known_failures { " --known-failures" } else { "" };
-    let again = format!("cargo xtask soak --minutes {} --seed {}{known}", order.minutes, order.seed);
+    let again = format!("cargo xtask soak --minutes {} --seed {}", order.minutes, order.seed);
     println!("soak of {} minutes, seed {}; the same again: {again}", order.minutes, order.seed);
     let scene = Scene::start()?;
     let cycles = usize::try_from(order.minutes).unwrap_or(1);
@@ -51,7 +50,6 @@ pub(crate) fn run(order: &Order) -> Result<bool, String> {
         history: &history,
         findings: &findings,
         shortfalls: &shortfalls,
-        left_out: order.left_out,
         stopwatch,
         began,
     };
@@ -86,14 +84,13 @@ pub(crate) fn run(order: &Order) -> Result<bool, String> {
 
 /// Makes trouble and mends it, cycle by cycle.
 fn trouble(run: &Run<'_>, order: &Order, first: Duration) -> Result<(), String> {
-    let mut bag = Bag::new(order.seed, order.left_out);
+    let mut bag = Bag::new(order.seed);
     let mut number = 0;
     for cycle in 0..u32::try_from(order.minutes).unwrap_or(1) {
         let begins = first + SLOT * SLOTS_PER_CYCLE * cycle;
         let cycle_number = usize::try_from(cycle).unwrap_or(0);
         run.stopwatch.wait_until(begins);
         run.books.begin_ledgers(cycle_number);
-        bag.begin_cycle();
         let mut mended = begins;
         for slot in 0..TROUBLES {
             let slot_begins = begins + SLOT * slot;

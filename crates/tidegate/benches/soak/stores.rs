@@ -6,7 +6,6 @@
 
 use crate::books::Books;
 use crate::episode::History;
-use crate::known_failures::LeftOut;
 use crate::ledger::{Component, Ledger};
 use crate::recovering::Shortfalls;
 use crate::scene::{REGIONS, Scene};
@@ -35,7 +34,6 @@ pub(crate) struct Run<'a> {
     pub(crate) findings: &'a Findings,
     pub(crate) stopwatch: Stopwatch,
     pub(crate) shortfalls: &'a Shortfalls,
-    pub(crate) left_out: LeftOut,
     /// The wall clock at the stopwatch's start: cells are counted by it.
     pub(crate) began: Duration,
 }

@@ -161,7 +161,6 @@ pub(crate) fn report(run: &Run<'_>, order: &Order, memory: &Memory) -> (String, 
     for (name, times) in run.history.counts() {
         let _ = writeln!(text, "| {name} | {times} |");
     }
-    let _ = write!(text, "\n{}", run.left_out.report());
     if !found.broken.is_empty() {
         let _ = write!(text, "\n| broken | times | first |\n|---|---|---|\n");
         for (promise, Broken { times, first }) in &found.broken {

@@ -85,7 +85,10 @@ fn a_reply_that_comes_after_its_holds_have_expired_admits_nothing() {
     });
     let mut caller = quick.caller();
     let granted: u64 = (0..50).map(|_| u64::from(caller.ask_all(&limits).is_allowed())).sum();
-    assert!(2 + late + granted <= 40, "{late} on late replies and {granted} of the other node, of 38 that were left");
+    assert!(
+        2 + late + granted <= 40,
+        "{late} on late replies and {granted} of the other node, of 38 that were left"
+    );
     assert_eq!(granted, 38, "what wasn't admitted is left for others");
 }
 
