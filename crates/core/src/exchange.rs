@@ -50,7 +50,7 @@ impl KeySync {
                 ..window
             }),
             CountSync::Gcra { sync, burst } => CountSync::Gcra {
-                sync: GcraSync { cumulative: 0, acked: 0, busy: Busy::default(), ..sync },
+                sync: GcraSync { cumulative: 0, acked: 0, sent: 0, busy: Busy::default(), ..sync },
                 burst,
             },
         };
@@ -256,7 +256,7 @@ mod tests {
     fn a_rate_overshoots_by_what_is_owed_beyond_its_burst() {
         let rate = Rate::new(10, Nanos::from_secs(1)).unwrap();
         let busy = |millis| Busy { tat: NOW.plus(Nanos::from_millis(millis)), since: NOW };
-        let sync = GcraSync { cumulative: 0, acked: 0, oldest: NOW, busy: busy(0), rate };
+        let sync = GcraSync { cumulative: 0, acked: 0, sent: 0, oldest: NOW, busy: busy(0), rate };
         let owed = |burst, millis| {
             let reply = CountReply::Gcra { busy: busy(millis), stored: 0, owners: 1 };
             overshoot(CountSync::Gcra { sync, burst }, reply)

@@ -47,6 +47,8 @@ pub struct GcraSync {
     pub cumulative: u64,
     /// The last `cumulative` that the origin confirmed to it.
     pub acked: u64,
+    /// How much of it the origin may have counted: a call carried it whose outcome isn't known. At least `acked`.
+    pub sent: u64,
     /// When the oldest admission was made that isn't confirmed yet.
     pub oldest: Nanos,
     pub busy: Busy,
@@ -57,13 +59,16 @@ impl OriginGcra {
     /// Steps 1 to 3 of the scheme: charge what is new, adopt the node's pair if it is ahead.
     pub fn merge(&mut self, sync: &GcraSync) {
         let before = *self;
-        // A store that knows less than it once confirmed forgot: the node's pair restores it, not a charge.
-        let new = if self.stored < sync.acked { 0 } else { sync.cumulative.saturating_sub(self.stored) };
+        // A store that knows less than it once confirmed lost data: the nodes' pairs restore what it had counted. What was
+        // admitted since is in no other node's pair.
+        let has_lost = self.stored < sync.acked;
+        let counted = if has_lost { sync.acked.max(sync.sent) } else { self.stored };
+        let new = sync.cumulative.saturating_sub(counted);
         if new > 0 {
             self.charge(interval_times(sync.rate, new), sync.oldest);
         }
         self.stored = self.stored.max(sync.cumulative);
-        if sync.busy.tat > self.busy.tat {
+        if sync.busy.tat > self.busy.tat || (has_lost && sync.busy.tat == self.busy.tat) {
             (self.busy, self.before) = (sync.busy, Busy::default());
         }
         assert!(self.stored >= before.stored, "INV-1: a component never shrinks");
@@ -210,7 +215,7 @@ mod tests {
     }
 
     fn sync(cumulative: u64, acked: u64, oldest: Nanos) -> GcraSync {
-        GcraSync { cumulative, acked, oldest, busy: Busy::default(), rate: rate() }
+        GcraSync { cumulative, acked, sent: acked, oldest, busy: Busy::default(), rate: rate() }
     }
 
     #[test]
@@ -230,6 +235,19 @@ mod tests {
         let pair = Busy { tat: at(900), since: at(0) };
         origin.merge(&GcraSync { busy: pair, ..sync(9, 8, at(800)) });
         assert_eq!((origin.busy, origin.stored), (pair, 9));
+    }
+
+    #[test]
+    fn what_was_admitted_since_a_loss_is_charged_beside_what_others_restored() {
+        let pair = Busy { tat: at(900), since: at(0) };
+        let restored = OriginGcra { busy: Busy { tat: at(1_500), since: at(0) }, ..OriginGcra::default() };
+        let mut origin = restored;
+        origin.merge(&GcraSync { busy: pair, ..sync(12, 8, at(800)) });
+        assert_eq!((origin.busy.tat, origin.stored), (at(1_900), 12), "4 units of 100 ms");
+        // A publish of 11 was on its way: it may be part of what others know.
+        let mut origin = restored;
+        origin.merge(&GcraSync { busy: pair, sent: 11, ..sync(12, 8, at(800)) });
+        assert_eq!(origin.busy.tat, at(1_600));
     }
 
     #[test]

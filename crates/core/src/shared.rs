@@ -69,6 +69,14 @@ const WHOLE: u8 = 8;
 const UNCONFIRMED: u8 = 16;
 
 impl SharedState {
+    /// A bucket's instants, moved by a clock step.
+    fn with_instants_shifted(mut self, delta_ns: i64) -> Self {
+        for instant in [&mut self.previous.own, &mut self.previous.world, &mut self.current.others] {
+            *instant = instant.saturating_add_signed(delta_ns);
+        }
+        self
+    }
+
     /// What the node knows about its view of this key. `headroom` is what is left of the limit for everybody.
     #[inline]
     pub fn view(&self, headroom: u64, live_nodes: u32, now: Nanos) -> View {
@@ -413,16 +421,18 @@ impl State for SharedState {
         self
     }
 
+    fn carried_instants(mut self, step: ClockStep) -> Option<Self> {
+        (self.fresh_until, self.strict_until) = (Deadline::default(), Deadline::default());
+        is_gcra(self.tag).then(|| self.with_instants_shifted(step.delta_ns))
+    }
+
     /// What a step carries isn't an admission of the cell where it lands: it is held beside the region's
     /// counts, as the other regions' are, so that it is neither published nor claimed (INV-2). The own component
     /// stays where the cell does. The view is stale.
     fn carried(mut self, spec: &Spec, step: ClockStep) -> Self {
         (self.fresh_until, self.strict_until) = (Deadline::default(), Deadline::default());
         if matches!(spec, Spec::Gcra { .. }) {
-            for instant in [&mut self.previous.own, &mut self.previous.world, &mut self.current.others] {
-                *instant = instant.saturating_add_signed(step.delta_ns);
-            }
-            return self;
+            return self.with_instants_shifted(step.delta_ns);
         }
         let counted = Counted {
             current: self.current.effective(),

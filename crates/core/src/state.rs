@@ -37,6 +37,13 @@ pub trait State: Copy + Default + PartialEq + Send + Sync + std::fmt::Debug + 's
     #[must_use]
     fn carried(self, spec: &Spec, step: ClockStep) -> Self;
 
+    /// The same for a state whose contents are instants: it needs no limit for that. `None` for cells, which stay where they
+    /// are until somebody decides about them.
+    fn carried_instants(self, step: ClockStep) -> Option<Self> {
+        let _ = step;
+        None
+    }
+
     /// From when on this state says no more than a default one.
     fn expires(&self) -> Nanos;
 

@@ -161,6 +161,16 @@ impl<S: State> Table<S> {
         moment.now
     }
 
+    /// Brings instants to the time of `moment`, where no limit is known: what is published, or told by the region, is of
+    /// this time, and would be carried over a clock step once more if the entry stayed behind it.
+    pub(crate) fn align_instants(&self, state: &mut S, moment: Moment) {
+        while state.step() != moment.step && !is_later(state.step(), moment.step) {
+            let next = StepId(state.step().0.wrapping_add(1));
+            let Some(carried) = state.carried_instants(self.steps.step(next)) else { return };
+            *state = carried.with_step(next);
+        }
+    }
+
     /// Tells the table that the clock is about to be set, by `delta_ns` and to `lands_at`. Moments with the
     /// step that is returned are in the new time; nothing that was charged in the old one is forgotten.
     pub fn clock_stepped(&self, delta_ns: i64, lands_at: Nanos) -> StepId {

@@ -51,6 +51,14 @@ impl Nanos {
         Nanos(self.0.saturating_sub(earlier.0))
     }
 
+    /// Returns by how much an instant is later than another; negative where it is earlier. Saturates at 292 years.
+    #[must_use]
+    pub fn ahead_of_ns(self, other: Nanos) -> i64 {
+        let ahead = i64::try_from(self.minus(other).0).unwrap_or(i64::MAX);
+        let behind = i64::try_from(other.minus(self).0).unwrap_or(i64::MAX);
+        ahead - behind
+    }
+
     /// Moves an instant by a clock step. Saturates at both ends of time.
     #[must_use]
     pub const fn shifted(self, delta_ns: i64) -> Nanos {

@@ -115,7 +115,7 @@ fn gcra_that_is_told_at_once_is_exact() {
             let (acked, cost) = (origin.stored, 1 + random.below(3));
             log.push((now, cost));
             let busy = Busy::default();
-            origin.merge(&GcraSync { cumulative: acked + cost, acked, oldest: now, busy, rate });
+            origin.merge(&GcraSync { cumulative: acked + cost, acked, sent: acked, oldest: now, busy, rate });
             assert_eq!(origin.busy.tat, true_tat(&log, rate), "seed {seed}");
         }
     }
@@ -148,6 +148,7 @@ fn gcra_never_overcharges_whatever_is_lost_or_repeated() {
             let sync = GcraSync {
                 cumulative: cumulative[node],
                 acked: acked[node],
+                sent: acked[node],
                 oldest: oldest[node],
                 busy: Busy::default(),
                 rate,
@@ -188,7 +189,14 @@ fn a_bucket_that_is_emptied_again_and_again_by_many_nodes_stays_within_its_burst
         for stored in &mut stored {
             let mut origin = OriginGcra { busy, before, stored: *stored };
             let (cumulative, acked) = (*stored + credit, *stored);
-            origin.merge(&GcraSync { cumulative, acked, oldest: now, busy: Busy::default(), rate });
+            origin.merge(&GcraSync {
+                cumulative,
+                acked,
+                sent: acked,
+                oldest: now,
+                busy: Busy::default(),
+                rate,
+            });
             (busy, before, *stored) = (origin.busy, origin.before, origin.stored);
         }
         let owed = true_tat(&log, rate).minus(asked_at);

@@ -1,25 +1,19 @@
 //! The one place that reads the time.
 //!
-//! Between samples the clock runs on the processor's steady counter; at each sample it is steered towards
-//! the wall clock by running a little faster or slower, so it never goes back. A wall clock that is suddenly
-//! elsewhere is believed only when several samples agree, and then followed in one step of which the counter
+//! Between samples the clock runs on the processor's steady counter; at each sample it is steered towards the time that
+//! the node follows ([`discipline`]) by running a little faster or slower, so it never goes back. A time that is
+//! suddenly elsewhere is believed only when several samples agree, and then followed in one step of which the counter
 //! table is told first, so that no limit refills.
 
+mod discipline;
+
+pub use discipline::{Discipline, Reading, RegionSample, Step};
+
+use discipline::Line;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering, fence};
 use std::time::{SystemTime, UNIX_EPOCH};
 use tidegate_core::{Moment, Nanos, StepId};
-
-/// Errors up to this are slewed away; larger ones are suspected to be a step.
-const STEP_FROM_NS: i64 = 250_000_000;
-/// Samples that must agree before a step is believed, and how closely.
-const STEP_SAMPLES: u32 = 3;
-const STEP_AGREES_NS: u64 = 50_000_000;
-/// An error is slewed away over ten seconds, at 500 parts per million at most.
-const SLEW_OVER_NS: i64 = 10_000_000_000;
-const SLEW_MAX: i64 = SLEW_ONE / 2000;
-/// Slew rates are fractions of this.
-const SLEW_ONE: i64 = 1 << 32;
 
 /// How often [`Clock::sample`] wants to be called.
 pub const SAMPLE_EVERY_MS: u64 = 250;
@@ -29,13 +23,6 @@ pub struct Clock {
     source: Source,
     line: PublishedLine,
     discipline: std::sync::Mutex<Discipline>,
-}
-
-/// A wall clock that moved, as several samples agree. Tell the table, then [`Clock::follow`] it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[must_use]
-pub struct Step {
-    pub delta_ns: i64,
 }
 
 impl Clock {
@@ -52,15 +39,10 @@ impl Clock {
     }
 
     fn new(source: Source) -> Self {
-        let reading = source.read();
-        let line = Line { steady: reading.steady, now: reading.wall, slew: 0, step: StepId(0) };
-        let published = PublishedLine::default();
-        published.store(line);
-        Clock {
-            source,
-            line: published,
-            discipline: std::sync::Mutex::new(Discipline { line, suspect: None }),
-        }
+        let discipline = Discipline::new(source.read());
+        let line = PublishedLine::default();
+        line.store(discipline.line);
+        Clock { source, line, discipline: std::sync::Mutex::new(discipline) }
     }
 
     /// The present. Goes back only over a step, but for the microseconds that a sample may take to be seen.
@@ -70,22 +52,44 @@ impl Clock {
         Moment { now: line.at(self.source.steady()), step: line.step }
     }
 
-    /// Compares with the wall clock and steers towards it.
+    /// Returns what the clocks beneath show, for a [`RegionSample`].
+    pub fn reading(&self) -> Reading {
+        self.source.read()
+    }
+
+    /// Compares with the time that this node follows, and steers towards it.
     pub fn sample(&self) -> Option<Step> {
         let reading = self.source.read();
-        let mut discipline = self.discipline.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let step = discipline.sample(reading);
-        self.line.store(discipline.line);
-        step
+        self.steer(|discipline| discipline.sample(reading))
+    }
+
+    /// The region's store told its time: the node follows that from now on.
+    pub fn hear_region(&self, sample: &RegionSample) -> Option<Step> {
+        self.steer(|discipline| discipline.hear_region(sample))
+    }
+
+    /// Returns how far the wall clock is ahead of the region's time; `None` for a node that has no region.
+    pub fn wall_offset_ns(&self) -> Option<i64> {
+        self.steer(|discipline| discipline.wall_offset_ns())
+    }
+
+    /// Whether the clock shows the time that it follows, and isn't about to step.
+    pub fn is_right(&self) -> bool {
+        let reading = self.source.read();
+        self.steer(|discipline| discipline.is_right(reading))
     }
 
     /// Makes a step that the table was told of.
     pub fn follow(&self, step: Step, id: StepId) {
         let steady = self.source.steady();
+        self.steer(|discipline| discipline.follow(step, id, steady));
+    }
+
+    fn steer<T>(&self, how: impl FnOnce(&mut Discipline) -> T) -> T {
         let mut discipline = self.discipline.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let now = discipline.line.at(steady).shifted(step.delta_ns);
-        discipline.line = Line { steady, now, slew: 0, step: id };
+        let result = how(&mut discipline);
         self.line.store(discipline.line);
+        result
     }
 }
 
@@ -114,13 +118,6 @@ impl ManualTime {
 enum Source {
     System { clock: quanta::Clock, start: u64 },
     Manual(ManualTime),
-}
-
-/// Both clocks, read together.
-#[derive(Debug, Clone, Copy)]
-struct Reading {
-    steady: u64,
-    wall: Nanos,
 }
 
 impl Source {
@@ -158,26 +155,6 @@ impl Source {
             }
             Source::Manual(time) => Nanos::new(time.wall.load(Ordering::Relaxed)),
         }
-    }
-}
-
-/// Time as a straight line through one point: `now + (steady − steady₀) × (1 + slew)`.
-#[derive(Debug, Clone, Copy)]
-struct Line {
-    steady: u64,
-    now: Nanos,
-    slew: i64,
-    step: StepId,
-}
-
-impl Line {
-    #[inline]
-    fn at(&self, steady: u64) -> Nanos {
-        let passed = steady.saturating_sub(self.steady);
-        // Below 2^63 for 290 years.
-        let passed_signed = i64::try_from(passed).unwrap_or(i64::MAX);
-        let slewed = (i128::from(passed_signed) * i128::from(self.slew)) >> 32;
-        self.now.plus(Nanos::new(passed)).shifted(i64::try_from(slewed).unwrap_or(0))
     }
 }
 
@@ -223,44 +200,6 @@ impl PublishedLine {
     }
 }
 
-/// Steers the line by samples of the wall clock. Pure: readings come in, a line comes out.
-#[derive(Debug)]
-struct Discipline {
-    line: Line,
-    /// An error that may be a step, and how many samples have agreed on it.
-    suspect: Option<(i64, u32)>,
-}
-
-impl Discipline {
-    fn sample(&mut self, reading: Reading) -> Option<Step> {
-        let now = self.line.at(reading.steady);
-        let error_ns = difference(reading.wall, now);
-        self.line = Line { steady: reading.steady, now, slew: 0, step: self.line.step };
-        if error_ns.abs() <= STEP_FROM_NS {
-            self.suspect = None;
-            let slew = i128::from(error_ns) * i128::from(SLEW_ONE) / i128::from(SLEW_OVER_NS);
-            self.line.slew = i64::try_from(slew).unwrap_or(0).clamp(-SLEW_MAX, SLEW_MAX);
-            return None;
-        }
-        let agreed = match self.suspect {
-            Some((suspected, count)) if error_ns.abs_diff(suspected) <= STEP_AGREES_NS => count + 1,
-            _ => 1,
-        };
-        self.suspect = Some((error_ns, agreed));
-        (agreed >= STEP_SAMPLES).then(|| {
-            self.suspect = None;
-            Step { delta_ns: error_ns }
-        })
-    }
-}
-
-/// `a − b`. Saturates: an error of centuries is one.
-fn difference(a: Nanos, b: Nanos) -> i64 {
-    let ahead = i64::try_from(a.minus(b).get()).unwrap_or(i64::MAX);
-    let behind = i64::try_from(b.minus(a).get()).unwrap_or(i64::MAX);
-    ahead - behind
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -287,7 +226,8 @@ mod tests {
             last = now;
         }
         let wall = Nanos::new(time.wall.load(Ordering::Relaxed));
-        assert!(difference(wall, last).abs() < 50_000, "{}", difference(wall, last));
+        let error = wall.max(last).minus(wall.min(last));
+        assert!(error < Nanos::new(50_000), "{error:?}");
     }
 
     #[test]

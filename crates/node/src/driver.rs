@@ -3,7 +3,7 @@
 //! Timers and files live here, in `region_driver.rs` and in `snapshot.rs`. A bad rules file is reported and the
 //! rules in force stay.
 
-use crate::clock::{Clock, SAMPLE_EVERY_MS};
+use crate::clock::{Clock, SAMPLE_EVERY_MS, Step};
 use crate::engine::Engine;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -48,13 +48,20 @@ pub(crate) fn calm_interval(period: Duration) -> Interval {
     interval
 }
 
-/// Steers the clock; tells the table of a step before the clock makes it, so that no limit refills.
+/// Steers the clock.
 pub fn sample_clock(engine: &Engine, clock: &Clock) {
     if let Some(step) = clock.sample() {
-        tracing::warn!(delta_ms = step.delta_ns / 1_000_000, "the wall clock was set; following it");
-        let id = engine.clock_stepped(step.delta_ns, clock.now().now.shifted(step.delta_ns));
-        clock.follow(step, id);
+        let is_regions = clock.wall_offset_ns().is_some();
+        let source = if is_regions { "the region's time" } else { "the wall clock" };
+        tracing::warn!(delta_ms = step.delta_ns / 1_000_000, "{source} moved at once; this node follows it");
+        follow_step(engine, clock, step);
     }
+}
+
+/// Makes a step: tells the table before the clock moves, so that no limit refills.
+pub(crate) fn follow_step(engine: &Engine, clock: &Clock, step: Step) {
+    let id = engine.clock_stepped(step.delta_ns, clock.now().now.shifted(step.delta_ns));
+    clock.follow(step, id);
 }
 
 /// Reads the rules files again when they changed, and says what came of it.

@@ -38,6 +38,8 @@ use tidegate_origin::{BreakerState, DoneReset, Exchange, Grant, ShardId};
 
 /// A store keeps a bucket so long after it is full again.
 const BUCKET_KEPT: Nanos = Nanos::from_secs(60);
+/// Nodes follow the same clock up to so much: the one that set an expiry may have been ahead.
+const CLOCKS_DIFFER: Nanos = Nanos::from_millis(50);
 /// For so long after a failed sync of a key, ± a fifth, its admissions don't ask.
 const FAILED_FOR: Nanos = Nanos::from_millis(300);
 
@@ -144,12 +146,12 @@ impl Ticket {
         asks && self.confirmed.is_none()
     }
 
-    /// Whether the reply shows that the origin lost something of this key, and hasn't just dropped a cell that is over by
-    /// its clock.
-    fn shows_loss(&self, sync: &KeySync, reply: &KeyReply, origin_now: Nanos) -> bool {
+    /// Whether the reply shows that the origin lost something of this key, and hasn't just dropped a cell that is over.
+    fn shows_loss(&self, sync: &KeySync, reply: &KeyReply, now: Nanos) -> bool {
+        let by_now = now.plus(CLOCKS_DIFFER);
         let is_over = match &sync.counts {
-            CountSync::Window(window) => window.current.expires <= origin_now,
-            CountSync::Gcra { sync, .. } => sync.busy.tat.plus(BUCKET_KEPT) <= origin_now,
+            CountSync::Window(window) => window.current.expires <= by_now,
+            CountSync::Gcra { sync, .. } => sync.busy.tat.plus(BUCKET_KEPT) <= by_now,
         };
         let lost = |confirmed| reply.component_before.is_none_or(|before| before < confirmed);
         !is_over && reply.epoch == sync.epoch && self.confirmed.is_some_and(lost)
@@ -307,6 +309,12 @@ impl Region {
         drop(pending);
         self.counted(&effects);
         (id, effects)
+    }
+
+    /// An exchange isn't sent: the store's time, or the fleet's secret, isn't known yet.
+    pub fn take_back(&self, outgoing: &Outgoing) {
+        let mut pending = self.pending.lock();
+        outgoing.exchange.syncs.iter().for_each(|sync| pending.take_back(sync));
     }
 
     /// The request waits no longer: what has no standing yet is unverified. `None` when it was woken already.

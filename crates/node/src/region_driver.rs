@@ -4,6 +4,7 @@
 //! Decides nothing. An exchange that was sent always comes back to the logic, answered or failed, so that no
 //! key stays in flight for ever.
 
+mod heartbeats;
 mod hot;
 mod lanes;
 mod pulses;
@@ -15,7 +16,6 @@ use crate::known_nodes::KnownNodes;
 use crate::region::{AskId, Effects, Outgoing, Region, Standings, Wake};
 use crate::request::Answer;
 use crate::sharing::Sharing;
-use crate::world::WorldNode;
 use arc_swap::ArcSwap;
 use lanes::{Lanes, Sender, Wait};
 use parking_lot::Mutex;
@@ -24,16 +24,14 @@ use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use tidegate_core::{KeyId, Moment, Nanos};
-use tidegate_origin::{Acceptance, Alive, DoneReset, Heartbeat, Reset, ResetLog, ShardId};
+use tidegate_core::{KeyId, Nanos};
+use tidegate_origin::{Acceptance, DoneReset, Expiry, Reset, ResetLog, ShardId};
 pub use tidegate_origin::{BreakerState, Origin, OriginError};
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
 /// What was admitted is published within 100 ms: half of that, and the time it takes.
 const FLUSH_EVERY: Duration = Duration::from_millis(50);
-/// A node's death is known within two seconds: after 1.5 s without a beat, and at most 400 ms later.
-const BEAT_EVERY: Duration = Duration::from_millis(400);
 const ALIVE_FOR: Nanos = HEARTBEAT_TTL;
 /// How long after its last heartbeat a node counts as alive.
 pub const HEARTBEAT_TTL: Nanos = Nanos::from_millis(1500);
@@ -41,8 +39,6 @@ pub const HEARTBEAT_TTL: Nanos = Nanos::from_millis(1500);
 const TIMER_SLACK: Duration = Duration::from_millis(1);
 /// From the socket to the connection's task, from there to the exchange's, from there to the request's.
 const TURNS: usize = 3;
-/// A clock that is further from the origin's than this is worth a word.
-const OFFSET_MAX: Nanos = Nanos::from_millis(50);
 /// A reset waits so long for a store that is recovering.
 const RESET_WITHIN: Duration = Duration::from_secs(5);
 /// How long a node that stops tries to publish what is left.
@@ -59,6 +55,8 @@ pub struct RegionDriver {
     is_foreign: AtomicBool,
     /// This node doesn't know the fleet's secret yet: nothing is sent, not even a heartbeat.
     is_held: watch::Sender<bool>,
+    /// The store has told its time: until then nothing is sent there, because this node's cells may be others.
+    knows_time: watch::Sender<bool>,
     /// No heartbeat may follow the last one.
     is_leaving: AtomicBool,
     /// What the next process is told of the region's nodes.
@@ -90,6 +88,7 @@ impl RegionDriver {
         wait: Duration,
     ) -> Option<Arc<Self>> {
         engine.shared()?;
+        let knows_time = watch::Sender::new(!origin.keeps_time());
         let origin = ArcSwap::from_pointee(origin);
         let [is_foreign, is_leaving] = [AtomicBool::new(false), AtomicBool::new(false)];
         let (lanes, is_held) = (Lanes::default(), watch::Sender::new(false));
@@ -103,6 +102,7 @@ impl RegionDriver {
             lanes,
             is_foreign,
             is_held,
+            knows_time,
             is_leaving,
             known_nodes,
             acceptance: Mutex::default(),
@@ -148,6 +148,15 @@ impl RegionDriver {
 
     pub fn release(&self) {
         self.is_held.send_replace(false);
+    }
+
+    /// Waits until the store has told its time, `most` at most: what is asked before that can't be sent.
+    pub async fn until_time_is_known(&self, most: Duration) {
+        let mut knows_time = self.knows_time.subscribe();
+        if !self.is_held() {
+            // A store that can't be reached isn't waited for: callers are decided on the local view.
+            let _ = timeout(most, knows_time.wait_for(|knows_time| *knows_time)).await;
+        }
     }
 
     /// Asks what must be asked, and decides with what was heard in time.
@@ -256,10 +265,9 @@ impl RegionDriver {
     /// Sends one exchange and brings the answer back.
     async fn carry(self: Arc<Self>, outgoing: Outgoing) {
         let origin = self.origin();
-        let result = if self.is_held() {
-            Err(OriginError::Unreachable { cause: "the fleet's secret isn't known yet".to_owned() })
-        } else if self.is_foreign() {
-            Err(OriginError::Unreachable { cause: "the store belongs to another fleet".to_owned() })
+        let result = if let Some(cause) = self.why_silent() {
+            self.shared().region.take_back(&outgoing);
+            Err(OriginError::Unreachable { cause: cause.to_owned() })
         } else {
             self.notice_reconnect(&origin, outgoing.shard);
             origin.exchange(outgoing.shard, &outgoing.exchange).await
@@ -271,6 +279,19 @@ impl RegionDriver {
         let Sharing { table, region, .. } = self.shared();
         let effects = region.replied(table, outgoing, result, self.clock.now(), &route);
         self.execute(effects);
+    }
+
+    /// Why nothing may be sent to the store yet.
+    fn why_silent(&self) -> Option<&'static str> {
+        if self.is_held() {
+            Some("the fleet's secret isn't known yet")
+        } else if self.is_foreign() {
+            Some("the store belongs to another fleet")
+        } else if !*self.knows_time.borrow() {
+            Some("the store hasn't told its time yet")
+        } else {
+            None
+        }
     }
 
     /// Flushes, beats and looks after hot keys until the future is dropped. None waits for the other: a store that
@@ -289,70 +310,6 @@ impl RegionDriver {
         }
     }
 
-    async fn keep_beating(self: &Arc<Self>) {
-        let mut tick = calm_interval(BEAT_EVERY);
-        let mut told = Told::default();
-        loop {
-            tick.tick().await;
-            if self.is_leaving.load(Ordering::Relaxed) {
-                return;
-            }
-            let beaten = self.origin().beat(self.heartbeat(false)).await;
-            self.heard(beaten, &mut told);
-            self.pulse_all();
-            if !self.is_foreign() {
-                // Who can't be asked is asked again with the next heartbeat.
-                let _ = self.share_resets(Vec::new()).await;
-            }
-        }
-    }
-
-    fn heartbeat(&self, leaves: bool) -> Heartbeat {
-        let node = self.shared().region.node();
-        let heard = self.engine.world().map_or(0, WorldNode::version);
-        Heartbeat {
-            node,
-            fingerprint: self.engine.secret().fingerprint(),
-            alive_for: ALIVE_FOR,
-            leaves,
-            heard,
-            acceptance: *self.acceptance.lock(),
-        }
-    }
-
-    fn heard(&self, beaten: Result<Alive, OriginError>, told: &mut Told) {
-        match &beaten {
-            Ok(_) => {
-                self.is_foreign.store(false, Ordering::Relaxed);
-                *self.acceptance.lock() = Acceptance::Accepted;
-            }
-            Err(OriginError::OtherSecret { .. }) => {
-                self.is_foreign.store(true, Ordering::Relaxed);
-                let mut acceptance = self.acceptance.lock();
-                if *acceptance == Acceptance::New {
-                    *acceptance = Acceptance::Refused;
-                }
-            }
-            // Whose store it is, a failure doesn't tell.
-            Err(_) => {}
-        }
-        match beaten {
-            Ok(alive) => {
-                self.pulses.begin();
-                if alive.keeps_no_records {
-                    self.shared().region.adopt_records();
-                }
-                self.note_nodes(alive.nodes);
-                if let (Some(world), Some(view)) = (self.engine.world(), alive.world) {
-                    world.heard(view);
-                }
-                told.well(alive, self.clock.now());
-            }
-            // What was known of the other nodes is still the best guess.
-            Err(error) => told.ill(&error),
-        }
-    }
-
     /// Starts keys afresh for all nodes of the region: each moves on to cells of a new epoch, the others within
     /// a heartbeat. Says how many. What has an `order` is done once in a region, however many nodes are told.
     pub async fn reset(&self, keys: &[ResetKey], order: Option<u64>) -> Result<usize, OriginError> {
@@ -363,7 +320,8 @@ impl RegionDriver {
             self.shared().table.update(*key, |state| known = state.epoch());
             let (shard, expires) = (origin.shard_of(*key), *forgotten_at);
             self.until_recovered(shard).await?;
-            let epoch = origin.reset_by_order(shard, *key, known, expires, order).await?;
+            let expiry = Expiry { at: expires, now: self.clock.now().now };
+            let epoch = origin.reset_by_order(shard, *key, known, expiry, order).await?;
             if epoch == 0 {
                 // It was carried out before, and what was counted then is over.
                 continue;
@@ -450,38 +408,4 @@ async fn look_once_more(hear: &mut oneshot::Receiver<Standings>) -> Option<Stand
         }
     }
     None
-}
-
-/// What was said about the origin, so that it is said once.
-#[derive(Debug, Default)]
-struct Told {
-    /// The kind of the last error, if the last heartbeat failed.
-    problem: Option<usize>,
-    is_off: bool,
-    nodes: u32,
-}
-
-impl Told {
-    fn well(&mut self, alive: Alive, moment: Moment) {
-        if self.problem.is_some() || self.nodes == 0 {
-            tracing::info!(live_nodes = alive.nodes, "the origin answers");
-        } else if self.nodes != alive.nodes {
-            tracing::info!(live_nodes = alive.nodes, before = self.nodes, "the region's nodes changed");
-        }
-        let offset = alive.now.minus(moment.now).max(moment.now.minus(alive.now));
-        let is_off = offset > OFFSET_MAX;
-        if is_off && !self.is_off {
-            tracing::warn!(
-                offset_ms = offset.as_millis_ceil(),
-                "this node's clock and the origin's differ: check the time synchronisation of both"
-            );
-        }
-        *self = Told { problem: None, is_off, nodes: alive.nodes };
-    }
-
-    fn ill(&mut self, error: &OriginError) {
-        if self.problem.replace(error.kind()) != Some(error.kind()) {
-            tracing::warn!(%error, "the origin doesn't answer; deciding on the local view, and trying again");
-        }
-    }
 }

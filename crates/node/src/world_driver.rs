@@ -230,7 +230,7 @@ impl WorldDriver {
                 let imported = in_time(store.import(since)).await;
                 Done::Imported(self.take_in_turns(imported).await)
             }
-            Step::Write(cells) => Done::Written(origin.import(&cells).await),
+            Step::Write(cells) => Done::Written(origin.import(&cells, self.now()).await),
             Step::Tell(view) => Done::Told(origin.tell_world(view).await),
             Step::TellResets(resets) => Done::ToldResets(self.region.share_resets(resets).await),
             Step::Check(owner, cells) => Done::Checked(in_time(store.stored_counts(owner, &cells)).await),

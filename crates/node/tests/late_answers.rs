@@ -15,7 +15,7 @@ use tidegate_node::{
 };
 use tidegate_origin::record::{Pulse, Pulsed};
 use tidegate_origin::{
-    Alive, CellTotal, DoneReset, Exchange, Exchanged, Heartbeat, KeyError, Lead, Leading, Letter,
+    Alive, CellTotal, DoneReset, Exchange, Exchanged, Expiry, Heartbeat, KeyError, Lead, Leading, Letter,
     MemoryOrigin, Origin, Reply, ResetLog, ResetNews, ShardId, WorldCell,
 };
 use tidegate_origin::{HotHeard, HotNews, HotReport, QuotaGathered, QuotaHeard, QuotaNews, QuotaReport};
@@ -46,6 +46,10 @@ impl Origin for BehindSocket {
         self.memory.shards()
     }
 
+    fn keeps_time(&self) -> bool {
+        self.memory.keeps_time()
+    }
+
     fn exchange<'a>(&'a self, shard: ShardId, exchange: &'a Exchange) -> Reply<'a, Exchanged> {
         let socket = self.socket.lock().take();
         Box::pin(async move {
@@ -63,14 +67,14 @@ impl Origin for BehindSocket {
         shard: ShardId,
         key: KeyId,
         known: u16,
-        expires: Nanos,
+        expiry: Expiry,
         order: Option<u64>,
     ) -> Reply<'_, u16> {
-        self.memory.reset_by_order(shard, key, known, expires, order)
+        self.memory.reset_by_order(shard, key, known, expiry, order)
     }
 
-    fn restore_reset(&self, shard: ShardId, done: DoneReset) -> Reply<'_, ()> {
-        self.memory.restore_reset(shard, done)
+    fn restore_reset(&self, shard: ShardId, done: DoneReset, now: Nanos) -> Reply<'_, ()> {
+        self.memory.restore_reset(shard, done, now)
     }
 
     fn share_resets(&self, news: ResetNews) -> Reply<'_, ResetLog> {
@@ -97,8 +101,8 @@ impl Origin for BehindSocket {
         self.memory.totals(cells)
     }
 
-    fn import<'a>(&'a self, cells: &'a [WorldCell]) -> Reply<'a, Vec<Result<u64, KeyError>>> {
-        self.memory.import(cells)
+    fn import<'a>(&'a self, cells: &'a [WorldCell], now: Nanos) -> Reply<'a, Vec<Result<u64, KeyError>>> {
+        self.memory.import(cells, now)
     }
 
     fn tell_world(&self, view: WorldView) -> Reply<'_, ()> {

@@ -42,7 +42,7 @@ pub struct ShardId(pub u32);
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Exchange {
     pub node: NodeId,
-    /// The node's own present.
+    /// The node's present, which follows the region's time: the store goes by it.
     pub now: Nanos,
     pub syncs: Vec<KeySync>,
     pub grant: Grant,
@@ -173,6 +173,24 @@ pub struct DoneReset {
     pub expires: Nanos,
 }
 
+/// When something expires by the node's clock, and the node's present. Stores keep it for as long as lies between: their
+/// own clocks may be others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Expiry {
+    pub at: Nanos,
+    pub now: Nanos,
+}
+
+impl Expiry {
+    /// Returns when it expires by the clock of a store that shows `present`: not at once, and in whole milliseconds from
+    /// then.
+    pub fn by_store(self, present: Nanos) -> Nanos {
+        let now_ms = self.now.get() / 1_000_000;
+        let left_ms = self.at.as_millis_ceil().saturating_sub(now_ms).max(1);
+        present.plus(Nanos::from_millis(left_ms))
+    }
+}
+
 /// How far a node has read the log of resets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ResetPosition {
@@ -219,6 +237,11 @@ pub trait Origin: Debug + Send + Sync + 'static {
     /// Tells one shard that this node lives, and returns which data the shard holds.
     fn pulse(&self, shard: ShardId, pulse: Pulse) -> Reply<'_, Pulsed>;
 
+    /// Whether the store has a clock of its own, which the nodes of the region follow.
+    fn keeps_time(&self) -> bool {
+        true
+    }
+
     /// How often a connection to a shard was made. After each, another server may answer.
     fn connects(&self, shard: ShardId) -> u64 {
         let _ = shard;
@@ -237,8 +260,8 @@ pub trait Origin: Debug + Send + Sync + 'static {
 
     /// Starts a key afresh for every node: raises its epoch, and says which it is now.
     /// Above `known`, too, which the node has heard of and a store may have forgotten.
-    fn reset(&self, shard: ShardId, key: KeyId, known: u16, expires: Nanos) -> Reply<'_, u16> {
-        self.reset_by_order(shard, key, known, expires, None)
+    fn reset(&self, shard: ShardId, key: KeyId, known: u16, expiry: Expiry) -> Reply<'_, u16> {
+        self.reset_by_order(shard, key, known, expiry, None)
     }
 
     /// The same, and if there is an `order`, once for each, however many nodes ask: orders are numbered, and one
@@ -248,12 +271,12 @@ pub trait Origin: Debug + Send + Sync + 'static {
         shard: ShardId,
         key: KeyId,
         known: u16,
-        expires: Nanos,
+        expiry: Expiry,
         order: Option<u64>,
     ) -> Reply<'_, u16>;
 
     /// Raises a key's epoch and its last order to what a node remembers of them.
-    fn restore_reset(&self, shard: ShardId, done: DoneReset) -> Reply<'_, ()>;
+    fn restore_reset(&self, shard: ShardId, done: DoneReset, now: Nanos) -> Reply<'_, ()>;
 
     /// Adds resets to the region's log, and returns those that the node doesn't know of. A node that denies a key by itself
     /// never syncs it, and would learn of its reset by nothing else.
@@ -289,9 +312,9 @@ pub trait Origin: Debug + Send + Sync + 'static {
     /// The region's count of each cell, in order.
     fn totals<'a>(&'a self, cells: &'a [CellId]) -> Reply<'a, Vec<Result<CellTotal, KeyError>>>;
 
-    /// Tells cells of the world, whether anybody counts in them or not. For each, in order, what its nodes take for
+    /// Tells cells of the world, whether anybody counts in them or not. `now` is the node's present. For each, in order, what its nodes take for
     /// published from now on: more than they were told just now, if somebody else told them more.
-    fn import<'a>(&'a self, cells: &'a [WorldCell]) -> Reply<'a, Vec<Result<u64, KeyError>>>;
+    fn import<'a>(&'a self, cells: &'a [WorldCell], now: Nanos) -> Reply<'a, Vec<Result<u64, KeyError>>>;
 
     /// Tells all nodes, with their next heartbeats, how the world stands.
     fn tell_world(&self, view: WorldView) -> Reply<'_, ()>;

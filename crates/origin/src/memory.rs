@@ -5,8 +5,8 @@
 
 use crate::record::{Pulse, Pulsed};
 use crate::{
-    Alive, CellTotal, DoneReset, Exchange, Exchanged, Heartbeat, KeyError, Lead, Leading, Letter, Origin,
-    OriginError, Reply, ResetLog, ResetNews, ShardId, Store, WorldCell,
+    Alive, CellTotal, DoneReset, Exchange, Exchanged, Expiry, Heartbeat, KeyError, Lead, Leading, Letter,
+    Origin, OriginError, Reply, ResetLog, ResetNews, ShardId, Store, WorldCell,
 };
 use crate::{HotHeard, HotNews, HotReport};
 use crate::{QuotaGathered, QuotaHeard, QuotaNews, QuotaReport};
@@ -79,6 +79,11 @@ impl Origin for MemoryOrigin {
         vec![ONLY_SHARD]
     }
 
+    /// The time that it tells is that of the process.
+    fn keeps_time(&self) -> bool {
+        false
+    }
+
     fn pulse(&self, _shard: ShardId, pulse: Pulse) -> Reply<'_, Pulsed> {
         self.answer(|store, now| Ok(store.pulse(&pulse, now)))
     }
@@ -96,20 +101,20 @@ impl Origin for MemoryOrigin {
         _shard: ShardId,
         key: KeyId,
         known: u16,
-        expires: Nanos,
+        expiry: Expiry,
         order: Option<u64>,
     ) -> Reply<'_, u16> {
         self.answer(|store, now| {
             Ok(match order {
-                Some(order) => store.reset_by_order(key, known, expires, order, now),
-                None => store.reset(key, known, expires, now),
+                Some(order) => store.reset_by_order(key, known, expiry, order, now),
+                None => store.reset(key, known, expiry, now),
             })
         })
     }
 
-    fn restore_reset(&self, _shard: ShardId, done: DoneReset) -> Reply<'_, ()> {
+    fn restore_reset(&self, _shard: ShardId, done: DoneReset, nodes_now: Nanos) -> Reply<'_, ()> {
         self.answer(|store, now| {
-            store.restore_reset(&done, now);
+            store.restore_reset(&done, nodes_now, now);
             Ok(())
         })
     }
@@ -165,8 +170,12 @@ impl Origin for MemoryOrigin {
         Box::pin(std::future::ready(Ok(self.in_turns(cells, total))))
     }
 
-    fn import<'a>(&'a self, cells: &'a [WorldCell]) -> Reply<'a, Vec<Result<u64, KeyError>>> {
-        let import = |store: &mut Store, now, cell: &WorldCell| Ok(store.import(cell, now));
+    fn import<'a>(
+        &'a self,
+        cells: &'a [WorldCell],
+        nodes_now: Nanos,
+    ) -> Reply<'a, Vec<Result<u64, KeyError>>> {
+        let import = |store: &mut Store, now, cell: &WorldCell| Ok(store.import(cell, nodes_now, now));
         Box::pin(std::future::ready(Ok(self.in_turns(cells, import))))
     }
 

@@ -36,8 +36,8 @@ pub use url::{RedisUrl, UrlError};
 
 use crate::record::{Pulse, Pulsed, RecordReading};
 use crate::{
-    Alive, CellTotal, DoneReset, Exchange, Exchanged, Heartbeat, KeyError, Lead, Leading, Letter, Origin,
-    OriginError, Reply, ResetLog, ResetNews, ShardId, WorldCell,
+    Alive, CellTotal, DoneReset, Exchange, Exchanged, Expiry, Heartbeat, KeyError, Lead, Leading, Letter,
+    Origin, OriginError, Reply, ResetLog, ResetNews, ShardId, WorldCell,
 };
 use crate::{HotHeard, HotNews, HotReport, QuotaGathered, QuotaHeard, QuotaNews, QuotaReport};
 use call::Script;
@@ -309,21 +309,21 @@ impl Origin for RedisOrigin {
         _shard: ShardId,
         key: KeyId,
         known: u16,
-        expires: Nanos,
+        expiry: Expiry,
         order: Option<u64>,
     ) -> Reply<'_, u16> {
         let deadline = self.deadline();
         Box::pin(async move {
-            let call = script::reset_call(key, known, expires, order);
+            let call = script::reset_call(key, known, expiry, order);
             let answer = self.run_one(&self.reset, call, deadline).await?;
             script::reset_reply(answer)
         })
     }
 
-    fn restore_reset(&self, _shard: ShardId, done: DoneReset) -> Reply<'_, ()> {
+    fn restore_reset(&self, _shard: ShardId, done: DoneReset, now: Nanos) -> Reply<'_, ()> {
         let deadline = self.deadline();
         Box::pin(async move {
-            let answer = self.run_one(&self.reset, script::restore_call(&done), deadline).await?;
+            let answer = self.run_one(&self.reset, script::restore_call(&done, now), deadline).await?;
             script::reset_reply(answer).map(drop)
         })
     }
@@ -413,8 +413,8 @@ impl Origin for RedisOrigin {
         Box::pin(self.run_cells(&self.world.totals, (calls, cells.len()), script::cell_total))
     }
 
-    fn import<'a>(&'a self, cells: &'a [WorldCell]) -> Reply<'a, Vec<Result<u64, KeyError>>> {
-        let calls = script::import_calls(cells, self.has_slots);
+    fn import<'a>(&'a self, cells: &'a [WorldCell], now: Nanos) -> Reply<'a, Vec<Result<u64, KeyError>>> {
+        let calls = script::import_calls(cells, now, self.has_slots);
         Box::pin(self.run_cells(&self.world.import, (calls, cells.len()), script::cell_taken))
     }
 

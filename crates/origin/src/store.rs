@@ -20,7 +20,7 @@ mod world;
 
 use crate::record::RecordReading;
 use crate::{
-    Alive, DoneReset, Exchange, Exchanged, Grant, Heartbeat, OriginError, Reset, ResetLog, ResetNews,
+    Alive, DoneReset, Exchange, Exchanged, Expiry, Grant, Heartbeat, OriginError, Reset, ResetLog, ResetNews,
 };
 use crate::{QuotaGathered, QuotaHeard, QuotaNews, QuotaReport};
 use expiring::Expiring;
@@ -31,7 +31,7 @@ use nodes::Nodes;
 pub(crate) use nodes::REFUSED_BEFORE;
 use quotas::Quotas;
 use record::Record;
-use resolution::{SKEW_MAX, from_micros, micros_floor};
+use resolution::{from_micros, micros_floor};
 use std::borrow::Cow;
 use tidegate_core::exchange::{CountSync, KeyReply, KeySync};
 use tidegate_core::gcra_sync::Busy;
@@ -63,18 +63,24 @@ pub struct Store {
 #[derive(Clone, Copy, Debug)]
 struct Occasion {
     node: NodeId,
-    /// The node's present, as far as the store believes it.
+    /// The node's present: the region's time.
     now: Nanos,
     /// The store's own present.
     present: Nanos,
+}
+
+impl Occasion {
+    /// When something expires by the store's clock that does so then by the node's.
+    fn kept_until(&self, expires: Nanos) -> Nanos {
+        Expiry { at: expires, now: self.now }.by_store(self.present)
+    }
 }
 
 impl Store {
     /// Publishes, reads and grants for some keys of one node. A key is named at most once.
     pub fn exchange(&mut self, exchange: &Exchange, now: Nanos) -> Exchanged {
         let present = self.wake(now);
-        let believed = exchange.now.clamp(present.minus(SKEW_MAX), present.plus(SKEW_MAX));
-        let occasion = Occasion { node: exchange.node, now: believed, present };
+        let occasion = Occasion { node: exchange.node, now: exchange.now, present };
         let syncs: Vec<Cow<'_, KeySync>> =
             exchange.syncs.iter().map(|sync| self.in_newest_epoch(sync)).collect();
         let before: Vec<Option<u64>> =
@@ -105,30 +111,31 @@ impl Store {
     }
 
     /// Moves a key on to its next epoch, in whose cells nothing was counted yet.
-    pub fn reset(&mut self, key: KeyId, known: u16, expires: Nanos, now: Nanos) -> u16 {
-        self.wake(now);
+    pub fn reset(&mut self, key: KeyId, known: u16, expiry: Expiry, now: Nanos) -> u16 {
+        let present = self.wake(now);
         let epoch = self.epoch_of(key).max(known).saturating_add(1);
-        self.keep_epoch(key, epoch, expires);
+        self.keep_epoch(key, epoch, expiry.by_store(present));
         epoch
     }
 
     /// The same for an order that wasn't carried out yet.
-    pub fn reset_by_order(&mut self, key: KeyId, known: u16, expires: Nanos, order: u64, now: Nanos) -> u16 {
+    pub fn reset_by_order(&mut self, key: KeyId, known: u16, expiry: Expiry, order: u64, now: Nanos) -> u16 {
         let present = self.wake(now);
         if self.orders.get(&key).is_some_and(|last| order <= *last) {
             return self.epoch_of(key);
         }
         *self.orders.entry(key) = order;
         self.orders.set_expiry(key, present.plus(ORDER_KEPT_FOR));
-        self.reset(key, known, expires, now)
+        self.reset(key, known, expiry, now)
     }
 
     /// Raises a key's epoch and its last order to what a node remembers of them.
-    pub fn restore_reset(&mut self, done: &DoneReset, now: Nanos) {
+    pub fn restore_reset(&mut self, done: &DoneReset, nodes_now: Nanos, now: Nanos) {
         let present = self.wake(now);
         let Reset { key, epoch } = done.reset;
         if epoch >= self.epoch_of(key) {
-            self.keep_epoch(key, epoch, done.expires);
+            let expiry = Expiry { at: done.expires, now: nodes_now };
+            self.keep_epoch(key, epoch, expiry.by_store(present));
         }
         if let Some(order) = done.order.filter(|order| self.orders.get(&key).is_none_or(|last| last < order))
         {

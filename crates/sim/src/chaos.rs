@@ -65,13 +65,10 @@ pub fn scenario_with(seed: u64, trouble: Trouble, switches: Switches) -> Scenari
         }
     }
     if trouble == Trouble::Clocks {
-        let worst_ns =
-            *random.pick(if switches.skewed_clocks { &WRONG_CLOCKS_NS[..] } else { &WRONG_CLOCKS_NS[..3] });
+        let worst_ns = *random.pick(&WRONG_CLOCKS_NS);
         let offset = |_| signed(&mut random, worst_ns);
         scenario.clock_offsets_ns = (0..=nodes).map(offset).collect();
-        let steps = random.one_in(2);
-        scenario.judges_clocks = switches.skewed_clocks && !steps;
-        if steps {
+        if random.one_in(2) {
             clock_steps(&mut random, nodes, length, &mut scenario.faults);
         }
     }
@@ -81,7 +78,7 @@ pub fn scenario_with(seed: u64, trouble: Trouble, switches: Switches) -> Scenari
     scenario.with_arrivals(requests)
 }
 
-/// How far clocks are off at most: as the store believes, or more than it does, a cell and more.
+/// How far clocks are off at most before their nodes hear the region's time: too little to be set, or a cell and more.
 const WRONG_CLOCKS_NS: [u64; 5] = [50_000_000, 50_000_000, 2_000_000_000, 30_000_000_000, 200_000_000_000];
 /// What the protocol waits for, in milliseconds: what goes wrong lasts a little less, or a little longer.
 const WAITS_MS: [u64; 8] = [50, 100, 250, 300, 1_500, 5_000, 20_000, 60_000];

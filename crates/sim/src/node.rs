@@ -10,7 +10,8 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use tidegate_core::counts::Counts;
 use tidegate_core::exchange::{CountSync, WindowSync};
 use tidegate_core::origin_cell::NodeId;
-use tidegate_core::{KeyId, Moment, Nanos, Sequence, StepId};
+use tidegate_core::{KeyId, Moment, Nanos, Sequence};
+use tidegate_node::clock::{Discipline, Reading, RegionSample, Step};
 use tidegate_node::engine::VersionedRules;
 use tidegate_node::region::{AskId, Outgoing, RegionOptions, Standings, Wake};
 use tidegate_node::sharing::Sharing;
@@ -35,9 +36,7 @@ pub(crate) struct SimulatedNode {
     /// How often it was started: what was meant for an earlier process isn't for this one.
     pub(crate) incarnation: u32,
     pub(crate) engine: Engine,
-    pub(crate) clock_offset_ns: i64,
-    clock_drift: Drift,
-    step: StepId,
+    clock: NodeClock,
     pub(crate) is_up: bool,
     /// It takes no more requests.
     pub(crate) is_leaving: bool,
@@ -103,11 +102,42 @@ impl WorldWork {
     }
 }
 
+/// The clocks of a node's machine, and how the node follows the time of its region by them.
+#[derive(Debug)]
+pub(crate) struct NodeClock {
+    drift: Drift,
+    /// How far the wall clock is ahead of the truth.
+    wall_offset_ns: i64,
+    discipline: Discipline,
+}
+
+impl NodeClock {
+    pub(crate) fn new(wall_offset_ns: i64, drift: Drift, now: Nanos) -> Self {
+        let reading = reading(drift, wall_offset_ns, now);
+        NodeClock { drift, wall_offset_ns, discipline: Discipline::new(reading) }
+    }
+
+    fn reading(&self, now: Nanos) -> Reading {
+        reading(self.drift, self.wall_offset_ns, now)
+    }
+
+    fn moment(&self, now: Nanos) -> Moment {
+        self.discipline.now(self.drift.of(now).get())
+    }
+}
+
+fn reading(drift: Drift, wall_offset_ns: i64, now: Nanos) -> Reading {
+    let steady = drift.of(now);
+    Reading { steady: steady.get(), wall: steady.shifted(wall_offset_ns) }
+}
+
 /// A clock that runs too fast or too slow.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Drift {
     pub(crate) since: Nanos,
     pub(crate) ppm: i64,
+    /// For so long it didn't drift.
+    pub(crate) kept_for: Nanos,
 }
 
 impl Drift {
@@ -115,7 +145,7 @@ impl Drift {
         if self.ppm == 0 {
             return now;
         }
-        let passed = i128::from(now.minus(self.since).get());
+        let passed = i128::from(now.minus(self.since).minus(self.kept_for).get());
         now.shifted(i64::try_from(passed * i128::from(self.ppm) / 1_000_000).unwrap_or(0))
     }
 }
@@ -164,8 +194,7 @@ impl SimulatedNode {
         id: NodeId,
         incarnation: u32,
         keys_max: usize,
-        clock_offset_ns: i64,
-        clock_drift: Drift,
+        clock: NodeClock,
         world: Option<WorldWork>,
     ) -> Self {
         let region = RegionOptions { node: id, fresh_for: FRESH_FOR, seed: id.0 };
@@ -177,9 +206,7 @@ impl SimulatedNode {
                 Some(_) => Engine::sharing_with_world(options, region, RuleSet::empty()),
                 None => Engine::sharing(options, region, RuleSet::empty()),
             },
-            clock_offset_ns,
-            clock_drift,
-            step: StepId(0),
+            clock,
             is_up: true,
             is_leaving: false,
             has_left: false,
@@ -204,13 +231,56 @@ impl SimulatedNode {
 
     /// The present by the node's clock.
     pub(crate) fn moment(&self, now: Nanos) -> Moment {
-        Moment { now: self.clock_drift.of(now).shifted(self.clock_offset_ns), step: self.step }
+        self.clock.moment(now)
     }
 
+    /// What the node's clocks show.
+    pub(crate) fn reading(&self, now: Nanos) -> Reading {
+        self.clock.reading(now)
+    }
+
+    /// Whether the store has told its time.
+    pub(crate) fn knows_time(&self) -> bool {
+        self.clock.discipline.wall_offset_ns().is_some()
+    }
+
+    /// Whether the clock shows the time that it follows.
+    pub(crate) fn clock_is_right(&self, now: Nanos) -> bool {
+        self.clock.discipline.is_right(self.clock.reading(now))
+    }
+
+    /// The machine is suspended: whoever wakes it sets its clocks, which don't drift meanwhile.
+    pub(crate) fn clock_is_kept_for(&mut self, length: Nanos) {
+        self.clock.drift.kept_for = self.clock.drift.kept_for.plus(length);
+    }
+
+    /// The wall clock is set, and followed at once.
     pub(crate) fn step_clock(&mut self, delta_ns: i64, now: Nanos) {
-        let lands_at = self.moment(now).now.shifted(delta_ns);
-        self.step = self.engine.clock_stepped(delta_ns, lands_at);
-        self.clock_offset_ns += delta_ns;
+        self.clock.wall_offset_ns += delta_ns;
+        self.follow_step(Step { delta_ns }, now);
+    }
+
+    /// Compares the clock with the time that the node follows, as `crates/node/src/driver.rs` does.
+    pub(crate) fn sample_clock(&mut self, now: Nanos) {
+        let reading = self.clock.reading(now);
+        if let Some(step) = self.clock.discipline.sample(reading) {
+            self.follow_step(step, now);
+        }
+    }
+
+    /// The store told its time, in answer to what left at `sent`.
+    pub(crate) fn hear_time(&mut self, sent: Reading, store: Nanos, now: Nanos) {
+        let sample = RegionSample { sent, received: self.clock.reading(now), store };
+        if let Some(step) = self.clock.discipline.hear_region(&sample) {
+            self.follow_step(step, now);
+        }
+    }
+
+    fn follow_step(&mut self, step: Step, now: Nanos) {
+        let lands_at = self.moment(now).now.shifted(step.delta_ns);
+        let id = self.engine.clock_stepped(step.delta_ns, lands_at);
+        let steady = self.clock.reading(now).steady;
+        self.clock.discipline.follow(step, id, steady);
     }
 
     pub(crate) fn sharing(&self) -> &Sharing {

@@ -19,6 +19,7 @@ mod conservation;
 mod generations;
 
 use crate::checks::Bounds;
+use crate::fault::Fault;
 use crate::node::{KeyView, SimulatedNode};
 use crate::origin::SimulatedOrigin;
 use crate::scenario::{KeyPlan, Scenario};
@@ -28,6 +29,9 @@ use tidegate_core::exchange::CountSync;
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{Accuracy, Class, KeyId, Nanos, Sequence};
 use tidegate_node::GivenPolicy;
+
+/// Clocks that follow the same time differ by no more, and what was decided may be counted so much later.
+const CLOCKS_DIFFER: Nanos = Nanos::from_millis(60);
 
 /// GCRA has no cells: all that is admitted while the bucket isn't full belongs to one.
 const BUCKET: Sequence = Sequence(0);
@@ -61,11 +65,9 @@ pub(crate) struct Oracle {
     keys: Vec<KeyAccounts>,
     nodes: u64,
     is_calm: bool,
-    /// Where overshoot can't be judged: regions that share a limit are judged together, and clocks that differ by
-    /// more than the store believes count in cells of their own.
+    /// Where overshoot can't be judged: regions that share a limit are judged together, and a node whose clock is set
+    /// in mid-run counts in cells of its own until it hears the region's time.
     is_off: bool,
-    /// Overshoot is judged however wrong the nodes' clocks are.
-    judges_clocks: bool,
 }
 
 #[derive(Debug)]
@@ -83,6 +85,9 @@ struct KeyAccounts {
     granted_in: BTreeMap<NodeId, u64>,
     /// The rate changes: what is owed takes longer or shorter then.
     changes_rate: bool,
+    /// It is a bucket, and data is lost while a node is cut off. Whether the store had executed what the node tried to
+    /// publish, and so whether other nodes restore it, nobody can tell: it isn't charged again, and may be lost.
+    loses_attempts: bool,
 }
 
 /// What was admitted in one cell, and what may have been beyond the limit.
@@ -143,6 +148,8 @@ impl Oracle {
             let is_other = |policy: &GivenPolicy| matches!(policy, GivenPolicy::Gcra { rate: other, .. } if *other != rate);
             others.into_iter().any(|change| is_other(&change.policy))
         };
+        let any = |is: fn(&Fault) -> bool| scenario.faults.iter().any(|(_, fault)| is(fault));
+        let loses_attempts = any(|fault| matches!(fault, Fault::Cut { .. })) && any(Fault::loses_data);
         let accounts = |plan: &KeyPlan| KeyAccounts {
             id: plan.id(),
             limit: plan.size(),
@@ -152,22 +159,24 @@ impl Oracle {
             cells: BTreeMap::new(),
             granted_in: BTreeMap::new(),
             changes_rate: changes_rate(plan),
+            loses_attempts: loses_attempts && matches!(plan.policy, GivenPolicy::Gcra { .. }),
             plan: plan.clone(),
         };
         Oracle {
             keys: scenario.keys.iter().map(accounts).collect(),
             nodes: u64::try_from(scenario.nodes).unwrap_or(u64::MAX),
             is_calm: bounds.is_calm,
-            judges_clocks: scenario.judges_clocks,
-            is_off: bounds.has_world
-                || !(scenario.judges_clocks || bounds.clocks_are_close && bounds.clocks_are_steady),
+            is_off: bounds.has_world || bounds.is_set_in_mid_run,
         }
     }
 
     /// Whether it is known what a perfect limiter would have left of a key.
     pub(crate) fn judges(&self, key: usize) -> bool {
         let accounts = &self.keys[key];
-        !self.is_off && !accounts.changes_rate && accounts.generations.newest_is_told()
+        !self.is_off
+            && !accounts.changes_rate
+            && !accounts.loses_attempts
+            && accounts.generations.newest_is_told()
     }
 
     /// The largest limit that any living node goes by is this from now on. What waits for the store was asked for by
@@ -194,17 +203,20 @@ impl Oracle {
             How::Local | How::Unverified | How::Reported => None,
         };
         let generation = generation.unwrap_or(0).max(accounts.generations.of(unit.epoch));
-        // By the store's clock where the nodes' clocks are judged.
-        let by_store =
-            unit.sequence.filter(|_| self.judges_clocks).and_then(|_| accounts.plan.sequence_at(unit.now));
-        let cell = (generation, by_store.or(unit.sequence).unwrap_or(BUCKET));
+        let cell = (generation, accounts.cell_of(unit).unwrap_or(BUCKET));
         accounts.start_anew_if_full(cell, unit.now);
         let used = accounts.charge(cell, unit);
         let limit = accounts.limit;
         let of_cell = accounts.cells.entry(cell).or_default();
         let beyond = used.saturating_sub(limit.max(of_cell.used_before));
         match unit.how {
-            How::Unverified => of_cell.unverified += unit.cost,
+            How::Unverified => {
+                of_cell.unverified += unit.cost;
+                // A node that hasn't heard the store's time yet counts by its own clock, in another cell.
+                if cell.1 != unit.sequence.unwrap_or(BUCKET) {
+                    of_cell.lost += unit.cost;
+                }
+            }
             How::Reported => of_cell.reported += unit.cost,
             How::Local | How::Asked => {
                 of_cell.credit.beyond += unit.on_credit.min(beyond);
@@ -324,6 +336,15 @@ impl Oracle {
 impl KeyAccounts {
     fn newest_cell(&self, now: Nanos) -> (u64, Sequence) {
         (self.generations.newest(), self.plan.sequence_at(now).unwrap_or(BUCKET))
+    }
+
+    /// The cell that a perfect limiter counts a unit in: the node's, unless its clock is off by more than clocks that
+    /// follow the same time differ.
+    fn cell_of(&self, unit: &Unit) -> Option<Sequence> {
+        let theirs = unit.sequence?;
+        let near = [unit.now.minus(CLOCKS_DIFFER), unit.now.plus(CLOCKS_DIFFER)];
+        let is_right = near.iter().any(|instant| self.plan.sequence_at(*instant) == Some(theirs));
+        if is_right { Some(theirs) } else { self.plan.sequence_at(unit.now) }
     }
 
     /// A bucket that is full again owes nobody anything.

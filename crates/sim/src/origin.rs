@@ -9,7 +9,9 @@ use tidegate_core::exchange::{CountReply, CountSync, KeyReply, KeySync};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{CellId, KeyId, Nanos, Rate, Sequence};
 use tidegate_origin::record::{Pulse, Pulsed};
-use tidegate_origin::{CellCondition, CellTotal, DoneReset, Exchange, Exchanged, ShardId, Store, WorldCell};
+use tidegate_origin::{
+    CellCondition, CellTotal, DoneReset, Exchange, Exchanged, Expiry, ShardId, Store, WorldCell,
+};
 
 #[derive(Debug)]
 pub(crate) struct SimulatedOrigin {
@@ -114,7 +116,7 @@ impl SimulatedOrigin {
         if self.is_audited {
             for (sync, reply) in exchange.syncs.iter().zip(&exchanged.replies) {
                 if let Ok(reply) = reply {
-                    mirror.follow(exchange.node, sync, reply, now)?;
+                    mirror.follow((exchange.node, exchange.now), sync, reply, now)?;
                 }
             }
         }
@@ -146,18 +148,24 @@ impl SimulatedOrigin {
 
     /// Tells the store what the world has of some cells, and hears what is taken for published of each. INV-5: that
     /// only raises.
-    pub(crate) fn import(&mut self, cells: &[WorldCell], now: Nanos) -> Result<Vec<u64>, String> {
+    pub(crate) fn import(
+        &mut self,
+        cells: &[WorldCell],
+        nodes_now: Nanos,
+        now: Nanos,
+    ) -> Result<Vec<u64>, String> {
         let is_audited = self.is_audited;
         let mut published = Vec::with_capacity(cells.len());
         for cell in cells {
             let Shard { store, mirror, .. } = self.shard_mut(cell.cell.key);
             if !is_audited {
-                published.push(store.import(cell, now));
+                published.push(store.import(cell, nodes_now, now));
                 continue;
             }
             let before = store.cell_total(&cell.cell, now);
-            published.push(store.import(cell, now));
-            mirror.keep((cell.cell.key, cell.cell.epoch, cell.cell.sequence), cell.expires);
+            published.push(store.import(cell, nodes_now, now));
+            let expires = Expiry { at: cell.expires, now: nodes_now }.by_store(now);
+            mirror.keep((cell.cell.key, cell.cell.epoch, cell.cell.sequence), expires);
             let after = store.cell_total(&cell.cell, now);
             if after.total != before.total.max(cell.own) && cell.expires > now {
                 let told = cell.own;
@@ -212,19 +220,19 @@ impl SimulatedOrigin {
         &mut self,
         key: KeyId,
         known: u16,
-        expires: Nanos,
+        expiry: Expiry,
         order: Option<u64>,
         now: Nanos,
     ) -> u16 {
         let store = &mut self.shard_mut(key).store;
         match order {
-            Some(order) => store.reset_by_order(key, known, expires, order, now),
-            None => store.reset(key, known, expires, now),
+            Some(order) => store.reset_by_order(key, known, expiry, order, now),
+            None => store.reset(key, known, expiry, now),
         }
     }
 
-    pub(crate) fn restore_reset(&mut self, done: &DoneReset, now: Nanos) {
-        self.shard_mut(done.reset.key).store.restore_reset(done, now);
+    pub(crate) fn restore_reset(&mut self, done: &DoneReset, nodes_now: Nanos, now: Nanos) {
+        self.shard_mut(done.reset.key).store.restore_reset(done, nodes_now, now);
     }
 
     pub(crate) fn epoch(&self, key: KeyId) -> u16 {
@@ -300,7 +308,14 @@ impl Shard {
 }
 
 impl Mirror {
-    fn follow(&mut self, node: NodeId, sync: &KeySync, reply: &KeyReply, now: Nanos) -> Result<(), String> {
+    fn follow(
+        &mut self,
+        (node, nodes_now): (NodeId, Nanos),
+        sync: &KeySync,
+        reply: &KeyReply,
+        now: Nanos,
+    ) -> Result<(), String> {
+        let kept_until = |expires| Expiry { at: expires, now: nodes_now }.by_store(now);
         let (taken, epoch) = (taken(sync, reply), reply.epoch);
         self.expire(now);
         // A node that missed a reset publishes nothing, and is granted what it asks for in the new epoch.
@@ -308,13 +323,13 @@ impl Mirror {
         match (&sync.counts, &reply.counts) {
             (CountSync::Window(sent), CountReply::Window { current, previous, .. }) => {
                 let cell = (sync.key, epoch, sent.sequence);
-                self.keep(cell, sent.current.expires);
+                self.keep(cell, kept_until(sent.current.expires));
                 self.own(cell, node, sent.current.component, taken, current.component)?;
                 self.total(cell, current.total)?;
                 let before = Sequence(sent.sequence.0.wrapping_sub(1));
                 if let (Some(sent), Some(previous)) = (sent.previous, previous) {
                     let before = (sync.key, epoch, before);
-                    self.keep(before, sent.expires);
+                    self.keep(before, kept_until(sent.expires));
                     self.own(before, node, sent.component, 0, previous.component)?;
                     self.total(before, previous.total)?;
                 }
@@ -327,8 +342,8 @@ impl Mirror {
                 self.doubt((sync.key, epoch), now);
                 self.own(cell, node, sent.cumulative, taken, *stored)?;
                 let before = self.tats.insert((sync.key, epoch), (busy.tat, sent.rate));
-                let kept_until = busy.tat.max(now).plus(GCRA_KEPT_FOR).plus(GCRA_KEPT_TO_SPARE);
-                self.keep(cell, kept_until);
+                let idle_from = kept_until(busy.tat.max(nodes_now));
+                self.keep(cell, idle_from.plus(GCRA_KEPT_FOR).plus(GCRA_KEPT_TO_SPARE));
                 let same_rate = before.filter(|(_, rate)| *rate == sent.rate && !is_lowered);
                 if let Some((tat, _)) = same_rate.filter(|(tat, _)| busy.tat < *tat) {
                     return Err(format!("INV-1: an arrival time went back from {tat:?} to {:?}", busy.tat));

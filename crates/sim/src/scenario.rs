@@ -253,6 +253,8 @@ pub enum NodeFlaw {
     TrustsExpiredHolds,
     /// Nobody tells a store that lost data which resets were carried out.
     RepeatsOrders,
+    /// Nodes go by their own wall clocks, and not by the time of the region's store.
+    FollowsWallClock,
 }
 
 /// How a region takes part in the world.
@@ -297,8 +299,6 @@ pub struct Scenario {
     /// How far the origin's clock is.
     #[serde(rename = "origin_offset_ms", with = "offset")]
     pub origin_offset_ns: i64,
-    /// Overshoot is judged however wrong the clocks are.
-    pub judges_clocks: bool,
     /// What `free` limits admit on nodes that never reached their store is judged.
     pub judges_free: bool,
     /// How long a denied caller is told to wait is judged also where more than the limit was admitted.
@@ -352,7 +352,6 @@ impl Scenario {
             clock_offsets_ns: Vec::new(),
             clock_drifts_ppm: Vec::new(),
             origin_offset_ns: 0,
-            judges_clocks: false,
             judges_free: false,
             judges_overshot: false,
             flaw: Flaw::None,

@@ -8,7 +8,7 @@ use crate::fired::{Fired, Kind};
 use crate::ledger::KeyLedger;
 use crate::load::Load;
 use crate::network::Network;
-use crate::node::{Drift, SimulatedNode, Ticket, WorldWork};
+use crate::node::{Drift, NodeClock, SimulatedNode, Ticket, WorldWork};
 use crate::origin::SimulatedOrigin;
 use crate::queue::Queue;
 use crate::random::Random;
@@ -21,6 +21,7 @@ use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{CellId, KeyId, Nanos};
+use tidegate_node::clock::Reading;
 use tidegate_node::world::WorkerOptions;
 use tidegate_origin::record::{Pulse, Pulsed};
 use tidegate_origin::{Acceptance, Alive, DoneReset, Exchanged, OriginError, ResetLog, ShardId};
@@ -80,7 +81,7 @@ pub(crate) enum NodeEvent {
         attempt: u32,
         is_up: bool,
     },
-    Alive(Alive),
+    Alive(Alive, Reading),
     /// The store belongs to a fleet with another secret.
     Refused,
     /// Time to carry out what the control plane ordered.
@@ -279,8 +280,9 @@ impl Simulation {
             WorldWork::new(options, quotas, present)
         });
         let ppm = self.scenario.clock_drifts_ppm.get(index).copied().unwrap_or(0);
-        let drift = Drift { since: self.now, ppm };
-        let mut node = SimulatedNode::boot(id, incarnation, self.scenario.keys_max, offset_ns, drift, world);
+        let drift = Drift { since: self.now, ppm, kept_for: Nanos::ZERO };
+        let clock = NodeClock::new(offset_ns, drift, self.now);
+        let mut node = SimulatedNode::boot(id, incarnation, self.scenario.keys_max, clock, world);
         node.sharing().region.set_hot(self.hot.iter().copied());
         node.known_nodes = self.nodes.get(index).and_then(|before| before.known_nodes);
         if self.scenario.node_flaw != Some(NodeFlaw::AssumesToBeAlone) {
@@ -409,7 +411,8 @@ impl Simulation {
                 self.nodes[node].sharing().region.restored(shard, &done, true);
             }
             NodeEvent::Leaves { gives_up_at } => self.leaves(node, gives_up_at),
-            NodeEvent::Alive(alive) => {
+            NodeEvent::Alive(alive, sent) => {
+                self.hear_time(node, sent, alive.now);
                 self.nodes[node].is_refused = false;
                 self.nodes[node].has_heard = true;
                 self.nodes[node].acceptance = Acceptance::Accepted;

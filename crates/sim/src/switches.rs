@@ -14,8 +14,6 @@ pub struct Switches {
     pub resets: bool,
     /// Limits are lowered, also to nothing.
     pub lowered_limits: bool,
-    /// Clocks are off by more than the store believes, and what is admitted then is judged.
-    pub skewed_clocks: bool,
     /// A node with another secret sends heartbeats to the region's store.
     pub foreign_node: bool,
     /// Nodes stand still for longer than a reservation lasts while requests of several limits wait.
@@ -40,7 +38,6 @@ impl Switches {
         data_loss: true,
         resets: true,
         lowered_limits: true,
-        skewed_clocks: true,
         foreign_node: true,
         pauses_of_reservations: true,
         hot_long_windows: true,
@@ -55,7 +52,6 @@ impl Switches {
         data_loss: false,
         resets: false,
         lowered_limits: false,
-        skewed_clocks: false,
         foreign_node: false,
         pauses_of_reservations: false,
         hot_long_windows: false,
@@ -97,17 +93,9 @@ pub struct KnownFailure {
 const OFF: Switches = Switches::NONE;
 
 /// Everything that is known to fail.
-pub const KNOWN_FAILURES: &[KnownFailure] = &[
-    KnownFailure {
-        name: "skewed-clocks",
-        about: "Nodes whose clocks differ by more than a window count in different cells.",
-        switches: Switches { skewed_clocks: true, pattern: Some(Pattern::SkewedClocks), ..OFF },
-        found_as: &["conservation", "overshoot"],
-    },
-    KnownFailure {
-        name: "slices-restored",
-        about: "A restored world database brings back slices that were lowered since.",
-        switches: Switches { restored_slices: true, ..OFF },
-        found_as: &["INV-6"],
-    },
-];
+pub const KNOWN_FAILURES: &[KnownFailure] = &[KnownFailure {
+    name: "slices-restored",
+    about: "A restored world database brings back slices that were lowered since.",
+    switches: Switches { restored_slices: true, ..OFF },
+    found_as: &["INV-6"],
+}];

@@ -47,6 +47,7 @@ fn every_mistake_in_recovering_is_found_within_300_seeds() {
         (Mistake::ForgetsAcceptance, &["liveness"]),
         (Mistake::TrustsExpiredHolds, &["overshoot"]),
         (Mistake::RepeatsOrders, &["overshoot", "conservation"]),
+        (Mistake::FollowsWallClock, &["overshoot", "conservation"]),
     ];
     let is_found = |(mistake, found_as): &(Mistake, &[&str])| {
         let found = (0..SEEDS).find_map(|seed| {

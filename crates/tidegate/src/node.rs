@@ -27,6 +27,9 @@ use tokio::task::JoinSet;
 
 /// What a thread may take beyond the drain time before it is left behind.
 const DRAIN_SLACK: Duration = Duration::from_millis(250);
+/// A node that starts waits so long for its region's store to tell its time: a request that must ask before that is
+/// unverified.
+const TIME_KNOWN_WITHIN: Duration = Duration::from_millis(100);
 
 /// What a node is made of.
 #[derive(Debug)]
@@ -128,7 +131,8 @@ impl Node {
             supervisor.spawn("the watch over the fleet's secret", keeper.run());
         }
         if let Some(driver) = app.sharing.clone() {
-            supervisor.spawn("the region driver", driver.run());
+            supervisor.spawn("the region driver", driver.clone().run());
+            runtime.block_on(driver.until_time_is_known(TIME_KNOWN_WITHIN));
         }
         if let Some((world, apart)) = app.world.clone().zip(apart) {
             supervisor.spawn_on(&apart, "the world worker", world.run());

@@ -111,7 +111,8 @@ impl SharedState {
         let has_unsynced = self.current.unsynced() > 0;
         let oldest = if has_unsynced { Nanos::new(self.current.others) } else { now };
         let busy = if self.has_forgotten() { Busy::default() } else { self.busy() };
-        GcraSync { cumulative, acked: self.current.stored, oldest, busy, rate }
+        let acked = self.current.stored;
+        GcraSync { cumulative, acked, sent: acked, oldest, busy, rate }
     }
 
     /// Whether this node counted anything of the key, as far as it knows.

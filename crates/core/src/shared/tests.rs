@@ -658,3 +658,23 @@ fn a_spent_world_credit_is_that_of_the_present_cell_and_of_several_regions() {
     merge(&mut state, &late, &reply(300), next);
     assert_eq!(state.decide(&abuse, 2, next).1, None, "what is said of another cell");
 }
+
+/// An answer of the time after a clock step mustn't be carried over that step once more.
+#[test]
+fn what_a_bucket_is_told_after_a_clock_step_is_of_the_time_after_it() {
+    let table = Table::<SharedState>::new(1_000);
+    let rate = Rate::new(10, Nanos::from_secs(1)).unwrap();
+    let spec = Spec::Gcra { rate, burst: Burst::new(5).unwrap() };
+    let item = Item { accuracy: Accuracy::Async, ..Item::new(KeyId::from_hash(7), spec, Cost::ONE) };
+    let before = Moment { now: NOW, step: StepId(0) };
+    assert!(table.decide(&item, before).unwrap().is_admitted());
+    let delta = Nanos::from_secs(150);
+    let step = table.clock_stepped(150_000_000_000, NOW.plus(delta));
+    let after = Moment { now: NOW.plus(delta).plus(Nanos::from_secs(1)), step };
+    // Published and answered before anybody decides about the key again.
+    let state = table.present_state(item.key, after).unwrap();
+    let Some(CountSync::Gcra { sync, .. }) = state.publishing() else { panic!("a bucket is published") };
+    assert!(sync.busy.tat >= NOW.plus(delta), "{sync:?}");
+    table.upsert(item.key, after, |state| assert_eq!(state.step(), step));
+    assert!(table.decide(&item, after).unwrap().is_admitted(), "the bucket is full again");
+}

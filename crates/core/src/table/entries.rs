@@ -36,7 +36,9 @@ impl<S: State> Table<S> {
         let index = self.shard_index(key);
         let mut shard = self.shard(index).lock();
         if let Ok(place) = shard.find(key) {
-            return Some(change(shard.state_mut(place)));
+            let state = shard.state_mut(place);
+            self.align_instants(state, moment);
+            return Some(change(state));
         }
         self.make_room(index, &mut shard, (key.tenant(), 1), moment);
         if !self.has_room(key.tenant(), 1) {
@@ -58,6 +60,15 @@ impl<S: State> Table<S> {
         let state = shard.state_mut(place);
         self.align(state, spec, moment);
         *state
+    }
+
+    /// The state of a key that has one, its instants brought to the time of `moment`.
+    pub fn present_state(&self, key: KeyId, moment: Moment) -> Option<S> {
+        let mut shard = self.shard(self.shard_index(key)).lock();
+        let place = shard.find(key).ok()?;
+        let state = shard.state_mut(place);
+        self.align_instants(state, moment);
+        Some(*state)
     }
 
     pub fn state(&self, key: KeyId) -> Option<S> {

@@ -181,7 +181,7 @@ impl Region {
         if pending.rests(table, key) {
             return None;
         }
-        let sync = pending.publishing(table, key, moment.now)?;
+        let sync = pending.publishing(table, key, moment)?;
         Some((sync, Ticket { holds_key: true, ..Ticket::default() }))
     }
 
@@ -200,7 +200,7 @@ impl Region {
         let down: Vec<ShardId> =
             down.filter_map(|(shard, breaker)| breaker.probe_due(moment.now).then_some(*shard)).collect();
         for shard in down {
-            let publishing = pending.publish_held(table, shard, moment.now);
+            let publishing = pending.publish_held(table, shard, moment);
             let holds_key = publishing.is_some();
             // As things stand now: an old sync would be answered as if it were of the moment it is sent.
             let looked_at = || pending.probes.get(&shard).map(|item| self.read_only(table, item, moment));
@@ -214,13 +214,18 @@ impl Region {
 
 impl Pending {
     /// The sync of one of the keys that wait for a shard: of the first that has something to say.
-    fn publish_held(&mut self, table: &Table<SharedState>, shard: ShardId, now: Nanos) -> Option<KeySync> {
+    fn publish_held(
+        &mut self,
+        table: &Table<SharedState>,
+        shard: ShardId,
+        moment: Moment,
+    ) -> Option<KeySync> {
         let mut keys = self.held.remove(&shard)?;
         let mut publishing = None;
         while publishing.is_none()
             && let Some(key) = keys.pop()
         {
-            publishing = self.publishing(table, key, now);
+            publishing = self.publishing(table, key, moment);
         }
         if !keys.is_empty() {
             self.held.insert(shard, keys);
@@ -233,18 +238,18 @@ impl Pending {
         &mut self,
         table: &Table<SharedState>,
         key: KeyId,
-        now: Nanos,
+        moment: Moment,
     ) -> Option<KeySync> {
         let entry = self.keys.entry(key).or_default();
         if entry.in_flight {
             return None;
         }
-        let state = table.state(key);
+        let state = table.present_state(key, moment);
         let counts = state.and_then(|state| state.publishing());
         let (Some(state), Some(counts)) = (state, counts) else {
             entry.is_owed = false;
             // Not who has asked and whose call is yet to leave: nobody else would send it.
-            self.forget_if_idle(key, now);
+            self.forget_if_idle(key, moment.now);
             return None;
         };
         let settled = entry.leaves();

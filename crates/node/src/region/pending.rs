@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use tidegate_core::ask::AskReason;
 use tidegate_core::exchange::{ASKS_MAX, CountSync, KeySync, ReservationId, Wants};
+use tidegate_core::gcra_sync::GcraSync;
 use tidegate_core::window::add_count;
 use tidegate_core::{Accuracy, Cost, KeyId, Nanos, Sequence, Spec};
 use tidegate_origin::{Breaker, DoneReset, ResetPosition, ShardId};
@@ -19,6 +20,9 @@ use tidegate_origin::{Breaker, DoneReset, ResetPosition, ShardId};
 const FAILED_FOR_MAX: Nanos = Nanos::new(FAILED_FOR.get() / 5 * 6);
 /// At most so many keys are remembered as failed; beyond that a failure is only the breaker's business.
 const FAILED_MAX: usize = 100_000;
+
+/// Stands for a bucket, which has no cells.
+const BUCKET: Sequence = Sequence(0);
 
 #[derive(Debug)]
 pub(super) struct Pending {
@@ -65,7 +69,7 @@ pub(super) struct PendingKey {
     /// It is published, also where everything about it seems to be known: its last call failed, the origin is
     /// another one, or the world asks.
     pub(super) is_owed: bool,
-    /// The highest component of a cell that was sent since the last reply: the origin may have counted it.
+    /// The highest component of a cell, or of a bucket, that was sent since the last reply: the origin may have counted it.
     sent: SmallVec<[(Sequence, u64); 2]>,
 }
 
@@ -266,7 +270,13 @@ impl Pending {
     /// the origin.
     pub(super) fn mark_sent(&mut self, sync: &mut KeySync) {
         let asked = sync.wants.most_granted();
-        let CountSync::Window(window) = &mut sync.counts else { return };
+        let window = match &mut sync.counts {
+            CountSync::Window(window) => window,
+            CountSync::Gcra { sync: bucket, burst } => {
+                let asked = if sync.wants.draw { add_count(asked, *burst) } else { asked };
+                return self.mark_bucket_sent(sync.key, bucket, asked);
+            }
+        };
         let asked = if sync.wants.draw { add_count(asked, window.limit) } else { asked };
         let sent = &mut self.keys.entry(sync.key).or_default().sent;
         let before = Sequence(window.sequence.0.wrapping_sub(1));
@@ -286,12 +296,53 @@ impl Pending {
         }
     }
 
+    fn mark_bucket_sent(&mut self, key: KeyId, bucket: &mut GcraSync, asked: u64) {
+        if bucket.cumulative <= bucket.acked && asked == 0 {
+            return;
+        }
+        let sent = &mut self.keys.entry(key).or_default().sent;
+        let counted = add_count(bucket.cumulative, asked);
+        match sent.first_mut() {
+            Some((_, highest)) => {
+                bucket.sent = bucket.acked.max((*highest).min(bucket.cumulative));
+                *highest = (*highest).max(counted);
+            }
+            None => sent.push((BUCKET, counted)),
+        }
+    }
+
+    /// A key's counts didn't leave after all: the origin can't have counted what it hadn't before.
+    pub(super) fn take_back(&mut self, sync: &KeySync) {
+        let Some(entry) = self.keys.get_mut(&sync.key) else { return };
+        let mut lower = |at: Sequence, component: u64, before: u64| {
+            let highest = entry.sent.iter_mut().find(|(sequence, _)| *sequence == at);
+            if let Some((_, highest)) = highest.filter(|(_, highest)| *highest >= component) {
+                *highest = before;
+            }
+        };
+        match &sync.counts {
+            CountSync::Gcra { sync: bucket, .. } => lower(BUCKET, bucket.cumulative, bucket.sent),
+            CountSync::Window(window) => {
+                lower(window.sequence, window.current.component, window.current.acked);
+                if let Some(cell) = &window.previous {
+                    lower(Sequence(window.sequence.0.wrapping_sub(1)), cell.component, cell.acked);
+                }
+            }
+        }
+    }
+
     /// A key's counts were answered: the state knows what the origin has.
     pub(super) fn is_answered(&mut self, sync: &KeySync) {
         let asked = sync.wants.most_granted();
-        let CountSync::Window(window) = &sync.counts else { return };
-        let asked = if sync.wants.draw { add_count(asked, window.limit) } else { asked };
         let Some(entry) = self.keys.get_mut(&sync.key) else { return };
+        let window = match &sync.counts {
+            CountSync::Window(window) => window,
+            CountSync::Gcra { sync: bucket, burst } => {
+                let asked = if sync.wants.draw { add_count(asked, *burst) } else { asked };
+                return entry.sent.retain(|(_, highest)| *highest > add_count(bucket.cumulative, asked));
+            }
+        };
+        let asked = if sync.wants.draw { add_count(asked, window.limit) } else { asked };
         let before = Sequence(window.sequence.0.wrapping_sub(1));
         entry.sent.retain(|(sequence, highest)| {
             let answered = match *sequence {

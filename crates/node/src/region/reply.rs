@@ -40,8 +40,10 @@ impl Region {
         let was_suspect = pending.shard(shard).health == ShardHealth::Suspect;
         let record = result.as_ref().map_or(RecordReading::NotRead, |exchanged| exchanged.record);
         let mut is_verified = pending.is_verified(shard, record);
+        if let Ok(exchanged) = &result {
+            is_verified &= pending.shard(shard).agrees_on_time(exchanged.now, exchange.now, moment.now);
+        }
         let took = moment.now.minus(exchange.now);
-        let origin_now = result.as_ref().map_or(Nanos::ZERO, |exchanged| exchanged.now);
         let mut replies = result.map(|exchanged| exchanged.replies.into_iter());
         for (sync, ticket) in exchange.syncs.iter().zip(tickets) {
             let reply = match &mut replies {
@@ -53,7 +55,7 @@ impl Region {
             {
                 key.in_flight = false;
             }
-            if reply.as_ref().is_ok_and(|reply| ticket.shows_loss(sync, reply, origin_now)) {
+            if reply.as_ref().is_ok_and(|reply| ticket.shows_loss(sync, reply, moment.now)) {
                 pending.shard(shard).suspect();
                 is_verified = false;
             }

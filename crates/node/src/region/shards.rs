@@ -5,7 +5,7 @@
 //! everything that it knows again, a few keys at a time, and then confirms it: [`tidegate_origin::record`].
 
 use super::pending::Pending;
-use super::{Effects, Region, Route, Ticket};
+use super::{CLOCKS_DIFFER, Effects, Region, Route, Ticket};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tidegate_core::exchange::{CountSync, KeySync};
 use tidegate_core::{KeyId, Moment, Nanos, SharedState, Table};
@@ -18,6 +18,9 @@ const REPUBLISHED_AT_ONCE: usize = 64;
 const KEYS_PER_CALL: usize = 32;
 /// A shard that takes longer to answer than this is given the next keys with the next flush only.
 const SLOW_FROM: Nanos = Nanos::from_millis(10);
+
+/// A pulse that took longer than a call may doesn't show how the shard's clock differs.
+const PULSE_WITHIN: Nanos = Nanos::from_millis(50);
 
 /// Whether the data of a shard can be relied on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -69,11 +72,40 @@ pub(super) struct ShardData {
     queue: VecDeque<KeyId>,
     in_flight: BTreeSet<KeyId>,
     is_slow: bool,
+    /// When the last pulse left, and how the shard's clock differs from the region's time.
+    sent_at: Nanos,
+    clock: Option<ShardClock>,
     /// Resets that the shard is told again, before anything is published to it.
     resets: BTreeMap<KeyId, DoneReset>,
 }
 
+/// How a shard's clock differs from the region's time, as a pulse showed it.
+#[derive(Clone, Copy, Debug)]
+struct ShardClock {
+    ahead_ns: i64,
+    /// By how much that may be wrong.
+    error: Nanos,
+}
+
+impl ShardClock {
+    /// A shard showed `shown` between two instants of the node's clock.
+    fn measured(shown: Nanos, sent_at: Nanos, now: Nanos) -> Self {
+        let error = Nanos::new(now.minus(sent_at).get() / 2);
+        ShardClock { ahead_ns: shown.ahead_of_ns(sent_at.plus(error)), error }
+    }
+}
+
 impl ShardData {
+    /// Whether the node's clock showed the region's time when an exchange was answered. It didn't if the machine stood
+    /// still since the last pulse, or the shard's own clock was set: then the exchange was about other cells than those of
+    /// the other nodes.
+    pub(super) fn agrees_on_time(&self, shown: Nanos, sent_at: Nanos, now: Nanos) -> bool {
+        let known = self.clock.unwrap_or(ShardClock { ahead_ns: 0, error: Nanos::ZERO });
+        let seen = ShardClock::measured(shown, sent_at, now);
+        let tolerated = CLOCKS_DIFFER.plus(known.error).plus(seen.error);
+        now >= sent_at && seen.ahead_ns.abs_diff(known.ahead_ns) <= tolerated.get()
+    }
+
     /// Whether requests may ask this shard, and believe what it grants.
     pub(super) fn is_reliable(&self) -> bool {
         matches!(self.health, ShardHealth::Unknown | ShardHealth::Healthy)
@@ -142,6 +174,7 @@ impl Region {
         let adopts = pending.adopts;
         let data = pending.shard(shard);
         data.sent += 1;
+        data.sent_at = now;
         let remembered = |(number, at): &(u64, Nanos)| (now.minus(*at) < PULSES_KEPT).then_some(*number);
         let acked = data.acked.as_ref().and_then(remembered).unwrap_or(0);
         let (number, known, confirmed) = (data.sent, data.known, data.confirmed);
@@ -164,17 +197,18 @@ impl Region {
         self.pending.lock().adopts = true;
     }
 
-    /// A pulse was answered, or wasn't. Returns what is worth a word to the operator.
+    /// A pulse was answered, or wasn't; the node's clock shows the region's time, or is about to step. Returns what is worth
+    /// a word to the operator.
     pub fn pulsed(
         &self,
         table: &Table<SharedState>,
         (shard, sent): (ShardId, Pulse),
         result: &Result<Pulsed, OriginError>,
-        moment: Moment,
+        (moment, clock_is_right): (Moment, bool),
         route: Route<'_>,
     ) -> (Effects, Option<ShardEvent>) {
         let mut effects = Effects::default();
-        let Ok(Pulsed { record, unconfirmed, .. }) = result else { return (effects, None) };
+        let Ok(Pulsed { record, unconfirmed, now: shown }) = result else { return (effects, None) };
         let is_new = {
             let mut pending = self.pending.lock();
             let data = pending.shard(shard);
@@ -183,6 +217,10 @@ impl Region {
                 return (effects, None);
             }
             data.acked = Some((sent.number, moment.now));
+            let took = moment.now.minus(data.sent_at);
+            if clock_is_right && sent.number == data.sent && took <= PULSE_WITHIN {
+                data.clock = Some(ShardClock::measured(*shown, data.sent_at, moment.now));
+            }
             let before = data.known.replace(record.incarnation);
             before != Some(record.incarnation)
         };
@@ -286,7 +324,7 @@ impl Region {
             if pending.keys.get(&key).is_some_and(|entry| entry.in_flight) {
                 // Its call may have gone out before the loss.
                 pending.shard(shard).queue.push_back(key);
-            } else if let Some(sync) = pending.publishing(table, key, moment.now) {
+            } else if let Some(sync) = pending.publishing(table, key, moment) {
                 pending.shard(shard).in_flight.insert(key);
                 syncs.push((sync, Ticket { holds_key: true, is_republished: true, ..Ticket::default() }));
             }

@@ -53,7 +53,8 @@ impl RegionDriver {
         let pulsed = origin.pulse(shard, pulse).await;
         self.report_refusal(shard, pulsed.as_ref().err(), &**origin);
         let route = |key: KeyId| origin.shard_of(key);
-        let (effects, event) = region.pulsed(table, (shard, pulse), &pulsed, self.clock.now(), &route);
+        let (effects, event) =
+            region.pulsed(table, (shard, pulse), &pulsed, (self.clock.now(), self.clock.is_right()), &route);
         self.execute(effects);
         let server = || origin.shard_name(shard);
         match event {
@@ -80,7 +81,7 @@ impl RegionDriver {
     pub(super) async fn restore_resets(self: Arc<Self>, resets: Vec<(ShardId, DoneReset)>) {
         let origin = self.origin();
         for (shard, done) in resets {
-            let restored = origin.restore_reset(shard, done).await;
+            let restored = origin.restore_reset(shard, done, self.clock.now().now).await;
             self.shared().region.restored(shard, &done, restored.is_ok());
         }
     }

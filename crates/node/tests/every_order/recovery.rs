@@ -19,7 +19,7 @@ use tidegate_core::state::{Publish, State as _};
 use tidegate_core::{
     Accuracy, Class, Cost, Item, KeyId, Limit, Nanos, Period, Sequence, SharedState, Spec, StepId,
 };
-use tidegate_origin::{Exchange, Grant, Store};
+use tidegate_origin::{Exchange, Expiry, Grant, Store};
 
 const PERIOD: Nanos = Nanos::from_secs(60);
 /// Within the first cell. No step leaves it.
@@ -331,10 +331,14 @@ impl Region {
         }
     }
 
+    fn reset_expiry(&self) -> Expiry {
+        Expiry { at: START.plus(PERIOD), now: self.now }
+    }
+
     /// A node carries the reset out. Others learn of it from heartbeats, or from replies.
     fn reset(&mut self, node: usize) {
         let known = self.nodes[node].state.epoch();
-        let epoch = self.store.reset_by_order(key(), known, START.plus(PERIOD), RESET_ORDER, self.now);
+        let epoch = self.store.reset_by_order(key(), known, self.reset_expiry(), RESET_ORDER, self.now);
         self.announced = Some(epoch);
         self.ledger.reset(epoch);
         self.apply_reset(node);
@@ -354,7 +358,7 @@ impl Region {
         self.last_id += 1;
         self.nodes[LAST] = Node::started(self.last_id);
         if self.ledger.generation > 0 {
-            let epoch = self.store.reset_by_order(key(), 0, START.plus(PERIOD), RESET_ORDER, self.now);
+            let epoch = self.store.reset_by_order(key(), 0, self.reset_expiry(), RESET_ORDER, self.now);
             self.announced = self.announced.max(Some(epoch).filter(|epoch| *epoch > 0));
         }
     }

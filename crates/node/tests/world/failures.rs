@@ -45,7 +45,7 @@ fn a_region_that_is_another_owner_since_its_store_forgot_publishes_what_a_late_w
     assert_eq!(regions.store.component(&cell, after), None, "nobody has counted in it since");
     let expires = regions.now.plus(Nanos::from_secs(600));
     let late = WorldCell { cell, own: 300, others: 0, expires };
-    assert_eq!(regions.regions[0].origin.import(&late, regions.now), 300);
+    assert_eq!(regions.regions[0].origin.import(&late, now, now), 300);
     regions.pass(Nanos::from_secs(6));
     assert_eq!(regions.store.component(&cell, after), Some(300), "as its nodes believe");
 }

@@ -10,7 +10,7 @@ use tidegate_core::{
 use tidegate_node::region::{Effects, Outgoing, RegionOptions};
 use tidegate_node::world::{Done, Step, Worker, WorkerOptions, WorldCounters};
 use tidegate_node::{Decided, Engine, EngineOptions, GivenLimit, GivenPolicy, Purpose, Request, Subject};
-use tidegate_origin::{Acceptance, ResetNews};
+use tidegate_origin::{Acceptance, Expiry, ResetNews};
 use tidegate_origin::{Exchange, Grant, Heartbeat, Lead, LeadWish, Letter, OriginId, Reset, ShardId, Store};
 use tidegate_rules::RuleSet;
 use tidegate_world::{Merged, Policy, WorldError};
@@ -166,7 +166,7 @@ impl Region {
     /// Starts a key afresh, as an operator's request to one node of this region does.
     pub(crate) fn reset(&mut self, ask: &Ask, now: Nanos) {
         let forgotten_at = now.plus(PERIOD).plus(PERIOD).plus(Nanos::from_secs(60));
-        let epoch = self.origin.reset(ask.key(), 0, forgotten_at, now);
+        let epoch = self.origin.reset(ask.key(), 0, Expiry { at: forgotten_at, now }, now);
         let resets = vec![Reset { key: ask.key(), epoch }];
         self.origin.share_resets(&ResetNews { resets, ..ResetNews::default() });
         self.engine.world().unwrap().reset(ask.key(), epoch, forgotten_at);
@@ -355,7 +355,7 @@ fn perform(
             Done::Totals(Ok(cells.iter().map(|cell| Ok(origin.cell_total(cell, now))).collect()))
         }
         Step::Write(cells) => {
-            Done::Written(Ok(cells.iter().map(|cell| Ok(origin.import(cell, now))).collect()))
+            Done::Written(Ok(cells.iter().map(|cell| Ok(origin.import(cell, now, now))).collect()))
         }
         Step::TellResets(resets) => {
             origin.share_resets(&ResetNews { resets, ..ResetNews::default() });

@@ -67,7 +67,8 @@ fn exchange() -> Exchange {
         fading: None,
     };
     let rate = Rate::new(7, Nanos::from_secs(1)).unwrap_or_else(|_| unreachable!("7 a second is a rate"));
-    let gcra = GcraSync { cumulative: 7, acked: 6, oldest: Nanos::new(1), busy: Busy::default(), rate };
+    let gcra =
+        GcraSync { cumulative: 7, acked: 6, sent: 6, oldest: Nanos::new(1), busy: Busy::default(), rate };
     let sync = |number, counts| KeySync {
         key: KeyId::from_hash(number),
         epoch: 1,

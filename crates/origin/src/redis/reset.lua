@@ -2,9 +2,10 @@
 --
 -- KEYS   epoch    string "<epoch>:<expiry ms>"; there is none before the first reset
 --        order    string: the last order that was carried out; there is none before the first. Only with an order
--- ARGV   when the cells of the new epoch expire, in ms; the epoch that the node knows of; may be missing: the order's
---        number ("": none), and then one that isn't above the last changes nothing; may be missing: "done", and then the
---        key was reset before, to the epoch that the node knows of: a store that lost that is told again
+-- ARGV   when the cells of the new epoch expire, and the node's now, both in ms; the epoch that the node knows of; may be
+--        missing: the order's number ("": none), and then one that isn't above the last changes nothing; may be missing:
+--        "done", and then the key was reset before, to the epoch that the node knows of: a store that lost that is told
+--        again
 -- reply  the epoch that holds now, or a string that says what is wrong with the key
 
 local EPOCH_MAX = 65535
@@ -25,7 +26,7 @@ if stored then
     return KEYS[1] .. ' holds something that is no epoch'
   end
 end
-local order = tonumber(ARGV[3])
+local known, order, is_done = tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5] == 'done'
 if order then
   local last = redis.pcall('GET', KEYS[2])
   if type(last) == 'table' then
@@ -34,21 +35,23 @@ if order then
   if last and not tonumber(last) then
     return KEYS[2] .. ' holds something that is no order'
   end
-  if last and order <= tonumber(last) and ARGV[4] ~= 'done' then
+  if last and order <= tonumber(last) and not is_done then
     return epoch
   end
   if not last or order > tonumber(last) then
-    redis.call('SET', KEYS[2], ARGV[3], 'PX', ORDER_KEPT_MS)
+    redis.call('SET', KEYS[2], ARGV[4], 'PX', ORDER_KEPT_MS)
   end
 end
-if ARGV[4] == 'done' then
-  if tonumber(ARGV[2]) < epoch then
+if is_done then
+  if known < epoch then
     return epoch
   end
-  epoch = tonumber(ARGV[2])
+  epoch = known
 else
-  epoch = math.min(math.max(epoch, tonumber(ARGV[2])) + 1, EPOCH_MAX)
+  epoch = math.min(math.max(epoch, known) + 1, EPOCH_MAX)
 end
-expiry_ms = string.format('%.0f', math.max(expiry_ms, tonumber(ARGV[1])))
-redis.call('SET', KEYS[1], string.format('%.0f', epoch) .. ':' .. expiry_ms, 'PXAT', expiry_ms)
+expiry_ms = math.max(expiry_ms, tonumber(ARGV[1]))
+-- As long as the node says: this server's clock may be another.
+local left_ms = string.format('%.0f', math.max(expiry_ms - tonumber(ARGV[2]), 1))
+redis.call('SET', KEYS[1], string.format('%.0f:%.0f', epoch, expiry_ms), 'PX', left_ms)
 return epoch

@@ -25,7 +25,8 @@
 --           expiry ms, end of the cell in µs ("" when the previous doesn't fade), period in µs, regions that
 --           share the world credit that asks keep to (1: none is looked at), and of either component how much of
 --           it the origin confirmed, or may have counted
---   g       burst, units of 10 ms, cumulative, acked, oldest, tat, b (instants), interval
+--   g       burst, units of 10 ms, cumulative, acked, oldest, tat, b (instants), interval, how much of the cumulative
+--           the origin may have counted
 -- reply  seconds and microseconds of TIME, and per sync a string that says what is wrong with the key, or
 --   w       epoch, component, total, world, published, owners, previous component (-1: none), total, world,
 --           published, drawn, retry after in µs (-1: none), granted "101", component before (-1: no owner)
@@ -39,13 +40,18 @@ local call, find, match, format = redis.call, string.find, string.match, string.
 local min, max, floor = math.min, math.max, math.floor
 
 local COUNT_MAX = 9007199254740992 -- 2^53: the last integer that a double holds without gaps
-local SKEW_US = 50000 -- a node's now is believed so far
 local RESERVED_US = 250000
 
 local owner, syncs, features = ARGV[1], tonumber(ARGV[4]), ARGV[5]
 local has_windows, has_gcra, has_wants = find(features, 'w'), find(features, 'g'), find(features, 'a')
 
+-- The node's now is the region's time: nodes follow the clock of one server. This server's own clock is for reservations
+-- only, which other nodes read.
 local time = call('TIME')
+local now_s, now_ns = match(ARGV[2], '^(%d+)%.(%d+)$')
+now_s, now_ns = now_s + 0, now_ns + 0
+local now_us = now_s * 1000000 + floor(now_ns / 1000)
+local now_ms = floor(now_us / 1000)
 
 local replies, answered = { time[1] + 0, time[2] + 0 }, 0
 
@@ -69,13 +75,13 @@ if has_wants and has_windows and (syncs == 1 or ARGV[3] == 'each') then
       if all_are_new or syncs > 1 and call('EXISTS', KEYS[n], key, KEYS[last]) == 0 then
         local expiry_ms = ARGV[at + 8]
         call('HSET', key, 's', amount, 'f', amount, 'n', '1', 'x', expiry_ms, owner, amount)
-        call('PEXPIREAT', key, expiry_ms)
+        call('PEXPIRE', key, max(expiry_ms - now_ms, 1))
         amount = amount + 0
         replies[n + 2] = { 0, amount, amount, 0, 0, 1, previous == '' and -1 or 0, 0, 0, 0, 0, -1, '1', -1 }
         answered = answered + 1
       end
     end
-    at, next_key = at + (is_window and 17 or 13), last + 1
+    at, next_key = at + (is_window and 17 or 14), last + 1
   end
   if answered == syncs then
     return replies
@@ -83,14 +89,6 @@ if has_wants and has_windows and (syncs == 1 or ARGV[3] == 'each') then
 end
 
 local present_us = time[1] * 1000000 + time[2]
-local now_s, now_ns = match(ARGV[2], '^(%d+)%.(%d+)$')
-now_s, now_ns = tonumber(now_s), tonumber(now_ns)
-local now_us = now_s * 1000000 + floor(now_ns / 1000)
-if now_us < present_us - SKEW_US or now_us >= present_us + SKEW_US then
-  now_us = now_us < present_us and present_us - SKEW_US or present_us + SKEW_US
-  now_s = floor(now_us / 1000000)
-  now_ns = (now_us - now_s * 1000000) * 1000
-end
 
 local scaled
 if has_wants or has_gcra then

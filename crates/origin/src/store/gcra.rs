@@ -60,6 +60,7 @@ impl Store {
         let sent = GcraSync {
             cumulative: gcra.cumulative.min(NUMBER_MAX),
             acked: gcra.acked.min(NUMBER_MAX),
+            sent: gcra.sent.min(NUMBER_MAX),
             ..*gcra
         };
         origin.merge(&sent);
@@ -95,7 +96,7 @@ impl Store {
             state.reservations.reserve(reservation, allotted.spent, occasion.present);
         }
         let moved = std::mem::take(&mut state.moved);
-        let idle_from = idle_from(state.busy.tat, occasion.now);
+        let idle_from = occasion.kept_until(idle_from(state.busy.tat, occasion.now));
         let expires = self.gcras.expires(&id).unwrap_or_default();
         if moved || expires < idle_from.plus(KEPT_FOR) {
             self.gcras.set_expiry(id, idle_from.plus(KEPT_FOR).plus(KEPT_TO_SPARE));

@@ -6,8 +6,6 @@ use tidegate_core::limit::NUMBER_MAX;
 use tidegate_core::{Nanos, Rate, Sequence};
 
 pub(crate) const MICRO: u64 = 1_000;
-/// How far a node's clock is believed when it differs from the store's.
-pub(crate) const SKEW_MAX: Nanos = Nanos::from_millis(50);
 /// The script divides by periods below 2^45 µs exactly; the longest that there is, 366 days, is shorter.
 const PERIOD_US_MAX: u64 = (1 << 45) - 1;
 

@@ -1,7 +1,7 @@
 //! What the conformance suite can't see: memory, replicas, and that a run is repeatable.
 
 use super::Store;
-use crate::{Exchange, Grant};
+use crate::{Exchange, Expiry, Grant};
 use tidegate_core::exchange::{CellSync, CountSync, KeySync, Wants, WindowSync};
 use tidegate_core::gcra_sync::{Busy, GcraSync};
 use tidegate_core::origin_cell::NodeId;
@@ -17,7 +17,8 @@ fn window(key: u128, sequence: u64, now: Nanos) -> KeySync {
 
 fn gcra(key: u128) -> KeySync {
     let rate = Rate::new(10, Nanos::from_secs(1)).unwrap();
-    let gcra = GcraSync { cumulative: 0, acked: 0, oldest: Nanos::ZERO, busy: Busy::default(), rate };
+    let gcra =
+        GcraSync { cumulative: 0, acked: 0, sent: 0, oldest: Nanos::ZERO, busy: Busy::default(), rate };
     sync(key, CountSync::Gcra { sync: gcra, burst: 100 })
 }
 
@@ -41,7 +42,7 @@ fn what_expires_is_forgotten_so_memory_is_bounded() {
         assert!(store.epochs.len() <= 100);
     }
     let later = Nanos::from_secs(1_010_100);
-    store.reset(KeyId::from_hash(1), 0, later, later);
+    store.reset(KeyId::from_hash(1), 0, Expiry { at: later, now: later }, later);
     assert!(store.is_empty());
     assert_eq!(store.epochs.len(), 1, "the reset's own, which is over by the next call");
 }

@@ -89,7 +89,7 @@ impl Store {
             self.publish_beside(current_id, &window.current, occasion);
         } else {
             self.windows.entry(current_id).cell.publish(occasion.node, window.current.published());
-            self.windows.keep_until(current_id, window.current.expires);
+            self.windows.keep_until(current_id, occasion.kept_until(window.current.expires));
         }
         if self.windows.get(&current_id).is_some() {
             self.windows.entry(current_id).reservations.settle(sync, occasion.present);
@@ -111,7 +111,7 @@ impl Store {
         } else {
             cell.claim(sent.claim);
         }
-        self.windows.keep_until(id, sent.expires);
+        self.windows.keep_until(id, occasion.kept_until(sent.expires));
     }
 
     pub(super) fn weigh_window(&self, sync: &KeySync, window: &WindowSync, occasion: Occasion) -> Allotted {

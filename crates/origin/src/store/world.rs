@@ -3,7 +3,7 @@
 
 use super::Store;
 use super::resolution::micros_floor;
-use crate::{CellTotal, Lead, LeadWish, Leading, Letter, OriginId, WorldCell};
+use crate::{CellTotal, Expiry, Lead, LeadWish, Leading, Letter, OriginId, WorldCell};
 use std::collections::BTreeMap;
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{CellId, Nanos, WorldView};
@@ -92,12 +92,13 @@ impl Store {
     }
 
     /// Tells a cell of the world, whether anybody counts in it or not. Says what is taken for published of it.
-    pub fn import(&mut self, cell: &WorldCell, now: Nanos) -> u64 {
-        self.wake(now);
+    pub fn import(&mut self, cell: &WorldCell, nodes_now: Nanos, now: Nanos) -> u64 {
+        let present = self.wake(now);
+        let expires = Expiry { at: cell.expires, now: nodes_now }.by_store(present);
         let CellId { key, epoch, .. } = cell.cell;
         if epoch > 0 && epoch >= self.epoch_of(key) {
             // It was reset elsewhere.
-            self.keep_epoch(key, epoch, cell.expires);
+            self.keep_epoch(key, epoch, expires);
         }
         if cell.own == 0 && cell.others == 0 && self.windows.get(&cell.cell).is_none() {
             return 0;
@@ -106,7 +107,7 @@ impl Store {
         window.import(cell.own, cell.others);
         window.set_published(cell.own);
         let published = window.published();
-        self.windows.keep_until(cell.cell, cell.expires);
+        self.windows.keep_until(cell.cell, expires);
         published
     }
 

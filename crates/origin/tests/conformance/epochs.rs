@@ -3,15 +3,20 @@
 use crate::messages::{Said, Saying, fixed, gcra, key, per_second, seconds};
 use crate::region::Region;
 use tidegate_core::Nanos;
+use tidegate_origin::Expiry;
+
+async fn in_an_hour(region: &Region) -> Expiry {
+    let now = region.now().await;
+    Expiry { at: now.plus(seconds(3_600)), now }
+}
 
 async fn reset(region: &Region, number: u64) -> u16 {
     reset_above(region, number, 0).await
 }
 
 async fn reset_above(region: &Region, number: u64, known: u16) -> u16 {
-    let expires = region.now().await.plus(seconds(3_600));
     let shard = region.origin().shard_of(key(number));
-    region.origin().reset(shard, key(number), known, expires).await.unwrap()
+    region.origin().reset(shard, key(number), known, in_an_hour(region).await).await.unwrap()
 }
 
 pub(crate) async fn a_reset_starts_afresh_for_every_node(region: &Region) {
@@ -25,10 +30,10 @@ pub(crate) async fn a_reset_starts_afresh_for_every_node(region: &Region) {
 }
 
 pub(crate) async fn an_order_is_carried_out_once_however_many_nodes_ask(region: &Region) {
-    let expires = region.now().await.plus(seconds(3_600));
+    let expiry = in_an_hour(region).await;
     let shard = region.origin().shard_of(key(1));
     let order =
-        |known: u16, order: u64| region.origin().reset_by_order(shard, key(1), known, expires, Some(order));
+        |known: u16, order: u64| region.origin().reset_by_order(shard, key(1), known, expiry, Some(order));
     for known in [0, 0, 1] {
         assert_eq!(order(known, 7).await, Ok(1));
     }
@@ -38,7 +43,7 @@ pub(crate) async fn an_order_is_carried_out_once_however_many_nodes_ask(region: 
     assert_eq!(order(0, 8).await, Ok(3), "an older order that comes late");
     // A key of its own.
     let other = region.origin().shard_of(key(2));
-    assert_eq!(region.origin().reset_by_order(other, key(2), 4, expires, Some(7)).await, Ok(5));
+    assert_eq!(region.origin().reset_by_order(other, key(2), 4, expiry, Some(7)).await, Ok(5));
 }
 
 pub(crate) async fn a_node_that_missed_a_reset_publishes_nothing_and_asks_in_the_new_epoch(region: &Region) {

@@ -5,7 +5,7 @@ use crate::region::Region;
 use tidegate_core::exchange::Fading;
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{CellId, Nanos, Rate, Sequence, WorldPolicy, WorldView};
-use tidegate_origin::{Heartbeat, Lead, LeadWish, Letter, OriginId, WorldCell};
+use tidegate_origin::{Expiry, Heartbeat, Lead, LeadWish, Letter, OriginId, WorldCell};
 
 /// Every key, and how long it still lives; a negative number stands for always.
 async fn lifetimes(region: &Region) -> Vec<(String, i64)> {
@@ -32,7 +32,7 @@ async fn every_key_expires() {
         region.sync(1, gcra(4, per_second(1), 10).at_epoch(epoch).asking(&[3]).reserving(7)).await;
     }
     let shard = region.origin().shard_of(key(5));
-    region.origin().reset(shard, key(5), 0, now.plus(seconds(100))).await.unwrap();
+    region.origin().reset(shard, key(5), 0, Expiry { at: now.plus(seconds(100)), now }).await.unwrap();
     let heartbeat = Heartbeat {
         node: NodeId(1),
         fingerprint: 1,
@@ -50,7 +50,7 @@ async fn every_key_expires() {
     region.origin().tell_world(view).await.unwrap();
     let cell = CellId { key: key(6), epoch: 0, sequence: Sequence(1) };
     let expires = now.plus(seconds(60));
-    region.origin().import(&[WorldCell { cell, own: 1, others: 0, expires }]).await.unwrap();
+    region.origin().import(&[WorldCell { cell, own: 1, others: 0, expires }], now).await.unwrap();
     region.origin().put_mail(&[Letter { cell, limit: 1, expires, name: "".into() }]).await.unwrap();
     let lifetimes = lifetimes(&region).await;
     assert_eq!(lifetimes.len(), 10 + 5 + 2 + 8, "{lifetimes:?}");

@@ -1,7 +1,7 @@
 //! GCRA: the scheme of section 3, told at once, late, twice, or to a store that forgot.
 
 use crate::messages::{Said, Saying, gcra, millis, per_second, seconds};
-use crate::region::{Region, in_time};
+use crate::region::Region;
 use tidegate_core::gcra_sync::Busy;
 use tidegate_core::{Nanos, Rate};
 
@@ -65,70 +65,58 @@ pub(crate) async fn late_news_is_paid_by_the_idle_time_between(region: &Region) 
 }
 
 pub(crate) async fn a_burst_is_granted_and_no_more(region: &Region) {
-    in_time(async |round| {
-        let now = region.now().await;
-        let thirds = Rate::new(3, seconds(7)).unwrap();
-        let sync = gcra(round, thirds, 10);
-        let reply = region.sync_at(1, now, sync.clone().asking(&[1; 11])).await?;
-        assert_eq!(reply.granted.iter().filter(|granted| **granted).count(), 10);
-        // 10 × 7/3 s, rounded up once.
-        let busy = Busy { tat: now.plus(Nanos::new(23_333_333_334)), since: now };
-        assert_eq!((reply.busy(), reply.own()), (busy, 10));
-        let large = gcra(round + 1, thirds, 10).asking(&[4, 11, 7, 6]);
-        assert_eq!(region.sync_at(1, now, large).await?.granted.as_slice(), [true, false, false, true]);
-        Some(())
-    })
-    .await;
+    let round = 0;
+    let now = region.now().await;
+    let thirds = Rate::new(3, seconds(7)).unwrap();
+    let sync = gcra(round, thirds, 10);
+    let reply = region.sync_at(1, now, sync.clone().asking(&[1; 11])).await;
+    assert_eq!(reply.granted.iter().filter(|granted| **granted).count(), 10);
+    // 10 × 7/3 s, rounded up once.
+    let busy = Busy { tat: now.plus(Nanos::new(23_333_333_334)), since: now };
+    assert_eq!((reply.busy(), reply.own()), (busy, 10));
+    let large = gcra(round + 1, thirds, 10).asking(&[4, 11, 7, 6]);
+    assert_eq!(region.sync_at(1, now, large).await.granted.as_slice(), [true, false, false, true]);
 }
 
 pub(crate) async fn the_wait_is_exact_to_the_nanosecond(region: &Region) {
-    in_time(async |round| {
-        let now = region.now().await.minus(millis(20)).plus(Nanos::new(123));
-        let rate = Rate::new(700, Nanos::from_secs(3)).unwrap();
-        let ask = gcra(round, rate, 1_000).asking(&[5]);
-        region.sync_at(1, now, ask.clone().asking(&[1_000])).await?;
-        let refused = region.sync_at(1, now, ask.clone()).await?;
-        let wait = refused.retry_after.unwrap();
-        // 5 × 3/700 s.
-        assert_eq!((refused.granted[0], wait), (false, Nanos::new(21_428_572)));
-        let early = region.sync_at(1, now.plus(wait).minus(Nanos::new(1)), ask.clone()).await?;
-        assert_eq!((early.granted[0], early.retry_after), (false, Some(Nanos::new(1))));
-        assert!(region.sync_at(1, now.plus(wait), ask.clone()).await?.granted[0]);
-        let never = region.sync_at(1, now, ask.asking(&[1_001])).await?;
-        assert_eq!((never.granted[0], never.retry_after), (false, None));
-        Some(())
-    })
-    .await;
+    let round = 0;
+    let now = region.now().await.minus(millis(20)).plus(Nanos::new(123));
+    let rate = Rate::new(700, Nanos::from_secs(3)).unwrap();
+    let ask = gcra(round, rate, 1_000).asking(&[5]);
+    region.sync_at(1, now, ask.clone().asking(&[1_000])).await;
+    let refused = region.sync_at(1, now, ask.clone()).await;
+    let wait = refused.retry_after.unwrap();
+    // 5 × 3/700 s.
+    assert_eq!((refused.granted[0], wait), (false, Nanos::new(21_428_572)));
+    let early = region.sync_at(1, now.plus(wait).minus(Nanos::new(1)), ask.clone()).await;
+    assert_eq!((early.granted[0], early.retry_after), (false, Some(Nanos::new(1))));
+    assert!(region.sync_at(1, now.plus(wait), ask.clone()).await.granted[0]);
+    let never = region.sync_at(1, now, ask.asking(&[1_001])).await;
+    assert_eq!((never.granted[0], never.retry_after), (false, None));
 }
 
 pub(crate) async fn a_draw_reaches_10_ms_beyond_the_burst(region: &Region) {
-    in_time(async |round| {
-        let now = region.now().await;
-        // 10,500 a second: 105 in 10 ms.
-        let sync = |number| gcra(number, per_second(10_500), 1_000).drawing();
-        let ample = region.sync_at(1, now, sync(round).asking(&[500])).await?;
-        assert_eq!((ample.granted[0], ample.drawn, ample.own()), (true, 105, 605));
-        let scarce = region.sync_at(1, now, sync(round + 1).asking(&[1_000, 60, 50])).await?;
-        assert_eq!((scarce.granted.as_slice(), scarce.drawn), ([true, true, false].as_slice(), 45));
-        let full = region.sync_at(1, now, sync(round + 1).asking(&[1])).await?;
-        assert_eq!((full.granted[0], full.drawn), (false, 0));
-        Some(())
-    })
-    .await;
+    let round = 0;
+    let now = region.now().await;
+    // 10,500 a second: 105 in 10 ms.
+    let sync = |number| gcra(number, per_second(10_500), 1_000).drawing();
+    let ample = region.sync_at(1, now, sync(round).asking(&[500])).await;
+    assert_eq!((ample.granted[0], ample.drawn, ample.own()), (true, 105, 605));
+    let scarce = region.sync_at(1, now, sync(round + 1).asking(&[1_000, 60, 50])).await;
+    assert_eq!((scarce.granted.as_slice(), scarce.drawn), ([true, true, false].as_slice(), 45));
+    let full = region.sync_at(1, now, sync(round + 1).asking(&[1])).await;
+    assert_eq!((full.granted[0], full.drawn), (false, 0));
 }
 
 pub(crate) async fn a_changed_rate_keeps_what_was_spent(region: &Region) {
-    in_time(async |round| {
-        let now = region.now().await;
-        region.sync_at(1, now, gcra(round, per_second(100), 50).asking(&[10])).await?;
-        let slower = region.sync_at(1, now, gcra(round, per_second(1), 50)).await?;
-        assert_eq!(slower.busy(), Busy { tat: now.plus(seconds(10)), since: now });
-        let faster = region.sync_at(2, now, gcra(round, per_second(1_000), 50)).await?;
-        assert_eq!(faster.busy().tat, now.plus(millis(10)));
-        assert_eq!(region.sync_at(1, now, gcra(round, per_second(1_000), 50)).await?.busy(), faster.busy());
-        Some(())
-    })
-    .await;
+    let round = 0;
+    let now = region.now().await;
+    region.sync_at(1, now, gcra(round, per_second(100), 50).asking(&[10])).await;
+    let slower = region.sync_at(1, now, gcra(round, per_second(1), 50)).await;
+    assert_eq!(slower.busy(), Busy { tat: now.plus(seconds(10)), since: now });
+    let faster = region.sync_at(2, now, gcra(round, per_second(1_000), 50)).await;
+    assert_eq!(faster.busy().tat, now.plus(millis(10)));
+    assert_eq!(region.sync_at(1, now, gcra(round, per_second(1_000), 50)).await.busy(), faster.busy());
 }
 
 pub(crate) async fn huge_numbers_stop_at_the_end_of_time(region: &Region) {

@@ -6,7 +6,7 @@ use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{KeyId, WorldPolicy, WorldView};
 use tidegate_origin::record::{Incarnation, Pulse};
 use tidegate_origin::{
-    Acceptance, DoneReset, Heartbeat, OriginError, Reset, ResetLog, ResetNews, ResetPosition,
+    Acceptance, DoneReset, Expiry, Heartbeat, OriginError, Reset, ResetLog, ResetNews, ResetPosition,
 };
 
 fn beat(node: u64) -> Heartbeat {
@@ -99,15 +99,17 @@ pub(crate) async fn a_node_that_missed_more_resets_than_are_kept_is_told_so(regi
 }
 
 pub(crate) async fn a_reset_that_is_told_again_counts_once(region: &Region) {
-    let (key, expires) = (key(1), region.now().await.plus(millis(60_000)));
+    let (key, now) = (key(1), region.now().await);
+    let expires = now.plus(millis(60_000));
+    let expiry = Expiry { at: expires, now };
     let shard = region.origin().shard_of(key);
     let done = |epoch, order| DoneReset { reset: Reset { key, epoch }, order, expires };
-    region.origin().restore_reset(shard, done(3, Some(9))).await.unwrap();
-    region.origin().restore_reset(shard, done(2, None)).await.unwrap();
-    let ordered = async |order| region.origin().reset_by_order(shard, key, 0, expires, Some(order)).await;
+    region.origin().restore_reset(shard, done(3, Some(9)), now).await.unwrap();
+    region.origin().restore_reset(shard, done(2, None), now).await.unwrap();
+    let ordered = async |order| region.origin().reset_by_order(shard, key, 0, expiry, Some(order)).await;
     assert_eq!(ordered(9).await, Ok(3), "it was carried out before the loss");
     assert_eq!(ordered(10).await, Ok(4));
-    region.origin().restore_reset(shard, done(3, Some(9))).await.unwrap();
+    region.origin().restore_reset(shard, done(3, Some(9)), now).await.unwrap();
     assert_eq!(ordered(10).await, Ok(4));
 }
 

@@ -96,7 +96,8 @@ conformance! {
         a_changed_rate_keeps_what_was_spent,
         huge_numbers_stop_at_the_end_of_time;
     skew:
-        a_nodes_clock_is_believed_up_to_50_ms;
+        a_store_goes_by_the_time_of_its_nodes,
+        a_cell_lives_as_long_as_its_node_says;
     heartbeats:
         nodes_join_leave_and_die,
         another_secret_is_refused,

@@ -41,7 +41,8 @@ pub(crate) fn sliding(number: u64, limit: u64, now: Nanos, fading: Fading) -> Ke
 
 /// A GCRA key of a node that has admitted nothing yet.
 pub(crate) fn gcra(number: u64, rate: Rate, burst: u64) -> KeySync {
-    let sync_of_node = GcraSync { cumulative: 0, acked: 0, oldest: Nanos::ZERO, busy: Busy::default(), rate };
+    let sync_of_node =
+        GcraSync { cumulative: 0, acked: 0, sent: 0, oldest: Nanos::ZERO, busy: Busy::default(), rate };
     sync(number, CountSync::Gcra { sync: sync_of_node, burst })
 }
 

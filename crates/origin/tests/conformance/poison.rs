@@ -6,7 +6,7 @@ use tidegate_core::Nanos;
 use tidegate_core::exchange::{Fading, KeySync};
 use tidegate_core::gcra_sync::Busy;
 use tidegate_core::origin_cell::NodeId;
-use tidegate_origin::{Grant, Heartbeat, KeyError, OriginError};
+use tidegate_origin::{Expiry, Grant, Heartbeat, KeyError, OriginError};
 use tidegate_testkit::Reply;
 
 const NO_COUNTS: [&str; 9] =
@@ -119,7 +119,7 @@ async fn poisoned_reservations_and_epochs_cost_only_their_key() {
         region.server().demand(&["SET", &epoch, value]).await;
         is_poisoned(&region, sync(), value).await;
         let shard = region.origin().shard_of(key(2));
-        let reset = region.origin().reset(shard, key(2), 0, now.plus(seconds(5))).await;
+        let reset = region.origin().reset(shard, key(2), 0, Expiry { at: now.plus(seconds(5)), now }).await;
         assert!(matches!(reset, Err(OriginError::Nonsense { .. })), "{reset:?}");
     }
 }

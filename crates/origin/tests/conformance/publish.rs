@@ -123,5 +123,5 @@ pub(crate) async fn numbers_up_to_2_to_the_53_are_exact(region: &Region) {
     let end = now.plus(millis(1_000 * 183 * 86_400));
     let sync = sliding(2, most, now, Fading { end, period: year });
     let sync = sync.publishing_previous(most - 1, most - 1).asking(&[1]);
-    assert_eq!(region.sync_at(1, now, sync).await.map(|reply| reply.granted[0]), Some(true));
+    assert!(region.sync_at(1, now, sync).await.granted[0]);
 }

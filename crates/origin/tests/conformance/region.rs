@@ -17,10 +17,6 @@ use tokio::runtime::Handle;
 const START: Nanos = Nanos::from_secs(1_800_000_000);
 /// A busy machine may take so long: what is tested here isn't the deadline.
 const CALL_TIMEOUT_MS: u64 = 10_000;
-/// How far a store believes a node's clock.
-pub(crate) const SKEW: Nanos = Nanos::from_millis(50);
-/// How often a behaviour that must be quick is tried on a machine that isn't.
-const ATTEMPTS: u64 = 200;
 
 pub(crate) enum Region {
     Memory { origin: Box<MemoryOrigin>, clock: Arc<AtomicU64> },
@@ -109,8 +105,9 @@ impl Region {
     /// Writes the other regions' count into a cell.
     pub(crate) async fn import_world(&self, key: KeyId, sequence: Sequence, world: u64) {
         let cell = CellId { key, epoch: 0, sequence };
-        let expires = self.now().await.plus(Nanos::from_secs(60));
-        let imported = self.origin().import(&[WorldCell { cell, own: 0, others: world, expires }]).await;
+        let now = self.now().await;
+        let expires = now.plus(Nanos::from_secs(60));
+        let imported = self.origin().import(&[WorldCell { cell, own: 0, others: world, expires }], now).await;
         assert_eq!(imported.unwrap(), [Ok(0)]);
     }
 
@@ -132,11 +129,9 @@ impl Region {
         self.try_sync(node, now, sync).await.1.unwrap()
     }
 
-    /// One key's sync at a time of the test's choosing; `None` when the store's time had run too far ahead to
-    /// believe it.
-    pub(crate) async fn sync_at(&self, node: u64, now: Nanos, sync: KeySync) -> Option<KeyReply> {
-        let (present, reply) = self.try_sync(node, now, sync).await;
-        believed(now, present).then(|| reply.unwrap())
+    /// One key's sync at a time of the test's choosing.
+    pub(crate) async fn sync_at(&self, node: u64, now: Nanos, sync: KeySync) -> KeyReply {
+        self.try_sync(node, now, sync).await.1.unwrap()
     }
 
     pub(crate) async fn try_sync(
@@ -148,20 +143,6 @@ impl Region {
         let mut exchanged = self.exchange(node, now, Grant::Each, vec![sync]).await;
         (exchanged.now, exchanged.replies.remove(0))
     }
-}
-
-pub(crate) fn believed(now: Nanos, present: Nanos) -> bool {
-    now.minus(present) < SKEW && present.minus(now) < SKEW
-}
-
-/// Tries, with new keys each time, until the store's time didn't run away from the test's.
-pub(crate) async fn in_time(attempt: impl AsyncFn(u64) -> Option<()>) {
-    for round in 0..ATTEMPTS {
-        if attempt(round * 1_000).await.is_some() {
-            return;
-        }
-    }
-    panic!("the machine is too busy for what takes a few round trips within 50 ms");
 }
 
 /// What the names of a key's data in Redis begin with.

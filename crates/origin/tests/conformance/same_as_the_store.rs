@@ -12,7 +12,7 @@ use tidegate_core::exchange::{
 use tidegate_core::gcra_sync::Busy;
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{CellId, Nanos, Rate, Sequence};
-use tidegate_origin::{Exchange, Exchanged, Grant, Store, WorldCell};
+use tidegate_origin::{Exchange, Exchanged, Expiry, Grant, Store, WorldCell};
 
 const STEPS: u64 = 60;
 const NODES: u64 = 3;
@@ -118,7 +118,7 @@ impl Run {
                 };
             }
             CountSync::Gcra { sync, .. } => {
-                (sync.cumulative, sync.acked) = (self.amount(), self.amount());
+                (sync.cumulative, sync.acked, sync.sent) = (self.amount(), self.amount(), self.amount());
                 sync.oldest = self.instant();
                 if self.random.one_in(3) {
                     sync.busy = Busy { tat: self.instant(), since: self.instant() };
@@ -135,7 +135,7 @@ impl Run {
         match &mut sync.counts {
             CountSync::Window(window) => (window.current.component, window.current.acked) = (0, 0),
             CountSync::Gcra { sync, .. } => {
-                (sync.cumulative, sync.acked, sync.busy) = (0, 0, Busy::default());
+                (sync.cumulative, sync.acked, sync.sent, sync.busy) = (0, 0, 0, Busy::default());
             }
         }
     }
@@ -237,16 +237,17 @@ async fn run_once(region: &Region, seed: u64) {
         }
         if run.random.one_in(40) {
             let key = key(run.random.below(KEYS));
-            let expires = run.start.plus(seconds(3_600));
+            let expiry = Expiry { at: run.start.plus(seconds(3_600)), now: run.start };
             let known = u16::try_from(run.random.below(4)).unwrap_or(0);
-            let epoch = region.origin().reset(shard, key, known, expires).await.unwrap();
-            assert_eq!(store.reset(key, known, expires, run.start), epoch, "seed {seed} step {step}");
+            let epoch = region.origin().reset(shard, key, known, expiry).await.unwrap();
+            assert_eq!(store.reset(key, known, expiry, run.start), epoch, "seed {seed} step {step}");
         }
         if run.random.one_in(6) {
             let cells = run.import();
             let ids: Vec<CellId> = cells.iter().map(|cell| cell.cell).collect();
-            let theirs = region.origin().import(&cells).await.unwrap();
-            let ours: Vec<_> = cells.iter().map(|cell| Ok(store.import(cell, run.start))).collect();
+            let theirs = region.origin().import(&cells, run.start).await.unwrap();
+            let ours: Vec<_> =
+                cells.iter().map(|cell| Ok(store.import(cell, run.start, run.start))).collect();
             assert_eq!(theirs, ours, "replay with TIDEGATE_STORE_SEED={seed}; step {step}: {cells:?}");
             let theirs = region.origin().totals(&ids).await.unwrap();
             let ours: Vec<_> = ids.iter().map(|id| Ok(store.cell_total(id, run.start))).collect();

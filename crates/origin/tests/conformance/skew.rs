@@ -1,19 +1,22 @@
-//! A node whose clock is wrong must not be given more than 50 ms of anything.
+//! Stores go by the time that nodes send, whatever their own clocks show.
 
-use crate::messages::{Said, Saying, gcra, per_second, seconds};
-use crate::region::{Region, SKEW};
+use crate::messages::{Said, Saying, fixed, gcra, per_second, seconds};
+use crate::region::Region;
 
-pub(crate) async fn a_nodes_clock_is_believed_up_to_50_ms(region: &Region) {
+pub(crate) async fn a_store_goes_by_the_time_of_its_nodes(region: &Region) {
     let ask = |number| gcra(number, per_second(1), 5).asking(&[1]);
     let now = region.now().await;
-    let ahead = now.plus(seconds(3_600));
-    let (present, reply) = region.try_sync(1, ahead, ask(1)).await;
-    assert_eq!(reply.unwrap().busy().since, present.plus(SKEW));
-    let behind = now.minus(seconds(3_600));
-    let (present, reply) = region.try_sync(1, behind, ask(2)).await;
-    assert_eq!(reply.unwrap().busy().since, present.minus(SKEW));
-    let exact = region.now().await;
-    if let Some(reply) = region.sync_at(1, exact, ask(3)).await {
-        assert_eq!(reply.busy().since, exact);
+    for (number, time) in [now.plus(seconds(3_600)), now.minus(seconds(3_600)), now].into_iter().enumerate() {
+        let key = 1 + u64::try_from(number).unwrap();
+        assert_eq!(region.sync_at(1, time, ask(key)).await.busy().since, time);
     }
+}
+
+pub(crate) async fn a_cell_lives_as_long_as_its_node_says(region: &Region) {
+    let now = region.now().await;
+    // By the store's clock this cell was over an hour ago.
+    let nodes_now = now.minus(seconds(7_200));
+    let sync = fixed(1, 10, nodes_now);
+    assert!(region.sync_at(1, nodes_now, sync.clone().asking(&[10])).await.granted[0]);
+    assert!(!region.sync_at(2, nodes_now, sync.asking(&[1])).await.granted[0], "the cell is still there");
 }

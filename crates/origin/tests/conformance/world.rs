@@ -100,7 +100,7 @@ pub(crate) async fn an_import_raises_the_total_and_registers_nobody(region: &Reg
     let import = async |own, others, published| {
         let expires = now.plus(seconds(60));
         let cells = [WorldCell { cell: cell(1), own, others, expires }];
-        assert_eq!(region.origin().import(&cells).await.unwrap(), [Ok(published)]);
+        assert_eq!(region.origin().import(&cells, now).await.unwrap(), [Ok(published)]);
     };
     import(0, 0, 0).await;
     assert_eq!(region.cells().await, 0, "nothing is made for nothing");
@@ -125,7 +125,7 @@ pub(crate) async fn totals_are_read_with_what_is_published_of_them(region: &Regi
     region.sync(1, fixed(1, 100, now).publishing(9, 12)).await;
     region.sync(1, fixed(3, 100, now).publishing(4, 4)).await;
     let cells = [WorldCell { cell: cell(3), own: 3, others: 50, expires: now.plus(seconds(60)) }];
-    region.origin().import(&cells).await.unwrap();
+    region.origin().import(&cells, now).await.unwrap();
     let totals = region.origin().totals(&[cell(3), cell(2), cell(1)]).await.unwrap();
     let total = |total, published| Ok(CellTotal { total, published });
     assert_eq!(totals, [total(4, 3), total(0, 0), total(12, 0)]);
@@ -145,7 +145,7 @@ pub(crate) async fn abuse_stops_at_the_world_credit_and_goes_on_when_it_is_publi
     assert!(region.sync(2, others).await.granted[0], "other classes admit");
     assert!(!region.sync(2, sync().asking(&[1])).await.granted[0]);
     let published = [WorldCell { cell: cell(1), own: 366, others: 0, expires: now.plus(seconds(60)) }];
-    region.origin().import(&published).await.unwrap();
+    region.origin().import(&published, now).await.unwrap();
     let asked = region.sync(1, sync().asking(&[105, 1])).await;
     assert_eq!(asked.granted.as_slice(), [true, false], "634 are left: 105");
 }
@@ -167,10 +167,10 @@ pub(crate) async fn a_key_that_was_reset_elsewhere_is_reset_here(region: &Region
         let cell = CellId { epoch, sequence: Sequence(0), ..cell(1) };
         WorldCell { cell, own: 0, others: 0, expires: now.plus(seconds(60)) }
     };
-    region.origin().import(&[marker(2)]).await.unwrap();
+    region.origin().import(&[marker(2)], now).await.unwrap();
     let missed = region.sync(1, fixed(1, 10, now).asking(&[11])).await;
     assert_eq!((missed.epoch, missed.cell().total), (2, 0));
-    region.origin().import(&[marker(1)]).await.unwrap();
+    region.origin().import(&[marker(1)], now).await.unwrap();
     let asked = region.sync(1, fixed(1, 10, now).at_epoch(2).asking(&[10])).await;
     assert!(asked.granted[0] && asked.epoch == 2, "an older one changes nothing");
 }

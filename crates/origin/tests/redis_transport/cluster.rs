@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tidegate_core::{CellId, KeyId, Sequence, WorldPolicy, WorldView};
+use tidegate_core::{CellId, KeyId, Nanos, Sequence, WorldPolicy, WorldView};
 use tidegate_origin::{
-    CellTotal, KeyError, Lead, LeadWish, Letter, Origin, OriginError, OriginId, RedisOptions, RedisOrigin,
-    ShardId, WorldCell,
+    CellTotal, Expiry, KeyError, Lead, LeadWish, Letter, Origin, OriginError, OriginId, RedisOptions,
+    RedisOrigin, ShardId, WorldCell,
 };
 use tidegate_testkit::{Fault, FaultProxy, Redis, RedisBinary, RedisCluster, until};
 use tokio::task::JoinHandle;
@@ -275,8 +275,8 @@ async fn a_key_on_its_way_is_asked_for_where_it_goes() {
     let [slot] = slots_of(&cluster, &[moving]).await[..] else { panic!("one slot") };
     cluster.begin_move(0, 1, slot).await;
     // A call with one key: servers refuse others about a slot on its way unless all their keys are there.
-    let expires = tidegate_core::Nanos::from_secs(4_000_000_000);
-    let reset = || origin.reset(origin.shard_of(moving), moving, 0, expires);
+    let expiry = Expiry { at: Nanos::from_secs(4_000), now: Nanos::ZERO };
+    let reset = || origin.reset(origin.shard_of(moving), moving, 0, expiry);
     assert_eq!(reset().await, Ok(1));
     assert_eq!(reset().await, Ok(2));
     let target = &cluster.primaries()[1];
@@ -312,8 +312,8 @@ async fn heartbeats_and_resets_go_by_slot() {
     assert_eq!(origin.beat(heartbeat(2)).await.unwrap().nodes, 2);
     for number in 0..50 {
         let key = key(number);
-        let expires = tidegate_core::Nanos::from_secs(4_000_000_000);
-        assert_eq!(origin.reset(origin.shard_of(key), key, 0, expires).await, Ok(1));
+        let expiry = Expiry { at: Nanos::from_secs(4_000), now: Nanos::ZERO };
+        assert_eq!(origin.reset(origin.shard_of(key), key, 0, expiry).await, Ok(1));
     }
 }
 
@@ -322,10 +322,10 @@ async fn what_the_world_worker_says_crosses_the_slots() {
     let cluster = RedisCluster::start().await;
     let origin = connected(&cluster).await;
     let cell = |number| CellId { key: key(number), epoch: 0, sequence: Sequence(7) };
-    let expires = tidegate_core::Nanos::from_secs(4_000_000_000);
+    let expires = Nanos::from_secs(4_000);
     let world = |number| WorldCell { cell: cell(number), own: number + 1, others: 5, expires };
     let cells: Vec<WorldCell> = (0..300).map(world).collect();
-    let imported = origin.import(&cells).await.unwrap();
+    let imported = origin.import(&cells, Nanos::ZERO).await.unwrap();
     assert!(imported.len() == 300 && imported.iter().all(Result::is_ok), "{imported:?}");
     let ids: Vec<CellId> = (0..300).rev().map(cell).collect();
     let totals = origin.totals(&ids).await.unwrap();

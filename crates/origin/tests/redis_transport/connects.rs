@@ -6,7 +6,7 @@ use super::support::{
 use std::time::Duration;
 use tidegate_core::Nanos;
 use tidegate_core::origin_cell::NodeId;
-use tidegate_origin::{Heartbeat, Origin, OriginError, RedisOptions, RedisOrigin, RedisUrl};
+use tidegate_origin::{Expiry, Heartbeat, Origin, OriginError, RedisOptions, RedisOrigin, RedisUrl};
 use tidegate_testkit::{Redis, RedisBinary, until};
 
 const SOON: Duration = Duration::from_secs(3);
@@ -27,9 +27,9 @@ async fn works(url: &str) {
         acceptance: tidegate_origin::Acceptance::default(),
     };
     assert_eq!(origin.beat(heartbeat).await.unwrap().nodes, 1);
-    let expires = Nanos::from_secs(4_000_000_000);
-    assert_eq!(origin.reset(shard, key(1), 0, expires).await, Ok(1));
-    assert_eq!(origin.reset(shard, key(1), 0, expires).await, Ok(2));
+    let expiry = Expiry { at: Nanos::from_secs(4_000), now: Nanos::ZERO };
+    assert_eq!(origin.reset(shard, key(1), 0, expiry).await, Ok(1));
+    assert_eq!(origin.reset(shard, key(1), 0, expiry).await, Ok(2));
     assert_eq!(origin.shards(), [shard]);
     let [connection] = &origin.connections()[..] else { panic!("one server") };
     assert_eq!((&connection.problem, connection.reconnects), (&None, 0));

@@ -4,13 +4,14 @@ use super::support::{background, exchange, key, publish, quantile};
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_core::Nanos;
-use tidegate_origin::{Origin, RedisOptions, RedisOrigin, RedisUrl};
+use tidegate_origin::{Expiry, Origin, RedisOptions, RedisOrigin, RedisUrl};
 use tidegate_testkit::Redis;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 const CALLS: u64 = 20_000;
 const EXPIRES: Nanos = Nanos::from_secs(4_000_000_000);
+const EXPIRY: Expiry = Expiry { at: EXPIRES, now: Nanos::ZERO };
 
 async fn connected(url: &str, runtime: &Handle) -> Arc<RedisOrigin> {
     // A thousand calls at a time wait for each other; how long is what is measured here.
@@ -93,7 +94,7 @@ async fn ten_thousand_pipelined_exchanges_are_answered() {
         .map(|number| {
             let origin = origin.clone();
             tokio::spawn(
-                async move { origin.reset(origin.shard_of(key(number)), key(number), 0, EXPIRES).await },
+                async move { origin.reset(origin.shard_of(key(number)), key(number), 0, EXPIRY).await },
             )
         })
         .collect();

@@ -210,7 +210,6 @@ fn skewed_clocks(seed: u64, random: &mut Random) -> Scenario {
     let mut scenario = Scenario::calm(seed, 3, vec![key]);
     let skew = i64::try_from(random.between(15, 40)).unwrap_or(15) * 1_000_000_000;
     scenario.clock_offsets_ns = vec![0, -skew, skew];
-    scenario.judges_clocks = true;
     let arrivals = (0..3).flat_map(|node| requests(node, 0, limit, 1_000, 3_000)).collect();
     ordered(scenario, arrivals, 4_000)
 }

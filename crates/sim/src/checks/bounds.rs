@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use tidegate_core::Nanos;
 use tidegate_node::GivenPolicy;
 
-/// How far a clock may be off for the store to weigh by it.
-const BELIEVED_NS: i64 = 50_000_000;
+/// A clock that is further off than this is set when its node hears the region's time.
+const SET_FROM_NS: i64 = 50_000_000;
 
 /// What can be relied on in a scenario.
 #[derive(Debug)]
@@ -19,8 +19,8 @@ pub(crate) struct Bounds {
     pub(crate) buckets_are_exact: bool,
     /// No clock is ever set: a node's cells come one after the other.
     pub(crate) clocks_are_steady: bool,
-    /// The store believes every clock.
-    pub(crate) clocks_are_close: bool,
+    /// A clock is set while its node counts.
+    pub(crate) is_set_in_mid_run: bool,
     /// Every call is answered before its request gives up.
     pub(crate) is_calm: bool,
     /// The tables hold every key.
@@ -39,16 +39,17 @@ impl Bounds {
             let fault = &fault.1;
             matches!(fault, Fault::StoreForgets | Fault::StoreFailsOver | Fault::ShardFailsOver { .. })
         };
-        let clocks_are_steady = !scenario.faults.iter().any(steps);
+        let off_by = |offset: &i64| (offset - scenario.origin_offset_ns).abs();
+        let are_close = scenario.clock_offsets_ns.iter().all(|offset| off_by(offset) <= SET_FROM_NS);
+        let is_set = scenario.faults.iter().any(steps);
+        let clocks_are_steady = are_close && !is_set;
         let clocks_are_right = clocks_are_steady
             && scenario.origin_offset_ns == 0
             && scenario.clock_drifts_ppm.iter().all(|drift| *drift == 0)
             && scenario.clock_offsets_ns.iter().all(|offset| *offset == 0);
-        let off_by = |offset: &i64| (offset - scenario.origin_offset_ns).abs();
         Bounds {
             clocks_are_steady,
-            clocks_are_close: scenario.clock_offsets_ns.iter().all(|offset| off_by(offset) <= BELIEVED_NS)
-                && scenario.clock_drifts_ppm.iter().all(|drift| *drift == 0),
+            is_set_in_mid_run: is_set,
             buckets_are_exact: clocks_are_right
                 && scenario.world.is_none()
                 && scenario.changes.is_empty()
@@ -74,7 +75,7 @@ impl Bounds {
         }
         let alone_max = self.alone_max(plan);
         let name = if matches!(plan.policy, GivenPolicy::Gcra { .. }) { "INV-7" } else { "overshoot" };
-        if self.clocks_are_close && alone > alone_max {
+        if alone > alone_max {
             return Err(format!("{name}: one node alone holds {alone} of key {key}, more than {alone_max}"));
         }
         Ok(())

@@ -93,7 +93,7 @@ impl KeyAccounts {
             let id = self.id_of(*cell);
             let (counted, wanted) = match self.plan.policy {
                 // A lowered burst leaves one empty bucket of what is owed.
-                GivenPolicy::Gcra { .. } if self.was_lowered => continue,
+                GivenPolicy::Gcra { .. } if self.was_lowered || self.loses_attempts => continue,
                 GivenPolicy::Gcra { .. } => {
                     let counted = self.units_between(now, origin.tat(self.id, id.epoch));
                     let slack = accounts.lost + self.gcra_slack(accounts);

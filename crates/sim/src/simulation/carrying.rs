@@ -15,6 +15,7 @@ use smallvec::SmallVec;
 use std::num::NonZeroU32;
 use tidegate_core::exchange::CountSync;
 use tidegate_core::{KeyId, Nanos};
+use tidegate_node::clock::Reading;
 use tidegate_node::region::{Effects, Outgoing};
 use tidegate_origin::record::{Incarnation, Pulse, Pulsed, RecordReading, ShardRecord};
 use tidegate_origin::{
@@ -44,7 +45,8 @@ pub(crate) struct Message {
 #[derive(Debug, Clone)]
 pub(super) enum Body {
     Exchange(Ticket, ShardId, Exchange),
-    Beat(Heartbeat),
+    /// With what the node's clocks showed when it left.
+    Beat(Heartbeat, Reading),
     Pulse(ShardId, Pulse),
     Restore(ShardId, DoneReset),
     Desk(Ticket, DeskCall),
@@ -101,7 +103,11 @@ impl Simulation {
                 }
             }
         }
-        if !self.nodes[node].has_line(outgoing.shard) || self.nodes[node].is_refused {
+        let state = &self.nodes[node];
+        if state.is_refused || !state.knows_time() {
+            state.sharing().region.take_back(&outgoing);
+        }
+        if !state.has_line(outgoing.shard) || state.is_refused || !state.knows_time() {
             self.nodes[node].calls.insert(call, Call { outgoing, deadline: None });
             let error = OriginError::Unreachable { cause: "not connected".to_owned() };
             return self.push_of(node, self.now, NodeEvent::Ends(call, Err(error)));
@@ -126,7 +132,8 @@ impl Simulation {
 
     pub(super) fn send_beat(&mut self, node: usize, heartbeat: Heartbeat) {
         if self.nodes[node].has_line(ShardId(0)) {
-            self.send(node, Body::Beat(heartbeat));
+            let sent = self.nodes[node].reading(self.now);
+            self.send(node, Body::Beat(heartbeat, sent));
         }
     }
 
@@ -154,12 +161,12 @@ impl Simulation {
     }
 
     pub(super) fn pulsed(&mut self, node: usize, shard: ShardId, pulse: Pulse, pulsed: Pulsed) {
-        let (shards, moment) = (self.scenario.shards, self.nodes[node].moment(self.now));
+        let shards = self.scenario.shards;
+        let clock = (self.nodes[node].moment(self.now), self.nodes[node].clock_is_right(self.now));
         let sharing = self.nodes[node].sharing();
+        let route = |key| shard_of(key, shards);
         let (effects, event) =
-            sharing
-                .region
-                .pulsed(&sharing.table, (shard, pulse), &Ok(pulsed), moment, &|key| shard_of(key, shards));
+            sharing.region.pulsed(&sharing.table, (shard, pulse), &Ok(pulsed), clock, &route);
         self.tell(node, || format!("{shard:?} {pulsed:?} {event:?}"));
         self.execute(node, effects);
         self.keep_flushing(node);
@@ -193,7 +200,7 @@ impl Simulation {
                 let error = OriginError::Unreachable { cause: "connection refused".to_owned() };
                 NodeEvent::Ends(call, Err(error))
             }
-            Body::Beat(_) | Body::ShareResets(_) if !self.origin.desk_answers() => return,
+            Body::Beat(..) | Body::ShareResets(_) if !self.origin.desk_answers() => return,
             Body::Pulse(shard, _) | Body::Restore(shard, _) if !self.origin.answers(shard) => return,
             Body::Pulse(shard, pulse) => {
                 let now = self.origin_now();
@@ -204,8 +211,9 @@ impl Simulation {
                 NodeEvent::Pulsed(shard, pulse, pulsed)
             }
             Body::Restore(shard, done) => {
+                let nodes_now = self.nodes[node].moment(self.now).now;
                 let now = self.origin_now();
-                self.origin.restore_reset(&done, now);
+                self.origin.restore_reset(&done, nodes_now, now);
                 NodeEvent::Restored(shard, done)
             }
             Body::Reset(call) if !self.origin.answers(self.shard_of_key(call.key())) => return,
@@ -213,8 +221,8 @@ impl Simulation {
             Body::ShareResets(news) => self.share_resets_at_store(&news),
             Body::Desk(call, what) => NodeEvent::Told(call, self.at_desk(what)),
             Body::Exchange(call, shard, exchange) => self.exchanged(node, call, shard, &exchange),
-            Body::Beat(heartbeat) => match self.origin_beat(&heartbeat) {
-                Ok(alive) => NodeEvent::Alive(alive),
+            Body::Beat(heartbeat, sent) => match self.origin_beat(&heartbeat) {
+                Ok(alive) => NodeEvent::Alive(alive, sent),
                 Err(OriginError::OtherSecret { .. } | OriginError::Refused { .. }) => NodeEvent::Refused,
                 Err(error) => return self.check(Err(format!("a heartbeat was refused: {error}"))),
             },

@@ -7,7 +7,7 @@ use crate::scenario::{NodeFlaw, Template};
 use tidegate_core::Nanos;
 use tidegate_core::gcra_sync::interval_times;
 use tidegate_node::GivenPolicy;
-use tidegate_origin::{Acceptance, DoneReset, Heartbeat, Reset, ResetLog, ResetNews};
+use tidegate_origin::{Acceptance, DoneReset, Expiry, Heartbeat, Reset, ResetLog, ResetNews};
 
 /// As in `crates/node/src/rules_driver/resets.rs`: an order that couldn't be carried out is tried again.
 const ORDER_AGAIN_AFTER: Nanos = Nanos::from_millis(500);
@@ -25,7 +25,7 @@ const FOREIGN_BEAT_EVERY: Nanos = Nanos::from_millis(400);
 pub(super) struct ResetCall {
     key: usize,
     known: u16,
-    expires: Nanos,
+    expiry: Expiry,
     order: Option<u64>,
 }
 
@@ -48,8 +48,9 @@ impl Simulation {
         }
         let plan = &self.scenario.keys[key];
         let known = state.view(plan.id()).epoch;
-        let expires = state.moment(self.now).now.plus(plan.spec().longest_memory()).plus(RESET_MARGIN);
-        self.send(node, Body::Reset(ResetCall { key, known, expires, order }));
+        let now = state.moment(self.now).now;
+        let expiry = Expiry { at: now.plus(plan.spec().longest_memory()).plus(RESET_MARGIN), now };
+        self.send(node, Body::Reset(ResetCall { key, known, expiry, order }));
     }
 
     /// Every node is told to reset a key: one of them does, and the store ignores the others.
@@ -71,14 +72,14 @@ impl Simulation {
 
     /// The store carries out a reset.
     pub(super) fn reset_at_store(&mut self, call: ResetCall) -> NodeEvent {
-        let ResetCall { key, known, expires, order } = call;
+        let ResetCall { key, known, expiry, order } = call;
         let (id, now) = (self.scenario.keys[key].id(), self.origin_now());
         let before = self.origin.epoch(id);
-        let epoch = self.origin.reset(id, known, expires, order, now);
+        let epoch = self.origin.reset(id, known, expiry, order, now);
         if epoch > before {
             self.auditor.was_reset(key, epoch, order);
         }
-        NodeEvent::WasReset { done: DoneReset { reset: Reset { key: id, epoch }, order, expires } }
+        NodeEvent::WasReset { done: DoneReset { reset: Reset { key: id, epoch }, order, expires: expiry.at } }
     }
 
     /// A node's reset was carried out: it starts afresh, and lets the others know.

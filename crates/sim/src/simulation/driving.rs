@@ -11,6 +11,7 @@ use crate::simulation::{Answered, Event};
 use crate::trace::{AnswerPath, Happened};
 use smallvec::SmallVec;
 use tidegate_core::{Accuracy, Decision, Moment, Nanos, Verdict};
+use tidegate_node::clock::Reading;
 use tidegate_node::region::Standing;
 use tidegate_node::{Answer, Asking, Decided, GivenLimit, Path, Purpose, Request, Said, Subject};
 use tidegate_origin::{Acceptance, Heartbeat, ShardId};
@@ -268,7 +269,18 @@ impl Simulation {
         self.scenario.node_flaw == Some(flaw)
     }
 
+    /// The store's time came with the answer to a heartbeat.
+    pub(super) fn hear_time(&mut self, node: usize, sent: Reading, store: Nanos) {
+        let ignores = self.has_flaw(NodeFlaw::FollowsWallClock);
+        let state = &mut self.nodes[node];
+        let store = if ignores { state.reading(self.now).wall } else { store };
+        state.hear_time(sent, store, self.now);
+    }
+
     pub(super) fn beat(&mut self, node: usize) {
+        // Real nodes do so a little more often.
+        let now = self.now;
+        self.nodes[node].sample_clock(now);
         let beat = self.heartbeat(node);
         self.send_beat(node, beat);
         (0..self.scenario.shards.max(1)).for_each(|shard| self.send_pulse(node, ShardId(shard)));

@@ -33,6 +33,7 @@ impl Simulation {
                 let until = self.now.plus(length);
                 for node in &mut self.nodes {
                     node.paused_until = until.max(node.paused_until);
+                    node.clock_is_kept_for(length);
                 }
             }
             Fault::Crash { node } => self.crash(node),

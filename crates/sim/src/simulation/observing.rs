@@ -13,8 +13,8 @@ use tidegate_origin::{Exchange, Exchanged};
 
 /// A cell that ends sooner is about to expire.
 const EXPIRES_WITHIN: Nanos = Nanos::from_secs(10);
-/// The store believes a clock that is off by no more.
-const BELIEVED_NS: i64 = 50_000_000;
+/// Clocks that follow the same time differ by no more.
+const CLOCKS_DIFFER: Nanos = Nanos::from_millis(50);
 /// Events of a bucket, which has no windows, belong together for so long.
 const BUCKET_WINDOW: Nanos = Nanos::from_secs(10);
 
@@ -107,12 +107,13 @@ impl Simulation {
             return;
         }
         let is_report = self.scenario.templates[template].is_report;
-        let offset = self.nodes[node].clock_offset_ns - self.scenario.origin_offset_ns;
+        let (nodes_now, stores_now) = (self.nodes[node].moment(self.now).now, self.origin_now());
+        let apart = nodes_now.minus(stores_now).max(stores_now.minus(nodes_now));
         for limit in self.scenario.templates[template].limits.clone() {
             let event = if is_report { EventKind::Report } else { self.request_kind(node, limit) };
             self.observe(node, limit.key, event);
             self.observe_pair(limit.key, event);
-            if offset.abs() > BELIEVED_NS {
+            if apart > CLOCKS_DIFFER {
                 self.observe(node, limit.key, EventKind::SkewedClock);
             }
         }

@@ -31,10 +31,17 @@ pub(crate) const STATEMENT_WITHIN: Nanos = Nanos::from_secs(2);
 /// What is asked of the origin for the world's sake.
 #[derive(Debug, Clone)]
 pub(crate) enum DeskCall {
-    Lead { lead: Lead, asked_at: Nanos },
+    Lead {
+        lead: Lead,
+        asked_at: Nanos,
+    },
     Mail(Vec<Letter>),
-    Step(Step),
-    Report { report: QuotaReport, sent: Nanos },
+    /// With the node's present.
+    Step(Step, Nanos),
+    Report {
+        report: QuotaReport,
+        sent: Nanos,
+    },
     Gather,
     TellQuotas(QuotaNews),
 }
@@ -256,7 +263,8 @@ impl Simulation {
 
     fn perform(&mut self, node: usize, step: Step) {
         if step.is_at_origin() {
-            return self.call_desk(node, DeskCall::Step(step));
+            let now = self.nodes[node].moment(self.now).now;
+            return self.call_desk(node, DeskCall::Step(step, now));
         }
         if step == Step::Merge {
             return self.merge(node);
@@ -306,7 +314,9 @@ impl Simulation {
                 self.origin.desk().put_mail(&letters, now);
                 DeskAnswer::Mailed(None)
             }
-            DeskCall::Step(step) => DeskAnswer::Done(Box::new(self.step_at_origin(step, now))),
+            DeskCall::Step(step, nodes_now) => {
+                DeskAnswer::Done(Box::new(self.step_at_origin(step, nodes_now, now)))
+            }
             DeskCall::Report { report, sent } => {
                 DeskAnswer::Reported { heard: Some(self.origin.desk().report_quotas(&report, now)), sent }
             }
@@ -320,7 +330,7 @@ impl Simulation {
         }
     }
 
-    fn step_at_origin(&mut self, step: Step, now: Nanos) -> Done {
+    fn step_at_origin(&mut self, step: Step, nodes_now: Nanos, now: Nanos) -> Done {
         match step {
             Step::TakeMail { most } => Done::Mail(Ok(self.origin.desk().take_mail(most))),
             Step::Totals(cells) => {
@@ -333,7 +343,7 @@ impl Simulation {
                 Done::Totals(Ok(totals.collect()))
             }
             Step::Write(cells) => {
-                let imported = self.origin.import(&cells, now);
+                let imported = self.origin.import(&cells, nodes_now, now);
                 let published = imported.as_ref().map_or(Vec::new(), Vec::clone);
                 self.check(imported.map(drop));
                 if let Some(told) = &mut self.republishes {
@@ -448,7 +458,7 @@ impl DeskCall {
         match self {
             DeskCall::Lead { asked_at, .. } => DeskAnswer::Led { leading: None, asked_at: *asked_at },
             DeskCall::Mail(letters) => DeskAnswer::Mailed(Some(letters.clone())),
-            DeskCall::Step(step) => DeskAnswer::Done(Box::new(failed_at_origin(step, error))),
+            DeskCall::Step(step, _) => DeskAnswer::Done(Box::new(failed_at_origin(step, error))),
             DeskCall::Report { sent, .. } => DeskAnswer::Reported { heard: None, sent: *sent },
             DeskCall::Gather => DeskAnswer::Gathered(None),
             DeskCall::TellQuotas(_) => DeskAnswer::QuotasTold,

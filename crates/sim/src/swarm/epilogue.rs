@@ -6,6 +6,8 @@ use crate::simulation::{Answered, Simulation};
 use crate::trace::AnswerPath;
 use tidegate_core::{Accuracy, Nanos};
 
+/// A node's clock may drift by 500 millionths, and is slewed by as many.
+const CLOCKS_RUN_APART: u64 = 1_000;
 /// Nodes of a region know of each other, and of their store, so long after the last fault.
 const HEALS_WITHIN: Nanos = Nanos::from_secs(15);
 /// A node that joins is known so soon.
@@ -137,8 +139,9 @@ fn is_admitted_after_waiting(
     waits: u32,
 ) -> Checked {
     let Some(wait) = denied.retry_after.filter(|wait| *wait <= WAITS_AT_MOST) else { return Ok(()) };
-    // Callers are told whole milliseconds.
-    simulation.run_until(denied.at.plus(Nanos::from_millis(wait.as_millis_ceil())));
+    // Callers are told whole milliseconds. Their clocks and the node's don't run alike.
+    let waited = Nanos::new(wait.get() + wait.get() / CLOCKS_RUN_APART);
+    simulation.run_until(denied.at.plus(Nanos::from_millis(waited.as_millis_ceil())));
     let again = ask_patiently(simulation, node, template)?;
     if again.allowed {
         return Ok(());

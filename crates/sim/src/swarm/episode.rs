@@ -62,11 +62,13 @@ pub enum Mistake {
     TrustsExpiredHolds,
     /// A reset that the store lost is carried out again.
     RepeatsOrders,
+    /// Nodes count by their own wall clocks.
+    FollowsWallClock,
 }
 
 impl Mistake {
     /// With the word that names it.
-    pub const ALL: [(&'static str, Mistake); 20] = [
+    pub const ALL: [(&'static str, Mistake); 21] = [
         ("delta", Mistake::AddsDeltas),
         ("republish", Mistake::RepublishesImports),
         ("raise-first", Mistake::RaisesFirst),
@@ -87,6 +89,7 @@ impl Mistake {
         ("foreign-secret", Mistake::ForgetsAcceptance),
         ("late-hold", Mistake::TrustsExpiredHolds),
         ("order-twice", Mistake::RepeatsOrders),
+        ("wall-clock", Mistake::FollowsWallClock),
     ];
 
     /// What every second episode aims at, so that the mistake matters.
@@ -100,6 +103,7 @@ impl Mistake {
             Mistake::MissesResets => Some(Pattern::MissedReset),
             Mistake::TrustsExpiredHolds => Some(Pattern::HeldPause),
             Mistake::RepeatsOrders => Some(Pattern::ReplayedReset),
+            Mistake::FollowsWallClock => Some(Pattern::SkewedClocks),
             _ => None,
         }
     }
@@ -120,6 +124,7 @@ impl Mistake {
             Mistake::ForgetsAcceptance => Some(NodeFlaw::ForgetsAcceptance),
             Mistake::TrustsExpiredHolds => Some(NodeFlaw::TrustsExpiredHolds),
             Mistake::RepeatsOrders => Some(NodeFlaw::RepeatsOrders),
+            Mistake::FollowsWallClock => Some(NodeFlaw::FollowsWallClock),
             Mistake::AddsDeltas
             | Mistake::RepublishesImports
             | Mistake::RaisesFirst

@@ -7,7 +7,7 @@ use super::name::{self, Names};
 use super::{SYNCS_MAX, ScriptCall};
 use crate::redis::wire::{Arguments, decimal, hexadecimal};
 use crate::store::resolution::{FadingMicros, micros_ceil, sequence_before, units_ahead};
-use crate::{Acceptance, DoneReset, Exchange, Grant, Heartbeat, ResetNews};
+use crate::{Acceptance, DoneReset, Exchange, Expiry, Grant, Heartbeat, ResetNews};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -77,11 +77,12 @@ pub(crate) fn heartbeat_call(heartbeat: &Heartbeat) -> ScriptCall {
     ScriptCall { slot: name::slot_of_nodes(), keys, args, syncs: Vec::new(), is_reading: false }
 }
 
-pub(crate) fn reset_call(key: KeyId, known: u16, expires: Nanos, order: Option<u64>) -> ScriptCall {
+pub(crate) fn reset_call(key: KeyId, known: u16, expiry: Expiry, order: Option<u64>) -> ScriptCall {
     let (mut keys, mut args) = (Arguments::default(), Arguments::default());
     let names = Names::of(key);
     names.epoch(&mut keys);
-    count(&mut args, expires.as_millis_ceil());
+    count(&mut args, expiry.at.as_millis_ceil());
+    count(&mut args, expiry.now.as_millis_ceil());
     count(&mut args, u64::from(known));
     if let Some(order) = order {
         // Only then: about a slot on its way, servers answer calls with one key alone.
@@ -92,8 +93,9 @@ pub(crate) fn reset_call(key: KeyId, known: u16, expires: Nanos, order: Option<u
 }
 
 /// The same script, for what was carried out before.
-pub(crate) fn restore_call(done: &DoneReset) -> ScriptCall {
-    let mut call = reset_call(done.reset.key, done.reset.epoch, done.expires, done.order);
+pub(crate) fn restore_call(done: &DoneReset, now: Nanos) -> ScriptCall {
+    let expiry = Expiry { at: done.expires, now };
+    let mut call = reset_call(done.reset.key, done.reset.epoch, expiry, done.order);
     if done.order.is_none() {
         call.args.text("");
     }
@@ -223,6 +225,7 @@ fn push_gcra(args: &mut Arguments, sync: &GcraSync, burst: u64) {
     instant(args, sync.busy.tat);
     instant(args, sync.busy.since);
     interval(args, sync.rate);
+    count(args, sync.sent);
 }
 
 fn push_nothing(args: &mut Arguments, times: usize) {

@@ -23,7 +23,7 @@ fn sync(number: u128) -> KeySync {
     } else {
         let rate = Rate::new(700_000, Nanos::from_secs(1)).unwrap();
         let (oldest, busy) = (Nanos::new(1_000_000_002), Busy::default());
-        CountSync::Gcra { sync: GcraSync { cumulative: 7, acked: 6, oldest, busy, rate }, burst: 5 }
+        CountSync::Gcra { sync: GcraSync { cumulative: 7, acked: 6, sent: 6, oldest, busy, rate }, burst: 5 }
     };
     let wants = Wants { asks: [1, 2].as_slice().into(), draw: true, ..Wants::default() };
     KeySync { key: KeyId::from_hash(number), epoch: 1, counts, wants, settled: Default::default() }

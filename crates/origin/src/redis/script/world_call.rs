@@ -6,7 +6,7 @@ use super::{SYNCS_MAX, ScriptCall};
 use crate::redis::wire::Arguments;
 use crate::{Lead, LeadWish, Letter, OriginId, WorldCell};
 use std::collections::BTreeMap;
-use tidegate_core::{CellId, KeyId, WorldPolicy, WorldView};
+use tidegate_core::{CellId, KeyId, Nanos, WorldPolicy, WorldView};
 
 /// The most cells of one call: reading and raising some numbers is quicker than a sync. A server does nothing else
 /// meanwhile, and requests wait: after an outage of the world store tens of thousands of cells go this way.
@@ -65,10 +65,11 @@ pub(crate) fn totals_calls(cells: &[CellId], topology_has_slots: bool) -> Vec<Sc
     let keys = |keys: &mut Arguments, _: &mut Arguments, cell: &CellId| {
         Names::of(cell.key).window_cell(keys, cell.epoch, cell.sequence);
     };
-    cell_calls(cells, |cell| cell.key, keys, topology_has_slots)
+    cell_calls(cells, |cell| cell.key, |_| {}, keys, topology_has_slots)
 }
 
-pub(crate) fn import_calls(cells: &[WorldCell], topology_has_slots: bool) -> Vec<ScriptCall> {
+pub(crate) fn import_calls(cells: &[WorldCell], now: Nanos, topology_has_slots: bool) -> Vec<ScriptCall> {
+    let head = |args: &mut Arguments| count(args, now.as_millis_ceil());
     let arguments = |keys: &mut Arguments, args: &mut Arguments, cell: &WorldCell| {
         let CellId { key, epoch, sequence } = cell.cell;
         let names = Names::of(key);
@@ -79,13 +80,14 @@ pub(crate) fn import_calls(cells: &[WorldCell], topology_has_slots: bool) -> Vec
         count(args, cell.expires.as_millis_ceil());
         count(args, u64::from(epoch));
     };
-    cell_calls(cells, |cell| cell.cell.key, arguments, topology_has_slots)
+    cell_calls(cells, |cell| cell.cell.key, head, arguments, topology_has_slots)
 }
 
 /// The calls that carry some cells. In a cluster a call's keys must share a slot.
 fn cell_calls<T>(
     cells: &[T],
     key: impl Fn(&T) -> KeyId,
+    head: impl Fn(&mut Arguments),
     push: impl Fn(&mut Arguments, &mut Arguments, &T),
     topology_has_slots: bool,
 ) -> Vec<ScriptCall> {
@@ -98,6 +100,7 @@ fn cell_calls<T>(
     for (slot, indices) in by_slot {
         for part in indices.chunks(CELLS_MAX) {
             let (mut keys, mut args) = (Arguments::default(), Arguments::default());
+            head(&mut args);
             part.iter().for_each(|index| push(&mut keys, &mut args, &cells[*index]));
             calls.push(ScriptCall { slot, keys, args, syncs: part.to_vec(), is_reading: false });
         }

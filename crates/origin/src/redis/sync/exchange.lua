@@ -53,7 +53,7 @@ for n = 1, syncs do
       at = at + 17
     else
       read_gcra(state, at)
-      at = at + 13
+      at = at + 14
     end
     blocked = blocked or (asks ~= '' and (state.problem or state.refused))
     states[n] = state
@@ -78,8 +78,8 @@ for n = 1, syncs do
     local expiry_ms = state.is_window and write_window(state, amount) or write_gcra(state, amount)
     local stored_epoch, stored_ms = state.stored_epoch or 0, state.epoch_expiry_ms or 0
     if not state.peeks and (epoch > stored_epoch or epoch > 0 and expiry_ms > stored_ms) then
-      local expiry = format('%.0f', max(expiry_ms, stored_ms))
-      call('SET', KEYS[n], format('%.0f', epoch) .. ':' .. expiry, 'PXAT', expiry)
+      local expiry = max(expiry_ms, stored_ms)
+      call('SET', KEYS[n], format('%.0f:%.0f', epoch, expiry), 'PX', max(expiry - now_ms, 1))
     end
     if state.is_window then
       local cell, before = state.current, state.previous

@@ -159,11 +159,14 @@ if has_gcra then
   end
 
   -- Steps 1 to 3 of the scheme: charge what is new, adopt the node's pair if it is ahead.
-  local function merge(state, cumulative, acked, oldest, tat, since)
-    -- A store that knows less than it once confirmed forgot: the node's pair restores it, not a charge.
-    if cumulative > state.component and state.component >= acked then
+  local function merge(state, cumulative, acked, sent, oldest, tat, since)
+    -- A store that knows less than it once confirmed lost data: the nodes' pairs restore what it had counted. What was
+    -- admitted since is in no other node's pair.
+    local has_lost = state.component < acked
+    local counted = has_lost and max(acked, sent) or state.component
+    if cumulative > counted then
       local oldest_s, oldest_ns = instant(oldest)
-      local length_s, length_ns = charge(cumulative - state.component, state.interval)
+      local length_s, length_ns = charge(cumulative - counted, state.interval)
       if is_after(oldest_s, oldest_ns, state.tat_s, state.tat_ns) then
         begin(state, oldest_s, oldest_ns)
       end
@@ -177,7 +180,8 @@ if has_gcra then
       state.component, state.changed = cumulative, true
     end
     local tat_s, tat_ns = instant(tat)
-    if is_after(tat_s, tat_ns, state.tat_s, state.tat_ns) then
+    local is_same = has_lost and tat_s == state.tat_s and tat_ns == state.tat_ns
+    if is_same or is_after(tat_s, tat_ns, state.tat_s, state.tat_ns) then
       state.tat_s, state.tat_ns, state.changed = tat_s, tat_ns, true
       state.since_s, state.since_ns = instant(since)
       -- What was before may be part of what the pair says.
@@ -288,7 +292,8 @@ if has_gcra then
       end
     end
     if not state.missed and not state.peeks then
-      merge(state, ARGV[at + 7] + 0, ARGV[at + 8] + 0, ARGV[at + 9], ARGV[at + 10], ARGV[at + 11])
+      local cumulative, acked, sent = ARGV[at + 7] + 0, ARGV[at + 8] + 0, ARGV[at + 13] + 0
+      merge(state, cumulative, acked, sent, ARGV[at + 9], ARGV[at + 10], ARGV[at + 11])
     end
     if not state.peeks then
       local burst = ARGV[at + 5]
@@ -334,7 +339,7 @@ if has_gcra then
         state.expiry_ms = idle_from_ms + KEPT_MS + KEPT_MORE_MS
         local owners, expiry_ms = format('%.0f', state.owners), format('%.0f', state.expiry_ms)
         call('HSET', key, 'i', state.interval.text, 'n', owners, 'x', expiry_ms)
-        call('PEXPIREAT', key, expiry_ms)
+        call('PEXPIRE', key, max(state.expiry_ms - now_ms, 1))
       end
     end
     return state.expiry_ms

@@ -67,7 +67,7 @@ if has_windows then
     else
       call('HSET', key, 's', added, 'f', total, 'n', owners, 'x', expiry_ms)
     end
-    call('PEXPIREAT', key, expiry_ms)
+    call('PEXPIRE', key, max(cell[6] - now_ms, 1))
   end
 
   function read_window(state, at)

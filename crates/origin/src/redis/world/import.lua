@@ -3,15 +3,23 @@
 --
 -- KEYS   per cell the cell and its key's epoch, as in sync.lua, all in one slot; a cell that nobody counts in yet
 --        is made
--- ARGV   per cell the own row, the other regions' sum, when nobody needs the cell any more in ms, its epoch
+-- ARGV   the node's now in ms; per cell the own row, the other regions' sum, when nobody needs the cell any more in ms,
+--        its epoch
 -- reply  per cell what is said to be published of it from now on, or a string that says what is wrong with the cell
 
 local COUNT_MAX = 9007199254740992 -- 2^53: the last integer that a double holds without gaps
 local max, format = math.max, string.format
 
+local now_ms = tonumber(ARGV[1])
+
+-- How long something stays that expires then by the node's clock: this server's may be another.
+local function left(expiry_ms)
+  return format('%.0f', max(expiry_ms - now_ms, 1))
+end
+
 local replies = {}
 for n = 1, #KEYS / 2 do
-  local key, epoch_key, at = KEYS[2 * n - 1], KEYS[2 * n], 4 * n - 3
+  local key, epoch_key, at = KEYS[2 * n - 1], KEYS[2 * n], 4 * n - 2
   local own, others, expiry_ms = tonumber(ARGV[at]), tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
   local epoch, stored_epoch, stored_ms = tonumber(ARGV[at + 3]), 0, 0
   local cell, problem = redis.pcall('HMGET', key, 'f', 'w', 'p', 'x'), nil
@@ -39,18 +47,18 @@ for n = 1, #KEYS / 2 do
     end
   end
   if not problem and (epoch > stored_epoch or (epoch == stored_epoch and epoch > 0 and expiry_ms > stored_ms)) then
-    local expiry = format('%.0f', max(expiry_ms, stored_ms))
-    redis.call('SET', epoch_key, format('%.0f', epoch) .. ':' .. expiry, 'PXAT', expiry)
+    local expiry = max(expiry_ms, stored_ms)
+    redis.call('SET', epoch_key, format('%.0f:%.0f', epoch, expiry), 'PX', left(expiry))
   end
   if not problem then
     local raises = own > cell[1] or others > cell[2] or own > cell[3]
     if raises or (cell[4] > 0 and expiry_ms > cell[4]) then
-      local expiry = format('%.0f', max(expiry_ms, cell[4]))
+      local expiry = max(expiry_ms, cell[4])
       redis.call(
         'HSET', key, 'f', format('%.0f', max(own, cell[1])), 'w', format('%.0f', max(others, cell[2])),
-        'p', format('%.0f', max(own, cell[3])), 'x', expiry
+        'p', format('%.0f', max(own, cell[3])), 'x', format('%.0f', expiry)
       )
-      redis.call('PEXPIREAT', key, expiry)
+      redis.call('PEXPIRE', key, left(expiry))
     end
   end
   replies[n] = problem or max(own, cell[3])

@@ -1,0 +1,134 @@
+//! Heartbeats: each says that this node lives, and brings the number of live nodes, the region's time and news of the
+//! world.
+
+use super::{ALIVE_FOR, RegionDriver};
+use crate::clock::{Reading, RegionSample};
+use crate::driver::{calm_interval, follow_step};
+use crate::world::WorldNode;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tidegate_core::Nanos;
+use tidegate_origin::{Acceptance, Alive, Heartbeat, OriginError};
+
+/// A node's death is known within two seconds: after 1.5 s without a beat, and at most 400 ms later.
+const BEAT_EVERY: Duration = Duration::from_millis(400);
+
+/// A wall clock that is further from the region's time than this is worth a warning.
+const OFFSET_MAX_NS: i64 = 50_000_000;
+
+impl RegionDriver {
+    pub(super) async fn keep_beating(self: &Arc<Self>) {
+        let mut tick = calm_interval(BEAT_EVERY);
+        let mut told = Told::default();
+        loop {
+            tick.tick().await;
+            if self.is_leaving.load(Ordering::Relaxed) {
+                return;
+            }
+            let sent = self.clock.reading();
+            let beaten = self.origin().beat(self.heartbeat(false)).await;
+            self.heard(beaten, sent, &mut told);
+            self.pulse_all();
+            if !self.is_foreign() {
+                // Who can't be asked is asked again with the next heartbeat.
+                let _ = self.share_resets(Vec::new()).await;
+            }
+        }
+    }
+
+    pub(super) fn heartbeat(&self, leaves: bool) -> Heartbeat {
+        let node = self.shared().region.node();
+        let heard = self.engine.world().map_or(0, WorldNode::version);
+        Heartbeat {
+            node,
+            fingerprint: self.engine.secret().fingerprint(),
+            alive_for: ALIVE_FOR,
+            leaves,
+            heard,
+            acceptance: *self.acceptance.lock(),
+        }
+    }
+
+    /// A heartbeat was answered, or wasn't; `sent` is when it left.
+    fn heard(&self, beaten: Result<Alive, OriginError>, sent: Reading, told: &mut Told) {
+        match &beaten {
+            Ok(alive) => {
+                self.hear_time(sent, alive.now);
+                self.is_foreign.store(false, Ordering::Relaxed);
+                *self.acceptance.lock() = Acceptance::Accepted;
+            }
+            Err(OriginError::OtherSecret { .. }) => {
+                self.is_foreign.store(true, Ordering::Relaxed);
+                let mut acceptance = self.acceptance.lock();
+                if *acceptance == Acceptance::New {
+                    *acceptance = Acceptance::Refused;
+                }
+            }
+            // Whose store it is, a failure doesn't tell.
+            Err(_) => {}
+        }
+        match beaten {
+            Ok(alive) => {
+                self.pulses.begin();
+                if alive.keeps_no_records {
+                    self.shared().region.adopt_records();
+                }
+                self.note_nodes(alive.nodes);
+                if let (Some(world), Some(view)) = (self.engine.world(), alive.world) {
+                    world.heard(view);
+                }
+                told.well(alive, self.clock.wall_offset_ns());
+            }
+            // What was known of the other nodes is still the best guess.
+            Err(error) => told.ill(&error),
+        }
+    }
+
+    /// Follows the store's time, so that all nodes of the region count in the same cells.
+    fn hear_time(&self, sent: Reading, store: Nanos) {
+        if !self.origin().keeps_time() {
+            return;
+        }
+        let sample = RegionSample { sent, received: self.clock.reading(), store };
+        if let Some(step) = self.clock.hear_region(&sample) {
+            follow_step(&self.engine, &self.clock, step);
+        }
+        self.knows_time.send_if_modified(|knows_time| !std::mem::replace(knows_time, true));
+    }
+}
+
+/// What was said about the origin, so that it is said once.
+#[derive(Debug, Default)]
+struct Told {
+    /// The kind of the last error, if the last heartbeat failed.
+    problem: Option<usize>,
+    is_off: bool,
+    nodes: u32,
+}
+
+impl Told {
+    fn well(&mut self, alive: Alive, wall_offset_ns: Option<i64>) {
+        if self.problem.is_some() || self.nodes == 0 {
+            tracing::info!(live_nodes = alive.nodes, "the origin answers");
+        } else if self.nodes != alive.nodes {
+            tracing::info!(live_nodes = alive.nodes, before = self.nodes, "the region's nodes changed");
+        }
+        let offset_ns = wall_offset_ns.unwrap_or(0);
+        let is_off = offset_ns.abs() > OFFSET_MAX_NS;
+        if is_off && !self.is_off {
+            tracing::warn!(
+                offset_ms = offset_ns / 1_000_000,
+                "this machine's clock and the store's differ: this node follows the store's; check the time \
+                 synchronisation of both"
+            );
+        }
+        *self = Told { problem: None, is_off, nodes: alive.nodes };
+    }
+
+    fn ill(&mut self, error: &OriginError) {
+        if self.problem.replace(error.kind()) != Some(error.kind()) {
+            tracing::warn!(%error, "the origin doesn't answer; deciding on the local view, and trying again");
+        }
+    }
+}
