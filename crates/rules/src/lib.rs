@@ -47,7 +47,7 @@ pub use overrides::{Change, Override};
 pub use pattern::Pattern;
 pub use place::PlaceBy;
 pub use policy::Policy;
-pub use pushed::Pushed;
+pub use pushed::{Pushed, with_overrides};
 pub use rule::{Declared, Logged, Mode, OnMissing, Rule, Scope};
 pub use rule_files::{Compacted, Compaction, Download, Finding, RuleFiles, RuleFilesError};
 pub use series::SeriesPlace;

@@ -30,6 +30,7 @@ mod rules_at_start;
 mod rules_check;
 mod rules_client;
 mod rules_import;
+mod rules_source;
 mod settings;
 mod signals;
 mod simulate;

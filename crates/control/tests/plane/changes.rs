@@ -152,7 +152,7 @@ async fn a_roll_back_is_a_new_version_with_the_old_content() {
     let plane = open(&store()).await;
     pushed(&plane, files(RULES)).await;
     let (rules, known) = (plane.standing().documents.clone(), overrides(&plane).await);
-    pushed(&plane, files_as("namespace: web\nfleet_mode: shadow\nrules: []\n", Replace::All, Keep::Replaced))
+    pushed(&plane, files_as("namespace: web\nfleet_mode: shadow\nrules: []\n", Replace::All, Keep::Pruned))
         .await;
     pushed(&plane, files(&RULES.replace("mallory", "eve"))).await;
     pushed(&plane, set("{ rule: per-user, user: bob, limit: 7 }")).await;
