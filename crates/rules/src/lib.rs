@@ -41,7 +41,7 @@ pub use change::{
 };
 pub use describe::{Description, NamespaceDescription, RuleDescription};
 pub use error::{RuleError, RuleErrors, Warning};
-pub use identifier::{KeyPart, caller_key, identifier_text};
+pub use identifier::{KeyPart, address_values, caller_key, identifier_text, identifier_values};
 pub use matching::{Effect, Match, Matched, Matches};
 pub use overrides::{Change, Override};
 pub use pattern::Pattern;

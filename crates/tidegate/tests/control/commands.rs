@@ -10,7 +10,7 @@ fn rules_are_pushed_shown_compared_changed_and_taken_back() {
     directory.write("rules.yaml", RULES);
     let differs = tidegate(&directory, &server, &["rules", "diff", "rules.yaml"]);
     assert_eq!(differs.code, Some(1), "{}", differs.stderr);
-    assert!(differs.stdout.contains("+ per-user: at most 100 over a sliding 1 minute"), "{}", differs.stdout);
+    assert!(differs.stdout.contains("+ per-user: about 100 over a sliding 1 minute"), "{}", differs.stdout);
     assert!(!differs.stdout.contains('\u{1b}'), "no colours but on a terminal");
     let asked = tidegate(&directory, &server, &["rules", "push", "rules.yaml"]);
     assert!(asked.code == Some(2) && asked.stderr.contains("--yes"), "{}", asked.stderr);
@@ -29,7 +29,7 @@ fn rules_are_pushed_shown_compared_changed_and_taken_back() {
     directory.write("rules.yaml", RULES.replace("100 per 1m", "50 per 1m").replace("mallory", "eve"));
     let pushed = done(&directory, &server, &["rules", "push", "rules.yaml", "--yes", "--prune-overrides"]);
     assert!(pushed.contains("  - 1 override is removed:\n"), "{pushed}");
-    assert!(pushed.contains("at most 50 over a sliding 1 minute, for each user: counts stay"), "{pushed}");
+    assert!(pushed.contains("about 50 over a sliding 1 minute, for each user: counts stay"), "{pushed}");
     assert!(
         pushed.contains("- per-user user=mallory: blocked")
             && pushed.contains("+ per-user user=eve: blocked")
