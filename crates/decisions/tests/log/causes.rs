@@ -20,12 +20,12 @@ fn explained(
     for address in ["shard", "another"] {
         fixture.recorder.shard(address);
     }
-    fixture.recorder.note(&noted, || record, || name(1));
+    fixture.recorder.note(&noted, || record, || name(1), || None);
     fixture.write();
     let found = fixture.read(&|_| Wanted::All);
     let explanation = Explanation::new(&found, audience);
     let first = &explanation.decisions[0];
-    (first.cause, first.sentence(), explanation.to_json())
+    (first.cause, first.sentence(), explanation.to_json(&[]))
 }
 
 fn of_rule(at_s: u64) -> Event {
@@ -156,7 +156,7 @@ fn a_clock_that_was_set_by_little_is_soon_forgotten() {
         let mut fixture = Fixture::new(case);
         fixture.recorder.event(event);
         let noted = noted(7, 1, Nanos::from_secs(now));
-        fixture.recorder.note(&noted, || record(&noted), || monthly.clone());
+        fixture.recorder.note(&noted, || record(&noted), || monthly.clone(), || None);
         fixture.write();
         let found = fixture.read(&|_| Wanted::All);
         assert_eq!(Explanation::new(&found, Audience::Operator).decisions[0].cause, cause, "{case}");
