@@ -110,7 +110,7 @@ impl Bench {
 
     fn deny(&self, number: u64, request: u64, at: Nanos) {
         let noted = noted(number, at);
-        self.recorder.note(&noted, || record(&noted, request), || name(number));
+        self.recorder.note(&noted, || record(&noted, request), || name(number), || None);
     }
 
     fn write(&mut self, now: Nanos) {

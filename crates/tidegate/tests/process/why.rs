@@ -152,7 +152,7 @@ fn a_caller_is_found_however_it_is_written() {
         &["Alice", "--rule", "search", "--at", "5s"],
     ];
     for who in of_alice {
-        assert_eq!(of(who), [alice.clone()], "{who:?}");
+        assert_eq!(of(who), std::slice::from_ref(alice), "{who:?}");
     }
     for who in [&["bob,/a,b"][..], &["/a,b"], &["user=bob"], &["bob"]] {
         let found = of(who);
