@@ -97,8 +97,8 @@ fn svg(picture: &Picture) -> String {
         LEFT + (WIDTH - LEFT - RIGHT) * f64::from(u32::try_from(tenths).unwrap()) / f64::from(whole)
     };
     let mut body = String::new();
-    if picture.window > 0 {
-        for number in (0..=picture.ticks / picture.window).map(|number| number * picture.window) {
+    if let Some(windows) = picture.ticks.checked_div(picture.window) {
+        for number in (0..=windows).map(|number| number * picture.window) {
             let x = x(10 * number);
             let _ = writeln!(
                 body,
