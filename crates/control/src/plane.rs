@@ -14,6 +14,7 @@ mod rollback;
 mod share;
 mod standing;
 mod worker;
+mod written;
 
 pub(crate) use items::change_of as read_item;
 pub use items::{Changed, owner};
@@ -22,6 +23,7 @@ pub use prune::Retention;
 pub use recent::Logged;
 pub use standing::Standing;
 pub use worker::Worker;
+pub use written::{WRITTEN_OVERRIDES_MAX, Written, WrittenOverrides};
 
 use arc_swap::ArcSwap;
 use draft::{Draft, Overlay};
@@ -91,8 +93,8 @@ pub enum Replace {
 /// What becomes of the overrides of a namespace that is replaced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Keep {
-    /// Those that the files don't have go.
-    Replaced,
+    /// Those that the files don't list are removed.
+    Pruned,
     /// They stay; those of the files are set.
     Kept,
 }

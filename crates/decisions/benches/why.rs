@@ -110,7 +110,7 @@ impl Bench {
 
     fn deny(&self, number: u64, request: u64, at: Nanos) {
         let noted = noted(number, at);
-        self.recorder.note(&noted, || record(&noted, request), || name(number));
+        self.recorder.note(&noted, || record(&noted, request), || name(number), || None);
     }
 
     fn write(&mut self, now: Nanos) {
@@ -132,6 +132,7 @@ fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
 
 fn query(directory: &std::path::Path, wanted: &dyn Fn(&RuleName) -> Wanted, request: Option<u64>) -> Found {
     let query = Query {
+        callers: None,
         wanted,
         request: request.map(|request| RequestTag(mixed(request))),
         since: Nanos::ZERO,
@@ -178,9 +179,9 @@ fn search(gigabytes: u64) {
     bench.deny(u64::MAX, number, START);
     bench.write(START.plus(Nanos::from_secs(second)));
     let directory = bench.directory.clone();
-    let once: &dyn Fn(&RuleName) -> Wanted = &|_| Wanted::Key(key(u64::MAX));
-    let never: &dyn Fn(&RuleName) -> Wanted = &|_| Wanted::Key(key(u64::MAX - 1));
-    let known: &dyn Fn(&RuleName) -> Wanted = &|_| Wanted::Key(key(123_456));
+    let once: &dyn Fn(&RuleName) -> Wanted = &|_| Wanted::Keys(vec![key(u64::MAX)]);
+    let never: &dyn Fn(&RuleName) -> Wanted = &|_| Wanted::Keys(vec![key(u64::MAX - 1)]);
+    let known: &dyn Fn(&RuleName) -> Wanted = &|_| Wanted::Keys(vec![key(123_456)]);
     let one_rule: &dyn Fn(&RuleName) -> Wanted =
         &|of| if of.rule == "rule-3" { Wanted::All } else { Wanted::Nothing };
     type Case<'c> = (&'c str, &'c dyn Fn(&RuleName) -> Wanted, Option<u64>, usize);

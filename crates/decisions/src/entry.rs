@@ -3,6 +3,7 @@
 //! What is read was checked against a checksum before; it is still bytes from a disk: whatever they are, reading them
 //! ends, and says `None` for what was never written.
 
+use crate::caller::{CALLER_PARTS_MAX, Caller, PartTag};
 use crate::event::{Event, EventKind};
 use crate::name::{Algorithm, KeyForm, PARTS_MAX, RuleName, TEXT_MAX};
 use crate::record::{KeyHash, Outcome, Path, Record, RequestTag, RuleCount, RuleId, ShardTag, Trace};
@@ -16,6 +17,7 @@ pub(crate) enum Entry {
     Event(Event),
     Rule(RuleId, RuleName),
     Shard(ShardTag, String),
+    Caller(KeyHash, Caller),
     /// Which node of which region wrote the segment.
     Writer {
         region: String,
@@ -31,6 +33,8 @@ const SHARD: u8 = 5;
 const WRITER: u8 = 6;
 /// A record, and the trace that it belongs to.
 const TRACED: u8 = 7;
+/// In blocks of their own: a release that doesn't know them reads the others.
+const CALLER: u8 = 8;
 
 const UNITS: [CalendarUnit; 4] =
     [CalendarUnit::Hour, CalendarUnit::Day, CalendarUnit::Week, CalendarUnit::Month];
@@ -62,6 +66,17 @@ pub(crate) fn encode(entry: &Entry, base: Nanos, out: &mut Vec<u8>) {
             out.push(SHARD);
             out.extend_from_slice(&tag.0.to_le_bytes());
             put_text(out, address);
+        }
+        Entry::Caller(key, caller) => {
+            out.push(CALLER);
+            out.extend_from_slice(&key.high.to_le_bytes());
+            out.extend_from_slice(&key.low.to_le_bytes());
+            out.extend_from_slice(&caller.rule.0.to_le_bytes());
+            let parts = &caller.parts[..caller.parts.len().min(CALLER_PARTS_MAX)];
+            put_number(out, parts.len() as u64);
+            parts.iter().for_each(|part| out.extend_from_slice(&part.0.to_le_bytes()));
+            out.push(u8::from(caller.name.is_some()));
+            caller.name.iter().for_each(|name| put_text(out, name));
         }
         Entry::Writer { region, node } => {
             out.push(WRITER);
@@ -175,6 +190,7 @@ impl<'b> Bytes<'b> {
             EVENT => self.event().map(Entry::Event),
             RULE => Some(Entry::Rule(RuleId(self.word()?), self.rule()?)),
             SHARD => Some(Entry::Shard(ShardTag(self.half()?), self.text()?)),
+            CALLER => self.caller(),
             WRITER => Some(Entry::Writer { region: self.text()?, node: self.text()? }),
             _ => None,
         }
@@ -215,6 +231,15 @@ impl<'b> Bytes<'b> {
             more,
             last,
         })
+    }
+
+    fn caller(&mut self) -> Option<Entry> {
+        let key = KeyHash { high: self.word()?, low: self.half()? };
+        let rule = RuleId(self.word()?);
+        let count = usize::try_from(self.number()?).ok().filter(|count| *count <= CALLER_PARTS_MAX)?;
+        let parts = (0..count).map(|_| self.word().map(PartTag)).collect::<Option<_>>()?;
+        let name = if self.byte()? == 1 { Some(self.text()?) } else { None };
+        Some(Entry::Caller(key, Caller { rule, parts, name }))
     }
 
     fn event(&mut self) -> Option<Event> {
@@ -381,6 +406,14 @@ mod tests {
             Entry::Event(event),
             Entry::Count(RuleCount { rule: RuleId(5), first, last, count: u64::MAX }),
             Entry::Shard(ShardTag(8), "127.0.0.1:6379".into()),
+            Entry::Caller(
+                KeyHash { high: 1, low: 2 },
+                Caller { rule: RuleId(3), parts: vec![PartTag(4), PartTag(5)], name: None },
+            ),
+            Entry::Caller(
+                KeyHash { high: 1, low: 2 },
+                Caller { rule: RuleId(3), parts: Vec::new(), name: Some("alice,/search".into()) },
+            ),
             Entry::Writer { region: "eu".into(), node: "a".into() },
         ];
         for base in [Nanos::ZERO, Nanos::from_secs(1_799_999_999), Nanos::MAX] {

@@ -26,11 +26,12 @@ const DIRECTORY_MAX: usize = 64 << 20;
 pub(crate) struct Term(u32);
 
 impl Term {
-    /// Blocks with names, and blocks with events.
+    /// Blocks with names, blocks with events, and blocks with callers.
     pub(crate) const NAMES: Term = Term(0);
     pub(crate) const EVENTS: Term = Term(1);
+    pub(crate) const CALLERS: Term = Term(2);
 
-    /// Of a key, a request or a rule: hashes all of them.
+    /// Of a key, a part of a caller, a request or a rule: hashes all of them.
     pub(crate) fn of(hash: u64) -> Self {
         let mixed = (hash ^ hash >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let [.., a, b, c, d] = mixed.to_le_bytes();

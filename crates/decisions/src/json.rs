@@ -40,7 +40,10 @@ pub(crate) fn record_fields(out: &mut String, record: &Record, rule: Option<&Rul
     }
     if let Some(wait) = record.retry_after {
         let _ = write!(out, "\"retry_after_ms\":{},", wait.as_millis_ceil());
-        text(out, "would_pass_at", &utc(record.at.plus(wait)));
+        // What wasn't checked promises nothing.
+        if record.path != crate::record::Path::Unverified {
+            text(out, "would_pass_at", &utc(record.at.plus(wait)));
+        }
     }
     if record.more > 0 {
         let _ = write!(out, "\"more\":{},", record.more);

@@ -1,9 +1,10 @@
 //! Where decisions are put down until they are written: one lane for each thread that decides, folded as they come.
 //!
 //! The first denials of a key are kept one by one; what follows within the same second is counted, exactly, with the
-//! first of them. Nothing grows past its bound: keys beyond it are counted by rule. Nothing here allocates but a
-//! rule's name, once a second.
+//! first of them. Nothing grows past its bound: keys beyond it are counted by rule. Nothing here allocates but the
+//! names of rules and callers, of each once a second.
 
+use crate::caller::Caller;
 use crate::name::RuleName;
 use crate::record::{KeyHash, Outcome, Path, Record, RuleCount, RuleId};
 use std::collections::HashMap;
@@ -115,6 +116,8 @@ pub(crate) struct Lane {
     firsts: Vec<Record>,
     singles: Vec<Record>,
     rules: HashMap<RuleId, RuleSeen, BuildHasherDefault<AsItIs>>,
+    /// Of the records above.
+    callers: Vec<(KeyHash, Caller)>,
     /// Admissions of the sample that found no room.
     pub(crate) admissions_dropped: u64,
 }
@@ -126,6 +129,7 @@ impl Default for Lane {
             firsts: Vec::with_capacity(KEYS_MAX),
             singles: Vec::with_capacity(SINGLES_MAX),
             rules: HashMap::default(),
+            callers: Vec::new(),
             admissions_dropped: 0,
         }
     }
@@ -153,14 +157,15 @@ impl Lane {
         noted: &Noted,
         record: impl FnOnce() -> Record,
         name: impl FnOnce() -> RuleName,
+        caller: impl FnOnce() -> Option<Caller>,
     ) {
         if noted.outcome == Outcome::Admitted {
-            return self.note_admission(noted, record, name);
+            return self.note_admission(noted, record, name, caller);
         }
         let slot = self.find(noted.key, noted.kind());
         let tally = &mut self.slots[slot];
         if tally.kind == Kind::NONE {
-            self.note_new(slot, noted, record, name);
+            self.note_new(slot, noted, record, name, caller);
         } else if tally.singles < SINGLES_OF_KEY_MAX && self.singles.len() < SINGLES_MAX {
             tally.singles += 1;
             self.singles.push(record());
@@ -174,10 +179,12 @@ impl Lane {
         noted: &Noted,
         record: impl FnOnce() -> Record,
         name: impl FnOnce() -> RuleName,
+        caller: impl FnOnce() -> Option<Caller>,
     ) {
         if self.singles.len() < SINGLES_MAX {
             self.singles.push(record());
             self.rule(noted.rule, name);
+            self.callers.extend(caller().map(|caller| (noted.key, caller)));
         } else {
             self.admissions_dropped += 1;
         }
@@ -189,6 +196,7 @@ impl Lane {
         noted: &Noted,
         record: impl FnOnce() -> Record,
         name: impl FnOnce() -> RuleName,
+        caller: impl FnOnce() -> Option<Caller>,
     ) {
         if self.firsts.len() == KEYS_MAX {
             return self.count(noted, name);
@@ -198,6 +206,7 @@ impl Lane {
         self.slots[slot] = Tally { high, last: noted.at, low, kind, more: 0, record: record_at, singles: 1 };
         self.firsts.push(record());
         self.rule(noted.rule, name);
+        self.callers.extend(caller().map(|caller| (noted.key, caller)));
     }
 
     /// The slot of a key: its own, or the empty one that would be.
@@ -263,6 +272,10 @@ impl Lane {
         self.rules.iter()
     }
 
+    pub(crate) fn callers(&self) -> &[(KeyHash, Caller)] {
+        &self.callers
+    }
+
     pub(crate) fn clear(&mut self) {
         if !self.firsts.is_empty() {
             self.slots.fill(Tally::default());
@@ -270,6 +283,7 @@ impl Lane {
         self.firsts.clear();
         self.singles.clear();
         self.rules.clear();
+        self.callers.clear();
         self.admissions_dropped = 0;
     }
 }

@@ -5,6 +5,7 @@
 //! they mean. It must never hold up a decision, and never lose one without counting it.
 
 mod block;
+mod caller;
 mod entry;
 mod event;
 mod index;
@@ -19,12 +20,15 @@ mod segment;
 mod told;
 pub mod why;
 
+pub use caller::{Caller, PartTag, PartTags};
 pub use event::{Event, EventKind};
 pub use json::string as json_string;
 pub use lane::{KEYS_MAX, Kind, Noted};
 pub use log::{CAP_BYTES_DEFAULT, CAP_BYTES_MIN, Log, LogError, LogOptions};
 pub use name::{Algorithm, KeyForm, RuleName, rule_subject};
-pub use read::{Found, FoundRecord, Query, RECORDS_MAX, ReadError, Wanted, Writer, read};
+pub use read::{
+    Found, FoundRecord, Query, RECORDS_MAX, ReadError, Wanted, WantedCallers, WantedValue, Writer, read,
+};
 pub use record::{KeyHash, Outcome, Path, Record, RequestTag, RuleCount, RuleId, ShardTag, Trace};
 pub use recorder::{Counters, Recorder};
 pub use told::Told;

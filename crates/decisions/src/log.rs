@@ -9,7 +9,7 @@ use crate::event::Standing;
 use crate::index::Term;
 use crate::lane::Lane;
 use crate::name::RuleName;
-use crate::record::{Record, RuleId, ShardTag};
+use crate::record::{KeyHash, Record, RuleId, ShardTag};
 use crate::recorder::Recorder;
 use crate::segment::{EXTENSION, SEGMENT_BYTES_MAX, Segment, terms_of};
 use crate::told::Told;
@@ -28,6 +28,8 @@ const SEGMENT_BYTES_MIN: u64 = 1 << 20;
 const LOCK_FILE: &str = "lock";
 /// Rules whose names are remembered for the segments to come.
 const RULES_MAX: usize = 100_000;
+/// Callers that are remembered to be in the present segment; beyond them, some are written twice.
+const CALLERS_MAX: usize = 100_000;
 
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
@@ -56,6 +58,7 @@ pub struct Log {
     /// Names in the present segment.
     rules_written: HashSet<RuleId>,
     shards_written: HashSet<ShardTag>,
+    callers_written: HashSet<KeyHash>,
     /// Those of all rules that were seen.
     rules: HashMap<RuleId, RuleName>,
     standing: Standing,
@@ -127,6 +130,7 @@ impl Log {
             segment: None,
             rules_written: HashSet::new(),
             shards_written: HashSet::new(),
+            callers_written: HashSet::new(),
             rules: HashMap::new(),
             standing: Standing::default(),
             spare: Lane::default(),
@@ -200,6 +204,7 @@ impl Log {
         }
         self.begin_segment(recorder, now);
         self.write_names(recorder, lane, now);
+        self.write_callers(recorder, lane, now);
         // So that blocks hardly overlap, and who wants the newest reads few.
         let mut records: Vec<&Record> = lane.records().collect();
         records.sort_by_key(|record| record.at);
@@ -244,6 +249,20 @@ impl Log {
             if let Some(address) = recorder.shard_address(shard) {
                 self.push(recorder, &Entry::Shard(shard, address), now, now);
                 self.shards_written.insert(shard);
+            }
+        }
+        self.append(recorder);
+    }
+
+    /// Callers that the present segment lacks, in blocks of their own.
+    fn write_callers(&mut self, recorder: &Recorder, lane: &Lane, now: Nanos) {
+        self.append(recorder);
+        for (key, caller) in lane.callers() {
+            if self.callers_written.len() >= CALLERS_MAX {
+                self.callers_written.clear();
+            }
+            if self.callers_written.insert(*key) {
+                self.push(recorder, &Entry::Caller(*key, caller.clone()), now, now);
             }
         }
         self.append(recorder);
@@ -316,6 +335,7 @@ impl Log {
         }
         self.rules_written.clear();
         self.shards_written.clear();
+        self.callers_written.clear();
         let LogOptions { region, node, .. } = self.options.clone();
         self.push(recorder, &Entry::Writer { region, node }, now, now);
         self.append(recorder);

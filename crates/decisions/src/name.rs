@@ -81,6 +81,17 @@ impl RuleName {
         KeyPrefix::new(secret, &self.tenant, &self.namespace, &self.rule, self.algorithm.shape())
     }
 
+    /// Whether people call it, or its namespace, so: `per-user`, `api`, `api/per-user` or `default/api/per-user`.
+    pub fn is_called(&self, name: &str) -> bool {
+        let RuleName { tenant, namespace, rule, .. } = self;
+        let whole = format!("{tenant}/{namespace}/{rule}");
+        let whole = whole.trim_end_matches('/');
+        (name == rule && !rule.is_empty())
+            || name == namespace
+            || name == whole
+            || whole.strip_prefix(&format!("{tenant}/")) == Some(name)
+    }
+
     /// By which events name it.
     pub fn subject(&self) -> String {
         rule_subject(&self.tenant, &self.namespace, &self.rule)

@@ -4,14 +4,15 @@
 //! found in a file is believed before its checksum was compared; a block that is damaged costs what is in it.
 
 use crate::block::{HEAD_BYTES, Head, PAYLOAD_MAX, Place};
+use crate::caller::{Caller, PartTag};
 use crate::entry::{Entries, Entry};
 use crate::event::Event;
 use crate::index::{Index, Term};
 use crate::log::segments;
-use crate::name::RuleName;
+use crate::name::{KeyForm, RuleName};
 use crate::record::{KeyHash, Record, RequestTag, RuleCount, RuleId, ShardTag};
 use crate::segment::{FILE_MARK, SEGMENT_BYTES_MAX, walk};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::fs::File;
 use std::io;
@@ -23,21 +24,81 @@ use tidegate_core::Nanos;
 pub const RECORDS_MAX: usize = 1000;
 const EVENTS_MAX: usize = 10_000;
 const NAMES_MAX: usize = 200_000;
+/// Callers that a part of a name may fit.
+const CALLERS_MAX: usize = 10_000;
 /// A block holds what was put down within a second; one that began just before a segment may be in it.
 const MARGIN: Nanos = Nanos::from_secs(5);
 
 /// What of a rule is asked for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Wanted {
     Nothing,
     /// Every caller.
     All,
-    Key(KeyHash),
+    Keys(Vec<KeyHash>),
+}
+
+/// Callers that are asked for by a part of what they are called.
+pub struct WantedCallers<'q> {
+    /// Of which rules.
+    pub of_rule: &'q dyn Fn(&RuleName) -> bool,
+    /// Values that stand anywhere in the key.
+    pub values: Vec<WantedValue>,
+    /// Attributes with the tags that their values may have. All that the rule's key names must fit.
+    pub attributes: Vec<(String, Vec<PartTag>)>,
+    /// The first half of a key's hash, as it is printed.
+    pub key: Option<u64>,
+}
+
+#[derive(Clone, Debug)]
+pub struct WantedValue {
+    pub tag: PartTag,
+    /// What stood before it, and must be the name of the rule or its namespace.
+    pub of_rule: Option<String>,
+}
+
+impl fmt::Debug for WantedCallers<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WantedCallers")
+            .field("values", &self.values)
+            .field("key", &self.key)
+            .finish_non_exhaustive()
+    }
+}
+
+impl WantedCallers<'_> {
+    fn fits(&self, caller: &Caller, rule: &RuleName) -> bool {
+        let is_value = |value: &WantedValue| {
+            caller.parts.contains(&value.tag)
+                && value.of_rule.as_deref().is_none_or(|name| rule.is_called(name))
+        };
+        if self.values.iter().any(is_value) {
+            return true;
+        }
+        let KeyForm::Attributes(names) = &rule.key else { return false };
+        let mut named = self
+            .attributes
+            .iter()
+            .filter_map(|(attribute, tags)| {
+                let place = names.iter().position(|name| name.split('/').next() == Some(attribute))?;
+                Some(caller.parts.get(place).is_some_and(|part| tags.contains(part)))
+            })
+            .peekable();
+        named.peek().is_some() && named.all(|fits| fits)
+    }
+
+    fn terms(&self) -> Vec<Term> {
+        let of_values = self.values.iter().map(|value| value.tag);
+        let of_attributes = self.attributes.iter().flat_map(|(_, tags)| tags.iter().copied());
+        of_values.chain(of_attributes).map(|PartTag(tag)| Term::of(tag)).collect()
+    }
 }
 
 pub struct Query<'q> {
     /// What of each rule that the log names is asked for.
     pub wanted: &'q dyn Fn(&RuleName) -> Wanted,
+    /// Further callers.
+    pub callers: Option<&'q WantedCallers<'q>>,
     pub request: Option<RequestTag>,
     pub since: Nanos,
     pub until: Nanos,
@@ -70,6 +131,8 @@ pub struct Found {
     pub events: Vec<Event>,
     pub rules: HashMap<RuleId, RuleName>,
     pub shards: HashMap<ShardTag, String>,
+    /// Of the records.
+    pub callers: HashMap<KeyHash, Caller>,
     pub writers: Vec<Writer>,
     /// There may be older ones.
     pub is_cut: bool,
@@ -155,7 +218,7 @@ impl Opened {
 /// Answers a query from the files of a directory.
 pub fn read(directory: &Path, query: &Query<'_>) -> Result<Found, ReadError> {
     let failed = |source| ReadError { path: directory.to_owned(), source };
-    let mut search = Search { query, found: Found::default(), buffer: Vec::new() };
+    let mut search = Search { query, found: Found::default(), buffer: Vec::new(), matched: HashSet::new() };
     // Files that can't be opened, or went meanwhile, cost their own records only.
     let mut files: Vec<Opened> = Vec::new();
     for (path, _) in segments(directory).map_err(failed)?.iter().rev() {
@@ -167,8 +230,12 @@ pub fn read(directory: &Path, query: &Query<'_>) -> Result<Found, ReadError> {
         }
     }
     files.iter_mut().for_each(|file| search.names(file));
+    if let Some(callers) = query.callers {
+        files.iter().for_each(|file| search.matched(file, callers));
+    }
     let (terms, wanted) = search.terms();
     files.iter().for_each(|file| search.records(file, &terms, &wanted));
+    files.iter().for_each(|file| search.callers(file));
     let oldest = search.found.records.last().map_or(query.since, |found| found.record.at);
     files.iter().filter(|file| file.spans(oldest, query.until)).for_each(|file| search.events(file));
     let mut found = search.found;
@@ -181,6 +248,8 @@ struct Search<'q> {
     query: &'q Query<'q>,
     found: Found,
     buffer: Vec<u8>,
+    /// Callers that fit [`Query::callers`].
+    matched: HashSet<(RuleId, KeyHash)>,
 }
 
 /// What of each rule is asked for, where that is anything.
@@ -188,8 +257,21 @@ type WantedRules = HashMap<RuleId, Wanted>;
 
 impl Search<'_> {
     /// Hands on every entry of the blocks with this term.
-    fn each(&mut self, file: &Opened, term: Term, mut take: impl FnMut(&mut Found, Entry)) {
-        for number in file.blocks_with(&[term]) {
+    fn each(&mut self, file: &Opened, term: Term, take: impl FnMut(&mut Found, Entry)) {
+        self.each_of(file, &[term], take);
+    }
+
+    fn each_of(&mut self, file: &Opened, terms: &[Term], take: impl FnMut(&mut Found, Entry)) {
+        self.each_in(file, file.blocks_with(terms), take);
+    }
+
+    fn each_in(
+        &mut self,
+        file: &Opened,
+        numbers: impl IntoIterator<Item = u32>,
+        mut take: impl FnMut(&mut Found, Entry),
+    ) {
+        for number in numbers {
             let Some(place) = file.place(number) else { continue };
             self.found.blocks_read += 1;
             match file.payload(place, &mut self.buffer) {
@@ -218,6 +300,48 @@ impl Search<'_> {
         });
     }
 
+    /// Finds the callers of a file that are asked for by a part of their names.
+    fn matched(&mut self, file: &Opened, wanted: &WantedCallers<'_>) {
+        let terms = wanted.terms();
+        let mut matched = std::mem::take(&mut self.matched);
+        self.each_of(file, &terms, |found, entry| {
+            if let Entry::Caller(key, caller) = entry
+                && matched.len() < CALLERS_MAX
+                && let Some(rule) = found.rules.get(&caller.rule)
+                && (wanted.of_rule)(rule)
+                && wanted.fits(&caller, rule)
+            {
+                matched.insert((caller.rule, key));
+            }
+        });
+        self.matched = matched;
+    }
+
+    /// Finds who the records of a file are about.
+    fn callers(&mut self, file: &Opened) {
+        let unknown: HashSet<KeyHash> = self
+            .found
+            .records
+            .iter()
+            .filter(|found| found.writer == file.writer)
+            .map(|found| found.record.key)
+            .filter(|key| !self.found.callers.contains_key(key))
+            .collect();
+        if unknown.is_empty() {
+            return;
+        }
+        let terms: Vec<Term> = unknown.iter().map(|key| Term::of(key.high)).collect();
+        let of_callers = file.blocks_with(&[Term::CALLERS]);
+        let numbers: Vec<u32> = file.blocks_with(&terms).intersection(&of_callers).copied().collect();
+        self.each_in(file, numbers, |found, entry| {
+            if let Entry::Caller(key, caller) = entry
+                && unknown.contains(&key)
+            {
+                found.callers.insert(key, caller);
+            }
+        });
+    }
+
     /// What to look up, and what to take of what is found.
     fn terms(&self) -> (Vec<Term>, WantedRules) {
         let asked = self.found.rules.iter().map(|(id, name)| (*id, (self.query.wanted)(name)));
@@ -225,21 +349,37 @@ impl Search<'_> {
         if let Some(RequestTag(tag)) = self.query.request {
             return (vec![Term::of(tag)], wanted);
         }
-        let term = |(rule, wanted): (&RuleId, &Wanted)| match wanted {
-            Wanted::Key(key) => Term::of(key.high),
-            Wanted::All | Wanted::Nothing => Term::of(rule.0),
+        let terms_of = |(rule, wanted): (&RuleId, &Wanted)| match wanted {
+            Wanted::Keys(keys) => keys.iter().map(|key| Term::of(key.high)).collect(),
+            Wanted::All | Wanted::Nothing => vec![Term::of(rule.0)],
         };
-        (wanted.iter().map(term).collect::<BTreeSet<_>>().into_iter().collect(), wanted)
+        let mut terms: BTreeSet<Term> = wanted.iter().flat_map(terms_of).collect();
+        terms.extend(self.matched.iter().map(|(_, key)| Term::of(key.high)));
+        terms.extend(self.query.callers.and_then(|callers| callers.key).map(Term::of));
+        (terms.into_iter().collect(), wanted)
     }
 
     fn records(&mut self, file: &Opened, terms: &[Term], wanted: &WantedRules) {
         let Query { request, since, until, admissions, records_max, .. } = *self.query;
         let records_max = records_max.clamp(1, RECORDS_MAX);
+        let by_hash = self.query.callers.and_then(|callers| callers.key);
+        let is_of_rule = |name: &RuleName| self.query.callers.is_some_and(|callers| (callers.of_rule)(name));
+        let of_rule: HashSet<RuleId> = match by_hash {
+            None => HashSet::new(),
+            Some(_) => {
+                let rules = self.found.rules.iter();
+                rules.filter(|(_, name)| is_of_rule(name)).map(|(id, _)| *id).collect()
+            }
+        };
+        let matched = std::mem::take(&mut self.matched);
         let is_wanted = |record: &Record| {
             let is_of_caller = match wanted.get(&record.rule) {
-                None | Some(Wanted::Nothing) => false,
                 Some(Wanted::All) => true,
-                Some(Wanted::Key(key)) => record.key == *key,
+                Some(Wanted::Keys(keys)) if keys.contains(&record.key) => true,
+                _ => {
+                    matched.contains(&(record.rule, record.key))
+                        || (by_hash == Some(record.key.high) && of_rule.contains(&record.rule))
+                }
             };
             let is_in_time = record.at <= until && record.last.max(record.at) >= since;
             let is_asked = admissions || request.is_some() || record.outcome != crate::Outcome::Admitted;
@@ -278,6 +418,7 @@ impl Search<'_> {
             found.is_cut |= found.records.len() > records_max;
             found.records.truncate(records_max);
         }
+        self.matched = matched;
     }
 
     /// Whether there are as many records as were asked for, all of them newer than what a block has.

@@ -18,6 +18,11 @@ impl KeyHash {
         KeyHash { high: high_half(key), low: u32::from_be_bytes([a, b, c, d]) }
     }
 
+    /// The first 16 of its digits, by which a caller may be asked for.
+    pub fn short_text(&self) -> String {
+        format!("{:016x}", self.high)
+    }
+
     /// 24 hexadecimal digits.
     pub fn text(&self) -> String {
         format!("{:016x}{:08x}", self.high, self.low)

@@ -3,6 +3,7 @@
 //! A thread has a lane of its own, which only the writer takes from it, for as long as a swap takes. Who finds it
 //! taken goes to the next one; who finds all taken, which nobody has seen yet, counts a drop.
 
+use crate::caller::Caller;
 use crate::event::Event;
 use crate::lane::{Kind, Lane, Noted};
 use crate::name::RuleName;
@@ -103,14 +104,20 @@ impl Recorder {
         self.lanes[self.own_lane()].0.try_lock().is_some_and(|mut lane| lane.fold(key, kind, at))
     }
 
-    /// Puts a decision down. `record` and `name` are asked only where they are kept: of a flood, hardly ever. They
-    /// run while the thread's lane is held, so they mustn't note anything themselves.
-    pub fn note(&self, noted: &Noted, record: impl FnOnce() -> Record, name: impl FnOnce() -> RuleName) {
+    /// Puts a decision down. `record`, `name` and `caller` are asked only where they are kept: of a flood, hardly ever.
+    /// They run while the thread's lane is held, so they mustn't note anything themselves.
+    pub fn note(
+        &self,
+        noted: &Noted,
+        record: impl FnOnce() -> Record,
+        name: impl FnOnce() -> RuleName,
+        caller: impl FnOnce() -> Option<Caller>,
+    ) {
         let own = self.own_lane();
         if let Some(mut lane) = self.lanes[own].0.try_lock() {
-            return lane.note(noted, record, name);
+            return lane.note(noted, record, name, caller);
         }
-        self.note_elsewhere(own, noted, record, name);
+        self.note_elsewhere(own, noted, record, name, caller);
     }
 
     #[inline]
@@ -135,10 +142,11 @@ impl Recorder {
         noted: &Noted,
         record: impl FnOnce() -> Record,
         name: impl FnOnce() -> RuleName,
+        caller: impl FnOnce() -> Option<Caller>,
     ) {
         let (before, from_own) = self.lanes.split_at(own);
         match from_own.iter().chain(before).find_map(|lane| lane.0.try_lock()) {
-            Some(mut lane) => lane.note(noted, record, name),
+            Some(mut lane) => lane.note(noted, record, name, caller),
             None => self.drop_one(noted.outcome),
         }
     }

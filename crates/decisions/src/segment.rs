@@ -96,7 +96,7 @@ pub(crate) fn walk(bytes: &[u8]) -> (Vec<Place>, Vec<u64>) {
     for (number, place) in (0..).zip(&blocks) {
         let Some(payload) = payload_at(bytes, place) else { continue };
         let entries = Entries::new(payload);
-        terms.extend(entries.flat_map(|entry| terms_of(&entry)));
+        terms.extend(entries.flat_map(|entry| terms_of(&entry).collect::<Vec<_>>()));
         // A rule is in nearly every entry of its block.
         terms.sort_unstable();
         terms.dedup();
@@ -113,7 +113,7 @@ fn payload_at<'b>(bytes: &'b [u8], place: &Place) -> Option<&'b [u8]> {
 }
 
 /// By what an entry is found.
-pub(crate) fn terms_of(entry: &Entry) -> impl Iterator<Item = Term> + use<> {
+pub(crate) fn terms_of(entry: &Entry) -> impl Iterator<Item = Term> + '_ {
     let terms = match entry {
         Entry::Record(record) => [
             Some(Term::of(record.key.high)),
@@ -122,7 +122,12 @@ pub(crate) fn terms_of(entry: &Entry) -> impl Iterator<Item = Term> + use<> {
         ],
         Entry::Count(count) => [Some(Term::of(count.rule.0)), None, None],
         Entry::Event(_) => [Some(Term::EVENTS), None, None],
+        Entry::Caller(key, _) => [Some(Term::CALLERS), Some(Term::of(key.high)), None],
         Entry::Rule(..) | Entry::Shard(..) | Entry::Writer { .. } => [Some(Term::NAMES), None, None],
     };
-    terms.into_iter().flatten()
+    let parts = match entry {
+        Entry::Caller(_, caller) => &caller.parts[..],
+        _ => &[],
+    };
+    terms.into_iter().flatten().chain(parts.iter().map(|part| Term::of(part.0)))
 }

@@ -7,10 +7,13 @@ mod cause;
 mod json;
 mod words;
 
+use crate::caller::Caller;
 use crate::event::{Event, Standing};
 use crate::name::RuleName;
-use crate::read::{Found, Writer};
-use crate::record::{Record, RuleCount};
+use crate::read::{Found, FoundRecord, Writer};
+use crate::record::{KeyHash, Outcome, Record, RuleCount, RuleId};
+use std::collections::HashMap;
+use tidegate_core::Nanos;
 
 pub use cause::change_words;
 pub use words::utc;
@@ -71,6 +74,8 @@ pub struct Explained<'f> {
     pub rule: Option<&'f RuleName>,
     pub shard: Option<&'f str>,
     pub writer: Option<&'f Writer>,
+    /// Whose request it was, where the log has callers.
+    pub caller: Option<&'f Caller>,
     pub cause: Cause,
     /// The change that is the cause, where one is.
     changed: Option<&'f Event>,
@@ -100,7 +105,8 @@ impl<'f> Explanation<'f> {
             let is_away = cause::is_away(&found.events, &unwell, record, shard);
             let (cause, changed) = cause::cause(record, is_away, &recent);
             let writer = found.writers.get(of.writer);
-            Explained { record, rule, shard, writer, cause, changed, unwell, recent }
+            let caller = found.callers.get(&record.key);
+            Explained { record, rule, shard, writer, caller, cause, changed, unwell, recent }
         });
         Explanation {
             decisions: decisions.collect(),
@@ -109,5 +115,40 @@ impl<'f> Explanation<'f> {
             damaged: found.damaged,
             audience,
         }
+    }
+}
+
+/// A caller that was denied, shown where the one that was asked for wasn't.
+#[derive(Clone, Debug)]
+pub struct Nearest {
+    pub rule: RuleName,
+    pub key: KeyHash,
+    pub name: Option<String>,
+    pub denials: u64,
+    pub last: Nanos,
+}
+
+impl Nearest {
+    /// Returns the callers of what was found, each with its denials, those with most of them first.
+    pub fn of(found: &Found) -> Vec<Nearest> {
+        let mut by_caller: HashMap<(RuleId, KeyHash), Nearest> = HashMap::new();
+        for FoundRecord { record, .. } in &found.records {
+            let Some(rule) = found.rules.get(&record.rule) else { continue };
+            if record.outcome != Outcome::Denied {
+                continue;
+            }
+            let near = by_caller.entry((record.rule, record.key)).or_insert_with(|| Nearest {
+                rule: rule.clone(),
+                key: record.key,
+                name: found.callers.get(&record.key).and_then(|caller| caller.name.clone()),
+                denials: 0,
+                last: record.last,
+            });
+            near.denials += 1 + u64::from(record.more);
+            near.last = near.last.max(record.last);
+        }
+        let mut all: Vec<Nearest> = by_caller.into_values().collect();
+        all.sort_by_key(|near| (std::cmp::Reverse((near.denials, near.last)), near.key.text()));
+        all
     }
 }

@@ -358,7 +358,8 @@ fn logged(directory: &Path) -> (u64, u64) {
     loop {
         let wanted: &dyn Fn(&_) -> Wanted = &|_| Wanted::All;
         let (request, since, admissions) = (None, Nanos::ZERO, false);
-        let query = Query { wanted, request, since, until, admissions, records_max: RECORDS_MAX };
+        let query =
+            Query { callers: None, wanted, request, since, until, admissions, records_max: RECORDS_MAX };
         let found = read(directory, &query).expect("the log");
         let of_page = found.records.iter().map(|found| found.record);
         records.extend(of_page.map(|record| ((record.key, record.at), 1 + u64::from(record.more))));

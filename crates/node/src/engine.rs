@@ -316,6 +316,7 @@ impl Engine {
             (Purpose::Check, false) => CameOut::Denied,
         };
         self.stats.decided(came_out, plan.path, &plan.answers);
+        let reason = plan.unverified().or(reason);
         Answer { allowed, limits: plan.answers, path: plan.path, reason, rule_version }
     }
 
@@ -383,7 +384,7 @@ impl Engine {
     #[cold]
     fn refuse(&self, plan: &mut Plan<'_>, index: usize, moment: Moment) {
         let target = plan.targets[index];
-        plan.path = Path::Unverified;
+        plan.set_unverified(Reason::TableFull);
         if plan.items[index].room == Room::Capped && self.key_count() < self.keys_max {
             self.warn_below_cap(moment);
         }

@@ -5,9 +5,12 @@
 //! thread that writes, `journal/health.rs` what it tells of the node itself.
 
 pub mod asked;
+mod callers;
 pub mod health;
 pub mod lines;
 pub mod writer;
+
+pub use callers::CallerNames;
 
 use crate::plan::{OVERFLOW_PARTS, Plan, Target};
 use crate::request::{LimitAnswer, Origin, Path, Request, Said, Subject};
@@ -21,7 +24,7 @@ use tidegate_core::ask::AskReason;
 use tidegate_core::identity::Shape;
 use tidegate_core::{Decision, Item, KeyId, KeyPrefix, Moment, Nanos, Role, Seen, Spec, Verdict};
 use tidegate_decisions::{
-    self as decisions, Algorithm, Event, KeyForm, KeyHash, Kind, Noted, Outcome, Record, Recorder,
+    self as decisions, Algorithm, Caller, Event, KeyForm, KeyHash, Kind, Noted, Outcome, Record, Recorder,
     RequestTag, RuleId, RuleName, ShardTag, Trace,
 };
 use tidegate_rules::{Logged, Rule};
@@ -79,6 +82,9 @@ pub struct Journal {
     directory: Option<PathBuf>,
     shard_of: OnceLock<ShardOf>,
     given: Mutex<HashMap<RuleId, RuleName>>,
+    callers: OnceLock<CallerNames>,
+    /// Of requests that wait: when they go on, their attributes aren't at hand.
+    waiting: Mutex<HashMap<KeyHash, Caller>>,
     /// To the thread that writes.
     orders: OnceLock<Sender<Order>>,
 }
@@ -117,6 +123,8 @@ impl Journal {
             directory: directory.into(),
             shard_of: OnceLock::new(),
             given: Mutex::new(HashMap::new()),
+            callers: OnceLock::new(),
+            waiting: Mutex::new(HashMap::new()),
             orders: OnceLock::new(),
         })
     }
@@ -139,11 +147,13 @@ impl Journal {
         self.recorder.event(event);
     }
 
-    /// Remembers what limits are called that requests give themselves: when they go on, that isn't at hand.
+    /// Remembers what limits are called that requests give themselves, and whose keys they are: when they go on, that
+    /// isn't at hand.
     #[cold]
     pub(crate) fn remember(&self, request: &Request<'_>, plan: &Plan<'_>) {
         for (item, target) in plan.items.iter().zip(&plan.targets) {
             let answer = plan.answer_of(target);
+            self.remember_caller(request, answer, item, RuleId::of_overflow(target.overflow_key));
             if !matches!(answer.origin, Origin::Given { .. }) {
                 continue;
             }
@@ -267,6 +277,7 @@ impl Journal {
             &noted,
             || self.record(&noted, item, decision, of),
             || self.name(request, answer, item, noted.rule),
+            || self.caller(request, answer, item, noted.rule),
         );
     }
 
@@ -291,7 +302,7 @@ impl Journal {
         };
         let nobodys = Noted { key: KeyHash::default(), ..noted };
         let record = || record_of(&nobodys, 1, limit, Seen::default(), of.request, retry_after);
-        self.recorder.note(&noted, record, || rule_name(rule));
+        self.recorder.note(&noted, record, || rule_name(rule), || None);
     }
 
     /// One limit of a request that was decided by itself.
@@ -316,7 +327,7 @@ impl Journal {
             algorithm: Algorithm::of(Shape::Gcra),
             key: KeyForm::Identifier,
         };
-        self.recorder.note(&noted, || self.record(&noted, item, decision, of), name);
+        self.recorder.note(&noted, || self.record(&noted, item, decision, of), name, || None);
     }
 
     fn record(&self, noted: &Noted, item: &Item, decision: &Decision, of: &Circumstances<'_>) -> Record {

@@ -2,21 +2,24 @@
 //!
 //! Allocates nothing for up to 16 limits.
 
+mod names;
+
+pub(crate) use names::{identifier_of, name_of};
+
 use crate::quota::{Asked, Quotas};
 use crate::region::HotLimit;
 use crate::request::{
     Descriptor, GivenLimit, LimitAnswer, Origin, Path, Reason, Request, RequestError, Said, Subject,
 };
-use crate::world::{Reach, WorldNode, is_counted, joined_name};
+use crate::world::{Reach, WorldNode, is_counted};
 use smallvec::SmallVec;
-use std::sync::Arc;
 use tidegate_core::batch::{ITEMS_INLINE, ITEMS_MAX};
 use tidegate_core::{
     Accuracy, Charge, Class, Cost, Decision, Decisions, FleetSecret, Item, KeyId, KeyPrefix, Moment, Nanos,
     Role, Spec, Verdict,
 };
 use tidegate_rules::envoy::{EnvoyMatch, GivenByRequest, Windows, drop_replaced};
-use tidegate_rules::{Attributes, Effect, Logged, Matched, Matches, Mode, Namespace, RuleSet, Scope, shown};
+use tidegate_rules::{Effect, Logged, Matched, Matches, Mode, Namespace, RuleSet, Scope};
 
 /// An identifier of more parts than any rule's key has: no caller can have it.
 pub(crate) const OVERFLOW_PARTS: [&str; 9] = [""; 9];
@@ -40,6 +43,8 @@ pub(crate) struct Plan<'r> {
     /// How many of the rules look at a value that should be an address and isn't.
     pub(crate) malformed: u32,
     reach: Reach,
+    /// Why a limit couldn't be checked, where one couldn't.
+    unverified: Option<Reason>,
     /// Answers that are denials whatever the table says.
     denied: SmallVec<[(usize, Verdict); 2]>,
 }
@@ -88,8 +93,20 @@ impl<'r> Plan<'r> {
             has_own_log: false,
             malformed: 0,
             reach,
+            unverified: None,
             denied: SmallVec::new(),
         }
+    }
+
+    /// Has the answer say that a limit couldn't be checked, and why.
+    pub(crate) fn set_unverified(&mut self, reason: Reason) {
+        self.path = Path::Unverified;
+        self.unverified = Some(reason);
+    }
+
+    /// Why a limit couldn't be checked, where one couldn't.
+    pub(crate) fn unverified(&self) -> Option<Reason> {
+        self.unverified
     }
 
     /// Finds the limits of a request.
@@ -425,35 +442,6 @@ impl<'r> Plan<'r> {
                 decision.verdict = verdict;
             }
         }
-    }
-}
-
-/// Whose limit it is, for people.
-pub(crate) fn name_of(request: &Request<'_>, answer: &LimitAnswer<'_>) -> Arc<str> {
-    let of_attributes = |attributes: Attributes<'_>| {
-        let parts = attributes.0.iter().map(|(name, value)| format!("{name}={}", shown(value)));
-        parts.collect::<Vec<_>>().join(", ")
-    };
-    let (namespace, attributes) = match request.subject {
-        Subject::Rules { namespace, attributes, .. } => (namespace, attributes),
-        Subject::Descriptors { namespace, descriptors } => {
-            let found = descriptors.get(usize::from(answer.descriptor));
-            (namespace, found.map_or(Attributes(&[]), |found| found.attributes))
-        }
-        Subject::Limits(limits) => {
-            let given = match answer.origin {
-                Origin::Given { index } => limits.get(index),
-                Origin::Rule(_) => None,
-            };
-            let (namespace, identifier) = given.map_or(("", ""), |given| (given.namespace, given.identifier));
-            return joined_name(request.tenant, namespace, "", &shown(identifier));
-        }
-    };
-    match answer.origin {
-        Origin::Rule(rule) => {
-            joined_name(request.tenant, namespace, &rule.name, &rule.shown_identifier(attributes))
-        }
-        Origin::Given { .. } => joined_name(request.tenant, namespace, "", &of_attributes(attributes)),
     }
 }
 

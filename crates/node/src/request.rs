@@ -139,6 +139,10 @@ pub enum Reason {
     NoRuleMatches,
     UnknownNamespace,
     NamespaceOff,
+    /// The region's store didn't answer, so that a limit was decided by its class.
+    StoreUnavailable,
+    /// The counter table had no room for a key, which was decided by its class.
+    TableFull,
 }
 
 #[derive(Clone, Debug)]

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use std::cell::Cell;
 use std::sync::Arc;
 use tidegate_core::heavy::HeavyHitters;
-use tidegate_core::{Accuracy, Cost, KeyId, Nanos};
+use tidegate_core::{Accuracy, Cost, KeyId, Nanos, Role};
 
 /// Of each row of the sketch, and keys that are known by name: about 100 KB for each list.
 const BUCKETS: usize = 4096;
@@ -181,18 +181,22 @@ pub struct TopCaller {
     pub rule: String,
     pub identifier: String,
     pub per_second: f64,
+    /// By a rule that denies.
     pub denied_per_second: f64,
+    /// By a rule that only shadows.
+    pub would_deny_per_second: f64,
     /// The region says so, or an override does, or it comes so often here.
     pub is_hot: bool,
     /// Its counts are drawn ahead here.
     pub is_leased: bool,
 }
 
-/// The busiest first, and the most denied first.
+/// The busiest first, the most denied first, and those whom shadow rules would deny most.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct TopReport {
     pub busiest: Vec<TopCaller>,
     pub denied: Vec<TopCaller>,
+    pub would_deny: Vec<TopCaller>,
 }
 
 #[derive(Debug)]
@@ -282,12 +286,15 @@ impl Top {
         let mut lists = self.0.lock();
         lists.settle(SETTLED_MIN, now);
         let rate_in = |list: &List, key: KeyId| list.get(key).map_or(0.0, |heavy| heavy.label.per_second);
-        let told = |list: &List, rate: fn(&TopCaller) -> f64| {
+        let told = |list: &List, is_told: fn(&TopCaller) -> bool, rate: fn(&TopCaller) -> f64| {
             let named = list.heaviest().iter().filter(|heavy| heavy.label.per_second >= RATE_MIN);
             let mut told: Vec<TopCaller> = named
                 .filter_map(|heavy| {
                     let name = key_name(&heavy.label.name)?;
-                    let denied_per_second = rate_in(&lists.denied, heavy.key);
+                    let over_per_second = rate_in(&lists.denied, heavy.key);
+                    let is_shadow = heavy.label.planned.limit.item.role == Role::Shadow;
+                    let (denied_per_second, would_deny_per_second) =
+                        if is_shadow { (0.0, over_per_second) } else { (over_per_second, 0.0) };
                     Some(TopCaller {
                         key: heavy.key,
                         tenant: name.tenant.clone(),
@@ -295,21 +302,31 @@ impl Top {
                         rule: name.rule.clone(),
                         identifier: name.identifier.clone(),
                         // Who is denied has come, whatever the coarser of the samples saw of it.
-                        per_second: rate_in(&lists.busiest, heavy.key).max(denied_per_second),
+                        per_second: rate_in(&lists.busiest, heavy.key).max(over_per_second),
                         denied_per_second,
+                        would_deny_per_second,
                         is_hot: heavy.label.planned.is_declared_hot || heavy.label.is_hot,
                         is_leased: false,
                     })
                 })
-                .filter(|caller| tenant.is_none_or(|tenant| tenant == caller.tenant))
+                .filter(|caller| is_told(caller) && tenant.is_none_or(|tenant| tenant == caller.tenant))
                 .collect();
             told.sort_by(|a, b| rate(b).total_cmp(&rate(a)).then_with(|| a.identifier.cmp(&b.identifier)));
             told.truncate(TOLD_MAX);
             told
         };
         TopReport {
-            busiest: told(&lists.busiest, |caller| caller.per_second),
-            denied: told(&lists.denied, |caller| caller.denied_per_second),
+            busiest: told(&lists.busiest, |_| true, |caller| caller.per_second),
+            denied: told(
+                &lists.denied,
+                |caller| caller.denied_per_second > 0.0,
+                |caller| caller.denied_per_second,
+            ),
+            would_deny: told(
+                &lists.denied,
+                |caller| caller.would_deny_per_second > 0.0,
+                |caller| caller.would_deny_per_second,
+            ),
         }
     }
 }

@@ -25,6 +25,7 @@ rules:
 ";
 
 const ALL: Query<'static> = Query {
+    callers: None,
     wanted: &|_| Wanted::All,
     request: None,
     since: Nanos::ZERO,

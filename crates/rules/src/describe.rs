@@ -36,7 +36,7 @@ pub struct RuleDescription {
     pub name: String,
     pub description: Option<String>,
     pub declared: Declared,
-    /// `at most 10 over a sliding 1 minute, for each user and endpoint, when endpoint is /search*`.
+    /// `about 10 over a sliding 1 minute, for each user and endpoint, when endpoint is /search*`.
     pub meaning: String,
     /// What differs from the defaults, such as `class abuse`.
     pub options: Vec<Cow<'static, str>>,

@@ -129,6 +129,23 @@ pub fn caller_key(prefix: &KeyPrefix, key: &[KeyPart], attributes: Attributes<'_
     Some(identifier.key(prefix))
 }
 
+/// The texts that answers may show for an address: itself, and the groups that it is in. Empty for what is no address.
+pub fn address_values(text: &str) -> Vec<String> {
+    let address = text.split_once('/').map_or(text, |(address, _)| address);
+    let groups = (1..=128).filter_map(|length| group_of(address, length));
+    let mut values: Vec<String> = groups.map(|group| group.as_str().to_owned()).collect();
+    values.dedup();
+    values
+}
+
+/// The values of a caller's key, in order; `None` when one is absent. For those who look a caller up, not for decisions.
+pub fn identifier_values(rule: &Rule, attributes: Attributes<'_>) -> Option<Vec<Box<str>>> {
+    rule.forms.with(attributes, |values| {
+        let value = |part: &KeyPart| part.value(values).map(|value| value.as_str().into());
+        rule.key.iter().map(value).collect()
+    })
+}
+
 /// A caller's identifier for people to read: parts joined by `,`, an absent one as `?`. Two callers may have
 /// the same text; never count by it.
 pub fn identifier_text(rule: &Rule, attributes: Attributes<'_>) -> String {

@@ -41,13 +41,13 @@ pub use change::{
 };
 pub use describe::{Description, NamespaceDescription, RuleDescription};
 pub use error::{RuleError, RuleErrors, Warning};
-pub use identifier::{KeyPart, caller_key, identifier_text};
+pub use identifier::{KeyPart, address_values, caller_key, identifier_text, identifier_values};
 pub use matching::{Effect, Match, Matched, Matches};
 pub use overrides::{Change, Override};
 pub use pattern::Pattern;
 pub use place::PlaceBy;
 pub use policy::Policy;
-pub use pushed::Pushed;
+pub use pushed::{Pushed, with_overrides};
 pub use rule::{Declared, Logged, Mode, OnMissing, Rule, Scope};
 pub use rule_files::{Compacted, Compaction, Download, Finding, RuleFiles, RuleFilesError};
 pub use series::SeriesPlace;

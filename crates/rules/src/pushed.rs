@@ -5,6 +5,9 @@
 //! left is read again and compared: never does a text mean something else than what was pushed.
 
 mod cut;
+mod written;
+
+pub use written::with_overrides;
 
 use crate::bounds::{ENVOY_NESTING_MAX, NAMESPACE_COST_MAX, NESTING_MAX};
 use crate::change::{DocumentName, OverrideName};

@@ -24,6 +24,12 @@ pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Opti
         .map(|(_, candidate)| candidate)
 }
 
+/// Returns how many edits lead from one word to the other, in lower case.
+pub fn distance(word: &str, other: &str) -> usize {
+    let word: Vec<char> = word.chars().take(WORD_CHARS_MAX).flat_map(char::to_lowercase).collect();
+    edits(&word, &other.to_lowercase())
+}
+
 /// The remedy for an unknown word: the nearest known one, or all of them.
 pub fn remedy(word: &str, known: &[&str]) -> String {
     match nearest(word, known.iter().copied()) {

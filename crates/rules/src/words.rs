@@ -17,10 +17,34 @@ pub(crate) fn is_short_window(policy: &Policy) -> bool {
     }
 }
 
+/// The length of a window that people could take for another kind, and whether it is the clock's.
+pub(crate) fn length_and_kind(policy: &Policy) -> Option<(u64, bool)> {
+    match policy {
+        Policy::Sliding { period, .. } | Policy::Fixed { period, .. } => {
+            let length = period.length();
+            let seconds = length.get() / Nanos::PER_SECOND;
+            let is_whole = Nanos::from_secs(seconds) == length;
+            (is_whole && [3600, 86_400, 7 * 86_400].contains(&seconds)).then_some((seconds, false))
+        }
+        Policy::Calendar { calendar, .. } => match calendar.unit() {
+            CalendarUnit::Hour => Some((3600, true)),
+            CalendarUnit::Day => Some((86_400, true)),
+            CalendarUnit::Week => Some((7 * 86_400, true)),
+            CalendarUnit::Month => None,
+        },
+        Policy::Gcra { .. } => None,
+    }
+}
+
 pub(crate) fn policy(policy: &Policy) -> String {
     match policy {
-        Policy::Sliding { limit, .. } | Policy::Fixed { limit, .. } | Policy::Calendar { limit, .. } => {
+        // It weighs the window before by how much of that still overlaps: near a turn more of them may pass.
+        Policy::Sliding { limit, .. } => format!("about {} {}", number(limit.get()), window(policy)),
+        Policy::Fixed { limit, .. } | Policy::Calendar { limit, .. } => {
             format!("at most {} {}", number(limit.get()), window(policy))
+        }
+        Policy::Gcra { rate: pace, burst } if burst.get() == 1 => {
+            format!("{} on average, burst 1: one at a time", rate(*pace))
         }
         Policy::Gcra { rate: pace, burst } => {
             format!("{} on average, at most {} at once", rate(*pace), number(burst.get()))
@@ -28,21 +52,21 @@ pub(crate) fn policy(policy: &Policy) -> String {
     }
 }
 
-/// `over a sliding 1 minute`, `per calendar month in Europe/Paris`.
+/// `over a sliding 1 minute`, `per calendar month in Europe/Paris, from the 1st`.
 pub(crate) fn window(policy: &Policy) -> String {
     match policy {
         Policy::Sliding { period, .. } => format!("over a sliding {}", period_length(*period)),
         Policy::Fixed { period, .. } => {
-            format!("in each {} from the last round time", period_length(*period))
+            format!("in each {} since 1970 in UTC (fixed windows)", period_length(*period))
         }
         Policy::Calendar { calendar, .. } => {
-            let unit = match calendar.unit() {
-                CalendarUnit::Hour => "hour",
-                CalendarUnit::Day => "day",
-                CalendarUnit::Week => "week",
-                CalendarUnit::Month => "month",
+            let (unit, resets) = match calendar.unit() {
+                CalendarUnit::Hour => ("hour", "resets at :00"),
+                CalendarUnit::Day => ("day", "resets at 00:00"),
+                CalendarUnit::Week => ("week", "resets on Monday at 00:00"),
+                CalendarUnit::Month => ("month", "resets on the 1st"),
             };
-            format!("per calendar {unit} in {}", calendar.time_zone())
+            format!("per calendar {unit} in {} ({resets})", calendar.time_zone())
         }
         Policy::Gcra { .. } => "at a rate".to_owned(),
     }

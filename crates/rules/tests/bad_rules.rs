@@ -51,9 +51,9 @@ fn wrong_quantities() -> Vec<Case> {
         limit("10 per 0s", "units are"),
         limit("10 per 400d", "`366d`"),
         limit("10 per fortnight", "units are"),
-        limit("10 per h", "`per hour`"),
-        limit("10 per 2 months", "`per 30d`"),
-        limit("100/s", "`rate: 100/s`"),
+        limit("10 per h", "`10 per hour`"),
+        limit("10 per 2 months", "`10 per 30d`"),
+        limit("10/hour", "`10 per 1h`"),
         limit("[10]", "give one value"),
         limit("{ count: 10 }", "give one value"),
         limit(&"9".repeat(1 << 20), "at most 64 characters"),
@@ -436,4 +436,33 @@ fn an_alias_bomb_is_refused_by_its_first_alias() {
     let text = "namespace: &a api\nrules: [*a, *a]";
     let errors = parse(text).unwrap_err();
     assert!(errors.to_string().contains("rules.yaml:2:9: rules[0]: YAML aliases aren't allowed"), "{errors}");
+}
+
+#[test]
+fn a_misspelt_namespace_or_field_hides_no_other_mistake() {
+    let text = "namspace: api\nrules:\n  - { nmae: a, keys: [user], limit: ten }\n  - { name: b, key: [user], rate: fast }\n";
+    let errors = parse(text).expect_err("mistakes").to_string();
+    for mistake in [
+        "did you mean `namespace`?",
+        "did you mean `name`?",
+        "did you mean `key`?",
+        "\"ten\" isn't a limit",
+        "\"fast\" isn't a rate",
+    ] {
+        assert!(errors.contains(mistake), "{mistake}: {errors}");
+    }
+    assert_eq!(errors.lines().count(), 5, "each is told once: {errors}");
+}
+
+#[test]
+fn a_file_with_windows_of_the_clock_and_others_of_the_same_length_is_warned_of() {
+    let text = "namespace: api\nrules:\n  - { name: a, key: [user], limit: 5 per hour }\n  - { name: b, key: [user], limit: 5 per 1h }\n";
+    let set = parse(text).expect("valid");
+    let [warning] = set.warnings() else { panic!("{:?}", set.warnings()) };
+    assert!(
+        warning.to_string().contains("`per hour` starts afresh with each hour of the clock"),
+        "{warning}"
+    );
+    let alike = text.replace("per hour", "per 1h");
+    assert!(parse(&alike).expect("valid").warnings().is_empty());
 }

@@ -289,7 +289,7 @@ fn every_error_of_a_set_is_told_at_once_with_its_place() {
         errors,
         [
             "rules.yaml:5:12: rules[0].limit: \"ten per minute\" isn't a limit; \
-             write it as `10 per 1m`, or `1000 per month` for the calendar's",
+             write it as `10 per 1m` or `10/min`, or `1000 per month` for the calendar's",
             "rules.yaml:6:12: rules[0].class: \"piad\" isn't known here; did you mean `paid`? (paid, free, abuse)",
             "rules.yaml:7:5: rules[1].limit: a rule needs `limit` or `rate`; add `limit: 10 per 1m` or `rate: 100/s`",
             "rules.yaml:9:5: rules[1].limits: unknown field \"limits\"; did you mean `limit`?",

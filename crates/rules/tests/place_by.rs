@@ -132,8 +132,8 @@ fn the_description_says_what_it_splits() {
     for line in [
         "namespace api, tenant default, keys placed by org\n",
         "per-user: 5 per second on average, at most 5 at once, for each user, apart for each org;",
-        "per-org: at most 5 over a sliding 1 hour, for each org;",
-        "both: at most 9 per calendar month in UTC, for each org and user\n",
+        "per-org: about 5 over a sliding 1 hour, for each org;",
+        "both: at most 9 per calendar month in UTC (resets on the 1st), for each org and user\n",
     ] {
         assert!(text.contains(line), "{line}\n{text}");
     }

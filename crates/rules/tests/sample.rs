@@ -81,9 +81,9 @@ fn its_description_says_it_in_plain_words() {
         "namespace api, tenant default",
         "per-user: 100 per second on average, at most 200 at once, for each user; scope world; \
          overrides: 3 exact, 1 by pattern, 1 of them ended",
-        "search: at most 10 over a sliding 1 minute, for each user and endpoint, when endpoint is /search*; accuracy exact",
-        "monthly: at most 1_000_000 per calendar month in Europe/Paris, for each org; accuracy async; shadow",
-        "tokens: at most 500_000 over a sliding 1 hour, for each org; charged also when over",
+        "search: about 10 over a sliding 1 minute, for each user and endpoint, when endpoint is /search*; accuracy exact",
+        "monthly: at most 1_000_000 per calendar month in Europe/Paris (resets on the 1st), for each org; accuracy async; shadow",
+        "tokens: about 500_000 over a sliding 1 hour, for each org; charged also when over",
     ] {
         assert!(text.contains(line), "{line}\n{text}");
     }

@@ -94,7 +94,9 @@ export function overview() {
     if (total === asked.denied || now - asked.at < LATEST_EVERY_MS) return;
     Object.assign(asked, { at: now, denied: total });
     try {
-      latest((await ask(`/v1/why?limit=${SHOWN}`)).decisions);
+      // Of what shadow rules would have denied there may be many in between.
+      const { decisions } = await ask(`/v1/why?limit=${10 * SHOWN}`);
+      latest(decisions.filter(({ outcome }) => outcome === "denied").slice(0, SHOWN));
     } catch (error) {
       latest([]);
       setText(none.firstChild, error.message);

@@ -336,6 +336,7 @@ pub(crate) fn top(app: &App, caller: &Caller) -> Vec<u8> {
     document(|object| {
         object.list("busiest", &report.busiest, top_caller);
         object.list("denied", &report.denied, top_caller);
+        object.list("would_deny", &report.would_deny, top_caller);
     })
 }
 
@@ -345,6 +346,7 @@ fn top_caller(out: &mut Vec<u8>, caller: &TopCaller) {
     object.string("rule", &caller.rule).string("identifier", &caller.identifier);
     object.decimal("per_second", caller.per_second);
     object.decimal("denied_per_second", caller.denied_per_second);
+    object.decimal("would_deny_per_second", caller.would_deny_per_second);
     object.boolean("hot", caller.is_hot).boolean("leased", caller.is_leased).end();
 }
 

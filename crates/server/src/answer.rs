@@ -132,6 +132,8 @@ const fn reason_words(reason: Reason) -> &'static str {
         Reason::NoRuleMatches => "no rule matches",
         Reason::UnknownNamespace => "unknown namespace",
         Reason::NamespaceOff => "namespace is off",
+        Reason::StoreUnavailable => "store unavailable",
+        Reason::TableFull => "counter table full",
     }
 }
 

@@ -221,8 +221,8 @@ fn front(headers: &HeaderMap) -> String {
     format!(
         "This is Tidegate {}, a rate limiter. It is running. Try it:\n\n  \
          curl -s http://{host}/v1/limit -d '{{\"namespace\":\"demo\",\"identifier\":\"me\",\
-         \"limit\":5,\"duration_ms\":60000}}'\n\n\
-         The sixth time within a minute it says \"allowed\":false, and when to come back.\n\
+         \"rate_per_s\":0.1,\"burst\":5}}'\n\n\
+         Five pass at once. The sixth says \"allowed\":false, and when to come back: one is free every ten seconds.\n\
          Everything that it answers: http://{host}/openapi.json\n",
         env!("CARGO_PKG_VERSION"),
     )

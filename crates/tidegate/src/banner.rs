@@ -9,14 +9,19 @@ use crate::settings::Settings;
 use std::net::{Ipv4Addr, TcpListener};
 
 pub(crate) fn text(settings: &Settings, listeners: &Listeners, rules: &str, auth: &str) -> String {
-    let [http, grpc, resp, admin] =
-        [&listeners.http, &listeners.grpc, &listeners.resp, &listeners.admin].map(address);
+    let scheme = listeners.scheme();
+    let of_http = |listener: &Option<TcpListener>| match listener {
+        Some(listener) => format!("{scheme}://{}", address(listener)),
+        None => "off".to_owned(),
+    };
+    let of_others =
+        |listener: &Option<TcpListener>| listener.as_ref().map_or_else(|| "off".to_owned(), address);
+    let [http, admin] = [&listeners.http, &listeners.admin].map(of_http);
+    let [grpc, resp] = [&listeners.grpc, &listeners.resp].map(of_others);
     let unix = listeners.unix.as_ref();
     let unix = unix.map_or(String::new(), |unix| format!("  unix   {}\n", unix.path().display()));
-    let redis_cli = redis_cli(&listeners.resp);
     let world = settings.world.url.as_ref().map_or(String::new(), |url| format!("  world  {url}\n"));
     let Settings { node, region, keys_max, origin, .. } = settings;
-    let scheme = listeners.scheme();
     let (mut redis_options, mut curl_options) = (String::new(), String::new());
     if settings.tls_certificate.is_some() {
         redis_options.push_str(" --tls --cacert CA.pem");
@@ -28,20 +33,28 @@ pub(crate) fn text(settings: &Settings, listeners: &Listeners, rules: &str, auth
     }
     let version = env!("CARGO_PKG_VERSION");
     let keys = grouped(settings.keys_max());
+    let mut tries = String::new();
+    if let Some(listener) = &listeners.resp {
+        let redis_cli = redis_cli(listener);
+        tries.push_str(&format!("  redis-cli {redis_cli}{redis_options} CL.THROTTLE user123 15 30 60\n"));
+    }
+    if listeners.http.is_some() {
+        tries.push_str(&format!(
+            "  curl -s{curl_options} {http}/v1/limit -d '{{\"namespace\":\"demo\",\"identifier\":\"me\",\"rate_per_s\":0.1,\"burst\":5}}'\n"
+        ));
+    }
+    let tries = if tries.is_empty() { tries } else { format!("try:\n{tries}") };
     format!(
         "tidegate {version}, node {node}, region {region}
-  http   {scheme}://{http}
+  http   {http}
   grpc   {grpc}
   resp   {resp}
-{unix}  admin  {scheme}://{admin}
+{unix}  admin  {admin}
   auth   {auth}
   rules  {rules}
   origin {origin}
 {world}  keys   at most {keys} ({keys_max})
-try:
-  redis-cli {redis_cli}{redis_options} CL.THROTTLE user123 15 30 60
-  curl -s{curl_options} {scheme}://{http}/v1/limit -d '{{\"namespace\":\"demo\",\"identifier\":\"me\",\"limit\":5,\"duration_ms\":60000}}'
-"
+{tries}"
     )
 }
 

@@ -1,7 +1,6 @@
 //! `tidegate plan`: what a fleet needs, as arithmetic that can be followed: every figure with its formula.
 //!
-//! The defaults are those of a design for 5 million requests a second in three regions that many have read; what it
-//! says is shown beside what comes out here, and why they differ.
+//! What isn't given follows from what is: a small fleet gets a small answer.
 
 mod inputs;
 mod needs;

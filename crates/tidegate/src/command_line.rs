@@ -20,13 +20,15 @@ const ABOUT: &str = "A rate limiter. Without a command: the same as `tidegate se
 const ROOT_NOTE: &str = "\
 `tidegate serve --help` lists the settings. Each of its flags works without the word `serve` too.";
 /// Settings that few ever set: they aren't listed in the help, which fits a screen.
-const SELDOM_SET: [&str; 9] = [
+const SELDOM_SET: [&str; 11] = [
     "listen.unix_mode",
+    "listen.max_connections",
     "world.floor",
     "world.interval_ms",
     "data.save_every_ms",
     "rules.require",
     "rules.envoy_windows",
+    "log.identifiers",
     "log.decisions_json",
     "otlp.endpoint",
     "otlp.interval_ms",

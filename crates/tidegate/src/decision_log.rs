@@ -8,11 +8,11 @@ use crate::supervisor::Supervisor;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
-use tidegate_decisions::{LogOptions, Writer};
-use tidegate_node::journal::Journal;
+use tidegate_decisions::{LogOptions, PartTags, Writer};
 use tidegate_node::journal::health::Health;
 use tidegate_node::journal::lines::Lines;
 use tidegate_node::journal::writer::{JournalWriter, Shipper, Watch};
+use tidegate_node::journal::{CallerNames, Journal};
 use tidegate_server::App;
 use tidegate_server::otlp::LogQueue;
 
@@ -42,6 +42,10 @@ impl DecisionLog {
                 origin.shard_name(origin.shard_of(key))
             }));
         }
+        journal.write_callers(CallerNames {
+            tags: PartTags::new(app.engine.secret()),
+            are_plain: settings.identifiers_are_plain,
+        });
         let shippers = shippers(settings, &journal, queue, supervisor);
         let writer = JournalWriter::start(
             journal.clone(),

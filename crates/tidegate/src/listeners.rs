@@ -21,10 +21,11 @@ const BACKLOG: u32 = 1024;
 
 #[derive(Debug)]
 pub(crate) struct Listeners {
-    pub(crate) http: TcpListener,
-    pub(crate) grpc: TcpListener,
-    pub(crate) resp: TcpListener,
-    pub(crate) admin: TcpListener,
+    /// `None` of these four: off.
+    pub(crate) http: Option<TcpListener>,
+    pub(crate) grpc: Option<TcpListener>,
+    pub(crate) resp: Option<TcpListener>,
+    pub(crate) admin: Option<TcpListener>,
     pub(crate) unix: Option<UnixListeners>,
     /// For what comes over TCP.
     tls: Option<Arc<Tls>>,
@@ -48,6 +49,17 @@ impl Listeners {
         shares: ConnectionShares,
     ) -> Result<Self, Failure> {
         let _context = runtime.enter();
+        let bind = |key, address: Option<SocketAddr>| {
+            let bound = address.map(|address| {
+                try_bind(address).map_err(|source| Failure::Listen {
+                    key,
+                    address,
+                    fix: remedy_at_node(key, address, &source, settings),
+                    source,
+                })
+            });
+            bound.transpose()
+        };
         Ok(Listeners {
             http: bind("listen.http", settings.listen_http)?,
             grpc: bind("listen.grpc", settings.listen_grpc)?,
@@ -74,8 +86,19 @@ impl Listeners {
     }
 
     /// What operators use: one thread serves it. Wants a runtime with sockets.
-    pub(crate) fn for_operators(&self) -> io::Result<(Listener, Surface)> {
-        Ok((Listener::alone(self.tcp(&self.admin)?, self.shares.admin), Surface::Admin))
+    pub(crate) fn for_operators(&self) -> io::Result<Vec<(Listener, Surface)>> {
+        let listener = |admin| Ok((Listener::alone(self.tcp(admin)?, self.shares.admin), Surface::Admin));
+        self.admin.iter().map(listener).collect()
+    }
+
+    /// What of TCP callers use.
+    fn of_callers(&self) -> impl Iterator<Item = (&TcpListener, Surface, Deal)> {
+        let all = [
+            (&self.http, Surface::Api, Deal::Evenly),
+            (&self.grpc, Surface::Grpc, Deal::Evenly),
+            (&self.resp, Surface::Resp, Deal::Together),
+        ];
+        all.into_iter().filter_map(|(listener, surface, deal)| Some((listener.as_ref()?, surface, deal)))
     }
 
     /// What callers use, once more for another thread, with its turn at each. Wants a runtime with sockets.
@@ -83,11 +106,8 @@ impl Listeners {
         let unix = |listener: &UnixListener| {
             tokio::net::UnixListener::from_std(listener.try_clone()?).map(ListeningSocket::Unix)
         };
-        let mut sockets = vec![
-            (self.tcp(&self.http)?, Surface::Api),
-            (self.tcp(&self.grpc)?, Surface::Grpc),
-            (self.tcp(&self.resp)?, Surface::Resp),
-        ];
+        let tcp = self.of_callers().map(|(listener, surface, _)| Ok((self.tcp(listener)?, surface)));
+        let mut sockets = tcp.collect::<io::Result<Vec<_>>>()?;
         if let Some(pair) = &self.unix {
             sockets.push((unix(&pair.http_and_grpc)?, Surface::ApiAndGrpc));
             sockets.push((unix(&pair.resp)?, Surface::Resp));
@@ -98,13 +118,11 @@ impl Listeners {
 
     /// For each of so many threads its turns at what callers use, in the order of [`Listeners::for_callers`].
     pub(crate) fn turns(&self, threads: usize) -> Vec<Vec<Turn>> {
-        // HTTP, gRPC and RESP; on the Unix sockets HTTP and gRPC, and RESP.
-        let deals = [Deal::Evenly, Deal::Evenly, Deal::Together, Deal::Evenly, Deal::Together];
-        let sockets = if self.unix.is_some() { 5 } else { 3 };
+        // On the Unix sockets HTTP and gRPC, and RESP.
+        let of_unix = [Deal::Evenly, Deal::Together].into_iter().filter(|_| self.unix.is_some());
         let mut turns: Vec<Vec<Turn>> = (0..threads).map(|_| Vec::new()).collect();
-        for deal in &deals[..sockets] {
-            for (thread, turn) in turns.iter_mut().zip(Turn::of_threads(threads, *deal, self.shares.callers))
-            {
+        for deal in self.of_callers().map(|(_, _, deal)| deal).chain(of_unix) {
+            for (thread, turn) in turns.iter_mut().zip(Turn::of_threads(threads, deal, self.shares.callers)) {
                 thread.push(turn);
             }
         }
@@ -190,16 +208,44 @@ fn try_bind(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)?.into_std()
 }
 
+/// Of a node whose four listeners may all be in the way of another node's.
+fn remedy_at_node(key: &str, address: SocketAddr, error: &io::Error, settings: &Settings) -> String {
+    let of_node: Vec<SocketAddr> = settings.tcp_listeners().into_iter().map(|(_, address)| address).collect();
+    match free_base(&of_node).filter(|_| error.kind() == io::ErrorKind::AddrInUse) {
+        Some(base) => format!(
+            "another process has it: stop that one, or use four ports that are free now: --port-base {base}"
+        ),
+        None => remedy(key, address, error),
+    }
+}
+
+/// The first of four ports in a row on which all listeners can be bound, now.
+fn free_base(addresses: &[SocketAddr]) -> Option<u16> {
+    const BASES: std::ops::RangeInclusive<u16> = 8100..=64_000;
+    let is_free = |base: &u16| {
+        addresses
+            .iter()
+            .zip(*base..)
+            .all(|(address, port)| try_bind(SocketAddr::new(address.ip(), port)).is_ok())
+    };
+    BASES.step_by(100).find(is_free)
+}
+
 fn remedy(key: &str, address: SocketAddr, error: &io::Error) -> String {
-    let mut other = address;
     let flag = key.replace('.', "-");
+    let free = |from: u16| {
+        let ports = (from..=u16::MAX).take(200).map(|port| SocketAddr::new(address.ip(), port));
+        ports.into_iter().find(|other| try_bind(*other).is_ok())
+    };
     match error.kind() {
         io::ErrorKind::AddrInUse => {
-            other.set_port(address.port().checked_add(1).unwrap_or(0));
-            format!("another process has it: stop that one, or choose another address: --{flag} {other}")
+            let other = free(address.port().saturating_add(1)).unwrap_or(SocketAddr::new(address.ip(), 0));
+            format!(
+                "another process has it: stop that one, or choose a port that is free now: --{flag} {other}"
+            )
         }
         io::ErrorKind::PermissionDenied => {
-            other.set_port(address.port().saturating_add(8000));
+            let other = free(address.port().saturating_add(8000)).unwrap_or(SocketAddr::new(address.ip(), 0));
             format!("ports below 1024 need a privilege: choose another: --{flag} {other}")
         }
         _ => format!("choose an address of this machine: --{flag} 127.0.0.1:0"),

@@ -30,6 +30,7 @@ mod rules_at_start;
 mod rules_check;
 mod rules_client;
 mod rules_import;
+mod rules_source;
 mod settings;
 mod signals;
 mod simulate;
@@ -149,11 +150,7 @@ fn serve(sources: Sources) -> Result<ExitCode, Failure> {
     let queue = settings.otlp_endpoint.as_ref().map(|_| Arc::new(LogQueue::default()));
     let decision_log = DecisionLog::start(&settings, &app, queue.as_ref(), &supervisor);
     let sending = queue.and_then(|logs| Sending::start(telemetry(&settings, &app, logs)?, &supervisor));
-    let shares = open_files::shares(
-        settings.connections_max,
-        if settings.listen_unix.is_some() { 5 } else { 3 },
-        node::threads(),
-    );
+    let shares = open_files::shares(settings.connections_max, settings.caller_sockets(), node::threads());
     let listeners = Listeners::bind(&runtime, &settings, certificates.tls(), shares)?;
     let banner = banner::text(&settings, &listeners, &rules_summary, &tokens.summary);
     let drain = settings.drain;

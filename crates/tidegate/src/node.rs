@@ -138,7 +138,7 @@ impl Node {
             supervisor.spawn_on(&apart, "the world worker", world.run());
         }
         let answering = Answering { app: app.clone(), shutdown: shutdown_seen, drain, ended: ended_sender };
-        let admin = vec![listeners.for_operators().map_err(no_thread)?];
+        let admin = listeners.for_operators().map_err(no_thread)?;
         tokio::spawn(Answering { shutdown: admin_shutdown_seen, ..answering.clone() }.answer(admin));
         let cores = threads();
         for (core, turns) in listeners.turns(cores).into_iter().enumerate() {
@@ -251,6 +251,10 @@ impl Answering {
         let mut serving = JoinSet::new();
         for (listener, surface) in listeners {
             serving.spawn(serve(listener, surface, self.app.clone(), self.shutdown.clone(), self.drain));
+        }
+        if serving.is_empty() {
+            // Off. It can't be dropped before the node stops.
+            let _ = self.shutdown.clone().wait_for(|is_stopping| *is_stopping).await;
         }
         // The first to end by itself ends all: none of them may, before shutdown.
         while serving.join_next().await.is_some() && *self.shutdown.borrow() {}

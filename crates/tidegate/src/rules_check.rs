@@ -4,13 +4,14 @@
 
 use crate::failure::Failure;
 use crate::output::{self, Colour, Colours, counted};
+use crate::rules_source;
 use crate::settings::{RULES_FILE, Settings, Sources};
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tidegate_core::FleetSecret;
 use tidegate_node::clock::Clock;
-use tidegate_rules::{Description, Mode, RuleErrors, RuleSet, read_sources};
+use tidegate_rules::{Description, Mode, RuleErrors, RuleSet};
 
 pub(crate) fn run(path: Option<PathBuf>, sources: Sources) -> Result<ExitCode, Failure> {
     let windows = Settings::envoy_windows(sources.clone())?;
@@ -21,7 +22,7 @@ pub(crate) fn run(path: Option<PathBuf>, sources: Sources) -> Result<ExitCode, F
             .rules_file
             .ok_or_else(|| Failure::NothingToCheck { default: RULES_FILE.into() })?,
     };
-    let sources = read_sources(&path).map_err(Failure::RulesToCheck)?;
+    let sources = rules_source::read(&path).map_err(Failure::RulesToCheck)?;
     let colours = Colours::of_stdout();
     // Any secret will do here: the meaning of rules doesn't depend on it.
     match RuleSet::parse_as(&sources, &FleetSecret::BUILT_IN, windows) {

@@ -4,17 +4,18 @@
 
 use crate::failure::Failure;
 use crate::output::{self, counted};
+use crate::rules_source;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tidegate_core::FleetSecret;
 use tidegate_node::driver::DEFAULT_TENANT;
 use tidegate_rules::envoy::{EnvoyOptions, EnvoyRules, Import, Windows, import};
-use tidegate_rules::{RuleErrors, Source, read_sources};
+use tidegate_rules::{RuleErrors, Source};
 
 pub(crate) fn run(paths: &[PathBuf], windows: Windows) -> Result<ExitCode, Failure> {
     let mut sources: Vec<Source> = Vec::new();
     for path in paths {
-        sources.extend(read_sources(path).map_err(Failure::RulesToCheck)?);
+        sources.extend(rules_source::read(path).map_err(Failure::RulesToCheck)?);
     }
     match imported(&sources, windows) {
         Ok(text) => {

@@ -3,6 +3,7 @@
 //! A [`Settings`] that exists is valid. [`TABLE`] is the only list of keys: the file, the environment, the
 //! flags, `--help` and `--print-config` all follow it. What a secret was set to is never shown.
 
+mod addresses;
 mod environment;
 mod error;
 mod file;
@@ -55,13 +56,15 @@ pub(crate) struct Settings {
     pub(crate) region: String,
     pub(crate) node: String,
     pub(crate) fleet_key: FleetKey,
-    pub(crate) listen_http: SocketAddr,
-    pub(crate) listen_grpc: SocketAddr,
-    pub(crate) listen_resp: SocketAddr,
+    pub(crate) port_base: Option<u16>,
+    /// `None` of these four: off.
+    pub(crate) listen_http: Option<SocketAddr>,
+    pub(crate) listen_grpc: Option<SocketAddr>,
+    pub(crate) listen_resp: Option<SocketAddr>,
     pub(crate) listen_unix: Option<PathBuf>,
     /// Of its sockets' files; `None`: what the umask leaves.
     pub(crate) listen_unix_mode: Option<u32>,
-    pub(crate) listen_admin: SocketAddr,
+    pub(crate) listen_admin: Option<SocketAddr>,
     pub(crate) auth_tokens: Option<PathBuf>,
     pub(crate) tls_certificate: Option<PathBuf>,
     pub(crate) tls_key: Option<PathBuf>,
@@ -84,6 +87,7 @@ pub(crate) struct Settings {
     pub(crate) log_format: LogFormat,
     pub(crate) log_level: Targets,
     pub(crate) log_decisions: DecisionsLog,
+    pub(crate) identifiers_are_plain: bool,
     pub(crate) log_decisions_max_mb: u64,
     pub(crate) log_decisions_json: Option<LinesTo>,
     pub(crate) otlp_endpoint: Option<Collector>,
@@ -208,17 +212,6 @@ impl Settings {
         if errors.is_empty() { Ok(settings) } else { Err(SettingErrors(errors)) }
     }
 
-    /// Where the node of these settings is asked. No other value is looked at: whoever asks a node needn't
-    /// be allowed to read its secret.
-    pub(crate) fn listen_http(sources: Sources) -> Result<SocketAddr, SettingErrors> {
-        Ok(Self::only("listen.http", sources)?.listen_http)
-    }
-
-    /// Where the node of these settings shows its state. No other value is looked at.
-    pub(crate) fn listen_admin(sources: Sources) -> Result<SocketAddr, SettingErrors> {
-        Ok(Self::only("listen.admin", sources)?.listen_admin)
-    }
-
     /// Where the control plane of these settings is asked. No other value is looked at.
     pub(crate) fn control_listen(sources: Sources) -> Result<SocketAddr, SettingErrors> {
         Ok(Self::only("control.listen", sources)?.control_listen)
@@ -263,7 +256,8 @@ impl Settings {
         let mut errors = Vec::new();
         let given = Self::gathered(sources, &mut errors);
         let mut settings = Settings::defaults();
-        for (slot, setting) in given.iter().zip(&TABLE).filter(|(_, setting)| setting.key == key) {
+        let is_asked = |of: &str| of == key || (of == "port_base" && key.starts_with("listen."));
+        for (slot, setting) in given.iter().zip(&TABLE).filter(|(_, setting)| is_asked(setting.key)) {
             errors.extend(settings.set(setting, slot.as_ref()));
         }
         if errors.is_empty() { Ok(settings) } else { Err(SettingErrors(errors)) }
@@ -287,6 +281,7 @@ impl Settings {
             errors.extend(settings.set(setting, slot.as_ref()));
         }
         settings.given = given;
+        errors.extend(settings.nowhere_to_ask());
         errors.extend(settings.shared_address());
         errors.extend(settings.exposed_addresses());
         errors.extend(settings.half_of_tls());
@@ -306,12 +301,13 @@ impl Settings {
             region: "local".into(),
             node: format!("{:016x}", RandomState::new().hash_one("node")),
             fleet_key: FleetKey::Generated,
-            listen_http: SocketAddr::from(([127, 0, 0, 1], 8080)),
-            listen_grpc: SocketAddr::from(([127, 0, 0, 1], 8081)),
-            listen_resp: SocketAddr::from(([127, 0, 0, 1], 6380)),
+            port_base: None,
+            listen_http: Some(addresses::HTTP),
+            listen_grpc: Some(addresses::GRPC),
+            listen_resp: Some(addresses::RESP),
             listen_unix: None,
             listen_unix_mode: None,
-            listen_admin: SocketAddr::from(([127, 0, 0, 1], 9090)),
+            listen_admin: Some(addresses::ADMIN),
             auth_tokens: None,
             tls_certificate: None,
             tls_key: None,
@@ -330,6 +326,7 @@ impl Settings {
             log_format: LogFormat::of_stderr(),
             log_level: Targets::new().with_default(tracing::Level::INFO),
             log_decisions: DecisionsLog::InData,
+            identifiers_are_plain: false,
             log_decisions_max_mb: 1024,
             log_decisions_json: None,
             otlp_endpoint: None,
@@ -344,36 +341,6 @@ impl Settings {
             role: Role::Node,
             given: nothing_given(),
         }
-    }
-
-    /// Of this process.
-    pub(crate) fn tcp_listeners(&self) -> Vec<(&'static str, SocketAddr)> {
-        match self.role {
-            Role::Node => vec![
-                ("listen.http", self.listen_http),
-                ("listen.grpc", self.listen_grpc),
-                ("listen.resp", self.listen_resp),
-                ("listen.admin", self.listen_admin),
-            ],
-            Role::Control => vec![("control.listen", self.control_listen)],
-        }
-    }
-
-    /// Addresses that others than this machine reach, where nobody is asked for a token.
-    fn exposed_addresses(&self) -> Vec<SettingError> {
-        let is_exposed = |(_, address): &(&str, SocketAddr)| !address.ip().to_canonical().is_loopback();
-        let exposed = self
-            .tcp_listeners()
-            .into_iter()
-            .filter(|listener| self.auth_tokens.is_none() && is_exposed(listener));
-        let refused = |(key, address): (&str, SocketAddr)| {
-            let message = "isn't a loopback address, and there are no tokens: whoever reached it could spend and \
-                           reset every limit";
-            let fix =
-                "listen on 127.0.0.1 or [::1], or name a token file by auth.tokens (`tidegate token new`)";
-            self.refused(key, &address.to_string(), parse::Refusal::new(message, fix))
-        };
-        exposed.filter_map(refused).collect()
     }
 
     /// A certificate without its key, or the other way round.
@@ -422,20 +389,6 @@ impl Settings {
         let index = TABLE.iter().position(|setting| setting.key == key)?;
         let place = self.given[index].as_ref().map_or(&Place::Default, |given| &given.place);
         Some(SettingError::refused(&TABLE[index], text, place, refusal))
-    }
-
-    /// Two listeners on one address: said here, where both keys can be named.
-    fn shared_address(&self) -> Option<SettingError> {
-        let listeners = self.tcp_listeners();
-        let taken = |at: usize| {
-            let (key, address) = listeners[at];
-            let first = listeners[..at].iter().find(|(_, other)| *other == address && address.port() != 0)?;
-            Some((first.0, key, address))
-        };
-        let (first, key, address) = (1..listeners.len()).find_map(taken)?;
-        let refusal =
-            parse::Refusal::new(format!("{first} has the same address"), "give them different ports");
-        self.refused(key, &address.to_string(), refusal)
     }
 
     /// Where the certificates are; `None` without TLS.

@@ -1,7 +1,7 @@
 //! `tidegate top`: the busiest and the most denied callers of running nodes, live.
 //!
 //! Nodes say who they are (`/v1/top`); here several nodes are added up, and drawn again each second. Keys: `q` ends,
-//! `p` pauses, `s` sorts by the other rate, `/` filters.
+//! `p` pauses, `s` sorts by the next rate, `/` filters.
 
 mod callers;
 mod screen;
@@ -16,7 +16,7 @@ use callers::{Callers, History};
 use screen::{Screen, table};
 use std::process::ExitCode;
 use std::time::Duration;
-use terminal::{Key, Terminal};
+use terminal::{Key, Terminal, Typed};
 
 /// How often nodes are asked.
 const EVERY: Duration = Duration::from_secs(1);
@@ -88,21 +88,22 @@ fn live(nodes: &[Client], mut view: View) -> Result<ExitCode, RulesError> {
     let mut history = History::default();
     history.add(&callers);
     let mut problem = None;
-    let terminal = Terminal::take().map_err(RulesError::Start)?;
+    let mut terminal = Terminal::take().map_err(RulesError::Start)?;
     loop {
         let screen = Screen::of_terminal(&terminal, &view, problem.as_deref());
         let shown = callers.chosen(view.sort, &view.filter);
         terminal.draw(&table(&shown, &history, &screen, Colours::of_stdout()));
-        match terminal.key(EVERY) {
-            Some(key) if view.is_typing => view.type_key(key),
-            Some(Key::Character('q') | Key::Interrupt) => return Ok(ExitCode::SUCCESS),
-            Some(Key::Character('p' | ' ')) => view.is_paused = !view.is_paused,
-            Some(Key::Character('s')) => view.sort = view.sort.other(),
-            Some(Key::Character('/')) => view.is_typing = true,
-            Some(Key::Escape) => view.filter.clear(),
-            Some(_) => {}
-            None if view.is_paused => {}
-            None => match ask(nodes) {
+        match terminal.keys(EVERY) {
+            Typed::Keys(keys) => {
+                for key in keys {
+                    if view.press(key) == Pressed::Ends {
+                        return Ok(ExitCode::SUCCESS);
+                    }
+                }
+            }
+            Typed::Resized => {}
+            Typed::Nothing if view.is_paused => {}
+            Typed::Nothing => match ask(nodes) {
                 Ok(heard) => {
                     (callers, problem) = (heard, None);
                     history.add(&callers);
@@ -113,7 +114,26 @@ fn live(nodes: &[Client], mut view: View) -> Result<ExitCode, RulesError> {
     }
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pressed {
+    GoesOn,
+    Ends,
+}
+
 impl View {
+    fn press(&mut self, key: Key) -> Pressed {
+        match key {
+            key if self.is_typing => self.type_key(key),
+            Key::Character('q') | Key::Interrupt => return Pressed::Ends,
+            Key::Character('p' | ' ') => self.is_paused = !self.is_paused,
+            Key::Character('s') => self.sort = self.sort.next(),
+            Key::Character('/') => self.is_typing = true,
+            Key::Escape => self.filter.clear(),
+            _ => {}
+        }
+        Pressed::GoesOn
+    }
+
     fn type_key(&mut self, key: Key) {
         const FILTER_CHARS_MAX: usize = 128;
         match key {
@@ -128,5 +148,25 @@ impl View {
                 self.is_typing = false;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_that_is_pasted_with_its_slash_and_line_end_is_taken_whole() {
+        let mut view =
+            View { sort: Sort::Busiest, filter: String::new(), is_paused: false, is_typing: false };
+        for key in terminal::keys_of(&mut b"/acme-42\r".to_vec()) {
+            assert_eq!(view.press(key), Pressed::GoesOn);
+        }
+        assert_eq!((&*view.filter, view.is_typing), ("acme-42", false));
+        for key in terminal::keys_of(&mut b"ss".to_vec()) {
+            assert_eq!(view.press(key), Pressed::GoesOn);
+        }
+        assert_eq!(view.sort, Sort::WouldDeny);
+        assert_eq!(view.press(Key::Character('q')), Pressed::Ends);
     }
 }

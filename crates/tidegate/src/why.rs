@@ -3,6 +3,7 @@
 //! Both answer with the same JSON; people get it in words.
 
 mod command_line;
+mod groups;
 mod nodes;
 mod time;
 
@@ -99,32 +100,13 @@ fn is_empty_of_segments(directory: &Path) -> bool {
 }
 
 fn in_words(answer: &Value, asked: &Asked) -> String {
-    let mut text = String::new();
     let decisions = answer["decisions"].as_array().map_or(&[][..], Vec::as_slice);
-    for decision in decisions {
-        let word = |name: &str| plain(decision[name].as_str().unwrap_or(""));
-        let _ = writeln!(text, "{}", word("sentence"));
-        let mut known = Vec::new();
-        for (name, shown) in [
-            ("cause", "cause"),
-            ("path", "path"),
-            ("shard", "shard"),
-            ("node", "node"),
-            ("request", "request"),
-        ] {
-            if decision[name].is_string() {
-                known.push(format!("{shown} {}", word(name)));
-            }
-        }
-        let _ = writeln!(text, "  {}", known.join(", "));
-        for (name, shown) in [("unwell", "unwell then"), ("changed_before", "changed before")] {
-            for event in decision[name].as_array().into_iter().flatten() {
-                let word = |name: &str| plain(event[name].as_str().unwrap_or(""));
-                let [what, subject, since, more] = ["what", "subject", "since", "text"].map(word);
-                let line = format!("{shown}: {what} {subject} since {since} {more}");
-                let _ = writeln!(text, "  {}", line.split_whitespace().collect::<Vec<_>>().join(" "));
-            }
-        }
+    let is_shadow = |decision: &&Value| decision["outcome"] == "would_deny";
+    let (would_deny, decided): (Vec<&Value>, Vec<&Value>) = decisions.iter().partition(is_shadow);
+    let mut text = groups::in_words(&decided);
+    if !would_deny.is_empty() {
+        text.push_str("Rules that only shadow would have denied:\n");
+        text.push_str(&groups::in_words(&would_deny));
     }
     for count in answer["counted"].as_array().into_iter().flatten() {
         let word = |name: &str| plain(count[name].as_str().unwrap_or(""));
@@ -137,6 +119,7 @@ fn in_words(answer: &Value, asked: &Asked) -> String {
     }
     if text.is_empty() {
         text.push_str(&nothing(asked));
+        text.push_str(&nearest(&answer["nearest"]));
     }
     text.push_str(&silence(&answer["nodes"]));
     if answer["is_cut"] == true {
@@ -144,6 +127,34 @@ fn in_words(answer: &Value, asked: &Asked) -> String {
     }
     if answer["damaged"].as_u64().is_some_and(|damaged| damaged > 0) {
         let _ = writeln!(text, "Parts of the log can't be read any more: {}.", answer["damaged"]);
+    }
+    text
+}
+
+/// The callers that were denied then, where the one that was asked for wasn't.
+fn nearest(callers: &Value) -> String {
+    let mut text = String::new();
+    let callers = callers.as_array().map_or(&[][..], Vec::as_slice);
+    if callers.is_empty() {
+        return text;
+    }
+    text.push_str("These were denied then:\n");
+    for near in callers {
+        let word = |name: &str| plain(near[name].as_str().unwrap_or(""));
+        let denials = usize::try_from(near["denials"].as_u64().unwrap_or(0)).unwrap_or(usize::MAX);
+        let (rule, namespace, last) = (word("rule"), word("namespace"), word("last"));
+        let _ = writeln!(
+            text,
+            "  {}  by rule {rule} of {namespace}, {}, last at {last}",
+            groups::who(near),
+            output::counted(denials, "time")
+        );
+    }
+    if callers.iter().all(|near| near["caller"].is_null()) {
+        text.push_str(
+            "Callers are shown by the hashes of their keys: `tidegate why HASH` asks about one. Nodes with \
+             `log.identifiers = plain` log names.\n",
+        );
     }
     text
 }
@@ -165,8 +176,8 @@ fn nothing(asked: &Asked) -> String {
     });
     if asked.identifier.is_some() {
         text.push_str(
-            " A caller is written as answers show it, the parts of a rule's key with a comma and a space between them \
-             ('42, /search'); `tidegate top` shows who comes.",
+            " A caller is found by its whole identifier ('alice,/search'), by one value of it (alice, user=alice), or by \
+             its hash.",
         );
     }
     if asked.rule.is_some() || asked.namespace.is_some() {

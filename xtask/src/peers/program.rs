@@ -29,12 +29,12 @@ const WITHOUT_GO: &str = " (Debian 12 has no package of it, Go 1.19, and of the 
 
 impl Programs {
     pub(super) fn find() -> Result<Self, String> {
-        run("cargo build --release --package tidegate")?;
+        run("cargo build --profile dist --package tidegate")?;
         let target = target_directory()?;
         let peers = target.join("peers");
         let build = "built from its source: no registry has it";
         Ok(Programs {
-            tidegate: target.join("release/tidegate"),
+            tidegate: target.join("dist/tidegate"),
             redis: in_path("redis-server"),
             redis_cell: peer(&peers, "PEER_REDIS_CELL", "libredis_cell.so", &format!("{build} as of 0.5.0")),
             nginx: in_path("nginx"),

@@ -63,7 +63,7 @@ impl Draft {
         permitted(&wanted, push.tenant.as_deref())?;
         if wanted.len() > CHANGES_MAX {
             let message = format!("{} changes at once are too many: {CHANGES_MAX} at most", wanted.len());
-            let fix = "push namespaces one by one, keep overrides (--keep-overrides), or import them";
+            let fix = "push namespaces one by one, leave out --prune-overrides, or import overrides";
             return Err(PlaneError::refused(message, fix));
         }
         let after = before.after(&wanted, push.tenant.as_deref())?;
@@ -234,7 +234,7 @@ impl Before<'_> {
         }
         let new: BTreeMap<&OverrideName, &Override> =
             pushed.overrides.iter().map(|(name, value)| (name, value)).collect();
-        if keep == Keep::Replaced {
+        if keep == Keep::Pruned {
             for document in &replaced {
                 for name in self.override_names(document).await? {
                     if !new.contains_key(&name) {
@@ -265,7 +265,7 @@ impl Before<'_> {
             }
             if names.len() > COMPARED_MAX {
                 let message = format!("{} has more than {COMPARED_MAX} overrides", document.namespace);
-                let fix = "keep them (--keep-overrides), and change them one by one or by import";
+                let fix = "leave out --prune-overrides, and remove them one by one or by import";
                 return Err(PlaneError::refused(message, fix));
             }
         }

@@ -112,14 +112,16 @@ impl Told<'_> {
             let text = format!("namespace {}, tenant {}", document.namespace, document.tenant);
             lines.push(Line { sign: Sign::About, text });
             if changes.iter().any(|change| matches!(change.after, RuleChange::Document { .. })) {
-                self.rules(&described, &document, &mut lines);
+                let is_alone = changes.len() == 1;
+                self.rules(&described, &document, is_alone, &mut lines);
             }
             self.overrides(&changes, &mut lines);
         }
         lines
     }
 
-    fn rules(&self, described: &Described, document: &DocumentName, lines: &mut Vec<Line>) {
+    /// What a document's new text means; `is_alone` when nothing else of the namespace changes.
+    fn rules(&self, described: &Described, document: &DocumentName, is_alone: bool, lines: &mut Vec<Line>) {
         let name = (document.tenant.to_string(), document.namespace.to_string());
         let (old, new) = (described.before.get(&name), described.after.get(&name));
         if let (Some(old), Some(new)) = (old, new)
@@ -155,7 +157,8 @@ impl Told<'_> {
             let text = match (old.is_some(), new.is_some()) {
                 (false, _) => "a namespace without rules",
                 (_, false) => "the namespace is gone",
-                _ => "the text changes, its meaning doesn't",
+                _ if is_alone => "the text changes, its meaning doesn't",
+                _ => "the text of the rules changes; the overrides below change who has other limits",
             };
             lines.push(Line { sign: Sign::Altered, text: text.to_owned() });
         }
@@ -208,6 +211,13 @@ impl Told<'_> {
             matches!(change.after, RuleChange::Override { .. } | RuleChange::Reset { .. })
         };
         let told: Vec<&&Changed> = changes.iter().filter(is_told).collect();
+        let is_removed =
+            |change: &&&&Changed| matches!(change.after, RuleChange::Override { value: None, .. });
+        let removed = told.iter().filter(is_removed).count();
+        if removed > 0 {
+            let (overrides, are) = if removed == 1 { ("override", "is") } else { ("overrides", "are") };
+            lines.push(Line { sign: Sign::Removed, text: format!("{removed} {overrides} {are} removed:") });
+        }
         lines.extend(told.iter().take(NAMED_MAX).filter_map(|change| self.override_line(change)));
         if let Some(others) = told.len().checked_sub(NAMED_MAX).filter(|others| *others > 0) {
             lines.push(Line { sign: Sign::Altered, text: format!("and {others} more overrides") });

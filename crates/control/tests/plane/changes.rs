@@ -14,7 +14,7 @@ async fn a_push_is_logged_with_what_it_replaced_and_everybody_hears_of_it() {
     let first = pushed(&plane, files(RULES)).await;
     assert_eq!((first.version, first.changes.len(), plane.standing().version), (1, 3, 1));
     let meaning = said(&first);
-    assert!(meaning.contains("+ per-user: at most 100 over a sliding 1 minute, for each user"), "{meaning}");
+    assert!(meaning.contains("+ per-user: about 100 over a sliding 1 minute, for each user"), "{meaning}");
     assert!(meaning.contains("+ per-user user=acme-*: limit 1000"), "{meaning}");
     assert!(meaning.contains("+ per-user user=mallory: blocked"), "{meaning}");
     let lowered = RULES.replace("100 per 1m", "50 per 1m");
@@ -136,7 +136,7 @@ async fn a_push_says_which_counts_start_afresh_and_whom_it_forgets() {
     let gone =
         preview("namespace: api\nrules:\n  - { name: search, key: [user, endpoint], rate: 10/s }\n").await;
     assert!(
-        gone.contains("- per-user: at most 100") && gone.contains("and 2 overrides no longer apply"),
+        gone.contains("- per-user: about 100") && gone.contains("and 2 overrides no longer apply"),
         "{gone}"
     );
     let shadowed = preview(&rules.replace("100 per 1m }", "100 per 1m, shadow: true }")).await;
@@ -152,7 +152,7 @@ async fn a_roll_back_is_a_new_version_with_the_old_content() {
     let plane = open(&store()).await;
     pushed(&plane, files(RULES)).await;
     let (rules, known) = (plane.standing().documents.clone(), overrides(&plane).await);
-    pushed(&plane, files_as("namespace: web\nfleet_mode: shadow\nrules: []\n", Replace::All, Keep::Replaced))
+    pushed(&plane, files_as("namespace: web\nfleet_mode: shadow\nrules: []\n", Replace::All, Keep::Pruned))
         .await;
     pushed(&plane, files(&RULES.replace("mallory", "eve"))).await;
     pushed(&plane, set("{ rule: per-user, user: bob, limit: 7 }")).await;

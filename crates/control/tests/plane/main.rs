@@ -4,6 +4,7 @@
 
 mod changes;
 mod history;
+mod round_trip;
 mod several;
 mod support;
 mod tenants;

@@ -36,7 +36,7 @@ pub(crate) fn source(text: &str) -> Source {
 }
 
 pub(crate) fn files(text: &str) -> Ask {
-    files_as(text, Replace::Named, Keep::Replaced)
+    files_as(text, Replace::Named, Keep::Pruned)
 }
 
 pub(crate) fn files_as(text: &str, replace: Replace, overrides: Keep) -> Ask {

@@ -38,7 +38,7 @@ async fn all_and_back_mean_its_own() {
     plane.push(of_acme(files(ACME))).await.unwrap();
     pushed(&plane, files(RULES)).await;
     let web = ACME.replace("namespace: api", "namespace: web");
-    plane.push(of_acme(files_as(&web, Replace::All, Keep::Replaced))).await.unwrap();
+    plane.push(of_acme(files_as(&web, Replace::All, Keep::Pruned))).await.unwrap();
     let names = |plane: &tidegate_control::plane::ControlPlane| {
         plane
             .standing()

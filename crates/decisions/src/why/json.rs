@@ -1,13 +1,14 @@
 //! The same for programs: what `GET /v1/why` answers and `tidegate why --json` prints.
 
-use super::{Audience, Explained, Explanation};
+use super::{Audience, Explained, Explanation, Nearest};
 use crate::event::{Event, EventKind};
 use crate::json::{names, record_fields, text};
 use crate::why::words::utc;
 use std::fmt::Write as _;
 
 impl Explanation<'_> {
-    pub fn to_json(&self) -> String {
+    /// `nearest`: the callers that come next to one who was looked for in vain.
+    pub fn to_json(&self, nearest: &[Nearest]) -> String {
         let mut out = String::from("{\"decisions\":[");
         for (index, explained) in self.decisions.iter().enumerate() {
             comma(&mut out, index);
@@ -22,6 +23,18 @@ impl Explanation<'_> {
             text(&mut out, "last", &utc(count.last));
             let _ = write!(out, "\"denials\":{}}}", count.count);
         }
+        out.push_str("],\"nearest\":[");
+        for (index, near) in nearest.iter().enumerate() {
+            comma(&mut out, index);
+            out.push('{');
+            names(&mut out, Some(&near.rule));
+            text(&mut out, "key", &near.key.text());
+            if let Some(name) = &near.name {
+                text(&mut out, "caller", name);
+            }
+            text(&mut out, "last", &utc(near.last));
+            let _ = write!(out, "\"denials\":{}}}", near.denials);
+        }
         let _ = writeln!(out, "],\"is_cut\":{},\"damaged\":{}}}", self.is_cut, self.damaged);
         out
     }
@@ -34,6 +47,9 @@ fn decision(out: &mut String, explained: &Explained<'_>, audience: Audience) {
     text(out, "outcome", record.outcome.name());
     text(out, "cause", explained.cause.name());
     record_fields(out, record, explained.rule);
+    if let Some(name) = explained.caller.and_then(|caller| caller.name.as_ref()) {
+        text(out, "caller", name);
+    }
     if audience == Audience::Operator {
         if let Some(writer) = explained.writer {
             text(out, "region", &writer.region);

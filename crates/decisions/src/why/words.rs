@@ -1,7 +1,8 @@
 //! A decision in words that a support engineer can paste.
 
 use super::{Cause, Explained};
-use crate::record::{Outcome, Path};
+use crate::caller::Caller;
+use crate::record::{KeyHash, Outcome, Path};
 use std::fmt::Write as _;
 use tidegate_core::Nanos;
 
@@ -43,7 +44,7 @@ impl Explained<'_> {
             Outcome::Denied => "denied",
             Outcome::WouldDeny => "would have denied (it only shadows)",
         };
-        let _ = write!(text, "{} {verb} a request of cost {}: ", self.whose(), record.cost);
+        let _ = write!(text, "{} {verb} a request of cost {}{}: ", self.whose(), record.cost, self.from());
         if self.cause != Cause::AttributeMissing {
             text.push_str(&self.counts());
         }
@@ -65,6 +66,15 @@ impl Explained<'_> {
             }
             Some(name) => format!("rule {} of {} (rules version {version})", name.rule, name.namespace),
             None => format!("a rule whose name is lost (rules version {version})"),
+        }
+    }
+
+    /// ` from alice,/search`; by the key's hash where the log has no names.
+    fn from(&self) -> String {
+        match self.caller {
+            Some(Caller { name: Some(name), .. }) => format!(" from {name}"),
+            _ if self.record.key == KeyHash::default() => String::new(),
+            _ => format!(" from caller {}", self.record.key.short_text()),
         }
     }
 
@@ -131,6 +141,10 @@ impl Explained<'_> {
     fn say_wait(&self, text: &mut String) {
         let record = self.record;
         let _ = match record.retry_after {
+            Some(_) if record.path == Path::Unverified => write!(
+                text,
+                " When it would have passed isn't known: the counts weren't checked, and `retry_after` was only a hint."
+            ),
             Some(wait) => {
                 let at = utc(record.at.plus(wait));
                 write!(

@@ -36,7 +36,7 @@ fn a_damaged_block_costs_its_own_records_only() {
         }
         let path = fixture.segments().pop().unwrap();
         let whole = std::fs::read(&path).unwrap();
-        let asked = |fixture: &Fixture| fixture.read(&|_| Wanted::Key(key(7))).records.len();
+        let asked = |fixture: &Fixture| fixture.read(&|_| Wanted::Keys(vec![key(7)])).records.len();
         assert_eq!(asked(&fixture), 20);
         let mut seed = 1;
         for _ in 0..200 {

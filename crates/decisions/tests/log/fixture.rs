@@ -9,7 +9,7 @@ use tidegate_decisions::{
     RECORDS_MAX, Record, Recorder, RequestTag, RuleId, RuleName, ShardTag, Trace, Wanted, read,
 };
 
-pub(crate) const KEY_ASKED: &dyn Fn(&RuleName) -> Wanted = &|_| Wanted::Key(key(7));
+pub(crate) const KEY_ASKED: &dyn Fn(&RuleName) -> Wanted = &|_| Wanted::Keys(vec![key(7)]);
 
 pub(crate) struct Fixture {
     pub(crate) directory: PathBuf,
@@ -110,14 +110,14 @@ impl Fixture {
     pub(crate) fn deny(&self, number: u64, rule: u64, at: Nanos) {
         let noted = noted(number, rule, at);
         let of = || Record { request: RequestTag(number), ..record(&noted) };
-        self.recorder.note(&noted, of, || name(rule));
+        self.recorder.note(&noted, of, || name(rule), || None);
     }
 
     /// As an engine does: a record is made only where a count isn't enough.
     pub(crate) fn put_down(recorder: &Recorder, noted: &Noted) {
         let kind = Kind::of(noted.rule_version, noted.outcome, noted.path);
         if !recorder.fold(noted.key, kind, noted.at) {
-            recorder.note(noted, || record(noted), || name(1));
+            recorder.note(noted, || record(noted), || name(1), || None);
         }
     }
 
@@ -144,8 +144,15 @@ impl Fixture {
         change: impl FnOnce(&mut Query<'_>),
     ) -> Found {
         let (since, until) = (Nanos::ZERO, Nanos::MAX);
-        let mut query =
-            Query { wanted, request: None, since, until, admissions: false, records_max: RECORDS_MAX };
+        let mut query = Query {
+            callers: None,
+            wanted,
+            request: None,
+            since,
+            until,
+            admissions: false,
+            records_max: RECORDS_MAX,
+        };
         change(&mut query);
         read(&self.directory, &query).unwrap()
     }

@@ -20,7 +20,7 @@ fn few_denials_of_a_key_are_kept_one_by_one() {
         fixture.deny(7, 1, Nanos::from_millis(second));
     }
     fixture.write();
-    let found = fixture.read(&|_| Wanted::Key(key(7)));
+    let found = fixture.read(&|_| Wanted::Keys(vec![key(7)]));
     assert_eq!((found.records.len(), denials(&found)), (8, 8));
 }
 
@@ -31,7 +31,7 @@ fn a_flood_on_one_key_is_a_few_records_and_an_exact_count() {
         fixture.deny(7, 1, Nanos::from_millis(millis));
     }
     fixture.write();
-    let found = fixture.read(&|_| Wanted::Key(key(7)));
+    let found = fixture.read(&|_| Wanted::Keys(vec![key(7)]));
     assert_eq!((found.records.len(), denials(&found)), (8, 100_000));
     let folded = found.records.iter().find(|found| found.record.more > 0).unwrap();
     assert_eq!(folded.record.last, Nanos::from_millis(99_999));
@@ -68,7 +68,7 @@ fn denials_with_another_cause_are_told_apart() {
         }
     }
     fixture.write();
-    let found = fixture.read(&|_| Wanted::Key(key(7)));
+    let found = fixture.read(&|_| Wanted::Keys(vec![key(7)]));
     let of = |version, path| {
         let like = found
             .records
@@ -90,7 +90,7 @@ fn beyond_ten_thousand_keys_a_rules_denials_are_counted() {
     fixture.write();
     for number in [0, 1, KEYS_MAX as u64 - 1] {
         assert_eq!(
-            denials(&fixture.read(&|_| Wanted::Key(key(number)))),
+            denials(&fixture.read(&|_| Wanted::Keys(vec![key(number)]))),
             1,
             "key {number} is among the first"
         );
@@ -145,7 +145,7 @@ fn nothing_is_lost_between_threads_and_the_writer() {
         let mut seen = std::collections::HashMap::new();
         let mut until = Nanos::MAX;
         loop {
-            let found = fixture.query(&|_| Wanted::Key(key(number)), |query| query.until = until);
+            let found = fixture.query(&|_| Wanted::Keys(vec![key(number)]), |query| query.until = until);
             seen.extend(found.records.iter().map(|found| (found.record.at, u64::from(found.record.more))));
             match found.records.last() {
                 Some(last) if found.is_cut => until = last.record.at,

@@ -16,7 +16,7 @@ fn a_denial_is_found_by_its_key_its_rule_and_its_request() {
         fixture.deny(number, 1, Nanos::from_secs(1000 + number));
     }
     fixture.write();
-    let by_key = fixture.read(&|_| Wanted::Key(key(42)));
+    let by_key = fixture.read(&|_| Wanted::Keys(vec![key(42)]));
     assert_eq!(by_key.records.len(), 1);
     let found = by_key.records[0].record;
     assert_eq!((found.key, found.at, found.limit), (key(42), Nanos::from_secs(1042), 100));
@@ -39,7 +39,7 @@ fn a_denial_is_found_by_its_key_its_rule_and_its_request() {
 fn admissions_are_found_where_they_are_asked_for() {
     let mut fixture = Fixture::new("admissions");
     let admitted = fixture::Noted { outcome: Outcome::Admitted, ..noted(1, 1, Nanos::from_secs(5)) };
-    fixture.recorder.note(&admitted, || record(&admitted), || name(1));
+    fixture.recorder.note(&admitted, || record(&admitted), || name(1), || None);
     fixture.write();
     assert!(fixture.read(&|_| Wanted::All).records.is_empty());
     assert_eq!(fixture.query(&|_| Wanted::All, |query| query.admissions = true).records.len(), 1);
@@ -87,9 +87,9 @@ fn the_oldest_go_and_the_cap_holds() {
         largest = largest.max(fixture.size());
     }
     assert!((12 << 20..=16 << 20).contains(&largest), "{largest} bytes");
-    let found = fixture.read(&|_| Wanted::Key(key(59 * 10_000 + 5)));
+    let found = fixture.read(&|_| Wanted::Keys(vec![key(59 * 10_000 + 5)]));
     assert_eq!(found.records.len(), 1, "the newest are there");
-    assert!(fixture.read(&|_| Wanted::Key(key(5))).records.is_empty(), "the oldest aren't");
+    assert!(fixture.read(&|_| Wanted::Keys(vec![key(5)])).records.is_empty(), "the oldest aren't");
     let counters = fixture.recorder.counters().named();
     assert!(counters.iter().any(|(name, count)| name.ends_with("segments_removed") && *count > 0));
 }
@@ -107,7 +107,7 @@ fn every_segment_knows_what_is_unwell() {
     }
     assert!(fixture.segments().len() > 5);
     std::fs::remove_file(&fixture.segments()[0]).unwrap();
-    let found = fixture.read(&|_| Wanted::Key(key(39 * 10_000)));
+    let found = fixture.read(&|_| Wanted::Keys(vec![key(39 * 10_000)]));
     assert_eq!(found.records.len(), 1);
     assert_eq!(found.events, [event(EventKind::Breaker, true, 5)], "with the time at which it began");
 }

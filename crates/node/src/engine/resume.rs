@@ -6,7 +6,7 @@ use super::{Along, Asking, Decided, Engine};
 use crate::journal;
 use crate::plan::Plan;
 use crate::region::{AskItem, Standing};
-use crate::request::{Answer, Path, Purpose};
+use crate::request::{Answer, Purpose, Reason};
 use crate::sharing::Sharing;
 use tidegate_core::{Accuracy, Charge, Class, Cost, Moment, Nanos};
 
@@ -109,7 +109,7 @@ impl Engine {
         (index, ask): (usize, &AskItem),
         moment: Moment,
     ) {
-        plan.path = Path::Unverified;
+        plan.set_unverified(Reason::StoreUnavailable);
         if ask.cost == Cost::PEEK {
             return;
         }

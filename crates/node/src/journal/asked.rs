@@ -1,16 +1,19 @@
 //! A question about the log, as people ask it: by a caller's name, a rule, a time or a request, and its answer.
 //!
 //! The same for a running node and for files alone: a caller's keys are computed from what the log itself says of each
-//! rule, and the fleet's secret.
+//! rule, and the fleet's secret. Callers are also found by any one value of their keys, by its tag.
 
 use std::fmt::Write as _;
 use std::path::Path;
-use tidegate_core::{FleetSecret, Nanos};
-use tidegate_decisions::why::{Audience, Explanation};
-use tidegate_decisions::{KeyForm, KeyHash, Query, ReadError, RequestTag, RuleName, Wanted, read};
-use tidegate_rules::{Attributes, KeyPart, caller_key};
+use tidegate_core::{FleetSecret, KeyPrefix, Nanos};
+use tidegate_decisions::why::{Audience, Explanation, Nearest};
+use tidegate_decisions::{
+    Found, KeyForm, KeyHash, PartTags, Query, RECORDS_MAX, ReadError, RequestTag, RuleName, Wanted,
+    WantedCallers, WantedValue, read,
+};
+use tidegate_rules::{Attributes, KeyPart, address_values, caller_key, suggest};
 
-/// Between the parts of an identifier, as answers show it.
+/// Between the entries of a descriptor, as lists show it.
 const BETWEEN_PARTS: &str = ", ";
 
 /// What is asked for; what isn't given is any.
@@ -19,7 +22,7 @@ pub struct Asked {
     pub tenant: Option<String>,
     pub namespace: Option<String>,
     pub rule: Option<String>,
-    /// As answers show it: the values of the rule's key, with a comma and a space between several.
+    /// As any output shows it, or one value of the rule's key: see [`readings`] and [`wanted_callers`].
     pub identifier: Option<String>,
     pub request_id: Option<String>,
     pub since: Nanos,
@@ -52,19 +55,43 @@ impl Asked {
         secret: &FleetSecret,
         audience: Audience,
     ) -> Result<String, ReadError> {
+        let found = self.find(directory, secret)?;
+        let is_vain = found.records.is_empty() && found.counts.is_empty();
+        let Some(identifier) = self.identifier.as_ref().filter(|_| is_vain) else {
+            return Ok(Explanation::new(&found, audience).to_json(&[]));
+        };
+        let anybody = Asked { identifier: None, ..self.clone() };
+        if self.request_id.is_none() && !identifier.contains(char::is_whitespace) {
+            // People paste ids of requests too.
+            let by_id = Asked { request_id: Some(identifier.clone()), ..anybody.clone() };
+            let by_id = by_id.find(directory, secret)?;
+            if !by_id.records.is_empty() {
+                return Ok(Explanation::new(&by_id, audience).to_json(&[]));
+            }
+        }
+        let others =
+            Asked { records_max: RECORDS_MAX, admissions: false, ..anybody }.find(directory, secret)?;
+        Ok(Explanation::new(&found, audience).to_json(&nearest(identifier, &others)))
+    }
+
+    fn find(&self, directory: &Path, secret: &FleetSecret) -> Result<Found, ReadError> {
+        let of_rule = |name: &RuleName| self.is_of_rule(name);
         let wanted = |name: &RuleName| self.wanted(name, secret);
-        let found = read(
+        let callers =
+            self.identifier.as_deref().map(|identifier| wanted_callers(identifier, secret, &of_rule));
+        let request = self.request_id.as_deref().map(RequestTag::of);
+        read(
             directory,
             &Query {
                 wanted: &wanted,
-                request: self.request_id.as_deref().map(RequestTag::of),
+                callers: callers.as_ref(),
+                request,
                 since: self.since,
                 until: self.until,
                 admissions: self.admissions,
                 records_max: self.records_max,
             },
-        )?;
-        Ok(Explanation::new(&found, audience).to_json())
+        )
     }
 
     /// As it is asked over HTTP: the query of `/v1/why`.
@@ -88,17 +115,156 @@ impl Asked {
         query
     }
 
-    fn wanted(&self, name: &RuleName, secret: &FleetSecret) -> Wanted {
+    fn is_of_rule(&self, name: &RuleName) -> bool {
         let fits = |asked: &Option<String>, of: &str| asked.as_deref().is_none_or(|asked| asked == of);
-        if !fits(&self.tenant, &name.tenant)
-            || !fits(&self.namespace, &name.namespace)
-            || !fits(&self.rule, &name.rule)
-        {
+        fits(&self.tenant, &name.tenant)
+            && fits(&self.namespace, &name.namespace)
+            && fits(&self.rule, &name.rule)
+    }
+
+    fn wanted(&self, name: &RuleName, secret: &FleetSecret) -> Wanted {
+        if !self.is_of_rule(name) {
             return Wanted::Nothing;
         }
         let Some(identifier) = &self.identifier else { return Wanted::All };
-        key_of(name, identifier, secret).map_or(Wanted::Nothing, Wanted::Key)
+        let prefix = name.prefix(secret);
+        let keys =
+            readings(identifier, name).into_iter().filter_map(|reading| key_of(name, &prefix, &reading));
+        Wanted::Keys(keys.collect())
     }
+}
+
+/// The callers that come next to one that nothing is known of: by name where the log has names, else those that were
+/// denied most.
+fn nearest(identifier: &str, found: &Found) -> Vec<Nearest> {
+    const NEAREST_MAX: usize = 5;
+    let mut all = Nearest::of(found);
+    let asked = identifier.to_lowercase();
+    let distance = |near: &Nearest| match &near.name {
+        None => usize::MAX,
+        Some(name) if name.to_lowercase().contains(&asked) => 0,
+        Some(name) => {
+            name.split(", ").map(|part| suggest::distance(identifier, part)).min().unwrap_or(usize::MAX)
+        }
+    };
+    // Stable: of those that are equally near, those with most denials stay first.
+    all.sort_by_key(distance);
+    all.truncate(NEAREST_MAX);
+    all
+}
+
+/// Without what people copy with it: quotes, brackets, the colon after it.
+fn bare(text: &str) -> &str {
+    let mut text = text.trim();
+    for (open, close) in [('"', '"'), ('\'', '\''), ('`', '`'), ('[', ']')] {
+        if let Some(inner) = text.strip_prefix(open).and_then(|rest| rest.strip_suffix(close)) {
+            text = inner.trim();
+        }
+    }
+    text
+}
+
+/// `user=alice endpoint=/search`, also with commas; `None` for anything else.
+fn attributes_of(text: &str) -> Option<Vec<(&str, &str)>> {
+    let pairs: Option<Vec<(&str, &str)>> = text
+        .split([',', ' '])
+        .filter(|word| !word.is_empty())
+        .map(|word| {
+            word.split_once('=').filter(|(name, _)| !name.is_empty()).map(|(name, value)| (name, bare(value)))
+        })
+        .collect();
+    pairs.filter(|pairs| !pairs.is_empty())
+}
+
+/// Callers that a text may mean whatever else their keys have.
+fn wanted_callers<'q>(
+    text: &str,
+    secret: &FleetSecret,
+    of_rule: &'q dyn Fn(&RuleName) -> bool,
+) -> WantedCallers<'q> {
+    let tags = PartTags::new(secret);
+    let tags_of = |value: &str| {
+        let mut spellings = vec![value.to_owned(), value.to_lowercase()];
+        spellings.extend(address_values(value));
+        spellings.iter().map(|spelling| tags.tag(spelling)).collect::<Vec<_>>()
+    };
+    let text = bare(text);
+    let mut values: Vec<WantedValue> = Vec::new();
+    let mut attributes = Vec::new();
+    let named = text.split_once(char::is_whitespace).map(|(name, rest)| (Some(name.to_owned()), bare(rest)));
+    for (name, text) in [(None, text)].into_iter().chain(named) {
+        values.extend(tags_of(text).into_iter().map(|tag| WantedValue { tag, of_rule: name.clone() }));
+        if let (Some(pairs), true) = (attributes_of(text), attributes.is_empty()) {
+            attributes = pairs.iter().map(|(name, value)| ((*name).to_owned(), tags_of(value))).collect();
+        }
+    }
+    let hash = text.trim_start_matches("caller ").trim_start_matches('#');
+    let is_hash = (16..=24).contains(&hash.len()) && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let key = hash.get(..16).filter(|_| is_hash).and_then(|hash| u64::from_str_radix(hash, 16).ok());
+    WantedCallers { of_rule, values, attributes, key }
+}
+
+/// The values of a rule's key that a text may mean, as any output shows them: `alice,/search`, `alice, /search`,
+/// `user=alice endpoint=/search`, each also behind the name of the rule.
+fn readings(text: &str, rule: &RuleName) -> Vec<Vec<String>> {
+    let text = bare(text);
+    let named =
+        text.split_once(char::is_whitespace).filter(|(name, _)| rule.is_called(name.trim_end_matches(':')));
+    let mut readings = Vec::new();
+    for text in [Some(text), named.map(|(_, rest)| bare(rest))].into_iter().flatten() {
+        let owned = |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect::<Vec<_>>();
+        match &rule.key {
+            KeyForm::Identifier => readings.push(owned(&[text])),
+            KeyForm::Entries => {
+                let split = text.split(BETWEEN_PARTS).map(|entry| entry.split_once('='));
+                let as_shown: Option<Vec<(&str, &str)>> = split.collect();
+                for entries in [as_shown, attributes_of(text)].into_iter().flatten() {
+                    readings.push(entries.iter().flat_map(|(name, value)| owned(&[name, value])).collect());
+                }
+            }
+            KeyForm::Attributes(parts) => {
+                readings.extend(split_at_commas(text, parts.len()).iter().map(|values| owned(values)));
+                let pairs = attributes_of(text).unwrap_or_default();
+                let value = |part: &String| {
+                    let attribute = part.split('/').next().unwrap_or(part);
+                    pairs.iter().find(|(name, _)| *name == attribute).map(|(_, value)| (*value).to_owned())
+                };
+                readings.extend(
+                    parts.iter().map(value).collect::<Option<Vec<_>>>().filter(|_| !parts.is_empty()),
+                );
+            }
+        }
+    }
+    readings
+}
+
+/// Every way to take a text for so many values with commas between them: values may have commas themselves.
+fn split_at_commas(text: &str, count: usize) -> Vec<Vec<&str>> {
+    const WAYS_MAX: usize = 64;
+    let commas: Vec<usize> = text.match_indices(',').map(|(at, _)| at).collect();
+    let mut ways: Vec<(Vec<&str>, usize)> = vec![(Vec::new(), 0)];
+    if count == 0 {
+        return Vec::new();
+    }
+    for _ in 1..count {
+        let mut longer = Vec::new();
+        for (values, from) in &ways {
+            for comma in commas.iter().filter(|comma| **comma >= *from) {
+                let value = &text[*from..*comma];
+                longer.push(([&values[..], &[value]].concat(), comma + 1));
+            }
+        }
+        longer.truncate(WAYS_MAX);
+        ways = longer;
+    }
+    // Answers separate values by a comma, lists by a comma and a space.
+    let whole = ways.into_iter().map(|(values, from)| [&values[..], &[&text[from..]]].concat());
+    whole
+        .flat_map(|values| {
+            let trimmed: Vec<&str> = values.iter().map(|value| value.trim()).collect();
+            if trimmed == values { vec![values] } else { vec![values, trimmed] }
+        })
+        .collect()
 }
 
 /// A text within a query.
@@ -113,25 +279,16 @@ fn encode(out: &mut String, text: &str) {
     }
 }
 
-/// The key of a caller by a rule; `None` when the rule's callers aren't called like that.
-fn key_of(name: &RuleName, identifier: &str, secret: &FleetSecret) -> Option<KeyHash> {
-    let prefix = name.prefix(secret);
+/// The key of a caller by the values of a rule's key; `None` when no caller of the rule has such values.
+fn key_of(name: &RuleName, prefix: &KeyPrefix, values: &[String]) -> Option<KeyHash> {
     let key = match &name.key {
-        KeyForm::Identifier => prefix.key(identifier),
-        KeyForm::Entries => {
-            let entries: Option<Vec<(&str, &str)>> =
-                identifier.split(BETWEEN_PARTS).map(|entry| entry.split_once('=')).collect();
-            prefix.key_of_parts(entries?.into_iter().flat_map(|(name, value)| [name, value]))
-        }
+        KeyForm::Identifier => prefix.key(values.first()?),
+        KeyForm::Entries => prefix.key_of_parts(values.iter().map(String::as_str)),
         KeyForm::Attributes(parts) => {
             let parts: Vec<KeyPart> = parts.iter().map(|part| key_part(part)).collect();
-            let values: Vec<&str> = match parts.as_slice() {
-                [_] => vec![identifier],
-                _ => identifier.split(BETWEEN_PARTS).collect(),
-            };
             let attributes: Vec<(&str, &str)> =
-                parts.iter().map(|part| &*part.attribute).zip(values.iter().copied()).collect();
-            (values.len() == parts.len()).then(|| caller_key(&prefix, &parts, Attributes(&attributes)))??
+                parts.iter().map(|part| &*part.attribute).zip(values.iter().map(String::as_str)).collect();
+            (values.len() == parts.len()).then(|| caller_key(prefix, &parts, Attributes(&attributes)))??
         }
     };
     Some(KeyHash::of(key))
@@ -142,4 +299,51 @@ fn key_part(text: &str) -> KeyPart {
     let grouped = text.rsplit_once('/').and_then(|(name, length)| Some((name, length.parse().ok()?)));
     let (attribute, group_prefix) = grouped.map_or((text, None), |(name, length)| (name, Some(length)));
     KeyPart { attribute: attribute.into(), group_prefix }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_decisions::Algorithm;
+
+    fn rule(key: KeyForm) -> RuleName {
+        let [tenant, namespace, rule] = ["default", "api", "search"].map(str::to_owned);
+        RuleName { tenant, namespace, rule, algorithm: Algorithm::Gcra, key }
+    }
+
+    #[test]
+    fn a_caller_is_read_as_any_output_prints_it() {
+        let rule = rule(KeyForm::Attributes(vec!["user".into(), "endpoint".into()]));
+        let expected = vec!["alice".to_owned(), "/search".to_owned()];
+        for text in [
+            "alice,/search",
+            "alice, /search",
+            "\"alice,/search\"",
+            "'alice, /search'",
+            "[alice, /search]",
+            "search alice,/search",
+            "api/search alice, /search",
+            "default/api/search alice, /search",
+            "default/api/search [alice, /search]",
+            "user=alice endpoint=/search",
+            "user=alice,endpoint=/search",
+            "endpoint=/search user=alice",
+            "api user=alice endpoint=/search",
+            "search user=alice, endpoint=/search",
+        ] {
+            assert!(readings(text, &rule).contains(&expected), "{text}: {:?}", readings(text, &rule));
+        }
+        for text in ["alice", "user=alice", "other alice,/search", ""] {
+            assert!(!readings(text, &rule).contains(&expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn values_may_have_commas_themselves() {
+        let ways = split_at_commas("a,b,c", 2);
+        assert!(ways.contains(&vec!["a", "b,c"]) && ways.contains(&vec!["a,b", "c"]), "{ways:?}");
+        assert_eq!(split_at_commas("a,b", 1), [["a,b"]]);
+        assert!(split_at_commas("a", 2).is_empty() && split_at_commas("a", 0).is_empty());
+        assert!(split_at_commas(&",".repeat(1000), 8).len() <= 128);
+    }
 }

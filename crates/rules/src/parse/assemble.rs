@@ -77,6 +77,7 @@ pub(crate) fn assemble_listing(
                 draft.read_overrides(at, *home, listing.as_deref_mut(), &mut problems);
                 draft.namespaces[*home].warn_of_splits(at, &mut problems);
                 draft.namespaces[*home].warn_of_addresses(at, &mut problems);
+                draft.namespaces[*home].warn_of_mixed_windows(at, &mut problems);
             }
         }
     }
@@ -234,6 +235,33 @@ impl DraftNamespace {
         for rule in &mut self.rules {
             rule.when.set_forms(&self.forms);
             rule.forms = self.forms.clone();
+        }
+    }
+
+    /// Warns where a file has windows of the clock and others of the same length: `per hour` and `per 1h` look alike.
+    fn warn_of_mixed_windows(&self, at: &Cursor<'_, '_>, problems: &mut Problems) {
+        let mut seen: Vec<(u64, bool, u32)> = Vec::new();
+        let Some(rules) = at.get("rules") else { return };
+        for rule_at in rules.items() {
+            let slot = rule_entry::name_of(&rule_at).and_then(|name| self.slots.get(name));
+            let Some((Slot::Read(index), _)) = slot else { continue };
+            let Some((seconds, is_calendar)) = words::length_and_kind(&self.rules[*index].policy) else {
+                continue;
+            };
+            let other = seen.iter().find(|(length, kind, _)| *length == seconds && *kind != is_calendar);
+            if let Some((_, _, line)) = other {
+                let (unit, short) = match seconds {
+                    3600 => ("hour", "1h"),
+                    86_400 => ("day", "1d"),
+                    _ => ("week", "1w"),
+                };
+                let message = format!(
+                    "`per {unit}` starts afresh with each {unit} of the clock, `per {short}` doesn't: this rule has one, \
+                     the rule of line {line} the other"
+                );
+                return rule_at.warn(problems, message);
+            }
+            seen.push((seconds, is_calendar, rule_at.place().line));
         }
     }
 

@@ -38,7 +38,7 @@ pub(crate) fn read_head<'p>(at: &'p Cursor<'p, '_>, problems: &mut Problems) -> 
         Some(at) => value::name(&at, problems),
         None => Some(DEFAULT_TENANT),
     };
-    let namespace = match fields.get("namespace") {
+    let namespace = match fields.meant("namespace", &FIELDS) {
         Some(at) => Some(value::name(&at, problems)?),
         None => None,
     };

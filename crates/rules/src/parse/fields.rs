@@ -58,6 +58,26 @@ impl<'p, 't> Fields<'p, 't> {
         found
     }
 
+    /// A field, or one that is misspelt so that it can only be this one: [`Fields::only`] has told of it, and what it
+    /// holds is read, so that all mistakes are told together.
+    pub(crate) fn meant(&self, name: &str, known: &[&str]) -> Option<Cursor<'p, 't>> {
+        let is_misspelt = |entry: &&Entry<'t>| {
+            !known.contains(&&*entry.key) && suggest::nearest(&entry.key, [name]).is_some()
+        };
+        self.get(name).or_else(|| self.get(&self.at.entries().iter().find(is_misspelt)?.key))
+    }
+
+    /// The same for a field that must be there.
+    pub(crate) fn require_meant(
+        &self,
+        name: &str,
+        example: &str,
+        known: &[&str],
+        problems: &mut Problems,
+    ) -> Option<Cursor<'p, 't>> {
+        self.meant(name, known).or_else(|| self.require(name, example, problems))
+    }
+
     /// An error about a field that isn't there.
     pub(crate) fn missing(&self, name: &str, message: String, fix: String, problems: &mut Problems) {
         self.at.refuse_at(problems, self.at.place(), Some(name), Refusal::new(message, fix));

@@ -1,13 +1,13 @@
 //! Numbers, lengths of time, limits and rates as people write them: `1_000_000 per month`, `100/10s`.
 //!
-//! Nothing is guessed: where a spelling could mean two things (`per h`: any hour, or the clock's?), the
-//! error offers both.
+//! Nothing is guessed: where a spelling could mean two things (`per h` or `/hour`: any hour, or the clock's?), the
+//! error has both texts to write.
 
 use crate::error::{Refusal, quoted};
 use tidegate_core::limit::NUMBER_MAX;
 use tidegate_core::{CalendarUnit, Limit, Nanos, Period, Rate};
 
-const LIMIT_FIX: &str = "write it as `10 per 1m`, or `1000 per month` for the calendar's";
+const LIMIT_FIX: &str = "write it as `10 per 1m` or `10/min`, or `1000 per month` for the calendar's";
 const RATE_FIX: &str = "write it as `100/s` or `100 per 10s`";
 const NUMBER_FIX: &str = "write a whole number from 0 to 9007199254740992 (2^53), such as 100 or 1_000_000";
 
@@ -25,35 +25,58 @@ pub(crate) struct LimitText {
     pub(crate) window: Option<Window>,
 }
 
-/// A whole number up to 2^53; underscores may stand between digits.
+/// A whole number up to 2^53; underscores or commas may stand between digits. `10k`, `2M` and `1 million` are numbers
+/// too.
 pub(crate) fn number(text: &str) -> Result<u64, Refusal> {
     let refusal = |what: &str| Refusal::new(format!("{} {what}", quoted(text)), NUMBER_FIX);
-    let well_formed =
-        text.split('_').all(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()));
-    if !well_formed {
+    let (digits, times) = magnitude(text);
+    let is_digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    let is_grouped = |text: &str| {
+        let mut groups = text.split(',');
+        let first = groups.next().unwrap_or_default();
+        is_digits(first) && first.len() <= 3 && groups.all(|group| is_digits(group) && group.len() == 3)
+    };
+    if !digits.split('_').all(is_digits) && !is_grouped(digits) {
         return Err(refusal("isn't a whole number"));
     }
-    let digits: String = text.split('_').collect();
-    digits.parse().ok().filter(|number| *number <= NUMBER_MAX).ok_or_else(|| refusal("is too large"))
+    let plain: String = digits.chars().filter(char::is_ascii_digit).collect();
+    let number: Option<u64> = plain.parse().ok().and_then(|number: u64| number.checked_mul(times));
+    number.filter(|number| *number <= NUMBER_MAX).ok_or_else(|| refusal("is too large"))
+}
+
+/// The digits of a number, and by how much they are to be multiplied.
+fn magnitude(text: &str) -> (&str, u64) {
+    let words = [("thousand", 1_000), ("million", 1_000_000), ("billion", 1_000_000_000)];
+    let letters = [("k", 1_000), ("K", 1_000), ("M", 1_000_000)];
+    for (word, times) in words {
+        if let Some(digits) = text.strip_suffix(word).filter(|digits| digits.ends_with(char::is_whitespace)) {
+            return (digits.trim_end(), times);
+        }
+    }
+    for (letter, times) in letters {
+        if let Some(digits) =
+            text.strip_suffix(letter).filter(|digits| digits.ends_with(|c: char| c.is_ascii_digit()))
+        {
+            return (digits, times);
+        }
+    }
+    (text, 1)
 }
 
 pub(crate) fn limit(text: &str) -> Result<LimitText, Refusal> {
     let text = text.trim();
-    let Some((count, length)) = split_at_per(text) else {
-        if text.contains('/') && rate(text).is_ok() {
-            let fix = format!("write `rate: {text}`, or a limit such as `10 per 1m`");
-            return Err(Refusal::new(format!("{} is a rate", quoted(text)), fix));
-        }
+    let Some((count, between, length)) = split(text) else {
         return match number(text) {
             Ok(number) => Ok(LimitText { limit: checked_limit(number)?, window: None }),
-            Err(refusal) if looks_numeric(text) => Err(refusal),
+            Err(refusal) if looks_numeric(text) && !text.contains(char::is_whitespace) => Err(refusal),
             Err(_) => Err(Refusal::new(format!("{} isn't a limit", quoted(text)), LIMIT_FIX)),
         };
     };
     if !looks_numeric(count) {
         return Err(Refusal::new(format!("{} isn't a limit", quoted(text)), LIMIT_FIX));
     }
-    Ok(LimitText { limit: checked_limit(number(count)?)?, window: Some(window(length)?) })
+    let limit = checked_limit(number(count)?)?;
+    Ok(LimitText { limit, window: Some(window(count, between, length)?) })
 }
 
 fn checked_limit(number: u64) -> Result<Limit, Refusal> {
@@ -67,34 +90,52 @@ fn looks_numeric(text: &str) -> bool {
         || matches!(text, "nan" | "NaN" | "NAN" | "inf" | "Inf" | "INF")
 }
 
-/// `10 per 1m` at the word `per`, both sides trimmed.
-fn split_at_per(text: &str) -> Option<(&str, &str)> {
-    let (count, rest) = text.split_once(char::is_whitespace)?;
-    let length = rest.trim_start().strip_prefix("per")?;
-    length.starts_with(char::is_whitespace).then(|| (count, length.trim()))
+/// What stands between a count and a length of time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Between {
+    /// `per`, also `every` and `each`.
+    Word,
+    Slash,
 }
 
-fn window(text: &str) -> Result<Window, Refusal> {
+/// `10 per 1m` at the word `per`, or `10/min` at the slash, both sides trimmed.
+fn split(text: &str) -> Option<(&str, Between, &str)> {
+    if let Some((count, length)) = text.split_once('/') {
+        return Some((count.trim_end(), Between::Slash, length.trim_start()));
+    }
+    ["per", "every", "each"].into_iter().find_map(|word| {
+        let at = text.match_indices(word).map(|(at, _)| at).find(|at| {
+            let (before, after) = (&text[..*at], &text[at + word.len()..]);
+            before.ends_with(char::is_whitespace)
+                && (after.is_empty() || after.starts_with(char::is_whitespace))
+        })?;
+        Some((text[..at].trim_end(), Between::Word, text[at + word.len()..].trim_start()))
+    })
+}
+
+fn window(limit: &str, between: Between, text: &str) -> Result<Window, Refusal> {
     let Length { count, unit, spelling } = length(text, LIMIT_FIX)?;
-    let unclear = |fix: &str| Err(Refusal::new(format!("`per {text}` could mean two things"), fix));
-    match (count, unit, spelling) {
-        (None, Unit::Hour, Spelling::Letter) => {
-            unclear("write `per 1h` for any 60 minutes, `per hour` for the clock's hour")
+    let unclear = |fix: String| Err(Refusal::new(format!("{} could mean two things", quoted(text)), fix));
+    // `per hour` has always been the clock's hour; what is short, or has a slash, says neither.
+    let is_short = spelling == Spelling::Letter || between == Between::Slash;
+    match (count, unit) {
+        (None, Unit::Hour) if is_short => unclear(format!(
+            "write `{limit} per 1h` for any 60 minutes, `{limit} per hour` for the clock's hour"
+        )),
+        (None, Unit::Day) if is_short => {
+            unclear(format!("write `{limit} per 1d` for any 24 hours, `{limit} per day` for the calendar's"))
         }
-        (None, Unit::Day, Spelling::Letter) => {
-            unclear("write `per 1d` for any 24 hours, `per day` for the calendar's")
+        (None, Unit::Week) if is_short => {
+            unclear(format!("write `{limit} per 1w` for any 7 days, `{limit} per week` for the calendar's"))
         }
-        (None, Unit::Week, Spelling::Letter) => {
-            unclear("write `per 1w` for any 7 days, `per week` for the calendar's")
-        }
-        (None, Unit::Hour, _) => Ok(Window::Calendar(CalendarUnit::Hour)),
-        (None, Unit::Day, _) => Ok(Window::Calendar(CalendarUnit::Day)),
-        (None, Unit::Week, _) => Ok(Window::Calendar(CalendarUnit::Week)),
-        (None, Unit::Month, _) => Ok(Window::Calendar(CalendarUnit::Month)),
-        (Some(_), Unit::Month, _) => {
-            unclear("write `per month` for the calendar's, or days such as `per 30d`")
-        }
-        (count, unit, _) => {
+        (None, Unit::Hour) => Ok(Window::Calendar(CalendarUnit::Hour)),
+        (None, Unit::Day) => Ok(Window::Calendar(CalendarUnit::Day)),
+        (None, Unit::Week) => Ok(Window::Calendar(CalendarUnit::Week)),
+        (None, Unit::Month) => Ok(Window::Calendar(CalendarUnit::Month)),
+        (Some(_), Unit::Month) => unclear(format!(
+            "write `{limit} per month` for the calendar's, or days such as `{limit} per 30d`"
+        )),
+        (count, unit) => {
             let length = Nanos::new(count.unwrap_or(1).saturating_mul(unit.nanos()));
             let period = Period::new(length).map_err(|error| {
                 let fix = "write a period from `1s` to `366d`, or use `rate` for shorter ones";
@@ -108,8 +149,7 @@ fn window(text: &str) -> Result<Window, Refusal> {
 /// `100/s`, `100/10s`, `100 per 10s`, `90 per minute`.
 pub(crate) fn rate(text: &str) -> Result<Rate, Refusal> {
     let text = text.trim();
-    let split = text.split_once('/').map(|(count, length)| (count.trim_end(), length.trim_start()));
-    let Some((count, length_text)) = split.or_else(|| split_at_per(text)) else {
+    let Some((count, _, length_text)) = split(text) else {
         return Err(Refusal::new(format!("{} isn't a rate", quoted(text)), RATE_FIX));
     };
     if !looks_numeric(count) {
@@ -179,7 +219,12 @@ fn length(text: &str, fix: &str) -> Result<Length, Refusal> {
     let (count, word) = text.split_at(digits);
     let refusal = || {
         let message = format!("{} isn't a length of time", quoted(text));
-        Refusal::new(message, format!("{fix}; units are ms, s, m, h, d, w, month and year"))
+        Refusal::new(
+            message,
+            format!(
+                "{fix}; units are ms, s, m, h, d, w, month and year, or words such as sec, min, hour and day"
+            ),
+        )
     };
     let count = if count.is_empty() { None } else { Some(number(count)?) };
     let (unit, spelling) = unit(word.trim_start()).ok_or_else(refusal)?;
@@ -194,6 +239,9 @@ fn unit(word: &str) -> Option<(Unit, Spelling)> {
         Some(singular) if singular.len() > 1 => (singular, Spelling::Plural),
         _ => (word, Spelling::Word),
     };
+    if singular == "hr" && spelling == Spelling::Word {
+        return Some((Unit::Hour, Spelling::Letter));
+    }
     let unit = match singular {
         "ms" => return Some((Unit::Millisecond, Spelling::Letter)),
         "s" => return Some((Unit::Second, Spelling::Letter)),
@@ -201,9 +249,9 @@ fn unit(word: &str) -> Option<(Unit, Spelling)> {
         "h" => return Some((Unit::Hour, Spelling::Letter)),
         "d" => return Some((Unit::Day, Spelling::Letter)),
         "w" => return Some((Unit::Week, Spelling::Letter)),
-        "second" => Unit::Second,
-        "minute" => Unit::Minute,
-        "hour" => Unit::Hour,
+        "second" | "sec" => Unit::Second,
+        "minute" | "min" => Unit::Minute,
+        "hour" | "hr" => Unit::Hour,
         "day" => Unit::Day,
         "week" => Unit::Week,
         "month" => Unit::Month,

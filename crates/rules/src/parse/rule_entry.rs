@@ -61,8 +61,9 @@ pub(crate) fn read_rule(at: &Cursor<'_, '_>, home: &mut Home<'_>, problems: &mut
     let fields = Fields::of(at, EXAMPLE, problems)?;
     fields.only(&FIELDS, problems);
 
-    let name = fields.require("name", "per-user", problems).and_then(|at| value::name(&at, problems));
-    let key = fields.require("key", "[user]", problems).and_then(|at| read_key(&at, problems));
+    let name =
+        fields.require_meant("name", "per-user", &FIELDS, problems).and_then(|at| value::name(&at, problems));
+    let key = fields.require_meant("key", "[user]", &FIELDS, problems).and_then(|at| read_key(&at, problems));
     let when = fields.get("when").map_or_else(|| Some(Default::default()), |at| read_when(&at, problems));
     let policy = read_policy(&fields, home.calendars, problems);
     let options = read_options(&fields, problems);

@@ -111,7 +111,7 @@ fn flow(out: &mut String, value: &Value<'_>) {
 }
 
 /// In double quotes, where YAML knows JSON's escapes.
-fn quoted(out: &mut String, text: &str) {
+pub(super) fn quoted(out: &mut String, text: &str) {
     out.push('"');
     for character in text.chars() {
         match character {

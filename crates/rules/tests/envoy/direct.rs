@@ -51,7 +51,7 @@ fn a_domain_is_described_like_a_namespace() {
     let set = parse(&[source("a.yaml", TREE)]).unwrap();
     let text = set.describe(NOW).to_string();
     let expected = "namespace test-domain, tenant default\n  \
-         key1=value1/subkey1: at most 5 in each 1 second from the last round time, for descriptors key1=value1/subkey1\n";
+         key1=value1/subkey1: at most 5 in each 1 second since 1970 in UTC (fixed windows), for descriptors key1=value1/subkey1\n";
     assert!(text.starts_with(expected), "{text}");
     assert!(text.contains("  key6: unlimited, for descriptors key6\n"), "{text}");
 }

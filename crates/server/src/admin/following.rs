@@ -8,7 +8,7 @@ use tidegate_core::Nanos;
 /// For `/readyz`.
 pub(super) fn brief(object: &mut Object<'_>, view: &FollowView) {
     let (status, stale_for) = view.status();
-    object.string("source", "control").number("head", status.head);
+    object.string("source", "control").number("head", status.head.max(status.version));
     staleness(object, stale_for);
     if status.version == 0 {
         object.string("problem", "no rules were loaded yet: everything is allowed");
@@ -19,7 +19,10 @@ pub(super) fn brief(object: &mut Object<'_>, view: &FollowView) {
 /// For `/v1/state`.
 pub(super) fn whole(object: &mut Object<'_>, view: &FollowView) {
     let (status, stale_for) = view.status();
-    object.string("source", "control").number("version", status.version).number("head", status.head);
+    object
+        .string("source", "control")
+        .number("version", status.version)
+        .number("head", status.head.max(status.version));
     staleness(object, stale_for);
     let servers = view.servers().as_slice();
     object.list("servers", servers, |out, server| write::string(out, &server.to_string()));

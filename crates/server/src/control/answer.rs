@@ -218,7 +218,7 @@ async fn made(
         | Endpoint::State
         | Endpoint::Nodes
         | Endpoint::Why => unreachable!("answered above"),
-        Endpoint::Rules => write::rules(&asked),
+        Endpoint::Rules => write::rules(&asked).await,
         Endpoint::History => write::history(&asked).await,
         Endpoint::Version(version) => write::version(&asked, version).await,
         Endpoint::Watch => write::watch(&asked).await,

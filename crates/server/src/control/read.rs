@@ -57,9 +57,13 @@ impl Fields {
     }
 
     fn flag(&mut self, name: &str) -> Result<bool, Problem> {
+        Ok(self.optional_flag(name)?.unwrap_or(false))
+    }
+
+    fn optional_flag(&mut self, name: &str) -> Result<Option<bool>, Problem> {
         match self.0.remove(name) {
-            None | Some(Value::Null) => Ok(false),
-            Some(Value::Bool(flag)) => Ok(flag),
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::Bool(flag)) => Ok(Some(flag)),
             Some(_) => Err(wrong(name, "must be true or false", "give one of the two, without quotes")),
         }
     }
@@ -149,7 +153,22 @@ pub(super) async fn push(asked: &Asked<'_>, body: &[u8]) -> Result<Made, Problem
             ));
         }
     };
-    let overrides = if fields.flag("keep_overrides")? { Keep::Kept } else { Keep::Replaced };
+    // Commands of earlier releases send `keep_overrides: false` and mean a push that prunes.
+    let keeps = fields.optional_flag("keep_overrides")?;
+    let prunes = fields.optional_flag("prune_overrides")?;
+    let overrides = match (keeps, prunes) {
+        (Some(true), Some(true)) => {
+            let message = "contradicts `keep_overrides`";
+            return Err(Problem::bad_request(
+                "unknown_value",
+                "prune_overrides",
+                message,
+                "give one of them",
+            ));
+        }
+        (_, Some(true)) | (Some(false), None) => Keep::Pruned,
+        _ => Keep::Kept,
+    };
     let sources = sources(fields.0.remove("files"))?;
     fields.end()?;
     let pushed = Pushed::read(&sources, &FleetSecret::BUILT_IN, Windows::Fixed)

@@ -37,9 +37,12 @@ pub(super) async fn answer(app: &ControlApp, caller: &Caller, query: Option<&str
     Ok(Made::Json(merged))
 }
 
+/// Callers that are named where the one that was asked for isn't found.
+const NEAREST_MAX: usize = 5;
+
 fn merged(Answers { answers, silent }: Answers, records_max: usize, audience: Audience) -> Value {
     let asked = answers.len() + silent.len();
-    let (mut decisions, mut counted) = (Vec::new(), Vec::new());
+    let (mut decisions, mut counted, mut nearest) = (Vec::new(), Vec::new(), Vec::new());
     let (mut is_cut, mut damaged, mut answered) = (false, 0, 0);
     let mut problems = Vec::new();
     for Answer { node, said, .. } in answers {
@@ -49,7 +52,9 @@ fn merged(Answers { answers, silent }: Answers, records_max: usize, audience: Au
         match said {
             Ok(mut said) => {
                 answered += 1;
-                for (name, all) in [("decisions", &mut decisions), ("counted", &mut counted)] {
+                for (name, all) in
+                    [("decisions", &mut decisions), ("counted", &mut counted), ("nearest", &mut nearest)]
+                {
                     all.extend(said[name].as_array_mut().map(std::mem::take).unwrap_or_default());
                 }
                 is_cut |= said["is_cut"] == true;
@@ -57,6 +62,12 @@ fn merged(Answers { answers, silent }: Answers, records_max: usize, audience: Au
             }
             Err(problem) => problems.push(json!({ "node": &*node, "problem": problem })),
         }
+    }
+    nearest.sort_by_key(|one: &Value| std::cmp::Reverse(one["denials"].as_u64()));
+    nearest.truncate(NEAREST_MAX);
+    if !decisions.is_empty() {
+        // Some node knows the one that was asked for.
+        nearest.clear();
     }
     decisions.sort_by(|a, b| b["at"].as_str().cmp(&a["at"].as_str()));
     is_cut |= decisions.len() > records_max;
@@ -69,6 +80,7 @@ fn merged(Answers { answers, silent }: Answers, records_max: usize, audience: Au
     json!({
         "decisions": decisions,
         "counted": counted,
+        "nearest": nearest,
         "is_cut": is_cut,
         "damaged": damaged,
         "nodes": nodes,

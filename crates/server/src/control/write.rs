@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::time::Duration;
 use tidegate_control::plane::json::{ChangeJson, EntryJson};
-use tidegate_control::plane::{Changed, Entry, Outcome, PlaneError, owner};
+use tidegate_control::plane::{Changed, Entry, Outcome, PlaneError, WrittenOverrides, owner};
 use tidegate_rules::{DocumentName, RuleChange};
 use tidegate_world::{ItemId, Subject};
 
@@ -57,24 +57,37 @@ fn is_visible(asked: &Asked<'_>, tenant: &str) -> bool {
     asked.tenant().is_none_or(|own| own == tenant)
 }
 
-pub(super) fn rules(asked: &Asked<'_>) -> Result<Made, Problem> {
-    let query = asked.query(&["namespace", "tenant"])?;
+pub(super) async fn rules(asked: &Asked<'_>) -> Result<Made, Problem> {
+    let query = asked.query(&["namespace", "tenant", "overrides"])?;
     asked.plane.ready()?;
     let standing = asked.plane.standing();
-    let is_asked = |name: &&DocumentName| {
+    let is_asked = |name: &DocumentName| {
         is_visible(asked, &name.tenant)
             && query.get("tenant").is_none_or(|tenant| *name.tenant == *tenant)
             && query.get("namespace").is_none_or(|namespace| *name.namespace == *namespace)
     };
-    let documents: Vec<Value> = standing
-        .documents
-        .iter()
-        .filter(|(name, _)| is_asked(name))
-        .map(|(name, text)| document_json(name, text))
-        .collect();
+    let fleet_mode = standing.fleet_mode.to_string();
+    if query.flag("overrides")? {
+        let written = asked.plane.written(is_asked).await?;
+        let (written_count, left_out) = match written.overrides {
+            WrittenOverrides::Included { written, left_out } => (written.into(), left_out.into()),
+            WrittenOverrides::TooMany => (Value::from(0), Value::Null),
+        };
+        let documents: Vec<Value> =
+            written.documents.iter().map(|(name, text)| document_json(name, text)).collect();
+        return Ok(Made::Json(document(&json!({
+            "version": written.version,
+            "fleet_mode": fleet_mode,
+            "documents": documents,
+            "overrides_written": written_count,
+            "overrides_left_out": left_out,
+        }))));
+    }
+    let asked_for = standing.documents.iter().filter(|(name, _)| is_asked(name));
+    let documents: Vec<Value> = asked_for.map(|(name, text)| document_json(name, text)).collect();
     Ok(Made::Json(document(&json!({
         "version": standing.version,
-        "fleet_mode": standing.fleet_mode.to_string(),
+        "fleet_mode": fleet_mode,
         "documents": documents,
     }))))
 }

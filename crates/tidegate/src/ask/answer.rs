@@ -64,20 +64,40 @@ impl Answer {
             let _ = write!(text, " ({})", known.join(", "));
         }
         text.push('\n');
-        for limit in &self.limits {
-            let _ = writeln!(text, "  {}", limit.in_words(now));
+        if !self.is_verified() {
+            text.push_str(
+                "  The counts couldn't be checked, so numbers and times below are guesses; each rule's class decided.\n",
+            );
+        }
+        let (shadow, enforced): (Vec<&LimitAnswer>, Vec<&LimitAnswer>) =
+            self.limits.iter().partition(|limit| limit.shadow);
+        // What denies first: shadow rules never do.
+        for limit in enforced.into_iter().chain(shadow) {
+            let _ = writeln!(text, "  {}", limit.in_words(now, self.is_verified()));
         }
         text
     }
 }
 
+impl Answer {
+    fn is_verified(&self) -> bool {
+        self.path.as_deref() != Some("unverified")
+    }
+}
+
 impl LimitAnswer {
-    fn in_words(&self, now: Nanos) -> String {
+    /// `is_verified`: the node could check its counts, so that a wait is what it says.
+    fn in_words(&self, now: Nanos, is_verified: bool) -> String {
         let mut text = plain(self.name.as_deref().unwrap_or("limit"));
         if let Some(identifier) = self.identifier.as_deref().filter(|identifier| !identifier.is_empty()) {
             let _ = write!(text, " {}", plain(identifier));
         }
-        let _ = write!(text, ": {}", if self.allowed { "allowed" } else { "denied" });
+        let outcome = match (self.allowed, self.shadow) {
+            (true, _) => "allowed",
+            (false, false) => "denied",
+            (false, true) => "would deny",
+        };
+        let _ = write!(text, ": {outcome}");
         if self.unlimited {
             text.push_str(", unlimited");
         }
@@ -90,19 +110,21 @@ impl LimitAnswer {
         match (self.remaining, self.limit) {
             (Some(_), Some(0)) if !self.allowed => text.push_str(", blocked"),
             (Some(remaining), Some(limit)) => {
-                let _ = write!(text, ", {remaining} of {limit} left");
+                let by_node = if is_verified { "" } else { " as far as this node knows" };
+                let _ = write!(text, ", {remaining} of {limit} left{by_node}");
             }
             _ => {}
         }
-        text.push_str(&self.wait_in_words(now));
+        text.push_str(&self.wait_in_words(now, is_verified));
         if self.shadow {
             text.push_str(" (shadow: never denies)");
         }
         text
     }
 
-    fn wait_in_words(&self, now: Nanos) -> String {
+    fn wait_in_words(&self, now: Nanos, is_verified: bool) -> String {
         match (self.allowed, self.retry_after_ms, self.reset_ms) {
+            (false, Some(_), _) if !is_verified => ", try again once it is checked".to_owned(),
             (false, Some(retry_after_ms), _) => format!(", retry in {}", duration(retry_after_ms)),
             // Blocked, or it costs more than there ever is.
             (false, None, Some(_)) => ": no wait helps".to_owned(),
@@ -174,7 +196,7 @@ mod tests {
 
     #[test]
     fn unlimited_missing_and_shadow_are_told() {
-        let told = |text: &str| serde_json::from_str::<LimitAnswer>(text).unwrap().in_words(NOW);
+        let told = |text: &str| serde_json::from_str::<LimitAnswer>(text).unwrap().in_words(NOW, true);
         let unlimited = told(r#"{"name":"a","identifier":"x","limit":null,"unlimited":true,"allowed":true}"#);
         assert_eq!(unlimited, "a x: allowed, unlimited");
         let missing = told(r#"{"name":"a","identifier":"","missing":"user","allowed":false}"#);
@@ -188,8 +210,41 @@ mod tests {
     }
 
     #[test]
+    fn a_shadow_rule_would_deny_and_stands_apart() {
+        let answer: Answer = serde_json::from_str(
+            r#"{"allowed":true,"limits":[{"name":"trial","identifier":"x","limit":1,"remaining":0,"reset_ms":1763230001500,
+            "retry_after_ms":1500,"allowed":false,"shadow":true},{"name":"per-user","identifier":"x","limit":5,
+            "remaining":4,"reset_ms":1763230001500,"retry_after_ms":0,"allowed":true,"shadow":false}],"path":"local"}"#,
+        )
+        .unwrap();
+        let text = "allowed (path local)\n  per-user x: allowed, 4 of 5 left, resets in 1.5 s\n  \
+                    trial x: would deny, 0 of 1 left, retry in 1.5 s (shadow: never denies)\n";
+        assert_eq!(answer.in_words(NOW), text);
+    }
+
+    #[test]
+    fn a_denial_that_was_not_checked_names_its_cause_and_promises_nothing() {
+        let answer: Answer = serde_json::from_str(
+            r#"{"allowed":false,"limits":[{"name":"login","identifier":"9.9.9.9","limit":30,"remaining":30,
+            "reset_ms":1763230001500,"retry_after_ms":300,"allowed":false,"shadow":false}],"path":"unverified",
+            "reason":"store unavailable"}"#,
+        )
+        .unwrap();
+        let text = answer.in_words(NOW);
+        assert!(
+            text.starts_with("denied (store unavailable, path unverified)\n  The counts couldn't be checked"),
+            "{text}"
+        );
+        assert!(
+            text.contains("30 of 30 left as far as this node knows, try again once it is checked"),
+            "{text}"
+        );
+        assert!(!text.contains("300 ms"), "{text}");
+    }
+
+    #[test]
     fn who_waits_in_vain_is_told_so() {
-        let told = |text: &str| serde_json::from_str::<LimitAnswer>(text).unwrap().in_words(NOW);
+        let told = |text: &str| serde_json::from_str::<LimitAnswer>(text).unwrap().in_words(NOW, true);
         let blocked = told(
             r#"{"name":"a","identifier":"x","limit":0,"remaining":0,"reset_ms":1763230000000,
             "retry_after_ms":null,"allowed":false}"#,

@@ -63,29 +63,31 @@ pub(crate) enum InputsError {
     Kinds,
 }
 
-/// A flag, its default and range, and what it means.
-type Number = (&'static str, f64, f64, f64, &'static str);
-const REQUESTS: Number = ("requests", 5e6, 1.0, 1e12, "requests a second, over all regions");
-const REGIONS: Number = ("regions", 3.0, 1.0, 100.0, "");
-const PEAK: Number = ("peak", 1.5, 1.0, 100.0, "a region's peak, as a multiple of its average");
-const HEADROOM: Number = ("headroom", 1.2, 1.0, 100.0, "beyond the peak");
-const NODES: Number = ("nodes", 500.0, 1.0, 1e6, "in each region: one beside every API pod");
+/// A flag, its default in words, its range, and what it means.
+type Number = (&'static str, &'static str, f64, f64, &'static str);
+const REQUESTS: Number = ("requests", "2000", 1.0, 1e12, "requests a second, over all regions");
+const REGIONS: Number = ("regions", "1", 1.0, 100.0, "");
+const PEAK: Number = ("peak", "1.5", 1.0, 100.0, "a region's peak, as a multiple of its average");
+const HEADROOM: Number = ("headroom", "1.2", 1.0, 100.0, "beyond the peak");
+const NODES: Number = ("nodes", "2, or one for 20,000 requests/s", 1.0, 1e6, "in each region");
 const SPREAD: Number = (
     "spread",
-    500.0,
+    "all nodes",
     1.0,
     1e6,
     "nodes that one key's requests reach: few, if a balancer keeps callers together",
 );
-const HOT_KEYS: Number = ("hot-keys", 1000.0, 0.0, 1e6, "keys with more than 10,000 requests a second");
-const ACTIVE_KEYS: Number = ("active-keys", 1e7, 1.0, KEYS_MAX, "counters in use within 10 s, in a region");
-const RULES: Number = ("rules", 5e6, 0.0, 1e9, "rules and overrides");
-const DENIED: Number = ("denied", 0.001, 0.0, 1.0, "share of requests");
+const HOT_KEYS: Number =
+    ("hot-keys", "by the limits", 0.0, 1e6, "keys with more than 10,000 requests a second");
+const ACTIVE_KEYS: Number =
+    ("active-keys", "by the limits", 1.0, KEYS_MAX, "counters in use within 10 s, in a region");
+const RULES: Number = ("rules", "100", 0.0, 1e9, "rules and overrides");
+const DENIED: Number = ("denied", "0.001", 0.0, 1.0, "share of requests");
 const SHARD_OPERATIONS: Number =
-    ("shard-operations", 100_000.0, 1.0, 1e9, "plain operations a second that a shard does without strain");
-const SHARD_PRICE: Number = ("shard-price", 500.0, 0.0, 1e9, "dollars a month");
+    ("shard-operations", "100000", 1.0, 1e9, "plain operations a second that a shard does without strain");
+const SHARD_PRICE: Number = ("shard-price", "100", 0.0, 1e9, "of a Redis with one core, dollars a month");
 const FIXED_PRICE: Number =
-    ("fixed-price", 25_000.0, 0.0, 1e12, "control plane, reconciler: dollars a month");
+    ("fixed-price", "0", 0.0, 1e12, "what else is paid for, such as a database: dollars a month");
 const NUMBERS: [Number; 13] = [
     REQUESTS,
     REGIONS,
@@ -101,8 +103,14 @@ const NUMBERS: [Number; 13] = [
     SHARD_PRICE,
     FIXED_PRICE,
 ];
-const KINDS: [(&str, f64); 5] =
-    [("user", 5e7), ("api key", 5e6), ("endpoint", 200.0), ("organisation", 5e5), ("global", 1.0)];
+/// What a node is planned to answer beside other work: a fifth of what one core answers alone.
+const NODE_REQUESTS: f64 = 20_000.0;
+/// Users, where no limits are given: each comes once in so many seconds.
+pub(crate) const SECONDS_BETWEEN_REQUESTS: f64 = 25.0;
+/// Within which a counter counts as in use.
+pub(crate) const ACTIVE_SECONDS: f64 = 10.0;
+/// Above which a key is hot.
+const HOT_REQUESTS: f64 = 10_000.0;
 
 pub(crate) fn command() -> Command {
     let number = |(name, default, _, _, help): Number| {
@@ -117,7 +125,7 @@ pub(crate) fn command() -> Command {
         .long("limit")
         .value_name("NAME=KEYS")
         .action(ArgAction::Append)
-        .help("a kind of limit that every request is checked against; several [user, api key, …]");
+        .help("a kind of limit that every request is checked against; several [user, global]");
     let json = Arg::new("json").long("json").action(ArgAction::SetTrue).help("print it as JSON");
     let svg = Arg::new("svg")
         .long("svg")
@@ -133,34 +141,47 @@ pub(crate) fn command() -> Command {
 
 impl Inputs {
     pub(crate) fn read(matches: &ArgMatches) -> Result<Self, InputsError> {
-        let number = |(flag, default, low, high, _): Number| {
-            let given = matches.get_one::<f64>(flag).copied().unwrap_or(default);
+        let given = |(flag, _, low, high, _): Number| {
+            let given = matches.get_one::<f64>(flag).copied();
             // Not a number is in no range.
-            let is_inside = (low..=high).contains(&given);
-            if is_inside { Ok(given) } else { Err(InputsError::Range { flag, given, low, high }) }
+            match given.filter(|given| !(low..=high).contains(given)) {
+                Some(given) => Err(InputsError::Range { flag, given, low, high }),
+                None => Ok(given),
+            }
         };
-        let given: Vec<&String> = matches.get_many("limit").into_iter().flatten().collect();
-        let kinds = match given.len() {
-            0 => KINDS.map(|(name, keys)| Kind { name: name.to_owned(), keys }).into(),
-            1..=LIMITS_MAX => given.into_iter().map(|text| kind(text)).collect::<Result<_, _>>()?,
+        let requests = given(REQUESTS)?.unwrap_or(2000.0);
+        let regions = given(REGIONS)?.unwrap_or(1.0).round();
+        let (peak, headroom) = (given(PEAK)?.unwrap_or(1.5), given(HEADROOM)?.unwrap_or(1.2));
+        let load = requests / regions * peak * headroom;
+        let limits: Vec<&String> = matches.get_many("limit").into_iter().flatten().collect();
+        let kinds: Vec<Kind> = match limits.len() {
+            0 => {
+                let users = (requests / regions * SECONDS_BETWEEN_REQUESTS).ceil();
+                let kind = |name: &str, keys| Kind { name: name.to_owned(), keys };
+                vec![kind("user", users), kind("global", 1.0)]
+            }
+            1..=LIMITS_MAX => limits.into_iter().map(|text| kind(text)).collect::<Result<_, _>>()?,
             _ => return Err(InputsError::Kinds),
         };
-        let nodes = number(NODES)?;
+        let nodes = given(NODES)?.unwrap_or((load / NODE_REQUESTS).ceil().max(2.0));
+        let active = || kinds.iter().map(|kind| kind.keys.min(load * ACTIVE_SECONDS)).sum::<f64>().max(1.0);
+        let is_hot = |kind: &&Kind| load / kind.keys > HOT_REQUESTS;
+        let hot = || kinds.iter().filter(is_hot).fold(0.0, |sum, kind| sum + kind.keys);
         Ok(Inputs {
-            requests: number(REQUESTS)?,
-            regions: number(REGIONS)?.round(),
-            peak: number(PEAK)?,
-            headroom: number(HEADROOM)?,
+            requests,
+            regions,
+            peak,
+            headroom,
             nodes,
-            spread: number(SPREAD)?.min(nodes),
+            spread: given(SPREAD)?.unwrap_or(nodes).min(nodes),
+            hot_keys: given(HOT_KEYS)?.unwrap_or_else(hot),
+            active_keys: given(ACTIVE_KEYS)?.unwrap_or_else(active),
+            rules: given(RULES)?.unwrap_or(100.0),
+            denied: given(DENIED)?.unwrap_or(0.001),
+            shard_operations: given(SHARD_OPERATIONS)?.unwrap_or(100_000.0),
+            shard_price: given(SHARD_PRICE)?.unwrap_or(100.0),
+            fixed_price: given(FIXED_PRICE)?.unwrap_or(0.0),
             kinds,
-            hot_keys: number(HOT_KEYS)?,
-            active_keys: number(ACTIVE_KEYS)?,
-            rules: number(RULES)?,
-            denied: number(DENIED)?,
-            shard_operations: number(SHARD_OPERATIONS)?,
-            shard_price: number(SHARD_PRICE)?,
-            fixed_price: number(FIXED_PRICE)?,
             form: if matches.get_flag("json") { Form::Json } else { Form::Text },
             picture: matches.get_one::<PathBuf>("svg").cloned(),
         })
@@ -203,7 +224,8 @@ mod tests {
         for bad in ["user", "=5", "user=", "user=x", "user=0", "user=nan", "user=1e99", "\n=5"] {
             assert!(matches!(read(&["--limit", bad]), Err(InputsError::Kind { .. })), "{bad}");
         }
-        let inputs = read(&["--limit", "user=5", "--limit", "all=1", "--nodes", "20"]).unwrap();
+        let inputs =
+            read(&["--limit", "user=5", "--limit", "all=1", "--nodes", "20", "--spread", "500"]).unwrap();
         assert_eq!(
             inputs.kinds,
             [("user", 5.0), ("all", 1.0)].map(|(name, keys)| Kind { name: name.into(), keys })

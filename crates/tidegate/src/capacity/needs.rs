@@ -1,6 +1,6 @@
 //! The arithmetic. Bounds, not averages: every key of a kind is asked about alike, and every node sees its share.
 
-use super::inputs::{Inputs, Kind};
+use super::inputs::{ACTIVE_SECONDS, Inputs, Kind};
 
 /// A node that admits tells its region so within 100 ms, so it syncs a key ten times a second at most, whatever the
 /// key's rate; a hot key's leases are as many.
@@ -91,7 +91,7 @@ impl Needs {
         let operations: f64 = kinds.iter().map(|kind| kind.operations).sum();
         let shards = shards(operations);
         // Of all kinds together, as many as requests name within ten seconds, and not more than there are.
-        let seen = (peak / inputs.nodes * as_number(kinds.len()) * 10.0).min(inputs.active_keys);
+        let seen = (peak / inputs.nodes * as_number(kinds.len()) * ACTIVE_SECONDS).min(inputs.active_keys);
         let denials = inputs.requests * inputs.denied;
         let dollars = shards * inputs.regions * inputs.shard_price + inputs.fixed_price;
         Needs {
@@ -107,7 +107,8 @@ impl Needs {
             table_bytes: seen * NODE_BYTES,
             rules_bytes: inputs.rules * RULE_BYTES,
             rules_file_bytes: inputs.rules * RULE_FILE_BYTES,
-            sql_rows: PUBLISHES_PER_SECOND * inputs.regions,
+            // One region alone has nobody to tell.
+            sql_rows: if inputs.regions > 1.0 { PUBLISHES_PER_SECOND * inputs.regions } else { 0.0 },
             denials,
             log_bytes: denials * DENIAL_BYTES,
             dollars,
@@ -143,12 +144,26 @@ mod tests {
     }
 
     #[test]
-    fn the_defaults_reproduce_the_naive_figures_of_the_design_that_many_have_read() {
-        let needs = needs(&[]);
-        assert!(is_near(needs.peak, 3e6) && is_near(needs.naive, 15e6), "{needs:?}");
-        assert!(is_near(needs.naive_shards, 150.0), "{needs:?}");
-        assert!(is_near(needs.leases, 5e6), "{needs:?}");
-        assert!(is_near(needs.denials, 5000.0), "{needs:?}");
+    fn a_small_fleet_gets_a_small_answer() {
+        let needs = needs(&["--requests", "2000", "--regions", "1", "--nodes", "4", "--limit", "user=50000"]);
+        assert!(is_near(needs.peak, 3600.0) && is_near(needs.shards, 1.0), "{needs:?}");
+        assert!(needs.store_bytes < 20e6 && needs.rules_bytes < 1e6 && needs.sql_rows < 1.0, "{needs:?}");
+        assert!(needs.dollars < 200.0 && needs.leases < 1.0, "{needs:?}");
+        let [least, most] =
+            [["--requests", "100"], ["--requests", "5000000"]].map(|words| self::needs(&words));
+        assert!(is_near(least.shards, 1.0) && most.shards > 50.0 && most.dollars > 50.0 * least.dollars);
+    }
+
+    #[test]
+    fn defaults_follow_the_inputs() {
+        let small = needs(&[]);
+        let large = needs(&["--requests", "200000", "--regions", "2"]);
+        assert!(large.store_bytes > 10.0 * small.store_bytes && large.sql_rows > 0.0, "{large:?}");
+        assert!(is_near(large.kinds[0].keys, 2_500_000.0), "{large:?}");
+        assert!(
+            small.leases < 1.0 && large.leases > 1.0,
+            "the global limit of a large fleet is hot: {large:?}"
+        );
     }
 
     #[test]
@@ -158,12 +173,5 @@ mod tests {
         assert!(is_near(user.operations, needs.peak) && !user.is_bounded(), "{user:?}");
         assert!(is_near(global.operations, 300.0) && global.is_bounded(), "{global:?}");
         assert!(is_near(needs.operations, user.operations + global.operations));
-    }
-
-    #[test]
-    fn what_a_hundred_thousand_dollars_are_for_a_million_requests() {
-        // 003 says 0.77, a hundred times as much.
-        let needs = needs(&["--shard-price", "0", "--fixed-price", "100000"]);
-        assert!((needs.dollars_per_million - 0.0076).abs() < 0.0001, "{needs:?}");
     }
 }

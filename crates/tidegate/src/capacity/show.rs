@@ -3,8 +3,9 @@
 use super::inputs::Inputs;
 use super::needs::{
     BUSY, CELL_MICROS, DENIAL_BYTES, KindNeeds, NODE_BYTES, Needs, PUBLISHES_PER_SECOND, RULE_BYTES,
-    STORE_BYTES, SYNCS_PER_SECOND,
+    RULE_FILE_BYTES, STORE_BYTES, SYNCS_PER_SECOND,
 };
+use crate::output::counted;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
@@ -45,10 +46,11 @@ impl Lines {
 
 pub(super) fn text(inputs: &Inputs, needs: &Needs) -> String {
     let mut lines = Lines(format!(
-        "{} requests/s over {} regions, each checked against {} limits\n",
+        "{} requests/s over {}, {} in each, each request checked against {}\n",
         short(inputs.requests),
-        inputs.regions,
-        inputs.kinds.len()
+        some(inputs.regions, "region"),
+        some(inputs.nodes, "node"),
+        counted(inputs.kinds.len(), "limit")
     ));
     lines.heading("Load of a region");
     lines.line("average", &per_second(needs.average), "requests ÷ regions");
@@ -57,7 +59,10 @@ pub(super) fn text(inputs: &Inputs, needs: &Needs) -> String {
     store(&mut lines, inputs, needs);
     memory(&mut lines, inputs, needs);
     lines.heading("Between regions, and the log");
-    let formula = format!("{PUBLISHES_PER_SECOND} publishes a second of each region, a row each, at most");
+    let formula = match needs.sql_rows {
+        0.0 => "none: one region needs no database".to_owned(),
+        _ => format!("regions × {PUBLISHES_PER_SECOND} publishes a second, a row each, at most"),
+    };
     lines.line("rows written in SQL", &per_second(needs.sql_rows), &formula);
     lines.line("denials logged, all nodes", &per_second(needs.denials), "requests × share denied");
     let log = format!("{}/s", bytes(needs.log_bytes));
@@ -65,8 +70,14 @@ pub(super) fn text(inputs: &Inputs, needs: &Needs) -> String {
     lines.heading("Money");
     let formula = format!("shards × regions × ${} + ${}", inputs.shard_price, short(inputs.fixed_price));
     lines.line("a month", &format!("${}", short(needs.dollars)), &formula);
-    lines.line("a million requests", &format!("${:.4}", needs.dollars_per_million), "");
+    let formula = "a month ÷ (requests × 2.63 million seconds a month)";
+    lines.line("a million requests", &format!("${:.4}", needs.dollars_per_million), formula);
     lines.0 + &notes(needs)
+}
+
+/// `1 region`, `3 regions`.
+fn some(number: f64, what: &str) -> String {
+    format!("{} {what}{}", short(number), if number == 1.0 { "" } else { "s" })
 }
 
 fn per_second(number: f64) -> String {
@@ -89,7 +100,7 @@ fn store(lines: &mut Lines, inputs: &Inputs, needs: &Needs) {
     let formula = format!("at {CELL_MICROS} µs of a core, {}% busy", BUSY * 100.0);
     lines.line("  its shards", &short(needs.shards), &formula);
     let formula = format!(
-        "{} hot keys × {} nodes × {SYNCS_PER_SECOND} leases a second, at most; among the above",
+        "{} hot keys × {} nodes × {SYNCS_PER_SECOND} leases a second, at most; small, and beside the operations",
         short(inputs.hot_keys),
         short(inputs.spread)
     );
@@ -101,7 +112,7 @@ fn because(kind: &KindNeeds, inputs: &Inputs) -> String {
     if kind.is_bounded() {
         format!("a node sees a key {seen}/s: {SYNCS_PER_SECOND} syncs a second × keys × {nodes} nodes")
     } else {
-        format!("a node sees a key {seen}/s: every check is told of")
+        format!("a node sees a key {seen}/s: load, as every check asks the store")
     }
 }
 
@@ -113,28 +124,17 @@ fn memory(lines: &mut Lines, inputs: &Inputs, needs: &Needs) {
     lines.line("counters, a node", &bytes(needs.table_bytes), &formula);
     let formula = format!("{} rules × {RULE_BYTES} bytes", short(inputs.rules));
     lines.line("rules, a node", &bytes(needs.rules_bytes), &formula);
-    lines.line("rules file", &bytes(needs.rules_file_bytes), "");
+    let formula = format!("{} rules × {RULE_FILE_BYTES} bytes", short(inputs.rules));
+    lines.line("rules file", &bytes(needs.rules_file_bytes), &formula);
 }
 
 fn notes(needs: &Needs) -> String {
-    let mut notes = vec![
-        "Of the design that the defaults are from (5M requests a second, 3 regions):".to_owned(),
-        "- Its 15M operations a second and 150 shards are of one region; three need 450.".to_owned(),
-        "- Its $0.77 for a million requests is a hundred times what its own numbers give: $100,000 a month ÷".to_owned(),
-        "  13.1 million million requests is $0.0076 a million.".to_owned(),
-        "- Its 100,000 operations a second of a shard are of plain commands; a script that decides costs more.".to_owned(),
-        "- Its 1 GB of rules on every node is 427 MB here, and its 320 MB of counters are 2.47 GB in a real Redis."
-            .to_owned(),
-    ];
-    if needs.kinds.iter().any(|kind| !kind.is_bounded()) {
-        notes.push(
-            "\nWhere every check is told of, no node sees the key often enough for credit to save anything. Fewer and\n\
-             larger nodes, or a balancer that keeps a caller's requests on few of them (--spread), help kinds of limits\n\
-             whose keys are busy; for millions of quiet keys only fewer limits do."
-                .to_owned(),
-        );
+    if needs.kinds.iter().all(KindNeeds::is_bounded) {
+        return String::new();
     }
-    format!("\n{}\n", notes.join("\n"))
+    "\nWhere every check asks the store, a node sees each key too seldom to decide on what it knows. Fewer and larger\n\
+     nodes, or a balancer that keeps a caller's requests on few of them (--spread), help if those keys are busy.\n"
+        .to_owned()
 }
 
 pub(super) fn json(inputs: &Inputs, needs: &Needs) -> Value {

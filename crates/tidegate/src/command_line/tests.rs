@@ -39,7 +39,7 @@ fn help_is_a_command_too_and_points_at_the_settings() {
 fn flags_work_with_and_without_the_word_serve() {
     for words in [&["serve", "--listen-http", "[::1]:1"][..], &["--listen-http=[::1]:1"]] {
         let Command::Serve(sources) = read(words).unwrap() else { panic!("{words:?} should serve") };
-        assert_eq!(sources.flags[3].as_deref(), Some("[::1]:1"));
+        assert_eq!(sources.flags[4].as_deref(), Some("[::1]:1"));
     }
     assert!(matches!(read(&[]).unwrap(), Command::Serve(_)));
     assert!(matches!(read(&["--print-config"]).unwrap(), Command::PrintConfig(_)));

@@ -5,8 +5,8 @@ use clap::{Arg, ArgAction, ArgMatches, Command as Clap, value_parser};
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 
-const PUSH_NOTE: &str = "Replaces the namespaces that the files name, their overrides included, and says before what \
-that means.\nFor example:\n  tidegate rules push rules.yaml --reason 'more for acme'";
+const PUSH_NOTE: &str = "Replaces the rules of the namespaces that the files name, and sets the overrides that they \
+list. Other overrides stay. Shows what that means, and asks.\nFor example:\n  tidegate rules push rules.yaml --reason 'more for acme'";
 const DIFF_NOTE: &str = "Exit code: 0 nothing would change, 1 something would, 2 error.";
 const OVERRIDE_NOTE: &str = "For example:
   tidegate rules override set api per-user user=acme --limit 5000
@@ -32,7 +32,7 @@ pub(crate) enum Action {
 pub(crate) struct Files {
     pub(crate) path: PathBuf,
     pub(crate) replaces_all: bool,
-    pub(crate) keeps_overrides: bool,
+    pub(crate) prunes_overrides: bool,
 }
 
 /// Upon which version, why, and whether anybody is asked.
@@ -163,7 +163,7 @@ fn files(matches: &ArgMatches) -> Files {
     Files {
         path: path(matches).unwrap_or_default(),
         replaces_all: matches.get_flag("all"),
-        keeps_overrides: matches.get_flag("keep-overrides"),
+        prunes_overrides: matches.get_flag("prune-overrides"),
     }
 }
 
@@ -198,11 +198,11 @@ pub(crate) fn commands() -> Vec<Clap> {
     vec![
         changing("push", "Put rules files in force").after_help(PUSH_NOTE).args(files_args()),
         command("diff", "Say what pushing rules files would change").after_help(DIFF_NOTE).args(files_args()),
-        command("get", "Print the rules in force")
+        command("get", "Print the rules in force, overrides included, as a file that `push` takes")
             .arg(Arg::new("namespace").value_name("NAMESPACE").help("only these [all]"))
             .args([
                 tenant_arg(),
-                flag("overrides", "print a namespace's overrides, as JSON lines"),
+                flag("overrides", "print only a namespace's overrides, as JSON lines"),
                 json_arg(),
             ]),
         command("history", "List who changed the rules, when and why; or what one version changed")
@@ -278,9 +278,13 @@ fn terms_args() -> Vec<Arg> {
 
 fn files_args() -> Vec<Arg> {
     vec![
-        path_arg("a rules file or a directory").required(true),
+        path_arg("a rules file or a directory; `-`: from stdin").required(true),
         flag("all", "replace everything: namespaces that the files don't name go"),
-        flag("keep-overrides", "overrides that the files don't have stay"),
+        flag("prune-overrides", "remove the overrides that the files don't list"),
+        // What earlier releases had to be told.
+        flag("keep-overrides", "overrides that the files don't list stay")
+            .hide(true)
+            .conflicts_with("prune-overrides"),
     ]
 }
 

@@ -4,10 +4,10 @@ use super::client::{Client, author};
 use super::command_line::{Files, Single, Terms};
 use super::{RulesError, show};
 use crate::output::{self, Colour, Colours, counted};
+use crate::rules_source;
 use serde_json::{Map, Value, json};
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::process::ExitCode;
-use tidegate_rules::read_sources;
 
 pub(super) fn push(client: &Client, files: &Files, terms: &Terms) -> Result<ExitCode, RulesError> {
     let body = files_body(files)?;
@@ -28,12 +28,12 @@ pub(super) fn diff(client: &Client, files: &Files) -> Result<ExitCode, RulesErro
 
 fn files_body(files: &Files) -> Result<Value, RulesError> {
     let mut list = Vec::new();
-    for source in read_sources(&files.path)? {
+    for source in rules_source::read(&files.path)? {
         // What isn't UTF-8 is told of by the reader there, with its place.
         list.push(json!({ "name": source.name, "text": String::from_utf8_lossy(&source.text) }));
     }
     let replace = if files.replaces_all { "all" } else { "named" };
-    Ok(json!({ "files": list, "replace": replace, "keep_overrides": files.keeps_overrides }))
+    Ok(json!({ "files": list, "replace": replace, "prune_overrides": files.prunes_overrides }))
 }
 
 pub(super) fn single(client: &Client, ask: &Single, terms: &Terms) -> Result<ExitCode, RulesError> {

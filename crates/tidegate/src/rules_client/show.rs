@@ -9,13 +9,17 @@ use crate::output::{self, Colour, Colours, plain};
 use jiff::Timestamp;
 use serde_json::Value;
 use std::fmt::Write as _;
+use std::io::{self, IsTerminal as _};
 use std::process::ExitCode;
+use tidegate_control::plane::json::ChangeJson;
+use tidegate_control::plane::override_words;
+use tidegate_rules::RuleChange;
 
 pub(super) fn get(client: &Client, get: &Get) -> Result<ExitCode, RulesError> {
     if get.with_overrides {
         return overrides(client, get);
     }
-    let mut query = Vec::new();
+    let mut query = vec!["overrides=true".to_owned()];
     for (name, value) in [("namespace", &get.namespace), ("tenant", &get.tenant)] {
         query.extend(value.as_deref().map(|value| format!("{name}={}", encoded(value))));
     }
@@ -24,24 +28,45 @@ pub(super) fn get(client: &Client, get: &Get) -> Result<ExitCode, RulesError> {
         output::print(&format!("{rules}\n"));
         return Ok(ExitCode::SUCCESS);
     }
-    let mut text = format!("# version {}\n", rules["version"]);
-    if let Some(mode) = rules["fleet_mode"].as_str().filter(|mode| *mode != "enforce") {
-        // Writing to a String can't fail.
-        let _ = writeln!(text, "fleet_mode: {}\n---", plain(mode));
-    }
-    let documents = rules["documents"].as_array().map_or(&[][..], Vec::as_slice);
-    for (index, document) in documents.iter().enumerate() {
-        text.push_str(if index > 0 { "---\n" } else { "" });
-        text.push_str(&without_controls(document["text"].as_str().unwrap_or("")));
-    }
-    output::print(&text);
+    output::print(&as_file(&rules, io::stdout().is_terminal()));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns rules as a file that a push takes. What isn't part of any document stands above the first `---`, so that
+/// pushing the file back changes nothing.
+fn as_file(rules: &Value, is_terminal: bool) -> String {
+    let mut text = format!("# version {}\n", rules["version"]);
+    match (rules["overrides_written"].as_u64(), rules["overrides_left_out"].as_u64()) {
+        (Some(_), None) => text.push_str(
+            "# There are more than 10,000 overrides, so none are printed; a push leaves them as they are.\n\
+             # To see them: tidegate rules get NAMESPACE --overrides\n",
+        ),
+        (_, Some(left_out)) if left_out > 0 => {
+            let overrides = output::counted(usize::try_from(left_out).unwrap_or(usize::MAX), "override");
+            // Writing to a String can't fail.
+            let _ = writeln!(
+                text,
+                "# {overrides} of rules that are gone, or have another key now, aren't printed; a push leaves them.\n\
+                 # To see them: tidegate rules get NAMESPACE --overrides"
+            );
+        }
+        _ => {}
+    }
+    if let Some(mode) = rules["fleet_mode"].as_str().filter(|mode| *mode != "enforce") {
+        let _ = writeln!(text, "---\nfleet_mode: {}", plain(mode));
+    }
+    for document in rules["documents"].as_array().map_or(&[][..], Vec::as_slice) {
+        text.push_str("---\n");
+        let written = document["text"].as_str().unwrap_or("");
+        text.push_str(&if is_terminal { without_controls(written) } else { written.to_owned() });
+    }
+    text
 }
 
 /// With its line breaks.
 fn without_controls(text: &str) -> String {
     let kept = |c: char| if c == '\n' || c == '\t' || !c.is_control() { c } else { '\u{fffd}' };
-    text.chars().map(kept).collect()
+    text.replace("\r\n", "\n").chars().map(kept).collect()
 }
 
 fn overrides(client: &Client, get: &Get) -> Result<ExitCode, RulesError> {
@@ -120,10 +145,37 @@ fn whole(entry: &Value) -> String {
             let _ = writeln!(text, "  namespace {}, tenant {}", name("namespace"), name("tenant"));
             text.push_str(&text_lines(&of(before), &of(after), Colours::of_stdout()));
         } else {
-            let _ = writeln!(text, "  - {}\n  + {}", plain(&before.to_string()), plain(&after.to_string()));
+            for (sign, colour, side) in [("-", Colour::Red, before), ("+", Colour::Green, after)] {
+                if let Some(words) = change_words(side) {
+                    let line = Colours::of_stdout().paint(colour, &format!("  {sign} {}", plain(&words)));
+                    let _ = writeln!(text, "{line}");
+                }
+            }
         }
     }
     text
+}
+
+/// One side of a change that isn't of a document; `None` where there was nothing, or nothing is left.
+fn change_words(side: &Value) -> Option<String> {
+    let read = serde_json::from_value::<ChangeJson>(side.clone()).ok().and_then(|json| json.change().ok());
+    match read {
+        Some(RuleChange::Override { value: None, .. }) => None,
+        Some(RuleChange::Override { name, value: Some(value) }) => {
+            Some(format!("override {name}: {}", override_words(&value)))
+        }
+        Some(RuleChange::FleetMode(mode)) => Some(format!("fleet mode {mode}")),
+        Some(RuleChange::Reset { epoch: 0, .. }) => None,
+        Some(RuleChange::Reset { name, epoch }) => Some(format!("{name} started afresh, {}", times(epoch))),
+        Some(RuleChange::Document { text: None, .. }) => None,
+        Some(RuleChange::Document { text: Some(text), .. }) => Some(text.to_string()),
+        // Of a newer control plane.
+        None => Some(side.to_string()),
+    }
+}
+
+fn times(count: u32) -> String {
+    output::counted(usize::try_from(count).unwrap_or(usize::MAX), "time")
 }
 
 /// What a push changes, or would: in plain words, and then line by line.

@@ -27,6 +27,8 @@ pub(super) const OTLP_INTERVAL_MS: RangeInclusive<u64> = 100..=3_600_000;
 pub(super) const ORIGIN_TIMEOUT_MS: RangeInclusive<u64> = 1..=1_000;
 pub(super) const ORIGIN_FRESH_MS: RangeInclusive<u64> = 100..=60_000;
 const NAME_CHARS_MAX: usize = 64;
+/// Three more ports follow.
+const PORT_BASE_MAX: u16 = u16::MAX - 3;
 /// What a setting says that is left out.
 const NONE: &str = "none";
 const STDOUT: &str = "stdout";
@@ -107,6 +109,33 @@ pub(super) fn listen_address(text: &str) -> Result<SocketAddr, Refusal> {
         Refusal::new("isn't an address", fix)
     };
     numeric.parse().map_err(malformed)
+}
+
+/// `off`: nothing listens there.
+pub(super) fn listen_or_off(text: &str) -> Result<Option<SocketAddr>, Refusal> {
+    if text == "off" { Ok(None) } else { listen_address(text).map(Some) }
+}
+
+/// The first of four ports, `none` for the usual ones.
+pub(super) fn port_base(text: &str) -> Result<Option<u16>, Refusal> {
+    if text == "none" {
+        return Ok(None);
+    }
+    let base = text.parse().ok().filter(|base| (1..=PORT_BASE_MAX).contains(base));
+    let fix = format!("give the first of four ports, from 1 to {PORT_BASE_MAX}, such as 8100");
+    base.map(Some).ok_or_else(|| Refusal::new("isn't a port", fix))
+}
+
+/// Whether callers are kept by name.
+pub(super) fn identifiers(text: &str) -> Result<bool, Refusal> {
+    match text {
+        "hashed" => Ok(false),
+        "plain" => Ok(true),
+        _ => Err(Refusal::new(
+            "isn't a form",
+            "use `hashed`, or `plain` where the log may have callers' names",
+        )),
+    }
 }
 
 pub(super) fn path(text: &str) -> Result<PathBuf, Refusal> {
@@ -239,8 +268,27 @@ pub(super) fn origin_url(text: &str) -> Result<OriginUrl, Refusal> {
     if text.starts_with("memory:") {
         return Err(Refusal::new("takes nothing after `memory:`", "write memory: or leave the setting out"));
     }
+    if let Some((scheme, rest)) = text.split_once(':')
+        && scheme.starts_with("redis")
+        && !rest.starts_with("//")
+    {
+        return Err(without_slashes(scheme, rest));
+    }
     // The error names the part that is wrong, and never a password.
     RedisUrl::parse(text).map(OriginUrl::Redis).map_err(|error| Refusal::new(error.message(), error.fix()))
+}
+
+/// `redis:/host`, or a host that is called so: `redis:6379`.
+fn without_slashes(scheme: &str, rest: &str) -> Refusal {
+    let is_port = !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit());
+    if is_port {
+        return Refusal::new("has no scheme", format!("write redis://{scheme}:{rest}"));
+    }
+    let host = rest.trim_start_matches('/');
+    // What stands before an `@` may be a password.
+    let host = if host.contains('@') { "USER:PASSWORD@HOST:PORT" } else { host };
+    let message = format!("has no `//` after `{scheme}:`");
+    Refusal::new(message, format!("write {scheme}://{host}"))
 }
 
 /// Digits, which may be grouped by `_`.

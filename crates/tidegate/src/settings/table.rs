@@ -4,6 +4,7 @@
 
 use super::parse::{self, Refusal};
 use super::{FleetKey, KeysMax, Settings, world};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use tidegate_core::{FleetSecret, Nanos};
@@ -31,7 +32,7 @@ pub(crate) enum Secrecy {
     PathOfSecret,
 }
 
-pub(crate) static TABLE: [Setting; 41] = [
+pub(crate) static TABLE: [Setting; 43] = [
     Setting {
         key: "region",
         value_name: "NAME",
@@ -68,13 +69,28 @@ pub(crate) static TABLE: [Setting; 41] = [
         },
     },
     Setting {
+        // Before the listeners, whose own settings win.
+        key: "port_base",
+        value_name: "PORT",
+        default: "none",
+        meaning: "HTTP's port; gRPC, RESP and admin: the next three",
+        secrecy: Secrecy::Open,
+        read: |text, settings| {
+            let base = parse::port_base(text)?;
+            settings.port_base = base;
+            settings.move_listeners();
+            Ok(())
+        },
+        show: |settings| settings.port_base.map_or("none".into(), |base| base.to_string()),
+    },
+    Setting {
         key: "listen.http",
         value_name: "ADDRESS",
         default: "127.0.0.1:8080",
         meaning: "native HTTP",
         secrecy: Secrecy::Open,
-        read: |text, settings| parse::listen_address(text).map(|address| settings.listen_http = address),
-        show: |settings| settings.listen_http.to_string(),
+        read: |text, settings| parse::listen_or_off(text).map(|address| settings.listen_http = address),
+        show: |settings| shown_address(settings.listen_http),
     },
     Setting {
         key: "listen.grpc",
@@ -82,8 +98,8 @@ pub(crate) static TABLE: [Setting; 41] = [
         default: "127.0.0.1:8081",
         meaning: "Envoy's rate limit service",
         secrecy: Secrecy::Open,
-        read: |text, settings| parse::listen_address(text).map(|address| settings.listen_grpc = address),
-        show: |settings| settings.listen_grpc.to_string(),
+        read: |text, settings| parse::listen_or_off(text).map(|address| settings.listen_grpc = address),
+        show: |settings| shown_address(settings.listen_grpc),
     },
     Setting {
         key: "listen.resp",
@@ -91,8 +107,8 @@ pub(crate) static TABLE: [Setting; 41] = [
         default: "127.0.0.1:6380",
         meaning: "the Redis protocol",
         secrecy: Secrecy::Open,
-        read: |text, settings| parse::listen_address(text).map(|address| settings.listen_resp = address),
-        show: |settings| settings.listen_resp.to_string(),
+        read: |text, settings| parse::listen_or_off(text).map(|address| settings.listen_resp = address),
+        show: |settings| shown_address(settings.listen_resp),
     },
     Setting {
         key: "listen.unix",
@@ -118,8 +134,8 @@ pub(crate) static TABLE: [Setting; 41] = [
         default: "127.0.0.1:9090",
         meaning: "health and state",
         secrecy: Secrecy::Open,
-        read: |text, settings| parse::listen_address(text).map(|address| settings.listen_admin = address),
-        show: |settings| settings.listen_admin.to_string(),
+        read: |text, settings| parse::listen_or_off(text).map(|address| settings.listen_admin = address),
+        show: |settings| shown_address(settings.listen_admin),
     },
     Setting {
         key: "listen.max_connections",
@@ -372,6 +388,17 @@ pub(crate) static TABLE: [Setting; 41] = [
         show: |settings| shown(settings.decisions_directory().as_ref()),
     },
     Setting {
+        key: "log.identifiers",
+        value_name: "FORM",
+        default: "hashed",
+        meaning: "callers in the decision log: hashed or plain",
+        secrecy: Secrecy::Open,
+        read: |text, settings| {
+            parse::identifiers(text).map(|are_plain| settings.identifiers_are_plain = are_plain)
+        },
+        show: |settings| if settings.identifiers_are_plain { "plain".into() } else { "hashed".into() },
+    },
+    Setting {
         key: "log.decisions_max_mb",
         value_name: "MB",
         default: "1024",
@@ -463,4 +490,8 @@ pub(crate) static TABLE: [Setting; 41] = [
 
 fn shown(path: Option<&PathBuf>) -> String {
     path.map_or("none".into(), |path| path.display().to_string())
+}
+
+fn shown_address(address: Option<SocketAddr>) -> String {
+    address.map_or_else(|| "off".to_owned(), |address| address.to_string())
 }

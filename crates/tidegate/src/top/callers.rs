@@ -13,13 +13,16 @@ const REMEMBERED_MAX: usize = 2000;
 pub(crate) enum Sort {
     Busiest,
     Denied,
+    /// By rules that only shadow.
+    WouldDeny,
 }
 
 impl Sort {
-    pub(super) fn other(self) -> Self {
+    pub(super) fn next(self) -> Self {
         match self {
             Sort::Busiest => Sort::Denied,
-            Sort::Denied => Sort::Busiest,
+            Sort::Denied => Sort::WouldDeny,
+            Sort::WouldDeny => Sort::Busiest,
         }
     }
 
@@ -27,6 +30,7 @@ impl Sort {
         match self {
             Sort::Busiest => "busiest",
             Sort::Denied => "most denied",
+            Sort::WouldDeny => "shadow rules would deny",
         }
     }
 }
@@ -43,6 +47,7 @@ pub(super) struct Name {
 pub(super) struct Rates {
     pub(super) per_second: f64,
     pub(super) denied_per_second: f64,
+    pub(super) would_deny_per_second: f64,
     /// Some node says so.
     pub(super) is_hot: bool,
     pub(super) is_leased: bool,
@@ -55,21 +60,28 @@ impl Callers {
     /// What one node says.
     pub(super) fn add(&mut self, answer: &Value) {
         let mut heard: BTreeMap<Name, Rates> = BTreeMap::new();
-        for caller in ["busiest", "denied"].iter().flat_map(|list| answer[*list].as_array()).flatten() {
+        for caller in
+            ["busiest", "denied", "would_deny"].iter().flat_map(|list| answer[*list].as_array()).flatten()
+        {
             let text = |name: &str| caller[name].as_str().unwrap_or("").to_owned();
             let rate = |name: &str| caller[name].as_f64().unwrap_or(0.0);
             let (tenant, namespace) = (text("tenant"), text("namespace"));
             let name = Name { tenant, namespace, rule: text("rule"), identifier: text("identifier") };
             // Who is on both lists has the same rates there.
             let (per_second, denied_per_second) = (rate("per_second"), rate("denied_per_second"));
+            let would_deny_per_second = rate("would_deny_per_second");
             let is = |name: &str| caller[name].as_bool().unwrap_or(false);
             let (is_hot, is_leased) = (is("hot"), is("leased"));
-            heard.insert(name, Rates { per_second, denied_per_second, is_hot, is_leased });
+            heard.insert(
+                name,
+                Rates { per_second, denied_per_second, would_deny_per_second, is_hot, is_leased },
+            );
         }
         for (name, rates) in heard {
             let sum = self.0.entry(name).or_default();
             sum.per_second += rates.per_second;
             sum.denied_per_second += rates.denied_per_second;
+            sum.would_deny_per_second += rates.would_deny_per_second;
             sum.is_hot |= rates.is_hot;
             sum.is_leased |= rates.is_leased;
         }
@@ -84,6 +96,7 @@ impl Callers {
         let rate = |rates: &Rates| match sort {
             Sort::Busiest => rates.per_second,
             Sort::Denied => rates.denied_per_second,
+            Sort::WouldDeny => rates.would_deny_per_second,
         };
         let mut chosen: Vec<(&Name, Rates)> = self
             .0
@@ -105,6 +118,7 @@ pub(super) fn as_json(callers: &[(&Name, Rates)]) -> Value {
             "identifier": name.identifier,
             "per_second": rates.per_second,
             "denied_per_second": rates.denied_per_second,
+            "would_deny_per_second": rates.would_deny_per_second,
             "hot": rates.is_hot,
             "leased": rates.is_leased,
         })

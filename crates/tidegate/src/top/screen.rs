@@ -52,33 +52,124 @@ pub(super) fn table(
         let _ = writeln!(text, "{}\n", cut(heading, screen.columns));
     }
     if callers.is_empty() {
-        text.push_str("nobody came in the last seconds\n");
+        let _ = writeln!(text, "{}", cut("nobody came in the last seconds", screen.columns));
         return text;
     }
-    let is_live = screen.heading.is_some();
-    let picture_heading = if is_live { format!("  {:<HISTORY$}", "last seconds") } else { String::new() };
-    let heading = format!("{:>12} {:>12} {:<6}{picture_heading}  {}", "requests/s", "denied/s", "", "caller");
-    let _ = writeln!(text, "{}", colours.paint(Colour::Bold, &cut(&heading, screen.columns)));
-    for (name, rates) in callers.iter().take(screen.rows) {
-        let denied = format!("{:>12}", rate(rates.denied_per_second));
-        let picture =
-            if is_live { format!("  {:<HISTORY$}", picture(history.of(name))) } else { String::new() };
-        let whose = [&name.tenant, &name.namespace, &name.rule].map(|part| plain(part)).join("/");
-        let start = format!("{:>12} ", rate(rates.per_second));
-        let end = format!(
-            " {:<6}{picture}  {} {}",
-            mark(rates),
-            whose.trim_end_matches('/'),
-            plain(&name.identifier)
-        );
-        let end = cut(&end, screen.columns.saturating_sub(start.len() + denied.len()));
-        let denied = if rates.denied_per_second > 0.0 { colours.paint(Colour::Red, &denied) } else { denied };
-        let _ = writeln!(text, "{start}{denied}{end}");
+    let shown = &callers[..callers.len().min(screen.rows)];
+    let layout = Layout::of(shown, screen);
+    let mut heading = format!("{:<width$}", cut("caller", layout.caller), width = layout.caller);
+    for (_, name, width) in layout.columns() {
+        let _ = write!(heading, "  {name:>width$}");
+    }
+    let _ = writeln!(text, "{}", colours.paint(Colour::Bold, heading.trim_end()));
+    for (name, rates) in shown {
+        let mut line = format!("{:<width$}", fitted(name, layout.caller), width = layout.caller);
+        for (column, _, width) in layout.columns() {
+            let cell = match column {
+                Column::Requests => rate(rates.per_second),
+                Column::Denied => rate(rates.denied_per_second),
+                Column::WouldDeny => rate(rates.would_deny_per_second),
+                Column::Mark => mark(rates).to_owned(),
+                Column::Picture => format!("{:<HISTORY$}", picture(history.of(name))),
+            };
+            let cell = format!("{cell:>width$}");
+            let is_denied = column == Column::Denied && rates.denied_per_second > 0.0;
+            let cell = if is_denied { colours.paint(Colour::Red, &cell) } else { cell };
+            let _ = write!(line, "  {cell}");
+        }
+        let _ = writeln!(text, "{}", line.trim_end());
     }
     if callers.len() > screen.rows {
         let _ = writeln!(text, "and {} more", callers.len() - screen.rows);
     }
     text
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Column {
+    Requests,
+    Denied,
+    WouldDeny,
+    Mark,
+    Picture,
+}
+
+/// How wide callers are shown, and what beside them.
+struct Layout {
+    caller: usize,
+    columns: Vec<Column>,
+}
+
+impl Layout {
+    /// Callers come first. What has no room beside them is left out: the picture first, then the mark, and so on.
+    fn of(callers: &[(&Name, Rates)], screen: &Screen) -> Self {
+        const CALLER_MIN: usize = 20;
+        let longest = callers.iter().map(|(name, _)| whole(name).chars().count()).max().unwrap_or(0);
+        let mut columns = vec![Column::Requests, Column::Denied];
+        if callers.iter().any(|(_, rates)| rates.would_deny_per_second > 0.0) {
+            columns.push(Column::WouldDeny);
+        }
+        columns.push(Column::Mark);
+        if screen.heading.is_some() {
+            columns.push(Column::Picture);
+        }
+        let wanted = longest.clamp("caller".len(), 48).max(CALLER_MIN);
+        let room = |columns: &[Column]| {
+            let taken: usize = columns.iter().map(|column| column.width() + 2).sum();
+            screen.columns.saturating_sub(taken)
+        };
+        while columns.len() > 1 && room(&columns) < wanted {
+            columns.pop();
+        }
+        Layout { caller: longest.max("caller".len()).min(room(&columns)).max(1), columns }
+    }
+
+    fn columns(&self) -> impl Iterator<Item = (Column, &'static str, usize)> {
+        self.columns.iter().map(|column| (*column, column.name(), column.width()))
+    }
+}
+
+impl Column {
+    fn name(self) -> &'static str {
+        match self {
+            Column::Requests => "requests/s",
+            Column::Denied => "denied/s",
+            Column::WouldDeny => "would deny/s",
+            Column::Mark => "",
+            Column::Picture => "last seconds",
+        }
+    }
+
+    fn width(self) -> usize {
+        match self {
+            Column::Requests | Column::Denied => 10,
+            Column::WouldDeny => 12,
+            Column::Mark => 6,
+            Column::Picture => HISTORY,
+        }
+    }
+}
+
+/// `default/api/per-user ann`.
+fn whole(name: &Name) -> String {
+    named(&[&name.tenant, &name.namespace, &name.rule], name)
+}
+
+fn named(whose: &[&String], name: &Name) -> String {
+    let whose: Vec<String> = whose.iter().map(|part| plain(part)).collect();
+    let whose = whose.join("/");
+    format!("{} {}", whose.trim_end_matches('/'), plain(&name.identifier)).trim_start().to_owned()
+}
+
+/// A caller in so many columns: without its tenant, without its namespace, and without its rule, whichever fits first.
+fn fitted(name: &Name, columns: usize) -> String {
+    let Name { tenant, namespace, rule, .. } = name;
+    let shorter = [vec![tenant, namespace, rule], vec![namespace, rule], vec![rule], vec![]];
+    let fits = |whose: &Vec<&String>| Some(named(whose, name)).filter(|text| text.chars().count() <= columns);
+    shorter.iter().find_map(fits).unwrap_or_else(|| {
+        let identifier = named(&[], name);
+        format!("{}…", cut(&identifier, columns.saturating_sub(1)))
+    })
 }
 
 /// What is leased is hot.
@@ -135,15 +226,38 @@ mod tests {
         let text = table(&callers, &History::default(), &Screen::of_file(2), Colours::Off);
         assert_eq!(
             text,
-            "  requests/s     denied/s         caller\n\
-             \x20      1,234          0.2 hot     default/api/per-user ann\n\
-             \x20      1,234          0.2 leased  default/api/per-user bob\\u{1b}[2J\n\
+            "caller                             requests/s    denied/s\n\
+             default/api/per-user ann                1,234         0.2     hot\n\
+             default/api/per-user bob\\u{1b}[2J       1,234         0.2  leased\n\
              and 1 more\n"
         );
         let narrow = Screen { rows: 5, columns: 40, heading: Some("heading".to_owned()) };
         let text = table(&callers, &History::default(), &narrow, Colours::Off);
         assert!(text.lines().all(|line| line.chars().count() <= 40), "{text}");
         assert!(table(&[], &History::default(), &Screen::of_file(2), Colours::Off).contains("nobody came"));
+    }
+
+    #[test]
+    fn a_caller_is_shown_whole_before_anything_else_is() {
+        let name = |rule: &str, identifier: &str| Name { rule: rule.to_owned(), ..name(identifier) };
+        let names = [name("monthly-per-organisation", "acme-corporation"), name("search", "alice, /search")];
+        let rates = Rates { per_second: 12.0, denied_per_second: 3.0, ..Rates::default() };
+        let callers: Vec<_> = names.iter().map(|name| (name, rates)).collect();
+        let shown = |columns: usize| {
+            let screen = Screen { rows: 20, columns, heading: Some("tidegate top".to_owned()) };
+            table(&callers, &History::default(), &screen, Colours::Off)
+        };
+        for columns in [40, 60, 80, 120, 200] {
+            let text = shown(columns);
+            assert!(text.lines().all(|line| line.chars().count() <= columns), "{columns}: {text}");
+            assert!(
+                text.contains("acme-corporation") && text.contains("alice, /search"),
+                "{columns}: {text}"
+            );
+            assert!(text.contains("requests/s"), "{columns}: {text}");
+        }
+        assert!(!shown(80).contains("last seconds") && shown(200).contains("last seconds"));
+        assert!(shown(80).contains("api/monthly-per-organisation acme-corporation"), "{}", shown(80));
     }
 
     #[test]

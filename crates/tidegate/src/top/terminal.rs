@@ -31,6 +31,10 @@ pub(super) struct Terminal {
     before: Termios,
     stdin: Stdin,
     stdout: Stdout,
+    /// Half a character.
+    unread: Vec<u8>,
+    /// The size of what was drawn last.
+    drawn: (usize, usize),
 }
 
 impl Drop for Terminal {
@@ -49,7 +53,7 @@ impl Terminal {
         raw.make_raw();
         tcsetattr(&stdin, OptionalActions::Flush, &raw)?;
         write!(stdout, "{ENTER}").and_then(|()| stdout.flush())?;
-        Ok(Terminal { before, stdin, stdout })
+        Ok(Terminal { before, stdin, stdout, unread: Vec::new(), drawn: SIZE })
     }
 
     /// Rows and columns.
@@ -60,43 +64,93 @@ impl Terminal {
         }
     }
 
-    /// Line by line over what was there: nothing flickers.
-    pub(super) fn draw(&self, text: &str) {
-        let lines: Vec<String> = text.lines().map(|line| format!("{line}{CLEAR_LINE}")).collect();
+    /// Line by line over what was there: nothing flickers, and nothing scrolls.
+    pub(super) fn draw(&mut self, text: &str) {
+        self.drawn = self.size();
+        let (rows, _) = self.drawn;
+        let lines: Vec<String> = text.lines().take(rows).map(|line| format!("{CLEAR_LINE}{line}")).collect();
+        let below = if lines.len() < rows { format!("\r\n{CLEAR_BELOW}") } else { String::new() };
         let mut stdout = self.stdout.lock();
-        let _ = write!(stdout, "{HOME}{}\r\n{CLEAR_BELOW}", lines.join("\r\n")).and_then(|()| stdout.flush());
+        let _ = write!(stdout, "{HOME}{}{below}", lines.join("\r\n")).and_then(|()| stdout.flush());
     }
 
-    /// The next key, if one comes in time.
-    pub(super) fn key(&self, within: Duration) -> Option<Key> {
+    /// What is typed, if something is in time; all of it where several keys came at once.
+    pub(super) fn keys(&mut self, within: Duration) -> Typed {
+        // Windows change their size without a word.
+        const LOOKS: u32 = 10;
+        for _ in 0..LOOKS {
+            match self.look(within / LOOKS) {
+                Typed::Nothing if self.size() != self.drawn => return Typed::Resized,
+                Typed::Nothing => {}
+                typed => return typed,
+            }
+        }
+        Typed::Nothing
+    }
+
+    fn look(&mut self, within: Duration) -> Typed {
         let mut waiting = [PollFd::new(&self.stdin, PollFlags::IN)];
         let seconds = i64::try_from(within.as_secs()).unwrap_or(i64::MAX);
         let within = Timespec { tv_sec: seconds, tv_nsec: within.subsec_nanos().into() };
-        // A signal, such as for another size of the window, is as good as a second that passed.
         if poll(&mut waiting, Some(&within)).unwrap_or(0) == 0 {
-            return None;
+            return Typed::Nothing;
         }
-        let mut bytes = [0; 64];
+        let mut bytes = [0; 4096];
         match self.stdin.lock().read(&mut bytes) {
             // Whoever typed is gone.
-            Ok(0) | Err(_) => Some(Key::Interrupt),
-            Ok(length) => Some(key(&bytes[..length])),
+            Ok(0) | Err(_) => Typed::Keys(vec![Key::Interrupt]),
+            Ok(length) => {
+                self.unread.extend_from_slice(&bytes[..length]);
+                Typed::Keys(keys_of(&mut self.unread))
+            }
         }
     }
 }
 
-/// What a terminal sends for one key; of several that came at once, the first.
-fn key(bytes: &[u8]) -> Key {
-    match bytes {
-        [3 | 4, ..] => Key::Interrupt,
-        [b'\r' | b'\n', ..] => Key::Enter,
-        [8 | 127, ..] => Key::Backspace,
-        _ => match std::str::from_utf8(bytes).ok().and_then(|text| text.chars().next()) {
-            Some(character) if !character.is_control() => Key::Character(character),
-            // Arrows and the like begin as Escape does, and mean nothing here.
-            _ => Key::Escape,
-        },
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Typed {
+    Keys(Vec<Key>),
+    Nothing,
+    Resized,
+}
+
+/// Takes the keys that a terminal sent; half a character stays for later.
+pub(super) fn keys_of(bytes: &mut Vec<u8>) -> Vec<Key> {
+    let mut keys = Vec::new();
+    let mut rest: &[u8] = bytes;
+    while let Some((first, after)) = rest.split_first() {
+        let all = rest;
+        rest = after;
+        match *first {
+            3 | 4 => keys.push(Key::Interrupt),
+            b'\r' | b'\n' => keys.push(Key::Enter),
+            8 | 127 => keys.push(Key::Backspace),
+            // Arrows and the like, and the marks around what is pasted, mean nothing here.
+            0x1b if after.first() == Some(&b'[') || after.first() == Some(&b'O') => {
+                let end = after[1..].iter().position(|byte| (0x40..=0x7e).contains(byte));
+                rest = end.map_or(&[], |end| &after[end + 2..]);
+            }
+            0x1b => keys.push(Key::Escape),
+            control if control < b' ' => {}
+            _ => {
+                let character =
+                    (1..=all.len().min(4)).find_map(|length| std::str::from_utf8(&all[..length]).ok());
+                match character.and_then(|text| text.chars().next()) {
+                    Some(character) => {
+                        keys.push(Key::Character(character));
+                        rest = &all[character.len_utf8()..];
+                    }
+                    None if all.len() < 4 && *first >= 0xc0 => {
+                        *bytes = all.to_vec();
+                        return keys;
+                    }
+                    None => {}
+                }
+            }
+        }
     }
+    bytes.clear();
+    keys
 }
 
 #[cfg(test)]
@@ -105,10 +159,30 @@ mod tests {
 
     #[test]
     fn keys_are_what_terminals_send_for_them() {
-        let keys = [&b"q"[..], b"\r", b"\x7f", b"\x1b", b"\x1b[A", b"\x03", "é".as_bytes()].map(key);
-        let [q, enter, backspace, escape, arrow, interrupt, letter] = keys;
-        assert_eq!([q, letter], [Key::Character('q'), Key::Character('é')]);
-        assert_eq!([enter, backspace, escape], [Key::Enter, Key::Backspace, Key::Escape]);
-        assert_eq!([arrow, interrupt], [Key::Escape, Key::Interrupt]);
+        let keys = |bytes: &[u8]| keys_of(&mut bytes.to_vec());
+        for (bytes, key) in [
+            (&b"q"[..], Key::Character('q')),
+            ("é".as_bytes(), Key::Character('é')),
+            (b"\r", Key::Enter),
+            (b"\x7f", Key::Backspace),
+            (b"\x1b", Key::Escape),
+            (b"\x03", Key::Interrupt),
+        ] {
+            assert_eq!(keys(bytes), [key]);
+        }
+        assert_eq!(keys(b"\x1b[A\x1bOP\x1b[200~a\x1b[201~"), [Key::Character('a')]);
+    }
+
+    #[test]
+    fn what_is_pasted_is_taken_whole_and_half_a_character_waits() {
+        let mut bytes = b"/acme".to_vec();
+        bytes.extend_from_slice(&"é".as_bytes()[..1]);
+        let typed: Vec<Key> = keys_of(&mut bytes);
+        assert_eq!(typed, "/acme".chars().map(Key::Character).collect::<Vec<_>>());
+        assert_eq!(bytes.len(), 1);
+        bytes.push("é".as_bytes()[1]);
+        assert_eq!(keys_of(&mut bytes), [Key::Character('é')]);
+        assert!(bytes.is_empty());
+        assert!(keys_of(&mut vec![0xff, 0xfe]).is_empty());
     }
 }

@@ -7,9 +7,16 @@ use std::path::PathBuf;
 use tidegate_decisions::RECORDS_MAX;
 use tidegate_node::journal::asked::Asked;
 
-const NOTE: &str = "Exit code: 0 found, 1 nothing found, 2 error. Times are UTC. For example:
-  tidegate why --identifier 42 --at 03:47
+const NOTE: &str =
+    "WHO is a caller as any output shows it ('alice,/search'), one value of it (alice, user=alice), or \
+the hash that `why` prints.
+Exit code: 0 found, 1 nothing found, 2 error. Times are UTC. For example:
+  tidegate why alice --at 03:47
+  tidegate why user=alice endpoint=/search
   tidegate why --rule per-user --since 10m --log data/decisions";
+
+/// Decisions that are put together for people, unless they say how many.
+const GROUPED_MAX: usize = 200;
 
 pub(crate) fn command(asker: [Arg; 2]) -> Clap {
     let text = |name: &'static str, value: &'static str, help: &'static str| {
@@ -24,7 +31,8 @@ pub(crate) fn command(asker: [Arg; 2]) -> Clap {
         .about("Say why callers were denied")
         .after_help(NOTE)
         .args([
-            text("identifier", "TEXT", "the caller, as answers show it; several parts as 'a, b'"),
+            Arg::new("who").value_name("WHO").num_args(0..).help("the caller").conflicts_with("identifier"),
+            text("identifier", "WHO", "the same"),
             text("rule", "NAME", "only this rule"),
             text("namespace", "NAME", "only this namespace"),
             text("tenant", "NAME", "only this tenant"),
@@ -33,7 +41,7 @@ pub(crate) fn command(asker: [Arg; 2]) -> Clap {
             text("since", "TIME", "not before"),
             text("until", "TIME", "not after"),
             flag("admissions", "also the sample of requests that passed"),
-            limit.help("at most so many [20]"),
+            limit.help("at most so many decisions [200, with --json 20]"),
             text(
                 "admin",
                 "URL",
@@ -52,14 +60,18 @@ pub(crate) fn command(asker: [Arg; 2]) -> Clap {
 pub(crate) fn options(matches: &ArgMatches) -> Options {
     let text = |name: &str| matches.get_one::<String>(name).cloned();
     let limit = matches.get_one::<u64>("limit").and_then(|limit| usize::try_from(*limit).ok());
+    let who: Vec<&str> =
+        matches.get_many::<String>("who").into_iter().flatten().map(String::as_str).collect();
+    let is_json = matches.get_flag("json");
+    let records_max = if is_json { Asked::default().records_max } else { GROUPED_MAX };
     let asked = Asked {
         tenant: text("tenant"),
         namespace: text("namespace"),
         rule: text("rule"),
-        identifier: text("identifier"),
+        identifier: text("identifier").or_else(|| (!who.is_empty()).then(|| who.join(" "))),
         request_id: text("request-id"),
         admissions: matches.get_flag("admissions"),
-        records_max: limit.map_or(Asked::default().records_max, |limit| limit.clamp(1, RECORDS_MAX)),
+        records_max: limit.map_or(records_max, |limit| limit.clamp(1, RECORDS_MAX)),
         ..Asked::default()
     };
     Options {
@@ -68,6 +80,6 @@ pub(crate) fn options(matches: &ArgMatches) -> Options {
         admin: matches.get_many::<String>("admin").into_iter().flatten().cloned().collect(),
         control: text("control"),
         log: matches.get_one::<PathBuf>("log").cloned(),
-        form: if matches.get_flag("json") { Form::Json } else { Form::Text },
+        form: if is_json { Form::Json } else { Form::Text },
     }
 }

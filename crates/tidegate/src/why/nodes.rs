@@ -59,6 +59,11 @@ fn merge(all: &mut Option<Value>, mut answer: Value) -> Result<(), WhyError> {
         let more = answer[name].as_array_mut().map(std::mem::take).unwrap_or_default();
         all[name].as_array_mut().ok_or(WhyError::Foreign)?.extend(more);
     }
+    // Nodes of an earlier release name none.
+    let nearest = answer["nearest"].as_array_mut().map(std::mem::take).unwrap_or_default();
+    if let Some(all) = all["nearest"].as_array_mut() {
+        all.extend(nearest);
+    }
     all["is_cut"] = (all["is_cut"] == true || answer["is_cut"] == true).into();
     let damaged = |of: &Value| of["damaged"].as_u64().unwrap_or(0);
     all["damaged"] = (damaged(all) + damaged(&answer)).into();

@@ -10,7 +10,7 @@ fn rules_are_pushed_shown_compared_changed_and_taken_back() {
     directory.write("rules.yaml", RULES);
     let differs = tidegate(&directory, &server, &["rules", "diff", "rules.yaml"]);
     assert_eq!(differs.code, Some(1), "{}", differs.stderr);
-    assert!(differs.stdout.contains("+ per-user: at most 100 over a sliding 1 minute"), "{}", differs.stdout);
+    assert!(differs.stdout.contains("+ per-user: about 100 over a sliding 1 minute"), "{}", differs.stdout);
     assert!(!differs.stdout.contains('\u{1b}'), "no colours but on a terminal");
     let asked = tidegate(&directory, &server, &["rules", "push", "rules.yaml"]);
     assert!(asked.code == Some(2) && asked.stderr.contains("--yes"), "{}", asked.stderr);
@@ -22,10 +22,14 @@ fn rules_are_pushed_shown_compared_changed_and_taken_back() {
         "nothing would change: the rules are at version 1\n"
     );
     let text = done(&directory, &server, &["rules", "get"]);
-    assert_eq!(text, format!("# version 1\n{}", RULES.split("overrides:").next().unwrap()), "comments too");
+    let rules = RULES.split("overrides:").next().unwrap();
+    let overrides = "overrides:\n  - { rule: per-user, user: \"acme-*\", limit: 1000 }\n  \
+                     - { rule: per-user, user: \"mallory\", limit: 0 }\n";
+    assert_eq!(text, format!("# version 1\n---\n{rules}{overrides}"), "comments too");
     directory.write("rules.yaml", RULES.replace("100 per 1m", "50 per 1m").replace("mallory", "eve"));
-    let pushed = done(&directory, &server, &["rules", "push", "rules.yaml", "--yes"]);
-    assert!(pushed.contains("at most 50 over a sliding 1 minute, for each user: counts stay"), "{pushed}");
+    let pushed = done(&directory, &server, &["rules", "push", "rules.yaml", "--yes", "--prune-overrides"]);
+    assert!(pushed.contains("  - 1 override is removed:\n"), "{pushed}");
+    assert!(pushed.contains("about 50 over a sliding 1 minute, for each user: counts stay"), "{pushed}");
     assert!(
         pushed.contains("- per-user user=mallory: blocked")
             && pushed.contains("+ per-user user=eve: blocked")
@@ -50,6 +54,58 @@ fn rules_are_pushed_shown_compared_changed_and_taken_back() {
     assert!(lines[0].contains("alice"), "{history}");
     let one = done(&directory, &server, &["rules", "history", "2"]);
     assert!(one.contains("+   - { name: per-user, key: [user], limit: 50 per 1m }"), "{one}");
+    assert!(one.contains("  - override default/api/per-user [mallory]: blocked\n"), "{one}");
+    assert!(one.contains("  + override default/api/per-user [eve]: blocked\n"), "{one}");
+    assert!(!one.contains("removed"), "{one}");
+}
+
+/// `tidegate rules get | tidegate rules push -`, without a terminal and without `--yes`.
+fn pushed_back(directory: &Directory, server: &Server) -> String {
+    let script = "\"$0\" rules get | \"$0\" rules push -";
+    let mut command = std::process::Command::new("/bin/sh");
+    command.current_dir(directory.path("")).env_clear().env("USER", "alice");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_tidegate")]);
+    let output = command.env("TIDEGATE_CONTROL_LISTEN", &server.address).output().expect("a shell");
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{stdout}{stderr}");
+    stdout.into_owned()
+}
+
+#[test]
+fn what_is_got_and_pushed_back_changes_nothing_and_a_push_removes_no_override() {
+    let (server, directory) = (ready(Server::control()), Directory::new());
+    assert!(pushed_back_is_refused_without_rules(&directory, &server));
+    directory.write("rules.yaml", RULES);
+    done(&directory, &server, &["rules", "push", "rules.yaml", "--yes"]);
+    let rates =
+        "namespace: llm # of models\r\nrules:\r\n  - { name: tokens, key: [org, ip/64], rate: 3/7ms }\r\n";
+    directory.write("rates.yaml", rates);
+    done(&directory, &server, &["rules", "push", "rates.yaml", "--yes"]);
+    for entry in [
+        ["api", "per-user", "user=it's \"quoted\": {yes}", "--limit", "500"],
+        ["llm", "tokens", "org=*-bot", "--rate", "1000/s"],
+        ["llm", "tokens", "ip=2001:db8::7", "--limit", "0"],
+    ] {
+        done(&directory, &server, &[&["rules", "override", "set"], &entry[..], &["--yes"]].concat());
+    }
+    done(&directory, &server, &["rules", "mode", "shadow", "--yes"]);
+    let listed = |namespace| done(&directory, &server, &["rules", "get", namespace, "--overrides"]);
+    let before = (listed("api"), listed("llm"));
+    assert_eq!(before.0.lines().count() + before.1.lines().count(), 5, "{before:?}");
+    let said = pushed_back(&directory, &server);
+    assert_eq!(said, "nothing to change: the rules are at version 6\n");
+    let bare = RULES.split("overrides:").next().unwrap().replace("100 per 1m", "70 per 1m");
+    directory.write("rules.yaml", bare);
+    let pushed = done(&directory, &server, &["rules", "push", "rules.yaml", "--yes"]);
+    assert!(pushed.ends_with("1 change: the rules are at version 7\n"), "{pushed}");
+    assert_eq!((listed("api"), listed("llm")), before);
+}
+
+/// There is nothing to push yet.
+fn pushed_back_is_refused_without_rules(directory: &Directory, server: &Server) -> bool {
+    let got = done(directory, server, &["rules", "get"]);
+    directory.write("none.yaml", &got);
+    tidegate(directory, server, &["rules", "push", "none.yaml"]).code == Some(1)
 }
 
 #[test]

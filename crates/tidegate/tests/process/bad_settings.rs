@@ -140,6 +140,17 @@ const CASES: &[Case] = &[
         &["--origin-url", "nowhere"],
         &["origin.url = (hidden)", "flag --origin-url", "the scheme is missing", "begin with redis://"],
     ),
+    flags(
+        &["--origin-url", "redis:/127.0.0.1"],
+        &["origin.url = (hidden)", "no `//` after `redis:`", "write redis://127.0.0.1"],
+    ),
+    flags(&["--origin-url", "redis:6379"], &["has no scheme", "write redis://redis:6379"]),
+    flags(
+        &["--listen-http", "off", "--listen-grpc", "off", "--listen-resp", "off"],
+        &["leaves callers no listener"],
+    ),
+    flags(&["--port-base", "65533"], &["port_base = \"65533\"", "isn't a port", "from 1 to 65532"]),
+    flags(&["--log-identifiers", "clear"], &["log.identifiers = \"clear\"", "`hashed`, or `plain`"]),
     flags(&["--origin-url="], &["origin.url = (hidden)", "the scheme is missing", "begin with redis://"]),
     flags(
         &["--origin-url", "http://h:6379"],

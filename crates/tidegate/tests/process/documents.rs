@@ -183,7 +183,7 @@ fn the_page_on_denials_does_what_it_says() {
     let directory = Directory::new();
     directory.write("rules.yaml", crate::support::rules_of(3));
     let node = Node::start(&directory, &["--node", "9f31c2a47be05d68"]);
-    assert_eq!(node.allowed(4, crate::support::CHECK), 3);
+    assert_eq!(node.allowed(6, r#"{"namespace":"api","attributes":{"user":"alice"}}"#), 3);
     let binary = std::path::Path::new(env!("CARGO_BIN_EXE_tidegate")).parent().unwrap();
     let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap());
     let said = |line: &str| {

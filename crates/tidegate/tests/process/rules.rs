@@ -63,7 +63,7 @@ fn good_rules_are_told_in_plain_words() {
         let checked = run(&directory, arguments, &[]);
         assert_eq!(checked.code, Some(0), "{}", checked.stderr);
         assert!(
-            checked.stdout.contains("per-user: at most 10 over a sliding 365 days, for each user"),
+            checked.stdout.contains("per-user: about 10 over a sliding 365 days, for each user"),
             "{}",
             checked.stdout
         );

@@ -94,11 +94,118 @@ fn who_finds_nothing_is_told_where_it_was_looked_for() {
     };
     let of_day = said(&["--identifier", "42", "--at", "3:47"]);
     assert!(of_day.contains("T03:46:00.000Z and ") && of_day.contains("T03:49:00.000Z (UTC)"), "{of_day}");
-    assert!(of_day.contains("A caller is written as answers show it"), "{of_day}");
+    assert!(of_day.contains("A caller is found by its whole identifier"), "{of_day}");
     assert!(said(&[]).starts_with("Nothing in the log fits. Of denials it has all"));
     let backwards = run(&directory, &["why", "--since", "1h", "--until", "2h"], &[]);
     assert_eq!(backwards.code, Some(2));
     assert!(backwards.stderr.contains("it ends before it begins"), "{}", backwards.stderr);
+}
+
+const CALLERS: &str = "\
+namespace: api
+rules:
+  - { name: search, key: [user, endpoint], limit: 1 per 365d }
+  - { name: per-net, key: [ip/64], limit: 1 per 365d }
+  - { name: trial, key: [plan], limit: 1 per 365d, shadow: true }
+";
+
+fn deny(node: &Node, attributes: &str, times: u32) {
+    let body = format!(r#"{{"namespace":"api","attributes":{{{attributes}}}}}"#);
+    node.allowed(1 + times, &body);
+}
+
+#[test]
+fn a_caller_is_found_however_it_is_written() {
+    let directory = Directory::new();
+    directory.write("rules.yaml", CALLERS);
+    let node = Node::start(&directory, &[]);
+    deny(&node, r#""user":"alice","endpoint":"/search""#, 1);
+    deny(&node, r#""user":"bob","endpoint":"/a,b""#, 1);
+    deny(&node, r#""ip":"2001:db8:0:1::7""#, 1);
+    let admin = format!("http://{}", node.admin);
+    let of = |who: &[&str]| {
+        let (_, answer) = why(&directory, &[&["--admin", &admin], who].concat());
+        denied(&answer).iter().map(|one| one["key"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let [alice] = &of(&["alice,/search"])[..] else { panic!("{:?}", of(&["alice,/search"])) };
+    let hash = &alice[..16];
+    let of_alice: [&[&str]; 20] = [
+        &["--identifier", "alice,/search"],
+        &["--identifier", "alice, /search"],
+        &["--identifier", "alice"],
+        &["--identifier", "/search"],
+        &["--identifier", "\"alice,/search\""],
+        &["--identifier", "[alice, /search]"],
+        &["--identifier", "user=alice"],
+        &["--identifier", "user=alice,endpoint=/search"],
+        &["--identifier", "endpoint=/search user=alice"],
+        &["--identifier", "default/api/search alice, /search"],
+        &["--identifier", "search alice,/search"],
+        &["--identifier", "search alice"],
+        &["--identifier", alice],
+        &["--identifier", hash],
+        &["alice"],
+        &["user=alice"],
+        &["user=alice", "endpoint=/search"],
+        &["api", "user=alice"],
+        &["search", "alice,", "/search"],
+        &["Alice", "--rule", "search", "--at", "5s"],
+    ];
+    for who in of_alice {
+        assert_eq!(of(who), std::slice::from_ref(alice), "{who:?}");
+    }
+    for who in [&["bob,/a,b"][..], &["/a,b"], &["user=bob"], &["bob"]] {
+        let found = of(who);
+        assert!(found.len() == 1 && found[0] != *alice, "{who:?}: {found:?}");
+    }
+    for who in ["2001:db8:0:1::7", "2001:DB8:0:1::9", "2001:db8:0:1::/64", "ip=2001:db8:0:1::1"] {
+        assert_eq!(of(&[who]).len(), 1, "{who}");
+    }
+    for nobody in ["carol", "endpoint=alice", "bob,/search", "per-net alice", "user=alice endpoint=/other"] {
+        assert!(of(&[nobody]).is_empty(), "{nobody}");
+    }
+}
+
+#[test]
+fn denials_are_put_together_by_caller_and_those_of_shadow_rules_stand_apart() {
+    let directory = Directory::new();
+    directory.write("rules.yaml", CALLERS);
+    let node = Node::start(&directory, &["--log-identifiers", "plain"]);
+    deny(&node, r#""user":"alice","endpoint":"/search""#, 7);
+    deny(&node, r#""plan":"free""#, 3);
+    let admin = format!("http://{}", node.admin);
+    let words = |who: &[&str]| run(&directory, &[&["why", "--admin", &admin], who].concat(), &[]).stdout;
+    let all = words(&[]);
+    assert_eq!(all.matches(" a request of cost 1 from ").count(), 2, "one paragraph for each caller: {all}");
+    assert!(all.contains("from alice, /search: 1 of its limit of 1 was in use"), "{all}");
+    assert!(all.contains("the same 7 times since"), "{all}");
+    let (enforced, shadow) = all.split_once("Rules that only shadow would have denied:").expect("both");
+    assert!(enforced.contains("rule search") && !enforced.contains("rule trial"), "{all}");
+    assert!(shadow.contains("would have denied") && shadow.contains("rule trial"), "{all}");
+    let vain = words(&["alicia"]);
+    assert!(vain.starts_with("Nothing in the log fits"), "{vain}");
+    let near = vain.split_once("These were denied then:\n").expect("the nearest").1;
+    assert!(near.starts_with("  alice, /search  by rule search of api, 7 times, last at "), "{vain}");
+}
+
+#[test]
+fn names_stay_out_of_the_log_unless_they_are_asked_for() {
+    let directory = Directory::new();
+    directory.write("rules.yaml", CALLERS);
+    let node = Node::start(&directory, &[]);
+    deny(&node, r#""user":"alice-the-first","endpoint":"/search""#, 2);
+    let admin = format!("http://{}", node.admin);
+    let words = |who: &[&str]| run(&directory, &[&["why", "--admin", &admin], who].concat(), &[]).stdout;
+    let found = words(&["alice-the-first"]);
+    assert!(found.contains(" from caller "), "{found}");
+    let vain = words(&["somebody-else"]);
+    assert!(
+        vain.contains("These were denied then:\n  ") && vain.contains("log.identifiers = plain"),
+        "{vain}"
+    );
+    let logged = std::fs::read_dir(directory.path("data/decisions")).unwrap();
+    let has_name = |bytes: &[u8]| bytes.windows(5).any(|window| window == b"alice");
+    assert!(logged.flatten().all(|entry| !has_name(&std::fs::read(entry.path()).unwrap())));
 }
 
 #[test]

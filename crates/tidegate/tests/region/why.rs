@@ -15,17 +15,23 @@ fn a_denial_while_the_store_is_away_names_it() {
     let address = redis.address().to_string();
     let member = Member::start_in(directory, &["--origin-url", &format!("redis://{address}")]);
     member.wait_joined();
-    let check = |user: usize| {
+    let answer = |user: usize| {
         let body = format!(r#"{{"namespace":"api","attributes":{{"user":"{user}"}}}}"#);
-        request(&member.node.http, "POST", "/v1/check", &body).1["allowed"] == true
+        request(&member.node.http, "POST", "/v1/check", &body).1
     };
+    let check = |user: usize| answer(user)["allowed"] == true;
     redis.kill();
     let mut users = 0..;
     poll("an open breaker", SOON, || {
         users.next().map(check);
         (member.is_open(&address) == Some(true)).then_some(())
     });
-    assert!(!check(1_000_000));
+    let denied = answer(1_000_000);
+    assert_eq!(
+        (&denied["allowed"], &denied["reason"]),
+        (&false.into(), &"store unavailable".into()),
+        "{denied}"
+    );
     let decision = poll("the cause", SOON, || {
         let (_, answer) = request(&member.node.admin, "GET", "/v1/why?identifier=1000000", "");
         let decisions = answer["decisions"].as_array()?;
@@ -33,4 +39,8 @@ fn a_denial_while_the_store_is_away_names_it() {
     });
     assert_eq!((&decision["path"], &decision["shard"]), (&"unverified".into(), &address.as_str().into()));
     assert_eq!(decision["unwell"][0]["subject"], address.as_str(), "{decision}");
+    // Nobody could know when it would have passed.
+    assert!(decision["would_pass_at"].is_null(), "{decision}");
+    let sentence = decision["sentence"].as_str().unwrap();
+    assert!(!sentence.contains("It would have passed"), "{sentence}");
 }

@@ -29,6 +29,23 @@ fn a_limit_with_a_number_in_its_period_is_a_window_of_that_length() {
         ("7 per 1 year", 7, 365 * 86_400),
         ("0 per 1m", 0, 60),
         ("9007199254740992 per 366d", 1 << 53, 366 * 86_400),
+        ("10/min", 10, 60),
+        ("10/m", 10, 60),
+        ("10 / 90s", 10, 90),
+        ("100/s", 100, 1),
+        ("100/sec", 100, 1),
+        ("100 per sec", 100, 1),
+        ("100 per 2 mins", 100, 120),
+        ("5/1hr", 5, 3600),
+        ("5 per 2 hrs", 5, 7200),
+        ("5 every 30s", 5, 30),
+        ("5 every minute", 5, 60),
+        ("5 each 30 seconds", 5, 30),
+        ("1k per 1m", 1000, 60),
+        ("10K/min", 10_000, 60),
+        ("2M per 1h", 2_000_000, 3600),
+        ("1,000 per 1m", 1000, 60),
+        ("10 thousand per 1d", 10_000, 86_400),
     ] {
         assert_eq!(limit(text), rolling(count, seconds), "{text}");
     }
@@ -37,6 +54,8 @@ fn a_limit_with_a_number_in_its_period_is_a_window_of_that_length() {
 #[test]
 fn a_unit_without_a_number_is_the_calendars() {
     assert_eq!(limit("1_000_000 per month"), calendar(1_000_000, CalendarUnit::Month));
+    assert_eq!(limit("1 million per month"), calendar(1_000_000, CalendarUnit::Month));
+    assert_eq!(limit("1_000/month"), calendar(1000, CalendarUnit::Month));
     assert_eq!(limit("5 per hour"), calendar(5, CalendarUnit::Hour));
     assert_eq!(limit("5 per day"), calendar(5, CalendarUnit::Day));
     assert_eq!(limit("5 per week"), calendar(5, CalendarUnit::Week));
@@ -50,12 +69,16 @@ fn a_bare_number_has_no_window() {
 #[test]
 fn what_could_mean_two_things_is_refused_with_both_spellings() {
     for (text, fix) in [
-        ("5 per h", "`per 1h`"),
-        ("5 per d", "`per day`"),
-        ("5 per w", "`per week`"),
-        ("5 per 1 month", "`per 30d`"),
-        ("5 per 2 months", "`per month`"),
-        ("100/s", "`rate: 100/s`"),
+        ("5 per h", "`5 per 1h`"),
+        ("5 per hr", "`5 per hour`"),
+        ("5/hr", "`5 per 1h`"),
+        ("5/hour", "`5 per hour`"),
+        ("5/day", "`5 per 1d`"),
+        ("1k/week", "`1k per week`"),
+        ("5 per d", "`5 per day`"),
+        ("5 per w", "`5 per week`"),
+        ("5 per 1 month", "`5 per 30d`"),
+        ("5 per 2 months", "`5 per month`"),
     ] {
         let refusal = limit(text).unwrap_err();
         assert!(refusal.fix.contains(fix), "{text}: {refusal:?}");
@@ -85,6 +108,13 @@ fn what_is_no_limit_is_refused() {
         "1_ per 1m",
         "9007199254740993 per 1m",
         "18446744073709551616 per 1m",
+        "1.5k per 1m",
+        "k per 1m",
+        "1kk per 1m",
+        "1,00 per 1m",
+        "1000,000 per 1m",
+        "million per 1m",
+        "9007199254741M per 1m",
         "10 Per 1m",
         "0x10 per 1m",
         "10per1m",
@@ -112,6 +142,12 @@ fn a_rate_is_a_number_over_a_length_of_time() {
         ("3/500ms", 3, 500),
         ("1/ms", 1, 1),
         ("1/year", 1, 365 * 86_400_000),
+        ("100/sec", 100, 1000),
+        ("100 per sec", 100, 1000),
+        ("5/hr", 5, 3_600_000),
+        ("10 per min", 10, 60_000),
+        ("5 every 30s", 5, 30_000),
+        ("1k/s", 1000, 1000),
     ] {
         assert_eq!(rate(text), Ok(Rate::new(count, Nanos::from_millis(millis)).unwrap()), "{text}");
     }

@@ -29,6 +29,7 @@ pages! {
     sidecar: "sidecar.md", NOTHING;
     three_regions: "three-regions.md", NOTHING;
     upgrade: "upgrade.md", NOTHING;
+    which_algorithm: "which-algorithm.md", NOTHING;
 }
 
 /// Pages with a test of their own, or folders of them, and the file that it is in.
