@@ -8,7 +8,7 @@ use super::connection::{Bytes, Connection, Driver, Failed, connection};
 use super::options::RedisOptions;
 use super::script::{HEARTBEAT_SCRIPT, RESET_SCRIPT, RESETS_SCRIPT, SYNC_SCRIPT};
 use super::tls::{TlsSetup, server_name};
-use super::url::Credentials;
+use super::url::{Credentials, Place, RedisUrl};
 use super::wire::{Commands, ServerError, Value};
 use socket2::{SockRef, TcpKeepalive};
 use std::future::Future;
@@ -51,6 +51,20 @@ pub(super) struct Connected {
 }
 
 impl Dialer {
+    pub(super) fn new(url: &RedisUrl, options: RedisOptions) -> Self {
+        let sentinel_credentials = match &url.place {
+            Place::Sentinel { credentials, .. } => credentials.clone(),
+            Place::Standalone(_) | Place::Cluster(_) => Credentials::default(),
+        };
+        Dialer {
+            credentials: url.credentials.clone(),
+            sentinel_credentials,
+            database: url.database,
+            tls: url.tls.clone().map(TlsSetup::new),
+            options,
+        }
+    }
+
     /// A connection that is ready for its purpose, or why there is none.
     pub(super) async fn connect(&self, address: &Address, purpose: Purpose) -> Result<Connected, String> {
         let deadline = Instant::now() + self.options.connect_timeout();
