@@ -6,6 +6,8 @@
 
 mod hot;
 mod lanes;
+mod leaving;
+mod owners;
 mod pulses;
 
 use crate::clock::Clock;
@@ -45,8 +47,6 @@ const TURNS: usize = 3;
 const OFFSET_MAX: Nanos = Nanos::from_millis(50);
 /// A reset waits so long for a store that is recovering.
 const RESET_WITHIN: Duration = Duration::from_secs(5);
-/// How long a node that stops tries to publish what is left.
-const LEAVE_WITHIN: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
 pub struct RegionDriver {
@@ -130,6 +130,11 @@ impl RegionDriver {
 
     pub fn origin(&self) -> Arc<Box<dyn Origin>> {
         self.origin.load_full()
+    }
+
+    /// Why no heartbeat was answered since the start; `None` once one was.
+    pub fn never_answered_because(&self) -> Option<OriginError> {
+        self.pulses.never_answered()
     }
 
     pub fn is_foreign(&self) -> bool {
@@ -278,7 +283,13 @@ impl RegionDriver {
     pub async fn run(self: Arc<Self>) {
         // The sender lives as long as the driver.
         let _ = self.is_held.subscribe().wait_for(|is_held| !is_held).await;
-        tokio::join!(self.keep_flushing(), self.keep_beating(), self.keep_watching(), self.keep_telling());
+        tokio::join!(
+            self.keep_flushing(),
+            self.keep_beating(),
+            self.keep_watching(),
+            self.keep_telling(),
+            self.keep_folding(),
+        );
     }
 
     async fn keep_flushing(self: &Arc<Self>) {
@@ -349,7 +360,12 @@ impl RegionDriver {
                 told.well(alive, self.clock.now());
             }
             // What was known of the other nodes is still the best guess.
-            Err(error) => told.ill(&error),
+            Err(error) => {
+                self.never_answered(&error);
+                // A refusal of the store itself is told by the pulses, of every shard.
+                let is_told = self.pulses.have_begun() && !self.is_foreign();
+                told.ill(&error, is_told && matches!(error, OriginError::Refused { .. }));
+            }
         }
     }
 
@@ -417,27 +433,6 @@ impl RegionDriver {
         self.flush();
         keys
     }
-
-    /// Publishes what is left, and leaves. Calls of the threads that served are gone with them.
-    pub async fn leave(self: Arc<Self>) {
-        if self.is_held() {
-            return;
-        }
-        self.shared().region.abandon_calls();
-        let everything_published = async {
-            // An answer may leave something to publish.
-            while self.flush() || !self.shared().region.is_settled() {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        if timeout(LEAVE_WITHIN, everything_published).await.is_err() {
-            tracing::warn!("the origin can't be reached: what was admitted last stays unpublished");
-        }
-        self.is_leaving.store(true, Ordering::Relaxed);
-        // Whoever can't be told finds out by itself.
-        self.leave_shards().await;
-        let _ = self.origin().beat(self.heartbeat(true)).await;
-    }
 }
 
 /// A thread that had no core for some milliseconds finds its timers over and the answers in its sockets, and comes
@@ -455,15 +450,15 @@ async fn look_once_more(hear: &mut oneshot::Receiver<Standings>) -> Option<Stand
 /// What was said about the origin, so that it is said once.
 #[derive(Debug, Default)]
 struct Told {
-    /// The kind of the last error, if the last heartbeat failed.
-    problem: Option<usize>,
+    /// Which kinds of errors were told since the last heartbeat that was answered.
+    kinds: [bool; OriginError::KINDS.len()],
     is_off: bool,
     nodes: u32,
 }
 
 impl Told {
     fn well(&mut self, alive: Alive, moment: Moment) {
-        if self.problem.is_some() || self.nodes == 0 {
+        if self.kinds.contains(&true) || self.nodes == 0 {
             tracing::info!(live_nodes = alive.nodes, "the origin answers");
         } else if self.nodes != alive.nodes {
             tracing::info!(live_nodes = alive.nodes, before = self.nodes, "the region's nodes changed");
@@ -476,11 +471,11 @@ impl Told {
                 "this node's clock and the origin's differ: check the time synchronisation of both"
             );
         }
-        *self = Told { problem: None, is_off, nodes: alive.nodes };
+        *self = Told { is_off, nodes: alive.nodes, ..Told::default() };
     }
 
-    fn ill(&mut self, error: &OriginError) {
-        if self.problem.replace(error.kind()) != Some(error.kind()) {
+    fn ill(&mut self, error: &OriginError, is_told: bool) {
+        if !is_told && !std::mem::replace(&mut self.kinds[error.kind()], true) {
             tracing::warn!(%error, "the origin doesn't answer; deciding on the local view, and trying again");
         }
     }

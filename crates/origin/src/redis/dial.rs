@@ -102,7 +102,10 @@ impl Dialer {
     ) -> Result<Connected, String> {
         let (connection, mut driver) = connection(stream);
         let greeted = async {
-            greeted(&connection.send(&self.identity(purpose), deadline).await?)?;
+            match self.identity(purpose) {
+                nobody if nobody.len() == 0 => welcomed(&connection.send(&ping(), deadline).await?)?,
+                identity => greeted(&connection.send(&identity, deadline).await?)?,
+            }
             prepared(&connection.send(&preparation(purpose), deadline).await?, purpose)
         };
         let outcome = tokio::select! {
@@ -169,6 +172,20 @@ fn preparation(purpose: Purpose) -> Commands {
         commands.add(&["ROLE"]);
     }
     commands
+}
+
+/// Asked where there is no login: a server that wants one says so, instead of closing the connection later.
+fn ping() -> Commands {
+    let mut commands = Commands::default();
+    commands.add(&["PING"]);
+    commands
+}
+
+fn welcomed(answers: &[Value]) -> Result<(), Failed> {
+    match answers.first() {
+        Some(Value::ServerError(error)) if error.code() == "NOAUTH" => Err(Failed::Lost(error.to_string())),
+        _ => Ok(()),
+    }
 }
 
 fn greeted(answers: &[Value]) -> Result<(), Failed> {
