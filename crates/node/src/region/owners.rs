@@ -60,9 +60,10 @@ mod tests {
         let key = KeyId::from_hash(1);
         let counts = CountSync::Window(window);
         let sync = KeySync { key, epoch: 0, counts, wants: Wants::default(), settled: SmallVec::new() };
+        let nothing = CellReply { component: 0, total: 0, world: 0, published: 0 };
         let reply = |owners| KeyReply {
             epoch: 3,
-            counts: CountReply::Window { current: CellReply::default(), previous: None, owners },
+            counts: CountReply::Window { current: nothing, previous: None, owners },
             granted: SmallVec::new(),
             drawn: 0,
             retry_after: None,
