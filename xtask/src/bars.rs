@@ -4,17 +4,18 @@ use crate::instructions::{self, bench_program};
 use crate::measured::Length;
 use crate::report::{median, verdict, with_spread};
 use crate::steps::{Steps, output, run as run_command};
-use crate::{hot, packages, region, report, rules, sim, why, world};
+use crate::{hot, packages, recovery, region, report, rules, sim, why, world};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 type Group = (&'static str, fn() -> Result<(), String>);
-const GROUPS: [Group; 11] = [
+const GROUPS: [Group; 12] = [
     ("decide", decide),
     ("memory", memory),
     ("instructions", count_instructions),
     ("oracle", oracle),
     ("region", || region::measure(Length::Quick)),
+    ("recovery", || recovery::measure(Length::Quick)),
     ("world", || world::measure(Length::Quick)),
     ("rules", || rules::measure(Length::Quick)),
     ("hot", || hot::measure(Length::Quick)),
@@ -44,10 +45,11 @@ pub(crate) fn run_long(group: &str) -> Result<(), String> {
     packages::install()?;
     match group {
         "region" => region::measure(Length::Long),
+        "recovery" => recovery::measure(Length::Long),
         "world" => world::measure(Length::Long),
         "hot" => hot::measure(Length::Long),
         "sim" => sim::measure(Length::Long),
-        _ => Err(format!("{group} has no --long; there are region, world, hot and sim")),
+        _ => Err(format!("{group} has no --long; there are region, recovery, world, hot and sim")),
     }
 }
 

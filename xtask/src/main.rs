@@ -12,6 +12,7 @@ mod measured;
 mod mutants;
 mod packages;
 mod peers;
+mod recovery;
 mod region;
 mod report;
 mod rules;
@@ -35,9 +36,10 @@ The commands of this repository:
   cargo xtask soak           regions of real processes, something broken every ten seconds, everything verified:
                              [--minutes N] (30), [--seed S]; half an hour or more writes docs/soak.md
   cargo xtask bars [GROUP]   measure what wants a quiet machine, and write docs/bars.md
-                             groups: decide, memory, instructions, oracle, region, world, rules, hot, why, sim, agree
-                             (all when none is named); `region --long`, `world --long`: faults as long as the issue
-                             says, `hot --long`: as many requests, `sim --long`: as many seeds
+                             groups: decide, memory, instructions, oracle, region, recovery, world, rules, hot, why, sim,
+                             agree (all when none is named); `region --long`, `world --long`: faults as long as the issue
+                             says, `recovery --long`: a million keys too, `hot --long`: as many requests, `sim --long`:
+                             as many seeds
   cargo xtask bench peers [--quick] [GROUP…]
                              measure beside other limiters, and write docs/benchmarks.md (50 minutes, quick 20)
                              groups: resp, http, grpc, unix, keys, idle, memory, scaling, tail

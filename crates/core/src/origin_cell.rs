@@ -17,6 +17,9 @@ pub struct NodeId(pub u64);
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct OriginCell {
     components: BTreeMap<NodeId, u64>,
+    /// The sum of the components of owners that are gone.
+    folded: u64,
+    /// Of all components, the folded ones included.
     sum: u64,
     /// The highest regional count that anyone claimed: heals a store that forgot.
     floor: u64,
@@ -45,8 +48,11 @@ impl OriginCell {
     /// 602. B then admits 5 and publishes 6 (`acked` 1), C does the same: the floor grows to 607 and to 612. By their
     /// claims alone, 607 each, the second 5 would be lost.
     pub fn publish(&mut self, node: NodeId, cell: PublishedCell) -> CellReply {
+        let before = self.component_before(node, &cell).unwrap_or(0);
+        if !self.components.contains_key(&node) {
+            self.folded -= before;
+        }
         let stored = self.components.entry(node).or_default();
-        let before = *stored;
         *stored = before.max(cell.component.min(STORED_MAX));
         assert!(*stored >= before, "INV-1: a component never shrinks");
         let growth = stored.saturating_sub(before.max(cell.acked));
@@ -54,6 +60,28 @@ impl OriginCell {
         self.floor = add_stored(self.floor, growth);
         self.claim(cell.claim.max(self.sum));
         self.read(node)
+    }
+
+    /// Returns the owner's component as it is before a publish; `None` where it is no owner.
+    ///
+    /// An owner that was folded, and is back, has its component taken out of the folded ones: as much as was confirmed to
+    /// it, or may have been counted. Example: 7 of A were folded. A comes back and publishes 9, of which it knows that 7
+    /// were counted: its component is 7 again, and the sum grows by 2. If A doesn't know whether a call arrived that
+    /// carried 8, the sum grows by 1: rather one too few than one twice.
+    pub fn component_before(&self, node: NodeId, cell: &PublishedCell) -> Option<u64> {
+        let taken = || self.folded.min(cell.acked).min(cell.component);
+        self.registered(node).or_else(|| Some(taken()).filter(|taken| *taken > 0))
+    }
+
+    /// Adds the component of an owner that is gone to the folded ones. The sum stays as it is.
+    pub fn fold(&mut self, node: NodeId) {
+        let component = self.components.remove(&node).unwrap_or(0);
+        self.folded = add_stored(self.folded, component);
+    }
+
+    /// The owners, in order.
+    pub fn nodes(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.components.keys().copied()
     }
 
     /// Takes a claim about the region alone: registers nobody.
@@ -161,6 +189,22 @@ mod tests {
         assert_eq!((reply.total, cell.sum()), (612, 12));
         cell.publish(NodeId(3), PublishedCell { component: 6, acked: 1, claim: 607 });
         assert_eq!(cell.total(), 612, "a publish that is repeated counts once");
+    }
+
+    #[test]
+    fn a_folded_owner_that_is_back_is_not_counted_twice() {
+        let mut cell = OriginCell::default();
+        cell.publish(NodeId(1), published(7, 7));
+        cell.publish(NodeId(2), published(3, 10));
+        cell.fold(NodeId(1));
+        assert_eq!((cell.total(), cell.sum(), cell.owners()), (10, 10, 1));
+        let back = PublishedCell { component: 9, acked: 7, claim: 12 };
+        assert_eq!(cell.component_before(NodeId(1), &back), Some(7));
+        let reply = cell.publish(NodeId(1), back);
+        assert_eq!((reply.component, reply.total, cell.sum(), cell.owners()), (9, 12, 12, 2));
+        let new = PublishedCell { component: 4, acked: 0, claim: 0 };
+        assert_eq!(cell.component_before(NodeId(3), &new), None);
+        assert_eq!(cell.publish(NodeId(3), new).total, 16, "nothing of another owner was folded");
     }
 
     #[test]

@@ -7,6 +7,8 @@
 mod heartbeats;
 mod hot;
 mod lanes;
+mod leaving;
+mod owners;
 mod pulses;
 
 use crate::clock::Clock;
@@ -41,8 +43,6 @@ const TIMER_SLACK: Duration = Duration::from_millis(1);
 const TURNS: usize = 3;
 /// A reset waits so long for a store that is recovering.
 const RESET_WITHIN: Duration = Duration::from_secs(5);
-/// How long a node that stops tries to publish what is left.
-const LEAVE_WITHIN: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
 pub struct RegionDriver {
@@ -130,6 +130,11 @@ impl RegionDriver {
 
     pub fn origin(&self) -> Arc<Box<dyn Origin>> {
         self.origin.load_full()
+    }
+
+    /// Why no heartbeat was answered since the start; `None` once one was.
+    pub fn never_answered_because(&self) -> Option<OriginError> {
+        self.pulses.never_answered()
     }
 
     pub fn is_foreign(&self) -> bool {
@@ -299,7 +304,13 @@ impl RegionDriver {
     pub async fn run(self: Arc<Self>) {
         // The sender lives as long as the driver.
         let _ = self.is_held.subscribe().wait_for(|is_held| !is_held).await;
-        tokio::join!(self.keep_flushing(), self.keep_beating(), self.keep_watching(), self.keep_telling());
+        tokio::join!(
+            self.keep_flushing(),
+            self.keep_beating(),
+            self.keep_watching(),
+            self.keep_telling(),
+            self.keep_folding(),
+        );
     }
 
     async fn keep_flushing(self: &Arc<Self>) {
@@ -374,27 +385,6 @@ impl RegionDriver {
         let keys = region.republish(table);
         self.flush();
         keys
-    }
-
-    /// Publishes what is left, and leaves. Calls of the threads that served are gone with them.
-    pub async fn leave(self: Arc<Self>) {
-        if self.is_held() {
-            return;
-        }
-        self.shared().region.abandon_calls();
-        let everything_published = async {
-            // An answer may leave something to publish.
-            while self.flush() || !self.shared().region.is_settled() {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        if timeout(LEAVE_WITHIN, everything_published).await.is_err() {
-            tracing::warn!("the origin can't be reached: what was admitted last stays unpublished");
-        }
-        self.is_leaving.store(true, Ordering::Relaxed);
-        // Whoever can't be told finds out by itself.
-        self.leave_shards().await;
-        let _ = self.origin().beat(self.heartbeat(true)).await;
     }
 }
 

@@ -18,6 +18,7 @@ use tidegate_origin::{
     Alive, CellTotal, DoneReset, Exchange, Exchanged, Expiry, Heartbeat, KeyError, Lead, Leading, Letter,
     MemoryOrigin, Origin, Reply, ResetLog, ResetNews, ShardId, WorldCell,
 };
+use tidegate_origin::{FoldStep, FoldedOwners, RememberedNodes};
 use tidegate_origin::{HotHeard, HotNews, HotReport, QuotaGathered, QuotaHeard, QuotaNews, QuotaReport};
 use tidegate_rules::RuleSet;
 use tokio::io::AsyncReadExt;
@@ -56,6 +57,14 @@ impl Origin for BehindSocket {
             socket.expect("one exchange").read_u8().await.expect("a byte");
             self.memory.exchange(shard, exchange).await
         })
+    }
+
+    fn remembered_nodes(&self, shard: ShardId) -> Reply<'_, RememberedNodes> {
+        self.memory.remembered_nodes(shard)
+    }
+
+    fn fold_owners<'a>(&'a self, shard: ShardId, step: FoldStep<'a>) -> Reply<'a, FoldedOwners> {
+        self.memory.fold_owners(shard, step)
     }
 
     fn beat(&self, heartbeat: Heartbeat) -> Reply<'_, Alive> {

@@ -7,6 +7,7 @@
 mod breaker;
 mod hot;
 mod memory;
+mod owners;
 mod quota;
 pub mod record;
 mod redis;
@@ -19,6 +20,7 @@ pub use crate::redis::{Connection, RedisOptions, RedisOrigin, RedisUrl, UrlError
 pub use breaker::{Breaker, BreakerState};
 pub use hot::{HOT_KEYS_MAX, HotHeard, HotKey, HotNews, HotReport};
 pub use memory::MemoryOrigin;
+pub use owners::{CrowdedCell, FoldStep, FoldedOwners, RememberedNodes};
 pub use quota::{
     Offered, QUOTA_KEYS_MAX, QuotaGathered, QuotaHeard, QuotaNews, QuotaReport, Share, ToldSlice,
     quota_keys_max,
@@ -236,6 +238,12 @@ pub trait Origin: Debug + Send + Sync + 'static {
 
     /// Tells one shard that this node lives, and returns which data the shard holds.
     fn pulse(&self, shard: ShardId, pulse: Pulse) -> Reply<'_, Pulsed>;
+
+    /// Returns the nodes that sent a pulse to a shard lately: their components aren't folded.
+    fn remembered_nodes(&self, shard: ShardId) -> Reply<'_, RememberedNodes>;
+
+    /// Folds some of the owners of a cell. What they counted stays counted.
+    fn fold_owners<'a>(&'a self, shard: ShardId, step: FoldStep<'a>) -> Reply<'a, FoldedOwners>;
 
     /// Whether the store has a clock of its own, which the nodes of the region follow.
     fn keeps_time(&self) -> bool {

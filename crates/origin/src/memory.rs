@@ -8,6 +8,7 @@ use crate::{
     Alive, CellTotal, DoneReset, Exchange, Exchanged, Expiry, Heartbeat, KeyError, Lead, Leading, Letter,
     Origin, OriginError, Reply, ResetLog, ResetNews, ShardId, Store, WorldCell,
 };
+use crate::{FoldStep, FoldedOwners, RememberedNodes};
 use crate::{HotHeard, HotNews, HotReport};
 use crate::{QuotaGathered, QuotaHeard, QuotaNews, QuotaReport};
 use parking_lot::{Mutex, MutexGuard};
@@ -86,6 +87,14 @@ impl Origin for MemoryOrigin {
 
     fn pulse(&self, _shard: ShardId, pulse: Pulse) -> Reply<'_, Pulsed> {
         self.answer(|store, now| Ok(store.pulse(&pulse, now)))
+    }
+
+    fn remembered_nodes(&self, _shard: ShardId) -> Reply<'_, RememberedNodes> {
+        self.answer(|store, now| Ok(store.remembered_nodes(now)))
+    }
+
+    fn fold_owners<'a>(&'a self, _shard: ShardId, step: FoldStep<'a>) -> Reply<'a, FoldedOwners> {
+        self.answer(|store, now| Ok(store.fold_owners(&step, now)))
     }
 
     fn exchange<'a>(&'a self, _shard: ShardId, exchange: &'a Exchange) -> Reply<'a, Exchanged> {

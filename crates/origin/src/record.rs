@@ -52,6 +52,17 @@ pub struct Pulsed {
     pub unconfirmed: u32,
     /// The shard's own present.
     pub now: Nanos,
+    /// What the server removes by itself; `None` where this pulse didn't look, or the server doesn't tell.
+    pub eviction: Option<Eviction>,
+}
+
+/// Keys that a server removes when its memory is full.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Eviction {
+    /// Its `maxmemory-policy` is another one than `noeviction`.
+    pub is_allowed: bool,
+    /// How many it has removed since it was started.
+    pub keys: u64,
 }
 
 /// Which data a shard holds.

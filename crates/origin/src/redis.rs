@@ -39,6 +39,7 @@ use crate::{
     Alive, CellTotal, DoneReset, Exchange, Exchanged, Expiry, Heartbeat, KeyError, Lead, Leading, Letter,
     Origin, OriginError, Reply, ResetLog, ResetNews, ShardId, WorldCell,
 };
+use crate::{FoldStep, FoldedOwners, RememberedNodes};
 use crate::{HotHeard, HotNews, HotReport, QuotaGathered, QuotaHeard, QuotaNews, QuotaReport};
 use call::Script;
 use deadline::Deadline;
@@ -46,8 +47,9 @@ use dial::{Dialer, Purpose};
 use map::SlotMap;
 use record_slots::RecordSlots;
 use script::{
-    HEARTBEAT_SCRIPT, IMPORT_SCRIPT, LEAD_SCRIPT, PULSE_SCRIPT, PUT_SCRIPT, RESET_SCRIPT, RESETS_SCRIPT,
-    SECRET_SCRIPT, SYNC_SCRIPT, ScriptCall, TAKE_SCRIPT, TELL_SCRIPT, TOTALS_SCRIPT, slot_of,
+    FOLD_SCRIPT, HEARTBEAT_SCRIPT, IMPORT_SCRIPT, LEAD_SCRIPT, MEMBERS_SCRIPT, PULSE_SCRIPT, PUT_SCRIPT,
+    RESET_SCRIPT, RESETS_SCRIPT, SECRET_SCRIPT, SYNC_SCRIPT, ScriptCall, TAKE_SCRIPT, TELL_SCRIPT,
+    TOTALS_SCRIPT, slot_of,
 };
 use script::{QUOTA_GATHER_SCRIPT, QUOTA_REPORT_SCRIPT, QUOTA_TELL_SCRIPT};
 use servers::Servers;
@@ -55,10 +57,9 @@ use shard::Standing;
 use std::fmt;
 use std::sync::Arc;
 use tidegate_core::{CellId, FleetSecret, KeyId, Nanos, StoredSecret, WorldView};
-use tls::TlsSetup;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
-use url::{Credentials, Place};
+use url::Place;
 use wire::Value;
 
 /// The region's counts in Redis. Dropping it ends its tasks and closes its connections.
@@ -69,6 +70,8 @@ pub struct RedisOrigin {
     sync: Script,
     heartbeat: Script,
     pulse: Script,
+    members: Script,
+    fold: Script,
     record_slots: RecordSlots,
     secret: Script,
     reset: Script,
@@ -121,7 +124,7 @@ impl RedisOrigin {
             Place::Sentinel { .. } => (Purpose::Master, SlotMap::without_slots()),
         };
         let has_slots = map.has_slots();
-        let servers = Servers::new(dialer(&url, options), purpose, map, runtime.clone(), stopped);
+        let servers = Servers::new(Dialer::new(&url, options), purpose, map, runtime.clone(), stopped);
         let servers = Arc::new(servers);
         match &url.place {
             Place::Standalone(address) => servers.adopt_one(address),
@@ -130,6 +133,7 @@ impl RedisOrigin {
         let [sync, heartbeat, pulse, reset, resets] =
             [SYNC_SCRIPT, HEARTBEAT_SCRIPT, PULSE_SCRIPT, RESET_SCRIPT, RESETS_SCRIPT].map(Script::new);
         let secret = Script::new(SECRET_SCRIPT);
+        let [members, fold] = [MEMBERS_SCRIPT, FOLD_SCRIPT].map(Script::new);
         let [report, gather, tell] =
             [QUOTA_REPORT_SCRIPT, QUOTA_GATHER_SCRIPT, QUOTA_TELL_SCRIPT].map(Script::new);
         let quotas = QuotaScripts { report, gather, tell };
@@ -143,6 +147,8 @@ impl RedisOrigin {
             sync,
             heartbeat,
             pulse,
+            members,
+            fold,
             record_slots: RecordSlots::default(),
             secret,
             reset,
@@ -218,20 +224,6 @@ impl RedisOrigin {
     }
 }
 
-fn dialer(url: &RedisUrl, options: RedisOptions) -> Dialer {
-    let sentinel_credentials = match &url.place {
-        Place::Sentinel { credentials, .. } => credentials.clone(),
-        Place::Standalone(_) | Place::Cluster(_) => Credentials::default(),
-    };
-    Dialer {
-        credentials: url.credentials.clone(),
-        sentinel_credentials,
-        database: url.database,
-        tls: url.tls.clone().map(TlsSetup::new),
-        options,
-    }
-}
-
 impl Origin for RedisOrigin {
     fn shard_of(&self, key: KeyId) -> ShardId {
         let map = self.servers.map();
@@ -280,6 +272,25 @@ impl Origin for RedisOrigin {
             let pulsed = script::pulse_reply(answer)?;
             self.record_slots.settle(shard, slot);
             Ok(pulsed)
+        })
+    }
+
+    fn remembered_nodes(&self, shard: ShardId) -> Reply<'_, RememberedNodes> {
+        let deadline = self.deadline();
+        Box::pin(async move {
+            let Some((slot, _)) = self.record_slots.of(shard, &self.servers.map()) else {
+                return Err(OriginError::Unreachable { cause: self.servers.ignorance() });
+            };
+            let answer = self.run_one(&self.members, script::owners::members_call(slot), deadline).await?;
+            script::owners::members_reply(answer)
+        })
+    }
+
+    fn fold_owners<'a>(&'a self, _shard: ShardId, step: FoldStep<'a>) -> Reply<'a, FoldedOwners> {
+        let deadline = self.deadline();
+        Box::pin(async move {
+            let call = script::owners::fold_call(&step, self.has_slots);
+            script::owners::fold_reply(self.run_one(&self.fold, call, deadline).await?)
         })
     }
 

@@ -5,6 +5,7 @@
 //! expired. Must never differ from `redis/sync.lua`: a property test compares the two.
 
 mod expiring;
+mod fold;
 mod gcra;
 mod hot;
 mod inspect;
@@ -84,7 +85,7 @@ impl Store {
         let syncs: Vec<Cow<'_, KeySync>> =
             exchange.syncs.iter().map(|sync| self.in_newest_epoch(sync)).collect();
         let before: Vec<Option<u64>> =
-            syncs.iter().map(|sync| self.registered(sync, exchange.node)).collect();
+            syncs.iter().map(|sync| self.component_before(sync, exchange.node)).collect();
         let mut drafts: Vec<Allotted> =
             syncs.iter().map(|sync| self.publish_and_weigh(sync, occasion)).collect();
         let is_blocked = |(sync, draft): (&Cow<'_, KeySync>, &Allotted)| {
@@ -223,6 +224,19 @@ impl Store {
                 self.windows.get(&cell)?.cell.registered(node)
             }
             CountSync::Gcra { .. } => self.gcras.get(&(sync.key, sync.epoch))?.registered(node),
+        }
+    }
+
+    /// The same, where an owner that was folded and is back counts with what is taken out for it again.
+    fn component_before(&self, sync: &KeySync, node: NodeId) -> Option<u64> {
+        match &sync.counts {
+            CountSync::Window(window) => {
+                let cell = CellId { key: sync.key, epoch: sync.epoch, sequence: window.sequence };
+                self.windows.get(&cell)?.cell.component_before(node, &window.current.published())
+            }
+            CountSync::Gcra { sync: gcra, .. } => {
+                self.gcras.get(&(sync.key, sync.epoch))?.component_before(node, gcra)
+            }
         }
     }
 

@@ -189,8 +189,10 @@ fn origin(object: &mut Object<'_>, app: &App, driver: &RegionDriver) {
         object.string("problem", "the fleet's secret isn't known yet: nothing is sent to the store");
     } else if driver.is_foreign() {
         object.string("problem", "the store was set up with another fleet secret: nothing is sent to it");
+    } else if let Some(problem) = driver.never_answered_because() {
+        object.shown("problem", format_args!("the store has never answered: {problem}"));
     }
-    let (breakers, health) = (sharing.region.breakers(), sharing.region.shard_health());
+    let (breakers, conditions) = (sharing.region.breakers(), sharing.region.shard_conditions());
     object.list("shards", &origin.shards(), |out, shard| {
         let mut object = Object::new(out);
         object.string("address", &origin.shard_name(*shard));
@@ -198,9 +200,12 @@ fn origin(object: &mut Object<'_>, app: &App, driver: &RegionDriver) {
         let is_open = breaker.is_some_and(|(_, state, _)| matches!(state, BreakerState::Open { .. }));
         object.string("breaker", if is_open { "open" } else { "closed" });
         object.number("breaker_opened", breaker.map_or(0, |(_, _, opens)| *opens));
-        let data = health.iter().find(|(of, _, _)| of == shard);
-        object.string("data", data.map_or(ShardHealth::Unknown, |(_, health, _)| *health).name());
-        object.count("keys_to_republish", data.map_or(0, |(_, _, keys)| *keys));
+        let condition = conditions.iter().find(|condition| condition.shard == *shard);
+        object.string("data", condition.map_or(ShardHealth::Unknown, |condition| condition.health).name());
+        if let Some(problem) = condition.and_then(|condition| condition.problem.as_ref()) {
+            object.shown("problem", problem);
+        }
+        object.count("keys_to_republish", condition.map_or(0, |condition| condition.keys_to_republish));
         object.end();
     });
     for (name, count) in sharing.region.counters().named() {

@@ -2,6 +2,7 @@
 
 use super::figures::Figures;
 use super::lease::Leases;
+use super::owners::CrowdedCells;
 use super::shards::ShardData;
 use super::{AskId, AskItem, FAILED_FOR, Standing, Standings, Wake};
 use crate::quota::KeyMap;
@@ -43,6 +44,7 @@ pub(super) struct Pending {
     /// Keys that have reservations to name.
     pub(super) settling: Vec<KeyId>,
     pub(super) leases: Leases,
+    pub(super) crowded: CrowdedCells,
     /// What is known of the data of each shard.
     pub(super) shards: BTreeMap<ShardId, ShardData>,
     /// A shard without a record holds the counts of a release that kept none.
@@ -157,6 +159,7 @@ impl Pending {
             republish: VecDeque::new(),
             settling: Vec::new(),
             leases: Leases::default(),
+            crowded: CrowdedCells::default(),
             shards: BTreeMap::new(),
             adopts: false,
             reset_position: None,

@@ -74,6 +74,7 @@ impl Region {
             }
             match merged {
                 Ok(reply) => {
+                    pending.note_owners(sync, &reply, table.live_nodes());
                     let verified_until = is_verified.then(|| exchange.now.plus(HELD_FOR));
                     self.answered(&mut pending, (sync, &ticket), &reply, verified_until, &mut effects);
                 }

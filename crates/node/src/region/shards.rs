@@ -9,11 +9,17 @@ use super::{CLOCKS_DIFFER, Effects, Region, Route, Ticket};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tidegate_core::exchange::{CountSync, KeySync};
 use tidegate_core::{KeyId, Moment, Nanos, SharedState, Table};
-use tidegate_origin::record::{Incarnation, PULSES_KEPT, Pulse, Pulsed, RecordReading, ShardRecord};
+use tidegate_origin::record::{
+    Eviction, Incarnation, PULSES_KEPT, Pulse, Pulsed, RecordReading, ShardRecord,
+};
 use tidegate_origin::{DoneReset, Grant, OriginError, ShardId};
 
 /// How many keys are published again at the same time, on each shard.
 const REPUBLISHED_AT_ONCE: usize = 64;
+/// A server that goes on removing keys is told what this node knows so often.
+const EVICTED_EVERY: Nanos = Nanos::from_secs(60);
+/// So many pulses in a row must fail before that is shown: one may be late on a busy machine.
+const FAILED_PULSES_SHOWN: u32 = 2;
 /// As many as one call of the script carries.
 const KEYS_PER_CALL: usize = 32;
 /// A shard that takes longer to answer than this is given the next keys with the next flush only.
@@ -33,6 +39,8 @@ pub enum ShardHealth {
     Suspect,
     /// Nodes are publishing again what they know.
     Recovering,
+    /// It doesn't answer pulses, or refuses them. Shown in the place of the others.
+    Unavailable,
 }
 
 impl ShardHealth {
@@ -42,8 +50,20 @@ impl ShardHealth {
             ShardHealth::Healthy => "healthy",
             ShardHealth::Suspect => "suspect",
             ShardHealth::Recovering => "recovering",
+            ShardHealth::Unavailable => "unavailable",
         }
     }
+}
+
+/// What is shown of a shard.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ShardCondition {
+    pub shard: ShardId,
+    pub health: ShardHealth,
+    /// Why the last pulses failed; `None` where the last was answered.
+    pub problem: Option<OriginError>,
+    /// Keys that this node has yet to publish again.
+    pub keys_to_republish: usize,
 }
 
 /// What the operator should hear about a shard's data.
@@ -54,6 +74,10 @@ pub enum ShardEvent {
         keys: usize,
     },
     Recovered,
+    /// The server removed keys by itself; this node publishes so many again.
+    Evicted {
+        keys: usize,
+    },
     /// The recovery took too long: what so many nodes know isn't all published again.
     GaveUpRecovery {
         nodes: u32,
@@ -65,6 +89,9 @@ pub(super) struct ShardData {
     pub(super) health: ShardHealth,
     known: Option<Incarnation>,
     confirmed: Option<Incarnation>,
+    /// Pulses that failed since the last that was answered, and why the last of them did.
+    failed_pulses: u32,
+    problem: Option<OriginError>,
     /// The number of the last pulse, and of the last that was acknowledged, and when that was.
     sent: u64,
     acked: Option<(u64, Nanos)>,
@@ -75,6 +102,7 @@ pub(super) struct ShardData {
     /// When the last pulse left, and how the shard's clock differs from the region's time.
     sent_at: Nanos,
     clock: Option<ShardClock>,
+    evicted: EvictedKeys,
     /// Resets that the shard is told again, before anything is published to it.
     resets: BTreeMap<KeyId, DoneReset>,
 }
@@ -92,6 +120,31 @@ impl ShardClock {
     fn measured(shown: Nanos, sent_at: Nanos, now: Nanos) -> Self {
         let error = Nanos::new(now.minus(sent_at).get() / 2);
         ShardClock { ahead_ns: shown.ahead_of_ns(sent_at.plus(error)), error }
+    }
+}
+
+/// What a server removed by itself, and when keys were last published again because of it.
+#[derive(Debug, Default)]
+struct EvictedKeys {
+    known: Option<u64>,
+    is_owed: bool,
+    republished_at: Option<Nanos>,
+}
+
+impl EvictedKeys {
+    /// Whether keys were removed since the last time that this returned true, which is a minute ago or more.
+    fn is_due(&mut self, eviction: Option<Eviction>, now: Nanos) -> bool {
+        if let Some(Eviction { keys, .. }) = eviction {
+            // A server that was started again counts from 0, and its data is recovered in any case.
+            let known = self.known.replace(keys);
+            self.is_owed |= known.is_some_and(|known| keys > known);
+        }
+        let is_calm = self.republished_at.is_none_or(|at| now.minus(at) >= EVICTED_EVERY);
+        let is_due = self.is_owed && is_calm;
+        if is_due {
+            (self.is_owed, self.republished_at) = (false, Some(now));
+        }
+        is_due
     }
 }
 
@@ -116,6 +169,19 @@ impl ShardData {
         if self.is_reliable() {
             self.health = ShardHealth::Suspect;
         }
+    }
+
+    /// A pulse failed. A server that refuses them can't count what a node says: it isn't asked before it answers one.
+    fn pulse_failed(&mut self, error: &OriginError) {
+        self.failed_pulses = self.failed_pulses.saturating_add(1);
+        self.problem = Some(error.clone());
+        if self.is_unavailable() && matches!(error, OriginError::Refused { .. }) {
+            self.suspect();
+        }
+    }
+
+    fn is_unavailable(&self) -> bool {
+        self.failed_pulses >= FAILED_PULSES_SHOWN
     }
 
     fn suspect_if_known(&mut self) {
@@ -208,8 +274,14 @@ impl Region {
         route: Route<'_>,
     ) -> (Effects, Option<ShardEvent>) {
         let mut effects = Effects::default();
-        let Ok(Pulsed { record, unconfirmed, now: shown }) = result else { return (effects, None) };
-        let is_new = {
+        let Pulsed { record, unconfirmed, eviction, now: shown } = match result {
+            Ok(pulsed) => pulsed,
+            Err(error) => {
+                self.pulse_failed(shard, error);
+                return (effects, None);
+            }
+        };
+        let (is_new, has_evicted) = {
             let mut pending = self.pending.lock();
             let data = pending.shard(shard);
             if data.acked.is_some_and(|(number, _)| number >= sent.number) {
@@ -217,15 +289,17 @@ impl Region {
                 return (effects, None);
             }
             data.acked = Some((sent.number, moment.now));
+            (data.failed_pulses, data.problem) = (0, None);
             let took = moment.now.minus(data.sent_at);
             if clock_is_right && sent.number == data.sent && took <= PULSE_WITHIN {
                 data.clock = Some(ShardClock::measured(*shown, data.sent_at, moment.now));
             }
             let before = data.known.replace(record.incarnation);
-            before != Some(record.incarnation)
+            let is_calm = !record.is_recovering && data.queue.is_empty();
+            (before != Some(record.incarnation), is_calm && data.evicted.is_due(*eviction, moment.now))
         };
         // Not under the lock: a table of a million keys takes some milliseconds to look through.
-        let keys = if is_new { self.keys_of(table, shard, route) } else { Vec::new() };
+        let keys = if is_new || has_evicted { self.keys_of(table, shard, route) } else { Vec::new() };
         let mut pending = self.pending.lock();
         let of_shard = |(key, _): &(&KeyId, &DoneReset)| route(**key) == shard;
         let done = pending.done_resets.iter().filter(|_| is_new).filter(of_shard);
@@ -244,6 +318,7 @@ impl Region {
                 data.confirmed = data.known;
             }
         } else {
+            data.queue.extend(keys);
             effects.restore.extend(data.resets.values().map(|done| (shard, *done)));
         }
         self.republish_on(&mut pending, table, shard, moment, &mut effects);
@@ -252,6 +327,7 @@ impl Region {
         let event = match record.is_recovering {
             _ if *unconfirmed > 0 => Some(ShardEvent::GaveUpRecovery { nodes: *unconfirmed }),
             true if !was_recovering || is_new => Some(ShardEvent::LostData { keys: count }),
+            false if has_evicted && !is_new => Some(ShardEvent::Evicted { keys: count }),
             false if was_recovering || (is_new && had_known) => Some(ShardEvent::Recovered),
             _ => None,
         };
@@ -270,11 +346,22 @@ impl Region {
         }
     }
 
-    /// How it stands with the data of every shard that was heard of, and how many keys are still to be published again.
-    pub fn shard_health(&self) -> Vec<(ShardId, ShardHealth, usize)> {
+    /// A pulse to a shard failed, or couldn't be sent because nothing is known of the store.
+    pub fn pulse_failed(&self, shard: ShardId, error: &OriginError) {
+        self.pending.lock().shard(shard).pulse_failed(error);
+    }
+
+    /// How it stands with every shard that was heard of.
+    pub fn shard_conditions(&self) -> Vec<ShardCondition> {
         let pending = self.pending.lock();
         let of = |(shard, data): (&ShardId, &ShardData)| {
-            (*shard, data.health, data.queue.len() + data.in_flight.len())
+            let is_unavailable = data.is_unavailable();
+            ShardCondition {
+                shard: *shard,
+                health: if is_unavailable { ShardHealth::Unavailable } else { data.health },
+                problem: data.problem.clone().filter(|_| is_unavailable),
+                keys_to_republish: data.queue.len() + data.in_flight.len(),
+            }
         };
         pending.shards.iter().map(of).collect()
     }

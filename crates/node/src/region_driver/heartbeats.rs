@@ -81,7 +81,12 @@ impl RegionDriver {
                 told.well(alive, self.clock.wall_offset_ns());
             }
             // What was known of the other nodes is still the best guess.
-            Err(error) => told.ill(&error),
+            Err(error) => {
+                self.never_answered(&error);
+                // A refusal of the store itself is told by the pulses, of every shard.
+                let is_told = self.pulses.have_begun() && !self.is_foreign();
+                told.ill(&error, is_told && matches!(error, OriginError::Refused { .. }));
+            }
         }
     }
 
@@ -101,15 +106,15 @@ impl RegionDriver {
 /// What was said about the origin, so that it is said once.
 #[derive(Debug, Default)]
 struct Told {
-    /// The kind of the last error, if the last heartbeat failed.
-    problem: Option<usize>,
+    /// Which kinds of errors were told since the last heartbeat that was answered.
+    kinds: [bool; OriginError::KINDS.len()],
     is_off: bool,
     nodes: u32,
 }
 
 impl Told {
     fn well(&mut self, alive: Alive, wall_offset_ns: Option<i64>) {
-        if self.problem.is_some() || self.nodes == 0 {
+        if self.kinds.contains(&true) || self.nodes == 0 {
             tracing::info!(live_nodes = alive.nodes, "the origin answers");
         } else if self.nodes != alive.nodes {
             tracing::info!(live_nodes = alive.nodes, before = self.nodes, "the region's nodes changed");
@@ -123,11 +128,11 @@ impl Told {
                  synchronisation of both"
             );
         }
-        *self = Told { problem: None, is_off, nodes: alive.nodes };
+        *self = Told { is_off, nodes: alive.nodes, ..Told::default() };
     }
 
-    fn ill(&mut self, error: &OriginError) {
-        if self.problem.replace(error.kind()) != Some(error.kind()) {
+    fn ill(&mut self, error: &OriginError, is_told: bool) {
+        if !is_told && !std::mem::replace(&mut self.kinds[error.kind()], true) {
             tracing::warn!(%error, "the origin doesn't answer; deciding on the local view, and trying again");
         }
     }

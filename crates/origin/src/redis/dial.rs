@@ -8,7 +8,7 @@ use super::connection::{Bytes, Connection, Driver, Failed, connection};
 use super::options::RedisOptions;
 use super::script::{HEARTBEAT_SCRIPT, RESET_SCRIPT, RESETS_SCRIPT, SYNC_SCRIPT};
 use super::tls::{TlsSetup, server_name};
-use super::url::Credentials;
+use super::url::{Credentials, Place, RedisUrl};
 use super::wire::{Commands, ServerError, Value};
 use socket2::{SockRef, TcpKeepalive};
 use std::future::Future;
@@ -51,6 +51,20 @@ pub(super) struct Connected {
 }
 
 impl Dialer {
+    pub(super) fn new(url: &RedisUrl, options: RedisOptions) -> Self {
+        let sentinel_credentials = match &url.place {
+            Place::Sentinel { credentials, .. } => credentials.clone(),
+            Place::Standalone(_) | Place::Cluster(_) => Credentials::default(),
+        };
+        Dialer {
+            credentials: url.credentials.clone(),
+            sentinel_credentials,
+            database: url.database,
+            tls: url.tls.clone().map(TlsSetup::new),
+            options,
+        }
+    }
+
     /// A connection that is ready for its purpose, or why there is none.
     pub(super) async fn connect(&self, address: &Address, purpose: Purpose) -> Result<Connected, String> {
         let deadline = Instant::now() + self.options.connect_timeout();
@@ -88,7 +102,10 @@ impl Dialer {
     ) -> Result<Connected, String> {
         let (connection, mut driver) = connection(stream);
         let greeted = async {
-            greeted(&connection.send(&self.identity(purpose), deadline).await?)?;
+            match self.identity(purpose) {
+                nobody if nobody.len() == 0 => welcomed(&connection.send(&ping(), deadline).await?)?,
+                identity => greeted(&connection.send(&identity, deadline).await?)?,
+            }
             prepared(&connection.send(&preparation(purpose), deadline).await?, purpose)
         };
         let outcome = tokio::select! {
@@ -155,6 +172,20 @@ fn preparation(purpose: Purpose) -> Commands {
         commands.add(&["ROLE"]);
     }
     commands
+}
+
+/// Asked where there is no login: a server that wants one says so, instead of closing the connection later.
+fn ping() -> Commands {
+    let mut commands = Commands::default();
+    commands.add(&["PING"]);
+    commands
+}
+
+fn welcomed(answers: &[Value]) -> Result<(), Failed> {
+    match answers.first() {
+        Some(Value::ServerError(error)) if error.code() == "NOAUTH" => Err(Failed::Lost(error.to_string())),
+        _ => Ok(()),
+    }
 }
 
 fn greeted(answers: &[Value]) -> Result<(), Failed> {

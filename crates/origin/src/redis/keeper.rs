@@ -14,6 +14,10 @@ use tokio::time::Instant;
 /// A connection that nobody used but that lasted so long was a good one.
 const LASTING: Duration = Duration::from_secs(10);
 
+/// A server that stays read-only is connected to again and again: that is told so often.
+const CONDEMNED_TOLD_EVERY: Duration = Duration::from_secs(60);
+const CONDEMNED: &str = "it stopped answering, or became read-only; connecting again";
+
 /// Runs until the origin is dropped, or the shard was retired and its last calls had their time.
 pub(super) async fn keep(servers: Arc<Servers>, shard: Arc<Shard>) {
     let retired = async {
@@ -30,11 +34,14 @@ pub(super) async fn keep(servers: Arc<Servers>, shard: Arc<Shard>) {
 
 async fn connect_forever(servers: &Servers, shard: &Shard) {
     let mut backoff = Backoff::new();
+    let (mut condemned_told, mut is_told) = (None::<Instant>, true);
     loop {
         let problem = match servers.dialer.connect(&shard.address, servers.purpose).await {
             Ok(connected) => {
                 let link = Arc::new(Link::new(&connected));
-                tracing::info!(server = %shard.address, "connected");
+                if is_told {
+                    tracing::info!(server = %shard.address, "connected");
+                }
                 shard.up(link.clone());
                 let began = Instant::now();
                 let problem = hold(connected, &link).await;
@@ -45,7 +52,15 @@ async fn connect_forever(servers: &Servers, shard: &Shard) {
             }
             Err(problem) => problem,
         };
-        report(shard, &problem);
+        let is_repeated =
+            problem == CONDEMNED && condemned_told.is_some_and(|told| told.elapsed() < CONDEMNED_TOLD_EVERY);
+        if problem == CONDEMNED && !is_repeated {
+            condemned_told = Some(Instant::now());
+        }
+        is_told = !is_repeated;
+        if is_told {
+            report(shard, &problem);
+        }
         shard.down(problem);
         // It may have been replaced.
         servers.refresh_soon();
@@ -57,7 +72,7 @@ async fn connect_forever(servers: &Servers, shard: &Shard) {
 async fn hold(connected: Connected, link: &Link) -> &'static str {
     tokio::select! {
         () = connected.driver => "the connection was lost",
-        () = link.is_condemned() => "it stopped answering, or became read-only; connecting again",
+        () = link.is_condemned() => CONDEMNED,
     }
 }
 

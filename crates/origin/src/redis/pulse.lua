@@ -7,12 +7,14 @@
 --        was acknowledged (0: none), the incarnation that the node knows ("": none), the one that it confirmed ("":
 --        none), alive for in µs, "leaves" or "stays", "adopts" a missing record or counts it a "loss"
 -- reply  seconds and microseconds of TIME, incarnation, "whole" or "recovering", live nodes that hadn't confirmed when
---        the recovery ended by its deadline; or what is wrong with the keys
+--        the recovery ended by its deadline, keys that the server has evicted since it was started, its maxmemory-policy
+--        (-1 and "" where this pulse doesn't look); or what is wrong with the keys
 --
 -- The incarnations are compared and stored as text. A record of another format is left alone.
 
 local MIN_US, MAX_US, KEPT_US = 1900000, 30000000, 3600000000
 local PRUNED_EVERY = 64 -- pulses
+local LOOKED_EVERY = 16 -- pulses: at the server's memory
 
 local time = redis.call('TIME')
 local seconds, micros = tonumber(time[1]), tonumber(time[2])
@@ -84,4 +86,13 @@ end
 if written then
   redis.call('SET', KEYS[1], '1:' .. incarnation .. ':' .. since .. ':' .. run)
 end
-return { seconds, micros, incarnation, since == '0' and 'whole' or 'recovering', unconfirmed }
+
+local evicted, policy = -1, ''
+if tonumber(number) % LOOKED_EVERY == 1 then
+  local stats, memory = redis.pcall('INFO', 'stats'), redis.pcall('INFO', 'memory')
+  if type(stats) == 'string' and type(memory) == 'string' then
+    evicted = tonumber(string.match(stats, 'evicted_keys:(%d+)')) or -1
+    policy = string.match(memory, 'maxmemory_policy:([%w-]+)') or ''
+  end
+end
+return { seconds, micros, incarnation, since == '0' and 'whole' or 'recovering', unconfirmed, evicted, policy }

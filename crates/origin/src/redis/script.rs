@@ -7,6 +7,7 @@
 mod call;
 pub(crate) mod hot;
 mod name;
+pub(crate) mod owners;
 pub(crate) mod quota;
 mod record;
 mod reply;
@@ -37,6 +38,8 @@ pub(crate) const SYNC_SCRIPT: &str = concat!(
 );
 pub(crate) const HEARTBEAT_SCRIPT: &str = include_str!("heartbeat.lua");
 pub(crate) const PULSE_SCRIPT: &str = include_str!("pulse.lua");
+pub(crate) const MEMBERS_SCRIPT: &str = include_str!("members.lua");
+pub(crate) const FOLD_SCRIPT: &str = include_str!("fold.lua");
 pub(crate) const SECRET_SCRIPT: &str = include_str!("secret.lua");
 pub(crate) const RESET_SCRIPT: &str = include_str!("reset.lua");
 pub(crate) const RESETS_SCRIPT: &str = include_str!("resets.lua");

@@ -11,9 +11,10 @@
 -- KEYS   first the epoch of every sync, in order; then, in order, of every window its current and (if named)
 --        its previous cell, of every GCRA its state. All are in one slot, none is given twice.
 --   epoch   string  "<epoch>:<expiry ms>"; there is none before the first reset
---   cell    hash    c:<node> component of an owner | s their sum | f floor | w world | p published to it
+--   cell    hash    c:<node> component of an owner | c:folded sum of the components of owners that were folded, see
+--                   fold.lua | s the sum of all c: | f floor | w world | p published to it
 --                   n owners | x expiry ms | r reservations, each "<id>:<amount>:<expiry µs>;"
---   state   hash    c:<node> cumulative cost of an owner | tat, b instants: arrival time, start of the busy
+--   state   hash    c:<node> cumulative cost of an owner | c:folded as above | tat, b instants: arrival time, start of the busy
 --                   period | d, e the same of the one before it: its start and its end | i interval that they
 --                   were written with | u the largest burst that the debt may be of, ":" and when a lowered one was
 --                   last forgiven | n, x, r as above

@@ -24,6 +24,8 @@ pub(super) struct GcraState {
     /// The rate that `busy` was written with.
     rate: Option<Rate>,
     components: BTreeMap<NodeId, u64>,
+    /// The sum of the components of owners that are gone.
+    folded: u64,
     pub(super) reservations: Reservations,
     /// Its expiry is to be set again: somebody joined, or the rate changed.
     moved: bool,
@@ -44,6 +46,22 @@ impl GcraState {
         self.components.get(&node).copied()
     }
 
+    /// The owner's component as it is before a publish, as [`tidegate_core::origin_cell::OriginCell::component_before`].
+    pub(super) fn component_before(&self, node: NodeId, sync: &GcraSync) -> Option<u64> {
+        let taken = || self.folded.min(sync.acked).min(sync.cumulative);
+        self.registered(node).or_else(|| Some(taken()).filter(|taken| *taken > 0))
+    }
+
+    /// Adds the component of an owner that is gone to the folded ones.
+    pub(super) fn fold(&mut self, node: NodeId) {
+        let component = self.components.remove(&node).unwrap_or(0);
+        self.folded = self.folded.saturating_add(component).min(NUMBER_MAX);
+    }
+
+    pub(super) fn nodes(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.components.keys().copied()
+    }
+
     fn put(&mut self, node: NodeId, origin: OriginGcra) {
         (self.busy, self.before) = (origin.busy, origin.before);
         self.components.insert(node, origin.stored);
@@ -54,6 +72,10 @@ impl Store {
     pub(super) fn publish_gcra(&mut self, sync: &KeySync, gcra: &GcraSync, burst: u64, occasion: Occasion) {
         let state = self.gcras.entry((sync.key, sync.epoch));
         let mut origin = state.of(occasion.node);
+        if !state.components.contains_key(&occasion.node) {
+            origin.stored = state.component_before(occasion.node, gcra).unwrap_or(0);
+            state.folded -= origin.stored;
+        }
         if let Some(before) = state.rate {
             origin.rescale(before, gcra.rate, occasion.now);
         }

@@ -2,6 +2,7 @@
 
 use super::Store;
 use super::resolution::{from_micros, micros_ceil};
+use crate::owners::RememberedNodes;
 use crate::record::{Incarnation, PULSES_KEPT, Pulse, Pulsed, RECOVERY_MAX, RECOVERY_MIN};
 use crate::record::{RecordReading, ShardRecord};
 use std::collections::BTreeMap;
@@ -45,6 +46,12 @@ impl Record {
         Record { stored: None, members: BTreeMap::new(), run: self.run }
     }
 
+    pub(super) fn remembered(&self, present: Nanos) -> RememberedNodes {
+        let live = self.members.values().filter(|member| present < member.alive_until).count();
+        let live = u32::try_from(live).unwrap_or(u32::MAX);
+        RememberedNodes { live, nodes: self.members.keys().copied().collect() }
+    }
+
     fn pulse(&mut self, pulse: &Pulse, present: Nanos) -> Pulsed {
         let member = self.members.get(&pulse.node);
         // A node that knows an earlier incarnation has missed a loss that others noticed.
@@ -76,7 +83,7 @@ impl Record {
             }
         }
         self.stored = Some(record);
-        Pulsed { record: record.shown(), unconfirmed, now: present }
+        Pulsed { record: record.shown(), unconfirmed, now: present, eviction: None }
     }
 }
 

@@ -10,6 +10,7 @@ mod grants;
 mod heartbeats;
 mod hot;
 mod messages;
+mod owners;
 mod poison;
 mod publish;
 mod quotas;
@@ -53,6 +54,10 @@ conformance! {
         the_previous_cell_is_published_and_read_and_looking_back_creates_nothing,
         the_other_regions_count_against_the_limit_and_stay_apart,
         numbers_up_to_2_to_the_53_are_exact;
+    owners:
+        folding_changes_no_total_and_an_owner_that_is_back_counts_once,
+        a_folded_owner_of_a_bucket_is_charged_only_for_what_is_new,
+        a_shard_remembers_the_nodes_that_sent_it_a_pulse;
     quotas:
         a_worker_hears_what_each_node_said_last,
         nodes_hear_the_latest_news_once,

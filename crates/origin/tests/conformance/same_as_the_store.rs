@@ -3,6 +3,7 @@
 //! `TIDEGATE_STORE_SEED=7` runs one seed alone, `TIDEGATE_STORE_SEEDS=10000` so many.
 
 use crate::messages::{SEQUENCE, fixed, gcra, key, millis, seconds, sliding};
+use crate::owners::{self, nodes};
 use crate::random::Random;
 use crate::region::Region;
 use std::num::NonZeroU32;
@@ -252,6 +253,14 @@ async fn run_once(region: &Region, seed: u64) {
             let theirs = region.origin().totals(&ids).await.unwrap();
             let ours: Vec<_> = ids.iter().map(|id| Ok(store.cell_total(id, run.start))).collect();
             assert_eq!(theirs, ours, "replay with TIDEGATE_STORE_SEED={seed}; step {step}: {cells:?}");
+        }
+        if run.random.one_in(8) {
+            let number = run.random.below(KEYS);
+            let sync = run.sync(number);
+            let stays: Vec<u64> = (0..NODES).filter(|_| run.random.one_in(2)).collect();
+            let (_, theirs) = owners::fold(region, &sync, &stays).await;
+            let ours = store.fold_owners(&owners::first_step(&sync, &nodes(&stays)), run.start);
+            assert_eq!(theirs.owners, ours.owners, "replay with TIDEGATE_STORE_SEED={seed}; step {step}");
         }
         if run.random.one_in(300) {
             region.wait(millis(120)).await;

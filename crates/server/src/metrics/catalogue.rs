@@ -143,6 +143,10 @@ const METRICS: &[(&str, &str)] = &[
         "tidegate_shard_recovering",
         "1 while the shard recovers from a loss of data: what it grants is unverified until all nodes have published again.",
     ),
+    (
+        "tidegate_shard_unavailable",
+        "1 while the shard doesn't answer this node's pulses, or refuses them: admissions that must ask follow their class.",
+    ),
     ("tidegate_keys_to_republish", "Keys that this node has yet to publish again to a shard that lost data."),
     ("tidegate_origin_exchanges_total", "Calls that were made to the region's store."),
     ("tidegate_origin_failed_exchanges_total", "Calls to the region's store that failed."),

@@ -25,21 +25,24 @@ pub(super) fn collect(families: &mut Families, app: &App, driver: &RegionDriver)
     let (breakers, origin) = (sharing.region.breakers(), driver.origin());
     let labels = |shard| -> Labels { vec![("shard", origin.shard_name(shard).into())] };
     let (mut open, mut opened) = (Vec::new(), Vec::new());
-    let (mut recovering, mut to_republish) = (Vec::new(), Vec::new());
-    let health = sharing.region.shard_health();
+    let (mut recovering, mut unavailable, mut to_republish) = (Vec::new(), Vec::new(), Vec::new());
+    let conditions = sharing.region.shard_conditions();
     for shard in origin.shards() {
         let breaker = breakers.iter().find(|(of, _, _)| *of == shard);
         let is_open = breaker.is_some_and(|(_, state, _)| matches!(state, BreakerState::Open { .. }));
         open.push(Sample::whole(labels(shard), u64::from(is_open)));
         opened.push(Sample::whole(labels(shard), breaker.map_or(0, |(_, _, opens)| *opens)));
-        let data = health.iter().find(|(of, _, _)| *of == shard);
-        let is_recovering = data.is_some_and(|(_, health, _)| *health == ShardHealth::Recovering);
-        recovering.push(Sample::whole(labels(shard), u64::from(is_recovering)));
-        to_republish.push(Sample::whole(labels(shard), data.map_or(0, |(_, _, keys)| *keys as u64)));
+        let condition = conditions.iter().find(|condition| condition.shard == shard);
+        let is = |health| u64::from(condition.is_some_and(|condition| condition.health == health));
+        recovering.push(Sample::whole(labels(shard), is(ShardHealth::Recovering)));
+        unavailable.push(Sample::whole(labels(shard), is(ShardHealth::Unavailable)));
+        let keys = condition.map_or(0, |condition| condition.keys_to_republish as u64);
+        to_republish.push(Sample::whole(labels(shard), keys));
     }
     families.push("breaker_open", Kind::Gauge, open);
     families.push("breaker_opened", Kind::Counter, opened);
     families.push("shard_recovering", Kind::Gauge, recovering);
+    families.push("shard_unavailable", Kind::Gauge, unavailable);
     families.push("keys_to_republish", Kind::Gauge, to_republish);
     operations(families, &sharing.region, &**origin);
 }

@@ -1,7 +1,7 @@
 //! The bars of the region tier, measured with real processes: nodes of the release binary, Redis, and a load
 //! generator of our own. `cargo xtask bars region` runs it and reads what it prints.
 //!
-//! `region [--long] BAR…`, BAR one of 1 to 9 but 8, which counts instructions.
+//! `region [--long] BAR…`, BAR one of 1 to 10 but 8, which counts instructions.
 
 mod accuracy;
 mod burst;
@@ -14,13 +14,14 @@ mod forgetting;
 mod load;
 mod mortality;
 mod outage;
+mod recovery;
 mod relay;
 
 use load::setting::{self, Setting};
 use load::{connection, figures, fleet, generator, machine, plan, samples, time};
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: region [--long] BAR…, where BAR is one of 1, 2, 3, 4, 5, 6, 7, 9";
+const USAGE: &str = "usage: region [--long] BAR…, where BAR is one of 1, 2, 3, 4, 5, 6, 7, 9, 10";
 
 fn main() -> ExitCode {
     setting::run(USAGE, measure)
@@ -36,6 +37,7 @@ fn measure(setting: &Setting, bar: &str) -> Result<(), String> {
         "6" => cluster::measure(setting),
         "7" => mortality::measure(setting),
         "9" => cold::measure(setting),
+        "10" => recovery::measure(setting),
         _ => Err(format!("there is no such bar\n{USAGE}")),
     }
 }

@@ -242,3 +242,64 @@ fn a_peek_tells_what_other_nodes_spent() {
     let owners = command(&redis, &["HGET", &cells[0], "n"]).text();
     assert_eq!(owners.as_deref(), Some("1"), "who only looked owns nothing");
 }
+
+/// What a limit of 10, all of it spent, admits on a node that never saw it while the store recovers: how many, and how many
+/// of them were verified.
+fn admitted_while_recovering(class: &'static str) -> (u64, u64) {
+    let redis = wait_for(Redis::start());
+    let nodes = fleet(&redis.url(), 2, &PATIENT);
+    let limit = Limit::new("spent", 10).exact().class(class);
+    assert_eq!(admitted(&nodes[0], &limit, 12), 10);
+    command(&redis, &["FLUSHALL"]);
+    wait_data(&nodes[1], "recovering");
+    let mut caller = nodes[1].caller();
+    let answers: Vec<_> = (0..40).map(|_| caller.ask(&limit)).collect();
+    let allowed = answers.iter().filter(|answer| answer.is_allowed());
+    let verified = allowed.clone().filter(|answer| !answer.is_unverified()).count();
+    let count = allowed.count();
+    assert_eq!(admitted(&nodes[0], &limit, 5), 0, "who knows the key denies by itself");
+    wait_recovered(&nodes);
+    let later: u64 = nodes.iter().map(|node| admitted(node, &limit, 5)).sum();
+    assert_eq!(later, 0, "all that was admitted is counted when the store has recovered");
+    (u64::try_from(count).unwrap(), u64::try_from(verified).unwrap())
+}
+
+#[test]
+fn paid_admits_at_most_a_limit_on_each_node_that_does_not_know_the_key_while_the_store_recovers() {
+    assert_eq!(admitted_while_recovering("paid"), (10, 0), "all of them unverified");
+}
+
+#[test]
+fn free_admits_at_most_its_nodes_share_while_the_store_recovers() {
+    let (count, verified) = admitted_while_recovering("free");
+    // Half of the fleet, and half as much again.
+    assert!((1..=8).contains(&count) && verified == 0, "{count} admitted, {verified} of them verified");
+}
+
+#[test]
+fn abuse_admits_nothing_that_cannot_be_verified_while_the_store_recovers() {
+    assert_eq!(admitted_while_recovering("abuse"), (0, 0));
+}
+
+/// No loss of a whole store: the key is restored by the next sync of a node that knows it, and until then a node that
+/// doesn't may admit the limit once more.
+#[test]
+fn a_key_that_was_deleted_is_restored_by_a_node_that_knows_it() {
+    let redis = wait_for(Redis::start());
+    let nodes = fleet(&redis.url(), 3, &PATIENT);
+    nodes.iter().for_each(|node| wait_data(node, "healthy"));
+    let limit = Limit::strict("deleted", 10);
+    assert_eq!(admitted(&nodes[0], &limit, 4), 4);
+    for name in crate::store::names_of(&redis, &limit) {
+        command(&redis, &["DEL", &name]);
+    }
+    // The first ask shows the loss: it isn't verified, and what the node knows is counted again.
+    admitted(&nodes[0], &limit, 1);
+    poll("a node that is asked and verified", LONG, || {
+        wait_data(&nodes[1], "healthy");
+        (crate::store::total_of(&redis, &limit) >= 4).then_some(())
+    });
+    let later = admitted(&nodes[1], &limit, 15) + admitted(&nodes[2], &limit, 5);
+    assert!((5..=6).contains(&later), "{later} of the 5 or 6 that are left");
+    assert!(!nodes[1].log().contains("the store lost data"), "one key is no loss of a store");
+}

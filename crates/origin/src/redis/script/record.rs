@@ -5,7 +5,7 @@ use super::call::count;
 use super::name;
 use super::reply::{Fields, nonsense};
 use crate::OriginError;
-use crate::record::{Incarnation, Pulse, Pulsed, RecordReading, ShardRecord};
+use crate::record::{Eviction, Incarnation, Pulse, Pulsed, RecordReading, ShardRecord};
 use crate::redis::wire::{Arguments, Value};
 use crate::store::resolution::micros_ceil;
 
@@ -39,8 +39,12 @@ pub(crate) fn pulse_reply(value: Value) -> Result<Pulsed, OriginError> {
         other => return Err(nonsense(other)),
     };
     let unconfirmed = u32::try_from(fields.count()?).unwrap_or(u32::MAX);
+    let (keys, policy) = (fields.number()?, fields.text()?);
     fields.end()?;
-    Ok(Pulsed { record: ShardRecord { incarnation: Incarnation(parsed), is_recovering }, unconfirmed, now })
+    let eviction =
+        keys.filter(|_| !policy.is_empty()).map(|keys| Eviction { is_allowed: policy != "noeviction", keys });
+    let record = ShardRecord { incarnation: Incarnation(parsed), is_recovering };
+    Ok(Pulsed { record, unconfirmed, now, eviction })
 }
 
 /// Reads the record of the shard that owns `slot`.

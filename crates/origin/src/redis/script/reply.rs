@@ -132,7 +132,7 @@ impl Fields {
     }
 
     /// −1 stands for none.
-    fn number(&mut self) -> Result<Option<u64>, OriginError> {
+    pub(super) fn number(&mut self) -> Result<Option<u64>, OriginError> {
         match self.next()? {
             Value::Int(-1) => Ok(None),
             Value::Int(number) => match u64::try_from(number) {
@@ -147,7 +147,7 @@ impl Fields {
         self.number()?.ok_or_else(|| nonsense("a count is missing"))
     }
 
-    fn owners(&mut self) -> Result<u32, OriginError> {
+    pub(super) fn owners(&mut self) -> Result<u32, OriginError> {
         Ok(u32::try_from(self.count()?).unwrap_or(u32::MAX))
     }
 

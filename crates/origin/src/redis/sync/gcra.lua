@@ -271,8 +271,19 @@ if has_gcra then
       state.problem = key .. ' holds something that is no arrival time'
       return
     end
+    local acked = ARGV[at + 8] + 0
+    if acked > 0 and not values[1] and not state.missed then
+      -- As in window.lua: an owner that was folded is back.
+      local folded = count(call('HGET', key, 'c:folded'))
+      if not folded then
+        state.problem = key .. ' holds something that is no count'
+        return
+      end
+      component = min(folded, acked, ARGV[at + 7] + 0)
+      state.folded = component > 0 and folded - component or nil
+    end
     state.component, state.owners, state.expiry_ms = component, owners, expiry_ms
-    state.was = values[1] and component or -1
+    state.was = (values[1] or component > 0) and component or -1
     state.tat_s, state.tat_ns, state.since_s, state.since_ns = tat_s, tat_ns, since_s, since_ns
     if is_after(to_s, to_ns, since_s, since_ns) then
       -- A script of before these fields moved the busy period on, or back: what was before it is no longer known.
@@ -334,6 +345,9 @@ if has_gcra then
       end
       if state.bursts then
         call('HSET', key, 'u', state.bursts)
+      end
+      if state.folded then
+        call('HSET', key, 'c:folded', format('%.0f', state.folded))
       end
       if state.moved or expires then
         state.expiry_ms = idle_from_ms + KEPT_MS + KEPT_MORE_MS

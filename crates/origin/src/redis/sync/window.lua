@@ -4,6 +4,7 @@
 --   1 own component | 2 sum | 3 total | 4 world | 5 owners | 6 expiry ms | 7 published | 8 reservations
 --   9 what must be written: nil nothing, 1 the counts, 2 owners and expiry too, 3 all but a component
 --   10 the own component as it was before, -1 when there was none
+--   11 what is left of the folded components, when this call takes some of them out again
 
 local read_window, write_window, weigh_window, window_wait_us
 
@@ -29,8 +30,19 @@ if has_windows then
     end
     local total = max(cell[3], cell[2], cell[1])
     cell[3], cell[9] = total, nil
+    if acked > 0 and not is_owner then
+      -- An owner that was folded is back: its component is taken out of the folded ones again, as much as was confirmed to
+      -- it or may have been counted.
+      local text = call('HGET', key, 'c:folded')
+      local folded = not text and 0 or text ~= '' and not find(text, '%D') and text + 0
+      if not folded or folded > COUNT_MAX then
+        return nil, key .. ' holds something that is no count'
+      end
+      cell[1] = min(folded, acked, component)
+      cell[11] = cell[1] > 0 and folded - cell[1] or nil
+    end
     local stored = cell[1]
-    cell[10] = is_owner and stored or -1
+    cell[10] = (is_owner or stored > 0) and stored or -1
     if component > stored then
       cell[1], cell[2], cell[9] = component, min(cell[2] + (component - stored), COUNT_MAX), 1
       if component > acked then
@@ -56,6 +68,9 @@ if has_windows then
 
   local function write_cell(key, cell)
     local component, total = format('%.0f', cell[1]), format('%.0f', cell[3])
+    if cell[11] then
+      call('HSET', key, 'c:folded', format('%.0f', cell[11]))
+    end
     local added = cell[2] == cell[3] and total or format('%.0f', cell[2])
     if cell[9] == 1 then
       call('HSET', key, 's', added, 'f', total, owner, component)
