@@ -29,6 +29,8 @@ pub struct Switches {
     pub overshot_waits: bool,
     /// Nodes start while the store is away, and limits of class `free` are judged then.
     pub free_in_outage: bool,
+    /// Some keys are counted by the calendar, or charged whatever their limits say.
+    pub ruled_keys: bool,
     /// A backup replaces the world store while slices are out.
     pub restored_slices: bool,
     /// Every second episode aims at this.
@@ -47,6 +49,7 @@ impl Switches {
         hot_small_limits: true,
         overshot_waits: true,
         free_in_outage: true,
+        ruled_keys: true,
         restored_slices: true,
         pattern: None,
     };
@@ -62,6 +65,7 @@ impl Switches {
         hot_small_limits: false,
         overshot_waits: false,
         free_in_outage: false,
+        ruled_keys: false,
         restored_slices: false,
         pattern: None,
     };
@@ -102,6 +106,12 @@ pub const KNOWN_FAILURES: &[KnownFailure] = &[
         name: "skewed-clocks",
         about: "Nodes whose clocks differ by more than a window count in different cells.",
         switches: Switches { skewed_clocks: true, pattern: Some(Pattern::SkewedClocks), ..OFF },
+        found_as: &["conservation", "overshoot"],
+    },
+    KnownFailure {
+        name: "claim-after-growth",
+        about: "What a store that lost its data grants at once hides as much of what a dead node had counted: claims merge by maximum.",
+        switches: Switches { data_loss: true, pattern: Some(Pattern::ClaimAfterGrowth), ..OFF },
         found_as: &["conservation", "overshoot"],
     },
     KnownFailure {
