@@ -371,9 +371,9 @@ pub(crate) fn may_be_hot(key: &KeyPlan, switches: Switches) -> bool {
 
 /// All nodes stand still for a while that is longer than what the protocol remembers: what comes later comes then.
 pub(crate) fn suspend(random: &mut Random, scenario: &mut Scenario) {
+    let length = Nanos::from_secs(*random.pick(&SUSPENDED_S));
     let at = START.plus(Nanos::new(random.below(scenario.ends_at.minus(START).get())));
-    let length = until_a_boundary(random, scenario, at)
-        .unwrap_or_else(|| Nanos::from_secs(*random.pick(&SUSPENDED_S)));
+    let length = until_a_boundary(random, scenario, at).unwrap_or(length);
     let later = |instant: &mut Nanos| {
         if *instant > at {
             *instant = instant.plus(length);
