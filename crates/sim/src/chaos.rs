@@ -1,6 +1,7 @@
 //! Scenarios made of nothing but a seed and what may go wrong.
 
 mod patterns;
+pub(crate) mod situations;
 
 pub use patterns::Pattern;
 
@@ -8,8 +9,10 @@ use crate::START;
 use crate::fault::Fault;
 use crate::network::{Latency, NetworkOptions, Odds, Way};
 use crate::random::Random;
+use crate::ruled::{CalendarWindow, Unit};
 use crate::scenario::{Arrival, KeyPlan, LimitUse, Scenario, Template, fixed, gcra, sliding};
 use crate::switches::Switches;
+use smallvec::SmallVec;
 use tidegate_core::{Accuracy, Class, Nanos};
 use tidegate_node::GivenPolicy;
 
@@ -42,6 +45,11 @@ pub fn scenario_with(seed: u64, trouble: Trouble, switches: Switches) -> Scenari
     let mut random = Scenario::random_of(seed);
     let nodes = 1 + random.index(9);
     let keys: Vec<KeyPlan> = (0..=random.below(4)).map(|index| key(&mut random, index, switches)).collect();
+    let mut of_rules = Scenario::random_of(seed ^ 0x7275_6c65);
+    let keys = keys
+        .into_iter()
+        .map(|key| if switches.ruled_keys { perhaps_ruled(&mut of_rules, key) } else { key })
+        .collect();
     // The last of them joins late, and knows nothing.
     let mut scenario = Scenario::calm(seed, nodes + 1, keys);
     scenario.absent = vec![nodes];
@@ -131,6 +139,31 @@ fn key(random: &mut Random, index: u64, switches: Switches) -> KeyPlan {
     }
 }
 
+/// Now and then only a rule can limit the key so: by the calendar, or charged whatever the limit says.
+pub(crate) fn perhaps_ruled(random: &mut Random, plan: KeyPlan) -> KeyPlan {
+    match random.below(12) {
+        0 => by_calendar(random, plan),
+        // What a bucket owes beyond its burst, and a store lost, is more than the oracle of conservation knows of.
+        1 if !matches!(plan.policy, GivenPolicy::Gcra { .. }) => KeyPlan { charges_always: true, ..plan },
+        2 => KeyPlan { charges_always: true, ..by_calendar(random, plan) },
+        _ => plan,
+    }
+}
+
+/// The same number of requests in each hour, day, week or month somewhere.
+fn by_calendar(random: &mut Random, plan: KeyPlan) -> KeyPlan {
+    let unit = *random.pick(&Unit::ALL);
+    let time_zone = (*random.pick(&TIME_ZONES)).to_owned();
+    let policy = fixed(plan.size(), unit.length_s());
+    KeyPlan { policy, calendar: Some(CalendarWindow { unit, time_zone }), ..plan }
+}
+
+/// Some whose clocks change by an hour or by half of one, and some whose clocks don't.
+const TIME_ZONES: [&str; 6] =
+    ["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu", "Pacific/Apia"];
+/// When clocks change next there: in Berlin, in New York and on Lord Howe Island, in seconds.
+const CLOCKS_CHANGE_AT_S: [u64; 3] = [1_806_195_600, 1_805_007_600, 1_806_764_400];
+
 /// Leases divide what is left by the nodes: this is enough for each of them.
 const LARGE_LIMIT: u64 = 100;
 const PERIODS_S: [u64; 6] = [1, 2, 5, 10, 60, 3_600];
@@ -144,7 +177,11 @@ fn templates(random: &mut Random, keys: &[KeyPlan]) -> Vec<Template> {
     };
     let template = |random: &mut Random| {
         let count = *random.pick(&[1, 1, 1, 2, 3, 5]);
-        let limits = (0..count).map(|_| limit(random)).collect();
+        let mut limits: SmallVec<[LimitUse; 5]> = (0..count).map(|_| limit(random)).collect();
+        // A rule's namespace has no other key.
+        if let Some(ruled) = limits.iter().copied().find(|limit| keys[limit.key].is_ruled()) {
+            limits = smallvec::smallvec![ruled];
+        }
         Template { limits, is_report: random.one_in(20) }
     };
     // One that is plain for each key, so that every scenario admits something.
@@ -333,6 +370,7 @@ pub(crate) fn may_be_hot(key: &KeyPlan, switches: Switches) -> bool {
 pub(crate) fn suspend(random: &mut Random, scenario: &mut Scenario) {
     let length = Nanos::from_secs(*random.pick(&SUSPENDED_S));
     let at = START.plus(Nanos::new(random.below(scenario.ends_at.minus(START).get())));
+    let length = until_a_boundary(random, scenario, at).unwrap_or(length);
     let later = |instant: &mut Nanos| {
         if *instant > at {
             *instant = instant.plus(length);
@@ -342,6 +380,19 @@ pub(crate) fn suspend(random: &mut Random, scenario: &mut Scenario) {
     scenario.faults.iter_mut().for_each(|(instant, _)| later(instant));
     scenario.faults.push((at, Fault::AllPause { length }));
     scenario.ends_at = scenario.ends_at.plus(length);
+}
+
+/// How long to stand still for a calendar's window to end, or for clocks to change, soon after that.
+fn until_a_boundary(random: &mut Random, scenario: &Scenario, at: Nanos) -> Option<Nanos> {
+    let window = scenario.keys.iter().find_map(|key| key.calendar.as_ref())?;
+    let boundary = if random.one_in(2) {
+        window.cell_at(at).end
+    } else {
+        Nanos::from_secs(*random.pick(&CLOCKS_CHANGE_AT_S))
+    };
+    let rest = scenario.ends_at.minus(at).get();
+    let length = boundary.minus(at).minus(Nanos::new(random.below(rest)));
+    (length > Nanos::ZERO).then_some(length)
 }
 
 /// Hundreds of nodes join in the first third, take requests, and leave in the last third.
@@ -391,6 +442,9 @@ pub fn describe(plan: &KeyPlan) -> String {
     let policy = match plan.policy {
         GivenPolicy::Sliding { limit, period } => {
             format!("sliding {} per {} s", limit.get(), period.get() / Nanos::PER_SECOND)
+        }
+        GivenPolicy::Fixed { limit, .. } if plan.calendar.is_some() => {
+            format!("{} per window of {:?}", limit.get(), plan.calendar)
         }
         GivenPolicy::Fixed { limit, period } => {
             format!("fixed {} per {} s", limit.get(), period.get() / Nanos::PER_SECOND)

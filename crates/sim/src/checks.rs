@@ -145,6 +145,7 @@ impl Auditor {
                 cost,
                 on_credit,
                 how,
+                is_untold: node.sharing().table.state(self.ids[key]).is_none(),
                 epoch: after.epoch,
                 sequence: cell,
                 now: store_now,
@@ -299,6 +300,7 @@ impl Auditor {
             let Some(key) = self.by_id.get(&sync.key).copied() else { continue };
             match reply {
                 Ok(reply) => {
+                    self.oracle.synced(key, exchange.node);
                     self.replied(key, exchange.node, sync, reply, now)?;
                     if reply.drawn > 0 || reply.granted.contains(&true) {
                         self.oracle.granted(key, exchange.node, reply.epoch, nodes);

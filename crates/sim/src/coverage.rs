@@ -250,7 +250,7 @@ impl Unreachable {
         })
     }
 
-    fn covers(&self, (node, store, event): Triple) -> bool {
+    pub fn covers(&self, (node, store, event): Triple) -> bool {
         self.nodes.contains(&node) && self.stores.contains(&store) && self.events.contains(&event)
     }
 }

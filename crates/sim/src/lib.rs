@@ -24,6 +24,7 @@ mod oracle;
 mod origin;
 mod queue;
 mod random;
+pub mod ruled;
 pub mod scenario;
 pub mod seeds;
 mod simulation;

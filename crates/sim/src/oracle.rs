@@ -8,7 +8,7 @@
 //! | credit       | units that nodes admitted on their own and hadn't published when somebody else was granted one, and units admitted on credit when the limit was reached |
 //! | unverified   | units admitted while the store couldn't be asked |
 //! | lost         | units that neither the store nor a living node knows of any more |
-//! | deleted      | units of a single key that was deleted from the store, or evicted: nobody notices that |
+//! | deleted      | units of a single key that was deleted from the store, or evicted: nobody notices that. The limit once more where resets were deleted with it: who never knew of them counts as before |
 //! | reported     | units charged after the fact, whatever the limit says |
 //! | drawn ahead  | a constant for each node: 10 ms of the refill; of a bucket also units that were granted for an earlier request and spent later, up to the burst |
 //!
@@ -44,6 +44,8 @@ pub(crate) struct Unit {
     /// How much of the cost the node hadn't been granted before.
     pub(crate) on_credit: u64,
     pub(crate) how: How,
+    /// The node keeps no count of it: its table is full.
+    pub(crate) is_untold: bool,
     pub(crate) epoch: u16,
     /// The window's cell that it was charged to.
     pub(crate) sequence: Option<Sequence>,
@@ -88,6 +90,11 @@ struct KeyAccounts {
     /// It is a bucket, and data is lost while a node is cut off. Whether the store had executed what the node tried to
     /// publish, and so whether other nodes restore it, nobody can tell: it isn't charged again, and may be lost.
     loses_attempts: bool,
+    /// Nodes that know of the key, which was deleted from the store, and haven't synced it since: they, and nobody else,
+    /// bring it back. Nobody notices that a single key is gone.
+    unaware: BTreeSet<NodeId>,
+    /// What was deleted is how often the key was reset: nodes that never knew of it count as before the reset.
+    has_lost_resets: bool,
 }
 
 /// What was admitted in one cell, and what may have been beyond the limit.
@@ -100,6 +107,9 @@ struct Accounts {
     lost: u64,
     /// Units of a key that was deleted.
     deleted: u64,
+    /// Units admitted by nodes whose tables had no room for the key: nobody ever tells the store of them. They are
+    /// unverified.
+    untold: u64,
     /// Units of a bucket that were granted for an earlier request and spent later: the bucket has refilled meanwhile.
     granted_before: u64,
     /// What was in use when the limit was lowered.
@@ -160,6 +170,8 @@ impl Oracle {
             granted_in: BTreeMap::new(),
             changes_rate: changes_rate(plan),
             loses_attempts: loses_attempts && matches!(plan.policy, GivenPolicy::Gcra { .. }),
+            unaware: BTreeSet::new(),
+            has_lost_resets: false,
             plan: plan.clone(),
         };
         Oracle {
@@ -173,10 +185,12 @@ impl Oracle {
     /// Whether it is known what a perfect limiter would have left of a key.
     pub(crate) fn judges(&self, key: usize) -> bool {
         let accounts = &self.keys[key];
+        let is_undone = accounts.has_lost_resets && !accounts.unaware.is_empty();
         !self.is_off
             && !accounts.changes_rate
             && !accounts.loses_attempts
             && accounts.generations.newest_is_told()
+            && !is_undone
     }
 
     /// The largest limit that any living node goes by is this from now on. What waits for the store was asked for by
@@ -209,6 +223,7 @@ impl Oracle {
         let limit = accounts.limit;
         let of_cell = accounts.cells.entry(cell).or_default();
         let beyond = used.saturating_sub(limit.max(of_cell.used_before));
+        of_cell.untold += if unit.is_untold { unit.cost } else { 0 };
         match unit.how {
             How::Unverified => {
                 of_cell.unverified += unit.cost;
@@ -267,9 +282,25 @@ impl Oracle {
         }
     }
 
-    /// A key was deleted from the store: what was counted in its live cells may be admitted once more.
-    pub(crate) fn note_deletion(&mut self, key: usize, origin: &SimulatedOrigin, now: Nanos) {
-        self.keys[key].note_deletion(origin, now);
+    /// A key was deleted from the store, or a part of it: what was counted in its live cells may be admitted once more.
+    pub(crate) fn note_deletion(
+        &mut self,
+        key: usize,
+        nodes: &[SimulatedNode],
+        origin: &SimulatedOrigin,
+        now: Nanos,
+    ) {
+        self.keys[key].note_deletion(nodes, origin, now);
+    }
+
+    /// Whether a node knows of a key that was deleted from the store, and hasn't synced it since.
+    pub(crate) fn is_unaware(&self, key: usize, node: NodeId) -> bool {
+        self.keys.get(key).is_some_and(|accounts| accounts.unaware.contains(&node))
+    }
+
+    /// The store executed a sync of a key: it has all that the node knows.
+    pub(crate) fn synced(&mut self, key: usize, node: NodeId) {
+        self.keys[key].unaware.remove(&node);
     }
 
     /// A node died, or the store lost something: what nobody knows of any more is lost.

@@ -329,7 +329,10 @@ impl Mirror {
                 let before = Sequence(sent.sequence.0.wrapping_sub(1));
                 if let (Some(sent), Some(previous)) = (sent.previous, previous) {
                     let before = (sync.key, epoch, before);
-                    self.keep(before, kept_until(sent.expires));
+                    // Looking back at a cell that isn't there makes none.
+                    if previous.total > 0 {
+                        self.keep(before, kept_until(sent.expires));
+                    }
                     self.own(before, node, sent.component, 0, previous.component)?;
                     self.total(before, previous.total)?;
                 }

@@ -9,6 +9,7 @@ use crate::file::{
 };
 use crate::network::NetworkOptions;
 use crate::random::Random;
+use crate::ruled::{CalendarWindow, RULE, RULED};
 use crate::world::scenario::HEADROOM;
 use crate::{BOOTED_BEFORE, START};
 use serde::{Deserialize, Serialize};
@@ -41,6 +42,12 @@ pub struct KeyPlan {
     /// It is hot in the region from the beginning.
     #[serde(default, skip_serializing_if = "is_default")]
     pub is_hot: bool,
+    /// Its windows are those of a calendar, whatever the policy's period is.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub calendar: Option<CalendarWindow>,
+    /// It is charged whatever its limit says.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub charges_always: bool,
 }
 
 impl KeyPlan {
@@ -52,7 +59,14 @@ impl KeyPlan {
             class: Class::default(),
             accuracy: Accuracy::default(),
             is_hot: false,
+            calendar: None,
+            charges_always: false,
         }
+    }
+
+    /// Whether only a rule can limit it so. Requests name it alone.
+    pub(crate) fn is_ruled(&self) -> bool {
+        self.calendar.is_some() || self.charges_always
     }
 
     /// The same of a key that is hot.
@@ -62,34 +76,40 @@ impl KeyPlan {
     }
 
     pub fn id(&self) -> KeyId {
-        let shape = match self.policy {
-            GivenPolicy::Sliding { period, .. } => Shape::Sliding(period),
-            GivenPolicy::Fixed { period, .. } => Shape::Fixed(period),
-            GivenPolicy::Gcra { .. } => Shape::Gcra,
+        let shape = match (self.policy, &self.calendar) {
+            (GivenPolicy::Sliding { .. } | GivenPolicy::Fixed { .. }, Some(window)) => window.shape(),
+            (GivenPolicy::Sliding { period, .. }, None) => Shape::Sliding(period),
+            (GivenPolicy::Fixed { period, .. }, None) => Shape::Fixed(period),
+            (GivenPolicy::Gcra { .. }, _) => Shape::Gcra,
         };
-        KeyPrefix::new(&SECRET, TENANT, NAMESPACE, "", shape).key(&self.identifier)
+        let (namespace, rule) = if self.is_ruled() { (RULED, RULE) } else { (NAMESPACE, "") };
+        KeyPrefix::new(&SECRET, TENANT, namespace, rule, shape).key(&self.identifier)
     }
 
     /// Whether regions share it by quotas, where there are other regions.
     pub(crate) fn is_quota(&self) -> bool {
-        !is_counted(&self.spec())
+        !is_counted(&self.spec_at(START))
     }
 
-    pub(crate) fn spec(&self) -> Spec {
-        match self.policy {
-            GivenPolicy::Sliding { limit, period } => Spec::Sliding { limit, period },
-            GivenPolicy::Fixed { limit, period } => Spec::Fixed { limit, period },
-            GivenPolicy::Gcra { rate, burst } => Spec::Gcra { rate, burst },
+    pub(crate) fn spec_at(&self, instant: Nanos) -> Spec {
+        match (self.policy, &self.calendar) {
+            (GivenPolicy::Sliding { limit, .. } | GivenPolicy::Fixed { limit, .. }, Some(window)) => {
+                Spec::Calendar { limit, unit: window.unit.of_calendar(), cell: window.cell_at(instant) }
+            }
+            (GivenPolicy::Sliding { limit, period }, None) => Spec::Sliding { limit, period },
+            (GivenPolicy::Fixed { limit, period }, None) => Spec::Fixed { limit, period },
+            (GivenPolicy::Gcra { rate, burst }, _) => Spec::Gcra { rate, burst },
         }
     }
 
     /// The cell that an instant is in; a bucket has none.
     pub(crate) fn sequence_at(&self, instant: Nanos) -> Option<Sequence> {
-        match self.policy {
-            GivenPolicy::Sliding { period, .. } | GivenPolicy::Fixed { period, .. } => {
+        match (self.policy, &self.calendar) {
+            (GivenPolicy::Gcra { .. }, _) => None,
+            (_, Some(window)) => Some(window.cell_at(instant).sequence),
+            (GivenPolicy::Sliding { period, .. } | GivenPolicy::Fixed { period, .. }, None) => {
                 Some(period.cell_at(instant).sequence)
             }
-            GivenPolicy::Gcra { .. } => None,
         }
     }
 
@@ -129,6 +149,15 @@ pub(crate) fn size_of(policy: &GivenPolicy) -> u64 {
     match policy {
         GivenPolicy::Sliding { limit, .. } | GivenPolicy::Fixed { limit, .. } => limit.get(),
         GivenPolicy::Gcra { burst, .. } => burst.get(),
+    }
+}
+
+/// The same kind of limit, of another size.
+pub(crate) fn policy_of_size(policy: &GivenPolicy, size: u64) -> GivenPolicy {
+    match *policy {
+        GivenPolicy::Sliding { period, .. } => GivenPolicy::Sliding { limit: limit_of(size), period },
+        GivenPolicy::Fixed { period, .. } => GivenPolicy::Fixed { limit: limit_of(size), period },
+        GivenPolicy::Gcra { rate, .. } => GivenPolicy::Gcra { rate, burst: burst_of(size) },
     }
 }
 
@@ -255,6 +284,8 @@ pub enum NodeFlaw {
     RepeatsOrders,
     /// Nodes go by their own wall clocks, and not by the time of the region's store.
     FollowsWallClock,
+    /// Nodes send expiries that have passed: the store drops a cell as soon as it was counted in.
+    SendsPastExpiries,
 }
 
 /// How a region takes part in the world.

@@ -38,6 +38,7 @@ mod slicing;
 mod working;
 
 pub(crate) use free_share::UnheardByKey;
+pub(crate) use observing::Situation;
 pub(crate) use slicing::{LEAD_FOR, QuotaDone, QuotaStep, QuotaWork};
 pub(crate) use working::{
     Admitted, CellView, Denied, DeskAnswer, Granted, StoreCall, StoreDone, StoreStep, WorldNote,
@@ -468,13 +469,6 @@ impl Simulation {
     /// Every exchange that was sent, in order.
     pub fn exchanges(&self) -> &[ExchangeNote] {
         &self.exchanges
-    }
-
-    /// What a node was granted of a key and has not spent.
-    pub fn prepaid(&self, node: usize, key: usize) -> u64 {
-        let (node, plan) = (&self.nodes[node], &self.scenario.keys[key]);
-        let state = node.sharing().table.state(plan.id());
-        state.map_or(0, |state| state.prepaid(&plan.spec(), node.moment(self.now).now))
     }
 
     /// How many nodes a node believes to live.

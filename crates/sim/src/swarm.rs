@@ -4,10 +4,12 @@
 //! A seed is as many episodes as fill the time that is asked for, each a scenario of its own, so that one that
 //! fails is short, and is replayed by its seed alone.
 
+mod aimed;
 mod epilogue;
 mod episode;
 mod minimise;
 
+pub use aimed::{Covered, cover};
 pub use episode::{Episode, Mistake};
 pub use minimise::{Smallest, minimise};
 

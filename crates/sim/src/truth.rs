@@ -6,13 +6,13 @@ use crate::scenario::KeyPlan;
 use std::collections::BTreeMap;
 use tidegate_core::gcra_sync::interval_times;
 use tidegate_core::origin_cell::NodeId;
-use tidegate_core::{Nanos, Period, Rate, Sequence};
+use tidegate_core::{Nanos, Rate, Sequence};
 use tidegate_node::GivenPolicy;
 
 #[derive(Clone, Debug)]
 pub(crate) enum KeyTruth {
     Window {
-        period: Period,
+        plan: KeyPlan,
         cells: BTreeMap<Cell, CellTruth>,
     },
     /// The arrival time of each epoch.
@@ -128,8 +128,8 @@ impl Known {
 impl KeyTruth {
     pub(crate) fn new(plan: &KeyPlan) -> Self {
         match plan.policy {
-            GivenPolicy::Sliding { period, .. } | GivenPolicy::Fixed { period, .. } => {
-                KeyTruth::Window { period, cells: BTreeMap::new() }
+            GivenPolicy::Sliding { .. } | GivenPolicy::Fixed { .. } => {
+                KeyTruth::Window { plan: plan.clone(), cells: BTreeMap::new() }
             }
             GivenPolicy::Gcra { rate, .. } => KeyTruth::Bucket { rate, tats: BTreeMap::new() },
         }
@@ -144,8 +144,8 @@ impl KeyTruth {
         node_now: Nanos,
     ) {
         match self {
-            KeyTruth::Window { period, cells } => {
-                let sequence = sequence.unwrap_or(period.cell_at(node_now).sequence);
+            KeyTruth::Window { plan, cells } => {
+                let Some(sequence) = sequence.or_else(|| plan.sequence_at(node_now)) else { return };
                 cells.entry((epoch, sequence)).or_default().admit(node, cost);
             }
             KeyTruth::Bucket { .. } => self.spend(epoch, cost.saturating_sub(prepaid), node_now),

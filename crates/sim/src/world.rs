@@ -24,7 +24,7 @@ use crate::queue::Queue;
 use crate::random::Random;
 use crate::scenario::{Arrival, Audit};
 use crate::simulation::{
-    Answered, QuotaDone, QuotaStep, Simulation, StoreCall, StoreDone, StoreStep, WorldNote,
+    Answered, QuotaDone, QuotaStep, Simulation, Situation, StoreCall, StoreDone, StoreStep, WorldNote,
 };
 use books::Books;
 use oracle::{Truth, WorldOracle};
@@ -222,6 +222,20 @@ impl WorldSimulation {
             }
         }
         self.now = until;
+    }
+
+    /// Runs until the first region is in a situation, as [`Simulation::run_until_met`] does.
+    pub(crate) fn run_until_met(&mut self, situation: Situation, from: Nanos, until: Nanos) -> Option<Nanos> {
+        loop {
+            let next = self.next_region().0.min(self.queue.next_at().unwrap_or(Nanos::MAX));
+            if next > until {
+                return None;
+            }
+            self.run_until(next);
+            if next >= from && self.regions[0].is_met(situation) {
+                return Some(next);
+            }
+        }
     }
 
     /// The region where something happens next, and when.

@@ -40,7 +40,10 @@ fn every_known_failure_is_found_within_300_seeds() {
 #[test]
 fn every_mistake_in_recovering_is_found_within_300_seeds() {
     let mistakes = [
-        (Mistake::NeverNoticesLoss, &["overshoot", "conservation"][..]),
+        (Mistake::KeepsLeasedLimit, &["overshoot"][..]),
+        (Mistake::SendsPastExpiries, &["overshoot", "conservation"]),
+        (Mistake::ForgetsLosses, &["conservation"]),
+        (Mistake::NeverNoticesLoss, &["overshoot", "conservation"]),
         (Mistake::MergesFloorByMax, &["overshoot", "conservation"]),
         (Mistake::AsksInOldEpoch, &["overshoot", "liveness"]),
         (Mistake::MissesResets, &["a denial that is wrong"]),

@@ -31,6 +31,9 @@ pub enum Pattern {
     SkewedClocks,
     /// The burst of a bucket that is spent is lowered.
     LoweredBurst,
+    /// A store that lost its data grants something to a node that knows nothing, before the others say what a dead node
+    /// had counted.
+    ClaimAfterGrowth,
 }
 
 impl Pattern {
@@ -51,10 +54,11 @@ pub(crate) fn scenario(pattern: Pattern, seed: u64) -> Scenario {
         Pattern::FreeOutage => free_outage(seed, &mut random),
         Pattern::SkewedClocks => skewed_clocks(seed, &mut random),
         Pattern::LoweredBurst => lowered_burst(seed, &mut random),
+        Pattern::ClaimAfterGrowth => claim_after_growth(seed, &mut random),
     }
 }
 
-fn at(millis: u64) -> Nanos {
+pub(super) fn at(millis: u64) -> Nanos {
     START.plus(Nanos::from_millis(millis))
 }
 
@@ -89,6 +93,19 @@ fn floor_growth(seed: u64, random: &mut Random) -> Scenario {
         arrivals.extend(requests(node, 0, limit / 2, 8_000, 8_000 + 100 * limit / 10));
     }
     ordered(scenario, arrivals, 10_000 + 10 * limit)
+}
+
+fn claim_after_growth(seed: u64, random: &mut Random) -> Scenario {
+    let limit = *random.pick(&[6, 20, 100]);
+    let policy = if random.one_in(2) { fixed(limit, 3_600) } else { sliding(limit, 3_600) };
+    let mut scenario = Scenario::calm(seed, 3, vec![KeyPlan::new("key 0", policy)]);
+    let mut arrivals = requests(2, 0, limit / 2, 0, 300);
+    arrivals.extend(requests(1, 0, 1, 600, 601));
+    scenario.faults.push((at(1_000), Fault::Crash { node: 2 }));
+    let forgets_ms = random.between(1_500, 2_000);
+    scenario.faults.push((at(forgets_ms), Fault::StoreForgets));
+    arrivals.extend(requests(0, 0, limit / 3, forgets_ms + 1, forgets_ms + random.between(2, 300)));
+    ordered(scenario, arrivals, 4_000)
 }
 
 fn missed_reset(seed: u64, random: &mut Random) -> Scenario {

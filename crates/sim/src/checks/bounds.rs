@@ -62,6 +62,7 @@ impl Bounds {
             overdrawn: reports
                 .flat_map(|template| &template.limits)
                 .map(|limit| limit.key)
+                .chain((0..scenario.keys.len()).filter(|key| scenario.keys[*key].is_ruled()))
                 .chain(scenario.changes.iter().flat_map(|change| change.keys.clone()))
                 .chain(scenario.faults.iter().filter_map(|(_, fault)| reset_key(fault)))
                 .collect(),

@@ -1,7 +1,7 @@
 //! What a scenario needs to make sense, so that the simulator can trust it.
 
 use super::{KEY_FIELDS, NODE_FIELDS, REGION_FIELDS};
-use crate::scenario::Scenario;
+use crate::scenario::{KeyPlan, LimitUse, Scenario};
 use crate::streams::{StreamFault, StreamScenario, Who};
 use crate::swarm::Episode;
 use crate::world::scenario::WorldScenario;
@@ -38,6 +38,19 @@ fn within(what: &str, index: usize, count: usize) -> Checked {
 }
 
 fn check_region(region: &Scenario) -> Checked {
+    for window in region.keys.iter().filter_map(|key| key.calendar.as_ref()) {
+        if !window.is_known() {
+            return Err(format!("there is no time zone {:?}", window.time_zone));
+        }
+    }
+    let is_ruled = |limit: &LimitUse| region.keys.get(limit.key).is_some_and(KeyPlan::is_ruled);
+    if region
+        .templates
+        .iter()
+        .any(|template| template.limits.len() > 1 && template.limits.iter().any(is_ruled))
+    {
+        return Err("a key of a calendar, or one that is always charged, is named alone".to_owned());
+    }
     if region.nodes == 0 || region.nodes > NODES_MAX {
         return Err(format!("nodes: give 1 to {NODES_MAX}"));
     }

@@ -29,15 +29,19 @@ impl KeyAccounts {
         }
     }
 
-    pub(super) fn note_deletion(&mut self, origin: &SimulatedOrigin, now: Nanos) {
+    pub(super) fn note_deletion(&mut self, nodes: &[SimulatedNode], origin: &SimulatedOrigin, now: Nanos) {
+        let knows = |node: &&SimulatedNode| node.is_up && node.sharing().table.state(self.id).is_some();
+        self.unaware = nodes.iter().filter(knows).map(|node| node.id).collect();
+        self.has_lost_resets |= self.generations.newest() > 0;
         let current = (self.generations.newest(), self.plan.sequence_at(now).unwrap_or(BUCKET));
         let live = self.cells.keys().copied().filter(|cell| *cell != current && self.is_live(*cell, now));
         let cells: Vec<_> = live.chain([current]).collect();
         for cell in cells {
             // What was granted and is on its way counts as well.
             let used = self.used(cell, now).max(self.admitted_in(cell)).max(origin.total(&self.id_of(cell)));
+            let once_more = if self.has_lost_resets { self.limit_max.max(used) } else { used };
             let accounts = self.cells.entry(cell).or_default();
-            accounts.deleted = accounts.deleted.max(used);
+            accounts.deleted = accounts.deleted.max(once_more);
         }
     }
 
@@ -96,12 +100,13 @@ impl KeyAccounts {
                 GivenPolicy::Gcra { .. } if self.was_lowered || self.loses_attempts => continue,
                 GivenPolicy::Gcra { .. } => {
                     let counted = self.units_between(now, origin.tat(self.id, id.epoch));
-                    let slack = accounts.lost + self.gcra_slack(accounts);
+                    let slack = accounts.lost + accounts.untold + self.gcra_slack(accounts);
                     (counted, self.used(*cell, now).saturating_sub(slack))
                 }
-                _ => (origin.total(&id), accounts.admitted.saturating_sub(accounts.lost)),
+                _ => (origin.total(&id), accounts.admitted.saturating_sub(accounts.lost + accounts.untold)),
             };
-            if counted < wanted {
+            // What was deleted alone comes back with those who know of it, when they sync it.
+            if counted < wanted && self.unaware.is_empty() {
                 return Err(format!(
                     "the store counts {counted} in {id:?}, where {wanted} are in use: {} were admitted, of which {} are lost",
                     accounts.admitted, accounts.lost
@@ -125,7 +130,8 @@ impl KeyAccounts {
         nodes: &[SimulatedNode],
         origin: &SimulatedOrigin,
     ) -> Result<(), String> {
-        for (index, node) in nodes.iter().enumerate().filter(|(_, node)| node.is_up) {
+        let is_aware = |node: &SimulatedNode| node.is_up && !self.unaware.contains(&node.id);
+        for (index, node) in nodes.iter().enumerate().filter(|(_, node)| is_aware(node)) {
             let view = node.view(self.id);
             if view.epoch > origin.epoch(self.id) {
                 return Err(format!("node {index} is at epoch {}, and the store is behind", view.epoch));

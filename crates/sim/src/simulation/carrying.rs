@@ -27,6 +27,8 @@ pub(super) const CALL_TIMEOUT: Nanos = Nanos::from_millis(50);
 
 /// What [`NodeFlaw::NeverNoticesLoss`] reads of every shard.
 const UNDISTURBED: ShardRecord = ShardRecord { incarnation: Incarnation(1), is_recovering: false };
+/// How long ago the expiries of [`NodeFlaw::SendsPastExpiries`] have passed.
+const EXPIRED_SINCE: Nanos = Nanos::from_secs(1);
 /// What [`NodeFlaw::DrawsHalf`] divides by.
 const HALF: NonZeroU32 = NonZeroU32::new(2).unwrap();
 
@@ -100,6 +102,14 @@ impl Simulation {
             for sync in &mut outgoing.exchange.syncs {
                 if let CountSync::Window(window) = &mut sync.counts {
                     window.current.acked = window.current.component;
+                }
+            }
+        }
+        if self.has_flaw(NodeFlaw::SendsPastExpiries) {
+            let passed = outgoing.exchange.now.minus(EXPIRED_SINCE);
+            for sync in &mut outgoing.exchange.syncs {
+                if let CountSync::Window(window) = &mut sync.counts {
+                    window.current.expires = window.current.expires.min(passed);
                 }
             }
         }
@@ -354,6 +364,7 @@ impl Simulation {
         let checked = self.auditor.heard(&self.nodes[node], &keys, &before);
         self.check(checked);
         self.note_heard(node, &keys);
+        self.observe_entries(node);
         self.execute(node, effects);
         self.keep_flushing(node);
     }

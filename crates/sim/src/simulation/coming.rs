@@ -49,8 +49,8 @@ impl Simulation {
         let plan = &self.scenario.keys[key];
         let known = state.view(plan.id()).epoch;
         let now = state.moment(self.now).now;
-        let expiry = Expiry { at: now.plus(plan.spec().longest_memory()).plus(RESET_MARGIN), now };
-        self.send(node, Body::Reset(ResetCall { key, known, expiry, order }));
+        let at = now.plus(plan.spec_at(now).longest_memory()).plus(RESET_MARGIN);
+        self.send(node, Body::Reset(ResetCall { key, known, expiry: Expiry { at, now }, order }));
     }
 
     /// Every node is told to reset a key: one of them does, and the store ignores the others.
@@ -223,12 +223,25 @@ impl Simulation {
         up.map(|node| self.prepaid(node, key)).sum()
     }
 
+    /// What a node was granted of a key and has not spent.
+    pub fn prepaid(&self, node: usize, key: usize) -> u64 {
+        let (node, plan) = (&self.nodes[node], &self.scenario.keys[key]);
+        let state = node.sharing().table.state(plan.id());
+        state.map_or(0, |state| {
+            let now = node.moment(self.now).now;
+            state.prepaid(&plan.spec_at(now), now)
+        })
+    }
+
     /// How long a bucket may take to have room for a unit: as long as it takes to fill twice, which is more than nodes
     /// overshoot by, and the grace of a forgiven debt. `None` where faults may have spent more, and for windows.
     pub(crate) fn longest_wait(&self, key: usize) -> Option<Nanos> {
         let newest = self.scenario.changes.iter().rev().find(|change| change.keys.contains(&key));
         let policy = newest.map_or(self.scenario.keys[key].policy, |change| change.policy);
-        let reports = |template: &Template| template.is_report;
+        let reports = |template: &Template| {
+            let mut limits = template.limits.iter();
+            template.is_report || limits.any(|limit| self.scenario.keys[limit.key].charges_always)
+        };
         let is_calm = !self.has_faults && !self.scenario.templates.iter().any(reports);
         match policy {
             GivenPolicy::Gcra { rate, burst } if is_calm && burst.get() > 0 => {

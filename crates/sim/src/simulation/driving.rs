@@ -6,7 +6,8 @@ use super::deadlines::DeadlineOf;
 use super::{NodeEvent, Simulation, shard_of};
 use crate::checks::Views;
 use crate::node::{RULES, Ticket, Waiting};
-use crate::scenario::{Arrival, Change, LimitUse, NodeFlaw, TENANT, Template, size_of};
+use crate::ruled::{ATTRIBUTE, RULED, rules_of};
+use crate::scenario::{Arrival, Change, KeyPlan, LimitUse, NodeFlaw, TENANT, Template, size_of};
 use crate::simulation::{Answered, Event};
 use crate::trace::{AnswerPath, Happened};
 use smallvec::SmallVec;
@@ -15,6 +16,7 @@ use tidegate_node::clock::Reading;
 use tidegate_node::region::Standing;
 use tidegate_node::{Answer, Asking, Decided, GivenLimit, Path, Purpose, Request, Said, Subject};
 use tidegate_origin::{Acceptance, Heartbeat, ShardId};
+use tidegate_rules::Attributes;
 
 /// As in `crates/node/src/region_driver.rs`.
 pub(super) const FLUSH_EVERY: Nanos = Nanos::from_millis(50);
@@ -50,11 +52,33 @@ impl Simulation {
 
     fn decide(&self, node: usize, template: usize, moment: Moment) -> Decided<'static> {
         let Template { limits, is_report } = &self.scenario.templates[template];
+        let purpose = if *is_report { Purpose::Report } else { Purpose::Check };
+        if let [limit] = limits[..]
+            && self.scenario.keys[limit.key].is_ruled()
+        {
+            return self.decide_by_rule(node, limit, purpose, moment);
+        }
         let given: SmallVec<[GivenLimit<'_>; 5]> =
             limits.iter().map(|limit| self.decided_by(node, *limit)).collect();
-        let purpose = if *is_report { Purpose::Report } else { Purpose::Check };
         let request = Request { tenant: TENANT, purpose, subject: Subject::Limits(&given) };
         let decided = self.nodes[node].engine.decide(&RULES, &request, moment);
+        decided.expect("a scenario's requests are valid")
+    }
+
+    fn decide_by_rule(
+        &self,
+        node: usize,
+        limit: LimitUse,
+        purpose: Purpose,
+        moment: Moment,
+    ) -> Decided<'static> {
+        let (plan, given) = (&self.scenario.keys[limit.key], self.decided_by(node, limit));
+        let plan = KeyPlan { accuracy: given.accuracy, ..plan.clone() };
+        let attributes = [(ATTRIBUTE, given.identifier)];
+        let subject =
+            Subject::Rules { namespace: RULED, attributes: Attributes(&attributes), cost: given.cost };
+        let request = Request { tenant: TENANT, purpose, subject };
+        let decided = self.nodes[node].engine.decide(rules_of(&plan, &given.policy), &request, moment);
         decided.expect("a scenario's requests are valid")
     }
 
@@ -132,6 +156,7 @@ impl Simulation {
         region.settle(id);
         self.tell(node, || format!("goes on with {standings:?}"));
         self.decided(node, template, decided, &before, gives_up_at);
+        self.observe_entries(node);
         self.publish_urgent(node);
         self.keep_flushing(node);
     }
@@ -175,9 +200,9 @@ impl Simulation {
             let limits = &self.scenario.templates[template].limits;
             format!("{:?} {limits:?} {before:?}\n        {answer:?}", answer.path)
         });
-        let checked = if answer.allowed || self.scenario.templates[template].is_report {
-            let (now, is_report) =
-                ([self.now, self.origin_now()], self.scenario.templates[template].is_report);
+        let is_charged = answer.allowed || self.charges_what_is_denied(template);
+        let checked = if is_charged {
+            let (now, is_report) = ([self.now, self.origin_now()], self.is_after_the_fact(answered));
             self.auditor.admitted(state, (node, template, is_report), path, before, now)
         } else {
             self.auditor.denied(state, template, before)
@@ -188,6 +213,18 @@ impl Simulation {
             self.check(checked);
         }
         self.note_answer(answered);
+    }
+
+    /// Whether a request is charged also when it is denied.
+    fn charges_what_is_denied(&self, template: usize) -> bool {
+        let Template { limits, is_report } = &self.scenario.templates[template];
+        *is_report || limits.iter().any(|limit| self.scenario.keys[limit.key].charges_always)
+    }
+
+    /// Whether what was answered is charged whatever the limits say, and beyond them.
+    pub(super) fn is_after_the_fact(&self, answered: Answered) -> bool {
+        let is_report = self.scenario.templates[answered.template].is_report;
+        is_report || !answered.allowed && self.charges_what_is_denied(answered.template)
     }
 
     /// The oracle goes by the largest limit that any living node goes by.

@@ -122,8 +122,11 @@ impl Simulation {
 
     /// Somebody deletes a key, or the store evicts it: nobody notices before a node that knows the key syncs it.
     fn note_deletion(&mut self, key: usize) {
+        if self.auditor.is_off() {
+            return;
+        }
         let now = self.origin_now();
-        self.auditor.oracle_mut().note_deletion(key, &self.origin, now);
+        self.auditor.oracle_mut().note_deletion(key, &self.nodes, &self.origin, now);
     }
 
     /// The store lost something.
@@ -152,7 +155,8 @@ impl Simulation {
         // A region in which nothing happened is behind the others: its nodes must not come up in the past.
         self.now = self.now.max(now);
         let NetworkOptions { latency, .. } = self.network.options;
-        let latency = Latency { spikes: Odds::NEVER, most: latency.most.min(CALM_WITHIN), ..latency };
+        let (least, most) = (latency.least.min(CALM_WITHIN), latency.most.min(CALM_WITHIN));
+        let latency = Latency { least, most, spikes: Odds::NEVER, ..latency };
         self.network.options = NetworkOptions { latency, ..NetworkOptions::LOOPBACK };
         self.origin.calm(self.now);
         self.is_calm = true;

@@ -4,6 +4,7 @@
 use super::working::{Admitted, CellView, Denied, Granted, WorldNote};
 use super::{Answered, Simulation};
 use crate::fault::Fault;
+use crate::node::SimulatedNode;
 use crate::oracle::How;
 use crate::scenario::KeyPlan;
 use crate::trace::AnswerPath;
@@ -28,8 +29,9 @@ impl Simulation {
             let plan = &self.scenario.keys[limit.key];
             let Some(sequence) = plan.sequence_at(now).filter(|_| !plan.is_quota()) else { continue };
             let (key, cost) = (limit.key, limit.cost);
-            let note = if answered.allowed || template.is_report {
-                let how = how(answered.path, template.is_report);
+            let is_after_the_fact = self.is_after_the_fact(answered);
+            let note = if answered.allowed || is_after_the_fact {
+                let how = how(answered.path, is_after_the_fact);
                 let (sequence, views) = self.views_of(answered.node, plan, sequence);
                 WorldNote::Admitted(Admitted { key, cost, how, sequence, now, views })
             } else {
@@ -72,9 +74,12 @@ impl Simulation {
         self.origin.cell(cell)
     }
 
-    /// The most that any living node knows of the region's count of a cell.
+    /// The most that any living node knows of the region's count of a cell. Nobody notices that a single key was deleted
+    /// before somebody who knows of it syncs it.
     pub(crate) fn known_by_nodes(&self, cell: &CellId) -> u64 {
-        let living = self.nodes.iter().filter(|node| node.is_up);
+        let key = self.index_of(cell.key).unwrap_or(usize::MAX);
+        let is_aware = |node: &&SimulatedNode| !self.auditor.oracle().is_unaware(key, node.id);
+        let living = self.nodes.iter().filter(|node| node.is_up).filter(is_aware);
         let views = living.map(|node| node.view(cell.key)).filter(|view| view.epoch == cell.epoch);
         let counts = views.flat_map(|view| view.cells().collect::<Vec<_>>());
         let regional = counts.filter(|(sequence, _)| *sequence == cell.sequence);

@@ -7,7 +7,7 @@ use crate::scenario::{LimitUse, size_of};
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_core::ask::{exceeds_credit, sharers};
 use tidegate_core::exchange::{CountSync, RESERVED_FOR, ReservationId};
-use tidegate_core::{CellId, KeyId, Nanos, SharedState};
+use tidegate_core::{CellId, KeyId, Nanos, Rate, SharedState};
 use tidegate_node::GivenPolicy;
 use tidegate_origin::{Exchange, Exchanged};
 
@@ -26,9 +26,14 @@ pub(super) struct Observer {
     known: BTreeSet<(usize, u32, KeyId)>,
     /// What is held back at the store for a node's requests, and until when.
     holds: BTreeMap<(usize, KeyId), (ReservationId, Nanos)>,
+    /// When the store last granted a lease of key 0 to node 0.
+    drawn_at: Option<Nanos>,
     /// The window that each key was last seen in, and the events there so far.
     windows: BTreeMap<usize, (u64, BTreeSet<EventKind>)>,
 }
+
+/// What a node knows of a key, and what the store holds of it, where that matters.
+pub(crate) type Situation = (NodeState, Option<StoreState>);
 
 impl Simulation {
     /// Counts from now on which situations the run meets.
@@ -36,7 +41,9 @@ impl Simulation {
         self.observer = Some(Box::default());
         for (change, heard) in self.scenario.changes.iter().enumerate() {
             for (node, at) in heard.heard_at.iter().enumerate().filter(|(_, at)| **at < Nanos::MAX) {
-                self.queue.push((*at).max(self.now), Event::RuleIsHeard { node, change });
+                // Just before: the node is in the state that it had by the limit before.
+                let at = at.minus(Nanos::new(1)).max(self.now);
+                self.queue.push(at, Event::RuleIsHeard { node, change });
             }
         }
     }
@@ -44,6 +51,37 @@ impl Simulation {
     /// What was met so far.
     pub(crate) fn take_coverage(&mut self) -> Coverage {
         self.observer.take().map_or_else(Coverage::default, |observer| observer.coverage)
+    }
+
+    /// Runs until node 0 and the store are in a situation of key 0, at or after `from`, and returns when. `None` where
+    /// that isn't so before `until`.
+    pub(crate) fn run_until_met(&mut self, situation: Situation, from: Nanos, until: Nanos) -> Option<Nanos> {
+        while self.next_at() <= until {
+            self.step();
+            if self.now >= from && self.is_met(situation) {
+                return Some(self.now);
+            }
+        }
+        None
+    }
+
+    /// Runs until the store grants a lease of key 0 to node 0 at or after `from`, and returns when.
+    pub(crate) fn run_until_drawn(&mut self, from: Nanos, until: Nanos) -> Option<Nanos> {
+        while self.next_at() <= until {
+            self.step();
+            let drawn_at = self.observer.as_ref().and_then(|observer| observer.drawn_at);
+            if let Some(drawn_at) = drawn_at.filter(|drawn_at| *drawn_at >= from) {
+                return Some(drawn_at);
+            }
+        }
+        None
+    }
+
+    /// Whether node 0 and the store are in a situation of key 0 now.
+    pub(crate) fn is_met(&self, (of_node, of_store): Situation) -> bool {
+        self.nodes[0].is_up
+            && self.node_state(0, 0) == of_node
+            && of_store.is_none_or(|of_store| self.store_state(0, 0) == of_store)
     }
 
     /// An event comes to every key of every living node.
@@ -120,21 +158,30 @@ impl Simulation {
     }
 
     fn request_kind(&self, node: usize, limit: LimitUse) -> EventKind {
-        let size = size_of(&self.given(node, limit).policy);
+        let policy = self.given(node, limit).policy;
+        let size = size_of(&policy);
         match limit.cost {
             0 => EventKind::Peek,
             cost if cost > size => EventKind::BeyondLimit,
-            cost if self.is_beyond_credit(node, limit.key, size, cost) => EventKind::BeyondCredit,
+            cost if self.is_beyond_credit(node, limit.key, &policy, cost) => EventKind::BeyondCredit,
             _ => EventKind::SmallRequest,
         }
     }
 
-    fn is_beyond_credit(&self, node: usize, key: usize, size: u64, cost: u64) -> bool {
+    fn is_beyond_credit(&self, node: usize, key: usize, policy: &GivenPolicy, cost: u64) -> bool {
+        let size = size_of(policy);
         let (plan, state) = (&self.scenario.keys[key], &self.nodes[node]);
         let table = &state.sharing().table;
         let Some(of_key) = table.state(plan.id()) else { return cost > size / 4 };
-        let headroom = size.saturating_sub(of_key.cells().map_or(0, |(_, current, _)| current.effective()));
-        let view = of_key.view(headroom, table.live_nodes(), state.moment(self.now).now);
+        let now = state.moment(self.now).now;
+        let used = match (*policy, of_key.publishing(), of_key.cells()) {
+            (GivenPolicy::Gcra { rate, .. }, Some(CountSync::Gcra { sync, .. }), _) => {
+                units_owed(sync.busy.tat, rate, now)
+            }
+            (_, _, cells) => cells.map_or(0, |(_, current, _)| current.effective()),
+        };
+        let headroom = size.saturating_sub(used);
+        let view = of_key.view(headroom, table.live_nodes(), now);
         debug_assert!(sharers(&view, plan.class) > 0, "somebody shares the limit");
         exceeds_credit(&view, plan.class, view.spent.saturating_add(cost))
     }
@@ -142,9 +189,13 @@ impl Simulation {
     /// The store executed an exchange: holds begin and end with it.
     pub(super) fn observe_holds(&mut self, node: usize, exchange: &Exchange, exchanged: &Exchanged) {
         let until = self.now.plus(RESERVED_FOR);
+        let key = self.scenario.keys.first().map(crate::KeyPlan::id).filter(|key| self.hot.contains(key));
         let Some(observer) = &mut self.observer else { return };
         for (sync, reply) in exchange.syncs.iter().zip(exchanged.replies.iter().flatten()) {
             let id = (node, sync.key);
+            if node == 0 && key == Some(sync.key) && reply.drawn > 0 {
+                observer.drawn_at = Some(self.now);
+            }
             if observer.holds.get(&id).is_some_and(|(held, _)| sync.settled.contains(held)) {
                 observer.holds.remove(&id);
             }
@@ -218,7 +269,9 @@ impl Simulation {
             Fault::Reset { key, .. } | Fault::ResetIsOrdered { key } => {
                 self.observe_key(key, EventKind::Reset);
             }
-            Fault::KeyIsCold { key } => self.observe_key(key, EventKind::LeaseEnded),
+            Fault::KeyIsCold { key } if self.scenario.keys[key].is_hot => {
+                self.observe_key(key, EventKind::LeaseEnded);
+            }
             Fault::AllPause { .. } => self.observe_everywhere(EventKind::Pause),
             Fault::StoreForgets => self.observe_everywhere(EventKind::StoreLost),
             Fault::KeyIsLost { key } => self.observe_key(key, EventKind::KeyLost),
@@ -286,7 +339,7 @@ impl Simulation {
         };
         match () {
             () if view.is_leased => NodeState::Leased,
-            () if state.prepaid(&plan.spec(), now) > 0 => NodeState::Prepaid,
+            () if state.prepaid(&plan.spec_at(now), now) > 0 => NodeState::Prepaid,
             () if is_previous => NodeState::PreviousOnly,
             () if state.unsynced() > 0 => NodeState::Unsynced,
             () if is_spent => NodeState::Spent,
@@ -323,4 +376,10 @@ impl Simulation {
             Some(_) => StoreState::AtFloor,
         }
     }
+}
+
+/// What a bucket owes at `now`, in whole units.
+fn units_owed(tat: Nanos, rate: Rate, now: Nanos) -> u64 {
+    let ticks = u128::from(tat.minus(now).get()) * u128::from(rate.interval_denominator());
+    u64::try_from(ticks.div_ceil(u128::from(rate.interval_numerator_ns()))).unwrap_or(u64::MAX)
 }

@@ -265,7 +265,7 @@ impl Simulation {
     /// A limit as a node knows it.
     fn spec_at(&self, node: usize, key: usize) -> Spec {
         let policy = self.given(node, LimitUse { key, cost: 0 }).policy;
-        KeyPlan { policy, ..self.scenario.keys[key].clone() }.spec()
+        KeyPlan { policy, ..self.scenario.keys[key].clone() }.spec_at(self.now)
     }
 
     /// The largest limit and the largest rate that any node of the region knows of a key.

@@ -102,10 +102,12 @@ fn spend_what_is_left(simulation: &mut Simulation, key: usize, cold: usize) -> C
 fn is_denied_rightly(simulation: &mut Simulation, key: usize, node: usize) -> Checked {
     let template = simulation.add_template(Template::of(key, 1));
     // Before the request: what refills while it is answered doesn't count.
-    let left = simulation.left(key).saturating_sub(simulation.withheld(key));
+    let left_before = simulation.left(key).saturating_sub(simulation.withheld(key));
     let is_overshot = simulation.is_overshot(key);
     let is_judged = simulation.is_judged(key) && (!is_overshot || simulation.judges_overshot());
     let answer = ask(simulation, node, template)?;
+    // A first try that wasn't verified may have spent what was left.
+    let left = left_before.min(simulation.left(key).saturating_sub(simulation.withheld(key)));
     let is_fast = simulation.keys()[key].accuracy == Accuracy::Fast;
     if answer.allowed || is_fast || !is_judged {
         return Ok(());
@@ -124,6 +126,10 @@ fn is_denied_rightly(simulation: &mut Simulation, key: usize, node: usize) -> Ch
             wait.as_millis_ceil(),
             longest.as_millis_ceil()
         ));
+    }
+    if simulation.keys()[key].charges_always {
+        // What is denied is charged too: who comes back makes its own wait longer.
+        return Ok(());
     }
     // A node doesn't know by how much others went beyond a limit. Who comes back makes it ask, and is told the rest.
     let waits = if is_overshot { 2 } else { 1 };

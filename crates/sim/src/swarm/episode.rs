@@ -64,11 +64,13 @@ pub enum Mistake {
     RepeatsOrders,
     /// Nodes count by their own wall clocks.
     FollowsWallClock,
+    /// The store drops a cell as soon as it was counted in.
+    SendsPastExpiries,
 }
 
 impl Mistake {
     /// With the word that names it.
-    pub const ALL: [(&'static str, Mistake); 21] = [
+    pub const ALL: [(&'static str, Mistake); 22] = [
         ("delta", Mistake::AddsDeltas),
         ("republish", Mistake::RepublishesImports),
         ("raise-first", Mistake::RaisesFirst),
@@ -90,6 +92,7 @@ impl Mistake {
         ("late-hold", Mistake::TrustsExpiredHolds),
         ("order-twice", Mistake::RepeatsOrders),
         ("wall-clock", Mistake::FollowsWallClock),
+        ("past-expiry", Mistake::SendsPastExpiries),
     ];
 
     /// What every second episode aims at, so that the mistake matters.
@@ -125,6 +128,7 @@ impl Mistake {
             Mistake::TrustsExpiredHolds => Some(NodeFlaw::TrustsExpiredHolds),
             Mistake::RepeatsOrders => Some(NodeFlaw::RepeatsOrders),
             Mistake::FollowsWallClock => Some(NodeFlaw::FollowsWallClock),
+            Mistake::SendsPastExpiries => Some(NodeFlaw::SendsPastExpiries),
             Mistake::AddsDeltas
             | Mistake::RepublishesImports
             | Mistake::RaisesFirst
@@ -276,10 +280,36 @@ impl Episode {
 
     /// Runs it; what is violated is the error.
     pub fn run(&self) -> Result<Done, String> {
+        self.run_with(None)
+    }
+
+    /// The same; also returns which situations it met before its end. Regions together aren't judged where a key is reset
+    /// or a table is too small for the keys: the books between regions know neither epochs nor what was evicted.
+    pub fn run_observed(&self) -> (Coverage, Result<Done, String>) {
+        if self.is_beyond_the_books() {
+            let done = Done { fired: Fired::default(), simulated: Nanos::ZERO, trace_hash: 0 };
+            return (self.coverage(), Ok(done));
+        }
+        let mut coverage = Coverage::default();
+        let done = self.run_with(Some(&mut coverage));
+        (coverage, done)
+    }
+
+    fn is_beyond_the_books(&self) -> bool {
+        let is_reset = |fault: &Fault| matches!(fault, Fault::Reset { .. } | Fault::ResetIsOrdered { .. });
+        let is_beyond = |region: &Scenario| {
+            region.keys_max < region.keys.len() || region.faults.iter().any(|(_, fault)| is_reset(fault))
+        };
+        self.world().is_some_and(|world| world.regions.iter().any(is_beyond))
+    }
+
+    fn run_with(&self, coverage: Option<&mut Coverage>) -> Result<Done, String> {
         let run = || match self {
-            Episode::Region(region, streams) => run_region(Scenario::clone(region), streams.as_deref()),
-            Episode::Counts(world) => run_world(WorldScenario::clone(world), true),
-            Episode::Quotas(world) => run_world(WorldScenario::clone(world), false),
+            Episode::Region(region, streams) => {
+                run_region(Scenario::clone(region), streams.as_deref(), coverage)
+            }
+            Episode::Counts(world) => run_world(WorldScenario::clone(world), true, coverage),
+            Episode::Quotas(world) => run_world(WorldScenario::clone(world), false, coverage),
         };
         catch_unwind(AssertUnwindSafe(run)).map_err(|panicked| {
             let message = panicked.downcast_ref::<String>().map(String::as_str);
@@ -288,7 +318,11 @@ impl Episode {
     }
 }
 
-fn run_region(mut scenario: Scenario, streams: Option<&StreamScenario>) -> Done {
+fn run_region(
+    mut scenario: Scenario,
+    streams: Option<&StreamScenario>,
+    coverage: Option<&mut Coverage>,
+) -> Done {
     let (begins, ends, seed) = (scenario.boots_at, scenario.ends_at, scenario.seed);
     let suspended = scenario.faults.iter().filter_map(|(_, fault)| match fault {
         Fault::AllPause { length } => Some(*length),
@@ -297,7 +331,13 @@ fn run_region(mut scenario: Scenario, streams: Option<&StreamScenario>) -> Done 
     let suspended = suspended.fold(Nanos::ZERO, Nanos::plus);
     let travelled = deliver_rules(&mut scenario, streams);
     let mut simulation = Simulation::new(scenario);
+    if coverage.is_some() {
+        simulation.observe_from_now();
+    }
     simulation.run();
+    if let Some(coverage) = coverage {
+        *coverage = simulation.take_coverage();
+    }
     let ended = epilogue::run(&mut simulation, ends);
     assert!(ended.is_ok(), "seed {seed}: {}", ended.unwrap_err());
     let simulated = ends.minus(begins).minus(suspended);
@@ -318,11 +358,17 @@ fn deliver_rules(scenario: &mut Scenario, streams: Option<&StreamScenario>) -> O
     Some(travelled)
 }
 
-fn run_world(scenario: WorldScenario, heals: bool) -> Done {
+fn run_world(scenario: WorldScenario, heals: bool, coverage: Option<&mut Coverage>) -> Done {
     let seed = scenario.seed;
     let begins = scenario.regions.iter().map(|region| region.boots_at).min().unwrap_or(START);
     let mut world = WorldSimulation::new(scenario);
+    if coverage.is_some() {
+        world.observe_from_now();
+    }
     world.run();
+    if let Some(coverage) = coverage {
+        *coverage = world.take_coverage();
+    }
     if heals {
         let conserved = world.is_conserved();
         assert!(conserved.is_ok(), "seed {seed}: {}", conserved.unwrap_err());
@@ -365,7 +411,8 @@ fn worse(mut scenario: Scenario, random: &mut Random, switches: Switches) -> Epi
         }
     }
     let streams = random.one_in(3).then(|| Box::new(with_changes(&mut scenario, random, switches)));
-    if streams.is_none() && random.one_in(4) {
+    let has_calendar = scenario.keys.iter().any(|key| key.calendar.is_some());
+    if streams.is_none() && (random.one_in(4) || has_calendar && random.one_in(2)) {
         chaos::suspend(random, &mut scenario);
     }
     Episode::Region(Box::new(scenario), streams)

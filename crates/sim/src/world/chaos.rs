@@ -2,7 +2,7 @@
 
 use super::scenario::{HEADROOM, WorldFault, WorldScenario};
 use crate::START;
-use crate::chaos::{faults, network, signed};
+use crate::chaos::{faults, network, perhaps_ruled, signed};
 use crate::fault::Fault;
 use crate::network::{NetworkOptions, Odds, Way};
 use crate::random::Random;
@@ -38,8 +38,19 @@ pub fn scenario(seed: u64, trouble: WorldTrouble) -> WorldScenario {
 pub fn scenario_with(seed: u64, trouble: WorldTrouble, switches: Switches) -> WorldScenario {
     let mut random = Scenario::random_of(seed ^ 0x00c0_ffee);
     let keys: Vec<KeyPlan> = (0..=random.below(3)).map(|index| key(&mut random, index)).collect();
+    let mut of_rules = Scenario::random_of(seed ^ 0x7275_6c65);
+    let keys: Vec<KeyPlan> = keys
+        .into_iter()
+        .map(|key| if switches.ruled_keys { perhaps_ruled(&mut of_rules, key) } else { key })
+        .collect();
     let length = Nanos::from_millis(random.between(1_000, 15_000));
-    let begins = if random.one_in(4) { START.minus(Nanos::new(random.below(length.get()))) } else { START };
+    let calendar = keys.iter().find_map(|key| key.calendar.as_ref());
+    let boundary = calendar.map_or(START, |window| window.cell_at(START).end);
+    let begins = if random.one_in(4) || calendar.is_some() {
+        boundary.minus(Nanos::new(random.below(length.get())))
+    } else {
+        START
+    };
     let reports = *random.pick(&[Reports::Fitting, Reports::OnUnusedKeys, Reports::Overdrawing]);
     let plan = RegionPlan { keys: &keys, begins, length, trouble, switches, reports };
     let count = 3 + random.index(3);

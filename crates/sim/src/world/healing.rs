@@ -114,7 +114,8 @@ impl WorldSimulation {
             .iter()
             .all(|instant| plan.sequence_at(*instant) == Some(sequence));
         // Who never asks goes by what it knew when it last heard.
-        is_within && sum >= plan.size() && plan.accuracy != Accuracy::Async
+        // What is charged whatever its limit says goes on growing.
+        is_within && sum >= plan.size() && plan.accuracy != Accuracy::Async && !plan.charges_always
     }
 
     pub(super) fn scenario_keys(&self) -> &[KeyPlan] {

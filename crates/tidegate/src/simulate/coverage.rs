@@ -1,18 +1,32 @@
 //! `tidegate sim coverage`: which situations the swarm's generator meets, and which it meets too rarely.
+//!
+//! First ordinary seeds are run without being judged. What they met too rarely is then aimed at, by episodes that are
+//! judged as the swarm's are.
 
 use super::inputs::CoverageInputs;
 use super::progress::Progress;
 use crate::output::{self, grouped};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
-use tidegate_sim::coverage::{Comparison, Coverage, ENOUGH, EventKind, UNREACHABLE, Unreachable, triples};
-use tidegate_sim::swarm;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tidegate_sim::coverage::{
+    Comparison, Coverage, ENOUGH, EventKind, Triple, UNREACHABLE, Unreachable, triples,
+};
+use tidegate_sim::swarm::{self, Covered};
 use tidegate_sim::switches::Switches;
 
 /// So many episodes of each seed are run: one of each kind, on average.
 const EPISODES: u64 = 8;
+
+/// What all aimed episodes came to.
+#[derive(Default)]
+struct Aimed {
+    coverage: Coverage,
+    episodes: u64,
+    violations: BTreeMap<usize, (Triple, u64, String)>,
+}
 
 pub(crate) fn run(inputs: &CoverageInputs) -> ExitCode {
     let unreachable = match Unreachable::read(UNREACHABLE) {
@@ -23,44 +37,73 @@ pub(crate) fn run(inputs: &CoverageInputs) -> ExitCode {
         }
     };
     let mut progress = Progress::new();
-    let coverage = run_seeds(inputs, &mut progress);
+    let mut coverage = run_seeds(inputs, &mut progress);
+    // What is violated is told below, once.
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let aimed = aim(&coverage.compare(&unreachable).rare, &mut progress);
+    std::panic::set_hook(hook);
     progress.clear();
+    coverage.add_all(&aimed.coverage);
     let comparison = coverage.compare(&unreachable);
-    output::print(&text_of(&coverage, &comparison));
+    output::print(&text_of(&coverage, &comparison, &aimed));
     let is_covered = comparison.rare.is_empty() && comparison.listed_but_met.is_empty();
-    if is_covered { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if is_covered && aimed.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Runs the seeds on all cores.
 fn run_seeds(inputs: &CoverageInputs, progress: &mut Progress) -> Coverage {
-    let next = AtomicU64::new(inputs.from);
-    let end = inputs.from.saturating_add(inputs.seeds);
-    let (total, shown) = (Mutex::new(Coverage::default()), Mutex::new(progress));
-    let work = || {
-        let mut met = Coverage::default();
-        loop {
-            let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= end {
-                break;
-            }
-            met.add_all(&swarm::coverage(seed, EPISODES, Switches::ALL));
-            if let Ok(mut progress) = shown.try_lock() {
-                progress.show(&format!("{} of {} seeds", seed - inputs.from + 1, inputs.seeds));
-            }
-        }
+    let total = Mutex::new(Coverage::default());
+    let count = usize::try_from(inputs.seeds).unwrap_or(usize::MAX);
+    on_all_cores(count, "seeds", progress, |index| {
+        let seed = inputs.from.saturating_add(u64::try_from(index).unwrap_or(u64::MAX));
+        let met = swarm::coverage(seed, EPISODES, Switches::ALL);
         if let Ok(mut total) = total.lock() {
             total.add_all(&met);
-        }
-    };
-    std::thread::scope(|scope| {
-        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
-            scope.spawn(work);
         }
     });
     total.into_inner().unwrap_or_default()
 }
 
-fn text_of(coverage: &Coverage, comparison: &Comparison) -> String {
+/// Aims at what was met too rarely, on all cores.
+fn aim(rare: &[(Triple, u64)], progress: &mut Progress) -> Aimed {
+    let total = Mutex::new(Aimed::default());
+    on_all_cores(rare.len(), "rare situations", progress, |index| {
+        let (triple, met) = rare[index];
+        let Covered { coverage, episodes, violation } = swarm::cover(triple, ENOUGH - met);
+        let Ok(mut total) = total.lock() else { return };
+        total.coverage.add_all(&coverage);
+        total.episodes += episodes;
+        if let Some((seed, message)) = violation {
+            total.violations.insert(index, (triple, seed, message));
+        }
+    });
+    total.into_inner().unwrap_or_default()
+}
+
+fn on_all_cores(count: usize, what: &str, progress: &mut Progress, work: impl Fn(usize) + Sync) {
+    let next = AtomicUsize::new(0);
+    let shown = Mutex::new(progress);
+    let work_on = || {
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            if index >= count {
+                break;
+            }
+            work(index);
+            if let Ok(mut progress) = shown.try_lock() {
+                progress.show(&format!("{} of {count} {what}", index + 1));
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(work_on);
+        }
+    });
+}
+
+fn text_of(coverage: &Coverage, comparison: &Comparison, aimed: &Aimed) -> String {
     let mut text = format!("{:>12}  {:>8}  event\n", "situations", "too rare");
     for event in EventKind::ALL {
         let of_event = triples().filter(|(_, _, other)| other == event);
@@ -75,10 +118,11 @@ fn text_of(coverage: &Coverage, comparison: &Comparison) -> String {
     let rare_pairs = pairs.filter(|(first, then)| coverage.of_pair(*first, *then) < ENOUGH).count();
     let _ = writeln!(
         text,
-        "\n{} of {} reachable situations were met fewer than {ENOUGH} times; so were {rare_pairs} of {} pairs of events \
-         within one window",
+        "\n{} of {} reachable situations were met fewer than {ENOUGH} times, after {} episodes that aimed at those that \
+         ordinary seeds met too rarely; so were {rare_pairs} of {} pairs of events within one window",
         comparison.rare.len(),
         comparison.reachable,
+        grouped(usize::try_from(aimed.episodes).unwrap_or(usize::MAX)),
         EventKind::ALL.len() * EventKind::ALL.len()
     );
     for ((node, store, event), count) in &comparison.rare {
@@ -86,6 +130,10 @@ fn text_of(coverage: &Coverage, comparison: &Comparison) -> String {
     }
     for (node, store, event) in &comparison.listed_but_met {
         let _ = writeln!(text, "  listed as unreachable, and met: {node} | {store} | {event}");
+    }
+    for ((node, store, event), seed, message) in aimed.violations.values() {
+        let first = message.lines().next().unwrap_or_default();
+        let _ = writeln!(text, "  violated, aiming at {node} | {store} | {event} with seed {seed}: {first}");
     }
     text
 }

@@ -26,10 +26,10 @@ is known for. Exit code: 0 every file does what it expects, 1 one doesn't, 2 one
   tidegate sim replay crates/sim/scenarios
   tidegate sim replay found/seed-17-episode-3.toml";
 const COVERAGE_NOTE: &str = "\
-A situation is what a node knows of a key, what the store holds of its cell, and the event that comes then. Exit code: 0
-every situation was met 30 times or is listed in crates/sim/coverage/unreachable.txt, 1 one wasn't, 2 the list can't be
-read. For example:
-  tidegate sim coverage --seeds 10000";
+A situation is what a node knows of a key, what the store holds of its cell, and the event that comes then. What the
+seeds meet too rarely is aimed at. Exit code: 0 every situation was met 30 times or is listed in
+crates/sim/coverage/unreachable.txt, and nothing was violated, 1 that isn't so, 2 the list can't be read. For example:
+  tidegate sim coverage --seeds 1000";
 const SEEDS_MAX: u64 = 10_000_000;
 const MINUTES_MAX: u64 = 10_000;
 
@@ -132,9 +132,9 @@ pub(crate) fn command() -> Command {
         )
         .arg(json());
     let coverage = Command::new("coverage")
-        .about("Count which situations the swarm's generator meets, without judging them")
+        .about("Count which situations the swarm's generator meets, and aim at those that it meets rarely")
         .after_help(COVERAGE_NOTE)
-        .arg(number("seeds", SEEDS_MAX, "2000", "how many"))
+        .arg(number("seeds", SEEDS_MAX, "200", "how many, before rare situations are aimed at"))
         .arg(number("from", u64::MAX, "0", "the first one"));
     let replay = Command::new("replay")
         .about("Run scenario files of the swarm, and compare what happens with what they expect")
