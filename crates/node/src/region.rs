@@ -312,12 +312,6 @@ impl Region {
         (id, effects)
     }
 
-    /// An exchange isn't sent: the store's time, or the fleet's secret, isn't known yet.
-    pub fn take_back(&self, outgoing: &Outgoing) {
-        let mut pending = self.pending.lock();
-        outgoing.exchange.syncs.iter().for_each(|sync| pending.take_back(sync));
-    }
-
     /// The request waits no longer: what has no standing yet is unverified. `None` when it was woken already.
     pub fn give_up(&self, id: AskId) -> Option<Standings> {
         self.pending.lock().give_up(id)

@@ -271,7 +271,6 @@ impl RegionDriver {
     async fn carry(self: Arc<Self>, outgoing: Outgoing) {
         let origin = self.origin();
         let result = if let Some(cause) = self.why_silent() {
-            self.shared().region.take_back(&outgoing);
             Err(OriginError::Unreachable { cause: cause.to_owned() })
         } else {
             self.notice_reconnect(&origin, outgoing.shard);

@@ -23,6 +23,9 @@ use tidegate_rules::RuleSet;
 /// How long a reply keeps a view fresh: the default.
 pub(crate) const FRESH_FOR: Nanos = Nanos::from_secs(5);
 
+/// As in `crates/tidegate/src/node.rs`.
+const TIME_KNOWN_WITHIN: Nanos = Nanos::from_millis(100);
+
 /// Limits are given in the requests, so all nodes have the same rules: none.
 pub(crate) static RULES: LazyLock<VersionedRules> =
     LazyLock::new(|| VersionedRules { set: RuleSet::empty(), version: 1 });
@@ -108,13 +111,15 @@ pub(crate) struct NodeClock {
     drift: Drift,
     /// How far the wall clock is ahead of the truth.
     wall_offset_ns: i64,
+    /// It isn't the store's time that it shows.
+    is_off: bool,
     discipline: Discipline,
 }
 
 impl NodeClock {
-    pub(crate) fn new(wall_offset_ns: i64, drift: Drift, now: Nanos) -> Self {
+    pub(crate) fn new(wall_offset_ns: i64, is_off: bool, drift: Drift, now: Nanos) -> Self {
         let reading = reading(drift, wall_offset_ns, now);
-        NodeClock { drift, wall_offset_ns, discipline: Discipline::new(reading) }
+        NodeClock { drift, wall_offset_ns, is_off, discipline: Discipline::new(reading) }
     }
 
     fn reading(&self, now: Nanos) -> Reading {
@@ -239,9 +244,15 @@ impl SimulatedNode {
         self.clock.reading(now)
     }
 
-    /// Whether the store has told its time.
+    /// Whether requests are answered: a node that starts waits a moment for the store to tell its time.
+    pub(crate) fn listens(&self, now: Nanos) -> bool {
+        self.knows_time() || now.minus(self.clock.drift.since) >= TIME_KNOWN_WITHIN
+    }
+
+    /// Whether the store has told its time. A node whose clock is right already goes on by it: waiting for the store's time
+    /// changes nothing.
     pub(crate) fn knows_time(&self) -> bool {
-        self.clock.discipline.wall_offset_ns().is_some()
+        !self.clock.is_off || self.clock.discipline.wall_offset_ns().is_some()
     }
 
     /// Whether the clock shows the time that it follows.

@@ -15,6 +15,7 @@
 //! Nothing is excused by when it happened. A store that loses data and is given nothing back has units that a living
 //! node still knows of: those are in no account.
 
+mod accounts;
 mod conservation;
 mod generations;
 
@@ -23,6 +24,7 @@ use crate::fault::Fault;
 use crate::node::{KeyView, SimulatedNode};
 use crate::origin::SimulatedOrigin;
 use crate::scenario::{KeyPlan, Scenario};
+use accounts::Accounts;
 use generations::Generations;
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_core::exchange::CountSync;
@@ -95,56 +97,6 @@ struct KeyAccounts {
     unaware: BTreeSet<NodeId>,
     /// What was deleted is how often the key was reset: nodes that never knew of it count as before the reset.
     has_lost_resets: bool,
-}
-
-/// What was admitted in one cell, and what may have been beyond the limit.
-#[derive(Clone, Debug, Default)]
-struct Accounts {
-    admitted: u64,
-    reported: u64,
-    unverified: u64,
-    credit: Credit,
-    lost: u64,
-    /// Units of a key that was deleted.
-    deleted: u64,
-    /// Units admitted by nodes whose tables had no room for the key: nobody ever tells the store of them. They are
-    /// unverified.
-    untold: u64,
-    /// Units of a bucket that were granted for an earlier request and spent later: the bucket has refilled meanwhile.
-    granted_before: u64,
-    /// What was in use when the limit was lowered.
-    used_before: u64,
-    /// When a bucket that saw everything is full again, in ticks of a nanosecond over the rate's denominator.
-    level: u128,
-    level_at: Nanos,
-    nodes: BTreeSet<NodeId>,
-    /// Units that were held for their request, or admitted on credit beside a limit that was asked about.
-    held: u64,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Credit {
-    /// The most that was unpublished at once when the store granted something.
-    unpublished: u64,
-    /// What was admitted on credit when the limit was reached.
-    beyond: u64,
-    /// All that was admitted without being granted.
-    admitted: u64,
-}
-
-impl Accounts {
-    /// What may have been admitted beyond a limit. `exact` has no credit. `fast` and `async` have one without a bound:
-    /// whatever they admit by themselves may turn out to be beyond the limit when others spend what they were granted.
-    /// Of `bounded` that is a twentieth of the limit at most, beside what was beyond it at once.
-    fn sum(&self, accuracy: Accuracy, limit: u64) -> u64 {
-        let Credit { unpublished, beyond, admitted } = self.credit;
-        let credit = match accuracy {
-            Accuracy::Exact => 0,
-            Accuracy::Bounded => unpublished + beyond + admitted.min(limit.div_ceil(20)),
-            Accuracy::Fast | Accuracy::Async => unpublished + admitted,
-        };
-        self.reported + self.unverified + credit + self.lost + self.deleted + self.granted_before.min(limit)
-    }
 }
 
 impl Oracle {

@@ -314,26 +314,6 @@ impl Pending {
         }
     }
 
-    /// A key's counts didn't leave after all: the origin can't have counted what it hadn't before.
-    pub(super) fn take_back(&mut self, sync: &KeySync) {
-        let Some(entry) = self.keys.get_mut(&sync.key) else { return };
-        let mut lower = |at: Sequence, component: u64, before: u64| {
-            let highest = entry.sent.iter_mut().find(|(sequence, _)| *sequence == at);
-            if let Some((_, highest)) = highest.filter(|(_, highest)| *highest >= component) {
-                *highest = before;
-            }
-        };
-        match &sync.counts {
-            CountSync::Gcra { sync: bucket, .. } => lower(BUCKET, bucket.cumulative, bucket.sent),
-            CountSync::Window(window) => {
-                lower(window.sequence, window.current.component, window.current.acked);
-                if let Some(cell) = &window.previous {
-                    lower(Sequence(window.sequence.0.wrapping_sub(1)), cell.component, cell.acked);
-                }
-            }
-        }
-    }
-
     /// A key's counts were answered: the state knows what the origin has.
     pub(super) fn is_answered(&mut self, sync: &KeySync) {
         let asked = sync.wants.most_granted();

@@ -114,9 +114,6 @@ impl Simulation {
             }
         }
         let state = &self.nodes[node];
-        if state.is_refused || !state.knows_time() {
-            state.sharing().region.take_back(&outgoing);
-        }
         if !state.has_line(outgoing.shard) || state.is_refused || !state.knows_time() {
             self.nodes[node].calls.insert(call, Call { outgoing, deadline: None });
             let error = OriginError::Unreachable { cause: "not connected".to_owned() };

@@ -33,7 +33,7 @@ impl Simulation {
         // Templates begin with one plain request for each key.
         let template = self.successors.get(&template).copied().unwrap_or(template);
         let state = &self.nodes[node];
-        if !state.is_up || state.is_leaving {
+        if !state.is_up || state.is_leaving || !state.listens(self.now) {
             return;
         }
         if state.paused_until > self.now {

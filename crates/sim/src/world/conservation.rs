@@ -63,7 +63,7 @@ impl WorldSimulation {
         // A larger count changes nothing: there is nothing left of the limit in any case.
         let believed = plan.size().max(1).saturating_mul(PLAUSIBLE_TIMES);
         let others = others.map(|other| self.books.row(&self.store.store, other, cell).min(believed));
-        let others: u64 = others.sum();
+        let others = others.sum::<u64>().min(believed);
         if counted.world < others {
             return Err(format!("the others published {others}, and its store knows of {}", counted.world));
         }

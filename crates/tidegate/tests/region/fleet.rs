@@ -32,6 +32,14 @@ pub(crate) fn pause(length: Duration) {
     std::thread::sleep(length);
 }
 
+/// The library that stands between a process and the wall clock.
+pub(crate) fn faketime() -> String {
+    let libraries = std::fs::read_dir("/usr/lib").unwrap().flatten();
+    let mut found = libraries.map(|entry| entry.path().join("faketime/libfaketimeMT.so.1"));
+    let library = found.find(|path| path.exists()).expect("Debian's package faketime is installed");
+    library.display().to_string()
+}
+
 /// One node, and where it runs. Dropping it kills it.
 pub(crate) struct Member {
     pub(crate) node: Node,

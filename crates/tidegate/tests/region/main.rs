@@ -6,6 +6,7 @@
 
 mod agreement;
 mod alone;
+mod clocks;
 mod cluster;
 mod ending;
 mod fleet;

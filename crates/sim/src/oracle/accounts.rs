@@ -1,0 +1,55 @@
+//! What was admitted in one cell, and the accounts that pay for what was beyond the limit.
+
+use std::collections::BTreeSet;
+use tidegate_core::origin_cell::NodeId;
+use tidegate_core::{Accuracy, Nanos};
+
+/// What was admitted in one cell, and what may have been beyond the limit.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Accounts {
+    pub(super) admitted: u64,
+    pub(super) reported: u64,
+    pub(super) unverified: u64,
+    pub(super) credit: Credit,
+    pub(super) lost: u64,
+    /// Units of a key that was deleted.
+    pub(super) deleted: u64,
+    /// Units admitted by nodes whose tables had no room for the key: nobody ever tells the store of them. They are
+    /// unverified.
+    pub(super) untold: u64,
+    /// Units of a bucket that were granted for an earlier request and spent later: the bucket has refilled meanwhile.
+    pub(super) granted_before: u64,
+    /// What was in use when the limit was lowered.
+    pub(super) used_before: u64,
+    /// When a bucket that saw everything is full again, in ticks of a nanosecond over the rate's denominator.
+    pub(super) level: u128,
+    pub(super) level_at: Nanos,
+    pub(super) nodes: BTreeSet<NodeId>,
+    /// Units that were held for their request, or admitted on credit beside a limit that was asked about.
+    pub(super) held: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Credit {
+    /// The most that was unpublished at once when the store granted something.
+    pub(super) unpublished: u64,
+    /// What was admitted on credit when the limit was reached.
+    pub(super) beyond: u64,
+    /// All that was admitted without being granted.
+    pub(super) admitted: u64,
+}
+
+impl Accounts {
+    /// What may have been admitted beyond a limit. `exact` has no credit. `fast` and `async` have one without a bound:
+    /// whatever they admit by themselves may turn out to be beyond the limit when others spend what they were granted.
+    /// Of `bounded` that is a twentieth of the limit at most, beside what was beyond it at once.
+    pub(super) fn sum(&self, accuracy: Accuracy, limit: u64) -> u64 {
+        let Credit { unpublished, beyond, admitted } = self.credit;
+        let credit = match accuracy {
+            Accuracy::Exact => 0,
+            Accuracy::Bounded => unpublished + beyond + admitted.min(limit.div_ceil(20)),
+            Accuracy::Fast | Accuracy::Async => unpublished + admitted,
+        };
+        self.reported + self.unverified + credit + self.lost + self.deleted + self.granted_before.min(limit)
+    }
+}
