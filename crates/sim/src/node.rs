@@ -23,6 +23,8 @@ use tidegate_rules::RuleSet;
 /// How long a reply keeps a view fresh: the default.
 pub(crate) const FRESH_FOR: Nanos = Nanos::from_secs(5);
 
+/// A clock that is off by less needs no step to follow the store's time.
+const SLEWED_NS: i64 = 50_000_000;
 /// As in `crates/tidegate/src/node.rs`.
 const TIME_KNOWN_WITHIN: Nanos = Nanos::from_millis(100);
 
@@ -117,7 +119,8 @@ pub(crate) struct NodeClock {
 }
 
 impl NodeClock {
-    pub(crate) fn new(wall_offset_ns: i64, is_off: bool, drift: Drift, now: Nanos) -> Self {
+    pub(crate) fn new(wall_offset_ns: i64, store_offset_ns: i64, drift: Drift, now: Nanos) -> Self {
+        let is_off = (wall_offset_ns - store_offset_ns).abs() > SLEWED_NS;
         let reading = reading(drift, wall_offset_ns, now);
         NodeClock { drift, wall_offset_ns, is_off, discipline: Discipline::new(reading) }
     }

@@ -44,9 +44,6 @@ pub(crate) use working::{
     Admitted, CellView, Denied, DeskAnswer, Granted, StoreCall, StoreDone, StoreStep, WorldNote,
 };
 
-/// Clocks that differ by less are slewed.
-const CLOCKS_DIFFER_NS: i64 = 50_000_000;
-
 #[derive(Debug)]
 pub(crate) enum Event {
     Arrives(Arrival),
@@ -285,8 +282,7 @@ impl Simulation {
         });
         let ppm = self.scenario.clock_drifts_ppm.get(index).copied().unwrap_or(0);
         let drift = Drift { since: self.now, ppm, kept_for: Nanos::ZERO };
-        let is_off = (offset_ns - self.scenario.origin_offset_ns).abs() > CLOCKS_DIFFER_NS;
-        let clock = NodeClock::new(offset_ns, is_off, drift, self.now);
+        let clock = NodeClock::new(offset_ns, self.scenario.origin_offset_ns, drift, self.now);
         let mut node = SimulatedNode::boot(id, incarnation, self.scenario.keys_max, clock, world);
         node.sharing().region.set_hot(self.hot.iter().copied());
         node.known_nodes = self.nodes.get(index).and_then(|before| before.known_nodes);

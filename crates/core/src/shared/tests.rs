@@ -671,10 +671,15 @@ fn what_a_bucket_is_told_after_a_clock_step_is_of_the_time_after_it() {
     let delta = Nanos::from_secs(150);
     let step = table.clock_stepped(150_000_000_000, NOW.plus(delta));
     let after = Moment { now: NOW.plus(delta).plus(Nanos::from_secs(1)), step };
-    // Published and answered before anybody decides about the key again.
-    let state = table.present_state(item.key, after).unwrap();
-    let Some(CountSync::Gcra { sync, .. }) = state.publishing() else { panic!("a bucket is published") };
-    assert!(sync.busy.tat >= NOW.plus(delta), "{sync:?}");
-    table.upsert(item.key, after, |state| assert_eq!(state.step(), step));
-    assert!(table.decide(&item, after).unwrap().is_admitted(), "the bucket is full again");
+    // Answered before anybody decides about the key again.
+    assert_eq!(table.present_state(item.key, after).unwrap().step(), step);
+    let told = gcra_reply(after.now.plus(Nanos::from_millis(100)), 1, 0);
+    table.upsert(item.key, after, |state| {
+        let counts = state.asking(&spec, 1, after.now);
+        let wants = Wants { asks: smallvec![1], ..Wants::default() };
+        let sent = KeySync { key: item.key, epoch: 0, counts, wants, settled: smallvec![] };
+        merge(state, &sent, &told, after.now);
+    });
+    let later = Moment { now: after.now.plus(Nanos::from_secs(1)), step };
+    assert!(table.decide(&item, later).unwrap().is_admitted(), "the bucket is full again");
 }

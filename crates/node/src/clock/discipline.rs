@@ -259,7 +259,7 @@ mod tests {
             let at = beat * 400;
             assert_eq!(discipline.hear_region(&sample(at, 0, 1, 3_600_000)), None);
             assert_eq!(discipline.sample(reading(at + 100, 3_600_000)), None);
-            assert_eq!(distance_ms(&discipline, at, 0), 0);
+            assert_eq!(distance_ms(&discipline, at + 100, 0), 0);
         }
     }
 
@@ -273,7 +273,8 @@ mod tests {
         assert_eq!(distance_ms(&discipline, 1_000_000, 30_000), 0);
         // And a wall clock that is set then is followed, when samples agree.
         let mut steps = (4_001..4_010).filter_map(|tick| discipline.sample(reading(tick * 250, 60_000)));
-        assert_eq!(steps.next(), Some(Step { delta_ns: 60_000_000_000 }));
+        let step = steps.next().expect("three samples agree");
+        assert!(step.delta_ns.abs_diff(60_000_000_000) < 1_000_000, "{step:?}");
     }
 
     #[test]

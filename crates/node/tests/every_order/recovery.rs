@@ -243,16 +243,17 @@ impl Region {
         self.messages.sort_by_key(|message| (message.id, message.number));
     }
 
-    fn exchange(&mut self, id: u64, sync: &KeySync, sent_at: Nanos) -> KeyReply {
+    /// When a cell expires isn't told apart by how long its message was on its way: no step leaves the cell.
+    fn exchange(&mut self, id: u64, sync: &KeySync) -> KeyReply {
         let syncs = vec![sync.clone()];
         let exchange =
-            Exchange { node: NodeId(id), now: sent_at, syncs, grant: Grant::Each, reads_record: false };
+            Exchange { node: NodeId(id), now: self.now, syncs, grant: Grant::Each, reads_record: false };
         self.store.exchange(&exchange, self.now).replies.remove(0).expect("the store executes it")
     }
 
     fn execute(&mut self, message: &Message) {
-        let Message { node, id, number, ref sync, sent_at } = *message;
-        let reply = self.exchange(id, sync, sent_at);
+        let Message { node, id, number, ref sync, .. } = *message;
+        let reply = self.exchange(id, sync);
         self.ledger.stored(id, counted(&reply).1);
         let is_refused = reply.granted.first() == Some(&false) && reply.epoch == sync.epoch;
         if is_refused {
@@ -326,7 +327,7 @@ impl Region {
             let (id, epoch) = (*id, state.epoch());
             let sync =
                 KeySync { key: key(), epoch, counts, wants: Wants::default(), settled: SmallVec::new() };
-            let reply = self.exchange(id, &sync, self.now);
+            let reply = self.exchange(id, &sync);
             self.merge(node, &sync, &reply, self.now);
         }
     }

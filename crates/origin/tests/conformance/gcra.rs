@@ -42,7 +42,10 @@ pub(crate) async fn a_forgetful_store_takes_the_nodes_pair(region: &Region) {
     let healed = region.sync(1, sync.clone()).await;
     assert_eq!((healed.busy(), healed.own()), (pair, 9), "restored, not charged");
     let behind = sync.arrival(|arrival| arrival.busy.tat = start);
-    assert_eq!(region.sync(2, behind).await.busy(), pair, "a pair that is behind changes nothing");
+    let known = behind.clone().arrival(|arrival| arrival.sent = 9);
+    assert_eq!(region.sync(2, known).await.busy(), pair, "a pair that is behind changes nothing");
+    let more = region.sync(3, behind).await.busy();
+    assert_eq!(more.tat, start.plus(millis(1_000)), "a unit that was never sent before is new to everybody");
 }
 
 pub(crate) async fn late_news_is_paid_by_the_idle_time_between(region: &Region) {

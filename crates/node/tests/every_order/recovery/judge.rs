@@ -60,7 +60,7 @@ impl Region {
         let asks = smallvec![1; usize::try_from(units).unwrap_or(0)];
         let wants = Wants { asks, ..Wants::default() };
         let sync = KeySync { key: key(), epoch: 0, counts, wants, settled: smallvec![] };
-        copy.exchange(id, &sync, self.now)
+        copy.exchange(id, &sync)
     }
 
     /// Once everything has drained, the store knows at least what every living node knows, and a cold node is granted
