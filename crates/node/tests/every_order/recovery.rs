@@ -88,7 +88,6 @@ struct Message {
     id: u64,
     number: u8,
     sync: KeySync,
-    sent_at: Nanos,
 }
 
 #[derive(Clone, Debug)]
@@ -238,7 +237,7 @@ impl Region {
         *calls += 1;
         let sync = KeySync { key: key(), epoch: state.epoch(), counts, wants, settled: SmallVec::new() };
         *call = Some(Call { number: *calls, sent: sync.clone(), sent_at, is_ask });
-        self.messages.push(Message { node, id: *id, number: *calls, sync, sent_at });
+        self.messages.push(Message { node, id: *id, number: *calls, sync });
         // One order for all ways that lead to the same messages.
         self.messages.sort_by_key(|message| (message.id, message.number));
     }

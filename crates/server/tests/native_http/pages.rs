@@ -109,6 +109,6 @@ async fn rules_are_shown_with_their_meaning() {
     let rules = node.get_admin("/v1/rules").await.json();
     let rule = &rules["namespaces"][0]["rules"][0];
     assert_eq!((&rule["name"], &rule["description"]), (&json!("a"), &json!("say \"hi\"")));
-    assert!(rule["meaning"].as_str().unwrap().contains("at most 10"), "{rule}");
+    assert!(rule["meaning"].as_str().unwrap().contains("about 10 over a sliding 1 minute"), "{rule}");
     assert_eq!(rule["declared"], "rules.yaml:3");
 }
