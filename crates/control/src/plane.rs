@@ -93,7 +93,7 @@ pub enum Replace {
 /// What becomes of the overrides of a namespace that is replaced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Keep {
-    /// Those that the files don't list are removed.
+    /// Removes overrides that the files don't list.
     Pruned,
     /// They stay; those of the files are set.
     Kept,

@@ -19,7 +19,7 @@ pub struct OriginCell {
     components: BTreeMap<NodeId, u64>,
     /// The sum of the components of owners that are gone.
     folded: u64,
-    /// Of all components, the folded ones included.
+    /// The sum of all components, folded ones included.
     sum: u64,
     /// The highest regional count that anyone claimed: heals a store that forgot.
     floor: u64,

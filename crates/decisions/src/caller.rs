@@ -33,7 +33,7 @@ impl PartTags {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Caller {
     pub rule: RuleId,
-    /// Of each value of its key, in order.
+    /// A hash for each value of the key, in order.
     pub parts: Vec<PartTag>,
     /// As answers show it, where the operator lets the log have names.
     pub name: Option<String>,

@@ -14,7 +14,7 @@ pub struct Written {
     /// The version of the documents.
     pub version: u64,
     pub documents: BTreeMap<DocumentName, Arc<str>>,
-    /// What became of the overrides.
+    /// How many overrides were added, changed and removed.
     pub overrides: WrittenOverrides,
 }
 

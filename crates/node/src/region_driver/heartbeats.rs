@@ -20,7 +20,7 @@ const OFFSET_MAX_NS: i64 = 50_000_000;
 impl RegionDriver {
     pub(super) async fn keep_beating(self: &Arc<Self>) {
         let mut tick = calm_interval(BEAT_EVERY);
-        let mut told = Told::default();
+        let mut told = HeartbeatLog::default();
         loop {
             tick.tick().await;
             if self.is_leaving.load(Ordering::Relaxed) {
@@ -51,7 +51,7 @@ impl RegionDriver {
     }
 
     /// A heartbeat was answered, or wasn't; `sent` is when it left.
-    fn heard(&self, beaten: Result<Alive, OriginError>, sent: Reading, told: &mut Told) {
+    fn heard(&self, beaten: Result<Alive, OriginError>, sent: Reading, told: &mut HeartbeatLog) {
         match &beaten {
             Ok(alive) => {
                 self.hear_time(sent, alive.now);
@@ -105,14 +105,14 @@ impl RegionDriver {
 
 /// What was said about the origin, so that it is said once.
 #[derive(Debug, Default)]
-struct Told {
+struct HeartbeatLog {
     /// Which kinds of errors were told since the last heartbeat that was answered.
     kinds: [bool; OriginError::KINDS.len()],
     is_off: bool,
     nodes: u32,
 }
 
-impl Told {
+impl HeartbeatLog {
     fn well(&mut self, alive: Alive, wall_offset_ns: Option<i64>) {
         if self.kinds.contains(&true) || self.nodes == 0 {
             tracing::info!(live_nodes = alive.nodes, "the origin answers");
@@ -128,7 +128,7 @@ impl Told {
                  synchronisation of both"
             );
         }
-        *self = Told { is_off, nodes: alive.nodes, ..Told::default() };
+        *self = HeartbeatLog { is_off, nodes: alive.nodes, ..HeartbeatLog::default() };
     }
 
     fn ill(&mut self, error: &OriginError, is_told: bool) {
