@@ -109,7 +109,7 @@ impl Auditor {
         (index, template, is_report): (usize, usize, bool),
         path: AnswerPath,
         before: &Views,
-        [now, store_now]: [Nanos; 2],
+        (origin, [now, store_now]): (&SimulatedOrigin, [Nanos; 2]),
     ) -> Checked {
         if self.is_off {
             return Ok(());
@@ -149,6 +149,7 @@ impl Auditor {
                 epoch: after.epoch,
                 sequence: cell,
                 now: store_now,
+                store_is_whole: origin.is_whole(self.ids[key]),
             };
             self.oracle.admitted(key, &unit)?;
             self.believed_of(node, key, &after)?;

@@ -8,6 +8,7 @@
 //! | credit       | units that nodes admitted on their own and hadn't published when somebody else was granted one, and units admitted on credit when the limit was reached |
 //! | unverified   | units admitted while the store couldn't be asked |
 //! | lost         | units that neither the store nor a living node knows of any more |
+//! |              | or that a claim hides: where a node died that had counted, as many as were admitted while the store recovered |
 //! | deleted      | units of a single key that was deleted from the store, or evicted: nobody notices that. The limit once more where resets were deleted with it: who never knew of them counts as before |
 //! | reported     | units charged after the fact, whatever the limit says |
 //! | drawn ahead  | a constant for each node: 10 ms of the refill; of a bucket also units that were granted for an earlier request and spent later, up to the burst |
@@ -53,6 +54,8 @@ pub(crate) struct Unit {
     pub(crate) sequence: Option<Sequence>,
     /// The store's present.
     pub(crate) now: Nanos,
+    /// The store has all that nodes know: it isn't recovering from a loss of data.
+    pub(crate) store_is_whole: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -175,6 +178,7 @@ impl Oracle {
         let limit = accounts.limit;
         let of_cell = accounts.cells.entry(cell).or_default();
         let beyond = used.saturating_sub(limit.max(of_cell.used_before));
+        of_cell.before_claims += if unit.store_is_whole { 0 } else { unit.cost };
         of_cell.untold += if unit.is_untold { unit.cost } else { 0 };
         match unit.how {
             How::Unverified => {

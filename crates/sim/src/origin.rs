@@ -8,7 +8,7 @@ use tidegate_core::counts::CellReply;
 use tidegate_core::exchange::{CountReply, CountSync, KeyReply, KeySync};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{CellId, KeyId, Nanos, Rate, Sequence};
-use tidegate_origin::record::{Pulse, Pulsed};
+use tidegate_origin::record::{Pulse, Pulsed, RecordReading};
 use tidegate_origin::{
     CellCondition, CellTotal, DoneReset, Exchange, Exchanged, Expiry, ShardId, Store, WorldCell,
 };
@@ -121,6 +121,12 @@ impl SimulatedOrigin {
             }
         }
         Ok(exchanged)
+    }
+
+    /// Whether a key's server has all that nodes know: it isn't recovering from a loss of data.
+    pub(crate) fn is_whole(&self, key: KeyId) -> bool {
+        let record = self.shards[self.place_of(key)].store.record();
+        matches!(record, RecordReading::Found(record) if !record.is_recovering)
     }
 
     pub(crate) fn cell_total(&mut self, cell: &CellId, now: Nanos) -> CellTotal {

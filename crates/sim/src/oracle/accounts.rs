@@ -12,6 +12,12 @@ pub(super) struct Accounts {
     pub(super) unverified: u64,
     pub(super) credit: Credit,
     pub(super) lost: u64,
+    /// Units that only totals remember: their nodes are dead, and the store lost them. Living nodes claim them, and claims
+    /// merge by maximum.
+    pub(super) claimed: u64,
+    /// Units that nodes hadn't published when the store lost its data, or admitted before all had published again: a claim
+    /// that comes after them hides as many.
+    pub(super) before_claims: u64,
     /// Units of a key that was deleted.
     pub(super) deleted: u64,
     /// Units admitted by nodes whose tables had no room for the key: nobody ever tells the store of them. They are
@@ -40,6 +46,12 @@ pub(super) struct Credit {
 }
 
 impl Accounts {
+    /// Units that nobody counts any more. Example: a dead node counted 6, node B knows of 7 in all, and the store lost its
+    /// data. It grants 2 to node C before B claims the 7: it counts 7 of 9 then.
+    pub(super) fn uncounted(&self) -> u64 {
+        self.lost + self.claimed.min(self.before_claims)
+    }
+
     /// What may have been admitted beyond a limit. `exact` has no credit. `fast` and `async` have one without a bound:
     /// whatever they admit by themselves may turn out to be beyond the limit when others spend what they were granted.
     /// Of `bounded` that is a twentieth of the limit at most, beside what was beyond it at once.
@@ -50,6 +62,6 @@ impl Accounts {
             Accuracy::Bounded => unpublished + beyond + admitted.min(limit.div_ceil(20)),
             Accuracy::Fast | Accuracy::Async => unpublished + admitted,
         };
-        self.reported + self.unverified + credit + self.lost + self.deleted + self.granted_before.min(limit)
+        self.reported + self.unverified + credit + self.uncounted() + self.deleted + self.granted_before.min(limit)
     }
 }

@@ -9,6 +9,16 @@ use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{CellId, Nanos, Sequence};
 use tidegate_node::GivenPolicy;
 
+/// What the store and the living nodes know of a cell.
+struct Known {
+    /// The most that they can tell of it together.
+    total: u64,
+    /// What is left of that without claims: the components of living nodes, and of those that the store has.
+    of_components: u64,
+    /// What living nodes admitted, and the store didn't confirm.
+    unpublished: u64,
+}
+
 impl KeyAccounts {
     pub(super) fn note_loss(&mut self, nodes: &[SimulatedNode], origin: &SimulatedOrigin, now: Nanos) {
         let epochs = self.generations.clone();
@@ -20,8 +30,14 @@ impl KeyAccounts {
                     self.used(cell, now).saturating_sub(self.units_between(now, known))
                 }
                 _ => {
-                    let known = self.known(self.id_of(cell), nodes, origin);
-                    self.admitted_in(cell).saturating_sub(known)
+                    let Known { total, of_components, unpublished } =
+                        self.known(self.id_of(cell), nodes, origin);
+                    let accounts = self.cells.entry(cell).or_default();
+                    accounts.claimed = accounts.claimed.max(total - of_components);
+                    if !origin.is_whole(self.id) {
+                        accounts.before_claims += unpublished;
+                    }
+                    accounts.admitted.saturating_sub(total)
                 }
             };
             let accounts = self.cells.entry(cell).or_default();
@@ -57,10 +73,10 @@ impl KeyAccounts {
         CellId { key: self.id, epoch: self.generations.epoch_of(generation), sequence }
     }
 
-    /// The most that the store and the living nodes together can tell of a cell.
-    fn known(&self, cell: CellId, nodes: &[SimulatedNode], origin: &SimulatedOrigin) -> u64 {
+    /// What the store and the living nodes together can tell of a cell.
+    fn known(&self, cell: CellId, nodes: &[SimulatedNode], origin: &SimulatedOrigin) -> Known {
         let mut components: BTreeMap<NodeId, u64> = origin.counters(&cell).collect();
-        let mut known = origin.total(&cell);
+        let (mut known, mut unpublished) = (origin.total(&cell), 0);
         for node in nodes.iter().filter(|node| node.is_up) {
             let view = node.view(cell.key);
             let counts =
@@ -69,9 +85,11 @@ impl KeyAccounts {
                 let component = components.entry(node.id).or_default();
                 *component = (*component).max(counts.component());
                 known = known.max(counts.regional());
+                unpublished += counts.unsynced();
             }
         }
-        known.max(components.values().sum())
+        let of_components = components.values().sum();
+        Known { total: known.max(of_components), of_components, unpublished }
     }
 
     fn known_tat(&self, epoch: u16, nodes: &[SimulatedNode], origin: &SimulatedOrigin) -> Nanos {
@@ -100,16 +118,17 @@ impl KeyAccounts {
                 GivenPolicy::Gcra { .. } if self.was_lowered || self.loses_attempts => continue,
                 GivenPolicy::Gcra { .. } => {
                     let counted = self.units_between(now, origin.tat(self.id, id.epoch));
-                    let slack = accounts.lost + accounts.untold + self.gcra_slack(accounts);
+                    let slack = accounts.uncounted() + accounts.untold + self.gcra_slack(accounts);
                     (counted, self.used(*cell, now).saturating_sub(slack))
                 }
-                _ => (origin.total(&id), accounts.admitted.saturating_sub(accounts.lost + accounts.untold)),
+                _ => (origin.total(&id), accounts.admitted.saturating_sub(accounts.uncounted() + accounts.untold)),
             };
             // What was deleted alone comes back with those who know of it, when they sync it.
             if counted < wanted && self.unaware.is_empty() {
                 return Err(format!(
                     "the store counts {counted} in {id:?}, where {wanted} are in use: {} were admitted, of which {} are lost",
-                    accounts.admitted, accounts.lost
+                    accounts.admitted,
+                    accounts.uncounted()
                 ));
             }
             self.nodes_know_no_more(id, nodes, origin)?;

@@ -202,7 +202,8 @@ impl Simulation {
         });
         let is_charged = answer.allowed || self.charges_what_is_denied(template);
         let checked = if is_charged {
-            let (now, is_report) = ([self.now, self.origin_now()], self.is_after_the_fact(answered));
+            let is_report = self.is_after_the_fact(answered);
+            let now = (&self.origin, [self.now, self.origin_now()]);
             self.auditor.admitted(state, (node, template, is_report), path, before, now)
         } else {
             self.auditor.denied(state, template, before)
