@@ -60,6 +60,15 @@ impl HeldSlices {
     }
 }
 
+/// What the nodes of a region were sent last, as one of them received it.
+#[derive(Clone, Debug, Default)]
+pub struct InForce {
+    /// `None` until anything was received.
+    pub share: Option<Share>,
+    /// By the origin's clock.
+    pub held: Arc<HeldSlices>,
+}
+
 /// What this node goes by.
 #[derive(Clone, Debug, Default)]
 struct Tidings {
@@ -142,6 +151,12 @@ impl Quotas {
     /// The version of the membership that limits are divided by here; 0 when none was heard of.
     pub fn version(&self) -> u64 {
         self.tidings.load().share.map_or(0, |share| share.version)
+    }
+
+    /// Returns what this node was sent last.
+    pub fn in_force(&self) -> InForce {
+        let tidings = self.tidings.load();
+        InForce { share: tidings.share, held: Arc::clone(&tidings.held) }
     }
 
     pub fn slice_count(&self) -> usize {
@@ -263,9 +278,10 @@ impl Quotas {
         let before = self.tidings.load();
         if let Some(news) = heard.news.as_ref().filter(|news| news.stamp > before.stamp) {
             self.counters.news.add(1);
-            // Of two workers, the one that read the slices later may have read the membership before.
+            // Of two workers, the one that read the slices later may have read the membership before. Of equal
+            // versions the last counts: a worker divides by more members while the world store's data is old.
             let share =
-                [Some(news.share), before.share].into_iter().flatten().max_by_key(|share| share.version);
+                [before.share, Some(news.share)].into_iter().flatten().max_by_key(|share| share.version);
             let tidings = Tidings { stamp: news.stamp, share, held: held(news), theirs: heard.now, sent };
             self.tidings.store(tidings.into());
         }

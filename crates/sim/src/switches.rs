@@ -67,18 +67,7 @@ impl Switches {
     };
 
     /// What the tests run with.
-    pub const ORDINARY: Switches = Switches {
-        data_loss: true,
-        resets: true,
-        foreign_node: true,
-        pauses_of_reservations: true,
-        lowered_limits: true,
-        hot_long_windows: true,
-        hot_small_limits: true,
-        overshot_waits: true,
-        free_in_outage: true,
-        ..Switches::NONE
-    };
+    pub const ORDINARY: Switches = Switches::ALL;
 }
 
 /// Something that the protocol does wrong.

@@ -56,6 +56,9 @@ pub struct Slices {
     pub slices: Vec<SliceRow>,
     /// The store's own present.
     pub now: Nanos,
+    /// When what the owner acknowledged last was read, in the store's time; 0 for an owner that the store doesn't know.
+    /// Less than the owner acknowledged means that an older copy of the store took its place.
+    pub confirmed: Nanos,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

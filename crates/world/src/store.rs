@@ -100,7 +100,7 @@ impl Store {
     }
 
     pub fn slices(&self, owner: OwnerId, now: Nanos) -> Slices {
-        Slices { slices: self.quotas.slices(owner), now }
+        Slices { slices: self.quotas.slices(owner), now, confirmed: self.fleet.confirmed(owner) }
     }
 
     pub fn acknowledge(&mut self, owner: OwnerId, said: &Acknowledgement, now: Nanos) {

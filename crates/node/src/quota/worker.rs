@@ -5,7 +5,7 @@
 //! there; tell them to the nodes ([`Worker::read`]). A slice is acknowledged when every node that was heard of
 //! within a lease goes by it: not while the origin may have forgotten one of those. The acknowledgement says when it was read: the other regions count on it from then on.
 
-use super::{KeyMap, KeySet};
+use super::{InForce, KeyMap, KeySet};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use tidegate_core::slice::{Lease, PARTS};
@@ -20,6 +20,12 @@ const TOLD_MAX: usize = 32;
 /// Slices that were read later than this after the round began are left: `RISE_MARGIN` is made for less. A process
 /// that was stopped in the midst of a round would tell its nodes that nobody counts on their slices any more.
 const ROUND_MAX: Nanos = Nanos::from_secs(8);
+/// After the world store went back to older data, nothing is raised for so long. By then every lease that the lost data
+/// gave out is over, and the reconciler counts every region that was silent meanwhile at its even part.
+const RESTORED_FOR: Nanos = Nanos::new(2 * SLICE_LEASE.get() + RISE_MARGIN.get());
+/// A worker that takes over doesn't know what the one before acknowledged last. It was no more than so much older than
+/// what all nodes go by.
+const ACKNOWLEDGED_WITHIN: Nanos = Nanos::from_secs(5);
 /// A demand that hardly changed is reported again after so many rounds; where it was thinned, and trembles, later.
 const SAID_EVERY: u64 = 4;
 const TREMBLING_SAID_EVERY: u64 = 16;
@@ -127,6 +133,11 @@ pub struct Worker {
     round: u64,
     /// The membership that all nodes divided limits by when all were known.
     divided_by: u64,
+    /// When what the world store last acknowledged for this region was read. It may know of later reads, and knows of no
+    /// earlier one unless it lost data.
+    confirmed: Option<Nanos>,
+    /// Nothing is raised before this instant of the world store's time: it went back to older data.
+    raises_after: Nanos,
 }
 
 impl Worker {
@@ -134,6 +145,7 @@ impl Worker {
     pub fn gathered(&mut self, gathered: &QuotaGathered) -> Say {
         self.round += 1;
         let applied = gathered.reports.iter().map(|report| report.applied).min().unwrap_or(0);
+        self.confirmed.get_or_insert(Nanos::new(applied.saturating_mul(1_000)).minus(ACKNOWLEDGED_WITHIN));
         self.told.retain(|stamp, _| *stamp >= applied);
         let are_all_known = gathered.forgot_at.plus(SLICE_LEASE) < gathered.now;
         let mut acknowledged = self.told.get(&applied).map(|told| self.unsaid(told));
@@ -161,6 +173,7 @@ impl Worker {
 
     /// The world store took an acknowledgement.
     pub fn acknowledged(&mut self, said: &Acknowledgement) {
+        self.confirmed = self.confirmed.max(Some(said.read));
         self.acknowledged.extend(said.slices.iter().map(|said| (said.key, said.generation)));
     }
 
@@ -218,21 +231,26 @@ impl Worker {
         self.asked.values_mut().for_each(|asked| asked.said = None);
     }
 
-    /// The slices were read, after the origin's clock showed `before`: what to tell the nodes. `took` is the time
-    /// from before the origin was asked for `before` until now, by a clock that is never set; nothing is told when
-    /// that is too long.
+    /// The slices were read, after the origin's clock showed `before`: what to tell the nodes, which go by `in_force`
+    /// so far. `took` is the time from before the origin was asked for `before` until now, by a clock that is never
+    /// set; nothing is told when that is too long.
     pub fn read(
         &mut self,
         me: OwnerId,
         membership: &Membership,
         slices: &Slices,
+        in_force: &InForce,
         before: Nanos,
         took: Nanos,
     ) -> Option<QuotaNews> {
         if took > ROUND_MAX {
             return None;
         }
-        let share = share(me, membership);
+        if self.confirmed.is_some_and(|confirmed| micros(slices.confirmed) < micros(confirmed)) {
+            self.raises_after = slices.now.plus(RESTORED_FOR);
+            self.confirmed = Some(slices.confirmed);
+        }
+        let mut share = share(me, membership);
         let rows = || slices.slices.iter().take(QUOTA_KEYS_MAX);
         let stamp = slices.now.get() / 1_000;
         let generations = rows().map(|row| Acknowledged { key: row.key, generation: row.generation });
@@ -244,9 +262,54 @@ impl Worker {
         while self.told.len() > TOLD_MAX {
             self.told.pop_first();
         }
-        let slices = rows().map(|row| ToldSlice { key: row.key, lease: lease(row, slices.now, before) });
-        Some(QuotaNews { stamp, share, slices: slices.collect() })
+        let leases = rows().map(|row| ToldSlice { key: row.key, lease: lease(row, slices.now, before) });
+        let mut leases: Vec<ToldSlice> = leases.collect();
+        if slices.now < self.raises_after {
+            share = share_at_most(share, in_force.share);
+            leases = leases_at_most(&leases, in_force, before);
+        }
+        Some(QuotaNews { stamp, share, slices: leases })
     }
+}
+
+/// The world store's own precision.
+fn micros(instant: Nanos) -> u64 {
+    instant.get() / 1_000
+}
+
+/// Divides by the larger membership, and takes nothing of what is left over: no even part is larger than either.
+fn share_at_most(share: Share, in_force: Option<Share>) -> Share {
+    let members = in_force.map_or(0, |share| share.members).max(share.members);
+    Share { index: u32::MAX, members, ..share }
+}
+
+/// What a region may go by while the world store's data is older than what its regions go by: of each key no more than
+/// either says. What was in force then was made out with the other regions, which may go by it until their leases end.
+/// What the store says now is what it will make out from.
+///
+/// Example: region A was lowered to 3 of 10 after the backup was made, and B raised to 7. The backup says 5 each. A keeps
+/// its 3, and B goes by 5.
+fn leases_at_most(read: &[ToldSlice], in_force: &InForce, before: Nanos) -> Vec<ToldSlice> {
+    let rises = before.plus(RESTORED_FOR);
+    let held = &in_force.held.0;
+    let of_both = |ToldSlice { key, lease }: &ToldSlice| {
+        let lease = match held.get(key) {
+            Some(held) => {
+                let size = lease.size.at_most(held.size.scaled_down(held.whole, lease.whole));
+                let until = if held.whole == lease.whole { lease.until.min(held.until) } else { Nanos::ZERO };
+                Lease { size, until, rises, ..*lease }
+            }
+            // The even part is in force.
+            None => Lease { until: Nanos::ZERO, rises, ..*lease },
+        };
+        ToldSlice { key: *key, lease }
+    };
+    let read_keys: KeySet = read.iter().map(|slice| slice.key).collect();
+    let unread = held.iter().filter(|(key, _)| !read_keys.contains(key));
+    let unread = unread.map(|(key, held)| ToldSlice { key: *key, lease: Lease { until: Nanos::ZERO, rises, ..*held } });
+    let mut leases: Vec<ToldSlice> = unread.chain(read.iter().map(of_both)).take(QUOTA_KEYS_MAX).collect();
+    leases.sort_by_key(|slice| slice.key);
+    leases
 }
 
 fn share(me: OwnerId, membership: &Membership) -> Share {

@@ -5,10 +5,11 @@
 
 use super::WorldDriver;
 use crate::driver::calm_interval;
+use crate::quota::Quotas;
 use std::time::Duration;
 use tidegate_control::LeaderCounters;
 use tidegate_core::Nanos;
-use tidegate_world::{Acknowledgement, OwnerId, Reply, SLICE_LEASE, WorldError};
+use tidegate_world::{Acknowledgement, Demand, OwnerId, Reply, SLICE_LEASE, WorldError};
 use tokio::time::{Instant, timeout};
 
 const REPORT_EVERY: Duration = Duration::from_millis(250);
@@ -69,11 +70,15 @@ impl WorldDriver {
             if idle % IDLE_ROUNDS != 0 && say.demands.is_empty() {
                 continue;
             }
-            let before = say.before;
-            self.say(me, say.demands, say.acknowledged).await;
-            let Ok(slices) = within(self.store.slices(me)).await else { continue };
+            self.report(me, &say.demands).await;
+            let slices = within(self.store.slices(me)).await;
             let took = Nanos::new(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX));
-            let news = self.quota_worker.lock().read(me, &membership, &slices, before, took);
+            // After the read, which shows whether the store still knows what was acknowledged before.
+            self.acknowledge(me, say.acknowledged).await;
+            let Ok(slices) = slices else { continue };
+            let before = say.before;
+            let in_force = self.engine.quotas().map(Quotas::in_force).unwrap_or_default();
+            let news = self.quota_worker.lock().read(me, &membership, &slices, &in_force, before, took);
             let Some(news) = news else { continue };
             if let Err(error) = self.region.origin().tell_quotas(&news).await {
                 tracing::debug!(%error, "the origin doesn't take slices");
@@ -81,15 +86,13 @@ impl WorldDriver {
         }
     }
 
-    async fn say(
-        &self,
-        me: OwnerId,
-        demands: Vec<tidegate_world::Demand>,
-        acknowledged: Option<Acknowledgement>,
-    ) {
-        if !demands.is_empty() && within(self.store.report(me, &demands)).await.is_err() {
+    async fn report(&self, me: OwnerId, demands: &[Demand]) {
+        if !demands.is_empty() && within(self.store.report(me, demands)).await.is_err() {
             self.quota_worker.lock().report_failed();
         }
+    }
+
+    async fn acknowledge(&self, me: OwnerId, acknowledged: Option<Acknowledgement>) {
         if let Some(said) = acknowledged
             && within(self.store.acknowledge(me, &said)).await.is_ok()
         {

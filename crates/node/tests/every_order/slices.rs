@@ -184,7 +184,8 @@ impl Slices {
         let demand = Demand { key: key(), spec: whole(), is_abuse: false, milli_per_second, name: None };
         self.world.report(region.me, &[demand], self.now).unwrap();
         let slices = self.world.slices(region.me, self.now);
-        let news = region.worker.read(region.me, &joined.membership, &slices, before, READ_TAKES);
+        let in_force = region.quotas(before).in_force();
+        let news = region.worker.read(region.me, &joined.membership, &slices, &in_force, before, READ_TAKES);
         region.told = news.map(|news| (Arc::new(news), self.now));
         if let Some(said) = say.acknowledged {
             self.messages.push(Message::Acknowledge { region: index, said });

@@ -276,8 +276,8 @@ impl Model {
             model.join(region, applied, !is_there, move |model, joined| {
                 let Some(joined) = joined.filter(|_| is_there) else { return };
                 model.regions[region].me = Some(joined.me);
-                model.say(region, worker, joined.me, say);
-                model.read(region, worker, joined, before, now);
+                model.report(region, worker, joined.me, say.demands);
+                model.read(region, worker, joined, (before, now), say.acknowledged);
             });
         });
     }
@@ -302,9 +302,8 @@ impl Model {
         self.call(Link::World { region }, act, done);
     }
 
-    fn say(&mut self, region: usize, worker: usize, me: OwnerId, say: tidegate_node::quota::Say) {
+    fn report(&mut self, region: usize, worker: usize, me: OwnerId, demands: Vec<Demand>) {
         let link = Link::World { region };
-        let demands = say.demands;
         let report = move |model: &mut Model| {
             let now = model.world_now();
             model.world.report(me, &demands, now).is_ok()
@@ -314,7 +313,10 @@ impl Model {
                 model.regions[region].workers[worker].report_failed();
             }
         });
-        let Some(said) = say.acknowledged else { return };
+    }
+
+    fn acknowledge(&mut self, region: usize, worker: usize, me: OwnerId, said: Acknowledgement) {
+        let link = Link::World { region };
         let repeated = said.clone();
         let acknowledge = move |model: &mut Model| {
             let now = model.world_now();
@@ -327,14 +329,27 @@ impl Model {
         });
     }
 
-    fn read(&mut self, region: usize, worker: usize, joined: Joined, before: Nanos, began: u64) {
+    /// Reads the slices, and acknowledges what was gone by before.
+    fn read(
+        &mut self,
+        region: usize,
+        worker: usize,
+        joined: Joined,
+        (before, began): (Nanos, u64),
+        said: Option<Acknowledgement>,
+    ) {
         let me = joined.me;
         let act = move |model: &mut Model| model.world.slices(me, model.world_now());
         self.call(Link::World { region }, act, move |model, slices: Option<Slices>| {
+            if let Some(said) = said {
+                model.acknowledge(region, worker, me, said);
+            }
             let Some(slices) = slices else { return };
             let took = Nanos::new(model.agenda.now - began);
-            let worker = &mut model.regions[region].workers[worker];
-            let Some(news) = worker.read(me, &joined.membership, &slices, before, took) else { return };
+            let Region { workers, nodes, .. } = &mut model.regions[region];
+            let in_force = nodes[0].quotas.in_force();
+            let news = workers[worker].read(me, &joined.membership, &slices, &in_force, before, took);
+            let Some(news) = news else { return };
             let tell = move |model: &mut Model| model.regions[region].origin.tell_quotas(&news);
             model.call(Link::Origin { region, node: 0 }, tell, |_, _| {});
         });

@@ -9,7 +9,7 @@ use crate::scenario::{KeyPlan, LimitUse};
 use std::sync::Arc;
 use tidegate_control::{Flaw, Reconciler};
 use tidegate_core::{Class, Nanos, Spec};
-use tidegate_node::quota::{HeldSlices, Say, Worker};
+use tidegate_node::quota::{HeldSlices, Quotas, Say, Worker};
 use tidegate_origin::{QuotaGathered, QuotaHeard, QuotaNews};
 use tidegate_world::{Acknowledgement, Demand, Granted, Membership, OwnerId, Slices, Survey, Term};
 
@@ -105,6 +105,9 @@ struct Round {
     membership: Membership,
     say: Say,
     began: Nanos,
+    /// What the store answered, and how long after the round began.
+    slices: Option<Slices>,
+    took: Nanos,
 }
 
 impl Simulation {
@@ -149,13 +152,20 @@ impl Simulation {
         else {
             return;
         };
-        world.quotas.round = Some(Round { me, membership, say: Say::default(), began: self.now });
+        world.quotas.round = Some(Round {
+            me,
+            membership,
+            say: Say::default(),
+            began: self.now,
+            slices: None,
+            took: Nanos::ZERO,
+        });
         self.call_desk(node, DeskCall::Gather);
     }
 
     pub(super) fn gathered(&mut self, node: usize, gathered: Option<&QuotaGathered>) {
         let state = &mut self.nodes[node];
-        let slices = state.engine.quotas().map_or(0, tidegate_node::quota::Quotas::slice_count);
+        let slices = state.engine.quotas().map_or(0, Quotas::slice_count);
         let Some(world) = &mut state.world else { return };
         let quotas = &mut world.quotas;
         let (Some(mut round), Some(gathered)) = (quotas.round.take(), gathered) else { return };
@@ -169,48 +179,45 @@ impl Simulation {
         }
         let (me, demands) = (round.me, round.say.demands.clone());
         quotas.round = Some(round);
-        if demands.is_empty() {
-            return self.acknowledge(node);
-        }
-        self.call_store(node, StoreStep::Quota(QuotaStep::Report(me, demands)));
-    }
-
-    fn acknowledge(&mut self, node: usize) {
-        let Some(round) = self.nodes[node].world.as_ref().and_then(|world| world.quotas.round.as_ref())
-        else {
-            return;
-        };
-        let me = round.me;
-        let step = match round.say.acknowledged.clone() {
-            Some(said) => QuotaStep::Acknowledge(me, said),
-            None => QuotaStep::Slices(me),
+        let step = match demands.is_empty() {
+            true => QuotaStep::Slices(me),
+            false => QuotaStep::Report(me, demands),
         };
         self.call_store(node, StoreStep::Quota(step));
     }
 
     /// The world store answered, or didn't.
     pub(super) fn quota_done(&mut self, node: usize, done: QuotaDone) {
-        let Some(world) = &mut self.nodes[node].world else { return };
+        let state = &mut self.nodes[node];
+        let Some(world) = &mut state.world else { return };
         let quotas = &mut world.quotas;
         match done {
             QuotaDone::Reported(is_good) => {
                 if !is_good {
                     quotas.worker.report_failed();
                 }
-                self.acknowledge(node);
-            }
-            QuotaDone::Acknowledged(is_good) => {
                 let Some(round) = &quotas.round else { return };
-                if let Some(said) = round.say.acknowledged.as_ref().filter(|_| is_good) {
-                    quotas.worker.acknowledged(said);
-                }
                 let me = round.me;
                 self.call_store(node, StoreStep::Quota(QuotaStep::Slices(me)));
             }
             QuotaDone::Slices(slices) => {
-                let (Some(round), Some(slices)) = (quotas.round.take(), slices) else { return };
-                let (before, took) = (round.say.before, self.now.minus(round.began));
-                let news = quotas.worker.read(round.me, &round.membership, &slices, before, took);
+                let Some(round) = &mut quotas.round else { return };
+                (round.slices, round.took) = (slices, self.now.minus(round.began));
+                let (me, acknowledged) = (round.me, round.say.acknowledged.clone());
+                match acknowledged {
+                    Some(said) => self.call_store(node, StoreStep::Quota(QuotaStep::Acknowledge(me, said))),
+                    None => self.quota_done(node, QuotaDone::Acknowledged(true)),
+                }
+            }
+            QuotaDone::Acknowledged(is_good) => {
+                let Some(round) = quotas.round.take() else { return };
+                if let Some(said) = round.say.acknowledged.as_ref().filter(|_| is_good) {
+                    quotas.worker.acknowledged(said);
+                }
+                let Some(slices) = round.slices else { return };
+                let (before, took) = (round.say.before, round.took);
+                let in_force = state.engine.quotas().map(Quotas::in_force).unwrap_or_default();
+                let news = quotas.worker.read(round.me, &round.membership, &slices, &in_force, before, took);
                 if let Some(news) = news {
                     self.call_desk(node, DeskCall::TellQuotas(news));
                 }

@@ -36,6 +36,8 @@ pub enum Mistake {
     OwnersByName,
     /// Regions never hear that the world store lost rows of theirs.
     ForgetsLosses,
+    /// Regions never learn that the world store went back to older slices.
+    HidesRestores,
     /// Slices of a limit whose number changed are rounded up.
     RoundsSlicesUp,
     /// What was leased is spent and renewed by the limit of before it was lowered.
@@ -70,7 +72,7 @@ pub enum Mistake {
 
 impl Mistake {
     /// With the word that names it.
-    pub const ALL: [(&'static str, Mistake); 22] = [
+    pub const ALL: [(&'static str, Mistake); 23] = [
         ("delta", Mistake::AddsDeltas),
         ("republish", Mistake::RepublishesImports),
         ("raise-first", Mistake::RaisesFirst),
@@ -78,6 +80,7 @@ impl Mistake {
         ("overdrawn", Mistake::IgnoresOverdrawn),
         ("owner-by-name", Mistake::OwnersByName),
         ("lost-rows", Mistake::ForgetsLosses),
+        ("restored-slices", Mistake::HidesRestores),
         ("round-up", Mistake::RoundsSlicesUp),
         ("leased-limit", Mistake::KeepsLeasedLimit),
         ("draw-half", Mistake::DrawsHalf),
@@ -135,6 +138,7 @@ impl Mistake {
             | Mistake::IgnoresOverdrawn
             | Mistake::OwnersByName
             | Mistake::ForgetsLosses
+            | Mistake::HidesRestores
             | Mistake::RoundsSlicesUp => None,
         }
     }
@@ -210,6 +214,7 @@ impl Episode {
             (Episode::Counts(world), Mistake::RepublishesImports) => {
                 world.flaw = Some(WorldFlaw::RepublishesImports);
             }
+            (Episode::Quotas(world), Mistake::HidesRestores) => world.flaw = Some(WorldFlaw::HidesRestores),
             (Episode::Quotas(world), Mistake::RaisesFirst) => {
                 world.regions.iter_mut().for_each(|region| region.flaw = Flaw::RaisesFirst);
             }

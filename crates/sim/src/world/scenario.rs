@@ -105,6 +105,8 @@ pub enum WorldFlaw {
     OwnersByName,
     /// Regions never hear that the store lost rows of theirs.
     ForgetsLosses,
+    /// Regions never learn that the store went back to older slices.
+    HidesRestores,
 }
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

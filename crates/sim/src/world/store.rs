@@ -79,7 +79,13 @@ impl SimulatedStore {
                 self.store.acknowledge(*owner, said, stamp);
                 QuotaDone::Acknowledged(true)
             }
-            QuotaStep::Slices(owner) => QuotaDone::Slices(Some(self.store.slices(*owner, stamp))),
+            QuotaStep::Slices(owner) => {
+                let mut slices = self.store.slices(*owner, stamp);
+                if self.flaw == Some(WorldFlaw::HidesRestores) {
+                    slices.confirmed = Nanos::MAX;
+                }
+                QuotaDone::Slices(Some(slices))
+            }
             QuotaStep::Lead { holder } => {
                 QuotaDone::Led(self.store.lead(RECONCILER, *holder, LEAD_FOR, stamp))
             }

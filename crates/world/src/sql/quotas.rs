@@ -60,20 +60,21 @@ impl Session<'_> {
         let text = self.dialect.fill(include_str!("common/slices.sql"), &[("owner", &owner.0)]);
         let rows = self.link.rows(text, |row| {
             let expires = row.instant(0)?;
-            let Some(key) = row.key_if_any(1)? else { return Ok((expires, None)) };
-            Ok((expires, Some((key, row.number(2)?, size(row, 3)?, row.number(5)?))))
+            let generation = row.number_if_any(2)?.unwrap_or(0);
+            let Some(key) = row.key_if_any(1)? else { return Ok((expires, generation, None)) };
+            Ok((expires, generation, Some((key, size(row, 3)?, row.number(5)?))))
         });
-        let (mut now, mut slices) = (Nanos::ZERO, Vec::new());
-        for (expires, row) in rows.await? {
+        let (mut now, mut confirmed, mut slices) = (Nanos::ZERO, Nanos::ZERO, Vec::new());
+        for (expires, generation, row) in rows.await? {
             match row {
-                Some((key, generation, size, whole)) => {
+                Some((key, size, whole)) => {
                     slices.push(SliceRow { key, owner, generation, size, whole, expires });
                 }
-                None => now = expires,
+                None => (now, confirmed) = (expires, from_micros(generation)),
             }
         }
         slices.sort_by_key(|row| row.key);
-        Ok(Slices { slices, now })
+        Ok(Slices { slices, now, confirmed })
     }
 
     pub(super) async fn acknowledge(self, owner: OwnerId, said: &Acknowledgement) -> Result<(), Failure> {

@@ -83,6 +83,11 @@ impl Fleet {
         }
     }
 
+    /// When what an owner acknowledged last was read; 0 for one that isn't known.
+    pub(super) fn confirmed(&self, owner: OwnerId) -> Nanos {
+        self.owners.get(&owner).map_or(Nanos::ZERO, |owner| owner.confirmed)
+    }
+
     /// By the reconciler's word.
     pub(super) fn replace(&mut self, membership: &Membership) -> Result<(), WorldError> {
         if membership.version != self.version + 1 {
