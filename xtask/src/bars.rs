@@ -27,7 +27,7 @@ const GROUPS: [Group; 12] = [
 pub(crate) fn run(only: Option<&str>) -> Result<(), String> {
     let names: Vec<&str> = GROUPS.iter().map(|(name, _)| *name).collect();
     if let Some(unknown) = only.filter(|group| !names.contains(group)) {
-        return Err(format!("there is no group {unknown:?} of bars; there are {}", names.join(", ")));
+        return Err(format!("there is no group {unknown:?} of targets; there are {}", names.join(", ")));
     }
     packages::install()?;
     let mut steps = Steps::default();
@@ -40,7 +40,7 @@ pub(crate) fn run(only: Option<&str>) -> Result<(), String> {
     Ok(())
 }
 
-/// A tier, with faults as long as its issue says.
+/// A tier, with long faults.
 pub(crate) fn run_long(group: &str) -> Result<(), String> {
     packages::install()?;
     match group {
@@ -56,7 +56,7 @@ pub(crate) fn run_long(group: &str) -> Result<(), String> {
 /// Nanoseconds per decision: (keys, threads) → subject → one figure per round.
 type Figures = BTreeMap<(u64, u64), BTreeMap<String, Vec<f64>>>;
 
-/// Bar 3: a decision beside governor's and beside the floor, in one run.
+/// Target 3: a decision beside governor's and beside the floor, in one run.
 fn decide() -> Result<(), String> {
     let program = bench_program("tidegate-node", "decide")?;
     let mut figures = Figures::new();
@@ -90,7 +90,7 @@ fn decide_table(figures: &Figures) -> String {
          round. 16-byte keys made in registers, clock included. governor 0.10.4 is keyed by `String` with its \
          default store. The floor is hash + shard lock + table probe + clock. `-16` reads the clock once for 16 \
          decisions. `five` is one request of five limits over as many entries.\n\n\
-         | keys | threads | subject | ns | ÷ governor | ÷ floor | ÷ single | bar |\n|---|---|---|---|---|---|---|---|\n",
+         | keys | threads | subject | ns | ÷ governor | ÷ floor | ÷ single | target |\n|---|---|---|---|---|---|---|---|\n",
     );
     for ((keys, threads), subjects) in figures {
         for (subject, values) in subjects {
@@ -114,7 +114,7 @@ fn decide_table(figures: &Figures) -> String {
     text
 }
 
-/// Bar 4: memory per key, and what growth costs.
+/// Target 4: memory per key, and what growth costs.
 fn memory() -> Result<(), String> {
     let program = bench_program("tidegate-node", "memory")?;
     let mut text = String::from(
@@ -122,7 +122,7 @@ fn memory() -> Result<(), String> {
          while the table grew from empty: the best of three runs, since growth comes at the same decisions in each \
          and the host's interruptions of this virtual machine don't; all three in brackets. `local` is the `memory:` \
          origin, `shared` has both tiers in use.\n\n\
-         | state | keys | bytes per key | bar | longest decision, ms | bar |\n|---|---|---|---|---|---|\n",
+         | state | keys | bytes per key | target | longest decision, ms | target |\n|---|---|---|---|---|---|\n",
     );
     for (state, bytes_max) in [("local", 96.0), ("shared", 160.0)] {
         for keys in [8_000_000_u64, 10_000_000, 12_000_000] {
@@ -173,7 +173,7 @@ fn count_instructions() -> Result<(), String> {
     report::write("instructions", &text)
 }
 
-/// Bar 1: ten million random operations per algorithm against the independent oracle.
+/// Target 1: ten million random operations per algorithm against the independent oracle.
 fn oracle() -> Result<(), String> {
     run_command("cargo test --package tidegate-core --test algorithms_match_the_oracle")?;
     let text = "10 million random operations each for the sliding, fixed and calendar windows, GCRA, and INV-7, \

@@ -35,10 +35,10 @@ The commands of this repository:
   cargo xtask fuzz [TARGET]  feed every parser, or one, what breaks parsers: [--seconds N], --input FILE replays
   cargo xtask soak           regions of real processes, something broken every ten seconds, everything verified:
                              [--minutes N] (30), [--seed S]; half an hour or more writes docs/soak.md
-  cargo xtask bars [GROUP]   measure what wants a quiet machine, and write docs/bars.md
+  cargo xtask bars [GROUP]   measure against targets, on a quiet machine, and write docs/bars.md
                              groups: decide, memory, instructions, oracle, region, recovery, world, rules, hot, why, sim,
-                             agree (all when none is named); `region --long`, `world --long`: faults as long as the issue
-                             says, `recovery --long`: a million keys too, `hot --long`: as many requests, `sim --long`:
+                             agree (all when none is named); `region --long`, `world --long`: long faults,
+                             `recovery --long`: a million keys too, `hot --long`: as many requests, `sim --long`:
                              as many seeds
   cargo xtask bench peers [--quick] [GROUP…]
                              measure beside other limiters, and write docs/benchmarks.md (50 minutes, quick 20)

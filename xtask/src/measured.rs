@@ -1,12 +1,12 @@
-//! What the benchmarks with real processes print, read and held against its bars.
+//! What the benchmarks with real processes print, read and held against its targets.
 //!
-//! The bounds come with the figures: nothing is known of a bar here.
+//! The bounds come with the figures: nothing is known of a target here.
 
 use crate::report::{median, verdict};
 use crate::steps::output;
 use std::fmt::Write as _;
 
-/// How faults last as long as the issue says.
+/// The option for long faults.
 const LONG: &str = "--long";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,14 +34,14 @@ pub(crate) struct Printed {
 }
 
 impl Printed {
-    /// Runs a benchmark's bars one after the other, each with about how many seconds it takes.
+    /// Runs a benchmark's targets one after the other, each with about how many seconds it takes.
     pub(crate) fn run(&mut self, program: &str, bars: &[(u8, u32)], length: Length) -> Result<(), String> {
         for (bar, seconds) in bars {
             let (option, about) = match length {
                 Length::Quick => ("", format!("{seconds} s")),
                 Length::Long => (LONG, "minutes".to_owned()),
             };
-            println!("    bar {bar}, about {about}");
+            println!("    target {bar}, about {about}");
             self.read(&output(&format!("{program} {option} {bar}"))?)?;
         }
         Ok(())
@@ -90,10 +90,10 @@ impl Printed {
     /// What was measured, after a sentence that says with what.
     pub(crate) fn table(&self, with: &str, length: Length) -> String {
         let mut text = format!(
-            "{with} The figure is the median of the runs with the lowest and the highest; `worst` bars hold only when \
+            "{with} The figure is the median of the runs with the lowest and the highest; `worst` targets hold only when \
              every run does.{}\n\n\
-             | bar | case | figure | measured | required | |\n|---|---|---|---|---|---|\n",
-            if length == Length::Long { " With the faults as long as the issue says." } else { "" }
+             | target | case | figure | measured | required | |\n|---|---|---|---|---|---|\n",
+            if length == Length::Long { " With the long faults (`--long`)." } else { "" }
         );
         let first_of_case =
             |row: &Row| self.rows.iter().position(|first| first.bar == row.bar && first.case == row.case);
@@ -104,7 +104,7 @@ impl Printed {
             let _ = writeln!(text, "| {bar} | {case} | {name} | {} | {} |", row.measured(), row.judged());
         }
         for (bar, note) in &self.notes {
-            let _ = write!(text, "\nBar {bar}: {note}.\n");
+            let _ = write!(text, "\nTarget {bar}: {note}.\n");
         }
         text
     }
@@ -180,7 +180,7 @@ mod tests {
         assert!(
             printed
                 .table("Measured.", Length::Quick)
-                .contains("Bar 1: fewer windows; the others are simulated.\n")
+                .contains("Target 1: fewer windows; the others are simulated.\n")
         );
     }
 

@@ -12,13 +12,13 @@ pub(crate) struct Document {
 
 const BARS: Document = Document { path: "docs/bars.md", head: HEAD, command: "cargo xtask bars" };
 const HEAD: &str = "\
-# Bars: what was measured
+# Targets: what was measured
 
 Written by `cargo xtask bars [GROUP]`; each section says when and with what. Ratios within one table were
 measured side by side in one run. The machine is a small, noisy virtual one: the spread says how noisy.
 ";
 
-/// Puts a group's section into the report of bars.
+/// Puts a group's section into the report of targets.
 pub(crate) fn write(group: &str, body: &str) -> Result<(), String> {
     write_to(&BARS, group, body)
 }

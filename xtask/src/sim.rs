@@ -1,4 +1,4 @@
-//! The bars of the simulation: scenarios beside the documents' schemes, the swarm, and the same runs with real processes.
+//! The targets of the simulation: scenarios beside simpler limiters, the swarm, and the same runs with real processes.
 
 use crate::instructions::bench_program;
 use crate::measured::{Length, Printed};
@@ -24,12 +24,12 @@ const SCENARIOS: [&str; 13] = [
     "sidecars",
 ];
 const WITH: &str = "`tidegate sim` with every scenario of `scenarios/`, and its swarm. `tidegate` is what the real engines did, \
-                    `documents'` a model of the scheme that the scenario names, on the same requests; bounds are held against \
+                    `compared` a model of the simpler limiter that the scenario names, on the same requests; bounds are held against \
                     the first.";
 
 /// The benchmark's cases, and about how many seconds each takes.
 const CASES: [(u8, u32); 8] = [(1, 45), (2, 25), (3, 35), (4, 5), (5, 25), (6, 20), (7, 20), (8, 40)];
-const AGREEING: &str = "Bar 4 of issue 9: the same requests to the same nodes at the same times, once to nodes of the release \
+const AGREEING: &str = "Target 4: the same requests to the same nodes at the same times, once to nodes of the release \
                         binary that share a `redis-server` behind a proxy, once simulated (the mean of five seeds).";
 
 /// Simulated and real runs beside each other.

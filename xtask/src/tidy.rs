@@ -3,6 +3,8 @@
 //!
 //! In the spirit of TigerBeetle's tidy test: what can be checked by a program isn't left to reviewers.
 
+mod pages;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -73,6 +75,7 @@ pub(crate) fn run() -> Result<(), String> {
     check_unsafe(&root, &files, &mut problems);
     check_documents(&root, &files, &mut problems);
     check_invariants(&root, &files, &mut problems);
+    pages::check(&root, &files, &mut problems);
     check_tree(&root, &mut problems);
     if problems.is_empty() { Ok(()) } else { Err(problems.join("\n")) }
 }
@@ -230,7 +233,7 @@ fn check_documents(root: &Path, files: &[PathBuf], problems: &mut Vec<String>) {
 
 fn quoted_paths(text: &str) -> Vec<&str> {
     let is_ours = |word: &&str| {
-        ["crates/", "docs/", "xtask/", "examples/", "deploy/", ".ci/", ".cargo/"]
+        ["crates/", "docs/", "xtask/", "examples/", "deploy/", "scenarios/", ".ci/", ".cargo/"]
             .iter()
             .any(|start| word.starts_with(start))
             && !word.contains(['*', ' ', '<', '…'])
@@ -246,13 +249,13 @@ fn link_targets(text: &str) -> Vec<&str> {
 
 /// Each invariant that the code cites is written down, and each that is written down as asserted is cited.
 fn check_invariants(root: &Path, files: &[PathBuf], problems: &mut Vec<String>) {
-    let architecture = read(&root.join("ARCHITECTURE.md"));
+    let design = read(&root.join("docs/design.md"));
     let sources: Vec<&PathBuf> =
         files.iter().filter(|file| file.extension().is_some_and(|extension| extension == "rs")).collect();
     let cited: BTreeSet<String> = sources.iter().flat_map(|file| invariants(&read(file))).collect();
-    let written = invariants(&architecture);
+    let written = invariants(&design);
     for missing in cited.difference(&written) {
-        problems.push(format!("{missing} is cited in the code and not in ARCHITECTURE.md"));
+        problems.push(format!("{missing} is cited in the code and not in docs/design.md"));
     }
 }
 

@@ -1,18 +1,18 @@
-//! The bars of the decision log: a search over ten gigabytes, a flood, and what a week takes on the disk.
+//! The targets of the decision log: a search over ten gigabytes, a flood, and what a week takes on the disk.
 
 use crate::instructions::{bench_program, collected};
 use crate::measured::{Length, Printed};
 use crate::report;
 
-/// The bars of each benchmark, and about how many seconds each takes.
+/// The targets of each benchmark, and about how many seconds each takes.
 const OF_LOG: &[(u8, u32)] = &[(1, 180), (3, 20)];
 const OF_ENGINE: &[(u8, u32)] = &[(2, 180)];
-const WITH: &str = "Bars 1 to 3 of issue 8. Bar 1 is about the log's speed, over ten gigabytes of segments that are \
+const WITH: &str = "Targets 1 to 3. Target 1 is about the log's speed, over ten gigabytes of segments that are \
                     generated first, from the page cache and from the disk; that it names causes correctly is tested with real \
-                    processes (`crates/tidegate/tests/region/incident.rs`). Bar 2 is a node's engine on all cores, \
+                    processes (`crates/tidegate/tests/region/incident.rs`). Target 2 is a node's engine on all cores, \
                     deciding as fast as it can, without its journal, with it, with it and without in turns; each ratio \
                     is of one such turn. A million denials a second come by the clock, all other requests pass; in the \
-                    last case, which is harder than the bar, all are denied. Instructions are callgrind's, of those who \
+                    last case, which is harder than the target, all are denied. Instructions are callgrind's, of those who \
                     decide, for a request of one limit.";
 /// How many denials to count, and of the two numbers the larger.
 const FOLDED: (u64, u64) = (20_000, 120_000);

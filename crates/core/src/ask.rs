@@ -1,4 +1,4 @@
-//! Must this admission first ask the region, and why? Section 3 of the design, as one pure function.
+//! Must this admission first ask the region, and why? One pure function (docs/design.md, "Asking the region").
 //!
 //! A denial on the local view is always right (INV-3), so it asks nobody; but for one whose key may have been reset
 //! without this node hearing of it, which asks once. A peek asks where its answer would be a guess.
@@ -72,7 +72,7 @@ pub fn exceeds_credit(view: &View, class: Class, amount: u64) -> bool {
     amount.saturating_mul(CREDIT_DIVISOR * u64::from(sharers(view, class))) > view.headroom
 }
 
-/// How many share what is left of a limit: N of section 3.
+/// Returns how many nodes share what is left of a limit: the N of docs/design.md, "Credit".
 #[inline]
 pub fn sharers(view: &View, class: Class) -> u32 {
     let live = view.live_nodes.max(1);

@@ -1,4 +1,5 @@
-//! The counts of one cell as one node knows them, and how they merge: section 1 of the design.
+//! The counts of one cell as one node knows them, and how they merge (docs/design.md, "Cells,
+//! components and tiers").
 //!
 //! `own` grows by what this node admits, everything else only by what the stores report, and every merge is
 //! a maximum. So a retry can't count twice, a lost reply costs nothing, and a store that forgets is healed by

@@ -1,4 +1,4 @@
-//! What a node and its region's origin say to each other about one key: sections 1 and 3 of the design.
+//! The messages between a node and its region's origin about one key (docs/design.md, "Asking the region").
 //!
 //! One exchange publishes the node's absolute component, reads the region's total and grants what waits. A
 //! message may be lost, repeated or late without harm: everything in it is absolute and merged by max, but for

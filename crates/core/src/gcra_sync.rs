@@ -1,6 +1,6 @@
 //! GCRA across nodes: how an origin merges what nodes admitted into one theoretical arrival time.
 //!
-//! Section 3 of the design, as a pure function of the origin's state and a node's message. The in-process
+//! A pure function of the origin's state and a node's message (docs/design.md, "GCRA over several nodes"). The in-process
 //! origin and the simulator call it; the Redis script computes the same. Costs are cumulative and merged by
 //! max, so a lost reply or a retry is charged once; a store that forgot takes the node's own pair.
 

@@ -1,6 +1,7 @@
-//! How much a region may admit before the other regions hear of it: section 5 of the design, as pure functions.
+//! How much a region may admit before the other regions hear of it, as pure functions
+//! (docs/design.md, "Counts between regions").
 //!
-//! The credit of section 3 once more, with regions instead of nodes: half of what is left of the limit, divided
+//! The credit of a node once more (`ask.rs`), with regions instead of nodes: half of what is left of the limit, divided
 //! by the regions, and never less than a fortieth of the limit, so that a limit that is nearly spent isn't
 //! published with every request. Everything here rounds down alike, because the origin's script computes it too.
 

@@ -156,7 +156,7 @@ fn forget_pages(directory: &std::path::Path) -> bool {
     files.all(forget)
 }
 
-/// Bar 1: by key, by request and by rule, over so many gigabytes.
+/// Target 1: by key, by request and by rule, over so many gigabytes.
 #[expect(clippy::cast_precision_loss, reason = "figures for people")]
 fn search(gigabytes: u64) {
     let mut bench = Bench::new("search", (gigabytes + 1) << 30);
@@ -213,7 +213,7 @@ fn search(gigabytes: u64) {
     let _ = fs::remove_dir_all(directory);
 }
 
-/// Bar 3: a node's share of a fleet's denials, for a week.
+/// Target 3: a node's share of a fleet's denials, for a week.
 #[expect(clippy::cast_precision_loss, reason = "figures for people")]
 fn week() {
     const SECONDS: u64 = 86_400;

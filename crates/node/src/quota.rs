@@ -195,7 +195,7 @@ impl Quotas {
     fn part(&self, key: KeyId, number: u64, class: Class, now: Nanos) -> SliceSize {
         let tidings = self.tidings.load();
         match tidings.share {
-            // Nothing was ever heard of other regions: as section 4 has it for who can't be asked.
+            // No membership was ever received: decided by class, as when the store can't be asked.
             None if class == Class::Abuse => SliceSize::NOTHING,
             None => SliceSize::whole(number),
             Some(Share { is_active: false, .. }) => SliceSize::NOTHING,

@@ -1,4 +1,5 @@
-//! How a node and its region agree with the other regions: section 5 of the design.
+//! How a node and its region agree with the other regions (docs/design.md, "Counts between
+//! regions").
 //!
 //! Every node keeps a book of the keys that count over the world, sees from its region's replies which cells the
 //! others should hear of, and names those in the origin's mailbox ([`WorldNode`]). One node of the region carries

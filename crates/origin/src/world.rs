@@ -1,4 +1,5 @@
-//! What a region's nodes and its world worker say to each other through the origin: section 5 of the design.
+//! What a region's nodes and its world worker say to each other through the origin (docs/design.md, "Counts
+//! between regions").
 //!
 //! Any node sees that a cell is due and names it in the mailbox; one node, the world worker, carries counts to
 //! the world store and writes back what the other regions have. Everything in it is absolute and merged by max,

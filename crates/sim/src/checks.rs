@@ -1,4 +1,4 @@
-//! What every step must satisfy, whatever went wrong before it: the invariants of ARCHITECTURE.md.
+//! What every step must satisfy, whatever went wrong before it: the invariants of docs/design.md.
 //!
 //! Compares what nodes and the store believe with what really happened. A check returns what is violated, and
 //! never changes anything but the books that it keeps.

@@ -1,6 +1,6 @@
 //! Fleets as people describe them in a file: regions, nodes, keys, traffic, what goes wrong, and what is expected
-//! of the figures. Run with the real engines beside a perfect limiter and beside the scheme of the documents that
-//! Tidegate began with, on the same requests.
+//! of the figures. Run with the real engines beside a perfect limiter and beside a simpler one that the scenario
+//! names, on the same requests.
 //!
 //! Reads no file and no clock: a text goes in, figures come out.
 

@@ -1,4 +1,4 @@
-//! How much more than a limit regions admit together, by simulation: the bars of section 5 for 3 and 10 regions.
+//! How much more than a limit regions admit together, by simulation: the bounds of docs/world.md for 3 and 10 regions.
 //!
 //! Every region has two nodes and its own origin, and is 60 or 150 ms away from the world store, there and back.
 

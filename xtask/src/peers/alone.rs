@@ -52,7 +52,7 @@ pub(super) fn unix(programs: &Programs, length: Length) -> Result<String, String
          of saturation the load is open: latencies count from when a request was due. The echo is a thread that does nothing but \
          to read and to write as many bytes as an answer has: what this machine takes to wake two processes.\n\n\
          ![Latency over the Unix socket, one at a time](benchmarks-unix.svg)\n\n\
-         | load | requests/s | p50, µs | p99, µs | bar | |\n|---|---|---|---|---|---|\n",
+         | load | requests/s | p50, µs | p99, µs | target | |\n|---|---|---|---|---|---|\n",
     );
     for (load, samples, bars) in [
         ("one at a time", &alone, [Some(50.0), Some(200.0)]),
@@ -131,7 +131,7 @@ pub(super) fn keys(programs: &Programs, length: Length) -> Result<String, String
     let mut text = format!(
         "`tidegate bench redis://… -p 64 --command '{command}'`, after a run that has put ten million keys into the \
          table; all of them stay in it. Ratios are to a hundred thousand.\n\n\
-         | keys asked for | requests/s | ratio | bar | |\n|---|---|---|---|---|\n",
+         | keys asked for | requests/s | ratio | target | |\n|---|---|---|---|---|\n",
     );
     for (keys, values) in KEYS.iter().zip(&found) {
         let ratio = median(values) / median(&found[1]);
@@ -150,7 +150,7 @@ pub(super) fn idle(programs: &Programs, length: Length) -> Result<String, String
     let mut text = String::from(
         "10,000 connections, each of which asks once in ten seconds (`tidegate bench … -c 10000 --rate 1000`), on a fresh \
          node: resident memory beyond what it had before, of this process.\n\n\
-         | protocol | KiB per connection | bar | |\n|---|---|---|---|\n",
+         | protocol | KiB per connection | target | |\n|---|---|---|---|\n",
     );
     for protocol in ["HTTP", "gRPC", "RESP"] {
         let each = idle_bytes(programs, protocol, length)? / CONNECTIONS / KIBIBYTE;

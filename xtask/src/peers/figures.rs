@@ -98,7 +98,7 @@ impl Figures {
     }
 
     pub(super) fn bars(&self, bars: &[Bar]) -> String {
-        let mut text = String::from("| bar | load | ratio | required | |\n|---|---|---|---|---|\n");
+        let mut text = String::from("| target | load | ratio | required | |\n|---|---|---|---|---|\n");
         for bar in bars {
             let of = match bar.of {
                 Of::PerSecond => "requests/s",

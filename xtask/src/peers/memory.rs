@@ -59,7 +59,7 @@ pub(super) fn memory(programs: &Programs, length: Length) -> Result<String, Stri
          a fresh server beyond what it had after a thousand keys over as many connections, divided by the keys; the worst of \
          the numbers of keys (lowest–highest), as a table that doubles has most room free just after. In process is the \
          structure alone; governor is keyed by `String`. nginx isn't in it: it reserves its zone beforehand.\n\n\
-         | subject | bytes per key | bar | |\n|---|---|---|---|\n",
+         | subject | bytes per key | target | |\n|---|---|---|---|\n",
         counts.iter().map(u32::to_string).collect::<Vec<_>>().join(" and ")
     );
     for (name, values) in &found {

@@ -13,8 +13,8 @@ use tidegate_origin::Offered;
 /// Each with a lock of its own: a decision takes one.
 const SHARDS: usize = 64;
 const SHARD_KEYS_MAX: usize = 256;
-/// In how long an average halves. The design has 5 s, with which a shift is half seen after 5 s and followed after
-/// 20: it is to be followed within 10, of which the way to the slices takes 4.
+/// In how long an average halves. A shift is to be followed within 10 s, of which the way to the slices takes 4: with a
+/// half-life of 5 s it would be followed after 20.
 const HALF_LIFE: Nanos = Nanos::from_millis(1_500);
 const HALF_LIFE_ABUSE: Nanos = Nanos::from_secs(1);
 /// A key is reported from this part of the region's even part on, and kept from half of that on. Slices are made

@@ -1,4 +1,4 @@
-//! Which keys are hot here, and how much is drawn ahead for each: section 6 of the design.
+//! Which keys are hot here, and how much is drawn ahead for each (docs/design.md, "Leases").
 //!
 //! A key is hot because it comes often, because the region's other nodes say so, or because an override does. Who
 //! says so says it again while it lasts. Sans-IO; bounded by [`HOT_MAX`] keys.

@@ -131,7 +131,7 @@ fn what_never_asks_is_heard_of_too() {
     assert_eq!(regions.regions[1].world(&ask, now), 400);
 }
 
-/// The two failures that the seeds' second design begins with.
+/// A request larger than its limit, and one that the previous cell denies, are counted nowhere.
 #[test]
 fn a_denial_changes_no_other_regions_allowance() {
     let mut regions = Regions::new(2, Publish::Headroom);

@@ -1,6 +1,6 @@
 //! How long the Redis transport waits and how much it lets wait.
 //!
-//! The defaults are the design's. Every wait and every queue has its bound here or next to where it is used;
+//! Every wait and every queue has its bound here or next to where it is used;
 //! nothing may wait without one.
 
 use std::time::Duration;

@@ -1,6 +1,6 @@
 -- One exchange of a node with its region: publish, read, grant. Windows and GCRA alike, many keys a call.
 --
--- Sections 1 and 3 of the design. crates/origin/src/store.rs computes the same in process, and a property
+-- docs/design.md explains the protocol. crates/origin/src/store.rs computes the same in process, and a property
 -- test compares the two. Must never write anything of a key that holds what doesn't belong there, never
 -- leave a key without an expiry, and never let a number pass 2^53: numbers are doubles here.
 --

@@ -1,4 +1,4 @@
-//! GCRA: the scheme of section 3, told at once, late, twice, or to a store that forgot.
+//! GCRA: publishes that arrive at once, late, twice, or at a store that lost its data.
 
 use crate::messages::{Said, Saying, gcra, millis, per_second, seconds};
 use crate::region::Region;

@@ -1,4 +1,4 @@
-//! How much more than its limit may be admitted, by what the design states: INV-7 for GCRA, and the same for
+//! How much more than its limit may be admitted, by the bounds of docs/design.md: INV-7 for GCRA, and the same for
 //! windows.
 
 use crate::network::Odds;
@@ -15,7 +15,7 @@ const SET_FROM_NS: i64 = 50_000_000;
 #[derive(Debug)]
 pub(crate) struct Bounds {
     /// No clock is off: nodes and the store agree on every instant. And the store never forgets: one that did may charge a bucket twice for what was admitted before, by up
-    /// to a few percent (section 3 of the design).
+    /// to a few percent (docs/design.md, "GCRA over several nodes").
     pub(crate) buckets_are_exact: bool,
     /// No clock is ever set: a node's cells come one after the other.
     pub(crate) clocks_are_steady: bool,

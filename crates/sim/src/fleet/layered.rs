@@ -1,9 +1,9 @@
-//! The scheme of the documents 000, 001, 002 and 004, as a model: a process counts on top of the larger of its own
-//! and Redis's count, replays what it accepted behind the answer, and regions publish what has passed half of its
-//! limit every five seconds.
+//! Count sharing with a 50 % floor, as a model to compare with: a process counts on top of the larger of its own and
+//! Redis's count, replays what it accepted behind the answer, and regions publish what has passed half of its limit
+//! every five seconds.
 //!
-//! Where the documents are silent it gets the better of it: reads of Redis take no time and never fail but where the
-//! store is down, and a replica that takes over has lost nothing.
+//! The model is idealised in its favour: reads of Redis take no time and fail only while the store is down, and a
+//! replica that takes over has lost nothing.
 
 use super::run::{Outages, Schemed};
 use crate::load::{Load, WorldLoad};

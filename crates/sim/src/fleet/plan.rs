@@ -68,14 +68,25 @@ pub enum PolicyName {
     Floor,
 }
 
-/// The scheme that is run beside ours.
+/// A simpler limiter that is run on the same requests, for comparison.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Beside {
-    /// Counts in layers: `max(local, Redis)`, regions that publish from half of a limit on every 5 s. Windows only.
+    /// Count sharing with a 50 % floor: a process counts on top of `max(local, Redis)`, and a region publishes a count
+    /// every 5 s from half of its limit on. Windows only.
     Layered,
-    /// A slice of each limit for each region, divided anew every 5 s. Rates only.
+    /// One Redis call per request, for a region's slice of each limit; slices are divided anew every 5 s. Rates only.
     Quotas,
+}
+
+impl Beside {
+    /// Returns what the comparison is, in a few words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Beside::Layered => "count sharing with a 50 % floor",
+            Beside::Quotas => "one Redis call per request",
+        }
+    }
 }
 
 #[derive(Clone, Debug, Deserialize)]

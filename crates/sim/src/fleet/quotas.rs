@@ -1,9 +1,9 @@
-//! The scheme of document 003, as a model: each region holds a slice of every limit, enforced exactly by its store,
-//! and slices are made anew every five seconds from what came in the last minute; a process that can't reach its
-//! shard admits half as much again as its even part.
+//! One Redis call per request, as a model to compare with: each region holds a slice of every limit, enforced exactly
+//! by its store, and slices are made anew every five seconds from what came in the last minute; a process that can't
+//! reach its shard admits half as much again as its even part.
 //!
-//! Where the document is silent it gets the better of it: calls take no time, slices hold everywhere at once, and a
-//! replica that takes over has lost nothing. A key that became hot is known after three seconds, and costs ten calls
+//! The model is idealised in its favour: calls take no time, slices hold everywhere at once, and a replica that takes
+//! over has lost nothing. A key that became hot is known after three seconds, and costs ten calls
 //! a second and process from then on.
 
 use super::run::{Outages, Schemed};

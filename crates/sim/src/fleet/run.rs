@@ -287,7 +287,7 @@ fn outages_of(plan: &Plan, keys: &[KeyPlan]) -> Outages {
             FaultName::ShardFailsOver => down.push((region, u32::try_from(fault.shard).ok(), when)),
             FaultName::StoreDown => down.push((region, None, when)),
             FaultName::WorldDown => world_down.push(when),
-            // The seeds' replay brings it back, in their favour at once.
+            // The model's replay brings it back, in its favour at once.
             FaultName::StoreForgets => {}
             FaultName::BrokersDown | FaultName::ControlDown => {}
         }

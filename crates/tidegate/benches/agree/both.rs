@@ -13,7 +13,7 @@ use tidegate_core::Nanos;
 use tidegate_sim::{Arrival, Fault as Simulated, START, Scenario, Simulation};
 use tidegate_testkit::{Fault, FaultProxy, Redis};
 
-/// Of issue 9.
+/// The number of this target in docs/bars.md.
 const BAR: u8 = 4;
 const WITHIN: f64 = 0.03;
 const SEEDS: u8 = 5;

@@ -1,4 +1,4 @@
-//! Bar 4: what is lost with a node that is killed while it holds a lease.
+//! Target 4: what is lost with a node that is killed while it holds a lease.
 
 use crate::Setting;
 use crate::figures::{Bounds, Figures, count};

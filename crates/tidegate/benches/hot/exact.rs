@@ -1,6 +1,6 @@
-//! Bar 5: a key of an `exact` rule that comes often is spread over lease holders, and is exact while they come and go.
+//! Target 5: a key of an `exact` rule that comes often is spread over lease holders, and is exact while they come and go.
 //!
-//! The issue splits such a key into virtual ones; here each node is the holder of a lease instead (ARCHITECTURE.md), so
+//! Such a key isn't split into virtual ones; each node holds a lease of it instead (docs/decisions), so
 //! holders change in number as nodes start and die.
 
 use crate::Setting;

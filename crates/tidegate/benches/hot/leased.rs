@@ -1,4 +1,4 @@
-//! Bar 2: what a leased key costs its store, and that it never admits too much.
+//! Target 2: what a leased key costs its store, and that it never admits too much.
 
 use crate::Setting;
 use crate::figures::{Bounds, Figures, count, note};

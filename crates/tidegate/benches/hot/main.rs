@@ -1,7 +1,7 @@
 //! The bars of hot keys, measured with real processes: nodes of the release binary, a Redis Cluster of three
 //! shards, and a load generator of our own. `cargo xtask bars hot` runs it and reads what it prints.
 //!
-//! `hot [--long] BAR…`, BAR one of 1 to 5. Bar 7 counts instructions; bar 6 is a test of the sketch.
+//! `hot [--long] TARGET…`, TARGET one of 1 to 5. Target 7 counts instructions; target 6 is a test of the sketch.
 
 mod dead;
 mod exact;

@@ -1,4 +1,4 @@
-//! Bar 1: one key has 40 % of the traffic. Its shard does no more than its part, and the other keys' callers notice
+//! Target 1: one key has 40 % of the traffic. Its shard does no more than its part, and the other keys' callers notice
 //! nothing.
 
 use crate::Setting;
@@ -21,7 +21,7 @@ const LIMIT: u64 = 96_000;
 pub(crate) fn measure(setting: &Setting) -> Result<(), String> {
     note(
         BAR,
-        "the issue says 200,000 requests a second over three nodes; offered are 30,000, since nodes, cluster and generator \
+        "the target is for 200,000 requests a second over three nodes; offered are 30,000, since nodes, cluster and generator \
          share two cores",
     );
     let mut scene = Scene::start(setting)?;

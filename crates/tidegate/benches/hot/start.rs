@@ -1,4 +1,4 @@
-//! Bar 3: how long it takes until a key that nobody knew is leased, and what is admitted too much meanwhile.
+//! Target 3: how long it takes until a key that nobody knew is leased, and what is admitted too much meanwhile.
 
 use crate::Setting;
 use crate::figures::{Bounds, Figures, count};
@@ -55,7 +55,7 @@ fn until_leased(scene: &mut Scene<'_>, run: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// Three nodes spend a small limit before it is leased: what section 3 says of credit holds.
+/// Three nodes spend a small limit before it is leased: the bound of credit (docs/accuracy.md) holds.
 fn overshoot(scene: &mut Scene<'_>, run: usize) -> Result<(), String> {
     let limit = [Limit::new(format!("spent-{run}"), SMALL, HOUR)];
     let mut plan = Plan::default();

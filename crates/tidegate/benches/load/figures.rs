@@ -5,7 +5,7 @@
 
 use std::fmt::Display;
 
-/// Which bar of its issue, and which of its cases.
+/// Which target, and which of its cases.
 #[derive(Clone, Debug)]
 pub(crate) struct Figures {
     bar: u8,

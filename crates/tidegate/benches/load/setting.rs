@@ -1,6 +1,6 @@
 //! What every bar is measured with, and how a benchmark is told which.
 //!
-//! `BENCHMARK [--long] BAR…`. Without a bar it does nothing, so that `cargo test --all-targets` is done with it
+//! `BENCHMARK [--long] BAR…`. Without a target it does nothing, so that `cargo test --all-targets` is done with it
 //! at once.
 
 use std::process::ExitCode;

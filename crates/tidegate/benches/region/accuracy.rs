@@ -1,4 +1,4 @@
-//! Bar 1: Unkey's multi-node frame. How much of an allowance random nodes admit, over some windows.
+//! Target 1: Unkey's multi-node frame. How much of an allowance random nodes admit, over some windows.
 //!
 //! In real time, so only the rows whose windows last ten seconds; all of them at once, each with its own key
 //! and each number of nodes with its own store. The simulator has the rows of longer windows.

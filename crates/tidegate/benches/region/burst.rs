@@ -1,4 +1,4 @@
-//! Bar 2: every node is sent two limits' worth of one key within 100 ms, and nobody knew the key before.
+//! Target 2: every node is sent two limits' worth of one key within 100 ms, and nobody knew the key before.
 
 use crate::Setting;
 use crate::figures::{Bounds, Figures, count, note, ratio};

@@ -1,4 +1,4 @@
-//! Bar 3: what a key costs its store. Calls grow with keys and nodes, not with requests.
+//! Target 3: what a key costs its store. Calls grow with keys and nodes, not with requests.
 
 use crate::Setting;
 use crate::figures::{Bounds, Figures, count, note};

@@ -1,4 +1,4 @@
-//! Bar 6: one of a cluster's three primaries dies, until its replica takes over. Keys of the other shards
+//! Target 6: one of a cluster's three primaries dies, until its replica takes over. Keys of the other shards
 //! show nothing of it.
 //!
 //! Five runs, each with another shard's primary of the moment.

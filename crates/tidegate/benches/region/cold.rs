@@ -1,4 +1,4 @@
-//! Bar 9: checks of keys that nobody has seen before, each of which asks the store. The node is a sidecar here:
+//! Target 9: checks of keys that nobody has seen before, each of which asks the store. The node is a sidecar here:
 //! it is asked over its Unix socket.
 
 use crate::Setting;

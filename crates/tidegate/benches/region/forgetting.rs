@@ -1,4 +1,4 @@
-//! Bar 5: a store that forgets, one whose answers are lost, and one that is replaced by an older copy. What
+//! Target 5: a store that forgets, one whose answers are lost, and one that is replaced by an older copy. What
 //! is admitted in the end is the limit, within a twentieth.
 //!
 //! Three nodes and one key whose window lasts. While nobody can be asked, a `paid` key admits on the local view,

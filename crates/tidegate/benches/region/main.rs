@@ -1,7 +1,7 @@
 //! The bars of the region tier, measured with real processes: nodes of the release binary, Redis, and a load
 //! generator of our own. `cargo xtask bars region` runs it and reads what it prints.
 //!
-//! `region [--long] BAR…`, BAR one of 1 to 10 but 8, which counts instructions.
+//! `region [--long] TARGET…`, TARGET one of 1 to 10 but 8, which counts instructions.
 
 mod accuracy;
 mod burst;

@@ -1,4 +1,4 @@
-//! Bar 7: what is lost with a node that is killed, and what a node decides first after it was stopped.
+//! Target 7: what is lost with a node that is killed, and what a node decides first after it was stopped.
 
 use crate::Setting;
 use crate::figures::{Bounds, Figures, count};

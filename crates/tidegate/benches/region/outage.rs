@@ -1,4 +1,4 @@
-//! Bar 4: the store is killed, stopped, slow or unreachable under load, five times each in turn.
+//! Target 4: the store is killed, stopped, slow or unreachable under load, five times each in turn.
 //!
 //! Three nodes. Most requests are about keys that are known and far from their limits: their latency must not
 //! show the outage. Three busy keys, one of each class, are offered twice what they may admit.

@@ -1,4 +1,4 @@
-//! Bar 10: a store with many live keys loses all of them, or one server of three does. How long it takes until all nodes have
+//! Target 10: a store with many live keys loses all of them, or one server of three does. How long it takes until all nodes have
 //! published again what they know, and what callers notice meanwhile.
 //!
 //! Every key is known by one of the three nodes. Warm keys are asked about all the time, and `exact` ones, which ask the

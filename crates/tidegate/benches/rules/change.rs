@@ -1,4 +1,4 @@
-//! Bar 8: a limit is changed under load. What is admitted follows at once, and what was admitted before still counts.
+//! Target 8: a limit is changed under load. What is admitted follows at once, and what was admitted before still counts.
 
 use crate::Setting;
 use crate::client::Client;

@@ -1,4 +1,4 @@
-//! Bar 3: the first load of 5 million rules, through a broker, and what the broker needs for it.
+//! Target 3: the first load of 5 million rules, through a broker, and what the broker needs for it.
 
 use crate::Setting;
 use crate::figures::{Bounds, Figures, count, note};

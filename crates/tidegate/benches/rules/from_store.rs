@@ -1,4 +1,4 @@
-//! Bar 3 from the store alone: a control plane that has nothing but its database makes its file, and a node behind a
+//! Target 3 from the store alone: a control plane that has nothing but its database makes its file, and a node behind a
 //! broker goes by it.
 
 use crate::Setting;

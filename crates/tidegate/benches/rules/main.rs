@@ -2,7 +2,7 @@
 //! and nodes; past what the machine holds, real streams that put changes in force in real rule sets.
 //! `cargo xtask bars rules` runs it and reads what it prints.
 //!
-//! `rules [--long] BAR…`, BAR one of 1, 3, 4, 8. The others are measured in `crates/rules`.
+//! `rules [--long] TARGET…`, TARGET one of 1, 3, 4, 8. The others are measured in `crates/rules`.
 
 mod change;
 mod client;

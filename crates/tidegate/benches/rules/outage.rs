@@ -1,4 +1,4 @@
-//! Bar 4: the control plane dies, then all brokers, then nodes are restarted. What is enforced stays, and when all
+//! Target 4: the control plane dies, then all brokers, then nodes are restarted. What is enforced stays, and when all
 //! are back, everybody has the newest within a second.
 
 use crate::Setting;

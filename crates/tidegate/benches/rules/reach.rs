@@ -1,4 +1,4 @@
-//! Bar 1: from a push to the last of 50 nodes that enforces it; once at a time, and under 1,700 changes a second.
+//! Target 1: from a push to the last of 50 nodes that enforces it; once at a time, and under 1,700 changes a second.
 
 use crate::Setting;
 use crate::client::Client;

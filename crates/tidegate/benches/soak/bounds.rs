@@ -10,7 +10,7 @@ use crate::stores::Run;
 use crate::subject::{Allows, Family, Subject};
 use std::time::Duration;
 
-/// `δ·(½ + ⅓)` of the limit, for two nodes, and a quarter of it for `abuse` (section 3 of the design).
+/// `δ·(½ + ⅓)` of the limit, for two nodes, and a quarter of it for `abuse` (docs/accuracy.md).
 const UNSEEN: f64 = 0.25 * (1.0 / 2.0 + 1.0 / 3.0);
 const UNSEEN_ABUSE: f64 = 0.25;
 /// Between regions, an even load: simulated 1.03 (docs/world.md), and the regions' own overshoot beside it.

@@ -10,7 +10,7 @@ use crate::subject::{Allows, Family, Subject};
 use std::time::Duration;
 
 const INTERVALS: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(3), Duration::from_secs(10)];
-/// A part of the burst: section 3 of the design, for two nodes.
+/// A part of the burst: the bound of credit (docs/accuracy.md), for two nodes.
 const UNSEEN: f64 = 0.25 * (1.0 / 2.0 + 1.0 / 3.0);
 /// Of everything: where parts of a rate are shifted between regions (docs/world.md).
 const SHIFTED: f64 = 0.10;

@@ -1,4 +1,4 @@
-//! Bar 3: one region alone, the others idle. Being accurate between regions must not cost a caller who is in one
+//! Target 3: one region alone, the others idle. Being accurate between regions must not cost a caller who is in one
 //! of them what the limit allows.
 
 use crate::Setting;

@@ -1,4 +1,4 @@
-//! Bar 1, the slow cases: even load in all regions, and one region that sends while the others rest just below
+//! Target 1, the slow cases: even load in all regions, and one region that sends while the others rest just below
 //! half of the limit.
 
 use crate::figures::{Bounds, count, ratio};

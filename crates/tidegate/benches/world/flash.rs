@@ -1,4 +1,4 @@
-//! Bar 1, the fast case: every region is sent a whole limit of one key within a second, and nobody knew the key
+//! Target 1, the fast case: every region is sent a whole limit of one key within a second, and nobody knew the key
 //! before. From ten seconds later on nothing more may be admitted.
 
 use crate::Setting;

@@ -1,4 +1,4 @@
-//! Bar 1, the two failures that seed 002 begins with: a request larger than its limit, and one that is denied
+//! Target 1, two ways to charge the innocent: a request larger than its limit, and one that is denied
 //! for what the window before has. Neither consumes anything, so neither may cost another region anything.
 
 use crate::figures::{Bounds, Figures};

@@ -2,7 +2,7 @@
 //! each region with its own Redis, around one SQL database. `cargo xtask bars world` runs it and reads what it
 //! prints.
 //!
-//! `world [--long] [--postgres] BAR…`, BAR one of 1, 2, 3, 4, 5, 7. The database's own bars (6, 8 and 9) are
+//! `world [--long] [--postgres] TARGET…`, TARGET one of 1, 2, 3, 4, 5, 7. The database's own bars (6, 8 and 9) are
 //! measured without nodes, elsewhere.
 
 mod alone;

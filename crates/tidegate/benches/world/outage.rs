@@ -1,4 +1,4 @@
-//! Bar 4: the database is out of reach, dead, restarted or slow. Callers don't notice, and when it is back it
+//! Target 4: the database is out of reach, dead, restarted or slow. Callers don't notice, and when it is back it
 //! soon has what the regions counted meanwhile.
 //!
 //! A new key every half second, of which every region is sent half a limit: all are spent, so that nothing of

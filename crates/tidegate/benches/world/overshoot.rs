@@ -1,4 +1,4 @@
-//! Bar 1: how much three regions admit of one limit together, with either policy of publishing.
+//! Target 1: how much three regions admit of one limit together, with either policy of publishing.
 //!
 //! Several keys at once, each a run of its own, within one cell of five minutes.
 
@@ -15,7 +15,7 @@ pub(crate) fn measure(setting: &Setting) -> Result<(), String> {
     note(
         BAR,
         "1,000 per 5 min, three regions. Admitted until everybody is denied, and in the 10 s after; every run has a \
-         key of its own, runs go on at the same time. `headroom` is held against the bars, `floor` is told",
+         key of its own, runs go on at the same time. `headroom` is held against the targets, `floor` is told",
     );
     for policy in [Policy::Headroom, Policy::Floor] {
         let scene = Scene::start(setting, policy)?;

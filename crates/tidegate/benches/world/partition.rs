@@ -1,4 +1,4 @@
-//! Bar 5: a region hears only half of what is said, its world worker dies while it publishes, and two workers work
+//! Target 5: a region hears only half of what is said, its world worker dies while it publishes, and two workers work
 //! at once. Whatever happens, the database never has more of a region than the region admitted, what it has never
 //! shrinks, and slices in force never sum to more than the limit.
 

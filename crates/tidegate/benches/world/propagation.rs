@@ -1,4 +1,4 @@
-//! Bar 2: half of a limit is spent in one region within an instant. How long until another region counts it?
+//! Target 2: half of a limit is spent in one region within an instant. How long until another region counts it?
 //!
 //! The others know the key, and ask about it every 50 ms: what they are told remains says when they know. Once as
 //! callers usually ask, on a node's own view; once with `exact`, which shows what the region's store knows.

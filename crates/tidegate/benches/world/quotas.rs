@@ -1,4 +1,4 @@
-//! Bar 7: quotas. How soon slices follow a demand that moves, that they never sum to more than the limit, what a
+//! Target 7: quotas. How soon slices follow a demand that moves, that they never sum to more than the limit, what a
 //! caller gets who moves faster than they can follow, and what happens when the reconciler dies.
 
 use crate::Setting;

@@ -25,6 +25,7 @@ pub(crate) fn all(name: &str, plan: &Plan, outcome: &Outcome) -> Vec<(&'static s
     let whole = |numbers: &[u64]| -> Vec<f64> {
         (0..seconds).map(|second| numbers.get(second).copied().unwrap_or(0) as f64).collect()
     };
+    let compared = plan.beside.name();
     let (perfect, ours, theirs) = (whole(&series.perfect), whole(&series.ours), whole(&series.beside));
     let overshoot = |admitted: &[f64]| -> Vec<f64> {
         let sums = |numbers: &[f64]| -> Vec<f64> {
@@ -47,7 +48,7 @@ pub(crate) fn all(name: &str, plan: &Plan, outcome: &Outcome) -> Vec<(&'static s
             "requests a second",
             vec![
                 ("offered", OFFERED, whole(&series.offered)),
-                ("documents'", THEIRS, theirs.clone()),
+                (compared, THEIRS, theirs.clone()),
                 ("perfect", PERFECT, perfect.clone()),
                 ("tidegate", OURS, ours.clone()),
             ],
@@ -55,13 +56,13 @@ pub(crate) fn all(name: &str, plan: &Plan, outcome: &Outcome) -> Vec<(&'static s
         (
             "overshoot",
             "admitted beyond a perfect limiter so far, %",
-            vec![("documents'", THEIRS, overshoot(&theirs)), ("tidegate", OURS, overshoot(&ours))],
+            vec![(compared, THEIRS, overshoot(&theirs)), ("tidegate", OURS, overshoot(&ours))],
         ),
         (
             "origin",
             "operations a second at the regions' stores",
             vec![
-                ("documents'", THEIRS, whole(&series.operations_beside)),
+                (compared, THEIRS, whole(&series.operations_beside)),
                 ("tidegate", OURS, whole(&series.operations)),
             ],
         ),
@@ -70,7 +71,7 @@ pub(crate) fn all(name: &str, plan: &Plan, outcome: &Outcome) -> Vec<(&'static s
             "rows a second read and written at the world store",
             vec![
                 (
-                    "documents'",
+                    compared,
                     THEIRS,
                     sum(&whole(&series.rows_read_beside), &whole(&series.rows_written_beside)),
                 ),
@@ -140,7 +141,7 @@ fn svg(title: &str, below: &str, lines: &[Line]) -> String {
             points.join(" "),
             x + 24.0
         );
-        x += 120.0;
+        x += 50.0 + 7.0 * f64::from(u32::try_from(name.len()).unwrap_or(0));
     }
     text.push_str("</svg>\n");
     text

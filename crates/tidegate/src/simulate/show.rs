@@ -9,11 +9,12 @@ pub(crate) fn text(name: &str, plan: &Plan, seed: u64, outcome: &Outcome) -> Str
     let colours = Colours::of_stdout();
     let mut text = format!("{}: {}\n", colours.paint(Colour::Bold, name), plan.title);
     // Writing to a string can't fail.
-    let _ = writeln!(text, "{}\n", subtitle(plan, seed, outcome));
+    let _ = writeln!(text, "{}", subtitle(plan, seed, outcome));
+    let _ = writeln!(text, "compared with: {}\n", plan.beside.name());
     let _ = writeln!(
         text,
         "{:<28} {:>10}  {:>12} {:>11} {:>11}",
-        "figure", "seconds", "expected", "tidegate", "documents'"
+        "figure", "seconds", "expected", "tidegate", "compared"
     );
     for judged in &outcome.judged {
         let verdict = match judged.holds() {
@@ -85,7 +86,7 @@ pub(crate) fn json(name: &str, plan: &Plan, seed: u64, outcome: &Outcome) -> Val
                 "least": judged.least,
                 "most": judged.most,
                 "tidegate": judged.ours,
-                "documents": judged.beside,
+                "compared": judged.beside,
                 "holds": judged.holds(),
             })
         })
@@ -96,6 +97,7 @@ pub(crate) fn json(name: &str, plan: &Plan, seed: u64, outcome: &Outcome) -> Val
         "title": plan.title,
         "seed": seed,
         "scale": plan.scale,
+        "compared_with": plan.beside.name(),
         "requests": outcome.requests,
         "trace": format!("{:016x}", outcome.trace_hash),
         "figures": figures,
@@ -103,13 +105,13 @@ pub(crate) fn json(name: &str, plan: &Plan, seed: u64, outcome: &Outcome) -> Val
             "offered": series.offered,
             "perfect": series.perfect,
             "tidegate": series.ours,
-            "documents": series.beside,
+            "compared": series.beside,
             "store_operations": series.operations,
-            "store_operations_documents": series.operations_beside,
+            "store_operations_compared": series.operations_beside,
             "sql_rows_written": series.rows_written,
-            "sql_rows_written_documents": series.rows_written_beside,
+            "sql_rows_written_compared": series.rows_written_beside,
             "sql_rows_read": series.rows_read,
-            "sql_rows_read_documents": series.rows_read_beside,
+            "sql_rows_read_compared": series.rows_read_beside,
         },
     })
 }

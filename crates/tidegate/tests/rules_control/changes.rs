@@ -4,7 +4,7 @@ use crate::scene::{Follower, Server};
 use crate::support::{CHECK, request};
 use std::time::{Duration, Instant};
 
-/// The short form of bar 8, which `cargo bench --bench rules` measures.
+/// The short form of target 8, which `cargo bench --bench rules` measures.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "another process can't be given a clock")]
 fn a_changed_rate_is_admitted_soon_and_no_more() {

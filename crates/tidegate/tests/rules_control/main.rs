@@ -1,7 +1,7 @@
 //! Rules of a control plane in real processes: control plane, brokers and nodes, on ports of their own.
 //!
 //! Nothing here waits without a deadline. What is a matter of logic is tested in `crates/control/src/stream`, with a
-//! clock that the test moves; the bars of the issue are measured by `cargo bench -p tidegate --bench rules`.
+//! clock that the test moves; the targets are measured by `cargo bench -p tidegate --bench rules`.
 
 mod changes;
 mod outage;

@@ -5,7 +5,7 @@ use crate::support::{poll, request_with, rules_of};
 use serde_json::json;
 use std::time::{Duration, Instant};
 
-/// The bar, which `cargo bench --bench rules` measures, is half a second; a test shares its machine.
+/// The target, which `cargo bench --bench rules` measures, is half a second; a test shares its machine.
 const SOON_ENOUGH: Duration = Duration::from_secs(2);
 
 #[test]

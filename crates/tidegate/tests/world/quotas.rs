@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 const RATE: u64 = 100;
-/// Bars are measured elsewhere: here a busy machine may take twice as long.
+/// Targets are measured elsewhere: here a busy machine may take twice as long.
 const FOLLOWED_WITHIN: Duration = Duration::from_secs(20);
 const TAKEN_OVER_WITHIN: Duration = Duration::from_secs(10);
 /// Looks at several nodes that took longer saw no one instant.

@@ -1,4 +1,4 @@
-//! Bar 9: 100,000 cells at once, on every database.
+//! Target 9: 100,000 cells at once, on every database.
 
 use crate::{Bounds, print};
 use std::sync::Arc;

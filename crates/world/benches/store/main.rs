@@ -1,7 +1,7 @@
-//! What the world tier costs its database: bars 6 and 9 of issue 5, with real servers. `cargo xtask bars world`
+//! What the world tier costs its database: targets 6 and 9, with real servers. `cargo xtask bars world`
 //! runs it and reads what it prints.
 //!
-//! `store [--long] BAR…`, BAR one of 6 and 9. Without a bar it does nothing, so that `cargo test --all-targets` is
+//! `store [--long] TARGET…`, TARGET one of 6 and 9. Without a target it does nothing, so that `cargo test --all-targets` is
 //! done with it at once.
 
 mod bulk;
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
             "6" => runtime.block_on(cost(Duration::from_secs(if is_long { 300 } else { 120 }))),
             "9" => runtime.block_on(bulk::measure()),
             other => {
-                eprintln!("there is no bar {other:?} here; there are 6 and 9");
+                eprintln!("there is no target {other:?} here; there are 6 and 9");
                 return ExitCode::FAILURE;
             }
         }
@@ -48,21 +48,21 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Bar 6: the seeds' scheme and ours, the same growth of the same cells.
+/// Target 6: count sharing with a floor and ours, the same growth of the same cells.
 async fn cost(length: Duration) {
     let theirs = theirs::run(length).await;
-    theirs.print("the seeds' scheme, 33 nodes, 10 s");
+    theirs.print("count sharing with a floor, 33 nodes, 10 s");
     let floor = ours::run(ours::Policy::Floor, length).await;
     floor.print("floor, 10 workers, 10 s");
-    ratios("floor ÷ the seeds'", &floor, &theirs, [&TENTH, &Bounds::AtMost(1.0)]);
+    ratios("floor ÷ count sharing", &floor, &theirs, [&TENTH, &Bounds::AtMost(1.0)]);
     let headroom = ours::run(ours::Policy::Headroom, length).await;
     headroom.print("headroom, 10 workers");
-    ratios("headroom ÷ the seeds'", &headroom, &theirs, [&TENTH, &Bounds::Told]);
+    ratios("headroom ÷ count sharing", &headroom, &theirs, [&TENTH, &Bounds::Told]);
     println!(
         "bar=6; note={} s of each scheme after the table was filled, one after the other on a fresh mariadbd. {} \
          callers of 10 regions, one in 20 of them in two; every caller's count grows evenly up to its limit in a \
          window of 5 min, to half of it at least, and rows stay until the next window is over: {} rows at a time, \
-         of which between a quarter and a third grow. Of the seeds' nodes, each flushes its share of its region's \
+         of which between a quarter and a third grow. Of count sharing's nodes, each flushes its share of its region's \
          rows, so that no row is written by two; ours import four times a second, or after \
          each publish, of which there are up to five in two seconds, and say that they are here; what the run published is merged into the table within it",
         length.as_secs(),

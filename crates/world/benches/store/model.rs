@@ -7,7 +7,7 @@ pub(crate) const REGIONS: u32 = 10;
 pub(crate) const CALLERS: u32 = 31_500;
 pub(crate) const LIMIT: u64 = 1000;
 pub(crate) const WINDOW_S: f64 = 300.0;
-/// The seeds': what is below isn't published.
+/// Count sharing's: what is below isn't published.
 pub(crate) const FLOOR: f64 = 0.5;
 /// Every so many callers come to two regions.
 const IN_TWO_REGIONS: u32 = 20;

@@ -18,7 +18,7 @@ pub(crate) const NAMESPACE: &str = "api.requests";
 /// As the worker of a region does it: where many cells grow there is quiet after a publish, and imports follow them.
 const POLL_S: f64 = 0.25;
 const PUBLISH_S: f64 = 0.4;
-/// The floor's, as the seeds'. Headroom publishes at every poll.
+/// The floor's, as count sharing has it. Headroom publishes at every poll.
 const INTERVAL_S: f64 = 10.0;
 /// How often a reader goes back, and by how much.
 const BACK_EVERY_S: f64 = 60.0;

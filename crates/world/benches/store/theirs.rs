@@ -1,5 +1,5 @@
-//! The seeds' scheme (002): each of 33 nodes writes what grew past the floor every 10 s, and reads everybody
-//! else's sums every 10 s, by the statements that are written there.
+//! Count sharing with a floor, as a comparison: each of 33 nodes writes what grew past the floor every 10 s, and reads everybody
+//! else's sums every 10 s, by the usual statements.
 
 use crate::model::{self, Counted, Source, WINDOW_S};
 use crate::server::{Load, Meter};
