@@ -301,7 +301,7 @@ impl Auditor {
             let Some(key) = self.by_id.get(&sync.key).copied() else { continue };
             match reply {
                 Ok(reply) => {
-                    self.oracle.synced(key, exchange.node);
+                    self.oracle.synced(key, exchange.node, sync, reply);
                     self.replied(key, exchange.node, sync, reply, now)?;
                     if reply.drawn > 0 || reply.granted.contains(&true) {
                         self.oracle.granted(key, exchange.node, reply.epoch, nodes);

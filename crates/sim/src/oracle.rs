@@ -28,7 +28,7 @@ use crate::scenario::{KeyPlan, Scenario};
 use accounts::Accounts;
 use generations::Generations;
 use std::collections::{BTreeMap, BTreeSet};
-use tidegate_core::exchange::CountSync;
+use tidegate_core::exchange::{CountSync, KeyReply, KeySync};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{Accuracy, Class, KeyId, Nanos, Sequence};
 use tidegate_node::GivenPolicy;
@@ -92,9 +92,6 @@ struct KeyAccounts {
     granted_in: BTreeMap<NodeId, u64>,
     /// The rate changes: what is owed takes longer or shorter then.
     changes_rate: bool,
-    /// It is a bucket, and data is lost while a node is cut off. Whether the store had executed what the node tried to
-    /// publish, and so whether other nodes restore it, nobody can tell: it isn't charged again, and may be lost.
-    loses_attempts: bool,
     /// Nodes that know of the key, which was deleted from the store, and haven't synced it since: they, and nobody else,
     /// bring it back. Nobody notices that a single key is gone.
     unaware: BTreeSet<NodeId>,
@@ -113,8 +110,6 @@ impl Oracle {
             let is_other = |policy: &GivenPolicy| matches!(policy, GivenPolicy::Gcra { rate: other, .. } if *other != rate);
             others.into_iter().any(|change| is_other(&change.policy))
         };
-        let any = |is: fn(&Fault) -> bool| scenario.faults.iter().any(|(_, fault)| is(fault));
-        let loses_attempts = any(|fault| matches!(fault, Fault::Cut { .. })) && any(Fault::loses_data);
         let accounts = |plan: &KeyPlan| KeyAccounts {
             id: plan.id(),
             limit: plan.size(),
@@ -124,7 +119,6 @@ impl Oracle {
             cells: BTreeMap::new(),
             granted_in: BTreeMap::new(),
             changes_rate: changes_rate(plan),
-            loses_attempts: loses_attempts && matches!(plan.policy, GivenPolicy::Gcra { .. }),
             unaware: BTreeSet::new(),
             has_lost_resets: false,
             plan: plan.clone(),
@@ -141,11 +135,7 @@ impl Oracle {
     pub(crate) fn judges(&self, key: usize) -> bool {
         let accounts = &self.keys[key];
         let is_undone = accounts.has_lost_resets && !accounts.unaware.is_empty();
-        !self.is_off
-            && !accounts.changes_rate
-            && !accounts.loses_attempts
-            && accounts.generations.newest_is_told()
-            && !is_undone
+        !self.is_off && !accounts.changes_rate && accounts.generations.newest_is_told() && !is_undone
     }
 
     /// The largest limit that any living node goes by is this from now on. What waits for the store was asked for by
@@ -254,9 +244,17 @@ impl Oracle {
         self.keys.get(key).is_some_and(|accounts| accounts.unaware.contains(&node))
     }
 
-    /// The store executed a sync of a key: it has all that the node knows.
-    pub(crate) fn synced(&mut self, key: usize, node: NodeId) {
-        self.keys[key].unaware.remove(&node);
+    /// The store executed a sync of a key: it has all that the node knows, but for what a bucket that was forgotten may
+    /// have counted before. The node had tried to publish that and wasn't answered, and nobody charges it twice.
+    pub(crate) fn synced(&mut self, key: usize, node: NodeId, sync: &KeySync, reply: &KeyReply) {
+        let accounts = &mut self.keys[key];
+        accounts.unaware.remove(&node);
+        let CountSync::Gcra { sync: bucket, .. } = &sync.counts else { return };
+        if reply.component_before.unwrap_or(0) < bucket.acked {
+            let cell = (accounts.generations.of(sync.epoch), BUCKET);
+            let accounts = accounts.cells.entry(cell).or_default();
+            accounts.lost += bucket.sent.saturating_sub(bucket.acked);
+        }
     }
 
     /// A node died, or the store lost something: what nobody knows of any more is lost.

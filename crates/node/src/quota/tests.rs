@@ -249,7 +249,14 @@ fn a_worker_that_takes_over_says_of_its_slices_that_nobody_asks_for_them() {
     let row = SliceRow { key: key(1), owner: me, generation: 1, size, whole: 90, expires: at(0) };
     let slices = Slices { slices: vec![row], now: Nanos::from_secs(70), confirmed: Nanos::ZERO };
     let mut worker = Worker::default();
-    worker.read(me, &Membership { version: 1, members: Vec::new() }, &slices, &InForce::default(), at(0), Nanos::ZERO);
+    worker.read(
+        me,
+        &Membership { version: 1, members: Vec::new() },
+        &slices,
+        &InForce::default(),
+        at(0),
+        Nanos::ZERO,
+    );
     assert_eq!(said(&mut worker, &[(1, 0), (2, 0)]), [(key(1), 0)]);
     assert_eq!(said(&mut worker, &[(1, 0)]), []);
 }
@@ -299,7 +306,9 @@ fn a_change_is_not_acknowledged_while_a_node_may_be_forgotten() {
     let mut say = |generation: u64, version: u64, forgot_at: Nanos| {
         let read = Nanos::from_secs(70 + generation);
         let slices = Slices { slices: vec![row(generation)], now: read, confirmed: read };
-        stamp = worker.read(me, &membership, &slices, &InForce::default(), at(0), Nanos::ZERO).map_or(stamp, |news| news.stamp);
+        stamp = worker
+            .read(me, &membership, &slices, &InForce::default(), at(0), Nanos::ZERO)
+            .map_or(stamp, |news| news.stamp);
         let report =
             QuotaReport { node: NodeId(1), applied: stamp, version, offered: Vec::new(), leaves: false };
         let say = worker.gathered(&QuotaGathered { now: at(20_000), forgot_at, reports: vec![report] });
@@ -334,6 +343,7 @@ fn slices_that_are_read_long_after_the_round_began_are_not_told() {
         assert!(took <= Nanos::from_secs(8));
     }
     let slices = Slices { slices: vec![row], now: Nanos::from_secs(70), confirmed: Nanos::ZERO };
-    let in_time = Worker::default().read(me, &membership, &slices, &InForce::default(), at(0), Nanos::from_secs(8));
+    let in_time =
+        Worker::default().read(me, &membership, &slices, &InForce::default(), at(0), Nanos::from_secs(8));
     assert!(in_time.is_some(), "statements may take long");
 }

@@ -306,7 +306,8 @@ fn leases_at_most(read: &[ToldSlice], in_force: &InForce, before: Nanos) -> Vec<
     };
     let read_keys: KeySet = read.iter().map(|slice| slice.key).collect();
     let unread = held.iter().filter(|(key, _)| !read_keys.contains(key));
-    let unread = unread.map(|(key, held)| ToldSlice { key: *key, lease: Lease { until: Nanos::ZERO, rises, ..*held } });
+    let unread = unread
+        .map(|(key, held)| ToldSlice { key: *key, lease: Lease { until: Nanos::ZERO, rises, ..*held } });
     let mut leases: Vec<ToldSlice> = unread.chain(read.iter().map(of_both)).take(QUOTA_KEYS_MAX).collect();
     leases.sort_by_key(|slice| slice.key);
     leases

@@ -182,9 +182,14 @@ impl Pending {
         self.breakers.entry(shard).or_insert_with(|| Breaker::new(seed))
     }
 
+    /// Whether flushes have something to probe a shard with.
+    pub(super) fn has_probe(&self, shard: ShardId) -> bool {
+        self.probes.contains_key(&shard) || self.held.contains_key(&shard)
+    }
+
     pub(super) fn may_ask(&mut self, key: KeyId, shard: ShardId, now: Nanos) -> bool {
         let failed = self.keys.get(&key).and_then(|key| key.failed_until);
-        let has_probe = self.probes.contains_key(&shard) || self.held.contains_key(&shard);
+        let has_probe = self.has_probe(shard);
         let is_reliable = self.shard(shard).is_reliable();
         let breaker = self.breaker(shard);
         // Who comes where nothing else would find out that the shard is back, does.

@@ -405,7 +405,12 @@ impl Region {
         let mut syncs = Vec::<(KeySync, Ticket)>::new();
         let data = pending.shard(shard);
         let mut tries = data.queue.len().min(REPUBLISHED_AT_ONCE.saturating_sub(data.in_flight.len()));
-        while tries > 0 && pending.breaker(shard).admits() {
+        if tries > 0 && !pending.breaker(shard).admits() {
+            // One key is the probe, where nothing else would find out that the shard is back: all nodes wait for this one.
+            let is_due = !pending.has_probe(shard) && pending.breaker(shard).probe_due(moment.now);
+            tries = usize::from(is_due);
+        }
+        while tries > 0 {
             tries -= 1;
             let Some(key) = pending.shard(shard).queue.pop_front() else { break };
             if pending.keys.get(&key).is_some_and(|entry| entry.in_flight) {

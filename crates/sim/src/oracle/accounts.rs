@@ -62,6 +62,11 @@ impl Accounts {
             Accuracy::Bounded => unpublished + beyond + admitted.min(limit.div_ceil(20)),
             Accuracy::Fast | Accuracy::Async => unpublished + admitted,
         };
-        self.reported + self.unverified + credit + self.uncounted() + self.deleted + self.granted_before.min(limit)
+        self.reported
+            + self.unverified
+            + credit
+            + self.uncounted()
+            + self.deleted
+            + self.granted_before.min(limit)
     }
 }

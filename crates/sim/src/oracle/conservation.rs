@@ -115,13 +115,16 @@ impl KeyAccounts {
             let id = self.id_of(*cell);
             let (counted, wanted) = match self.plan.policy {
                 // A lowered burst leaves one empty bucket of what is owed.
-                GivenPolicy::Gcra { .. } if self.was_lowered || self.loses_attempts => continue,
+                GivenPolicy::Gcra { .. } if self.was_lowered => continue,
                 GivenPolicy::Gcra { .. } => {
                     let counted = self.units_between(now, origin.tat(self.id, id.epoch));
                     let slack = accounts.uncounted() + accounts.untold + self.gcra_slack(accounts);
                     (counted, self.used(*cell, now).saturating_sub(slack))
                 }
-                _ => (origin.total(&id), accounts.admitted.saturating_sub(accounts.uncounted() + accounts.untold)),
+                _ => (
+                    origin.total(&id),
+                    accounts.admitted.saturating_sub(accounts.uncounted() + accounts.untold),
+                ),
             };
             // What was deleted alone comes back with those who know of it, when they sync it.
             if counted < wanted && self.unaware.is_empty() {

@@ -200,6 +200,18 @@ impl Simulation {
         self.scenario.templates[template].limits[0].key
     }
 
+    /// What a node takes the key's shard for, to be shown.
+    pub(crate) fn health_of(&self, node: usize, key: usize) -> String {
+        let (region, shard) = (&self.nodes[node].sharing().region, self.shard_of_key(key));
+        let condition = region.shard_conditions().into_iter().find(|condition| condition.shard == shard);
+        let breaker = region.breakers().into_iter().find(|(of, ..)| *of == shard);
+        format!(
+            "{:?}, breaker {:?}",
+            condition.map(|condition| condition.health),
+            breaker.map(|(_, state, _)| state)
+        )
+    }
+
     /// Once all is calm: the store counts everything that isn't lost.
     pub(crate) fn is_conserved(&self) -> Result<(), String> {
         self.auditor.is_conserved(&self.nodes, &self.origin, self.origin_now())

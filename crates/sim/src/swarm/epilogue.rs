@@ -194,8 +194,9 @@ fn ask_once(simulation: &mut Simulation, node: usize, template: usize) -> Result
     let is_refused = simulation.refused_keys() > refused_before;
     if answer.path == AnswerPath::Unverified && !is_refused {
         let key = simulation.key_of(template);
+        let health = simulation.health_of(node, key);
         return Err(format!(
-            "liveness: node {node} can't ask about key {key}, and nothing is wrong any more"
+            "liveness: node {node} can't ask about key {key} ({health}), and nothing is wrong any more"
         ));
     }
     Ok(answer)
