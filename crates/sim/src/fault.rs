@@ -127,17 +127,3 @@ pub enum Fault {
         of_10_000: u64,
     },
 }
-
-impl Fault {
-    /// Whether a store loses counts by it.
-    pub(crate) fn loses_data(&self) -> bool {
-        matches!(
-            self,
-            Fault::StoreForgets
-                | Fault::ShardForgets { .. }
-                | Fault::KeyIsLost { .. }
-                | Fault::StoreFailsOver
-                | Fault::ShardFailsOver { .. }
-        )
-    }
-}

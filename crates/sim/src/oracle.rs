@@ -21,7 +21,6 @@ mod conservation;
 mod generations;
 
 use crate::checks::Bounds;
-use crate::fault::Fault;
 use crate::node::{KeyView, SimulatedNode};
 use crate::origin::SimulatedOrigin;
 use crate::scenario::{KeyPlan, Scenario};
