@@ -8,7 +8,8 @@ use tidegate_core::{Burst, Decision, KeyId, Nanos, Rate, Spec, Verdict};
 use tidegate_node::quota::{Asked, Quotas, Worker};
 use tidegate_origin::Store as Origin;
 use tidegate_world::{
-    Joined, Joining, OwnerId, Policy, Publish, RECONCILER, SLICE_LEASE, Slices, Store as World, Term,
+    Acknowledgement, Demand, Joined, Joining, OwnerId, Policy, Publish, RECONCILER, SLICE_LEASE, Slices,
+    Store as World, Term,
 };
 
 pub(crate) const KEY_COUNT: usize = 2;
