@@ -12,10 +12,10 @@ use crate::refusal::Refusal;
 use crate::route::Call;
 use crate::trace;
 use crate::wire::{Body, Form, Prepared, Use};
-use tidegate_core::Nanos;
+use tidegate_core::{Moment, Nanos};
 use tidegate_decisions::RequestTag;
 use tidegate_node::journal;
-use tidegate_node::{Answer, Decided, Purpose, Request, RequestError, Subject, VersionedRules};
+use tidegate_node::{Answer, Asking, Decided, Purpose, Request, RequestError, Subject, VersionedRules};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Reply {
@@ -42,26 +42,52 @@ impl Call {
     }
 }
 
-/// Decides without waiting; `None` when somebody has to be asked first: nothing was changed then.
-///
-/// Apart from [`decide`], because what that keeps while it waits is moved about with its future.
-pub(crate) fn try_decide(
-    app: &App,
-    caller: &Caller,
-    call: Call,
-    body: &[u8],
-    request_id: &str,
-) -> Result<Option<Reply>, Refusal> {
-    if call == Call::Reset {
-        return Ok(None);
-    }
-    let body = Body::read(body, call.form())?;
-    let prepared = Prepared::new(&body, call.form(), Use::Decide)?;
-    let request = Request { tenant: caller.tenant(), purpose: call.purpose(), subject: prepared.subject() };
-    name_request(app, request_id);
-    Ok(try_engine(app, &request, |answer| reply(call, answer, request.subject, request_id))?)
+/// A decision made without waiting, or what is needed to finish it.
+pub(crate) enum Tried<T, P> {
+    Answered(T),
+    /// The region has to be asked first. Nothing was charged.
+    MustAsk(P),
 }
 
+/// A request that the engine understood, and that has to ask its region. Dropped, it changes nothing.
+#[derive(Debug)]
+pub(crate) struct PendingAsk<'r> {
+    asking: Box<Asking<'r>>,
+    began: Moment,
+}
+
+/// A call whose body was read, and that has to ask its region.
+#[derive(Debug)]
+pub(crate) struct PendingCall<'a> {
+    call: Call,
+    body: Body<'a>,
+    ask: PendingAsk<'a>,
+}
+
+/// Decides a call that isn't a reset, without waiting.
+#[inline]
+pub(crate) fn try_decide<'a>(
+    app: &App,
+    caller: &Caller,
+    rules: &'a VersionedRules,
+    (call, body): (Call, &'a [u8]),
+    request_id: &str,
+) -> Result<Tried<Reply, PendingCall<'a>>, Refusal> {
+    let body = Body::read(body, call.form())?;
+    let tried = {
+        let prepared = Prepared::new(&body, call.form(), Use::Decide)?;
+        let (tenant, subject) = (caller.tenant(), prepared.subject());
+        let request = Request { tenant, purpose: call.purpose(), subject };
+        name_request(app, request_id);
+        try_engine(app, rules, &request, |answer| reply(call, answer, subject, request_id))?
+    };
+    Ok(match tried {
+        Tried::Answered(reply) => Tried::Answered(reply),
+        Tried::MustAsk(ask) => Tried::MustAsk(PendingCall { call, body, ask }),
+    })
+}
+
+/// Decides a call; asks the region first if that must be.
 pub(crate) async fn decide(
     app: &App,
     caller: &Caller,
@@ -69,22 +95,59 @@ pub(crate) async fn decide(
     body: &[u8],
     request_id: &str,
 ) -> Result<Reply, Refusal> {
-    let body = Body::read(body, call.form())?;
-    let needed_for = if call == Call::Reset { Use::Reset } else { Use::Decide };
-    let prepared = Prepared::new(&body, call.form(), needed_for)?;
-    let request = Request { tenant: caller.tenant(), purpose: call.purpose(), subject: prepared.subject() };
-    let rules = app.engine.rules();
     if call == Call::Reset {
-        let keys = app.engine.keys(&rules, &request, app.clock.now())?;
-        let count = match &app.sharing {
-            Some(region) => region.reset(&keys, None).await.map_err(|error| Refusal::origin(&error))?,
-            None => app.engine.reset(&keys),
-        };
-        return Ok(Reply { body: reset_json(count), retry_after: None });
+        return Box::pin(reset(app, caller, body)).await;
     }
-    name_request(app, request_id);
-    let answer = ask_engine(app, &rules, &request).await?;
-    Ok(reply(call, &answer, request.subject, request_id))
+    let rules = app.engine.rules();
+    match try_decide(app, caller, &rules, (call, body), request_id)? {
+        Tried::Answered(reply) => Ok(reply),
+        // Boxed: it is large, and nearly nobody waits.
+        Tried::MustAsk(pending) => Box::pin(pending.finish(app, request_id)).await,
+    }
+}
+
+async fn reset(app: &App, caller: &Caller, body: &[u8]) -> Result<Reply, Refusal> {
+    let body = Body::read(body, Call::Reset.form())?;
+    let prepared = Prepared::new(&body, Call::Reset.form(), Use::Reset)?;
+    let (tenant, subject) = (caller.tenant(), prepared.subject());
+    let request = Request { tenant, purpose: Call::Reset.purpose(), subject };
+    let rules = app.engine.rules();
+    let keys = app.engine.keys(&rules, &request, app.clock.now())?;
+    let count = match &app.sharing {
+        Some(region) => region.reset(&keys, None).await.map_err(|error| Refusal::origin(&error))?,
+        None => app.engine.reset(&keys),
+    };
+    Ok(Reply { body: reset_json(count), retry_after: None })
+}
+
+impl PendingCall<'_> {
+    /// Asks the region, and decides.
+    pub(crate) async fn finish(self, app: &App, request_id: &str) -> Result<Reply, Refusal> {
+        let PendingCall { call, body, ask } = self;
+        let answer = ask.finish(app).await;
+        // Made again from what was read: names for the answer.
+        let prepared = Prepared::new(&body, call.form(), Use::Decide)?;
+        Ok(reply(call, &answer, prepared.subject(), request_id))
+    }
+}
+
+impl<'r> PendingAsk<'r> {
+    /// Asks the region, and decides.
+    pub(crate) async fn finish(self, app: &App) -> Answer<'r> {
+        let PendingAsk { asking, began } = self;
+        let answer = match &app.sharing {
+            Some(region) => {
+                let span = trace::begin(app, "ask the region");
+                let answer = region.ask(asking).await;
+                trace::end(app, span, || traced(&answer));
+                answer
+            }
+            // Without a driver nobody answers.
+            None => app.engine.resume(*asking, &[], app.clock.now()),
+        };
+        time_asked(app, began);
+        answer
+    }
 }
 
 fn reply(call: Call, answer: &Answer<'_>, subject: Subject<'_>, request_id: &str) -> Reply {
@@ -105,23 +168,30 @@ pub(crate) fn name_request(app: &App, id: &str) {
     }
 }
 
-/// Decides, and hands the answer to `tell` where it is, as it is large; `None` when the region has to be asked
-/// first.
-pub(crate) fn try_engine<T>(
+/// Decides without waiting, and hands the answer to `tell` where it is, as it is large.
+#[inline]
+pub(crate) fn try_engine<'r, T>(
     app: &App,
+    rules: &'r VersionedRules,
     request: &Request<'_>,
-    tell: impl FnOnce(&Answer<'_>) -> T,
-) -> Result<Option<T>, RequestError> {
-    let (rules, began) = (app.engine.rules(), app.clock.now());
-    match &app.engine.decide(&rules, request, began)? {
-        Decided::Answer(answer) => {
-            time(app, began);
-            if let Some(region) = &app.sharing {
-                region.publish_urgent();
-            }
-            Ok(Some(tell(answer)))
+    tell: impl FnOnce(&Answer<'r>) -> T,
+) -> Result<Tried<T, PendingAsk<'r>>, RequestError> {
+    let began = app.clock.now();
+    match app.engine.decide(rules, request, began)? {
+        Decided::Answer(ref answer) => {
+            decided_at_once(app, began);
+            Ok(Tried::Answered(tell(answer)))
         }
-        Decided::Ask(_) => Ok(None),
+        Decided::Ask(asking) => Ok(Tried::MustAsk(PendingAsk { asking, began })),
+    }
+}
+
+/// What follows a decision that nobody was asked for.
+#[inline]
+fn decided_at_once(app: &App, began: Moment) {
+    time(app, began);
+    if let Some(region) = &app.sharing {
+        region.publish_urgent();
     }
 }
 
@@ -132,26 +202,14 @@ pub(crate) async fn ask_engine<'r>(
     request: &Request<'_>,
 ) -> Result<Answer<'r>, RequestError> {
     let began = app.clock.now();
-    let answer = match (app.engine.decide(rules, request, began)?, &app.sharing) {
-        (Decided::Answer(answer), region) => {
-            time(app, began);
-            if let Some(region) = region {
-                region.publish_urgent();
-            }
-            return Ok(answer);
+    match app.engine.decide(rules, request, began)? {
+        Decided::Answer(answer) => {
+            decided_at_once(app, began);
+            Ok(answer)
         }
         // Boxed: it is large, and whoever may have to wait would be as large.
-        (Decided::Ask(asking), Some(region)) => {
-            let span = trace::begin(app, "ask the region");
-            let answer = Box::pin(region.ask(asking)).await;
-            trace::end(app, span, || traced(&answer));
-            answer
-        }
-        // Without a driver nobody answers.
-        (Decided::Ask(asking), None) => app.engine.resume(*asking, &[], app.clock.now()),
-    };
-    time_asked(app, began);
-    Ok(answer)
+        Decided::Ask(asking) => Ok(Box::pin(PendingAsk { asking, began }.finish(app)).await),
+    }
 }
 
 /// What a span says of an answer.

@@ -11,7 +11,7 @@ mod json_reply;
 mod json_request;
 mod verdict;
 
-pub(crate) use decide::{decide, try_decide};
+pub(crate) use decide::decide;
 pub(crate) use decode::decode;
 pub(crate) use encode::{encode, encode_denial};
 pub(crate) use json_reply::to_json;

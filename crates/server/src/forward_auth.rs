@@ -10,12 +10,13 @@
 
 use crate::access::Caller;
 use crate::counters::COUNTERS;
+use crate::decide::{self, Tried};
 use crate::log_gate::LogGate;
 use crate::rate_headers::{self, Header, Told};
 use crate::refusal::{Code, Refusal, excerpt};
 use crate::request_id::{self, RequestId};
 use crate::respond::{self, HttpResponse};
-use crate::{App, answer, decide};
+use crate::{App, answer};
 use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::header::{HeaderName, HeaderValue};
@@ -160,13 +161,11 @@ async fn decide(app: &App, caller: &Caller, head: &Parts, id: RequestId) -> Resu
     let asked = Asked::read(app, head.uri.query().unwrap_or(""), &head.headers)?;
     let request = asked.request(caller);
     decide::name_request(app, id.as_str());
-    if let Some(response) = decide::try_engine(app, &request, |decided| response(app, decided, &id))? {
-        return Ok(response);
-    }
     let rules = app.engine.rules();
-    decide::name_request(app, id.as_str());
-    let decided = Box::pin(decide::ask_engine(app, &rules, &request)).await?;
-    Ok(response(app, &decided, &id))
+    match decide::try_engine(app, &rules, &request, |decided| response(app, decided, &id))? {
+        Tried::Answered(response) => Ok(response),
+        Tried::MustAsk(pending) => Ok(response(app, &Box::pin(pending.finish(app)).await, &id)),
+    }
 }
 
 fn response(app: &App, decided: &Answer<'_>, id: &RequestId) -> HttpResponse {

@@ -195,10 +195,12 @@ pub(crate) fn fuzz(app: &App, caller: &crate::access::Caller, body: &[u8]) {
     use crate::envoy;
     for message in [message::only(body).ok(), Some(body)].into_iter().flatten() {
         if let Ok(asked) = envoy::decode(message) {
-            let _ = envoy::try_decide(app, caller, &asked, |verdict| {
+            let deciding = std::pin::pin!(envoy::decide(app, caller, &asked, |verdict| {
                 let framed = message::framed(|out| envoy::encode(verdict, out));
                 assert!(message::only(&framed).is_ok(), "what is answered is a message");
-            });
+            }));
+            let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+            assert!(deciding.poll(&mut context).is_ready(), "a node that is alone asks nobody");
         }
         let _ = reflection::reply(message);
     }

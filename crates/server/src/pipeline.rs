@@ -12,6 +12,7 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
+use tidegate_node::VersionedRules;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::sync::watch;
 
@@ -22,21 +23,46 @@ const LINGER_BYTES_MAX: usize = 1 << 20;
 pub(crate) trait Session {
     const PATIENCE: Patience;
 
-    /// Answers what is whole in `input`, in order and without waiting.
-    fn answer(&mut self, app: &App, input: &[u8], output: &mut Vec<u8>) -> Answered;
+    /// A request that the table alone couldn't decide, with all that is known of it.
+    type Pending<'a>;
 
-    /// Answers the first request of `input`, which the table alone couldn't decide, and says how long it is.
-    async fn ask(&mut self, app: &App, input: &[u8], output: &mut Vec<u8>) -> usize;
+    /// Answers what is whole in `input`, in order and without waiting, by one version of the rules.
+    fn answer<'a>(
+        &mut self,
+        app: &App,
+        rules: &'a VersionedRules,
+        input: &'a [u8],
+        output: &mut Vec<u8>,
+    ) -> Answered<Self::Pending<'a>>;
+
+    /// Asks the region about a request and answers it. Returns how long the request is in the input.
+    ///
+    /// Boxed: it is large, and idle connections are many.
+    fn finish<'a>(
+        &'a mut self,
+        app: &'a App,
+        pending: Self::Pending<'a>,
+        output: &'a mut Vec<u8>,
+    ) -> Finishing<'a>;
 
     /// The listener shuts down: no answer but the next is waited for.
     fn stop(&mut self);
 }
 
+pub(crate) type Finishing<'a> = Pin<Box<dyn Future<Output = usize> + Send + 'a>>;
+
 /// How far a pass over the input came, and what to do before the next.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Answered {
+#[derive(Debug)]
+pub(crate) struct Answered<P> {
     pub(crate) consumed: usize,
-    pub(crate) then: Then,
+    pub(crate) then: PassEnd<P>,
+}
+
+#[derive(Debug)]
+pub(crate) enum PassEnd<P> {
+    /// The next request has to ask its region.
+    Finish(P),
+    Then(Then),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,8 +71,6 @@ pub(crate) enum Then {
     Read,
     /// There may be more, when what is answered so far was written.
     Write,
-    /// The next request is one that the table alone can't decide.
-    Ask,
     /// Nothing more is answered, and the client may still be sending.
     Close,
     /// Nothing more is answered, as the client was told or asked for itself.
@@ -132,7 +156,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, P: Session> Connection<'_, S, P> {
                 Then::Close => return self.close().await,
                 Then::End => break,
                 Then::HandOver => return Ok(Ended::HandedOver(self.unread())),
-                Then::Read | Then::Write | Then::Ask => {}
+                Then::Read | Then::Write => {}
             }
             // Told by an atomic; a client that never pauses would keep the future above from being polled.
             if !is_stopping && shutdown.has_changed().unwrap_or(true) {
@@ -159,17 +183,26 @@ impl<S: AsyncRead + AsyncWrite + Unpin, P: Session> Connection<'_, S, P> {
     pub(crate) async fn answer(&mut self) -> io::Result<Then> {
         let mut has_answered = false;
         loop {
-            let Some(buffers) = &mut self.buffers else { return Ok(Then::Read) };
-            let (input, output) = buffers.both();
-            let Answered { consumed, then } = self.session.answer(self.app, input, output);
-            buffers.consume(consumed);
-            has_answered |= consumed > 0;
-            match then {
-                // Boxed: it is large, and idle connections are many.
-                Then::Ask => {
-                    Box::pin(self.ask()).await;
-                    has_answered = true;
+            let (consumed, then) = {
+                let Some(buffers) = &mut self.buffers else { return Ok(Then::Read) };
+                let rules = self.app.engine.rules();
+                let (input, output) = buffers.both();
+                let Answered { consumed, then } = self.session.answer(self.app, &rules, input, output);
+                match then {
+                    PassEnd::Then(then) => (consumed, Some(then)),
+                    // The requests after it wait.
+                    PassEnd::Finish(pending) => {
+                        let length = self.session.finish(self.app, pending, output).await;
+                        (consumed + length, None)
+                    }
                 }
+            };
+            if let Some(buffers) = &mut self.buffers {
+                buffers.consume(consumed);
+            }
+            has_answered |= consumed > 0;
+            let Some(then) = then else { continue };
+            match then {
                 Then::Write => self.write().await?,
                 Then::Read | Then::Close | Then::End | Then::HandOver => {
                     self.write().await?;
@@ -183,15 +216,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin, P: Session> Connection<'_, S, P> {
                 }
             }
         }
-    }
-
-    /// Answers the next request, for which somebody is asked; those after it wait.
-    #[cold]
-    async fn ask(&mut self) {
-        let Some(buffers) = &mut self.buffers else { return };
-        let (input, output) = buffers.both();
-        let length = self.session.ask(self.app, input, output).await;
-        buffers.consume(length);
     }
 
     pub(crate) async fn read(&mut self) -> io::Result<usize> {

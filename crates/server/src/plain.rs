@@ -9,20 +9,20 @@ mod read;
 mod write;
 
 use crate::App;
-use crate::access::{self, Caller, LastCaller, Permission};
+use crate::access::{self, LastCaller, Permission};
 use crate::budget::Registration;
 use crate::buffers::{OUTPUT_BYTES_SOFT_MAX, STEP_BYTES};
 use crate::counters::COUNTERS;
-use crate::decide;
+use crate::decide::{self, PendingAsk, PendingCall, Tried};
 use crate::forward_auth;
-use crate::pipeline::{self, Answered, Then};
+use crate::pipeline::{self, Answered, Finishing, PassEnd, Then};
 use crate::progress::Patience;
 use crate::refusal::Refusal;
 use crate::trace::{self, TraceContext, TraceParent};
 use hyper::StatusCode;
 use read::{Plain, Seen, Wanted, see};
 use std::pin::pin;
-use tidegate_node::journal;
+use tidegate_node::{VersionedRules, journal};
 use write::Head;
 
 /// What a connection remembers.
@@ -49,104 +49,62 @@ impl PlainHttp {
     }
 
     #[inline]
-    fn answer_at_once(&self, app: &App, plain: &Plain<'_>, output: &mut Vec<u8>) -> Result<bool, Refusal> {
-        match PlainHttp::parent(plain) {
-            None => self.try_answer(app, plain, output),
-            Some(parent) => journal::traced(parent.trace, || self.try_answer(app, plain, output)),
-        }
-    }
-
-    /// Whether it is answered. If not, somebody must be asked; then, and when it is refused, nothing was changed.
-    #[inline]
-    fn try_answer(&self, app: &App, plain: &Plain<'_>, output: &mut Vec<u8>) -> Result<bool, Refusal> {
-        let caller = self.last_caller.permitted(&app.tokens, plain.token, Some(Permission::Check))?;
-        let answered = match &plain.wanted {
-            Wanted::Decision { call, body } => {
-                decide::try_decide(app, &caller, *call, body, plain.id.as_str())?.map(|reply| {
-                    write::reply(output, &self.head(app, StatusCode::OK, plain), &reply);
-                })
-            }
-            Wanted::ForwardAuth { query, headers } => {
-                let asked = forward_auth::Asked::read(app, query, headers)?;
-                decide::name_request(app, plain.id.as_str());
-                decide::try_engine(app, &asked.request(&caller), |decided| {
-                    let status = forward_auth::status(decided);
-                    write::forward_auth(output, &self.head(app, status, plain), decided);
-                })?
-            }
-        };
-        Ok(answered.is_some())
-    }
-
-    async fn answer_slowly(
+    fn answer_at_once<'a>(
         &self,
         app: &App,
-        caller: &Caller,
-        plain: &Plain<'_>,
+        rules: &'a VersionedRules,
+        plain: &Plain<'a>,
         output: &mut Vec<u8>,
-    ) -> Result<(), Refusal> {
-        let context =
-            PlainHttp::parent(plain).map(|parent| TraceContext::new(parent, plain.trace.1.into_iter()));
+    ) -> Result<Tried<(), PendingAnswer<'a>>, Refusal> {
+        match PlainHttp::parent(plain) {
+            None => self.try_answer(app, rules, plain, output),
+            Some(parent) => journal::traced(parent.trace, || self.try_answer(app, rules, plain, output)),
+        }
+    }
+
+    /// Answers a request if nobody has to be asked. When it has to ask, or is refused, nothing was changed.
+    #[inline]
+    fn try_answer<'a>(
+        &self,
+        app: &App,
+        rules: &'a VersionedRules,
+        plain: &Plain<'a>,
+        output: &mut Vec<u8>,
+    ) -> Result<Tried<(), PendingAnswer<'a>>, Refusal> {
+        let caller = self.last_caller.permitted(&app.tokens, plain.token, Some(Permission::Check))?;
         match &plain.wanted {
             Wanted::Decision { call, body } => {
-                let deciding = pin!(decide::decide(app, caller, *call, body, plain.id.as_str()));
-                let (reply, context) = trace::during(context, deciding).await;
-                let head = self.head(app, StatusCode::OK, plain);
-                write::reply(output, &Head { trace: context.as_deref(), ..head }, &reply?);
+                match decide::try_decide(app, &caller, rules, (*call, body), plain.id.as_str())? {
+                    Tried::Answered(reply) => {
+                        write::reply(output, &self.head(app, StatusCode::OK, plain), &reply);
+                        Ok(Tried::Answered(()))
+                    }
+                    Tried::MustAsk(pending) => Ok(Tried::MustAsk(PendingAnswer::Call(pending))),
+                }
             }
             Wanted::ForwardAuth { query, headers } => {
                 let asked = forward_auth::Asked::read(app, query, headers)?;
-                let rules = app.engine.rules();
                 decide::name_request(app, plain.id.as_str());
-                let request = asked.request(caller);
-                let deciding = pin!(decide::ask_engine(app, &rules, &request));
-                let (decided, context) = trace::during(context, deciding).await;
-                let decided = decided?;
-                let head = self.head(app, forward_auth::status(&decided), plain);
-                write::forward_auth(output, &Head { trace: context.as_deref(), ..head }, &decided);
+                let tried = decide::try_engine(app, rules, &asked.request(&caller), |decided| {
+                    let status = forward_auth::status(decided);
+                    write::forward_auth(output, &self.head(app, status, plain), decided);
+                })?;
+                Ok(match tried {
+                    Tried::Answered(()) => Tried::Answered(()),
+                    Tried::MustAsk(pending) => Tried::MustAsk(PendingAnswer::ForwardAuth(pending)),
+                })
             }
         }
-        Ok(())
-    }
-}
-
-impl pipeline::Session for PlainHttp {
-    const PATIENCE: Patience = Patience::HTTP;
-
-    fn answer(&mut self, app: &App, input: &[u8], output: &mut Vec<u8>) -> Answered {
-        let (mut consumed, checks_host) = (0, !app.tokens.are_required());
-        while output.len() < OUTPUT_BYTES_SOFT_MAX {
-            let rest = &input[consumed..];
-            let then = match see(rest, checks_host) {
-                Seen::Incomplete if rest.len() < STEP_BYTES => Then::Read,
-                Seen::Incomplete | Seen::Other => Then::HandOver,
-                Seen::Plain(plain) => match self.answer_at_once(app, &plain, output) {
-                    Ok(true) => {
-                        consumed += plain.length;
-                        if !self.closes {
-                            continue;
-                        }
-                        Then::End
-                    }
-                    Ok(false) => Then::Ask,
-                    Err(_) => Then::HandOver,
-                },
-            };
-            return Answered { consumed, then };
-        }
-        Answered { consumed, then: Then::Write }
     }
 
-    async fn ask(&mut self, app: &App, input: &[u8], output: &mut Vec<u8>) -> usize {
-        let Seen::Plain(plain) = see(input, !app.tokens.are_required()) else {
-            unreachable!("the pass that asks has seen it")
-        };
-        let caller = self.last_caller.permitted(&app.tokens, plain.token, Some(Permission::Check));
-        let answered = match caller {
-            Ok(caller) => self.answer_slowly(app, &caller, &plain, output).await,
-            Err(refusal) => Err(refusal),
-        };
-        if let Err(refusal) = answered {
+    async fn finish_request(
+        &self,
+        app: &App,
+        pending: Box<PendingRequest<'_>>,
+        output: &mut Vec<u8>,
+    ) -> usize {
+        let PendingRequest { plain, answer } = *pending;
+        if let Err(refusal) = self.finish_answer(app, &plain, answer, output).await {
             COUNTERS.requests_refused.add_one();
             access::report_refused(app, &refusal);
             let status = match plain.wanted {
@@ -156,6 +114,93 @@ impl pipeline::Session for PlainHttp {
             write::refusal(output, &self.head(app, status, &plain), &refusal);
         }
         plain.length
+    }
+
+    async fn finish_answer(
+        &self,
+        app: &App,
+        plain: &Plain<'_>,
+        answer: PendingAnswer<'_>,
+        output: &mut Vec<u8>,
+    ) -> Result<(), Refusal> {
+        let context =
+            PlainHttp::parent(plain).map(|parent| TraceContext::new(parent, plain.trace.1.into_iter()));
+        match answer {
+            PendingAnswer::Call(pending) => {
+                let deciding = pin!(pending.finish(app, plain.id.as_str()));
+                let (reply, context) = trace::during(context, deciding).await;
+                let head = self.head(app, StatusCode::OK, plain);
+                write::reply(output, &Head { trace: context.as_deref(), ..head }, &reply?);
+            }
+            PendingAnswer::ForwardAuth(pending) => {
+                let deciding = pin!(pending.finish(app));
+                let (decided, context) = trace::during(context, deciding).await;
+                let head = self.head(app, forward_auth::status(&decided), plain);
+                write::forward_auth(output, &Head { trace: context.as_deref(), ..head }, &decided);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A request that has to ask its region before it is answered.
+pub(crate) struct PendingRequest<'a> {
+    plain: Plain<'a>,
+    answer: PendingAnswer<'a>,
+}
+
+#[expect(clippy::large_enum_variant, reason = "boxed as a whole")]
+enum PendingAnswer<'a> {
+    Call(PendingCall<'a>),
+    ForwardAuth(PendingAsk<'a>),
+}
+
+impl pipeline::Session for PlainHttp {
+    const PATIENCE: Patience = Patience::HTTP;
+
+    // Boxed: it is large, and nearly nobody asks.
+    type Pending<'a> = Box<PendingRequest<'a>>;
+
+    fn answer<'a>(
+        &mut self,
+        app: &App,
+        rules: &'a VersionedRules,
+        input: &'a [u8],
+        output: &mut Vec<u8>,
+    ) -> Answered<Self::Pending<'a>> {
+        let (mut consumed, checks_host) = (0, !app.tokens.are_required());
+        while output.len() < OUTPUT_BYTES_SOFT_MAX {
+            let rest = &input[consumed..];
+            let then = match see(rest, checks_host) {
+                Seen::Incomplete if rest.len() < STEP_BYTES => Then::Read,
+                Seen::Incomplete | Seen::Other => Then::HandOver,
+                Seen::Plain(plain) => match self.answer_at_once(app, rules, &plain, output) {
+                    Ok(Tried::Answered(())) => {
+                        consumed += plain.length;
+                        if !self.closes {
+                            continue;
+                        }
+                        Then::End
+                    }
+                    Ok(Tried::MustAsk(answer)) => {
+                        let pending = Box::new(PendingRequest { plain, answer });
+                        return Answered { consumed, then: PassEnd::Finish(pending) };
+                    }
+                    Err(_) => Then::HandOver,
+                },
+            };
+            return Answered { consumed, then: PassEnd::Then(then) };
+        }
+        Answered { consumed, then: PassEnd::Then(Then::Write) }
+    }
+
+    fn finish<'a>(
+        &'a mut self,
+        app: &'a App,
+        pending: Self::Pending<'a>,
+        output: &'a mut Vec<u8>,
+    ) -> Finishing<'a> {
+        Box::pin(self.finish_request(app, pending, output))
     }
 
     fn stop(&mut self) {
@@ -170,7 +215,8 @@ pub(crate) fn fuzz(app: &App, mut input: &[u8]) {
     let mut session = PlainHttp::default();
     loop {
         let mut output = Vec::new();
-        let Answered { consumed, then } = session.answer(app, input, &mut output);
+        let rules = app.engine.rules();
+        let Answered { consumed, then } = session.answer(app, &rules, input, &mut output);
         input = &input[consumed..];
         let mut answers = output.as_slice();
         while !answers.is_empty() {
@@ -182,7 +228,9 @@ pub(crate) fn fuzz(app: &App, mut input: &[u8]) {
             answers = &answers[head + length.unwrap_or(0)..];
         }
         match then {
-            Then::Write => assert!(consumed > 0, "a pass that answers something has read something"),
+            PassEnd::Then(Then::Write) => {
+                assert!(consumed > 0, "a pass that answers something has read something");
+            }
             _ => return,
         }
     }

@@ -19,7 +19,7 @@ pub(crate) use connection::serve;
 /// What fuzzing calls: any bytes as what a client sent, answered to the end without a connection.
 #[cfg(feature = "fuzz")]
 pub(crate) fn fuzz(app: &crate::App, mut input: &[u8]) {
-    use crate::pipeline::{Answered, Then};
+    use crate::pipeline::{Answered, PassEnd, Then};
     use session::{Asked, Session};
     let mut session = Session::new(app, crate::budget::Registration::default());
     loop {
@@ -27,9 +27,11 @@ pub(crate) fn fuzz(app: &crate::App, mut input: &[u8]) {
         let Answered { consumed, then } = session.answer(app, input, &mut output);
         input = &input[consumed..];
         match then {
-            Then::Read | Then::Close | Then::End | Then::HandOver => return,
-            Then::Write => assert!(consumed > 0, "a pass that answers something has read something"),
-            Then::Ask => match Asked::read(input) {
+            PassEnd::Then(Then::Read | Then::Close | Then::End | Then::HandOver) => return,
+            PassEnd::Then(Then::Write) => {
+                assert!(consumed > 0, "a pass that answers something has read something");
+            }
+            PassEnd::Finish(pending) => match Asked::read(pending) {
                 Some(asked) => input = &input[asked.length..],
                 None => unreachable!("the pass that asks has read it"),
             },

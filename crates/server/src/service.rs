@@ -128,16 +128,12 @@ async fn decision(
     id: &RequestId,
 ) -> Result<HttpResponse, Refusal> {
     let body = body::read(incoming).await?;
-    // What may wait is boxed: it is large, and nearly nobody waits.
-    let slowly = || Box::pin(decide::decide(app, caller, call, &body, id.as_str()));
+    let deciding = decide::decide(app, caller, call, &body, id.as_str());
     let (decided, is_repeated) = match idempotency::key(&head.headers)? {
-        None => match decide::try_decide(app, caller, call, &body, id.as_str())? {
-            Some(decided) => (decided, false),
-            None => (slowly().await?, false),
-        },
+        None => (deciding.await?, false),
         Some(key) => {
             let (name, request) = ((caller.tenant(), key), (head.uri.path(), &*body));
-            Box::pin(app.idempotency.answer(name, request, app.clock.now().now, slowly())).await?
+            Box::pin(app.idempotency.answer(name, request, app.clock.now().now, deciding)).await?
         }
     };
     let mut response = respond::json(StatusCode::OK, decided.body, id.clone());

@@ -97,10 +97,6 @@ impl TraceContext {
         Some(TraceContext::new(parent, headers.get_all(STATE).iter().map(HeaderValue::as_bytes)))
     }
 
-    pub(crate) fn parent(&self) -> Trace {
-        self.parent.trace
-    }
-
     /// The answer's `traceparent`, where a span was made.
     pub(crate) fn told(&self) -> Option<String> {
         self.own.map(told)

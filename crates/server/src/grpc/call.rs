@@ -20,8 +20,7 @@ use hyper::header::CONTENT_TYPE;
 use hyper::{Method, Request, StatusCode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use tidegate_decisions::Trace;
-use tidegate_node::journal;
+use std::task::{self, Waker};
 use tokio::sync::watch;
 
 /// Calls of a connection that need no token and may last: watches of the health, and reflection.
@@ -158,28 +157,18 @@ fn should_rate_limit(
     caller: Arc<Caller>,
     body: Bytes,
     trace: Option<Box<TraceContext>>,
-    mut respond: SendResponse<Bytes>,
+    respond: SendResponse<Bytes>,
 ) {
-    let of = trace.as_ref().map_or(Trace::NONE, |trace| trace.parent());
-    let tried = journal::traced(of, || {
-        let message = message::only(&body)?;
-        let asked = envoy::decode(message)?;
-        match envoy::try_decide(&context.app, &caller, &asked, framed) {
-            Some(told) => Ok(Some(told?)),
-            None => Ok(None),
-        }
-    });
-    match tried {
-        Ok(Some(framed)) => status::send_message(&mut respond, framed),
-        Ok(None) => {
-            for_caller::spawn(ask_first(Arc::clone(&context.app), caller, body, trace, respond));
-        }
-        Err(failure) => deny(&context.app, &mut respond, &failure),
+    let mut answering = Box::pin(decide(Arc::clone(&context.app), caller, body, trace, respond));
+    // Nearly always nobody waits. A call that must ask its region goes on in a task of its own, so that the calls after
+    // it don't wait for it.
+    let is_answered = answering.as_mut().poll(&mut task::Context::from_waker(Waker::noop())).is_ready();
+    if !is_answered {
+        for_caller::spawn(answering);
     }
 }
 
-/// The region has to be asked: the same from the beginning, in a task that may wait.
-async fn ask_first(
+async fn decide(
     app: Arc<App>,
     caller: Arc<Caller>,
     body: Bytes,

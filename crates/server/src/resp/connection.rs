@@ -7,11 +7,11 @@ use super::throttle::{self, LastLimit, Throttle};
 use crate::App;
 use crate::budget::Registration;
 use crate::decide;
-use crate::pipeline::{self, Answered};
+use crate::pipeline::{self, Answered, Finishing};
 use crate::progress::Patience;
 use std::sync::Arc;
 use std::time::Duration;
-use tidegate_node::{Purpose, Request, Said, Subject};
+use tidegate_node::{Purpose, Request, Said, Subject, VersionedRules};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 
@@ -39,22 +39,35 @@ impl pipeline::Session for Session {
     const PATIENCE: Patience =
         Patience { look_every: Duration::from_secs(10), looks_while_owing: 3, looks_while_idle: 60 };
 
-    fn answer(&mut self, app: &App, input: &[u8], output: &mut Vec<u8>) -> Answered {
+    /// What was read, from the command on that has to ask.
+    type Pending<'a> = &'a [u8];
+
+    fn answer<'a>(
+        &mut self,
+        app: &App,
+        _: &'a VersionedRules,
+        input: &'a [u8],
+        output: &mut Vec<u8>,
+    ) -> Answered<&'a [u8]> {
         Session::answer(self, app, input, output)
     }
 
-    async fn ask(&mut self, app: &App, input: &[u8], output: &mut Vec<u8>) -> usize {
-        let asked = Asked::read(input).unwrap_or_else(|| unreachable!("the pass that asks has read it"));
-        let words = asked.words();
-        match Throttle::read(&words, &mut LastLimit::default()) {
-            Ok(throttle) => decide_slowly(app, &self.login, &throttle, output).await,
-            Err(wrong) => reply::error(output, format!("ERR {wrong}").as_bytes()),
-        }
-        asked.length
+    fn finish<'a>(&'a mut self, app: &'a App, pending: &'a [u8], output: &'a mut Vec<u8>) -> Finishing<'a> {
+        Box::pin(finish(app, &self.login, pending, output))
     }
 
     /// Clients of Redis know no farewell.
     fn stop(&mut self) {}
+}
+
+async fn finish(app: &App, login: &Login, pending: &[u8], output: &mut Vec<u8>) -> usize {
+    let asked = Asked::read(pending).unwrap_or_else(|| unreachable!("the pass that asks has read it"));
+    let words = asked.words();
+    match Throttle::read(&words, &mut LastLimit::default()) {
+        Ok(throttle) => decide_slowly(app, login, &throttle, output).await,
+        Err(wrong) => reply::error(output, format!("ERR {wrong}").as_bytes()),
+    }
+    asked.length
 }
 
 async fn decide_slowly(app: &App, login: &Login, throttle: &Throttle<'_>, output: &mut Vec<u8>) {

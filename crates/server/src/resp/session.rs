@@ -13,7 +13,7 @@ use crate::budget::Registration;
 use crate::buffers;
 use crate::counters::COUNTERS;
 use crate::latency::time;
-use crate::pipeline::{Answered, Then};
+use crate::pipeline::{Answered, PassEnd, Then};
 use parse::{Next, ProtocolError, Words};
 use smallvec::SmallVec;
 use tidegate_core::{Item, Moment};
@@ -70,7 +70,7 @@ impl Session {
     }
 
     /// Answers the whole commands of `input`, all at one moment.
-    pub(crate) fn answer(&mut self, app: &App, input: &[u8], out: &mut Vec<u8>) -> Answered {
+    pub(crate) fn answer<'a>(&mut self, app: &App, input: &'a [u8], out: &mut Vec<u8>) -> Answered<&'a [u8]> {
         self.login.renew(app);
         let mut pass = Pass {
             app,
@@ -87,9 +87,9 @@ impl Session {
         let walked = walked.and_then(|then| pass.settle().map(|()| then));
         pass.count();
         match walked {
-            Ok(then) => Answered { consumed: pass.at, then },
-            Err(Stop::Ask { start }) => Answered { consumed: start, then: Then::Ask },
-            Err(Stop::Close) => Answered { consumed: input.len(), then: Then::Close },
+            Ok(then) => Answered { consumed: pass.at, then: PassEnd::Then(then) },
+            Err(Stop::Ask { start }) => Answered { consumed: start, then: PassEnd::Finish(&input[start..]) },
+            Err(Stop::Close) => Answered { consumed: input.len(), then: PassEnd::Then(Then::Close) },
         }
     }
 }

@@ -222,3 +222,30 @@ async fn a_callers_request_id_is_echoed_and_another_is_made_up() {
         assert_eq!(id == given, is_kept);
     }
 }
+
+#[tokio::test]
+async fn a_request_that_asks_its_region_counts_once_among_those_that_come_often() {
+    let rules =
+        "namespace: api\nrules:\n  - { name: exact, key: [user], limit: 1000 per 1h, accuracy: exact }\n";
+    let node = Node::in_a_region(rules).await;
+    let [check, auth] = ["ann", "bob"];
+    for _ in 0..20 {
+        let body = format!("{{\"namespace\":\"api\",\"attributes\":{{\"user\":\"{check}\"}}}}");
+        let answer = node.answer("/v1/check", &body).await;
+        assert_eq!(answer["path"], "unverified", "it asked, and nobody answered: {answer}");
+        let mut client = node.client().await;
+        let line = "GET /auth?namespace=api&attributes=user HTTP/1.1";
+        client.send(format!("{line}\r\nHost: localhost\r\nX-Tidegate-User: {auth}\r\n\r\n").as_bytes()).await;
+        assert_eq!(client.reply().await.status, 204);
+        node.advance_ms(100);
+    }
+    let top = node.get_admin("/v1/top").await.json();
+    let per_second = |name: &str| {
+        let busiest = top["busiest"].as_array().expect("a list");
+        let caller = busiest.iter().find(|caller| caller["identifier"] == name);
+        caller.and_then(|caller| caller["per_second"].as_f64()).unwrap_or_else(|| panic!("no {name}: {top}"))
+    };
+    // One in so many is taken, so which of the two it is of is chance.
+    let both = per_second(check) + per_second(auth);
+    assert!((14.0..=26.0).contains(&both), "they came twenty times a second together: {top}");
+}

@@ -5,8 +5,10 @@ use serde_json::Value;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{FleetSecret, Nanos};
 use tidegate_node::clock::{Clock, ManualTime};
+use tidegate_node::region::RegionOptions;
 use tidegate_node::{Engine, EngineOptions};
 use tidegate_rules::{RuleSet, Source};
 use tidegate_server::{App, ForwardAuth, MappedHeader, Surface, serve};
@@ -16,6 +18,13 @@ use tokio::task::JoinHandle;
 
 pub(crate) const START_MS: u64 = 1_800_000_000_000;
 pub(crate) const NO_RULES: &str = "namespace: empty\nrules: []\n";
+
+const ENGINE: EngineOptions = EngineOptions { secret: FleetSecret::BUILT_IN, keys_max: 100_000 };
+
+fn rule_set(rules: &str) -> RuleSet {
+    let source = Source { name: "rules.yaml".to_owned(), text: rules.as_bytes().to_vec() };
+    RuleSet::parse(&[source], &ENGINE.secret).expect("the test's rules are valid")
+}
 
 pub(crate) struct Node {
     pub api: SocketAddr,
@@ -46,11 +55,18 @@ impl Node {
         Node::with_options(rules, drain, forward_auth).await
     }
 
+    /// A node of a region whose store nobody reaches: every first request of a key has to ask.
+    pub(crate) async fn in_a_region(rules: &str) -> Self {
+        let region = RegionOptions { node: NodeId(1), fresh_for: Nanos::from_secs(5), seed: 1 };
+        let engine = Engine::sharing(ENGINE, region, rule_set(rules));
+        Node::with_engine(engine, Duration::from_secs(30), ForwardAuth::default()).await
+    }
+
     async fn with_options(rules: &str, drain: Duration, forward_auth: ForwardAuth) -> Self {
-        let secret = FleetSecret::BUILT_IN;
-        let source = Source { name: "rules.yaml".to_owned(), text: rules.as_bytes().to_vec() };
-        let rules = RuleSet::parse(&[source], &secret).expect("the test's rules are valid");
-        let engine = Engine::new(EngineOptions { secret, keys_max: 100_000 }, rules);
+        Node::with_engine(Engine::new(ENGINE, rule_set(rules)), drain, forward_auth).await
+    }
+
+    async fn with_engine(engine: Engine, drain: Duration, forward_auth: ForwardAuth) -> Self {
         let (clock, time) = Clock::manual(Nanos::from_millis(START_MS));
         let app = Arc::new(App { forward_auth, ..App::new(Arc::new(engine), Arc::new(clock)) });
         let (stop, stopped) = watch::channel(false);
