@@ -40,7 +40,7 @@ local KEYS, ARGV, tonumber = KEYS, ARGV, tonumber
 local call, find, match, format = redis.call, string.find, string.match, string.format
 local min, max, floor = math.min, math.max, math.floor
 
-local COUNT_MAX = 9007199254740992 -- 2^53: the last integer that a double holds without gaps
+local COUNT_MAX = 9007199254740992 -- 2^53: the last integer that a double holds without gaps; "%d" writes all of them
 local RESERVED_US = 250000
 
 local owner, syncs, features = ARGV[1], tonumber(ARGV[4]), ARGV[5]
@@ -49,8 +49,7 @@ local has_windows, has_gcra, has_wants = find(features, 'w'), find(features, 'g'
 -- The node's now is the region's time: nodes follow the clock of one server. This server's own clock is for reservations
 -- only, which other nodes read.
 local time = call('TIME')
-local now_s, now_ns = match(ARGV[2], '^(%d+)%.(%d+)$')
-now_s, now_ns = now_s + 0, now_ns + 0
+local now_s, now_ns = string.sub(ARGV[2], 1, -11) + 0, string.sub(ARGV[2], -9) + 0
 local now_us = now_s * 1000000 + floor(now_ns / 1000)
 local now_ms = floor(now_us / 1000)
 
@@ -76,7 +75,7 @@ if has_wants and has_windows and (syncs == 1 or ARGV[3] == 'each') then
       if all_are_new or syncs > 1 and call('EXISTS', KEYS[n], key, KEYS[last]) == 0 then
         local expiry_ms = ARGV[at + 8]
         call('HSET', key, 's', amount, 'f', amount, 'n', '1', 'x', expiry_ms, owner, amount)
-        call('PEXPIRE', key, max(expiry_ms - now_ms, 1))
+        call('PEXPIRE', key, format('%d', max(expiry_ms - now_ms, 1)))
         amount = amount + 0
         replies[n + 2] = { 0, amount, amount, 0, 0, 1, previous == '' and -1 or 0, 0, 0, 0, 0, -1, '1', -1 }
         answered = answered + 1
@@ -142,7 +141,7 @@ if has_wants then
 
   function write_reservations(state)
     if state.reserve and state.spent > 0 then
-      local held = format('%s:%.0f:%.0f;', state.reserve, state.spent, present_us + RESERVED_US)
+      local held = format('%s:%d:%d;', state.reserve, state.spent, present_us + RESERVED_US)
       call('HSET', state.key, 'r', state.reservations .. held)
     elseif state.is_settled and state.reservations == '' then
       call('HDEL', state.key, 'r')

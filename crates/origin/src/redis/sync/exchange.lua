@@ -43,7 +43,7 @@ for n = 1, syncs do
       if epoch and epoch > state.epoch then
         -- The node missed a reset: it publishes nothing, and asks in the new epoch.
         state.missed, state.epoch = true, epoch
-        local stem = string.sub(KEYS[n], 1, -2) .. format('%.0f', epoch)
+        local stem = string.sub(KEYS[n], 1, -2) .. format('%d', epoch)
         state.key = stem .. match(key, ':%w+$')
         state.previous_key = previous_key and stem .. match(previous_key, ':%w+$')
       end
@@ -79,7 +79,7 @@ for n = 1, syncs do
     local stored_epoch, stored_ms = state.stored_epoch or 0, state.epoch_expiry_ms or 0
     if not state.peeks and (epoch > stored_epoch or epoch > 0 and expiry_ms > stored_ms) then
       local expiry = max(expiry_ms, stored_ms)
-      call('SET', KEYS[n], format('%.0f:%.0f', epoch, expiry), 'PX', max(expiry - now_ms, 1))
+      call('SET', KEYS[n], format('%d:%d', epoch, expiry), 'PX', format('%d', max(expiry - now_ms, 1)))
     end
     if state.is_window then
       local cell, before = state.current, state.previous

@@ -240,9 +240,9 @@ if has_gcra then
         end
       end
     end
-    local text = format('%.0f', now_old)
+    local text = format('%d', now_old)
     if at_s > 0 then
-      text = text .. format(':%.0f.%09d', at_s, at_ns)
+      text = text .. format(':%d.%09d', at_s, at_ns)
     end
     if text ~= remembered then
       state.bursts, state.changed = text, true
@@ -334,26 +334,26 @@ if has_gcra then
     local idle_from_ms = max(state.tat_s * 1000 + ceil(state.tat_ns / 1000000), ceil(now_us / 1000))
     local expires = state.expiry_ms < idle_from_ms + KEPT_MS and not state.peeks
     if state.changed or state.moved or expires then
-      local key, component = state.key, format('%.0f', state.component)
-      local tat = format('%.0f.%09d', state.tat_s, state.tat_ns)
-      local since = format('%.0f.%09d', state.since_s, state.since_ns)
+      local key, component = state.key, format('%d', state.component)
+      local tat = format('%d.%09d', state.tat_s, state.tat_ns)
+      local since = format('%d.%09d', state.since_s, state.since_ns)
       call('HSET', key, 'tat', tat, 'b', since, owner, component)
       if state.before_changed then
         local before = state.before
-        local from, to = format('%.0f.%09d', before[1], before[2]), format('%.0f.%09d', before[3], before[4])
+        local from, to = format('%d.%09d', before[1], before[2]), format('%d.%09d', before[3], before[4])
         call('HSET', key, 'd', from, 'e', to)
       end
       if state.bursts then
         call('HSET', key, 'u', state.bursts)
       end
       if state.folded then
-        call('HSET', key, 'c:folded', format('%.0f', state.folded))
+        call('HSET', key, 'c:folded', format('%d', state.folded))
       end
       if state.moved or expires then
         state.expiry_ms = idle_from_ms + KEPT_MS + KEPT_MORE_MS
-        local owners, expiry_ms = format('%.0f', state.owners), format('%.0f', state.expiry_ms)
+        local owners, expiry_ms = format('%d', state.owners), format('%d', state.expiry_ms)
         call('HSET', key, 'i', state.interval.text, 'n', owners, 'x', expiry_ms)
-        call('PEXPIRE', key, max(state.expiry_ms - now_ms, 1))
+        call('PEXPIRE', key, format('%d', max(state.expiry_ms - now_ms, 1)))
       end
     end
     return state.expiry_ms

@@ -67,22 +67,22 @@ if has_windows then
   end
 
   local function write_cell(key, cell)
-    local component, total = format('%.0f', cell[1]), format('%.0f', cell[3])
+    local component, total = format('%d', cell[1]), format('%d', cell[3])
     if cell[11] then
-      call('HSET', key, 'c:folded', format('%.0f', cell[11]))
+      call('HSET', key, 'c:folded', format('%d', cell[11]))
     end
-    local added = cell[2] == cell[3] and total or format('%.0f', cell[2])
+    local added = cell[2] == cell[3] and total or format('%d', cell[2])
     if cell[9] == 1 then
       call('HSET', key, 's', added, 'f', total, owner, component)
       return
     end
-    local owners, expiry_ms = format('%.0f', cell[5]), format('%.0f', cell[6])
+    local owners, expiry_ms = format('%d', cell[5]), format('%d', cell[6])
     if cell[9] == 2 then
       call('HSET', key, 's', added, 'f', total, 'n', owners, 'x', expiry_ms, owner, component)
     else
       call('HSET', key, 's', added, 'f', total, 'n', owners, 'x', expiry_ms)
     end
-    call('PEXPIRE', key, max(cell[6] - now_ms, 1))
+    call('PEXPIRE', key, format('%d', max(cell[6] - now_ms, 1)))
   end
 
   function read_window(state, at)
