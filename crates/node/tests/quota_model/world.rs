@@ -8,7 +8,8 @@ use tidegate_core::{Burst, Decision, KeyId, Nanos, Rate, Spec, Verdict};
 use tidegate_node::quota::{Asked, Quotas, Worker};
 use tidegate_origin::Store as Origin;
 use tidegate_world::{
-    Joined, Joining, OwnerId, Policy, Publish, RECONCILER, SLICE_LEASE, Slices, Store as World, Term,
+    Acknowledgement, Demand, Joined, Joining, OwnerId, Policy, Publish, RECONCILER, SLICE_LEASE, Slices,
+    Store as World, Term,
 };
 
 pub(crate) const KEY_COUNT: usize = 2;
@@ -341,15 +342,16 @@ impl Model {
         let me = joined.me;
         let act = move |model: &mut Model| model.world.slices(me, model.world_now());
         self.call(Link::World { region }, act, move |model, slices: Option<Slices>| {
-            if let Some(said) = said {
-                model.acknowledge(region, worker, me, said);
-            }
             let Some(slices) = slices else { return };
             let took = Nanos::new(model.agenda.now - began);
             let Region { workers, nodes, .. } = &mut model.regions[region];
             let in_force = nodes[0].quotas.in_force();
             let news = workers[worker].read(me, &joined.membership, &slices, &in_force, before, took);
             let Some(news) = news else { return };
+            let may_acknowledge = |said: &Acknowledgement| workers[worker].may_acknowledge(said);
+            if let Some(said) = said.filter(may_acknowledge) {
+                model.acknowledge(region, worker, me, said);
+            }
             let tell = move |model: &mut Model| model.regions[region].origin.tell_quotas(&news);
             model.call(Link::Origin { region, node: 0 }, tell, |_, _| {});
         });

@@ -126,7 +126,12 @@ pub(crate) async fn an_acknowledgement_confirms_its_owner(fixture: Fixture) {
     let world = fixture.open();
     let me = owner(&world, "eu").await;
     assert_eq!(world.survey().await.unwrap().membership.members[0].confirmed, Nanos::ZERO);
-    let confirmed = async || world.survey().await.unwrap().membership.members[0].confirmed;
+    let confirmed = async || {
+        let confirmed = world.slices(me).await.unwrap().confirmed;
+        assert_eq!(world.survey().await.unwrap().membership.members[0].confirmed, confirmed);
+        confirmed
+    };
+    assert_eq!(confirmed().await, Nanos::ZERO);
     let read = world.slices(me).await.unwrap().now;
     fixture.pass(Duration::from_millis(5)).await;
     // However late it comes, it is about what was read then.
@@ -140,6 +145,14 @@ pub(crate) async fn an_acknowledgement_confirms_its_owner(fixture: Fixture) {
     world.acknowledge(me, &Acknowledgement { read: LATER, ..acknowledged(2) }).await.unwrap();
     let last = confirmed().await;
     assert!(last >= later && last <= world.slices(me).await.unwrap().now);
+    // Beside slices as without them, and of nobody else.
+    let term = world.lead(RECONCILER, 1, Nanos::from_secs(60)).await.unwrap().unwrap();
+    world.grant(term, &Granted { slices: vec![held(1, me, 1, 60)], ..Granted::default() }).await.unwrap();
+    assert_eq!((confirmed().await, world.slices(me).await.unwrap().slices.len()), (last, 1));
+    let other = owner(&world, "us").await;
+    assert_eq!(world.slices(other).await.unwrap().confirmed, Nanos::ZERO);
+    let unknown = OwnerId(me.0 ^ other.0 ^ 1);
+    assert_eq!(world.slices(unknown).await.unwrap().confirmed, Nanos::ZERO);
 }
 
 fn acknowledged(generation: u64) -> Acknowledgement {
