@@ -3,7 +3,7 @@
 use super::*;
 use tidegate_core::{Burst, Rate};
 use tidegate_origin::{QuotaGathered, ToldSlice};
-use tidegate_world::{Member, Membership, OwnerId, SliceRow, Slices};
+use tidegate_world::{Acknowledged, Acknowledgement, Member, Membership, OwnerId, SliceRow, Slices};
 
 const START: Nanos = Nanos::from_secs(1_000_000);
 
@@ -346,4 +346,119 @@ fn slices_that_are_read_long_after_the_round_began_are_not_told() {
     let in_time =
         Worker::default().read(me, &membership, &slices, &InForce::default(), at(0), Nanos::from_secs(8));
     assert!(in_time.is_some(), "statements may take long");
+}
+
+/// A region and its world store, round by round. Its one node goes by all that it is told.
+struct Rounds {
+    worker: Worker,
+    node: Quotas,
+    membership: Membership,
+    /// What the store holds, and when the last acknowledged was read.
+    row: SliceRow,
+    confirmed: Nanos,
+    /// In half seconds.
+    round: u64,
+}
+
+impl Rounds {
+    fn new(amount: u64) -> Self {
+        let member = |owner| Member {
+            owner: OwnerId(owner),
+            region: format!("region {owner}"),
+            is_active: true,
+            applied: 1,
+            seen: at(0),
+            confirmed: at(0),
+        };
+        let row = SliceRow {
+            key: key(1),
+            owner: OwnerId(1),
+            generation: 0,
+            size: SliceSize { amount: 0, rate_parts: 0 },
+            whole: 90,
+            expires: Nanos::ZERO,
+        };
+        let membership = Membership { version: 1, members: [1, 2, 3].map(member).to_vec() };
+        let (worker, node) = (Worker::default(), Quotas::new(NodeId(1)));
+        let mut rounds = Rounds { worker, node, membership, row, confirmed: Nanos::ZERO, round: 0 };
+        rounds.hold(amount);
+        rounds
+    }
+
+    /// The reconciler has written another slice.
+    fn hold(&mut self, amount: u64) {
+        self.row.generation += 1;
+        self.row.size = SliceSize { amount, rate_parts: u32::try_from(amount * 1_000_000_000 / 90).unwrap() };
+    }
+
+    /// Returns what was acknowledged, if anything.
+    fn go_on(&mut self) -> Option<Acknowledgement> {
+        self.round += 1;
+        let now = at(500 * self.round);
+        let report = QuotaReport { offered: Vec::new(), ..self.node.report(1, now) };
+        let gathered = QuotaGathered { now, forgot_at: Nanos::ZERO, reports: vec![report] };
+        let say = self.worker.gathered(&gathered);
+        self.row.expires = now.plus(SLICE_LEASE);
+        let slices = Slices { slices: vec![self.row], now, confirmed: self.confirmed };
+        let in_force = self.node.in_force();
+        let news = self.worker.read(OwnerId(1), &self.membership, &slices, &in_force, now, Nanos::ZERO);
+        let said = say.acknowledged.and_then(|said| self.worker.acknowledgement(said));
+        if let Some(said) = &said {
+            assert_eq!(said.known, self.confirmed, "an older copy of the store ignores it");
+            self.confirmed = said.read;
+            self.worker.acknowledged(said);
+        }
+        let news = news.map(std::sync::Arc::new);
+        self.node.heard(&QuotaHeard { now, news, is_behind: false }, now);
+        said
+    }
+
+    fn in_force(&self) -> u64 {
+        burst(&self.node, 1, Class::Abuse, at(500 * self.round))
+    }
+}
+
+#[test]
+fn slices_follow_the_world_store_while_it_knows_what_was_acknowledged() {
+    let mut rounds = Rounds::new(40);
+    for amount in [40, 70, 20, 60] {
+        rounds.hold(amount);
+        rounds.go_on();
+        assert_eq!(rounds.in_force(), amount);
+        let said = rounds.go_on().expect("the node goes by it");
+        assert_eq!(said.slices.len(), 1);
+    }
+}
+
+#[test]
+fn nothing_is_raised_and_nothing_lost_is_acknowledged_after_the_world_store_went_back() {
+    let mut rounds = Rounds::new(40);
+    (0..4).for_each(|_| drop(rounds.go_on()));
+    let backup = (rounds.row, rounds.confirmed);
+    rounds.hold(5);
+    (0..4).for_each(|_| drop(rounds.go_on()));
+    assert_eq!(rounds.in_force(), 5);
+    (rounds.row, rounds.confirmed) = backup;
+    assert_eq!(rounds.go_on(), None, "the generation that was lowered will be given out again");
+    assert_eq!(rounds.in_force(), 5);
+    let said = rounds.go_on().expect("it goes by less than the store says");
+    assert_eq!(said.slices, [Acknowledged { key: key(1), generation: backup.0.generation }]);
+    // Twice the lease, and the margin.
+    for _ in 2..90 {
+        rounds.go_on();
+        assert_eq!(rounds.in_force(), 5, "after {} rounds", rounds.round);
+    }
+    (0..4).for_each(|_| drop(rounds.go_on()));
+    assert_eq!(rounds.in_force(), 40);
+}
+
+#[test]
+fn a_worker_that_does_not_know_what_is_in_force_tells_nothing_after_the_world_store_went_back() {
+    let mut rounds = Rounds::new(40);
+    (0..4).for_each(|_| drop(rounds.go_on()));
+    rounds.confirmed = Nanos::ZERO;
+    rounds.go_on();
+    rounds.node = Quotas::new(NodeId(1));
+    rounds.go_on();
+    assert_eq!(rounds.node.version(), 0);
 }

@@ -3,7 +3,12 @@
 //!
 //! Sans-IO. A round is: gather what the nodes said; say it to the world store ([`Worker::gathered`]); read the slices
 //! there; tell them to the nodes ([`Worker::read`]). A slice is acknowledged when every node that was heard of
-//! within a lease goes by it: not while the origin may have forgotten one of those. The acknowledgement says when it was read: the other regions count on it from then on.
+//! within a lease goes by it: not while the origin may have forgotten one of those. The acknowledgement says when it
+//! was read: the other regions count on it from then on.
+//!
+//! The slices are read before anything is acknowledged ([`Worker::acknowledgement`]): the answer shows whether the world
+//! store still knows what was acknowledged before. If it doesn't, a backup took its place, and nothing is raised until
+//! no other region can go by what was lost.
 
 use super::{InForce, KeyMap, KeySet};
 use std::cmp::Reverse;
@@ -133,7 +138,7 @@ pub struct Worker {
     round: u64,
     /// The membership that all nodes divided limits by when all were known.
     divided_by: u64,
-    /// When what the world store last acknowledged for this region was read. It may know of later reads, and knows of no
+    /// When what the world store confirmed last of this region was read. It may know of later reads, and knows of no
     /// earlier one unless it lost data.
     confirmed: Option<Nanos>,
     /// Nothing is raised before this instant of the world store's time: it went back to older data.
@@ -168,7 +173,14 @@ impl Worker {
     fn unsaid(&self, told: &Told) -> Acknowledgement {
         let is_new = |said: &&Acknowledged| self.acknowledged.get(&said.key) != Some(&said.generation);
         let slices = told.generations.iter().filter(is_new).copied().collect();
-        Acknowledgement { read: told.read, slices }
+        Acknowledgement { read: told.read, slices, known: Nanos::ZERO }
+    }
+
+    /// What may be acknowledged of this, once the slices were read after it was gathered. Nothing that was read before the
+    /// world store went back to older data: its generations are given out again.
+    pub fn acknowledgement(&self, said: Acknowledgement) -> Option<Acknowledgement> {
+        let is_told = self.told.values().any(|told| told.read == said.read);
+        is_told.then(|| Acknowledgement { known: self.confirmed.unwrap_or_default(), ..said })
     }
 
     /// The world store took an acknowledgement.
@@ -247,8 +259,13 @@ impl Worker {
             return None;
         }
         if self.confirmed.is_some_and(|confirmed| micros(slices.confirmed) < micros(confirmed)) {
-            self.raises_after = slices.now.plus(RESTORED_FOR);
-            self.confirmed = Some(slices.confirmed);
+            self.world_went_back(slices);
+        }
+        self.confirmed = Some(slices.confirmed);
+        let is_restored = slices.now < self.raises_after;
+        if is_restored && in_force.share.is_none() {
+            // The nodes may go by less than the store and the even split say. This one will hear of it.
+            return None;
         }
         let mut share = share(me, membership);
         let rows = || slices.slices.iter().take(QUOTA_KEYS_MAX);
@@ -264,11 +281,19 @@ impl Worker {
         }
         let leases = rows().map(|row| ToldSlice { key: row.key, lease: lease(row, slices.now, before) });
         let mut leases: Vec<ToldSlice> = leases.collect();
-        if slices.now < self.raises_after {
+        if is_restored {
             share = share_at_most(share, in_force.share);
             leases = leases_at_most(&leases, in_force, before);
         }
         Some(QuotaNews { stamp, share, slices: leases })
+    }
+
+    /// The world store knows less than it acknowledged: older data took its place.
+    fn world_went_back(&mut self, slices: &Slices) {
+        self.raises_after = slices.now.plus(RESTORED_FOR);
+        self.told.clear();
+        self.acknowledged.clear();
+        self.report_failed();
     }
 }
 

@@ -73,13 +73,12 @@ impl WorldDriver {
             self.report(me, &say.demands).await;
             let slices = within(self.store.slices(me)).await;
             let took = Nanos::new(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX));
-            // After the read, which shows whether the store still knows what was acknowledged before.
-            self.acknowledge(me, say.acknowledged).await;
             let Ok(slices) = slices else { continue };
             let before = say.before;
             let in_force = self.engine.quotas().map(Quotas::in_force).unwrap_or_default();
             let news = self.quota_worker.lock().read(me, &membership, &slices, &in_force, before, took);
             let Some(news) = news else { continue };
+            self.acknowledge(me, say.acknowledged).await;
             if let Err(error) = self.region.origin().tell_quotas(&news).await {
                 tracing::debug!(%error, "the origin doesn't take slices");
             }
@@ -93,7 +92,8 @@ impl WorldDriver {
     }
 
     async fn acknowledge(&self, me: OwnerId, acknowledged: Option<Acknowledgement>) {
-        if let Some(said) = acknowledged
+        let said = acknowledged.and_then(|said| self.quota_worker.lock().acknowledgement(said));
+        if let Some(said) = said
             && within(self.store.acknowledge(me, &said)).await.is_ok()
         {
             self.quota_worker.lock().acknowledged(&said);

@@ -342,15 +342,15 @@ impl Model {
         let me = joined.me;
         let act = move |model: &mut Model| model.world.slices(me, model.world_now());
         self.call(Link::World { region }, act, move |model, slices: Option<Slices>| {
-            if let Some(said) = said {
-                model.acknowledge(region, worker, me, said);
-            }
             let Some(slices) = slices else { return };
             let took = Nanos::new(model.agenda.now - began);
             let Region { workers, nodes, .. } = &mut model.regions[region];
             let in_force = nodes[0].quotas.in_force();
             let news = workers[worker].read(me, &joined.membership, &slices, &in_force, before, took);
             let Some(news) = news else { return };
+            if let Some(said) = said.and_then(|said| workers[worker].acknowledgement(said)) {
+                model.acknowledge(region, worker, me, said);
+            }
             let tell = move |model: &mut Model| model.regions[region].origin.tell_quotas(&news);
             model.call(Link::Origin { region, node: 0 }, tell, |_, _| {});
         });

@@ -105,9 +105,8 @@ struct Round {
     membership: Membership,
     say: Say,
     began: Nanos,
-    /// What the store answered, and how long after the round began.
-    slices: Option<Slices>,
-    took: Nanos,
+    /// What to tell the nodes.
+    news: Option<QuotaNews>,
 }
 
 impl Simulation {
@@ -152,14 +151,7 @@ impl Simulation {
         else {
             return;
         };
-        world.quotas.round = Some(Round {
-            me,
-            membership,
-            say: Say::default(),
-            began: self.now,
-            slices: None,
-            took: Nanos::ZERO,
-        });
+        world.quotas.round = Some(Round { me, membership, say: Say::default(), began: self.now, news: None });
         self.call_desk(node, DeskCall::Gather);
     }
 
@@ -201,26 +193,29 @@ impl Simulation {
                 self.call_store(node, StoreStep::Quota(QuotaStep::Slices(me)));
             }
             QuotaDone::Slices(slices) => {
-                let Some(round) = &mut quotas.round else { return };
-                (round.slices, round.took) = (slices, self.now.minus(round.began));
-                let (me, acknowledged) = (round.me, round.say.acknowledged.clone());
-                match acknowledged {
+                let (Some(mut round), Some(slices)) = (quotas.round.take(), slices) else { return };
+                let (before, took) = (round.say.before, self.now.minus(round.began));
+                let in_force = state.engine.quotas().map(Quotas::in_force).unwrap_or_default();
+                let worker = &mut quotas.worker;
+                round.news = worker.read(round.me, &round.membership, &slices, &in_force, before, took);
+                if round.news.is_none() {
+                    return;
+                }
+                let said = round.say.acknowledged.take().and_then(|said| worker.acknowledgement(said));
+                round.say.acknowledged.clone_from(&said);
+                let me = round.me;
+                quotas.round = Some(round);
+                match said {
                     Some(said) => self.call_store(node, StoreStep::Quota(QuotaStep::Acknowledge(me, said))),
-                    None => self.quota_done(node, QuotaDone::Acknowledged(true)),
+                    None => self.tell_quotas(node),
                 }
             }
             QuotaDone::Acknowledged(is_good) => {
-                let Some(round) = quotas.round.take() else { return };
-                if let Some(said) = round.say.acknowledged.as_ref().filter(|_| is_good) {
+                let said = quotas.round.as_ref().and_then(|round| round.say.acknowledged.as_ref());
+                if let Some(said) = said.filter(|_| is_good) {
                     quotas.worker.acknowledged(said);
                 }
-                let Some(slices) = round.slices else { return };
-                let (before, took) = (round.say.before, round.took);
-                let in_force = state.engine.quotas().map(Quotas::in_force).unwrap_or_default();
-                let news = quotas.worker.read(round.me, &round.membership, &slices, &in_force, before, took);
-                if let Some(news) = news {
-                    self.call_desk(node, DeskCall::TellQuotas(news));
-                }
+                self.tell_quotas(node);
             }
             QuotaDone::Led(term) => {
                 (quotas.pass, quotas.is_passing) = (term, term.is_some());
@@ -230,6 +225,14 @@ impl Simulation {
             }
             QuotaDone::Surveyed(survey) => self.surveyed(node, survey.as_deref()),
             QuotaDone::Granted => quotas.is_passing = false,
+        }
+    }
+
+    /// Ends the round.
+    fn tell_quotas(&mut self, node: usize) {
+        let Some(world) = &mut self.nodes[node].world else { return };
+        if let Some(news) = world.quotas.round.take().and_then(|round| round.news) {
+            self.call_desk(node, DeskCall::TellQuotas(news));
         }
     }
 

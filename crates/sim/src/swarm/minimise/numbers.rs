@@ -15,6 +15,8 @@ use toml::Value;
 const STEPS_MS: [u64; 4] = [1_000, 100, 10, 1];
 /// Seeds below need no other.
 const SEEDS: u64 = 4;
+/// No scenario has more.
+const REGIONS_MAX: u64 = 8;
 /// Requests are rounded one by one when there are no more.
 const ROUNDED_ONE_BY_ONE: usize = 40;
 /// A region is simulated for so long after its last request, if that is enough.
@@ -129,6 +131,24 @@ impl Search {
                     .for_each(|region| region.ends_at = rounded(region.ends_at, step));
             });
             self.try_change(|episode| {
+                episode
+                    .world_mut()
+                    .into_iter()
+                    .for_each(|world| world.ends_at = rounded(world.ends_at, step));
+            });
+        }
+    }
+
+    /// Regions keep seeds of their own: those of one seed would be one owner in the world store.
+    fn shrink_seeds(&mut self) {
+        let is_large = |seed: u64| seed >= SEEDS + REGIONS_MAX;
+        for small in 0..SEEDS {
+            self.try_change(|episode| {
+                for (seed, region) in (small..).zip(episode.regions_mut()) {
+                    if is_large(region.seed) {
+                        region.seed = seed;
+                    }
+                }
                 episode
                     .world_mut()
                     .into_iter()
