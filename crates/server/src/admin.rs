@@ -14,7 +14,7 @@ use tidegate_node::region_driver::{BreakerState, RegionDriver};
 use tidegate_node::top::TopCaller;
 use tidegate_node::world::WorkState;
 use tidegate_node::world_driver::WorldDriver;
-use tidegate_rules::{KeyPart, Namespace, NamespaceDescription, RuleDescription};
+use tidegate_rules::{Namespace, NamespaceDescription, Policy, Rule, RuleDescription};
 
 /// The most slices that are shown of a node.
 const SLICES_SHOWN_MAX: usize = 100;
@@ -369,16 +369,18 @@ fn namespace(out: &mut Vec<u8>, described: &NamespaceDescription, known: Option<
     object.shown("mode", described.mode);
     object.list("rules", &described.rules, |out, of| {
         let known = known.and_then(|known| known.rules.iter().find(|rule| *rule.name == *of.name));
-        rule(out, of, known.map_or(&[], |rule| &rule.key));
+        rule(out, of, known);
     });
     object.end();
 }
 
 /// `key`: the attributes that tell its callers apart.
-fn rule(out: &mut Vec<u8>, rule: &RuleDescription, key: &[KeyPart]) {
+fn rule(out: &mut Vec<u8>, rule: &RuleDescription, known: Option<&Rule>) {
     let mut object = Object::new(out);
     object.string("name", &rule.name).string("meaning", &rule.meaning);
+    let key = known.map_or(&[][..], |rule| &rule.key);
     object.list("key", key, |out, part| write::string(out, &part.attribute));
+    object.boolean("is_rate", known.is_some_and(|rule| matches!(rule.policy, Policy::Gcra { .. })));
     write::optional_string(object.name("description"), rule.description.as_deref());
     object.shown("declared", &rule.declared);
     object.list("options", &rule.options, |out, option| write::string(out, option));
