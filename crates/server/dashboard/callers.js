@@ -20,9 +20,10 @@ export function tryThis() {
 }
 
 const nameCell = (cell, caller) => {
-  if (!cell.firstChild) cell.append(el("span", {}), el("span", { className: "mark", hidden: true }), el("span", { className: "second" }));
+  if (!cell.firstChild) cell.append(el("span", { className: "clamped" }), el("span", { className: "mark", hidden: true }), el("span", { className: "second" }));
   const [name, mark, second] = cell.children;
   setText(name, caller.identifier || "(one for all)");
+  setAttribute(name, "title", caller.identifier);
   setHidden(mark, !caller.hot && !caller.leased);
   setText(mark, caller.leased ? "leased" : "hot");
   const tenant = caller.tenant === "default" ? "" : ` · ${caller.tenant}`;
@@ -42,7 +43,7 @@ const whyCell = (cell, caller) => {
 };
 
 /** A table of callers; `fill(callers)`. */
-export function callerTable(parent, caption, empty) {
+export function callerTable(parent, caption, empty, [title, field] = ["Denied/s", "denied_per_second"]) {
   return table(parent, {
     caption,
     key: ({ tenant, namespace, rule, identifier }) => JSON.stringify([tenant, namespace, rule, identifier]),
@@ -51,7 +52,7 @@ export function callerTable(parent, caption, empty) {
     columns: [
       { title: "Caller", cell: nameCell },
       { title: "Requests/s", className: "number wide", cell: numberCell("per_second") },
-      { title: "Denied/s", className: "number", cell: numberCell("denied_per_second", true) },
+      { title, className: "number", cell: numberCell(field, true) },
       { title: "Reason", className: "act", cell: whyCell },
     ],
   });
@@ -62,6 +63,7 @@ export function callers() {
   const none = (words) => emptyState(words, tryThis);
   const denied = callerTable(byId("callers-denied"), "Callers that are denied most", none("Nobody is denied now. To see it happen:"));
   const busiest = callerTable(byId("callers-busiest"), "The busiest callers", none("No request yet. Try this:"));
+  const would = callerTable(byId("callers-would"), "Callers that shadow rules would deny", null, ["Would deny/s", "would_deny_per_second"]);
   let last = null;
   const show = (live) => {
     last = live;
@@ -70,6 +72,9 @@ export function callers() {
     const fits = (caller) => [caller.identifier, caller.rule, caller.namespace, caller.tenant].some((text) => text.toLowerCase().includes(wanted));
     denied(live.top.denied.filter(fits));
     busiest(live.top.busiest.filter(fits));
+    const shadowed = (live.top.would_deny ?? []).filter(fits);
+    setHidden(byId("callers-would").parentElement, shadowed.length === 0);
+    would(shadowed);
   };
   filter.addEventListener("input", () => last && show(last));
   return { show };

@@ -66,7 +66,7 @@ export function chart({ title, note, height = 180, least = 4, series, words, con
       },
       axes: [
         { ...axis, size: 26, space: 70, values: (_, ticks, ___, ____, step) => ticks.map((tick) => (step < 60 ? clock(tick * 1000) : clock(tick * 1000).slice(0, 5))) },
-        { ...axis, size: (self, values) => labelRoom(self, values, font), values: (_, ticks) => thinned(ticks).map((tick) => (tick === null ? "" : words(tick))), space: 34 },
+        { ...axis, grid: { ...axis.grid, filter: shownTicks }, ticks: { ...axis.ticks, filter: shownTicks }, filter: shownTicks, size: (self, values) => labelRoom(self, values, font), values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : words(tick).replace(/\.0(?!\d)/, ""))), space: 34 },
       ],
       series: [{}, ...lines.map(({ label, ink, fill, spans }) => {
         const colour = painted(element, ink);
@@ -206,10 +206,11 @@ export function chart({ title, note, height = 180, least = 4, series, words, con
   return handle;
 }
 
-/** Labels of a logarithmic axis stand too close otherwise: as many as there is room for. */
-function thinned(ticks) {
-  if (!past.isLog || ticks.length <= 8) return ticks;
-  return ticks.map((tick) => (tick === null || tick === 0 || /^1(e|0*$)/.test(String(tick)) ? tick : null));
+/** Of a logarithmic axis the powers of ten, and 0 where they leave room for it. */
+function shownTicks(_, ticks) {
+  if (!past.isLog) return ticks;
+  const isCrowded = Math.max(...ticks) >= 1000;
+  return ticks.map((tick) => (tick === 0 || (tick > 0 && Number.isInteger(Math.log10(tick)) && !(isCrowded && tick === 1)) ? tick : null));
 }
 
 const measuring = document.createElement("canvas").getContext("2d");

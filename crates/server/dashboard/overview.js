@@ -85,7 +85,7 @@ export function overview() {
     empty: none,
     columns: [
       { title: "UTC", className: "time", cell: (cell, { at }) => setText(cell, clock(Date.parse(at))) },
-      { title: "Rule and cause", cell: causeCell },
+      { title: "What and why", cell: causeCell },
       { title: "Reason", className: "act", cell: reasonCell },
     ],
   });
@@ -136,9 +136,10 @@ function updateTier(card, { kind, health, word, facts }) {
   setText(more, facts);
 }
 
-function causeCell(cell, { rule, namespace, cause, more }) {
+function causeCell(cell, { caller, rule, namespace, cause, more }) {
   if (!cell.firstChild) cell.append(el("span", {}), el("span", { className: "second" }));
-  setText(cell.children[0], rule ? `${rule} · ${namespace}` : (namespace ?? ""));
+  // The log has names where log.identifiers says so.
+  setText(cell.children[0], [caller, rule, namespace].filter(Boolean).join(" · "));
   setText(cell.children[1], `${causeWords(cause)}${more ? `, and ${count(more)} more like it` : ""}`);
 }
 

@@ -90,7 +90,7 @@ function updateNamespace(element, { mode, rules: list }) {
 }
 
 function ruleCell(cell, { name, options }) {
-  if (!cell.firstChild) cell.append(el("span"), el("span", { className: "mark calm", hidden: true }));
+  if (!cell.firstChild) cell.append(el("span", { className: "rule-name" }), el("span", { className: "mark calm", hidden: true }));
   setText(cell.firstChild, name);
   const isShadow = options.some((option) => option.startsWith("shadow"));
   setHidden(cell.lastChild, !isShadow);

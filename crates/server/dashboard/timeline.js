@@ -25,11 +25,11 @@ export function eventsOf(decisions) {
   return [...events.values()].sort((a, b) => a.since - b.since);
 }
 
-/** From when to when decisions were made, never less than some seconds. */
+/** From when to when decisions were made, never less than two seconds. */
 export function spanOf(decisions) {
   const ends = decisions.flatMap(({ at, last }) => [Date.parse(at), Date.parse(last ?? at)]);
   const [first, last] = [Math.min(...ends), Math.max(...ends)];
-  const margin = Math.max((last - first) * 0.03, 5000);
+  const margin = Math.max((last - first) * 0.03, 1000);
   return [first - margin, last + margin];
 }
 

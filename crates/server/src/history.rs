@@ -159,7 +159,7 @@ fn write_step(out: &mut Vec<u8>, step: &Step) {
     ] {
         let Some(percentiles) = percentiles else { continue };
         list(out, name, &percentiles, |out, value| {
-            out.extend_from_slice(format!("{:.4}", f64::from(*value) * unit).as_bytes());
+            out.extend_from_slice(format!("{:.4}", value * unit).as_bytes());
         });
     }
     if !step.asks.is_empty() {
@@ -187,9 +187,9 @@ fn write_step(out: &mut Vec<u8>, step: &Step) {
                 // In the place of an id: all the others.
                 out.push(b'[');
                 if *place == OTHERS {
-                    out.extend_from_slice(b"null")
+                    out.extend_from_slice(b"null");
                 } else {
-                    write::number(out, u64::from(*place))
+                    write::number(out, u64::from(*place));
                 }
                 for count in [admitted, denied, would_deny] {
                     out.push(b',');

@@ -138,9 +138,9 @@ pub(super) fn open_breakers(app: &App) -> u32 {
 }
 
 /// The 50th, 99th and 99.9th percentile; `None` where nothing was measured.
-pub(super) fn percentiles(counts: &[u64; BUCKETS], bounds: &[f64]) -> Option<[f32; 3]> {
+pub(super) fn percentiles(counts: &[u64; BUCKETS], bounds: &[f64]) -> Option<[f64; 3]> {
     let total: u64 = counts.iter().sum();
-    (total > 0).then(|| [0.5, 0.99, 0.999].map(|part| percentile(counts, bounds, total, part) as f32))
+    (total > 0).then(|| [0.5, 0.99, 0.999].map(|part| percentile(counts, bounds, total, part)))
 }
 
 /// Within a bucket, values count as evenly spread; beyond the last bound, as at it.

@@ -40,10 +40,10 @@ pub(super) struct Step {
     /// The most at any time of it.
     pub(super) open_breakers: u32,
     /// The 50th, 99th and 99.9th percentile, in seconds.
-    pub(super) latency: Option<[f32; 3]>,
-    pub(super) store: Option<[f32; 3]>,
+    pub(super) latency: Option<[f64; 3]>,
+    pub(super) store: Option<[f64; 3]>,
     /// The same of the part of a limit.
-    pub(super) overshoot: Option<[f32; 3]>,
+    pub(super) overshoot: Option<[f64; 3]>,
     pub(super) asks: Box<[(&'static str, u64)]>,
     pub(super) paths: Box<[(&'static str, Outcomes)]>,
     /// By their places in [`Names`].

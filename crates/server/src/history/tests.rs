@@ -1,3 +1,5 @@
+//! What is kept of the past, and how it is asked for.
+
 use super::*;
 use tidegate_node::rule_counts::RuleLabels;
 

@@ -104,6 +104,12 @@ await run(async () => {
   assert.match(await problem(page).innerText(), /Line 5, column \d+/);
   assert.equal(await page.locator(".gutter .row-bad").innerText(), "5\n", "the line is marked");
   assert.ok(await page.locator(".paint .tok-name").count(), "the text has colours");
+  // The coloured copy lies exactly below what is typed.
+  const [tops, height] = await page.evaluate(() => {
+    const rows = [...document.querySelectorAll(".paint > span")].map((row) => row.getBoundingClientRect());
+    return [rows.map(({ top }) => top - rows[0].top), rows[0].height];
+  });
+  tops.forEach((top, row) => assert.ok(Math.abs(top - row * height) < 0.5, `row ${row} is at ${top}`));
   await page.getByRole("button", { name: "Start over" }).click();
   await problem(page).waitFor({ state: "detached" });
 

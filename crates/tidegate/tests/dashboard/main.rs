@@ -108,6 +108,16 @@ fn regions_their_lag_and_parts_of_limits_are_shown() {
     browse("world.mjs", &here.0, &[&here.0.url(), &there.0.url()]);
 }
 
+#[test]
+fn a_store_that_dies_is_shown_as_unavailable() {
+    let _alone = alone();
+    let directory = Directory::new();
+    directory.write("rules.yaml", rules_of(5));
+    let redis = wait_for(Redis::start());
+    let node = Node::start(&directory, &["--origin-url", &redis.url()]);
+    browse("store.mjs", &node, &[&node.url(), &redis.url()]);
+}
+
 /// With `TIDEGATE_PICTURES`, a folder, they are left there: see `cargo xtask pictures`.
 #[test]
 fn the_pictures_of_the_docs_can_be_made() {
