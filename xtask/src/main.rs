@@ -12,6 +12,7 @@ mod measured;
 mod mutants;
 mod packages;
 mod peers;
+mod pictures;
 mod recovery;
 mod region;
 mod report;
@@ -43,6 +44,7 @@ The commands of this repository:
   cargo xtask bench peers [--quick] [GROUP…]
                              measure beside other limiters, and write docs/benchmarks.md (50 minutes, quick 20)
                              groups: resp, http, grpc, unix, keys, idle, memory, scaling, tail
+  cargo xtask pictures       make the pictures of the dashboard in docs anew, of a real node (three minutes)
   cargo xtask mutants [ARG…] break the core a little, one place at a time, and see whether its tests notice: hours;
                              ARG is cargo-mutants' (`--shard 0/10`, `--file crates/core/src/gcra.rs`)
 ";
@@ -58,6 +60,7 @@ fn main() -> ExitCode {
         ["bars"] => bars::run(None),
         ["bars", group, "--long"] => bars::run_long(group),
         ["bars", group] => bars::run(Some(group)),
+        ["pictures"] => pictures::run(),
         ["mutants", rest @ ..] => mutants::run_all(rest),
         ["bench", "peers", rest @ ..] => peers::run(rest),
         [] | ["help" | "--help" | "-h"] => {

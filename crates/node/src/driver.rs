@@ -191,11 +191,11 @@ pub async fn watch_rules(engine: Arc<Engine>, mut watch: RulesWatch, tenancy: Te
                     );
                 }
                 let version = engine.replace_rules(rules);
-                engine.stats().reloaded(true);
+                engine.stats().reloaded();
                 tracing::info!(version, rules = counts.rules, overrides = counts.overrides, "rules reloaded");
             }
             Some(Err(problem)) => {
-                engine.stats().reloaded(false);
+                engine.stats().reload_failed(&problem);
                 tracing::error!(%problem, "rules can't be reloaded; the old ones stay in force");
             }
         }

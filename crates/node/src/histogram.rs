@@ -39,6 +39,11 @@ impl Scale {
         }
         Scale { ends, bounds, unit }
     }
+
+    /// In the base unit, ascending. The last bucket has none.
+    pub fn bounds(&self) -> &[f64] {
+        &self.bounds
+    }
 }
 
 /// From half a microsecond to 50 milliseconds.

@@ -42,7 +42,7 @@ const REPORTED: usize = UNLIMITED + 3;
 const COLUMNS: usize = UNLIMITED + 4;
 
 /// Whose decisions a series counts. All empty but the last for those that belong to no rule.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RuleLabels {
     pub tenant: Arc<str>,
     pub namespace: Arc<str>,

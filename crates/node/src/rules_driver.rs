@@ -155,7 +155,8 @@ impl Keeper for NodeRules {
         let read = |snapshot: &Arc<Snapshot>| {
             RuleSet::from_snapshot(snapshot, reading.options()).map_err(|error| error.to_string())
         };
-        let (snapshot, set) = self.kept.install(read).inspect_err(|_| self.engine.stats().reloaded(false))?;
+        let (snapshot, set) =
+            self.kept.install(read).inspect_err(|problem| self.engine.stats().reload_failed(problem))?;
         log_warnings(&set, self.reading.tenancy);
         if self.set.version() == 0 && self.engine.shared().is_none() {
             // Who is alone and had no rules has counted nothing by them.
@@ -164,7 +165,7 @@ impl Keeper for NodeRules {
         // Read from the file in its place, which is kept anyway: one is enough in memory.
         let set = set.rebase(&snapshot).unwrap_or(set);
         self.put_in_force(set);
-        self.engine.stats().reloaded(true);
+        self.engine.stats().reloaded();
         Ok(snapshot.version())
     }
 
@@ -176,8 +177,8 @@ impl Keeper for NodeRules {
         if let Err(error) = applied {
             refused = Some(error.to_string());
         }
-        if refused.is_some() {
-            self.engine.stats().reloaded(false);
+        if let Some(problem) = &refused {
+            self.engine.stats().reload_failed(problem);
         }
         if deltas.is_empty() {
             return Applied { version: self.set.version(), refused };
@@ -192,7 +193,7 @@ impl Keeper for NodeRules {
             .any(|change| matches!(change, RuleChange::Document { .. }))
         {
             log_warnings(&self.set, self.reading.tenancy);
-            self.engine.stats().reloaded(true);
+            self.engine.stats().reloaded();
         }
         // In force already: a disk that is slow or full holds up nothing.
         self.kept.append(&changes[..deltas.len()]);

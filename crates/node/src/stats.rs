@@ -3,6 +3,8 @@
 use crate::histogram::{DURATIONS, Histogram, Measured};
 use crate::request::{LimitAnswer, Path};
 use crate::rule_counts::{CameOut, RuleCounts, RuleSeries};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tidegate_core::Nanos;
 
@@ -28,6 +30,8 @@ pub struct Stats {
     malformed: Counter,
     reloads: Counter,
     reload_failures: Counter,
+    /// Why the rules that were read last are refused; `None` when they are in force.
+    rules_problem: Mutex<Option<Arc<str>>>,
 }
 
 impl Default for Stats {
@@ -58,6 +62,7 @@ impl Default for Stats {
             malformed,
             reloads,
             reload_failures,
+            rules_problem: Mutex::new(None),
         }
     }
 }
@@ -168,8 +173,19 @@ impl Stats {
         self.malformed.get()
     }
 
-    pub fn reloaded(&self, successful: bool) {
-        if successful { self.reloads.add(1) } else { self.reload_failures.add(1) }
+    pub fn reloaded(&self) {
+        self.reloads.add(1);
+        *self.rules_problem.lock() = None;
+    }
+
+    pub fn reload_failed(&self, problem: &str) {
+        self.reload_failures.add(1);
+        *self.rules_problem.lock() = Some(problem.into());
+    }
+
+    /// Returns why the rules that were read last are refused, until good ones are read.
+    pub fn rules_problem(&self) -> Option<Arc<str>> {
+        self.rules_problem.lock().clone()
     }
 }
 

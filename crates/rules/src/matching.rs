@@ -206,6 +206,25 @@ impl RuleSet {
         })
     }
 
+    /// The same, with the texts that it was set for, one for each part of the rule's `key`.
+    pub fn named_override_of(
+        &self,
+        rule: &Rule,
+        attributes: Attributes<'_>,
+        now: Nanos,
+    ) -> Option<(Vec<Box<str>>, Override)> {
+        rule.forms.with(attributes, |values| {
+            let mut identifier = Identifier::new();
+            identifier.fill(&rule.key, values).ok()?;
+            let (parts, applied) = self.overrides().find_named(rule, &identifier, now)?;
+            let texts = match parts {
+                Some(parts) => parts.iter().map(|part| part.text().into()).collect(),
+                None => identifier.parts().iter().map(|value| value.as_str().into()).collect(),
+            };
+            Some((texts, applied))
+        })
+    }
+
     /// What a rule says of a request; `None` when it isn't for it.
     fn apply_rule<'s>(&self, rule: &'s Rule, values: Values<'_>, now: Nanos) -> Option<Applied<'s>> {
         let malformed = match rule.when.hold(values) {

@@ -4,18 +4,20 @@ import { ask, hasToken, useToken } from "./ask.js";
 import { byId, setAttribute, setHidden, setText } from "./element.js";
 import { forget, live, onTick, start } from "./live.js";
 import { callers } from "./callers.js";
+import { charts } from "./charts.js";
+import { remakeCharts } from "./chart.js";
 import { overview } from "./overview.js";
 import { rules } from "./rules.js";
 import { tiers } from "./tiers.js";
 import { why } from "./why.js";
 
-const TITLES = { overview: "Overview", callers: "Callers", why: "Why", rules: "Rules", tiers: "Tiers" };
+const TITLES = { overview: "Overview", charts: "Charts", callers: "Callers", why: "Why", rules: "Rules", tiers: "Tiers" };
 const THEMES = ["auto", "light", "dark"];
 const WORDS = { wait: "connecting", live: "live", lost: "lost", token: "no token" };
 
 /** Said once, by whoever reads the screen aloud. */
 const announce = (words) => setText(byId("announce"), words);
-const views = { overview: overview(), callers: callers(), why: why(), rules: rules(announce), tiers: tiers() };
+const views = { overview: overview(), charts: charts(), callers: callers(), why: why(), rules: rules(announce), tiers: tiers() };
 let shown = "";
 let parameters = new URLSearchParams();
 
@@ -114,6 +116,7 @@ byId("theme").addEventListener("click", () => {
     // Then it lasts as long as the page.
   }
   showTheme();
+  remakeCharts();
 });
 
 addEventListener("hashchange", route);

@@ -23,13 +23,13 @@ export function useToken(token) {
 }
 
 /** JSON from a path of this node; throws an `AskError`, or a `TypeError` when nobody answers. */
-export async function ask(path, body) {
+export async function ask(path, body, method = body === undefined ? "GET" : "POST") {
   const headers = {};
   const token = sessionStorage.getItem(TOKEN);
   if (token) headers.Authorization = `Bearer ${token}`;
   if (body !== undefined) headers["Content-Type"] = "application/json";
   const response = await fetch(path, {
-    method: body === undefined ? "GET" : "POST",
+    method,
     headers,
     body: body === undefined ? undefined : JSON.stringify(body),
     cache: "no-store",

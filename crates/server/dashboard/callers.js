@@ -2,6 +2,7 @@
 
 import { byId, el, emptyState, setAttribute, setHidden, setText, table } from "./element.js";
 import { rate } from "./words.js";
+import { live } from "./live.js";
 import { query } from "./ask.js";
 
 /** To the reason of a caller's denials. */
@@ -9,16 +10,20 @@ export const whyOf = ({ identifier, rule, namespace }) => `#/why${query({ identi
 
 /** A command that makes a denial, for whoever sees an empty page. */
 export function tryThis() {
-  // The callers' listener has another port than this page: this is its default, and the node's banner has it.
-  const host = location.hostname.includes(":") ? `[${location.hostname.replace(/[[\]]/g, "")}]` : location.hostname;
+  const listens = live.state?.http_url;
+  if (!listens) return "";
+  const url = new URL(listens);
+  // A node that listens everywhere is asked where its page was found.
+  if (/^(0\.0\.0\.0|\[::\])$/.test(url.hostname)) url.hostname = location.hostname;
   const body = JSON.stringify({ namespace: "demo", identifier: "me", limit: 5, duration_ms: 60000 });
-  return `for i in 1 2 3 4 5 6 7; do curl -s ${location.protocol}//${host}:8080/v1/limit -d '${body}'; done`;
+  return `for i in 1 2 3 4 5 6 7; do curl -s ${url.origin}/v1/limit -d '${body}'; done`;
 }
 
 const nameCell = (cell, caller) => {
-  if (!cell.firstChild) cell.append(el("span", {}), el("span", { className: "mark", hidden: true }), el("span", { className: "second" }));
+  if (!cell.firstChild) cell.append(el("span", { className: "clamped" }), el("span", { className: "mark", hidden: true }), el("span", { className: "second" }));
   const [name, mark, second] = cell.children;
   setText(name, caller.identifier || "(one for all)");
+  setAttribute(name, "title", caller.identifier);
   setHidden(mark, !caller.hot && !caller.leased);
   setText(mark, caller.leased ? "leased" : "hot");
   const tenant = caller.tenant === "default" ? "" : ` · ${caller.tenant}`;
@@ -38,7 +43,7 @@ const whyCell = (cell, caller) => {
 };
 
 /** A table of callers; `fill(callers)`. */
-export function callerTable(parent, caption, empty) {
+export function callerTable(parent, caption, empty, [title, field] = ["Denied/s", "denied_per_second"]) {
   return table(parent, {
     caption,
     key: ({ tenant, namespace, rule, identifier }) => JSON.stringify([tenant, namespace, rule, identifier]),
@@ -46,8 +51,8 @@ export function callerTable(parent, caption, empty) {
     empty,
     columns: [
       { title: "Caller", cell: nameCell },
-      { title: "Requests/s", className: "number", cell: numberCell("per_second") },
-      { title: "Denied/s", className: "number", cell: numberCell("denied_per_second", true) },
+      { title: "Requests/s", className: "number wide", cell: numberCell("per_second") },
+      { title, className: "number", cell: numberCell(field, true) },
       { title: "Reason", className: "act", cell: whyCell },
     ],
   });
@@ -55,9 +60,10 @@ export function callerTable(parent, caption, empty) {
 
 export function callers() {
   const filter = byId("caller-filter");
-  const none = (words) => emptyState(words, tryThis());
+  const none = (words) => emptyState(words, tryThis);
   const denied = callerTable(byId("callers-denied"), "Callers that are denied most", none("Nobody is denied now. To see it happen:"));
-  const busiest = callerTable(byId("callers-busiest"), "Callers that come most often", none("No request yet. Try this:"));
+  const busiest = callerTable(byId("callers-busiest"), "The busiest callers", none("No request yet. Try this:"));
+  const would = callerTable(byId("callers-would"), "Callers that shadow rules would deny", null, ["Would deny/s", "would_deny_per_second"]);
   let last = null;
   const show = (live) => {
     last = live;
@@ -66,6 +72,9 @@ export function callers() {
     const fits = (caller) => [caller.identifier, caller.rule, caller.namespace, caller.tenant].some((text) => text.toLowerCase().includes(wanted));
     denied(live.top.denied.filter(fits));
     busiest(live.top.busiest.filter(fits));
+    const shadowed = (live.top.would_deny ?? []).filter(fits);
+    setHidden(byId("callers-would").parentElement, shadowed.length === 0);
+    would(shadowed);
   };
   filter.addEventListener("input", () => last && show(last));
   return { show };

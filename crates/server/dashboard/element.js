@@ -71,13 +71,21 @@ export function table(parent, { caption, columns, key, hold, empty }) {
   return (items) => {
     each(body, items, { key, make, update, hold });
     setHidden(whole, items.length === 0);
-    if (empty) setHidden(empty, items.length > 0);
+    if (!empty) return;
+    setHidden(empty, items.length > 0);
+    if (!items.length) empty.refresh?.();
   };
 }
 
-/** What to do when there is nothing yet: a sentence, and a command to copy. */
-export function emptyState(sentence, command) {
-  return el("div", { className: "empty" }, el("p", {}, sentence), command ? copied(command) : null);
+/** What to do when there is nothing yet: a sentence, and a command to copy, which may be known only later. */
+export function emptyState(sentence, commandOf) {
+  const empty = el("div", { className: "empty" }, el("p", {}, sentence));
+  empty.refresh = () => {
+    const command = commandOf?.();
+    if (command && empty.childElementCount === 1) empty.append(copied(command));
+  };
+  empty.refresh();
+  return empty;
 }
 
 /** A command with a button that copies it. */
@@ -108,15 +116,6 @@ async function copy(text) {
     area.remove();
     return isDone;
   }
-}
-
-const SVG = "http://www.w3.org/2000/svg";
-
-export function svg(tag, attributes = {}, ...children) {
-  const element = document.createElementNS(SVG, tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  element.append(...children);
-  return element;
 }
 
 export function setAttribute(element, name, value) {

@@ -2,12 +2,13 @@
 // While nobody looks, or nobody answers, it asks less often.
 
 import { ask, AskError } from "./ask.js";
+import { forgetPast, lookBack } from "./past.js";
 
 const EVERY_MS = 1000;
 const HIDDEN_EVERY_MS = 15_000;
 const FAILING_EVERY_MS_MAX = 10_000;
-/** As many seconds as the node keeps. */
-const SECONDS_MAX = 900;
+/** Looks that rates are averaged over. */
+const TOTALS_MAX = 11;
 /** Failures in a row until the connection counts as lost. */
 const LOST_AFTER = 2;
 
@@ -19,9 +20,8 @@ export const live = {
   state: null,
   top: null,
   rules: null,
-  /** `[at_ms, admitted, denied, open breakers]`, the oldest first. */
-  seconds: [],
-  nowMs: 0,
+  /** `[at_ms, admitted, denied]` since the node started, of the latest looks. */
+  totals: [],
   failures: 0,
   ticks: 0,
 };
@@ -50,32 +50,24 @@ async function askOnce() {
 }
 
 async function look() {
-  const last = live.seconds.at(-1)?.[0];
-  const [state, top, history] = await Promise.all([
-    ask("/v1/state"),
-    ask("/v1/top"),
-    // It is about all tenants: others than operators see the rest.
-    ask(`/v1/history${last ? `?after_ms=${last}` : ""}`).catch(unlessForbidden),
-  ]);
+  const [state, top] = await Promise.all([ask("/v1/state"), ask("/v1/top")]);
+  await lookBack(state.node ?? "");
   if (!live.rules || live.rules.rule_version !== state.rule_version) live.rules = await ask("/v1/rules");
-  // Another process has another past.
-  if (live.state && live.state.node !== state.node) live.seconds = [];
+  // Another process counts from the beginning.
+  if (live.state && live.state.node !== state.node) live.totals = [];
   live.state = state;
   live.top = top;
-  if (history) remember(history);
+  if (!state.stats) return;
+  live.totals.push([performance.now(), state.stats.requests_admitted, state.stats.requests_denied]);
+  if (live.totals.length > TOTALS_MAX) live.totals.shift();
 }
 
-function unlessForbidden(error) {
-  if (error instanceof AskError && error.status === 403) return null;
-  throw error;
-}
-
-function remember({ now_ms, seconds }) {
-  live.nowMs = now_ms;
-  // A clock that was set back: the node forgot what lies in the future, and so does the page.
-  while (live.seconds.length && live.seconds.at(-1)[0] > now_ms) live.seconds.pop();
-  live.seconds.push(...seconds);
-  if (live.seconds.length > SECONDS_MAX) live.seconds.splice(0, live.seconds.length - SECONDS_MAX);
+/** `[admitted, denied]` a second, of late; `null` while that isn't known. */
+export function recentRates() {
+  const [first, last] = [live.totals[0], live.totals.at(-1)];
+  if (!first || first === last) return null;
+  const seconds = (last[0] - first[0]) / 1000;
+  return [1, 2].map((place) => Math.max(0, last[place] - first[place]) / seconds);
 }
 
 function failed(error) {
@@ -109,7 +101,8 @@ export const start = () => void go();
 
 /** Forgets everything: another token may see other things. */
 export function forget() {
-  Object.assign(live, { connection: "wait", state: null, top: null, rules: null, seconds: [], failures: 0 });
+  forgetPast();
+  Object.assign(live, { connection: "wait", state: null, top: null, rules: null, totals: [], failures: 0 });
 }
 
 document.addEventListener("visibilitychange", () => {

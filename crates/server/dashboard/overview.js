@@ -5,75 +5,78 @@ import { byId, each, el, emptyState, setAttribute, setText, table } from "./elem
 import { ago, causeWords, clock, count, plural, rate, share } from "./words.js";
 import { callerTable, tryThis } from "./callers.js";
 import { chart } from "./chart.js";
+import { decisionLines, rangePicker } from "./charts.js";
+import { recentRates } from "./live.js";
 
-/** Over so many seconds figures are averaged. */
-const AVERAGED = 10;
 const SHOWN = 6;
 /** The log is on disk: it is asked seldom, and only when there is something new in it. */
 const LATEST_EVERY_MS = 4000;
 
-/** `{ kind, health, word, facts, href }` of each tier. */
+/** `{ kind, health, word, facts, href }` of each tier; the word says how it is, in the words of `/v1/state`. */
 export function tiersOf({ state }) {
   return [nodeTier(state), originTier(state.origin), worldTier(state.world), rulesTier(state)];
 }
 
+const healthy = { health: "good", word: "Healthy" };
+const degraded = { health: "warn", word: "Degraded" };
+const recovering = { health: "warn", word: "Recovering" };
+const unavailable = { health: "bad", word: "Unavailable" };
+const unused = { health: "none", word: "Not configured" };
+
 function nodeTier(state) {
   const lost = state.stats?.decisions_log_lost ?? 0;
   const refused = state.stats?.keys_refused_denied ?? 0;
-  const facts = [plural(state.keys ?? 0, "key")];
+  const facts = [`${plural(state.keys ?? 0, "key")} in memory`];
   if (state.clock_steps) facts.push(plural(state.clock_steps, "clock step"));
   if (lost) facts.push(`${plural(lost, "log record")} lost`);
-  if (refused) facts.push(`${count(refused)} denied for want of room`);
-  return { kind: "This node", health: lost || refused ? "warn" : "good", word: "Decides", facts: facts.join(", "), href: "#/tiers" };
+  if (refused) facts.push(`${count(refused)} requests denied because the table of keys was full`);
+  return { kind: "This node", ...(lost || refused ? degraded : healthy), facts: facts.join(", "), href: "#/tiers" };
 }
 
 function originTier(origin) {
   const tier = { kind: "Region's store", href: "#/tiers" };
-  if (!origin) return { ...tier, health: "none", word: "None", facts: "Counts are this node's own. origin.url shares them." };
-  const open = origin.shards.filter(({ breaker }) => breaker === "open").length;
-  const facts = [plural(origin.live_nodes, "live node"), ...(origin.keys_waiting_for_a_shard ? [`${plural(origin.keys_waiting_for_a_shard, "key")} waiting`] : [])].join(", ");
-  if (origin.problem) return { ...tier, health: "bad", word: "Not used", facts: origin.problem };
-  if (open) return { ...tier, health: "bad", word: `${open} of ${plural(origin.shards.length, "shard")} away`, facts: `${facts}. Decided by what the node knows.` };
-  const recovering = origin.shards.filter(({ data }) => data === "recovering").length;
-  if (recovering) return { ...tier, health: "warn", word: "Recovering", facts: `${facts}. It lost data; nodes publish again what they know.` };
-  return { ...tier, health: "good", word: origin.shards.length === 1 ? "Answers" : `All ${origin.shards.length} shards answer`, facts };
+  if (!origin) return { ...tier, ...unused, facts: "This node counts alone. Set origin.url to share counts with other nodes." };
+  const away = origin.shards.filter(({ breaker, data }) => breaker === "open" || data === "unavailable");
+  const waiting = origin.keys_waiting_for_a_shard;
+  const facts = [plural(origin.live_nodes, "live node"), waiting ? `${plural(waiting, "key")} waiting` : ""].filter(Boolean).join(", ");
+  if (origin.problem) return { ...tier, ...unavailable, facts: origin.problem };
+  if (away.length) {
+    const which = origin.shards.length === 1 ? "" : `${count(away.length)} of ${plural(origin.shards.length, "shard")}. `;
+    const said = away.find(({ problem }) => problem)?.problem;
+    return { ...tier, ...(away.length === origin.shards.length ? unavailable : degraded), facts: `${which}${said ? `${said}. ` : ""}Requests are decided by what this node knows.` };
+  }
+  if (origin.shards.some(({ data }) => data === "recovering")) return { ...tier, ...recovering, facts: `${facts}. The store lost data; the nodes are publishing it again.` };
+  return { ...tier, ...healthy, facts: origin.shards.length === 1 ? facts : `${plural(origin.shards.length, "shard")}, ${facts}` };
 }
 
 function worldTier(world) {
   const tier = { kind: "Other regions", href: "#/tiers" };
-  if (!world) return { ...tier, health: "none", word: "None", facts: "Limits are this region's own. world.url shares them." };
-  const regions = world.regions_sharing ? plural(world.regions_sharing, "region") : "not heard of yet";
-  if (world.alarm || world.problem) return { ...tier, health: "bad", word: world.alarm ? "Two of one name" : "Can't agree", facts: world.alarm ?? world.problem };
-  if (world.breaker === "open") return { ...tier, health: "bad", word: "Database away", facts: `${regions}. This region goes on alone.` };
+  if (!world) return { ...tier, ...unused, facts: "Limits hold in this region only. Set world.url to share them with other regions." };
+  const regions = world.regions_sharing ? plural(world.regions_sharing, "region") : "No other region is known yet";
+  if (world.alarm || world.problem) return { ...tier, ...unavailable, facts: world.alarm ?? world.problem };
+  if (world.breaker === "open") return { ...tier, ...unavailable, facts: `${regions}. The database doesn't answer; this region goes on alone.` };
   const heard = world.imported_ms_ago === undefined ? "" : `, heard ${ago(world.imported_ms_ago)} ago`;
-  return { ...tier, health: world.regions_sharing ? "good" : "warn", word: "Agree", facts: `${regions}${heard}${world.is_worker ? "; this node is the region's worker" : ""}` };
+  return { ...tier, ...(world.regions_sharing ? healthy : degraded), facts: `${regions}${heard}${world.is_worker ? "; this node is the region's worker" : ""}` };
 }
 
 function rulesTier(state) {
   const stream = state.rules_stream;
-  const size = `${plural(state.rules ?? 0, "rule")} in ${plural(state.namespaces ?? 0, "namespace")}`;
-  const tier = { kind: "Rules", href: "#/rules", word: `Version ${stream?.version ?? state.rule_version}`, facts: size };
-  if (!stream) return { ...tier, health: state.stats?.rule_reload_failures ? "warn" : "good", facts: state.stats?.rule_reload_failures ? `${size}; ${plural(state.stats.rule_reload_failures, "bad file")} refused` : size };
+  const size = `Version ${stream?.version ?? state.rule_version}: ${plural(state.rules ?? 0, "rule")} in ${plural(state.namespaces ?? 0, "namespace")}`;
+  const tier = { kind: "Rules", href: "#/rules" };
+  const refused = state.rules_problem;
+  if (!stream) return { ...tier, ...(refused ? degraded : healthy), facts: refused ? `${size}. The file was changed and is refused: ${refused}` : size };
   const behind = stream.head - stream.version;
-  const said = stream.refused_because ?? stream.problem;
-  const late = `${size}${behind > 0 ? `; ${behind} behind` : ""}; heard ${ago(stream.stale_ms)} ago`;
-  const health = stream.staleness === "alarm" ? "bad" : stream.staleness === "warning" || said ? "warn" : "good";
-  return { ...tier, health, facts: said ? `${late}. ${said}` : late };
-}
-
-const HEALTH = { good: "well", warn: "look at it", bad: "unwell", none: "not in use" };
-
-/** `[admitted, denied]` a second, of late. */
-export function ratesOf(seconds) {
-  const recent = seconds.slice(-AVERAGED);
-  const sum = (place) => recent.reduce((total, second) => total + second[place], 0);
-  const span = recent.length;
-  return span ? [sum(1) / span, sum(2) / span] : [0, 0];
+  const said = stream.refused_because ?? stream.problem ?? refused;
+  const late = `${size}${behind > 0 ? `; ${plural(behind, "version")} behind` : ""}; checked ${ago(stream.stale_ms)} ago`;
+  const health = stream.staleness === "alarm" ? unavailable : stream.staleness === "warning" || said ? degraded : healthy;
+  return { ...tier, ...health, facts: said ? `${late}. ${said}` : late };
 }
 
 export function overview() {
-  const draw = chart(byId("chart"), byId("chart-readout"));
-  const denied = callerTable(byId("denied-now"), "Callers that are denied most now", emptyState("Nobody is denied now. To see it happen:", tryThis()));
+  const decisions = chart({ title: "Decisions", height: 220, series: decisionLines, words: (value) => `${rate(value)}/s` });
+  byId("overview-chart").replaceChildren(decisions.element);
+  byId("overview-picker").replaceChildren(rangePicker("overview"));
+  const denied = callerTable(byId("denied-now"), "Callers that are denied most now", emptyState("Nobody is denied now. To see it happen:", tryThis));
   const none = emptyState("The log has no denial yet. Every denial is here within a second.");
   const latest = table(byId("latest"), {
     caption: "The latest denials",
@@ -82,7 +85,7 @@ export function overview() {
     empty: none,
     columns: [
       { title: "UTC", className: "time", cell: (cell, { at }) => setText(cell, clock(Date.parse(at))) },
-      { title: "Rule and cause", cell: causeCell },
+      { title: "What and why", cell: causeCell },
       { title: "Reason", className: "act", cell: reasonCell },
     ],
   });
@@ -106,12 +109,14 @@ export function overview() {
   return {
     show(live) {
       if (!live.state) return;
-      const [admitted, deniedRate] = ratesOf(live.seconds);
-      setText(byId("f-decisions"), live.seconds.length ? rate(admitted + deniedRate) : "–");
-      setText(byId("f-denied"), live.seconds.length ? rate(deniedRate) : "–");
-      setText(byId("f-share"), live.seconds.length ? share(deniedRate, admitted + deniedRate) : "–");
+      const rates = recentRates();
+      const [admitted, deniedRate] = rates ?? [0, 0];
+      setText(byId("f-decisions"), rates ? rate(admitted + deniedRate) : "–");
+      setText(byId("f-denied"), rates ? rate(deniedRate) : "–");
+      byId("f-denied").classList.toggle("denied", deniedRate > 0);
+      setText(byId("f-share"), rates ? share(deniedRate, admitted + deniedRate) : "–");
       setText(byId("f-keys"), count(live.state.keys));
-      draw(live);
+      decisions.draw();
       each(byId("glance"), tiersOf(live), { key: ({ kind }) => kind, make: makeTier, update: updateTier });
       denied((live.top?.denied ?? []).slice(0, SHOWN));
       void showLatest(live);
@@ -126,14 +131,15 @@ function makeTier({ href }) {
 function updateTier(card, { kind, health, word, facts }) {
   setAttribute(card, "data-health", health);
   const [name, state, more] = card.children;
-  setText(name, `${kind} · ${HEALTH[health]}`);
+  setText(name, kind);
   setText(state, word);
   setText(more, facts);
 }
 
-function causeCell(cell, { rule, namespace, cause, more }) {
+function causeCell(cell, { caller, rule, namespace, cause, more }) {
   if (!cell.firstChild) cell.append(el("span", {}), el("span", { className: "second" }));
-  setText(cell.children[0], rule ? `${rule} · ${namespace}` : (namespace ?? ""));
+  // The log has names where log.identifiers says so.
+  setText(cell.children[0], [caller, rule, namespace].filter(Boolean).join(" · "));
   setText(cell.children[1], `${causeWords(cause)}${more ? `, and ${count(more)} more like it` : ""}`);
 }
 

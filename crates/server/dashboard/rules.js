@@ -1,11 +1,12 @@
-// The rules in force and where they come from; with a control plane also its history, who has which version, and the
-// editor: change the text, see what it means, say why, push. Nothing is pushed that wasn't shown first.
+// The rules in force and where they come from; with a control plane also the editor, overrides, history, and which node
+// has which version.
 
 import { ask } from "./ask.js";
 import { byId, each, el, emptyState, setHidden, setText, table } from "./element.js";
-import { ago, count, moment, plural } from "./words.js";
-import { differenceView } from "./difference.js";
-import { trial } from "./trial.js";
+import { ago, count, plural } from "./words.js";
+import { makeEditor } from "./editor.js";
+import { makeOverrides } from "./overrides.js";
+import { makeVersions } from "./versions.js";
 
 /** The control plane is asked seldom, and more often after a push. */
 const FLEET_EVERY_MS = 3000;
@@ -18,8 +19,11 @@ export function rules(announce) {
   const problem = el("p", { className: "problem warn", hidden: true });
   from.replaceChildren(el("h2", {}, "Where they come from"), words, problem);
   const showShadow = shadowReport(byId("rules-shadow"));
-  const fleet = fleetTables(byId("rules-fleet"));
-  const editor = makeEditor(byId("editor"), announce, () => (asked = -Infinity));
+  const nodes = nodesTable(byId("rules-nodes"));
+  const changed = () => (asked = -Infinity);
+  const versions = makeVersions(byId("rules-versions"), announce, changed);
+  const overrides = makeOverrides(byId("rules-overrides"), announce, changed);
+  const editor = makeEditor(byId("editor"), announce, changed);
   let asked = -Infinity;
 
   async function look({ state }) {
@@ -27,24 +31,29 @@ export function rules(announce) {
     if (now - asked < FLEET_EVERY_MS) return;
     asked = now;
     const quietly = (path) => ask(path).catch(() => null);
-    const [shadow, nodes, history] = await Promise.all([
+    const [shadow, known, history] = await Promise.all([
       quietly("/v1/shadow"),
       state.rules_stream && state.caller?.is_operator ? quietly("/v1/control/nodes") : null,
-      state.rules_stream ? quietly("/v1/control/history") : null,
+      state.rules_stream ? quietly("/v1/control/history?limit=20") : null,
     ]);
     if (shadow) showShadow(shadow);
-    fleet(nodes, history);
+    nodes(known);
+    versions(state, history);
   }
 
   return {
     show(live) {
       if (!live.state) return;
       setText(words, source(live.state));
-      const said = live.state.rules_stream?.refused_because ?? live.state.rules_stream?.problem ?? live.rules?.warnings?.[0];
+      const said = live.state.rules_stream?.refused_because ?? live.state.rules_stream?.problem ?? live.state.rules_problem ?? live.rules?.warnings?.[0];
       setText(problem, said ?? "");
       setHidden(problem, !said);
       setHidden(byId("editor"), !live.state.rules_stream);
-      if (live.state.rules_stream) editor(live.state);
+      setHidden(byId("rules-overrides"), !live.state.rules_stream);
+      if (live.state.rules_stream) {
+        editor(live.state);
+        overrides(live);
+      }
       if (live.rules) each(byId("rules-list"), live.rules.namespaces, { key: (one) => `${one.tenant} ${one.namespace}`, make: makeNamespace, update: updateNamespace });
       setHidden(byId("rules-list"), !live.rules?.namespaces.length);
       void look(live);
@@ -81,7 +90,7 @@ function updateNamespace(element, { mode, rules: list }) {
 }
 
 function ruleCell(cell, { name, options }) {
-  if (!cell.firstChild) cell.append(el("span"), el("span", { className: "mark calm", hidden: true }));
+  if (!cell.firstChild) cell.append(el("span", { className: "rule-name" }), el("span", { className: "mark calm", hidden: true }));
   setText(cell.firstChild, name);
   const isShadow = options.some((option) => option.startsWith("shadow"));
   setHidden(cell.lastChild, !isShadow);
@@ -109,12 +118,10 @@ function shadowReport(parent) {
   return ({ rules: list }) => fill(list);
 }
 
-function fleetTables(parent) {
-  const [nodeBody, historyBody, lead] = [el("div"), el("div"), el("p", { className: "note" })];
-  const nodesCard = el("section", { className: "card", "aria-labelledby": "h-nodes" }, el("h2", { id: "h-nodes" }, "Who has which version"), lead, nodeBody);
-  const historyCard = el("section", { className: "card", "aria-labelledby": "h-history" }, el("h2", { id: "h-history" }, "History"), historyBody);
-  parent.replaceChildren(nodesCard, historyCard);
-  const nodes = table(nodeBody, {
+function nodesTable(parent) {
+  const [body, lead] = [el("div"), el("p", { className: "note" })];
+  parent.replaceChildren(el("section", { className: "card", "aria-labelledby": "h-nodes" }, el("h2", { id: "h-nodes" }, "Which node has which version"), lead, body));
+  const nodes = table(body, {
     caption: "Nodes and their rule versions", key: ({ node, role }) => `${role} ${node}`,
     empty: emptyState("The control plane knows of no node, or can't be asked."),
     columns: [
@@ -124,159 +131,11 @@ function fleetTables(parent) {
       { title: "Seen", className: "number", cell: text(({ seen_ms_ago, is_connected }) => (is_connected ? `${ago(seen_ms_ago)} ago` : "gone")) },
     ],
   });
-  const history = table(historyBody, {
-    caption: "Versions of the rules", key: ({ version }) => version,
-    empty: emptyState("No version yet, or the control plane can't be asked."),
-    columns: [
-      { title: "Version", className: "time", cell: text(({ version }) => version) },
-      { title: "Why", cell: historyCell },
-    ],
-  });
-  return (known, versions) => {
-    setHidden(parent, !known && !versions);
-    setHidden(nodesCard, !known);
+  return (known) => {
+    setHidden(parent, !known);
     const list = known?.nodes ?? [];
     const behind = list.filter(({ rule_version, is_connected }) => is_connected && rule_version < known.version).length;
     setText(lead, known ? (behind ? `${plural(behind, "node")} still behind version ${known.version}.` : `All that are connected have version ${known.version}.`) : "");
     nodes(list);
-    history((versions?.history ?? []).slice(0, 20));
   };
-}
-
-function historyCell(cell, { reason, author, at_us, changes }) {
-  if (!cell.firstChild) cell.append(el("span"), el("span", { className: "second" }));
-  setText(cell.firstChild, reason || "no reason given");
-  setText(cell.lastChild, `${author}, ${moment(at_us / 1000)} UTC, ${plural(changes, "change")}`);
-}
-
-const TEMPLATE = "namespace: api\nrules:\n  - name: per-user\n    key: [user]\n    limit: 100 per 1m\n";
-const NEW = "new";
-
-/** The editor; returns what shows it for a caller who may or may not change rules. */
-function makeEditor(parent, announce, changed) {
-  /** The texts that the edit began from, and their version. */
-  let base = { version: 0, documents: [] };
-  let chosen = "";
-  let isLoading = false;
-  const choice = el("select", { id: "editor-namespace" });
-  const area = el("textarea", { id: "editor-text", spellcheck: false, autocomplete: "off", maxLength: 900_000, "aria-describedby": "editor-hint" });
-  const review = el("button", { type: "button", className: "main" }, "Review the change");
-  const tryIt = el("button", { type: "button", className: "quiet" }, "Try as shadow");
-  const reload = el("button", { type: "button", className: "quiet" }, "Start over");
-  const outcome = el("div", { className: "stack" });
-  const hint = el("p", { id: "editor-hint", className: "note" });
-  const body = el("div", { className: "stack" }, el("div", { className: "row" }, el("label", { for: "editor-namespace" }, "Namespace ", choice)), el("label", { for: "editor-text" }, "Its rules, as YAML; overrides stay as they are ", area), hint, el("div", { className: "row" }, review, tryIt, reload), outcome);
-  const locked = el("p", { className: "note" }, "Changing them takes a token with the permission admin: tidegate token new --permissions admin. Until then this is what they are.");
-  parent.replaceChildren(el("section", { className: "card", "aria-labelledby": "h-editor" }, el("h2", { id: "h-editor" }, "Change rules"), locked, body));
-
-  const nameOf = ({ tenant, namespace }) => JSON.stringify([tenant, namespace]);
-  const current = () => base.documents.find((document) => nameOf(document) === chosen)?.text ?? "";
-  const say = (...nodes) => outcome.replaceChildren(...nodes);
-  const note = (kind, words, ...more) => el("div", { className: `problem ${kind}`, role: "alert" }, words, ...more);
-
-  async function load({ keepText } = {}) {
-    isLoading = true;
-    try {
-      base = await ask("/v1/control/rules");
-      const options = base.documents.map((document) => el("option", { value: nameOf(document) }, document.tenant === "default" ? document.namespace : `${document.namespace} of ${document.tenant}`));
-      choice.replaceChildren(...options, el("option", { value: NEW }, "a new namespace"));
-      if (![...choice.options].some(({ value }) => value === chosen)) chosen = choice.options[0].value;
-      choice.value = chosen;
-      if (!keepText) area.value = chosen === NEW ? TEMPLATE : current();
-      hint.textContent = `Upon version ${base.version}.`;
-      return true;
-    } catch (error) {
-      say(note("", `${error.message}. ${error.fix ?? ""}`));
-      return false;
-    } finally {
-      isLoading = false;
-    }
-  }
-
-  const push = (words, more) => ask("/v1/control/rules", { files: [{ name: "rules.yaml", text: words }], keep_overrides: true, if_version: base.version, ...more });
-
-  function refused(error, words) {
-    if (error.code === "conflict") return conflict(error);
-    const errors = error.more?.errors ?? [];
-    const list = errors.length ? el("ul", {}, ...errors.map(({ line, column, message, fix }) => el("li", {}, `Line ${line}, column ${column}: ${message}; ${fix}`))) : ` ${error.fix ?? ""}`;
-    const [first] = errors;
-    if (first && words === area.value) markLine(first.line);
-    return say(note("", errors.length ? "Nothing was stored: the rules have mistakes." : `${error.message}.`, list));
-  }
-
-  function markLine(number) {
-    const lines = area.value.split("\n");
-    const start = lines.slice(0, number - 1).reduce((sum, line) => sum + line.length + 1, 0);
-    area.focus();
-    area.setSelectionRange(start, start + (lines[number - 1]?.length ?? 0));
-  }
-
-  function conflict({ more }) {
-    const again = el("button", { type: "button", className: "main" }, `Review my text upon version ${more.version}`);
-    const theirs = el("button", { type: "button", className: "quiet" }, "Take theirs, drop mine");
-    again.addEventListener("click", async () => (await load({ keepText: true })) && showReview(area.value));
-    theirs.addEventListener("click", async () => (await load()) && say());
-    const who = (more.history ?? []).map(({ version, author, reason }) => el("li", {}, `Version ${version} by ${author}: ${reason || "no reason given"}`));
-    say(note("warn", `Somebody was faster: the rules are at version ${more.version}, and you began from ${more.if_version}. Nothing was stored.`, el("ul", {}, ...who)), el("h3", {}, "What changed meanwhile"), meaning(more.lines ?? []), el("div", { className: "row" }, again, theirs));
-    again.focus();
-  }
-
-  async function showReview(words, tried = []) {
-    try {
-      const would = await push(words, { dry_run: true });
-      if (!would.changes) return say(note("good", "Nothing would change."));
-      const reason = el("input", { id: "editor-reason", maxLength: 200, placeholder: "what it is for, for those who read the history", autocomplete: "off" });
-      const button = el("button", { type: "submit", className: "main" }, tried.length ? "Push the trial" : `Push version ${base.version + 1}`);
-      const form = el("form", { className: "row" }, el("label", { for: "editor-reason", className: "grow" }, "Reason ", reason), button);
-      form.addEventListener("submit", async (event) => {
-        event.preventDefault();
-        button.disabled = true;
-        await store(words, reason.value.trim(), tried);
-        button.disabled = false;
-      });
-      const differences = would.documents.map(({ namespace, before, after }) => el("div", {}, el("h3", {}, `Lines of ${namespace}`), differenceView(before ?? "", after ?? "")));
-      say(tried.length ? note("warn", `Only tried: ${tried.join(", ")} will count and never deny. What is enforced stays as it is. Overrides don't apply to a trial.`) : "", el("h3", {}, "What it means"), meaning(would.lines), ...differences, form);
-      reason.focus();
-    } catch (error) {
-      refused(error, words);
-    }
-  }
-
-  async function store(words, reason, tried) {
-    try {
-      const { version } = await push(words, { reason });
-      const told = tried.length ? `Version ${version} is stored. ${tried.join(", ")} counts in shadow: whom it would deny is in the report below.` : `Version ${version} is stored. Nodes have it within half a second; see who has it below.`;
-      await load();
-      say(note("good", told));
-      announce(told);
-      changed();
-    } catch (error) {
-      refused(error, words);
-    }
-  }
-
-  choice.addEventListener("change", () => {
-    chosen = choice.value;
-    area.value = chosen === NEW ? TEMPLATE : current();
-    say();
-  });
-  review.addEventListener("click", () => void showReview(area.value));
-  tryIt.addEventListener("click", () => {
-    const made = trial(current(), area.value);
-    if (made) void showReview(made.text, made.tried);
-    else say(note("warn", "No rule was changed or added: edit one, then try it."));
-  });
-  reload.addEventListener("click", async () => (await load()) && say());
-
-  return (state) => {
-    const may = state.caller?.may_change ?? false;
-    setHidden(locked, may);
-    for (const control of [review, tryIt]) setHidden(control, !may);
-    if (area.readOnly !== !may) area.readOnly = !may;
-    if (!choice.options.length && !isLoading && !outcome.childElementCount) void load();
-  };
-}
-
-function meaning(lines) {
-  return el("ul", { className: "meaning" }, ...lines.map(({ sign, text: words }) => el("li", {}, el("span", { className: `sign ${sign === "-" ? "bad-text" : sign === "+" ? "good-text" : "warn-text"}` }, sign), el("span", {}, words))));
 }

@@ -1,15 +1,14 @@
-// Decisions and what was unwell, on one axis of time. A picture beside the list: the list has it all in words.
+// Denials over time as bars, drawn by uPlot, and what was wrong with the node's surroundings at the time. A picture
+// beside the list: the list has it all in words.
 
-import { el, svg } from "./element.js";
-import { causeWords, clock, eventWords, moment, plural } from "./words.js";
+/* global uPlot */
+import { el } from "./element.js";
+import { clock, count, eventWords, moment, plural } from "./words.js";
 
-const LANE = 26;
-const LEFT = 8;
-const TOP = 8;
-/** So many kinds of events at most; the list has the rest. */
-const LANES_MAX = 8;
+const BARS = 60;
+const HEIGHT = 120;
 
-/** What was unwell, or had changed, as the decisions saw it: each with when it began and until when it was seen. */
+/** What was wrong, or had changed, as the decisions saw it: each with when it began and until when it was seen. */
 export function eventsOf(decisions) {
   const events = new Map();
   for (const decision of decisions) {
@@ -26,77 +25,80 @@ export function eventsOf(decisions) {
   return [...events.values()].sort((a, b) => a.since - b.since);
 }
 
-function lanesOf(events) {
-  const lanes = new Map();
-  for (const event of events) {
-    const name = `${eventWords(event.what)}${event.subject ? `: ${event.subject}` : ""}`;
-    if (!lanes.has(name)) lanes.set(name, []);
-    lanes.get(name).push(event);
-  }
-  return [...lanes].slice(0, LANES_MAX);
-}
-
-/** From when to when: all decisions, with a margin; events that began long before are cut at the edge. */
-function spanOf(decisions, events) {
+/** From when to when decisions were made, never less than two seconds. */
+export function spanOf(decisions) {
   const ends = decisions.flatMap(({ at, last }) => [Date.parse(at), Date.parse(last ?? at)]);
   const [first, last] = [Math.min(...ends), Math.max(...ends)];
-  const reach = Math.max(2 * (last - first), 60_000);
-  const from = Math.min(first, ...events.map(({ since }) => since).filter((since) => since >= first - reach));
-  const margin = Math.max((last - from) * 0.06, 2000);
-  return [from - margin, last + margin];
+  const margin = Math.max((last - first) * 0.03, 1000);
+  return [first - margin, last + margin];
 }
+
+/** How many decisions fell into each of `bars` equal parts of a span; those told as one are spread over their time. */
+export function countsOver(decisions, [from, until], bars) {
+  const counts = new Array(bars).fill(0);
+  const place = (at) => Math.min(bars - 1, Math.max(0, Math.floor(((at - from) / (until - from)) * bars)));
+  for (const { at, last, more = 0 } of decisions) {
+    const [begin, end] = [place(Date.parse(at)), place(Date.parse(last ?? at))];
+    for (let bar = begin; bar <= end; bar += 1) counts[bar] += (1 + more) / (end - begin + 1);
+  }
+  return counts;
+}
+
+const inkOf = (parent, name) => {
+  const probe = el("i", { className: `ink-${name}`, hidden: true });
+  parent.append(probe);
+  const colour = getComputedStyle(probe).color;
+  probe.remove();
+  return colour;
+};
 
 export function timeline(decisions) {
-  const events = eventsOf(decisions);
-  const lanes = lanesOf(events);
-  const [from, until] = spanOf(decisions, events);
   const denials = decisions.filter(({ outcome }) => outcome !== "admitted");
-  const height = TOP + (lanes.length + 1) * LANE + 24;
-  const drawing = svg("svg", { "aria-hidden": "true", width: "100%", height });
-  const words = `${plural(denials.length, "denial")} from ${moment(from)} to ${moment(until)} UTC. ${lanes.map(([name, list]) => `${name} since ${clock(list[0].since)}`).join("; ")}`;
-  const figure = el("div", { className: "timeline", role: "img", "aria-label": words }, drawing);
-  const draw = (width) => drawing.replaceChildren(...shapes({ decisions, lanes, from, until, width, height }));
-  new ResizeObserver(([entry]) => draw(Math.round(entry.contentRect.width))).observe(figure);
+  const [from, until] = spanOf(decisions);
+  const events = eventsOf(decisions);
+  const sum = denials.reduce((total, { more = 0 }) => total + 1 + more, 0);
+  const told = events.map(({ kind, what, subject, since }) => `${eventWords(what)}${subject ? ` (${subject})` : ""} ${kind === "unwell" ? "since" : "at"} ${clock(since)}`);
+  const figure = el("div", { className: "timeline", role: "img", "aria-label": `${plural(sum, "denial")} from ${moment(from)} to ${moment(until)} UTC. ${told.join("; ")}` });
+  const counts = countsOver(denials, [from, until], BARS);
+  const width = (until - from) / BARS;
+  const times = counts.map((_, index) => (from + (index + 0.5) * width) / 1000);
+  let plot = null;
+
+  function make(wide) {
+    plot?.destroy();
+    const [soft, line, denied, bad, warn] = ["soft", "rule", "denied", "bad", "warn"].map((name) => inkOf(figure, name));
+    const axis = { stroke: soft, font: "11.5px system-ui, sans-serif", grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1, size: 4 } };
+    const marks = (self) => {
+      const { ctx, bbox } = self;
+      const x = (at) => Math.min(bbox.left + bbox.width, Math.max(bbox.left, self.valToPos(at / 1000, "x", true)));
+      ctx.save();
+      for (const { kind, since, until: seen } of events) {
+        ctx.fillStyle = kind === "unwell" ? bad : warn;
+        const breadth = kind === "unwell" ? Math.max(2, x(seen) - x(since)) : 2;
+        if (kind === "unwell") ctx.fillRect(x(since), bbox.top + bbox.height - 4 * devicePixelRatio, breadth, 4 * devicePixelRatio);
+        else if (since >= from) ctx.fillRect(x(since), bbox.top, breadth, bbox.height);
+      }
+      ctx.restore();
+    };
+    plot = new uPlot({
+      width: wide, height: HEIGHT, legend: { show: false }, cursor: { show: false }, padding: [8, 10, 0, 0],
+      tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
+      scales: { x: { range: () => [from / 1000, until / 1000] }, y: { range: (_, __, max) => [0, Math.max(1, max * 1.1)] } },
+      axes: [
+        { ...axis, size: 26, space: 80, values: (_, ticks) => ticks.map((tick) => clock(tick * 1000)) },
+        { ...axis, size: 46, space: 30, values: (_, ticks) => ticks.map((tick) => (Number.isInteger(tick) ? count(tick) : "")) },
+      ],
+      series: [{}, { stroke: denied, fill: denied, width: 0, paths: uPlot.paths.bars({ size: [0.8, 40] }), points: { show: false } }],
+      hooks: { draw: [marks] },
+    }, [times, counts], figure);
+  }
+
+  let wide = 0;
+  new ResizeObserver(([entry]) => {
+    const now = Math.floor(entry.contentRect.width);
+    if (!now || now === wide) return;
+    wide = now;
+    make(wide);
+  }).observe(figure);
   return figure;
-}
-
-function shapes({ decisions, lanes, from, until, width, height }) {
-  const x = (at) => LEFT + ((width - 2 * LEFT) * Math.max(0, at - from)) / (until - from);
-  const bottom = height - 20;
-  const made = [];
-  for (let step = 0; step <= 3; step += 1) {
-    const at = from + ((until - from) * step) / 3;
-    if (width < 560 && (step === 1 || step === 2)) continue;
-    made.push(svg("line", { class: "grid", x1: x(at), x2: x(at), y1: TOP, y2: bottom }));
-    const anchor = step === 0 ? "start" : step === 3 ? "end" : "middle";
-    const label = svg("text", { class: "axis", x: x(at), y: height - 4, "text-anchor": anchor });
-    label.textContent = clock(at);
-    made.push(label);
-  }
-  lanes.forEach(([name, list], lane) => {
-    const y = TOP + (lane + 1) * LANE;
-    for (const { kind, since, until: seen } of list) {
-      if (kind === "unwell") made.push(svg("rect", { class: "unwell", x: x(since), y: y + 3, width: Math.max(4, x(seen) - x(since)), height: 8, rx: 2 }));
-      else made.push(svg("line", { class: "changed", x1: x(since), x2: x(since), y1: TOP, y2: bottom }), svg("path", { class: "changed", d: `M${x(since)} ${y + 2}l5 5l-5 5l-5-5z` }));
-    }
-    made.push(title(name, y + 22));
-  });
-  made.push(title("denied", TOP + 21));
-  for (const { at, last, outcome, cause } of decisions) {
-    const [begin, end] = [x(Date.parse(at)), x(Date.parse(last ?? at))];
-    const name = outcome === "admitted" ? "passed" : "denial";
-    if (end - begin > 6) made.push(svg("line", { class: name, x1: begin, x2: end, y1: TOP + 6, y2: TOP + 6 }));
-    const dot = svg("circle", { class: name, cx: begin, cy: TOP + 6, r: 4.5 });
-    const hint = svg("title");
-    hint.textContent = `${clock(Date.parse(at))} ${causeWords(cause)}`;
-    dot.append(hint);
-    made.push(dot);
-  }
-  return made;
-}
-
-function title(words, y) {
-  const text = svg("text", { class: "axis", x: LEFT, y });
-  text.textContent = words;
-  return text;
 }

@@ -3,12 +3,15 @@
 import { ask, query } from "./ask.js";
 import { byId, copyButton, each, el, emptyState, setHidden } from "./element.js";
 import { causeWords, CAUSES, clock, count, eventWords, moment } from "./words.js";
-import { eventsOf, timeline } from "./timeline.js";
+import { countsOver, eventsOf, spanOf, timeline } from "./timeline.js";
 import { tryThis } from "./callers.js";
 
 const FIELDS = ["identifier", "rule", "namespace", "request_id", "when", "at"];
 const WHEN_MS = { "15m": 900_000, "1h": 3_600_000, "24h": 86_400_000 };
-const DECISIONS_MAX = 100;
+const DECISIONS_MAX = 500;
+/** Of one caller and rule, as many are listed. */
+const LISTED_MAX = 30;
+const BARS = 32;
 /** What `why --at` takes: a minute before until two minutes after. */
 const BEFORE_MS = 60_000;
 const AFTER_MS = 120_000;
@@ -87,10 +90,60 @@ function shown({ decisions, counted, is_cut, damaged }, parameters) {
   }
   if (counted.length) parts.push(folded(counted));
   if (damaged) parts.push(el("p", { className: "problem warn" }, `${count(damaged)} damaged parts of the log were left out.`));
-  const [newest, ...older] = decisions;
+  const [newest] = decisions;
   if (newest) parts.push(newestCard(newest));
-  if (older.length) parts.push(el("h2", {}, "Before that"), el("div", { className: "card older" }, ...older.map(olderCard)));
+  const groups = groupsOf(decisions, parameters);
+  if (decisions.length > 1) parts.push(el("section", { className: "card older", "aria-labelledby": "h-groups" }, el("h2", { id: "h-groups" }, "By caller and rule"), ...groups.map((group) => groupCard(group, spanOf(decisions)))));
   return parts;
+}
+
+/** Decisions of one caller by one rule, those with the most first. */
+function groupsOf(decisions, parameters) {
+  const groups = new Map();
+  for (const decision of decisions) {
+    const { tenant, namespace, rule, key, outcome } = decision;
+    const name = JSON.stringify([tenant, namespace, rule, key, outcome]);
+    const group = groups.get(name) ?? { caller: callerOf(decision, parameters), outcome, rule, namespace, sum: 0, list: [] };
+    group.sum += 1 + (decision.more ?? 0);
+    group.list.push(decision);
+    groups.set(name, group);
+  }
+  return [...groups.values()].sort((a, b) => b.sum - a.sum);
+}
+
+/** The log has names only where operators chose so; otherwise the first digits tell callers apart. */
+const callerOf = ({ caller, key, request }, parameters) => caller ?? (parameters.get("identifier") || (key ? `caller ${key.slice(0, 8)}` : `request ${request ?? ""}`));
+
+const OUTCOMES = { denied: "denied", would_deny: "would be denied", admitted: "passed" };
+
+/** Its inside is made when it is opened. */
+function groupCard({ caller, outcome, rule, namespace, sum, list }, span) {
+  const newest = list[0];
+  const first = Math.min(...list.map(({ at }) => Date.parse(at)));
+  const last = Math.max(...list.map(({ at, last: until }) => Date.parse(until ?? at)));
+  const counts = countsOver(list, span, BARS);
+  const most = Math.max(...counts);
+  const bars = el("span", { className: "bars", "aria-hidden": "true" }, ...counts.map((number) => {
+    const bar = el("i");
+    bar.style.height = `${most ? Math.max(number ? 8 : 0, (100 * number) / most) : 0}%`;
+    return bar;
+  }));
+  const isToday = moment(first).slice(0, 10) === moment(Date.now()).slice(0, 10);
+  const shown = isToday ? clock : moment;
+  const when = first === last ? shown(first) : `${shown(first)} – ${shown(last)}`;
+  const summary = el("summary", {},
+    el("span", { className: "caller" }, caller), el("span", { className: "soft" }, `${rule || "limit in the request"} · ${namespace}`),
+    el("span", { className: `sum ${outcome}` }, `${count(sum)} × ${OUTCOMES[outcome] ?? outcome}`), bars, el("span", { className: "soft when" }, `${when} UTC`));
+  const card = el("details", { className: "decision" }, summary);
+  card.addEventListener("toggle", () => {
+    if (card.childElementCount > 1) return;
+    const parts = details(newest);
+    const others = list.slice(1, LISTED_MAX).map(olderCard);
+    const left = list.length - 1 - others.length;
+    card.append(el("div", { className: "inside" }, el("p", {}, ...[...new Set(list.map(({ cause }) => cause))].map(chip)), ...parts, copyButton(() => parts[0].textContent, "Copy the sentence"),
+      others.length ? el("div", { className: "nested" }, el("h3", {}, "Before that"), ...others) : "", left > 0 ? el("p", { className: "note" }, `And ${count(left)} before those.`) : ""));
+  });
+  return card;
 }
 
 function causes(decisions) {
@@ -101,8 +154,8 @@ function causes(decisions) {
 
 function nothing(parameters) {
   const isOpen = [...parameters].length === 0;
-  const sentence = isOpen ? "The log has no denial yet. Make one, then search again:" : "The log has nothing about that. Callers are written as answers show them; several parts of a key with a comma and a space between. Leave fields empty to widen the search.";
-  return el("div", { className: "card" }, emptyState(sentence, isOpen ? tryThis() : undefined));
+  const sentence = isOpen ? "The log has no denial yet. Make one, then search again:" : "The log has nothing about that. Callers are written as answers show them. Leave fields empty to widen the search.";
+  return el("div", { className: "card" }, emptyState(sentence, isOpen ? tryThis : undefined));
 }
 
 function folded(counted) {

@@ -19,6 +19,13 @@ export function share(part, of) {
   return `${percent > 0 && percent < 10 ? tenth.format(percent) : whole.format(percent)} %`;
 }
 
+/** Of microseconds. */
+export function duration(micros) {
+  if (micros < 1000) return `${micros < 10 && micros > 0 ? tenth.format(micros) : whole.format(micros)} µs`;
+  if (micros < 1e6) return `${micros < 1e4 ? tenth.format(micros / 1000) : whole.format(micros / 1000)} ms`;
+  return `${tenth.format(micros / 1e6)} s`;
+}
+
 export function ago(milliseconds) {
   if (milliseconds < 1000) return `${whole.format(milliseconds)} ms`;
   if (milliseconds < 60_000) return `${tenth.format(milliseconds / 1000)} s`;
@@ -41,7 +48,7 @@ export const CAUSES = {
   limit_used: ["the limit was in use", "Wait until it would pass, or raise the limit."],
   rule_changed: ["it would have passed before the rule was changed", "See what changed below, and the history under Rules."],
   clock_step: ["the clock had just been set", "Look at the machine's time: a step never refills a limit."],
-  store_away: ["the region's store couldn't be reached", "See what was unwell, and the store under Tiers."],
+  store_away: ["the region's store couldn't be reached", "See what was wrong then, and the store under Tiers."],
   unverified: ["it couldn't be checked", "No answer in time, or no room in the counter table: memory.max_keys."],
   regions_part: ["this region's part of the limit was in use", "Wait: parts follow demand within seconds."],
   blocked: ["the limit is 0", "An override blocks this caller."],
@@ -50,6 +57,12 @@ export const CAUSES = {
 };
 
 export const causeWords = (cause) => CAUSES[cause]?.[0] ?? cause.replaceAll("_", " ");
+
+const PATHS = { missing: "attribute missing", cold: "cold (asked)", stale: "stale (asked)", strict: "strict (asked)", credit: "credit (asked)", exact: "exact (asked)", quota: "region's part" };
+
+export const pathWords = (path) => PATHS[path] ?? path;
+
+export const causeOfAsk = (reason) => reason.replaceAll("_", " ");
 
 const EVENTS = {
   started: "node started",

@@ -14,7 +14,7 @@ use tidegate_node::region_driver::{BreakerState, RegionDriver};
 use tidegate_node::top::TopCaller;
 use tidegate_node::world::WorkState;
 use tidegate_node::world_driver::WorldDriver;
-use tidegate_rules::{NamespaceDescription, RuleDescription};
+use tidegate_rules::{Namespace, NamespaceDescription, Policy, Rule, RuleDescription};
 
 /// The most slices that are shown of a node.
 const SLICES_SHOWN_MAX: usize = 100;
@@ -140,6 +140,12 @@ pub(crate) fn state(app: &App, caller: &Caller) -> Vec<u8> {
         object.object("caller", |inner| who(inner, caller));
         if let Some(path) = &app.rules_path {
             object.string("rules_path", path);
+        }
+        if let Some(problem) = app.engine.stats().rules_problem() {
+            object.string("rules_problem", &problem);
+        }
+        if let Some(url) = app.http_url.get() {
+            object.string("http_url", url);
         }
         if let Some(view) = &app.following {
             object.object("rules_stream", |inner| following::whole(inner, view));
@@ -308,7 +314,9 @@ pub(crate) fn rules(app: &App, caller: &Caller) -> Vec<u8> {
     }
     document(|object| {
         object.number("rule_version", rules.version).shown("fleet_mode", description.fleet_mode);
-        object.list("namespaces", &description.namespaces, namespace);
+        object.list("namespaces", &description.namespaces, |out, described| {
+            namespace(out, described, rules.set.namespace(&described.tenant, &described.namespace));
+        });
         object.list("warnings", &description.warnings, |out, warning| {
             write::string(out, &warning.to_string());
         });
@@ -355,15 +363,24 @@ fn top_caller(out: &mut Vec<u8>, caller: &TopCaller) {
     object.boolean("hot", caller.is_hot).boolean("leased", caller.is_leased).end();
 }
 
-fn namespace(out: &mut Vec<u8>, namespace: &NamespaceDescription) {
+fn namespace(out: &mut Vec<u8>, described: &NamespaceDescription, known: Option<&Namespace>) {
     let mut object = Object::new(out);
-    object.string("tenant", &namespace.tenant).string("namespace", &namespace.namespace);
-    object.shown("mode", namespace.mode).list("rules", &namespace.rules, rule).end();
+    object.string("tenant", &described.tenant).string("namespace", &described.namespace);
+    object.shown("mode", described.mode);
+    object.list("rules", &described.rules, |out, of| {
+        let known = known.and_then(|known| known.rules.iter().find(|rule| *rule.name == *of.name));
+        rule(out, of, known);
+    });
+    object.end();
 }
 
-fn rule(out: &mut Vec<u8>, rule: &RuleDescription) {
+/// `key`: the attributes that tell its callers apart.
+fn rule(out: &mut Vec<u8>, rule: &RuleDescription, known: Option<&Rule>) {
     let mut object = Object::new(out);
     object.string("name", &rule.name).string("meaning", &rule.meaning);
+    let key = known.map_or(&[][..], |rule| &rule.key);
+    object.list("key", key, |out, part| write::string(out, &part.attribute));
+    object.boolean("is_rate", known.is_some_and(|rule| matches!(rule.policy, Policy::Gcra { .. })));
     write::optional_string(object.name("description"), rule.description.as_deref());
     object.shown("declared", &rule.declared);
     object.list("options", &rule.options, |out, option| write::string(out, option));

@@ -1,5 +1,5 @@
-//! The few of a control plane's endpoints that the dashboard needs, handed on with the caller's own token, so that the
-//! page has one origin.
+//! The few of a control plane's endpoints that the dashboard and Unkey's API need, handed on with the caller's own token,
+//! so that the page has one origin.
 //!
 //! Decides nothing, keeps nothing, and adds nothing to what the caller may do: whatever is refused is refused there.
 //! Only the endpoints named here, each with a deadline and a bound; a control plane that hangs costs nobody but who asked.
@@ -7,13 +7,14 @@
 use crate::App;
 use crate::access::{self, Permission};
 use crate::body;
+use crate::json::write;
 use crate::refusal::{Code, Refusal};
 use crate::request_id::RequestId;
 use crate::respond::{self, HttpResponse};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
-use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
@@ -26,6 +27,8 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 /// Less than a caller's own patience: whoever waits is told.
 const ANSWER_WITHIN: Duration = Duration::from_secs(6);
 const ANSWER_BYTES_MAX: usize = 4 << 20;
+/// Where a control plane says that the next page begins.
+const NEXT: HeaderName = HeaderName::from_static("x-tidegate-next");
 /// At one time, for all callers.
 static ROOM: Semaphore = Semaphore::const_new(8);
 
@@ -36,47 +39,88 @@ pub(crate) enum Relayed {
     /// Also as a dry run, which shows what it would mean.
     Push,
     History,
+    /// One version with all that it changed, `?version=`.
+    Version,
+    RollBack,
     Nodes,
+    Overrides,
+    SetOverride,
+    RemoveOverride,
 }
 
 impl Relayed {
     pub(crate) fn at(path: &str, method: &Method) -> Option<Self> {
-        Some(match path {
-            "/v1/control/rules" if method == Method::POST => Relayed::Push,
-            "/v1/control/rules" => Relayed::Rules,
-            "/v1/control/history" => Relayed::History,
-            "/v1/control/nodes" => Relayed::Nodes,
+        Some(match path.strip_prefix("/v1/control/")? {
+            "rules" if method == Method::POST => Relayed::Push,
+            "rules" => Relayed::Rules,
+            "history" => Relayed::History,
+            "rollback" => Relayed::RollBack,
+            "nodes" => Relayed::Nodes,
+            "overrides" if method == Method::PUT => Relayed::SetOverride,
+            "overrides" if method == Method::DELETE => Relayed::RemoveOverride,
+            "overrides" => Relayed::Overrides,
+            "version" => Relayed::Version,
             _ => return None,
         })
     }
 
-    pub(crate) const fn permission(self) -> Permission {
-        match self {
-            Relayed::Rules | Relayed::History | Relayed::Nodes => Permission::Read,
-            Relayed::Push => Permission::Admin,
-        }
+    pub(crate) fn permission(self) -> Permission {
+        if self.method() == Method::GET { Permission::Read } else { Permission::Admin }
     }
 
     pub(crate) const fn method(self) -> Method {
         match self {
-            Relayed::Rules | Relayed::History | Relayed::Nodes => Method::GET,
-            Relayed::Push => Method::POST,
+            Relayed::Rules | Relayed::History | Relayed::Version | Relayed::Nodes | Relayed::Overrides => {
+                Method::GET
+            }
+            Relayed::Push | Relayed::RollBack => Method::POST,
+            Relayed::SetOverride => Method::PUT,
+            Relayed::RemoveOverride => Method::DELETE,
         }
     }
 
-    const fn path(self) -> &'static str {
+    /// The methods of a path, for the `Allow` header.
+    pub(crate) const fn methods(self) -> &'static str {
         match self {
+            Relayed::Rules | Relayed::Push => "GET, POST",
+            Relayed::History | Relayed::Version | Relayed::Nodes => "GET",
+            Relayed::RollBack => "POST",
+            Relayed::Overrides | Relayed::SetOverride | Relayed::RemoveOverride => "GET, PUT, DELETE",
+        }
+    }
+
+    /// Where the control plane has it.
+    fn path(self, query: Option<&str>) -> Result<String, Refusal> {
+        let path = match self {
             Relayed::Rules | Relayed::Push => "/v1/rules",
             Relayed::History => "/v1/rules/history",
+            Relayed::Version => {
+                let version = query.and_then(|query| query.strip_prefix("version=")?.parse::<u64>().ok());
+                return version.map(|version| format!("/v1/rules/{version}")).ok_or_else(no_version);
+            }
+            Relayed::RollBack => "/v1/rules/rollback",
             Relayed::Nodes => "/v1/nodes",
-        }
+            Relayed::Overrides | Relayed::SetOverride | Relayed::RemoveOverride => "/v1/overrides",
+        };
+        Ok(query.map_or_else(|| path.to_owned(), |query| format!("{path}?{query}")))
     }
 }
 
+/// What is asked of a control plane, with the token of whoever wants it.
+pub(crate) struct Question<'a> {
+    pub(crate) method: Method,
+    /// With its query.
+    pub(crate) path: String,
+    pub(crate) token: Option<&'a [u8]>,
+    pub(crate) body: Bytes,
+}
+
 /// What a control plane answered.
-struct Answered {
-    status: StatusCode,
-    body: Bytes,
+pub(crate) struct Answered {
+    pub(crate) status: StatusCode,
+    pub(crate) body: Bytes,
+    /// Where the next page of lines begins.
+    pub(crate) next: Option<String>,
 }
 
 impl Answered {
@@ -84,6 +128,22 @@ impl Answered {
     fn is_of_a_broker(&self) -> bool {
         let code = Code::UnknownPath.word().as_bytes();
         self.status == StatusCode::NOT_FOUND && self.body.windows(code.len()).any(|window| window == code)
+    }
+
+    /// Lines of JSON as one object, for pages.
+    fn listed(&self) -> Vec<u8> {
+        let mut out = b"{\"overrides\":[".to_vec();
+        let lines = self.body.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        for (index, line) in lines.enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            out.extend_from_slice(line);
+        }
+        out.extend_from_slice(b"],\"next\":");
+        write::optional_string(&mut out, self.next.as_deref());
+        out.extend_from_slice(b"}\n");
+        out
     }
 }
 
@@ -94,21 +154,27 @@ pub(crate) async fn answer(
     incoming: Incoming,
     id: &RequestId,
 ) -> Result<HttpResponse, Refusal> {
-    let Some(view) = &app.following else { return Err(no_control_plane()) };
+    let path = relayed.path(head.uri.query())?;
     let body = body::read(incoming).await?;
-    let Ok(_room) = ROOM.try_acquire() else { return Err(busy()) };
     let token = access::presented(&head.headers);
+    let answered = ask(app, &Question { method: relayed.method(), path, token, body }).await?;
+    let is_list = relayed == Relayed::Overrides && answered.status == StatusCode::OK;
+    let body = if is_list { answered.listed() } else { answered.body.to_vec() };
+    Ok(respond::json(answered.status, body, id.clone()))
+}
+
+/// Asks the control plane that this node follows.
+pub(crate) async fn ask(app: &App, question: &Question<'_>) -> Result<Answered, Refusal> {
+    let Some(view) = &app.following else { return Err(no_control_plane()) };
+    let Ok(_room) = ROOM.try_acquire() else { return Err(busy()) };
     let servers = view.servers().as_slice();
     // The one that is followed first; a broker has no rules of its own, but another of them may.
     let first = view.status().0.server.min(servers.len().saturating_sub(1));
     let mut problem = no_control_plane();
     for server in servers[first..].iter().chain(&servers[..first]) {
-        let sent = async { send(server, relayed, token, body.clone()).await };
-        match timeout(ANSWER_WITHIN, sent).await {
+        match timeout(ANSWER_WITHIN, send(server, question)).await {
             Ok(Ok(answered)) if answered.is_of_a_broker() => problem = broker(server),
-            Ok(Ok(answered)) => {
-                return Ok(respond::json(answered.status, answered.body.to_vec(), id.clone()));
-            }
+            Ok(Ok(answered)) => return Ok(answered),
             // It may have been made: trying another could make it twice.
             Ok(Err(Failed::Unanswered(reason))) => return Err(away(server, &reason)),
             Ok(Err(Failed::Unreached(reason))) => problem = away(server, &reason),
@@ -124,24 +190,20 @@ enum Failed {
     Unanswered(String),
 }
 
-async fn send(
-    server: &Endpoint,
-    relayed: Relayed,
-    token: Option<&[u8]>,
-    body: Bytes,
-) -> Result<Answered, Failed> {
+async fn send(server: &Endpoint, question: &Question<'_>) -> Result<Answered, Failed> {
     let unanswered = |error: hyper::Error| Failed::Unanswered(error.to_string());
     let stream = timeout(CONNECT_WITHIN, server.connect_for_http()).await;
     let stream =
         stream.unwrap_or_else(|_| Err("no connection in time".to_owned())).map_err(Failed::Unreached)?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(unanswered)?;
-    let request = request(server, relayed, token, body).map_err(Failed::Unreached)?;
+    let request = request(server, question).map_err(Failed::Unreached)?;
     let exchange = async {
         let response = sender.send_request(request).await.map_err(unanswered)?;
         let status = response.status();
+        let next = response.headers().get(NEXT).and_then(|next| next.to_str().ok()).map(str::to_owned);
         let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
         let body = body.map_err(|error| Failed::Unanswered(error.to_string()))?.to_bytes();
-        Ok(Answered { status, body })
+        Ok(Answered { status, body, next })
     };
     // The connection does the work, and ends with what was asked for.
     tokio::select! {
@@ -150,27 +212,28 @@ async fn send(
     }
 }
 
-fn request(
-    server: &Endpoint,
-    relayed: Relayed,
-    token: Option<&[u8]>,
-    body: Bytes,
-) -> Result<Request<Full<Bytes>>, String> {
+fn request(server: &Endpoint, question: &Question<'_>) -> Result<Request<Full<Bytes>>, String> {
     let unfit = |_| "the request can't be written".to_owned();
     let mut request = Request::builder()
-        .method(relayed.method())
-        .uri(relayed.path())
+        .method(&question.method)
+        .uri(&question.path)
         .header(HOST, server.authority())
         .header(CONTENT_TYPE, "application/json")
-        .body(Full::new(body))
+        .body(Full::new(question.body.clone()))
         .map_err(unfit)?;
-    if let Some(token) = token {
+    if let Some(token) = question.token {
         let mut value = HeaderValue::from_bytes(&[b"Bearer ", token].concat())
             .map_err(|_| "the token has characters that no header takes".to_owned())?;
         value.set_sensitive(true);
         request.headers_mut().insert(AUTHORIZATION, value);
     }
     Ok(request)
+}
+
+#[cold]
+fn no_version() -> Refusal {
+    let message = "`version` is missing, or isn't a whole number";
+    Refusal::of_field(Code::MissingField, "version", message, "give one of the history, such as ?version=7")
 }
 
 #[cold]

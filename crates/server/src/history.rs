@@ -1,74 +1,52 @@
-//! The last fifteen minutes of a node, second by second: what a freshly opened dashboard shows as the past.
+//! The last day of a node: what a freshly opened dashboard shows as the past.
 //!
-//! Differences of counts that are kept anyway, taken once a second: a decision pays nothing for it. A ring with a fixed
-//! number of places; it must never grow, whoever asks how often.
+//! Differences of counts that are kept anyway, taken once a second: a decision pays nothing for it. Rings with a fixed
+//! number of places; they must never grow, whoever asks how often.
+
+mod counts;
+mod levels;
 
 use crate::App;
 use crate::access::Caller;
 use crate::control::decoded;
 use crate::json::write;
 use crate::refusal::{Code, Refusal, excerpt};
+use counts::{Counts, Outcomes, open_breakers};
+use levels::{Names, OTHERS, RANGES, Range, Ring, Step};
 use parking_lot::Mutex;
-use std::collections::VecDeque;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_core::Nanos;
-use tidegate_node::region_driver::BreakerState;
 use tokio::time::MissedTickBehavior;
 
-/// Fifteen minutes.
-const SECONDS_MAX: usize = 900;
 const EVERY: Duration = Duration::from_secs(1);
 /// The largest integer that JavaScript holds.
 const MILLIS_MAX: u64 = (1 << 53) - 1;
 
-/// What was counted since the second before.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Second {
-    at: Nanos,
-    admitted: u64,
-    denied: u64,
-    /// Of the region's store, at that time.
-    open_breakers: u32,
-}
-
-/// What a node has counted since it started.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-struct Totals {
-    admitted: u64,
-    denied: u64,
-}
-
 #[derive(Debug, Default)]
-pub struct History(Mutex<Ring>);
+pub struct History(Mutex<Past>);
 
-#[derive(Debug, Default)]
-struct Ring {
-    seconds: VecDeque<Second>,
-    last: Option<Totals>,
+#[derive(Debug)]
+struct Past {
+    rings: [Ring; RANGES.len()],
+    names: Names,
+    last: Option<Counts>,
 }
 
-impl Ring {
-    fn note(&mut self, at: Nanos, totals: Totals, open_breakers: u32) {
-        let Some(last) = self.last.replace(totals) else { return };
-        // A clock that was set back: what follows must not stand among what was before.
-        while self.seconds.back().is_some_and(|second| second.at >= at) {
-            self.seconds.pop_back();
-        }
-        if self.seconds.len() >= SECONDS_MAX {
-            self.seconds.pop_front();
-        }
-        self.seconds.push_back(Second {
-            at,
-            admitted: totals.admitted.saturating_sub(last.admitted),
-            denied: totals.denied.saturating_sub(last.denied),
-            open_breakers,
-        });
+impl Default for Past {
+    fn default() -> Self {
+        Past { rings: RANGES.map(Ring::new), names: Names::default(), last: None }
     }
+}
 
-    fn after(&self, after: Nanos) -> Vec<Second> {
-        let from = self.seconds.partition_point(|second| second.at <= after);
-        self.seconds.range(from..).copied().collect()
+impl Past {
+    fn note(&mut self, at: Nanos, totals: Counts, open_breakers: u32) {
+        let Some(last) = self.last.replace(totals) else { return };
+        let Some(counts) = self.last.as_ref().map(|totals| totals.since(&last)) else { return };
+        for ring in &mut self.rings {
+            ring.note(at, &counts, open_breakers, &mut self.names);
+        }
     }
 }
 
@@ -78,48 +56,158 @@ pub async fn keep_history(app: Arc<App>) {
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tick.tick().await;
-        app.history.0.lock().note(app.clock.now().now, totals(&app), open_breakers(&app));
+        let (totals, open_breakers) = (Counts::of(&app), open_breakers(&app));
+        app.history.0.lock().note(app.clock.now().now, totals, open_breakers);
     }
 }
 
-fn totals(app: &App) -> Totals {
-    let named = app.engine.stats().named();
-    let count = |wanted: &str| named.iter().find(|(name, _)| *name == wanted).map_or(0, |(_, count)| *count);
-    Totals { admitted: count("requests_admitted"), denied: count("requests_denied") }
+/// What is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Asked {
+    /// `None`: the last quarter of an hour in short.
+    range: Option<Range>,
+    after: Nanos,
 }
 
-fn open_breakers(app: &App) -> u32 {
-    let Some(sharing) = app.engine.shared() else { return 0 };
-    let is_open = |state: &BreakerState| matches!(state, BreakerState::Open { .. });
-    let open = sharing.region.breakers().iter().filter(|(_, state, _)| is_open(state)).count();
-    u32::try_from(open).unwrap_or(u32::MAX)
-}
-
-/// `GET /v1/history`: `[at_ms, admitted, denied, open breakers]` for each second, the oldest first. All tenants together,
-/// so the operators' alone.
+/// `GET /v1/history`: `[at_ms, admitted, denied, open breakers]` for each second of the last quarter of an hour, the
+/// oldest first; with `range` all that is known of each step of it. All tenants together, so the operators' alone.
 pub(crate) fn answer(app: &App, caller: &Caller, query: Option<&str>) -> Result<Vec<u8>, Refusal> {
     caller.require_operator()?;
-    let after = after(query.unwrap_or_default())?;
-    let seconds = app.history.0.lock().after(after);
-    let mut out = Vec::with_capacity(64 + 32 * seconds.len());
+    let Asked { range, after } = read(query.unwrap_or_default())?;
+    let now = app.clock.now().now;
+    let mut past = app.history.0.lock();
+    let Past { rings, names, .. } = &mut *past;
+    let wanted = range.unwrap_or(RANGES[0]);
+    let Some(ring) = rings.iter().find(|ring| ring.range == wanted) else { return Ok(Vec::new()) };
+    let (steps, filling) = ring.after(after, names);
+    let mut out = Vec::with_capacity(256 + 128 * steps.len());
     out.extend_from_slice(b"{\"now_ms\":");
-    write::number(&mut out, millis(app.clock.now().now));
-    out.extend_from_slice(b",\"seconds\":[");
-    for (index, second) in seconds.iter().enumerate() {
+    write::number(&mut out, millis(now));
+    let Some(range) = range else {
+        list(&mut out, b",\"seconds\":[", &steps, |out, step| {
+            let Step { at, admitted, denied, open_breakers, .. } = step;
+            row(out, &[millis(*at), *admitted, *denied, u64::from(*open_breakers)]);
+        });
+        out.extend_from_slice(b"}\n");
+        return Ok(out);
+    };
+    out.extend_from_slice(b",\"range\":");
+    write::string(&mut out, range.name);
+    out.extend_from_slice(b",\"step_ms\":");
+    write::number(&mut out, 1000 * u64::from(range.step_s));
+    let shown = steps.iter().chain(&filling).flat_map(|step| &step.rules).map(|(place, _)| *place);
+    let shown: Vec<u32> =
+        shown.filter(|place| *place != OTHERS).collect::<BTreeSet<_>>().into_iter().collect();
+    list(&mut out, b",\"rules\":[", &shown, |out, place| {
+        let Some(labels) = names.get(*place) else { return };
+        out.extend_from_slice(b"{\"id\":");
+        write::number(out, u64::from(*place));
+        for (name, text) in [
+            (&b",\"tenant\":"[..], &labels.tenant),
+            (b",\"namespace\":", &labels.namespace),
+            (b",\"rule\":", &labels.rule),
+        ] {
+            out.extend_from_slice(name);
+            write::string(out, text);
+        }
+        out.push(b'}');
+    });
+    list(&mut out, b",\"steps\":[", &steps, write_step);
+    if let Some(filling) = &filling {
+        out.extend_from_slice(b",\"filling\":");
+        write_step(&mut out, filling);
+    }
+    out.extend_from_slice(b"}\n");
+    Ok(out)
+}
+
+fn list<T>(out: &mut Vec<u8>, opening: &[u8], items: &[T], item: impl Fn(&mut Vec<u8>, &T)) {
+    out.extend_from_slice(opening);
+    for (index, value) in items.iter().enumerate() {
         if index > 0 {
             out.push(b',');
         }
-        let Second { at, admitted, denied, open_breakers } = *second;
-        for (opening, number) in
-            [(b'[', millis(at)), (b',', admitted), (b',', denied), (b',', u64::from(open_breakers))]
-        {
-            out.push(opening);
-            write::number(&mut out, number);
-        }
-        out.push(b']');
+        item(out, value);
     }
-    out.extend_from_slice(b"]}\n");
-    Ok(out)
+    out.push(b']');
+}
+
+fn row(out: &mut Vec<u8>, numbers: &[u64]) {
+    list(out, b"[", numbers, |out, number| write::number(out, *number));
+}
+
+/// What is nothing is left out: a quiet day is short.
+fn write_step(out: &mut Vec<u8>, step: &Step) {
+    out.extend_from_slice(b"{\"at_ms\":");
+    write::number(out, millis(step.at));
+    out.extend_from_slice(b",\"seconds\":");
+    write::number(out, u64::from(step.seconds));
+    for (name, count) in [
+        (&b",\"admitted\":"[..], step.admitted),
+        (b",\"denied\":", step.denied),
+        (b",\"open_breakers\":", u64::from(step.open_breakers)),
+    ] {
+        if count > 0 {
+            out.extend_from_slice(name);
+            write::number(out, count);
+        }
+    }
+    for (name, percentiles, unit) in [
+        (&b",\"latency_us\":["[..], step.latency, 1e6),
+        (b",\"store_us\":[", step.store, 1e6),
+        (b",\"overshoot\":[", step.overshoot, 1.0),
+    ] {
+        let Some(percentiles) = percentiles else { continue };
+        list(out, name, &percentiles, |out, value| {
+            out.extend_from_slice(format!("{:.4}", value * unit).as_bytes());
+        });
+    }
+    if !step.asks.is_empty() {
+        out.extend_from_slice(b",\"asks\":{");
+        for (index, (reason, count)) in step.asks.iter().enumerate() {
+            named(out, index, reason);
+            write::number(out, *count);
+        }
+        out.push(b'}');
+    }
+    if !step.paths.is_empty() {
+        out.extend_from_slice(b",\"paths\":{");
+        for (index, (path, outcomes)) in step.paths.iter().enumerate() {
+            named(out, index, path);
+            row(out, outcomes);
+        }
+        out.push(b'}');
+    }
+    if !step.rules.is_empty() {
+        list(
+            out,
+            b",\"rules\":[",
+            &step.rules,
+            |out, (place, [admitted, denied, would_deny]): &(u32, Outcomes)| {
+                // In the place of an id: all the others.
+                out.push(b'[');
+                if *place == OTHERS {
+                    out.extend_from_slice(b"null");
+                } else {
+                    write::number(out, u64::from(*place));
+                }
+                for count in [admitted, denied, would_deny] {
+                    out.push(b',');
+                    write::number(out, *count);
+                }
+                out.push(b']');
+            },
+        );
+    }
+    out.push(b'}');
+}
+
+fn named(out: &mut Vec<u8>, index: usize, name: &str) {
+    if index > 0 {
+        out.push(b',');
+    }
+    write::string(out, name);
+    out.push(b':');
 }
 
 /// Rounded down, so that who asks for what came after it isn't told the same second twice.
@@ -127,14 +215,24 @@ fn millis(at: Nanos) -> u64 {
     at.get() / 1_000_000
 }
 
-/// `after_ms=…`, and nothing else.
-fn after(query: &str) -> Result<Nanos, Refusal> {
-    let mut after = None;
+/// `range=…` and `after_ms=…`, and nothing else.
+fn read(query: &str) -> Result<Asked, Refusal> {
+    let (mut range, mut after) = (None, None);
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        if name != "after_ms" || after.is_some() {
+        let is_known = (name == "range" && range.is_none()) || (name == "after_ms" && after.is_none());
+        if !is_known {
             let message = format!("`{}` isn't known here, or is given twice", excerpt(name));
-            return Err(Refusal::of_field(Code::UnknownField, excerpt(name), message, "known: after_ms"));
+            let fix = "known: range, after_ms";
+            return Err(Refusal::of_field(Code::UnknownField, excerpt(name), message, fix));
+        }
+        if name == "range" {
+            let known = RANGES.into_iter().find(|known| known.name == value);
+            range = Some(known.ok_or_else(|| {
+                let message = format!("`{}` isn't a range", excerpt(value));
+                Refusal::of_field(Code::UnknownValue, name, message, "use 15m, 1h, 6h or 24h")
+            })?);
+            continue;
         }
         let fix = "give milliseconds since 1970, such as 1763230020000";
         let refused = |code, message| Refusal::of_field(code, name, message, fix);
@@ -146,67 +244,8 @@ fn after(query: &str) -> Result<Nanos, Refusal> {
         // The whole millisecond was told.
         after = Some(Nanos::from_millis(number).plus(Nanos::new(999_999)));
     }
-    Ok(after.unwrap_or(Nanos::ZERO))
+    Ok(Asked { range, after: after.unwrap_or(Nanos::ZERO) })
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn at(second: u64) -> Nanos {
-        Nanos::from_secs(second)
-    }
-
-    fn noted(ring: &mut Ring, second: u64, admitted: u64) {
-        ring.note(at(second), Totals { admitted, denied: 2 * admitted }, 0);
-    }
-
-    #[test]
-    fn a_second_has_what_was_counted_since_the_one_before() {
-        let mut ring = Ring::default();
-        for (second, admitted) in [(10, 100), (11, 103), (12, 103)] {
-            noted(&mut ring, second, admitted);
-        }
-        let seconds: Vec<_> = ring.seconds.iter().map(|second| (second.admitted, second.denied)).collect();
-        assert_eq!(seconds, [(3, 6), (0, 0)], "the first look has nothing to compare with");
-        assert_eq!(ring.after(at(11)).len(), 1);
-        assert_eq!(ring.after(at(12)).len(), 0);
-    }
-
-    #[test]
-    fn an_hour_takes_the_room_of_fifteen_minutes() {
-        let mut ring = Ring::default();
-        for second in 0..SECONDS_MAX as u64 {
-            noted(&mut ring, second, second);
-        }
-        let room = ring.seconds.capacity();
-        for second in SECONDS_MAX as u64..3600 {
-            noted(&mut ring, second, second);
-        }
-        assert_eq!((ring.seconds.len(), ring.seconds.capacity()), (SECONDS_MAX, room));
-        assert_eq!(ring.seconds.back().map(|second| second.at), Some(at(3599)));
-    }
-
-    #[test]
-    fn a_clock_that_is_set_back_leaves_seconds_in_order() {
-        let mut ring = Ring::default();
-        for second in [10, 11, 12, 13, 11, 12] {
-            noted(&mut ring, second, second);
-        }
-        let seconds: Vec<_> = ring.seconds.iter().map(|second| second.at).collect();
-        assert_eq!(seconds, [at(11), at(12)]);
-    }
-
-    #[test]
-    fn a_wrong_question_is_told_what_is_wrong() {
-        assert!(after("").is_ok() && after("after_ms=1763230020000").is_ok());
-        for (query, code) in [
-            ("since=1", Code::UnknownField),
-            ("after_ms=1&after_ms=2", Code::UnknownField),
-            ("after_ms=soon", Code::NotAnInteger),
-            ("after_ms=9007199254740992", Code::OutOfRange),
-        ] {
-            assert_eq!(after(query).unwrap_err().code, code, "{query}");
-        }
-    }
-}
+mod tests;

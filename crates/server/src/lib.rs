@@ -65,8 +65,8 @@ pub use token::{NewToken, TokenHash, TokenId};
 pub use unkey::Overrides;
 pub use why::answers_questions;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use tidegate_control::stream::FollowView;
 use tidegate_node::Engine;
 use tidegate_node::clock::Clock;
@@ -88,6 +88,8 @@ pub struct App {
     pub requires_rules: bool,
     /// The file or directory that the rules come from, where they do.
     pub rules_path: Option<String>,
+    /// Where callers ask over HTTP, once it listens there.
+    pub http_url: OnceLock<String>,
     /// The last minutes, for the dashboard.
     pub history: History,
     /// Who callers are.
@@ -128,6 +130,7 @@ impl App {
             following: None,
             requires_rules: false,
             rules_path: None,
+            http_url: OnceLock::new(),
             history: History::default(),
             tokens: Arc::new(Tokens::not_required()),
             forward_auth: ForwardAuth::default(),

@@ -39,7 +39,7 @@ impl Endpoint {
     }
 
     /// What a caller needs for it; `None` for what anybody may see.
-    pub(crate) const fn permission(self) -> Option<Permission> {
+    pub(crate) fn permission(self) -> Option<Permission> {
         match self {
             Endpoint::Decision(Call::Reset) => Some(Permission::Admin),
             Endpoint::Decision(_) | Endpoint::ForwardAuth | Endpoint::Envoy => Some(Permission::Check),
@@ -109,7 +109,7 @@ pub(crate) const API_PATHS: [&str; 17] = [
     "/readyz",
     "/",
 ];
-pub(crate) const ADMIN_PATHS: [&str; 14] = [
+pub(crate) const ADMIN_PATHS: [&str; 17] = [
     "/metrics",
     "/v1/state",
     "/v1/rules",
@@ -119,7 +119,10 @@ pub(crate) const ADMIN_PATHS: [&str; 14] = [
     "/v1/history",
     "/v1/control/rules",
     "/v1/control/history",
+    "/v1/control/version",
+    "/v1/control/rollback",
     "/v1/control/nodes",
+    "/v1/control/overrides",
     "/openapi.json",
     "/healthz",
     "/readyz",
@@ -166,9 +169,10 @@ pub(crate) fn allowed_methods(path: &str) -> &'static str {
     match endpoint(Surface::Api, &Method::POST, path) {
         Ok(Endpoint::Decision(_) | Endpoint::Envoy | Endpoint::Unkey(_)) => "POST",
         Ok(Endpoint::ForwardAuth) => "GET, HEAD, POST",
-        _ if path == "/v1/control/rules" => "GET, POST",
-        _ if path.starts_with("/v1/control/") => "GET",
-        _ => "GET, HEAD",
+        _ => match Relayed::at(path, &Method::GET) {
+            Some(relayed) => relayed.methods(),
+            None => "GET, HEAD",
+        },
     }
 }
 
@@ -191,7 +195,8 @@ fn wrong_method(endpoint: Endpoint, method: &Method, path: &str) -> Refusal {
     let wanted = match endpoint {
         Endpoint::Decision(_) | Endpoint::Envoy | Endpoint::Unkey(_) => "POST with a JSON body",
         Endpoint::ForwardAuth => "GET or POST",
-        Endpoint::Page(_) | Endpoint::Dashboard(_) | Endpoint::Control(_) => "GET",
+        Endpoint::Control(relayed) => relayed.methods(),
+        Endpoint::Page(_) | Endpoint::Dashboard(_) => "GET",
     };
     let message = format!("`{path}` doesn't take {}", excerpt(method.as_str()));
     Refusal::new(Code::WrongMethod, message, format!("use {wanted}"))

@@ -202,7 +202,7 @@ const ADMIN_FRONT: &str = concat!(
     "  /v1/shadow whom shadow rules would have denied\n",
     "  /v1/top    who comes most often, and who is denied most\n",
     "  /v1/why    why callers were denied: ?identifier=, ?rule=, ?request_id=, ...\n",
-    "  /v1/history the last fifteen minutes, second by second\n",
+    "  /v1/history the last fifteen minutes, second by second; a day with ?range=24h\n",
     "  /healthz   whether it is alive\n",
     "  /readyz    whether it is ready for requests\n",
 );

@@ -1,11 +1,12 @@
 //! Unkey's rate limit API, `POST /v2/ratelimit.*`: its clients work with only the base URL changed.
 //!
-//! Converts, and keeps the overrides that its callers set. A limit is the engine's own, of the namespace that the
+//! Converts, and keeps the overrides that its callers set: here, or where there is one at the control plane. A limit is the engine's own, of the namespace that the
 //! caller names, so `/v1/limit` and `/v1/reset` reach the same counts. Must never answer in another form than
 //! Unkey's envelope: its clients can't read one.
 
 mod decide;
 mod envelope;
+mod fleet;
 mod journal;
 mod namespace;
 mod overrides;
@@ -15,7 +16,7 @@ pub(crate) use envelope::refusal_json;
 pub use overrides::Overrides;
 
 use crate::App;
-use crate::access::{Caller, Permission};
+use crate::access::{self, Caller, Permission};
 use crate::decide::Reply;
 use crate::refusal::{Code, Refusal, excerpt};
 use crate::request_id::RequestId;
@@ -26,6 +27,8 @@ use hyper::body::Incoming;
 use hyper::http::request::Parts;
 use overrides::{Change, Override};
 use requests::{Listing, Named, Setting};
+use std::collections::BTreeMap;
+use std::ops::Bound;
 
 const PATH_START: &str = "/v2/ratelimit.";
 /// Of everything of Unkey's, most of which isn't here.
@@ -82,7 +85,8 @@ pub(crate) async fn answer(
 ) -> Result<HttpResponse, Refusal> {
     let tenant = caller.tenant();
     let body = body::read(incoming).await?;
-    let replying = reply(app, operation, tenant, &body, id.as_str());
+    let asker = Asker { tenant, token: access::presented(&head.headers), request_id: id.as_str() };
+    let replying = reply(app, operation, asker, &body);
     let (reply, is_repeated) = match idempotency::key(&head.headers)? {
         None => (replying.await?, false),
         Some(key) => {
@@ -97,20 +101,24 @@ pub(crate) async fn answer(
     Ok(response)
 }
 
-async fn reply(
-    app: &App,
-    operation: Operation,
-    tenant: &str,
-    body: &[u8],
-    request_id: &str,
-) -> Result<Reply, Refusal> {
+/// Who asks, and by which request.
+#[derive(Clone, Copy)]
+struct Asker<'a> {
+    tenant: &'a str,
+    /// For the control plane, which decides itself what its bearer may do.
+    token: Option<&'a [u8]>,
+    request_id: &'a str,
+}
+
+async fn reply(app: &App, operation: Operation, asker: Asker<'_>, body: &[u8]) -> Result<Reply, Refusal> {
+    let Asker { tenant, request_id, .. } = asker;
     let body = match operation {
         Operation::Limit => return decide::limit(app, tenant, body, request_id).await,
         Operation::MultiLimit => return decide::multi_limit(app, tenant, body, request_id).await,
-        Operation::SetOverride => set_override(app, tenant, body, request_id).await?,
-        Operation::GetOverride => get_override(app, tenant, body, request_id)?,
-        Operation::ListOverrides => list_overrides(app, tenant, body, request_id)?,
-        Operation::DeleteOverride => delete_override(app, tenant, body, request_id).await?,
+        Operation::SetOverride => Box::pin(set_override(app, asker, body)).await?,
+        Operation::GetOverride => Box::pin(get_override(app, asker, body)).await?,
+        Operation::ListOverrides => Box::pin(list_overrides(app, asker, body)).await?,
+        Operation::DeleteOverride => Box::pin(delete_override(app, asker, body)).await?,
     };
     Ok(Reply { body, retry_after: None })
 }
@@ -118,45 +126,85 @@ async fn reply(
 /// What fuzzing calls: a body of an operation; what changes overrides is read, and not done.
 #[cfg(feature = "fuzz")]
 pub(crate) async fn fuzz(app: &App, operation: u8, body: &[u8]) -> Result<Option<Vec<u8>>, Refusal> {
+    let asker = Asker { tenant: "default", token: None, request_id: "id" };
     Ok(match operation % 6 {
         0 => Some(decide::limit(app, "default", body, "id").await?.body),
         1 => Some(decide::multi_limit(app, "default", body, "id").await?.body),
-        2 => Some(get_override(app, "default", body, "id")?),
-        3 => Some(list_overrides(app, "default", body, "id")?),
+        2 => Some(get_override(app, asker, body).await?),
+        3 => Some(list_overrides(app, asker, body).await?),
         4 => Setting::read(body).map(|_| None)?,
         _ => journal::fuzz(body).map(|()| None)?,
     })
 }
 
-async fn set_override(app: &App, tenant: &str, body: &[u8], request_id: &str) -> Result<Vec<u8>, Refusal> {
-    let Setting { named, limit, period } = Setting::read(body)?;
+async fn set_override(app: &App, asker: Asker<'_>, body: &[u8]) -> Result<Vec<u8>, Refusal> {
+    let setting = Setting::read(body)?;
+    if fleet::is_kept_there(app) {
+        let id = fleet::set(app, asker.tenant, asker.token, &setting).await?;
+        return Ok(envelope::override_id(asker.request_id, &id));
+    }
+    let Setting { named, limit, period } = setting;
     let to = Some(Override::new(limit, period));
-    let set = app.overrides.change(Change::new(tenant, &named, to)).await?;
+    let set = app.overrides.change(Change::new(asker.tenant, &named, to)).await?;
     let id = set.as_ref().map_or("", Override::id);
-    Ok(envelope::override_id(request_id, id))
+    Ok(envelope::override_id(asker.request_id, id))
 }
 
-fn get_override(app: &App, tenant: &str, body: &[u8], request_id: &str) -> Result<Vec<u8>, Refusal> {
+async fn get_override(app: &App, asker: Asker<'_>, body: &[u8]) -> Result<Vec<u8>, Refusal> {
     let named = Named::read(body)?;
+    let unknown = || unknown_override(&named.namespace, &named.identifier);
+    if fleet::is_kept_there(app) {
+        let all = fleets_and_own(app, asker, &named.namespace).await?;
+        let by_text = all.get_key_value(&*named.identifier);
+        let found = by_text.or_else(|| all.iter().find(|(_, found)| found.id() == named.identifier));
+        let (identifier, found) = found.ok_or_else(unknown)?;
+        return Ok(envelope::one_override(asker.request_id, identifier, found));
+    }
     let in_force = app.overrides.in_force();
-    let namespace = in_force.namespace(tenant, &named.namespace);
+    let namespace = in_force.namespace(asker.tenant, &named.namespace);
     let found = namespace.and_then(|namespace| namespace.named(&named.identifier));
-    let (identifier, found) = found.ok_or_else(|| unknown_override(&named.namespace, &named.identifier))?;
-    Ok(envelope::one_override(request_id, identifier, found))
+    let (identifier, found) = found.ok_or_else(unknown)?;
+    Ok(envelope::one_override(asker.request_id, identifier, found))
 }
 
-fn list_overrides(app: &App, tenant: &str, body: &[u8], request_id: &str) -> Result<Vec<u8>, Refusal> {
+async fn list_overrides(app: &App, asker: Asker<'_>, body: &[u8]) -> Result<Vec<u8>, Refusal> {
     let Listing { namespace, cursor, count_max } = Listing::read(body)?;
-    let in_force = app.overrides.in_force();
     let from = cursor.as_deref().unwrap_or("");
-    let all = in_force.namespace(tenant, &namespace).map(|namespace| namespace.from(from));
-    Ok(envelope::page(request_id, all.into_iter().flatten(), count_max))
+    if fleet::is_kept_there(app) {
+        let all = fleets_and_own(app, asker, &namespace).await?;
+        let all = all.range::<str, _>((Bound::Included(from), Bound::Unbounded));
+        let all = all.map(|(identifier, found)| (identifier.as_str(), found));
+        return Ok(envelope::page(asker.request_id, all, count_max));
+    }
+    let in_force = app.overrides.in_force();
+    let all = in_force.namespace(asker.tenant, &namespace).map(|namespace| namespace.from(from));
+    Ok(envelope::page(asker.request_id, all.into_iter().flatten(), count_max))
 }
 
-async fn delete_override(app: &App, tenant: &str, body: &[u8], request_id: &str) -> Result<Vec<u8>, Refusal> {
+async fn delete_override(app: &App, asker: Asker<'_>, body: &[u8]) -> Result<Vec<u8>, Refusal> {
     let named = Named::read(body)?;
-    app.overrides.change(Change::new(tenant, &named, None)).await?;
-    Ok(envelope::nothing(request_id))
+    let was_fleets =
+        fleet::is_kept_there(app) && fleet::remove(app, asker.tenant, asker.token, &named).await?;
+    // One that this node kept by itself goes too.
+    match app.overrides.change(Change::new(asker.tenant, &named, None)).await {
+        Err(refusal) if !(was_fleets && refusal.code == Code::UnknownOverride) => Err(refusal),
+        _ => Ok(envelope::nothing(asker.request_id)),
+    }
+}
+
+/// The fleet's overrides of a namespace, and those that this node kept by itself before there was a control plane.
+async fn fleets_and_own(
+    app: &App,
+    asker: Asker<'_>,
+    namespace: &str,
+) -> Result<BTreeMap<String, Override>, Refusal> {
+    let mut all = fleet::all(app, asker.tenant, asker.token, namespace).await?;
+    let in_force = app.overrides.in_force();
+    let own = in_force.namespace(asker.tenant, namespace).map(|namespace| namespace.from(""));
+    for (identifier, found) in own.into_iter().flatten() {
+        all.entry(identifier.to_owned()).or_insert_with(|| found.clone());
+    }
+    Ok(all)
 }
 
 #[cold]

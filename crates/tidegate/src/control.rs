@@ -90,7 +90,7 @@ pub(crate) fn run(sources: Sources) -> Result<ExitCode, Failure> {
     tokens.spawn_watch_telling(&supervisor, |_| ());
     certificates.spawn_watch(&supervisor);
     drop(context);
-    output::print(&banner);
+    output::announce(&banner);
     let code = runtime.block_on(serve_until_stopped(listener, app, (signals, endings), settings.drain));
     if let Some(sending) = sending {
         sending.stop();
@@ -156,7 +156,7 @@ fn broker(
     tokens.spawn_watch_telling(&supervisor, |_| ());
     certificates.spawn_watch(&supervisor);
     drop(context);
-    output::print(&banner);
+    output::announce(&banner);
     let code = runtime.block_on(serve_until_stopped(listener, app, (signals, endings), settings.drain));
     runtime.shutdown_background();
     Ok(code)

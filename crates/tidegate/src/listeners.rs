@@ -76,6 +76,12 @@ impl Listeners {
         if self.tls.is_some() { "https" } else { "http" }
     }
 
+    /// Where callers ask over HTTP; `None` where they can't.
+    pub(crate) fn http_url(&self) -> Option<String> {
+        let address = self.http.as_ref()?.local_addr().ok()?;
+        Some(format!("{}://{address}", self.scheme()))
+    }
+
     /// One of these once more. Wants a runtime with sockets.
     fn tcp(&self, listener: &TcpListener) -> io::Result<ListeningSocket> {
         let listener = tokio::net::TcpListener::from_std(listener.try_clone()?)?;

@@ -152,6 +152,10 @@ fn serve(sources: Sources) -> Result<ExitCode, Failure> {
     let sending = queue.and_then(|logs| Sending::start(telemetry(&settings, &app, logs)?, &supervisor));
     let shares = open_files::shares(settings.connections_max, settings.caller_sockets(), node::threads());
     let listeners = Listeners::bind(&runtime, &settings, certificates.tls(), shares)?;
+    if let Some(url) = listeners.http_url() {
+        // Set once, here.
+        let _ = app.http_url.set(url);
+    }
     let banner = banner::text(&settings, &listeners, &rules_summary, &tokens.summary);
     let drain = settings.drain;
     let reload = Reload { sources, settings };
@@ -170,7 +174,7 @@ fn serve(sources: Sources) -> Result<ExitCode, Failure> {
         endings,
     };
     let node = Node::start(&runtime, parts)?;
-    output::print(&banner);
+    output::announce(&banner);
     let code = runtime.block_on(node.run_until_stopped());
     decision_log.stop();
     if let Some(sending) = sending {

@@ -2,12 +2,37 @@
 //!
 //! A reader that has gone away (`tidegate rules check | head -1`) is no reason to panic.
 
+use std::fs;
 use std::io::{self, IsTerminal, Write};
+use std::os::unix::fs::MetadataExt;
 
 pub(crate) fn print(text: &str) {
     let mut stdout = io::stdout().lock();
     // The reader may have gone away: there is nobody left to tell.
     let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+}
+
+/// Tells that a process has started. Where the banner would stand among the lines of the log (one file for both, or a
+/// container's output), it is one line of that log.
+pub(crate) fn announce(banner: &str) {
+    if io::stdout().is_terminal() || !is_among_logs() {
+        print(banner);
+        return;
+    }
+    let facts: Vec<String> = banner
+        .lines()
+        .take_while(|line| *line != "try:")
+        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect();
+    tracing::info!(banner = facts.join("; "), "started");
+}
+
+/// Whether stdout ends where the log does.
+fn is_among_logs() -> bool {
+    let file = |path| fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
+    let [stdout, stderr] = ["/proc/self/fd/1", "/proc/self/fd/2"].map(file);
+    // The first process of a container: its two outputs are one log.
+    std::process::id() == 1 || (stdout.is_some() && stdout == stderr)
 }
 
 /// One `tidegate: ` before the first line only: the other lines are of the same complaint.

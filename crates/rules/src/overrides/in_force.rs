@@ -176,6 +176,17 @@ impl Overrides {
     /// What applies to a caller of a rule. The hash is computed only where there is something to find by it.
     #[inline]
     pub(crate) fn find(&self, rule: &Rule, identifier: &Identifier<'_>, now: Nanos) -> Option<Override> {
+        self.find_named(rule, identifier, now).map(|(_, applied)| applied)
+    }
+
+    /// The same, with what the pattern asks of each part; `None` in its place for the caller's own override.
+    #[inline]
+    pub(crate) fn find_named(
+        &self,
+        rule: &Rule,
+        identifier: &Identifier<'_>,
+        now: Nanos,
+    ) -> Option<(Option<&[PartMatch]>, Override)> {
         if self.by_rule.is_empty() {
             return None;
         }
@@ -184,9 +195,12 @@ impl Overrides {
         if of_rule.exact > 0
             && let Some(applied) = self.find_exact(identifier.hash(&lookup.prefix), now)
         {
-            return Some(applied);
+            return Some((None, applied));
         }
-        if of_rule.patterns.len() == 0 { None } else { of_rule.patterns.find(identifier, now) }
+        if of_rule.patterns.len() == 0 {
+            return None;
+        }
+        of_rule.patterns.find(identifier, now).map(|(parts, applied)| (Some(parts), applied))
     }
 
     #[inline]

@@ -168,14 +168,15 @@ impl Patterns {
         self.layers.push(Layer::new(newest));
     }
 
-    pub(super) fn find(&self, identifier: &Identifier<'_>, now: Nanos) -> Option<Override> {
+    /// Returns the one that applies, and what it asks of each part.
+    pub(super) fn find(&self, identifier: &Identifier<'_>, now: Nanos) -> Option<(&[PartMatch], Override)> {
         let mut best: Option<&PatternOverride> = None;
         for found in self.layers.iter().filter_map(|layer| layer.find(identifier, now)) {
             if best.is_none_or(|best| found.precedence(best) == Ordering::Less) {
                 best = Some(found);
             }
         }
-        best.map(|best| best.applied)
+        best.map(|best| (&*best.parts, best.applied))
     }
 }
 

@@ -1,6 +1,7 @@
 //! `limit` and `multiLimit`: the engine's inline limits, with the numbers of the override that applies.
 
 use super::envelope::{self, Told};
+use super::fleet;
 use super::overrides::Override;
 use super::requests::{Check, Checks, many_checks, one_check};
 use crate::App;
@@ -9,7 +10,7 @@ use crate::decide::{Reply, ask_engine, name_request};
 use crate::refusal::Refusal;
 use smallvec::SmallVec;
 use tidegate_core::{Accuracy, Class, Decision, Limit, Nanos, Period, Verdict};
-use tidegate_node::{GivenLimit, GivenPolicy, Purpose, Request, Said, Subject};
+use tidegate_node::{GivenLimit, GivenPolicy, Purpose, Request, Said, Subject, VersionedRules};
 
 pub(super) async fn limit(app: &App, tenant: &str, body: &[u8], request_id: &str) -> Result<Reply, Refusal> {
     name_request(app, request_id);
@@ -33,27 +34,34 @@ async fn decide(
     checks: &Checks<'_>,
     write: impl FnOnce(&[Told<'_>]) -> Vec<u8>,
 ) -> Result<Reply, Refusal> {
-    let overrides = app.overrides.in_force();
-    let applied: SmallVec<[Option<&Override>; 1]> = checks
-        .iter()
-        .map(|check| overrides.namespace(tenant, &check.named.namespace)?.applied_to(&check.named.identifier))
-        .collect();
-    let limits: SmallVec<[GivenLimit<'_>; 1]> =
-        checks.iter().zip(&applied).map(|(check, applied)| given(check, *applied)).collect();
-    let request = Request { tenant, purpose: Purpose::Check, subject: Subject::Limits(&limits) };
     let rules = app.engine.rules();
+    let applied: SmallVec<[Option<Override>; 1]> =
+        checks.iter().map(|check| applied(app, &rules, tenant, check)).collect();
+    let limits: SmallVec<[GivenLimit<'_>; 1]> =
+        checks.iter().zip(&applied).map(|(check, applied)| given(check, applied.as_ref())).collect();
+    let request = Request { tenant, purpose: Purpose::Check, subject: Subject::Limits(&limits) };
     let answer = ask_engine(app, &rules, &request).await?;
     // Read after the decision: a wait that begins later than it ends no earlier.
     let now = app.clock.now().now;
     let decided = answer.limits.iter().zip(checks).zip(&applied);
     let told: SmallVec<[Told<'_>; 1]> = decided
         .filter_map(|((limit, check), applied)| match limit.said {
-            Said::Decided(decision) => Some(told(check, *applied, &decision, now)),
+            Said::Decided(decision) => Some(told(check, applied.as_ref(), &decision, now)),
             // Only rules say so.
             Said::Unlimited | Said::Missing { .. } => None,
         })
         .collect();
     Ok(Reply { body: write(&told), retry_after: retry_after(&answer) })
+}
+
+/// The fleet's override for a check, else the one that this node keeps by itself.
+fn applied(app: &App, rules: &VersionedRules, tenant: &str, check: &Check<'_>) -> Option<Override> {
+    let fleets = || fleet::applied(rules, tenant, &check.named, check.period, app.clock.now().now);
+    if let Some(applied) = fleet::is_kept_there(app).then(fleets).flatten() {
+        return Some(applied);
+    }
+    let overrides = app.overrides.in_force();
+    overrides.namespace(tenant, &check.named.namespace)?.applied_to(&check.named.identifier).cloned()
 }
 
 /// As the engine takes it. An override with the same duration goes on with the counts that are there.

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { chromium } from "playwright-core";
 
 const [url, ...more] = process.argv.slice(1).filter((argument) => argument !== "--");
-const VIEWS = ["overview", "callers", "why", "rules", "tiers"];
+const VIEWS = ["overview", "charts", "callers", "why", "rules", "tiers"];
 const SOON_MS = 20_000;
 
 const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox", "--disable-dev-shm-usage"] });

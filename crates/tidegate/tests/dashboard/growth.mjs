@@ -18,15 +18,18 @@ await run(async () => {
     globalThis.fetch = async (path, options) => {
       if (!path.startsWith("/v1/history")) return real(path, options);
       at += 1000;
-      const second = [at, 100 + Math.round(50 * Math.sin(at / 60_000)), at % 7, at % 50_000 < 5000 ? 1 : 0];
-      return new Response(JSON.stringify({ now_ms: at, seconds: [second] }));
+      const admitted = 100 + Math.round(50 * Math.sin(at / 60_000));
+      const step = { at_ms: at, seconds: 1, admitted, denied: at % 7, open_breakers: at % 50_000 < 5000 ? 1 : 0, latency_us: [1, 2, 3], paths: { local: [admitted, at % 7, 0] }, rules: [[0, admitted, at % 7, 0]] };
+      const rules = [{ id: 0, tenant: "default", namespace: "api", rule: "per-user" }];
+      return new Response(JSON.stringify({ now_ms: at, range: "15m", step_ms: 1000, rules, steps: [step] }));
     };
   });
   const look = (times) => page.evaluate(async (times) => {
     const { live, tick } = await import("/dashboard/live.js");
+    const { past } = await import("/dashboard/past.js");
     const before = live.ticks;
     while (live.ticks < before + times) await tick();
-    return live.seconds.length;
+    return past.held();
   }, times);
   const views = async (times) => {
     for (const view of VIEWS) {

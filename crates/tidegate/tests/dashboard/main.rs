@@ -108,6 +108,53 @@ fn regions_their_lag_and_parts_of_limits_are_shown() {
     browse("world.mjs", &here.0, &[&here.0.url(), &there.0.url()]);
 }
 
+#[test]
+fn a_store_that_dies_is_shown_as_unavailable() {
+    let _alone = alone();
+    let directory = Directory::new();
+    directory.write("rules.yaml", rules_of(5));
+    let redis = wait_for(Redis::start());
+    let node = Node::start(&directory, &["--origin-url", &redis.url()]);
+    browse("store.mjs", &node, &[&node.url(), &redis.url()]);
+}
+
+/// With `TIDEGATE_PICTURES`, a folder, they are left there: see `cargo xtask pictures`.
+#[test]
+fn the_pictures_of_the_docs_can_be_made() {
+    const PICTURED: &str = "namespace: api
+rules:
+  - { name: per-user, key: [user], rate: 5/s, burst: 10 }
+  - { name: search, key: [user], when: { endpoint: \"/search*\" }, limit: 60 per 1m, accuracy: exact }
+  - { name: login, key: [user], when: { endpoint: /login }, limit: 20 per 1m, class: abuse }
+  - { name: orders-trial, key: [user], when: { endpoint: /orders }, limit: 100 per 1m, shadow: true }
+overrides:
+  - { rule: per-user, user: \"acme-*\", rate: 50/s }
+  - { rule: per-user, user: status-page, unlimited: true }
+  - { rule: login, user: eve, limit: 0, until: 2099-01-01T00:00:00Z }
+";
+    let _alone = alone();
+    let folder = std::env::var("TIDEGATE_PICTURES").ok();
+    let seconds = if folder.is_some() { "90" } else { "3" };
+    let unkept = Directory::new();
+    let folder = folder.unwrap_or_else(|| unkept.path("").display().to_string());
+    let control = Server::control();
+    let version = control.push(PICTURED);
+    let redis = wait_for(Redis::start());
+    let flags = [
+        "--origin-url",
+        &redis.url(),
+        "--node",
+        "edge-1",
+        "--region",
+        "eu-west",
+        "--log-identifiers",
+        "plain",
+    ];
+    let follower = Follower::start(&[&control], &flags);
+    follower.wait_version(version);
+    browse("pictures.mjs", &follower.node, &[&follower.node.url(), &redis.url(), &folder, seconds]);
+}
+
 /// What the node holds, in KiB.
 fn resident(node: &Node) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", node.process.0.id())).unwrap();

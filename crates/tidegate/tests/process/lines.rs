@@ -1,10 +1,12 @@
 //! Decisions as JSON lines: to standard output and to a file that is rotated, whether there is a log or not.
 
-use crate::support::{CHECK, Directory, Node, SOON, connect, poll, request, request_with, rules_of, start};
+use crate::support::{
+    CHECK, Directory, Node, Process, SOON, connect, poll, request, request_with, rules_of, start,
+};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::io::{Read, Write};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 fn lines(text: &str) -> Vec<Value> {
     // The last one may be half written.
@@ -109,4 +111,22 @@ fn a_reader_that_doesnt_read_costs_lines_and_no_decisions() {
         let (_, answer) = request(&node.admin, "GET", "/v1/why?identifier=42", "");
         (answer["decisions"].as_array()?.len() == 2).then_some(())
     });
+}
+
+#[test]
+fn where_the_log_and_the_banner_are_one_file_the_banner_is_a_line_of_the_log() {
+    let directory = Directory::new();
+    let both = std::fs::File::create(directory.path("both")).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command.current_dir(directory.path("")).env_clear().args(["serve", "--log-format", "json"]);
+    for listen in ["--listen-http", "--listen-grpc", "--listen-resp", "--listen-admin"] {
+        command.args([listen, "127.0.0.1:0"]);
+    }
+    command.stdin(Stdio::null()).stdout(both.try_clone().unwrap()).stderr(both);
+    let _process = Process(command.spawn().unwrap());
+    let text =
+        poll("the start", SOON, || Some(directory.read("both")).filter(|text| text.contains("; http ")));
+    for line in text.lines() {
+        assert!(serde_json::from_str::<serde_json::Value>(line).is_ok(), "{line}");
+    }
 }

@@ -48,10 +48,12 @@ fn a_bad_change_keeps_the_old_rules_and_says_so() {
     directory.write("rules.yaml", "namespace: api\nrules: [{ name: a, key: [user], limit: ten }]\n");
     poll("the refusal", SOON, || (node.state()["stats"]["rule_reload_failures"] == 1).then_some(()));
     assert_eq!(node.state()["rule_version"], 1);
+    assert!(node.state()["rules_problem"].as_str().unwrap().contains("rules.yaml:2:"), "{}", node.state());
     assert_eq!(node.allowed(5, CHECK), 2);
     assert!(directory.read("stderr").contains("rules.yaml:2:"), "{}", directory.read("stderr"));
     directory.write("rules.yaml", rules_of(3));
     wait_for_version(&node, 2);
+    assert_eq!(node.state()["rules_problem"], serde_json::Value::Null, "it is mended");
     assert_eq!(node.allowed(5, CHECK), 1);
 }
 

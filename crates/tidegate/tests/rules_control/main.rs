@@ -12,6 +12,7 @@ mod require;
 mod resets;
 #[allow(dead_code, reason = "the tests of the control plane use the rest of it")]
 mod scene;
+mod unkey;
 mod why;
 
 #[allow(dead_code, reason = "the tests of one process use the rest of it")]
