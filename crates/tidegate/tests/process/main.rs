@@ -11,6 +11,7 @@ mod bench;
 mod deploy;
 mod documents;
 mod envoy;
+mod examples;
 mod first_hour;
 mod first_minute;
 mod lines;
