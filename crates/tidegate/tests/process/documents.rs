@@ -177,7 +177,7 @@ fn the_page_on_denials_does_what_it_says() {
     // But for times, their units and ids, word by word.
     let without_digits = |text: &str| {
         let is_name = |word: &str| {
-            word.contains(|c: char| c.is_ascii_digit()) || ["ms", "s", "min", "h"].contains(&word)
+            word.contains(|c: char| c.is_ascii_digit()) || ["ms", "s", "min", "h", "d"].contains(&word)
         };
         text.split_whitespace().filter(|word| !is_name(word)).collect::<Vec<_>>().join(" ")
     };

@@ -67,10 +67,10 @@ const PAGES: &[Step] = &[
         0,
         &["429"],
     ),
-    step("curl -s http://$HTTP/openapi.json", 0, &["\"openapi\": \"3.1.0\""]),
+    step("curl -s http://$HTTP/openapi.json | head -3", 0, &["\"openapi\": \"3.1.0\""]),
     step("curl -s http://$ADMIN/metrics | grep -m1 ^tidegate_decisions", 0, &["tidegate_decisions"]),
     step("tidegate reset api user=ann --url http://$HTTP", 0, &["1 key"]),
-    step("tidegate serve --port-base $FREE --print-config", 0, &["port_base", "flag --port-base"]),
+    step("tidegate serve --port-base $FREE --print-config | head -5", 0, &["port_base", "flag --port-base"]),
     step("tidegate plan --requests 200", 0, &["200 requests/s over 1 region", "a month"]),
     step(
         r#"curl -s http://$HTTP/json -d '{"domain":"api","descriptors":[{"entries":[{"key":"user","value":"eve"}]}]}'"#,
@@ -144,8 +144,12 @@ const MISTAKES: &[Step] = &[
     step("tidegate check api user=42 --url https://$HTTP", 2, &["--ca PATH"]),
     step("tidegate check api user 42 --url http://$HTTP", 2, &["\"user\" isn't an attribute", "user=42"]),
     step("tidegate check user=42 --url http://$HTTP", 2, &["the namespace comes first", "`api user=42`"]),
-    step("tidegate check apo user=42 --url http://$HTTP", 0, &["unknown namespace"]),
-    step("tidegate check api usr=42 --url http://$HTTP", 0, &["no rule matches"]),
+    step(
+        "tidegate check apo user=42 --url http://$HTTP",
+        0,
+        &["unknown namespace", "Is it spelt as in the rules file?"],
+    ),
+    step("tidegate check api usr=42 --url http://$HTTP", 0, &["no rule matches", "needs other attributes"]),
     step(
         "tidegate check api user=42 --url http://$SECURE",
         2,
