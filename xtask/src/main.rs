@@ -5,6 +5,7 @@
 mod bars;
 mod chart;
 mod curves;
+mod docs;
 mod fuzz;
 mod hot;
 mod instructions;
@@ -33,6 +34,7 @@ The commands of this repository:
 
   cargo xtask test           everything that must hold; what CI runs
   cargo xtask tidy           only the rules about the tree itself (seconds)
+  cargo xtask docs           write the pages that are generated: docs/http-api.md, docs/settings.md
   cargo xtask fuzz [TARGET]  feed every parser, or one, what breaks parsers: [--seconds N], --input FILE replays
   cargo xtask soak           regions of real processes, something broken every ten seconds, everything verified:
                              [--minutes N] (30), [--seed S]; half an hour or more writes docs/soak.md
@@ -55,6 +57,7 @@ fn main() -> ExitCode {
     let outcome = match args.as_slice() {
         ["test"] => test::run(),
         ["tidy"] => tidy::run(),
+        ["docs"] => docs::run(),
         ["fuzz", rest @ ..] => fuzz::run(rest),
         ["soak", rest @ ..] => soak::run(rest),
         ["bars"] => bars::run(None),

@@ -178,10 +178,19 @@ pub(crate) fn allowed_methods(path: &str) -> &'static str {
 
 #[cold]
 fn unknown_path(surface: Surface, path: &str) -> Refusal {
-    let known: &[&str] = match surface {
-        Surface::Api | Surface::ApiAndGrpc | Surface::Grpc | Surface::Resp => &API_PATHS,
-        Surface::Admin => &ADMIN_PATHS,
+    let (known, others): (&[&str], &[&str]) = match surface {
+        Surface::Api | Surface::ApiAndGrpc | Surface::Grpc | Surface::Resp => (&API_PATHS, &ADMIN_PATHS),
+        Surface::Admin => (&ADMIN_PATHS, &API_PATHS),
     };
+    // The most likely mistake by far is the other listener's port.
+    if others.contains(&path) {
+        let (this, other) = match surface {
+            Surface::Admin => ("listen.admin", "listen.http (port 8080 unless it is set)"),
+            _ => ("listen.http", "listen.admin (port 9090 unless it is set)"),
+        };
+        let message = format!("there is nothing at `{path}` on this listener, {this}");
+        return Refusal::new(Code::UnknownPath, message, format!("ask the node's other listener, {other}"));
+    }
     let message = format!("there is nothing at `{}`; known paths: {}", excerpt(path), known.join(", "));
     let fix = match nearest(path, known.iter().copied()) {
         Some(candidate) => format!("did you mean `{candidate}`?"),

@@ -78,6 +78,8 @@ pub(crate) enum AskError {
     Token,
     #[error("{0:?} isn't an attribute; write it as name=value, such as user=42")]
     Attribute(String),
+    #[error("{0:?} is an attribute, and the namespace comes first; write it as `api {0}`")]
+    NoNamespace(String),
     #[error("attribute {0:?} is given twice; give it once")]
     AttributeTwice(String),
     #[error("{url}: {source}; is a node running there? start one with `tidegate`, or name it with --url")]
@@ -134,6 +136,10 @@ pub(crate) fn is_fit_for_a_header(token: &str) -> bool {
 }
 
 fn body(question: &Question) -> Result<String, AskError> {
+    // No rules file of a person has a namespace like this, and a limit that isn't there would look like one that admits.
+    if question.namespace.contains('=') {
+        return Err(AskError::NoNamespace(question.namespace.clone()));
+    }
     let mut attributes = Map::new();
     for attribute in &question.attributes {
         let (name, value) = attribute
@@ -180,5 +186,7 @@ mod tests {
         assert!(matches!(body(&question(&["user"])), Err(AskError::Attribute(_))));
         assert!(matches!(body(&question(&["=x"])), Err(AskError::Attribute(_))));
         assert!(matches!(body(&question(&["a=1", "a=2"])), Err(AskError::AttributeTwice(_))));
+        let forgotten = Question { namespace: "user=42".into(), attributes: Vec::new(), cost: None };
+        assert!(matches!(body(&forgotten), Err(AskError::NoNamespace(_))));
     }
 }

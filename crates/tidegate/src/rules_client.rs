@@ -49,6 +49,10 @@ pub(crate) enum RulesError {
         "{url} answered with status {status} and something that isn't an answer of Tidegate; check the address"
     )]
     Foreign { url: String, status: u16 },
+    #[error(
+        "{0} isn't a control plane; name one with --control (control.listen, port 7070 unless it is set)"
+    )]
+    NotAControlPlane(String),
     #[error(transparent)]
     Read(#[from] ReadError),
     #[error("{0:?} isn't an attribute; write it as name=value, such as user=42")]

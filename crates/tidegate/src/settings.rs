@@ -10,6 +10,8 @@ mod file;
 mod key;
 mod parse;
 mod print;
+#[cfg(test)]
+mod reference;
 mod table;
 mod world;
 

@@ -30,7 +30,8 @@ fn length(length: Nanos) -> String {
         0..10_000 => format!("{millis} ms"),
         10_000..600_000 => format!("{} s", millis.div_ceil(1000)),
         600_000..36_000_000 => format!("{} min", millis.div_ceil(60_000)),
-        _ => format!("{} h", millis.div_ceil(3_600_000)),
+        36_000_000..172_800_000 => format!("{} h", millis.div_ceil(3_600_000)),
+        _ => format!("{} d", millis.div_ceil(86_400_000)),
     }
 }
 

@@ -11,9 +11,13 @@ use super::tree::Value;
 use super::value;
 use crate::error::{Problems, Refusal};
 use crate::rule::{Declared, Mode};
+use crate::suggest;
 
 const FIELDS: [&str; 8] =
     ["tenant", "namespace", "mode", "place_by", "normalize", "fleet_mode", "rules", "overrides"];
+/// Fields of a rule that no document has: most likely its line isn't indented.
+const OF_A_RULE: [&str; 10] =
+    ["name", "key", "when", "limit", "rate", "burst", "class", "accuracy", "scope", "on_missing"];
 const EXAMPLE: &str = "`namespace: api` with `rules:` below it";
 pub(crate) const DEFAULT_TENANT: &str = "default";
 
@@ -33,7 +37,14 @@ pub(crate) struct Head<'p> {
 /// `None`, with the errors told, when the document can't be placed.
 pub(crate) fn read_head<'p>(at: &'p Cursor<'p, '_>, problems: &mut Problems) -> Option<Head<'p>> {
     let fields = Fields::of(at, EXAMPLE, problems)?;
-    fields.only(&FIELDS, problems);
+    for entry in fields.entries().iter().filter(|entry| !FIELDS.contains(&&*entry.key)) {
+        let fix = if OF_A_RULE.contains(&&*entry.key) {
+            format!("`{}` belongs to a rule: indent it as far as the rule's `name`", entry.key)
+        } else {
+            suggest::remedy(&entry.key, &FIELDS)
+        };
+        fields.unknown(entry, fix, problems);
+    }
     let tenant = match fields.get("tenant") {
         Some(at) => value::name(&at, problems),
         None => Some(DEFAULT_TENANT),

@@ -222,6 +222,7 @@ fn place_of(marker: &Marker) -> Place {
 
 fn syntax_refusal(error: &ScanError, nesting_max: usize) -> Refusal {
     let fix = match error.kind() {
+        _ if error.info().contains("found a tab") => "indent with spaces, not tabs".to_owned(),
         ErrorKind::TabNotAllowed | ErrorKind::TabInBlockIndentation => {
             "indent with spaces, not tabs".to_owned()
         }

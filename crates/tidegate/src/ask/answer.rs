@@ -69,6 +69,16 @@ impl Answer {
                 "  The counts couldn't be checked, so numbers and times below are guesses; each rule's class decided.\n",
             );
         }
+        // What looks like a limit that admits is most likely a misspelling.
+        match self.reason.as_deref().unwrap_or_default().replace('_', " ").as_str() {
+            "unknown namespace" => text.push_str(
+                "  Nothing limits it: this node has no rules for that namespace. Is it spelt as in the rules file?\n",
+            ),
+            "no rule matches" => text.push_str(
+                "  Nothing limits it: every rule of that namespace needs other attributes, or has a `when` that isn't met.\n",
+            ),
+            _ => {}
+        }
         let (shadow, enforced): (Vec<&LimitAnswer>, Vec<&LimitAnswer>) =
             self.limits.iter().partition(|limit| limit.shadow);
         // What denies first: shadow rules never do.
@@ -262,7 +272,11 @@ mod tests {
         let text =
             r#"{"allowed":true,"limits":[],"reason":"no_rule_matches","path":"local","rule_version":1}"#;
         let answer: Answer = serde_json::from_str(text).unwrap();
-        assert_eq!(answer.in_words(NOW), "allowed (no rule matches, path local, rules version 1)\n");
+        assert_eq!(
+            answer.in_words(NOW),
+            "allowed (no rule matches, path local, rules version 1)\n  Nothing limits it: every rule of that \
+             namespace needs other attributes, or has a `when` that isn't met.\n"
+        );
     }
 
     #[test]

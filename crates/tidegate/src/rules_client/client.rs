@@ -60,7 +60,14 @@ impl Client {
         let manner = Manner { token: self.token.as_deref(), tls: self.tls.clone() };
         let sent = self.runtime.block_on(http_client::send(&self.url, &manner, message));
         let response = sent.map_err(|source| RulesError::Unreachable { url: self.shown.clone(), source })?;
-        if response.status == 200 { Ok(response) } else { Err(self.refused(&response)) }
+        match response.status {
+            200 => Ok(response),
+            // A node has no such paths on its listener for callers.
+            404 if is_of_control_planes(path) && is_unknown_path(&response) => {
+                Err(RulesError::NotAControlPlane(self.shown.clone()))
+            }
+            _ => Err(self.refused(&response)),
+        }
     }
 
     pub(super) fn json(&self, method: &'static str, path: &str, body: &Value) -> Result<Value, RulesError> {
@@ -112,6 +119,16 @@ impl Client {
         }
         RulesError::Refused(words)
     }
+}
+
+fn is_of_control_planes(path: &str) -> bool {
+    path.starts_with("/v1/rules") || path.starts_with("/v1/overrides")
+}
+
+fn is_unknown_path(response: &Response) -> bool {
+    let answer: Value = serde_json::from_slice(&response.body).unwrap_or_default();
+    // A broker knows them, and says whom to ask.
+    answer["error"]["message"].as_str().is_some_and(|message| message.starts_with("there is nothing at"))
 }
 
 fn rule_error(error: &Value) -> String {

@@ -112,12 +112,18 @@ fn is_section(name: &str) -> bool {
     TABLE.iter().any(|setting| setting.key.strip_prefix(name).is_some_and(|rest| rest.starts_with('.')))
 }
 
-/// For a section that was given a value, its first key; otherwise what is spelt alike.
+/// For a section that was given a value, its first key; otherwise what is spelt alike, the key that only lacks its unit,
+/// or the section that is spelt alike.
 fn suggestion(key: &str) -> Option<String> {
-    let in_section = TABLE.iter().find(|setting| setting.key.split('.').next() == Some(key));
-    in_section
-        .map(|setting| setting.key.to_owned())
-        .or_else(|| key::nearest(key, TABLE.iter().map(|setting| setting.key.to_owned())))
+    let keys = || TABLE.iter().map(|setting| setting.key);
+    let sections = || keys().filter_map(|key| key.split_once('.')).map(|(section, _)| section.to_owned());
+    let lacks_unit = |full: &&str| full.strip_prefix(key).is_some_and(|rest| rest.starts_with('_'));
+    keys()
+        .find(|full| full.split('.').next() == Some(key))
+        .map(str::to_owned)
+        .or_else(|| key::nearest(key, keys().map(str::to_owned)))
+        .or_else(|| keys().find(lacks_unit).map(str::to_owned))
+        .or_else(|| key::nearest(key, sections()).map(|section| format!("[{section}]")))
 }
 
 /// Both from 1, the column in characters.

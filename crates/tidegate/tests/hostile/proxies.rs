@@ -72,8 +72,8 @@ pub(crate) fn start_nginx(directory: &Directory, node: &Node) -> Proxy {
     // Where nginx writes by default, only root may.
     let places = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
     let places: String = places.iter().map(|place| format!("{place}_temp_path {place};\n")).collect();
-    let config =
-        example("nginx.conf", &addresses).replace("http {", &format!("http {{\n{places}access_log off;\n"));
+    let config = example("nginx/nginx.conf", &addresses)
+        .replace("http {", &format!("http {{\n{places}access_log off;\n"));
     directory.write("nginx.conf", format!("daemon off;\nmaster_process off;\npid nginx.pid;\n{config}"));
     let mut command = Command::new("nginx");
     command
@@ -89,7 +89,7 @@ pub(crate) fn start_caddy(directory: &Directory, node: &Node) -> Proxy {
     let address = free_address();
     let addresses =
         [("127.0.0.1:8000", &*address), ("127.0.0.1:8080", &node.http), ("127.0.0.1:9000", &upstream())];
-    directory.write("Caddyfile", example("Caddyfile", &addresses));
+    directory.write("Caddyfile", example("caddy/Caddyfile", &addresses));
     let mut command = Command::new("caddy");
     command.args(["run", "--adapter", "caddyfile", "--config"]).arg(directory.path("Caddyfile"));
     spawn(directory, command, address)
@@ -103,7 +103,7 @@ pub(crate) fn start_envoy(directory: &Directory, node: &Node) -> Proxy {
         ("port_value: 3000", &*port(&upstream)),
         ("port_value: 8081", &*port(&node.grpc)),
     ];
-    directory.write("envoy.yaml", example("envoy.yaml", &addresses));
+    directory.write("envoy.yaml", example("envoy/envoy.yaml", &addresses));
     let mut command = guarded(envoy().unwrap());
     command.arg("-c").arg(directory.path("envoy.yaml"));
     command.args(["--disable-hot-restart", "--concurrency", "1", "--log-level", "warning"]);

@@ -11,6 +11,8 @@ mod bench;
 mod deploy;
 mod documents;
 mod envoy;
+mod examples;
+mod first_hour;
 mod first_minute;
 mod lines;
 mod openapi;

@@ -25,6 +25,8 @@ const DEFAULTS: [(u16, &str); 5] = [
     (9090, "TIDEGATE_LISTEN_ADMIN"),
     (7070, "TIDEGATE_CONTROL_LISTEN"),
 ];
+const UNSET_LISTENERS: &str =
+    "-u TIDEGATE_LISTEN_HTTP -u TIDEGATE_LISTEN_GRPC -u TIDEGATE_LISTEN_RESP -u TIDEGATE_LISTEN_ADMIN ";
 /// Programs that can't run in a test; what they are given is checked.
 const STAND_INS: [&str; 7] = ["kubectl", "docker", "systemctl", "journalctl", "sudo", "cargo", "npm"];
 /// A server ends with its shell, also when the test is killed.
@@ -92,6 +94,9 @@ impl Shell {
         for port in DEFAULTS.map(|(port, _)| port).into_iter().chain(ports_of(page)) {
             ports.entry(port).or_insert_with(free_port);
         }
+        for base in ports_after(page, "--port-base ") {
+            ports.insert(base, free_ports_in_a_row());
+        }
         std::fs::create_dir(directory.path("bin")).unwrap();
         let binary = PathBuf::from(env!("CARGO_BIN_EXE_tidegate"));
         let stand_in = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/process/documents/stand_ins.sh");
@@ -100,10 +105,10 @@ impl Shell {
             std::os::unix::fs::symlink(path, directory.path("bin").join(program)).unwrap();
         }
         std::os::unix::fs::symlink(repository().join("deploy"), directory.path("deploy")).unwrap();
-        std::fs::create_dir(directory.path("examples")).unwrap();
-        for example in std::fs::read_dir(repository().join("examples")).unwrap().map(Result::unwrap) {
-            let text = std::fs::read_to_string(example.path()).unwrap();
-            let name = Path::new("examples").join(example.file_name());
+        for example in examples(&repository().join("examples")) {
+            let text = std::fs::read_to_string(&example).unwrap();
+            let name = example.strip_prefix(repository()).unwrap();
+            std::fs::create_dir_all(directory.path(name.parent().unwrap().to_str().unwrap())).unwrap();
             directory.write(name.to_str().unwrap(), with_ports(&patient(&text), &ports));
         }
         let mut command = guarded("bash");
@@ -204,7 +209,9 @@ impl Shell {
             } else {
                 format!(" > server-{}.log 2>&1", self.servers)
             };
-            changed += &format!("guarded {server}{log} &\n");
+            // Where a node's line gives it ports, they count.
+            let unset = if server.contains("--port-base") { UNSET_LISTENERS } else { "" };
+            changed += &format!("guarded {unset}{server}{log} &\n");
             listening.extend(self.listens(server));
         }
         (changed, listening)
@@ -213,7 +220,15 @@ impl Shell {
     /// Where a server will listen: as its line says, or as its program does by default.
     fn listens(&self, server: &str) -> Vec<u16> {
         let words: Vec<&str> = server.split_whitespace().collect();
-        let flags = ["--listen-http", "--listen-admin", "--control-listen", "--listen", "--port", "--bind"];
+        let flags = [
+            "--listen-http",
+            "--listen-admin",
+            "--control-listen",
+            "--listen",
+            "--port",
+            "--port-base",
+            "--bind",
+        ];
         let port = |text: &str| text.rsplit(':').next().and_then(|port| port.parse::<u16>().ok());
         let mut said: Vec<u16> = words
             .windows(2)
@@ -241,6 +256,12 @@ impl Shell {
     }
 }
 
+/// The files below a folder.
+fn examples(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { examples(&path) } else { vec![path] }).collect()
+}
+
 /// An example for a machine under load, and for whoever may not write where nginx does: what is tested isn't how fast
 /// it is.
 fn patient(example: &str) -> String {
@@ -254,17 +275,30 @@ fn patient(example: &str) -> String {
 
 /// Ports that a page's commands name.
 fn ports_of(page: &str) -> Vec<u16> {
-    let scripts: Vec<String> = blocks(page).into_iter().map(|block| block.script).collect();
     let before = ["127.0.0.1:", "localhost:", "--port ", "-p ", "--bind 127.0.0.1 "];
-    let number = |rest: &str| rest.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().ok();
-    let named = |script: &String| -> Vec<u16> {
-        before
-            .iter()
-            .flat_map(|mark| script.split(mark).skip(1).filter_map(number).collect::<Vec<u16>>())
-            .collect()
-    };
+    let named = before.iter().flat_map(|mark| ports_after(page, mark));
     // Proxies of `examples` listen and pass on there.
-    scripts.iter().flat_map(named).chain([8000, 9000, 10000, 3000]).filter(|port| *port > 1023).collect()
+    named.chain([8000, 9000, 10000, 3000]).filter(|port| *port > 1023).collect()
+}
+
+/// Numbers behind a mark in a page's commands.
+fn ports_after(page: &str, mark: &str) -> Vec<u16> {
+    let scripts: Vec<String> = blocks(page).into_iter().map(|block| block.script).collect();
+    let number = |rest: &str| rest.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().ok();
+    scripts.iter().flat_map(|script| script.split(mark).skip(1).filter_map(number)).collect()
+}
+
+/// The first of four ports in a row, for a node; nobody else is given one of them.
+fn free_ports_in_a_row() -> u16 {
+    let mut given = vec![free_port()];
+    while given.len() < 4 {
+        let next = free_port();
+        if Some(next) != given.last().and_then(|last| last.checked_add(1)) {
+            given.clear();
+        }
+        given.push(next);
+    }
+    given[0]
 }
 
 /// Every number that is one of the ports, by itself, replaced.

@@ -19,14 +19,23 @@ macro_rules! pages {
 }
 
 pages! {
+    readme: "../README.md", NOTHING;
     accuracy: "accuracy.md", NOTHING;
+    bench: "bench.md", NOTHING;
+    choose: "choose.md", NOTHING;
+    cookbook: "cookbook.md", NOTHING;
     envoy: "envoy.md", NOTHING;
+    faq: "faq.md", NOTHING;
     from_ratelimit: "migrate-ratelimit.md", NOTHING;
     from_unkey: "migrate-unkey.md", NOTHING;
+    http_api: "http-api.md", NOTHING;
+    install: "install.md", NOTHING;
     kubernetes: "kubernetes.md", NOTHING;
     nginx: "nginx.md", NOTHING;
     rust: "rust.md", NOTHING;
+    settings: "settings.md", NOTHING;
     sidecar: "sidecar.md", NOTHING;
+    sizing: "sizing.md", NOTHING;
     three_regions: "three-regions.md", NOTHING;
     upgrade: "upgrade.md", NOTHING;
     which_algorithm: "which-algorithm.md", NOTHING;
@@ -114,6 +123,17 @@ fn every_block_of_commands_is_run_by_a_test() {
             std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         assert!(test.contains(&format!("docs/{name}")), "{file} doesn't run docs/{name}");
         assert!(pages.iter().any(|page| page.starts_with(name)), "docs/{name} is gone");
+    }
+}
+
+/// Tidy looks at links of pages; `llms.txt` is none.
+#[test]
+fn what_llms_txt_links_to_is_there() {
+    let text = std::fs::read_to_string(repository().join("llms.txt")).unwrap();
+    let links: Vec<&str> = text.split("](").skip(1).filter_map(|rest| rest.split(')').next()).collect();
+    assert!(links.len() > 20, "{links:?}");
+    for link in links {
+        assert!(repository().join(link).exists(), "llms.txt links to {link}");
     }
 }
 

@@ -80,8 +80,9 @@ case "$(basename "$0")" in
                 done ;;
             *) refuse "$1" ;;
         esac ;;
-    # The example is built already, by the workspace's own cargo.
+    # Both are built already, by the workspace's own cargo.
     cargo)
+        [ "$*" != "install --locked --path crates/tidegate" ] || exit 0
         [ "$1 $2 $3 $4 $5 $6" = "run -p tidegate-client --example service --" ] || refuse "$*"
         shift 6
         exec service "$@" ;;

@@ -1,4 +1,4 @@
-//! A real Envoy in front of a real upstream, with the configuration of `examples/envoy.yaml`.
+//! A real Envoy in front of a real upstream, with the configuration of `examples/envoy/envoy.yaml`.
 
 use crate::support::{Directory, Node, poll};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -18,7 +18,7 @@ fn samples() -> [String; 2] {
     };
     let page = file("docs/envoy.md");
     let rules = page.split("<<'EOF'\n").nth(1).and_then(|rest| rest.split("EOF\n").next()).unwrap();
-    [rules.to_owned(), file("examples/envoy.yaml")]
+    [rules.to_owned(), file("examples/envoy/envoy.yaml")]
 }
 
 /// Answers every request on every connection, until the test process ends.
