@@ -140,11 +140,34 @@ pub enum Acceptance {
     /// It hasn't answered yet.
     #[default]
     New,
+    /// It has accepted the secret once. That proves nothing: it may have lost its data, and the nodes of the fleet that it
+    /// belongs to haven't come back yet.
+    Once,
     /// The node belongs to the fleet whose store this is. If the store loses its data and a node with another secret
     /// comes first, that one has to give way.
     Accepted,
     /// The store belongs to another fleet. The node must not take it over when it loses its data.
     Refused,
+}
+
+impl Acceptance {
+    /// The store took a heartbeat.
+    #[must_use]
+    pub fn and_taken(self) -> Self {
+        match self {
+            Acceptance::New | Acceptance::Refused => Acceptance::Once,
+            Acceptance::Once | Acceptance::Accepted => Acceptance::Accepted,
+        }
+    }
+
+    /// The store knows another secret. A node of its fleet, which was accepted for longer, comes back by itself.
+    #[must_use]
+    pub fn and_refused(self) -> Self {
+        match self {
+            Acceptance::Accepted => Acceptance::Accepted,
+            Acceptance::New | Acceptance::Once | Acceptance::Refused => Acceptance::Refused,
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -11,7 +11,6 @@ use crate::network::{Latency, NetworkOptions, Odds, Way};
 use crate::random::Random;
 use crate::ruled::{CalendarWindow, Unit};
 use crate::scenario::{Arrival, KeyPlan, LimitUse, Scenario, Template, fixed, gcra, sliding};
-use crate::switches::Switches;
 use smallvec::SmallVec;
 use tidegate_core::{Accuracy, Class, Nanos};
 use tidegate_node::GivenPolicy;
@@ -35,21 +34,13 @@ pub enum Trouble {
     Clocks,
 }
 
-/// A scenario of 1 to 9 nodes and up to 600 requests of 1 to 5 limits each, without what is known to fail.
+/// A scenario of 1 to 9 nodes and up to 600 requests of 1 to 5 limits each.
 pub fn scenario(seed: u64, trouble: Trouble) -> Scenario {
-    scenario_with(seed, trouble, Switches::ORDINARY)
-}
-
-/// The same with some of what is known to fail.
-pub fn scenario_with(seed: u64, trouble: Trouble, switches: Switches) -> Scenario {
     let mut random = Scenario::random_of(seed);
     let nodes = 1 + random.index(9);
-    let keys: Vec<KeyPlan> = (0..=random.below(4)).map(|index| key(&mut random, index, switches)).collect();
+    let keys: Vec<KeyPlan> = (0..=random.below(4)).map(|index| key(&mut random, index)).collect();
     let mut of_rules = Scenario::random_of(seed ^ 0x7275_6c65);
-    let keys = keys
-        .into_iter()
-        .map(|key| if switches.ruled_keys { perhaps_ruled(&mut of_rules, key) } else { key })
-        .collect();
+    let keys = keys.into_iter().map(|key| perhaps_ruled(&mut of_rules, key)).collect();
     // The last of them joins late, and knows nothing.
     let mut scenario = Scenario::calm(seed, nodes + 1, keys);
     scenario.absent = vec![nodes];
@@ -67,10 +58,7 @@ pub fn scenario_with(seed: u64, trouble: Trouble, switches: Switches) -> Scenari
         scenario.keys_max = if random.one_in(8) { 2 } else { scenario.keys_max };
     }
     if matches!(trouble, Trouble::Everything | Trouble::Clocks) {
-        scenario.faults = region_faults(&mut random, &scenario, length, switches);
-        if !switches.pauses_of_reservations && has_long_pause(&scenario) {
-            scenario.templates.iter_mut().for_each(|template| template.limits.truncate(1));
-        }
+        scenario.faults = region_faults(&mut random, &scenario, length);
     }
     if trouble == Trouble::Clocks {
         let worst_ns = *random.pick(&WRONG_CLOCKS_NS);
@@ -80,8 +68,8 @@ pub fn scenario_with(seed: u64, trouble: Trouble, switches: Switches) -> Scenari
             clock_steps(&mut random, nodes, length, &mut scenario.faults);
         }
     }
-    scenario.judges_free = switches.free_in_outage;
-    scenario.judges_overshot = switches.overshot_waits;
+    scenario.judges_free = true;
+    scenario.judges_overshot = true;
     scenario.faults.push((joins_at, Fault::Start { node: nodes }));
     scenario.with_arrivals(requests)
 }
@@ -90,14 +78,6 @@ pub fn scenario_with(seed: u64, trouble: Trouble, switches: Switches) -> Scenari
 const WRONG_CLOCKS_NS: [u64; 5] = [50_000_000, 50_000_000, 2_000_000_000, 30_000_000_000, 200_000_000_000];
 /// What the protocol waits for, in milliseconds: what goes wrong lasts a little less, or a little longer.
 const WAITS_MS: [u64; 8] = [50, 100, 250, 300, 1_500, 5_000, 20_000, 60_000];
-/// A reservation is over by then.
-const RESERVED_FOR: Nanos = Nanos::from_millis(200);
-
-fn has_long_pause(scenario: &Scenario) -> bool {
-    let mut faults = scenario.faults.iter();
-    faults.any(|(_, fault)| matches!(fault, Fault::Pause { length, .. } if *length > RESERVED_FOR))
-}
-
 /// A little less or more than something that the protocol waits for.
 fn near_a_wait(random: &mut Random) -> Nanos {
     let wait = Nanos::from_millis(*random.pick(&WAITS_MS));
@@ -110,20 +90,14 @@ pub(crate) fn signed(random: &mut Random, most: u64) -> i64 {
     if random.one_in(2) { size } else { -size }
 }
 
-fn key(random: &mut Random, index: u64, switches: Switches) -> KeyPlan {
+fn key(random: &mut Random, index: u64) -> KeyPlan {
     let limit = *random.pick(&[1, 3, 10, 10, 50, 100, 1_000]);
     let is_hot = random.one_in(4);
-    let periods_s = if is_hot && !switches.hot_long_windows { &PERIODS_S[..4] } else { &PERIODS_S[..] };
-    let period_s = *random.pick(periods_s);
-    let is_large = is_hot && !switches.hot_small_limits;
-    let limit = if is_large { LARGE_LIMIT } else { limit };
+    let period_s = *random.pick(&PERIODS_S);
     let policy = match random.below(5) {
         0 | 1 => sliding(limit, period_s),
         2 => fixed(limit, period_s),
-        _ => gcra(
-            *random.pick(if is_large { &[100, 700][..] } else { &[1, 3, 10, 100, 700][..] }),
-            if is_large { LARGE_LIMIT } else { *random.pick(&[1, 5, 10, 100]) },
-        ),
+        _ => gcra(*random.pick(&[1, 3, 10, 100, 700]), *random.pick(&[1, 5, 10, 100])),
     };
     KeyPlan {
         class: *random.pick(&[Class::Paid, Class::Free, Class::Abuse]),
@@ -164,8 +138,6 @@ const TIME_ZONES: [&str; 6] =
 /// When clocks change next there: in Berlin, in New York and on Lord Howe Island, in seconds.
 const CLOCKS_CHANGE_AT_S: [u64; 3] = [1_806_195_600, 1_805_007_600, 1_806_764_400];
 
-/// Leases divide what is left by the nodes: this is enough for each of them.
-const LARGE_LIMIT: u64 = 100;
 const PERIODS_S: [u64; 6] = [1, 2, 5, 10, 60, 3_600];
 
 fn templates(random: &mut Random, keys: &[KeyPlan]) -> Vec<Template> {
@@ -303,12 +275,7 @@ pub(crate) fn faults(random: &mut Random, nodes: usize, length: Nanos) -> Vec<(N
 }
 
 /// What goes wrong in a region that is alone, with what is known to fail if that is switched on.
-fn region_faults(
-    random: &mut Random,
-    scenario: &Scenario,
-    length: Nanos,
-    switches: Switches,
-) -> Vec<(Nanos, Fault)> {
+fn region_faults(random: &mut Random, scenario: &Scenario, length: Nanos) -> Vec<(Nanos, Fault)> {
     let nodes = scenario.nodes - 1;
     let mut faults = Vec::new();
     for _ in 0..random.below(7) {
@@ -325,13 +292,13 @@ fn region_faults(
             4 => faults.push((begins, Fault::StorePauses { length: pause })),
             5 | 6 => faults.push((begins, Fault::Pause { node, length: pause })),
             7 => faults.push((begins, Fault::Leave { node })),
-            8 | 9 if switches.data_loss => faults.push((begins, data_loss(random, key, node, shard))),
-            10 if switches.data_loss => {
+            8 | 9 => faults.push((begins, data_loss(random, key, node, shard))),
+            10 => {
                 faults.extend([(begins, Fault::StoreIsCopied), (ends, Fault::StoreFailsOver)]);
             }
-            11 if switches.resets => faults.push((begins, Fault::Reset { node, key })),
-            12 if switches.resets => faults.push((begins, Fault::ResetIsOrdered { key })),
-            13 if switches.foreign_node => {
+            11 => faults.push((begins, Fault::Reset { node, key })),
+            12 => faults.push((begins, Fault::ResetIsOrdered { key })),
+            13 => {
                 let lost = begins.plus(Nanos::from_millis(random.below(3_000)));
                 faults.extend([
                     (begins, Fault::ForeignNodeStarts),
@@ -348,22 +315,13 @@ fn region_faults(
             _ => faults.push((begins, Fault::CoordinationIsLost)),
         }
     }
-    if switches.data_loss && random.one_in(2) {
+    if random.one_in(2) {
         let begins = START.plus(Nanos::new(random.below(length.get())));
         let (key, node) = (random.index(scenario.keys.len()), random.index(nodes));
         let shard = random.index(3);
         faults.push((begins, data_loss(random, key, node, shard)));
     }
-    faults.retain(
-        |(_, fault)| !matches!(fault, Fault::KeyIsHot { key } if !may_be_hot(&scenario.keys[*key], switches)),
-    );
     faults
-}
-
-/// Whether the generator may make a key hot.
-pub(crate) fn may_be_hot(key: &KeyPlan, switches: Switches) -> bool {
-    (switches.hot_long_windows || !key.period_is_long())
-        && (switches.hot_small_limits || key.size() >= LARGE_LIMIT)
 }
 
 /// All nodes stand still for a while that is longer than what the protocol remembers: what comes later comes then.

@@ -148,6 +148,7 @@ impl Auditor {
                 is_untold: node.sharing().table.state(self.ids[key]).is_none(),
                 epoch: after.epoch,
                 sequence: cell,
+                knows_time: node.knows_time(),
                 now: store_now,
                 store_is_whole: origin.is_whole(self.ids[key]),
             };
@@ -348,9 +349,9 @@ impl Auditor {
     }
 
     /// A key was reset in the store.
-    pub(crate) fn was_reset(&mut self, key: usize, epoch: u16, order: Option<u64>) {
+    pub(crate) fn was_reset(&mut self, key: usize, epoch: u16, order: Option<u64>, now: Nanos) {
         if !self.is_off {
-            self.oracle.was_reset(key, epoch, order);
+            self.oracle.was_reset(key, epoch, order, now);
         }
     }
 
@@ -373,6 +374,17 @@ impl Auditor {
 
     pub(crate) fn oracle_mut(&mut self) -> &mut Oracle {
         &mut self.oracle
+    }
+
+    pub(crate) fn note_forgotten_resets(
+        &mut self,
+        nodes: &[SimulatedNode],
+        origin: &SimulatedOrigin,
+        now: Nanos,
+    ) {
+        if self.has_resets && !self.is_off {
+            self.oracle.note_forgotten_resets(nodes, origin, now);
+        }
     }
 
     /// A node died: what only it knew is lost.

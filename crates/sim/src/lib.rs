@@ -31,7 +31,6 @@ mod simulation;
 pub mod spread;
 pub mod streams;
 pub mod swarm;
-pub mod switches;
 mod trace;
 mod truth;
 pub mod world;

@@ -51,6 +51,8 @@ pub(crate) struct Unit {
     pub(crate) epoch: u16,
     /// The window's cell that it was charged to.
     pub(crate) sequence: Option<Sequence>,
+    /// The node has heard what time it is at the store: it counts by that, and not by its own clock.
+    pub(crate) knows_time: bool,
     /// The store's present.
     pub(crate) now: Nanos,
     /// The store has all that nodes know: it isn't recovering from a loss of data.
@@ -169,14 +171,13 @@ impl Oracle {
         let beyond = used.saturating_sub(limit.max(of_cell.used_before));
         of_cell.before_claims += if unit.store_is_whole { 0 } else { unit.cost };
         of_cell.untold += if unit.is_untold { unit.cost } else { 0 };
+        // A node that hasn't heard the store's time yet counts by its own clock, in another cell: whatever it decides
+        // without asking.
+        if !unit.knows_time && cell.1 != unit.sequence.unwrap_or(BUCKET) {
+            of_cell.lost += unit.cost;
+        }
         match unit.how {
-            How::Unverified => {
-                of_cell.unverified += unit.cost;
-                // A node that hasn't heard the store's time yet counts by its own clock, in another cell.
-                if cell.1 != unit.sequence.unwrap_or(BUCKET) {
-                    of_cell.lost += unit.cost;
-                }
-            }
+            How::Unverified => of_cell.unverified += unit.cost,
             How::Reported => of_cell.reported += unit.cost,
             How::Local | How::Asked => {
                 of_cell.credit.beyond += unit.on_credit.min(beyond);
@@ -216,8 +217,10 @@ impl Oracle {
     }
 
     /// The store reset a key. An order that it had carried out before, and forgot, begins no new generation.
-    pub(crate) fn was_reset(&mut self, key: usize, epoch: u16, order: Option<u64>) {
-        self.keys[key].generations.begin(epoch, order);
+    pub(crate) fn was_reset(&mut self, key: usize, epoch: u16, order: Option<u64>, now: Nanos) {
+        let accounts = &mut self.keys[key];
+        let current = accounts.plan.sequence_at(now).unwrap_or(BUCKET);
+        accounts.generations.begin(epoch, order, current);
     }
 
     /// All nodes are told of a reset from now on.
@@ -260,6 +263,22 @@ impl Oracle {
     pub(crate) fn note_loss(&mut self, nodes: &[SimulatedNode], origin: &SimulatedOrigin, now: Nanos) {
         for accounts in &mut self.keys {
             accounts.note_loss(nodes, origin, now);
+        }
+    }
+
+    /// Resets that neither the store nor a living node knows of any more, and needn't: what was counted before them is over.
+    /// From then on the key is counted in an earlier epoch again.
+    pub(crate) fn note_forgotten_resets(
+        &mut self,
+        nodes: &[SimulatedNode],
+        origin: &SimulatedOrigin,
+        now: Nanos,
+    ) {
+        for accounts in self.keys.iter_mut().filter(|accounts| accounts.generations.newest() > 0) {
+            let Some(current) = accounts.plan.sequence_at(now) else { continue };
+            let of_nodes = nodes.iter().filter(|node| node.is_up).map(|node| node.view(accounts.id).epoch);
+            let known = of_nodes.max().unwrap_or(0).max(origin.epoch(accounts.id));
+            accounts.generations.forget_beyond(known, current);
         }
     }
 

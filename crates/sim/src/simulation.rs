@@ -19,6 +19,7 @@ use deadlines::Deadline;
 use driving::{BEAT_EVERY, FLUSH_EVERY, SWEEP_EVERY};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
+use tidegate_control::stream::TOLD_FOR;
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{CellId, KeyId, Nanos};
 use tidegate_node::clock::Reading;
@@ -175,9 +176,12 @@ pub struct Simulation {
     /// The keys that are hot in the region.
     hot: Vec<KeyId>,
     /// The keys that the control plane ordered to be reset, in order.
-    orders: Vec<usize>,
+    orders: Vec<(Nanos, usize)>,
     /// A node of another fleet sends heartbeats to this store.
     has_foreign_node: bool,
+    /// The store belongs to another fleet: that came while no node of this one lived that the store had accepted. Nobody
+    /// could have told it from a new fleet's store.
+    is_anothers: bool,
     /// Nothing goes wrong any more.
     is_calm: bool,
     /// Something goes wrong in this run.
@@ -220,6 +224,7 @@ impl Simulation {
             hot: scenario.hot_keys(),
             orders: Vec::new(),
             has_foreign_node: false,
+            is_anothers: false,
             is_calm: false,
             has_faults: !scenario.faults.is_empty(),
             foreign_acceptance: Acceptance::default(),
@@ -295,6 +300,9 @@ impl Simulation {
     /// Starts a node's timers, out of step with the others'.
     fn begin(&mut self, index: usize, after: Nanos) {
         if !self.orders.is_empty() {
+            // The control plane tells nobody of older ones.
+            let is_old = |(ordered_at, _): &(Nanos, usize)| ordered_at.plus(TOLD_FOR) <= self.now;
+            self.nodes[index].orders_done = self.orders.partition_point(is_old);
             self.push_of(index, self.now, NodeEvent::CarryOut);
         }
         let flush_at = self.now.plus(Nanos::new(self.random.below(FLUSH_EVERY.get())));
@@ -400,9 +408,7 @@ impl Simulation {
             NodeEvent::Dialed { shard, attempt, is_up } => self.dialed(node, shard, attempt, is_up),
             NodeEvent::Refused => {
                 self.nodes[node].is_refused = true;
-                if self.nodes[node].acceptance == Acceptance::New {
-                    self.nodes[node].acceptance = Acceptance::Refused;
-                }
+                self.nodes[node].acceptance = self.nodes[node].acceptance.and_refused();
             }
             NodeEvent::CarryOut => self.carry_out(node),
             NodeEvent::WasReset { done } => self.was_reset(node, done),
@@ -415,8 +421,9 @@ impl Simulation {
             NodeEvent::Alive(alive, sent) => {
                 self.hear_time(node, sent, alive.now);
                 self.nodes[node].is_refused = false;
+                self.is_anothers = false;
                 self.nodes[node].has_heard = true;
-                self.nodes[node].acceptance = Acceptance::Accepted;
+                self.nodes[node].acceptance = self.nodes[node].acceptance.and_taken();
                 self.nodes[node].known_nodes = Some(alive.nodes);
                 self.nodes[node].sharing().set_live_nodes(alive.nodes);
                 if let (Some(world), Some(view)) = (self.nodes[node].engine.world(), alive.world) {

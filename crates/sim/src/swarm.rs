@@ -15,7 +15,6 @@ pub use minimise::{Smallest, minimise};
 
 use crate::coverage::Coverage;
 use crate::fired::Fired;
-use crate::switches::Switches;
 use tidegate_core::Nanos;
 
 /// So many episodes fill any time.
@@ -40,17 +39,12 @@ pub struct Failure {
 
 /// Runs a seed for so long, of simulated time, or until something is violated.
 pub fn run(seed: u64, length: Nanos, mistake: Option<Mistake>) -> Ran {
-    run_with(seed, length, mistake, Switches::ORDINARY)
-}
-
-/// The same with some of what is known to fail.
-pub fn run_with(seed: u64, length: Nanos, mistake: Option<Mistake>, switches: Switches) -> Ran {
     let mut ran =
         Ran { fired: Fired::default(), episodes: 0, simulated: Nanos::ZERO, trace_hash: 0, failure: None };
     while ran.simulated < length && ran.episodes < EPISODES_MAX {
         let number = ran.episodes;
         ran.episodes += 1;
-        match Episode::with(seed, number, mistake, switches).run() {
+        match Episode::new(seed, number, mistake).run() {
             Ok(done) => {
                 ran.fired.add_all(&done.fired);
                 ran.simulated = ran.simulated.plus(done.simulated);
@@ -66,10 +60,10 @@ pub fn run_with(seed: u64, length: Nanos, mistake: Option<Mistake>, switches: Sw
 }
 
 /// Runs a seed's first episodes without judging them, and returns which situations they met.
-pub fn coverage(seed: u64, episodes: u64, switches: Switches) -> Coverage {
+pub fn coverage(seed: u64, episodes: u64) -> Coverage {
     let mut coverage = Coverage::default();
     for number in 0..episodes {
-        coverage.add_all(&Episode::with(seed, number, None, switches).coverage());
+        coverage.add_all(&Episode::new(seed, number, None).coverage());
     }
     coverage
 }

@@ -6,7 +6,6 @@ use tidegate_core::Nanos;
 use tidegate_sim::file::{Expectation, ScenarioFile, Verdict};
 use tidegate_sim::fired::Kind;
 use tidegate_sim::swarm::{self, Episode, Mistake};
-use tidegate_sim::switches::KNOWN_FAILURES;
 
 /// A minimised scenario is read by people: about ten lines for each of four regions.
 const LINES_MAX: usize = 48;
@@ -46,45 +45,28 @@ fn scenario_files() -> Vec<(PathBuf, ScenarioFile)> {
     paths.into_iter().map(read).collect()
 }
 
-/// What was wrong once holds, and what is known to be wrong is still found.
+/// What was wrong once holds.
 #[test]
-fn every_scenario_file_does_what_it_expects() {
+fn every_scenario_file_passes() {
     let mut problems = Vec::new();
     for (path, file) in scenario_files() {
-        let problem = match file.run() {
-            Verdict::Passed | Verdict::FailedAsExpected(_) => continue,
-            Verdict::Violated(message) => format!("what was mended is violated again: {message}"),
-            Verdict::PassedUnexpectedly => {
-                "it passes: if the failure is mended, write `expect = \"passes\"` and take it out of \
-                 src/switches.rs; else the simulator doesn't find it any more"
-                    .to_owned()
-            }
-            Verdict::FailedOtherwise(message) => {
-                format!(
-                    "it fails otherwise than by {:?}; correct `expect` if that is right: {message}",
-                    file.expect
-                )
-            }
-        };
-        problems.push(format!("{}\n{}\n{problem}\n", path.display(), file.about));
+        assert_eq!(file.expect, Expectation::Passes, "{}: what is kept is mended", path.display());
+        if let Verdict::Violated(message) = file.run() {
+            let path = path.display();
+            problems.push(format!("{path}\n{}\nit is violated again: {message}\n", file.about));
+        }
     }
     assert!(problems.is_empty(), "run them with `tidegate sim replay FILE`:\n{}", problems.join("\n"));
 }
 
 #[test]
-fn scenario_files_are_named_and_known_failures_are_listed() {
+fn scenario_files_are_called_by_their_names() {
     for (path, file) in scenario_files() {
         let path = path.display().to_string();
         assert!(
             path.ends_with(&format!("/{}.toml", file.name)),
             "{path} says that its name is {:?}",
             file.name
-        );
-        let is_listed = KNOWN_FAILURES.iter().any(|failure| failure.name == file.name);
-        let is_known = file.expect != Expectation::Passes;
-        assert_eq!(
-            is_known, is_listed,
-            "{path}: a file that expects a violation is listed in src/switches.rs, no other"
         );
     }
 }

@@ -74,6 +74,9 @@ pub struct Acknowledgement {
     pub read: Nanos,
     /// None when there are no slices, or none that weren't acknowledged before.
     pub slices: Vec<Acknowledged>,
+    /// [`Slices::confirmed`], as it was read last. A store that has less is an older copy of the one that this is meant
+    /// for, and ignores it: taking it would hide that from the owner.
+    pub known: Nanos,
 }
 
 /// A slice, and what is known of whether it holds.

@@ -104,6 +104,9 @@ impl Store {
     }
 
     pub fn acknowledge(&mut self, owner: OwnerId, said: &Acknowledgement, now: Nanos) {
+        if self.fleet.confirmed(owner) < said.known {
+            return;
+        }
         self.fleet.confirm(owner, said.read.min(now));
         self.quotas.acknowledge(owner, &said.slices);
     }

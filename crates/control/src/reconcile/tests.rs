@@ -74,7 +74,7 @@ impl Fixture {
     }
 
     fn goes_by(&self, slices: Vec<Acknowledged>) -> Acknowledgement {
-        Acknowledgement { read: self.now, slices }
+        Acknowledgement { read: self.now, slices, known: Nanos::ZERO }
     }
 
     fn acknowledge(&mut self, index: usize) {

@@ -402,8 +402,9 @@ impl Rounds {
         let slices = Slices { slices: vec![self.row], now, confirmed: self.confirmed };
         let in_force = self.node.in_force();
         let news = self.worker.read(OwnerId(1), &self.membership, &slices, &in_force, now, Nanos::ZERO);
-        let said = say.acknowledged.filter(|said| self.worker.may_acknowledge(said));
+        let said = say.acknowledged.and_then(|said| self.worker.acknowledgement(said));
         if let Some(said) = &said {
+            assert_eq!(said.known, self.confirmed, "an older copy of the store ignores it");
             self.confirmed = said.read;
             self.worker.acknowledged(said);
         }

@@ -6,7 +6,7 @@
 //! within a lease goes by it: not while the origin may have forgotten one of those. The acknowledgement says when it
 //! was read: the other regions count on it from then on.
 //!
-//! The slices are read before anything is acknowledged ([`Worker::may_acknowledge`]): the answer shows whether the world
+//! The slices are read before anything is acknowledged ([`Worker::acknowledgement`]): the answer shows whether the world
 //! store still knows what was acknowledged before. If it doesn't, a backup took its place, and nothing is raised until
 //! no other region can go by what was lost.
 
@@ -138,7 +138,7 @@ pub struct Worker {
     round: u64,
     /// The membership that all nodes divided limits by when all were known.
     divided_by: u64,
-    /// When what the world store last acknowledged for this region was read. It may know of later reads, and knows of no
+    /// When what the world store confirmed last of this region was read. It may know of later reads, and knows of no
     /// earlier one unless it lost data.
     confirmed: Option<Nanos>,
     /// Nothing is raised before this instant of the world store's time: it went back to older data.
@@ -173,13 +173,14 @@ impl Worker {
     fn unsaid(&self, told: &Told) -> Acknowledgement {
         let is_new = |said: &&Acknowledged| self.acknowledged.get(&said.key) != Some(&said.generation);
         let slices = told.generations.iter().filter(is_new).copied().collect();
-        Acknowledgement { read: told.read, slices }
+        Acknowledgement { read: told.read, slices, known: Nanos::ZERO }
     }
 
-    /// Whether this may be acknowledged, once the slices were read after it was gathered. Never what was read before the
+    /// What may be acknowledged of this, once the slices were read after it was gathered. Nothing that was read before the
     /// world store went back to older data: its generations are given out again.
-    pub fn may_acknowledge(&self, said: &Acknowledgement) -> bool {
-        self.told.values().any(|told| told.read == said.read)
+    pub fn acknowledgement(&self, said: Acknowledgement) -> Option<Acknowledgement> {
+        let is_told = self.told.values().any(|told| told.read == said.read);
+        is_told.then(|| Acknowledgement { known: self.confirmed.unwrap_or_default(), ..said })
     }
 
     /// The world store took an acknowledgement.
@@ -260,6 +261,7 @@ impl Worker {
         if self.confirmed.is_some_and(|confirmed| micros(slices.confirmed) < micros(confirmed)) {
             self.world_went_back(slices);
         }
+        self.confirmed = Some(slices.confirmed);
         let is_restored = slices.now < self.raises_after;
         if is_restored && in_force.share.is_none() {
             // The nodes may go by less than the store and the even split say. This one will hear of it.
@@ -289,7 +291,6 @@ impl Worker {
     /// The world store knows less than it acknowledged: older data took its place.
     fn world_went_back(&mut self, slices: &Slices) {
         self.raises_after = slices.now.plus(RESTORED_FOR);
-        self.confirmed = Some(slices.confirmed);
         self.told.clear();
         self.acknowledged.clear();
         self.report_failed();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tidegate_core::Nanos;
-use tidegate_origin::{Acceptance, Alive, Heartbeat, OriginError};
+use tidegate_origin::{Alive, Heartbeat, OriginError};
 
 /// A node's death is known within two seconds: after 1.5 s without a beat, and at most 400 ms later.
 const BEAT_EVERY: Duration = Duration::from_millis(400);
@@ -56,14 +56,13 @@ impl RegionDriver {
             Ok(alive) => {
                 self.hear_time(sent, alive.now);
                 self.is_foreign.store(false, Ordering::Relaxed);
-                *self.acceptance.lock() = Acceptance::Accepted;
+                let mut acceptance = self.acceptance.lock();
+                *acceptance = acceptance.and_taken();
             }
             Err(OriginError::OtherSecret { .. }) => {
                 self.is_foreign.store(true, Ordering::Relaxed);
                 let mut acceptance = self.acceptance.lock();
-                if *acceptance == Acceptance::New {
-                    *acceptance = Acceptance::Refused;
-                }
+                *acceptance = acceptance.and_refused();
             }
             // Whose store it is, a failure doesn't tell.
             Err(_) => {}

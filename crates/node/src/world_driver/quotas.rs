@@ -92,8 +92,8 @@ impl WorldDriver {
     }
 
     async fn acknowledge(&self, me: OwnerId, acknowledged: Option<Acknowledgement>) {
-        let may_acknowledge = |said: &Acknowledgement| self.quota_worker.lock().may_acknowledge(said);
-        if let Some(said) = acknowledged.filter(may_acknowledge)
+        let said = acknowledged.and_then(|said| self.quota_worker.lock().acknowledgement(said));
+        if let Some(said) = said
             && within(self.store.acknowledge(me, &said)).await.is_ok()
         {
             self.quota_worker.lock().acknowledged(&said);

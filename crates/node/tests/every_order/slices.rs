@@ -187,8 +187,7 @@ impl Slices {
         let in_force = region.quotas(before).in_force();
         let news = region.worker.read(region.me, &joined.membership, &slices, &in_force, before, READ_TAKES);
         region.told = news.map(|news| (Arc::new(news), self.now));
-        let may_acknowledge = |said: &Acknowledgement| region.worker.may_acknowledge(said);
-        if let Some(said) = say.acknowledged.filter(may_acknowledge) {
+        if let Some(said) = say.acknowledged.and_then(|said| region.worker.acknowledgement(said)) {
             self.messages.push(Message::Acknowledge { region: index, said });
         }
     }

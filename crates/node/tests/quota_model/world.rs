@@ -348,8 +348,7 @@ impl Model {
             let in_force = nodes[0].quotas.in_force();
             let news = workers[worker].read(me, &joined.membership, &slices, &in_force, before, took);
             let Some(news) = news else { return };
-            let may_acknowledge = |said: &Acknowledgement| workers[worker].may_acknowledge(said);
-            if let Some(said) = said.filter(may_acknowledge) {
+            if let Some(said) = said.and_then(|said| workers[worker].acknowledgement(said)) {
                 model.acknowledge(region, worker, me, said);
             }
             let tell = move |model: &mut Model| model.regions[region].origin.tell_quotas(&news);

@@ -51,6 +51,8 @@ pub(crate) async fn another_secret_is_refused(region: &Region) {
         "it doesn't take the store over: {refused:?}"
     );
     assert_eq!(region.origin().beat(other).await.unwrap().nodes, 1, "one that is new may");
+    let once = Heartbeat { acceptance: Acceptance::Once, ..other };
+    region.origin().beat(once).await.unwrap();
     let accepted = |beat| Heartbeat { acceptance: Acceptance::Accepted, ..beat };
     region.origin().beat(accepted(mine)).await.unwrap();
     let refused = region.origin().beat(accepted(other)).await;

@@ -1,4 +1,4 @@
-//! Scenarios that aim at one known failure, with numbers drawn from a seed.
+//! Scenarios that aim at something that went wrong once, with numbers drawn from a seed.
 //!
 //! The ordinary generator meets each of these rarely: several things have to come in one order within seconds. A pattern
 //! only draws when and how much; what is wrong about the outcome is for the oracles to find.
@@ -37,9 +37,18 @@ pub enum Pattern {
 }
 
 impl Pattern {
-    /// What is aimed at by the ordinary swarm: nothing of it is known to fail.
-    pub const MENDED: [Pattern; 4] =
-        [Pattern::LoweredLease, Pattern::LeaseBurst, Pattern::FreeOutage, Pattern::LoweredBurst];
+    pub const ALL: [Pattern; 10] = [
+        Pattern::FloorGrowth,
+        Pattern::MissedReset,
+        Pattern::ReplayedReset,
+        Pattern::LoweredLease,
+        Pattern::HeldPause,
+        Pattern::LeaseBurst,
+        Pattern::FreeOutage,
+        Pattern::SkewedClocks,
+        Pattern::LoweredBurst,
+        Pattern::ClaimAfterGrowth,
+    ];
 }
 
 pub(crate) fn scenario(pattern: Pattern, seed: u64) -> Scenario {

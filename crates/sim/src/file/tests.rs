@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::swarm::Mistake;
-use crate::switches::Switches;
 
 fn file_of(episode: Episode) -> ScenarioFile {
     let expect = Expectation::Passes;
@@ -19,7 +18,7 @@ fn an_episode_comes_back_as_it_was_written() {
     let mut kinds = [0; 4];
     for seed in 0..60 {
         for mistake in [None, Some(Mistake::RaisesFirst)] {
-            let episode = Episode::with(seed, 0, mistake, Switches::ALL);
+            let episode = Episode::new(seed, 0, mistake);
             let file = file_of(episode);
             let text = file.write();
             let back = ScenarioFile::read(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
@@ -40,7 +39,7 @@ fn an_episode_comes_back_as_it_was_written() {
 #[test]
 fn an_episode_runs_as_it_did_before_it_was_written() {
     for seed in 0..24 {
-        let file = file_of(Episode::with(seed, 0, None, Switches::ALL));
+        let file = file_of(Episode::new(seed, 0, None));
         let back = ScenarioFile::read(&file.write()).unwrap();
         assert_eq!(outcome(&back.episode), outcome(&file.episode), "seed {seed}");
     }

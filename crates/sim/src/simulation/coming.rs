@@ -3,6 +3,7 @@
 use super::carrying::Body;
 use super::{Event, NodeEvent, Simulation};
 use crate::coverage::NodeState;
+use crate::node::SimulatedNode;
 use crate::scenario::{NodeFlaw, Template};
 use tidegate_core::Nanos;
 use tidegate_core::gcra_sync::interval_times;
@@ -55,7 +56,7 @@ impl Simulation {
 
     /// Every node is told to reset a key: one of them does, and the store ignores the others.
     pub(super) fn order_reset(&mut self, key: usize) {
-        self.orders.push(key);
+        self.orders.push((self.now, key));
         for node in 0..self.nodes.len() {
             self.nodes[node].orders_done = self.nodes[node].orders_done.min(self.orders.len() - 1);
             self.push_of(node, self.now, NodeEvent::CarryOut);
@@ -65,7 +66,7 @@ impl Simulation {
     /// A node carries out the orders that it hasn't yet, one after the other.
     pub(super) fn carry_out(&mut self, node: usize) {
         let next = self.nodes[node].orders_done;
-        let Some(key) = self.orders.get(next).copied() else { return };
+        let Some((_, key)) = self.orders.get(next).copied() else { return };
         self.reset(node, key, Some(order_number(next)));
         self.push_of(node, self.now.plus(ORDER_AGAIN_AFTER), NodeEvent::CarryOut);
     }
@@ -77,7 +78,7 @@ impl Simulation {
         let before = self.origin.epoch(id);
         let epoch = self.origin.reset(id, known, expiry, order, now);
         if epoch > before {
-            self.auditor.was_reset(key, epoch, order);
+            self.auditor.was_reset(key, epoch, order, now);
         }
         NodeEvent::WasReset { done: DoneReset { reset: Reset { key: id, epoch }, order, expires: expiry.at } }
     }
@@ -157,14 +158,22 @@ impl Simulation {
             let node = tidegate_core::origin_cell::NodeId(u64::MAX);
             let acceptance = self.remembered(self.foreign_acceptance);
             let beat = Heartbeat { fingerprint, node, acceptance, ..self.heartbeat(0) };
-            self.foreign_acceptance = match (self.origin.desk().beat(&beat, now), acceptance) {
-                (Ok(_), _) => Acceptance::Accepted,
-                // It is refused where somebody else's secret is known.
-                (Err(_), Acceptance::New) => Acceptance::Refused,
-                (Err(_), before) => before,
+            self.foreign_acceptance = match self.origin.desk().beat(&beat, now) {
+                Ok(_) => {
+                    let is_ours =
+                        |node: &SimulatedNode| node.is_up && node.acceptance == Acceptance::Accepted;
+                    self.is_anothers |= !self.nodes.iter().any(is_ours);
+                    acceptance.and_taken()
+                }
+                Err(_) => acceptance.and_refused(),
             };
         }
         self.queue.push(self.now.plus(FOREIGN_BEAT_EVERY), Event::ForeignBeat);
+    }
+
+    /// Whether another fleet has taken over the store of a region where nobody lived.
+    pub(crate) fn is_anothers(&self) -> bool {
+        self.is_anothers
     }
 
     /// A node that was never there joins now. Returns its number.

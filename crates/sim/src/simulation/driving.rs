@@ -204,6 +204,7 @@ impl Simulation {
         let checked = if is_charged {
             let is_report = self.is_after_the_fact(answered);
             let now = (&self.origin, [self.now, self.origin_now()]);
+            self.auditor.note_forgotten_resets(&self.nodes, &self.origin, now.1[1]);
             self.auditor.admitted(state, (node, template, is_report), path, before, now)
         } else {
             self.auditor.denied(state, template, before)

@@ -201,7 +201,8 @@ impl Simulation {
                 if round.news.is_none() {
                     return;
                 }
-                let said = round.say.acknowledged.clone().filter(|said| worker.may_acknowledge(said));
+                let said = round.say.acknowledged.take().and_then(|said| worker.acknowledgement(said));
+                round.say.acknowledged.clone_from(&said);
                 let me = round.me;
                 quotas.round = Some(round);
                 match said {

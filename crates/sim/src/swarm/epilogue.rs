@@ -30,6 +30,9 @@ pub(super) fn run(simulation: &mut Simulation, ends: Nanos) -> Checked {
     simulation.run_until(ends);
     simulation.calm(ends);
     simulation.run_until(ends.plus(HEALS_WITHIN));
+    if simulation.is_anothers() {
+        return Ok(());
+    }
     nodes_know_each_other(simulation)?;
     simulation.is_conserved()?;
     simulation.is_not_stranded()?;
@@ -88,10 +91,12 @@ fn spend_what_is_left(simulation: &mut Simulation, key: usize, cold: usize) -> C
         }
         admitted += cost;
     }
-    let missing = left
-        .saturating_sub(admitted)
-        .saturating_sub(cost)
-        .saturating_sub(simulation.withheld(key) + simulation.rounding(key));
+    let unspent = left.saturating_sub(admitted);
+    // What is denied is charged too: a hot key is denied early, and each of those tries has used up its cost.
+    let is_charged_anyway = simulation.keys()[key].charges_always;
+    let unspent = if is_charged_anyway { unspent.min(simulation.left(key)) } else { unspent };
+    let missing =
+        unspent.saturating_sub(cost).saturating_sub(simulation.withheld(key) + simulation.rounding(key));
     if missing > 0 && simulation.is_judged(key) {
         return Err(format!("a cold node got {admitted} of the {left} that were left of key {key}"));
     }

@@ -9,7 +9,6 @@ use crate::random::Random;
 use crate::scenario::{Audit, Change, NodeFlaw, Scenario, burst_of, gcra, limit_of, size_of};
 use crate::simulation::Simulation;
 use crate::streams::{StreamScenario, Streams, Travelled, chaos as stream_chaos};
-use crate::switches::Switches;
 use crate::world::chaos::{self as world_chaos, WorldTrouble};
 use crate::world::quota_chaos;
 use crate::world::scenario::{WorldFlaw, WorldScenario};
@@ -165,36 +164,21 @@ pub struct Done {
 impl Episode {
     /// A seed's scenario of that number.
     pub fn new(seed: u64, number: u64, mistake: Option<Mistake>) -> Self {
-        Episode::with(seed, number, mistake, Switches::ORDINARY)
-    }
-
-    /// The same with some of what is known to fail.
-    pub fn with(seed: u64, number: u64, mistake: Option<Mistake>, switches: Switches) -> Self {
         let seed = seed.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let mut random = Random::new(seed ^ 0x7377_6172);
-        let aim = switches.pattern.or_else(|| mistake.and_then(Mistake::pattern));
-        let aim = aim.filter(|_| random.one_in(2));
+        let aim = mistake.and_then(Mistake::pattern).filter(|_| random.one_in(2));
         // What was mended stays mended: some of the ordinary episodes aim at it.
-        let mended =
-            (mistake.is_none() && random.one_in(MENDED_ONE_IN)).then(|| *random.pick(&Pattern::MENDED));
+        let mended = (mistake.is_none() && random.one_in(MENDED_ONE_IN)).then(|| *random.pick(&Pattern::ALL));
         let aim = aim.or(mended);
         let mut episode = match (aim, random.below(8)) {
             (Some(pattern), _) => Episode::Region(Box::new(chaos::aimed_at(pattern, seed)), None),
-            (None, 0) => calm_or_growing(seed, &mut random, switches),
-            (None, 1) => worse(chaos::scenario_with(seed, Trouble::Network, switches), &mut random, switches),
-            (None, 2) => {
-                worse(chaos::scenario_with(seed, Trouble::Everything, switches), &mut random, switches)
-            }
-            (None, 3) => worse(chaos::scenario_with(seed, Trouble::Clocks, switches), &mut random, switches),
-            (None, 4) => {
-                Episode::Counts(Box::new(world_chaos::scenario_with(seed, WorldTrouble::World, switches)))
-            }
-            (None, 5 | 6) => Episode::Counts(Box::new(world_chaos::scenario_with(
-                seed,
-                WorldTrouble::Everything,
-                switches,
-            ))),
-            (None, _) => Episode::Quotas(Box::new(quota_chaos::scenario_with(seed, switches))),
+            (None, 0) => calm_or_growing(seed, &mut random),
+            (None, 1) => worse(chaos::scenario(seed, Trouble::Network), &mut random),
+            (None, 2) => worse(chaos::scenario(seed, Trouble::Everything), &mut random),
+            (None, 3) => worse(chaos::scenario(seed, Trouble::Clocks), &mut random),
+            (None, 4) => Episode::Counts(Box::new(world_chaos::scenario(seed, WorldTrouble::World))),
+            (None, 5 | 6) => Episode::Counts(Box::new(world_chaos::scenario(seed, WorldTrouble::Everything))),
+            (None, _) => Episode::Quotas(Box::new(quota_chaos::scenario(seed))),
         };
         if let Some(mistake) = mistake {
             episode.make(mistake);
@@ -387,14 +371,14 @@ fn run_world(scenario: WorldScenario, heals: bool, coverage: Option<&mut Coverag
 }
 
 /// Adds what the generators of a region's scenario leave out.
-fn worse(mut scenario: Scenario, random: &mut Random, switches: Switches) -> Episode {
+fn worse(mut scenario: Scenario, random: &mut Random) -> Episode {
     let length = scenario.ends_at.minus(START);
     let instant = |random: &mut Random| START.plus(Nanos::new(random.below(length.get())));
     if random.one_in(2) {
         let drift = |_| chaos::signed(random, 500);
         scenario.clock_drifts_ppm = (0..scenario.nodes).map(drift).collect();
     }
-    if random.one_in(2) && switches.data_loss {
+    if random.one_in(2) {
         let (begins, shard) = (instant(random), random.index(3));
         let ends = begins.plus(Nanos::from_millis(*random.pick(&[10, 1_000, 3_000])));
         scenario.faults.extend([
@@ -411,11 +395,9 @@ fn worse(mut scenario: Scenario, random: &mut Random, switches: Switches) -> Epi
     }
     if random.one_in(3) {
         let key = random.index(scenario.keys.len());
-        if chaos::may_be_hot(&scenario.keys[key], switches) {
-            scenario.faults.push((instant(random), Fault::KeyIsHot { key }));
-        }
+        scenario.faults.push((instant(random), Fault::KeyIsHot { key }));
     }
-    let streams = random.one_in(3).then(|| Box::new(with_changes(&mut scenario, random, switches)));
+    let streams = random.one_in(3).then(|| Box::new(with_changes(&mut scenario, random)));
     let has_calendar = scenario.keys.iter().any(|key| key.calendar.is_some());
     if streams.is_none() && (random.one_in(4) || has_calendar && random.one_in(2)) {
         chaos::suspend(random, &mut scenario);
@@ -424,8 +406,8 @@ fn worse(mut scenario: Scenario, random: &mut Random, switches: Switches) -> Epi
 }
 
 /// Nothing goes wrong. Now and then the fleet grows from a few nodes to hundreds, and shrinks again.
-fn calm_or_growing(seed: u64, random: &mut Random, switches: Switches) -> Episode {
-    let mut scenario = chaos::scenario_with(seed, Trouble::None, switches);
+fn calm_or_growing(seed: u64, random: &mut Random) -> Episode {
+    let mut scenario = chaos::scenario(seed, Trouble::None);
     if random.one_in(GROWS_ONE_IN) {
         chaos::grow_and_shrink(random, &mut scenario);
     }
@@ -436,25 +418,25 @@ const GROWS_ONE_IN: u64 = 40;
 const MENDED_ONE_IN: u64 = 12;
 
 /// Some limits are changed, and that is heard of as its way allows.
-fn with_changes(scenario: &mut Scenario, random: &mut Random, switches: Switches) -> StreamScenario {
+fn with_changes(scenario: &mut Scenario, random: &mut Random) -> StreamScenario {
     let length = scenario.ends_at.minus(START);
     let mut changed_at = Vec::new();
     for _ in 0..1 + random.below(4) {
         let key = random.index(scenario.keys.len());
         changed_at.push(START.plus(Nanos::new(random.below(length.get()))));
-        let policy = changed(scenario.keys[key].policy, random, switches);
+        let policy = changed(scenario.keys[key].policy, random);
         scenario.changes.push(Change { keys: key..key + 1, policy, heard_at: Vec::new() });
     }
     changed_at.sort_unstable();
     stream_chaos::scenario(scenario, changed_at, random)
 }
 
-/// The same limit with another number: a larger one, or where that is switched on a smaller one, or none at all.
-fn changed(policy: GivenPolicy, random: &mut Random, switches: Switches) -> GivenPolicy {
+/// The same limit with another number: a larger one, a smaller one, or none at all.
+fn changed(policy: GivenPolicy, random: &mut Random) -> GivenPolicy {
     let size = size_of(&policy);
     let other = match random.below(4) {
-        0 if switches.lowered_limits => 0,
-        1 | 2 if switches.lowered_limits => size / *random.pick(&[2, 10, 100]),
+        0 => 0,
+        1 | 2 => size / *random.pick(&[2, 10, 100]),
         _ => size.saturating_mul(*random.pick(&[2, 10])),
     };
     match policy {

@@ -7,7 +7,6 @@ use crate::fault::Fault;
 use crate::network::{NetworkOptions, Odds, Way};
 use crate::random::Random;
 use crate::scenario::{Arrival, KeyPlan, LimitUse, Scenario, Template, fixed, sliding};
-use crate::switches::Switches;
 use tidegate_core::{Accuracy, Class, Nanos};
 
 /// What may go wrong, beside the traffic.
@@ -28,21 +27,13 @@ const HEALS_WITHIN: Nanos = Nanos::from_secs(10);
 /// when nobody asks for them.
 const HEALS_INSIDE_WITHIN: Nanos = Nanos::from_secs(6);
 
-/// A scenario of 2 to 4 regions of 1 to 3 nodes, and one that joins in the last fifth, without what is known to fail.
+/// A scenario of 2 to 4 regions of 1 to 3 nodes, and one that joins in the last fifth.
 /// It ends when all must be well again.
 pub fn scenario(seed: u64, trouble: WorldTrouble) -> WorldScenario {
-    scenario_with(seed, trouble, Switches::ORDINARY)
-}
-
-/// The same with some of what is known to fail.
-pub fn scenario_with(seed: u64, trouble: WorldTrouble, switches: Switches) -> WorldScenario {
     let mut random = Scenario::random_of(seed ^ 0x00c0_ffee);
     let keys: Vec<KeyPlan> = (0..=random.below(3)).map(|index| key(&mut random, index)).collect();
     let mut of_rules = Scenario::random_of(seed ^ 0x7275_6c65);
-    let keys: Vec<KeyPlan> = keys
-        .into_iter()
-        .map(|key| if switches.ruled_keys { perhaps_ruled(&mut of_rules, key) } else { key })
-        .collect();
+    let keys: Vec<KeyPlan> = keys.into_iter().map(|key| perhaps_ruled(&mut of_rules, key)).collect();
     let length = Nanos::from_millis(random.between(1_000, 15_000));
     let calendar = keys.iter().find_map(|key| key.calendar.as_ref());
     let boundary = calendar.map_or(START, |window| window.cell_at(START).end);
@@ -52,7 +43,7 @@ pub fn scenario_with(seed: u64, trouble: WorldTrouble, switches: Switches) -> Wo
         START
     };
     let reports = *random.pick(&[Reports::Fitting, Reports::OnUnusedKeys, Reports::Overdrawing]);
-    let plan = RegionPlan { keys: &keys, begins, length, trouble, switches, reports };
+    let plan = RegionPlan { keys: &keys, begins, length, trouble, reports };
     let count = 3 + random.index(3);
     let mut regions: Vec<Scenario> = (1..count).map(|_| region(&mut random, &plan)).collect();
     regions.push(late_region(&mut random, &plan));
@@ -65,7 +56,7 @@ pub fn scenario_with(seed: u64, trouble: WorldTrouble, switches: Switches) -> Wo
         scenario.commits_within = Nanos::from_millis(*random.pick(&[0, 0, 300, 900]));
         scenario.faults = world_faults(&mut random, &scenario, begins, length);
         scenario.faults.extend(operations(&mut random, &scenario, &plan));
-        scenario.judges_data_loss = switches.data_loss;
+        scenario.judges_data_loss = true;
     }
     let calms = begins.plus(length).plus(Nanos::from_secs(5));
     scenario.faults.push((calms, WorldFault::Calm));
@@ -95,7 +86,6 @@ struct RegionPlan<'a> {
     begins: Nanos,
     length: Nanos,
     trouble: WorldTrouble,
-    switches: Switches,
     reports: Reports,
 }
 
@@ -110,7 +100,7 @@ impl RegionPlan<'_> {
 }
 
 fn region(random: &mut Random, plan: &RegionPlan<'_>) -> Scenario {
-    let RegionPlan { keys, begins, length, trouble, switches, .. } = *plan;
+    let RegionPlan { keys, begins, length, trouble, .. } = *plan;
     let nodes = 1 + random.index(3);
     let mut region = Scenario::calm(random.next_u64(), nodes, keys.to_vec());
     region.boots_at = begins.minus(crate::BOOTED_BEFORE);
@@ -127,7 +117,7 @@ fn region(random: &mut Random, plan: &RegionPlan<'_>) -> Scenario {
             .into_iter()
             .map(|(at, fault)| (shifted(at, begins), fault))
             .collect();
-        if switches.data_loss && random.one_in(2) {
+        if random.one_in(2) {
             let key = random.index(keys.len());
             let fault = *random.pick(&[
                 Fault::StoreForgets,

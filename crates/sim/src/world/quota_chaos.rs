@@ -8,7 +8,6 @@ use crate::fault::Fault;
 use crate::network::{NetworkOptions, Odds, Way};
 use crate::random::Random;
 use crate::scenario::{Arrival, Change, KeyPlan, Scenario, gcra, limit_of, sliding};
-use crate::switches::Switches;
 use tidegate_core::{Class, Nanos};
 use tidegate_node::GivenPolicy;
 
@@ -17,13 +16,8 @@ const LENGTH: Nanos = Nanos::from_secs(100);
 /// Demand is another one after each of these.
 const SHIFTS_EVERY: Nanos = Nanos::from_secs(12);
 
-/// A scenario of 2 to 4 regions of 1 or 2 nodes, and one that joins in the last fifth, without what is known to fail.
+/// A scenario of 2 to 4 regions of 1 or 2 nodes, and one that joins in the last fifth.
 pub fn scenario(seed: u64) -> WorldScenario {
-    scenario_with(seed, Switches::ORDINARY)
-}
-
-/// The same with some of what is known to fail.
-pub fn scenario_with(seed: u64, switches: Switches) -> WorldScenario {
     let mut random = Scenario::random_of(seed ^ 0x0051_1ce5);
     let policy = match random.below(3) {
         0 => sliding(*random.pick(&[10, 100]), 10),
@@ -50,7 +44,7 @@ pub fn scenario_with(seed: u64, switches: Switches) -> WorldScenario {
     if random.one_in(2) {
         change_limit(&mut random, &mut regions);
     }
-    faults.extend(operations(&mut random, count, switches));
+    faults.extend(operations(&mut random, count));
     let mut last = region(&mut random, &key, &demands[0]);
     last.boots_at = START.plus(Nanos::new(LENGTH.get() / 5 * 4 + random.below(LENGTH.get() / 5)));
     last.arrivals.retain(|arrival| arrival.at > last.boots_at);
@@ -156,7 +150,7 @@ fn scaled(policy: GivenPolicy, (times, of): (u64, u64)) -> GivenPolicy {
 }
 
 /// What operators and broken databases do.
-fn operations(random: &mut Random, regions: usize, switches: Switches) -> Vec<(Nanos, WorldFault)> {
+fn operations(random: &mut Random, regions: usize) -> Vec<(Nanos, WorldFault)> {
     let mut faults = Vec::new();
     let instant = |random: &mut Random| START.plus(Nanos::new(random.below(LENGTH.get())));
     if random.one_in(6) {
@@ -165,7 +159,7 @@ fn operations(random: &mut Random, regions: usize, switches: Switches) -> Vec<(N
     if random.one_in(6) {
         faults.push((instant(random), WorldFault::RegionIsRenamed { region: random.index(regions) }));
     }
-    if switches.restored_slices && random.one_in(2) {
+    if random.one_in(2) {
         let restored = instant(random);
         let copied = START.plus(Nanos::new(random.below(restored.minus(START).get().max(1))));
         faults.extend([(copied, WorldFault::StoreIsCopied), (restored, WorldFault::StoreIsRestored)]);

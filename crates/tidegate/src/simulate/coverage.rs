@@ -15,7 +15,6 @@ use tidegate_sim::coverage::{
     Comparison, Coverage, ENOUGH, EventKind, Triple, UNREACHABLE, Unreachable, triples,
 };
 use tidegate_sim::swarm::{self, Covered};
-use tidegate_sim::switches::Switches;
 
 /// So many episodes of each seed are run: one of each kind, on average.
 const EPISODES: u64 = 8;
@@ -57,7 +56,7 @@ fn run_seeds(inputs: &CoverageInputs, progress: &mut Progress) -> Coverage {
     let count = usize::try_from(inputs.seeds).unwrap_or(usize::MAX);
     on_all_cores(count, "seeds", progress, |index| {
         let seed = inputs.from.saturating_add(u64::try_from(index).unwrap_or(u64::MAX));
-        let met = swarm::coverage(seed, EPISODES, Switches::ALL);
+        let met = swarm::coverage(seed, EPISODES);
         if let Ok(mut total) = total.lock() {
             total.add_all(&met);
         }

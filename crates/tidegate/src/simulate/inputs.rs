@@ -5,7 +5,6 @@ use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use std::path::PathBuf;
 use tidegate_sim::swarm::Mistake;
-use tidegate_sim::switches::{KNOWN_FAILURES, KnownFailure};
 
 const NOTE: &str = "\
 SCENARIO is a name that `tidegate sim list` tells, or a file. Exit code: 0 everything is as expected, 1 something
@@ -61,8 +60,6 @@ pub(crate) struct SwarmInputs {
     pub(crate) from: u64,
     pub(crate) minutes: u64,
     pub(crate) mistake: Option<(&'static str, Mistake)>,
-    /// What the generator leaves out otherwise.
-    pub(crate) known: Option<KnownFailure>,
     /// Where the scenario that fails is written.
     pub(crate) save: Option<PathBuf>,
     pub(crate) form: Form,
@@ -102,7 +99,6 @@ fn number(name: &'static str, most: u64, default: &'static str, help: &'static s
 
 pub(crate) fn command() -> Command {
     let mistakes = Mistake::ALL.map(|(name, _)| name);
-    let known: Vec<&str> = KNOWN_FAILURES.iter().map(|failure| failure.name).collect();
     let swarm = Command::new("swarm")
         .about("Random faults over random fleets: every step is compared with the truth")
         .after_help(SWARM_NOTE)
@@ -115,13 +111,6 @@ pub(crate) fn command() -> Command {
                 .value_name("NAME")
                 .value_parser(mistakes)
                 .help("make a mistake on purpose, which must be found"),
-        )
-        .arg(
-            Arg::new("known")
-                .long("known")
-                .value_name("NAME")
-                .value_parser(PossibleValuesParser::new(known))
-                .help("generate what a known failure needs, and is left out otherwise"),
         )
         .arg(
             Arg::new("save")
@@ -206,14 +195,11 @@ impl SwarmInputs {
     fn read(matches: &ArgMatches) -> Self {
         let number = |name: &str| matches.get_one::<u64>(name).copied().unwrap_or(0);
         let named = matches.get_one::<String>("mistake");
-        let known = matches.get_one::<String>("known");
         SwarmInputs {
             seeds: number("seeds"),
             from: number("from"),
             minutes: number("minutes"),
             mistake: named.and_then(|named| Mistake::ALL.into_iter().find(|(name, _)| name == named)),
-            known: known
-                .and_then(|known| KNOWN_FAILURES.iter().copied().find(|failure| failure.name == known)),
             save: matches.get_one::<PathBuf>("save").cloned(),
             form: form(matches),
         }

@@ -15,7 +15,6 @@ use std::sync::mpsc;
 use tidegate_core::Nanos;
 use tidegate_sim::fired::Fired;
 use tidegate_sim::swarm::{self, Episode, Failure, Ran, Smallest};
-use tidegate_sim::switches::Switches;
 
 /// What all seeds came to.
 #[derive(Default)]
@@ -44,10 +43,6 @@ pub(crate) fn run(inputs: &SwarmInputs) -> Result<ExitCode, SimError> {
     Ok(if total.failure.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-fn switches(inputs: &SwarmInputs) -> Switches {
-    inputs.known.map_or(Switches::ORDINARY, |known| known.switches)
-}
-
 /// Seed after seed, on all cores. Ends with the lowest that fails, whichever is found first: those below it are run to
 /// their end, and nothing of those above it counts.
 fn run_seeds(inputs: &SwarmInputs, progress: &mut Progress) -> Total {
@@ -58,8 +53,7 @@ fn run_seeds(inputs: &SwarmInputs, progress: &mut Progress) -> Total {
     let (report, reports) = mpsc::channel::<(u64, Ran)>();
     let run_next = || {
         let seed = next.fetch_add(1, Ordering::Relaxed);
-        (seed < failed.load(Ordering::Relaxed))
-            .then(|| (seed, swarm::run_with(seed, length, mistake, switches(inputs))))
+        (seed < failed.load(Ordering::Relaxed)).then(|| (seed, swarm::run(seed, length, mistake)))
     };
     let mut all = BTreeMap::new();
     std::thread::scope(|scope| {
@@ -101,16 +95,15 @@ impl Total {
 /// A failure as people need it: what is violated, how to replay it, and how little is left of it.
 fn told(inputs: &SwarmInputs, seed: u64, failure: &Failure) -> Result<String, SimError> {
     let mistake = inputs.mistake.map(|(name, _)| format!(" --mistake {name}")).unwrap_or_default();
-    let known = inputs.known.map(|known| format!(" --known {}", known.name)).unwrap_or_default();
     let mut text = format!("seed {seed}, episode {}: {}\n", failure.episode, failure.message);
     // Writing to a string can't fail.
     let _ = writeln!(
         text,
-        "\nreplay it with:\n  tidegate sim swarm --from {seed} --seeds 1 --minutes {}{mistake}{known}\n",
+        "\nreplay it with:\n  tidegate sim swarm --from {seed} --seeds 1 --minutes {}{mistake}\n",
         inputs.minutes
     );
     let mistake = inputs.mistake.map(|(_, mistake)| mistake);
-    let episode = Episode::with(seed, failure.episode, mistake, switches(inputs));
+    let episode = Episode::new(seed, failure.episode, mistake);
     match swarm::minimise(&episode) {
         Some(smallest) => {
             let _ = writeln!(text, "the smallest of {} attempts that fails alike:", smallest.runs);
@@ -124,15 +117,13 @@ fn told(inputs: &SwarmInputs, seed: u64, failure: &Failure) -> Result<String, Si
 
 /// Writes the scenario file if that is asked for, and says where it is, or how to get it.
 fn kept(inputs: &SwarmInputs, seed: u64, failure: &Failure, smallest: &Smallest) -> Result<String, SimError> {
-    let by_seed = || format!("seed-{seed}-episode-{}", failure.episode);
-    let name = inputs.known.map_or_else(by_seed, |known| known.name.to_owned());
-    let about = inputs.known.map_or(smallest.violation(), |known| known.about);
+    let name = format!("seed-{seed}-episode-{}", failure.episode);
     let Some(directory) = &inputs.save else {
         return Ok(format!(
             "\nadd `--save DIR` to write it to DIR/{name}.toml, which `tidegate sim replay` runs\n"
         ));
     };
-    let path = write(directory, &name, &smallest.file(&name, about).write())?;
+    let path = write(directory, &name, &smallest.file(&name, smallest.violation()).write())?;
     let path = path.display();
     Ok(format!(
         "\nwritten to {path}; say in `about` what goes wrong, and run it with:\n  tidegate sim replay {path}\n"

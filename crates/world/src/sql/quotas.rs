@@ -83,14 +83,18 @@ impl Session<'_> {
         for chunk in sorted.chunks(self.options.chunk_rows.max(1)) {
             let mut text = self.dialect.begin.to_owned();
             for Acknowledged { key, generation } in chunk {
-                let values: [(&str, &(dyn Display + Sync)); 3] =
-                    [("key", &self.key(*key)), ("owner", &owner.0), ("generation", generation)];
+                let values: [(&str, &(dyn Display + Sync)); 4] = [
+                    ("key", &self.key(*key)),
+                    ("owner", &owner.0),
+                    ("generation", generation),
+                    ("known_us", &micros(said.known)),
+                ];
                 text += &self.dialect.fill(include_str!("common/acknowledge.sql"), &values);
             }
             self.link.run(text + "COMMIT").await?;
         }
-        let values: [(&str, &(dyn Display + Sync)); 2] =
-            [("owner", &owner.0), ("read_us", &micros(said.read))];
+        let values: [(&str, &(dyn Display + Sync)); 3] =
+            [("owner", &owner.0), ("read_us", &micros(said.read)), ("known_us", &micros(said.known))];
         self.link.run(self.dialect.fill(include_str!("common/confirm.sql"), &values)).await?;
         Ok(())
     }

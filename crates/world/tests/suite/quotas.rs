@@ -135,7 +135,7 @@ pub(crate) async fn an_acknowledgement_confirms_its_owner(fixture: Fixture) {
     let read = world.slices(me).await.unwrap().now;
     fixture.pass(Duration::from_millis(5)).await;
     // However late it comes, it is about what was read then.
-    world.acknowledge(me, &Acknowledgement { read, slices: Vec::new() }).await.unwrap();
+    world.acknowledge(me, &Acknowledgement { read, slices: Vec::new(), known: Nanos::ZERO }).await.unwrap();
     assert_eq!(confirmed().await, read);
     let later = world.slices(me).await.unwrap().now;
     world.acknowledge(me, &Acknowledgement { read: later, ..acknowledged(2) }).await.unwrap();
@@ -149,6 +149,12 @@ pub(crate) async fn an_acknowledgement_confirms_its_owner(fixture: Fixture) {
     let term = world.lead(RECONCILER, 1, Nanos::from_secs(60)).await.unwrap().unwrap();
     world.grant(term, &Granted { slices: vec![held(1, me, 1, 60)], ..Granted::default() }).await.unwrap();
     assert_eq!((confirmed().await, world.slices(me).await.unwrap().slices.len()), (last, 1));
+    // A store that never confirmed what the owner knows is an older copy of the one that this was meant for.
+    let known = last.plus(Nanos::from_millis(1));
+    world.acknowledge(me, &Acknowledgement { read: known, known, ..acknowledged(1) }).await.unwrap();
+    assert_eq!((confirmed().await, world.survey().await.unwrap().slices[0].acknowledged), (last, 0));
+    world.acknowledge(me, &Acknowledgement { known: last, ..acknowledged(1) }).await.unwrap();
+    assert_eq!((confirmed().await, world.survey().await.unwrap().slices[0].acknowledged), (last, 1));
     let other = owner(&world, "us").await;
     assert_eq!(world.slices(other).await.unwrap().confirmed, Nanos::ZERO);
     let unknown = OwnerId(me.0 ^ other.0 ^ 1);
@@ -156,5 +162,6 @@ pub(crate) async fn an_acknowledgement_confirms_its_owner(fixture: Fixture) {
 }
 
 fn acknowledged(generation: u64) -> Acknowledgement {
-    Acknowledgement { read: Nanos::ZERO, slices: vec![Acknowledged { key: key(1), generation }] }
+    let slices = vec![Acknowledged { key: key(1), generation }];
+    Acknowledgement { read: Nanos::ZERO, slices, known: Nanos::ZERO }
 }

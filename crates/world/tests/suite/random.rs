@@ -88,7 +88,8 @@ async fn call(store: &Arc<dyn World>, memory: &Arc<dyn World>, random: &mut Rand
         }
         7 => {
             let slices = (0..random.below(6)).map(|_| any_acknowledged(random)).collect();
-            let said = Acknowledgement { read: Nanos::from_secs(random.below(9)), slices };
+            let [read, known] = [9, 3].map(|most| Nanos::from_secs(random.below(most)));
+            let said = Acknowledgement { read, slices, known };
             let (ours, theirs) = (store.acknowledge(owner, &said), memory.acknowledge(owner, &said));
             same("acknowledged", ours.await, theirs.await)
         }

@@ -70,7 +70,7 @@ pub(crate) fn heartbeat_call(heartbeat: &Heartbeat) -> ScriptCall {
     args.text(if *leaves { "leaves" } else { "stays" });
     count(&mut args, *heard);
     args.text(match acceptance {
-        Acceptance::New => "new",
+        Acceptance::New | Acceptance::Once => "new",
         Acceptance::Accepted => "accepted",
         Acceptance::Refused => "refused",
     });

@@ -15,6 +15,8 @@ use toml::Value;
 const STEPS_MS: [u64; 4] = [1_000, 100, 10, 1];
 /// Seeds below need no other.
 const SEEDS: u64 = 4;
+/// No scenario has more.
+const REGIONS_MAX: u64 = 8;
 /// Requests are rounded one by one when there are no more.
 const ROUNDED_ONE_BY_ONE: usize = 40;
 /// A region is simulated for so long after its last request, if that is enough.
@@ -137,13 +139,16 @@ impl Search {
         }
     }
 
+    /// Regions keep seeds of their own: those of one seed would be one owner in the world store.
     fn shrink_seeds(&mut self) {
-        let is_large = |seed: u64| seed >= SEEDS;
+        let is_large = |seed: u64| seed >= SEEDS + REGIONS_MAX;
         for small in 0..SEEDS {
             self.try_change(|episode| {
-                episode.regions_mut().iter_mut().filter(|region| is_large(region.seed)).for_each(|region| {
-                    region.seed = small;
-                });
+                for (seed, region) in (small..).zip(episode.regions_mut()) {
+                    if is_large(region.seed) {
+                        region.seed = seed;
+                    }
+                }
                 episode
                     .world_mut()
                     .into_iter()
