@@ -152,21 +152,6 @@ impl Search {
                 episode
                     .world_mut()
                     .into_iter()
-                    .for_each(|world| world.ends_at = rounded(world.ends_at, step));
-            });
-        }
-    }
-
-    fn shrink_seeds(&mut self) {
-        let is_large = |seed: u64| seed >= SEEDS;
-        for small in 0..SEEDS {
-            self.try_change(|episode| {
-                episode.regions_mut().iter_mut().filter(|region| is_large(region.seed)).for_each(|region| {
-                    region.seed = small;
-                });
-                episode
-                    .world_mut()
-                    .into_iter()
                     .filter(|world| is_large(world.seed))
                     .for_each(|world| world.seed = small);
             });
