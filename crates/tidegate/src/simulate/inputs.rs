@@ -1,7 +1,6 @@
 //! What `tidegate sim` is asked.
 
 use crate::ask::Form;
-use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use std::path::PathBuf;
 use tidegate_sim::swarm::Mistake;
