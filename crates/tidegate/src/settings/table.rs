@@ -46,7 +46,7 @@ pub(crate) static TABLE: [Setting; 43] = [
         key: "node",
         value_name: "NAME",
         default: "random per start",
-        meaning: "this process incarnation's name",
+        meaning: "this process's name in logs and state",
         secrecy: Secrecy::Open,
         read: |text, settings| parse::node(text).map(|node| settings.node = node),
         show: |settings| settings.node.clone(),
@@ -132,7 +132,7 @@ pub(crate) static TABLE: [Setting; 43] = [
         key: "listen.admin",
         value_name: "ADDRESS",
         default: "127.0.0.1:9090",
-        meaning: "health and state",
+        meaning: "dashboard, metrics, health, admin API",
         secrecy: Secrecy::Open,
         read: |text, settings| parse::listen_or_off(text).map(|address| settings.listen_admin = address),
         show: |settings| shown_address(settings.listen_admin),
@@ -172,7 +172,7 @@ pub(crate) static TABLE: [Setting; 43] = [
         key: "tls.key",
         value_name: "PATH",
         default: "none",
-        meaning: "its private key, PEM",
+        meaning: "private key of tls.certificate, PEM",
         secrecy: Secrecy::PathOfSecret,
         read: |text, settings| parse::secret_path_or_none(text).map(|path| settings.tls_key = path),
         show: |settings| shown(settings.tls_key.as_ref()),
@@ -276,7 +276,7 @@ pub(crate) static TABLE: [Setting; 43] = [
         key: "origin.fresh_ms",
         value_name: "MS",
         default: "5000",
-        meaning: "how long a sync keeps an entry fresh",
+        meaning: "a key unheard of for so long is asked about",
         secrecy: Secrecy::Open,
         read: |text, settings| {
             let fresh_ms = parse::whole_number(text, parse::ORIGIN_FRESH_MS)?;
@@ -329,7 +329,7 @@ pub(crate) static TABLE: [Setting; 43] = [
         key: "memory.max_keys",
         value_name: "COUNT",
         default: "what fits in a quarter of memory",
-        meaning: "cap of the counter table",
+        meaning: "most keys that it counts",
         secrecy: Secrecy::Open,
         read: |text, settings| {
             let keys = parse::whole_number(text, KeysMax::RANGE)?;
@@ -351,7 +351,7 @@ pub(crate) static TABLE: [Setting; 43] = [
         key: "data.save_every_ms",
         value_name: "MS",
         default: "30000",
-        meaning: "how often it saves them: what a crash can lose",
+        meaning: "how often counts are saved; a crash loses as much",
         secrecy: Secrecy::Open,
         read: |text, settings| {
             let save_every_ms = parse::whole_number(text, parse::SAVE_EVERY_MS)?;
@@ -402,7 +402,7 @@ pub(crate) static TABLE: [Setting; 43] = [
         key: "log.decisions_max_mb",
         value_name: "MB",
         default: "1024",
-        meaning: "what it may take on the disk; the oldest go first",
+        meaning: "disk space of log.decisions; oldest go first",
         secrecy: Secrecy::Open,
         read: |text, settings| {
             settings.log_decisions_max_mb = parse::whole_number(text, parse::DECISIONS_MAX_MB)?;
@@ -414,7 +414,7 @@ pub(crate) static TABLE: [Setting; 43] = [
         key: "log.decisions_json",
         value_name: "PATH",
         default: "none",
-        meaning: "the same as JSON lines: stdout, or a file",
+        meaning: "decisions as JSON lines: stdout, or a file",
         secrecy: Secrecy::Open,
         read: |text, settings| parse::decision_lines(text).map(|lines| settings.log_decisions_json = lines),
         show: |settings| parse::shown_lines(settings.log_decisions_json.as_ref()),
@@ -432,7 +432,7 @@ pub(crate) static TABLE: [Setting; 43] = [
         key: "otlp.interval_ms",
         value_name: "MS",
         default: "10000",
-        meaning: "how often it is sent what there is",
+        meaning: "how often the collector is sent something",
         secrecy: Secrecy::Open,
         read: |text, settings| {
             let interval_ms = parse::whole_number(text, parse::OTLP_INTERVAL_MS)?;
@@ -478,7 +478,7 @@ pub(crate) static TABLE: [Setting; 43] = [
         key: "control.store",
         value_name: "URL",
         default: "sqlite:tidegate-rules.db",
-        meaning: "where it keeps rules: sqlite:, mysql://, postgres://",
+        meaning: "where `tidegate control` keeps rules: sqlite:, mysql://, …",
         secrecy: Secrecy::Secret,
         read: |text, settings| world::store(text).map(|url| settings.control_store = Some(url)),
         show: |settings| {
