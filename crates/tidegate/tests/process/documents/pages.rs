@@ -21,6 +21,7 @@ macro_rules! pages {
 pages! {
     readme: "../README.md", NOTHING;
     accuracy: "accuracy.md", NOTHING;
+    bench: "bench.md", NOTHING;
     choose: "choose.md", NOTHING;
     cookbook: "cookbook.md", NOTHING;
     envoy: "envoy.md", NOTHING;
