@@ -140,7 +140,7 @@ pub struct Conflict {
 
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum PlaneError {
-    #[error("the rules are bad\n{0}")]
+    #[error("the rules have errors\n{0}")]
     Invalid(RuleErrors),
     #[error("{message}; {fix}")]
     Refused { message: String, fix: String },

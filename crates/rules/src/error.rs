@@ -139,6 +139,8 @@ pub(crate) struct Problems {
     errors: Vec<RuleError>,
     more: usize,
     pub(crate) warnings: Vec<Warning>,
+    /// Fields of rules that were found beside the rules and told of: a rule that lacks one isn't told of again.
+    pub(crate) strays: Vec<String>,
 }
 
 impl Problems {

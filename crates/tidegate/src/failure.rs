@@ -57,7 +57,9 @@ pub(crate) enum Failure {
     Rules(#[from] ReadError),
     #[error("not started: the directory for rules of a control plane: {0}")]
     RulesDirectory(#[from] KeptError),
-    #[error("not started: the rules are bad; mend them, and try them with `tidegate rules check`\n{0}")]
+    #[error(
+        "not started: the rules have errors; correct them, and check them with `tidegate rules check`\n{0}"
+    )]
     BadRules(#[from] RuleErrors),
     #[error("{key}: can't listen on {address}: {source}; {fix}")]
     Listen { key: &'static str, address: SocketAddr, source: io::Error, fix: String },

@@ -58,7 +58,7 @@ pub(crate) enum RulesError {
     #[error("{0:?} isn't an attribute; write it as name=value, such as user=42")]
     Attribute(String),
     #[error(
-        "nobody can be asked here (this isn't a terminal); look at it with `tidegate rules diff`, then add --yes"
+        "this change needs a confirmation, and this is no terminal to ask on; look at the change with `tidegate rules diff`, then add --yes"
     )]
     NobodyToAsk,
     #[error("nothing was changed")]

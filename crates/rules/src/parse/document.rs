@@ -39,6 +39,7 @@ pub(crate) fn read_head<'p>(at: &'p Cursor<'p, '_>, problems: &mut Problems) -> 
     let fields = Fields::of(at, EXAMPLE, problems)?;
     for entry in fields.entries().iter().filter(|entry| !FIELDS.contains(&&*entry.key)) {
         let fix = if OF_A_RULE.contains(&&*entry.key) {
+            problems.strays.push(entry.key.to_string());
             format!("`{}` belongs to a rule: indent it as far as the rule's `name`", entry.key)
         } else {
             suggest::remedy(&entry.key, &FIELDS)

@@ -80,6 +80,9 @@ impl<'p, 't> Fields<'p, 't> {
 
     /// An error about a field that isn't there.
     pub(crate) fn missing(&self, name: &str, message: String, fix: String, problems: &mut Problems) {
+        if problems.strays.iter().any(|stray| stray == name) {
+            return;
+        }
         self.at.refuse_at(problems, self.at.place(), Some(name), Refusal::new(message, fix));
     }
 }

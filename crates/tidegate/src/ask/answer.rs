@@ -155,8 +155,8 @@ impl Reset {
                  is unknown; `tidegate check` with --cost 0 tells which\n"
                     .to_owned()
             }
-            1 => "1 key started afresh\n".to_owned(),
-            keys => format!("{keys} keys started afresh\n"),
+            1 => "1 key was reset\n".to_owned(),
+            keys => format!("{keys} keys were reset\n"),
         }
     }
 }

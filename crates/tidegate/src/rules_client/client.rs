@@ -93,7 +93,7 @@ impl Client {
         let mut words = String::new();
         match error["errors"].as_array() {
             Some(errors) if !errors.is_empty() => {
-                words.push_str("the rules are bad; nothing was changed");
+                words.push_str("the rules have errors; nothing was changed");
                 errors.iter().for_each(|error| words.push_str(&format!("\n{}", rule_error(error))));
                 let more = error["errors_total"].as_u64().unwrap_or(0);
                 let told = u64::try_from(errors.len()).unwrap_or(u64::MAX);

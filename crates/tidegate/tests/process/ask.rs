@@ -46,7 +46,7 @@ fn a_reset_key_starts_afresh() {
     assert_eq!(ask(&node, &["check", "api", "user=42", "--cost", "2"]).code, Some(0));
     assert_eq!(ask(&node, &["check", "api", "user=42"]).code, Some(1));
     let reset = ask(&node, &["reset", "api", "user=42"]);
-    assert_eq!((reset.code, reset.stdout.as_str()), (Some(0), "1 key started afresh\n"));
+    assert_eq!((reset.code, reset.stdout.as_str()), (Some(0), "1 key was reset\n"));
     assert_eq!(ask(&node, &["check", "api", "user=42"]).code, Some(0));
 }
 
@@ -71,7 +71,7 @@ fn a_node_is_found_by_its_settings_or_by_a_bare_address() {
     assert_eq!(asked.code, Some(0), "{}", asked.stderr);
     directory.write("tidegate.toml", format!("listen.http = \"{}\"\n", node.http));
     let asked = run(&directory, &["reset", "api", "user=2"], &[]);
-    assert_eq!((asked.code, asked.stdout.as_str()), (Some(0), "1 key started afresh\n"), "{}", asked.stderr);
+    assert_eq!((asked.code, asked.stdout.as_str()), (Some(0), "1 key was reset\n"), "{}", asked.stderr);
 }
 
 #[test]

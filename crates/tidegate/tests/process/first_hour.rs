@@ -185,9 +185,9 @@ const MISTAKES: &[Step] = &[
         &["\"premium\"", "paid, free, abuse"],
     ),
     step(
-        "printf 'namespace: api\\nrules:\\n- name: a\\nkey: [user]\\n' > rules.yaml; tidegate rules check",
+        "printf 'namespace: api\\nrules:\\n- name: a\\nkey: [user]\\nlimit: 5 per 1m\\n' > rules.yaml; tidegate rules check",
         1,
-        &["rules.yaml:4:1", "indent it"],
+        &["have 2 errors", "rules.yaml:4:1", "rules.yaml:5:1", "indent it"],
     ),
     step(
         "printf 'namespace: api\\nrules:\\n  - name: a\\n\\tkey: [user]\\n' > rules.yaml; tidegate rules check",
