@@ -43,6 +43,7 @@ export function chart({ title, note, height = 180, least = 4, series, words, con
   let lines = series;
   let hidden = new Set();
   let plot = null;
+  let frame = 0;
   let steps = [];
   /** Which step is looked at; `null`: the newest. */
   let at = null;
@@ -175,7 +176,15 @@ export function chart({ title, note, height = 180, least = 4, series, words, con
     }));
   }
 
+  /** Once for each picture of the screen, however often it is asked for. */
   function draw() {
+    frame ||= requestAnimationFrame(() => {
+      frame = 0;
+      paint();
+    });
+  }
+
+  function paint() {
     // A view that isn't shown has no width.
     if (!element.isConnected || !holder.clientWidth) return;
     if (!plot) make();
@@ -201,7 +210,7 @@ export function chart({ title, note, height = 180, least = 4, series, words, con
 
   makeLegend();
   new ResizeObserver(() => draw()).observe(holder);
-  const handle = { element, draw, setSeries, remake: () => plot && (make(), draw()) };
+  const handle = { element, draw, setSeries, remake: () => plot && (make(), paint()) };
   charts.add(handle);
   return handle;
 }

@@ -1,4 +1,4 @@
-/*! uPlot 1.6.32, as npm has it (dist/uPlot.iife.min.js)
+/*! uPlot 1.6.32, minified, as npm has it
 
 The MIT License (MIT)
 
