@@ -285,7 +285,8 @@ impl Simulation {
 
     /// Whether what is left of a key is known.
     pub(crate) fn is_judged(&self, key: usize) -> bool {
-        self.auditor.oracle().judges(key)
+        let oracle = self.auditor.oracle();
+        oracle.judges(key) && !oracle.is_reset_lost(key, &self.nodes, &self.origin)
     }
 
     /// Whether a node denies the next request of a key without asking anybody.
