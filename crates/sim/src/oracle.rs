@@ -276,10 +276,22 @@ impl Oracle {
     ) {
         for accounts in self.keys.iter_mut().filter(|accounts| accounts.generations.newest() > 0) {
             let Some(current) = accounts.plan.sequence_at(now) else { continue };
-            let of_nodes = nodes.iter().filter(|node| node.is_up).map(|node| node.view(accounts.id).epoch);
-            let known = of_nodes.max().unwrap_or(0).max(origin.epoch(accounts.id));
+            let known = accounts.known_epoch(nodes, origin);
             accounts.generations.forget_beyond(known, current);
         }
+    }
+
+    /// Whether the last reset of a key is lost: neither the store nor a living node knows of it. What was counted before
+    /// counts again, where the store still has that.
+    pub(crate) fn is_reset_lost(
+        &self,
+        key: usize,
+        nodes: &[SimulatedNode],
+        origin: &SimulatedOrigin,
+    ) -> bool {
+        let accounts = &self.keys[key];
+        let newest = accounts.generations.newest();
+        newest > 0 && accounts.known_epoch(nodes, origin) < accounts.generations.epoch_of(newest)
     }
 
     /// Conservation: once all is calm, the store counts in every live cell what was admitted there, but for what is
@@ -337,6 +349,12 @@ impl Oracle {
 }
 
 impl KeyAccounts {
+    /// The highest epoch that the store or a living node knows of.
+    fn known_epoch(&self, nodes: &[SimulatedNode], origin: &SimulatedOrigin) -> u16 {
+        let of_nodes = nodes.iter().filter(|node| node.is_up).map(|node| node.view(self.id).epoch);
+        of_nodes.max().unwrap_or(0).max(origin.epoch(self.id))
+    }
+
     fn newest_cell(&self, now: Nanos) -> (u64, Sequence) {
         (self.generations.newest(), self.plan.sequence_at(now).unwrap_or(BUCKET))
     }

@@ -19,7 +19,6 @@ use deadlines::Deadline;
 use driving::{BEAT_EVERY, FLUSH_EVERY, SWEEP_EVERY};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
-use tidegate_control::stream::TOLD_FOR;
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{CellId, KeyId, Nanos};
 use tidegate_node::clock::Reading;
@@ -299,12 +298,7 @@ impl Simulation {
 
     /// Starts a node's timers, out of step with the others'.
     fn begin(&mut self, index: usize, after: Nanos) {
-        if !self.orders.is_empty() {
-            // The control plane tells nobody of older ones.
-            let is_old = |(ordered_at, _): &(Nanos, usize)| ordered_at.plus(TOLD_FOR) <= self.now;
-            self.nodes[index].orders_done = self.orders.partition_point(is_old);
-            self.push_of(index, self.now, NodeEvent::CarryOut);
-        }
+        self.hear_of_orders(index);
         let flush_at = self.now.plus(Nanos::new(self.random.below(FLUSH_EVERY.get())));
         self.push_of(index, self.now.plus(after), NodeEvent::Beat);
         self.push_of(index, flush_at, NodeEvent::Flush);

@@ -5,6 +5,7 @@ use super::{Event, NodeEvent, Simulation};
 use crate::coverage::NodeState;
 use crate::node::SimulatedNode;
 use crate::scenario::{NodeFlaw, Template};
+use tidegate_control::stream::TOLD_FOR;
 use tidegate_core::Nanos;
 use tidegate_core::gcra_sync::interval_times;
 use tidegate_node::GivenPolicy;
@@ -61,6 +62,16 @@ impl Simulation {
             self.nodes[node].orders_done = self.nodes[node].orders_done.min(self.orders.len() - 1);
             self.push_of(node, self.now, NodeEvent::CarryOut);
         }
+    }
+
+    /// A node that starts carries out the orders that the control plane still tells of.
+    pub(super) fn hear_of_orders(&mut self, node: usize) {
+        if self.orders.is_empty() {
+            return;
+        }
+        let is_old = |(ordered_at, _): &(Nanos, usize)| ordered_at.plus(TOLD_FOR) <= self.now;
+        self.nodes[node].orders_done = self.orders.partition_point(is_old);
+        self.push_of(node, self.now, NodeEvent::CarryOut);
     }
 
     /// A node carries out the orders that it hasn't yet, one after the other.
@@ -285,7 +296,8 @@ impl Simulation {
 
     /// Whether what is left of a key is known.
     pub(crate) fn is_judged(&self, key: usize) -> bool {
-        self.auditor.oracle().judges(key)
+        let oracle = self.auditor.oracle();
+        oracle.judges(key) && !oracle.is_reset_lost(key, &self.nodes, &self.origin)
     }
 
     /// Whether a node denies the next request of a key without asking anybody.

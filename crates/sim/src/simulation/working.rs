@@ -214,6 +214,7 @@ impl Simulation {
             state.sharing().region.owe(&state.sharing().table, key);
         }
         self.keep_flushing(node);
+        self.keep_mailing(node);
         self.push_of(node, self.now.plus(interval), NodeEvent::Look);
     }
 
