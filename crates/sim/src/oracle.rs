@@ -24,7 +24,7 @@ use crate::checks::Bounds;
 use crate::node::{KeyView, SimulatedNode};
 use crate::origin::SimulatedOrigin;
 use crate::scenario::{KeyPlan, Scenario};
-use accounts::Accounts;
+use accounts::{Accounts, before};
 use generations::Generations;
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_core::exchange::{CountSync, KeyReply, KeySync};
@@ -486,10 +486,6 @@ impl KeyAccounts {
         };
         bound + accounts.unverified + accounts.reported + accounts.held
     }
-}
-
-fn before((generation, sequence): (u64, Sequence)) -> (u64, Sequence) {
-    (generation, Sequence(sequence.0.wrapping_sub(1)))
 }
 
 /// What a node admitted and the store doesn't know of, by cell.

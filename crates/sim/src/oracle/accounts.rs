@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use tidegate_core::origin_cell::NodeId;
-use tidegate_core::{Accuracy, Nanos};
+use tidegate_core::{Accuracy, Nanos, Sequence};
 
 /// What was admitted in one cell, and what may have been beyond the limit.
 #[derive(Clone, Debug, Default)]
@@ -69,4 +69,9 @@ impl Accounts {
             + self.deleted
             + self.granted_before.min(limit)
     }
+}
+
+/// Returns the window before this one, of the same generation.
+pub(super) fn before((generation, sequence): (u64, Sequence)) -> (u64, Sequence) {
+    (generation, Sequence(sequence.0.wrapping_sub(1)))
 }
