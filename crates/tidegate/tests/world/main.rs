@@ -4,7 +4,6 @@
 //! is a matter of logic is tested in `crates/node/tests/world`, with a clock that the test moves.
 
 mod agreement;
-mod flash;
 mod loss;
 mod outage;
 mod quotas;
