@@ -349,9 +349,9 @@ impl Auditor {
     }
 
     /// A key was reset in the store.
-    pub(crate) fn was_reset(&mut self, key: usize, epoch: u16, order: Option<u64>, now: Nanos) {
+    pub(crate) fn was_reset(&mut self, key: usize, reset: (u16, Option<u64>), is_whole: bool, now: Nanos) {
         if !self.is_off {
-            self.oracle.was_reset(key, epoch, order, now);
+            self.oracle.was_reset(key, reset, is_whole, now);
         }
     }
 

@@ -19,6 +19,7 @@
 mod accounts;
 mod conservation;
 mod generations;
+mod resets;
 
 use crate::checks::Bounds;
 use crate::node::{KeyView, SimulatedNode};
@@ -216,20 +217,6 @@ impl Oracle {
         }
     }
 
-    /// The store reset a key. An order that it had carried out before, and forgot, begins no new generation.
-    pub(crate) fn was_reset(&mut self, key: usize, epoch: u16, order: Option<u64>, now: Nanos) {
-        let accounts = &mut self.keys[key];
-        let current = accounts.plan.sequence_at(now).unwrap_or(BUCKET);
-        accounts.generations.begin(epoch, order, current);
-    }
-
-    /// All nodes are told of a reset from now on.
-    pub(crate) fn reset_is_told(&mut self, key: KeyId, epoch: u16) {
-        if let Some(accounts) = self.keys.iter_mut().find(|accounts| accounts.id == key) {
-            accounts.generations.told(epoch);
-        }
-    }
-
     /// A key was deleted from the store, or a part of it: what was counted in its live cells may be admitted once more.
     pub(crate) fn note_deletion(
         &mut self,
@@ -264,34 +251,6 @@ impl Oracle {
         for accounts in &mut self.keys {
             accounts.note_loss(nodes, origin, now);
         }
-    }
-
-    /// Resets that neither the store nor a living node knows of any more, and needn't: what was counted before them is over.
-    /// From then on the key is counted in an earlier epoch again.
-    pub(crate) fn note_forgotten_resets(
-        &mut self,
-        nodes: &[SimulatedNode],
-        origin: &SimulatedOrigin,
-        now: Nanos,
-    ) {
-        for accounts in self.keys.iter_mut().filter(|accounts| accounts.generations.newest() > 0) {
-            let Some(current) = accounts.plan.sequence_at(now) else { continue };
-            let known = accounts.known_epoch(nodes, origin);
-            accounts.generations.forget_beyond(known, current);
-        }
-    }
-
-    /// Whether the last reset of a key is lost: neither the store nor a living node knows of it. What was counted before
-    /// counts again, where the store still has that.
-    pub(crate) fn is_reset_lost(
-        &self,
-        key: usize,
-        nodes: &[SimulatedNode],
-        origin: &SimulatedOrigin,
-    ) -> bool {
-        let accounts = &self.keys[key];
-        let newest = accounts.generations.newest();
-        newest > 0 && accounts.known_epoch(nodes, origin) < accounts.generations.epoch_of(newest)
     }
 
     /// Conservation: once all is calm, the store counts in every live cell what was admitted there, but for what is

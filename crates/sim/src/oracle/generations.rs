@@ -18,8 +18,8 @@ pub(super) struct Generations {
 }
 
 impl Generations {
-    /// The store began an epoch.
-    pub(super) fn begin(&mut self, epoch: u16, order: Option<u64>, current: Sequence) {
+    /// The store began an epoch. Returns the generation of an order that was carried out before.
+    pub(super) fn begin(&mut self, epoch: u16, order: Option<u64>, current: Sequence) -> Option<u64> {
         self.began_in = Some(current);
         let known = order.and_then(|order| self.by_order.get(&order).copied());
         let generation = known.unwrap_or(self.newest + 1);
@@ -28,6 +28,7 @@ impl Generations {
         if let Some(order) = order {
             self.by_order.insert(order, generation);
         }
+        known
     }
 
     /// The generation that an epoch belongs to.

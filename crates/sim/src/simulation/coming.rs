@@ -86,10 +86,10 @@ impl Simulation {
     pub(super) fn reset_at_store(&mut self, call: ResetCall) -> NodeEvent {
         let ResetCall { key, known, expiry, order } = call;
         let (id, now) = (self.scenario.keys[key].id(), self.origin_now());
-        let before = self.origin.epoch(id);
+        let (before, is_whole) = (self.origin.epoch(id), self.origin.is_whole(id));
         let epoch = self.origin.reset(id, known, expiry, order, now);
         if epoch > before {
-            self.auditor.was_reset(key, epoch, order, now);
+            self.auditor.was_reset(key, (epoch, order), is_whole, now);
         }
         NodeEvent::WasReset { done: DoneReset { reset: Reset { key: id, epoch }, order, expires: expiry.at } }
     }
