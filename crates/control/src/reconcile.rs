@@ -2,8 +2,8 @@
 //!
 //! Pure: a survey in, a grant out, no memory between, so that any leader may do the next step. Must never write a
 //! slice that could be in force together with more than the rest of its limit (INV-6): `holding.rs` says what may
-//! be in force when, and nothing is renewed or raised but into what is left beside that. `docs/world.md` has the
-//! clocks.
+//! be in force when, and nothing is renewed or raised but into what is left beside that. `docs/world-internals.md`
+//! has the clocks.
 
 mod crowd;
 mod flaw;

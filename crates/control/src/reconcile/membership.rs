@@ -4,7 +4,7 @@ use tidegate_core::Nanos;
 use tidegate_world::{Member, Membership, SLICE_LEASE, Survey};
 
 /// A region that wasn't heard of for so long is a member no more. It has gone by itself to what that means for its
-/// rules: `docs/world.md`.
+/// rules: `docs/world-internals.md`.
 pub(super) const GONE_AFTER: Nanos = Nanos::from_secs(600);
 /// One whose name another has taken up since, and says so: its process or its store was replaced, and its successor
 /// holds nothing while it is waited for.

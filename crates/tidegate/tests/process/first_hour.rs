@@ -29,7 +29,7 @@ const PAGES: &[Step] = &[
     step("tidegate health --url http://$ADMIN", 0, &["ready: ", "\"rule_version\":1"]),
     step("curl -s http://$HTTP/", 0, &["/v1/limit", "/openapi.json"]),
     step(
-        r#"curl -s http://$HTTP/v1/limit -d '{"namespace":"demo","identifier":"me","rate_per_s":10,"burst":5}'"#,
+        r#"curl -s http://$HTTP/v1/limit -d '{"namespace":"demo","identifier":"me","rate_per_s":0.1,"burst":5}'"#,
         0,
         &["\"allowed\":true", "\"remaining\":4"],
     ),
