@@ -116,23 +116,6 @@ impl SharedState {
         self.marks = self.marks & !(OWNS_CURRENT | OWNS_PREVIOUS) | UNCONFIRMED;
     }
 
-    /// Counts as spent what was granted and isn't, where the key isn't confirmed: its store may have lost data. Nodes that
-    /// restore what they know claim more than the store counted when it granted, so what it granted is hidden, and would
-    /// come on top of the limit.
-    ///
-    /// Example: a limit of 20, of which 18 are used, and the store lost them. It grants 6. Then another node claims the 18:
-    /// the store counts 18, not 24. Nobody may spend the 6.
-    pub fn forfeit_unconfirmed(&mut self) {
-        if self.marks & UNCONFIRMED == 0 {
-            return;
-        }
-        if is_gcra(self.tag) {
-            self.end_grants();
-        } else {
-            self.current.own = self.current.component();
-        }
-    }
-
     /// There is nothing to say of it for now.
     pub fn unqueue(&mut self) {
         self.queued = Publish::Nothing;

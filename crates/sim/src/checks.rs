@@ -165,23 +165,7 @@ impl Auditor {
         for (key, _) in &self.uses[template] {
             self.ledgers[*key].denied += 1;
         }
-        self.forfeited(node, template, before);
         self.nothing_changed(node, template, before)
-    }
-
-    /// What a store granted that may have lost data counts as spent when its request is denied.
-    fn forfeited(&mut self, node: &SimulatedNode, template: usize, before: &Views) {
-        for ((key, _), before) in self.uses[template].iter().zip(before) {
-            let after = node.view(self.ids[*key]);
-            if !after.has_forfeited(before) {
-                continue;
-            }
-            for (sequence, counts) in after.cells() {
-                if let Some(truth) = self.truths[*key].cell_mut((after.epoch, sequence)) {
-                    truth.remember(node.id, counts.own);
-                }
-            }
-        }
     }
 
     /// INV-4: nothing that anybody else will hear of was consumed.
@@ -209,7 +193,7 @@ impl Auditor {
                 (after.cumulative, after.acked) == (before.cumulative, before.acked)
                     && (after.busy.tat <= before.busy.tat || is_another_rate)
             }
-            _ => before == after || after.has_forfeited(before),
+            _ => before == after,
         }
     }
 

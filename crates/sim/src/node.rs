@@ -195,20 +195,6 @@ impl KeyView {
         });
         cells.into_iter().flatten()
     }
-
-    /// Whether it differs in nothing but that what was granted counts as spent. Others hear of neither.
-    pub(crate) fn has_forfeited(&self, before: &KeyView) -> bool {
-        let (Some((sequence, after, rest)), Some((sequence_before, before_it, rest_before))) =
-            (self.cells, before.cells)
-        else {
-            return false;
-        };
-        (self.epoch, &self.counts, sequence, rest)
-            == (before.epoch, &before.counts, sequence_before, rest_before)
-            && after.own > before_it.own
-            && after == Counts { own: after.own, ..before_it }
-            && after.own == after.stored
-    }
 }
 
 impl SimulatedNode {

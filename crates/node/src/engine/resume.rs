@@ -8,16 +8,7 @@ use crate::plan::Plan;
 use crate::region::{AskItem, Standing};
 use crate::request::{Answer, Purpose, Reason};
 use crate::sharing::Sharing;
-use tidegate_core::{Accuracy, Charge, Class, Cost, Moment, Nanos, SharedState};
-
-/// What a store grants that may have lost data is spent by the request that asked, if its class admits it, or by nobody.
-fn forfeit_unverified(sharing: &Sharing, asks: &[AskItem], standings: &[Standing]) {
-    for (ask, standing) in asks.iter().zip(standings) {
-        if *standing == Standing::Unverified {
-            sharing.table.update(ask.key, SharedState::forfeit_unconfirmed);
-        }
-    }
-}
+use tidegate_core::{Accuracy, Charge, Class, Cost, Moment, Nanos};
 
 /// A caller denied because its region can't be asked is told to come back after this.
 const RETRY_WHEN_UNVERIFIED: Nanos = Nanos::from_millis(300);
@@ -68,9 +59,7 @@ impl Engine {
             }
             return journal::traced(trace, || self.ask_first(sharing, plan, along, moment));
         }
-        if plan.is_denied() {
-            forfeit_unverified(sharing, &asks, standings);
-        } else {
+        if !plan.is_denied() {
             sharing.charge_fallbacks(&plan.fallbacks, moment);
         }
         let Along { reason, rule_version, request, watched } = along;

@@ -4,13 +4,13 @@ use super::figures::Figures;
 use super::lease::Leases;
 use super::owners::CrowdedCells;
 use super::shards::ShardData;
-use super::{AskId, AskItem, FAILED_FOR, Standing, Standings, Ticket, Wake};
+use super::{AskId, AskItem, FAILED_FOR, Standing, Standings, Wake};
 use crate::quota::KeyMap;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use tidegate_core::ask::AskReason;
-use tidegate_core::exchange::{ASKS_MAX, CountSync, KeyReply, KeySync, ReservationId, Wants};
+use tidegate_core::exchange::{ASKS_MAX, CountSync, KeySync, ReservationId, Wants};
 use tidegate_core::gcra_sync::GcraSync;
 use tidegate_core::window::add_count;
 use tidegate_core::{Accuracy, Cost, KeyId, Nanos, Sequence, Spec};
@@ -218,12 +218,6 @@ impl Pending {
         if asking.open == 0 {
             finished.extend(self.conclude(id));
         }
-    }
-
-    /// Whether something was granted to a request that doesn't wait any more.
-    pub(super) fn was_given_up(&self, ticket: &Ticket, reply: &KeyReply) -> bool {
-        let mut asks = ticket.asks.iter().zip(&reply.granted);
-        asks.any(|((id, _), granted)| *granted && !self.asks.contains_key(id))
     }
 
     pub(super) fn give_up(&mut self, id: AskId) -> Option<Standings> {

@@ -76,10 +76,6 @@ impl Region {
                 Ok(reply) => {
                     pending.note_owners(sync, &reply, table.live_nodes());
                     let verified_until = is_verified.then(|| exchange.now.plus(HELD_FOR));
-                    if !is_verified && (reply.drawn > 0 || pending.was_given_up(&ticket, &reply)) {
-                        // Nobody waits for it who would spend it now.
-                        table.update(sync.key, SharedState::forfeit_unconfirmed);
-                    }
                     self.answered(&mut pending, (sync, &ticket), &reply, verified_until, &mut effects);
                 }
                 Err(_) => self.unanswered(&mut pending, sync, &ticket, moment.now, &mut effects),
