@@ -24,8 +24,14 @@ need() {
     command -v "$1" > /dev/null || { echo "$1 isn't installed, or isn't on the PATH${2:+: $2}" >&2; exit 2; }
 }
 
+# A port that nobody listens on, and that the system gives to no outgoing connection before it is used.
 free_port() {
-    python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+    local port
+    while
+        port=$((23000 + RANDOM % 9000))
+        grep -qx "$port" "$work/ports" 2> /dev/null || (: < "/dev/tcp/127.0.0.1/$port") 2> /dev/null
+    do :; done
+    echo "$port" | tee -a "$work/ports"
 }
 
 # start NAME PORT COMMAND…: in the background, until somebody listens on the port.
