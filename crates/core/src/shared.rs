@@ -116,6 +116,11 @@ impl SharedState {
         self.marks = self.marks & !(OWNS_CURRENT | OWNS_PREVIOUS) | UNCONFIRMED;
     }
 
+    /// Whether the key may have been reset, or its store may have lost data, without this node knowing.
+    pub fn is_unconfirmed(&self) -> bool {
+        self.marks & UNCONFIRMED != 0
+    }
+
     /// There is nothing to say of it for now.
     pub fn unqueue(&mut self) {
         self.queued = Publish::Nothing;

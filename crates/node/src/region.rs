@@ -287,7 +287,7 @@ impl Region {
         RegionCounters::add(&self.counters.asks, items.len());
         let mut effects = Effects::default();
         let mut pending = self.pending.lock();
-        let id = pending.register(items.len(), wake);
+        let id = pending.register(items, wake);
         let mut askable = SmallVec::<[usize; 4]>::new();
         for (index, item) in items.iter().enumerate() {
             self.asks.asked(item.reason);

@@ -192,6 +192,28 @@ impl SharedState {
         Ok(())
     }
 
+    /// Counts as spent what a reply to `sent` granted and nobody will spend, because the store may have lost data. Nodes
+    /// that restore what they know claim more than the store counted when it granted, so their claims hide the grant; spent
+    /// later, it would come on top of the limit.
+    ///
+    /// Example: a limit of 20, of which 18 are used, and the store lost them. It grants 6. Another node then claims the 18,
+    /// and the store counts 18, not 24.
+    pub fn forfeit(&mut self, sent: &CountSync, units: u64) {
+        match sent {
+            CountSync::Window(window) => {
+                if let Some(cell) = self.cell_mut(window.sequence) {
+                    cell.own = add_count(cell.own, units);
+                }
+            }
+            CountSync::Gcra { .. } => {
+                // Beside what lapsed: nobody admitted it.
+                self.current.own = add_count(self.current.own, units);
+                self.current.world = add_count(self.current.world, units);
+            }
+        }
+        self.queued = if self.unsynced() > 0 { Publish::Soon } else { self.queued };
+    }
+
     fn merge_window(
         &mut self,
         sent: &WindowSync,

@@ -4,16 +4,16 @@ use super::figures::Figures;
 use super::lease::Leases;
 use super::owners::CrowdedCells;
 use super::shards::ShardData;
-use super::{AskId, AskItem, FAILED_FOR, Standing, Standings, Wake};
+use super::{AskId, AskItem, FAILED_FOR, Standing, Standings, Ticket, Wake};
 use crate::quota::KeyMap;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use tidegate_core::ask::AskReason;
-use tidegate_core::exchange::{ASKS_MAX, CountSync, KeySync, ReservationId, Wants};
+use tidegate_core::exchange::{ASKS_MAX, CountSync, KeyReply, KeySync, ReservationId, Wants};
 use tidegate_core::gcra_sync::GcraSync;
 use tidegate_core::window::add_count;
-use tidegate_core::{Accuracy, Cost, KeyId, Nanos, Sequence, Spec};
+use tidegate_core::{Accuracy, Class, Cost, KeyId, Nanos, Sequence, Spec};
 use tidegate_origin::{Breaker, DoneReset, ResetPosition, ShardId};
 
 /// The longest that [`Pending::jittered`] makes of [`FAILED_FOR`]: an instant further away was made before the clock
@@ -105,6 +105,8 @@ pub(super) type Asks = SmallVec<[(AskId, usize); 4]>;
 struct Asking {
     standings: SmallVec<[Option<Standing>; 4]>,
     open: usize,
+    /// For each limit, the class of its rule.
+    classes: SmallVec<[Class; 4]>,
     /// Made when the request reserved something.
     reservation: Option<Reserved>,
     wake: Wake,
@@ -169,11 +171,12 @@ impl Pending {
         }
     }
 
-    pub(super) fn register(&mut self, limits: usize, wake: Wake) -> AskId {
+    pub(super) fn register(&mut self, items: &[AskItem], wake: Wake) -> AskId {
         self.next_ask += 1;
         let id = AskId(self.next_ask);
-        let standings = SmallVec::from_elem(None, limits);
-        self.asks.insert(id, Asking { standings, open: limits, reservation: None, wake });
+        let standings = SmallVec::from_elem(None, items.len());
+        let classes = items.iter().map(|item| item.class).collect();
+        self.asks.insert(id, Asking { standings, open: items.len(), classes, reservation: None, wake });
         id
     }
 
@@ -357,6 +360,19 @@ impl Pending {
     /// Whether a request still waits.
     pub(super) fn is_waiting(&self, id: AskId) -> bool {
         self.asks.contains_key(&id)
+    }
+
+    /// Returns how much of what an unverified reply granted nobody will spend: what was drawn ahead, what was granted to
+    /// requests that have given up, and what class `abuse` denies.
+    pub(super) fn forfeited(&self, ticket: &Ticket, sync: &KeySync, reply: &KeyReply) -> u64 {
+        let is_spent = |(id, index): (AskId, usize)| {
+            let class = self.asks.get(&id).and_then(|asking| asking.classes.get(index));
+            class.is_some_and(|class| *class != Class::Abuse)
+        };
+        let reserves = sync.wants.reserve.is_some();
+        let granted = ticket.asks.iter().zip(&sync.wants.asks).zip(&reply.granted);
+        let forfeited = granted.filter(|((ask, _), granted)| !reserves && **granted && !is_spent(**ask));
+        forfeited.fold(reply.drawn, |sum, ((_, cost), _)| add_count(sum, *cost))
     }
 
     /// Notes that a key's sync failed: for a while it isn't asked about, then it is published again.

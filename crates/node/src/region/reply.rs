@@ -12,6 +12,16 @@ use tidegate_origin::{Exchanged, KeyError, OriginError};
 /// flush, and has to arrive before the hold expires.
 const HELD_FOR: Nanos = Nanos::new(RESERVED_FOR.get() - Nanos::from_millis(80).get());
 
+/// Whether what a reply granted can be relied on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Trust {
+    Verified,
+    /// The store may have lost data. Nobody will spend so much of what it granted.
+    Unverified {
+        forfeited: u64,
+    },
+}
+
 impl Region {
     /// An exchange came to its end. A late answer is taken like any other: its grants become prepaid.
     pub fn replied(
@@ -62,8 +72,13 @@ impl Region {
             if reply.is_ok() {
                 pending.is_answered(sync);
             }
-            let merged =
-                reply.and_then(|reply| self.merge(table, sync, reply, exchange.now, is_verified, moment));
+            let merged = reply.and_then(|reply| {
+                let trust = match is_verified {
+                    true => Trust::Verified,
+                    false => Trust::Unverified { forfeited: pending.forfeited(&ticket, sync, &reply) },
+                };
+                self.merge(table, sync, reply, exchange.now, trust, moment)
+            });
             if ticket.is_republished {
                 pending.shard(shard).returned(sync.key, merged.is_ok(), took);
             }
@@ -101,12 +116,20 @@ impl Region {
         sync: &KeySync,
         reply: KeyReply,
         sent_at: Nanos,
-        is_verified: bool,
+        trust: Trust,
         moment: Moment,
     ) -> Result<KeyReply, KeyError> {
-        let fresh_until = is_verified.then(|| moment.now.plus(self.options.fresh_for));
+        let fresh_until = (trust == Trust::Verified).then(|| moment.now.plus(self.options.fresh_for));
         let merged = table.upsert(sync.key, moment, |state| {
-            state.merge(sync, &reply, sent_at, fresh_until).map(|()| state.publish())
+            state.merge(sync, &reply, sent_at, fresh_until).map(|()| {
+                // A reply of an old epoch changed nothing.
+                if let Trust::Unverified { forfeited: units @ 1.. } = trust
+                    && state.epoch() == reply.epoch
+                {
+                    state.forfeit(&sync.counts, units);
+                }
+                state.publish()
+            })
         });
         match merged {
             Some(Ok(publish)) => {

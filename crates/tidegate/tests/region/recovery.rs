@@ -2,7 +2,7 @@
 //!
 //! `strict` limits (`exact`, class `abuse`) never admit more than their number, whoever asks and whatever was lost.
 
-use crate::fleet::{Limit, Member, PATIENT, fleet, pause, wait_for};
+use crate::fleet::{Algorithm, Limit, Member, PATIENT, fleet, pause, wait_for};
 use crate::store::command;
 use crate::support::{SOON, poll};
 use rustix::process::Signal;
@@ -302,4 +302,60 @@ fn a_key_that_was_deleted_is_restored_by_a_node_that_knows_it() {
     let later = admitted(&nodes[1], &limit, 15) + admitted(&nodes[2], &limit, 5);
     assert!((5..=6).contains(&later), "{later} of the 5 or 6 that are left");
     assert!(!nodes[1].log().contains("the store lost data"), "one key is no loss of a store");
+}
+
+/// A request of three nodes takes six of twenty each. Then the store forgets the key, and each node asks on: what the store
+/// grants before all nodes have told it what they know is denied, and stays denied.
+fn what_was_granted_before_all_was_restored_is_spent_by_nobody(
+    algorithm: Algorithm,
+    lose: impl Fn(&Redis, &Limit),
+) {
+    let redis = wait_for(Redis::start());
+    let nodes = fleet(&redis.url(), 3, &PATIENT);
+    nodes.iter().for_each(|node| wait_data(node, "healthy"));
+    let limits: Vec<Limit> = (0..3)
+        .map(|index| Limit::strict(&format!("granted {index}"), 20).algorithm(algorithm).cost(6))
+        .collect();
+    for limit in limits {
+        let before: u64 = nodes.iter().map(|node| 6 * admitted(node, &limit, 1)).sum();
+        assert_eq!(before, 18, "all of it fits");
+        let is_stored = || (crate::store::total_of(&redis, &limit) >= 18).then_some(());
+        if algorithm != Algorithm::Gcra {
+            poll("a store that counts all", SOON, is_stored);
+        }
+        lose(&redis, &limit);
+        let mut after = 0;
+        for _ in 0..3 {
+            after += nodes.iter().map(|node| 6 * admitted(node, &limit, 1)).sum::<u64>();
+        }
+        nodes.iter().for_each(|node| wait_data(node, "healthy"));
+        let one = limit.cost(1);
+        for _ in 0..4 {
+            after += nodes.iter().map(|node| admitted(node, &one, 1)).sum::<u64>();
+        }
+        assert!(before + after <= 20, "{before} before and {after} after, {algorithm:?}");
+    }
+}
+
+fn delete(redis: &Redis, limit: &Limit) {
+    for name in crate::store::names_of(redis, limit) {
+        command(redis, &["DEL", &name]);
+    }
+}
+
+#[test]
+fn a_window_that_was_deleted_while_nodes_ask_keeps_to_its_limit() {
+    what_was_granted_before_all_was_restored_is_spent_by_nobody(Algorithm::Fixed, delete);
+}
+
+#[test]
+fn a_bucket_that_was_deleted_while_nodes_ask_keeps_to_its_burst() {
+    what_was_granted_before_all_was_restored_is_spent_by_nobody(Algorithm::Gcra, delete);
+}
+
+#[test]
+fn a_bucket_keeps_to_its_burst_when_its_store_is_emptied_while_nodes_ask() {
+    what_was_granted_before_all_was_restored_is_spent_by_nobody(Algorithm::Gcra, |redis, _| {
+        command(redis, &["FLUSHALL"]);
+    });
 }

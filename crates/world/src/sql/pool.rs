@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
 /// How long a connection may take to be made, its schema included. Longer than any call waits: where one takes
 /// longer than a call, the next call finds it made.
@@ -31,6 +31,8 @@ pub(super) struct Pool {
 struct Shared {
     address: Address,
     idle: Mutex<Vec<Link>>,
+    /// A connection became idle.
+    returned: Notify,
     connections_max: usize,
 }
 
@@ -45,32 +47,57 @@ pub(super) struct Lent {
 impl Pool {
     pub(super) fn new(address: Address, connections_max: usize, runtime: Handle) -> Self {
         let semaphore = || Arc::new(Semaphore::new(connections_max));
-        let shared = Arc::new(Shared { address, idle: Mutex::default(), connections_max });
+        let shared =
+            Arc::new(Shared { address, idle: Mutex::default(), returned: Notify::new(), connections_max });
         Pool { shared, runtime, in_use: semaphore(), being_made: semaphore() }
     }
 
-    /// An idle connection, or a new one. Callers put a deadline around it.
+    /// Returns an idle connection, or the first that becomes idle or is made. Callers put a deadline around it.
     pub(super) async fn lend(&self) -> Result<Lent, Failure> {
         let closed = |_| Failure::Lost("the store is closed".to_owned());
         let in_use = self.in_use.clone().acquire_owned().await.map_err(closed)?;
-        let idle = self.shared.idle.lock().pop();
-        let link = match idle {
+        let link = match self.shared.take_idle() {
             Some(link) => link,
-            None => {
-                let being_made = self.being_made.clone().acquire_owned().await.map_err(closed)?;
-                // One that took too long for its own caller may have come meanwhile.
-                let idle = self.shared.idle.lock().pop();
-                match idle {
-                    Some(link) => link,
-                    None => self.make(being_made).await?,
-                }
-            }
+            None => self.wait().await?,
         };
+        self.make_spare();
         Ok(Lent { link, shared: self.shared.clone(), _in_use: in_use })
     }
 
-    /// In a task of its own, which goes on when the caller has given up.
-    async fn make(&self, being_made: OwnedSemaphorePermit) -> Result<Link, Failure> {
+    /// Waits for a connection: one that is being made now, or one that another caller gives back before.
+    async fn wait(&self) -> Result<Link, Failure> {
+        let closed = |_| Failure::Lost("the store is closed".to_owned());
+        let being_made = self.being_made.clone().acquire_owned().await.map_err(closed)?;
+        let mut made = self.make(being_made);
+        loop {
+            // One that took too long for its own caller may have come meanwhile.
+            if let Some(link) = self.shared.take_idle() {
+                return Ok(link);
+            }
+            tokio::select! {
+                made = &mut made => {
+                    return made.unwrap_or_else(|_| Err(Failure::Lost("the runtime has ended".to_owned())));
+                }
+                () = self.shared.returned.notified() => {}
+            }
+        }
+    }
+
+    /// The last idle connection was taken: makes one for the next caller. Far from its database, a connection takes a dozen
+    /// round trips to be made, and what waits for it meanwhile is news that other regions don't hear of.
+    fn make_spare(&self) {
+        let is_needed = self.in_use.available_permits() > 0 && self.shared.idle.lock().is_empty();
+        let is_made = self.being_made.available_permits() < self.shared.connections_max;
+        if is_needed
+            && !is_made
+            && let Ok(being_made) = self.being_made.clone().try_acquire_owned()
+        {
+            drop(self.make(being_made));
+        }
+    }
+
+    /// Makes a connection in a task of its own, which goes on when the caller has given up: then it is idle.
+    fn make(&self, being_made: OwnedSemaphorePermit) -> oneshot::Receiver<Result<Link, Failure>> {
         let (made, result) = oneshot::channel();
         let shared = self.shared.clone();
         self.runtime.spawn(async move {
@@ -82,7 +109,7 @@ impl Pool {
             }
             drop(being_made);
         });
-        result.await.unwrap_or_else(|_| Err(Failure::Lost("the runtime has ended".to_owned())))
+        result
     }
 }
 
@@ -94,10 +121,16 @@ async fn connect(address: &Address) -> Result<Link, Failure> {
 }
 
 impl Shared {
+    fn take_idle(&self) -> Option<Link> {
+        self.idle.lock().pop()
+    }
+
     fn keep(&self, link: Link) {
         let mut idle = self.idle.lock();
         if idle.len() < self.connections_max {
             idle.push(link);
+            drop(idle);
+            self.returned.notify_one();
         }
     }
 }
