@@ -47,7 +47,7 @@ const METRICS: &[(&str, &str)] = &[
     ("tidegate_clock_steps_total", "Times that the wall clock was set while the node ran."),
     (
         "tidegate_malformed_values_total",
-        "Values that should have been addresses and weren't. The rule denied the request, or counted them together.",
+        "Times that a rule got a value that should be an address and isn't. It denied it, or counted it with others.",
     ),
     ("tidegate_rule_version", "Version of the rules in force."),
     ("tidegate_rule_reloads_total", "Times that changed rules files were put in force."),
