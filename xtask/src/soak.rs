@@ -15,33 +15,45 @@ const BRIEF: &str = "--minutes 3 --seed 133";
 const HEAD: &str = "\
 # The soak: broken on purpose, for half an hour
 
-Written by `cargo xtask soak`: three regions of two nodes, a `redis-server` and a broker each, one `mariadbd` and one
-control plane, all real processes on one machine, built as tests are, with a proxy on every connection between them. In
-five of every six slots of ten seconds something goes wrong; in the sixth, all have to agree. Processes are killed and
-paused, for up to 25 s; Redis is emptied, loses single keys, or is replaced by a replica that lags; a node's clock is
-off; a key is reset; rules change; the network loses, delays and garbles. Meanwhile callers ask about windows, rates,
-`exact`, `abuse` and `free` rules and limits that all regions share, most of them for twice as much as they may have.
+This page has the results of `cargo xtask soak`, which writes it. The soak runs a whole fleet and breaks parts of it on
+purpose, while callers send requests. Then it checks that every promise held.
 
-Three judgments compare what the callers were told with what they should have been told:
+The fleet has three regions, one `mariadbd` and one control plane. Each region has two nodes, a `redis-server` and a
+broker. All of these are real processes on one machine, built as tests are, with a proxy on every connection between
+them. In five of every six slots of ten seconds, something goes wrong. In the sixth slot, all processes must agree. These
+are the faults:
 
-- **Conservation.** Before each trouble two keys of an `exact` rule are used on both nodes of a region, and are idle
-  during it. Afterwards Redis must have what was admitted, to the unit, and a node that is started then must get what is
-  left of the limit and no more. At the end of each minute every Redis, every node and the database must know every unit
-  of three keys that all regions share.
-- **Itemised overshoot.** Each unit that was admitted beyond a limit must be in an account: *credit* (the overshoot that
-  is stated for the class), *unverified* (as the nodes reported it), *lost with a node* (what a killed node admitted in
-  its last 150 ms and may not have published), *recovering* (what was admitted while Redis was short of what it had
-  lost, measured at that Redis, and never more than it was short of; of keys in which a node that died had counted,
-  survivors may also miss what each other admitted during the recovery). Between regions, what was admitted while counts
-  couldn't cross and for 6 s after is an account too. A store may have an unverified decision twice: its ask may have
-  been granted, too late or with its answer lost.
+- Processes are killed, or paused for up to 25 s.
+- A Redis is emptied, loses single keys, or is replaced by a replica that lags.
+- A node's clock is wrong.
+- A key is reset, or rules change.
+- The network loses, delays and garbles data.
+
+Meanwhile, callers send requests that meet windows, rates, `exact`, `abuse` and `free` rules, and limits that all regions
+share. Most callers send twice as much as they may.
+
+Three judgments compare the answers that the callers received with the right answers:
+
+- **Conservation.** Before each fault, both nodes of a region use two keys of an `exact` rule. The keys are idle during
+  the fault. Afterwards, Redis must have exactly what was admitted. A node that is then started must get what is left of
+  the limit, and no more. At the end of each minute, every Redis, every node and the database must know every unit of
+  three keys that all regions share.
+- **Itemised overshoot.** Each unit that was admitted beyond a limit must belong to one of these accounts:
+  - *credit*: the overshoot that is stated for the class.
+  - *unverified*: admissions that the nodes reported as unverified. A store may count an unverified decision twice,
+    because the node's call may have been granted too late, or its answer lost.
+  - *lost with a node*: what a killed node admitted in its last 150 ms, and may not have published.
+  - *recovering*: what was admitted while Redis lacked units that it had lost. This is measured at that Redis, and is
+    never more than the units that it lacked. If a node that died had counted in a key, the surviving nodes may also
+    miss what each of them admitted during the recovery.
+  - between regions: what was admitted while counts couldn't cross, and for 6 s after that.
 - **Two-sided denials.** Every denial of a region's `window`, `exact` and idle keys must be right by the newest epoch
-  and limit: nobody is denied while there is room. Denials that nodes reported as unverified are exempt.
+  and limit: no caller is denied while the limit has room. Denials that nodes reported as unverified are exempt.
 
-The counts in every Redis and in the database are also compared once a second with what can have been admitted (INV-1,
-2, 4, 5, 6), and every interval of a rate with its burst and refill (INV-7).
+Once a second, the soak also compares the counts in every Redis and in the database with what can have been admitted
+(INV-1, 2, 4, 5, 6). It compares every interval of a rate with the rate's burst and refill (INV-7).
 
-Nothing is left out.
+The results below leave out nothing.
 ";
 
 pub(crate) fn run(options: &[&str]) -> Result<(), String> {
