@@ -9,6 +9,8 @@ const DOCUMENT: &str = include_str!("../../openapi.json");
 const INTRODUCTION: &str = include_str!("introduction.txt");
 /// What the answers of operators' endpoints hold is for programs: the document has it, the page has its first level.
 const DEPTH_MAX: usize = 2;
+/// In the order in which the page lists them.
+const METHODS: [&str; 4] = ["get", "post", "put", "delete"];
 
 fn page() -> String {
     let document: Value = serde_json::from_str(DOCUMENT).unwrap();
@@ -18,13 +20,9 @@ fn page() -> String {
         let title = name[..1].to_uppercase() + &name[1..];
         write!(page, "\n## {title}\n\n{}\n", text(&tag["description"])).unwrap();
         for (path, methods) in document["paths"].as_object().unwrap() {
-            let [get, post] = [&methods["get"], &methods["post"]];
-            let is_alike = get["summary"] == post["summary"] && get["parameters"] == post["parameters"];
-            let operations =
-                if is_alike { vec![("GET or POST", get)] } else { vec![("GET", get), ("POST", post)] };
-            for (method, operation) in operations {
+            for (method, operation) in operations(methods) {
                 if operation["tags"][0] == name {
-                    page += &endpoint(&document, method, path, operation);
+                    page += &endpoint(&document, &method, path, operation);
                 }
             }
         }
@@ -37,6 +35,9 @@ fn page() -> String {
     page += "\n## What bodies hold\n";
     for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
         write!(page, "\n### {name}\n\n").unwrap();
+        if let Some(description) = schema["description"].as_str() {
+            write!(page, "{}\n\n", sentence(description)).unwrap();
+        }
         match schema.get("anyOf") {
             Some(choices) => {
                 let choices = choices.as_array().unwrap().iter().map(kind).collect::<Vec<_>>();
@@ -45,11 +46,41 @@ fn page() -> String {
             None => page += &table(schema),
         }
     }
-    page
+    linked(&page)
+}
+
+/// Turns paths such as `docs/why.md` into links. The document names pages by their paths in the repository; this page
+/// is in the same folder as they are.
+fn linked(text: &str) -> String {
+    let mut parts = text.split("docs/");
+    let mut made = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.split_once(".md") {
+            Some((name, rest)) => write!(made, "[{name}.md]({name}.md){rest}").unwrap(),
+            None => write!(made, "docs/{part}").unwrap(),
+        }
+    }
+    made
+}
+
+/// The operations of a path, each with its method. Methods that do the same, such as those of `/auth`, are one.
+fn operations(methods: &Value) -> Vec<(String, &Value)> {
+    let mut found: Vec<(String, &Value)> = Vec::new();
+    for method in METHODS {
+        let Some(operation) = methods.get(method) else { continue };
+        let is_alike = |other: &Value| {
+            other["summary"] == operation["summary"] && other["parameters"] == operation["parameters"]
+        };
+        match found.iter_mut().find(|(_, other)| is_alike(other)) {
+            Some((names, _)) => write!(names, " or {}", method.to_uppercase()).unwrap(),
+            None => found.push((method.to_uppercase(), operation)),
+        }
+    }
+    found
 }
 
 fn endpoint(document: &Value, method: &str, path: &str, operation: &Value) -> String {
-    let mut section = format!("\n### {method} {path}\n\n{}", sentence(&operation["summary"]));
+    let mut section = format!("\n### {method} {path}\n\n{}", sentence(text(&operation["summary"])));
     if let Some(description) = operation["description"].as_str() {
         write!(section, " {description}").unwrap();
     }
@@ -75,7 +106,7 @@ fn endpoint(document: &Value, method: &str, path: &str, operation: &Value) -> St
     }
     let body = &operation["requestBody"]["content"]["application/json"];
     if !body.is_null() {
-        section += &format!("Body: {}.\n\n", kind(&body["schema"]));
+        section += &format!("Body: {}\n\n", sentence(&described(&body["schema"])));
         if !body["example"].is_null() {
             section += &format!("```json\n{}\n```\n\n", body["example"]);
         }
@@ -86,8 +117,8 @@ fn endpoint(document: &Value, method: &str, path: &str, operation: &Value) -> St
     for (status, answer) in operation["responses"].as_object().unwrap() {
         let answer = resolved(document, answer);
         let schema = &answer["content"]["application/json"]["schema"];
-        let holds = if schema.is_null() { String::new() } else { kind(schema) };
-        writeln!(section, "| {status} | {} | {holds} |", sentence(&answer["description"])).unwrap();
+        let holds = if schema.is_null() { String::new() } else { escaped(&described(schema)) };
+        writeln!(section, "| {status} | {} | {holds} |", sentence(text(&answer["description"]))).unwrap();
         tables += &inline(schema);
     }
     if tables.is_empty() { section } else { section + "\n" + tables.trim_end() + "\n" }
@@ -98,8 +129,7 @@ fn inline(schema: &Value) -> String {
     if schema.get("properties").is_some() { table(schema) + "\n" } else { String::new() }
 }
 
-fn sentence(value: &Value) -> String {
-    let text = text(value);
+fn sentence(text: &str) -> String {
     if text.ends_with(['.', '?']) { text.to_owned() } else { format!("{text}.") }
 }
 
@@ -133,6 +163,14 @@ fn fields(schema: &Value, prefix: &str, depth: usize, rows: &mut Vec<String>) {
     }
 }
 
+/// A schema in a few words, and its description.
+fn described(schema: &Value) -> String {
+    match schema["description"].as_str() {
+        Some(description) => format!("{}. {description}", kind(schema)),
+        None => kind(schema),
+    }
+}
+
 /// A schema in a few words.
 fn kind(schema: &Value) -> String {
     if let Some(reference) = schema["$ref"].as_str() {
@@ -161,11 +199,10 @@ fn kind(schema: &Value) -> String {
             "integer" => format!("whole number{}", bounds(schema, "minimum", "maximum", "")),
             "number" => format!("number{}", bounds(schema, "minimum", "maximum", "")),
             "array" => {
-                format!(
-                    "list of {}{}",
-                    kind(&schema["items"]),
-                    bounds(schema, "minItems", "maxItems", " of them")
-                )
+                let items = kind(&schema["items"]);
+                // Else nobody sees which of two sizes belongs to which list.
+                let items = if schema["items"]["type"] == "array" { format!("({items})") } else { items };
+                format!("list of {items}{}", bounds(schema, "minItems", "maxItems", " of them"))
             }
             other => other.to_owned(),
         })
@@ -182,6 +219,7 @@ fn with_default(words: String, schema: &Value) -> String {
 
 fn bounds(schema: &Value, least: &str, most: &str, unit: &str) -> String {
     match (schema[least].as_u64(), schema[most].as_u64().map(number)) {
+        (Some(least), Some(most)) if least.to_string() == most => format!(", exactly {most}{unit}"),
         (Some(least), Some(most)) => format!(", {least} to {most}{unit}"),
         (None, Some(most)) => format!(", at most {most}{unit}"),
         (Some(least), None) if least > 0 => format!(", at least {least}{unit}"),
@@ -212,9 +250,13 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// What would end a cell of a table, escaped.
 fn cell(value: &Value) -> String {
-    text(value).replace('|', "\\|")
+    escaped(text(value))
+}
+
+/// What would end a cell of a table, escaped.
+fn escaped(text: &str) -> String {
+    text.replace('|', "\\|")
 }
 
 #[test]
