@@ -132,6 +132,11 @@ impl Network {
         self.cut[node][usize::from(way == Way::Back)] = is_cut;
     }
 
+    /// Whether messages are lost either way.
+    pub(crate) fn is_cut(&self, node: usize) -> bool {
+        self.cut[node].contains(&true)
+    }
+
     pub(crate) fn carry(&mut self, node: usize, way: Way, now: Nanos) -> Arrivals {
         let (lost, doubled) = match way {
             Way::Out => (self.options.lost_out, self.options.doubled),

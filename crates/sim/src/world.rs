@@ -391,7 +391,8 @@ impl WorldSimulation {
             WorldFault::StoreIsCopied => self.store.copy(),
             WorldFault::StoreIsRestored => {
                 self.store.restore();
-                self.books.rows_were_lost(&self.store.store);
+                let networks = &self.networks;
+                self.books.was_restored(&self.store.store, |region| networks[region].is_cut(0));
             }
             WorldFault::RegionLeaves { region } => self.regions[region].abandon(self.now),
             WorldFault::RegionIsRenamed { region } => {

@@ -3,7 +3,7 @@
 //! INV-1 of the world's components, INV-2 of a region's row, and INV-3 of what a region believes of the others.
 
 use crate::simulation::{Simulation, StoreDone, StoreStep, WorldNote};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tidegate_core::{CellId, Nanos};
 use tidegate_node::world::{Done, Step};
 use tidegate_world::{OwnerId, Store};
@@ -20,6 +20,8 @@ pub(super) struct Books {
     published: BTreeMap<(CellId, usize), u64>,
     /// Which origin each owner is. One origin has one owner, however its region is called.
     origins: BTreeMap<OwnerId, u64>,
+    /// Regions that are cut off, and that the backup which took the store's place doesn't know as members.
+    unknown: BTreeSet<usize>,
 }
 
 impl Books {
@@ -31,6 +33,7 @@ impl Books {
             self.regions.insert(joined.me, region);
             self.owners.insert(region, joined.me);
             self.origins.insert(joined.me, joining.origin);
+            self.unknown.remove(&region);
         }
     }
 
@@ -43,6 +46,16 @@ impl Books {
         for ((cell, owner), count) in &mut self.components {
             *count = store.component(cell, *owner).unwrap_or(0);
         }
+    }
+
+    /// A backup took the store's place. A region that joined after it was made, and that is cut off, goes on at its even
+    /// part, of which the others can't know: docs/world-internals.md says that INV-6 isn't promised then.
+    pub(super) fn was_restored(&mut self, store: &Store, is_cut: impl Fn(usize) -> bool) {
+        self.rows_were_lost(store);
+        let members = store.membership().members;
+        let is_member = |owner| members.iter().any(|member| member.owner == owner && member.is_active);
+        let unknown = self.owners.iter().filter(|(region, owner)| is_cut(**region) && !is_member(**owner));
+        self.unknown = unknown.map(|(region, _)| *region).collect();
     }
 
     /// The most that a region ever had in the store.
@@ -131,7 +144,8 @@ impl Books {
     pub(super) fn parts_fit(&self, regions: &[Simulation], now: Nanos) -> Result<(), String> {
         let keys = regions.first().map_or(&[][..], |region| region.keys());
         for (key, _) in keys.iter().enumerate().filter(|(_, plan)| plan.is_quota()) {
-            let parts: Vec<(u64, f64)> = regions.iter().map(|region| region.in_force(key, now)).collect();
+            let known = regions.iter().enumerate().filter(|(region, _)| !self.unknown.contains(region));
+            let parts: Vec<(u64, f64)> = known.map(|(_, region)| region.in_force(key, now)).collect();
             let wholes: Vec<(u64, f64)> = regions.iter().map(|region| region.largest_limit(key)).collect();
             let whole = wholes.iter().map(|whole| whole.0).max().unwrap_or(0);
             let all = wholes.iter().map(|whole| whole.1).fold(0.0, f64::max);

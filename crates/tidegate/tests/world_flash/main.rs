@@ -74,7 +74,7 @@ fn flash(node: &Member, limit: &Limit, began: Instant) -> u64 {
 }
 
 #[test]
-fn a_flash_to_three_regions_admits_less_than_two_limits() {
+fn a_flash_to_three_regions_admits_at_most_one_and_a_half_limits() {
     let world = start();
     let is_connected = |node: &Member| node.node.state()["world"]["connected"] == true;
     poll("regions that are connected", JOINED_WITHIN * 2, || {
@@ -93,10 +93,8 @@ fn a_flash_to_three_regions_admits_less_than_two_limits() {
             flashes.into_iter().map(|flash| flash.join().unwrap()).collect()
         });
         println!("flash {round}: {admitted:?} in {:?}", began.elapsed());
-        // A machine that can't send a limit within a second sends no flash, and more of it is seen elsewhere. Most flashes
-        // admit 1.3 to 1.4 limits; in some, counts cross later, and they admit up to 1.8.
         let sum: u64 = admitted.iter().sum();
-        assert!((LIMIT..LIMIT * 2).contains(&sum), "{admitted:?} of {LIMIT}");
+        assert!((LIMIT..=LIMIT * 3 / 2).contains(&sum), "{admitted:?} of {LIMIT}");
     }
 }
 
