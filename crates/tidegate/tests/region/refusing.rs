@@ -3,7 +3,8 @@
 
 use crate::fleet::{Limit, Member, PATIENT, fleet, pause, wait_for};
 use crate::store::command;
-use crate::support::{poll, request_with};
+use crate::support::{poll, request, request_with};
+use std::collections::HashMap;
 use std::time::Duration;
 use tidegate_testkit::{Redis, Reply};
 
@@ -109,8 +110,20 @@ fn a_dead_store_is_shown_on_a_node_that_nobody_asks() {
     let redis = wait_for(Redis::start());
     let nodes = fleet(&redis.url(), 2, &[]);
     wait_back(&nodes);
+    let before: HashMap<_, _> =
+        nodes.iter().map(|node| (node.node.http.clone(), lines_with(node, "\"WARN\""))).collect();
     redis.kill();
     wait_unavailable(&nodes, "not connected");
+    for node in &nodes {
+        // The charts go by this: at, admitted, denied, shards that are away.
+        poll("a second without the store", SHOWN_WITHIN, || {
+            let (_, history) = request(&node.node.admin, "GET", "/v1/history", "");
+            (history["seconds"].as_array()?.last()?[3] == 1).then_some(())
+        });
+        // One of the server, with the reason, and one of what it means for the region.
+        let warnings = lines_with(node, "\"WARN\"") - before[&node.node.http];
+        assert!(warnings <= 2, "{}", node.log());
+    }
     wait_for(redis.restart());
     wait_back(&nodes);
     redis.stop();
