@@ -9,7 +9,7 @@ use tidegate_core::Nanos;
 pub enum EventKind {
     /// The process began.
     Started,
-    /// A shard's breaker: unwell while open.
+    /// A shard: unwell while its breaker is open, and while it doesn't answer heartbeats or refuses them.
     Breaker,
     /// The region's store hasn't answered; the value is for how long, in milliseconds.
     SyncLag,

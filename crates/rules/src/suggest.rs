@@ -7,8 +7,20 @@ const CANDIDATES_MAX: usize = 1000;
 /// Longer words are cut.
 const WORD_CHARS_MAX: usize = 64;
 
-/// The nearest of `known` within two edits, or one for short words; the first in the alphabet of several.
+/// The nearest of `known` within two edits, or one for short words; the first in the alphabet of several. Else the only
+/// one that begins with the word and has its unit behind it, as `duration_ms` has for `duration`.
 pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+    let known: Vec<&'k str> = known.into_iter().take(CANDIDATES_MAX).collect();
+    let without_unit = |candidate: &&&str| {
+        candidate.strip_prefix(word).is_some_and(|rest| !word.is_empty() && rest.starts_with('_'))
+    };
+    misspelt(word, &known).or_else(|| {
+        let mut longer = known.iter().filter(without_unit);
+        longer.next().copied().filter(|_| longer.next().is_none())
+    })
+}
+
+fn misspelt<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     let word: Vec<char> = word.chars().take(WORD_CHARS_MAX).flat_map(char::to_lowercase).collect();
     let edits_max = match word.len() {
         0..=2 => 0,
@@ -16,9 +28,8 @@ pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Opti
         _ => 2,
     };
     known
-        .into_iter()
-        .take(CANDIDATES_MAX)
-        .map(|candidate| (edits(&word, candidate), candidate))
+        .iter()
+        .map(|candidate| (edits(&word, candidate), *candidate))
         .filter(|(edits, _)| *edits <= edits_max)
         .min()
         .map(|(_, candidate)| candidate)
@@ -69,6 +80,9 @@ mod tests {
         assert_eq!(nearest("keys", known), Some("key"));
         assert_eq!(nearest("raet", known), Some("rate"));
         assert_eq!(nearest("x", ["y"]), None);
+        assert_eq!(nearest("duration", ["duration_ms", "limit"]), Some("duration_ms"));
+        assert_eq!(nearest("retry", ["retry_after_ms", "retry_max"]), None, "either may be meant");
+        assert_eq!(nearest("", ["_x"]), None);
         assert_eq!(nearest("colour", known), None);
         assert_eq!(remedy("colour", &known), "use one of: limit, rate, class, key");
     }

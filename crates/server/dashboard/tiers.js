@@ -16,13 +16,23 @@ const PARTS_SHOWN = 100;
 const text = (of) => (cell, item) => setText(cell, of(item));
 
 const breakerCell = (cell, { breaker }) => {
-  setText(cell, breaker === "open" ? "open: it is away" : "closed");
-  cell.className = breaker === "open" ? "bad-text" : "good-text";
+  setText(cell, breaker === "open" ? "open: not asked" : "closed");
+  cell.className = breaker === "open" ? "bad-text" : "";
 };
 
-const dataCell = (cell, { data, keys_to_republish }) => {
-  setText(cell, keys_to_republish ? `${data}: ${count(keys_to_republish)} keys to publish again` : data);
-  cell.className = data === "recovering" || data === "suspect" ? "bad-text" : "";
+const SHARD_STATES = {
+  healthy: ["Healthy", "good-text"],
+  recovering: ["Recovering", "warn-text"],
+  suspect: ["Degraded: data may be missing", "warn-text"],
+  unavailable: ["Unavailable", "bad-text"],
+};
+
+/** As the node sees it, with the words of the server or of the connection. */
+const stateCell = (cell, { data, problem, keys_to_republish }) => {
+  const [word, className] = SHARD_STATES[data] ?? ["Not heard yet", ""];
+  const waiting = keys_to_republish ? `${plural(keys_to_republish, "key")} to publish again` : "";
+  setText(cell, [word, problem, waiting].filter(Boolean).join(": "));
+  cell.className = className;
 };
 
 /** All numbers of an object, folded away. */
@@ -50,9 +60,9 @@ export function tiers() {
     caption: "Shards of the region's store", key: ({ address }) => address,
     columns: [
       { title: "Shard", cell: text(({ address }) => address) },
+      { title: "State", cell: stateCell },
       { title: "Breaker", cell: breakerCell },
       { title: "Opened", className: "number", cell: text(({ breaker_opened }) => count(breaker_opened)) },
-      { title: "Data", cell: dataCell },
     ],
   });
   const regions = table(world.body, {

@@ -11,7 +11,7 @@ use crate::access::Caller;
 use crate::control::decoded;
 use crate::json::write;
 use crate::refusal::{Code, Refusal, excerpt};
-use counts::{Counts, Outcomes, open_breakers};
+use counts::{Counts, Outcomes, shards_away};
 use levels::{Names, OTHERS, RANGES, Range, Ring, Step};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
@@ -56,8 +56,8 @@ pub async fn keep_history(app: Arc<App>) {
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tick.tick().await;
-        let (totals, open_breakers) = (Counts::of(&app), open_breakers(&app));
-        app.history.0.lock().note(app.clock.now().now, totals, open_breakers);
+        let (totals, away) = (Counts::of(&app), shards_away(&app));
+        app.history.0.lock().note(app.clock.now().now, totals, away);
     }
 }
 
@@ -69,7 +69,7 @@ struct Asked {
     after: Nanos,
 }
 
-/// `GET /v1/history`: `[at_ms, admitted, denied, open breakers]` for each second of the last quarter of an hour, the
+/// `GET /v1/history`: `[at_ms, admitted, denied, shards away]` for each second of the last quarter of an hour, the
 /// oldest first; with `range` all that is known of each step of it. All tenants together, so the operators' alone.
 pub(crate) fn answer(app: &App, caller: &Caller, query: Option<&str>) -> Result<Vec<u8>, Refusal> {
     caller.require_operator()?;

@@ -192,7 +192,9 @@ fn unknown_path(surface: Surface, path: &str) -> Refusal {
         return Refusal::new(Code::UnknownPath, message, format!("ask the node's other listener, {other}"));
     }
     let message = format!("there is nothing at `{}`; known paths: {}", excerpt(path), known.join(", "));
-    let fix = match nearest(path, known.iter().copied()) {
+    // `/check` for `/v1/check`.
+    let longer = known.iter().copied().find(|candidate| path.len() > 1 && candidate.ends_with(path));
+    let fix = match longer.or_else(|| nearest(path, known.iter().copied())) {
         Some(candidate) => format!("did you mean `{candidate}`?"),
         None => "use one of the known paths".to_owned(),
     };

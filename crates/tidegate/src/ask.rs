@@ -70,7 +70,9 @@ pub(crate) enum AskError {
         "--url {0:?} isn't a node's address; write it as http://127.0.0.1:8080 or https://host:8080 (no path)"
     )]
     Url(String),
-    #[error("--url says https; name the authority that signed the node's certificate: --ca PATH")]
+    #[error(
+        "--url says https; if the node has a certificate (tls.certificate), name the authority that signed it: --ca PATH; if it has none, write http://"
+    )]
     NoAuthority,
     #[error("--ca: {0}")]
     Authority(#[from] TlsError),

@@ -33,6 +33,7 @@ pub(crate) fn text(settings: &Settings, listeners: &Listeners, rules: &str, auth
     }
     let version = env!("CARGO_PKG_VERSION");
     let keys = grouped(settings.keys_max());
+    let data = data(settings);
     let mut tries = String::new();
     if let Some(listener) = &listeners.resp {
         let redis_cli = redis_cli(listener);
@@ -43,6 +44,11 @@ pub(crate) fn text(settings: &Settings, listeners: &Listeners, rules: &str, auth
             "  curl -s{curl_options} {http}/v1/limit -d '{{\"namespace\":\"demo\",\"identifier\":\"me\",\"rate_per_s\":0.1,\"burst\":5}}'\n"
         ));
     }
+    let dashboard = match &listeners.admin {
+        Some(_) => format!("  {admin} in a browser: the dashboard\n"),
+        None => String::new(),
+    };
+    let tries = dashboard + &tries;
     let tries = if tries.is_empty() { tries } else { format!("try:\n{tries}") };
     format!(
         "tidegate {version}, node {node}, region {region}
@@ -54,8 +60,22 @@ pub(crate) fn text(settings: &Settings, listeners: &Listeners, rules: &str, auth
   rules  {rules}
   origin {origin}
 {world}  keys   at most {keys} ({keys_max})
+  data   {data}
 {tries}"
     )
+}
+
+/// What is written to disk, and how much that may become.
+fn data(settings: &Settings) -> String {
+    let directory = settings.data_directory.display();
+    match settings.decisions_directory() {
+        Some(log) => format!(
+            "{directory}; the log of decisions in {} takes {} MB at most (log.decisions_max_mb)",
+            log.display(),
+            settings.log_decisions_max_mb
+        ),
+        None => format!("{directory}; no log of decisions"),
+    }
 }
 
 /// How redis-cli is told where to connect.

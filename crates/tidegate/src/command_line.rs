@@ -2,6 +2,8 @@
 //!
 //! The flags of a node follow the table of settings; none is listed here.
 
+mod expected;
+
 use crate::ask::{Form, Question, Whom};
 use crate::bench;
 use crate::capacity;
@@ -13,6 +15,7 @@ use crate::tokens::TokenCommand;
 use crate::top;
 use crate::why;
 use clap::{Arg, ArgAction, ArgMatches, Command as Clap, value_parser};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use tidegate_rules::envoy::Windows;
 
@@ -35,7 +38,7 @@ const SELDOM_SET: [&str; 11] = [
 ];
 const SETTINGS_NOTE: &str = "\
 --print-config shows all settings, also those that are seldom set.
-A flag beats TIDEGATE_LISTEN_HTTP=… (…_HTTP_FILE=PATH), which beats [listen] http in tidegate.toml.";
+A flag wins over TIDEGATE_LISTEN_HTTP=… (…_HTTP_FILE=PATH), that over [listen] http in the file.";
 const CHECK_NOTE: &str = "Exit code: 0 allowed, 1 denied, 2 error. For example:
   tidegate check api user=42 endpoint=/search";
 const HEALTH_NOTE: &str = "\
@@ -107,7 +110,16 @@ pub(crate) enum Command {
 
 /// What this process was asked. Ends it for `--help`, and for a command line that makes no sense.
 pub(crate) fn read() -> Command {
-    command_of(&clap().get_matches())
+    parse(std::env::args_os().skip(1).collect()).unwrap_or_else(|error| error.exit())
+}
+
+/// The words behind the program's name.
+fn parse(words: Vec<OsString>) -> Result<Command, clap::Error> {
+    let first = words.first().and_then(|word| word.to_str()).unwrap_or_default().to_owned();
+    match clap().try_get_matches_from(std::iter::once("tidegate".into()).chain(words)) {
+        Ok(matches) => Ok(command_of(&matches)),
+        Err(error) => Err(expected::with_suggestion(error, &clap(), &first)),
+    }
 }
 
 fn command_of(matches: &ArgMatches) -> Command {

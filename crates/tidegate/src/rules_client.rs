@@ -31,7 +31,9 @@ pub(crate) enum RulesError {
         "{0:?} isn't an address; write it as http://127.0.0.1:7070 (a control plane), http://127.0.0.1:9090 (a node's admin listener) or https://host:7070 (no path)"
     )]
     Url(String),
-    #[error("the address says https; name the authority that signed its certificate: --ca PATH")]
+    #[error(
+        "the address says https; if a certificate is set there (tls.certificate), name the authority that signed it: --ca PATH; if none is, write http://"
+    )]
     NoAuthority,
     #[error("--ca: {0}")]
     Authority(#[from] TlsError),

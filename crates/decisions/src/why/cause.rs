@@ -10,8 +10,9 @@ use crate::name::RuleName;
 use crate::record::{Outcome, Path, Record};
 use tidegate_core::Nanos;
 
-/// How soon after a call that failed a breaker opens, at the latest: it takes a few of them.
-const BREAKER_OPENS_WITHIN: Nanos = Nanos::from_secs(5);
+/// How soon after a call that failed a shard is known to be away, at the latest: a breaker takes a few calls, a heartbeat
+/// a second.
+const FOUND_AWAY_WITHIN: Nanos = Nanos::from_secs(5);
 /// A clock that was set by little is felt for as long.
 const STEP_FELT_MIN: Nanos = Nanos::from_secs(60);
 
@@ -36,14 +37,14 @@ pub(super) fn recent<'f>(events: &'f [Event], record: &Record, rule: Option<&Rul
     events.iter().rev().filter(is_felt).collect()
 }
 
-/// Whether a record's shard couldn't be asked: its breaker was open, or opened upon calls like this one.
+/// Whether a record's shard couldn't be asked: it was away, or was found to be upon calls like this one.
 pub(super) fn is_away(events: &[Event], unwell: &[Event], record: &Record, shard: Option<&str>) -> bool {
     let is_its_own = |event: &Event| match event.kind {
         EventKind::Breaker => shard.is_none_or(|shard| shard == event.subject),
         EventKind::SyncLag => true,
         _ => false,
     };
-    let until = record.at.plus(BREAKER_OPENS_WITHIN);
+    let until = record.at.plus(FOUND_AWAY_WITHIN);
     let opens = |event: &&Event| event.is_unwell && event.at > record.at && event.at <= until;
     unwell.iter().any(is_its_own) || events.iter().filter(opens).any(is_its_own)
 }

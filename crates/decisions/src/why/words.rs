@@ -31,7 +31,11 @@ fn length(length: Nanos) -> String {
         10_000..600_000 => format!("{} s", millis.div_ceil(1000)),
         600_000..36_000_000 => format!("{} min", millis.div_ceil(60_000)),
         36_000_000..172_800_000 => format!("{} h", millis.div_ceil(3_600_000)),
-        _ => format!("{} d", millis.div_ceil(86_400_000)),
+        // Whole days would be off by up to one of them.
+        _ => {
+            let hours = millis.div_ceil(3_600_000);
+            format!("{} d {} h", hours / 24, hours % 24)
+        }
     }
 }
 
@@ -108,7 +112,7 @@ impl Explained<'_> {
             Cause::Blocked => text.push_str(" The limit is 0: the caller is blocked."),
             Cause::CostAboveLimit => text.push_str(" The request costs more than the limit ever allows."),
             Cause::StoreAway => text.push_str(
-                " The region's counts couldn't be checked, because their store was unreachable; what the rule's class \
+                " The region's counts couldn't be checked, because their store was unavailable; what the rule's class \
                  says for that case was done.",
             ),
             Cause::Unverified => text.push_str(

@@ -69,6 +69,17 @@ impl Asked {
                 return Ok(Explanation::new(&by_id, audience).to_json(&[]));
             }
         }
+        // `tidegate why per-user`: there is no such caller, and a rule or a namespace is called so.
+        let name = || Some(identifier.clone());
+        for of_name in
+            [Asked { rule: name(), ..anybody.clone() }, Asked { namespace: name(), ..anybody.clone() }]
+        {
+            let is_free = (&self.rule, &self.namespace) == (&None, &None);
+            let found = if is_free { of_name.find(directory, secret)? } else { break };
+            if !found.records.is_empty() {
+                return Ok(Explanation::new(&found, audience).to_json(&[]));
+            }
+        }
         let others =
             Asked { records_max: RECORDS_MAX, admissions: false, ..anybody }.find(directory, secret)?;
         Ok(Explanation::new(&found, audience).to_json(&nearest(identifier, &others)))
@@ -119,7 +130,10 @@ impl Asked {
         let fits = |asked: &Option<String>, of: &str| asked.as_deref().is_none_or(|asked| asked == of);
         fits(&self.tenant, &name.tenant)
             && fits(&self.namespace, &name.namespace)
-            && fits(&self.rule, &name.rule)
+            && self
+                .rule
+                .as_deref()
+                .is_none_or(|asked| asked == name.rule || (asked.contains('/') && name.is_called(asked)))
     }
 
     fn wanted(&self, name: &RuleName, secret: &FleetSecret) -> Wanted {
@@ -164,16 +178,23 @@ fn bare(text: &str) -> &str {
     text
 }
 
-/// `user=alice endpoint=/search`, also with commas; `None` for anything else.
+/// `user=alice endpoint=/search`, also with commas, and as YAML and JSON write it: `user: alice`, `{"user":"alice"}`.
+/// `None` for anything else.
 fn attributes_of(text: &str) -> Option<Vec<(&str, &str)>> {
-    let pairs: Option<Vec<(&str, &str)>> = text
-        .split([',', ' '])
-        .filter(|word| !word.is_empty())
-        .map(|word| {
-            word.split_once('=').filter(|(name, _)| !name.is_empty()).map(|(name, value)| (name, bare(value)))
-        })
-        .collect();
-    pairs.filter(|pairs| !pairs.is_empty())
+    let inner = text.trim().strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+    let mut words = inner.unwrap_or(text).split([',', ' ']).filter(|word| !word.is_empty());
+    let mut pairs = Vec::new();
+    while let Some(word) = words.next() {
+        let (name, value) = word.split_once('=').or_else(|| word.split_once(':'))?;
+        // What comes after `user: ` is a word of its own.
+        let value = if value.is_empty() && word.ends_with(':') { words.next()? } else { value };
+        let name = bare(name);
+        if name.is_empty() || name.contains(':') {
+            return None;
+        }
+        pairs.push((name, bare(value)));
+    }
+    (!pairs.is_empty()).then_some(pairs)
 }
 
 /// Callers that a text may mean whatever else their keys have.
@@ -205,7 +226,7 @@ fn wanted_callers<'q>(
 }
 
 /// The values of a rule's key that a text may mean, as any output shows them: `alice,/search`, `alice, /search`,
-/// `user=alice endpoint=/search`, each also behind the name of the rule.
+/// `alice /search`, `user=alice endpoint=/search`, each also behind the name of the rule.
 fn readings(text: &str, rule: &RuleName) -> Vec<Vec<String>> {
     let text = bare(text);
     let named =
@@ -224,6 +245,11 @@ fn readings(text: &str, rule: &RuleName) -> Vec<Vec<String>> {
             }
             KeyForm::Attributes(parts) => {
                 readings.extend(split_at_commas(text, parts.len()).iter().map(|values| owned(values)));
+                // `alice /search`: as two words of a command line come.
+                let words: Vec<&str> = text.split_whitespace().collect();
+                if words.len() > 1 && words.len() == parts.len() {
+                    readings.push(owned(&words));
+                }
                 let pairs = attributes_of(text).unwrap_or_default();
                 let value = |part: &String| {
                     let attribute = part.split('/').next().unwrap_or(part);
@@ -330,6 +356,12 @@ mod tests {
             "endpoint=/search user=alice",
             "api user=alice endpoint=/search",
             "search user=alice, endpoint=/search",
+            "alice /search",
+            "search alice /search",
+            "user: alice endpoint: /search",
+            "user: alice, endpoint: /search",
+            "{\"user\":\"alice\",\"endpoint\":\"/search\"}",
+            "{\"endpoint\": \"/search\", \"user\": \"alice\"}",
         ] {
             assert!(readings(text, &rule).contains(&expected), "{text}: {:?}", readings(text, &rule));
         }

@@ -3,6 +3,7 @@
 //! Sans-IO: looks at what the engine and its drivers say of themselves, and takes the present as an argument.
 
 use crate::engine::{Engine, VersionedRules};
+use crate::region::{Region, ShardHealth};
 use crate::region_driver::{BreakerState, RegionDriver};
 use crate::world::WorkState;
 use std::collections::BTreeMap;
@@ -10,7 +11,6 @@ use std::sync::Arc;
 use tidegate_core::Nanos;
 use tidegate_decisions::why::change_words;
 use tidegate_decisions::{Event, EventKind, rule_subject};
-use tidegate_origin::ShardId;
 use tidegate_rules::{Policy, Rule, RuleSet};
 
 /// Of one change of the rules, so many of the rules that it changed are told.
@@ -24,8 +24,8 @@ const IMPORT_LAG: Nanos = Nanos::from_secs(30);
 pub struct Health {
     looked_at: Nanos,
     rules: Arc<VersionedRules>,
-    /// Shards whose breakers are open, and since when.
-    open: BTreeMap<String, Nanos>,
+    /// Shards that can't be asked, and since when.
+    away: BTreeMap<String, Nanos>,
     live_nodes: u32,
     slices: usize,
     is_import_late: bool,
@@ -37,8 +37,8 @@ impl Health {
         let rules = Arc::clone(&engine.rules());
         let started = event(now, EventKind::Started, "", 0);
         let live_nodes = engine.shared().map_or(1, |sharing| sharing.table.live_nodes());
-        let open = BTreeMap::new();
-        let health = Health { looked_at: now, rules, open, live_nodes, slices: 0, is_import_late: false };
+        let away = BTreeMap::new();
+        let health = Health { looked_at: now, rules, away, live_nodes, slices: 0, is_import_late: false };
         (health, started)
     }
 
@@ -57,7 +57,7 @@ impl Health {
                 events.push(event(now, EventKind::LiveNodes, "", i64::from(live_nodes)));
             }
             if let Some(region) = region {
-                self.look_at_breakers(&sharing.region.breakers(), region, now, &mut events);
+                self.look_at_shards(&sharing.region, region, now, &mut events);
             }
         }
         let slices = engine.quotas().map_or(0, |quotas| quotas.slice_count());
@@ -86,36 +86,44 @@ impl Health {
         }
     }
 
-    fn look_at_breakers(
+    /// A shard is away while its breaker is open, and while it doesn't answer heartbeats or refuses them: most faults
+    /// show there first, and on a quiet node there only.
+    fn look_at_shards(
         &mut self,
-        breakers: &[(ShardId, BreakerState, u64)],
-        region: &RegionDriver,
+        region: &Region,
+        driver: &RegionDriver,
         now: Nanos,
         events: &mut Vec<Event>,
     ) {
-        let origin = region.origin();
-        let open: BTreeMap<String, Nanos> = breakers
-            .iter()
-            .filter_map(|(shard, state, _)| match state {
-                BreakerState::Open { since, .. } => Some((origin.shard_name(*shard), *since)),
-                BreakerState::Closed => None,
+        let origin = driver.origin();
+        let conditions = region.shard_conditions();
+        let silent = conditions.iter().filter(|condition| condition.health == ShardHealth::Unavailable);
+        let mut away: BTreeMap<String, Nanos> = silent
+            .map(|condition| {
+                let name = origin.shard_name(condition.shard);
+                let since = self.away.get(&name).copied().unwrap_or(now);
+                (name, since)
             })
             .collect();
-        self.tell_breakers(open, now, events);
+        away.extend(region.breakers().iter().filter_map(|(shard, state, _)| match state {
+            BreakerState::Open { since, .. } => Some((origin.shard_name(*shard), *since)),
+            BreakerState::Closed => None,
+        }));
+        self.tell_shards(away, now, events);
     }
 
-    fn tell_breakers(&mut self, open: BTreeMap<String, Nanos>, now: Nanos, events: &mut Vec<Event>) {
-        for (shard, since) in open.iter().filter(|(shard, _)| !self.open.contains_key(*shard)) {
+    fn tell_shards(&mut self, away: BTreeMap<String, Nanos>, now: Nanos, events: &mut Vec<Event>) {
+        for (shard, since) in away.iter().filter(|(shard, _)| !self.away.contains_key(*shard)) {
             events.push(Event { is_unwell: true, ..event(*since, EventKind::Breaker, shard, 0) });
         }
-        for (shard, since) in self.open.iter().filter(|(shard, _)| !open.contains_key(*shard)) {
+        for (shard, since) in self.away.iter().filter(|(shard, _)| !away.contains_key(*shard)) {
             events.push(event(now, EventKind::Breaker, shard, 0));
-            // The clock was set back meanwhile: by its times, the breaker would open after it closed, for good.
+            // The clock was set back meanwhile: by its times, the shard would go away after it came back, for good.
             if *since > now {
                 events.push(event(*since, EventKind::Breaker, shard, 0));
             }
         }
-        self.open = open;
+        self.away = away;
     }
 
     fn look_at_imports(&mut self, work: &WorkState, now: Nanos, events: &mut Vec<Event>) {
@@ -194,10 +202,10 @@ mod tests {
         let at = |seconds: u64| Nanos::from_secs(1_800_000_000 + seconds);
         let (mut health, _) = Health::new(&Engine::new(options, RuleSet::default()), at(0));
         let mut events = Vec::new();
-        health.tell_breakers([(String::from("shard"), at(3600))].into(), at(3600), &mut events);
+        health.tell_shards([(String::from("shard"), at(3600))].into(), at(3600), &mut events);
         assert!(is_open(&events, at(3601)));
         // Set back by an hour meanwhile.
-        health.tell_breakers(BTreeMap::new(), at(10), &mut events);
+        health.tell_shards(BTreeMap::new(), at(10), &mut events);
         assert!(!is_open(&events, at(11)));
         assert!(!is_open(&events, at(3601)), "when the clock gets there again");
     }

@@ -16,6 +16,7 @@ const LASTING: Duration = Duration::from_secs(10);
 
 /// A server that stays read-only is connected to again and again: that is told so often.
 const CONDEMNED_TOLD_EVERY: Duration = Duration::from_secs(60);
+const LOST: &str = "the connection was lost";
 const CONDEMNED: &str = "it stopped answering, or became read-only; connecting again";
 
 /// Runs until the origin is dropped, or the shard was retired and its last calls had their time.
@@ -71,7 +72,7 @@ async fn connect_forever(servers: &Servers, shard: &Shard) {
 /// Drives the connection to its end, and says why it ended.
 async fn hold(connected: Connected, link: &Link) -> &'static str {
     tokio::select! {
-        () = connected.driver => "the connection was lost",
+        () = connected.driver => LOST,
         () = link.is_condemned() => CONDEMNED,
     }
 }
@@ -79,7 +80,13 @@ async fn hold(connected: Connected, link: &Link) -> &'static str {
 /// Says once that a server is gone, not at each attempt to reach it.
 fn report(shard: &Shard, problem: &str) {
     let was_known = matches!(&*shard.standing(), Standing::Down { cause } if cause == problem);
-    if !was_known {
+    if was_known {
+        return;
+    }
+    if problem == LOST {
+        // Whether that matters is known after the next attempt, whose reason is worth more.
+        tracing::info!(server = %shard.address, "the connection was lost; connecting again");
+    } else {
         tracing::warn!(server = %shard.address, problem, "not connected; trying again in the background");
     }
 }

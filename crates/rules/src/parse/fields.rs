@@ -7,6 +7,16 @@ use super::tree::{Entry, Value};
 use crate::error::{Problems, Refusal, quoted};
 use crate::suggest;
 
+/// What to do about a comma within a number, which between `{` and `}` ends the value.
+pub(crate) const NO_COMMAS: &str =
+    "a comma ends a value here: write 1000 or 1_000, or put the value in quotes";
+
+/// `000 per 1m`, the rest of `1,000 per 1m`.
+fn is_end_of_number(key: &str) -> bool {
+    let digits = key.bytes().take_while(u8::is_ascii_digit).count();
+    digits == 3 && !key[digits..].starts_with(|c: char| c.is_alphanumeric() || c == '-')
+}
+
 #[derive(Clone, Copy)]
 pub(crate) struct Fields<'p, 't> {
     at: &'p Cursor<'p, 't>,
@@ -27,9 +37,18 @@ impl<'p, 't> Fields<'p, 't> {
     pub(crate) fn only(&self, known: &[&str], problems: &mut Problems) {
         for entry in self.at.entries() {
             if !known.contains(&&*entry.key) {
-                self.unknown(entry, suggest::remedy(&entry.key, known), problems);
+                let fix = match is_end_of_number(&entry.key) {
+                    true => NO_COMMAS.to_owned(),
+                    false => suggest::remedy(&entry.key, known),
+                };
+                self.unknown(entry, fix, problems);
             }
         }
+    }
+
+    /// Whether a number of this map was written as `1,000`, which YAML ends at the comma.
+    pub(crate) fn has_number_with_comma(&self) -> bool {
+        self.at.entries().iter().any(|entry| is_end_of_number(&entry.key))
     }
 
     pub(crate) fn unknown(&self, entry: &Entry<'t>, fix: String, problems: &mut Problems) {

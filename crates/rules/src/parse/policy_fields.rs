@@ -3,7 +3,7 @@
 //! A field that has no meaning beside the others is an error: whoever wrote it expects it to do something.
 
 use super::cursor::Cursor;
-use super::fields::Fields;
+use super::fields::{Fields, NO_COMMAS};
 use super::quantity::{self, LimitText, Window};
 use super::value;
 use crate::bounds::TIME_ZONE_CHARS_MAX;
@@ -105,7 +105,11 @@ fn windowed(
     match window {
         None => {
             let message = format!("{} has no period", limit.get());
-            at.refuse(problems, Refusal::new(message, format!("write it as `{} per 1m`", limit.get())));
+            let fix = match fields.has_number_with_comma() {
+                true => NO_COMMAS.to_owned(),
+                false => format!("write it as `{} per 1m`", limit.get()),
+            };
+            at.refuse(problems, Refusal::new(message, fix));
             None
         }
         Some(Window::Rolling(period)) => {

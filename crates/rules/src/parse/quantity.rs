@@ -68,14 +68,17 @@ pub(crate) fn limit(text: &str) -> Result<LimitText, Refusal> {
     let Some((count, between, length)) = split(text) else {
         return match number(text) {
             Ok(number) => Ok(LimitText { limit: checked_limit(number)?, window: None }),
-            Err(refusal) if looks_numeric(text) && !text.contains(char::is_whitespace) => Err(refusal),
+            Err(refusal) if looks_numeric(text) && !has_words(text) => Err(refusal),
             Err(_) => Err(Refusal::new(format!("{} isn't a limit", quoted(text)), LIMIT_FIX)),
         };
     };
     if !looks_numeric(count) {
         return Err(Refusal::new(format!("{} isn't a limit", quoted(text)), LIMIT_FIX));
     }
-    let limit = checked_limit(number(count)?)?;
+    let limit = checked_limit(number(count).map_err(|refusal| {
+        let same = |text: &str| limit(text).map(drop);
+        without_noun(count, between, length, same).unwrap_or(refusal)
+    })?)?;
     Ok(LimitText { limit, window: Some(window(count, between, length)?) })
 }
 
@@ -88,6 +91,55 @@ fn looks_numeric(text: &str) -> bool {
     let text = text.trim_start_matches(['-', '+', '.']);
     text.starts_with(|c: char| c.is_ascii_digit())
         || matches!(text, "nan" | "NaN" | "NAN" | "inf" | "Inf" | "INF")
+}
+
+/// `10 requests`, `10rpm`: more than a number.
+fn has_words(text: &str) -> bool {
+    let is_word = |c: char| c.is_ascii_alphabetic();
+    text.contains(char::is_whitespace)
+        || (text.starts_with(|c: char| c.is_ascii_digit()) && text.contains(is_word))
+}
+
+/// The text to write instead of `10 requests per minute` or `10 req/s`: the same without what is counted. `read` says
+/// whether that would be understood.
+fn without_noun(
+    count: &str,
+    between: Between,
+    length: &str,
+    read: impl Fn(&str) -> Result<(), Refusal>,
+) -> Option<Refusal> {
+    let (digits, noun) = count.split_once(char::is_whitespace)?;
+    let is_noun = number(digits).is_ok() && noun.trim().bytes().all(|b| b.is_ascii_alphabetic());
+    let instead = match between {
+        Between::Slash => format!("{digits}/{length}"),
+        Between::Word => format!("{digits} per {length}"),
+    };
+    let fix = match read(&instead) {
+        Ok(()) => format!("write `{instead}`"),
+        Err(refusal) => refusal.fix,
+    };
+    is_noun.then(|| Refusal::new(format!("{} isn't a number", quoted(count)), fix))
+}
+
+/// The text to write instead of `0.5/s`: `1 per 2s`, the same rate in whole numbers.
+fn in_whole_numbers(count: &str, length_text: &str) -> Option<Refusal> {
+    const DECIMALS_MAX: usize = 6;
+    let (whole, decimals) = count.split_once('.')?;
+    let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    if !is_digits(whole) || !is_digits(decimals) || decimals.len() > DECIMALS_MAX {
+        return None;
+    }
+    let scaled: u64 = format!("{whole}{decimals}").parse().ok().filter(|scaled| *scaled > 0)?;
+    let Length { count: units, unit, .. } = length(length_text, RATE_FIX).ok()?;
+    let units = units.unwrap_or(1).checked_mul(10_u64.pow(u32::try_from(decimals.len()).ok()?))?;
+    let (mut divisor, mut rest) = (scaled, units);
+    while rest > 0 {
+        (divisor, rest) = (rest, divisor % rest);
+    }
+    let instead = format!("{} per {}{}", scaled / divisor, units / divisor, unit.letter()?);
+    rate(&instead).ok()?;
+    let message = format!("{} isn't a whole number", quoted(count));
+    Some(Refusal::new(message, format!("write whole numbers over a longer time: `{instead}`")))
 }
 
 /// What stands between a count and a length of time.
@@ -149,13 +201,17 @@ fn window(limit: &str, between: Between, text: &str) -> Result<Window, Refusal> 
 /// `100/s`, `100/10s`, `100 per 10s`, `90 per minute`.
 pub(crate) fn rate(text: &str) -> Result<Rate, Refusal> {
     let text = text.trim();
-    let Some((count, _, length_text)) = split(text) else {
+    let Some((count, between, length_text)) = split(text) else {
         return Err(Refusal::new(format!("{} isn't a rate", quoted(text)), RATE_FIX));
     };
     if !looks_numeric(count) {
         return Err(Refusal::new(format!("{} isn't a rate", quoted(text)), RATE_FIX));
     }
-    let count = number(count)?;
+    let count = number(count).map_err(|refusal| {
+        let same = |text: &str| rate(text).map(drop);
+        let instead = without_noun(count, between, length_text, same);
+        instead.or_else(|| in_whole_numbers(count, length_text)).unwrap_or(refusal)
+    })?;
     let Length { count: units, unit, .. } = length(length_text, RATE_FIX)?;
     if unit == Unit::Month {
         let fix = "write days, such as `1000/30d`, or a `limit` per month";
@@ -196,6 +252,19 @@ impl Unit {
             // Refused before its length is asked for; a month has none.
             Unit::Month => seconds(30 * 86_400),
             Unit::Year => seconds(365 * 86_400),
+        }
+    }
+
+    /// As it may stand behind a number.
+    fn letter(self) -> Option<&'static str> {
+        match self {
+            Unit::Millisecond => Some("ms"),
+            Unit::Second => Some("s"),
+            Unit::Minute => Some("m"),
+            Unit::Hour => Some("h"),
+            Unit::Day => Some("d"),
+            Unit::Week => Some("w"),
+            Unit::Month | Unit::Year => None,
         }
     }
 }

@@ -34,7 +34,7 @@ pub(crate) fn read_documents<'t>(
     };
     let mut parser = Parser::new_from_str_with_options(text, options);
     let mut builder =
-        Builder { file, problems, nesting_max, nodes_left, open: Vec::new(), documents: Vec::new() };
+        Builder { file, text, problems, nesting_max, nodes_left, open: Vec::new(), documents: Vec::new() };
     let mut syntax = Syntax::Sound;
     loop {
         match builder.read_to_end(&mut parser) {
@@ -66,6 +66,7 @@ enum Open<'t> {
 
 struct Builder<'b, 't> {
     file: &'b Arc<str>,
+    text: &'t str,
     problems: &'b mut Problems,
     nesting_max: usize,
     nodes_left: &'b mut usize,
@@ -79,7 +80,9 @@ impl<'t> Builder<'_, 't> {
             match next {
                 Ok((event, span)) => self.take(event, &span)?,
                 Err(error) => {
-                    self.refuse(place_of(error.marker()), syntax_refusal(&error, self.nesting_max));
+                    let place = place_of(error.marker());
+                    let place = if is_about_a_tab(&error) { tab_from(place, self.text) } else { place };
+                    self.refuse(place, syntax_refusal(&error, self.nesting_max));
                     return Err(Stop::ThisDocument);
                 }
             }
@@ -220,12 +223,25 @@ fn place_of(marker: &Marker) -> Place {
     Place { line: number(marker.line()).max(1), column: number(marker.col()).saturating_add(1) }
 }
 
+fn is_about_a_tab(error: &ScanError) -> bool {
+    matches!(error.kind(), ErrorKind::TabNotAllowed | ErrorKind::TabInBlockIndentation)
+        || error.info().contains("found a tab")
+}
+
+/// Where the next line that is indented with a tab has it: the parser names the value before it.
+fn tab_from(place: Place, text: &str) -> Place {
+    let lines = text.lines().zip(1_u32..).skip(usize::try_from(place.line).unwrap_or(usize::MAX) - 1);
+    let mut tabs = lines.filter_map(|(text, line)| {
+        let indented = text.len() - text.trim_start().len();
+        let before = text[..indented].find('\t')?;
+        Some(Place { line, column: u32::try_from(before).unwrap_or(u32::MAX).saturating_add(1) })
+    });
+    tabs.next().unwrap_or(place)
+}
+
 fn syntax_refusal(error: &ScanError, nesting_max: usize) -> Refusal {
     let fix = match error.kind() {
-        _ if error.info().contains("found a tab") => "indent with spaces, not tabs".to_owned(),
-        ErrorKind::TabNotAllowed | ErrorKind::TabInBlockIndentation => {
-            "indent with spaces, not tabs".to_owned()
-        }
+        _ if is_about_a_tab(error) => "indent with spaces, not tabs".to_owned(),
         ErrorKind::UnknownAnchor | ErrorKind::MissingAnchorOrAliasName => {
             "put `*` patterns in quotes: \"acme-*\"".to_owned()
         }

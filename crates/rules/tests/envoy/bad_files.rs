@@ -63,7 +63,7 @@ fn cases() -> Vec<(String, &'static str)> {
         (limit("unit: day, requests_per_unit: 1, name: me, replaces: [{ name: me }]"), "3:91: descriptors[0].rate_limit.replaces[0].name: a limit can't replace itself; name another limit, or remove it"),
         (limit("unit: day, requests_per_unit: 1, replaces: [me]"), "3:73: descriptors[0].rate_limit.replaces[0]: expected fields, found a single value; write it as `- name: banned`"),
         ("domain: d\ndescriptors: &all\n  - key: k\n    descriptors: *all\n".into(), "4:18: descriptors[0].descriptors: YAML aliases aren't allowed in rules; write the value out, or put a pattern in quotes: \"*\""),
-        ("domain: d\n\tdescriptors: []\n".into(), "1:9: domain: this isn't valid YAML: while scanning a plain scalar, found a tab; indent with spaces, not tabs"),
+        ("domain: d\n\tdescriptors: []\n".into(), "2:1: domain: this isn't valid YAML: while scanning a plain scalar, found a tab; indent with spaces, not tabs"),
     ]
 }
 

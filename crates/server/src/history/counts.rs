@@ -1,8 +1,9 @@
 //! What a node has counted, for its history: the sums since its start, and what came since the last look.
 
 use crate::App;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tidegate_node::histogram::Measured;
+use tidegate_node::region::ShardHealth;
 use tidegate_node::region_driver::BreakerState;
 use tidegate_node::rule_counts::RuleLabels;
 
@@ -129,12 +130,17 @@ fn add_buckets(own: &mut [u64; BUCKETS], measured: &Measured, weight: u64) {
     own.iter_mut().zip(&measured.counts).for_each(|(own, count)| *own += count * weight);
 }
 
-/// Shards of the region's store that are away.
-pub(super) fn open_breakers(app: &App) -> u32 {
+/// Shards of the region's store that are away: a breaker is open, or heartbeats aren't answered. Nobody may have called
+/// a quiet node, so that no breaker opens.
+pub(super) fn shards_away(app: &App) -> u32 {
     let Some(sharing) = app.engine.shared() else { return 0 };
-    let is_open = |state: &BreakerState| matches!(state, BreakerState::Open { .. });
-    let open = sharing.region.breakers().iter().filter(|(_, state, _)| is_open(state)).count();
-    u32::try_from(open).unwrap_or(u32::MAX)
+    let breakers = sharing.region.breakers();
+    let open = breakers.iter().filter(|(_, state, _)| matches!(state, BreakerState::Open { .. }));
+    let conditions = sharing.region.shard_conditions();
+    let silent = conditions.iter().filter(|condition| condition.health == ShardHealth::Unavailable);
+    let away: BTreeSet<_> =
+        open.map(|(shard, ..)| *shard).chain(silent.map(|condition| condition.shard)).collect();
+    u32::try_from(away.len()).unwrap_or(u32::MAX)
 }
 
 /// The 50th, 99th and 99.9th percentile; `None` where nothing was measured.

@@ -1,7 +1,7 @@
 //! The fields that a body may have, and which of them each form of request takes.
 
 use crate::refusal::{Code, Refusal, excerpt};
-use tidegate_rules::suggest::remedy;
+use tidegate_rules::suggest::{nearest, remedy};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Field {
@@ -92,7 +92,14 @@ impl Form {
         let known: Vec<&str> =
             Field::ALL.into_iter().filter(|field| self.fields().has(*field)).map(Field::name).collect();
         let message = format!("`{}` is not a field of this request", excerpt(name));
-        Refusal::of_field(Code::UnknownField, excerpt(name), message, remedy(name, &known))
+        let fix = match (self, nearest(name, known.iter().copied())) {
+            // What a rule's key names stands one level deeper.
+            (Form::Check, None) => {
+                format!("use one of: {}; what rules go by belongs into `attributes`", known.join(", "))
+            }
+            _ => remedy(name, &known),
+        };
+        Refusal::of_field(Code::UnknownField, excerpt(name), message, fix)
     }
 }
 

@@ -123,6 +123,8 @@ async fn an_unknown_path_is_told_the_known_ones() {
     let error = node.client().await.get("/v1/chek").await.json()["error"].clone();
     assert!(error["message"].as_str().unwrap().contains("/v1/limit-many"), "{error}");
     assert_eq!(error["fix"], "did you mean `/v1/check`?");
+    let error = node.client().await.get("/check").await.json()["error"].clone();
+    assert_eq!(error["fix"], "did you mean `/v1/check`?");
     let error = node.get_admin("/v1/stat").await.json()["error"].clone();
     assert!(error["message"].as_str().unwrap().contains("/v1/state"), "{error}");
 }

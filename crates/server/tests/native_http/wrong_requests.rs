@@ -299,11 +299,15 @@ async fn a_refusal_tells_how_to_write_it_instead() {
         (r#""limit":1e3,"duration_ms":1000"#, "write it as 1000"),
         (r#""limit":"5","duration_ms":1000"#, "write the number without quotes"),
         (r#""limit":5,"duration_m":1000"#, "did you mean `duration_ms`?"),
+        (r#""limit":5,"duration":1000"#, "did you mean `duration_ms`?"),
         (r#""limit":5,"duration_ms":1000,"class":"fre""#, "did you mean `free`?"),
     ] {
         let reply = node.post("/v1/limit", &format!(r#"{{"namespace":"n","identifier":"i",{wrong}}}"#)).await;
         assert_eq!(reply.json()["error"]["fix"], fix);
     }
+    let reply = node.post("/v1/check", r#"{"namespace":"n","user":"42"}"#).await;
+    let fix = "use one of: namespace, attributes, cost; what rules go by belongs into `attributes`";
+    assert_eq!(reply.json()["error"]["fix"], fix);
 }
 
 #[tokio::test]

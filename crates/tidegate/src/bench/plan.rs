@@ -9,7 +9,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 const NOTE: &str = "\
-Target: http://HOST:PORT, grpc://HOST:PORT, redis://HOST:PORT; http+unix:PATH, grpc+unix:PATH, redis+unix:PATH.
+Target: http://HOST:PORT, grpc://HOST:PORT, redis://HOST:PORT; on Unix sockets
+http+unix:PATH, grpc+unix:PATH, redis+unix:PATH.
 {key} in --path, --header, --body and --command is the key. For example:
   tidegate bench http://127.0.0.1:8080 --connections 50 --zipf 1.1
   tidegate bench http+unix:/run/tidegate --limits 5 --rate 2000 --svg latency.svg

@@ -5,7 +5,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use std::path::PathBuf;
 
 const NOTE: &str = "\
-A kind of limit is its name and how many keys of it are active in a region: one for each user, one in all.
+A kind of limit is its name and how many keys of it are active in a region (users, say).
 For example:
   tidegate plan --requests 200000 --regions 2 --nodes 40 --limit user=3000000 --limit global=1
   tidegate plan --json

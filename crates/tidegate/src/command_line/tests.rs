@@ -3,8 +3,7 @@
 use super::*;
 
 fn read(words: &[&str]) -> Result<Command, clap::Error> {
-    let words = std::iter::once(&"tidegate").chain(words);
-    clap().try_get_matches_from(words).map(|matches| command_of(&matches))
+    parse(words.iter().map(OsString::from).collect())
 }
 
 #[test]
@@ -20,6 +19,11 @@ fn help_fits_a_screen() {
     while let Some(command) = commands.pop() {
         let lines = command.render_help().to_string().lines().count();
         assert!(lines <= 40, "{} has {lines} lines of help", command.get_name());
+        // A line that was broken by hand, and is broken again, looks like a mistake.
+        let note = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let is_whole = |line: &str| line.starts_with("  ") || line.ends_with(['.', ':']);
+        let broken = note.lines().find(|line| !is_whole(line) && line.chars().count() > 100);
+        assert_eq!(broken, None, "{}", command.get_name());
         commands.extend(command.get_subcommands_mut());
     }
 }
@@ -43,6 +47,30 @@ fn flags_work_with_and_without_the_word_serve() {
     }
     assert!(matches!(read(&[]).unwrap(), Command::Serve(_)));
     assert!(matches!(read(&["--print-config"]).unwrap(), Command::PrintConfig(_)));
+}
+
+#[test]
+fn words_of_other_programs_are_answered_with_ours() {
+    for (words, meant) in [
+        (&["--redis", "redis://h"][..], "'--origin-url'"),
+        (&["serve", "--redis-url=redis://h"], "'--origin-url'"),
+        (&["-p", "9000"], "'--listen-http'"),
+        (&["--port", "9000"], "'--listen-http'"),
+        (&["serve", "--rules", "rules.yaml"], "'--rules-file'"),
+        (&["-c", "tidegate.toml"], "'--config'"),
+        (&["control", "-c", "tidegate.toml"], "'--config'"),
+        (&["start"], "'serve'"),
+        (&["validate", "rules.yaml"], "'rules check'"),
+        (&["rules", "validate"], "'check'"),
+    ] {
+        let error = read(words).err().expect("none of them is known").to_string();
+        assert!(error.contains(meant) && !error.contains("--region"), "{words:?}: {error}");
+    }
+    // Where a command has no such flag, none is suggested.
+    let error = read(&["check", "api", "--redis", "redis://h"]).err().expect("unknown").to_string();
+    assert!(!error.contains("--origin-url"), "{error}");
+    let error = read(&["rules", "run"]).err().expect("unknown").to_string();
+    assert!(!error.contains("serve"), "{error}");
 }
 
 #[test]

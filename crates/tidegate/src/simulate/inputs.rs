@@ -6,27 +6,30 @@ use std::path::PathBuf;
 use tidegate_sim::swarm::Mistake;
 
 const NOTE: &str = "\
-SCENARIO is a name that `tidegate sim list` tells, or a file. Exit code: 0 everything is as expected, 1 something
-isn't, 2 the scenario can't be read. For example:
+SCENARIO is a name that `tidegate sim list` tells, or a file.
+Exit code: 0 all is as expected, 1 something isn't, 2 the scenario can't be read. For example:
   tidegate sim burst
   tidegate sim ./mine.toml --seed 7 --out pictures
   tidegate sim swarm --seeds 100 --minutes 10
   tidegate sim replay crates/sim/scenarios";
 const SWARM_NOTE: &str = "\
-A seed that fails is made as small as it stays failing, and printed as a scenario file; --save writes it too. Exit
-code: 0 nothing is violated, 1 something is, 2 the file can't be written. For example:
+A seed that fails is made as small as it stays failing, and printed as a scenario file.
+Exit code: 0 nothing is violated, 1 something is, 2 the file can't be written. For example:
   tidegate sim swarm --seeds 1000 --minutes 10
   tidegate sim swarm --from 17 --seeds 1 --save crates/sim/scenarios
   tidegate sim swarm --seeds 100 --mistake delta";
 const REPLAY_NOTE: &str = "\
-FILE is a scenario file of the swarm, or a directory of them. Its `expect` says whether it passes, or which violation it
-is known for. Exit code: 0 every file does what it expects, 1 one doesn't, 2 one can't be read. For example:
+FILE is a scenario file of the swarm, or a directory of them.
+Its `expect` says whether it passes, or which violation it is known for.
+Exit code: 0 every file does what it expects, 1 one doesn't, 2 one can't be read. For example:
   tidegate sim replay crates/sim/scenarios
   tidegate sim replay found/seed-17-episode-3.toml";
 const COVERAGE_NOTE: &str = "\
-A situation is what a node knows of a key, what the store holds of its cell, and the event that comes then. What the
-seeds meet too rarely is aimed at. Exit code: 0 every situation was met 30 times or is listed in
-crates/sim/coverage/unreachable.txt, and nothing was violated, 1 that isn't so, 2 the list can't be read. For example:
+A situation is what a node knows of a key, what the store holds of its cell, and the event that
+comes then. What the seeds meet too rarely is aimed at.
+Exit code: 0 every situation was met 30 times or is listed in
+crates/sim/coverage/unreachable.txt, and nothing was violated, 1 that isn't so, 2 the
+list can't be read. For example:
   tidegate sim coverage --seeds 1000";
 const SEEDS_MAX: u64 = 10_000_000;
 const MINUTES_MAX: u64 = 10_000;

@@ -8,8 +8,8 @@ use tidegate_decisions::RECORDS_MAX;
 use tidegate_node::journal::asked::Asked;
 
 const NOTE: &str =
-    "WHO is a caller as any output shows it ('alice,/search'), one value of it (alice, user=alice), or \
-the hash that `why` prints.
+    "WHO is a caller as any output shows it ('alice,/search'), one value of it (alice, user=alice), the
+hash that `why` prints, or the name of a rule.
 Exit code: 0 found, 1 nothing found, 2 error. Times are UTC. For example:
   tidegate why alice --at 03:47
   tidegate why user=alice endpoint=/search

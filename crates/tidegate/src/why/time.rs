@@ -31,16 +31,22 @@ fn instant(text: &str, now: Nanos) -> Result<Nanos, WhyError> {
     ago(text, now).or_else(|| of_day(text, now)).or_else(|| dated(text)).ok_or_else(wrong)
 }
 
+/// `10m`, and as people say it: `10min`, `10 minutes ago`, `now`.
 fn ago(text: &str, now: Nanos) -> Option<Nanos> {
-    let unit = text.chars().last()?;
-    let seconds = match unit {
-        's' => 1,
-        'm' => 60,
-        'h' => 3600,
-        'd' => 86_400,
+    let text = text.trim().trim_end_matches("ago").trim_end();
+    if text == "now" {
+        return Some(now);
+    }
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (count, unit) = text.split_at(digits);
+    let seconds = match unit.trim_start() {
+        "s" | "sec" | "secs" | "second" | "seconds" => 1,
+        "m" | "min" | "mins" | "minute" | "minutes" => 60,
+        "h" | "hr" | "hrs" | "hour" | "hours" => 3600,
+        "d" | "day" | "days" => 86_400,
         _ => return None,
     };
-    let count: u64 = text.strip_suffix(unit)?.parse().ok()?;
+    let count: u64 = count.parse().ok()?;
     Some(now.minus(Nanos::from_secs(count.saturating_mul(seconds))))
 }
 
@@ -81,6 +87,10 @@ mod tests {
             ("19:00", at(19, 0).minus(DAY)),
             ("10m", at(17, 50)),
             ("2h", at(16, 0)),
+            ("10min", at(17, 50)),
+            ("10 minutes ago", at(17, 50)),
+            ("1 hour ago", at(17, 0)),
+            ("now", at(18, 0)),
             ("2026-11-16T03:47:00Z", at(3, 47)),
             ("2026-11-16T03:47Z", at(3, 47)),
             ("2026-11-16 03:47", at(3, 47)),
@@ -89,7 +99,7 @@ mod tests {
         ] {
             assert_eq!(instant(text, now).unwrap(), expected, "{text}");
         }
-        for wrong in ["", "soon", "25:00", "10x", "3:4", "2026-13-01T00:00:00Z"] {
+        for wrong in ["", "soon", "ago", "min", "25:00", "10x", "3:4", "2026-13-01T00:00:00Z"] {
             assert!(instant(wrong, now).is_err(), "{wrong}");
         }
         let typed = Typed { at: Some("03:47".into()), since: None, until: None };

@@ -17,14 +17,18 @@ await run(async () => {
   // It has no answer to give.
   await promisify(execFile)("redis-cli", ["-u", store, "shutdown", "nosave"]).catch(() => {});
   await page.goto(`${url}/#/overview`);
-  await until("a store that is away", async () => (await check("bob"), /Unavailable/.test(await tier.innerText())));
+  // Nobody asks: the heartbeats tell, before any breaker opens.
+  await until("a store that is away", async () => /Unavailable/.test(await tier.innerText()));
   assert.equal(await tier.getAttribute("data-health"), "bad");
   assert.match(await tier.innerText(), /Requests are decided by what this node knows/);
   await until("the chart", async () => /store away/.test(await page.innerText("#overview-chart .readout")));
+  await check("bob");
   await page.goto(`${url}/#/charts`);
   await until("all charts", async () => /store away/.test(await told("Decisions")));
   await page.goto(`${url}/#/tiers`);
-  await until("the tier", async () => /open: it is away|unavailable/.test(await page.innerText("#tiers")));
+  const shard = page.locator("#tiers tbody tr").first();
+  await until("the shard, with the connection's words", async () => /Unavailable: .*(not connected|refused)/i.test(await shard.innerText()));
+  assert.equal(await shard.locator(".good-text").count(), 0, "nothing about it is shown as good");
   for (const view of ["overview", "charts", "tiers"]) {
     await page.goto(`${url}/#/${view}`);
     assert.deepEqual(await barriers(page), [], view);

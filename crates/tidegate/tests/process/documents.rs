@@ -36,6 +36,13 @@ fn the_readmes_answer_looks_like_a_real_one() {
     assert_eq!(fields(&sample["limits"][0]), fields(&real["limits"][0]));
 }
 
+/// Whoever reads it to its end should not need more than a few minutes.
+#[test]
+fn the_readme_stays_below_120_lines() {
+    let lines = document("README.md").lines().count();
+    assert!(lines < 120, "README.md has {lines} lines: move something to a page of docs");
+}
+
 #[test]
 fn the_redis_clis_line_is_answered_as_its_page_says() {
     let page = document("docs/resp.md");

@@ -141,7 +141,11 @@ const MISTAKES: &[Step] = &[
         2,
         &["listen.admin", "ask the node's other listener, listen.http"],
     ),
-    step("tidegate check api user=42 --url https://$HTTP", 2, &["--ca PATH"]),
+    step(
+        "tidegate check api user=42 --url https://$HTTP",
+        2,
+        &["if it has none, write http://", "--ca PATH"],
+    ),
     step("tidegate check api user 42 --url http://$HTTP", 2, &["\"user\" isn't an attribute", "user=42"]),
     step("tidegate check user=42 --url http://$HTTP", 2, &["the namespace comes first", "`api user=42`"]),
     step(
@@ -192,7 +196,7 @@ const MISTAKES: &[Step] = &[
     step(
         "printf 'namespace: api\\nrules:\\n  - name: a\\n\\tkey: [user]\\n' > rules.yaml; tidegate rules check",
         1,
-        &["found a tab", "indent with spaces, not tabs"],
+        &["rules.yaml:4:1:", "found a tab", "indent with spaces, not tabs"],
     ),
     step(
         "rules 's/limit: 10 per 1m/limit: 5\\/hour/'",

@@ -27,6 +27,11 @@ fn the_banner_says_what_runs() {
     assert_eq!(node.banner.lines().next(), Some(first.as_str()));
     assert!(node.banner.contains("rules  none (create rules.yaml"), "{}", node.banner);
     assert!(node.banner.contains("keys   at most 12,345 (memory.max_keys)"), "{}", node.banner);
+    let dashboard = format!("  http://{} in a browser: the dashboard", node.admin);
+    assert!(node.banner.lines().any(|line| line == dashboard), "{}", node.banner);
+    let data =
+        "  data   data; the log of decisions in data/decisions takes 1024 MB at most (log.decisions_max_mb)";
+    assert!(node.banner.lines().any(|line| line == data), "{}", node.banner);
     assert_eq!(node.state()["node"], "n-1");
 }
 

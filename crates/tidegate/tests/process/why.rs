@@ -129,7 +129,7 @@ fn a_caller_is_found_however_it_is_written() {
     };
     let [alice] = &of(&["alice,/search"])[..] else { panic!("{:?}", of(&["alice,/search"])) };
     let hash = &alice[..16];
-    let of_alice: [&[&str]; 20] = [
+    let of_alice: [&[&str]; 26] = [
         &["--identifier", "alice,/search"],
         &["--identifier", "alice, /search"],
         &["--identifier", "alice"],
@@ -150,6 +150,12 @@ fn a_caller_is_found_however_it_is_written() {
         &["api", "user=alice"],
         &["search", "alice,", "/search"],
         &["Alice", "--rule", "search", "--at", "5s"],
+        &["alice", "/search"],
+        &["search", "alice", "/search"],
+        &["user:", "alice"],
+        &["{\"user\":\"alice\"}"],
+        &["alice", "--rule", "api/search", "--since", "10 minutes ago"],
+        &["alice", "--at", "now"],
     ];
     for who in of_alice {
         assert_eq!(of(who), std::slice::from_ref(alice), "{who:?}");
@@ -160,6 +166,9 @@ fn a_caller_is_found_however_it_is_written() {
     }
     for who in ["2001:db8:0:1::7", "2001:DB8:0:1::9", "2001:db8:0:1::/64", "ip=2001:db8:0:1::1"] {
         assert_eq!(of(&[who]).len(), 1, "{who}");
+    }
+    for (name, callers) in [("search", 2), ("default/api/search", 2), ("per-net", 1), ("api", 3)] {
+        assert_eq!(of(&[name]).len(), callers, "all of {name}");
     }
     for nobody in ["carol", "endpoint=alice", "bob,/search", "per-net alice", "user=alice endpoint=/other"] {
         assert!(of(&[nobody]).is_empty(), "{nobody}");

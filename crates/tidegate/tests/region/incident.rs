@@ -175,7 +175,7 @@ impl Incident {
 fn words(cause: &str) -> &'static str {
     match cause {
         "rule_changed" => "with rules version 2: 10 per 31536000 s became 4 per 31536000 s.",
-        "store_away" => "because their store was unreachable",
+        "store_away" => "because their store was unavailable",
         "clock_step" => "The wall clock had been set by",
         _ => "was in use",
     }

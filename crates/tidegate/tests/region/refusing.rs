@@ -3,9 +3,10 @@
 
 use crate::fleet::{Limit, Member, PATIENT, fleet, pause, wait_for};
 use crate::store::command;
-use crate::support::{poll, request_with};
+use crate::support::{poll, request, request_with};
+use std::collections::HashMap;
 use std::time::Duration;
-use tidegate_testkit::Redis;
+use tidegate_testkit::{Redis, Reply};
 
 /// What a node may take to show that its store is away, or back.
 const SHOWN_WITHIN: Duration = Duration::from_secs(2);
@@ -109,8 +110,20 @@ fn a_dead_store_is_shown_on_a_node_that_nobody_asks() {
     let redis = wait_for(Redis::start());
     let nodes = fleet(&redis.url(), 2, &[]);
     wait_back(&nodes);
+    let before: HashMap<_, _> =
+        nodes.iter().map(|node| (node.node.http.clone(), lines_with(node, "\"WARN\""))).collect();
     redis.kill();
     wait_unavailable(&nodes, "not connected");
+    for node in &nodes {
+        // The charts go by this: at, admitted, denied, shards that are away.
+        poll("a second without the store", SHOWN_WITHIN, || {
+            let (_, history) = request(&node.node.admin, "GET", "/v1/history", "");
+            (history["seconds"].as_array()?.last()?[3] == 1).then_some(())
+        });
+        // One of the server, with the reason, and one of what it means for the region.
+        let warnings = lines_with(node, "\"WARN\"") - before[&node.node.http];
+        assert!(warnings <= 2, "{}", node.log());
+    }
     wait_for(redis.restart());
     wait_back(&nodes);
     redis.stop();
@@ -128,6 +141,33 @@ fn a_store_that_wants_a_password_is_shown_by_a_node_that_starts() {
     let limit = Limit::strict("new", 5);
     assert_eq!(admitted(&nodes, &limit, 5), 0);
     assert!(nodes[0].ask(&Limit::new("paid", 5)).is_unverified());
+}
+
+#[test]
+fn a_store_that_loads_its_data_is_shown_until_it_has() {
+    let (redis, primary) = (wait_for(Redis::start()), wait_for(Redis::start()));
+    let nodes = fleet(&redis.url(), 2, &PATIENT);
+    wait_back(&nodes);
+    command(&primary, &["CONFIG", "SET", "repl-diskless-sync-delay", "0"]);
+    let fill = "for i = 1, 20000 do redis.call('SET', 'filler ' .. i, i) end";
+    command(&primary, &["EVAL", fill, "0"]);
+    // A replica that takes its time, half a millisecond for each key.
+    command(&redis, &["CONFIG", "SET", "key-load-delay", "500"]);
+    command(&redis, &["CONFIG", "SET", "loading-process-events-interval-bytes", "1024"]);
+    let address = primary.address();
+    command(&redis, &["REPLICAOF", &address.ip().to_string(), &address.port().to_string()]);
+    poll("a store that loads", Duration::from_secs(10), || {
+        let answer = wait_for(redis.command(&["GET", "anything"])).ok()?;
+        matches!(answer, Reply::Error(problem) if problem.starts_with("LOADING")).then_some(())
+    });
+    wait_unavailable(&nodes, "LOADING");
+    command(&redis, &["CONFIG", "SET", "key-load-delay", "0"]);
+    poll("a store that has loaded", Duration::from_secs(10), || {
+        let answer = wait_for(redis.command(&["GET", "anything"])).ok()?;
+        (!matches!(answer, Reply::Error(_))).then_some(())
+    });
+    command(&redis, &["REPLICAOF", "NO", "ONE"]);
+    wait_back(&nodes);
 }
 
 /// A server that may remove keys by itself: said at once, and what it removed is published again, once a minute at most.

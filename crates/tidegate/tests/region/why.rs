@@ -44,3 +44,28 @@ fn a_denial_while_the_store_is_away_names_it() {
     let sentence = decision["sentence"].as_str().unwrap();
     assert!(!sentence.contains("It would have passed"), "{sentence}");
 }
+
+/// No breaker has opened yet: that takes calls, and nobody called.
+#[test]
+fn the_first_denial_of_a_quiet_node_names_the_store_that_is_away() {
+    let redis = wait_for(Redis::start());
+    let directory = crate::support::Directory::new();
+    directory.write("rules.yaml", RULES);
+    let address = redis.address().to_string();
+    let member = Member::start_in(directory, &["--origin-url", &format!("redis://{address}")]);
+    member.wait_joined();
+    redis.kill();
+    poll("a store that is away", SOON, || {
+        (member.origin()["shards"][0]["data"] == "unavailable").then_some(())
+    });
+    let body = r#"{"namespace":"api","attributes":{"user":"the only one"}}"#;
+    let denied = request(&member.node.http, "POST", "/v1/check", body).1;
+    assert_eq!(denied["reason"], "store unavailable", "{denied}");
+    assert_eq!(member.is_open(&address), Some(false), "one call opens no breaker");
+    let sentence = poll("the cause", SOON, || {
+        let (_, answer) = request(&member.node.admin, "GET", "/v1/why?rule=logins", "");
+        let decision = answer["decisions"].as_array()?.first()?;
+        (decision["cause"] == "store_away").then(|| decision["sentence"].as_str().unwrap().to_owned())
+    });
+    assert!(sentence.contains("because their store was unavailable"), "{sentence}");
+}

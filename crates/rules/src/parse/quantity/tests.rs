@@ -177,3 +177,32 @@ fn what_is_no_rate_is_refused() {
         assert!(rate(text).is_err(), "{text}");
     }
 }
+
+#[test]
+fn what_people_say_of_a_count_is_answered_with_the_text_to_write() {
+    for (text, fix) in [
+        ("10 requests per minute", "write `10 per minute`"),
+        ("10 req/s", "write `10/s`"),
+        ("1_000 calls per 10s", "write `1_000 per 10s`"),
+        ("10 requests/hour", "`10 per 1h`"),
+        ("10rpm", "`10 per 1m`"),
+        ("10 rpm", "`10 per 1m`"),
+        ("10 a minute", "`10 per 1m`"),
+    ] {
+        let refusal = limit(text).unwrap_err();
+        assert!(refusal.fix.contains(fix), "{text}: {refusal:?}");
+    }
+    for (text, fix) in [
+        ("10 requests per minute", "write `10 per minute`"),
+        ("0.5/s", "`1 per 2s`"),
+        ("1.5 per minute", "`3 per 2m`"),
+        ("0.25/10s", "`1 per 40s`"),
+        ("10rps", "`100/s`"),
+    ] {
+        let refusal = rate(text).unwrap_err();
+        assert!(refusal.fix.contains(fix), "{text}: {refusal:?}");
+    }
+    for text in ["0.0/s", "1.5/month", "0.0000001/s", "1.5.5/s", "1. 5/s"] {
+        assert!(rate(text).is_err(), "{text}");
+    }
+}
