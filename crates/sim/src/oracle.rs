@@ -32,6 +32,7 @@ use tidegate_core::exchange::{CountSync, KeyReply, KeySync};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{Accuracy, Class, KeyId, Nanos, Sequence};
 use tidegate_node::GivenPolicy;
+use tidegate_origin::Exchange;
 
 /// Clocks that follow the same time differ by no more, and what was decided may be counted so much later.
 const CLOCKS_DIFFER: Nanos = Nanos::from_millis(60);
@@ -226,6 +227,38 @@ impl Oracle {
         now: Nanos,
     ) {
         self.keys[key].note_deletion(nodes, origin, now);
+    }
+
+    /// A node is about to sync some keys, before the store knows what it says.
+    pub(crate) fn is_about_to_sync(
+        &mut self,
+        (node, exchange): (NodeId, &Exchange),
+        nodes: &[SimulatedNode],
+        origin: &SimulatedOrigin,
+        now: Nanos,
+    ) {
+        let is_synced =
+            |accounts: &&mut KeyAccounts| exchange.syncs.iter().any(|sync| sync.key == accounts.id);
+        let unaware = self.keys.iter_mut().filter(|accounts| accounts.unaware.contains(&node));
+        unaware.filter(is_synced).for_each(|accounts| accounts.note_dropped(nodes, origin, now));
+    }
+
+    /// A node doesn't know whether the store counted what a call carried and asked for. It doesn't add that to the highest
+    /// total that was claimed: rather one too few than one twice (`OriginCell::component_before`). So a claim hides as much,
+    /// if the call wasn't counted.
+    pub(crate) fn is_unanswered(&mut self, node: &SimulatedNode, exchange: &Exchange) {
+        for sync in &exchange.syncs {
+            let CountSync::Window(window) = &sync.counts else { continue };
+            let Some(accounts) = self.keys.iter_mut().find(|accounts| accounts.id == sync.key) else {
+                continue;
+            };
+            let asked: u64 = sync.wants.asks.iter().sum();
+            let view = node.view(sync.key);
+            let published = view.cells().find(|(sequence, _)| *sequence == window.sequence);
+            let unconfirmed = published.map_or(0, |(_, counts)| counts.unsynced());
+            let cell = (accounts.generations.of(sync.epoch), window.sequence);
+            accounts.cells.entry(cell).or_default().before_claims += asked + unconfirmed;
+        }
     }
 
     /// Whether a node knows of a key that was deleted from the store, and hasn't synced it since.

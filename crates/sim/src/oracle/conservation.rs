@@ -61,6 +61,26 @@ impl KeyAccounts {
         }
     }
 
+    /// A node that knew of the key when it was deleted is about to sync it. If it dropped its entry since, it brings nothing
+    /// back.
+    pub(super) fn note_dropped(&mut self, nodes: &[SimulatedNode], origin: &SimulatedOrigin, now: Nanos) {
+        let cells: Vec<_> = self.cells.keys().copied().filter(|cell| self.is_live(*cell, now)).collect();
+        for cell in cells {
+            let dropped = match self.plan.policy {
+                GivenPolicy::Gcra { .. } => {
+                    let known = self.known_tat(self.generations.epoch_of(cell.0), nodes, origin);
+                    self.used(cell, now).saturating_sub(self.units_between(now, known))
+                }
+                _ => {
+                    let Known { total, .. } = self.known(self.id_of(cell), nodes, origin);
+                    self.admitted_in(cell).saturating_sub(total)
+                }
+            };
+            let accounts = self.cells.entry(cell).or_default();
+            accounts.dropped = accounts.dropped.max(dropped);
+        }
+    }
+
     /// Whether a cell still counts.
     pub(super) fn is_live(&self, (generation, sequence): (u64, Sequence), now: Nanos) -> bool {
         let current = self.plan.sequence_at(now).unwrap_or(BUCKET);
@@ -113,18 +133,21 @@ impl KeyAccounts {
     ) -> Result<(), String> {
         for (cell, accounts) in self.cells.iter().filter(|(cell, _)| self.is_live(**cell, now)) {
             let id = self.id_of(*cell);
-            let (counted, wanted) = match self.plan.policy {
+            // Since nobody knows of the last reset any more, the key is counted in an earlier epoch again.
+            let epochs = self.known_epoch(nodes, origin).min(id.epoch)..=id.epoch;
+            let excused = accounts.uncounted().max(accounts.dropped) + accounts.untold;
+            let (counted, wanted): (u64, u64) = match self.plan.policy {
                 // A lowered burst leaves one empty bucket of what is owed.
                 GivenPolicy::Gcra { .. } if self.was_lowered => continue,
                 GivenPolicy::Gcra { .. } => {
-                    let counted = self.units_between(now, origin.tat(self.id, id.epoch));
-                    let slack = accounts.uncounted() + accounts.untold + self.gcra_slack(accounts);
-                    (counted, self.used(*cell, now).saturating_sub(slack))
+                    let owed = |epoch| self.units_between(now, origin.tat(self.id, epoch));
+                    let wanted = self.used(*cell, now).saturating_sub(excused + self.gcra_slack(accounts));
+                    (epochs.map(owed).sum(), wanted)
                 }
-                _ => (
-                    origin.total(&id),
-                    accounts.admitted.saturating_sub(accounts.uncounted() + accounts.untold),
-                ),
+                _ => {
+                    let counted = |epoch| origin.total(&CellId { epoch, ..id });
+                    (epochs.map(counted).sum(), accounts.admitted.saturating_sub(excused))
+                }
             };
             // What was deleted alone comes back with those who know of it, when they sync it.
             if counted < wanted && self.unaware.is_empty() {

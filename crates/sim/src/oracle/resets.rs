@@ -19,7 +19,7 @@ impl Oracle {
         let accounts = &mut self.keys[key];
         let current = accounts.plan.sequence_at(now).unwrap_or(BUCKET);
         let repeated = accounts.generations.begin(epoch, order, current);
-        if let Some(generation) = repeated.filter(|_| !is_whole) {
+        if let Some(generation) = repeated.filter(|_| !is_whole || accounts.has_lost_resets) {
             let cell = (generation, current);
             let used = accounts.used(cell, now);
             accounts.cells.entry(cell).or_default().lost += used;
