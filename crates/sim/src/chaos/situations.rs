@@ -308,6 +308,12 @@ impl<'r> History<'r> {
             NodeState::Leased => self.send(SUBJECT, 0, 20),
             NodeState::Prepaid => self.send(SUBJECT, 0, 2),
             NodeState::Spent if !self.draws() => self.spend_all(),
+            NodeState::Spent | NodeState::Stale | NodeState::WithRoom if self.draws() => {
+                // The first is granted when it has been denied, and is spent by the second.
+                self.send(SUBJECT, 0, 1);
+                self.wait(40, 60);
+                self.send(SUBJECT, 0, 1);
+            }
             NodeState::Unsynced => {
                 self.send(SUBJECT, 0, 1);
                 self.wait(60, 100);

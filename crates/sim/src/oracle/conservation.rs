@@ -1,7 +1,7 @@
 //! Conservation: what the store and the living nodes know of a key, beside what was admitted.
 
 use super::{Accounts, BUCKET, KeyAccounts};
-use crate::node::{KeyView, SimulatedNode};
+use crate::node::{Call, KeyView, SimulatedNode};
 use crate::origin::SimulatedOrigin;
 use std::collections::BTreeMap;
 use tidegate_core::exchange::CountSync;
@@ -46,8 +46,12 @@ impl KeyAccounts {
     }
 
     pub(super) fn note_deletion(&mut self, nodes: &[SimulatedNode], origin: &SimulatedOrigin, now: Nanos) {
-        let knows = |node: &&SimulatedNode| node.is_up && node.sharing().table.state(self.id).is_some();
+        // An answer that is on its way brings what it says later.
+        let knows = |node: &&SimulatedNode| {
+            node.is_up && (node.sharing().table.state(self.id).is_some() || self.calls_of(node) > 0)
+        };
         self.unaware = nodes.iter().filter(knows).map(|node| node.id).collect();
+        self.deleted_at = now;
         self.has_lost_resets |= self.generations.newest() > 0;
         let current = (self.generations.newest(), self.plan.sequence_at(now).unwrap_or(BUCKET));
         let live = self.cells.keys().copied().filter(|cell| *cell != current && self.is_live(*cell, now));
@@ -59,6 +63,12 @@ impl KeyAccounts {
             let accounts = self.cells.entry(cell).or_default();
             accounts.deleted = accounts.deleted.max(once_more);
         }
+    }
+
+    /// How many of a node's calls about the key weren't answered yet.
+    pub(super) fn calls_of(&self, node: &SimulatedNode) -> usize {
+        let is_about = |call: &&Call| call.outgoing.exchange.syncs.iter().any(|sync| sync.key == self.id);
+        node.calls.values().filter(is_about).count()
     }
 
     /// A node that knew of the key when it was deleted is about to sync it. If it dropped its entry since, it brings nothing
@@ -133,8 +143,11 @@ impl KeyAccounts {
     ) -> Result<(), String> {
         for (cell, accounts) in self.cells.iter().filter(|(cell, _)| self.is_live(**cell, now)) {
             let id = self.id_of(*cell);
-            // Since nobody knows of the last reset any more, the key is counted in an earlier epoch again.
-            let epochs = self.known_epoch(nodes, origin).min(id.epoch)..=id.epoch;
+            // Since nobody knows of the last reset any more, the key is counted in an earlier epoch again; where it was
+            // deleted, until somebody who knows of it syncs the key.
+            let counts_in =
+                if self.has_lost_resets { origin.epoch(self.id) } else { self.known_epoch(nodes, origin) };
+            let epochs = counts_in.min(id.epoch)..=id.epoch;
             let excused = accounts.uncounted().max(accounts.dropped) + accounts.untold;
             let (counted, wanted): (u64, u64) = match self.plan.policy {
                 // A lowered burst leaves one empty bucket of what is owed.
@@ -178,7 +191,8 @@ impl KeyAccounts {
         let is_aware = |node: &SimulatedNode| node.is_up && !self.unaware.contains(&node.id);
         for (index, node) in nodes.iter().enumerate().filter(|(_, node)| is_aware(node)) {
             let view = node.view(self.id);
-            if view.epoch > origin.epoch(self.id) {
+            // It may have heard of a reset from the log after that was deleted with the key.
+            if view.epoch > origin.epoch(self.id) && !self.has_lost_resets {
                 return Err(format!("node {index} is at epoch {}, and the store is behind", view.epoch));
             }
             for (sequence, counts) in view.cells().filter(|(sequence, _)| *sequence == id.sequence) {

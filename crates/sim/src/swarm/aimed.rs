@@ -25,7 +25,7 @@ const JUST_AFTER: Nanos = Nanos::new(2);
 const NEVER: Nanos = Nanos::from_secs(100 * 365 * 86_400);
 
 /// So many seeds are tried for each situation.
-const TRIES_MAX: u64 = 1_000;
+const TRIES_MAX: u64 = 2_000;
 
 /// What a node knows of a key and what the store holds of its cell, and how often which events are still to come then.
 /// All these events can follow the same histories.

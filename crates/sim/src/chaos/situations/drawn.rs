@@ -30,6 +30,10 @@ pub(super) fn class_of((node, store, event): Triple, random: &mut Random) -> Cla
         node if is_of_cell(node) && store == StoreState::Expiring && event == EventKind::LeaseGranted => {
             Class::Abuse
         }
+        // What is admitted meanwhile makes an entry.
+        NodeState::Absent if event == EventKind::LeaseGranted && store != StoreState::BelowFloor => {
+            Class::Abuse
+        }
         // What comes too late for its request isn't admitted meanwhile.
         NodeState::Prepaid => Class::Abuse,
         NodeState::Unsynced => Class::Paid,
