@@ -86,7 +86,11 @@ fn near_a_wait(random: &mut Random) -> Nanos {
 }
 
 pub(crate) fn signed(random: &mut Random, most: u64) -> i64 {
-    let size = i64::try_from(random.between(0, most)).unwrap_or(i64::MAX);
+    signed_between(random, 0, most)
+}
+
+pub(crate) fn signed_between(random: &mut Random, least: u64, most: u64) -> i64 {
+    let size = i64::try_from(random.between(least, most)).unwrap_or(i64::MAX);
     if random.one_in(2) { size } else { -size }
 }
 

@@ -13,6 +13,7 @@ use crate::trace::AnswerPath;
 use crate::truth::{KeyTruth, Known};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
+use tidegate_core::counts::Counts;
 use tidegate_core::exchange::{CountReply, CountSync, KeyReply, KeySync};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{KeyId, Nanos, Sequence};
@@ -255,7 +256,10 @@ impl Auditor {
 
     fn believed_of(&self, node: &SimulatedNode, key: usize, view: &KeyView) -> Checked {
         let truth = &self.truths[key];
-        for (sequence, counts) in view.cells() {
+        // A bucket that was reset has an entry without any cell, which shows as cell 0 and the one before: what a clock step
+        // moves in it are instants.
+        let is_cell = |(sequence, _): &(Sequence, Counts)| (1..u64::MAX).contains(&sequence.0);
+        for (sequence, counts) in view.cells().filter(is_cell) {
             // What was carried over a clock's step is held beside the region's counts.
             // Of the other regions the world's books know.
             let is_own = self.bounds.clocks_are_steady && !self.bounds.has_world;

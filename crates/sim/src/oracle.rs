@@ -32,9 +32,13 @@ use tidegate_core::exchange::{CountSync, KeyReply, KeySync};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{Accuracy, Class, KeyId, Nanos, Sequence};
 use tidegate_node::GivenPolicy;
+use tidegate_origin::Exchange;
 
 /// Clocks that follow the same time differ by no more, and what was decided may be counted so much later.
 const CLOCKS_DIFFER: Nanos = Nanos::from_millis(60);
+
+/// A call ends 50 ms after it was sent, by its node's clock.
+const CALLS_END_WITHIN: Nanos = Nanos::from_millis(50 + 60);
 
 /// GCRA has no cells: all that is admitted while the bucket isn't full belongs to one.
 const BUCKET: Sequence = Sequence(0);
@@ -97,6 +101,9 @@ struct KeyAccounts {
     /// Nodes that know of the key, which was deleted from the store, and haven't synced it since: they, and nobody else,
     /// bring it back. Nobody notices that a single key is gone.
     unaware: BTreeSet<NodeId>,
+    deleted_at: Nanos,
+    /// The node that syncs it now left before all calls of the time of the deletion had ended.
+    hears_more: bool,
     /// What was deleted is how often the key was reset: nodes that never knew of it count as before the reset.
     has_lost_resets: bool,
 }
@@ -122,6 +129,8 @@ impl Oracle {
             granted_in: BTreeMap::new(),
             changes_rate: changes_rate(plan),
             unaware: BTreeSet::new(),
+            deleted_at: Nanos::ZERO,
+            hears_more: false,
             has_lost_resets: false,
             plan: plan.clone(),
         };
@@ -228,6 +237,41 @@ impl Oracle {
         self.keys[key].note_deletion(nodes, origin, now);
     }
 
+    /// A node is about to sync some keys, before the store knows what it says.
+    pub(crate) fn is_about_to_sync(
+        &mut self,
+        (node, exchange): (NodeId, &Exchange),
+        nodes: &[SimulatedNode],
+        origin: &SimulatedOrigin,
+        now: Nanos,
+    ) {
+        let is_synced =
+            |accounts: &&mut KeyAccounts| exchange.syncs.iter().any(|sync| sync.key == accounts.id);
+        let unaware = self.keys.iter_mut().filter(|accounts| accounts.unaware.contains(&node));
+        for accounts in unaware.filter(is_synced) {
+            accounts.note_dropped(nodes, origin, now);
+            accounts.hears_more = exchange.now < accounts.deleted_at.plus(CALLS_END_WITHIN);
+        }
+    }
+
+    /// A node doesn't know whether the store counted what a call carried and asked for. It doesn't add that to the highest
+    /// total that was claimed: rather one too few than one twice (`OriginCell::component_before`). So a claim hides as much,
+    /// if the call wasn't counted.
+    pub(crate) fn is_unanswered(&mut self, node: &SimulatedNode, exchange: &Exchange) {
+        for sync in &exchange.syncs {
+            let CountSync::Window(window) = &sync.counts else { continue };
+            let Some(accounts) = self.keys.iter_mut().find(|accounts| accounts.id == sync.key) else {
+                continue;
+            };
+            let asked: u64 = sync.wants.asks.iter().sum();
+            let view = node.view(sync.key);
+            let published = view.cells().find(|(sequence, _)| *sequence == window.sequence);
+            let unconfirmed = published.map_or(0, |(_, counts)| counts.unsynced());
+            let cell = (accounts.generations.of(sync.epoch), window.sequence);
+            accounts.cells.entry(cell).or_default().before_claims += asked + unconfirmed;
+        }
+    }
+
     /// Whether a node knows of a key that was deleted from the store, and hasn't synced it since.
     pub(crate) fn is_unaware(&self, key: usize, node: NodeId) -> bool {
         self.keys.get(key).is_some_and(|accounts| accounts.unaware.contains(&node))
@@ -237,7 +281,10 @@ impl Oracle {
     /// have counted before. The node had tried to publish that and wasn't answered, and nobody charges it twice.
     pub(crate) fn synced(&mut self, key: usize, node: NodeId, sync: &KeySync, reply: &KeyReply) {
         let accounts = &mut self.keys[key];
-        accounts.unaware.remove(&node);
+        // What another call was answered before the deletion may not be in this one.
+        if !accounts.hears_more {
+            accounts.unaware.remove(&node);
+        }
         let CountSync::Gcra { sync: bucket, .. } = &sync.counts else { return };
         if reply.component_before.unwrap_or(0) < bucket.acked {
             let cell = (accounts.generations.of(sync.epoch), BUCKET);

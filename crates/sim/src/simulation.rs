@@ -185,6 +185,8 @@ pub struct Simulation {
     is_calm: bool,
     /// Something goes wrong in this run.
     has_faults: bool,
+    /// A node's clock is set in it.
+    sets_clocks: bool,
     /// How the store answered it.
     foreign_acceptance: Acceptance,
     /// Keys that were hot once.
@@ -226,6 +228,7 @@ impl Simulation {
             is_anothers: false,
             is_calm: false,
             has_faults: !scenario.faults.is_empty(),
+            sets_clocks: scenario.faults.iter().any(|(_, fault)| matches!(fault, Fault::StepClock { .. })),
             foreign_acceptance: Acceptance::default(),
             was_hot: BTreeSet::new(),
             successors: BTreeMap::new(),

@@ -9,7 +9,7 @@ mod epilogue;
 mod episode;
 mod minimise;
 
-pub use aimed::{Covered, cover};
+pub use aimed::{Aim, Covered, aims, cover};
 pub use episode::{Episode, Mistake};
 pub use minimise::{Smallest, minimise};
 

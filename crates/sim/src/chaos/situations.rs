@@ -60,6 +60,22 @@ pub(crate) fn requests_of(scenario: &Scenario) -> Requests {
     }
 }
 
+/// Whether a node is in a state by what it knows of the cell that its clock is in.
+pub(crate) fn is_of_cell(node: NodeState) -> bool {
+    matches!(
+        node,
+        NodeState::Prepaid | NodeState::Unsynced | NodeState::Spent | NodeState::Stale | NodeState::WithRoom
+    )
+}
+
+/// When a node's clock lands in the first cell, so that what it last heard there is fresh, or isn't.
+pub(crate) fn lands_ms(node: NodeState, random: &mut Random) -> u64 {
+    match node {
+        NodeState::Stale => random.between(6_500, 9_500),
+        _ => random.between(1_000, 3_500),
+    }
+}
+
 /// A history that passes through the situation, with some luck.
 pub(crate) fn history(aim: Triple, seed: u64, is_in_world: bool) -> Scenario {
     let mut random = Scenario::random_of(seed ^ 0x7369_7475);
@@ -121,10 +137,6 @@ impl<'r> History<'r> {
             let latency = Latency { least, most: most.plus(Nanos::new(50_000)), ..Latency::LOOPBACK };
             scenario.network = NetworkOptions { latency, ..NetworkOptions::LOOPBACK };
         }
-        if event == EventKind::SkewedClock {
-            let skew = i64::try_from(random.between(60, 2_000)).unwrap_or(60) * 1_000_000;
-            scenario.clock_offsets_ns = vec![if random.one_in(2) { skew } else { -skew }];
-        }
         let now_ms = random.between(0, 100);
         let arrivals = Vec::new();
         History {
@@ -180,22 +192,16 @@ impl<'r> History<'r> {
         if self.event == EventKind::Restart && self.store != StoreState::BelowFloor {
             self.fault(Fault::Crash { node: OTHER_HELPER });
         }
-        if self.event == EventKind::FailOver && self.random.one_in(2) {
-            self.fault(Fault::StoreIsCopied);
-        }
         if self.event == EventKind::QuotaChange {
             // Slices are made.
             self.wait(3_000, 8_000);
         }
         self.others_use_it();
-        if self.event == EventKind::FailOver {
-            self.fault(Fault::StoreIsCopied);
-        }
         match self.store {
             StoreState::BelowFloor => self.let_the_floor_be_claimed(),
             StoreState::OtherEpoch if self.node != NodeState::BehindEpoch => self.be_reset(),
             StoreState::Expiring if self.is_bucket => self.let_the_bucket_be_idle(),
-            StoreState::Expiring => self.go_back_to_the_first_cell(),
+            StoreState::Expiring => self.sleep_until_the_cell_expires(),
             _ => {}
         }
         for _ in 0..3 {
@@ -260,31 +266,72 @@ impl<'r> History<'r> {
         self.wait(66_000, 72_000);
     }
 
-    /// Nodes' clocks are set back into the first cell, which the store is about to delete.
-    fn go_back_to_the_first_cell(&mut self) {
-        self.send(SUBJECT, 0, 1);
+    /// The node stands still until the store is about to delete the cell that it is in: nodes that go on drop their entries
+    /// a minute before the store does, and every sync of a cell that isn't over keeps it for a minute more.
+    fn sleep_until_the_cell_expires(&mut self) {
+        self.use_it_before_sleeping();
+        self.wait(20, 100);
         let is_sliding = matches!(self.scenario.keys[0].policy, GivenPolicy::Sliding { .. });
         let kept_ms = self.period_ms * if is_sliding { 2 } else { 1 } + STORE_MARGIN_MS;
-        self.now_ms = kept_ms - self.random.between(7_000, 9_500);
-        let lands_ms = match self.node {
-            NodeState::PreviousOnly => self.period_ms - 1_500,
-            _ => self.random.between(500, 2_000),
-        };
-        let delta_ns = -(i64::try_from(self.now_ms - lands_ms).unwrap_or(0) * 1_000_000);
-        for node in [SUBJECT, HELPER] {
-            self.fault(Fault::StepClock { node, delta_ns });
+        let wakes_ms = kept_ms - self.random.between(7_000, 9_500);
+        self.fault(Fault::Pause { node: SUBJECT, length: Nanos::from_millis(wakes_ms - self.now_ms) });
+        self.now_ms = wakes_ms;
+        match self.node {
+            _ if self.draws() => {
+                self.mend(SUBJECT);
+                self.now_ms -= 200;
+                // Somebody who has an entry knows of the reset that comes.
+                self.send(HELPER, 0, 1);
+            }
+            NodeState::BehindEpoch => {
+                self.now_ms -= 300;
+                self.send(HELPER, 0, 1);
+                self.fault(Fault::Reset { node: HELPER, key: 0 });
+                self.wait(50, 100);
+                self.send(HELPER, 0, 1);
+                self.fault(Fault::EpochIsLost { key: 0 });
+                self.cut(SUBJECT);
+            }
+            // Its clock is set back into the cell: otherwise only an earlier one is known.
+            node if is_of_cell(node) => {
+                let lands_ms = lands_ms(node, self.random);
+                let delta_ns = -(i64::try_from(wakes_ms - lands_ms).unwrap_or(0) * 1_000_000);
+                self.fault(Fault::StepClock { node: SUBJECT, delta_ns });
+            }
+            _ => {}
         }
-        self.wait(1, 20);
-        self.send(HELPER, 0, 1);
-        if self.node != NodeState::Absent {
-            self.send(SUBJECT, 0, 1);
+        self.now_ms = wakes_ms;
+    }
+
+    fn use_it_before_sleeping(&mut self) {
+        match self.node {
+            NodeState::Leased => self.send(SUBJECT, 0, 20),
+            NodeState::Prepaid => self.send(SUBJECT, 0, 2),
+            NodeState::Spent if !self.draws() => self.spend_all(),
+            NodeState::Spent | NodeState::Stale | NodeState::WithRoom if self.draws() => {
+                // The first is granted when it has been denied, and is spent by the second.
+                self.send(SUBJECT, 0, 1);
+                self.wait(40, 60);
+                self.send(SUBJECT, 0, 1);
+            }
+            NodeState::Unsynced => {
+                self.send(SUBJECT, 0, 1);
+                self.wait(60, 100);
+                self.cut(SUBJECT);
+                self.send(SUBJECT, 0, 3);
+            }
+            _ => self.send(SUBJECT, 0, 1),
         }
     }
 
     fn lead_node(&mut self) {
         match self.node {
+            // It knows all that it should, and anything new would be of the next cell.
+            node if self.store == StoreState::Expiring
+                && !self.is_bucket
+                && (node != NodeState::Holding || self.draws()) => {}
             NodeState::Spent | NodeState::Unsynced | NodeState::Evicted | NodeState::BehindEpoch
-                if self.draws() =>
+                if self.draws() && self.store != StoreState::Expiring =>
             {
                 self.send(SUBJECT, 0, 1);
             }
@@ -302,7 +349,6 @@ impl<'r> History<'r> {
                 self.send(SUBJECT, 0, 1);
                 self.wait(5_100, 6_000);
             }
-            NodeState::WithRoom if self.is_bucket && self.store == StoreState::Expiring => {}
             NodeState::WithRoom => self.send(SUBJECT, 0, 1),
         }
     }
@@ -347,9 +393,6 @@ impl<'r> History<'r> {
     }
 
     fn stay_behind(&mut self) {
-        if self.store == StoreState::Expiring {
-            return self.wait(1_500, 2_500);
-        }
         let rest_ms = self.period_ms - self.now_ms % self.period_ms;
         let begins_ms = rest_ms.saturating_sub(4 * self.latency_ms + 100);
         self.now_ms += begins_ms;
@@ -382,7 +425,7 @@ impl<'r> History<'r> {
             return self.send(SUBJECT, requests_of(&self.scenario).report_all, 1);
         }
         self.send(SUBJECT, 0, 1);
-        if self.store != StoreState::Reserved && self.store != StoreState::Expiring && self.random.one_in(2) {
+        if self.store != StoreState::Reserved && self.random.one_in(2) {
             return self.send(SUBJECT, 0, size + 2);
         }
         let policy = policy_of_size(&self.scenario.keys[0].policy, self.random.below(2));
@@ -409,9 +452,7 @@ impl<'r> History<'r> {
                 self.hold(HELPER);
                 self.wait(RESERVED_FOR_MS / 4, RESERVED_FOR_MS / 2);
             }
-            StoreState::AtFloor | StoreState::BelowFloor | StoreState::Expiring
-                if self.node == NodeState::Holding =>
-            {
+            StoreState::AtFloor | StoreState::BelowFloor if self.node == NodeState::Holding => {
                 self.fault(if self.store == StoreState::BelowFloor {
                     Fault::StoreForgets
                 } else {

@@ -15,11 +15,14 @@ pub(super) struct Accounts {
     /// Units that only totals remember: their nodes are dead, and the store lost them. Living nodes claim them, and claims
     /// merge by maximum.
     pub(super) claimed: u64,
-    /// Units that nodes hadn't published when the store lost its data, or admitted before all had published again: a claim
-    /// that comes after them hides as many.
+    /// Units that nodes hadn't published when the store lost its data, or admitted before all had published again, or sent
+    /// in a call that nobody answered: a claim hides as many.
     pub(super) before_claims: u64,
     /// Units of a key that was deleted.
     pub(super) deleted: u64,
+    /// Those of them that nobody brings back: the nodes that knew of them dropped their entries before they synced the key.
+    /// That makes room for no more than their deletion did.
+    pub(super) dropped: u64,
     /// Units admitted by nodes whose tables had no room for the key: nobody ever tells the store of them. They are
     /// unverified.
     pub(super) untold: u64,

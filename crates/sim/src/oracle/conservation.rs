@@ -1,7 +1,7 @@
 //! Conservation: what the store and the living nodes know of a key, beside what was admitted.
 
 use super::{Accounts, BUCKET, KeyAccounts};
-use crate::node::{KeyView, SimulatedNode};
+use crate::node::{Call, KeyView, SimulatedNode};
 use crate::origin::SimulatedOrigin;
 use std::collections::BTreeMap;
 use tidegate_core::exchange::CountSync;
@@ -46,8 +46,12 @@ impl KeyAccounts {
     }
 
     pub(super) fn note_deletion(&mut self, nodes: &[SimulatedNode], origin: &SimulatedOrigin, now: Nanos) {
-        let knows = |node: &&SimulatedNode| node.is_up && node.sharing().table.state(self.id).is_some();
+        // An answer that is on its way brings what it says later.
+        let knows = |node: &&SimulatedNode| {
+            node.is_up && (node.sharing().table.state(self.id).is_some() || self.calls_of(node) > 0)
+        };
         self.unaware = nodes.iter().filter(knows).map(|node| node.id).collect();
+        self.deleted_at = now;
         self.has_lost_resets |= self.generations.newest() > 0;
         let current = (self.generations.newest(), self.plan.sequence_at(now).unwrap_or(BUCKET));
         let live = self.cells.keys().copied().filter(|cell| *cell != current && self.is_live(*cell, now));
@@ -58,6 +62,32 @@ impl KeyAccounts {
             let once_more = if self.has_lost_resets { self.limit_max.max(used) } else { used };
             let accounts = self.cells.entry(cell).or_default();
             accounts.deleted = accounts.deleted.max(once_more);
+        }
+    }
+
+    /// How many of a node's calls about the key weren't answered yet.
+    pub(super) fn calls_of(&self, node: &SimulatedNode) -> usize {
+        let is_about = |call: &&Call| call.outgoing.exchange.syncs.iter().any(|sync| sync.key == self.id);
+        node.calls.values().filter(is_about).count()
+    }
+
+    /// A node that knew of the key when it was deleted is about to sync it. If it dropped its entry since, it brings nothing
+    /// back.
+    pub(super) fn note_dropped(&mut self, nodes: &[SimulatedNode], origin: &SimulatedOrigin, now: Nanos) {
+        let cells: Vec<_> = self.cells.keys().copied().filter(|cell| self.is_live(*cell, now)).collect();
+        for cell in cells {
+            let dropped = match self.plan.policy {
+                GivenPolicy::Gcra { .. } => {
+                    let known = self.known_tat(self.generations.epoch_of(cell.0), nodes, origin);
+                    self.used(cell, now).saturating_sub(self.units_between(now, known))
+                }
+                _ => {
+                    let Known { total, .. } = self.known(self.id_of(cell), nodes, origin);
+                    self.admitted_in(cell).saturating_sub(total)
+                }
+            };
+            let accounts = self.cells.entry(cell).or_default();
+            accounts.dropped = accounts.dropped.max(dropped);
         }
     }
 
@@ -113,18 +143,24 @@ impl KeyAccounts {
     ) -> Result<(), String> {
         for (cell, accounts) in self.cells.iter().filter(|(cell, _)| self.is_live(**cell, now)) {
             let id = self.id_of(*cell);
-            let (counted, wanted) = match self.plan.policy {
+            // Since nobody knows of the last reset any more, the key is counted in an earlier epoch again; where it was
+            // deleted, until somebody who knows of it syncs the key.
+            let counts_in =
+                if self.has_lost_resets { origin.epoch(self.id) } else { self.known_epoch(nodes, origin) };
+            let epochs = counts_in.min(id.epoch)..=id.epoch;
+            let excused = accounts.uncounted().max(accounts.dropped) + accounts.untold;
+            let (counted, wanted): (u64, u64) = match self.plan.policy {
                 // A lowered burst leaves one empty bucket of what is owed.
                 GivenPolicy::Gcra { .. } if self.was_lowered => continue,
                 GivenPolicy::Gcra { .. } => {
-                    let counted = self.units_between(now, origin.tat(self.id, id.epoch));
-                    let slack = accounts.uncounted() + accounts.untold + self.gcra_slack(accounts);
-                    (counted, self.used(*cell, now).saturating_sub(slack))
+                    let owed = |epoch| self.units_between(now, origin.tat(self.id, epoch));
+                    let wanted = self.used(*cell, now).saturating_sub(excused + self.gcra_slack(accounts));
+                    (epochs.map(owed).sum(), wanted)
                 }
-                _ => (
-                    origin.total(&id),
-                    accounts.admitted.saturating_sub(accounts.uncounted() + accounts.untold),
-                ),
+                _ => {
+                    let counted = |epoch| origin.total(&CellId { epoch, ..id });
+                    (epochs.map(counted).sum(), accounts.admitted.saturating_sub(excused))
+                }
             };
             // What was deleted alone comes back with those who know of it, when they sync it.
             if counted < wanted && self.unaware.is_empty() {
@@ -155,7 +191,8 @@ impl KeyAccounts {
         let is_aware = |node: &SimulatedNode| node.is_up && !self.unaware.contains(&node.id);
         for (index, node) in nodes.iter().enumerate().filter(|(_, node)| is_aware(node)) {
             let view = node.view(self.id);
-            if view.epoch > origin.epoch(self.id) {
+            // It may have heard of a reset from the log after that was deleted with the key.
+            if view.epoch > origin.epoch(self.id) && !self.has_lost_resets {
                 return Err(format!("node {index} is at epoch {}, and the store is behind", view.epoch));
             }
             for (sequence, counts) in view.cells().filter(|(sequence, _)| *sequence == id.sequence) {

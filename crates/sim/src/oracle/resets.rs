@@ -19,7 +19,7 @@ impl Oracle {
         let accounts = &mut self.keys[key];
         let current = accounts.plan.sequence_at(now).unwrap_or(BUCKET);
         let repeated = accounts.generations.begin(epoch, order, current);
-        if let Some(generation) = repeated.filter(|_| !is_whole) {
+        if let Some(generation) = repeated.filter(|_| !is_whole || accounts.has_lost_resets) {
             let cell = (generation, current);
             let used = accounts.used(cell, now);
             accounts.cells.entry(cell).or_default().lost += used;
@@ -48,8 +48,9 @@ impl Oracle {
         }
     }
 
-    /// Whether the last reset of a key is lost: neither the store nor a living node knows of it. What was counted before
-    /// counts again, where the store still has that.
+    /// Whether the last reset of a key is lost: neither the store nor a living node knows of it, or it was deleted with the
+    /// key, and the store or a node still counts as before it. What was counted before counts again, where the store still
+    /// has that.
     pub(crate) fn is_reset_lost(
         &self,
         key: usize,
@@ -58,6 +59,12 @@ impl Oracle {
     ) -> bool {
         let accounts = &self.keys[key];
         let newest = accounts.generations.newest();
-        newest > 0 && accounts.known_epoch(nodes, origin) < accounts.generations.epoch_of(newest)
+        let epoch = accounts.generations.epoch_of(newest);
+        let is_behind = |node: &SimulatedNode| {
+            node.is_up && node.sharing().table.state(accounts.id).is_some_and(|state| state.epoch() < epoch)
+        };
+        let is_deleted =
+            accounts.has_lost_resets && (origin.epoch(accounts.id) < epoch || nodes.iter().any(is_behind));
+        newest > 0 && (is_deleted || accounts.known_epoch(nodes, origin) < epoch)
     }
 }

@@ -249,6 +249,10 @@ impl Simulation {
         if exchange.syncs.iter().any(|sync| self.origin.is_moving(sync.key, self.now)) {
             return NodeEvent::Ends(call, Err(OriginError::Moving { server: "the server".to_owned() }));
         }
+        if !self.auditor.is_off() {
+            let of_node = (self.nodes[node].id, exchange);
+            self.auditor.oracle_mut().is_about_to_sync(of_node, &self.nodes, &self.origin, now);
+        }
         let exchanged = self.origin.exchange(shard, exchange, now);
         let mut exchanged = exchanged.unwrap_or_else(|violation| self.fail(&violation));
         if self.has_flaw(NodeFlaw::NeverNoticesLoss) {
@@ -352,6 +356,8 @@ impl Simulation {
         if let Ok(exchanged) = &result {
             self.observe_leases(node, &keys, exchanged);
             self.nodes[node].has_heard = true;
+        } else if !self.auditor.is_off() {
+            self.auditor.oracle_mut().is_unanswered(&self.nodes[node], &outgoing.exchange);
         }
         let state = &self.nodes[node];
         let sharing = state.sharing();

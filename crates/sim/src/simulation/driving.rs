@@ -214,7 +214,8 @@ impl Simulation {
             let checked = self.check_free_share(node, template, path);
             self.check(checked);
         }
-        self.note_answer(answered);
+        let over: SmallVec<[bool; 5]> = answer.limits.iter().map(|limit| limit.is_over()).collect();
+        self.note_answer(answered, &over);
     }
 
     /// Whether a request is charged also when it is denied.

@@ -19,13 +19,14 @@ impl Simulation {
     }
 
     /// Notes what was answered, for each limit of the request that other regions share by counts.
-    pub(super) fn note_answer(&mut self, answered: Answered) {
+    /// `over` says which of its limits denied it.
+    pub(super) fn note_answer(&mut self, answered: Answered, over: &[bool]) {
         if !self.is_noted() {
             return;
         }
         let template = self.scenario.templates[answered.template].clone();
         let now = self.nodes[answered.node].moment(self.now).now;
-        for limit in template.limits.iter().filter(|limit| limit.cost > 0) {
+        for (index, limit) in template.limits.iter().enumerate().filter(|(_, limit)| limit.cost > 0) {
             let plan = &self.scenario.keys[limit.key];
             let Some(sequence) = plan.sequence_at(now).filter(|_| !plan.is_quota()) else { continue };
             let (key, cost) = (limit.key, limit.cost);
@@ -34,6 +35,9 @@ impl Simulation {
                 let how = how(answered.path, is_after_the_fact);
                 let (sequence, views) = self.views_of(answered.node, plan, sequence);
                 WorldNote::Admitted(Admitted { key, cost, how, sequence, now, views })
+            } else if over.get(index) == Some(&false) {
+                // Another limit of the request denied it.
+                continue;
             } else {
                 let Answered { path, retry_after, .. } = answered;
                 WorldNote::Denied(Denied { key, cost, path, sequence, now, retry_after })
@@ -67,6 +71,11 @@ impl Simulation {
             let (key, sequence, regions) = (sync.key, window.sequence, window.regions);
             self.notes.push(WorldNote::Granted(Granted { key, sequence, regions, first, now }));
         }
+    }
+
+    /// Whether a node's clock is set in this run.
+    pub(crate) fn sets_clocks(&self) -> bool {
+        self.sets_clocks
     }
 
     /// A cell as the region's store has it.

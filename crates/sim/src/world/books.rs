@@ -123,6 +123,10 @@ impl Books {
             WorldNote::Believed { key, sequence, regional, world } => (key, sequence, regional, world),
             WorldNote::Granted(_) | WorldNote::Admitted(_) | WorldNote::Denied(_) => return Ok(()),
         };
+        // What a clock step carries over is held beside the region's counts, as the other regions' are, and was counted in
+        // another cell.
+        let is_carried = matches!(note, WorldNote::Believed { .. }) && regions[region].sets_clocks();
+        let world = if is_carried { 0 } else { world };
         if self.former_owners().next().is_some() {
             // A region whose origin forgot which one it is, while nobody who knew could tell it, is another owner
             // since. What nodes that couldn't be reached meanwhile remember is counted for both.

@@ -21,9 +21,10 @@ impl WorldSimulation {
         for (cell, rows) in self.rows() {
             let Some(plan) = self.scenario_keys().iter().find(|plan| plan.id() == cell.key) else { continue };
             let (limit, name) = (plan.size(), describe(plan));
-            let has_ended = plan.sequence_at(self.now).is_some_and(|now| now > cell.sequence);
-            if has_ended && matches!(plan.policy, GivenPolicy::Fixed { .. }) {
-                // Nobody weighs it any more.
+            let fades_for = u64::from(matches!(plan.policy, GivenPolicy::Sliding { .. }));
+            let has_ended = plan.sequence_at(self.now).is_some_and(|now| now.0 > cell.sequence.0 + fades_for);
+            if has_ended {
+                // Nobody weighs it any more, and the region's store may have dropped it before its row.
                 continue;
             }
             let all_rows: u64 = rows.values().sum();

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tidegate_sim::coverage::{
     Comparison, Coverage, ENOUGH, EventKind, Triple, UNREACHABLE, Unreachable, triples,
 };
-use tidegate_sim::swarm::{self, Covered};
+use tidegate_sim::swarm::{self, Covered, Episode};
 
 /// So many episodes of each seed are run: one of each kind, on average.
 const EPISODES: u64 = 8;
@@ -24,7 +24,25 @@ const EPISODES: u64 = 8;
 struct Aimed {
     coverage: Coverage,
     episodes: u64,
-    violations: BTreeMap<usize, (Triple, u64, String)>,
+    /// In order, whichever thread found them first.
+    violations: BTreeMap<usize, Vec<(Triple, u64, String)>>,
+}
+
+impl Aimed {
+    fn violations(&self) -> impl Iterator<Item = &(Triple, u64, String)> {
+        self.violations.values().flatten()
+    }
+
+    /// The first episode that violates something, as small as it stays failing: a scenario file.
+    fn smallest_violation(&self) -> Option<String> {
+        let (triple, seed, _) = self.violations().next()?;
+        let smallest = swarm::minimise(&Episode::aimed(*triple, *seed)?)?;
+        let file = smallest.file("found", smallest.violation()).write();
+        Some(format!(
+            "\nthe first of them, the smallest of {} attempts that fails alike:\n\n{file}",
+            smallest.runs
+        ))
+    }
 }
 
 pub(crate) fn run(inputs: &CoverageInputs) -> ExitCode {
@@ -41,13 +59,15 @@ pub(crate) fn run(inputs: &CoverageInputs) -> ExitCode {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
     let aimed = aim(&coverage.compare(&unreachable).rare, &mut progress);
+    let smallest = aimed.smallest_violation();
     std::panic::set_hook(hook);
     progress.clear();
     coverage.add_all(&aimed.coverage);
     let comparison = coverage.compare(&unreachable);
     output::print(&text_of(&coverage, &comparison, &aimed));
+    output::print(&smallest.unwrap_or_default());
     let is_covered = comparison.rare.is_empty() && comparison.listed_but_met.is_empty();
-    if is_covered && aimed.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if is_covered && aimed.violations().next().is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Runs the seeds on all cores.
@@ -67,15 +87,13 @@ fn run_seeds(inputs: &CoverageInputs, progress: &mut Progress) -> Coverage {
 /// Aims at what was met too rarely, on all cores.
 fn aim(rare: &[(Triple, u64)], progress: &mut Progress) -> Aimed {
     let total = Mutex::new(Aimed::default());
-    on_all_cores(rare.len(), "rare situations", progress, |index| {
-        let (triple, met) = rare[index];
-        let Covered { coverage, episodes, violation } = swarm::cover(triple, ENOUGH - met);
+    let aims = swarm::aims(rare.iter().map(|(triple, met)| (*triple, ENOUGH - met)));
+    on_all_cores(aims.len(), "groups of rare situations", progress, |index| {
+        let Covered { coverage, episodes, violations } = swarm::cover(&aims[index]);
         let Ok(mut total) = total.lock() else { return };
         total.coverage.add_all(&coverage);
         total.episodes += episodes;
-        if let Some((seed, message)) = violation {
-            total.violations.insert(index, (triple, seed, message));
-        }
+        total.violations.insert(index, violations);
     });
     total.into_inner().unwrap_or_default()
 }
@@ -130,7 +148,7 @@ fn text_of(coverage: &Coverage, comparison: &Comparison, aimed: &Aimed) -> Strin
     for (node, store, event) in &comparison.listed_but_met {
         let _ = writeln!(text, "  listed as unreachable, and met: {node} | {store} | {event}");
     }
-    for ((node, store, event), seed, message) in aimed.violations.values() {
+    for ((node, store, event), seed, message) in aimed.violations() {
         let first = message.lines().next().unwrap_or_default();
         let _ = writeln!(text, "  violated, aiming at {node} | {store} | {event} with seed {seed}: {first}");
     }

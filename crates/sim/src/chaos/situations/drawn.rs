@@ -1,6 +1,6 @@
 //! What is drawn before a history begins: the key, and the requests that a situation may need.
 
-use super::{NEWCOMER, SHARDS};
+use super::{NEWCOMER, SHARDS, is_of_cell};
 use crate::coverage::{EventKind, NodeState, StoreState, Triple};
 use crate::random::Random;
 use crate::scenario::{KeyPlan, LimitUse, Scenario, Template};
@@ -24,8 +24,16 @@ pub(super) fn limit_of((node, store, event): Triple, random: &mut Random) -> u64
     }
 }
 
-pub(super) fn class_of((node, ..): Triple, random: &mut Random) -> Class {
+pub(super) fn class_of((node, store, event): Triple, random: &mut Random) -> Class {
     match node {
+        // What is admitted while a lease is on its way would lead the node on to the next cell.
+        node if is_of_cell(node) && store == StoreState::Expiring && event == EventKind::LeaseGranted => {
+            Class::Abuse
+        }
+        // What is admitted meanwhile makes an entry.
+        NodeState::Absent if event == EventKind::LeaseGranted && store != StoreState::BelowFloor => {
+            Class::Abuse
+        }
         // What comes too late for its request isn't admitted meanwhile.
         NodeState::Prepaid => Class::Abuse,
         NodeState::Unsynced => Class::Paid,
@@ -37,6 +45,7 @@ pub(super) fn accuracy_of((node, store, event): Triple, random: &mut Random) -> 
     match (node, store) {
         (NodeState::Holding | NodeState::Prepaid, _) | (_, StoreState::Reserved) => Accuracy::Exact,
         (NodeState::Leased, _) => *random.pick(&[Accuracy::Bounded, Accuracy::Fast, Accuracy::Exact]),
+        (NodeState::Unsynced, StoreState::Expiring) if event == EventKind::LeaseGranted => Accuracy::Bounded,
         (NodeState::Unsynced, _) if event == EventKind::LeaseGranted => Accuracy::Exact,
         (NodeState::Unsynced, _) => *random.pick(&[Accuracy::Async, Accuracy::Bounded, Accuracy::Fast]),
         _ => *random.pick(&[Accuracy::Bounded, Accuracy::Exact]),
