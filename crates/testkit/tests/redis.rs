@@ -48,7 +48,7 @@ async fn a_restarted_replica_has_no_data_either() {
     let (primary, replica) = (Redis::start().await, Redis::start().await);
     primary.demand(&["SET", "key", "value"]).await;
     replica.demand(&["REPLICAOF", "127.0.0.1", &primary.address().port().to_string()]).await;
-    until("a replica in sync", Duration::from_secs(10), || async {
+    until("a replica in sync", Duration::from_secs(30), || async {
         (replica.demand(&["DBSIZE"]).await == Reply::Integer(1)).then_some(())
     })
     .await;
