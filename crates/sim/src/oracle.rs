@@ -250,6 +250,13 @@ impl Oracle {
         let unaware = self.keys.iter_mut().filter(|accounts| accounts.unaware.contains(&node));
         for accounts in unaware.filter(is_synced) {
             accounts.note_dropped(nodes, origin, now);
+            let is_ahead = exchange
+                .syncs
+                .iter()
+                .any(|sync| sync.key == accounts.id && sync.epoch > origin.epoch(accounts.id));
+            if is_ahead && accounts.has_lost_resets {
+                accounts.note_reset_brought_back(now);
+            }
             accounts.hears_more = exchange.now < accounts.deleted_at.plus(CALLS_END_WITHIN);
         }
     }

@@ -102,7 +102,12 @@ struct History<'r> {
 impl<'r> History<'r> {
     fn new(aim: Triple, seed: u64, is_in_world: bool, random: &'r mut Random) -> Self {
         let (node, store, event) = aim;
-        let latency_ms = if is_slow(aim) { random.between(8, 18) } else { 0 };
+        let latency_ms = match aim {
+            // A request that gave up before the lease is there would make an entry.
+            (NodeState::Absent, StoreState::BelowFloor, EventKind::LeaseGranted) => random.between(1, 2),
+            _ if is_slow(aim) => random.between(8, 18),
+            _ => 0,
+        };
         let is_quota = event == EventKind::QuotaChange;
         let needs_window = node == NodeState::PreviousOnly
             || store == StoreState::BelowFloor

@@ -65,6 +65,16 @@ impl KeyAccounts {
         }
     }
 
+    /// A reset that was deleted comes back: what was counted as before it, since then, isn't counted any more.
+    pub(super) fn note_reset_brought_back(&mut self, now: Nanos) {
+        let cells: Vec<_> = self.cells.keys().copied().filter(|cell| self.is_live(*cell, now)).collect();
+        for cell in cells {
+            let used = self.used(cell, now).max(self.admitted_in(cell));
+            let accounts = self.cells.entry(cell).or_default();
+            accounts.deleted = accounts.deleted.max(used);
+        }
+    }
+
     /// How many of a node's calls about the key weren't answered yet.
     pub(super) fn calls_of(&self, node: &SimulatedNode) -> usize {
         let is_about = |call: &&Call| call.outgoing.exchange.syncs.iter().any(|sync| sync.key == self.id);

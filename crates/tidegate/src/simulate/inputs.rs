@@ -125,7 +125,7 @@ pub(crate) fn command() -> Command {
     let coverage = Command::new("coverage")
         .about("Count which situations the swarm's generator meets, and aim at those that it meets rarely")
         .after_help(COVERAGE_NOTE)
-        .arg(number("seeds", SEEDS_MAX, "200", "how many, before rare situations are aimed at"))
+        .arg(number("seeds", SEEDS_MAX, "500", "how many, before rare situations are aimed at"))
         .arg(number("from", u64::MAX, "0", "the first one"));
     let replay = Command::new("replay")
         .about("Run scenario files of the swarm, and compare what happens with what they expect")
