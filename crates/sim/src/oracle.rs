@@ -261,24 +261,6 @@ impl Oracle {
         }
     }
 
-    /// A node doesn't know whether the store counted what a call carried and asked for. It doesn't add that to the highest
-    /// total that was claimed: rather one too few than one twice (`OriginCell::component_before`). So a claim hides as much,
-    /// if the call wasn't counted.
-    pub(crate) fn is_unanswered(&mut self, node: &SimulatedNode, exchange: &Exchange) {
-        for sync in &exchange.syncs {
-            let CountSync::Window(window) = &sync.counts else { continue };
-            let Some(accounts) = self.keys.iter_mut().find(|accounts| accounts.id == sync.key) else {
-                continue;
-            };
-            let asked: u64 = sync.wants.asks.iter().sum();
-            let view = node.view(sync.key);
-            let published = view.cells().find(|(sequence, _)| *sequence == window.sequence);
-            let unconfirmed = published.map_or(0, |(_, counts)| counts.unsynced());
-            let cell = (accounts.generations.of(sync.epoch), window.sequence);
-            accounts.cells.entry(cell).or_default().before_claims += asked + unconfirmed;
-        }
-    }
-
     /// Whether a node knows of a key that was deleted from the store, and hasn't synced it since.
     pub(crate) fn is_unaware(&self, key: usize, node: NodeId) -> bool {
         self.keys.get(key).is_some_and(|accounts| accounts.unaware.contains(&node))

@@ -489,7 +489,6 @@ impl Simulation {
     pub fn trace_hash(&self) -> u64 {
         self.trace.hash()
     }
-
     pub fn now(&self) -> Nanos {
         self.now
     }

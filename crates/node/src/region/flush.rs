@@ -181,8 +181,7 @@ impl Region {
         if pending.rests(table, key) {
             return None;
         }
-        let sync = pending.publishing(table, key, moment)?;
-        Some((sync, Ticket { holds_key: true, ..Ticket::default() }))
+        pending.publishing(table, key, moment)
     }
 
     /// One small exchange to each shard that is down and whose time to be probed has come.
@@ -201,12 +200,11 @@ impl Region {
             down.filter_map(|(shard, breaker)| breaker.probe_due(moment.now).then_some(*shard)).collect();
         for shard in down {
             let publishing = pending.publish_held(table, shard, moment);
-            let holds_key = publishing.is_some();
             // As things stand now: an old sync would be answered as if it were of the moment it is sent.
-            let looked_at = || pending.probes.get(&shard).map(|item| self.read_only(table, item, moment));
-            let Some(sync) = publishing.or_else(looked_at) else { continue };
-            let ticket = Ticket { holds_key, ..Ticket::default() };
-            let outgoing: Outgoing = self.outgoing(shard, Grant::Each, vec![(sync, ticket)], moment.now);
+            let read = |item| (self.read_only(table, item, moment), Ticket::default());
+            let looked_at = || pending.probes.get(&shard).map(read);
+            let Some(probe) = publishing.or_else(looked_at) else { continue };
+            let outgoing: Outgoing = self.outgoing(shard, Grant::Each, vec![probe], moment.now);
             effects.send.push(outgoing);
         }
     }
@@ -219,7 +217,7 @@ impl Pending {
         table: &Table<SharedState>,
         shard: ShardId,
         moment: Moment,
-    ) -> Option<KeySync> {
+    ) -> Option<(KeySync, Ticket)> {
         let mut keys = self.held.remove(&shard)?;
         let mut publishing = None;
         while publishing.is_none()
@@ -233,13 +231,15 @@ impl Pending {
         publishing
     }
 
-    /// The sync that publishes a key; `None` when there is nothing to say, or somebody is saying it.
+    /// Returns the sync that publishes a key; `None` when there is nothing to publish, or a call of the key is in flight. Its
+    /// answer shows whether the store lost the node's component: after a publish, the store has that again, and no later
+    /// answer shows it.
     pub(super) fn publishing(
         &mut self,
         table: &Table<SharedState>,
         key: KeyId,
         moment: Moment,
-    ) -> Option<KeySync> {
+    ) -> Option<(KeySync, Ticket)> {
         let entry = self.keys.entry(key).or_default();
         if entry.in_flight {
             return None;
@@ -255,6 +255,7 @@ impl Pending {
         let settled = entry.leaves();
         let mut sync = KeySync { key, epoch: state.epoch(), counts, wants: Wants::default(), settled };
         self.mark_sent(&mut sync);
-        Some(sync)
+        let confirmed = state.confirmed(&sync.counts, moment.now);
+        Some((sync, Ticket { holds_key: true, confirmed, ..Ticket::default() }))
     }
 }

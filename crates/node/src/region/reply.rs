@@ -72,6 +72,8 @@ impl Region {
             if reply.is_ok() {
                 pending.is_answered(sync);
             }
+            // A key whose counts the store can't read is answered, too: to try it again would only hold up a recovery.
+            let is_answered = !matches!(reply, Err(KeyError::Failed(_)));
             let merged = reply.and_then(|reply| {
                 let trust = match is_verified {
                     true => Trust::Verified,
@@ -80,7 +82,7 @@ impl Region {
                 self.merge(table, sync, reply, exchange.now, trust, moment)
             });
             if ticket.is_republished {
-                pending.shard(shard).returned(sync.key, merged.is_ok(), took);
+                pending.shard(shard).returned(sync.key, !is_answered, took);
             }
             // Not when it failed: a view that is fresh keeps its credit then. Counts don't depend on it: what a held key
             // admits unverified is counted, published and paid by the next draw as any other key's.

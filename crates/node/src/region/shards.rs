@@ -199,9 +199,9 @@ impl ShardData {
         self.queue.is_empty() && self.in_flight.is_empty() && self.resets.is_empty()
     }
 
-    /// A key that was published again came back, or didn't.
-    pub(super) fn returned(&mut self, key: KeyId, is_published: bool, took: Nanos) {
-        if self.in_flight.remove(&key) && !is_published {
+    /// A key that was published again came back, or its call failed: then it is tried again.
+    pub(super) fn returned(&mut self, key: KeyId, has_failed: bool, took: Nanos) {
+        if self.in_flight.remove(&key) && has_failed {
             self.queue.push_back(key);
         }
         self.is_slow = took > SLOW_FROM;
@@ -416,9 +416,9 @@ impl Region {
             if pending.keys.get(&key).is_some_and(|entry| entry.in_flight) {
                 // Its call may have gone out before the loss.
                 pending.shard(shard).queue.push_back(key);
-            } else if let Some(sync) = pending.publishing(table, key, moment) {
+            } else if let Some((sync, ticket)) = pending.publishing(table, key, moment) {
                 pending.shard(shard).in_flight.insert(key);
-                syncs.push((sync, Ticket { holds_key: true, is_republished: true, ..Ticket::default() }));
+                syncs.push((sync, Ticket { is_republished: true, ..ticket }));
             }
         }
         while !syncs.is_empty() {

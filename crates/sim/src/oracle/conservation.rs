@@ -1,6 +1,6 @@
 //! Conservation: what the store and the living nodes know of a key, beside what was admitted.
 
-use super::{Accounts, BUCKET, KeyAccounts};
+use super::{Accounts, BUCKET, KeyAccounts, Oracle};
 use crate::node::{Call, KeyView, SimulatedNode};
 use crate::origin::SimulatedOrigin;
 use std::collections::BTreeMap;
@@ -8,6 +8,7 @@ use tidegate_core::exchange::CountSync;
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{CellId, Nanos, Sequence};
 use tidegate_node::GivenPolicy;
+use tidegate_origin::Exchange;
 
 /// What the store and the living nodes know of a cell.
 struct Known {
@@ -17,6 +18,26 @@ struct Known {
     of_components: u64,
     /// What living nodes admitted, and the store didn't confirm.
     unpublished: u64,
+}
+
+impl Oracle {
+    /// A node doesn't know whether the store counted what a call carried and asked for. It doesn't add that to the highest
+    /// total that was claimed: rather one too few than one twice (`OriginCell::component_before`). So a claim hides as much,
+    /// if the call wasn't counted.
+    pub(crate) fn is_unanswered(&mut self, node: &SimulatedNode, exchange: &Exchange) {
+        for sync in &exchange.syncs {
+            let CountSync::Window(window) = &sync.counts else { continue };
+            let Some(accounts) = self.keys.iter_mut().find(|accounts| accounts.id == sync.key) else {
+                continue;
+            };
+            let asked: u64 = sync.wants.asks.iter().sum();
+            let view = node.view(sync.key);
+            let published = view.cells().find(|(sequence, _)| *sequence == window.sequence);
+            let unconfirmed = published.map_or(0, |(_, counts)| counts.unsynced());
+            let cell = (accounts.generations.of(sync.epoch), window.sequence);
+            accounts.cells.entry(cell).or_default().before_claims += asked + unconfirmed;
+        }
+    }
 }
 
 impl KeyAccounts {

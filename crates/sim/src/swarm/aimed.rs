@@ -120,7 +120,7 @@ fn is_of_world(event: EventKind) -> bool {
 /// A history, and when it is in the situation that it leads to.
 enum Prefix {
     Region(Box<Scenario>, Nanos),
-    World(Regions, Nanos),
+    World(Box<Regions>, Nanos),
 }
 
 impl Prefix {
@@ -130,7 +130,7 @@ impl Prefix {
         if is_of_world(aim.2) {
             let regions = Regions::draw(aim, seed, &mut random);
             let at = regions.instant_of((aim.0, aim.1), &mut random)?;
-            return Some(Prefix::World(regions, at));
+            return Some(Prefix::World(Box::new(regions), at));
         }
         let scenario = history(aim, seed, false);
         let at = instant_of(&scenario, aim, &mut random)?;

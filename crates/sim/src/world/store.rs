@@ -25,6 +25,8 @@ pub(super) struct SimulatedStore {
     /// What each worker was told that its rows are at, when the store adds deltas.
     adds: Option<BTreeMap<(CellId, OwnerId), u64>>,
     flaw: Option<WorldFlaw>,
+    /// When the last statement was executed, by the store's clock.
+    executed_at: Nanos,
 }
 
 /// Made-up counts of more limits than these are ignored by [`WorldFlaw::IgnoresOverdrawn`].
@@ -42,6 +44,7 @@ impl SimulatedStore {
             page_rows,
             adds: (flaw == Some(WorldFlaw::AddsDeltas)).then(BTreeMap::new),
             flaw,
+            executed_at: Nanos::ZERO,
         }
     }
 
@@ -62,8 +65,12 @@ impl SimulatedStore {
         now.shifted(self.offset_ns)
     }
 
-    /// Does a statement at the instant `stamp` of the store's own time.
+    /// Executes a statement at the instant `stamp` of the store's own time, or a nanosecond after the one before. A cursor of
+    /// this store is an instant and a row: what is written in an instant that was read already could be missed. Databases have
+    /// a log, whose entries are numbered.
     pub(super) fn execute(&mut self, step: &StoreStep, stamp: Nanos) -> StoreDone {
+        let stamp = stamp.max(self.executed_at.plus(Nanos::new(1)));
+        self.executed_at = stamp;
         match step {
             StoreStep::Work(step) => StoreDone::Work(self.work(step, stamp)),
             StoreStep::Quota(step) => StoreDone::Quota(self.quota(step, stamp)),

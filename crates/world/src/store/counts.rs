@@ -58,11 +58,9 @@ impl Counts {
         let components = page.iter().filter_map(|(_, id)| self.component(id)).collect();
         let has_more = changed.next().is_some();
         let next = match page.last() {
-            Some((changed, id)) if has_more && *changed < now => {
+            Some((changed, id)) if has_more => {
                 Cursor { changed: *changed, after: After::Row(id.0, id.1), writes }
             }
-            // More may still be written in this instant, of rows that come before: it is read once more, and later.
-            Some((changed, _)) if has_more => Cursor { changed: *changed, after: After::Nothing, writes },
             _ => Cursor { changed: now, after: After::Nothing, writes },
         };
         Imported { components, next, has_more, is_restart }
