@@ -351,7 +351,7 @@ impl RegionDriver {
     /// Starts keys afresh here, and announces their resets to the other nodes.
     pub async fn share_resets(&self, resets: Vec<Reset>) -> Result<(), OriginError> {
         let Sharing { table, region, .. } = self.shared();
-        region.start_afresh(table, &resets);
+        region.start_afresh(table, &resets, self.clock.now().now);
         let log = self.origin().share_resets(region.reset_news(resets)).await?;
         self.take_resets(&log);
         Ok(())
@@ -370,7 +370,7 @@ impl RegionDriver {
 
     fn take_resets(&self, log: &ResetLog) {
         let Sharing { table, region, .. } = self.shared();
-        if region.take_resets(table, log) {
+        if region.take_resets(table, log, self.clock.now().now) {
             tracing::info!(
                 "this node may have missed resets: the next decision about each key asks the region"
             );

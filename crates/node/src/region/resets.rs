@@ -5,10 +5,11 @@
 //! asks, also one that denies.
 
 use super::Region;
+use tidegate_core::state::State as _;
 use tidegate_core::{Nanos, SharedState, Table};
 use tidegate_origin::{DoneReset, Reset, ResetLog, ResetNews};
 
-/// A node remembers so many resets that it carried out. More than that in the lifetime of their windows aren't restored
+/// A node remembers so many resets that it took part in. More than that in the lifetime of their windows aren't restored
 /// after a loss of data.
 const REMEMBERED_MAX: usize = 10_000;
 
@@ -20,8 +21,8 @@ impl Region {
     }
 
     /// Takes what the log says. Returns whether resets may have been missed.
-    pub fn take_resets(&self, table: &Table<SharedState>, log: &ResetLog) -> bool {
-        self.start_afresh(table, &log.resets);
+    pub fn take_resets(&self, table: &Table<SharedState>, log: &ResetLog, now: Nanos) -> bool {
+        self.start_afresh(table, &log.resets, now);
         let is_first = {
             let mut pending = self.pending.lock();
             let known = pending.reset_position;
@@ -50,14 +51,28 @@ impl Region {
         }
     }
 
-    /// Starts keys afresh, if they aren't yet.
-    pub fn start_afresh(&self, table: &Table<SharedState>, resets: &[Reset]) {
-        for Reset { key, epoch } in resets {
-            table.update(*key, |state| {
-                if *epoch > state.epoch() {
-                    *state = state.at_epoch(*epoch);
+    /// Starts keys afresh, if they aren't yet. A node that had counted in an earlier epoch remembers the reset: the node that
+    /// carried it out may be gone when the store loses its data.
+    pub fn start_afresh(&self, table: &Table<SharedState>, resets: &[Reset], now: Nanos) {
+        let mut started = Vec::new();
+        for reset in resets {
+            table.update(reset.key, |state| {
+                if reset.epoch > state.epoch() {
+                    started.push(DoneReset { reset: *reset, order: None, expires: state.expires() });
+                    *state = state.at_epoch(reset.epoch);
                 }
             });
+        }
+        if started.is_empty() {
+            return;
+        }
+        let done = &mut self.pending.lock().done_resets;
+        done.retain(|_, other| other.expires > now);
+        for reset in started.into_iter().filter(|reset| reset.expires > now) {
+            let known = done.get(&reset.reset.key).map_or(0, |other| other.reset.epoch);
+            if reset.reset.epoch > known && (done.len() < REMEMBERED_MAX || known > 0) {
+                done.insert(reset.reset.key, reset);
+            }
         }
     }
 }

@@ -17,6 +17,16 @@ impl RegionDriver {
         }
         self.shared().region.abandon_calls();
         let everything_published = async {
+            // A store that has just lost its data is given back what this node knows.
+            let pulses: Vec<_> = self
+                .origin()
+                .shards()
+                .into_iter()
+                .map(|shard| tokio::spawn(self.clone().pulse(shard)))
+                .collect();
+            for pulse in pulses {
+                let _ = pulse.await;
+            }
             // An answer may leave something to publish.
             while self.flush() || !self.shared().region.is_settled() {
                 tokio::time::sleep(Duration::from_millis(5)).await;

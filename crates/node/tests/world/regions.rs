@@ -213,7 +213,7 @@ impl Region {
             sharing.table.set_live_nodes(alive.nodes);
             alive.world.into_iter().for_each(|view| world.heard(view));
             let log = self.origin.share_resets(&sharing.region.reset_news(Vec::new()));
-            sharing.region.take_resets(&sharing.table, &log);
+            sharing.region.take_resets(&sharing.table, &log, now);
         }
         if elapsed_ms.is_multiple_of(500) {
             let lead = Lead {

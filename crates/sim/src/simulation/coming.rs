@@ -115,8 +115,9 @@ impl Simulation {
 
     /// A node starts keys afresh, announces their resets, and reads which others there were.
     pub(super) fn share_resets(&mut self, node: usize, resets: Vec<Reset>) {
-        let sharing = self.nodes[node].sharing();
-        sharing.region.start_afresh(&sharing.table, &resets);
+        let state = &self.nodes[node];
+        let (sharing, now) = (state.sharing(), state.moment(self.now).now);
+        sharing.region.start_afresh(&sharing.table, &resets, now);
         let news = sharing.region.reset_news(resets);
         self.send(node, Body::ShareResets(news));
     }
@@ -133,8 +134,9 @@ impl Simulation {
         if has_slept && self.has_flaw(NodeFlaw::MissesResets) {
             (log.has_gap, log.resets) = (false, Vec::new());
         }
-        let sharing = self.nodes[node].sharing();
-        sharing.region.take_resets(&sharing.table, &log);
+        let state = &self.nodes[node];
+        let (sharing, now) = (state.sharing(), state.moment(self.now).now);
+        sharing.region.take_resets(&sharing.table, &log, now);
     }
 
     /// A node takes no more requests, publishes what is left, and is gone.

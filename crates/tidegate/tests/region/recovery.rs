@@ -359,3 +359,72 @@ fn a_bucket_keeps_to_its_burst_when_its_store_is_emptied_while_nodes_ask() {
         command(redis, &["FLUSHALL"]);
     });
 }
+
+/// Nodes that know little of a key publish something right after the loss: the store has their counts again, and nobody
+/// else's.
+#[test]
+fn a_publish_after_a_loss_does_not_hide_it() {
+    let redis = wait_for(Redis::start());
+    let nodes = fleet(&redis.url(), 3, &PATIENT);
+    for round in 0..4 {
+        nodes.iter().for_each(|node| wait_data(node, "healthy"));
+        let limit = Limit::strict(&format!("published {round}"), 300);
+        let before: u64 = [(1, 1), (2, 1), (0, 280)]
+            .map(|(node, units)| admitted(&nodes[node], &limit, units))
+            .iter()
+            .sum();
+        assert_eq!(before, 282, "all of it fits");
+        command(&redis, &["FLUSHALL"]);
+        for node in &nodes[1..] {
+            assert_eq!(node.caller().post("/v1/report", &limit.json()).status, 200);
+        }
+        pause(Duration::from_millis(60));
+        let after: u64 = nodes[1..].iter().map(|node| admitted(node, &limit, 150)).sum();
+        assert!(before + after <= 300, "{before} before and {after} after");
+        pause(Duration::from_millis(500));
+    }
+}
+
+#[test]
+fn a_node_that_stops_right_after_a_loss_gives_back_what_it_knows() {
+    let redis = wait_for(Redis::start());
+    let mut nodes = fleet(&redis.url(), 2, &PATIENT);
+    nodes.iter().for_each(|node| wait_data(node, "healthy"));
+    let limits: Vec<Limit> = (0..10).map(|index| Limit::strict(&format!("stopped {index}"), 10)).collect();
+    for limit in &limits {
+        assert_eq!(admitted(&nodes[0], limit, 10), 10);
+    }
+    command(&redis, &["FLUSHALL"]);
+    nodes[0].node.process.signal(Signal::TERM);
+    assert_eq!(nodes[0].node.process.exit_code(LONG), Some(0));
+    nodes[1].wait_logged("the store has recovered");
+    wait_data(&nodes[1], "healthy");
+    let later: u64 = limits.iter().map(|limit| admitted(&nodes[1], limit, 5)).sum();
+    assert_eq!(later, 0, "the other node restored them");
+}
+
+/// The node that carried a reset out isn't the only one that remembers it.
+#[test]
+fn a_reset_survives_the_node_that_carried_it_out() {
+    let redis = wait_for(Redis::start());
+    let mut nodes = fleet(&redis.url(), 2, &PATIENT);
+    nodes.iter().for_each(|node| wait_data(node, "healthy"));
+    let limits: Vec<Limit> = (0..8).map(|index| Limit::strict(&format!("outlived {index}"), 20)).collect();
+    for limit in &limits {
+        assert_eq!(admitted(&nodes[0], limit, 10) + admitted(&nodes[1], limit, 10), 20);
+        assert_eq!(nodes[0].caller().post("/v1/reset", &limit.json()).status, 200);
+    }
+    // The other node reads of it with its next heartbeat.
+    pause(Duration::from_secs(1));
+    nodes[0].node.process.signal(Signal::TERM);
+    assert_eq!(nodes[0].node.process.exit_code(LONG), Some(0));
+    command(&redis, &["FLUSHALL"]);
+    nodes[1].wait_logged("the store has recovered");
+    wait_data(&nodes[1], "healthy");
+    let cold = join(&redis);
+    wait_data(&cold, "healthy");
+    for limit in &limits {
+        let after = admitted(&cold, limit, 25) + admitted(&nodes[1], limit, 25);
+        assert_eq!(after, 20, "{}", limit.identifier);
+    }
+}
