@@ -140,12 +140,10 @@ pub enum Acceptance {
     /// It hasn't answered yet.
     #[default]
     New,
-    /// It has accepted the secret once. That proves nothing: it may have lost its data, and the nodes of the fleet that it
-    /// belongs to haven't come back yet.
-    Once,
-    /// The node belongs to the fleet whose store this is. If the store loses its data and a node with another secret
-    /// comes first, that one has to give way.
-    Accepted,
+    /// It has accepted the secret, so many times in a row. Once proves nothing: the store may have lost its data, and the
+    /// nodes of the fleet that it belongs to haven't come back yet. If two secrets meet at a store that has just lost its
+    /// data, the one stays whose node was accepted more often.
+    Taken(u32),
     /// The store belongs to another fleet. The node must not take it over when it loses its data.
     Refused,
 }
@@ -155,8 +153,8 @@ impl Acceptance {
     #[must_use]
     pub fn and_taken(self) -> Self {
         match self {
-            Acceptance::New | Acceptance::Refused => Acceptance::Once,
-            Acceptance::Once | Acceptance::Accepted => Acceptance::Accepted,
+            Acceptance::New | Acceptance::Refused => Acceptance::Taken(1),
+            Acceptance::Taken(times) => Acceptance::Taken(times.saturating_add(1)),
         }
     }
 
@@ -164,8 +162,16 @@ impl Acceptance {
     #[must_use]
     pub fn and_refused(self) -> Self {
         match self {
-            Acceptance::Accepted => Acceptance::Accepted,
-            Acceptance::New | Acceptance::Once | Acceptance::Refused => Acceptance::Refused,
+            Acceptance::Taken(times) if self.weight() > 0 => Acceptance::Taken(times),
+            Acceptance::New | Acceptance::Taken(_) | Acceptance::Refused => Acceptance::Refused,
+        }
+    }
+
+    /// How much a node's secret weighs against another one: how often it was accepted, where that was more than once.
+    pub fn weight(self) -> u32 {
+        match self {
+            Acceptance::Taken(times) if times > 1 => times,
+            Acceptance::New | Acceptance::Taken(_) | Acceptance::Refused => 0,
         }
     }
 }

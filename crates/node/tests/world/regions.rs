@@ -207,7 +207,7 @@ impl Region {
         if elapsed_ms.is_multiple_of(400) {
             let fingerprint = self.engine.secret().fingerprint();
             let (alive_for, heard) = (Nanos::from_millis(1_500), world.version());
-            let (leaves, acceptance) = (false, Acceptance::Accepted);
+            let (leaves, acceptance) = (false, Acceptance::Taken(2));
             let beat = Heartbeat { node: self.node, fingerprint, alive_for, leaves, heard, acceptance };
             let alive = self.origin.beat(&beat, now).unwrap();
             sharing.table.set_live_nodes(alive.nodes);

@@ -5,15 +5,19 @@
 --        heard    hash: of each node, the version of the world's regions that it uses
 --        world    string: how the world stands, as the world worker told
 --        format   string: the format that nodes keep here, "2"; earlier releases, which keep no records, have none
---        proven   string: "1" when the fingerprint is that of a node that this store, or the one before it, had accepted
+--        proven   string: how often this store, or the one before it, had accepted a node with this fingerprint; missing for
+--                 never; "1", as earlier releases write it, for very often
 -- ARGV   node (16 hex digits), fingerprint (16 hex digits), alive for in µs, "leaves" or "stays", the version of
---        the world's regions that it uses (0: none), "new", "accepted" or "refused": how the store answered it before
+--        the world's regions that it uses (0: none), and how the store answered it before: "new", "refused", or how often
+--        it accepted the node, from 2 on
 -- reply  seconds and microseconds of TIME, then "alive", the number of live nodes, the world ("": none) and 1 if only nodes
 --        of an earlier release were here before; or "other secret" and its fingerprint; or "no secret", to a node that was
 --        refused before; or what is wrong with the keys
 
 -- A fleet that was silent for so long may come back with another secret: its counts are gone anyway.
 local SECRET_MS = '604800000' -- 7 days
+-- A secret that was accepted for a minute, at a heartbeat every 400 ms, is never replaced.
+local PROVEN_FROM = 150
 local ALIVE_MS = 86400000 -- 1 day after the last heartbeat would count; the scores tell who lives
 
 local time = redis.call('TIME')
@@ -27,8 +31,13 @@ local secret = redis.pcall('GET', KEYS[2])
 if type(secret) == 'table' then
   return { seconds, micros, KEYS[2] .. ': ' .. secret.err }
 end
+local weight = tonumber(ARGV[6]) or 0
 local proven = redis.pcall('GET', KEYS[6])
-if secret and secret ~= ARGV[2] and (ARGV[6] ~= 'accepted' or proven == '1') then
+proven = type(proven) == 'string' and tonumber(proven) or 0
+if proven == 1 then
+  proven = PROVEN_FROM
+end
+if secret and secret ~= ARGV[2] and (weight <= proven or proven >= PROVEN_FROM) then
   return { seconds, micros, 'other secret', secret }
 end
 -- A node that belongs to another fleet doesn't take over a store that lost its data.
@@ -45,9 +54,12 @@ if not redis.pcall('GET', KEYS[5]) then
 end
 redis.call('SET', KEYS[5], '2', 'PX', SECRET_MS)
 redis.call('SET', KEYS[2], ARGV[2], 'PX', SECRET_MS)
-if ARGV[6] == 'accepted' then
-  redis.call('SET', KEYS[6], '1', 'PX', SECRET_MS)
-elseif secret ~= ARGV[2] then
+if secret == ARGV[2] then
+  weight = math.max(weight, proven)
+end
+if weight > 0 then
+  redis.call('SET', KEYS[6], digits(weight), 'PX', SECRET_MS)
+else
   redis.call('DEL', KEYS[6])
 end
 if ARGV[4] == 'leaves' then

@@ -29,9 +29,12 @@ pub(super) struct Nodes {
 struct Secret {
     fingerprint: u64,
     expires: Nanos,
-    /// It is that of a node which this store, or the one before it, had accepted.
-    is_proven: bool,
+    /// How often this store, or the one before it, had accepted a node with it.
+    proven: u32,
 }
+
+/// A secret that was accepted for a minute, at a heartbeat every 400 ms, is never replaced.
+const PROVEN_FROM: u32 = 150;
 
 /// What a node is told that was refused, and now finds a store that knows no secret.
 pub(crate) const REFUSED_BEFORE: &str = "the store lost its data, and this node belongs to another fleet: it doesn't take the \
@@ -41,8 +44,8 @@ impl Nodes {
     pub(super) fn beat(&mut self, heartbeat: &Heartbeat, present: Nanos) -> Result<Alive, OriginError> {
         let Heartbeat { node, fingerprint, alive_for, leaves, heard, acceptance } = *heartbeat;
         let theirs = self.secret.filter(|secret| secret.expires > present);
-        let is_accepted = acceptance == Acceptance::Accepted;
-        let may_replace = |secret: &Secret| is_accepted && !secret.is_proven;
+        let weight = acceptance.weight();
+        let may_replace = |secret: &Secret| weight > secret.proven && secret.proven < PROVEN_FROM;
         let other = theirs.filter(|secret| secret.fingerprint != fingerprint);
         if let Some(secret) = other.filter(|secret| !may_replace(secret)) {
             return Err(OriginError::OtherSecret { theirs: secret.fingerprint, ours: fingerprint });
@@ -50,8 +53,9 @@ impl Nodes {
         if theirs.is_none() && acceptance == Acceptance::Refused {
             return Err(OriginError::Refused { message: REFUSED_BEFORE.to_owned() });
         }
-        let is_proven = is_accepted || (other.is_none() && theirs.is_some_and(|secret| secret.is_proven));
-        self.secret = Some(Secret { fingerprint, expires: present.plus(SECRET_KEPT_FOR), is_proven });
+        let known = theirs.filter(|_| other.is_none()).map_or(0, |secret| secret.proven);
+        let proven = weight.max(known);
+        self.secret = Some(Secret { fingerprint, expires: present.plus(SECRET_KEPT_FOR), proven });
         self.alive_until.retain(|_, until| *until > present);
         if leaves {
             self.alive_until.remove(&node);

@@ -51,16 +51,23 @@ pub(crate) async fn another_secret_is_refused(region: &Region) {
         "it doesn't take the store over: {refused:?}"
     );
     assert_eq!(region.origin().beat(other).await.unwrap().nodes, 1, "one that is new may");
-    let once = Heartbeat { acceptance: Acceptance::Once, ..other };
-    region.origin().beat(once).await.unwrap();
-    let accepted = |beat| Heartbeat { acceptance: Acceptance::Accepted, ..beat };
-    region.origin().beat(accepted(mine)).await.unwrap();
-    let refused = region.origin().beat(accepted(other)).await;
-    assert_eq!(
-        refused,
-        Err(OriginError::OtherSecret { theirs: 0xfeed, ours: u64::MAX }),
-        "the fleet was here before"
-    );
+    let taken = |beat, times| Heartbeat { acceptance: Acceptance::Taken(times), ..beat };
+    region.origin().beat(taken(other, 1)).await.unwrap();
+    region.origin().beat(taken(other, 9)).await.unwrap();
+    let ours = region.origin().beat(taken(mine, 9)).await;
+    let theirs = OriginError::OtherSecret { theirs: u64::MAX, ours: 0xfeed };
+    assert_eq!(ours, Err(theirs.clone()), "the other one was accepted as often");
+    region.origin().beat(taken(mine, 10)).await.unwrap();
+    let mine_is_there = OriginError::OtherSecret { theirs: 0xfeed, ours: u64::MAX };
+    let refused = region.origin().beat(taken(other, 10)).await;
+    assert_eq!(refused, Err(mine_is_there.clone()), "the fleet was here before");
+    region.origin().beat(taken(mine, 150)).await.unwrap();
+    let refused = region.origin().beat(taken(other, 1_000)).await;
+    assert_eq!(refused, Err(mine_is_there), "a secret that was accepted for a minute isn't replaced");
+    region.forget().await;
+    region.origin().beat(taken(other, 100)).await.unwrap();
+    region.origin().beat(taken(mine, 1_000)).await.unwrap();
+    assert!(region.origin().beat(taken(other, 101)).await.is_err(), "the fleet was away for forty seconds");
 }
 
 pub(crate) async fn every_node_hears_of_a_reset(region: &Region) {

@@ -146,7 +146,7 @@ impl Simulation {
 
     /// As in `crates/node/src/region_driver/pulses.rs`.
     pub(super) fn send_pulse(&mut self, node: usize, shard: ShardId) {
-        if !matches!(self.nodes[node].acceptance, Acceptance::Once | Acceptance::Accepted)
+        if !matches!(self.nodes[node].acceptance, Acceptance::Taken(_))
             || self.nodes[node].is_refused
             || !self.nodes[node].has_line(shard)
         {

@@ -9,7 +9,7 @@ use tidegate_control::stream::TOLD_FOR;
 use tidegate_core::Nanos;
 use tidegate_core::gcra_sync::interval_times;
 use tidegate_node::GivenPolicy;
-use tidegate_origin::{Acceptance, DoneReset, Expiry, Heartbeat, Reset, ResetLog, ResetNews};
+use tidegate_origin::{DoneReset, Expiry, Heartbeat, Reset, ResetLog, ResetNews};
 
 /// As in `crates/node/src/rules_driver/resets.rs`: an order that couldn't be carried out is tried again.
 const ORDER_AGAIN_AFTER: Nanos = Nanos::from_millis(500);
@@ -174,7 +174,7 @@ impl Simulation {
             self.foreign_acceptance = match self.origin.desk().beat(&beat, now) {
                 Ok(_) => {
                     let is_ours =
-                        |node: &SimulatedNode| node.is_up && node.acceptance == Acceptance::Accepted;
+                        |node: &SimulatedNode| node.is_up && node.acceptance.weight() > acceptance.weight();
                     self.is_anothers |= !self.nodes.iter().any(is_ours);
                     acceptance.and_taken()
                 }

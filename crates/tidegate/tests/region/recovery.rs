@@ -222,6 +222,30 @@ fn a_node_with_another_secret_does_not_lock_the_fleet_out_of_an_emptied_store() 
     assert_eq!(total, 5);
 }
 
+/// A node of another fleet that was never refused finds the emptied store first, while the whole fleet stands still.
+#[test]
+fn a_new_node_with_another_secret_gives_an_emptied_store_back_to_its_fleet() {
+    let redis = wait_for(Redis::start());
+    let nodes = fleet(&redis.url(), 2, &PATIENT);
+    // As old as the fleet has to be: older than the other one's time alone.
+    pause(Duration::from_secs(4));
+    nodes.iter().for_each(|node| node.node.process.signal(Signal::STOP));
+    command(&redis, &["FLUSHALL"]);
+    let directory = crate::support::Directory::new();
+    directory.write("secret", "another-fleet-s-secret");
+    let url = redis.url();
+    let arguments = [&["--origin-url", &url, "--cluster-secret-file", "secret"], &PATIENT[..]].concat();
+    let stranger = Member::start_in(directory, &arguments);
+    stranger.wait_logged("the origin answers");
+    pause(Duration::from_millis(1_200));
+    nodes.iter().for_each(|node| node.node.process.signal(Signal::CONT));
+    stranger.wait_logged("another fleet secret");
+    nodes.iter().for_each(|node| wait_data(node, "healthy"));
+    let limit = Limit::strict("given back", 5);
+    let total: u64 = nodes.iter().map(|node| admitted(node, &limit, 5)).sum();
+    assert_eq!(total, 5);
+}
+
 /// A peek asks where the node knows nothing, and leaves nothing behind.
 #[test]
 fn a_peek_tells_what_other_nodes_spent() {

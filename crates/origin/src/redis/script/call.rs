@@ -69,11 +69,11 @@ pub(crate) fn heartbeat_call(heartbeat: &Heartbeat) -> ScriptCall {
     count(&mut args, micros_ceil(*alive_for));
     args.text(if *leaves { "leaves" } else { "stays" });
     count(&mut args, *heard);
-    args.text(match acceptance {
-        Acceptance::New | Acceptance::Once => "new",
-        Acceptance::Accepted => "accepted",
-        Acceptance::Refused => "refused",
-    });
+    match (acceptance, acceptance.weight()) {
+        (Acceptance::Refused, _) => args.text("refused"),
+        (_, 0) => args.text("new"),
+        (_, weight) => count(&mut args, u64::from(weight)),
+    }
     ScriptCall { slot: name::slot_of_nodes(), keys, args, syncs: Vec::new(), is_reading: false }
 }
 
