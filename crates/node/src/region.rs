@@ -32,6 +32,7 @@ use tidegate_core::ask::AskReason;
 use tidegate_core::exchange::{CountSync, KeyReply, KeySync, ReservationId, Wants};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::state::State as _;
+use tidegate_core::window::add_count;
 use tidegate_core::{
     Accuracy, Class, Cost, Item, KeyId, Moment, Nanos, Role, SharedState, Spec, Table, Verdict,
 };
@@ -128,6 +129,8 @@ pub struct Outgoing {
 struct Ticket {
     /// For each of its asks, the request and which of its limits.
     asks: Asks,
+    /// For each of its asks, the class of the limit's rule.
+    classes: SmallVec<[Class; 4]>,
     /// Requests that only want to know how the key stands, and which of their limits it is.
     peeks: Asks,
     /// The node's component of the current cell, as the origin had confirmed it when this left; `None` where the node was
@@ -145,6 +148,16 @@ impl Ticket {
     fn needs_record(&self, sync: &KeySync) -> bool {
         let asks = !sync.wants.asks.is_empty() || sync.wants.lease.is_some();
         asks && self.confirmed.is_none()
+    }
+
+    /// Returns how much of what an unverified reply granted nobody spends: what was drawn ahead, and what class `abuse`
+    /// denies. A request of another class passes by its node's own count, also one that gave up before the reply.
+    fn forfeited(&self, sync: &KeySync, reply: &KeyReply) -> u64 {
+        let reserves = sync.wants.reserve.is_some();
+        let granted = self.classes.iter().zip(&sync.wants.asks).zip(&reply.granted);
+        let denied =
+            granted.filter(|((class, _), granted)| !reserves && **granted && **class == Class::Abuse);
+        denied.fold(reply.drawn, |sum, ((_, cost), _)| add_count(sum, *cost))
     }
 
     /// Whether the reply shows that the origin lost something of this key, and hasn't just dropped a cell that is over.
@@ -287,7 +300,7 @@ impl Region {
         RegionCounters::add(&self.counters.asks, items.len());
         let mut effects = Effects::default();
         let mut pending = self.pending.lock();
-        let id = pending.register(items, wake);
+        let id = pending.register(items.len(), wake);
         let mut askable = SmallVec::<[usize; 4]>::new();
         for (index, item) in items.iter().enumerate() {
             self.asks.asked(item.reason);
@@ -335,7 +348,8 @@ impl Region {
         if pending.keys.get(&key).is_none_or(|entry| entry.in_flight) {
             return;
         }
-        let Some(TakenAsks { spec, regions, asks, peeks, mut wants }) = pending.take_asks(key) else {
+        let Some(TakenAsks { spec, regions, asks, classes, peeks, mut wants }) = pending.take_asks(key)
+        else {
             return;
         };
         let state = table.aligned(key, &spec, moment);
@@ -348,7 +362,7 @@ impl Region {
         let mut sync = KeySync { key, epoch: state.epoch(), counts, wants, settled };
         pending.mark_sent(&mut sync);
         let confirmed = state.confirmed(&sync.counts, moment.now);
-        let ticket = Ticket { asks, peeks, confirmed, holds_key: true, ..Ticket::default() };
+        let ticket = Ticket { asks, classes, peeks, confirmed, holds_key: true, ..Ticket::default() };
         let shard = route(key);
         match effects.send.iter_mut().find(|outgoing| outgoing.has_room(shard, moment.now)) {
             Some(outgoing) => {

@@ -4,13 +4,13 @@ use super::figures::Figures;
 use super::lease::Leases;
 use super::owners::CrowdedCells;
 use super::shards::ShardData;
-use super::{AskId, AskItem, FAILED_FOR, Standing, Standings, Ticket, Wake};
+use super::{AskId, AskItem, FAILED_FOR, Standing, Standings, Wake};
 use crate::quota::KeyMap;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use tidegate_core::ask::AskReason;
-use tidegate_core::exchange::{ASKS_MAX, CountSync, KeyReply, KeySync, ReservationId, Wants};
+use tidegate_core::exchange::{ASKS_MAX, CountSync, KeySync, ReservationId, Wants};
 use tidegate_core::gcra_sync::GcraSync;
 use tidegate_core::window::add_count;
 use tidegate_core::{Accuracy, Class, Cost, KeyId, Nanos, Sequence, Spec};
@@ -80,6 +80,7 @@ pub(super) struct TakenAsks {
     pub(super) spec: Spec,
     pub(super) regions: u32,
     pub(super) asks: Asks,
+    pub(super) classes: SmallVec<[Class; 4]>,
     pub(super) peeks: Asks,
     pub(super) wants: Wants,
 }
@@ -105,8 +106,6 @@ pub(super) type Asks = SmallVec<[(AskId, usize); 4]>;
 struct Asking {
     standings: SmallVec<[Option<Standing>; 4]>,
     open: usize,
-    /// For each limit, the class of its rule.
-    classes: SmallVec<[Class; 4]>,
     /// Made when the request reserved something.
     reservation: Option<Reserved>,
     wake: Wake,
@@ -171,12 +170,11 @@ impl Pending {
         }
     }
 
-    pub(super) fn register(&mut self, items: &[AskItem], wake: Wake) -> AskId {
+    pub(super) fn register(&mut self, limits: usize, wake: Wake) -> AskId {
         self.next_ask += 1;
         let id = AskId(self.next_ask);
-        let standings = SmallVec::from_elem(None, items.len());
-        let classes = items.iter().map(|item| item.class).collect();
-        self.asks.insert(id, Asking { standings, open: items.len(), classes, reservation: None, wake });
+        let standings = SmallVec::from_elem(None, limits);
+        self.asks.insert(id, Asking { standings, open: limits, reservation: None, wake });
         id
     }
 
@@ -255,7 +253,7 @@ impl Pending {
         let Pending { keys, asks, .. } = self;
         let waiting = &mut keys.get_mut(&key)?.waiting;
         let (mut tickets, mut wants, mut spec, mut regions) = (SmallVec::new(), Wants::default(), None, 1);
-        let mut peeks = SmallVec::new();
+        let (mut peeks, mut classes) = (SmallVec::new(), SmallVec::new());
         while let Some(Waiting { id, index, item }) = waiting.front() {
             if asks.contains_key(id) {
                 if *spec.get_or_insert(item.spec) != item.spec || wants.asks.len() == ASKS_MAX {
@@ -271,10 +269,11 @@ impl Pending {
                 // A busy key near its limit; `exact` never draws ahead of the refill.
                 wants.draw |= item.reason == AskReason::Credit && item.accuracy == Accuracy::Bounded;
                 tickets.push((*id, *index));
+                classes.push(item.class);
             }
             waiting.pop_front();
         }
-        Some(TakenAsks { spec: spec?, regions, asks: tickets, peeks, wants })
+        Some(TakenAsks { spec: spec?, regions, asks: tickets, classes, peeks, wants })
     }
 
     /// A key's counts leave. What was sent or asked for before, and not answered, may have been counted: it isn't new to
@@ -360,19 +359,6 @@ impl Pending {
     /// Whether a request still waits.
     pub(super) fn is_waiting(&self, id: AskId) -> bool {
         self.asks.contains_key(&id)
-    }
-
-    /// Returns how much of what an unverified reply granted nobody will spend: what was drawn ahead, what was granted to
-    /// requests that have given up, and what class `abuse` denies.
-    pub(super) fn forfeited(&self, ticket: &Ticket, sync: &KeySync, reply: &KeyReply) -> u64 {
-        let is_spent = |(id, index): (AskId, usize)| {
-            let class = self.asks.get(&id).and_then(|asking| asking.classes.get(index));
-            class.is_some_and(|class| *class != Class::Abuse)
-        };
-        let reserves = sync.wants.reserve.is_some();
-        let granted = ticket.asks.iter().zip(&sync.wants.asks).zip(&reply.granted);
-        let forfeited = granted.filter(|((ask, _), granted)| !reserves && **granted && !is_spent(**ask));
-        forfeited.fold(reply.drawn, |sum, ((_, cost), _)| add_count(sum, *cost))
     }
 
     /// Notes that a key's sync failed: for a while it isn't asked about, then it is published again.

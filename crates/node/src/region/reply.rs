@@ -77,7 +77,7 @@ impl Region {
             let merged = reply.and_then(|reply| {
                 let trust = match is_verified {
                     true => Trust::Verified,
-                    false => Trust::Unverified { forfeited: pending.forfeited(&ticket, sync, &reply) },
+                    false => Trust::Unverified { forfeited: ticket.forfeited(sync, &reply) },
                 };
                 self.merge(table, sync, reply, exchange.now, trust, moment)
             });

@@ -53,12 +53,14 @@ impl Region {
             if let Some((sync, ticket)) = syncs.iter_mut().find(|(sync, _)| sync.key == item.key) {
                 sync.wants.asks.push(item.cost.get());
                 ticket.asks.push((id, *index));
+                ticket.classes.push(item.class);
                 continue;
             }
             let sync = self.asking_alone(pending, table, item, reserve, moment);
             let confirmed = table.state(item.key).and_then(|state| state.confirmed(&sync.counts, moment.now));
             let ticket = Ticket {
                 asks: smallvec![(id, *index)],
+                classes: smallvec![item.class],
                 confirmed,
                 holds_key: forgotten.contains(&item.key),
                 ..Ticket::default()

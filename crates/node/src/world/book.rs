@@ -53,7 +53,7 @@ struct Entry {
     changed_at: Nanos,
     /// The next reply names the cell whatever has grown.
     is_resting: bool,
-    named: Named,
+    named: [Named; 2],
 }
 
 /// A cell, as it was last heard of.
@@ -73,6 +73,11 @@ struct Named {
     sequence: Sequence,
     total: u64,
     at: Nanos,
+}
+
+/// A cell and the one before it are named apart: what is named of one must not hide that the other was begun.
+fn slot_of(sequence: Sequence) -> usize {
+    usize::from(sequence.0 % 2 == 1)
 }
 
 /// By what a cell is judged.
@@ -133,7 +138,7 @@ impl Book {
             expires,
             changed_at: now,
             is_resting: false,
-            named: Named::default(),
+            named: [Named::default(); 2],
         };
         shard.insert(*key, entry);
         true
@@ -248,10 +253,15 @@ impl Entry {
         Unpublished { limit: self.spec.shown_limit(), used, total, published }
     }
 
+    /// How a cell was named last, if it was.
+    fn named(&self, sequence: Sequence) -> Option<Named> {
+        Some(self.named[slot_of(sequence)]).filter(|named| named.sequence == sequence)
+    }
+
     /// Due, and not named just now.
     fn is_unheard(&self, heard: &Heard, judge: Judge) -> bool {
-        let was_named = self.named.sequence == heard.sequence && judge.now.minus(self.named.at) < NAMED_FOR;
-        let published = if was_named { heard.published.max(self.named.total) } else { heard.published };
+        let named = self.named(heard.sequence).filter(|named| judge.now.minus(named.at) < NAMED_FOR);
+        let published = heard.published.max(named.map_or(0, |named| named.total));
         let regions = spenders(judge.regions, self.is_abuse, heard.is_alone);
         is_due(judge.policy, &self.unpublished(&Heard { published, ..*heard }), regions)
     }
@@ -259,9 +269,9 @@ impl Entry {
     /// It has ended, and what grew since it was last published is worth a row.
     fn is_residue(&self, heard: &Heard, judge: Judge) -> bool {
         let growth = heard.total.saturating_sub(heard.published);
-        let was_named = self.named.sequence == heard.sequence
-            && self.named.total >= heard.total
-            && judge.now.minus(self.named.at) < NAMED_FOR;
+        let was_named = self
+            .named(heard.sequence)
+            .is_some_and(|named| named.total >= heard.total && judge.now.minus(named.at) < NAMED_FOR);
         if growth == 0 || was_named {
             return false;
         }
@@ -296,7 +306,7 @@ impl Entry {
         let stands_still = judge.now.minus(self.changed_at) >= RESTS_AFTER;
         // Once begun, the row of a cell that has come to rest is made exact. Whether it was, the last reply may have
         // come too early to say.
-        let is_begun = heard.published > 0 || self.named.sequence == heard.sequence;
+        let is_begun = heard.published > 0 || self.named(heard.sequence).is_some();
         let is_resting = stands_still && is_begun && heard.total > heard.published;
         let is_resting = is_resting && judge.policy == WorldPolicy::Headroom;
         self.is_resting |= is_resting;
@@ -313,7 +323,8 @@ impl Entry {
     }
 
     fn letter(&mut self, key: KeyId, heard: &Heard, expires: Nanos, judge: Judge) -> Letter {
-        self.named = Named { sequence: heard.sequence, total: heard.total, at: judge.now };
+        let named = Named { sequence: heard.sequence, total: heard.total, at: judge.now };
+        self.named[slot_of(heard.sequence)] = named;
         self.letter_of(key, heard, expires)
     }
 
