@@ -140,9 +140,9 @@ pub enum Acceptance {
     /// It hasn't answered yet.
     #[default]
     New,
-    /// It has accepted the secret, so many times in a row. Once proves nothing: the store may have lost its data, and the
-    /// nodes of the fleet that it belongs to haven't come back yet. If two secrets meet at a store that has just lost its
-    /// data, the one stays whose node was accepted more often.
+    /// The store has accepted the secret, so many times in a row. A single time proves nothing: the store may have lost its
+    /// data, and the nodes of its fleet may not have come back yet. If nodes with two secrets meet at a store that has just
+    /// lost its data, the store keeps the secret of the node that it accepted more often.
     Taken(u32),
     /// The store belongs to another fleet. The node must not take it over when it loses its data.
     Refused,

@@ -186,7 +186,7 @@ fn attributes_of(text: &str) -> Option<Vec<(&str, &str)>> {
     let mut pairs = Vec::new();
     while let Some(word) = words.next() {
         let (name, value) = word.split_once('=').or_else(|| word.split_once(':'))?;
-        // What comes after `user: ` is a word of its own.
+        // `user: alice` is read as the attribute `user=alice`: the space after the colon separates two words.
         let value = if value.is_empty() && word.ends_with(':') { words.next()? } else { value };
         let name = bare(name);
         if name.is_empty() || name.contains(':') {

@@ -7,7 +7,7 @@ use super::tree::{Entry, Value};
 use crate::error::{Problems, Refusal, quoted};
 use crate::suggest;
 
-/// What to do about a comma within a number, which between `{` and `}` ends the value.
+/// The remedy for a comma within a number: between `{` and `}` the comma ends the value.
 pub(crate) const NO_COMMAS: &str =
     "a comma ends a value here: write 1000 or 1_000, or put the value in quotes";
 

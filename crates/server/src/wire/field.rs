@@ -93,7 +93,7 @@ impl Form {
             Field::ALL.into_iter().filter(|field| self.fields().has(*field)).map(Field::name).collect();
         let message = format!("`{}` is not a field of this request", excerpt(name));
         let fix = match (self, nearest(name, known.iter().copied())) {
-            // What a rule's key names stands one level deeper.
+            // Attributes belong one level deeper, inside `attributes`.
             (Form::Check, None) => {
                 format!("use one of: {}; what rules go by belongs into `attributes`", known.join(", "))
             }

@@ -254,7 +254,7 @@ fn cell(value: &Value) -> String {
     escaped(text(value))
 }
 
-/// What would end a cell of a table, escaped.
+/// Escapes the characters that would end a cell of a table.
 fn escaped(text: &str) -> String {
     text.replace('|', "\\|")
 }

@@ -331,7 +331,7 @@ impl<'r> History<'r> {
 
     fn lead_node(&mut self) {
         match self.node {
-            // It knows all that it should, and anything new would be of the next cell.
+            // The node knows all counts of this cell; anything it learned now would belong to the next cell.
             node if self.store == StoreState::Expiring
                 && !self.is_bucket
                 && (node != NodeState::Holding || self.draws()) => {}

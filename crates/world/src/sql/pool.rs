@@ -68,17 +68,20 @@ impl Pool {
     async fn wait(&self) -> Result<Link, Failure> {
         let closed = |_| Failure::Lost("the store is closed".to_owned());
         let being_made = self.being_made.clone().acquire_owned().await.map_err(closed)?;
+        // A connection that took too long for its own caller may have come meanwhile.
+        if let Some(link) = self.shared.take_idle() {
+            return Ok(link);
+        }
         let mut made = self.make(being_made);
         loop {
-            // One that took too long for its own caller may have come meanwhile.
-            if let Some(link) = self.shared.take_idle() {
-                return Ok(link);
-            }
             tokio::select! {
                 made = &mut made => {
                     return made.unwrap_or_else(|_| Err(Failure::Lost("the runtime has ended".to_owned())));
                 }
                 () = self.shared.returned.notified() => {}
+            }
+            if let Some(link) = self.shared.take_idle() {
+                return Ok(link);
             }
         }
     }

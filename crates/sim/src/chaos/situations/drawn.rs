@@ -26,11 +26,11 @@ pub(super) fn limit_of((node, store, event): Triple, random: &mut Random) -> u64
 
 pub(super) fn class_of((node, store, event): Triple, random: &mut Random) -> Class {
     match node {
-        // What is admitted while a lease is on its way would lead the node on to the next cell.
+        // A request while a lease is on its way would move the node on to the next cell.
         node if is_of_cell(node) && store == StoreState::Expiring && event == EventKind::LeaseGranted => {
             Class::Abuse
         }
-        // What is admitted meanwhile makes an entry.
+        // A request meanwhile would create an entry.
         NodeState::Absent if event == EventKind::LeaseGranted && store != StoreState::BelowFloor => {
             Class::Abuse
         }
