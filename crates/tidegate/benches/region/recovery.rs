@@ -83,8 +83,9 @@ fn one_of_three(setting: &Setting, loss: &Loss) -> Result<(), String> {
 
 /// Asks once about every key, at one node each, and waits until the servers have them all.
 fn fill(setting: &Setting, fleet: &Fleet, servers: &[&Redis], keys: usize) -> Result<(), String> {
-    let mut generator = connect(fleet, Width::PIPELINED)?;
     with_room_in_cell(HOUR, Duration::from_secs(600));
+    // Not before: nodes close connections that are idle for long.
+    let mut generator = connect(fleet, Width::PIPELINED)?;
     for first in (0..keys).step_by(FILLED_AT_ONCE) {
         let some = first..(first + FILLED_AT_ONCE).min(keys);
         let limits: Vec<Limit> = some.map(|key| Limit::new(format!("live-{key}"), 1_000_000, HOUR)).collect();
