@@ -149,16 +149,16 @@ impl Oracle {
         !self.is_off && !accounts.changes_rate && accounts.generations.newest_is_told() && !is_undone
     }
 
-    /// The largest limit that any living node goes by is this from now on. What waits for the store was asked for by
-    /// the old one.
-    pub(crate) fn set_limit(&mut self, key: usize, limit: u64, waiting: u64, now: Nanos) {
+    /// The largest limit that any living node goes by is this from now on. By the old one, so much was granted that isn't
+    /// spent yet, or is being asked for.
+    pub(crate) fn set_limit(&mut self, key: usize, limit: u64, by_the_old: u64, now: Nanos) {
         let accounts = &mut self.keys[key];
         if limit < accounts.limit {
             accounts.was_lowered = true;
             let cells: Vec<_> = accounts.cells.keys().copied().collect();
             for cell in cells {
                 let used = accounts.used(cell, now);
-                accounts.cells.entry(cell).or_default().used_before = used + waiting;
+                accounts.cells.entry(cell).or_default().used_before = used + by_the_old;
             }
         }
         (accounts.limit, accounts.limit_max) = (limit, accounts.limit_max.max(limit));

@@ -93,8 +93,12 @@ impl Engine {
             }
             Standing::Granted | Standing::Reserved { .. } => {}
             // One of several that were asked about together: another one was in the way.
-            Standing::Refused { retry_after: Some(Nanos::ZERO) } => {}
-            Standing::Refused { retry_after } => {
+            Standing::Refused { retry_after: Some(Nanos::ZERO), .. } => {}
+            // The answer came after the window's end: the next window is asked for.
+            Standing::Refused { window: Some(window), .. } if ask.has_ended(window, moment.now) => {
+                plan.items[index].accuracy = ask.accuracy;
+            }
+            Standing::Refused { retry_after, .. } => {
                 plan.deny(index, retry_after.or_else(|| ask.until_cell_end(moment.now)), moment);
             }
             Standing::Unverified => self.unverified(sharing, plan, (index, ask), moment),

@@ -2,7 +2,7 @@
 
 use super::pending::Pending;
 use super::{Effects, Outgoing, Region, RegionCounters, Route, ShardHealth, Standing, Ticket};
-use tidegate_core::exchange::{KeyReply, KeySync, RESERVED_FOR};
+use tidegate_core::exchange::{CountSync, KeyReply, KeySync, RESERVED_FOR};
 use tidegate_core::state::{Publish, State as _};
 use tidegate_core::{Moment, Nanos, SharedState, Table};
 use tidegate_origin::record::RecordReading;
@@ -163,6 +163,10 @@ impl Region {
         if let Some(key) = pending.keys.get_mut(&sync.key) {
             key.failed_until = None;
         }
+        let window = match &sync.counts {
+            CountSync::Window(window) => Some(window.sequence),
+            CountSync::Gcra { .. } => None,
+        };
         for (position, (id, index)) in ticket.asks.iter().enumerate() {
             let granted = reply.granted.get(position).copied().unwrap_or(false);
             if granted && let Some(reservation) = sync.wants.reserve {
@@ -170,7 +174,7 @@ impl Region {
             }
             let standing = match verified_until {
                 // A refusal is right whatever the shard has lost: it counts no more than there was.
-                _ if !granted => Standing::Refused { retry_after: reply.retry_after },
+                _ if !granted => Standing::Refused { retry_after: reply.retry_after, window },
                 None => Standing::Unverified,
                 Some(until) if sync.wants.reserve.is_some() => Standing::Reserved { until },
                 Some(_) => Standing::Granted,

@@ -67,6 +67,10 @@ impl Region {
             };
             syncs.push((sync, ticket));
         }
+        // Not before every cost of a key is in its sync.
+        for (sync, _) in by_shard.values_mut().flatten() {
+            pending.mark_sent(sync);
+        }
         let grant = if together { Grant::Together } else { Grant::Each };
         let outgoing = |(shard, syncs)| -> Outgoing { self.outgoing(shard, grant, syncs, moment.now) };
         effects.send.extend(by_shard.into_iter().map(outgoing));
@@ -102,12 +106,10 @@ impl Region {
         moment: Moment,
     ) -> KeySync {
         let settled = pending.keys.get_mut(&item.key).map(|key| std::mem::take(&mut key.settled));
-        let mut sync = KeySync {
+        KeySync {
             wants: Wants { asks: smallvec![item.cost.get()], reserve, ..Wants::default() },
             settled: settled.unwrap_or_default(),
-            ..self.read_only(table, item, moment)
-        };
-        pending.mark_sent(&mut sync);
-        sync
+            ..self.reading(table, item, moment)
+        }
     }
 }
