@@ -148,7 +148,7 @@ impl Fault {
             Fault::Crash { .. } => Kind::Crashed,
             Fault::Start { .. } => Kind::StartedAnew,
             Fault::Pause { .. } => Kind::Paused,
-            Fault::StepClock { .. } => Kind::ClockStepped,
+            Fault::StepClock { .. } | Fault::WallClockIsSet { .. } => Kind::ClockStepped,
             Fault::StoreForgets => Kind::StoreForgot,
             Fault::StoreFailsOver => Kind::StoreFailedOver,
             Fault::ShardFailsOver { .. } => Kind::ShardFailedOver,
