@@ -149,6 +149,7 @@ impl Auditor {
                 how,
                 is_untold: node.sharing().table.state(self.ids[key]).is_none(),
                 epoch: after.epoch,
+                is_behind: origin.epoch(self.ids[key]) > after.epoch,
                 sequence: cell,
                 follows_store: node.follows_store(now, store_now),
                 rides_on_old: rides_on_old(&before[position], &self.plans[key], node_now),

@@ -51,6 +51,8 @@ pub(crate) struct Unit {
     /// The node keeps no count of it: its table is full.
     pub(crate) is_untold: bool,
     pub(crate) epoch: u16,
+    /// The store knows of a later reset. It ignores what the node counted before it knows of that too.
+    pub(crate) is_behind: bool,
     /// The window's cell that it was charged to.
     pub(crate) sequence: Option<Sequence>,
     /// The node counts by the store's time, and not by its own clock.
@@ -208,7 +210,7 @@ impl Oracle {
         of_cell.untold += if unit.is_untold { unit.cost } else { 0 };
         // A node that doesn't know the store's time counts by its own clock, in another cell; or in one that it carries
         // over the step by which it follows the store, and doesn't publish.
-        if !unit.follows_store || unit.rides_on_old {
+        if !unit.follows_store || unit.rides_on_old || unit.is_behind {
             of_cell.lost += unit.cost;
         }
         if is_at_turn {

@@ -52,7 +52,9 @@ impl KeyAccounts {
         now: Nanos,
     ) {
         let epochs = self.generations.clone();
-        let cells: Vec<_> = self.cells.keys().copied().filter(|cell| self.is_live(*cell, now)).collect();
+        // Also where nothing was admitted yet, and something was granted.
+        let live = self.cells.keys().copied().filter(|cell| self.is_live(*cell, now));
+        let cells: BTreeSet<_> = live.chain([self.newest_cell(now)]).collect();
         for cell in cells {
             let lost = match self.plan.policy {
                 GivenPolicy::Gcra { .. } => {
