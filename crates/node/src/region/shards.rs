@@ -302,7 +302,9 @@ impl Region {
         let keys = if is_new || has_evicted { self.keys_of(table, shard, route) } else { Vec::new() };
         let mut pending = self.pending.lock();
         let of_shard = |(key, _): &(&KeyId, &DoneReset)| route(**key) == shard;
-        let done = pending.done_resets.iter().filter(|_| is_new).filter(of_shard);
+        // A process that stood still may remember resets that are over.
+        let counts = |(_, done): &(&KeyId, &DoneReset)| done.expires > moment.now;
+        let done = pending.done_resets.iter().filter(|_| is_new).filter(of_shard).filter(counts);
         let resets: BTreeMap<KeyId, DoneReset> = done.map(|(key, done)| (*key, *done)).collect();
         let data = pending.shard(shard);
         let was_recovering = data.health == ShardHealth::Recovering;
