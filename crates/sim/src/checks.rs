@@ -15,7 +15,6 @@ use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_core::counts::Counts;
 use tidegate_core::exchange::{CountReply, CountSync, KeyReply, KeySync};
-use tidegate_core::gcra_sync::interval_times;
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{KeyId, Nanos, Sequence};
 use tidegate_node::GivenPolicy;
@@ -152,7 +151,7 @@ impl Auditor {
                 is_behind: origin.epoch(self.ids[key]) > after.epoch,
                 sequence: cell,
                 follows_store: node.follows_store(now, store_now),
-                rides_on_old: rides_on_old(&before[position], &self.plans[key], node_now),
+                has_unpublished: has_unpublished(&before[position]),
                 now: store_now,
                 store_is_whole: origin.is_whole(self.ids[key]),
             };
@@ -448,13 +447,10 @@ fn uses_of(template: &Template) -> Uses {
     costs.into_iter().collect()
 }
 
-/// Whether a bucket has filled again since the node's oldest unpublished admission: what it admits now is published as if
-/// it had come then.
-fn rides_on_old(before: &KeyView, plan: &KeyPlan, now: Nanos) -> bool {
-    match (&before.counts, plan.policy) {
-        (Some(CountSync::Gcra { sync, .. }), GivenPolicy::Gcra { rate, burst }) => {
-            sync.cumulative > sync.acked && sync.oldest.plus(interval_times(rate, burst.get())) < now
-        }
+/// Whether a node has units of a bucket to publish. One that was never answered doesn't say how many.
+fn has_unpublished(view: &KeyView) -> bool {
+    match &view.counts {
+        Some(CountSync::Gcra { sync, .. }) => sync.cumulative > sync.acked || sync.busy.tat == Nanos::ZERO,
         _ => false,
     }
 }

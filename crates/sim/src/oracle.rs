@@ -29,6 +29,7 @@ use accounts::{Accounts, before};
 use generations::Generations;
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_core::exchange::{CountSync, KeyReply, KeySync};
+use tidegate_core::gcra_sync::interval_times;
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{Accuracy, Class, KeyId, Nanos, Sequence};
 use tidegate_node::GivenPolicy;
@@ -57,8 +58,8 @@ pub(crate) struct Unit {
     pub(crate) sequence: Option<Sequence>,
     /// The node counts by the store's time, and not by its own clock.
     pub(crate) follows_store: bool,
-    /// It is published with the time of an older one, which the bucket has forgotten since.
-    pub(crate) rides_on_old: bool,
+    /// The node has older units of the bucket to publish.
+    pub(crate) has_unpublished: bool,
     /// The store's present.
     pub(crate) now: Nanos,
     /// The store has all that nodes know: it isn't recovering from a loss of data.
@@ -107,6 +108,10 @@ struct KeyAccounts {
     hears_more: bool,
     /// What was deleted is how often the key was reset: nodes that never knew of it count as before the reset.
     has_lost_resets: bool,
+    /// Of a bucket: when each node admitted something last, and which nodes haven't published what they admitted before the
+    /// bucket was full again.
+    last_admitted: BTreeMap<NodeId, Nanos>,
+    riding: BTreeSet<NodeId>,
     /// The clock of a node that had counted something of it stepped: the node goes by what was in use then, in the cell
     /// where its clock landed.
     was_carried: bool,
@@ -136,6 +141,8 @@ impl Oracle {
             deleted_at: Nanos::ZERO,
             hears_more: false,
             has_lost_resets: false,
+            last_admitted: BTreeMap::new(),
+            riding: BTreeSet::new(),
             was_carried: false,
             plan: plan.clone(),
         };
@@ -201,6 +208,7 @@ impl Oracle {
         let cell = (generation, accounts.cell_of(unit).unwrap_or(BUCKET));
         accounts.start_anew_if_full(cell, unit.now);
         let used = accounts.charge(cell, unit);
+        let rides_on_old = accounts.rides_on_old(unit);
         let is_at_turn = unit.sequence.is_some() && accounts.plan.sequence_at(unit.now) != unit.sequence;
         let used_before = accounts.used_before_lowering(cell, unit.now);
         let limit = accounts.limit;
@@ -210,7 +218,7 @@ impl Oracle {
         of_cell.untold += if unit.is_untold { unit.cost } else { 0 };
         // A node that doesn't know the store's time counts by its own clock, in another cell; or in one that it carries
         // over the step by which it follows the store, and doesn't publish.
-        if !unit.follows_store || unit.rides_on_old || unit.is_behind {
+        if !unit.follows_store || rides_on_old || unit.is_behind {
             of_cell.lost += unit.cost;
         }
         if is_at_turn {
@@ -450,6 +458,20 @@ impl KeyAccounts {
                 self.admitted_in(cell) + self.faded(before, cell.1, now)
             }
         }
+    }
+
+    /// Whether a unit of a bucket is published with the time of an older one, since when the bucket has filled again.
+    fn rides_on_old(&mut self, unit: &Unit) -> bool {
+        let GivenPolicy::Gcra { rate, burst } = self.plan.policy else { return false };
+        let before = self.last_admitted.insert(unit.node, unit.now);
+        let is_full = |before: Nanos| before.plus(interval_times(rate, burst.get())) < unit.now;
+        let is_long_ago = before.is_some_and(is_full);
+        if !unit.has_unpublished {
+            self.riding.remove(&unit.node);
+        } else if is_long_ago {
+            self.riding.insert(unit.node);
+        }
+        self.riding.contains(&unit.node)
     }
 
     /// What was in use when the limit was lowered, in this cell or in the one before.
