@@ -5,13 +5,13 @@ use axum::body::Body;
 use axum::http::Request;
 use axum::routing::get;
 use std::time::Duration;
-use tidegate_client::{Client, Limit, LimitLayer, OnFailure};
+use tidegate_client::{CheckRequest, Client, LimitLayer, OnFailure};
 
 /// Whom a request is charged to; `None` would let it pass without a question.
-fn limit_of(request: &Request<Body>) -> Option<Limit> {
+fn limit_of(request: &Request<Body>) -> Option<CheckRequest> {
     // Take it from what you have authenticated. A header that anybody may send is for trying it out.
     let user = request.headers().get("x-user").map_or(&b"anonymous"[..], |user| user.as_bytes());
-    Some(Limit::new("api").attribute("user", String::from_utf8_lossy(user)))
+    Some(CheckRequest::new("api").attribute("user", String::from_utf8_lossy(user)))
 }
 
 #[tokio::main(flavor = "current_thread")]

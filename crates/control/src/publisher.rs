@@ -4,14 +4,14 @@
 //! far away. While a file is built, the log goes on: what was changed meanwhile is applied after it, and as changes say
 //! how things are, and not by how much they differ, it doesn't matter which of them the file has already.
 
-use crate::plane::{ControlPlane, Entry, PlaneError, read_item};
-use crate::stream::{Feed, Kept, PastReset, TOLD_FOR, TOLD_MAX};
+use crate::plane::{ControlPlane, PlaneError, RuleVersion, read_item};
+use crate::stream::{Feed, PastReset, StoredRules, TOLD_FOR, TOLD_MAX};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_core::Nanos;
 use tidegate_rules::{Delta, LookupSeed, RuleChange, RuleFilesError, SnapshotWriter, WriteError};
-use tidegate_world::Item;
+use tidegate_world::RuleItem;
 use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
 
@@ -28,7 +28,7 @@ const PAGES_MAX: usize = 4;
 #[derive(Debug)]
 pub struct Publisher {
     plane: Arc<ControlPlane>,
-    kept: Kept,
+    kept: StoredRules,
     feed: Arc<Feed>,
     /// By the wall clock, when the feed's clock began.
     began_at: Nanos,
@@ -51,7 +51,7 @@ enum PublishError {
 
 impl Publisher {
     /// `now`: by the wall clock.
-    pub fn new(plane: Arc<ControlPlane>, kept: Kept, feed: Arc<Feed>, now: Nanos) -> Self {
+    pub fn new(plane: Arc<ControlPlane>, kept: StoredRules, feed: Arc<Feed>, now: Nanos) -> Self {
         let began_at = now.minus(feed.clock().now());
         Publisher { plane, kept, feed, began_at, resets_known: 0, is_ill: false }
     }
@@ -151,7 +151,7 @@ impl Publisher {
                 }
                 None => {
                     let entries = self.plane.entries_after(version).await?;
-                    if entries.iter().any(Entry::is_pruned) {
+                    if entries.iter().any(RuleVersion::is_pruned) {
                         // Too far behind for the log.
                         self.build(self.plane.standing().version).await?;
                         if let Some(snapshot) = self.kept.snapshot() {
@@ -212,7 +212,7 @@ impl Publisher {
 }
 
 /// Reads what the store has, and writes the file: while this does, the next page comes.
-fn write(path: &Path, version: u64, mut pages: mpsc::Receiver<Vec<Item>>) -> Result<(), PublishError> {
+fn write(path: &Path, version: u64, mut pages: mpsc::Receiver<Vec<RuleItem>>) -> Result<(), PublishError> {
     let mut writer = SnapshotWriter::new(path, version, LookupSeed::random())?;
     while let Some(items) = pages.blocking_recv() {
         for item in &items {

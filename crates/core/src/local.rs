@@ -13,7 +13,7 @@ use crate::packed::{
     window_expires, window_tag,
 };
 use crate::state::{
-    Publish, State, decide_window, landing_cell, used_before_step, window_expiry, window_tag_after,
+    PublishUrgency, State, decide_window, landing_cell, used_before_step, window_expiry, window_tag_after,
 };
 use crate::time::{ClockStep, Nanos, Period, Sequence, StepId};
 use crate::window::{COUNT_MAX, Counted};
@@ -138,8 +138,8 @@ impl State for LocalState {
     }
 
     #[inline]
-    fn publish(&self) -> Publish {
-        Publish::Nothing
+    fn publish(&self) -> PublishUrgency {
+        PublishUrgency::Nothing
     }
 }
 

@@ -22,7 +22,7 @@ use crate::packed::{
     window_expires, window_tag,
 };
 use crate::state::{
-    Publish, State, decide_window, landing_cell, sequence_of, used_before_step, window_expiry,
+    PublishUrgency, State, decide_window, landing_cell, sequence_of, used_before_step, window_expiry,
     window_tag_after,
 };
 use crate::time::{ClockStep, Nanos, Sequence, StepId};
@@ -55,7 +55,7 @@ pub struct SharedState {
     /// A sliding window: its previous cell still counts.
     fades: bool,
     /// What was queued for this key since its last reply.
-    queued: Publish,
+    queued: PublishUrgency,
 }
 
 const OWNS_CURRENT: u8 = 1;
@@ -123,7 +123,7 @@ impl SharedState {
 
     /// There is nothing to say of it for now.
     pub fn unqueue(&mut self) {
-        self.queued = Publish::Nothing;
+        self.queued = PublishUrgency::Nothing;
     }
 
     /// Admitted here and not yet known to the origin.
@@ -292,17 +292,17 @@ impl SharedState {
     /// An admission was counted: it is to be published.
     #[inline]
     fn queue(&mut self, item: &Item, view: View) {
-        if self.queued == Publish::Now {
+        if self.queued == PublishUrgency::Now {
             return;
         }
         if self.lease.is_held() && self.lease.runs_low(self.current.prepaid()) {
-            self.queued = Publish::Now;
+            self.queued = PublishUrgency::Now;
             return;
         }
         let spent = self.current.unsynced();
         if spent > 0 {
             let is_urgent = must_publish(&View { spent, ..view }, item.class);
-            self.queued = if is_urgent { Publish::Now } else { Publish::Soon };
+            self.queued = if is_urgent { PublishUrgency::Now } else { PublishUrgency::Soon };
         }
     }
 
@@ -365,7 +365,7 @@ impl SharedState {
         self.current.admit(item.cost.get());
         self.queue(item, view);
         if self.lease.ends_soon(tat.whole.minus(now)) {
-            self.queued = Publish::Now;
+            self.queued = PublishUrgency::Now;
         }
         (decision, self.reason(item, &view, &decision))
     }
@@ -472,7 +472,7 @@ impl State for SharedState {
     }
 
     #[inline]
-    fn publish(&self) -> Publish {
+    fn publish(&self) -> PublishUrgency {
         self.queued
     }
 }

@@ -51,13 +51,13 @@ pub trait State: Copy + Default + PartialEq + Send + Sync + std::fmt::Debug + 's
     fn is_evictable(&self) -> bool;
 
     /// How soon what was charged must be published.
-    fn publish(&self) -> Publish;
+    fn publish(&self) -> PublishUrgency;
 }
 
 /// How soon a state's charges are to be published.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 #[repr(u8)]
-pub enum Publish {
+pub enum PublishUrgency {
     /// Everything is known to the origin.
     #[default]
     Nothing,

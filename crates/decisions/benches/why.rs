@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Instant;
 use tidegate_core::{KeyId, Nanos, Seen};
 use tidegate_decisions::{
-    Algorithm, CAP_BYTES_DEFAULT, Found, KeyForm, KeyHash, Log, LogOptions, Noted, Outcome, Path, Query,
-    RECORDS_MAX, Record, Recorder, RequestTag, RuleId, RuleName, ShardTag, Trace, Wanted, read,
+    Algorithm, CAP_BYTES_DEFAULT, Found, KeyForm, KeyHash, Log, LogOptions, Noted, Query, RECORDS_MAX,
+    Record, RecordOutcome, RecordPath, Recorder, RequestTag, RuleId, RuleName, ShardTag, Trace, Wanted, read,
 };
 
 const START: Nanos = Nanos::from_secs(1_800_000_000);
@@ -56,8 +56,8 @@ fn noted(number: u64, at: Nanos) -> Noted {
         key: KeyHash::of(key_id(number)),
         rule: RuleId::of_overflow(key_id((1 << 50) | (number % 20))),
         rule_version: 1234,
-        outcome: Outcome::Denied,
-        path: Path::Local,
+        outcome: RecordOutcome::Denied,
+        path: RecordPath::Local,
     }
 }
 

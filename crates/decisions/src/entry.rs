@@ -6,7 +6,9 @@
 use crate::caller::{CALLER_PARTS_MAX, Caller, PartTag};
 use crate::event::{Event, EventKind};
 use crate::name::{Algorithm, KeyForm, PARTS_MAX, RuleName, TEXT_MAX};
-use crate::record::{KeyHash, Outcome, Path, Record, RequestTag, RuleCount, RuleId, ShardTag, Trace};
+use crate::record::{
+    KeyHash, Record, RecordOutcome, RecordPath, RequestTag, RuleCount, RuleId, ShardTag, Trace,
+};
 use tidegate_core::{CalendarUnit, Nanos, Period, Seen};
 
 /// What a block is made of.
@@ -87,7 +89,7 @@ pub(crate) fn encode(entry: &Entry, base: Nanos, out: &mut Vec<u8>) {
 }
 
 pub(crate) fn encode_record(record: &Record, base: Nanos, out: &mut Vec<u8>) {
-    let kinds = place(&Outcome::ALL, record.outcome) << 4 | place(&Path::ALL, record.path);
+    let kinds = place(&RecordOutcome::ALL, record.outcome) << 4 | place(&RecordPath::ALL, record.path);
     let kind = if record.trace == Trace::NONE { RECORD } else { TRACED };
     out.extend_from_slice(&[kind, kinds]);
     put_time(out, record.at, base);
@@ -198,8 +200,8 @@ impl<'b> Bytes<'b> {
 
     fn record(&mut self, base: Nanos) -> Option<Record> {
         let kinds = self.byte()?;
-        let outcome = *Outcome::ALL.get(usize::from(kinds >> 4))?;
-        let path = *Path::ALL.get(usize::from(kinds & 15))?;
+        let outcome = *RecordOutcome::ALL.get(usize::from(kinds >> 4))?;
+        let path = *RecordPath::ALL.get(usize::from(kinds & 15))?;
         let at = self.time(base)?;
         let key = KeyHash { high: self.word()?, low: self.half()? };
         let (rule, shard) = (RuleId(self.word()?), ShardTag(self.half()?));
@@ -362,8 +364,8 @@ mod tests {
             key: KeyHash { high: u64::MAX - 5, low: 77 },
             rule: RuleId(9),
             rule_version: 3,
-            outcome: Outcome::Denied,
-            path: Path::Unverified,
+            outcome: RecordOutcome::Denied,
+            path: RecordPath::Unverified,
             shard: ShardTag(4),
             request: RequestTag(u64::MAX),
             trace: Trace::NONE,

@@ -6,7 +6,7 @@
 
 use crate::caller::Caller;
 use crate::name::RuleName;
-use crate::record::{KeyHash, Outcome, Path, Record, RuleCount, RuleId};
+use crate::record::{KeyHash, Record, RecordOutcome, RecordPath, RuleCount, RuleId};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use tidegate_core::Nanos;
@@ -28,22 +28,22 @@ pub struct Noted {
     pub key: KeyHash,
     pub rule: RuleId,
     pub rule_version: u64,
-    pub outcome: Outcome,
-    pub path: Path,
+    pub outcome: RecordOutcome,
+    pub path: RecordPath,
 }
 
 /// What tells denials of one key apart: of another version, or decided in another way, one has another cause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Kind(u32);
+pub struct DenialKind(u32);
 
-impl Kind {
+impl DenialKind {
     /// Of an empty slot; no denial has it.
-    const NONE: Kind = Kind(0);
+    const NONE: DenialKind = DenialKind(0);
 
     #[inline]
-    pub fn of(rule_version: u64, outcome: Outcome, path: Path) -> Self {
+    pub fn of(rule_version: u64, outcome: RecordOutcome, path: RecordPath) -> Self {
         let [a, b, c, ..] = rule_version.to_le_bytes();
-        Kind(u32::from_le_bytes([a, b, c, (outcome as u8) << 4 | path as u8 | 0x80]))
+        DenialKind(u32::from_le_bytes([a, b, c, (outcome as u8) << 4 | path as u8 | 0x80]))
     }
 }
 
@@ -55,7 +55,7 @@ struct Tally {
     high: u64,
     last: Nanos,
     low: u32,
-    kind: Kind,
+    kind: DenialKind,
     more: u32,
     /// Where its first record is.
     record: u16,
@@ -79,8 +79,8 @@ impl Tally {
 
 impl Noted {
     #[inline]
-    fn kind(&self) -> Kind {
-        Kind::of(self.rule_version, self.outcome, self.path)
+    fn kind(&self) -> DenialKind {
+        DenialKind::of(self.rule_version, self.outcome, self.path)
     }
 }
 
@@ -144,7 +144,7 @@ fn empty_slots() -> Box<[Tally; SLOTS]> {
 impl Lane {
     /// Counts a denial of a key in a flood; false, and nothing is done, where it isn't in one.
     #[inline]
-    pub(crate) fn fold(&mut self, key: KeyHash, kind: Kind, at: Nanos) -> bool {
+    pub(crate) fn fold(&mut self, key: KeyHash, kind: DenialKind, at: Nanos) -> bool {
         let slot = self.find(key, kind);
         let tally = &mut self.slots[slot];
         tally.kind == kind
@@ -159,12 +159,12 @@ impl Lane {
         name: impl FnOnce() -> RuleName,
         caller: impl FnOnce() -> Option<Caller>,
     ) {
-        if noted.outcome == Outcome::Admitted {
+        if noted.outcome == RecordOutcome::Admitted {
             return self.note_admission(noted, record, name, caller);
         }
         let slot = self.find(noted.key, noted.kind());
         let tally = &mut self.slots[slot];
-        if tally.kind == Kind::NONE {
+        if tally.kind == DenialKind::NONE {
             self.note_new(slot, noted, record, name, caller);
         } else if tally.singles < SINGLES_OF_KEY_MAX && self.singles.len() < SINGLES_MAX {
             tally.singles += 1;
@@ -211,13 +211,13 @@ impl Lane {
 
     /// The slot of a key: its own, or the empty one that would be.
     #[inline]
-    fn find(&self, key: KeyHash, kind: Kind) -> usize {
+    fn find(&self, key: KeyHash, kind: DenialKind) -> usize {
         // Keys are hashes already.
         let mut slot = usize::try_from(key.high % SLOTS as u64).unwrap_or(0);
         loop {
             let tally = &self.slots[slot];
             let is_own = tally.kind == kind && tally.high == key.high && tally.low == key.low;
-            if is_own || tally.kind == Kind::NONE {
+            if is_own || tally.kind == DenialKind::NONE {
                 return slot;
             }
             slot = (slot + 1) % SLOTS;

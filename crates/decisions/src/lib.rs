@@ -23,12 +23,14 @@ pub mod why;
 pub use caller::{Caller, PartTag, PartTags};
 pub use event::{Event, EventKind};
 pub use json::string as json_string;
-pub use lane::{KEYS_MAX, Kind, Noted};
+pub use lane::{DenialKind, KEYS_MAX, Noted};
 pub use log::{CAP_BYTES_DEFAULT, CAP_BYTES_MIN, Log, LogError, LogOptions};
 pub use name::{Algorithm, KeyForm, RuleName, rule_subject};
 pub use read::{
-    Found, FoundRecord, Query, RECORDS_MAX, ReadError, Wanted, WantedCallers, WantedValue, Writer, read,
+    Found, FoundRecord, LogReadError, Query, RECORDS_MAX, Wanted, WantedCallers, WantedValue, Writer, read,
 };
-pub use record::{KeyHash, Outcome, Path, Record, RequestTag, RuleCount, RuleId, ShardTag, Trace};
+pub use record::{
+    KeyHash, Record, RecordOutcome, RecordPath, RequestTag, RuleCount, RuleId, ShardTag, Trace,
+};
 pub use recorder::{Counters, Recorder};
 pub use told::Told;

@@ -116,7 +116,7 @@ impl fmt::Debug for Query<'_> {
 
 #[derive(Debug, thiserror::Error)]
 #[error("the decision log {path} can't be read: {source}; is that the directory that log.decisions names?")]
-pub struct ReadError {
+pub struct LogReadError {
     pub path: PathBuf,
     pub source: io::Error,
 }
@@ -216,8 +216,8 @@ impl Opened {
 }
 
 /// Answers a query from the files of a directory.
-pub fn read(directory: &Path, query: &Query<'_>) -> Result<Found, ReadError> {
-    let failed = |source| ReadError { path: directory.to_owned(), source };
+pub fn read(directory: &Path, query: &Query<'_>) -> Result<Found, LogReadError> {
+    let failed = |source| LogReadError { path: directory.to_owned(), source };
     let mut search = Search { query, found: Found::default(), buffer: Vec::new(), matched: HashSet::new() };
     // Files that can't be opened, or went meanwhile, cost their own records only.
     let mut files: Vec<Opened> = Vec::new();
@@ -382,7 +382,8 @@ impl Search<'_> {
                 }
             };
             let is_in_time = record.at <= until && record.last.max(record.at) >= since;
-            let is_asked = admissions || request.is_some() || record.outcome != crate::Outcome::Admitted;
+            let is_asked =
+                admissions || request.is_some() || record.outcome != crate::RecordOutcome::Admitted;
             is_of_caller && is_in_time && is_asked && request.is_none_or(|tag| tag == record.request)
         };
         let is_asked = |place: &Place| place.first <= until && place.last >= since;

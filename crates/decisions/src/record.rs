@@ -103,7 +103,7 @@ fn text_hash(text: &str) -> u64 {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Outcome {
+pub enum RecordOutcome {
     Admitted,
     Denied,
     /// By a shadow rule, which only says so.
@@ -112,7 +112,7 @@ pub enum Outcome {
 
 /// How it was decided.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Path {
+pub enum RecordPath {
     Local,
     Cold,
     Stale,
@@ -126,44 +126,45 @@ pub enum Path {
     Missing,
 }
 
-impl Outcome {
-    pub(crate) const ALL: [Outcome; 3] = [Outcome::Admitted, Outcome::Denied, Outcome::WouldDeny];
+impl RecordOutcome {
+    pub(crate) const ALL: [RecordOutcome; 3] =
+        [RecordOutcome::Admitted, RecordOutcome::Denied, RecordOutcome::WouldDeny];
 
     pub fn name(self) -> &'static str {
         match self {
-            Outcome::Admitted => "admitted",
-            Outcome::Denied => "denied",
-            Outcome::WouldDeny => "would_deny",
+            RecordOutcome::Admitted => "admitted",
+            RecordOutcome::Denied => "denied",
+            RecordOutcome::WouldDeny => "would_deny",
         }
     }
 }
 
-impl Path {
-    pub(crate) const ALL: [Path; 10] = [
-        Path::Local,
-        Path::Cold,
-        Path::Stale,
-        Path::Strict,
-        Path::Credit,
-        Path::Exact,
-        Path::Lease,
-        Path::Quota,
-        Path::Unverified,
-        Path::Missing,
+impl RecordPath {
+    pub(crate) const ALL: [RecordPath; 10] = [
+        RecordPath::Local,
+        RecordPath::Cold,
+        RecordPath::Stale,
+        RecordPath::Strict,
+        RecordPath::Credit,
+        RecordPath::Exact,
+        RecordPath::Lease,
+        RecordPath::Quota,
+        RecordPath::Unverified,
+        RecordPath::Missing,
     ];
 
     pub fn name(self) -> &'static str {
         match self {
-            Path::Local => "local",
-            Path::Cold => "cold",
-            Path::Stale => "stale",
-            Path::Strict => "strict",
-            Path::Credit => "credit",
-            Path::Exact => "exact",
-            Path::Lease => "lease",
-            Path::Quota => "quota",
-            Path::Unverified => "unverified",
-            Path::Missing => "missing",
+            RecordPath::Local => "local",
+            RecordPath::Cold => "cold",
+            RecordPath::Stale => "stale",
+            RecordPath::Strict => "strict",
+            RecordPath::Credit => "credit",
+            RecordPath::Exact => "exact",
+            RecordPath::Lease => "lease",
+            RecordPath::Quota => "quota",
+            RecordPath::Unverified => "unverified",
+            RecordPath::Missing => "missing",
         }
     }
 }
@@ -174,8 +175,8 @@ pub struct Record {
     pub key: KeyHash,
     pub rule: RuleId,
     pub rule_version: u64,
-    pub outcome: Outcome,
-    pub path: Path,
+    pub outcome: RecordOutcome,
+    pub path: RecordPath,
     pub shard: ShardTag,
     pub request: RequestTag,
     pub trace: Trace,

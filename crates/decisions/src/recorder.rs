@@ -5,9 +5,9 @@
 
 use crate::caller::Caller;
 use crate::event::Event;
-use crate::lane::{Kind, Lane, Noted};
+use crate::lane::{DenialKind, Lane, Noted};
 use crate::name::RuleName;
-use crate::record::{KeyHash, Outcome, Record, RuleCount, RuleId, ShardTag};
+use crate::record::{KeyHash, Record, RecordOutcome, RuleCount, RuleId, ShardTag};
 use parking_lot::Mutex;
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
@@ -100,7 +100,7 @@ impl Recorder {
     /// Counts a denial whose key is in a flood: that is all that is to be done about it. False where it isn't, or
     /// where that can't be said without waiting: it is to be noted then.
     #[inline]
-    pub fn fold(&self, key: KeyHash, kind: Kind, at: Nanos) -> bool {
+    pub fn fold(&self, key: KeyHash, kind: DenialKind, at: Nanos) -> bool {
         self.lanes[self.own_lane()].0.try_lock().is_some_and(|mut lane| lane.fold(key, kind, at))
     }
 
@@ -152,10 +152,10 @@ impl Recorder {
     }
 
     #[cold]
-    fn drop_one(&self, outcome: Outcome) {
+    fn drop_one(&self, outcome: RecordOutcome) {
         let counter = match outcome {
-            Outcome::Admitted => &self.counters.admissions_dropped,
-            Outcome::Denied | Outcome::WouldDeny => &self.counters.denials_dropped,
+            RecordOutcome::Admitted => &self.counters.admissions_dropped,
+            RecordOutcome::Denied | RecordOutcome::WouldDeny => &self.counters.denials_dropped,
         };
         counter.fetch_add(1, Ordering::Relaxed);
     }

@@ -11,7 +11,7 @@ use crate::caller::Caller;
 use crate::event::{Event, Standing};
 use crate::name::RuleName;
 use crate::read::{Found, FoundRecord, Writer};
-use crate::record::{KeyHash, Outcome, Record, RuleCount, RuleId};
+use crate::record::{KeyHash, Record, RecordOutcome, RuleCount, RuleId};
 use std::collections::HashMap;
 use tidegate_core::Nanos;
 
@@ -134,7 +134,7 @@ impl Nearest {
         let mut by_caller: HashMap<(RuleId, KeyHash), Nearest> = HashMap::new();
         for FoundRecord { record, .. } in &found.records {
             let Some(rule) = found.rules.get(&record.rule) else { continue };
-            if record.outcome != Outcome::Denied {
+            if record.outcome != RecordOutcome::Denied {
                 continue;
             }
             let near = by_caller.entry((record.rule, record.key)).or_insert_with(|| Nearest {

@@ -3,7 +3,7 @@
 //! Timers and files live here, in `region_driver.rs` and in `snapshot.rs`. A bad rules file is reported and the
 //! rules in force stay.
 
-use crate::clock::{Clock, SAMPLE_EVERY_MS, Step};
+use crate::clock::{Clock, ClockJump, SAMPLE_EVERY_MS};
 use crate::engine::Engine;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -59,7 +59,7 @@ pub fn sample_clock(engine: &Engine, clock: &Clock) {
 }
 
 /// Makes a step: tells the table before the clock moves, so that no limit refills.
-pub(crate) fn follow_step(engine: &Engine, clock: &Clock, step: Step) {
+pub(crate) fn follow_step(engine: &Engine, clock: &Clock, step: ClockJump) {
     let id = engine.clock_stepped(step.delta_ns, clock.now().now.shifted(step.delta_ns));
     clock.follow(step, id);
 }

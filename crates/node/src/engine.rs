@@ -14,7 +14,7 @@ use crate::journal::{self, Journal};
 use crate::plan::Plan;
 use crate::quota::Quotas;
 use crate::region::{AskItem, RegionOptions};
-use crate::request::{Answer, Path, Purpose, Reason, Request, RequestError};
+use crate::request::{Answer, DecisionPath, Purpose, Reason, Request, RequestError};
 use crate::rule_counts::CameOut;
 use crate::shadow::{Shadows, Watched};
 use crate::sharing::Sharing;
@@ -351,7 +351,7 @@ impl Engine {
             });
             items.push(index);
         }
-        plan.path = asks.first().map_or(Path::Local, |ask: &AskItem| Path::Asked(ask.reason));
+        plan.path = asks.first().map_or(DecisionPath::Local, |ask: &AskItem| DecisionPath::Asked(ask.reason));
         let trace = journal::present_trace();
         Decided::Ask(Box::new(Asking { plan, asks, items, along, trace }))
     }

@@ -13,7 +13,7 @@ pub mod writer;
 pub use callers::CallerNames;
 
 use crate::plan::{OVERFLOW_PARTS, Plan, Target};
-use crate::request::{LimitAnswer, Origin, Path, Request, Said, Subject};
+use crate::request::{DecisionPath, LimitAnswer, LimitOutcome, LimitSource, Request, Subject};
 use parking_lot::Mutex;
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -24,10 +24,10 @@ use tidegate_core::ask::AskReason;
 use tidegate_core::identity::Shape;
 use tidegate_core::{Decision, Item, KeyId, KeyPrefix, Moment, Nanos, Role, Seen, Spec, Verdict};
 use tidegate_decisions::{
-    self as decisions, Algorithm, Caller, Event, KeyForm, KeyHash, Kind, Noted, Outcome, Record, Recorder,
-    RequestTag, RuleId, RuleName, ShardTag, Trace,
+    self as decisions, Algorithm, Caller, DenialKind, Event, KeyForm, KeyHash, Noted, Record, RecordOutcome,
+    Recorder, RequestTag, RuleId, RuleName, ShardTag, Trace,
 };
-use tidegate_rules::{Logged, Rule};
+use tidegate_rules::{LogSampling, Rule};
 use writer::Order;
 
 /// Namespaces of limits that requests give themselves, which are remembered for requests that wait.
@@ -154,7 +154,7 @@ impl Journal {
         for (item, target) in plan.items.iter().zip(&plan.targets) {
             let answer = plan.answer_of(target);
             self.remember_caller(request, answer, item, RuleId::of_overflow(target.overflow_key));
-            if !matches!(answer.origin, Origin::Given { .. }) {
+            if !matches!(answer.source, LimitSource::Given { .. }) {
                 continue;
             }
             let id = RuleId::of_overflow(target.overflow_key);
@@ -192,7 +192,7 @@ impl Journal {
             if answer.is_allowed() || !log_of(answer).denials {
                 continue;
             }
-            let kind = Kind::of(rule_version, outcome_of(answer, false), path);
+            let kind = DenialKind::of(rule_version, outcome_of(answer, false), path);
             if !self.recorder.fold(KeyHash::of(item.key), kind, now) {
                 return Some(index);
             }
@@ -233,7 +233,7 @@ impl Journal {
 
     /// The others than those of such a rule go by their own sample.
     fn note_by_rules(&self, plan: &Plan<'_>, request: Option<&Request<'_>>, of: &Circumstances<'_>) {
-        let (default, is_sampled) = (Logged::default().admissions_one_in, is_sampled());
+        let (default, is_sampled) = (LogSampling::default().admissions_one_in, is_sampled());
         self.note_items(0, plan, request, of, |answer| match log_of(answer).admissions_one_in {
             one_in if one_in == default => is_sampled,
             one_in => is_drawn(one_in),
@@ -264,7 +264,7 @@ impl Journal {
         of: &Circumstances<'_>,
     ) {
         let answer = plan.answer_of(target);
-        let Said::Decided(decision) = &answer.said else { return };
+        let LimitOutcome::Decided(decision) = &answer.outcome else { return };
         let noted = Noted {
             at: of.moment.now,
             key: KeyHash::of(item.key),
@@ -283,13 +283,13 @@ impl Journal {
 
     /// A limit without a key: the table was full, or an attribute was missing.
     #[cold]
-    fn note_keyless(&self, answer: &LimitAnswer<'_>, path: Path, of: &Circumstances<'_>) {
-        let Origin::Rule(rule) = answer.origin else { return };
-        let (path, limit, retry_after) = match answer.said {
-            Said::Decided(Decision { verdict: Verdict::Deny { retry_after }, limit, .. }) => {
+    fn note_keyless(&self, answer: &LimitAnswer<'_>, path: DecisionPath, of: &Circumstances<'_>) {
+        let LimitSource::Rule(rule) = answer.source else { return };
+        let (path, limit, retry_after) = match answer.outcome {
+            LimitOutcome::Decided(Decision { verdict: Verdict::Deny { retry_after }, limit, .. }) => {
                 (path_of(path), limit, retry_after)
             }
-            _ => (decisions::Path::Missing, 0, None),
+            _ => (decisions::RecordPath::Missing, 0, None),
         };
         let noted = Noted {
             at: of.moment.now,
@@ -314,8 +314,9 @@ impl Journal {
         of: &Circumstances<'_>,
     ) {
         let (key, at) = (KeyHash::of(item.key), of.moment.now);
-        let (rule_version, outcome, path) = (of.rule_version, Outcome::Denied, decisions::Path::Local);
-        if self.recorder.fold(key, Kind::of(rule_version, outcome, path), at) {
+        let (rule_version, outcome, path) =
+            (of.rule_version, RecordOutcome::Denied, decisions::RecordPath::Local);
+        if self.recorder.fold(key, DenialKind::of(rule_version, outcome, path), at) {
             return;
         }
         let rule = RuleId::of_overflow(keys.key_of_parts(OVERFLOW_PARTS));
@@ -348,10 +349,10 @@ impl Journal {
         item: &Item,
         id: RuleId,
     ) -> RuleName {
-        match (answer.origin, request) {
-            (Origin::Rule(rule), _) => rule_name(rule),
-            (Origin::Given { .. }, Some(request)) => given_name(request, answer, item),
-            (Origin::Given { .. }, None) => {
+        match (answer.source, request) {
+            (LimitSource::Rule(rule), _) => rule_name(rule),
+            (LimitSource::Given { .. }, Some(request)) => given_name(request, answer, item),
+            (LimitSource::Given { .. }, None) => {
                 let known = self.given.lock().get(&id).cloned();
                 known.unwrap_or_else(|| unnamed(Algorithm::of(shape_of(&item.spec))))
             }
@@ -364,7 +365,7 @@ impl Journal {
 fn is_sampled() -> bool {
     UNTIL_SAMPLE.with(|until| match until.get() {
         0 => {
-            until.set(Logged::default().admissions_one_in - 1);
+            until.set(LogSampling::default().admissions_one_in - 1);
             true
         }
         left => {
@@ -388,10 +389,10 @@ fn is_drawn(one_in: u32) -> bool {
 }
 
 /// What of a limit's decisions is wanted; of one that the request gives itself, what is usual.
-fn log_of(answer: &LimitAnswer<'_>) -> Logged {
-    match answer.origin {
-        Origin::Rule(rule) => rule.log,
-        Origin::Given { .. } => Logged::default(),
+fn log_of(answer: &LimitAnswer<'_>) -> LogSampling {
+    match answer.source {
+        LimitSource::Rule(rule) => rule.log,
+        LimitSource::Given { .. } => LogSampling::default(),
     }
 }
 
@@ -422,31 +423,31 @@ fn record_of(
     }
 }
 
-fn outcome_of(answer: &LimitAnswer<'_>, is_admitted: bool) -> Outcome {
+fn outcome_of(answer: &LimitAnswer<'_>, is_admitted: bool) -> RecordOutcome {
     match (is_admitted, answer.role) {
-        (true, _) => Outcome::Admitted,
-        (false, Role::Shadow) => Outcome::WouldDeny,
-        (false, Role::Enforced | Role::Quota) => Outcome::Denied,
+        (true, _) => RecordOutcome::Admitted,
+        (false, Role::Shadow) => RecordOutcome::WouldDeny,
+        (false, Role::Enforced | Role::Quota) => RecordOutcome::Denied,
     }
 }
 
 #[inline]
-fn path_of(path: Path) -> decisions::Path {
-    if path == Path::Local { decisions::Path::Local } else { path_beyond(path) }
+fn path_of(path: DecisionPath) -> decisions::RecordPath {
+    if path == DecisionPath::Local { decisions::RecordPath::Local } else { path_beyond(path) }
 }
 
 /// Where more was to be looked at than what is here.
 #[inline(never)]
-fn path_beyond(path: Path) -> decisions::Path {
+fn path_beyond(path: DecisionPath) -> decisions::RecordPath {
     match path {
-        Path::Local => decisions::Path::Local,
-        Path::Asked(AskReason::Cold) => decisions::Path::Cold,
-        Path::Asked(AskReason::Stale) => decisions::Path::Stale,
-        Path::Asked(AskReason::Strict) => decisions::Path::Strict,
-        Path::Asked(AskReason::Credit) => decisions::Path::Credit,
-        Path::Asked(AskReason::Exact) => decisions::Path::Exact,
-        Path::Quota => decisions::Path::Quota,
-        Path::Unverified => decisions::Path::Unverified,
+        DecisionPath::Local => decisions::RecordPath::Local,
+        DecisionPath::Asked(AskReason::Cold) => decisions::RecordPath::Cold,
+        DecisionPath::Asked(AskReason::Stale) => decisions::RecordPath::Stale,
+        DecisionPath::Asked(AskReason::Strict) => decisions::RecordPath::Strict,
+        DecisionPath::Asked(AskReason::Credit) => decisions::RecordPath::Credit,
+        DecisionPath::Asked(AskReason::Exact) => decisions::RecordPath::Exact,
+        DecisionPath::Quota => decisions::RecordPath::Quota,
+        DecisionPath::Unverified => decisions::RecordPath::Unverified,
     }
 }
 
@@ -462,14 +463,14 @@ fn rule_name(rule: &Rule) -> RuleName {
 
 fn given_name(request: &Request<'_>, answer: &LimitAnswer<'_>, item: &Item) -> RuleName {
     let algorithm = Algorithm::of(shape_of(&item.spec));
-    let (namespace, key) = match (request.subject, answer.origin) {
-        (Subject::Limits(limits), Origin::Given { index }) => {
+    let (namespace, key) = match (request.subject, answer.source) {
+        (Subject::Limits(limits), LimitSource::Given { index }) => {
             (limits.get(index).map_or("", |limit| limit.namespace), KeyForm::Identifier)
         }
         (Subject::Rules { namespace, .. } | Subject::Descriptors { namespace, .. }, _) => {
             (namespace, KeyForm::Entries)
         }
-        (Subject::Limits(_), Origin::Rule(_)) => ("", KeyForm::Identifier),
+        (Subject::Limits(_), LimitSource::Rule(_)) => ("", KeyForm::Identifier),
     };
     RuleName {
         tenant: request.tenant.to_owned(),

@@ -31,6 +31,6 @@ pub mod world_driver;
 
 pub use engine::{Asking, Decided, Engine, EngineOptions, ResetKey, RulesInForce, Tally, VersionedRules};
 pub use request::{
-    Answer, Descriptor, GivenLimit, GivenPolicy, LimitAnswer, Origin, Path, Purpose, Reason, Request,
-    RequestError, Said, Subject,
+    Answer, DecisionPath, Descriptor, GivenLimit, GivenPolicy, LimitAnswer, LimitOutcome, LimitSource,
+    Purpose, Reason, Request, RequestError, Subject,
 };

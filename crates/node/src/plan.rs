@@ -6,10 +6,11 @@ mod names;
 
 pub(crate) use names::{identifier_of, name_of};
 
-use crate::quota::{Asked, Quotas};
+use crate::quota::{DemandSample, Quotas};
 use crate::region::HotLimit;
 use crate::request::{
-    Descriptor, GivenLimit, LimitAnswer, Origin, Path, Reason, Request, RequestError, Said, Subject,
+    DecisionPath, Descriptor, GivenLimit, LimitAnswer, LimitOutcome, LimitSource, Reason, Request,
+    RequestError, Subject,
 };
 use crate::world::{Reach, WorldNode, is_counted};
 use smallvec::SmallVec;
@@ -19,7 +20,7 @@ use tidegate_core::{
     Role, Spec, Verdict,
 };
 use tidegate_rules::envoy::{EnvoyMatch, GivenByRequest, Windows, drop_replaced};
-use tidegate_rules::{Effect, Logged, Matched, Matches, Mode, Namespace, RuleSet, Scope};
+use tidegate_rules::{Effect, LogSampling, Matched, Matches, Mode, Namespace, RuleSet, Scope};
 
 /// An identifier of more parts than any rule's key has: no caller can have it.
 pub(crate) const OVERFLOW_PARTS: [&str; 9] = [""; 9];
@@ -31,7 +32,7 @@ pub(crate) struct Plan<'r> {
     /// For each item: its answer's index, and what to do when the table is full.
     pub(crate) targets: SmallVec<[Target; ITEMS_INLINE]>,
     pub(crate) answers: SmallVec<[LimitAnswer<'r>; ITEMS_INLINE]>,
-    pub(crate) path: Path,
+    pub(crate) path: DecisionPath,
     /// The local limits that stand in for those of class `free` which couldn't ask.
     pub(crate) fallbacks: SmallVec<[Item; 2]>,
     /// The whole limits of those that are shared by quotas, in the order of their targets.
@@ -86,7 +87,7 @@ impl<'r> Plan<'r> {
             items: SmallVec::new(),
             targets: SmallVec::new(),
             answers: SmallVec::new(),
-            path: Path::Local,
+            path: DecisionPath::Local,
             fallbacks: SmallVec::new(),
             quotas: SmallVec::new(),
             has_world: false,
@@ -100,7 +101,7 @@ impl<'r> Plan<'r> {
 
     /// Has the answer say that a limit couldn't be checked, and why.
     pub(crate) fn set_unverified(&mut self, reason: Reason) {
-        self.path = Path::Unverified;
+        self.path = DecisionPath::Unverified;
         self.unverified = Some(reason);
     }
 
@@ -238,7 +239,7 @@ impl<'r> Plan<'r> {
         let (class, is_hot) = (limit.class, false);
         self.targets.push(Target { answer, class, overflow_key, is_world, is_quota, is_hot });
         self.items.push(item);
-        self.answers.push(undecided(Origin::Given { index }, Role::Enforced, 0));
+        self.answers.push(undecided(LimitSource::Given { index }, Role::Enforced, 0));
     }
 
     /// The limit that a descriptor gives itself.
@@ -249,14 +250,14 @@ impl<'r> Plan<'r> {
         let (class, is_hot) = (Class::Paid, false);
         self.targets.push(Target { answer, class, overflow_key, is_world, is_quota, is_hot });
         self.items.push(item);
-        self.answers.push(undecided(Origin::Given { index: usize::from(index) }, item.role, index));
+        self.answers.push(undecided(LimitSource::Given { index: usize::from(index) }, item.role, index));
     }
 
     pub(crate) fn push_rule(&mut self, found: &tidegate_rules::Match<'r>, cost: Cost, descriptor: u8) {
         let rule = found.rule;
-        self.has_own_log |= rule.log != Logged::default();
+        self.has_own_log |= rule.log != LogSampling::default();
         self.malformed += u32::from(found.malformed);
-        let mut answer = undecided(Origin::Rule(rule), found.role, descriptor);
+        let mut answer = undecided(LimitSource::Rule(rule), found.role, descriptor);
         match found.effect {
             Effect::Limited { key, spec } => {
                 let (is_world, regions) = self.reached(rule.scope, rule.class, &spec);
@@ -273,9 +274,9 @@ impl<'r> Plan<'r> {
                     ..Item::new(key, spec, cost)
                 });
             }
-            Effect::Unlimited { .. } => answer.said = Said::Unlimited,
+            Effect::Unlimited { .. } => answer.outcome = LimitOutcome::Unlimited,
             Effect::MissingDenied { attribute, is_malformed } => {
-                answer.said = Said::Missing { attribute, is_malformed };
+                answer.outcome = LimitOutcome::Missing { attribute, is_malformed };
             }
         }
         self.answers.push(answer);
@@ -319,10 +320,10 @@ impl<'r> Plan<'r> {
         let shared = self.items.iter().zip(&self.targets).filter(|(_, target)| target.is_quota);
         for ((item, target), whole) in shared.zip(&self.quotas) {
             let is_abuse = target.class == Class::Abuse;
-            let asked = Asked { key: item.key, whole, cost: item.cost.get(), is_abuse };
-            let Said::Decided(decision) = &mut self.answers[target.answer].said else { continue };
-            if quotas.decided(&asked, decision, now) && self.path != Path::Unverified {
-                self.path = Path::Quota;
+            let asked = DemandSample { key: item.key, whole, cost: item.cost.get(), is_abuse };
+            let LimitOutcome::Decided(decision) = &mut self.answers[target.answer].outcome else { continue };
+            if quotas.decided(&asked, decision, now) && self.path != DecisionPath::Unverified {
+                self.path = DecisionPath::Quota;
             }
         }
     }
@@ -402,7 +403,7 @@ impl<'r> Plan<'r> {
     pub(crate) fn say(&mut self, index: usize, verdict: Verdict, moment: Moment) {
         let limit = self.items[index].spec.shown_limit();
         let decision = Decision { verdict, limit, remaining: 0, reset: moment.now };
-        self.answers[self.targets[index].answer].said = Said::Decided(decision);
+        self.answers[self.targets[index].answer].outcome = LimitOutcome::Decided(decision);
         if self.items[index].role == Role::Quota && verdict == Verdict::Admit {
             // One quota is enough: the table, which no longer sees it, mustn't let the others deny.
             let quotas = self.items.iter_mut().filter(|item| item.role == Role::Quota);
@@ -422,7 +423,7 @@ impl<'r> Plan<'r> {
         let limit = self.items[index].spec.shown_limit();
         let answer = self.targets[index].answer;
         let decision = Decision { verdict, limit, remaining: 0, reset: moment.now };
-        self.answers[answer].said = Said::Decided(decision);
+        self.answers[answer].outcome = LimitOutcome::Decided(decision);
         if self.items[index].charge == Charge::IfAdmitted {
             self.items[index].charge = Charge::Never;
         }
@@ -435,10 +436,10 @@ impl<'r> Plan<'r> {
 
     pub(crate) fn write(&mut self, decisions: &Decisions) {
         for (target, decision) in self.targets.iter().zip(decisions) {
-            self.answers[target.answer].said = Said::Decided(*decision);
+            self.answers[target.answer].outcome = LimitOutcome::Decided(*decision);
         }
         for (answer, verdict) in self.denied.drain(..) {
-            if let Said::Decided(decision) = &mut self.answers[answer].said {
+            if let LimitOutcome::Decided(decision) = &mut self.answers[answer].outcome {
                 decision.verdict = verdict;
             }
         }
@@ -483,6 +484,6 @@ fn reason(matched: Matched) -> Result<Option<Reason>, RequestError> {
 }
 
 /// Stands in an answer until the table has decided it.
-const fn undecided(origin: Origin<'_>, role: Role, descriptor: u8) -> LimitAnswer<'_> {
-    LimitAnswer { origin, role, descriptor, said: Said::Unlimited }
+const fn undecided(origin: LimitSource<'_>, role: Role, descriptor: u8) -> LimitAnswer<'_> {
+    LimitAnswer { source: origin, role, descriptor, outcome: LimitOutcome::Unlimited }
 }

@@ -2,14 +2,14 @@
 //!
 //! Rates, and windows under 60 s, that hold over the world aren't counted together by the regions: each region
 //! enforces a part of the limit. Every limit stands at an even part; where a region asks for more, the reconciler
-//! gives out slices ([`Worker`] brings them from the world store). The parts in force never sum to more than the
+//! gives out slices ([`QuotaWorker`] brings them from the world store). The parts in force never sum to more than the
 //! limit (INV-6), so what is in doubt here is decided for the smaller part. Sans-IO; on the path of a request there
 //! is a look into a map that is swapped as a whole, and a count under the lock of one of 64 shards.
 
 mod demand;
 mod worker;
 
-pub use worker::{Say, Worker};
+pub use worker::{QuotaWorker, Say};
 
 use crate::stats::Counter;
 use arc_swap::ArcSwap;
@@ -222,8 +222,8 @@ impl Quotas {
     /// A limit of the world was decided by its part: counts what was asked for, and makes the answer the whole
     /// limit's. Says whether the part denied.
     #[inline]
-    pub fn decided(&self, asked: &Asked<'_>, decision: &mut Decision, now: Nanos) -> bool {
-        let &Asked { key, whole, cost, is_abuse } = asked;
+    pub fn decided(&self, asked: &DemandSample<'_>, decision: &mut Decision, now: Nanos) -> bool {
+        let &DemandSample { key, whole, cost, is_abuse } = asked;
         let part = std::mem::replace(&mut decision.limit, whole.shown_limit());
         let admitted = decision.is_admitted();
         let is_used = !admitted || decision.remaining.saturating_add(cost) < part;
@@ -304,7 +304,7 @@ impl Quotas {
 
 /// A limit of the world that was decided here.
 #[derive(Debug)]
-pub struct Asked<'a> {
+pub struct DemandSample<'a> {
     pub key: KeyId,
     pub whole: &'a Spec,
     pub cost: u64,

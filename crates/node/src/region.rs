@@ -92,7 +92,7 @@ impl AskItem {
 
 /// What came of asking about one limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Standing {
+pub enum AskOutcome {
     /// The origin has counted it for this node.
     Granted,
     /// The origin holds it back for this request alone, until then: whoever comes later may find it given to others.
@@ -106,10 +106,10 @@ pub enum Standing {
     Unverified,
 }
 
-pub type Standings = SmallVec<[Standing; 4]>;
+pub type AskOutcomes = SmallVec<[AskOutcome; 4]>;
 
 /// Called once, when every limit of a request has its standing.
-pub type Wake = Box<dyn FnOnce(Standings) + Send>;
+pub type Wake = Box<dyn FnOnce(AskOutcomes) + Send>;
 
 /// A request that waits for answers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -184,7 +184,7 @@ pub struct Effects {
     pub pulse: SmallVec<[ShardId; 1]>,
     /// Resets that a shard may have lost, to be told to it again; [`Region::restored`] takes what came of each.
     pub restore: Vec<(ShardId, DoneReset)>,
-    pub finished: Vec<(Wake, Standings)>,
+    pub finished: Vec<(Wake, AskOutcomes)>,
 }
 
 impl fmt::Debug for Effects {
@@ -312,7 +312,7 @@ impl Region {
                 }
             } else {
                 pending.unaskable(shard, item);
-                pending.stand(id, index, Standing::Unverified, &mut effects.finished);
+                pending.stand(id, index, AskOutcome::Unverified, &mut effects.finished);
             }
         }
         match askable[..] {
@@ -326,7 +326,7 @@ impl Region {
     }
 
     /// The request waits no longer: what has no standing yet is unverified. `None` when it was woken already.
-    pub fn give_up(&self, id: AskId) -> Option<Standings> {
+    pub fn give_up(&self, id: AskId) -> Option<AskOutcomes> {
         self.pending.lock().give_up(id)
     }
 
@@ -392,17 +392,17 @@ impl Region {
         let Some(entry) = pending.keys.get_mut(&key) else { return };
         let Some(first) = entry.waiting.front() else { return };
         let mut state = table.aligned(key, &first.item.spec, moment);
-        let mut settled = SmallVec::<[(AskId, usize, Standing); 4]>::new();
+        let mut settled = SmallVec::<[(AskId, usize, AskOutcome); 4]>::new();
         entry.waiting.retain(|Waiting { id, index, item }| {
             let before = state;
             let (decision, reason) = state.decide(&item.item(), table.live_nodes(), moment.now);
             let standing = match (decision.verdict, reason) {
-                (Verdict::Admit, None) => Standing::Granted,
+                (Verdict::Admit, None) => AskOutcome::Granted,
                 (Verdict::Admit, Some(_)) => {
                     state = before;
                     return true;
                 }
-                (Verdict::Deny { retry_after }, _) => Standing::Refused { retry_after },
+                (Verdict::Deny { retry_after }, _) => AskOutcome::Refused { retry_after },
             };
             settled.push((*id, *index, standing));
             false
@@ -439,7 +439,7 @@ impl Region {
         let syncs = effects.send.iter().map(|outgoing| outgoing.exchange.syncs.len()).sum();
         RegionCounters::add(&self.counters.syncs, syncs);
         let unverified = effects.finished.iter().flat_map(|(_, standings)| standings);
-        let unverified = unverified.filter(|standing| **standing == Standing::Unverified).count();
+        let unverified = unverified.filter(|standing| **standing == AskOutcome::Unverified).count();
         RegionCounters::add(&self.counters.unverified, unverified);
     }
 

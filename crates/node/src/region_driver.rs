@@ -15,7 +15,7 @@ use crate::clock::Clock;
 use crate::driver::calm_interval;
 use crate::engine::{Asking, Decided, Engine, ResetKey};
 use crate::known_nodes::KnownNodes;
-use crate::region::{AskId, Effects, Outgoing, Region, Standings, Wake};
+use crate::region::{AskId, AskOutcomes, Effects, Outgoing, Region, Wake};
 use crate::request::Answer;
 use crate::sharing::Sharing;
 use arc_swap::ArcSwap;
@@ -190,9 +190,9 @@ impl RegionDriver {
         self: &'s Arc<Self>,
         asking: &Asking<'_>,
         patience: Pin<&mut Wait<'_>>,
-    ) -> (Waiter<'s>, Standings) {
+    ) -> (Waiter<'s>, AskOutcomes) {
         let Sharing { table, region, .. } = self.shared();
-        let (heard, mut hear) = oneshot::channel::<Standings>();
+        let (heard, mut hear) = oneshot::channel::<AskOutcomes>();
         let wake: Wake = Box::new(move |standings| {
             // Nobody listens any more when the request gave up.
             let _ = heard.send(standings);
@@ -389,7 +389,7 @@ impl RegionDriver {
 
 /// A thread that had no core for some milliseconds finds its timers over and the answers in its sockets, and comes
 /// to the timers first: what has come is worth a few turns of its other tasks.
-async fn look_once_more(hear: &mut oneshot::Receiver<Standings>) -> Option<Standings> {
+async fn look_once_more(hear: &mut oneshot::Receiver<AskOutcomes>) -> Option<AskOutcomes> {
     for _ in 0..TURNS {
         tokio::task::yield_now().await;
         if let Ok(standings) = hear.try_recv() {

@@ -13,7 +13,7 @@ use crate::engine::Engine;
 use bytes::Bytes;
 use std::path::Path;
 use std::sync::Arc;
-use tidegate_control::stream::{Applied, Keeper, Kept, KeptError, PastReset, Standing};
+use tidegate_control::stream::{Applied, PastReset, RuleStore, RulesStatus, StoredRules, StoredRulesError};
 use tidegate_core::FleetSecret;
 use tidegate_rules::envoy::Windows;
 use tidegate_rules::{ApplyError, Delta, RuleChange, RuleOptions, RuleSet, Snapshot, SnapshotId};
@@ -24,13 +24,13 @@ const ORDERS_MAX: usize = 10_000;
 
 /// How a node reads rules.
 #[derive(Clone, Copy, Debug)]
-pub struct Reading {
+pub struct RuleLoadOptions {
     pub secret: FleetSecret,
     pub windows: Windows,
     pub tenancy: Tenancy,
 }
 
-impl Reading {
+impl RuleLoadOptions {
     fn options(&self) -> RuleOptions<'_> {
         RuleOptions { secret: &self.secret, windows: self.windows }
     }
@@ -39,16 +39,16 @@ impl Reading {
 /// What a node's directory has, before there is an engine.
 #[derive(Debug)]
 pub struct RulesOnDisk {
-    kept: Kept,
-    reading: Reading,
+    kept: StoredRules,
+    reading: RuleLoadOptions,
     /// Empty where nothing is there that can be used.
     pub set: RuleSet,
 }
 
 impl RulesOnDisk {
     /// What is there and can't be used is said, and loaded again.
-    pub fn read(directory: &Path, reading: Reading) -> Result<Self, KeptError> {
-        let kept = Kept::open(directory)?;
+    pub fn read(directory: &Path, reading: RuleLoadOptions) -> Result<Self, StoredRulesError> {
+        let kept = StoredRules::open(directory)?;
         let set = match read_set(&kept, &reading) {
             Ok(set) => set,
             Err(error) => {
@@ -60,7 +60,7 @@ impl RulesOnDisk {
     }
 
     /// What keeps an engine's rules, and the orders that come with them. The engine has been given the set.
-    pub fn keeper(self, engine: Arc<Engine>) -> (NodeRules, mpsc::Receiver<Order>) {
+    pub fn rule_store(self, engine: Arc<Engine>) -> (NodeRules, mpsc::Receiver<Order>) {
         let RulesOnDisk { kept, reading, set } = self;
         let (orders, ordered) = mpsc::channel(ORDERS_MAX);
         let heard = HeardResets::up_to(set.version());
@@ -69,7 +69,7 @@ impl RulesOnDisk {
 }
 
 /// The file, and the log as far as it can be applied.
-fn read_set(kept: &Kept, reading: &Reading) -> Result<RuleSet, ApplyError> {
+fn read_set(kept: &StoredRules, reading: &RuleLoadOptions) -> Result<RuleSet, ApplyError> {
     let Some(snapshot) = kept.snapshot() else { return Ok(RuleSet::empty()) };
     let mut set = RuleSet::from_snapshot(snapshot, reading.options())?;
     let applied = kept.each_change(|_, bytes| {
@@ -91,8 +91,8 @@ fn read_set(kept: &Kept, reading: &Reading) -> Result<RuleSet, ApplyError> {
 /// What keeps a node's rules.
 #[derive(Debug)]
 pub struct NodeRules {
-    kept: Kept,
-    reading: Reading,
+    kept: StoredRules,
+    reading: RuleLoadOptions,
     /// In force.
     set: RuleSet,
     engine: Arc<Engine>,
@@ -137,8 +137,8 @@ fn read(changes: &[(u64, Bytes)]) -> (Vec<Delta>, Option<String>) {
     (deltas, None)
 }
 
-impl Keeper for NodeRules {
-    fn standing(&self) -> Standing {
+impl RuleStore for NodeRules {
+    fn status(&self) -> RulesStatus {
         self.kept.standing(self.set.version())
     }
 

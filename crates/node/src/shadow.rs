@@ -4,7 +4,7 @@
 //! the fewest denials, and its count as what it may have too many. Asked only when a shadow rule would have denied:
 //! what passes pays nothing for it.
 
-use crate::request::{LimitAnswer, Origin, Request, Subject};
+use crate::request::{LimitAnswer, LimitSource, Request, Subject};
 use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -96,7 +96,7 @@ impl Shadows {
     pub(crate) fn note_waited(&self, watched: &Watched, limits: &[LimitAnswer<'_>]) {
         for (index, identifier) in &watched.0 {
             if let Some(limit) = limits.get(*index).filter(|limit| would_deny(limit))
-                && let Origin::Rule(rule) = limit.origin
+                && let LimitSource::Rule(rule) = limit.source
             {
                 self.add(rule, identifier);
             }
@@ -156,7 +156,7 @@ fn would_deny(limit: &LimitAnswer<'_>) -> bool {
 
 /// A limit's rule and caller; `None` for one that the request gives itself.
 fn shown<'r>(request: &Request<'_>, limit: &LimitAnswer<'r>) -> Option<(&'r Rule, String)> {
-    let Origin::Rule(rule) = limit.origin else { return None };
+    let LimitSource::Rule(rule) = limit.source else { return None };
     Some((rule, rule.shown_identifier(attributes(request, limit.descriptor)?)))
 }
 

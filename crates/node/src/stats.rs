@@ -1,7 +1,7 @@
 //! What the engine counts about itself. Nothing is dropped silently: each drop has a counter here.
 
 use crate::histogram::{DURATIONS, Histogram, Measured};
-use crate::request::{LimitAnswer, Path};
+use crate::request::{DecisionPath, LimitAnswer};
 use crate::rule_counts::{CameOut, RuleCounts, RuleSeries};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -112,7 +112,7 @@ impl Stats {
     }
 
     #[inline]
-    pub(crate) fn decided(&self, came_out: CameOut, path: Path, answers: &[LimitAnswer<'_>]) {
+    pub(crate) fn decided(&self, came_out: CameOut, path: DecisionPath, answers: &[LimitAnswer<'_>]) {
         self.decisions.count(came_out, path, answers);
     }
 

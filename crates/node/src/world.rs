@@ -3,7 +3,7 @@
 //!
 //! Every node keeps a book of the keys that count over the world, sees from its region's replies which cells the
 //! others should hear of, and names those in the origin's mailbox ([`WorldNode`]). One node of the region carries
-//! them to the world store and brings back what the others have ([`Worker`]). Both are sans-IO: the present is an
+//! them to the world store and brings back what the others have ([`WorldWorker`]). Both are sans-IO: the present is an
 //! argument, and what is to be done is returned. Nothing here is on the path of a request but a look at a number,
 //! and the book where a request asks anyway.
 
@@ -17,7 +17,9 @@ mod worker;
 pub use counters::WorldCounters;
 pub use node::{Reach, WorldNode};
 pub use tidegate_core::world::is_counted;
-pub use worker::{Done, Lane, ROWS_PER_TURN, RegionLag, Step, WorkState, Worker, WorkerOptions, next_turn};
+pub use worker::{
+    ROWS_PER_TURN, RegionLag, Step, StepResult, WorkState, WorkerOptions, WorkerTask, WorldWorker, next_turn,
+};
 
 use std::sync::Arc;
 use tidegate_world::KeyName;

@@ -11,7 +11,7 @@ use crate::driver::calm_interval;
 use crate::engine::Engine;
 use crate::region_driver::RegionDriver;
 use crate::spans::{self, Span, SpanKind};
-use crate::world::{Done, Step, WorkState, Worker, WorkerOptions, WorldNode, next_turn};
+use crate::world::{Step, StepResult, WorkState, WorkerOptions, WorldNode, WorldWorker, next_turn};
 use parking_lot::Mutex;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -53,7 +53,7 @@ pub struct WorldDriver {
     engine: Arc<Engine>,
     clock: Arc<Clock>,
     store: Arc<dyn World>,
-    worker: Mutex<Worker>,
+    worker: Mutex<WorldWorker>,
     /// Something happened that the worker may have to follow.
     wake: Notify,
     origin: Mutex<KnownOrigin>,
@@ -62,7 +62,7 @@ pub struct WorldDriver {
     /// The lease isn't renewed any more.
     is_leaving: AtomicBool,
     interval: Duration,
-    quota_worker: Mutex<crate::quota::Worker>,
+    quota_worker: Mutex<crate::quota::QuotaWorker>,
     reconciler: Arc<Leader>,
 }
 
@@ -87,7 +87,7 @@ impl WorldDriver {
         engine.world()?;
         let interval = Duration::from_nanos(options.policy.interval.get());
         let is_alone = options.is_alone;
-        let worker = Mutex::new(Worker::new(options, clock.now().now));
+        let worker = Mutex::new(WorldWorker::new(options, clock.now().now));
         let (wake, origin) = (Notify::new(), Mutex::default());
         let reconciler = Leader::new(store.clone(), RandomState::new().hash_one("reconciler"));
         let quota_worker = Mutex::default();
@@ -211,31 +211,37 @@ impl WorldDriver {
         let origin = self.region.origin();
         let store = &self.store;
         let done = match step {
-            Step::Join(joining) => Done::Joined(in_time(store.join(&joining)).await),
-            Step::TakeMail { most } => Done::Mail(origin.take_mail(most).await),
-            Step::Totals(cells) => Done::Totals(origin.totals(&cells).await),
+            Step::Join(joining) => StepResult::Joined(in_time(store.join(&joining)).await),
+            Step::TakeMail { most } => StepResult::Mail(origin.take_mail(most).await),
+            Step::Totals(cells) => StepResult::Totals(origin.totals(&cells).await),
             Step::Publish(owner, rows) => {
                 let started = self.now();
                 let along = self.worker.lock().import_along(started);
                 let (published, imported) = publish(store.as_ref(), owner, &rows, along).await;
                 self.trace_publish(rows.len(), published.is_err(), started);
                 if let Some(imported) = imported {
-                    self.worker.lock().done(Done::Published(published), self.now(), self.node().counters());
-                    Done::Imported(self.take_in_turns(imported).await)
+                    self.worker.lock().done(
+                        StepResult::Published(published),
+                        self.now(),
+                        self.node().counters(),
+                    );
+                    StepResult::Imported(self.take_in_turns(imported).await)
                 } else {
-                    Done::Published(published)
+                    StepResult::Published(published)
                 }
             }
             Step::Import(since) => {
                 let imported = in_time(store.import(since)).await;
-                Done::Imported(self.take_in_turns(imported).await)
+                StepResult::Imported(self.take_in_turns(imported).await)
             }
-            Step::Write(cells) => Done::Written(origin.import(&cells, self.now()).await),
-            Step::Tell(view) => Done::Told(origin.tell_world(view).await),
-            Step::TellResets(resets) => Done::ToldResets(self.region.share_resets(resets).await),
-            Step::Check(owner, cells) => Done::Checked(in_time(store.stored_counts(owner, &cells)).await),
-            Step::Merge => Done::Merged(within(MERGED_WITHIN, store.merge_log()).await),
-            Step::Delete => Done::Deleted(in_time(store.delete_expired()).await),
+            Step::Write(cells) => StepResult::Written(origin.import(&cells, self.now()).await),
+            Step::Tell(view) => StepResult::Told(origin.tell_world(view).await),
+            Step::TellResets(resets) => StepResult::ToldResets(self.region.share_resets(resets).await),
+            Step::Check(owner, cells) => {
+                StepResult::Checked(in_time(store.stored_counts(owner, &cells)).await)
+            }
+            Step::Merge => StepResult::Merged(within(MERGED_WITHIN, store.merge_log()).await),
+            Step::Delete => StepResult::Deleted(in_time(store.delete_expired()).await),
         };
         self.worker.lock().done(done, self.now(), self.node().counters());
         self.wake.notify_one();
@@ -354,11 +360,11 @@ async fn publish(
 }
 
 /// The store's answer, or that it took too long.
-async fn in_time<T>(reply: tidegate_world::Reply<'_, T>) -> Result<T, WorldError> {
+async fn in_time<T>(reply: tidegate_world::WorldFuture<'_, T>) -> Result<T, WorldError> {
     within(STORE_WITHIN, reply).await
 }
 
-async fn within<T>(length: Duration, reply: tidegate_world::Reply<'_, T>) -> Result<T, WorldError> {
+async fn within<T>(length: Duration, reply: tidegate_world::WorldFuture<'_, T>) -> Result<T, WorldError> {
     let waited_ms = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
     timeout(length, reply).await.unwrap_or(Err(WorldError::Timeout { waited_ms }))
 }

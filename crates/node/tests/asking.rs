@@ -4,14 +4,16 @@ use std::sync::mpsc;
 use tidegate_core::ask::AskReason;
 use tidegate_core::exchange::CountSync;
 use tidegate_core::origin_cell::NodeId;
-use tidegate_core::state::Publish;
+use tidegate_core::state::PublishUrgency;
 use tidegate_core::{
     Accuracy, Burst, Class, Cost, FleetSecret, Item, KeyId, Limit, Moment, Nanos, Period, Rate, Role,
     SharedState, Spec, Table,
 };
-use tidegate_node::region::{AskId, AskItem, Effects, Outgoing, Region, RegionOptions, Standing, Standings};
+use tidegate_node::region::{
+    AskId, AskItem, AskOutcome, AskOutcomes, Effects, Outgoing, Region, RegionOptions,
+};
 use tidegate_node::{Decided, Engine, EngineOptions, GivenLimit, GivenPolicy, Purpose, Request, Subject};
-use tidegate_origin::{Grant, OriginError, ShardId, Store};
+use tidegate_origin::{Grant, OriginError, OriginStore, ShardId};
 use tidegate_rules::RuleSet;
 
 const NOW: Moment = Moment::at(Nanos::from_secs(1_800_000_000));
@@ -61,16 +63,16 @@ fn a_shadow_limit_keeps_nobody_of_its_place_from_being_granted() {
 struct Node {
     region: Region,
     table: Table<SharedState>,
-    store: Store,
+    store: OriginStore,
 }
 
 impl Node {
     fn new() -> Self {
         let options = RegionOptions { node: NodeId(7), fresh_for: Nanos::from_secs(5), seed: 1 };
-        Node { region: Region::new(options), table: Table::new(1000), store: Store::default() }
+        Node { region: Region::new(options), table: Table::new(1000), store: OriginStore::default() }
     }
 
-    fn ask(&self, items: &[AskItem]) -> (AskId, Vec<Outgoing>, mpsc::Receiver<Standings>) {
+    fn ask(&self, items: &[AskItem]) -> (AskId, Vec<Outgoing>, mpsc::Receiver<AskOutcomes>) {
         let (id, effects, hear) = self.begin(items);
         let mut calls = self.send_asked(&effects.asked);
         calls.extend(go_on(effects));
@@ -78,7 +80,7 @@ impl Node {
     }
 
     /// Asks; a call has yet to be sent.
-    fn begin(&self, items: &[AskItem]) -> (AskId, Effects, mpsc::Receiver<Standings>) {
+    fn begin(&self, items: &[AskItem]) -> (AskId, Effects, mpsc::Receiver<AskOutcomes>) {
         let (heard, hear) = mpsc::channel();
         // Some tests don't listen.
         let wake = Box::new(move |standings| drop(heard.send(standings)));
@@ -134,7 +136,7 @@ fn a_key_that_a_request_names_twice_is_asked_about_once_for_both() {
     let sync = &call.exchange.syncs[..];
     assert!(matches!(sync, [sync] if sync.wants.asks[..] == [3, 3]), "one sync of the key: {sync:?}");
     node.bring(call);
-    let refused = [Standing::Refused { retry_after: None }; 2];
+    let refused = [AskOutcome::Refused { retry_after: None }; 2];
     assert_eq!(hear.try_recv().unwrap()[..], refused, "three and three are more than five");
 }
 
@@ -167,7 +169,7 @@ fn a_key_that_a_request_names_twice_asks_for_both_if_for_either() {
         sharing.region.ask(&sharing.table, first.asks(), NOW, &|_| ShardId(0), Box::new(|_| {}));
     let effects = sharing.region.send_asked(&sharing.table, &effects.asked, NOW, &|_| ShardId(0));
     let call = only(go_on(effects));
-    let answer = Store::default().exchange(&call.exchange, NOW.now);
+    let answer = OriginStore::default().exchange(&call.exchange, NOW.now);
     go_on(sharing.region.replied(&sharing.table, call, Ok(answer), NOW, &|_| ShardId(0)));
     let Decided::Ask(asking) = decide(&[given(15), given(15)]) else { panic!("thirty of a hundred ask") };
     assert_eq!(asking.asks().len(), 2);
@@ -190,7 +192,7 @@ fn what_was_granted_is_spent_though_the_bucket_was_full_again_first() {
         accuracy: Accuracy::Exact,
         scope: None,
     }];
-    let (rules, sharing, mut store) = (engine.rules(), engine.shared().unwrap(), Store::default());
+    let (rules, sharing, mut store) = (engine.rules(), engine.shared().unwrap(), OriginStore::default());
     for turn in 0..3 {
         let (sent, heard) = (later(100 * turn), later(100 * turn + 2));
         let request =
@@ -202,7 +204,7 @@ fn what_was_granted_is_spent_though_the_bucket_was_full_again_first() {
             only(go_on(sharing.region.send_asked(&sharing.table, &effects.asked, sent, &|_| ShardId(0))));
         let answer = store.exchange(&call.exchange, sent.now);
         go_on(sharing.region.replied(&sharing.table, call, Ok(answer), heard, &|_| ShardId(0)));
-        let Decided::Answer(answer) = engine.resume_or_ask(*asking, &[Standing::Granted], heard) else {
+        let Decided::Answer(answer) = engine.resume_or_ask(*asking, &[AskOutcome::Granted], heard) else {
             panic!("it was granted, and asks again")
         };
         assert!(answer.allowed);
@@ -221,10 +223,10 @@ fn a_key_of_which_nothing_is_known_has_one_call_in_flight() {
     let (_, calls, both) = node.ask(&[one, other]);
     assert!(calls.is_empty(), "its grant would be taken for what the node had forgotten");
     let batch = only(node.bring(first_call));
-    assert_eq!(first.try_recv().unwrap()[..], [Standing::Granted]);
+    assert_eq!(first.try_recv().unwrap()[..], [AskOutcome::Granted]);
     node.bring(batch);
     let held = both.try_recv().unwrap();
-    assert!(held.len() == 2 && held.iter().all(|standing| matches!(standing, Standing::Reserved { .. })));
+    assert!(held.len() == 2 && held.iter().all(|standing| matches!(standing, AskOutcome::Reserved { .. })));
 }
 
 #[test]
@@ -234,7 +236,7 @@ fn who_waits_for_a_call_that_fails_is_unverified() {
     let (_, calls, _first) = node.ask(&[one]);
     let (_, _, both) = node.ask(&[one, other]);
     assert!(node.lose(only(calls)).is_empty());
-    assert_eq!(both.try_recv().unwrap()[..], [Standing::Unverified; 2]);
+    assert_eq!(both.try_recv().unwrap()[..], [AskOutcome::Unverified; 2]);
 }
 
 #[test]
@@ -261,7 +263,7 @@ fn a_probe_tells_what_is_known_when_it_is_sent() {
         node.lose(call);
     }
     let (_, calls, unverified) = node.ask(&[asked]);
-    assert!(calls.is_empty() && unverified.try_recv().unwrap()[..] == [Standing::Unverified]);
+    assert!(calls.is_empty() && unverified.try_recv().unwrap()[..] == [AskOutcome::Unverified]);
     node.admit(1, fixed(100), 20);
     let probe = only(node.flush(later(200)));
     let CountSync::Window(sent) = probe.exchange.syncs[0].counts else { panic!("a window") };
@@ -277,7 +279,7 @@ fn what_was_reserved_is_settled_once_and_also_while_a_call_is_in_flight() {
         assert!(node.bring(call).is_empty());
     }
     let held = reserved.try_recv().unwrap();
-    assert!(held.len() == 2 && held.iter().all(|standing| matches!(standing, Standing::Reserved { .. })));
+    assert!(held.len() == 2 && held.iter().all(|standing| matches!(standing, AskOutcome::Reserved { .. })));
     let in_flight = only(node.ask(&[AskItem { accuracy: Accuracy::Exact, ..both[0] }]).1);
     node.region.settle(id);
     let names = |call: &Outgoing| call.exchange.syncs.iter().filter(|sync| !sync.settled.is_empty()).count();
@@ -297,7 +299,7 @@ fn what_was_reserved_is_settled_once_and_also_while_a_call_is_in_flight() {
 }
 
 /// Begins to ask about a key each.
-fn begin_all(node: &Node, items: &[AskItem]) -> (Vec<KeyId>, Vec<mpsc::Receiver<Standings>>) {
+fn begin_all(node: &Node, items: &[AskItem]) -> (Vec<KeyId>, Vec<mpsc::Receiver<AskOutcomes>>) {
     let begun = items.iter().map(|item| node.begin(&[*item]));
     let begun = begun.map(|(_, effects, hear)| (effects.asked.to_vec(), hear));
     let (keys, hear): (Vec<_>, Vec<_>) = begun.unzip();
@@ -315,9 +317,9 @@ fn asks_that_come_together_leave_in_one_call() {
     assert_eq!(asks, [vec![3, 3], vec![3], vec![3]], "one call, and a key is named once");
     assert_eq!(node.region.counters().named()[0], ("origin_exchanges", 1));
     assert!(node.bring(call).is_empty());
-    let refused = Standing::Refused { retry_after: None };
+    let refused = AskOutcome::Refused { retry_after: None };
     let heard: Vec<_> = hear.iter().map(|hear| hear.try_recv().unwrap()[0]).collect();
-    assert_eq!(heard, [Standing::Granted, Standing::Granted, refused, refused]);
+    assert_eq!(heard, [AskOutcome::Granted, AskOutcome::Granted, refused, refused]);
 }
 
 #[test]
@@ -346,7 +348,7 @@ fn who_asked_waits_for_a_publish_that_left_first() {
     for call in node.bring(publish) {
         node.bring(call);
     }
-    assert_eq!(hear.try_recv().unwrap()[..], [Standing::Granted]);
+    assert_eq!(hear.try_recv().unwrap()[..], [AskOutcome::Granted]);
 }
 
 /// A flush that came between an ask and its call found nothing to publish, and forgot who had asked.
@@ -355,11 +357,11 @@ fn a_flush_that_has_nothing_to_say_of_a_key_forgets_nobody_who_asked() {
     let mut node = Node::new();
     let item = item(1, fixed(5), 1, AskReason::Cold);
     let (_, effects, hear) = node.begin(&[item]);
-    node.table.requeue(item.key, Publish::Soon);
+    node.table.requeue(item.key, PublishUrgency::Soon);
     assert!(node.flush(NOW).is_empty());
     let call = only(node.send_asked(&effects.asked));
     node.bring(call);
-    assert_eq!(hear.try_recv().unwrap()[..], [Standing::Granted]);
+    assert_eq!(hear.try_recv().unwrap()[..], [AskOutcome::Granted]);
 }
 
 #[test]

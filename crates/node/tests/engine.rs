@@ -2,8 +2,8 @@
 
 use tidegate_core::{Burst, Cost, FleetSecret, Item, Limit, Moment, Nanos, Period, Rate, Spec};
 use tidegate_node::{
-    Answer, Descriptor, Engine, EngineOptions, GivenLimit, GivenPolicy, LimitAnswer, Path, Purpose, Reason,
-    Request, RequestError, Said, Subject, Tally,
+    Answer, DecisionPath, Descriptor, Engine, EngineOptions, GivenLimit, GivenPolicy, LimitAnswer,
+    LimitOutcome, Purpose, Reason, Request, RequestError, Subject, Tally,
 };
 use tidegate_rules::envoy::{EnvoyUnit, GivenByRequest};
 use tidegate_rules::{Attributes, Delta, RuleOptions, RuleSet, Source};
@@ -51,11 +51,11 @@ fn check(engine: &Engine, attributes: &[(&str, &str)]) -> (bool, Vec<(bool, Opti
 }
 
 fn summary(answer: &Answer<'_>) -> Vec<(bool, Option<u64>)> {
-    let remaining = |said: Said<'_>| match said {
-        Said::Decided(decision) => Some(decision.remaining),
-        Said::Unlimited | Said::Missing { .. } => None,
+    let remaining = |said: LimitOutcome<'_>| match said {
+        LimitOutcome::Decided(decision) => Some(decision.remaining),
+        LimitOutcome::Unlimited | LimitOutcome::Missing { .. } => None,
     };
-    answer.limits.iter().map(|limit| (limit.is_allowed(), remaining(limit.said))).collect()
+    answer.limits.iter().map(|limit| (limit.is_allowed(), remaining(limit.outcome))).collect()
 }
 
 fn given(identifier: &str, limit: u64) -> GivenLimit<'_> {
@@ -260,7 +260,7 @@ rules:
             let decided = engine.decide(&rules, &by_rules("api", &attributes, Purpose::Check), NOW).unwrap();
             let answer = decided.answer().unwrap();
             allowed += u32::from(answer.allowed);
-            unverified += u32::from(answer.path == Path::Unverified);
+            unverified += u32::from(answer.path == DecisionPath::Unverified);
         }
         (allowed, unverified)
     };
@@ -305,8 +305,8 @@ fn describe(
     let subject = Subject::Descriptors { namespace, descriptors };
     let request = Request { tenant: "default", purpose: Purpose::Check, subject };
     let answer = engine.decide(&rules, &request, NOW).unwrap().answer().unwrap();
-    let said = |limit: &LimitAnswer<'_>| match limit.said {
-        Said::Decided(decision) => (limit.descriptor, limit.is_allowed(), decision.remaining),
+    let said = |limit: &LimitAnswer<'_>| match limit.outcome {
+        LimitOutcome::Decided(decision) => (limit.descriptor, limit.is_allowed(), decision.remaining),
         _ => (limit.descriptor, limit.is_allowed(), 0),
     };
     (answer.allowed, answer.limits.iter().map(said).collect())
@@ -399,7 +399,7 @@ fn a_single_limit_is_decided_the_same_by_either_way() {
             let subject = Subject::Limits(&limits);
             let request = Request { tenant: "default", purpose: Purpose::Check, subject };
             let answer = engine.decide(&rules, &request, NOW).unwrap().answer().unwrap();
-            let Said::Decided(decision) = answer.limits[0].said else { panic!("{answer:?}") };
+            let LimitOutcome::Decided(decision) = answer.limits[0].outcome else { panic!("{answer:?}") };
             decision
         } else {
             let item = Item::new(keys.key("same"), Spec::Gcra { rate, burst }, Cost::ONE);

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use tidegate_core::{Cost, FleetSecret, Moment, Nanos};
 use tidegate_decisions::why::Audience;
 use tidegate_decisions::{EventKind, Log, LogOptions, Query, RECORDS_MAX, RequestTag, Wanted, read};
-use tidegate_node::journal::asked::Asked;
-use tidegate_node::journal::health::Health;
+use tidegate_node::journal::asked::LogQuery;
+use tidegate_node::journal::health::HealthMonitor;
 use tidegate_node::journal::{Journal, name_next_request};
 use tidegate_node::{Engine, EngineOptions, Purpose, Request, Subject};
-use tidegate_rules::{Attributes, Logged, RuleSet, Source};
+use tidegate_rules::{Attributes, LogSampling, RuleSet, Source};
 
 const NOW: Nanos = Nanos::from_secs(1_800_000_000);
 const RULES: &str = "namespace: api
@@ -71,14 +71,14 @@ impl Kept {
         self.ask("api", attributes, Purpose::Check)
     }
 
-    fn why(&mut self, asked: &Asked) -> String {
+    fn why(&mut self, asked: &LogQuery) -> String {
         self.log.as_mut().unwrap().write(self.journal.recorder(), NOW).unwrap();
         asked.answer(&self.directory, &FleetSecret::BUILT_IN, Audience::Operator).unwrap()
     }
 
     fn of(&mut self, rule: &str, identifier: &str) -> String {
         let (rule, identifier) = (Some(rule.into()), Some(identifier.into()));
-        self.why(&Asked { rule, identifier, ..Asked::default() })
+        self.why(&LogQuery { rule, identifier, ..LogQuery::default() })
     }
 }
 
@@ -109,7 +109,7 @@ fn denials_are_kept_by_caller_with_what_was_seen_and_the_request() {
     );
     assert_eq!(count(&kept.of("per-user", "43"), "outcome"), 0);
     let request_id = Some("mine".into());
-    let by_request = kept.why(&Asked { request_id, ..Asked::default() });
+    let by_request = kept.why(&LogQuery { request_id, ..LogQuery::default() });
     assert_eq!(count(&by_request, "\"rule\":\"per-user\""), 1, "{by_request}");
 }
 
@@ -121,7 +121,7 @@ fn shadow_rules_missing_attributes_and_groups_of_addresses_are_kept_as_such() {
     }
     assert!(kept.of("watched", "42").contains("\"outcome\":\"would_deny\""));
     assert!(!kept.ask("orgs", &[], Purpose::Check));
-    let missing = kept.why(&Asked { rule: Some("per-org".into()), ..Asked::default() });
+    let missing = kept.why(&LogQuery { rule: Some("per-org".into()), ..LogQuery::default() });
     assert!(missing.contains("\"cause\":\"attribute_missing\""), "{missing}");
     for _ in 0..101 {
         kept.check(&[("ip", "2001:db8::1")]);
@@ -162,14 +162,14 @@ rules:
 #[test]
 fn one_admission_in_a_thousand_is_kept_and_no_report() {
     let mut kept = Kept::new("sample");
-    for number in 0..2 * Logged::default().admissions_one_in {
+    for number in 0..2 * LogSampling::default().admissions_one_in {
         assert!(kept.check(&[("user", &number.to_string())]));
     }
     for _ in 0..5 {
         kept.ask("api", &[("user", "reported")], Purpose::Report);
     }
     let rule = Some(String::from("per-user"));
-    let json = kept.why(&Asked { rule, admissions: true, ..Asked::default() });
+    let json = kept.why(&LogQuery { rule, admissions: true, ..LogQuery::default() });
     assert_eq!(
         (count(&json, "\"admitted\""), count(&json, "\"denied\"")),
         (4, 0),
@@ -203,7 +203,7 @@ rules:
     }
     let mut logged = |rule: &str| {
         let rule = Some(rule.into());
-        let json = kept.why(&Asked { rule, admissions: true, records_max: 1000, ..Asked::default() });
+        let json = kept.why(&LogQuery { rule, admissions: true, records_max: 1000, ..LogQuery::default() });
         count(&json, "\"outcome\"")
     };
     assert_eq!((logged("quiet"), logged("per-org"), logged("loud")), (0, 0, 100));
@@ -214,7 +214,7 @@ rules:
 #[test]
 fn changed_rules_are_events_dated_before_they_could_be_felt() {
     let kept = Kept::new("events");
-    let (mut health, started) = Health::new(&kept.engine, NOW);
+    let (mut health, started) = HealthMonitor::new(&kept.engine, NOW);
     assert_eq!(started.kind, EventKind::Started);
     let later = NOW.plus(Nanos::from_secs(1));
     assert!(health.look(&kept.engine, None, None, later).is_empty(), "nothing changed");

@@ -11,12 +11,12 @@ use tidegate_node::clock::Clock;
 use tidegate_node::region::RegionOptions;
 use tidegate_node::region_driver::RegionDriver;
 use tidegate_node::{
-    Decided, Engine, EngineOptions, GivenLimit, GivenPolicy, Path, Purpose, Request, Subject,
+    Decided, DecisionPath, Engine, EngineOptions, GivenLimit, GivenPolicy, Purpose, Request, Subject,
 };
 use tidegate_origin::record::{Pulse, Pulsed};
 use tidegate_origin::{
     Alive, CellTotal, DoneReset, Exchange, Exchanged, Expiry, Heartbeat, KeyError, Lead, Leading, Letter,
-    MemoryOrigin, Origin, Reply, ResetLog, ResetNews, ShardId, WorldCell,
+    MemoryOrigin, Origin, OriginFuture, ResetLog, ResetNews, ShardId, WorldCell,
 };
 use tidegate_origin::{FoldStep, FoldedOwners, RememberedNodes};
 use tidegate_origin::{HotHeard, HotNews, HotReport, QuotaGathered, QuotaHeard, QuotaNews, QuotaReport};
@@ -51,7 +51,7 @@ impl Origin for BehindSocket {
         self.memory.keeps_time()
     }
 
-    fn exchange<'a>(&'a self, shard: ShardId, exchange: &'a Exchange) -> Reply<'a, Exchanged> {
+    fn exchange<'a>(&'a self, shard: ShardId, exchange: &'a Exchange) -> OriginFuture<'a, Exchanged> {
         let socket = self.socket.lock().take();
         Box::pin(async move {
             socket.expect("one exchange").read_u8().await.expect("a byte");
@@ -59,15 +59,15 @@ impl Origin for BehindSocket {
         })
     }
 
-    fn remembered_nodes(&self, shard: ShardId) -> Reply<'_, RememberedNodes> {
+    fn remembered_nodes(&self, shard: ShardId) -> OriginFuture<'_, RememberedNodes> {
         self.memory.remembered_nodes(shard)
     }
 
-    fn fold_owners<'a>(&'a self, shard: ShardId, step: FoldStep<'a>) -> Reply<'a, FoldedOwners> {
+    fn fold_owners<'a>(&'a self, shard: ShardId, step: FoldStep<'a>) -> OriginFuture<'a, FoldedOwners> {
         self.memory.fold_owners(shard, step)
     }
 
-    fn beat(&self, heartbeat: Heartbeat) -> Reply<'_, Alive> {
+    fn beat(&self, heartbeat: Heartbeat) -> OriginFuture<'_, Alive> {
         self.memory.beat(heartbeat)
     }
 
@@ -78,67 +78,71 @@ impl Origin for BehindSocket {
         known: u16,
         expiry: Expiry,
         order: Option<u64>,
-    ) -> Reply<'_, u16> {
+    ) -> OriginFuture<'_, u16> {
         self.memory.reset_by_order(shard, key, known, expiry, order)
     }
 
-    fn restore_reset(&self, shard: ShardId, done: DoneReset, now: Nanos) -> Reply<'_, ()> {
+    fn restore_reset(&self, shard: ShardId, done: DoneReset, now: Nanos) -> OriginFuture<'_, ()> {
         self.memory.restore_reset(shard, done, now)
     }
 
-    fn share_resets(&self, news: ResetNews) -> Reply<'_, ResetLog> {
+    fn share_resets(&self, news: ResetNews) -> OriginFuture<'_, ResetLog> {
         self.memory.share_resets(news)
     }
 
-    fn pulse(&self, shard: ShardId, pulse: Pulse) -> Reply<'_, Pulsed> {
+    fn pulse(&self, shard: ShardId, pulse: Pulse) -> OriginFuture<'_, Pulsed> {
         self.memory.pulse(shard, pulse)
     }
 
-    fn lead(&self, lead: Lead) -> Reply<'_, Leading> {
+    fn lead(&self, lead: Lead) -> OriginFuture<'_, Leading> {
         self.memory.lead(lead)
     }
 
-    fn put_mail<'a>(&'a self, letters: &'a [Letter]) -> Reply<'a, u64> {
+    fn put_mail<'a>(&'a self, letters: &'a [Letter]) -> OriginFuture<'a, u64> {
         self.memory.put_mail(letters)
     }
 
-    fn take_mail(&self, most: u16) -> Reply<'_, Vec<Letter>> {
+    fn take_mail(&self, most: u16) -> OriginFuture<'_, Vec<Letter>> {
         self.memory.take_mail(most)
     }
 
-    fn totals<'a>(&'a self, cells: &'a [CellId]) -> Reply<'a, Vec<Result<CellTotal, KeyError>>> {
+    fn totals<'a>(&'a self, cells: &'a [CellId]) -> OriginFuture<'a, Vec<Result<CellTotal, KeyError>>> {
         self.memory.totals(cells)
     }
 
-    fn import<'a>(&'a self, cells: &'a [WorldCell], now: Nanos) -> Reply<'a, Vec<Result<u64, KeyError>>> {
+    fn import<'a>(
+        &'a self,
+        cells: &'a [WorldCell],
+        now: Nanos,
+    ) -> OriginFuture<'a, Vec<Result<u64, KeyError>>> {
         self.memory.import(cells, now)
     }
 
-    fn tell_world(&self, view: WorldView) -> Reply<'_, ()> {
+    fn tell_world(&self, view: WorldView) -> OriginFuture<'_, ()> {
         self.memory.tell_world(view)
     }
 
-    fn report_quotas<'a>(&'a self, report: &'a QuotaReport) -> Reply<'a, QuotaHeard> {
+    fn report_quotas<'a>(&'a self, report: &'a QuotaReport) -> OriginFuture<'a, QuotaHeard> {
         self.memory.report_quotas(report)
     }
 
-    fn gather_quotas(&self, silent_for: Nanos) -> Reply<'_, QuotaGathered> {
+    fn gather_quotas(&self, silent_for: Nanos) -> OriginFuture<'_, QuotaGathered> {
         self.memory.gather_quotas(silent_for)
     }
 
-    fn tell_quotas<'a>(&'a self, news: &'a QuotaNews) -> Reply<'a, ()> {
+    fn tell_quotas<'a>(&'a self, news: &'a QuotaNews) -> OriginFuture<'a, ()> {
         self.memory.tell_quotas(news)
     }
 
-    fn report_hot<'a>(&'a self, report: &'a HotReport) -> Reply<'a, HotHeard> {
+    fn report_hot<'a>(&'a self, report: &'a HotReport) -> OriginFuture<'a, HotHeard> {
         self.memory.report_hot(report)
     }
 
-    fn gather_hot(&self, silent_for: Nanos) -> Reply<'_, Vec<HotReport>> {
+    fn gather_hot(&self, silent_for: Nanos) -> OriginFuture<'_, Vec<HotReport>> {
         self.memory.gather_hot(silent_for)
     }
 
-    fn tell_hot<'a>(&'a self, news: &'a HotNews) -> Reply<'a, ()> {
+    fn tell_hot<'a>(&'a self, news: &'a HotNews) -> OriginFuture<'a, ()> {
         self.memory.tell_hot(news)
     }
 }
@@ -180,5 +184,5 @@ async fn an_answer_that_came_while_the_thread_had_no_core_counts() {
         (&theirs).write_all(b"!").unwrap();
         std::thread::sleep(WAIT * 4);
     });
-    assert_ne!(answer.path, Path::Unverified, "{answer:?}");
+    assert_ne!(answer.path, DecisionPath::Unverified, "{answer:?}");
 }

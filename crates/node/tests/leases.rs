@@ -8,7 +8,7 @@ use tidegate_core::{
 };
 use tidegate_node::region::{Effects, HotLimit, Outgoing, Region, RegionOptions};
 use tidegate_node::{Decided, Engine, EngineOptions, Purpose, Request, Subject};
-use tidegate_origin::{ShardId, Store};
+use tidegate_origin::{OriginStore, ShardId};
 use tidegate_rules::{Attributes, RuleSet, Source};
 
 const KEY: KeyId = KeyId::from_hash(7 << 64);
@@ -41,7 +41,7 @@ impl Node {
     }
 
     /// It is known to the store, and hot.
-    fn leased(number: u64, limit: u64, per_second: u64, store: &mut Store) -> Self {
+    fn leased(number: u64, limit: u64, per_second: u64, store: &mut OriginStore) -> Self {
         let mut node = Node::new(number);
         let first = Item { accuracy: Accuracy::Async, ..item(limit) };
         node.table.decide(&first, at(0)).unwrap();
@@ -56,7 +56,7 @@ impl Node {
         self.table.state(KEY).unwrap()
     }
 
-    fn carry(&mut self, effects: Effects, store: &mut Store, moment: Moment) {
+    fn carry(&mut self, effects: Effects, store: &mut OriginStore, moment: Moment) {
         let mut send: Vec<Outgoing> = effects.send;
         while let Some(call) = send.pop() {
             self.calls += 1;
@@ -65,13 +65,13 @@ impl Node {
         }
     }
 
-    fn flush(&mut self, store: &mut Store, micros: u64) {
+    fn flush(&mut self, store: &mut OriginStore, micros: u64) {
         let effects = self.region.flush(&self.table, at(micros), &|_| ShardId(0));
         self.carry(effects, store, at(micros));
     }
 
     /// Decides, and publishes what became urgent by it.
-    fn decide(&mut self, limit: u64, store: &mut Store, micros: u64) -> Result<Decision, Undecided> {
+    fn decide(&mut self, limit: u64, store: &mut OriginStore, micros: u64) -> Result<Decision, Undecided> {
         let decided = self.table.decide(&item(limit), at(micros));
         if self.table.is_urgent() {
             let effects = self.region.publish_urgent(&self.table, at(micros), &|_| ShardId(0));
@@ -83,7 +83,7 @@ impl Node {
 
 #[test]
 fn a_hot_key_is_renewed_before_its_lease_is_spent_and_nobody_asks() {
-    let (mut store, limit) = (Store::default(), 1_000_000);
+    let (mut store, limit) = (OriginStore::default(), 1_000_000);
     let mut node = Node::leased(1, limit, 10_000, &mut store);
     let before = node.calls;
     // 10,000 a second for two seconds.
@@ -102,7 +102,7 @@ fn a_hot_key_is_renewed_before_its_lease_is_spent_and_nobody_asks() {
 
 #[test]
 fn two_nodes_with_leases_never_admit_more_than_the_limit_and_nearly_all_of_it() {
-    let (mut store, limit) = (Store::default(), 5_000);
+    let (mut store, limit) = (OriginStore::default(), 5_000);
     let mut nodes = [1, 2].map(|number| Node::leased(number, limit, 10_000, &mut store));
     let before = nodes[0].calls;
     let mut admitted = [1, 1];
@@ -122,7 +122,7 @@ fn two_nodes_with_leases_never_admit_more_than_the_limit_and_nearly_all_of_it() 
 
 #[test]
 fn a_spent_lease_of_a_key_that_is_nearly_spent_denies_by_itself_until_the_next_draw() {
-    let (mut store, limit) = (Store::default(), 1_000);
+    let (mut store, limit) = (OriginStore::default(), 1_000);
     let mut node = Node::leased(1, limit, 1_000_000, &mut store);
     // All but a hundredth of it: half of what is left, again and again.
     for micros in 0..3_000 {
@@ -145,7 +145,7 @@ fn a_spent_lease_of_a_key_that_is_nearly_spent_denies_by_itself_until_the_next_d
 }
 
 /// Spent by this node alone, which tells the store so, and hot from then on.
-fn spent(item: &Item, units: u64, store: &mut Store) -> Node {
+fn spent(item: &Item, units: u64, store: &mut OriginStore) -> Node {
     let mut node = Node::new(1);
     for _ in 0..units {
         assert!(
@@ -175,7 +175,7 @@ fn denials_of_a_hot_key_draw_nothing_and_what_refills_is_drawn() {
     ];
     for (spec, refilled) in specs {
         for accuracy in [Accuracy::Exact, Accuracy::Bounded, Accuracy::Fast] {
-            let (item, mut store) = (Item { spec, accuracy, ..item(100) }, Store::default());
+            let (item, mut store) = (Item { spec, accuracy, ..item(100) }, OriginStore::default());
             let mut node = spent(&item, 100, &mut store);
             let before = node.calls;
             for step in 0..50 {
@@ -200,7 +200,7 @@ fn denials_of_a_hot_key_draw_nothing_and_what_refills_is_drawn() {
 
 #[test]
 fn a_lease_of_all_that_was_left_is_not_renewed() {
-    let (mut store, limit) = (Store::default(), 1_000);
+    let (mut store, limit) = (OriginStore::default(), 1_000);
     let mut node = Node::new(1);
     node.table.set_live_nodes(1);
     node.region.heat(HotLimit { item: item(limit), whole: None }, 1_000_000, at(0).now);
@@ -221,13 +221,13 @@ fn a_lease_of_all_that_was_left_is_not_renewed() {
 /// What the store before knew all of is news to the next one.
 #[test]
 fn a_changed_store_is_told_of_a_lease_that_is_spent() {
-    let (mut store, limit) = (Store::default(), 1_000);
+    let (mut store, limit) = (OriginStore::default(), 1_000);
     let mut node = Node::new(1);
     node.table.set_live_nodes(1);
     node.region.heat(HotLimit { item: item(limit), whole: None }, 1_000_000, at(0).now);
     node.carry_ask(limit, &mut store, 0);
     assert!(node.state().is_dry(at(0).now), "everything was drawn");
-    let mut next = Store::default();
+    let mut next = OriginStore::default();
     node.region.republish(&node.table);
     node.flush(&mut next, 0);
     let sequence = node.state().cells().unwrap().0;
@@ -236,7 +236,7 @@ fn a_changed_store_is_told_of_a_lease_that_is_spent() {
 
 #[test]
 fn a_key_that_cools_down_keeps_to_its_credit_again() {
-    let (mut store, limit) = (Store::default(), 1_000_000);
+    let (mut store, limit) = (OriginStore::default(), 1_000_000);
     let mut node = Node::leased(1, limit, 10_000, &mut store);
     node.flush(&mut store, 4_900_000);
     assert!(node.state().is_leased(), "it was hot a moment ago");
@@ -246,7 +246,7 @@ fn a_key_that_cools_down_keeps_to_its_credit_again() {
 
 #[test]
 fn what_the_region_calls_hot_stays_so() {
-    let (mut store, limit) = (Store::default(), 1_000_000);
+    let (mut store, limit) = (OriginStore::default(), 1_000_000);
     let mut node = Node::leased(1, limit, 10_000, &mut store);
     node.region.set_hot([KEY]);
     node.flush(&mut store, 60_000_000);
@@ -329,7 +329,7 @@ rules:
 
 impl Node {
     /// Asks for one request, and spends what it was granted.
-    fn carry_ask(&mut self, limit: u64, store: &mut Store, micros: u64) {
+    fn carry_ask(&mut self, limit: u64, store: &mut OriginStore, micros: u64) {
         let Item { key, spec, cost, accuracy, class, role, regions, .. } = item(limit);
         let reason = tidegate_core::ask::AskReason::Credit;
         let ask = tidegate_node::region::AskItem { key, spec, cost, accuracy, class, role, regions, reason };

@@ -8,10 +8,12 @@ use tidegate_core::{Cost, FleetSecret, KeyId, Moment, Nanos};
 use tidegate_decisions::why::Audience;
 use tidegate_decisions::{Log, LogOptions};
 use tidegate_node::journal::Journal;
-use tidegate_node::journal::asked::Asked;
-use tidegate_node::region::{Effects, Outgoing, RegionOptions, Standings};
-use tidegate_node::{Answer, Asking, Decided, Engine, EngineOptions, Path, Purpose, Request, Subject};
-use tidegate_origin::{ShardId, Store};
+use tidegate_node::journal::asked::LogQuery;
+use tidegate_node::region::{AskOutcomes, Effects, Outgoing, RegionOptions};
+use tidegate_node::{
+    Answer, Asking, Decided, DecisionPath, Engine, EngineOptions, Purpose, Request, Subject,
+};
+use tidegate_origin::{OriginStore, ShardId};
 use tidegate_rules::{Attributes, RuleSet, Source};
 
 const NOW: Moment = Moment::at(Nanos::from_secs(1_800_000_000));
@@ -51,7 +53,7 @@ impl Node {
     }
 
     /// Decides a request of alice's; `None` as the store: nobody answers.
-    fn check(&self, namespace: &str, mut store: Option<&mut Store>) -> (bool, Path) {
+    fn check(&self, namespace: &str, mut store: Option<&mut OriginStore>) -> (bool, DecisionPath) {
         let rules = self.engine.rules();
         let attributes = [("user", "alice")];
         let mut decided = self.engine.decide(&rules, &request(namespace, &attributes), NOW).unwrap();
@@ -65,7 +67,7 @@ impl Node {
         }
     }
 
-    fn ask(&self, store: &mut Store, asking: &Asking<'_>) -> Standings {
+    fn ask(&self, store: &mut OriginStore, asking: &Asking<'_>) -> AskOutcomes {
         let sharing = self.engine.shared().unwrap();
         let (heard, hear) = mpsc::channel();
         let wake = Box::new(move |standings| heard.send(standings).unwrap());
@@ -98,7 +100,7 @@ impl Node {
         });
         self.log.as_mut().unwrap().write(self.journal.recorder(), NOW.now).unwrap();
         let (rule, identifier) = (Some(rule.into()), Some("alice".into()));
-        let asked = Asked { rule, identifier, ..Asked::default() };
+        let asked = LogQuery { rule, identifier, ..LogQuery::default() };
         let logged = asked.answer(&self.directory, &FleetSecret::BUILT_IN, Audience::Operator).unwrap();
         let is_logged = logged.contains("\"outcome\":\"would_deny\"");
         assert_eq!(
@@ -134,16 +136,17 @@ fn wake_all(effects: Effects) -> Vec<Outgoing> {
 
 #[test]
 fn a_node_that_asked_its_region_tells_of_it() {
-    let (mut here, mut elsewhere, mut store) = (Node::new("one", 1), Node::new("one", 2), Store::default());
+    let (mut here, mut elsewhere, mut store) =
+        (Node::new("one", 1), Node::new("one", 2), OriginStore::default());
     for _ in 0..2 {
         assert!(here.check("elsewhere", Some(&mut store)).0);
     }
     // What the other node admitted is in the store: the first request here asks, and hears no.
     let (allowed, path) = elsewhere.check("elsewhere", Some(&mut store));
-    assert!(allowed && matches!(path, Path::Asked(_)), "{path:?}");
+    assert!(allowed && matches!(path, DecisionPath::Asked(_)), "{path:?}");
     elsewhere.assert_told("watched-alone", 1);
     // From here on it knows by itself.
-    assert_eq!(elsewhere.check("elsewhere", Some(&mut store)), (true, Path::Local));
+    assert_eq!(elsewhere.check("elsewhere", Some(&mut store)), (true, DecisionPath::Local));
     elsewhere.assert_told("watched-alone", 2);
     here.assert_told("watched-alone", 0);
 }
@@ -151,10 +154,10 @@ fn a_node_that_asked_its_region_tells_of_it() {
 /// The other limit of the request is granted, and asks every time; the shadow's reservation is refused.
 #[test]
 fn a_request_of_several_limits_tells_of_each_refused_reservation_once() {
-    let (mut here, mut store) = (Node::new("several", 1), Store::default());
+    let (mut here, mut store) = (Node::new("several", 1), OriginStore::default());
     for number in 0..5 {
         let (allowed, path) = here.check("api", Some(&mut store));
-        assert!(allowed && matches!(path, Path::Asked(_)), "{number}: {path:?}");
+        assert!(allowed && matches!(path, DecisionPath::Asked(_)), "{number}: {path:?}");
     }
     here.assert_told("watched", 3);
     here.assert_told("real", 0);
@@ -166,7 +169,7 @@ fn what_nobody_could_be_asked_about_is_told_by_its_class() {
     for _ in 0..3 {
         assert_eq!(
             here.check("api", None),
-            (true, Path::Unverified),
+            (true, DecisionPath::Unverified),
             "of class paid, and the shadow denies nothing"
         );
     }
@@ -176,7 +179,7 @@ fn what_nobody_could_be_asked_about_is_told_by_its_class() {
 /// What was granted to it was spent by another before it went on: it asks again, and is told of once.
 #[test]
 fn a_request_that_asks_twice_is_told_of_once() {
-    let (mut here, mut store) = (Node::new("twice", 1), Store::default());
+    let (mut here, mut store) = (Node::new("twice", 1), OriginStore::default());
     for _ in 0..2 {
         here.check("api", Some(&mut store));
     }

@@ -4,11 +4,12 @@
 use std::sync::mpsc;
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{Accuracy, Class, Cost, FleetSecret, KeyId, Limit, Moment, Nanos, Period};
-use tidegate_node::region::{Effects, Outgoing, RegionOptions, Standings};
+use tidegate_node::region::{AskOutcomes, Effects, Outgoing, RegionOptions};
 use tidegate_node::{
-    Answer, Asking, Decided, Engine, EngineOptions, GivenLimit, GivenPolicy, Path, Purpose, Request, Subject,
+    Answer, Asking, Decided, DecisionPath, Engine, EngineOptions, GivenLimit, GivenPolicy, Purpose, Request,
+    Subject,
 };
-use tidegate_origin::{ShardId, Store};
+use tidegate_origin::{OriginStore, ShardId};
 use tidegate_rules::RuleSet;
 
 const NOW: Moment = Moment::at(Nanos::from_secs(1_800_000_000));
@@ -56,7 +57,7 @@ fn route(_: KeyId) -> ShardId {
 }
 
 /// Brings the calls to the store and their answers back; what they cause too.
-fn carry(engine: &Engine, store: &mut Store, effects: Effects) {
+fn carry(engine: &Engine, store: &mut OriginStore, effects: Effects) {
     let sharing = engine.shared().unwrap();
     let mut calls: Vec<Outgoing> = wake(effects);
     while let Some(call) = calls.pop() {
@@ -73,7 +74,7 @@ fn wake(effects: Effects) -> Vec<Outgoing> {
 }
 
 /// What the store says to a request that asks; the request has yet to go on with it.
-fn ask(engine: &Engine, store: &mut Store, asking: &Asking<'_>) -> Standings {
+fn ask(engine: &Engine, store: &mut OriginStore, asking: &Asking<'_>) -> AskOutcomes {
     let sharing = engine.shared().unwrap();
     let (heard, hear) = mpsc::channel();
     let wake = Box::new(move |standings| heard.send(standings).unwrap());
@@ -90,7 +91,7 @@ fn answer(decided: Decided<'_>) -> Answer<'_> {
 /// Both were admitted by one grant once, and the limit was exceeded.
 #[test]
 fn a_grant_that_another_request_spent_is_asked_for_again() {
-    let (here, elsewhere, mut store) = (engine(1), engine(2), Store::default());
+    let (here, elsewhere, mut store) = (engine(1), engine(2), OriginStore::default());
     let (rules_here, rules_elsewhere) = (here.rules(), elsewhere.rules());
     let exact = limit(Accuracy::Exact, 2);
 
@@ -98,7 +99,7 @@ fn a_grant_that_another_request_spent_is_asked_for_again() {
     let granted = ask(&here, &mut store, &slow);
     // Before it goes on, another request of this node finds what was granted.
     let fast = answer(decide(&here, &rules_here, &exact));
-    assert!(fast.allowed && fast.path == Path::Local);
+    assert!(fast.allowed && fast.path == DecisionPath::Local);
     // And the last one is granted elsewhere.
     let other = asking(decide(&elsewhere, &rules_elsewhere, &exact));
     let granted_elsewhere = ask(&elsewhere, &mut store, &other);
@@ -113,7 +114,7 @@ fn a_grant_that_another_request_spent_is_asked_for_again() {
 /// As many as waited for one limit passed beside the credit of another once: two nodes admitted two limits.
 #[test]
 fn credit_that_was_spent_while_a_request_waited_is_asked_for() {
-    let (engines, mut store) = ([engine(1), engine(2)], Store::default());
+    let (engines, mut store) = ([engine(1), engine(2)], OriginStore::default());
     let rules = engines.each_ref().map(Engine::rules);
     let names: Vec<String> = (0..200).map(|number| format!("caller {number}")).collect();
     let shared = limit(Accuracy::Bounded, 100);
@@ -133,7 +134,7 @@ fn credit_that_was_spent_while_a_request_waited_is_asked_for() {
             Decided::Answer(answer) => panic!("an exact limit asks: {answer:?}"),
         }
     }
-    let heard: Vec<Standings> =
+    let heard: Vec<AskOutcomes> =
         waiting.iter().map(|(node, asking)| ask(&engines[*node], &mut store, asking)).collect();
     let mut admitted = 2;
     for ((node, asking), standings) in waiting.into_iter().zip(heard) {
@@ -151,21 +152,21 @@ fn credit_that_was_spent_while_a_request_waited_is_asked_for() {
 #[test]
 fn a_grant_that_another_request_spent_leaves_an_unverified_one() {
     for (class, is_allowed) in [(Class::Paid, true), (Class::Abuse, false)] {
-        let (engine, mut store) = (engine(1), Store::default());
+        let (engine, mut store) = (engine(1), OriginStore::default());
         let rules = engine.rules();
         let exact = GivenLimit { class, ..limit(Accuracy::Exact, 10) };
         let slow = asking(decide(&engine, &rules, &exact));
         let granted = ask(&engine, &mut store, &slow);
         assert!(answer(decide(&engine, &rules, &exact)).allowed);
         let last = engine.resume(*slow, &granted, NOW);
-        assert_eq!((last.allowed, last.path), (is_allowed, Path::Unverified), "{class:?}");
+        assert_eq!((last.allowed, last.path), (is_allowed, DecisionPath::Unverified), "{class:?}");
     }
 }
 
 /// What a call carries whose answer nobody will hear is published anew.
 #[test]
 fn abandoned_calls_are_made_up_for() {
-    let (engine, mut store) = (engine(1), Store::default());
+    let (engine, mut store) = (engine(1), OriginStore::default());
     let rules = engine.rules();
     let sharing = engine.shared().unwrap();
     let bounded = limit(Accuracy::Bounded, 1000);
@@ -192,7 +193,7 @@ fn abandoned_calls_are_made_up_for() {
 /// A key that is on its way to the old store is told to the new one when it has come back.
 #[test]
 fn a_changed_origin_hears_of_keys_in_flight() {
-    let (engine, mut old, mut new) = (engine(1), Store::default(), Store::default());
+    let (engine, mut old, mut new) = (engine(1), OriginStore::default(), OriginStore::default());
     let rules = engine.rules();
     let sharing = engine.shared().unwrap();
     let bounded = limit(Accuracy::Bounded, 1000);

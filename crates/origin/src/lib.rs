@@ -25,7 +25,7 @@ pub use quota::{
     Offered, QUOTA_KEYS_MAX, QuotaGathered, QuotaHeard, QuotaNews, QuotaReport, Share, ToldSlice,
     quota_keys_max,
 };
-pub use store::{CellCondition, Store};
+pub use store::{CellCondition, OriginStore};
 pub use world::{CellTotal, Lead, LeadWish, Leading, Letter, OriginId, WorldCell};
 
 use record::{Pulse, Pulsed, RecordReading};
@@ -250,7 +250,7 @@ pub struct ResetLog {
 }
 
 /// An answer that is on its way.
-pub type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, OriginError>> + Send + 'a>>;
+pub type OriginFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, OriginError>> + Send + 'a>>;
 
 pub trait Origin: Debug + Send + Sync + 'static {
     /// The shard that keeps `key` now.
@@ -263,16 +263,16 @@ pub trait Origin: Debug + Send + Sync + 'static {
     fn shards(&self) -> Vec<ShardId>;
 
     /// Sends keys' syncs to their shard and waits for the answer, at most 50 ms.
-    fn exchange<'a>(&'a self, shard: ShardId, exchange: &'a Exchange) -> Reply<'a, Exchanged>;
+    fn exchange<'a>(&'a self, shard: ShardId, exchange: &'a Exchange) -> OriginFuture<'a, Exchanged>;
 
     /// Tells one shard that this node lives, and returns which data the shard holds.
-    fn pulse(&self, shard: ShardId, pulse: Pulse) -> Reply<'_, Pulsed>;
+    fn pulse(&self, shard: ShardId, pulse: Pulse) -> OriginFuture<'_, Pulsed>;
 
     /// Returns the nodes that sent a pulse to a shard lately: their components aren't folded.
-    fn remembered_nodes(&self, shard: ShardId) -> Reply<'_, RememberedNodes>;
+    fn remembered_nodes(&self, shard: ShardId) -> OriginFuture<'_, RememberedNodes>;
 
     /// Folds some of the owners of a cell. What they counted stays counted.
-    fn fold_owners<'a>(&'a self, shard: ShardId, step: FoldStep<'a>) -> Reply<'a, FoldedOwners>;
+    fn fold_owners<'a>(&'a self, shard: ShardId, step: FoldStep<'a>) -> OriginFuture<'a, FoldedOwners>;
 
     /// Whether the store has a clock of its own, which the nodes of the region follow.
     fn keeps_time(&self) -> bool {
@@ -286,18 +286,18 @@ pub trait Origin: Debug + Send + Sync + 'static {
     }
 
     /// Says that this node lives, and asks who else does.
-    fn beat(&self, heartbeat: Heartbeat) -> Reply<'_, Alive>;
+    fn beat(&self, heartbeat: Heartbeat) -> OriginFuture<'_, Alive>;
 
     /// Returns the fleet's secret as the store holds it. Stores `ours` first if it holds none and no node uses another:
     /// whoever comes first wins, and everybody else reads the winner's.
-    fn fleet_secret(&self, ours: Option<FleetSecret>) -> Reply<'_, StoredSecret> {
+    fn fleet_secret(&self, ours: Option<FleetSecret>) -> OriginFuture<'_, StoredSecret> {
         // A store that ends with the process keeps nothing.
         Box::pin(async move { Ok(StoredSecret { secret: ours, marker: None }) })
     }
 
     /// Starts a key afresh for every node: raises its epoch, and says which it is now.
     /// Above `known`, too, which the node has heard of and a store may have forgotten.
-    fn reset(&self, shard: ShardId, key: KeyId, known: u16, expiry: Expiry) -> Reply<'_, u16> {
+    fn reset(&self, shard: ShardId, key: KeyId, known: u16, expiry: Expiry) -> OriginFuture<'_, u16> {
         self.reset_by_order(shard, key, known, expiry, None)
     }
 
@@ -310,49 +310,53 @@ pub trait Origin: Debug + Send + Sync + 'static {
         known: u16,
         expiry: Expiry,
         order: Option<u64>,
-    ) -> Reply<'_, u16>;
+    ) -> OriginFuture<'_, u16>;
 
     /// Raises a key's epoch and its last order to what a node remembers of them.
-    fn restore_reset(&self, shard: ShardId, done: DoneReset, now: Nanos) -> Reply<'_, ()>;
+    fn restore_reset(&self, shard: ShardId, done: DoneReset, now: Nanos) -> OriginFuture<'_, ()>;
 
     /// Adds resets to the region's log, and returns those that the node doesn't know of. A node that denies a key by itself
     /// never syncs it, and would learn of its reset by nothing else.
-    fn share_resets(&self, news: ResetNews) -> Reply<'_, ResetLog>;
+    fn share_resets(&self, news: ResetNews) -> OriginFuture<'_, ResetLog>;
 
     /// Says what was asked for here of keys that are shared by quotas, and hears which slices the region holds.
-    fn report_quotas<'a>(&'a self, report: &'a QuotaReport) -> Reply<'a, QuotaHeard>;
+    fn report_quotas<'a>(&'a self, report: &'a QuotaReport) -> OriginFuture<'a, QuotaHeard>;
 
     /// What every node said last, those that said nothing for longer than `silent_for` left out and forgotten.
-    fn gather_quotas(&self, silent_for: Nanos) -> Reply<'_, QuotaGathered>;
+    fn gather_quotas(&self, silent_for: Nanos) -> OriginFuture<'_, QuotaGathered>;
 
     /// Tells all nodes which slices the region holds, unless they were told something later already.
-    fn tell_quotas<'a>(&'a self, news: &'a QuotaNews) -> Reply<'a, ()>;
+    fn tell_quotas<'a>(&'a self, news: &'a QuotaNews) -> OriginFuture<'a, ()>;
 
     /// Says which keys come often to this node, and hears which are hot in the region.
-    fn report_hot<'a>(&'a self, report: &'a HotReport) -> Reply<'a, HotHeard>;
+    fn report_hot<'a>(&'a self, report: &'a HotReport) -> OriginFuture<'a, HotHeard>;
 
     /// What every node said last of keys that come often, as with quotas.
-    fn gather_hot(&self, silent_for: Nanos) -> Reply<'_, Vec<HotReport>>;
+    fn gather_hot(&self, silent_for: Nanos) -> OriginFuture<'_, Vec<HotReport>>;
 
     /// Tells all nodes which keys are hot, unless they were told something later already.
-    fn tell_hot<'a>(&'a self, news: &'a HotNews) -> Reply<'a, ()>;
+    fn tell_hot<'a>(&'a self, news: &'a HotNews) -> OriginFuture<'a, ()>;
 
     /// Takes, keeps or gives up the work for the region in the world tier, and says which origin this is.
-    fn lead(&self, lead: Lead) -> Reply<'_, Leading>;
+    fn lead(&self, lead: Lead) -> OriginFuture<'_, Leading>;
 
     /// Names cells that the world tier should hear of. Says how many weren't taken because the mailbox is full.
-    fn put_mail<'a>(&'a self, letters: &'a [Letter]) -> Reply<'a, u64>;
+    fn put_mail<'a>(&'a self, letters: &'a [Letter]) -> OriginFuture<'a, u64>;
 
     /// Takes the oldest letters, `most` at most.
-    fn take_mail(&self, most: u16) -> Reply<'_, Vec<Letter>>;
+    fn take_mail(&self, most: u16) -> OriginFuture<'_, Vec<Letter>>;
 
     /// The region's count of each cell, in order.
-    fn totals<'a>(&'a self, cells: &'a [CellId]) -> Reply<'a, Vec<Result<CellTotal, KeyError>>>;
+    fn totals<'a>(&'a self, cells: &'a [CellId]) -> OriginFuture<'a, Vec<Result<CellTotal, KeyError>>>;
 
     /// Tells cells of the world, whether anybody counts in them or not. `now` is the node's present. For each, in order, what its nodes take for
     /// published from now on: more than they were told just now, if somebody else told them more.
-    fn import<'a>(&'a self, cells: &'a [WorldCell], now: Nanos) -> Reply<'a, Vec<Result<u64, KeyError>>>;
+    fn import<'a>(
+        &'a self,
+        cells: &'a [WorldCell],
+        now: Nanos,
+    ) -> OriginFuture<'a, Vec<Result<u64, KeyError>>>;
 
     /// Tells all nodes, with their next heartbeats, how the world stands.
-    fn tell_world(&self, view: WorldView) -> Reply<'_, ()>;
+    fn tell_world(&self, view: WorldView) -> OriginFuture<'_, ()>;
 }

@@ -1,4 +1,4 @@
-//! The origin of a region that lives in one process: a [`Store`] behind a lock.
+//! The origin of a region that lives in one process: a [`OriginStore`] behind a lock.
 //!
 //! Answers at once, never fails and forgets everything with the process. Tells the time by what it was given,
 //! so that tests and the simulator can set it.
@@ -6,7 +6,7 @@
 use crate::record::{Pulse, Pulsed};
 use crate::{
     Alive, CellTotal, DoneReset, Exchange, Exchanged, Expiry, Heartbeat, KeyError, Lead, Leading, Letter,
-    Origin, OriginError, Reply, ResetLog, ResetNews, ShardId, Store, WorldCell,
+    Origin, OriginError, OriginFuture, OriginStore, ResetLog, ResetNews, ShardId, WorldCell,
 };
 use crate::{FoldStep, FoldedOwners, RememberedNodes};
 use crate::{HotHeard, HotNews, HotReport};
@@ -25,7 +25,7 @@ type Present = Box<dyn Fn() -> Nanos + Send + Sync>;
 const CELLS_PER_TURN: usize = 64;
 
 pub struct MemoryOrigin {
-    store: Mutex<Store>,
+    store: Mutex<OriginStore>,
     present: Present,
 }
 
@@ -35,20 +35,20 @@ impl MemoryOrigin {
     }
 
     /// Looks into the store, or meddles with it: for tests and the simulator.
-    pub fn with_store<T>(&self, act: impl FnOnce(&mut Store) -> T) -> T {
+    pub fn with_store<T>(&self, act: impl FnOnce(&mut OriginStore) -> T) -> T {
         act(&mut self.store.lock())
     }
 
     fn answer<T: Send + 'static>(
         &self,
-        act: impl FnOnce(&mut Store, Nanos) -> Result<T, OriginError>,
-    ) -> Reply<'_, T> {
+        act: impl FnOnce(&mut OriginStore, Nanos) -> Result<T, OriginError>,
+    ) -> OriginFuture<'_, T> {
         let answer = self.with_store(|store| act(store, (self.present)()));
         Box::pin(std::future::ready(answer))
     }
 
     /// Of each cell what `act` says, some at a time.
-    fn in_turns<C, T>(&self, cells: &[C], act: impl Fn(&mut Store, Nanos, &C) -> T) -> Vec<T> {
+    fn in_turns<C, T>(&self, cells: &[C], act: impl Fn(&mut OriginStore, Nanos, &C) -> T) -> Vec<T> {
         let mut answers = Vec::with_capacity(cells.len());
         for turn in cells.chunks(CELLS_PER_TURN) {
             let mut store = self.store.lock();
@@ -85,23 +85,23 @@ impl Origin for MemoryOrigin {
         false
     }
 
-    fn pulse(&self, _shard: ShardId, pulse: Pulse) -> Reply<'_, Pulsed> {
+    fn pulse(&self, _shard: ShardId, pulse: Pulse) -> OriginFuture<'_, Pulsed> {
         self.answer(|store, now| Ok(store.pulse(&pulse, now)))
     }
 
-    fn remembered_nodes(&self, _shard: ShardId) -> Reply<'_, RememberedNodes> {
+    fn remembered_nodes(&self, _shard: ShardId) -> OriginFuture<'_, RememberedNodes> {
         self.answer(|store, now| Ok(store.remembered_nodes(now)))
     }
 
-    fn fold_owners<'a>(&'a self, _shard: ShardId, step: FoldStep<'a>) -> Reply<'a, FoldedOwners> {
+    fn fold_owners<'a>(&'a self, _shard: ShardId, step: FoldStep<'a>) -> OriginFuture<'a, FoldedOwners> {
         self.answer(|store, now| Ok(store.fold_owners(&step, now)))
     }
 
-    fn exchange<'a>(&'a self, _shard: ShardId, exchange: &'a Exchange) -> Reply<'a, Exchanged> {
+    fn exchange<'a>(&'a self, _shard: ShardId, exchange: &'a Exchange) -> OriginFuture<'a, Exchanged> {
         self.answer(|store, now| Ok(store.exchange(exchange, now)))
     }
 
-    fn beat(&self, heartbeat: Heartbeat) -> Reply<'_, Alive> {
+    fn beat(&self, heartbeat: Heartbeat) -> OriginFuture<'_, Alive> {
         self.answer(|store, now| store.beat(&heartbeat, now))
     }
 
@@ -112,7 +112,7 @@ impl Origin for MemoryOrigin {
         known: u16,
         expiry: Expiry,
         order: Option<u64>,
-    ) -> Reply<'_, u16> {
+    ) -> OriginFuture<'_, u16> {
         self.answer(|store, now| {
             Ok(match order {
                 Some(order) => store.reset_by_order(key, known, expiry, order, now),
@@ -121,61 +121,61 @@ impl Origin for MemoryOrigin {
         })
     }
 
-    fn restore_reset(&self, _shard: ShardId, done: DoneReset, nodes_now: Nanos) -> Reply<'_, ()> {
+    fn restore_reset(&self, _shard: ShardId, done: DoneReset, nodes_now: Nanos) -> OriginFuture<'_, ()> {
         self.answer(|store, now| {
             store.restore_reset(&done, nodes_now, now);
             Ok(())
         })
     }
 
-    fn share_resets(&self, news: ResetNews) -> Reply<'_, ResetLog> {
+    fn share_resets(&self, news: ResetNews) -> OriginFuture<'_, ResetLog> {
         self.answer(|store, _| Ok(store.share_resets(&news)))
     }
 
-    fn report_quotas<'a>(&'a self, report: &'a QuotaReport) -> Reply<'a, QuotaHeard> {
+    fn report_quotas<'a>(&'a self, report: &'a QuotaReport) -> OriginFuture<'a, QuotaHeard> {
         self.answer(|store, now| Ok(store.report_quotas(report, now)))
     }
 
-    fn gather_quotas(&self, silent_for: Nanos) -> Reply<'_, QuotaGathered> {
+    fn gather_quotas(&self, silent_for: Nanos) -> OriginFuture<'_, QuotaGathered> {
         self.answer(|store, now| Ok(store.gather_quotas(silent_for, now)))
     }
 
-    fn tell_quotas<'a>(&'a self, news: &'a QuotaNews) -> Reply<'a, ()> {
+    fn tell_quotas<'a>(&'a self, news: &'a QuotaNews) -> OriginFuture<'a, ()> {
         self.answer(|store, _| {
             store.tell_quotas(news);
             Ok(())
         })
     }
 
-    fn report_hot<'a>(&'a self, report: &'a HotReport) -> Reply<'a, HotHeard> {
+    fn report_hot<'a>(&'a self, report: &'a HotReport) -> OriginFuture<'a, HotHeard> {
         self.answer(|store, now| Ok(store.report_hot(report, now)))
     }
 
-    fn gather_hot(&self, silent_for: Nanos) -> Reply<'_, Vec<HotReport>> {
+    fn gather_hot(&self, silent_for: Nanos) -> OriginFuture<'_, Vec<HotReport>> {
         self.answer(|store, now| Ok(store.gather_hot(silent_for, now)))
     }
 
-    fn tell_hot<'a>(&'a self, news: &'a HotNews) -> Reply<'a, ()> {
+    fn tell_hot<'a>(&'a self, news: &'a HotNews) -> OriginFuture<'a, ()> {
         self.answer(|store, _| {
             store.tell_hot(news);
             Ok(())
         })
     }
 
-    fn lead(&self, lead: Lead) -> Reply<'_, Leading> {
+    fn lead(&self, lead: Lead) -> OriginFuture<'_, Leading> {
         self.answer(|store, now| Ok(store.lead(&lead, now)))
     }
 
-    fn put_mail<'a>(&'a self, letters: &'a [Letter]) -> Reply<'a, u64> {
+    fn put_mail<'a>(&'a self, letters: &'a [Letter]) -> OriginFuture<'a, u64> {
         self.answer(|store, now| Ok(store.put_mail(letters, now)))
     }
 
-    fn take_mail(&self, most: u16) -> Reply<'_, Vec<Letter>> {
+    fn take_mail(&self, most: u16) -> OriginFuture<'_, Vec<Letter>> {
         self.answer(|store, _| Ok(store.take_mail(most)))
     }
 
-    fn totals<'a>(&'a self, cells: &'a [CellId]) -> Reply<'a, Vec<Result<CellTotal, KeyError>>> {
-        let total = |store: &mut Store, now, cell: &CellId| Ok(store.cell_total(cell, now));
+    fn totals<'a>(&'a self, cells: &'a [CellId]) -> OriginFuture<'a, Vec<Result<CellTotal, KeyError>>> {
+        let total = |store: &mut OriginStore, now, cell: &CellId| Ok(store.cell_total(cell, now));
         Box::pin(std::future::ready(Ok(self.in_turns(cells, total))))
     }
 
@@ -183,12 +183,12 @@ impl Origin for MemoryOrigin {
         &'a self,
         cells: &'a [WorldCell],
         nodes_now: Nanos,
-    ) -> Reply<'a, Vec<Result<u64, KeyError>>> {
-        let import = |store: &mut Store, now, cell: &WorldCell| Ok(store.import(cell, nodes_now, now));
+    ) -> OriginFuture<'a, Vec<Result<u64, KeyError>>> {
+        let import = |store: &mut OriginStore, now, cell: &WorldCell| Ok(store.import(cell, nodes_now, now));
         Box::pin(std::future::ready(Ok(self.in_turns(cells, import))))
     }
 
-    fn tell_world(&self, view: WorldView) -> Reply<'_, ()> {
+    fn tell_world(&self, view: WorldView) -> OriginFuture<'_, ()> {
         self.answer(|store, now| {
             store.tell_world(view, now);
             Ok(())

@@ -37,7 +37,7 @@ pub use url::{RedisUrl, UrlError};
 use crate::record::{Pulse, Pulsed, RecordReading};
 use crate::{
     Alive, CellTotal, DoneReset, Exchange, Exchanged, Expiry, Heartbeat, KeyError, Lead, Leading, Letter,
-    Origin, OriginError, Reply, ResetLog, ResetNews, ShardId, WorldCell,
+    Origin, OriginError, OriginFuture, ResetLog, ResetNews, ShardId, WorldCell,
 };
 use crate::{FoldStep, FoldedOwners, RememberedNodes};
 use crate::{HotHeard, HotNews, HotReport, QuotaGathered, QuotaHeard, QuotaNews, QuotaReport};
@@ -244,7 +244,7 @@ impl Origin for RedisOrigin {
     }
 
     /// Every call goes to whoever owns its slot by now: `shard` owned it when the node looked.
-    fn exchange<'a>(&'a self, shard: ShardId, exchange: &'a Exchange) -> Reply<'a, Exchanged> {
+    fn exchange<'a>(&'a self, shard: ShardId, exchange: &'a Exchange) -> OriginFuture<'a, Exchanged> {
         let deadline = self.deadline();
         Box::pin(async move {
             let mut calls = script::calls(exchange, self.has_slots);
@@ -258,7 +258,7 @@ impl Origin for RedisOrigin {
         })
     }
 
-    fn pulse(&self, shard: ShardId, pulse: Pulse) -> Reply<'_, Pulsed> {
+    fn pulse(&self, shard: ShardId, pulse: Pulse) -> OriginFuture<'_, Pulsed> {
         let deadline = self.deadline();
         Box::pin(async move {
             let found = self.record_slots.of(shard, &self.servers.map());
@@ -275,7 +275,7 @@ impl Origin for RedisOrigin {
         })
     }
 
-    fn remembered_nodes(&self, shard: ShardId) -> Reply<'_, RememberedNodes> {
+    fn remembered_nodes(&self, shard: ShardId) -> OriginFuture<'_, RememberedNodes> {
         let deadline = self.deadline();
         Box::pin(async move {
             let Some((slot, _)) = self.record_slots.of(shard, &self.servers.map()) else {
@@ -286,7 +286,7 @@ impl Origin for RedisOrigin {
         })
     }
 
-    fn fold_owners<'a>(&'a self, _shard: ShardId, step: FoldStep<'a>) -> Reply<'a, FoldedOwners> {
+    fn fold_owners<'a>(&'a self, _shard: ShardId, step: FoldStep<'a>) -> OriginFuture<'a, FoldedOwners> {
         let deadline = self.deadline();
         Box::pin(async move {
             let call = script::owners::fold_call(&step, self.has_slots);
@@ -298,7 +298,7 @@ impl Origin for RedisOrigin {
         self.servers.map().by_id(shard).map_or(0, |shard| shard.connects())
     }
 
-    fn beat(&self, heartbeat: Heartbeat) -> Reply<'_, Alive> {
+    fn beat(&self, heartbeat: Heartbeat) -> OriginFuture<'_, Alive> {
         let deadline = self.deadline();
         Box::pin(async move {
             let call = script::heartbeat_call(&heartbeat);
@@ -307,7 +307,7 @@ impl Origin for RedisOrigin {
         })
     }
 
-    fn fleet_secret(&self, ours: Option<FleetSecret>) -> Reply<'_, StoredSecret> {
+    fn fleet_secret(&self, ours: Option<FleetSecret>) -> OriginFuture<'_, StoredSecret> {
         let deadline = self.deadline();
         Box::pin(async move {
             let answer = self.run_one(&self.secret, script::secret_call(ours.as_ref()), deadline).await?;
@@ -322,7 +322,7 @@ impl Origin for RedisOrigin {
         known: u16,
         expiry: Expiry,
         order: Option<u64>,
-    ) -> Reply<'_, u16> {
+    ) -> OriginFuture<'_, u16> {
         let deadline = self.deadline();
         Box::pin(async move {
             let call = script::reset_call(key, known, expiry, order);
@@ -331,7 +331,7 @@ impl Origin for RedisOrigin {
         })
     }
 
-    fn restore_reset(&self, _shard: ShardId, done: DoneReset, now: Nanos) -> Reply<'_, ()> {
+    fn restore_reset(&self, _shard: ShardId, done: DoneReset, now: Nanos) -> OriginFuture<'_, ()> {
         let deadline = self.deadline();
         Box::pin(async move {
             let answer = self.run_one(&self.reset, script::restore_call(&done, now), deadline).await?;
@@ -339,7 +339,7 @@ impl Origin for RedisOrigin {
         })
     }
 
-    fn share_resets(&self, news: ResetNews) -> Reply<'_, ResetLog> {
+    fn share_resets(&self, news: ResetNews) -> OriginFuture<'_, ResetLog> {
         let deadline = self.deadline();
         Box::pin(async move {
             let answer = self.run_one(&self.resets, script::resets_call(&news), deadline).await?;
@@ -347,7 +347,7 @@ impl Origin for RedisOrigin {
         })
     }
 
-    fn report_quotas<'a>(&'a self, report: &'a QuotaReport) -> Reply<'a, QuotaHeard> {
+    fn report_quotas<'a>(&'a self, report: &'a QuotaReport) -> OriginFuture<'a, QuotaHeard> {
         let deadline = self.deadline();
         Box::pin(async move {
             let call = script::quota::report_call(report);
@@ -355,7 +355,7 @@ impl Origin for RedisOrigin {
         })
     }
 
-    fn gather_quotas(&self, silent_for: Nanos) -> Reply<'_, QuotaGathered> {
+    fn gather_quotas(&self, silent_for: Nanos) -> OriginFuture<'_, QuotaGathered> {
         let deadline = self.deadline();
         Box::pin(async move {
             let call = script::quota::gather_call(silent_for);
@@ -363,7 +363,7 @@ impl Origin for RedisOrigin {
         })
     }
 
-    fn tell_quotas<'a>(&'a self, news: &'a QuotaNews) -> Reply<'a, ()> {
+    fn tell_quotas<'a>(&'a self, news: &'a QuotaNews) -> OriginFuture<'a, ()> {
         let deadline = self.deadline();
         Box::pin(async move {
             let call = script::quota::tell_call(news);
@@ -371,7 +371,7 @@ impl Origin for RedisOrigin {
         })
     }
 
-    fn report_hot<'a>(&'a self, report: &'a HotReport) -> Reply<'a, HotHeard> {
+    fn report_hot<'a>(&'a self, report: &'a HotReport) -> OriginFuture<'a, HotHeard> {
         let deadline = self.deadline();
         Box::pin(async move {
             let call = script::hot::report_call(report);
@@ -379,7 +379,7 @@ impl Origin for RedisOrigin {
         })
     }
 
-    fn gather_hot(&self, silent_for: Nanos) -> Reply<'_, Vec<HotReport>> {
+    fn gather_hot(&self, silent_for: Nanos) -> OriginFuture<'_, Vec<HotReport>> {
         let deadline = self.deadline();
         Box::pin(async move {
             let call = script::hot::gather_call(silent_for);
@@ -387,7 +387,7 @@ impl Origin for RedisOrigin {
         })
     }
 
-    fn tell_hot<'a>(&'a self, news: &'a HotNews) -> Reply<'a, ()> {
+    fn tell_hot<'a>(&'a self, news: &'a HotNews) -> OriginFuture<'a, ()> {
         let deadline = self.deadline();
         Box::pin(async move {
             let call = script::hot::tell_call(news);
@@ -395,7 +395,7 @@ impl Origin for RedisOrigin {
         })
     }
 
-    fn lead(&self, lead: Lead) -> Reply<'_, Leading> {
+    fn lead(&self, lead: Lead) -> OriginFuture<'_, Leading> {
         let deadline = self.deadline();
         Box::pin(async move {
             let answer = self.run_one(&self.world.lead, script::lead_call(&lead), deadline).await?;
@@ -403,7 +403,7 @@ impl Origin for RedisOrigin {
         })
     }
 
-    fn put_mail<'a>(&'a self, letters: &'a [Letter]) -> Reply<'a, u64> {
+    fn put_mail<'a>(&'a self, letters: &'a [Letter]) -> OriginFuture<'a, u64> {
         let deadline = self.deadline();
         Box::pin(async move {
             let answer = self.run_one(&self.world.put, script::put_call(letters), deadline).await?;
@@ -411,7 +411,7 @@ impl Origin for RedisOrigin {
         })
     }
 
-    fn take_mail(&self, most: u16) -> Reply<'_, Vec<Letter>> {
+    fn take_mail(&self, most: u16) -> OriginFuture<'_, Vec<Letter>> {
         let deadline = self.deadline();
         Box::pin(async move {
             let answer = self.run_one(&self.world.take, script::take_call(most), deadline).await?;
@@ -419,17 +419,21 @@ impl Origin for RedisOrigin {
         })
     }
 
-    fn totals<'a>(&'a self, cells: &'a [CellId]) -> Reply<'a, Vec<Result<CellTotal, KeyError>>> {
+    fn totals<'a>(&'a self, cells: &'a [CellId]) -> OriginFuture<'a, Vec<Result<CellTotal, KeyError>>> {
         let calls = script::totals_calls(cells, self.has_slots);
         Box::pin(self.run_cells(&self.world.totals, (calls, cells.len()), script::cell_total))
     }
 
-    fn import<'a>(&'a self, cells: &'a [WorldCell], now: Nanos) -> Reply<'a, Vec<Result<u64, KeyError>>> {
+    fn import<'a>(
+        &'a self,
+        cells: &'a [WorldCell],
+        now: Nanos,
+    ) -> OriginFuture<'a, Vec<Result<u64, KeyError>>> {
         let calls = script::import_calls(cells, now, self.has_slots);
         Box::pin(self.run_cells(&self.world.import, (calls, cells.len()), script::cell_taken))
     }
 
-    fn tell_world(&self, view: WorldView) -> Reply<'_, ()> {
+    fn tell_world(&self, view: WorldView) -> OriginFuture<'_, ()> {
         let deadline = self.deadline();
         Box::pin(async move {
             let answer = self.run_one(&self.world.tell, script::tell_call(&view), deadline).await?;

@@ -46,7 +46,7 @@ use world::Desk;
 const ORDER_KEPT_FOR: Nanos = Nanos::from_secs(30 * 86_400);
 
 #[derive(Clone, Debug, Default)]
-pub struct Store {
+pub struct OriginStore {
     windows: Expiring<CellId, WindowCell>,
     gcras: Expiring<(KeyId, u16), GcraState>,
     /// Of the keys that were reset.
@@ -77,7 +77,7 @@ impl Occasion {
     }
 }
 
-impl Store {
+impl OriginStore {
     /// Publishes, reads and grants for some keys of one node. A key is named at most once.
     pub fn exchange(&mut self, exchange: &Exchange, now: Nanos) -> Exchanged {
         let present = self.wake(now);
@@ -169,7 +169,7 @@ impl Store {
 
     /// Forgets everything, as a server does that lost its memory.
     pub fn clear(&mut self) {
-        *self = Store { record: self.record.lost(), ..Store::default() };
+        *self = OriginStore { record: self.record.lost(), ..OriginStore::default() };
     }
 
     /// The true count of the region in a cell, if there is one.

@@ -8,7 +8,7 @@ use crate::bounds::FEW_ATTRIBUTES;
 use crate::condition::Holds;
 use crate::form::Values;
 use crate::identifier::Identifier;
-use crate::overrides::{Change, Override};
+use crate::overrides::{Override, OverrideEffect};
 use crate::place::Place;
 use crate::policy::Policy;
 use crate::rule::{Mode, OnMissing, Rule};
@@ -251,7 +251,7 @@ impl RuleSet {
         let malformed = malformed.is_some();
         let (effect, hot) = match applied {
             None => (Effect::Limited { key, spec: rule.policy.spec(now) }, false),
-            Some(Override { change: Change::Unlimited, hot, .. }) => (Effect::Unlimited { key }, hot),
+            Some(Override { change: OverrideEffect::Unlimited, hot, .. }) => (Effect::Unlimited { key }, hot),
             Some(Override { change, hot, .. }) => {
                 (Effect::Limited { key, spec: changed(&rule.policy, change, now) }, hot)
             }
@@ -281,17 +281,25 @@ impl Rule {
 }
 
 /// The rule's spec with an override's numbers.
-fn changed(policy: &Policy, change: Change, now: Nanos) -> Spec {
+fn changed(policy: &Policy, change: OverrideEffect, now: Nanos) -> Spec {
     match (policy.spec(now), change) {
-        (Spec::Sliding { period, .. }, Change::Limit(limit)) => Spec::Sliding { limit, period },
-        (Spec::Fixed { period, .. }, Change::Limit(limit)) => Spec::Fixed { limit, period },
-        (Spec::Calendar { unit, cell, .. }, Change::Limit(limit)) => Spec::Calendar { limit, unit, cell },
+        (Spec::Sliding { period, .. }, OverrideEffect::Limit(limit)) => Spec::Sliding { limit, period },
+        (Spec::Fixed { period, .. }, OverrideEffect::Limit(limit)) => Spec::Fixed { limit, period },
+        (Spec::Calendar { unit, cell, .. }, OverrideEffect::Limit(limit)) => {
+            Spec::Calendar { limit, unit, cell }
+        }
         // The only limit that a rate's override can have is 0, which blocks.
-        (Spec::Gcra { rate, .. }, Change::Limit(Limit::BLOCKED)) => {
+        (Spec::Gcra { rate, .. }, OverrideEffect::Limit(Limit::BLOCKED)) => {
             Spec::Gcra { rate, burst: Burst::BLOCKED }
         }
-        (Spec::Gcra { .. }, Change::Rate { rate, burst }) => Spec::Gcra { rate, burst },
+        (Spec::Gcra { .. }, OverrideEffect::Rate { rate, burst }) => Spec::Gcra { rate, burst },
         // Numbers of another kind are from before the rule was changed: they say nothing of it as it is.
-        (spec, Change::Keep | Change::Unlimited | Change::Limit(_) | Change::Rate { .. }) => spec,
+        (
+            spec,
+            OverrideEffect::Keep
+            | OverrideEffect::Unlimited
+            | OverrideEffect::Limit(_)
+            | OverrideEffect::Rate { .. },
+        ) => spec,
     }
 }

@@ -42,20 +42,20 @@ pub enum OnMissing {
 
 /// What of a rule's decisions is put into the decision log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Logged {
+pub struct LogSampling {
     /// All of them, or none.
     pub denials: bool,
     /// One in so many requests that pass; 0: none.
     pub admissions_one_in: u32,
 }
 
-impl Logged {
+impl LogSampling {
     pub(crate) const ONE_IN_MAX: u32 = 1_000_000;
 }
 
-impl Default for Logged {
+impl Default for LogSampling {
     fn default() -> Self {
-        Logged { denials: true, admissions_one_in: 1000 }
+        LogSampling { denials: true, admissions_one_in: 1000 }
     }
 }
 
@@ -89,7 +89,7 @@ pub struct Rule {
     pub shadow: bool,
     pub on_missing: OnMissing,
     pub charge: Charge,
-    pub log: Logged,
+    pub log: LogSampling,
     pub declared: Declared,
     /// The part of the identity that all callers share.
     pub prefix: KeyPrefix,

@@ -27,7 +27,7 @@ use std::borrow::Cow;
 use std::fmt;
 use tidegate_core::{Cost, Decision, Nanos, Role, Spec};
 use tidegate_node::request::{ATTRIBUTE_NAME_CHARS_MAX, ATTRIBUTE_VALUE_BYTES_MAX, ATTRIBUTES_MAX};
-use tidegate_node::{Answer, Origin, Purpose, Request, Said, Subject};
+use tidegate_node::{Answer, LimitOutcome, LimitSource, Purpose, Request, Subject};
 use tidegate_rules::{Attributes, Rule};
 
 const PREFIX: &str = "x-tidegate-";
@@ -191,8 +191,8 @@ pub(crate) fn each_header(decided: &Answer<'_>, now: Nanos, take: impl FnMut(Hea
 fn told<'r>(answer: &Answer<'r>, now: Nanos) -> SmallVec<[Told<'r>; LIMITS_MAX]> {
     let enforced = answer.limits.iter().filter(|limit| limit.role != Role::Shadow);
     let mut decided: SmallVec<[(&'r Rule, Decision); LIMITS_MAX]> = enforced
-        .filter_map(|limit| match (limit.said, limit.origin) {
-            (Said::Decided(decision), Origin::Rule(rule)) => Some((rule, decision)),
+        .filter_map(|limit| match (limit.outcome, limit.source) {
+            (LimitOutcome::Decided(decision), LimitSource::Rule(rule)) => Some((rule, decision)),
             _ => None,
         })
         .collect();

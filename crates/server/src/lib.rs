@@ -60,7 +60,7 @@ pub use idempotency::Idempotency;
 pub use listener::serve;
 pub use rota::{Deal, Turn};
 pub use socket::{Listener, ListeningSocket};
-pub use tls::{Certificates, Tls, TlsError, TlsFiles, trusting};
+pub use tls::{Certificates, ServerTls, ServerTlsError, TlsFiles, trusting};
 pub use token::{NewToken, TokenHash, TokenId};
 pub use unkey::Overrides;
 pub use why::answers_questions;

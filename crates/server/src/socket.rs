@@ -2,7 +2,7 @@
 
 use crate::budget::ConnectionBudget;
 use crate::rota::{Seated, Turn};
-use crate::tls::Tls;
+use crate::tls::ServerTls;
 use crate::{App, Surface};
 use std::io::{self, IoSlice, Write};
 use std::net;
@@ -24,7 +24,7 @@ pub struct Listener {
 #[derive(Debug)]
 pub enum ListeningSocket {
     Tcp(TcpListener),
-    Tls(TcpListener, Arc<Tls>),
+    Tls(TcpListener, Arc<ServerTls>),
     Unix(UnixListener),
 }
 
@@ -89,7 +89,7 @@ pub(crate) enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
     /// One that has yet to shake hands: nothing is read from it or written to it before.
-    Unproven(TcpStream, Arc<Tls>),
+    Unproven(TcpStream, Arc<ServerTls>),
     Tls(Box<TlsStream<TcpStream>>),
     /// One whose first bytes were looked at: they are read again.
     LookedAt {
@@ -102,7 +102,7 @@ pub(crate) enum Socket {
 #[derive(Debug)]
 pub(crate) enum Handed {
     Tcp(net::TcpStream),
-    Unproven(net::TcpStream, Arc<Tls>),
+    Unproven(net::TcpStream, Arc<ServerTls>),
     Unix(unix::net::UnixStream),
 }
 

@@ -21,4 +21,4 @@ pub use figures::{Figure, Judged};
 pub use known::{KNOWN, known};
 pub use plan::Plan;
 pub use read::{PlanError, read};
-pub use run::{Outcome, Progress, Series, run};
+pub use run::{FleetReport, Progress, Series, run};

@@ -3,7 +3,7 @@
 //! Messages don't wait for each other, so whatever takes longer is overtaken.
 
 use crate::file::{is_default, length};
-use crate::fired::{Fired, Kind};
+use crate::fired::{FaultKind, Fired};
 use crate::random::Random;
 use serde::{Deserialize, Serialize};
 use tidegate_core::Nanos;
@@ -148,11 +148,11 @@ impl Network {
         let is_doubled = doubled.happens(&mut self.random);
         let second = is_doubled.then(|| self.options.latency.draw(&mut self.random));
         let noted = [
-            (is_lost && !is_cut, Kind::Lost),
-            (is_cut, Kind::CutOff),
-            (is_doubled && !is_lost, Kind::Doubled),
-            (first > self.options.latency.most, Kind::Delayed),
-            (now.plus(first) < self.latest[node], Kind::Overtaken),
+            (is_lost && !is_cut, FaultKind::Lost),
+            (is_cut, FaultKind::CutOff),
+            (is_doubled && !is_lost, FaultKind::Doubled),
+            (first > self.options.latency.most, FaultKind::Delayed),
+            (now.plus(first) < self.latest[node], FaultKind::Overtaken),
         ];
         self.latest[node] = self.latest[node].max(now.plus(first));
         noted.iter().filter(|(happened, _)| *happened).for_each(|(_, kind)| self.fired.count(*kind));

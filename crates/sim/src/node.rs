@@ -11,11 +11,11 @@ use tidegate_core::counts::Counts;
 use tidegate_core::exchange::{CountSync, WindowSync};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{KeyId, Moment, Nanos, Sequence};
-use tidegate_node::clock::{Discipline, Reading, RegionSample, Step};
+use tidegate_node::clock::{ClockJump, ClockReading, Discipline, RegionSample};
 use tidegate_node::engine::VersionedRules;
-use tidegate_node::region::{AskId, Outgoing, RegionOptions, Standings, Wake};
+use tidegate_node::region::{AskId, AskOutcomes, Outgoing, RegionOptions, Wake};
 use tidegate_node::sharing::Sharing;
-use tidegate_node::world::{Worker, WorkerOptions};
+use tidegate_node::world::{WorkerOptions, WorldWorker};
 use tidegate_node::{Asking, Engine, EngineOptions};
 use tidegate_origin::{Acceptance, BreakerState, ShardId};
 use tidegate_rules::RuleSet;
@@ -73,13 +73,13 @@ pub(crate) struct SimulatedNode {
     pub(crate) lines: BTreeMap<ShardId, Line>,
     /// What it does for the region among others.
     pub(crate) world: Option<WorldWork>,
-    woken: Arc<Mutex<Vec<(Ticket, Standings)>>>,
+    woken: Arc<Mutex<Vec<(Ticket, AskOutcomes)>>>,
 }
 
 /// The worker that every node has, whether it leads or not, and the calls of both.
 #[derive(Debug)]
 pub(crate) struct WorldWork {
-    pub(crate) worker: Worker,
+    pub(crate) worker: WorldWorker,
     pub(crate) quotas: QuotaWork,
     /// Which origin this is, as far as the node knows, and how often that origin didn't say.
     pub(crate) origin: Option<u64>,
@@ -95,7 +95,7 @@ pub(crate) struct WorldWork {
 impl WorldWork {
     pub(crate) fn new(options: WorkerOptions, quotas: QuotaWork, now: Nanos) -> Self {
         WorldWork {
-            worker: Worker::new(options, now),
+            worker: WorldWorker::new(options, now),
             quotas,
             origin: None,
             silence: 0,
@@ -125,7 +125,7 @@ impl NodeClock {
         NodeClock { drift, wall_offset_ns, is_off, discipline: Discipline::new(reading) }
     }
 
-    fn reading(&self, now: Nanos) -> Reading {
+    fn reading(&self, now: Nanos) -> ClockReading {
         reading(self.drift, self.wall_offset_ns, now)
     }
 
@@ -134,9 +134,9 @@ impl NodeClock {
     }
 }
 
-fn reading(drift: Drift, wall_offset_ns: i64, now: Nanos) -> Reading {
+fn reading(drift: Drift, wall_offset_ns: i64, now: Nanos) -> ClockReading {
     let steady = drift.of(now);
-    Reading { steady: steady.get(), wall: steady.shifted(wall_offset_ns) }
+    ClockReading { steady: steady.get(), wall: steady.shifted(wall_offset_ns) }
 }
 
 /// A clock that runs too fast or too slow.
@@ -175,7 +175,7 @@ pub(crate) struct Waiting {
     pub(crate) gives_up_at: Nanos,
     pub(crate) deadline: Option<DeadlineId>,
     /// What it was told, when it was woken already.
-    pub(crate) standings: Option<Standings>,
+    pub(crate) standings: Option<AskOutcomes>,
 }
 
 /// What a node would publish about a key, and what it knows of its cells.
@@ -243,7 +243,7 @@ impl SimulatedNode {
     }
 
     /// What the node's clocks show.
-    pub(crate) fn reading(&self, now: Nanos) -> Reading {
+    pub(crate) fn reading(&self, now: Nanos) -> ClockReading {
         self.clock.reading(now)
     }
 
@@ -271,7 +271,7 @@ impl SimulatedNode {
     /// The wall clock is set, and followed at once.
     pub(crate) fn step_clock(&mut self, delta_ns: i64, now: Nanos) {
         self.clock.wall_offset_ns += delta_ns;
-        self.follow_step(Step { delta_ns }, now);
+        self.follow_step(ClockJump { delta_ns }, now);
     }
 
     /// Compares the clock with the time that the node follows, as `crates/node/src/driver.rs` does.
@@ -283,14 +283,14 @@ impl SimulatedNode {
     }
 
     /// The store told its time, in answer to what left at `sent`.
-    pub(crate) fn hear_time(&mut self, sent: Reading, store: Nanos, now: Nanos) {
+    pub(crate) fn hear_time(&mut self, sent: ClockReading, store: Nanos, now: Nanos) {
         let sample = RegionSample { sent, received: self.clock.reading(now), store };
         if let Some(step) = self.clock.discipline.hear_region(&sample) {
             self.follow_step(step, now);
         }
     }
 
-    fn follow_step(&mut self, step: Step, now: Nanos) {
+    fn follow_step(&mut self, step: ClockJump, now: Nanos) {
         let lands_at = self.moment(now).now.shifted(step.delta_ns);
         let id = self.engine.clock_stepped(step.delta_ns, lands_at);
         let steady = self.clock.reading(now).steady;

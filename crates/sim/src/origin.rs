@@ -10,7 +10,7 @@ use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{CellId, KeyId, Nanos, Rate, Sequence};
 use tidegate_origin::record::{Pulse, Pulsed, RecordReading};
 use tidegate_origin::{
-    CellCondition, CellTotal, DoneReset, Exchange, Exchanged, Expiry, ShardId, Store, WorldCell,
+    CellCondition, CellTotal, DoneReset, Exchange, Exchanged, Expiry, OriginStore, ShardId, WorldCell,
 };
 
 #[derive(Debug)]
@@ -28,9 +28,9 @@ pub(crate) struct SimulatedOrigin {
 
 #[derive(Debug, Default)]
 struct Shard {
-    store: Store,
+    store: OriginStore,
     mirror: Mirror,
-    copy: Option<Box<(Store, Mirror)>>,
+    copy: Option<Box<(OriginStore, Mirror)>>,
     is_down: bool,
     /// How often another server took its place.
     generation: u64,
@@ -77,7 +77,7 @@ impl SimulatedOrigin {
     }
 
     /// Where what isn't of one key is kept.
-    pub(crate) fn desk(&mut self) -> &mut Store {
+    pub(crate) fn desk(&mut self) -> &mut OriginStore {
         &mut self.shards[0].store
     }
 

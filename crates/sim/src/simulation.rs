@@ -4,9 +4,9 @@
 
 use crate::checks::Auditor;
 use crate::fault::Fault;
-use crate::fired::{Fired, Kind};
+use crate::fired::{FaultKind, Fired};
 use crate::ledger::KeyLedger;
-use crate::load::Load;
+use crate::load::RegionLoad;
 use crate::network::Network;
 use crate::node::{Drift, NodeClock, SimulatedNode, Ticket, WorldWork};
 use crate::origin::SimulatedOrigin;
@@ -21,7 +21,7 @@ use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{CellId, KeyId, Nanos};
-use tidegate_node::clock::Reading;
+use tidegate_node::clock::ClockReading;
 use tidegate_node::world::WorkerOptions;
 use tidegate_origin::record::{Pulse, Pulsed};
 use tidegate_origin::{Acceptance, Alive, DoneReset, Exchanged, OriginError, ResetLog, ShardId};
@@ -82,7 +82,7 @@ pub(crate) enum NodeEvent {
         attempt: u32,
         is_up: bool,
     },
-    Alive(Alive, Reading),
+    Alive(Alive, ClockReading),
     /// The store belongs to a fleet with another secret.
     Refused,
     /// Time to carry out what the control plane ordered.
@@ -171,7 +171,7 @@ pub struct Simulation {
     pub(crate) answers: Option<Vec<Answered>>,
     /// How often each kind of thing went wrong.
     pub(crate) fired: Fired,
-    pub(crate) load: Load,
+    pub(crate) load: RegionLoad,
     /// The keys that are hot in the region.
     hot: Vec<KeyId>,
     /// The keys that the control plane ordered to be reset, in order.
@@ -221,7 +221,7 @@ impl Simulation {
             is_told: crate::seeds::only_seed().is_some(),
             answers: None,
             fired: Fired::default(),
-            load: Load::new(scenario.shards),
+            load: RegionLoad::new(scenario.shards),
             hot: scenario.hot_keys(),
             orders: Vec::new(),
             has_foreign_node: false,
@@ -263,9 +263,9 @@ impl Simulation {
         let Scenario { clock_offsets_ns, clock_drifts_ppm, changes, .. } = &self.scenario;
         let wrong = |numbers: &[i64]| numbers.iter().filter(|number| **number != 0).count();
         let counts = [
-            (wrong(clock_offsets_ns), Kind::ClockOff),
-            (wrong(clock_drifts_ppm), Kind::ClockDrifted),
-            (changes.len(), Kind::RuleChanged),
+            (wrong(clock_offsets_ns), FaultKind::ClockOff),
+            (wrong(clock_drifts_ppm), FaultKind::ClockDrifted),
+            (changes.len(), FaultKind::RuleChanged),
         ];
         for (count, kind) in counts {
             (0..count).for_each(|_| self.fired.count(kind));

@@ -17,7 +17,7 @@ mod store;
 
 use crate::Fault;
 use crate::coverage::{Coverage, EventKind};
-use crate::fired::{Fired, Kind};
+use crate::fired::{FaultKind, Fired};
 use crate::load::WorldLoad;
 use crate::network::{Network, Odds, Way};
 use crate::queue::Queue;
@@ -32,7 +32,7 @@ use scenario::{WorldFault, WorldFlaw, WorldScenario};
 use std::collections::{BTreeMap, VecDeque};
 use store::SimulatedStore;
 use tidegate_core::{CellId, Nanos};
-use tidegate_node::world::{Done, Step};
+use tidegate_node::world::{Step, StepResult};
 use tidegate_world::{OwnerId, WorldError};
 
 /// So many of the world's own events are kept to be shown.
@@ -106,7 +106,7 @@ impl WorldSimulation {
         }
         let mut fired = Fired::default();
         for _ in regions.iter().filter(|region| region.now() > begins) {
-            fired.count(Kind::JoinedLate);
+            fired.count(FaultKind::JoinedLate);
         }
         WorldSimulation {
             now: Nanos::ZERO,
@@ -479,7 +479,7 @@ fn rows_of(step: &StoreStep, done: &StoreDone) -> (usize, usize) {
         _ => 0,
     };
     let read = match done {
-        StoreDone::Work(Done::Imported(Ok(imported))) => imported.components.len(),
+        StoreDone::Work(StepResult::Imported(Ok(imported))) => imported.components.len(),
         StoreDone::Quota(QuotaDone::Slices(Some(slices))) => slices.slices.len(),
         StoreDone::Quota(QuotaDone::Surveyed(Some(survey))) => survey.demands.len() + survey.slices.len(),
         _ => 0,

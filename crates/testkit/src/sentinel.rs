@@ -5,7 +5,7 @@
 use crate::binary::RedisBinary;
 use crate::directory::Directory;
 use crate::redis::{Redis, base_configuration};
-use crate::reply::Reply;
+use crate::reply::RespValue;
 use crate::server::{Plan, Server, on_free_port};
 use crate::wait::{READY_WITHIN, attempt, until, until_ok};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -114,7 +114,7 @@ impl Sentinel {
             let watcher = self.running_sentinels().next().ok_or("no sentinel is left")?;
             // Refused while it finds no good replica, e.g. just after an earlier failover.
             match watcher.server.command(&["SENTINEL", "FAILOVER", GROUP]).await {
-                Ok(Reply::Error(problem)) => Err(problem),
+                Ok(RespValue::Error(problem)) => Err(problem),
                 Ok(_) => Ok(()),
                 Err(error) => Err(error.to_string()),
             }

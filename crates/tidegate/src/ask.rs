@@ -13,7 +13,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tidegate_node::clock::Clock;
-use tidegate_server::TlsError;
+use tidegate_server::ServerTlsError;
 use tokio::runtime::Builder;
 use tokio_rustls::TlsConnector;
 
@@ -75,7 +75,7 @@ pub(crate) enum AskError {
     )]
     NoAuthority,
     #[error("--ca: {0}")]
-    Authority(#[from] TlsError),
+    Authority(#[from] ServerTlsError),
     #[error("the token isn't one (it is never shown); give it whole, as `tidegate token new` printed it")]
     Token,
     #[error("{0:?} isn't an attribute; write it as name=value, such as user=42")]

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use tidegate_decisions::{LogOptions, PartTags, Writer};
-use tidegate_node::journal::health::Health;
+use tidegate_node::journal::health::HealthMonitor;
 use tidegate_node::journal::lines::Lines;
 use tidegate_node::journal::writer::{JournalWriter, Shipper, Watch};
 use tidegate_node::journal::{CallerNames, Journal};
@@ -111,7 +111,7 @@ fn watch(app: &Arc<App>, journal: &Journal, supervisor: &Supervisor) -> Watch {
     let app = app.clone();
     // The log's thread drops what it is told by when it ends.
     let watched = supervisor.watch_for_panics("the writing of the decision log");
-    let (mut health, started) = Health::new(&app.engine, app.clock.now().now);
+    let (mut health, started) = HealthMonitor::new(&app.engine, app.clock.now().now);
     journal.event(started);
     Box::new(move || {
         let _ = &watched;

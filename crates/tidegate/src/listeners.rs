@@ -12,7 +12,7 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tidegate_server::{Deal, Listener, ListeningSocket, Surface, Tls, Turn};
+use tidegate_server::{Deal, Listener, ListeningSocket, ServerTls, Surface, Turn};
 use tokio::net::{TcpSocket, UnixSocket};
 use tokio::runtime::Runtime;
 
@@ -28,7 +28,7 @@ pub(crate) struct Listeners {
     pub(crate) admin: Option<TcpListener>,
     pub(crate) unix: Option<UnixListeners>,
     /// For what comes over TCP.
-    tls: Option<Arc<Tls>>,
+    tls: Option<Arc<ServerTls>>,
     shares: ConnectionShares,
 }
 
@@ -45,7 +45,7 @@ impl Listeners {
     pub(crate) fn bind(
         runtime: &Runtime,
         settings: &Settings,
-        tls: Option<Arc<Tls>>,
+        tls: Option<Arc<ServerTls>>,
         shares: ConnectionShares,
     ) -> Result<Self, Failure> {
         let _context = runtime.enter();

@@ -124,7 +124,7 @@ fn serve(sources: Sources) -> Result<ExitCode, Failure> {
     let options = EngineOptions { secret: resolved.secret, keys_max: settings.keys_max() };
     let world_store = connected.world.clone();
     let Tiers { engine, sharing, world } = region::engine(&settings, options, rules.set, &clock, connected);
-    let keeper = sharing.clone().map(|region| {
+    let secret_restorer = sharing.clone().map(|region| {
         if resolved.source == Source::Provisional {
             region.hold();
         }
@@ -169,7 +169,7 @@ fn serve(sources: Sources) -> Result<ExitCode, Failure> {
         drain,
         reload,
         apart,
-        keeper,
+        secret_restorer,
         supervisor,
         endings,
     };

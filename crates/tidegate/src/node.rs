@@ -44,7 +44,7 @@ pub(crate) struct Parts {
     pub(crate) reload: Reload,
     /// Where the world's store is spoken to.
     pub(crate) apart: Option<Handle>,
-    pub(crate) keeper: Option<Keeper>,
+    pub(crate) rule_store: Option<Keeper>,
     pub(crate) supervisor: Supervisor,
     pub(crate) endings: Endings,
 }
@@ -112,7 +112,7 @@ pub(crate) fn apart(name: &str) -> Result<Handle, Failure> {
 impl Node {
     /// Starts everything; connections are answered from here on.
     pub(crate) fn start(runtime: &Runtime, parts: Parts) -> Result<Self, Failure> {
-        let Parts { app, listeners, rules, tokens, certificates, kept, drain, reload, apart, keeper, .. } =
+        let Parts { app, listeners, rules, tokens, certificates, kept, drain, reload, apart, rule_store, .. } =
             parts;
         let (supervisor, endings) = (parts.supervisor, parts.endings);
         let _context = runtime.enter();
@@ -127,8 +127,8 @@ impl Node {
         tokens.spawn_watch(&supervisor, app.engine.clone());
         certificates.spawn_watch(&supervisor);
         kept.spawn_saving(&supervisor);
-        if let Some(keeper) = keeper {
-            supervisor.spawn("the watch over the fleet's secret", keeper.run());
+        if let Some(rule_store) = rule_store {
+            supervisor.spawn("the watch over the fleet's secret", rule_store.run());
         }
         if let Some(driver) = app.sharing.clone() {
             supervisor.spawn("the region driver", driver.clone().run());

@@ -21,7 +21,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tidegate_rules::ReadError;
-use tidegate_server::TlsError;
+use tidegate_server::ServerTlsError;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RulesError {
@@ -36,7 +36,7 @@ pub(crate) enum RulesError {
     )]
     NoAuthority,
     #[error("--ca: {0}")]
-    Authority(#[from] TlsError),
+    Authority(#[from] ServerTlsError),
     #[error("the token isn't one (it is never shown); give it whole, as `tidegate token new` printed it")]
     Token,
     #[error(

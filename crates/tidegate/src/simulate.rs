@@ -21,7 +21,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use tidegate_sim::file::FileError;
-use tidegate_sim::fleet::{self, KNOWN, Outcome, Plan, PlanError, known};
+use tidegate_sim::fleet::{self, FleetReport, KNOWN, Plan, PlanError, known};
 
 /// No scenario is longer.
 const FILE_BYTES_MAX: u64 = 1_000_000;
@@ -86,7 +86,7 @@ fn run_scenario(inputs: &ScenarioInputs) -> Result<ExitCode, SimError> {
 }
 
 /// `None` when an invariant was violated, which was told.
-fn simulate(plan: &Plan, seed: u64) -> Option<Outcome> {
+fn simulate(plan: &Plan, seed: u64) -> Option<FleetReport> {
     let mut progress = Progress::new();
     let run = catch_unwind(AssertUnwindSafe(|| fleet::run(plan, seed, &mut |at| progress.show_fleet(at))));
     progress.clear();
@@ -116,7 +116,12 @@ fn read_text(path: &Path) -> Result<String, SimError> {
     std::fs::read_to_string(path).map_err(failed)
 }
 
-fn write_pictures(directory: &PathBuf, name: &str, plan: &Plan, outcome: &Outcome) -> Result<(), SimError> {
+fn write_pictures(
+    directory: &PathBuf,
+    name: &str,
+    plan: &Plan,
+    outcome: &FleetReport,
+) -> Result<(), SimError> {
     let failed = |path: &PathBuf| {
         let path = path.clone();
         move |source| SimError::Write { path, source }

@@ -18,16 +18,16 @@ use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tidegate_core::Nanos;
-use tidegate_decisions::ReadError;
+use tidegate_decisions::LogReadError;
 use tidegate_decisions::why::{Audience, utc};
 use tidegate_node::clock::Clock;
-use tidegate_node::journal::asked::Asked;
+use tidegate_node::journal::asked::LogQuery;
 
 /// What was typed.
 #[derive(Debug)]
 pub(crate) struct Options {
     /// Times are in [`Typed`].
-    asked: Asked,
+    asked: LogQuery,
     typed: Typed,
     /// Of nodes' admin listeners; none: of the node that is started by the settings.
     admin: Vec<String>,
@@ -53,7 +53,7 @@ pub(crate) enum WhyError {
     #[error(transparent)]
     Settings(#[from] SettingErrors),
     #[error("--log: {0}")]
-    Read(#[from] ReadError),
+    Read(#[from] LogReadError),
     #[error(
         "{0:?} isn't a time; write it as 03:47 or 2026-11-16T03:47:00Z (UTC), or as 10m for ten minutes ago (s, m, h, d)"
     )]
@@ -99,7 +99,7 @@ fn is_empty_of_segments(directory: &Path) -> bool {
     std::fs::read_dir(directory).is_ok_and(|entries| !entries.flatten().any(|entry| is_segment(&entry)))
 }
 
-fn in_words(answer: &Value, asked: &Asked) -> String {
+fn in_words(answer: &Value, asked: &LogQuery) -> String {
     let decisions = answer["decisions"].as_array().map_or(&[][..], Vec::as_slice);
     let is_shadow = |decision: &&Value| decision["outcome"] == "would_deny";
     let (would_deny, decided): (Vec<&Value>, Vec<&Value>) = decisions.iter().partition(is_shadow);
@@ -160,7 +160,7 @@ fn nearest(callers: &Value) -> String {
 }
 
 /// What was looked for in vain, and what to look at.
-fn nothing(asked: &Asked) -> String {
+fn nothing(asked: &LogQuery) -> String {
     let mut text = String::from("Nothing in the log fits");
     match (asked.since > Nanos::ZERO, asked.until < Nanos::MAX) {
         (true, true) => drop(write!(text, " between {} and {} (UTC)", utc(asked.since), utc(asked.until))),

@@ -14,8 +14,9 @@ pub use memory::MemoryWorld;
 pub use quota::{Acknowledged, Acknowledgement, Demand, Granted, Held, SliceRow, Slices, Survey};
 
 pub use rules::{
-    AUTHOR_CHARS_MAX, ENTRIES_AT_ONCE_MAX, ENTRY_BYTES_MAX, Entry, EntrySize, HistoryPage, Item, ItemId,
-    ItemsPage, NewEntry, REASON_CHARS_MAX, Remainder, RuleLog, Subject, Summary,
+    AUTHOR_CHARS_MAX, ENTRIES_AT_ONCE_MAX, ENTRY_BYTES_MAX, HistoryPage, NewRuleLogEntry, REASON_CHARS_MAX,
+    Remainder, RuleItem, RuleItemId, RuleItemsPage, RuleLog, RuleLogEntry, RuleLogEntrySize, RuleLogSubject,
+    Summary,
 };
 use std::fmt::Debug;
 use std::future::Future;
@@ -26,7 +27,7 @@ use tidegate_core::Nanos;
 
 use sql::Seen;
 pub use sql::{SqlOptions, SqlWorld, WorldUrl, WorldUrlError};
-pub use store::Store;
+pub use store::WorldStore;
 pub use tidegate_core::SliceSize;
 
 /// The longest name of a region, in characters.
@@ -195,13 +196,13 @@ pub struct StoredCounts {
 
 /// What all regions must do alike. The first region's settings are recorded; one that differs uses those.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Policy {
-    pub publish: Publish,
+pub struct PublishPolicy {
+    pub publish: PublishThreshold,
     pub interval: Nanos,
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Publish {
+pub enum PublishThreshold {
     /// By the credit of what is left of a limit.
     Headroom,
     /// From this part of the limit on.
@@ -216,7 +217,7 @@ pub struct Joining {
     /// Which origin its counts are in: the same for all nodes of the region.
     pub origin: u64,
     pub fingerprint: u64,
-    pub policy: Policy,
+    pub policy: PublishPolicy,
     /// The membership that this region divides limits by, on all its nodes: the last that it was told and all
     /// of them have heard of.
     pub applied: u64,
@@ -247,7 +248,7 @@ impl Joining {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Joined {
     pub me: OwnerId,
-    pub policy: Policy,
+    pub policy: PublishPolicy,
     pub membership: Membership,
     /// Regions with this one's name on another origin that were heard of lately: an alarm.
     pub namesakes: u32,
@@ -282,7 +283,7 @@ pub struct Member {
 pub struct Term(pub u64);
 
 /// An answer that is on its way.
-pub type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, WorldError>> + Send + 'a>>;
+pub type WorldFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, WorldError>> + Send + 'a>>;
 
 /// The call failed as a whole. What was sent may or may not have been written.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -311,17 +312,17 @@ pub trait World: Debug + Send + Sync + 'static {
     /// active yet unless nobody else is; one that leaves holds nothing from then on and was never `seen`: it is given
     /// up by the reconciler, because the others' even parts grow by that (it is at once when it is the only one).
     /// Every change raises the membership's version.
-    fn join<'a>(&'a self, joining: &'a Joining) -> Reply<'a, Joined>;
+    fn join<'a>(&'a self, joining: &'a Joining) -> WorldFuture<'a, Joined>;
 
     /// Says an owner's counts, each merged by max.
-    fn publish<'a>(&'a self, owner: OwnerId, rows: &'a [Row]) -> Reply<'a, Published>;
+    fn publish<'a>(&'a self, owner: OwnerId, rows: &'a [Row]) -> WorldFuture<'a, Published>;
 
     /// What changed since the cursor, of all owners; a page of it.
-    fn import(&self, since: Cursor) -> Reply<'_, Imported>;
+    fn import(&self, since: Cursor) -> WorldFuture<'_, Imported>;
 
     /// What an owner's rows of these cells are, in the table that who comes from nothing reads: an owner finds out by
     /// it what the store lost.
-    fn stored_counts<'a>(&'a self, owner: OwnerId, cells: &'a [CellId]) -> Reply<'a, StoredCounts>;
+    fn stored_counts<'a>(&'a self, owner: OwnerId, cells: &'a [CellId]) -> WorldFuture<'a, StoredCounts>;
 
     /// Both, in this order, in one round trip where a store can: what was just published is read back with what the
     /// others have published meanwhile.
@@ -330,7 +331,7 @@ pub trait World: Debug + Send + Sync + 'static {
         owner: OwnerId,
         rows: &'a [Row],
         since: Cursor,
-    ) -> Reply<'a, (Published, Imported)> {
+    ) -> WorldFuture<'a, (Published, Imported)> {
         Box::pin(async move {
             let published = self.publish(owner, rows).await?;
             Ok((published, self.import(since).await?))
@@ -339,30 +340,30 @@ pub trait World: Debug + Send + Sync + 'static {
 
     /// Writes what publishes left in the store's log, if it has one, into its table of counts, where people and those
     /// who come from nothing read it. One publisher at a time is enough; several at once do no harm.
-    fn merge_log(&self) -> Reply<'_, Merged>;
+    fn merge_log(&self) -> WorldFuture<'_, Merged>;
 
     /// Deletes rows that nobody needs any more, a small batch of them. Says how many: [`DELETED_MAX`] or more
     /// means that there may be others.
-    fn delete_expired(&self) -> Reply<'_, u64>;
+    fn delete_expired(&self) -> WorldFuture<'_, u64>;
 
     /// Takes or keeps the lead of a job for `lease`, if nobody else has it. A lease of 0 gives it up.
-    fn lead<'a>(&'a self, job: &'a str, holder: u64, lease: Nanos) -> Reply<'a, Option<Term>>;
+    fn lead<'a>(&'a self, job: &'a str, holder: u64, lease: Nanos) -> WorldFuture<'a, Option<Term>>;
 
     /// Writes what a region's callers asked for lately. Replaces what it wrote before, key by key.
-    fn report<'a>(&'a self, owner: OwnerId, demands: &'a [Demand]) -> Reply<'a, ()>;
+    fn report<'a>(&'a self, owner: OwnerId, demands: &'a [Demand]) -> WorldFuture<'a, ()>;
 
     /// The slices that an owner holds by the reconciler's last word.
-    fn slices(&self, owner: OwnerId) -> Reply<'_, Slices>;
+    fn slices(&self, owner: OwnerId) -> WorldFuture<'_, Slices>;
 
     /// All nodes of a region go by what was read then, or later. The owner is `confirmed` as of the read, however
     /// late this comes.
-    fn acknowledge<'a>(&'a self, owner: OwnerId, said: &'a Acknowledgement) -> Reply<'a, ()>;
+    fn acknowledge<'a>(&'a self, owner: OwnerId, said: &'a Acknowledgement) -> WorldFuture<'a, ()>;
 
     /// Everything that the reconciler decides by, in one snapshot.
-    fn survey(&self) -> Reply<'_, Survey>;
+    fn survey(&self) -> WorldFuture<'_, Survey>;
 
     /// Writes slices, and the membership if it changed, if `term` still leads as [`RECONCILER`]: all or nothing.
     /// A slice of an older generation than what is there is ignored, one of the same renews it; what was
     /// acknowledged stays so. Of a member, only who it is and whether it is active is written.
-    fn grant<'a>(&'a self, term: Term, granted: &'a Granted) -> Reply<'a, ()>;
+    fn grant<'a>(&'a self, term: Term, granted: &'a Granted) -> WorldFuture<'a, ()>;
 }

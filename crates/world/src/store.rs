@@ -11,7 +11,8 @@ mod rules;
 pub(crate) use rules::check as check_entries;
 
 use crate::rules::{
-    Entry, EntrySize, HistoryPage, Item, ItemId, ItemsPage, NewEntry, Remainder, Subject, Summary,
+    HistoryPage, NewRuleLogEntry, Remainder, RuleItem, RuleItemId, RuleItemsPage, RuleLogEntry,
+    RuleLogEntrySize, RuleLogSubject, Summary,
 };
 use crate::{
     Acknowledgement, CellId, Component, Cursor, DEMAND_FOR, Demand, Granted, Imported, Joined, Joining,
@@ -25,7 +26,7 @@ use std::collections::BTreeMap;
 use tidegate_core::Nanos;
 
 #[derive(Clone, Debug, Default)]
-pub struct Store {
+pub struct WorldStore {
     fleet: Fleet,
     counts: Counts,
     quotas: Quotas,
@@ -42,7 +43,7 @@ struct Lease {
     expires: Nanos,
 }
 
-impl Store {
+impl WorldStore {
     pub fn join(&mut self, joining: &Joining, now: Nanos) -> Result<Joined, WorldError> {
         let before = self.fleet.membership();
         let joined = self.fleet.join(joining, now)?;
@@ -142,15 +143,20 @@ impl Store {
         self.rules.head()
     }
 
-    pub fn append_rules(&mut self, head: u64, entries: &[NewEntry], now: Nanos) -> Result<(), WorldError> {
+    pub fn append_rules(
+        &mut self,
+        head: u64,
+        entries: &[NewRuleLogEntry],
+        now: Nanos,
+    ) -> Result<(), WorldError> {
         self.rules.append(head, entries, now)
     }
 
-    pub fn rules_entries(&self, after: u64, rows_max: usize) -> Vec<Entry> {
+    pub fn rules_entries(&self, after: u64, rows_max: usize) -> Vec<RuleLogEntry> {
         self.rules.entries(after, rows_max)
     }
 
-    pub fn rules_entry(&self, version: u64) -> Option<Entry> {
+    pub fn rules_entry(&self, version: u64) -> Option<RuleLogEntry> {
         self.rules.entry(version)
     }
 
@@ -158,7 +164,7 @@ impl Store {
         self.rules.history(page)
     }
 
-    pub fn rules_sizes(&self, subject: Subject, rows_max: usize) -> Vec<EntrySize> {
+    pub fn rules_sizes(&self, subject: RuleLogSubject, rows_max: usize) -> Vec<RuleLogEntrySize> {
         self.rules.sizes(subject, rows_max)
     }
 
@@ -166,11 +172,11 @@ impl Store {
         self.rules.prune(remainders);
     }
 
-    pub fn rules_items(&self, page: ItemsPage, rows_max: usize) -> Vec<Item> {
+    pub fn rules_items(&self, page: RuleItemsPage, rows_max: usize) -> Vec<RuleItem> {
         self.rules.items(page, rows_max)
     }
 
-    pub fn find_rules(&self, items: &[ItemId]) -> Vec<Item> {
+    pub fn find_rules(&self, items: &[RuleItemId]) -> Vec<RuleItem> {
         self.rules.find(items)
     }
 

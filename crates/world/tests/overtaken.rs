@@ -5,7 +5,8 @@ use std::str::FromStr as _;
 use tidegate_core::{KeyId, Nanos, Sequence};
 use tidegate_testkit::{MariaDb, Postgres};
 use tidegate_world::{
-    CellId, Component, Cursor, Joining, Policy, Publish, Row, SqlOptions, SqlWorld, World, WorldUrl,
+    CellId, Component, Cursor, Joining, PublishPolicy, PublishThreshold, Row, SqlOptions, SqlWorld, World,
+    WorldUrl,
 };
 
 fn row(key: u128) -> Row {
@@ -39,7 +40,7 @@ where
         region: "eu".to_owned(),
         origin: 1,
         fingerprint: 1,
-        policy: Policy { publish: Publish::Headroom, interval: Nanos::from_secs(5) },
+        policy: PublishPolicy { publish: PublishThreshold::Headroom, interval: Nanos::from_secs(5) },
         applied: 0,
         known: 0,
         leaves: false,

@@ -5,12 +5,15 @@
 
 use super::items::{self, Changed};
 use super::meaning::{Line, Orphans, Told, orphaning};
-use super::standing::Standing;
-use super::{Ask, CHANGES_MAX, Keep, PlaneError, Push, Replace, Who, check, prune, rollback, share, worker};
+use super::rule_state::RuleState;
+use super::{
+    CHANGES_MAX, OverrideRetention, OverrideTarget, PlaneError, Push, PushChange, Replace, check, prune,
+    push_writer, rollback, share,
+};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use tidegate_rules::{DocumentName, Mode, Override, OverrideName, Pushed, RuleChange, Source};
-use tidegate_world::{ENTRY_BYTES_MAX, ItemId, ItemsPage, RuleLog};
+use tidegate_world::{ENTRY_BYTES_MAX, RuleItemId, RuleItemsPage, RuleLog};
 
 /// The overrides of one namespace that are compared with a file's.
 const COMPARED_MAX: usize = 500_000;
@@ -19,7 +22,7 @@ const COUNTED_PAGES_MAX: usize = 20;
 
 /// What pushes that are being written change, before the store has it.
 #[derive(Debug, Default)]
-pub(super) struct Overlay(HashMap<ItemId, RuleChange>);
+pub(super) struct Overlay(HashMap<RuleItemId, RuleChange>);
 
 impl Overlay {
     pub(super) fn take(&mut self, changes: &[Changed]) {
@@ -31,32 +34,32 @@ impl Overlay {
 pub(super) struct Draft {
     pub(super) changes: Vec<Changed>,
     /// The rules once they are made.
-    pub(super) after: Standing,
+    pub(super) after: RuleState,
 }
 
 /// What a push is checked against.
 struct Before<'a> {
     log: &'a dyn RuleLog,
-    standing: &'a Standing,
+    standing: &'a RuleState,
     overlay: &'a Overlay,
 }
 
 impl Draft {
     pub(super) async fn of(
         log: &dyn RuleLog,
-        standing: &Standing,
+        standing: &RuleState,
         overlay: &Overlay,
         push: &Push,
     ) -> Result<Self, PlaneError> {
         if let Some(expected) = push.if_version
             && expected != standing.version
         {
-            let conflict = worker::conflict(log, standing, expected, push.tenant.as_deref()).await?;
+            let conflict = push_writer::conflict(log, standing, expected, push.tenant.as_deref()).await?;
             return Err(PlaneError::Conflict(Box::new(conflict)));
         }
         let before = Before { log, standing, overlay };
         let mut wanted = before.wanted(push).await?;
-        if let (Some(tenant), Ask::RollBack { to }) = (&push.tenant, &push.ask) {
+        if let (Some(tenant), PushChange::RollBack { to }) = (&push.tenant, &push.change) {
             prune::check_undoable(log, tenant, *to).await?;
             wanted.retain(|change| items::owner(change).is_some_and(|owner| owner.tenant == *tenant));
         }
@@ -74,7 +77,7 @@ impl Draft {
     }
 
     /// What it means.
-    pub(super) async fn lines(&self, log: &dyn RuleLog, before: &Standing) -> Result<Vec<Line>, PlaneError> {
+    pub(super) async fn lines(&self, log: &dyn RuleLog, before: &RuleState) -> Result<Vec<Line>, PlaneError> {
         let mut orphans = BTreeMap::new();
         for (document, rule) in orphaning(before, &self.after) {
             let count = self.count_orphans(log, &document, &rule).await?;
@@ -95,7 +98,7 @@ impl Draft {
         };
         let gone: BTreeSet<OverrideName> = self.changes.iter().filter_map(goes).collect();
         let mut count = 0;
-        let mut page = ItemsPage { place: Some(items::overrides_of(document)), after: None };
+        let mut page = RuleItemsPage { place: Some(items::overrides_of(document)), after: None };
         for _ in 0..COUNTED_PAGES_MAX {
             let found = log.items(page).await?;
             let Some(last) = found.last() else { return Ok(Orphans { count, are_all: true }) };
@@ -111,7 +114,7 @@ impl Draft {
 }
 
 /// What changes mean that were made already, from what they left.
-pub(super) fn lines_between(after: &Standing, changes: &[Changed]) -> Vec<Line> {
+pub(super) fn lines_between(after: &RuleState, changes: &[Changed]) -> Vec<Line> {
     // What was valid once is so still, unless an older Tidegate let it pass.
     let before = after.with(changes.iter().map(|change| &change.before));
     let before = before.unwrap_or_else(|_| after.clone());
@@ -157,32 +160,32 @@ fn size(change: &RuleChange) -> usize {
 
 impl Before<'_> {
     async fn wanted(&self, push: &Push) -> Result<Vec<RuleChange>, PlaneError> {
-        match &push.ask {
-            Ask::Files { pushed, replace, overrides } => {
+        match &push.change {
+            PushChange::Files { pushed, replace, overrides } => {
                 self.files(pushed, *replace, *overrides, push.tenant.as_deref()).await
             }
-            Ask::SetOverride { document, entry } => {
+            PushChange::SetOverride { document, entry } => {
                 let read = self.standing.set.read_override(document, entry);
                 let (name, value) =
                     read.ok_or_else(|| no_namespace(document))?.map_err(PlaneError::Invalid)?;
                 Ok(vec![RuleChange::Override { name, value: Some(value) }])
             }
-            Ask::RemoveOverride { document, who } => {
+            PushChange::RemoveOverride { document, who } => {
                 let name = match who {
-                    Who::Entry(entry) => self.name(document, entry)?,
-                    Who::Name(name) => name.clone(),
+                    OverrideTarget::Entry(entry) => self.name(document, entry)?,
+                    OverrideTarget::Name(name) => name.clone(),
                 };
                 Ok(vec![RuleChange::Override { name, value: None }])
             }
-            Ask::FleetMode(mode) => Ok(vec![RuleChange::FleetMode(*mode)]),
-            Ask::Reset { document, entry } => self.reset(self.name(document, entry)?).await,
-            Ask::RollBack { to } => {
+            PushChange::FleetMode(mode) => Ok(vec![RuleChange::FleetMode(*mode)]),
+            PushChange::Reset { document, entry } => self.reset(self.name(document, entry)?).await,
+            PushChange::RollBack { to } => {
                 if *to > self.standing.version {
                     return Err(PlaneError::Unknown(format!("version {to}")));
                 }
                 rollback::undoing(self.log, *to, self.standing.version).await
             }
-            Ask::Changes(changes) => Ok(changes.clone()),
+            PushChange::Changes(changes) => Ok(changes.clone()),
         }
     }
 
@@ -208,7 +211,7 @@ impl Before<'_> {
         &self,
         pushed: &Pushed,
         replace: Replace,
-        keep: Keep,
+        keep: OverrideRetention,
         tenant: Option<&str>,
     ) -> Result<Vec<RuleChange>, PlaneError> {
         let document =
@@ -234,7 +237,7 @@ impl Before<'_> {
         }
         let new: BTreeMap<&OverrideName, &Override> =
             pushed.overrides.iter().map(|(name, value)| (name, value)).collect();
-        if keep == Keep::Pruned {
+        if keep == OverrideRetention::Pruned {
             for document in &replaced {
                 for name in self.override_names(document).await? {
                     if !new.contains_key(&name) {
@@ -253,7 +256,7 @@ impl Before<'_> {
     async fn override_names(&self, document: &DocumentName) -> Result<Vec<OverrideName>, PlaneError> {
         let place = items::overrides_of(document);
         let mut names = BTreeSet::new();
-        let mut page = ItemsPage { place: Some(place), after: None };
+        let mut page = RuleItemsPage { place: Some(place), after: None };
         loop {
             let found = self.log.items(page).await?;
             let Some(last) = found.last() else { break };
@@ -282,7 +285,7 @@ impl Before<'_> {
     }
 
     /// The rules with all of that, if they are valid.
-    fn after(&self, wanted: &[RuleChange], tenant: Option<&str>) -> Result<Standing, PlaneError> {
+    fn after(&self, wanted: &[RuleChange], tenant: Option<&str>) -> Result<RuleState, PlaneError> {
         check::check_documents(wanted)?;
         let after = self.standing.with(wanted).map_err(|errors| match tenant {
             None => PlaneError::Invalid(errors),
@@ -296,7 +299,7 @@ impl Before<'_> {
     }
 
     /// Whether requests still cost little among the patterns that overrides have.
-    async fn check_patterns(&self, wanted: &[RuleChange], after: &Standing) -> Result<(), PlaneError> {
+    async fn check_patterns(&self, wanted: &[RuleChange], after: &RuleState) -> Result<(), PlaneError> {
         let mut added: BTreeMap<DocumentName, BTreeSet<&OverrideName>> = BTreeMap::new();
         for change in wanted {
             if let RuleChange::Override { name, value: Some(_) } = change
@@ -318,7 +321,7 @@ impl Before<'_> {
     /// The patterns among a namespace's overrides; of more than are compared, those among the first.
     async fn pattern_names(&self, document: &DocumentName) -> Result<BTreeSet<OverrideName>, PlaneError> {
         let (mut names, mut seen) = (BTreeSet::new(), 0);
-        let mut page = ItemsPage { place: Some(items::overrides_of(document)), after: None };
+        let mut page = RuleItemsPage { place: Some(items::overrides_of(document)), after: None };
         while seen < COMPARED_MAX {
             let found = self.log.items(page).await?;
             let Some(last) = found.last() else { break };
@@ -372,7 +375,7 @@ impl Before<'_> {
     }
 
     /// The overrides and resets among these as they are now.
-    async fn values(&self, wanted: &[RuleChange]) -> Result<HashMap<ItemId, RuleChange>, PlaneError> {
+    async fn values(&self, wanted: &[RuleChange]) -> Result<HashMap<RuleItemId, RuleChange>, PlaneError> {
         let is_kept_there =
             |change: &&RuleChange| matches!(change, RuleChange::Override { .. } | RuleChange::Reset { .. });
         let mut known = HashMap::new();

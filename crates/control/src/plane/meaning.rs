@@ -3,13 +3,13 @@
 //! For people only: nothing parses this text. The sign before a line tells programs what to colour.
 
 use super::items::{Changed, owner};
-use super::standing::Standing;
+use super::rule_state::RuleState;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use tidegate_core::Nanos;
 use tidegate_rules::{
-    Change, DocumentName, NamespaceDescription, Override, OverrideName, Rule, RuleChange, RuleDescription,
-    rate_words,
+    DocumentName, NamespaceDescription, Override, OverrideEffect, OverrideName, Rule, RuleChange,
+    RuleDescription, rate_words,
 };
 
 /// The overrides that are named one by one; of the rest, how many.
@@ -60,7 +60,7 @@ impl Orphans {
 }
 
 /// The rules whose overrides apply to nobody any more: gone, or with another key.
-pub(super) fn orphaning(before: &Standing, after: &Standing) -> Vec<(DocumentName, String)> {
+pub(super) fn orphaning(before: &RuleState, after: &RuleState) -> Vec<(DocumentName, String)> {
     let mut found = Vec::new();
     if Arc::ptr_eq(&before.set, &after.set) {
         return found;
@@ -87,8 +87,8 @@ pub(super) fn orphaning(before: &Standing, after: &Standing) -> Vec<(DocumentNam
 
 /// What is told of a push.
 pub(super) struct Told<'a> {
-    pub(super) before: &'a Standing,
-    pub(super) after: &'a Standing,
+    pub(super) before: &'a RuleState,
+    pub(super) after: &'a RuleState,
     pub(super) changes: &'a [Changed],
     /// By [`orphaning`].
     pub(super) orphans: &'a BTreeMap<(DocumentName, String), Orphans>,
@@ -272,7 +272,7 @@ impl Told<'_> {
     }
 }
 
-fn find<'s>(standing: &'s Standing, document: &DocumentName, rule: &str) -> Option<&'s Rule> {
+fn find<'s>(standing: &'s RuleState, document: &DocumentName, rule: &str) -> Option<&'s Rule> {
     let namespace = standing.set.namespace(&document.tenant, &document.namespace)?;
     namespace.rules.iter().find(|other| &*other.name == rule)
 }
@@ -287,7 +287,7 @@ impl Described {
     /// Of nothing, where no document changes.
     fn of(told: &Told<'_>) -> Self {
         let is_same = Arc::ptr_eq(&told.before.set, &told.after.set);
-        let all = |standing: &Standing| {
+        let all = |standing: &RuleState| {
             let all = if is_same { Vec::new() } else { standing.set.describe(Nanos::ZERO).namespaces };
             all.into_iter().map(|one| ((one.tenant.clone(), one.namespace.clone()), one)).collect()
         };
@@ -310,11 +310,11 @@ fn new_words(old: &RuleDescription, new: &RuleDescription) -> String {
 /// `limit 5`, `unlimited until 2026-12-01T00:00:00Z`, `100 per second, burst 200, hot`.
 pub fn override_words(value: &Override) -> String {
     let mut words = match value.change {
-        Change::Keep => String::new(),
-        Change::Unlimited => "unlimited".to_owned(),
-        Change::Limit(limit) if limit.get() == 0 => "blocked".to_owned(),
-        Change::Limit(limit) => format!("limit {}", limit.get()),
-        Change::Rate { rate, burst } => {
+        OverrideEffect::Keep => String::new(),
+        OverrideEffect::Unlimited => "unlimited".to_owned(),
+        OverrideEffect::Limit(limit) if limit.get() == 0 => "blocked".to_owned(),
+        OverrideEffect::Limit(limit) => format!("limit {}", limit.get()),
+        OverrideEffect::Rate { rate, burst } => {
             format!("{}, burst {}", rate_words(rate), burst.get())
         }
     };

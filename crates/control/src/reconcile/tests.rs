@@ -4,7 +4,8 @@ use super::*;
 use tidegate_core::slice::PARTS;
 use tidegate_core::{Limit, Nanos, Period, SliceSize, Spec};
 use tidegate_world::{
-    Acknowledged, Acknowledgement, Demand, Joining, OwnerId, Policy, Publish, SLICE_LEASE, Store, Term,
+    Acknowledged, Acknowledgement, Demand, Joining, OwnerId, PublishPolicy, PublishThreshold, SLICE_LEASE,
+    Term, WorldStore,
 };
 
 const LIMIT: u64 = 900;
@@ -12,7 +13,7 @@ const PERIOD: Nanos = Nanos::from_secs(9);
 
 /// A world store and its clock.
 struct Fixture {
-    store: Store,
+    store: WorldStore,
     now: Nanos,
     owners: Vec<OwnerId>,
 }
@@ -20,7 +21,7 @@ struct Fixture {
 impl Fixture {
     fn new(regions: usize) -> Self {
         let mut fixture =
-            Fixture { store: Store::default(), now: Nanos::from_secs(1_000), owners: Vec::new() };
+            Fixture { store: WorldStore::default(), now: Nanos::from_secs(1_000), owners: Vec::new() };
         for index in 0..regions {
             let joined = fixture.join(index, 0);
             fixture.owners.push(joined);
@@ -32,7 +33,7 @@ impl Fixture {
     }
 
     fn join(&mut self, index: usize, applied: u64) -> OwnerId {
-        let policy = Policy { publish: Publish::Headroom, interval: Nanos::from_secs(5) };
+        let policy = PublishPolicy { publish: PublishThreshold::Headroom, interval: Nanos::from_secs(5) };
         let region = format!("region-{index}");
         let origin = u64::try_from(index).unwrap();
         let joining = Joining { region, origin, fingerprint: 7, policy, applied, known: 0, leaves: false };
@@ -296,7 +297,7 @@ fn peaks_see_the_instant_at_which_a_silent_region_rises() {
 #[test]
 fn a_region_whose_store_was_replaced_is_waited_for_no_longer_than_its_slices_last() {
     let mut fixture = Fixture::new(2);
-    let policy = Policy { publish: Publish::Headroom, interval: Nanos::from_secs(5) };
+    let policy = PublishPolicy { publish: PublishThreshold::Headroom, interval: Nanos::from_secs(5) };
     let (silent, began) = (fixture.owners[1], fixture.now);
     let mut has_taken_part_after = None;
     while has_taken_part_after.is_none() && fixture.now < began.plus(Nanos::from_secs(100)) {

@@ -6,10 +6,10 @@
 use super::endpoint::Endpoints;
 use super::feed::Feed;
 use super::follower::{Action, Follower, Identity};
-use super::keeper::Keeper;
 use super::link::Link;
-use super::message::{Down, Kind, NODES_MAX, Payload, Question, QuestionId, Up};
-use super::questions::{Answer, QUESTIONS_MAX};
+use super::message::{Down, NODES_MAX, Payload, PayloadKind, Question, QuestionId, Up};
+use super::questions::{NodeAnswer, QUESTIONS_MAX};
+use super::rule_store::RuleStore;
 use super::status::Status;
 use super::steady::Steady;
 use bytes::Bytes;
@@ -33,7 +33,8 @@ const REPORTS_MAX: usize = 64;
 const ROOM_AGAIN_AFTER: Duration = Duration::from_millis(5);
 
 /// Who answers questions that come down: this node, or all who follow this broker. Within the time that is given.
-pub type Answering = Arc<dyn Fn(Question) -> Pin<Box<dyn Future<Output = Vec<Answer>> + Send>> + Send + Sync>;
+pub type Answering =
+    Arc<dyn Fn(Question) -> Pin<Box<dyn Future<Output = Vec<NodeAnswer>> + Send>> + Send + Sync>;
 
 /// Whom to follow, as whom.
 #[derive(Clone)]
@@ -65,7 +66,7 @@ pub struct FollowView {
     servers: Endpoints,
     clock: Steady,
     status: Mutex<Status>,
-    notices: Mutex<BTreeMap<Kind, Bytes>>,
+    notices: Mutex<BTreeMap<PayloadKind, Bytes>>,
     reports: Mutex<VecDeque<Payload>>,
 }
 
@@ -89,7 +90,7 @@ impl FollowView {
     }
 
     /// The newest that came down of a kind.
-    pub fn notice(&self, kind: Kind) -> Option<Bytes> {
+    pub fn notice(&self, kind: PayloadKind) -> Option<Bytes> {
         self.notices.lock().get(&kind).cloned()
     }
 
@@ -118,14 +119,14 @@ enum Event {
     Messages(Result<Vec<Bytes>, String>),
     Time,
     Tell,
-    Answered(QuestionId, Vec<Answer>),
+    Answered(QuestionId, Vec<NodeAnswer>),
     Room,
 }
 
 /// Questions that are being answered here, and parts of answers that wait for room on the stream.
 #[derive(Default)]
 struct Replies {
-    asked: JoinSet<(QuestionId, Vec<Answer>)>,
+    asked: JoinSet<(QuestionId, Vec<NodeAnswer>)>,
     waiting: VecDeque<Up>,
 }
 
@@ -160,11 +161,11 @@ impl Replies {
 }
 
 /// Follows until the future is dropped.
-pub async fn follow(options: FollowOptions, keeper: &mut dyn Keeper, view: &FollowView) {
+pub async fn follow(options: FollowOptions, rule_store: &mut dyn RuleStore, view: &FollowView) {
     let clock = view.clock;
     let servers = options.servers.as_slice().len();
     let mut follower = Follower::new(options.identity.clone(), servers, options.seed, clock.now());
-    follower.begins_with(keeper);
+    follower.begins_with(rule_store);
     let authorization = authorization(&options);
     let mut wire = Wire::None;
     let mut replies = Replies::default();
@@ -191,12 +192,12 @@ pub async fn follow(options: FollowOptions, keeper: &mut dyn Keeper, view: &Foll
                 Vec::new()
             }
             Event::Tell => {
-                keeper.tend();
+                rule_store.tend();
                 tell_upward(&options, view)
             }
             Event::Connected(Ok(link)) => {
                 wire = Wire::Open(link);
-                follower.connected(keeper, clock.now())
+                follower.connected(rule_store, clock.now())
             }
             Event::Connected(Err(problem)) | Event::Messages(Err(problem)) => {
                 wire = Wire::None;
@@ -204,7 +205,7 @@ pub async fn follow(options: FollowOptions, keeper: &mut dyn Keeper, view: &Foll
                 Vec::new()
             }
             Event::Messages(Ok(messages)) => {
-                take(&messages, &mut follower, keeper, &options, view, &mut replies)
+                take(&messages, &mut follower, rule_store, &options, view, &mut replies)
             }
         };
         perform(actions, &mut wire, &options, authorization.as_ref());
@@ -250,7 +251,7 @@ fn perform(
 fn take(
     messages: &[Bytes],
     follower: &mut Follower,
-    keeper: &mut dyn Keeper,
+    rule_store: &mut dyn RuleStore,
     options: &FollowOptions,
     view: &FollowView,
     replies: &mut Replies,
@@ -264,15 +265,15 @@ fn take(
                 if let Some(feed) = &options.feed {
                     feed.notice(notice.clone());
                 }
-                actions.extend(follower.heard(Down::Notice(notice), keeper, now));
+                actions.extend(follower.heard(Down::Notice(notice), rule_store, now));
             }
             Ok(Down::Question(question)) => {
                 replies.begin(question.clone(), options);
-                actions.extend(follower.heard(Down::Question(question), keeper, now));
+                actions.extend(follower.heard(Down::Question(question), rule_store, now));
             }
             Ok(down) => {
                 let is_loading = matches!(down, Down::Chunk { .. });
-                actions.extend(follower.heard(down, keeper, now));
+                actions.extend(follower.heard(down, rule_store, now));
                 if is_loading {
                     // Millions of rules take a while, and it is shown how far they are.
                     *view.status.lock() = follower.status().clone();
@@ -284,7 +285,7 @@ fn take(
             }
         }
     }
-    actions.extend(follower.settle(keeper, view.clock.now()));
+    actions.extend(follower.settle(rule_store, view.clock.now()));
     actions
 }
 

@@ -9,12 +9,14 @@ mod subscriber;
 pub use subscriber::Subscriber;
 
 use super::Steady;
-use super::keeper::Applied;
-use super::message::{Asker, Health, Hello, Kind, NodeReport, Payload, QuestionId, Role};
+use super::message::{
+    Asker, FollowerHealth, FollowerRole, Hello, NodeReport, Payload, PayloadKind, QuestionId,
+};
 use super::nodes::Nodes;
 use super::questions::{Answers, Asking, Questions, TooManyQuestions};
 use super::recent::{OutOfOrder, Recent};
 use super::resets::{PastReset, Resets};
+use super::rule_store::Applied;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
@@ -68,7 +70,7 @@ struct Core {
     recent: Recent,
     snapshot: Option<Arc<Snapshot>>,
     /// The newest of each kind, and the revision that it came with.
-    notices: BTreeMap<Kind, (u64, Bytes)>,
+    notices: BTreeMap<PayloadKind, (u64, Bytes)>,
     revision: u64,
     /// When it was last known that the head is the newest of all; `None`: not since the start.
     confirmed_at: Option<Nanos>,
@@ -212,8 +214,10 @@ impl Feed {
         within: Duration,
     ) -> Result<Answers, TooManyQuestions> {
         let nodes = self.nodes(self.clock.now()).into_iter();
-        let of =
-            nodes.filter(|node| node.is_connected && node.role == Role::Node).map(|node| node.node).collect();
+        let of = nodes
+            .filter(|node| node.is_connected && node.role == FollowerRole::Node)
+            .map(|node| node.node)
+            .collect();
         let (id, is_done) = {
             let mut core = self.core.lock();
             core.revision += 1;
@@ -253,8 +257,8 @@ impl Feed {
     }
 
     /// The feed's own word on how it is, for whom it follows itself.
-    pub fn health(&self, now: Nanos) -> Health {
-        Health {
+    pub fn health(&self, now: Nanos) -> FollowerHealth {
+        FollowerHealth {
             rule_version: self.head(),
             refused_version: 0,
             stale_ms: self.stale_for(now).as_millis_ceil(),

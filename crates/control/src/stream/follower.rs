@@ -8,8 +8,10 @@ mod freshness;
 mod loading;
 
 use super::SILENT_MAX;
-use super::keeper::{Applied, Keeper};
-use super::message::{Down, Health, Hello, Kind, PROTOCOL, Role, SnapshotId, Up, Welcome};
+use super::message::{
+    Down, FollowerHealth, FollowerRole, Hello, PROTOCOL, PayloadKind, SnapshotId, Up, Welcome,
+};
+use super::rule_store::{Applied, RuleStore};
 use super::status::{Following, Staleness, Status};
 use bytes::Bytes;
 use freshness::Awaited;
@@ -40,7 +42,7 @@ pub struct Identity {
     pub node: Arc<str>,
     pub region: Arc<str>,
     pub software: Arc<str>,
-    pub role: Role,
+    pub role: FollowerRole,
 }
 
 /// What is to be done.
@@ -91,7 +93,7 @@ pub struct Follower {
     server_changed_at: Nanos,
     health_at: Nanos,
     told: Staleness,
-    notices: BTreeMap<Kind, Bytes>,
+    notices: BTreeMap<PayloadKind, Bytes>,
     status: Status,
 }
 
@@ -123,8 +125,8 @@ impl Follower {
     }
 
     /// What is there before anybody was asked.
-    pub fn begins_with(&mut self, keeper: &dyn Keeper) {
-        self.status.version = keeper.standing().version;
+    pub fn begins_with(&mut self, rule_store: &dyn RuleStore) {
+        self.status.version = rule_store.status().version;
     }
 
     pub fn status(&self) -> &Status {
@@ -132,7 +134,7 @@ impl Follower {
     }
 
     /// The newest that came down of a kind.
-    pub fn notice(&self, kind: Kind) -> Option<&Bytes> {
+    pub fn notice(&self, kind: PayloadKind) -> Option<&Bytes> {
         self.notices.get(&kind)
     }
 
@@ -169,8 +171,8 @@ impl Follower {
         }
     }
 
-    fn health(&self, now: Nanos) -> Health {
-        Health {
+    fn health(&self, now: Nanos) -> FollowerHealth {
+        FollowerHealth {
             rule_version: self.status.version,
             refused_version: self.status.refused.as_ref().map_or(0, |(version, _)| *version),
             stale_ms: self.status.stale_for(now).as_millis_ceil(),
@@ -178,10 +180,10 @@ impl Follower {
     }
 
     /// A connection is there: says who this is and what it has.
-    pub fn connected(&mut self, keeper: &dyn Keeper, now: Nanos) -> Vec<Action> {
+    pub fn connected(&mut self, rule_store: &dyn RuleStore, now: Nanos) -> Vec<Action> {
         self.phase = Phase::Streaming { heard_at: now };
         self.status.connects += 1;
-        let standing = keeper.standing();
+        let standing = rule_store.status();
         self.status.version = standing.version;
         let Identity { node, region, software, role } = self.identity.clone();
         self.health_at = now.plus(HEALTH_EVERY);
@@ -247,7 +249,7 @@ impl Follower {
     }
 
     /// A message came. Changes are kept until [`Follower::settle`].
-    pub fn heard(&mut self, down: Down, keeper: &mut dyn Keeper, now: Nanos) -> Vec<Action> {
+    pub fn heard(&mut self, down: Down, rule_store: &mut dyn RuleStore, now: Nanos) -> Vec<Action> {
         // What came with the message that ended the stream is of no stream any more.
         let Phase::Streaming { heard_at } = &mut self.phase else { return Vec::new() };
         let last = std::mem::replace(heard_at, now);
@@ -258,17 +260,17 @@ impl Follower {
         }
         match down {
             Down::Welcome(welcome) => self.welcomed(&welcome, now),
-            Down::Heartbeat { head, stale_ms } => self.heartbeat(head, stale_ms, keeper, now),
-            Down::Change { version, delta } => self.change(version, delta, keeper, now),
-            Down::Snapshot { id, length, offset } => self.begin_snapshot(id, length, offset, keeper, now),
-            Down::Chunk { offset, bytes } => self.chunk(offset, &bytes, keeper, now),
+            Down::Heartbeat { head, stale_ms } => self.heartbeat(head, stale_ms, rule_store, now),
+            Down::Change { version, delta } => self.change(version, delta, rule_store, now),
+            Down::Snapshot { id, length, offset } => self.begin_snapshot(id, length, offset, rule_store, now),
+            Down::Chunk { offset, bytes } => self.chunk(offset, &bytes, rule_store, now),
             Down::Notice(notice) => {
                 self.notices.insert(notice.kind, notice.payload);
                 Vec::new()
             }
             Down::Reset(reset) => {
-                let actions = self.settle(keeper, now);
-                keeper.reset(&reset);
+                let actions = self.settle(rule_store, now);
+                rule_store.reset(&reset);
                 actions
             }
             // Whoever carries the messages sees to it.
@@ -307,7 +309,7 @@ impl Follower {
         Vec::new()
     }
 
-    fn change(&mut self, version: u64, delta: Bytes, keeper: &mut dyn Keeper, now: Nanos) -> Vec<Action> {
+    fn change(&mut self, version: u64, delta: Bytes, rule_store: &mut dyn RuleStore, now: Nanos) -> Vec<Action> {
         let newest = self.pending.last().map_or(self.status.version, |(version, _)| *version);
         if version <= newest || self.is_stuck {
             return Vec::new();
@@ -319,17 +321,17 @@ impl Follower {
         self.pending_bytes += delta.len();
         self.pending.push((version, delta));
         if self.pending.len() >= PENDING_MAX || self.pending_bytes >= PENDING_BYTES_MAX {
-            return self.settle(keeper, now);
+            return self.settle(rule_store, now);
         }
         Vec::new()
     }
 
     /// Puts in force what has come: to be called when nothing more is at hand.
-    pub fn settle(&mut self, keeper: &mut dyn Keeper, now: Nanos) -> Vec<Action> {
+    pub fn settle(&mut self, rule_store: &mut dyn RuleStore, now: Nanos) -> Vec<Action> {
         if self.pending.is_empty() {
             return Vec::new();
         }
-        let Applied { version, refused } = keeper.apply(&self.pending);
+        let Applied { version, refused } = rule_store.apply(&self.pending);
         self.status.changes += version.saturating_sub(self.status.version);
         self.status.version = version;
         self.health_at = self.health_at.min(now.plus(NEWS_WITHIN));
@@ -338,7 +340,7 @@ impl Follower {
         match refused {
             None => {
                 self.status.refused = None;
-                self.confirm(keeper, now);
+                self.confirm(rule_store, now);
                 Vec::new()
             }
             Some(reason) => self.refuse(version + 1, reason, now),

@@ -2,7 +2,7 @@
 //!
 //! Bounded: somebody who invents names can't fill the memory. Who wasn't heard of for ten minutes is forgotten.
 
-use super::message::{Health, Hello, NodeReport, Role};
+use super::message::{FollowerHealth, FollowerRole, Hello, NodeReport};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate_core::Nanos;
@@ -14,8 +14,8 @@ const FORGOTTEN_AFTER: Nanos = Nanos::from_secs(600);
 struct Known {
     region: Arc<str>,
     software: Arc<str>,
-    role: Role,
-    health: Health,
+    role: FollowerRole,
+    health: FollowerHealth,
     seen_at: Nanos,
     /// Of the connection that it has; `None` when it is gone, or follows somebody who told of it.
     connection: Option<u64>,
@@ -32,7 +32,7 @@ pub(super) struct Nodes {
 
 impl Nodes {
     pub(super) fn joined(&mut self, hello: &Hello, connection: u64, now: Nanos) {
-        let health = Health { rule_version: hello.rule_version, ..Health::default() };
+        let health = FollowerHealth { rule_version: hello.rule_version, ..FollowerHealth::default() };
         let known = Known {
             region: hello.region.clone(),
             software: hello.software.clone(),
@@ -46,7 +46,7 @@ impl Nodes {
     }
 
     /// Whichever connection it speaks on is the one that it has: the hello of one that it gave up may come later.
-    pub(super) fn told(&mut self, node: &str, connection: u64, health: Health, now: Nanos) {
+    pub(super) fn told(&mut self, node: &str, connection: u64, health: FollowerHealth, now: Nanos) {
         if let Some(known) = self.by_name.get_mut(node) {
             known.health = health;
             known.seen_at = now;
@@ -76,7 +76,7 @@ impl Nodes {
                 region: report.region,
                 software: report.software,
                 role: report.role,
-                health: Health { rule_version, refused_version, stale_ms: 0 },
+                health: FollowerHealth { rule_version, refused_version, stale_ms: 0 },
                 seen_at,
                 connection: None,
                 is_elsewhere: report.is_connected,
@@ -129,7 +129,7 @@ mod tests {
             node: node.into(),
             region: "eu".into(),
             software: "1".into(),
-            role: Role::Node,
+            role: FollowerRole::Node,
             rule_version,
             partial: None,
         }
@@ -143,7 +143,7 @@ mod tests {
     fn a_node_is_known_until_it_was_gone_for_long() {
         let mut nodes = Nodes::default();
         nodes.joined(&hello("a", 3), 1, at(0));
-        nodes.told("a", 1, Health { rule_version: 4, ..Health::default() }, at(5));
+        nodes.told("a", 1, FollowerHealth { rule_version: 4, ..FollowerHealth::default() }, at(5));
         nodes.joined(&hello("a", 4), 2, at(6));
         nodes.left("a", 1);
         let [node] = &nodes.list(at(700))[..] else { panic!("one node") };
@@ -159,7 +159,7 @@ mod tests {
         nodes.joined(&hello("a", 3), 2, at(0));
         nodes.joined(&hello("a", 3), 1, at(1));
         nodes.left("a", 1);
-        nodes.told("a", 2, Health { rule_version: 4, ..Health::default() }, at(2));
+        nodes.told("a", 2, FollowerHealth { rule_version: 4, ..FollowerHealth::default() }, at(2));
         assert!(nodes.list(at(2))[0].is_connected);
         nodes.left("a", 2);
         assert!(!nodes.list(at(2))[0].is_connected);

@@ -23,14 +23,14 @@ const PART_BYTES: usize = 16 << 10;
 
 /// What one node said.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Answer {
+pub struct NodeAnswer {
     pub node: Arc<str>,
     pub region: Arc<str>,
     /// Or why it has none.
     pub said: Result<Bytes, String>,
 }
 
-impl Answer {
+impl NodeAnswer {
     /// What goes up, in parts.
     pub(super) fn parts(&self, id: QuestionId) -> Vec<AnswerPart> {
         let (bytes, is_problem) = match &self.said {
@@ -60,7 +60,7 @@ impl Answer {
 /// What came of a question.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Answers {
-    pub answers: Vec<Answer>,
+    pub answers: Vec<NodeAnswer>,
     /// Who was asked and said nothing in time.
     pub silent: Vec<Arc<str>>,
 }
@@ -174,7 +174,7 @@ impl Questions {
                 true => Err(String::from_utf8_lossy(&bytes).into_owned()),
                 false => Ok(bytes),
             };
-            Answer { node, region: gathered.region, said }
+            NodeAnswer { node, region: gathered.region, said }
         };
         Answers { answers: whole.map(answer).collect(), silent: open.awaited.into_iter().collect() }
     }
@@ -204,9 +204,9 @@ mod tests {
         }
     }
 
-    fn answer(node: &str, said: Result<&[u8], &str>) -> Answer {
+    fn answer(node: &str, said: Result<&[u8], &str>) -> NodeAnswer {
         let said = said.map(Bytes::copy_from_slice).map_err(str::to_owned);
-        Answer { node: node.into(), region: "eu".into(), said }
+        NodeAnswer { node: node.into(), region: "eu".into(), said }
     }
 
     #[test]

@@ -3,23 +3,23 @@
 //! Knows what a change is, so that what is damaged goes no further; what it means is for nodes to see.
 
 use super::feed::Feed;
-use super::keeper::{Applied, Keeper, Standing};
-use super::kept::Kept;
 use super::message::SnapshotId;
 use super::resets::PastReset;
+use super::rule_store::{Applied, RuleStore, RulesStatus};
+use super::stored_rules::StoredRules;
 use bytes::Bytes;
 use std::sync::Arc;
 use tidegate_core::Nanos;
 
 #[derive(Debug)]
 pub struct Relay {
-    kept: Kept,
+    kept: StoredRules,
     feed: Arc<Feed>,
 }
 
 impl Relay {
     /// Serves what the directory has from the first moment.
-    pub fn new(kept: Kept, feed: Arc<Feed>) -> Self {
+    pub fn new(kept: StoredRules, feed: Arc<Feed>) -> Self {
         if let Some(snapshot) = kept.snapshot() {
             feed.offer(Arc::clone(snapshot));
         }
@@ -31,8 +31,8 @@ impl Relay {
     }
 }
 
-impl Keeper for Relay {
-    fn standing(&self) -> Standing {
+impl RuleStore for Relay {
+    fn status(&self) -> RulesStatus {
         let version = if self.kept.snapshot().is_some() { self.feed.head() } else { 0 };
         self.kept.standing(version)
     }

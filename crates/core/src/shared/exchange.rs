@@ -13,7 +13,7 @@ use crate::packed::{
     adopted_denominator, gcra_tag, is_gcra, payload_of, rate_of, step_of, tag_with_step, window_expires,
     window_tag,
 };
-use crate::state::{Publish, sequence_of, window_expiry};
+use crate::state::{PublishUrgency, sequence_of, window_expiry};
 use crate::time::{Nanos, Sequence};
 use crate::window::add_count;
 use crate::world::{Unpublished, is_spent};
@@ -187,7 +187,7 @@ impl SharedState {
             None if granted > 0 || self.marks & UNCONFIRMED != 0 => after.unconfirm(),
             None => {}
         }
-        after.queued = if after.unsynced() > 0 { Publish::Soon } else { Publish::Nothing };
+        after.queued = if after.unsynced() > 0 { PublishUrgency::Soon } else { PublishUrgency::Nothing };
         *self = after;
         Ok(())
     }
@@ -211,7 +211,7 @@ impl SharedState {
                 self.current.world = add_count(self.current.world, units);
             }
         }
-        self.queued = if self.unsynced() > 0 { Publish::Soon } else { self.queued };
+        self.queued = if self.unsynced() > 0 { PublishUrgency::Soon } else { self.queued };
     }
 
     fn merge_window(

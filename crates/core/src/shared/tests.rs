@@ -135,7 +135,7 @@ fn credit_runs_out_and_half_of_it_publishes_at_once() {
     });
     // N = owners + 1 = 3, so the credit is a twelfth of what is left.
     assert_eq!(asked_at, Some(10));
-    assert_eq!(publish.iter().position(|publish| *publish == Publish::Now), Some(4));
+    assert_eq!(publish.iter().position(|publish| *publish == PublishUrgency::Now), Some(4));
     let abuse = Item { class: Class::Abuse, ..check(sliding(120), 1) };
     assert_eq!(state.decide(&abuse, 9, NOW).1, Some(AskReason::Credit));
 }
@@ -421,7 +421,11 @@ fn what_was_granted_can_be_spent_to_the_end_of_its_cell_or_until_the_bucket_is_f
     assert_eq!(of_bucket.prepaid(&bucket, millis(400).plus(Nanos::new(1))), 0);
     let mut spent = of_bucket;
     assert!(spent.decide(&local(bucket, 4), 1, millis(400)).0.is_admitted());
-    assert_eq!((spent.unsynced(), spent.publish()), (0, Publish::Nothing), "the origin knows of it already");
+    assert_eq!(
+        (spent.unsynced(), spent.publish()),
+        (0, PublishUrgency::Nothing),
+        "the origin knows of it already"
+    );
 }
 
 #[test]
@@ -504,9 +508,9 @@ fn cells_are_shown_of_windows_only_and_what_was_said_is_not_queued() {
     window.decide(&local(sliding(10), 3), 1, NOW);
     let (sequence, current, previous) = window.cells().unwrap();
     assert_eq!((sequence, current.own, previous), (period().cell_at(NOW).sequence, 3, Counts::default()));
-    assert_ne!(window.publish(), Publish::Nothing);
+    assert_ne!(window.publish(), PublishUrgency::Nothing);
     window.unqueue();
-    assert_eq!(window.publish(), Publish::Nothing);
+    assert_eq!(window.publish(), PublishUrgency::Nothing);
     let mut bucket = SharedState::default();
     bucket.decide(&local(gcra(10), 3), 1, NOW);
     assert_eq!(bucket.cells(), None);
@@ -578,7 +582,7 @@ fn what_is_asked_in_the_next_cell_names_the_one_before_where_it_matters() {
 
 #[test]
 fn after_an_answer_a_key_is_queued_only_for_what_it_left_out() {
-    for (told, publish) in [(3, Publish::Nothing), (2, Publish::Soon)] {
+    for (told, publish) in [(3, PublishUrgency::Nothing), (2, PublishUrgency::Soon)] {
         let mut state = with_unsynced(sliding(100), 2);
         let sent = sync(&state, sliding(100), &[], NOW);
         merge(&mut state, &sent, &window_reply((told, told + 6), Some((0, 0)), &[]), NOW);

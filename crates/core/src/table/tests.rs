@@ -434,7 +434,7 @@ fn what_was_charged_is_queued_once_until_it_becomes_urgent() {
     assert_eq!(soon(), both, "as entries that were there");
     assert!(!table.update(key(3), SharedState::unqueue), "there is none");
     assert!(!table.is_urgent() && table.take_urgent().is_empty());
-    table.requeue(key(2), Publish::Now);
+    table.requeue(key(2), PublishUrgency::Now);
     assert!(table.is_urgent());
     assert_eq!((table.take_urgent(), table.is_urgent()), (vec![key(2)], false));
 }

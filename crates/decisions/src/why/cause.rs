@@ -7,7 +7,7 @@
 use super::Cause;
 use crate::event::{Event, EventKind};
 use crate::name::RuleName;
-use crate::record::{Outcome, Path, Record};
+use crate::record::{Record, RecordOutcome, RecordPath};
 use tidegate_core::Nanos;
 
 /// How soon after a call that failed a shard is known to be away, at the latest: a breaker takes a few calls, a heartbeat
@@ -52,13 +52,13 @@ pub(super) fn is_away(events: &[Event], unwell: &[Event], record: &Record, shard
 /// The cause, and the event that it is about.
 pub(super) fn cause<'f>(record: &Record, is_away: bool, recent: &[&'f Event]) -> (Cause, Option<&'f Event>) {
     let cause = match (record.outcome, record.path) {
-        (Outcome::Admitted, _) => Cause::Admitted,
-        (_, Path::Missing) => Cause::AttributeMissing,
+        (RecordOutcome::Admitted, _) => Cause::Admitted,
+        (_, RecordPath::Missing) => Cause::AttributeMissing,
         _ if record.limit == 0 => Cause::Blocked,
         _ if record.cost > record.limit => Cause::CostAboveLimit,
-        (_, Path::Unverified) if is_away => Cause::StoreAway,
-        (_, Path::Unverified) => Cause::Unverified,
-        (_, Path::Quota) => Cause::RegionsPart,
+        (_, RecordPath::Unverified) if is_away => Cause::StoreAway,
+        (_, RecordPath::Unverified) => Cause::Unverified,
+        (_, RecordPath::Quota) => Cause::RegionsPart,
         _ => return changed(record, recent),
     };
     (cause, None)

@@ -3,7 +3,9 @@
 use crate::fixture::{Fixture, event, name, noted, record};
 use tidegate_core::{CalendarUnit, Nanos};
 use tidegate_decisions::why::{Audience, Cause, Explanation, change_words};
-use tidegate_decisions::{Algorithm, Event, EventKind, Noted, Path, Record, RuleName, ShardTag, Wanted};
+use tidegate_decisions::{
+    Algorithm, Event, EventKind, Noted, Record, RecordPath, RuleName, ShardTag, Wanted,
+};
 
 fn explained(
     test: &str,
@@ -60,7 +62,7 @@ fn each_cause_in_its_case() {
     let open = event(EventKind::Breaker, true, now - 5);
     let closed = event(EventKind::Breaker, false, now - 1);
     let stepped = event(EventKind::ClockStep, false, now - 3);
-    let unverified = |noted: &mut Noted, _: &mut Record| noted.path = Path::Unverified;
+    let unverified = |noted: &mut Noted, _: &mut Record| noted.path = RecordPath::Unverified;
     type Case<'c> = (&'c str, Vec<Event>, &'c dyn Fn(&mut Noted, &mut Record), Cause);
     let cases: [Case<'_>; 10] = [
         ("away", vec![open.clone()], &unverified, Cause::StoreAway),
@@ -126,7 +128,7 @@ fn a_store_is_away_where_it_is_the_one_to_be_asked() {
     let opens = |at_s: u64| event(EventKind::Breaker, true, at_s);
     let of = |shard: &'static str| {
         move |noted: &mut Noted, record: &mut Record| {
-            noted.path = Path::Unverified;
+            noted.path = RecordPath::Unverified;
             record.shard = ShardTag::of(shard);
         }
     };

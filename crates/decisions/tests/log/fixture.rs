@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tidegate_core::{KeyId, Nanos, Seen};
 pub(crate) use tidegate_decisions::Noted;
 use tidegate_decisions::{
-    Algorithm, Event, EventKind, Found, KeyForm, KeyHash, Kind, Log, LogOptions, Outcome, Path, Query,
-    RECORDS_MAX, Record, Recorder, RequestTag, RuleId, RuleName, ShardTag, Trace, Wanted, read,
+    Algorithm, DenialKind, Event, EventKind, Found, KeyForm, KeyHash, Log, LogOptions, Query, RECORDS_MAX,
+    Record, RecordOutcome, RecordPath, Recorder, RequestTag, RuleId, RuleName, ShardTag, Trace, Wanted, read,
 };
 
 pub(crate) const KEY_ASKED: &dyn Fn(&RuleName) -> Wanted = &|_| Wanted::Keys(vec![key(7)]);
@@ -49,8 +49,8 @@ pub(crate) fn noted(number: u64, rule: u64, at: Nanos) -> Noted {
         key: key(number),
         rule: RuleId::of_overflow(overflow(rule)),
         rule_version: 1,
-        outcome: Outcome::Denied,
-        path: Path::Local,
+        outcome: RecordOutcome::Denied,
+        path: RecordPath::Local,
     }
 }
 
@@ -115,7 +115,7 @@ impl Fixture {
 
     /// As an engine does: a record is made only where a count isn't enough.
     pub(crate) fn put_down(recorder: &Recorder, noted: &Noted) {
-        let kind = Kind::of(noted.rule_version, noted.outcome, noted.path);
+        let kind = DenialKind::of(noted.rule_version, noted.outcome, noted.path);
         if !recorder.fold(noted.key, kind, noted.at) {
             recorder.note(noted, || record(noted), || name(1), || None);
         }

@@ -3,7 +3,7 @@
 use crate::fixture::{Fixture, key, name, noted};
 use std::sync::atomic::{AtomicBool, Ordering};
 use tidegate_core::Nanos;
-use tidegate_decisions::{Found, KEYS_MAX, Kind, Noted, Outcome, Path, Wanted};
+use tidegate_decisions::{DenialKind, Found, KEYS_MAX, Noted, RecordOutcome, RecordPath, Wanted};
 
 fn denials(found: &Found) -> u64 {
     found.records.iter().map(|found| 1 + u64::from(found.record.more)).sum()
@@ -42,14 +42,14 @@ fn a_flood_on_one_key_is_a_few_records_and_an_exact_count() {
 #[test]
 fn what_is_not_in_a_flood_is_left_to_be_noted() {
     let mut fixture = Fixture::new("not-in-a-flood");
-    let kind = Kind::of(1, Outcome::Denied, Path::Local);
+    let kind = DenialKind::of(1, RecordOutcome::Denied, RecordPath::Local);
     let fold = |fixture: &Fixture, millis| fixture.recorder.fold(key(7), kind, Nanos::from_millis(millis));
     for millis in 0..8 {
         assert!(!fold(&fixture, millis), "the first are kept one by one");
         fixture.deny(7, 1, Nanos::from_millis(millis));
     }
     assert!(fold(&fixture, 8));
-    let other_version = Kind::of(2, Outcome::Denied, Path::Local);
+    let other_version = DenialKind::of(2, RecordOutcome::Denied, RecordPath::Local);
     assert!(!fixture.recorder.fold(key(7), other_version, Nanos::from_millis(9)), "another cause");
     assert!(!fixture.recorder.fold(key(8), kind, Nanos::from_millis(9)), "another key");
     fixture.write();
@@ -61,7 +61,7 @@ fn what_is_not_in_a_flood_is_left_to_be_noted() {
 #[test]
 fn denials_with_another_cause_are_told_apart() {
     let mut fixture = Fixture::new("causes-apart");
-    for (version, path) in [(1, Path::Local), (2, Path::Local), (2, Path::Unverified)] {
+    for (version, path) in [(1, RecordPath::Local), (2, RecordPath::Local), (2, RecordPath::Unverified)] {
         for _ in 0..1000 {
             let noted = Noted { rule_version: version, path, ..noted(7, 1, Nanos::from_secs(1)) };
             Fixture::put_down(&fixture.recorder, &noted);
@@ -76,9 +76,9 @@ fn denials_with_another_cause_are_told_apart() {
             .filter(|found| (found.record.rule_version, found.record.path) == (version, path));
         like.map(|found| 1 + found.record.more).sum::<u32>()
     };
-    assert_eq!(of(1, Path::Local), 1000);
-    assert_eq!(of(2, Path::Local), 1000);
-    assert_eq!(of(2, Path::Unverified), 1000);
+    assert_eq!(of(1, RecordPath::Local), 1000);
+    assert_eq!(of(2, RecordPath::Local), 1000);
+    assert_eq!(of(2, RecordPath::Unverified), 1000);
 }
 
 #[test]

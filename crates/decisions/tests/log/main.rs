@@ -7,7 +7,7 @@ mod folding;
 
 use fixture::{Fixture, KEY_ASKED, event, key, name, noted, record};
 use tidegate_core::Nanos;
-use tidegate_decisions::{EventKind, Log, LogError, Outcome, Recorder, RequestTag, RuleId, Wanted};
+use tidegate_decisions::{EventKind, Log, LogError, RecordOutcome, Recorder, RequestTag, RuleId, Wanted};
 
 #[test]
 fn a_denial_is_found_by_its_key_its_rule_and_its_request() {
@@ -38,7 +38,7 @@ fn a_denial_is_found_by_its_key_its_rule_and_its_request() {
 #[test]
 fn admissions_are_found_where_they_are_asked_for() {
     let mut fixture = Fixture::new("admissions");
-    let admitted = fixture::Noted { outcome: Outcome::Admitted, ..noted(1, 1, Nanos::from_secs(5)) };
+    let admitted = fixture::Noted { outcome: RecordOutcome::Admitted, ..noted(1, 1, Nanos::from_secs(5)) };
     fixture.recorder.note(&admitted, || record(&admitted), || name(1), || None);
     fixture.write();
     assert!(fixture.read(&|_| Wanted::All).records.is_empty());

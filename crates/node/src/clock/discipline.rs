@@ -26,13 +26,13 @@ const SAMPLES_AGREE_NS: u64 = 1_000_000;
 /// A clock that moves at once. Tell the table, then follow it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
-pub struct Step {
+pub struct ClockJump {
     pub delta_ns: i64,
 }
 
 /// The steady counter and the wall clock, read together.
 #[derive(Debug, Clone, Copy)]
-pub struct Reading {
+pub struct ClockReading {
     pub steady: u64,
     pub wall: Nanos,
 }
@@ -40,8 +40,8 @@ pub struct Reading {
 /// A question about the region's time, and its answer.
 #[derive(Debug, Clone, Copy)]
 pub struct RegionSample {
-    pub sent: Reading,
-    pub received: Reading,
+    pub sent: ClockReading,
+    pub received: ClockReading,
     /// The store's time, somewhere between.
     pub store: Nanos,
 }
@@ -70,7 +70,7 @@ impl Line {
 /// The region's time at one reading of the node's clocks.
 #[derive(Debug, Clone, Copy)]
 struct RegionTime {
-    at: Reading,
+    at: ClockReading,
     region: Nanos,
     round_trip_ns: u64,
 }
@@ -81,16 +81,16 @@ impl RegionTime {
         let back_ns = round_trip_ns / 2;
         let steady = sample.received.steady - back_ns;
         let wall = sample.received.wall.minus(Nanos::new(back_ns));
-        RegionTime { at: Reading { steady, wall }, region: sample.store, round_trip_ns }
+        RegionTime { at: ClockReading { steady, wall }, region: sample.store, round_trip_ns }
     }
 
-    fn passed_ns(&self, reading: Reading) -> u64 {
+    fn passed_ns(&self, reading: ClockReading) -> u64 {
         reading.steady.saturating_sub(self.at.steady)
     }
 
     /// Returns the region's time at a reading: by the steady counter while the sample is young, by the wall clock later.
     /// A wall clock that is set meanwhile changes nothing.
-    fn at(&self, reading: Reading) -> Nanos {
+    fn at(&self, reading: ClockReading) -> Nanos {
         let passed_ns = self.passed_ns(reading);
         if passed_ns <= SAMPLE_USED_FOR_NS {
             return self.region.plus(Nanos::new(passed_ns));
@@ -119,7 +119,7 @@ pub struct Discipline {
 
 impl Discipline {
     /// A clock that starts at the wall clock's time.
-    pub fn new(reading: Reading) -> Self {
+    pub fn new(reading: ClockReading) -> Self {
         let line = Line { steady: reading.steady, now: reading.wall, slew: 0, step: StepId(0) };
         Discipline { line, suspect: None, region: None }
     }
@@ -135,14 +135,14 @@ impl Discipline {
     }
 
     /// Whether the clock shows the time that it follows, and isn't about to step.
-    pub fn is_right(&self, reading: Reading) -> bool {
+    pub fn is_right(&self, reading: ClockReading) -> bool {
         let apart_ns = self.followed(reading).ahead_of_ns(self.line.at(reading.steady));
         beyond(apart_ns, self.region).abs() <= self.step_from_ns()
     }
 
     /// Compares with the clock that the node follows, and steers towards it. A step is returned when several samples agree
     /// on it.
-    pub fn sample(&mut self, reading: Reading) -> Option<Step> {
+    pub fn sample(&mut self, reading: ClockReading) -> Option<ClockJump> {
         let now = self.line.at(reading.steady);
         let apart_ns = self.followed(reading).ahead_of_ns(now);
         let error_ns = beyond(apart_ns, self.region);
@@ -160,12 +160,12 @@ impl Discipline {
         self.suspect = Some((apart_ns, agreed));
         (agreed >= STEP_SAMPLES).then(|| {
             self.suspect = None;
-            Step { delta_ns: apart_ns }
+            ClockJump { delta_ns: apart_ns }
         })
     }
 
     /// The region's store told its time. The first sample may be a step: nothing was agreed with other nodes before.
-    pub fn hear_region(&mut self, sample: &RegionSample) -> Option<Step> {
+    pub fn hear_region(&mut self, sample: &RegionSample) -> Option<ClockJump> {
         let newer = RegionTime::of(sample);
         let is_first = self.region.is_none();
         if self.region.is_none_or(|region| !region.is_better_than(&newer)) {
@@ -174,11 +174,11 @@ impl Discipline {
         let now = self.line.at(sample.received.steady);
         let delta_ns = newer.at(sample.received).ahead_of_ns(now);
         let is_far = beyond(delta_ns, self.region).abs() > REGION_STEP_FROM_NS;
-        (is_first && is_far).then_some(Step { delta_ns })
+        (is_first && is_far).then_some(ClockJump { delta_ns })
     }
 
     /// Makes a step that the table was told of.
-    pub fn follow(&mut self, step: Step, id: StepId, steady: u64) {
+    pub fn follow(&mut self, step: ClockJump, id: StepId, steady: u64) {
         let now = self.line.at(steady).shifted(step.delta_ns);
         self.line = Line { steady, now, slew: 0, step: id };
     }
@@ -188,7 +188,7 @@ impl Discipline {
     }
 
     /// What the clock should show.
-    fn followed(&self, reading: Reading) -> Nanos {
+    fn followed(&self, reading: ClockReading) -> Nanos {
         self.region.map_or(reading.wall, |region| region.at(reading))
     }
 }
@@ -208,9 +208,9 @@ mod tests {
     const WALL: Nanos = Nanos::from_secs(1_800_000_000);
 
     /// Clocks `seconds` later, the wall clock off by `off_ms` more than at the start.
-    fn reading(millis: u64, off_ms: i64) -> Reading {
+    fn reading(millis: u64, off_ms: i64) -> ClockReading {
         let passed = Nanos::from_millis(millis);
-        Reading { steady: passed.get(), wall: WALL.plus(passed).shifted(off_ms * 1_000_000) }
+        ClockReading { steady: passed.get(), wall: WALL.plus(passed).shifted(off_ms * 1_000_000) }
     }
 
     /// A sample of a store that is `ahead_ms` ahead of the wall clock at the start.
@@ -225,7 +225,7 @@ mod tests {
         discipline.now(reading(millis, 0).steady).now.ahead_of_ns(expected) / 1_000_000
     }
 
-    fn followed(discipline: &mut Discipline, sample: &RegionSample) -> Option<Step> {
+    fn followed(discipline: &mut Discipline, sample: &RegionSample) -> Option<ClockJump> {
         let step = discipline.hear_region(sample)?;
         discipline.follow(step, StepId(1), sample.received.steady);
         Some(step)
@@ -283,7 +283,7 @@ mod tests {
         assert_eq!(discipline.hear_region(&sample(0, 0, 1, 0)), None);
         assert_eq!(discipline.hear_region(&sample(400, 60_000, 1, 0)), None);
         let agreed: Vec<_> = [500, 750, 1_000].map(|at| discipline.sample(reading(at, 0))).into();
-        assert_eq!(agreed, [None, None, Some(Step { delta_ns: 60_000_000_000 })]);
+        assert_eq!(agreed, [None, None, Some(ClockJump { delta_ns: 60_000_000_000 })]);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 use super::{Along, Asking, Decided, Engine};
 use crate::journal;
 use crate::plan::Plan;
-use crate::region::{AskItem, Standing};
+use crate::region::{AskItem, AskOutcome};
 use crate::request::{Answer, Purpose, Reason};
 use crate::sharing::Sharing;
 use tidegate_core::{Accuracy, Charge, Class, Cost, Moment, Nanos};
@@ -16,7 +16,7 @@ const RETRY_WHEN_UNVERIFIED: Nanos = Nanos::from_millis(300);
 impl Engine {
     /// Decides a request whose limits have been asked about, as far as they could be. It has the last word:
     /// nobody is asked again.
-    pub fn resume<'r>(&self, asking: Asking<'r>, standings: &[Standing], moment: Moment) -> Answer<'r> {
+    pub fn resume<'r>(&self, asking: Asking<'r>, standings: &[AskOutcome], moment: Moment) -> Answer<'r> {
         match self.resume_or_ask(asking, standings, moment) {
             Decided::Answer(answer) => answer,
             Decided::Ask(mut again) => {
@@ -35,7 +35,7 @@ impl Engine {
     pub fn resume_or_ask<'r>(
         &self,
         asking: Asking<'r>,
-        standings: &[Standing],
+        standings: &[AskOutcome],
         moment: Moment,
     ) -> Decided<'r> {
         let Asking { mut plan, asks, items, along, trace } = asking;
@@ -44,7 +44,7 @@ impl Engine {
         };
         plan.fallbacks.clear();
         for (position, (ask, item)) in asks.iter().zip(&items).enumerate() {
-            let standing = standings.get(position).copied().unwrap_or(Standing::Unverified);
+            let standing = standings.get(position).copied().unwrap_or(AskOutcome::Unverified);
             self.apply(sharing, &mut plan, *item, ask, standing, moment);
         }
         if plan.is_denied() {
@@ -75,29 +75,29 @@ impl Engine {
         plan: &mut Plan<'_>,
         index: usize,
         ask: &AskItem,
-        standing: Standing,
+        standing: AskOutcome,
         moment: Moment,
     ) {
         // It was asked about: what is needed now waits for the next request.
         plan.items[index].accuracy = Accuracy::Async;
         match standing {
-            Standing::Granted if sharing.spends_lapsed(ask, moment) => {
+            AskOutcome::Granted if sharing.spends_lapsed(ask, moment) => {
                 plan.items[index].charge = Charge::Never;
             }
             // It is this node's to spend, and others here may be faster: then it has to be asked for again.
-            Standing::Granted if sharing.table.state(ask.key).is_some() => {
+            AskOutcome::Granted if sharing.table.state(ask.key).is_some() => {
                 plan.items[index].accuracy = ask.accuracy;
             }
-            Standing::Reserved { until } if moment.now >= until => {
+            AskOutcome::Reserved { until } if moment.now >= until => {
                 self.unverified(sharing, plan, (index, ask), moment);
             }
-            Standing::Granted | Standing::Reserved { .. } => {}
+            AskOutcome::Granted | AskOutcome::Reserved { .. } => {}
             // One of several that were asked about together: another one was in the way.
-            Standing::Refused { retry_after: Some(Nanos::ZERO) } => {}
-            Standing::Refused { retry_after } => {
+            AskOutcome::Refused { retry_after: Some(Nanos::ZERO) } => {}
+            AskOutcome::Refused { retry_after } => {
                 plan.deny(index, retry_after.or_else(|| ask.until_cell_end(moment.now)), moment);
             }
-            Standing::Unverified => self.unverified(sharing, plan, (index, ask), moment),
+            AskOutcome::Unverified => self.unverified(sharing, plan, (index, ask), moment),
         }
     }
 

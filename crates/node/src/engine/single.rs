@@ -5,7 +5,7 @@
 //! is left undone, for [`Engine::decide`] to do.
 
 use super::{Counters, Engine};
-use crate::quota::{Asked, Quotas};
+use crate::quota::{DemandSample, Quotas};
 use crate::region::HotLimit;
 use crate::request::GivenLimit;
 use crate::rule_counts::is_near_limit;
@@ -111,7 +111,7 @@ fn decide_part(table: &Table<SharedState>, quotas: &Quotas, item: &Item, moment:
     let part = Item { spec: quotas.cut(item.key, &item.spec, item.class, moment.now), ..*item };
     let mut decision = table.decide(&part, moment).ok()?;
     let is_abuse = item.class == Class::Abuse;
-    let asked = Asked { key: item.key, whole: &item.spec, cost: item.cost.get(), is_abuse };
+    let asked = DemandSample { key: item.key, whole: &item.spec, cost: item.cost.get(), is_abuse };
     quotas.decided(&asked, &mut decision, moment.now);
     Some(decision)
 }

@@ -21,7 +21,7 @@ const RULES_COMPARED_MAX: usize = 10_000;
 const IMPORT_LAG: Nanos = Nanos::from_secs(30);
 
 #[derive(Debug)]
-pub struct Health {
+pub struct HealthMonitor {
     looked_at: Nanos,
     rules: Arc<VersionedRules>,
     /// Shards that can't be asked, and since when.
@@ -31,14 +31,15 @@ pub struct Health {
     is_import_late: bool,
 }
 
-impl Health {
+impl HealthMonitor {
     /// From the start of the process on; with the event that says so.
     pub fn new(engine: &Engine, now: Nanos) -> (Self, Event) {
         let rules = Arc::clone(&engine.rules());
         let started = event(now, EventKind::Started, "", 0);
         let live_nodes = engine.shared().map_or(1, |sharing| sharing.table.live_nodes());
         let away = BTreeMap::new();
-        let health = Health { looked_at: now, rules, away, live_nodes, slices: 0, is_import_late: false };
+        let health =
+            HealthMonitor { looked_at: now, rules, away, live_nodes, slices: 0, is_import_late: false };
         (health, started)
     }
 
@@ -200,7 +201,7 @@ mod tests {
     fn a_breaker_that_closes_after_the_clock_was_set_back_stays_closed() {
         let options = EngineOptions { secret: FleetSecret::BUILT_IN, keys_max: 100 };
         let at = |seconds: u64| Nanos::from_secs(1_800_000_000 + seconds);
-        let (mut health, _) = Health::new(&Engine::new(options, RuleSet::default()), at(0));
+        let (mut health, _) = HealthMonitor::new(&Engine::new(options, RuleSet::default()), at(0));
         let mut events = Vec::new();
         health.tell_shards([(String::from("shard"), at(3600))].into(), at(3600), &mut events);
         assert!(is_open(&events, at(3601)));

@@ -116,7 +116,7 @@ fn a_decision_is_shown_as_the_whole_limits_and_counts_as_demand() {
     hear(&quotas, news(1, true, vec![]), at(0));
     let decide = |number, verdict, remaining, cost| {
         let mut decision = Decision { verdict, limit: 30, remaining, reset: at(0) };
-        let asked = Asked { key: key(number), whole: &spec(), cost, is_abuse: false };
+        let asked = DemandSample { key: key(number), whole: &spec(), cost, is_abuse: false };
         let denied = quotas.decided(&asked, &mut decision, at(0));
         (decision, denied)
     };
@@ -157,7 +157,7 @@ fn the_book_is_bounded_and_says_what_it_left_out() {
         let mut decision =
             Decision { verdict: Verdict::Deny { retry_after: None }, limit: 0, remaining: 0, reset: at(0) };
         let key = KeyId::from_hash(number.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835));
-        quotas.decided(&Asked { key, whole: &spec(), cost: 50, is_abuse: true }, &mut decision, at(0));
+        quotas.decided(&DemandSample { key, whole: &spec(), cost: 50, is_abuse: true }, &mut decision, at(0));
     }
     assert_eq!(quotas.tracked_keys(), 64 * 256);
     assert_eq!(quotas.counters().untracked.get(), 40_000 - 64 * 256);
@@ -212,7 +212,7 @@ fn the_largest_costs_of_many_keys_are_reported_without_overflow() {
     assert!((4_500..=5_000).contains(&offered.len()), "{}", offered.len());
 }
 
-fn said(worker: &mut Worker, offered: &[(u128, u64)]) -> Vec<(KeyId, u64)> {
+fn said(worker: &mut QuotaWorker, offered: &[(u128, u64)]) -> Vec<(KeyId, u64)> {
     let of = |(number, milli_per_second): &(u128, u64)| tidegate_origin::Offered {
         key: key(*number),
         spec: spec(),
@@ -232,7 +232,7 @@ fn said(worker: &mut Worker, offered: &[(u128, u64)]) -> Vec<(KeyId, u64)> {
 /// The whole is 90 a second, and who divides it isn't known yet: all of it is this region's even part.
 #[test]
 fn what_is_asked_for_is_said_when_it_is_much_or_changes_and_that_it_is_over_once() {
-    let mut worker = Worker::default();
+    let mut worker = QuotaWorker::default();
     assert_eq!(said(&mut worker, &[(1, 80_000), (2, 1_000)]), [(key(1), 80_000)], "a little needs no slice");
     assert_eq!(said(&mut worker, &[(1, 81_000), (2, 1_000)]), [], "it hardly changed");
     assert_eq!(said(&mut worker, &[(1, 70_000)]), [(key(1), 70_000)]);
@@ -248,7 +248,7 @@ fn a_worker_that_takes_over_says_of_its_slices_that_nobody_asks_for_them() {
     let size = SliceSize { amount: 5, rate_parts: 55_555_555 };
     let row = SliceRow { key: key(1), owner: me, generation: 1, size, whole: 90, expires: at(0) };
     let slices = Slices { slices: vec![row], now: Nanos::from_secs(70), confirmed: Nanos::ZERO };
-    let mut worker = Worker::default();
+    let mut worker = QuotaWorker::default();
     worker.read(
         me,
         &Membership { version: 1, members: Vec::new() },
@@ -263,7 +263,7 @@ fn a_worker_that_takes_over_says_of_its_slices_that_nobody_asks_for_them() {
 
 #[test]
 fn of_more_keys_than_a_message_holds_those_are_said_that_ask_for_most() {
-    let mut worker = Worker::default();
+    let mut worker = QuotaWorker::default();
     let many: Vec<(u128, u64)> = (1..=9_000).map(|number| (number, 40_000)).collect();
     assert_eq!(said(&mut worker, &many[..5_000]).len(), 5_000);
     let more: Vec<(u128, u64)> = (1..=4_900).map(|number| (20_000 + number, 50_000)).collect();
@@ -301,7 +301,7 @@ fn a_change_is_not_acknowledged_while_a_node_may_be_forgotten() {
     let membership = Membership { version: 7, members: vec![member] };
     let size = SliceSize { amount: 5, rate_parts: 55_555_555 };
     let row = |generation| SliceRow { key: key(1), owner: me, generation, size, whole: 90, expires: at(0) };
-    let mut worker = Worker::default();
+    let mut worker = QuotaWorker::default();
     let mut stamp = 0;
     let mut say = |generation: u64, version: u64, forgot_at: Nanos| {
         let read = Nanos::from_secs(70 + generation);
@@ -332,7 +332,7 @@ fn slices_that_are_read_long_after_the_round_began_are_not_told() {
     let expires = Nanos::from_secs(80);
     let row = SliceRow { key: key(1), owner: me, generation: 1, size, whole: 90, expires };
     for took in (0..60).map(Nanos::from_secs) {
-        let mut worker = Worker::default();
+        let mut worker = QuotaWorker::default();
         let gathered = QuotaGathered { now: at(0), forgot_at: Nanos::ZERO, reports: Vec::new() };
         let say = worker.gathered(&gathered);
         let slices = Slices { slices: vec![row], now: Nanos::from_secs(70), confirmed: Nanos::ZERO };
@@ -343,14 +343,20 @@ fn slices_that_are_read_long_after_the_round_began_are_not_told() {
         assert!(took <= Nanos::from_secs(8));
     }
     let slices = Slices { slices: vec![row], now: Nanos::from_secs(70), confirmed: Nanos::ZERO };
-    let in_time =
-        Worker::default().read(me, &membership, &slices, &InForce::default(), at(0), Nanos::from_secs(8));
+    let in_time = QuotaWorker::default().read(
+        me,
+        &membership,
+        &slices,
+        &InForce::default(),
+        at(0),
+        Nanos::from_secs(8),
+    );
     assert!(in_time.is_some(), "statements may take long");
 }
 
 /// A region and its world store, round by round. Its one node goes by all that it is told.
 struct Rounds {
-    worker: Worker,
+    worker: QuotaWorker,
     node: Quotas,
     membership: Membership,
     /// What the store holds, and when the last acknowledged was read.
@@ -379,7 +385,7 @@ impl Rounds {
             expires: Nanos::ZERO,
         };
         let membership = Membership { version: 1, members: [1, 2, 3].map(member).to_vec() };
-        let (worker, node) = (Worker::default(), Quotas::new(NodeId(1)));
+        let (worker, node) = (QuotaWorker::default(), Quotas::new(NodeId(1)));
         let mut rounds = Rounds { worker, node, membership, row, confirmed: Nanos::ZERO, round: 0 };
         rounds.hold(amount);
         rounds

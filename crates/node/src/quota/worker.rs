@@ -1,12 +1,12 @@
 //! The world worker's half of quotas: sums up what its nodes say, carries it to the world store, and brings slices
 //! back.
 //!
-//! Sans-IO. A round is: gather what the nodes said; say it to the world store ([`Worker::gathered`]); read the slices
-//! there; tell them to the nodes ([`Worker::read`]). A slice is acknowledged when every node that was heard of
+//! Sans-IO. A round is: gather what the nodes said; say it to the world store ([`QuotaWorker::gathered`]); read the slices
+//! there; tell them to the nodes ([`QuotaWorker::read`]). A slice is acknowledged when every node that was heard of
 //! within a lease goes by it: not while the origin may have forgotten one of those. The acknowledgement says when it
 //! was read: the other regions count on it from then on.
 //!
-//! The slices are read before anything is acknowledged ([`Worker::acknowledgement`]): the answer shows whether the world
+//! The slices are read before anything is acknowledged ([`QuotaWorker::acknowledgement`]): the answer shows whether the world
 //! store still knows what was acknowledged before. If it doesn't, a backup took its place, and nothing is raised until
 //! no other region can go by what was lost.
 
@@ -124,7 +124,7 @@ struct Told {
 }
 
 #[derive(Clone, Debug, Default)]
-pub struct Worker {
+pub struct QuotaWorker {
     /// By stamp.
     told: BTreeMap<u64, Told>,
     /// What the world store has of this region: to say only what changed.
@@ -145,7 +145,7 @@ pub struct Worker {
     raises_after: Nanos,
 }
 
-impl Worker {
+impl QuotaWorker {
     /// The nodes' reports are in: what to say to the world store.
     pub fn gathered(&mut self, gathered: &QuotaGathered) -> Say {
         self.round += 1;

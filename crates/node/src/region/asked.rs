@@ -4,7 +4,7 @@
 //! waits for that: a request that is alone is sent at once.
 
 use super::pending::{Pending, Waiting};
-use super::{AskId, AskItem, Effects, Outgoing, Region, Route, Standing};
+use super::{AskId, AskItem, AskOutcome, Effects, Outgoing, Region, Route};
 use tidegate_core::{KeyId, Moment, Nanos, SharedState, Table};
 use tidegate_origin::{Exchange, Grant, ShardId};
 
@@ -53,7 +53,7 @@ pub(super) fn join(pending: &mut Pending, items: &[AskItem], index: usize, id: A
     let item = items[index];
     let key = pending.keys.entry(item.key).or_default();
     if key.waiting.len() >= WAITING_MAX {
-        pending.stand(id, index, Standing::Unverified, &mut effects.finished);
+        pending.stand(id, index, AskOutcome::Unverified, &mut effects.finished);
         return;
     }
     key.waiting.push_back(Waiting { id, index, item });

@@ -7,7 +7,7 @@ use super::shards::ShardData;
 use super::{Effects, Outgoing, Region, Route, Ticket};
 use std::collections::BTreeMap;
 use tidegate_core::exchange::{KeySync, Wants};
-use tidegate_core::state::Publish;
+use tidegate_core::state::PublishUrgency;
 use tidegate_core::{KeyId, Moment, Nanos, SharedState, Table};
 use tidegate_origin::{Grant, ShardId};
 
@@ -28,7 +28,7 @@ impl Region {
         table.take_soon(&mut keys);
         if keys.len() > KEYS_PER_FLUSH {
             for key in keys.drain(KEYS_PER_FLUSH..) {
-                table.requeue(key, Publish::Soon);
+                table.requeue(key, PublishUrgency::Soon);
             }
         }
         self.publish(table, keys, moment, route)
@@ -57,7 +57,7 @@ impl Region {
         let entry = pending.keys.entry(key).or_default();
         if !entry.in_flight {
             entry.is_owed = true;
-            table.requeue(key, Publish::Soon);
+            table.requeue(key, PublishUrgency::Soon);
         }
     }
 

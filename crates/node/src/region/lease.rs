@@ -9,7 +9,7 @@ use crate::quota::{KeySet, Quotas};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tidegate_core::exchange::{KeySync, LEASED_FOR, LeaseWish, Wants};
-use tidegate_core::state::{Publish, State as _};
+use tidegate_core::state::{PublishUrgency, State as _};
 use tidegate_core::{Accuracy, Item, KeyId, Moment, Nanos, Sequence, SharedState, Spec, Table, is_leasable};
 use tidegate_origin::{Grant, ShardId};
 
@@ -203,7 +203,7 @@ impl Pending {
     /// Whether a key's lease is to be renewed, or its first is to be drawn.
     pub(super) fn is_to_be_leased(&self, table: &Table<SharedState>, key: KeyId) -> bool {
         let Some(held) = self.leases.0.get(&key) else { return false };
-        let is_low = |state: SharedState| !state.is_leased() || state.publish() == Publish::Now;
+        let is_low = |state: SharedState| !state.is_leased() || state.publish() == PublishUrgency::Now;
         held.drawn.is_none() || table.state(key).is_some_and(is_low)
     }
 

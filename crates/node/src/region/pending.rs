@@ -4,7 +4,7 @@ use super::figures::Figures;
 use super::lease::Leases;
 use super::owners::CrowdedCells;
 use super::shards::ShardData;
-use super::{AskId, AskItem, FAILED_FOR, Standing, Standings, Wake};
+use super::{AskId, AskItem, AskOutcome, AskOutcomes, FAILED_FOR, Wake};
 use crate::quota::KeyMap;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
@@ -104,7 +104,7 @@ pub(super) struct Deferred {
 pub(super) type Asks = SmallVec<[(AskId, usize); 4]>;
 
 struct Asking {
-    standings: SmallVec<[Option<Standing>; 4]>,
+    standings: SmallVec<[Option<AskOutcome>; 4]>,
     open: usize,
     /// Made when the request reserved something.
     reservation: Option<Reserved>,
@@ -209,8 +209,8 @@ impl Pending {
         &mut self,
         id: AskId,
         index: usize,
-        standing: Standing,
-        finished: &mut Vec<(Wake, Standings)>,
+        standing: AskOutcome,
+        finished: &mut Vec<(Wake, AskOutcomes)>,
     ) {
         let Some(asking) = self.asks.get_mut(&id) else { return };
         let Some(slot @ None) = asking.standings.get_mut(index) else { return };
@@ -221,16 +221,16 @@ impl Pending {
         }
     }
 
-    pub(super) fn give_up(&mut self, id: AskId) -> Option<Standings> {
+    pub(super) fn give_up(&mut self, id: AskId) -> Option<AskOutcomes> {
         self.conclude(id).map(|(_, standings)| standings)
     }
 
-    fn conclude(&mut self, id: AskId) -> Option<(Wake, Standings)> {
+    fn conclude(&mut self, id: AskId) -> Option<(Wake, AskOutcomes)> {
         let asking = self.asks.remove(&id)?;
         if let Some(reserved) = asking.reservation {
             self.reserved.insert(id, reserved);
         }
-        let standings = asking.standings.iter().map(|standing| standing.unwrap_or(Standing::Unverified));
+        let standings = asking.standings.iter().map(|standing| standing.unwrap_or(AskOutcome::Unverified));
         Some((asking.wake, standings.collect()))
     }
 

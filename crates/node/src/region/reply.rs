@@ -1,9 +1,9 @@
 //! What an answer changes, and what a failure does.
 
 use super::pending::Pending;
-use super::{Effects, Outgoing, Region, RegionCounters, Route, ShardHealth, Standing, Ticket};
+use super::{AskOutcome, Effects, Outgoing, Region, RegionCounters, Route, ShardHealth, Ticket};
 use tidegate_core::exchange::{KeyReply, KeySync, RESERVED_FOR};
-use tidegate_core::state::{Publish, State as _};
+use tidegate_core::state::{PublishUrgency, State as _};
 use tidegate_core::{Moment, Nanos, SharedState, Table};
 use tidegate_origin::record::RecordReading;
 use tidegate_origin::{Exchanged, KeyError, OriginError};
@@ -138,7 +138,7 @@ impl Region {
                 if let Some(thousandths) = sync.overshoot(&reply, moment.now) {
                     self.asks.overshot(thousandths);
                 }
-                if publish != Publish::Nothing {
+                if publish != PublishUrgency::Nothing {
                     table.requeue(sync.key, publish);
                 }
                 if let Some(world) = &self.world {
@@ -170,15 +170,16 @@ impl Region {
             }
             let standing = match verified_until {
                 // A refusal is right whatever the shard has lost: it counts no more than there was.
-                _ if !granted => Standing::Refused { retry_after: reply.retry_after },
-                None => Standing::Unverified,
-                Some(until) if sync.wants.reserve.is_some() => Standing::Reserved { until },
-                Some(_) => Standing::Granted,
+                _ if !granted => AskOutcome::Refused { retry_after: reply.retry_after },
+                None => AskOutcome::Unverified,
+                Some(until) if sync.wants.reserve.is_some() => AskOutcome::Reserved { until },
+                Some(_) => AskOutcome::Granted,
             };
             pending.stand(*id, *index, standing, &mut effects.finished);
         }
         for (id, index) in &ticket.peeks {
-            let standing = if verified_until.is_some() { Standing::Granted } else { Standing::Unverified };
+            let standing =
+                if verified_until.is_some() { AskOutcome::Granted } else { AskOutcome::Unverified };
             pending.stand(*id, *index, standing, &mut effects.finished);
         }
     }
@@ -204,7 +205,7 @@ impl Region {
             deferred.flat_map(|later| later.askable.into_iter().map(move |index| (later.id, index)));
         let asked = ticket.asks.iter().chain(&ticket.peeks).copied();
         for (id, index) in asked.chain(waiting).chain(deferred) {
-            pending.stand(id, index, Standing::Unverified, &mut effects.finished);
+            pending.stand(id, index, AskOutcome::Unverified, &mut effects.finished);
         }
     }
 }

@@ -2,7 +2,7 @@
 //! world.
 
 use super::{ALIVE_FOR, RegionDriver};
-use crate::clock::{Reading, RegionSample};
+use crate::clock::{ClockReading, RegionSample};
 use crate::driver::{calm_interval, follow_step};
 use crate::world::WorldNode;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ impl RegionDriver {
     }
 
     /// A heartbeat was answered, or wasn't; `sent` is when it left.
-    fn heard(&self, beaten: Result<Alive, OriginError>, sent: Reading, told: &mut HeartbeatLog) {
+    fn heard(&self, beaten: Result<Alive, OriginError>, sent: ClockReading, told: &mut HeartbeatLog) {
         match &beaten {
             Ok(alive) => {
                 self.hear_time(sent, alive.now);
@@ -90,7 +90,7 @@ impl RegionDriver {
     }
 
     /// Follows the store's time, so that all nodes of the region count in the same cells.
-    fn hear_time(&self, sent: Reading, store: Nanos) {
+    fn hear_time(&self, sent: ClockReading, store: Nanos) {
         if !self.origin().keeps_time() {
             return;
         }

@@ -1,6 +1,6 @@
 //! The region's work in the world tier, done by one of its nodes: carry counts to the store, bring back the others'.
 //!
-//! Sans-IO: [`Worker::steps`] says what is to be begun, [`Worker::done`] takes what came of it, and the driver, or
+//! Sans-IO: [`WorldWorker::steps`] says what is to be begun, [`WorldWorker::done`] takes what came of it, and the driver, or
 //! the simulator, does the steps. One step of each lane is under way at a time. A worker that isn't the leader
 //! forgets everything; one that becomes it reads everything. Two at once do no harm: every number is absolute and
 //! merged by max.
@@ -14,7 +14,7 @@ mod step;
 
 pub use import::{ROWS_PER_TURN, next_turn};
 pub use standing::{RegionLag, WorkState};
-pub use step::{Done, Lane, Step};
+pub use step::{Step, StepResult, WorkerTask};
 
 use super::WorldCounters;
 use super::cells::Cells;
@@ -27,7 +27,7 @@ use tidegate_core::{CellId, Nanos};
 use tidegate_origin::{
     Breaker, BreakerState, KeyError, Leading, Letter, OriginError, OriginId, Reset, WorldCell,
 };
-use tidegate_world::{Cursor, Joining, Membership, OwnerId, Policy};
+use tidegate_world::{Cursor, Joining, Membership, OwnerId, PublishPolicy};
 
 /// How often the mailbox is looked into.
 const MAIL_EVERY: Nanos = Nanos::from_millis(20);
@@ -62,14 +62,14 @@ pub struct WorkerOptions {
     pub region: String,
     pub fingerprint: u64,
     /// As it is set here; the recorded one is gone by.
-    pub policy: Policy,
+    pub policy: PublishPolicy,
     /// The origin dies with this process: it is nobody's namesake, and leaves when the process does.
     pub is_alone: bool,
     pub seed: u64,
 }
 
 #[derive(Debug)]
-pub struct Worker {
+pub struct WorldWorker {
     options: WorkerOptions,
     /// The origin's name while this node leads.
     origin: Option<OriginId>,
@@ -78,9 +78,9 @@ pub struct Worker {
     quotas_by: u64,
     standing: Standing,
     breaker: Breaker,
-    busy: BTreeSet<Lane>,
+    busy: BTreeSet<WorkerTask>,
     /// Of those, the ones that an earlier lead began: what comes of them is ignored.
-    stale: BTreeSet<Lane>,
+    stale: BTreeSet<WorkerTask>,
     pace: Pace,
     join_at: Nanos,
     mail_at: Nanos,
@@ -107,9 +107,9 @@ pub struct Worker {
     delete_at: Nanos,
 }
 
-impl Worker {
+impl WorldWorker {
     pub fn new(options: WorkerOptions, now: Nanos) -> Self {
-        Worker {
+        WorldWorker {
             origin: None,
             heard_by_all: 0,
             quotas_by: 0,
@@ -169,7 +169,7 @@ impl Worker {
     /// Nobody, as at the start; what comes of the steps that are under way is ignored.
     fn forget_everything(&mut self, now: Nanos) {
         let busy = std::mem::take(&mut self.busy);
-        *self = Worker { stale: busy.clone(), busy, ..Worker::new(self.options.clone(), now) };
+        *self = WorldWorker { stale: busy.clone(), busy, ..WorldWorker::new(self.options.clone(), now) };
     }
 
     /// What is to be begun now.
@@ -181,34 +181,34 @@ impl Worker {
         }
         // A clock that was set back makes it no longer.
         let waits = self.join_at > now && self.join_at.minus(now) <= JOIN_SETTLED_EVERY;
-        if !waits && self.begin_at_store(Lane::Join, now) {
+        if !waits && self.begin_at_store(WorkerTask::Join, now) {
             steps.push(Step::Join(self.joining(origin, false)));
         }
         if self.standing.joined.is_none() {
             return steps;
         }
-        if now >= self.mail_at && self.publishing.has_room() && self.begin_at_origin(Lane::Mail, now) {
+        if now >= self.mail_at && self.publishing.has_room() && self.begin_at_origin(WorkerTask::Mail, now) {
             steps.push(Step::TakeMail { most: LETTERS_MAX });
         }
         steps.extend(self.publish_step(now));
-        if now >= self.import_at && self.begin_at_store(Lane::Import, now) {
+        if now >= self.import_at && self.begin_at_store(WorkerTask::Import, now) {
             // What happens meanwhile may ask for the next one.
             self.import_at = Nanos::MAX;
             steps.push(Step::Import(self.since(now)));
         }
-        if !self.untold.is_empty() && self.begin_at_origin(Lane::Write, now) {
+        if !self.untold.is_empty() && self.begin_at_origin(WorkerTask::Write, now) {
             steps.push(Step::Write(self.untold_cells()));
         }
-        if now >= self.view_at && self.begin_at_origin(Lane::Tell, now) {
+        if now >= self.view_at && self.begin_at_origin(WorkerTask::Tell, now) {
             self.view_at = Nanos::MAX;
             steps.extend(self.standing.view().map(Step::Tell));
         }
-        if !self.resets.is_empty() && self.begin_at_origin(Lane::Resets, now) {
+        if !self.resets.is_empty() && self.begin_at_origin(WorkerTask::Resets, now) {
             steps.push(Step::TellResets(std::mem::take(&mut self.resets)));
         }
         steps.extend(self.check_step(now));
         steps.extend(self.merge_step(now));
-        if now >= self.delete_at && self.standing.is_first() && self.begin_at_store(Lane::Delete, now) {
+        if now >= self.delete_at && self.standing.is_first() && self.begin_at_store(WorkerTask::Delete, now) {
             steps.push(Step::Delete);
         }
         steps
@@ -239,28 +239,28 @@ impl Worker {
     }
 
     /// A step is over.
-    pub fn done(&mut self, done: Done, now: Nanos, counters: &WorldCounters) {
+    pub fn done(&mut self, done: StepResult, now: Nanos, counters: &WorldCounters) {
         self.busy.remove(&done.lane());
         if self.stale.remove(&done.lane()) || !self.is_leader() {
             return;
         }
         match done {
-            Done::Joined(joined) => self.joined(joined, now),
-            Done::Mail(letters) => self.mail(letters, now, counters),
-            Done::Totals(totals) => self.totals(totals, now),
-            Done::Published(published) => self.published(published, now, counters),
-            Done::Imported(imported) => self.imported(imported, now, counters),
-            Done::Written(written) => self.written(&written, now),
-            Done::Told(told) => {
+            StepResult::Joined(joined) => self.joined(joined, now),
+            StepResult::Mail(letters) => self.mail(letters, now, counters),
+            StepResult::Totals(totals) => self.totals(totals, now),
+            StepResult::Published(published) => self.published(published, now, counters),
+            StepResult::Imported(imported) => self.imported(imported, now, counters),
+            StepResult::Written(written) => self.written(&written, now),
+            StepResult::Told(told) => {
                 if !self.heard_from_origin(&told, now) {
                     self.view_at = now;
                 }
             }
             // Who isn't told hears of it with the key's next sync.
-            Done::ToldResets(told) => drop(self.heard_from_origin(&told, now)),
-            Done::Checked(checked) => self.checked(checked, now, counters),
-            Done::Merged(merged) => self.merged(merged, now, counters),
-            Done::Deleted(deleted) => {
+            StepResult::ToldResets(told) => drop(self.heard_from_origin(&told, now)),
+            StepResult::Checked(checked) => self.checked(checked, now, counters),
+            StepResult::Merged(merged) => self.merged(merged, now, counters),
+            StepResult::Deleted(deleted) => {
                 self.heard_from_store(deleted.is_ok(), now);
                 let count = deleted.unwrap_or(0);
                 counters.rows_deleted.add(count);
@@ -279,7 +279,7 @@ impl Worker {
 
     /// Nothing is left to carry to the store.
     pub fn is_settled(&self) -> bool {
-        self.publishing.is_empty() && self.untold.is_empty() && !self.busy.contains(&Lane::Publish)
+        self.publishing.is_empty() && self.untold.is_empty() && !self.busy.contains(&WorkerTask::Publish)
     }
 
     /// What says that the region is gone for good; `None` when its counts outlive this process.
@@ -368,18 +368,18 @@ impl Worker {
     }
 
     /// Begins something at the world store, if that isn't sick and nothing of it is under way.
-    fn begin_at_store(&mut self, lane: Lane, now: Nanos) -> bool {
+    fn begin_at_store(&mut self, lane: WorkerTask, now: Nanos) -> bool {
         if self.busy.contains(&lane) {
             return false;
         }
-        let is_idle = ![Lane::Join, Lane::Publish, Lane::Import, Lane::Delete]
+        let is_idle = ![WorkerTask::Join, WorkerTask::Publish, WorkerTask::Import, WorkerTask::Delete]
             .iter()
             .any(|lane| self.busy.contains(lane));
         let begins = self.breaker.admits() || (is_idle && self.breaker.probe_due(now));
         begins && self.busy.insert(lane)
     }
 
-    fn begin_at_origin(&mut self, lane: Lane, now: Nanos) -> bool {
+    fn begin_at_origin(&mut self, lane: WorkerTask, now: Nanos) -> bool {
         now >= self.origin_at && self.busy.insert(lane)
     }
 

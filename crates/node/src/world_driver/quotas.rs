@@ -9,7 +9,7 @@ use crate::quota::Quotas;
 use std::time::Duration;
 use tidegate_control::LeaderCounters;
 use tidegate_core::Nanos;
-use tidegate_world::{Acknowledgement, Demand, OwnerId, Reply, SLICE_LEASE, WorldError};
+use tidegate_world::{Acknowledgement, Demand, OwnerId, SLICE_LEASE, WorldError, WorldFuture};
 use tokio::time::{Instant, timeout};
 
 const REPORT_EVERY: Duration = Duration::from_millis(250);
@@ -115,7 +115,7 @@ impl WorldDriver {
     }
 }
 
-async fn within<T>(reply: Reply<'_, T>) -> Result<T, WorldError> {
+async fn within<T>(reply: WorldFuture<'_, T>) -> Result<T, WorldError> {
     let waited_ms = u64::try_from(STORE_WITHIN.as_millis()).unwrap_or(u64::MAX);
     timeout(STORE_WITHIN, reply).await.unwrap_or(Err(WorldError::Timeout { waited_ms }))
 }

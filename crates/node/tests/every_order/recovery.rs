@@ -15,11 +15,11 @@ use ledger::Ledger;
 use smallvec::{SmallVec, smallvec};
 use tidegate_core::exchange::{CountReply, CountSync, KeyReply, KeySync, Wants};
 use tidegate_core::origin_cell::NodeId;
-use tidegate_core::state::{Publish, State as _};
+use tidegate_core::state::{PublishUrgency, State as _};
 use tidegate_core::{
     Accuracy, Class, Cost, Item, KeyId, Limit, Nanos, Period, Sequence, SharedState, Spec, StepId,
 };
-use tidegate_origin::{Exchange, Expiry, Grant, Store};
+use tidegate_origin::{Exchange, Expiry, Grant, OriginStore};
 
 const PERIOD: Nanos = Nanos::from_secs(60);
 /// Within the first cell. No step leaves it.
@@ -104,7 +104,7 @@ struct Region {
     left_out: Vec<Combination>,
     now: Nanos,
     nodes: [Node; NODES],
-    store: Store,
+    store: OriginStore,
     messages: Vec<Message>,
     answers: Vec<Answer>,
     /// The epoch of the last reset, while heartbeats still announce it.
@@ -154,7 +154,7 @@ impl Region {
             left_out,
             now: START,
             nodes: [Node::started(1), Node::started(2), absent],
-            store: Store::default(),
+            store: OriginStore::default(),
             messages: Vec::new(),
             answers: Vec::new(),
             announced: None,
@@ -372,7 +372,7 @@ impl Region {
     /// Nothing is on its way, and nobody has anything left to publish.
     fn is_drained(&self) -> bool {
         let is_idle = |node: &Node| {
-            node.call.is_none() && node.state.publish() == Publish::Nothing && !self.is_behind(node)
+            node.call.is_none() && node.state.publish() == PublishUrgency::Nothing && !self.is_behind(node)
         };
         self.messages.is_empty() && self.answers.is_empty() && self.nodes.iter().all(is_idle)
     }

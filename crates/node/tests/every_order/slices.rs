@@ -11,10 +11,11 @@ use std::sync::Arc;
 use tidegate_control::{Flaw, Reconciler};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{Burst, Class, KeyId, Nanos, Rate, Spec};
-use tidegate_node::quota::{Quotas, Worker};
+use tidegate_node::quota::{QuotaWorker, Quotas};
 use tidegate_origin::{QuotaGathered, QuotaHeard, QuotaNews, QuotaReport};
 use tidegate_world::{
-    Acknowledgement, Demand, Granted, Joining, OwnerId, Policy, Publish, RECONCILER, SLICE_LEASE, Store, Term,
+    Acknowledgement, Demand, Granted, Joining, OwnerId, PublishPolicy, PublishThreshold, RECONCILER,
+    SLICE_LEASE, Term, WorldStore,
 };
 
 const LIMIT: u64 = 100;
@@ -36,7 +37,7 @@ struct Scope {
 #[derive(Clone, Debug)]
 struct Region {
     me: OwnerId,
-    worker: Worker,
+    worker: QuotaWorker,
     /// What it read, on its way to its node.
     told: Option<(Arc<QuotaNews>, Nanos)>,
     /// What its node goes by, and when it heard of that.
@@ -55,7 +56,7 @@ struct Slices {
     scope: Scope,
     reconciler: Reconciler,
     now: Nanos,
-    world: Store,
+    world: WorldStore,
     term: Term,
     regions: [Region; 2],
     messages: Vec<Message>,
@@ -119,9 +120,10 @@ impl Region {
 impl Slices {
     /// Both take part, and the first asks for nearly all.
     fn new(scope: Scope, flaw: Flaw) -> Self {
-        let mut world = Store::default();
+        let mut world = WorldStore::default();
         let term = world.lead(RECONCILER, 1, Nanos::from_secs(3600), START).unwrap();
-        let region = |me, demand| Region { me, worker: Worker::default(), told: None, heard: None, demand };
+        let region =
+            |me, demand| Region { me, worker: QuotaWorker::default(), told: None, heard: None, demand };
         // Who they are, they hear when they join: below.
         let regions = [region(OwnerId(0), LIMIT), region(OwnerId(0), 1)];
         let reconciler = Reconciler::with_flaw(flaw);
@@ -173,7 +175,7 @@ impl Slices {
             region: format!("region-{index}"),
             origin: [1, 2][index],
             fingerprint: 1,
-            policy: Policy { publish: Publish::Headroom, interval: Nanos::from_secs(5) },
+            policy: PublishPolicy { publish: PublishThreshold::Headroom, interval: Nanos::from_secs(5) },
             applied: say.applied,
             known: 0,
             leaves: false,

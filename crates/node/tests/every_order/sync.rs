@@ -16,7 +16,7 @@ use tidegate_core::state::State as _;
 use tidegate_core::{
     Accuracy, Class, Cost, Item, KeyId, Limit, Nanos, Period, Sequence, SharedState, Spec, StepId,
 };
-use tidegate_origin::{Exchange, Grant, Store};
+use tidegate_origin::{Exchange, Grant, OriginStore};
 
 const PERIOD: Nanos = Nanos::from_secs(60);
 /// Within the first cell; so is everything until it ends.
@@ -93,7 +93,7 @@ struct Sync {
     flaw: Flaw,
     now: Nanos,
     nodes: [Node; 2],
-    origin: Store,
+    origin: OriginStore,
     messages: Vec<Message>,
     answers: Vec<Answer>,
     truth: Truth,
@@ -149,7 +149,7 @@ impl Sync {
             flaw,
             now: START,
             nodes: [node(1), node(2)],
-            origin: Store::default(),
+            origin: OriginStore::default(),
             messages: Vec::new(),
             answers: Vec::new(),
             truth: Truth::default(),

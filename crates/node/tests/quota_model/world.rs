@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use tidegate_control::{Flaw, Reconciler};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{Burst, Decision, KeyId, Nanos, Rate, Spec, Verdict};
-use tidegate_node::quota::{Asked, Quotas, Worker};
-use tidegate_origin::Store as Origin;
+use tidegate_node::quota::{DemandSample, QuotaWorker, Quotas};
+use tidegate_origin::OriginStore as Origin;
 use tidegate_world::{
-    Acknowledgement, Demand, Joined, Joining, OwnerId, Policy, Publish, RECONCILER, SLICE_LEASE, Slices,
-    Store as World, Term,
+    Acknowledgement, Demand, Joined, Joining, OwnerId, PublishPolicy, PublishThreshold, RECONCILER,
+    SLICE_LEASE, Slices, Term, WorldStore as World,
 };
 
 pub(crate) const KEY_COUNT: usize = 2;
@@ -55,7 +55,7 @@ pub(crate) struct Region {
     origin: Origin,
     origin_clock: Clock,
     /// The second one is what a paused process goes on with.
-    workers: [Worker; 2],
+    workers: [QuotaWorker; 2],
     me: Option<OwnerId>,
     pub(crate) joins_at: Instant,
     pub(crate) leaves_at: Option<Instant>,
@@ -223,7 +223,7 @@ impl Model {
                 remaining: 0,
                 reset: Nanos::ZERO,
             };
-            let asked = Asked { key, whole: &specs[index], cost: demand[index] / 5, is_abuse: false };
+            let asked = DemandSample { key, whole: &specs[index], cost: demand[index] / 5, is_abuse: false };
             node.quotas.decided(&asked, &mut decision, node.clock.at(now));
         }
         self.agenda.at(now + 200 * MILLI, move |model| model.demand_turn(region));
@@ -290,7 +290,7 @@ impl Model {
         leaves: bool,
         done: impl FnOnce(&mut Model, Option<Joined>) + 'static,
     ) {
-        let policy = Policy { publish: Publish::Headroom, interval: Nanos::from_secs(5) };
+        let policy = PublishPolicy { publish: PublishThreshold::Headroom, interval: Nanos::from_secs(5) };
         let name = format!("region-{region}");
         let origin = u64::try_from(region).expect("some regions");
         let joining = Joining { region: name, origin, fingerprint: 1, policy, applied, known: 0, leaves };

@@ -3,17 +3,19 @@
 use std::sync::mpsc;
 use tidegate_core::exchange::{CellSync, CountSync, KeySync, Wants, WindowSync};
 use tidegate_core::origin_cell::NodeId;
-use tidegate_core::state::Publish;
+use tidegate_core::state::PublishUrgency;
 use tidegate_core::{
     Accuracy, CellId, Class, Cost, FleetSecret, KeyId, KeyPrefix, Limit, Moment, Nanos, Period,
 };
 use tidegate_node::region::{Effects, Outgoing, RegionOptions};
-use tidegate_node::world::{Done, Step, Worker, WorkerOptions, WorldCounters};
+use tidegate_node::world::{Step, StepResult, WorkerOptions, WorldCounters, WorldWorker};
 use tidegate_node::{Decided, Engine, EngineOptions, GivenLimit, GivenPolicy, Purpose, Request, Subject};
 use tidegate_origin::{Acceptance, Expiry, ResetNews};
-use tidegate_origin::{Exchange, Grant, Heartbeat, Lead, LeadWish, Letter, OriginId, Reset, ShardId, Store};
+use tidegate_origin::{
+    Exchange, Grant, Heartbeat, Lead, LeadWish, Letter, OriginId, OriginStore, Reset, ShardId,
+};
 use tidegate_rules::RuleSet;
-use tidegate_world::{Merged, Policy, WorldError};
+use tidegate_world::{Merged, PublishPolicy, WorldError};
 
 /// In the middle of a cell of five minutes.
 pub(crate) const START: Nanos = Nanos::from_secs(1_800_000_060);
@@ -26,7 +28,7 @@ const SHARD: ShardId = ShardId(1);
 
 pub(crate) struct Regions {
     pub(crate) regions: Vec<Region>,
-    pub(crate) store: tidegate_world::Store,
+    pub(crate) store: tidegate_world::WorldStore,
     /// Whether the world store answers.
     pub(crate) is_up: bool,
     pub(crate) now: Nanos,
@@ -34,8 +36,8 @@ pub(crate) struct Regions {
 
 pub(crate) struct Region {
     pub(crate) engine: Engine,
-    pub(crate) origin: Store,
-    pub(crate) worker: Worker,
+    pub(crate) origin: OriginStore,
+    pub(crate) worker: WorldWorker,
     node: NodeId,
     origin_id: OriginId,
     /// Steps on their way to the world store and back, by when they are.
@@ -76,7 +78,7 @@ impl Ask {
 }
 
 impl Region {
-    fn new(number: u64, name: &str, policy: Policy) -> Self {
+    fn new(number: u64, name: &str, policy: PublishPolicy) -> Self {
         let secret = FleetSecret::BUILT_IN;
         let rules = RuleSet::parse(&[], &secret).unwrap_or_else(|errors| panic!("{errors}"));
         let region = RegionOptions { node: NodeId(number), fresh_for: Nanos::from_secs(5), seed: number };
@@ -89,8 +91,8 @@ impl Region {
         };
         Region {
             engine: Engine::sharing_with_world(EngineOptions { secret, keys_max: 1_000 }, region, rules),
-            origin: Store::default(),
-            worker: Worker::new(options, START),
+            origin: OriginStore::default(),
+            worker: WorldWorker::new(options, START),
             node: NodeId(number),
             origin_id: OriginId { id: number * 100, life: 1 },
             under_way: Vec::new(),
@@ -181,7 +183,7 @@ impl Region {
     pub(crate) fn world(&mut self, ask: &Ask, now: Nanos) -> u64 {
         let moment = Moment::at(now);
         let sharing = self.engine.shared().unwrap();
-        sharing.table.requeue(ask.key(), Publish::Soon);
+        sharing.table.requeue(ask.key(), PublishUrgency::Soon);
         carry(
             &self.engine,
             &mut self.origin,
@@ -224,7 +226,7 @@ impl Region {
             self.worker.led(Some(self.origin.lead(&lead, now)), now);
         }
         if elapsed_ms.is_multiple_of(5_000) {
-            world.look(now).into_iter().for_each(|key| sharing.table.requeue(key, Publish::Soon));
+            world.look(now).into_iter().for_each(|key| sharing.table.requeue(key, PublishUrgency::Soon));
         }
         let letters: Vec<Letter> = world.take_due(1_000);
         self.origin.put_mail(&letters, now);
@@ -232,7 +234,7 @@ impl Region {
 }
 
 /// Brings calls to the origin and their answers back; what they cause too.
-fn carry(engine: &Engine, origin: &mut Store, effects: Effects, moment: Moment) {
+fn carry(engine: &Engine, origin: &mut OriginStore, effects: Effects, moment: Moment) {
     let sharing = engine.shared().unwrap();
     let mut calls: Vec<Outgoing> = wake(effects);
     while let Some(call) = calls.pop() {
@@ -247,12 +249,12 @@ fn wake(effects: Effects) -> Vec<Outgoing> {
 }
 
 impl Regions {
-    pub(crate) fn new(count: u64, publish: tidegate_world::Publish) -> Self {
-        let policy = Policy { publish, interval: Nanos::from_secs(5) };
+    pub(crate) fn new(count: u64, publish: tidegate_world::PublishThreshold) -> Self {
+        let policy = PublishPolicy { publish, interval: Nanos::from_secs(5) };
         let regions = (1..=count).map(|number| Region::new(number, &format!("region-{number}"), policy));
         let mut regions = Regions {
             regions: regions.collect(),
-            store: tidegate_world::Store::default(),
+            store: tidegate_world::WorldStore::default(),
             is_up: true,
             now: START,
         };
@@ -280,7 +282,10 @@ impl Regions {
 
     /// Another node of the region takes over, which knows nothing.
     pub(crate) fn new_worker(&mut self, region: usize) {
-        let policy = Policy { publish: tidegate_world::Publish::Headroom, interval: Nanos::from_secs(5) };
+        let policy = PublishPolicy {
+            publish: tidegate_world::PublishThreshold::Headroom,
+            interval: Nanos::from_secs(5),
+        };
         let number = u64::try_from(region).unwrap() + 1;
         self.regions[region].worker = Region::new(number, &format!("region-{number}"), policy).worker;
         self.regions[region].under_way.clear();
@@ -331,39 +336,41 @@ fn takes(step: &Step) -> Nanos {
 
 fn perform(
     step: Step,
-    origin: &mut Store,
-    store: &mut tidegate_world::Store,
+    origin: &mut OriginStore,
+    store: &mut tidegate_world::WorldStore,
     is_up: bool,
     now: Nanos,
-) -> Done {
+) -> StepResult {
     let gone = || WorldError::Timeout { waited_ms: 100 };
     match step {
-        Step::Join(joining) => Done::Joined(if is_up { store.join(&joining, now) } else { Err(gone()) }),
+        Step::Join(joining) => {
+            StepResult::Joined(if is_up { store.join(&joining, now) } else { Err(gone()) })
+        }
         Step::Publish(owner, rows) => {
-            Done::Published(if is_up { Ok(store.publish(owner, &rows, now)) } else { Err(gone()) })
+            StepResult::Published(if is_up { Ok(store.publish(owner, &rows, now)) } else { Err(gone()) })
         }
         Step::Import(since) => {
-            Done::Imported(if is_up { Ok(store.import(since, 3, now)) } else { Err(gone()) })
+            StepResult::Imported(if is_up { Ok(store.import(since, 3, now)) } else { Err(gone()) })
         }
         Step::Check(owner, cells) => {
-            Done::Checked(if is_up { Ok(store.stored_counts(owner, &cells)) } else { Err(gone()) })
+            StepResult::Checked(if is_up { Ok(store.stored_counts(owner, &cells)) } else { Err(gone()) })
         }
-        Step::Merge => Done::Merged(if is_up { Ok(Merged::default()) } else { Err(gone()) }),
-        Step::Delete => Done::Deleted(if is_up { Ok(store.delete_expired(now)) } else { Err(gone()) }),
-        Step::TakeMail { most } => Done::Mail(Ok(origin.take_mail(most))),
+        Step::Merge => StepResult::Merged(if is_up { Ok(Merged::default()) } else { Err(gone()) }),
+        Step::Delete => StepResult::Deleted(if is_up { Ok(store.delete_expired(now)) } else { Err(gone()) }),
+        Step::TakeMail { most } => StepResult::Mail(Ok(origin.take_mail(most))),
         Step::Totals(cells) => {
-            Done::Totals(Ok(cells.iter().map(|cell| Ok(origin.cell_total(cell, now))).collect()))
+            StepResult::Totals(Ok(cells.iter().map(|cell| Ok(origin.cell_total(cell, now))).collect()))
         }
         Step::Write(cells) => {
-            Done::Written(Ok(cells.iter().map(|cell| Ok(origin.import(cell, now, now))).collect()))
+            StepResult::Written(Ok(cells.iter().map(|cell| Ok(origin.import(cell, now, now))).collect()))
         }
         Step::TellResets(resets) => {
             origin.share_resets(&ResetNews { resets, ..ResetNews::default() });
-            Done::ToldResets(Ok(()))
+            StepResult::ToldResets(Ok(()))
         }
         Step::Tell(view) => {
             origin.tell_world(view, now);
-            Done::Told(Ok(()))
+            StepResult::Told(Ok(()))
         }
     }
 }

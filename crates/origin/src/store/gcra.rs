@@ -3,7 +3,7 @@
 use super::reservations::Reservations;
 use super::resolution::{micros_floor, units_ahead};
 use super::wants::Allotted;
-use super::{Occasion, Store};
+use super::{Occasion, OriginStore};
 use std::collections::BTreeMap;
 use tidegate_core::exchange::{CountReply, KeySync};
 use tidegate_core::gcra_sync::{BurstMemory, Busy, GcraSync, OriginGcra};
@@ -68,7 +68,7 @@ impl GcraState {
     }
 }
 
-impl Store {
+impl OriginStore {
     pub(super) fn publish_gcra(&mut self, sync: &KeySync, gcra: &GcraSync, burst: u64, occasion: Occasion) {
         let state = self.gcras.entry((sync.key, sync.epoch));
         let mut origin = state.of(occasion.node);

@@ -1,6 +1,6 @@
 //! What nodes say to each other about hot keys, kept until the others come by.
 
-use super::Store;
+use super::OriginStore;
 use crate::{HotHeard, HotNews, HotReport};
 use std::collections::BTreeMap;
 use tidegate_core::Nanos;
@@ -13,7 +13,7 @@ pub(super) struct Hot {
     news: Option<HotNews>,
 }
 
-impl Store {
+impl OriginStore {
     /// Keeps what comes often to a node, and says what is hot in the region.
     pub fn report_hot(&mut self, report: &HotReport, now: Nanos) -> HotHeard {
         let now = self.wake(now);

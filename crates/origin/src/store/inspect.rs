@@ -1,6 +1,6 @@
 //! Lets the simulator read which situation a key is in. Changes nothing.
 
-use super::Store;
+use super::OriginStore;
 use tidegate_core::{CellId, KeyId, Nanos};
 
 /// The state of one cell, or of a bucket.
@@ -13,7 +13,7 @@ pub struct CellCondition {
     pub expires: Nanos,
 }
 
-impl Store {
+impl OriginStore {
     /// The condition of a window's cell at `now`; `None` when there is none.
     pub fn cell_condition(&self, cell: &CellId, now: Nanos) -> Option<CellCondition> {
         let window = self.windows.get(cell)?;

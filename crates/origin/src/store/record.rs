@@ -1,6 +1,6 @@
 //! A shard's record: the same as `redis/pulse.lua` computes.
 
-use super::Store;
+use super::OriginStore;
 use super::resolution::{from_micros, micros_ceil};
 use crate::owners::RememberedNodes;
 use crate::record::{Incarnation, PULSES_KEPT, Pulse, Pulsed, RECOVERY_MAX, RECOVERY_MIN};
@@ -93,7 +93,7 @@ impl StoredRecord {
     }
 }
 
-impl Store {
+impl OriginStore {
     /// Counts a node as alive on this shard, and returns which data the shard holds.
     pub fn pulse(&mut self, pulse: &Pulse, now: Nanos) -> Pulsed {
         let present = self.wake(now);
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn a_store_that_lost_its_record_recovers_until_all_live_nodes_have_confirmed() {
-        let mut store = Store::default();
+        let mut store = OriginStore::default();
         assert!(!is_recovering(&store.pulse(&pulse(1, 1), at(0))));
         store.clear();
         let lost = store.pulse(&pulse(1, 2), at(400));
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn nobody_waits_for_the_dead_and_for_nobody_longer_than_thirty_seconds() {
-        let mut store = Store::default();
+        let mut store = OriginStore::default();
         store.clear();
         let lost = store.pulse(&pulse(1, 1), at(0));
         let confirmed = Some(lost.record.incarnation);
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn a_store_that_knows_less_than_it_acknowledged_and_another_process_recover() {
-        let mut store = Store::default();
+        let mut store = OriginStore::default();
         store.pulse(&pulse(1, 1), at(0));
         let old = store.clone();
         store.pulse(&pulse(1, 2), at(400));
@@ -192,7 +192,7 @@ mod tests {
             is_recovering(&store.pulse(&pulse(1, 3), at(800))),
             "an older copy knows of one pulse, not of two"
         );
-        let mut store = Store::default();
+        let mut store = OriginStore::default();
         store.pulse(&pulse(1, 1), at(0));
         store.restart(7);
         assert!(is_recovering(&store.pulse(&pulse(1, 2), at(400))));
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_store_that_is_empty_on_purpose_or_of_an_earlier_release_does_not() {
-        let mut store = Store::default();
+        let mut store = OriginStore::default();
         store.clear();
         assert!(!is_recovering(&store.pulse(&Pulse { adopts: true, ..pulse(1, 1) }, at(0))));
         store.clear();

@@ -6,7 +6,7 @@
 use super::reservations::Reservations;
 use super::resolution::{FadingMicros, from_micros, micros_floor, sequence_before};
 use super::wants::Allotted;
-use super::{Occasion, Store};
+use super::{Occasion, OriginStore};
 use tidegate_core::exchange::{CellSync, CountReply, DRAW_AHEAD, KeySync, WindowSync};
 use tidegate_core::limit::NUMBER_MAX;
 use tidegate_core::origin_cell::{NodeId, OriginCell};
@@ -82,7 +82,7 @@ impl Weighed {
     }
 }
 
-impl Store {
+impl OriginStore {
     pub(super) fn publish_window(&mut self, sync: &KeySync, window: &WindowSync, occasion: Occasion) {
         let [current_id, previous_id] = ids(sync.key, sync.epoch, window);
         if self.only_reads(sync, occasion.node) {

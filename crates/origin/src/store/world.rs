@@ -1,7 +1,7 @@
 //! What nodes and their world worker leave with the store for each other: who works, which store this is, the
 //! mailbox, and how the world stands. The scripts in `redis/world` do the same.
 
-use super::Store;
+use super::OriginStore;
 use super::resolution::micros_floor;
 use crate::{CellTotal, Expiry, Lead, LeadWish, Leading, Letter, OriginId, WorldCell};
 use std::collections::BTreeMap;
@@ -46,7 +46,7 @@ impl Desk {
     }
 }
 
-impl Store {
+impl OriginStore {
     /// Who works for the region in the world tier, and which store this is.
     pub fn lead(&mut self, lead: &Lead, now: Nanos) -> Leading {
         let present = self.wake(now);

@@ -7,15 +7,15 @@ use tidegate_core::exchange::{Fading, KeySync};
 use tidegate_core::gcra_sync::Busy;
 use tidegate_core::origin_cell::NodeId;
 use tidegate_origin::{Expiry, Grant, Heartbeat, KeyError, OriginError};
-use tidegate_testkit::Reply;
+use tidegate_testkit::RespValue;
 
 const NO_COUNTS: [&str; 9] =
     ["", "text", "-1", "1.5", "1e3", " 1", "0x10", "9223372036854775807", "9007199254740994"];
 const NO_INSTANTS: [&str; 6] = ["", "text", "5", "1.5", "-1.000000000", "99999999999.000000000"];
 
-async fn dump(region: &Region) -> Vec<Reply> {
+async fn dump(region: &Region) -> Vec<RespValue> {
     let mut names: Vec<String> =
-        region.server().demand(&["KEYS", "*"]).await.items().iter().filter_map(Reply::text).collect();
+        region.server().demand(&["KEYS", "*"]).await.items().iter().filter_map(RespValue::text).collect();
     names.sort();
     let mut dump = Vec::new();
     for name in names.iter().filter(|name| !name.contains(&format!("{:032x}", key(1).get()))) {

@@ -87,7 +87,7 @@ impl Region {
     /// The store loses its memory.
     pub(crate) async fn forget(&self) {
         match self {
-            Region::Memory { origin, .. } => origin.with_store(tidegate_origin::Store::clear),
+            Region::Memory { origin, .. } => origin.with_store(tidegate_origin::OriginStore::clear),
             Region::Redis { server, .. } => drop(server.demand(&["FLUSHALL"]).await),
         }
     }

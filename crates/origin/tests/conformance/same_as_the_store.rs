@@ -13,7 +13,7 @@ use tidegate_core::exchange::{
 use tidegate_core::gcra_sync::Busy;
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{CellId, Nanos, Rate, Sequence};
-use tidegate_origin::{Exchange, Exchanged, Expiry, Grant, Store, WorldCell};
+use tidegate_origin::{Exchange, Exchanged, Expiry, Grant, OriginStore, WorldCell};
 
 const STEPS: u64 = 60;
 const NODES: u64 = 3;
@@ -228,7 +228,7 @@ fn are_alike(ours: &Exchanged, theirs: &Exchanged, start: Nanos) -> bool {
 
 async fn run_once(region: &Region, seed: u64) {
     region.forget().await;
-    let mut store = Store::default();
+    let mut store = OriginStore::default();
     let mut run = Run::new(seed, region.now().await);
     let shard = region.origin().shard_of(key(0));
     for step in 0..STEPS {

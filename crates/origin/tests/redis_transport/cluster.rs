@@ -10,7 +10,7 @@ use tidegate_origin::{
     CellTotal, Expiry, KeyError, Lead, LeadWish, Letter, Origin, OriginError, OriginId, RedisOptions,
     RedisOrigin, ShardId, WorldCell,
 };
-use tidegate_testkit::{Fault, FaultProxy, Redis, RedisBinary, RedisCluster, until};
+use tidegate_testkit::{FaultProxy, ProxyFault, Redis, RedisBinary, RedisCluster, until};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -124,7 +124,7 @@ async fn one_reachable_seed_is_enough() {
 async fn a_cluster_that_appears_later_is_found() {
     let cluster = RedisCluster::start().await;
     let proxy = FaultProxy::start(cluster.primaries()[0].address()).await;
-    proxy.set(Fault::Refuse);
+    proxy.set(ProxyFault::Refuse);
     let origin = patient_origin(&format!("redis+cluster://{}", proxy.address()));
     for _ in 0..5 {
         let error = publish(&origin, key(1), 1).await.unwrap_err();
@@ -132,7 +132,7 @@ async fn a_cluster_that_appears_later_is_found() {
         assert_eq!(origin.shard_of(key(1)), RedisOrigin::NOWHERE);
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    proxy.set(Fault::None);
+    proxy.set(ProxyFault::None);
     until("three shards", SOON, || async { (origin.shards().len() == 3).then_some(()) }).await;
     assert_eq!(component(&publish(&origin, key(1), 5).await.unwrap()), 5);
 }

@@ -12,7 +12,7 @@ use crate::parse::cursor::Cursor;
 use crate::parse::fields::Fields;
 use crate::parse::is_list;
 use crate::parse::tree::Value;
-use crate::rule::{Declared, Logged, OnMissing, Rule};
+use crate::rule::{Declared, LogSampling, OnMissing, Rule};
 use crate::suggest;
 use tidegate_core::{Accuracy, Charge, Class};
 
@@ -175,7 +175,7 @@ fn rule(
         shadow: false,
         on_missing: OnMissing::default(),
         charge: Charge::IfAdmitted,
-        log: Logged::default(),
+        log: LogSampling::default(),
         declared,
         overflow_key: path.overflow_key(&prefix),
         series: Default::default(),

@@ -14,7 +14,7 @@ use crate::bounds::{DESCRIPTION_CHARS_MAX, NAME_CHARS_MAX};
 use crate::error::{Problems, Refusal, quoted};
 use crate::identifier::overflow_key;
 use crate::overrides::Lookup;
-use crate::rule::{Declared, Logged, OnMissing, Rule, Scope};
+use crate::rule::{Declared, LogSampling, OnMissing, Rule, Scope};
 use crate::snapshot::LookupSeed;
 use std::sync::Arc;
 use tidegate_core::{Accuracy, Charge, Class, FleetSecret, KeyPrefix};
@@ -105,7 +105,7 @@ struct Options {
     shadow: bool,
     on_missing: OnMissing,
     charge: Charge,
-    log: Logged,
+    log: LogSampling,
 }
 
 fn read_options(fields: &Fields<'_, '_>, problems: &mut Problems) -> Options {

@@ -6,7 +6,7 @@ use super::Pushed;
 use super::cut::quoted;
 use crate::change::{DocumentName, OverrideName};
 use crate::envoy::Windows;
-use crate::overrides::{Change, Override};
+use crate::overrides::{Override, OverrideEffect};
 use crate::set::RuleSet;
 use crate::source::Source;
 use std::fmt::Write;
@@ -31,11 +31,11 @@ impl RuleSet {
             quoted(&mut entry, text);
         }
         match value.change {
-            Change::Keep => {}
-            Change::Unlimited => entry.push_str(", unlimited: true"),
+            OverrideEffect::Keep => {}
+            OverrideEffect::Unlimited => entry.push_str(", unlimited: true"),
             // Writing to a String can't fail.
-            Change::Limit(limit) => drop(write!(entry, ", limit: {}", limit.get())),
-            Change::Rate { rate, burst } => {
+            OverrideEffect::Limit(limit) => drop(write!(entry, ", limit: {}", limit.get())),
+            OverrideEffect::Rate { rate, burst } => {
                 let _ = write!(entry, ", rate: {}, burst: {}", rate_text(rate)?, burst.get());
             }
         }

@@ -5,7 +5,7 @@
 
 use super::log::Log;
 use super::{RULES, RuleFiles, RuleFilesError, beside};
-use crate::bytes::{Malformed, put_parts};
+use crate::bytes::{DecodeError, put_parts};
 use crate::change::{Delta, OverrideName, RuleChange};
 use crate::overrides::Override;
 use crate::snapshot::{Builder, Contents, RuleWithExact, Snapshot, WriteError};
@@ -170,7 +170,7 @@ impl Changes {
         let positions: HashMap<RuleName, u32> = self.contents.rules.iter().map(name_of).zip(0..).collect();
         let old_positions: Vec<Option<u32>> =
             snapshot.rules_with_exact().iter().map(|rule| positions.get(&name_of(rule)).copied()).collect();
-        let nobody = WriteError::Refused(Malformed("an override is of no rule"));
+        let nobody = WriteError::Refused(DecodeError("an override is of no rule"));
         let mut builder = Builder::new(path, &self.contents)?;
         let mut changed = self.exact.iter().peekable();
         for old in snapshot.exact() {
@@ -201,7 +201,7 @@ fn push_new(
     match (&new.applied, positions.get(&new.rule)) {
         (None, _) => Ok(()),
         (Some(applied), Some(position)) => builder.push(hash, *position, &new.parts, applied),
-        (Some(_), None) => Err(WriteError::Refused(Malformed("an override is of no rule"))),
+        (Some(_), None) => Err(WriteError::Refused(DecodeError("an override is of no rule"))),
     }
 }
 

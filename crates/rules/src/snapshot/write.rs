@@ -6,7 +6,7 @@
 use super::head::{DOCUMENTS_MAX, EXACT_MAX, PATTERNS_MAX, RULES_WITH_EXACT_MAX};
 use super::{Builder, Contents, LookupSeed, RuleWithExact, SnapshotId, WriteError};
 use crate::bounds::SOURCES_BYTES_MAX;
-use crate::bytes::{Malformed, Parts, Reader, check_override, put_applied, put_parts};
+use crate::bytes::{DecodeError, Parts, Reader, check_override, put_applied, put_parts};
 use crate::change::{DocumentName, OverrideName};
 use crate::overrides::Override;
 use crate::rule::Mode;
@@ -74,7 +74,7 @@ impl SnapshotWriter {
         name.check()?;
         self.document_bytes = self.document_bytes.saturating_add(text.len());
         if self.document_bytes > SOURCES_BYTES_MAX {
-            return Err(Malformed("the documents are larger than 64 MiB").into());
+            return Err(DecodeError("the documents are larger than 64 MiB").into());
         }
         match self.contents.documents.insert(name.clone(), text.into()) {
             None => Ok(()),
@@ -88,7 +88,7 @@ impl SnapshotWriter {
         check_override(applied)?;
         if !name.is_exact() {
             if self.contents.patterns.len() as u64 == PATTERNS_MAX {
-                return Err(Malformed("there are more than a million patterns").into());
+                return Err(DecodeError("there are more than a million patterns").into());
             }
             return match self.contents.patterns.insert(name.clone(), *applied) {
                 None => Ok(()),
@@ -96,7 +96,7 @@ impl SnapshotWriter {
             };
         }
         if self.exact == EXACT_MAX {
-            return Err(Malformed("there are more than a hundred million overrides").into());
+            return Err(DecodeError("there are more than a hundred million overrides").into());
         }
         self.exact += 1;
         let prefix = self.contents.seed.prefix(&name.tenant, &name.namespace, &name.rule);
@@ -115,7 +115,7 @@ impl SnapshotWriter {
         let rule = *self.known_rules.entry(names_hash).or_insert(next);
         if rule == next {
             if u64::from(next) == RULES_WITH_EXACT_MAX {
-                return Err(Malformed("more than a million rules have overrides").into());
+                return Err(DecodeError("more than a million rules have overrides").into());
             }
             let OverrideName { tenant, namespace, rule, .. } = name.clone();
             rules.push(RuleWithExact { tenant, namespace, rule, exact: 0 });
@@ -150,7 +150,7 @@ impl SnapshotWriter {
             let mut reader = Reader::new(&record);
             let (hash, rule, applied) = (reader.u128()?, reader.u32()?, reader.applied()?);
             let position = usize::try_from(rule).ok().and_then(|rule| positions.get(rule)).copied();
-            let position = position.ok_or(Malformed("an override is of no rule"))?;
+            let position = position.ok_or(DecodeError("an override is of no rule"))?;
             let parts = reader.rest();
             if last == Some(hash) {
                 return Err(WriteError::Twice(self.shown(position, parts)));
@@ -307,19 +307,19 @@ impl Merged<'_> {
 
 impl Contents {
     /// What a file has room for.
-    pub(super) fn check(&self) -> Result<(), Malformed> {
+    pub(super) fn check(&self) -> Result<(), DecodeError> {
         let in_section = |(name, text): (&DocumentName, &Arc<str>)| {
             name.tenant.len() + name.namespace.len() + text.len() + DOCUMENT_LENGTHS_BYTES
         };
         if self.documents.iter().map(in_section).sum::<usize>() > SOURCES_BYTES_MAX {
-            return Err(Malformed("the documents are larger than 64 MiB"));
+            return Err(DecodeError("the documents are larger than 64 MiB"));
         }
         let exact: u64 = self.rules.iter().map(|rule| rule.exact).sum();
         let is_bounded = exact <= EXACT_MAX
             && self.patterns.len() as u64 <= PATTERNS_MAX
             && self.documents.len() as u64 <= DOCUMENTS_MAX
             && self.rules.len() as u64 <= RULES_WITH_EXACT_MAX;
-        if is_bounded { Ok(()) } else { Err(Malformed("there is more than a file has room for")) }
+        if is_bounded { Ok(()) } else { Err(DecodeError("there is more than a file has room for")) }
     }
 }
 

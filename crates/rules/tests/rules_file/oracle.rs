@@ -5,7 +5,8 @@ use crate::made::{Chance, NOW, SEED, Scratch, document, named, options};
 use std::collections::BTreeMap;
 use tidegate_core::{Limit, Nanos};
 use tidegate_rules::{
-    Attributes, Change, Delta, Override, OverrideName, Rule, RuleChange, RuleFiles, RuleSet, SnapshotWriter,
+    Attributes, Delta, Override, OverrideEffect, OverrideName, Rule, RuleChange, RuleFiles, RuleSet,
+    SnapshotWriter,
 };
 
 const RULES: usize = 1000;
@@ -110,7 +111,7 @@ fn random_name(chance: &mut Chance, rule: usize) -> OverrideName {
 
 fn random_value(chance: &mut Chance) -> Override {
     let limit = Limit::new(chance.number() >> 11).unwrap();
-    let change = if chance.one_in(5) { Change::Unlimited } else { Change::Limit(limit) };
+    let change = if chance.one_in(5) { OverrideEffect::Unlimited } else { OverrideEffect::Limit(limit) };
     let until = match chance.below(6) {
         0 => NOW,
         1 => NOW.plus(Nanos::new(1)),

@@ -6,7 +6,7 @@ use super::write;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use tidegate_control::plane::json::{ChangeJson, EntryJson, mode_of, override_name};
-use tidegate_control::plane::{Ask, CHANGES_MAX, Keep, Push, Replace, Who};
+use tidegate_control::plane::{CHANGES_MAX, OverrideRetention, OverrideTarget, Push, PushChange, Replace};
 use tidegate_core::FleetSecret;
 use tidegate_rules::envoy::Windows;
 use tidegate_rules::{DocumentName, Pushed, RuleChange, Source};
@@ -128,10 +128,10 @@ impl Terms {
         Ok(Terms { if_version, author, reason, is_dry })
     }
 
-    async fn carry_out(self, asked: &Asked<'_>, ask: Ask) -> Result<Made, Problem> {
+    async fn carry_out(self, asked: &Asked<'_>, ask: PushChange) -> Result<Made, Problem> {
         let Terms { if_version, author, reason, is_dry } = self;
         let tenant = asked.tenant().map(Arc::from);
-        let push = Push { ask, if_version, author, reason, tenant };
+        let push = Push { change: ask, if_version, author, reason, tenant };
         let plane = asked.plane;
         let outcome = if is_dry { plane.preview(&push).await? } else { plane.push(push).await? };
         Ok(Made::Json(write::outcome(&outcome, is_dry)))
@@ -166,14 +166,14 @@ pub(super) async fn push(asked: &Asked<'_>, body: &[u8]) -> Result<Made, Problem
                 "give one of them",
             ));
         }
-        (_, Some(true)) | (Some(false), None) => Keep::Pruned,
-        _ => Keep::Kept,
+        (_, Some(true)) | (Some(false), None) => OverrideRetention::Pruned,
+        _ => OverrideRetention::Kept,
     };
     let sources = sources(fields.0.remove("files"))?;
     fields.end()?;
     let pushed = Pushed::read(&sources, &FleetSecret::BUILT_IN, Windows::Fixed)
         .map_err(tidegate_control::plane::PlaneError::Invalid)?;
-    terms.carry_out(asked, Ask::Files { pushed, replace, overrides }).await
+    terms.carry_out(asked, PushChange::Files { pushed, replace, overrides }).await
 }
 
 /// `[{ "name": "rules.yaml", "text": "…" }]`
@@ -227,7 +227,7 @@ pub(super) async fn set_override(asked: &Asked<'_>, body: &[u8]) -> Result<Made,
     let value = required_entry(&mut fields, r#"send {"rule":"per-user","user":"acme","limit":1000}"#)?;
     fields.end()?;
     own(asked, &document)?;
-    terms.carry_out(asked, Ask::SetOverride { document, entry: entry(&value) }).await
+    terms.carry_out(asked, PushChange::SetOverride { document, entry: entry(&value) }).await
 }
 
 pub(super) async fn remove_override(asked: &Asked<'_>, body: &[u8]) -> Result<Made, Problem> {
@@ -242,11 +242,11 @@ pub(super) async fn remove_override(asked: &Asked<'_>, body: &[u8]) -> Result<Ma
         (Some(Value::String(rule)), Some(Value::Array(key))) => {
             let key: Option<Vec<String>> = key.iter().map(|part| part.as_str().map(str::to_owned)).collect();
             let key = key.ok_or_else(|| wrong("key", "must have strings in it", "put each in quotes"))?;
-            Who::Name(override_name(&document.tenant, &document.namespace, rule, &key)?)
+            OverrideTarget::Name(override_name(&document.tenant, &document.namespace, rule, &key)?)
         }
-        _ => Who::Entry(entry(&value)),
+        _ => OverrideTarget::Entry(entry(&value)),
     };
-    terms.carry_out(asked, Ask::RemoveOverride { document, who }).await
+    terms.carry_out(asked, PushChange::RemoveOverride { document, who }).await
 }
 
 pub(super) async fn reset(asked: &Asked<'_>, body: &[u8]) -> Result<Made, Problem> {
@@ -256,7 +256,7 @@ pub(super) async fn reset(asked: &Asked<'_>, body: &[u8]) -> Result<Made, Proble
     let value = required_entry(&mut fields, r#"send {"rule":"per-user","user":"acme"}"#)?;
     fields.end()?;
     own(asked, &document)?;
-    terms.carry_out(asked, Ask::Reset { document, entry: entry(&value) }).await
+    terms.carry_out(asked, PushChange::Reset { document, entry: entry(&value) }).await
 }
 
 /// Before anything is said about what another tenant has.
@@ -275,7 +275,7 @@ pub(super) async fn mode(asked: &Asked<'_>, body: &[u8]) -> Result<Made, Problem
     let terms = Terms::read(&mut fields, asked)?;
     let mode = mode_of(&fields.required("mode")?)?;
     fields.end()?;
-    terms.carry_out(asked, Ask::FleetMode(mode)).await
+    terms.carry_out(asked, PushChange::FleetMode(mode)).await
 }
 
 pub(super) async fn roll_back(asked: &Asked<'_>, body: &[u8]) -> Result<Made, Problem> {
@@ -284,7 +284,7 @@ pub(super) async fn roll_back(asked: &Asked<'_>, body: &[u8]) -> Result<Made, Pr
     let to = fields.number("version")?;
     fields.end()?;
     let to = to.ok_or_else(|| wrong("version", "must be a number", "give the version to go back to"))?;
-    terms.carry_out(asked, Ask::RollBack { to }).await
+    terms.carry_out(asked, PushChange::RollBack { to }).await
 }
 
 /// JSON lines of an export, all in one version.
@@ -301,7 +301,7 @@ pub(super) async fn import(asked: &Asked<'_>, body: &[u8]) -> Result<Made, Probl
             return Err(Problem::bad_request("too_many", "body", message, "send fewer at a time"));
         }
     }
-    terms.carry_out(asked, Ask::Changes(changes)).await
+    terms.carry_out(asked, PushChange::Changes(changes)).await
 }
 
 /// JSON lines of a backup.

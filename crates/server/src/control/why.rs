@@ -12,7 +12,7 @@ use crate::refusal::{Code, Refusal};
 use crate::why::asked_by;
 use serde_json::{Value, json};
 use std::time::Duration;
-use tidegate_control::stream::{Answer, Answers, Asker};
+use tidegate_control::stream::{Answers, Asker, NodeAnswer};
 use tidegate_decisions::why::Audience;
 
 /// For the slowest node.
@@ -45,7 +45,7 @@ fn merged(Answers { answers, silent }: Answers, records_max: usize, audience: Au
     let (mut decisions, mut counted, mut nearest) = (Vec::new(), Vec::new(), Vec::new());
     let (mut is_cut, mut damaged, mut answered) = (false, 0, 0);
     let mut problems = Vec::new();
-    for Answer { node, said, .. } in answers {
+    for NodeAnswer { node, said, .. } in answers {
         let said = said.and_then(|bytes| {
             serde_json::from_slice::<Value>(&bytes).map_err(|_| "its answer can't be read".to_owned())
         });
@@ -91,9 +91,9 @@ fn merged(Answers { answers, silent }: Answers, records_max: usize, audience: Au
 mod tests {
     use super::*;
 
-    fn answer(node: &str, said: Result<&'static str, &str>) -> Answer {
+    fn answer(node: &str, said: Result<&'static str, &str>) -> NodeAnswer {
         let said = said.map(|text| text.as_bytes().into()).map_err(str::to_owned);
-        Answer { node: node.into(), region: "eu".into(), said }
+        NodeAnswer { node: node.into(), region: "eu".into(), said }
     }
 
     #[test]

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::time::Duration;
 use tidegate_control::plane::json::{ChangeJson, EntryJson};
-use tidegate_control::plane::{Changed, Entry, Outcome, PlaneError, WrittenOverrides, owner};
+use tidegate_control::plane::{Changed, PlaneError, PushOutcome, RuleVersion, WrittenOverrides, owner};
 use tidegate_rules::{DocumentName, RuleChange};
-use tidegate_world::{ItemId, Subject};
+use tidegate_world::{RuleItemId, RuleLogSubject};
 
 pub(super) const EXPORT_HEADING: &str = "{\"tidegate_rules\":1";
 pub(super) const BACKUP_HEADING: &str = "{\"tidegate_backup\":1";
@@ -25,7 +25,7 @@ pub(super) fn document(value: &Value) -> Vec<u8> {
     body
 }
 
-pub(super) fn outcome(outcome: &Outcome, is_dry: bool) -> Vec<u8> {
+pub(super) fn outcome(outcome: &PushOutcome, is_dry: bool) -> Vec<u8> {
     let text = |change: &RuleChange| match change {
         RuleChange::Document { text, .. } => text.as_deref().map(str::to_owned),
         _ => None,
@@ -110,7 +110,7 @@ pub(super) async fn history(asked: &Asked<'_>) -> Result<Made, Problem> {
     Ok(Made::Json(document(&json!({ "version": asked.plane.standing().version, "history": entries }))))
 }
 
-fn visible_changes(asked: &Asked<'_>, entry: &Entry) -> Vec<Changed> {
+fn visible_changes(asked: &Asked<'_>, entry: &RuleVersion) -> Vec<Changed> {
     let pairs = entry.changed.changes.iter().zip(&entry.replaced.changes);
     let pairs = pairs.map(|(after, before)| Changed { after: after.clone(), before: before.clone() });
     let is_seen = |change: &Changed| {
@@ -119,7 +119,7 @@ fn visible_changes(asked: &Asked<'_>, entry: &Entry) -> Vec<Changed> {
     pairs.filter(is_seen).collect()
 }
 
-fn entry_json(asked: &Asked<'_>, entry: &Entry) -> Value {
+fn entry_json(asked: &Asked<'_>, entry: &RuleVersion) -> Value {
     let both = |Changed { after, before }: &Changed| json!({ "after": ChangeJson::from(after), "before": ChangeJson::from(before) });
     let changes: Vec<Value> = visible_changes(asked, entry).iter().map(both).collect();
     let mut value = summary(&entry.summary);
@@ -220,7 +220,7 @@ pub(super) async fn backup(asked: &Asked<'_>) -> Result<Made, Problem> {
     }
     let entries = asked.plane.entries_after(after).await?;
     let next = entries.last().map(|entry| entry.summary.version.to_string());
-    for Entry { summary, changed, replaced } in entries {
+    for RuleVersion { summary, changed, replaced } in entries {
         let line = EntryJson {
             version: summary.version,
             at_us: summary.at.get() / 1000,
@@ -235,7 +235,7 @@ pub(super) async fn backup(asked: &Asked<'_>) -> Result<Made, Problem> {
 }
 
 /// Where a page begins, as hexadecimal digits.
-fn shown(id: &ItemId) -> String {
+fn shown(id: &RuleItemId) -> String {
     let mut text = String::with_capacity(CURSOR_DIGITS);
     for byte in id.place.0.iter().chain(&id.item) {
         // Writing to a String can't fail.
@@ -244,7 +244,7 @@ fn shown(id: &ItemId) -> String {
     text
 }
 
-fn cursor(text: &str) -> Result<ItemId, Problem> {
+fn cursor(text: &str) -> Result<RuleItemId, Problem> {
     let bad = || {
         let fix = "give what the last page had in `X-Tidegate-Next`";
         Problem::bad_request("invalid_text", "after", "isn't where a page begins", fix)
@@ -259,6 +259,6 @@ fn cursor(text: &str) -> Result<ItemId, Problem> {
         .filter_map(|pair| u8::try_from(16 * pair[0] + pair[1]).ok())
         .collect();
     let (place, item) = bytes.split_at_checked(16).ok_or_else(bad)?;
-    let place = Subject(place.try_into().map_err(|_| bad())?);
-    Ok(ItemId { place, item: item.try_into().map_err(|_| bad())? })
+    let place = RuleLogSubject(place.try_into().map_err(|_| bad())?);
+    Ok(RuleItemId { place, item: item.try_into().map_err(|_| bad())? })
 }

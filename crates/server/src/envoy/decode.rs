@@ -5,7 +5,7 @@
 //! list.
 
 use crate::envoy::asked::{Asked, AskedDescriptor, AskedLimit, no_refunds, push_descriptor};
-use crate::envoy::protobuf::{Malformed, Reader, Value, low_u32};
+use crate::envoy::protobuf::{ProtobufError, Reader, Value, low_u32};
 use crate::refusal::{Code, Refusal};
 
 pub(crate) fn decode(bytes: &[u8]) -> Result<Asked<'_>, Refusal> {
@@ -41,7 +41,7 @@ fn descriptor<'b>(asked: &mut Asked<'b>, message: &'b [u8]) -> Result<(), Refusa
     push_descriptor(&mut asked.descriptors, found)
 }
 
-fn entry(message: &[u8]) -> Result<(&str, &str), Malformed> {
+fn entry(message: &[u8]) -> Result<(&str, &str), ProtobufError> {
     let (mut key, mut value) = ("", "");
     let mut reader = Reader::new(message);
     while let Some((number, field)) = reader.field()? {
@@ -54,7 +54,7 @@ fn entry(message: &[u8]) -> Result<(&str, &str), Malformed> {
     Ok((key, value))
 }
 
-fn limit(message: &[u8]) -> Result<AskedLimit, Malformed> {
+fn limit(message: &[u8]) -> Result<AskedLimit, ProtobufError> {
     let mut limit = AskedLimit::default();
     let mut reader = Reader::new(message);
     while let Some((number, field)) = reader.field()? {
@@ -69,7 +69,7 @@ fn limit(message: &[u8]) -> Result<AskedLimit, Malformed> {
 }
 
 /// A `UInt64Value` or a `UInt32Value`: there, and 0 when it is empty.
-fn wrapped(message: &[u8]) -> Result<u64, Malformed> {
+fn wrapped(message: &[u8]) -> Result<u64, ProtobufError> {
     let mut reader = Reader::new(message);
     let mut number = 0;
     while let Some((field, value)) = reader.field()? {
@@ -80,9 +80,9 @@ fn wrapped(message: &[u8]) -> Result<u64, Malformed> {
     Ok(number)
 }
 
-impl From<Malformed> for Refusal {
+impl From<ProtobufError> for Refusal {
     #[cold]
-    fn from(Malformed(problem): Malformed) -> Self {
+    fn from(ProtobufError(problem): ProtobufError) -> Self {
         let message = format!("the message is not valid protobuf: {problem}");
         let fix = "send an envoy.service.ratelimit.v3.RateLimitRequest; reflection has its definition";
         Refusal::new(Code::InvalidProtobuf, message, fix)

@@ -4,7 +4,7 @@
 //! Answers are taken from a set of file descriptors that was made once (see `crates/server/proto`). A client
 //! that doesn't take its answers gets no further ones.
 
-use crate::envoy::protobuf::{Malformed, Reader, Value, put_bytes, put_message, put_number};
+use crate::envoy::protobuf::{ProtobufError, Reader, Value, put_bytes, put_message, put_number};
 use crate::grpc::call::Context;
 use crate::grpc::message::{Incoming, MESSAGE_MAX, framed};
 use crate::grpc::status::{self, Failure, GrpcCode};
@@ -39,7 +39,7 @@ async fn converse(incoming: &mut Incoming<'_>, stream: &mut SendStream<Bytes>) -
     let slow = |_| Failure::new(GrpcCode::DeadlineExceeded, "no message came, or none was taken, for 10 s");
     loop {
         while let Some(message) = incoming.take()? {
-            let reply = reply(&message).map_err(|Malformed(problem)| {
+            let reply = reply(&message).map_err(|ProtobufError(problem)| {
                 Failure::new(GrpcCode::InvalidArgument, format!("not a ServerReflectionRequest: {problem}"))
             })?;
             let sent = tokio::time::timeout(MESSAGE_MAX, send(stream, reply.into())).await.map_err(slow)?;
@@ -63,7 +63,7 @@ async fn send(stream: &mut SendStream<Bytes>, mut bytes: Bytes) -> Option<()> {
     Some(())
 }
 
-pub(super) fn reply(request: &[u8]) -> Result<Vec<u8>, Malformed> {
+pub(super) fn reply(request: &[u8]) -> Result<Vec<u8>, ProtobufError> {
     let mut reader = Reader::new(request);
     let (mut host, mut wanted) = ("", None);
     while let Some((number, value)) = reader.field()? {

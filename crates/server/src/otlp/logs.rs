@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use tidegate_core::Nanos;
-use tidegate_decisions::{Event, Outcome, Record, RuleCount, RuleName, Told, Trace, json_string};
+use tidegate_decisions::{Event, Record, RecordOutcome, RuleCount, RuleName, Told, Trace, json_string};
 use tidegate_node::journal::writer::Shipper;
 
 /// That wait to be sent.
@@ -53,7 +53,7 @@ impl LogQueue {
 impl Shipper for LogRecords {
     fn told(&mut self, told: &Told<'_>) {
         let record = match told {
-            Told::Decision { record, .. } if record.outcome == Outcome::Admitted => return,
+            Told::Decision { record, .. } if record.outcome == RecordOutcome::Admitted => return,
             Told::Decision { record, rule, shard } => decision(record, *rule, *shard),
             Told::Count { count, rule } => counted(count, *rule),
             Told::Event(event) => happened(event),

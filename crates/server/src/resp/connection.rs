@@ -11,7 +11,7 @@ use crate::pipeline::{self, Answered, Finishing};
 use crate::progress::Patience;
 use std::sync::Arc;
 use std::time::Duration;
-use tidegate_node::{Purpose, Request, Said, Subject, VersionedRules};
+use tidegate_node::{LimitOutcome, Purpose, Request, Subject, VersionedRules};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 
@@ -76,9 +76,9 @@ async fn decide_slowly(app: &App, login: &Login, throttle: &Throttle<'_>, output
     let request = Request { tenant: login.tenant(), purpose: Purpose::Check, subject };
     let rules = app.engine.rules();
     let answer = decide::ask_engine(app, &rules, &request).await;
-    let said = answer.map(|answer| answer.limits.first().map(|limit| limit.said));
+    let said = answer.map(|answer| answer.limits.first().map(|limit| limit.outcome));
     match said {
-        Ok(Some(Said::Decided(decision))) => throttle::answer(output, &decision, app.clock.now().now),
+        Ok(Some(LimitOutcome::Decided(decision))) => throttle::answer(output, &decision, app.clock.now().now),
         // A limit that a request gives is decided, whatever else there is to say about it.
         Ok(_) => reply::error(output, b"ERR the limit wasn't decided; try again"),
         Err(error) => reply::error(output, format!("ERR {error}").as_bytes()),

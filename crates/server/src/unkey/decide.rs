@@ -10,7 +10,7 @@ use crate::decide::{Reply, ask_engine, name_request};
 use crate::refusal::Refusal;
 use smallvec::SmallVec;
 use tidegate_core::{Accuracy, Class, Decision, Limit, Nanos, Period, Verdict};
-use tidegate_node::{GivenLimit, GivenPolicy, Purpose, Request, Said, Subject, VersionedRules};
+use tidegate_node::{GivenLimit, GivenPolicy, LimitOutcome, Purpose, Request, Subject, VersionedRules};
 
 pub(super) async fn limit(app: &App, tenant: &str, body: &[u8], request_id: &str) -> Result<Reply, Refusal> {
     name_request(app, request_id);
@@ -45,10 +45,10 @@ async fn decide(
     let now = app.clock.now().now;
     let decided = answer.limits.iter().zip(checks).zip(&applied);
     let told: SmallVec<[Told<'_>; 1]> = decided
-        .filter_map(|((limit, check), applied)| match limit.said {
-            Said::Decided(decision) => Some(told(check, applied.as_ref(), &decision, now)),
+        .filter_map(|((limit, check), applied)| match limit.outcome {
+            LimitOutcome::Decided(decision) => Some(told(check, applied.as_ref(), &decision, now)),
             // Only rules say so.
-            Said::Unlimited | Said::Missing { .. } => None,
+            LimitOutcome::Unlimited | LimitOutcome::Missing { .. } => None,
         })
         .collect();
     Ok(Reply { body: write(&told), retry_after: retry_after(&answer) })

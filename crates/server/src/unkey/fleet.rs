@@ -21,7 +21,7 @@ use tidegate_core::limit::NUMBER_MAX;
 use tidegate_core::sip::SipState;
 use tidegate_core::{Limit, Nanos, Period};
 use tidegate_node::engine::VersionedRules;
-use tidegate_rules::{Attributes, Change, RuleChange};
+use tidegate_rules::{Attributes, OverrideEffect, RuleChange};
 
 const RULE: &str = "unkey";
 const ATTRIBUTE: &str = "identifier";
@@ -57,12 +57,12 @@ pub(super) fn applied(
 }
 
 /// `None` for one that only marks its caller.
-fn numbers(change: &Change, own: Period) -> Option<(Limit, Period)> {
+fn numbers(change: &OverrideEffect, own: Period) -> Option<(Limit, Period)> {
     match change {
-        Change::Keep => None,
-        Change::Unlimited => Some((Limit::new(NUMBER_MAX).ok()?, own)),
-        Change::Limit(limit) => Some((*limit, own)),
-        Change::Rate { rate, burst } => {
+        OverrideEffect::Keep => None,
+        OverrideEffect::Unlimited => Some((Limit::new(NUMBER_MAX).ok()?, own)),
+        OverrideEffect::Limit(limit) => Some((*limit, own)),
+        OverrideEffect::Rate { rate, burst } => {
             let limit = Limit::new(burst.get()).ok()?;
             let intervals = u128::from(burst.get().max(1)) * u128::from(rate.interval_numerator_ns());
             let length = u64::try_from(intervals / u128::from(rate.interval_denominator())).ok()?;

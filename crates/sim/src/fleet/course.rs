@@ -4,7 +4,7 @@
 //! limiters see the stretch's requests meanwhile. What comes of it is the same.
 
 use super::perfect::Perfect;
-use super::run::{Progress, Schemed};
+use super::run::{Progress, Scheme};
 use super::tally::Tally;
 use super::traffic::Traffic;
 use crate::scenario::{Arrival, Template};
@@ -17,7 +17,7 @@ pub(crate) struct Others<'p> {
     pub(crate) templates: &'p [Template],
     pub(crate) perfect: Perfect<'p>,
     pub(crate) perfect_tally: Tally,
-    pub(crate) beside: Box<dyn Schemed + 'p>,
+    pub(crate) beside: Box<dyn Scheme + 'p>,
     pub(crate) beside_tally: Tally,
     pub(crate) requests: u64,
     /// Second by second.

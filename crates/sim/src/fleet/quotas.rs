@@ -6,10 +6,10 @@
 //! over has lost nothing. A key that became hot is known after three seconds, and costs ten calls
 //! a second and process from then on.
 
-use super::run::{Outages, Schemed};
+use super::run::{Outages, Scheme};
 use crate::START;
-use crate::load::{Load, WorldLoad};
-use crate::scenario::{Arrival, Change, KeyPlan, Template};
+use crate::load::{RegionLoad, WorldLoad};
+use crate::scenario::{Arrival, KeyPlan, LimitChange, Template};
 use std::collections::BTreeMap;
 use tidegate_core::{Class, Nanos};
 use tidegate_node::GivenPolicy;
@@ -40,14 +40,14 @@ pub(crate) struct Quotas<'p> {
     joined_at: Vec<Nanos>,
     hot_at: BTreeMap<usize, Nanos>,
     /// For each region.
-    changes: Vec<Vec<Change>>,
+    changes: Vec<Vec<LimitChange>>,
     parts: Vec<Part>,
     /// Buckets of processes that can't reach a shard.
     alone: BTreeMap<(usize, usize, usize), f64>,
     /// When each process next draws of a hot key.
     draws_at: BTreeMap<(usize, usize, usize), Nanos>,
     outages: Outages,
-    loads: Vec<Load>,
+    loads: Vec<RegionLoad>,
     world_load: WorldLoad,
     rebalances: u64,
 }
@@ -59,7 +59,7 @@ pub(crate) struct Told<'p> {
     pub(crate) nodes: Vec<usize>,
     pub(crate) joined_at: Vec<Nanos>,
     pub(crate) hot_at: BTreeMap<usize, Nanos>,
-    pub(crate) changes: Vec<Vec<Change>>,
+    pub(crate) changes: Vec<Vec<LimitChange>>,
     pub(crate) outages: Outages,
 }
 
@@ -77,7 +77,7 @@ impl<'p> Quotas<'p> {
         Quotas {
             keys,
             templates,
-            loads: nodes.iter().map(|_| Load::new(outages.shards)).collect(),
+            loads: nodes.iter().map(|_| RegionLoad::new(outages.shards)).collect(),
             parts: keys.iter().flat_map(|_| regions.iter().copied()).collect(),
             nodes,
             joined_at,
@@ -93,7 +93,7 @@ impl<'p> Quotas<'p> {
 
     /// Units a nanosecond, and how many at once.
     fn rate(&self, region: usize, node: usize, key: usize, now: Nanos) -> (f64, f64) {
-        let heard = |change: &&Change| {
+        let heard = |change: &&LimitChange| {
             change.keys.contains(&key) && change.heard_at.get(node).is_some_and(|at| *at <= now)
         };
         let change = self.changes.get(region).and_then(|changes| changes.iter().rev().find(heard));
@@ -182,7 +182,7 @@ impl<'p> Quotas<'p> {
     }
 }
 
-impl Schemed for Quotas<'_> {
+impl Scheme for Quotas<'_> {
     fn admits(&mut self, region: usize, arrival: &Arrival) -> (bool, bool) {
         let now = arrival.at;
         let rounds = now.minus(START).get() / REBALANCED_QUICKLY.get();
@@ -211,7 +211,7 @@ impl Schemed for Quotas<'_> {
         (true, true)
     }
 
-    fn loads(&self) -> &[Load] {
+    fn loads(&self) -> &[RegionLoad] {
         &self.loads
     }
 

@@ -5,14 +5,14 @@ use super::plan::{FaultName, Plan, instant, length};
 use super::run::BOOTED_BEFORE;
 use crate::START;
 use crate::random::Random;
-use crate::scenario::Change;
-use crate::streams::{StreamFault, StreamRegion, StreamScenario, Streams, Who};
+use crate::scenario::LimitChange;
+use crate::streams::{ProcessId, StreamFault, StreamRegion, StreamScenario, Streams};
 use tidegate_core::Nanos;
 
 /// What nodes hear of, and how long that takes.
 pub(crate) struct Heard {
     /// For each region.
-    pub(crate) changes: Vec<Vec<Change>>,
+    pub(crate) changes: Vec<Vec<LimitChange>>,
     /// How long the last node took, for the changes of each second.
     pub(crate) slowest_ms: Vec<u64>,
 }
@@ -31,7 +31,7 @@ impl Heard {
             let mut nodes = by_node.into_iter();
             for (region, changes) in heard.changes.iter_mut().enumerate() {
                 let heard_at = nodes.by_ref().take(plan.nodes_of(region)).collect();
-                changes.push(Change { heard_at, ..change.clone() });
+                changes.push(LimitChange { heard_at, ..change.clone() });
             }
         }
         heard
@@ -89,9 +89,11 @@ fn faults_of(plan: &Plan, brokers: usize) -> Vec<(Nanos, StreamFault)> {
     let mut faults = Vec::new();
     for fault in plan.fault.iter().map(toml::Spanned::get_ref) {
         let region = usize::try_from(fault.region).unwrap_or(0);
-        let gone: Vec<Who> = match fault.kind {
-            FaultName::BrokersDown => (region * brokers..(region + 1) * brokers).map(Who::Broker).collect(),
-            FaultName::ControlDown => vec![Who::Plane(0)],
+        let gone: Vec<ProcessId> = match fault.kind {
+            FaultName::BrokersDown => {
+                (region * brokers..(region + 1) * brokers).map(ProcessId::Broker).collect()
+            }
+            FaultName::ControlDown => vec![ProcessId::Plane(0)],
             FaultName::ShardFailsOver
             | FaultName::StoreDown
             | FaultName::StoreForgets

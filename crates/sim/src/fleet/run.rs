@@ -11,9 +11,9 @@ use super::rules::Heard;
 use super::tally::{Stretch, Tally};
 use super::traffic::{Traffic, first_keys, templates};
 use crate::fault::Fault;
-use crate::load::{Load, WorldLoad};
+use crate::load::{RegionLoad, WorldLoad};
 use crate::random::Random;
-use crate::scenario::{Arrival, Audit, Change, KeyPlan, Scenario, Template};
+use crate::scenario::{Arrival, Audit, KeyPlan, LimitChange, Scenario, Template};
 use crate::simulation::shard_of;
 use crate::world::scenario::{HEADROOM, WorldFault, WorldScenario};
 use crate::{START, WorldSimulation};
@@ -21,11 +21,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate_core::Nanos;
 use tidegate_origin::ShardId;
-use tidegate_world::{Policy, Publish};
+use tidegate_world::{PublishPolicy, PublishThreshold};
 
 /// Regions know of each other when traffic comes.
 pub(crate) const BOOTED_BEFORE: Nanos = Nanos::from_secs(20);
-const FLOOR: Policy = Policy { publish: Publish::Floor(0.5), ..HEADROOM };
+const FLOOR: PublishPolicy = PublishPolicy { publish: PublishThreshold::Floor(0.5), ..HEADROOM };
 /// As many rows as a page of SQL has.
 const PAGE_ROWS: usize = 10_000;
 /// A key that became hot is leased so long after: measured in `docs/bars.md`, and not simulated.
@@ -59,7 +59,7 @@ pub struct Series {
 }
 
 #[derive(Clone, PartialEq, Debug)]
-pub struct Outcome {
+pub struct FleetReport {
     pub requests: u64,
     pub judged: Vec<Judged>,
     pub series: Series,
@@ -68,10 +68,10 @@ pub struct Outcome {
 }
 
 /// A scheme that is run beside ours.
-pub(crate) trait Schemed {
+pub(crate) trait Scheme {
     /// Whether a request passes, and whether it asked its region's store first.
     fn admits(&mut self, region: usize, arrival: &Arrival) -> (bool, bool);
-    fn loads(&self) -> &[Load];
+    fn loads(&self) -> &[RegionLoad];
     fn world_load(&self) -> &WorldLoad;
 }
 
@@ -103,7 +103,7 @@ impl Outages {
 }
 
 /// Runs to the end, and tells how far it is once in a simulated second.
-pub fn run(plan: &Plan, seed: u64, told: &mut dyn FnMut(Progress)) -> Outcome {
+pub fn run(plan: &Plan, seed: u64, told: &mut dyn FnMut(Progress)) -> FleetReport {
     let keys = keys_of(plan);
     let templates: Vec<Template> = templates(plan);
     let stretches = stretches_of(plan);
@@ -135,10 +135,10 @@ fn judge(
     stretches: &[Stretch],
     world: &WorldSimulation,
     [ours, perfect, beside_tally]: [&Tally; 3],
-    beside: &dyn Schemed,
+    beside: &dyn Scheme,
     rules_heard_ms: &[u64],
-) -> Outcome {
-    let loads: Vec<Load> =
+) -> FleetReport {
+    let loads: Vec<RegionLoad> =
         (0..world.region_count()).map(|region| world.region(region).load.clone()).collect();
     let (operations, busiest) = (sum(loads.iter().map(|load| &load.operations)), busiest(&loads));
     let operations_beside = sum(beside.loads().iter().map(|load| &load.operations));
@@ -189,7 +189,7 @@ fn judge(
         busiest_shard: busiest,
         busiest_shard_beside: busiest_beside,
     };
-    Outcome { requests: 0, judged, series, trace_hash: world.trace_hash() }
+    FleetReport { requests: 0, judged, series, trace_hash: world.trace_hash() }
 }
 
 fn sum<'a>(all: impl Iterator<Item = &'a Vec<u64>>) -> Vec<u64> {
@@ -202,13 +202,13 @@ fn sum<'a>(all: impl Iterator<Item = &'a Vec<u64>>) -> Vec<u64> {
     sums
 }
 
-fn busiest(loads: &[Load]) -> Vec<u64> {
+fn busiest(loads: &[RegionLoad]) -> Vec<u64> {
     busiest_of(loads)
 }
 
 /// Second by second, of all servers of all regions.
-fn busiest_of(loads: &[Load]) -> Vec<u64> {
-    let each: Vec<Vec<u64>> = loads.iter().map(Load::busiest_shard).collect();
+fn busiest_of(loads: &[RegionLoad]) -> Vec<u64> {
+    let each: Vec<Vec<u64>> = loads.iter().map(RegionLoad::busiest_shard).collect();
     let seconds = each.iter().map(Vec::len).max().unwrap_or(0);
     let most = |second: usize| each.iter().filter_map(|load| load.get(second)).copied().max().unwrap_or(0);
     (0..seconds).map(most).collect()
@@ -259,9 +259,9 @@ fn scheme<'p>(
     plan: &Plan,
     keys: &'p [KeyPlan],
     templates: &'p [Template],
-    changes: Vec<Vec<Change>>,
+    changes: Vec<Vec<LimitChange>>,
     seed: u64,
-) -> Box<dyn Schemed + 'p> {
+) -> Box<dyn Scheme + 'p> {
     let regions = 0..plan.region_count();
     let nodes: Vec<usize> = regions.clone().map(|region| plan.nodes_of(region)).collect();
     let joined_at = regions.map(|region| plan.joins_at(region).unwrap_or(START)).collect();
@@ -304,7 +304,7 @@ fn world_of(
     plan: &Plan,
     keys: &[KeyPlan],
     templates: &[Template],
-    changes: Vec<Vec<Change>>,
+    changes: Vec<Vec<LimitChange>>,
     seed: u64,
 ) -> WorldScenario {
     let ends_at = instant(plan.seconds as f64).plus(ENDS_AFTER);

@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 use std::num::NonZeroU32;
 use tidegate_core::exchange::CountSync;
 use tidegate_core::{KeyId, Nanos};
-use tidegate_node::clock::Reading;
+use tidegate_node::clock::ClockReading;
 use tidegate_node::region::{Effects, Outgoing};
 use tidegate_origin::record::{Incarnation, Pulse, Pulsed, RecordReading, ShardRecord};
 use tidegate_origin::{
@@ -48,7 +48,7 @@ pub(crate) struct Message {
 pub(super) enum Body {
     Exchange(Ticket, ShardId, Exchange),
     /// With what the node's clocks showed when it left.
-    Beat(Heartbeat, Reading),
+    Beat(Heartbeat, ClockReading),
     Pulse(ShardId, Pulse),
     Restore(ShardId, DoneReset),
     Desk(Ticket, DeskCall),

@@ -7,14 +7,16 @@ use super::{NodeEvent, Simulation, shard_of};
 use crate::checks::Views;
 use crate::node::{RULES, Ticket, Waiting};
 use crate::ruled::{ATTRIBUTE, RULED, rules_of};
-use crate::scenario::{Arrival, Change, KeyPlan, LimitUse, NodeFlaw, TENANT, Template, size_of};
+use crate::scenario::{Arrival, KeyPlan, LimitChange, LimitUse, NodeFlaw, TENANT, Template, size_of};
 use crate::simulation::{Answered, Event};
 use crate::trace::{AnswerPath, Happened};
 use smallvec::SmallVec;
 use tidegate_core::{Accuracy, Decision, Moment, Nanos, Verdict};
-use tidegate_node::clock::Reading;
-use tidegate_node::region::Standing;
-use tidegate_node::{Answer, Asking, Decided, GivenLimit, Path, Purpose, Request, Said, Subject};
+use tidegate_node::clock::ClockReading;
+use tidegate_node::region::AskOutcome;
+use tidegate_node::{
+    Answer, Asking, Decided, DecisionPath, GivenLimit, LimitOutcome, Purpose, Request, Subject,
+};
 use tidegate_origin::{Acceptance, Heartbeat, ShardId};
 use tidegate_rules::Attributes;
 
@@ -85,7 +87,7 @@ impl Simulation {
     /// A limit as a node knows it: it may have heard of a change.
     pub(super) fn given(&self, node: usize, limit: LimitUse) -> GivenLimit<'_> {
         let mut given = self.scenario.keys[limit.key].given(limit.cost);
-        let has_heard = |change: &&Change| {
+        let has_heard = |change: &&LimitChange| {
             change.keys.contains(&limit.key) && change.heard_at.get(node).is_some_and(|at| *at <= self.now)
         };
         if let Some(change) = self.scenario.changes.iter().rev().find(has_heard) {
@@ -142,7 +144,7 @@ impl Simulation {
         let mut standings = standings.or_else(|| region.give_up(id)).unwrap_or_default();
         if self.scenario.node_flaw == Some(NodeFlaw::TrustsExpiredHolds) {
             standings.iter_mut().for_each(|standing| {
-                if let Standing::Reserved { until } = standing {
+                if let AskOutcome::Reserved { until } = standing {
                     *until = Nanos::MAX;
                 }
             });
@@ -181,9 +183,9 @@ impl Simulation {
 
     fn answered(&mut self, node: usize, template: usize, answer: &Answer<'_>, before: &Views) {
         let path = match answer.path {
-            Path::Local | Path::Quota => AnswerPath::Local,
-            Path::Asked(_) => AnswerPath::Asked,
-            Path::Unverified => AnswerPath::Unverified,
+            DecisionPath::Local | DecisionPath::Quota => AnswerPath::Local,
+            DecisionPath::Asked(_) => AnswerPath::Asked,
+            DecisionPath::Unverified => AnswerPath::Unverified,
         };
         self.trace.note(self.now, node, Happened::Answered { allowed: answer.allowed, path, template });
         let (allowed, mut retry_after) = (answer.allowed, retry_after(answer));
@@ -310,7 +312,7 @@ impl Simulation {
     }
 
     /// The store's time came with the answer to a heartbeat.
-    pub(super) fn hear_time(&mut self, node: usize, sent: Reading, store: Nanos) {
+    pub(super) fn hear_time(&mut self, node: usize, sent: ClockReading, store: Nanos) {
         let ignores = self.has_flaw(NodeFlaw::FollowsWallClock);
         let state = &mut self.nodes[node];
         let store = if ignores { state.reading(self.now).wall } else { store };
@@ -342,8 +344,8 @@ impl Simulation {
 /// How long a caller who was denied is told to wait: for the limit that takes longest.
 fn retry_after(answer: &Answer<'_>) -> Option<Nanos> {
     let denied = answer.limits.iter().filter(|limit| limit.is_over());
-    let waits = denied.map(|limit| match limit.said {
-        Said::Decided(Decision { verdict: Verdict::Deny { retry_after }, .. }) => retry_after,
+    let waits = denied.map(|limit| match limit.outcome {
+        LimitOutcome::Decided(Decision { verdict: Verdict::Deny { retry_after }, .. }) => retry_after,
         _ => None,
     });
     waits.collect::<Option<SmallVec<[Nanos; 5]>>>()?.into_iter().max()

@@ -9,7 +9,7 @@ use crate::scenario::{KeyPlan, LimitUse};
 use std::sync::Arc;
 use tidegate_control::{Flaw, Reconciler};
 use tidegate_core::{Class, Nanos, Spec};
-use tidegate_node::quota::{HeldSlices, Quotas, Say, Worker};
+use tidegate_node::quota::{HeldSlices, QuotaWorker, Quotas, Say};
 use tidegate_origin::{QuotaGathered, QuotaHeard, QuotaNews};
 use tidegate_world::{Acknowledgement, Demand, Granted, Membership, OwnerId, Slices, Survey, Term};
 
@@ -57,7 +57,7 @@ impl QuotaStep {
 /// What a node's process keeps for quotas, beside what its engine does.
 #[derive(Debug)]
 pub(crate) struct QuotaWork {
-    worker: Worker,
+    worker: QuotaWorker,
     /// The round that is under way.
     round: Option<Round>,
     idle: u32,
@@ -71,7 +71,7 @@ pub(crate) struct QuotaWork {
 impl QuotaWork {
     pub(crate) fn new(holder: u64, flaw: Flaw) -> Self {
         QuotaWork {
-            worker: Worker::default(),
+            worker: QuotaWorker::default(),
             round: None,
             idle: 0,
             holder,

@@ -11,7 +11,7 @@ use crate::oracle::How;
 use crate::trace::AnswerPath;
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{CellId, KeyId, Nanos, Sequence};
-use tidegate_node::world::{Done, Step};
+use tidegate_node::world::{Step, StepResult};
 use tidegate_origin::ResetNews;
 use tidegate_origin::{
     KeyError, Lead, LeadWish, Leading, Letter, OriginError, OriginId, QuotaGathered, QuotaHeard, QuotaNews,
@@ -55,7 +55,7 @@ pub(crate) enum DeskAnswer {
     },
     /// `None` when the letters must be sent again: then they are these.
     Mailed(Option<Vec<Letter>>),
-    Done(Box<Done>),
+    Done(Box<StepResult>),
     Reported {
         heard: Option<QuotaHeard>,
         sent: Nanos,
@@ -75,7 +75,7 @@ pub(crate) enum StoreStep {
 /// What it answers.
 #[derive(Debug)]
 pub(crate) enum StoreDone {
-    Work(Done),
+    Work(StepResult),
     Quota(QuotaDone),
 }
 
@@ -278,7 +278,7 @@ impl Simulation {
         let state = &mut self.nodes[node];
         let now = state.moment(self.now).now;
         if let (Some(world), Some(logic)) = (&mut state.world, state.engine.world()) {
-            world.worker.done(Done::Merged(Ok(Merged::default())), now, logic.counters());
+            world.worker.done(StepResult::Merged(Ok(Merged::default())), now, logic.counters());
         }
     }
 
@@ -331,9 +331,9 @@ impl Simulation {
         }
     }
 
-    fn step_at_origin(&mut self, step: Step, nodes_now: Nanos, now: Nanos) -> Done {
+    fn step_at_origin(&mut self, step: Step, nodes_now: Nanos, now: Nanos) -> StepResult {
         match step {
-            Step::TakeMail { most } => Done::Mail(Ok(self.origin.desk().take_mail(most))),
+            Step::TakeMail { most } => StepResult::Mail(Ok(self.origin.desk().take_mail(most))),
             Step::Totals(cells) => {
                 let totals = cells.iter().map(|cell| {
                     let mut total = self.origin.cell_total(cell, now);
@@ -341,7 +341,7 @@ impl Simulation {
                     total.total += others.copied().unwrap_or(0);
                     Ok::<_, KeyError>(total)
                 });
-                Done::Totals(Ok(totals.collect()))
+                StepResult::Totals(Ok(totals.collect()))
             }
             Step::Write(cells) => {
                 let imported = self.origin.import(&cells, nodes_now, now);
@@ -353,16 +353,16 @@ impl Simulation {
                 if !self.auditor.is_off() {
                     self.notes.extend(cells.iter().map(|cell| WorldNote::Told(*cell)));
                 }
-                Done::Written(Ok(published.into_iter().map(Ok).collect()))
+                StepResult::Written(Ok(published.into_iter().map(Ok).collect()))
             }
             Step::Tell(view) => {
                 self.origin.desk().tell_world(view, now);
-                Done::Told(Ok(()))
+                StepResult::Told(Ok(()))
             }
             Step::TellResets(resets) => {
                 let news = ResetNews { resets, ..ResetNews::default() };
                 self.origin.desk().share_resets(&news);
-                Done::ToldResets(Ok(()))
+                StepResult::ToldResets(Ok(()))
             }
             other => unreachable!("{other:?} is for the world store"),
         }
@@ -467,27 +467,27 @@ impl DeskCall {
     }
 }
 
-fn failed_at_origin(step: &Step, error: &OriginError) -> Done {
+fn failed_at_origin(step: &Step, error: &OriginError) -> StepResult {
     let error = error.clone();
     match step {
-        Step::TakeMail { .. } => Done::Mail(Err(error)),
-        Step::Totals(_) => Done::Totals(Err(error)),
-        Step::Write(_) => Done::Written(Err(error)),
-        Step::Tell(_) => Done::Told(Err(error)),
-        Step::TellResets(_) => Done::ToldResets(Err(error)),
+        Step::TakeMail { .. } => StepResult::Mail(Err(error)),
+        Step::Totals(_) => StepResult::Totals(Err(error)),
+        Step::Write(_) => StepResult::Written(Err(error)),
+        Step::Tell(_) => StepResult::Told(Err(error)),
+        Step::TellResets(_) => StepResult::ToldResets(Err(error)),
         other => unreachable!("{other:?} is for the world store"),
     }
 }
 
 /// What a worker hears when the world store can't be asked.
-fn failed_at_store(step: &Step, error: &WorldError) -> Done {
+fn failed_at_store(step: &Step, error: &WorldError) -> StepResult {
     let error = error.clone();
     match step {
-        Step::Join(_) => Done::Joined(Err(error)),
-        Step::Publish(..) => Done::Published(Err(error)),
-        Step::Import(_) => Done::Imported(Err(error)),
-        Step::Check(..) => Done::Checked(Err(error)),
-        Step::Delete => Done::Deleted(Err(error)),
+        Step::Join(_) => StepResult::Joined(Err(error)),
+        Step::Publish(..) => StepResult::Published(Err(error)),
+        Step::Import(_) => StepResult::Imported(Err(error)),
+        Step::Check(..) => StepResult::Checked(Err(error)),
+        Step::Delete => StepResult::Deleted(Err(error)),
         other => unreachable!("{other:?} is for the origin"),
     }
 }

@@ -3,10 +3,10 @@
 use super::disk::{Keeping, file_of};
 use super::link::{End, Link, LinkId, SENT_AGAIN_AFTER, WINDOW_BYTES};
 use super::process::Process;
-use super::{StreamFault, StreamFlaw, Streams, Who};
+use super::{ProcessId, StreamFault, StreamFlaw, Streams};
 use bytes::{Bytes, BytesMut};
 use tidegate_control::stream::{
-    Action, Down, Follower, Keeper, MESSAGE_BYTES_MAX, PastReset, Up, take_first,
+    Action, Down, Follower, MESSAGE_BYTES_MAX, PastReset, RuleStore, Up, take_first,
 };
 use tidegate_core::Nanos;
 
@@ -142,8 +142,8 @@ impl Streams {
         let life = state.lives;
         self.queue.push(now.plus(AT_ONCE), Event::Tend { process, life });
         match state.who {
-            Who::Plane(_) => self.queue.push(now.plus(AT_ONCE), Event::Look { process, life }),
-            Who::Broker(_) | Who::Node(_) => {
+            ProcessId::Plane(_) => self.queue.push(now.plus(AT_ONCE), Event::Look { process, life }),
+            ProcessId::Broker(_) | ProcessId::Node(_) => {
                 self.queue.push(now.plus(AT_ONCE), Event::Tick { process, life });
             }
         }
@@ -156,7 +156,7 @@ impl Streams {
             has_begun
                 && state.reaches_log
                 && state.paused_until <= self.now
-                && matches!(state.who, Who::Plane(_))
+                && matches!(state.who, ProcessId::Plane(_))
         };
         // Changes are made one after the other.
         let is_next = self.log.pushed_at.len() == change;
@@ -206,7 +206,7 @@ impl Streams {
     fn follow(
         &mut self,
         process: usize,
-        act: impl FnOnce(&mut Follower, &mut dyn Keeper, Nanos) -> Vec<Action>,
+        act: impl FnOnce(&mut Follower, &mut dyn RuleStore, Nanos) -> Vec<Action>,
     ) {
         let now = self.processes[process].clock(self.now);
         let state = &mut self.processes[process];
@@ -235,7 +235,7 @@ impl Streams {
     fn heard(&mut self, process: usize, had: u64, has: u64) {
         let name = self.processes[process].name();
         assert!(has > had, "rules: {name} went back from version {had} to {has}");
-        let Who::Node(node) = self.processes[process].who else { return };
+        let ProcessId::Node(node) = self.processes[process].who else { return };
         for version in had + 1..=has {
             let change =
                 version.checked_sub(super::FIRST_VERSION + 1).and_then(|change| usize::try_from(change).ok());
@@ -341,7 +341,7 @@ impl Streams {
 
     fn connected(&mut self, link: LinkId) {
         let Some(state) = self.links.get(&link).filter(|state| state.is_open()) else { return };
-        self.follow(state.follower, |follower, keeper, now| follower.connected(keeper, now));
+        self.follow(state.follower, |follower, rule_store, now| follower.connected(rule_store, now));
     }
 
     fn latency(&mut self, follower: usize) -> Nanos {
@@ -387,10 +387,10 @@ impl Streams {
         }
         state.bytes_on_the_way -= frames.iter().map(Bytes::len).sum::<usize>();
         let follower = state.follower;
-        self.follow(follower, |follower, keeper, now| {
+        self.follow(follower, |follower, rule_store, now| {
             let mut actions: Vec<Action> =
-                frames.iter().flat_map(|frame| follower.heard(unframed(frame), keeper, now)).collect();
-            actions.extend(follower.settle(keeper, now));
+                frames.iter().flat_map(|frame| follower.heard(unframed(frame), rule_store, now)).collect();
+            actions.extend(follower.settle(rule_store, now));
             actions
         });
         self.fill(link);
@@ -465,7 +465,7 @@ impl Streams {
             let after = self.random.nanos_between(AT_ONCE, WRITTEN_WITHIN);
             self.queue.push(self.now.plus(after), Event::Written { process, life: life.number, version });
         }
-        if let (Who::Broker(_), Some(link)) = (self.processes[process].who, link)
+        if let (ProcessId::Broker(_), Some(link)) = (self.processes[process].who, link)
             && self.links.get(&link).is_some_and(|link| link.subscriber.is_some())
         {
             self.send_up(link, Up::Nodes(feed.nodes(now)));

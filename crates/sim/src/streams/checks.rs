@@ -1,7 +1,7 @@
 //! What must hold of rules that travel, compared with the log.
 
 use super::disk::resets_in;
-use super::{FIRST_VERSION, Streams, Who};
+use super::{FIRST_VERSION, ProcessId, Streams};
 use tidegate_control::stream::SILENT_MAX;
 use tidegate_core::Nanos;
 
@@ -12,8 +12,8 @@ const CONFIRMED_WITHIN: Nanos = Nanos::from_millis(1_500);
 
 /// How much older than it seems to be what a process is told may be: on each stretch of the way, messages may lie for as
 /// long as a server may be silent.
-fn told_within(who: Who) -> Nanos {
-    let stretches = if matches!(who, Who::Node(_)) { 2 } else { 1 };
+fn told_within(who: ProcessId) -> Nanos {
+    let stretches = if matches!(who, ProcessId::Node(_)) { 2 } else { 1 };
     (0..stretches).fold(LOOKED_WITHIN, |within, _| within.plus(SILENT_MAX))
 }
 
@@ -65,7 +65,7 @@ impl Streams {
             );
             let missing = resets.iter().find(|version| !state.disk.resets.contains(version));
             assert!(
-                missing.is_none() || matches!(state.who, Who::Broker(_)),
+                missing.is_none() || matches!(state.who, ProcessId::Broker(_)),
                 "seed {seed}: liveness: {name} never heard of the reset of version {missing:?}"
             );
         }
@@ -74,14 +74,14 @@ impl Streams {
 
     /// The control planes know of all nodes, and by which rules they go.
     fn check_known(&self, head: u64) {
-        let planes = self.processes.iter().filter(|state| matches!(state.who, Who::Plane(_)));
+        let planes = self.processes.iter().filter(|state| matches!(state.who, ProcessId::Plane(_)));
         let known: Vec<_> = planes
             .filter_map(|state| Some(state.feed()?.nodes(state.clock(self.now))))
             .flatten()
             .filter(|node| node.is_connected && node.rule_version == head)
             .map(|node| node.node)
             .collect();
-        for state in self.processes.iter().filter(|state| matches!(state.who, Who::Node(_))) {
+        for state in self.processes.iter().filter(|state| matches!(state.who, ProcessId::Node(_))) {
             let name = state.name();
             assert!(
                 known.iter().any(|node| **node == *name),

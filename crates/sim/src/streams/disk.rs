@@ -5,7 +5,7 @@
 use bytes::Bytes;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
-use tidegate_control::stream::{Applied, Feed, Keeper, PastReset, Standing};
+use tidegate_control::stream::{Applied, Feed, PastReset, RuleStore, RulesStatus};
 use tidegate_core::Nanos;
 use tidegate_rules::{
     Delta, DocumentName, LookupSeed, OverrideName, RuleChange, Snapshot, SnapshotId, SnapshotWriter,
@@ -48,11 +48,11 @@ pub(super) struct Keeping<'p> {
     pub(super) now: Nanos,
 }
 
-impl Keeper for Keeping<'_> {
-    fn standing(&self) -> Standing {
+impl RuleStore for Keeping<'_> {
+    fn status(&self) -> RulesStatus {
         let partial = self.disk.partial.as_ref();
         let partial = partial.filter(|(_, bytes)| !bytes.is_empty());
-        Standing {
+        RulesStatus {
             version: self.disk.version(),
             partial: partial.map(|(id, bytes)| (*id, bytes.len() as u64)),
         }

@@ -3,7 +3,7 @@
 use super::carrying::Event;
 use super::disk::Disk;
 use super::link::End;
-use super::{StreamFault, Streams, Who};
+use super::{ProcessId, StreamFault, Streams};
 
 impl Streams {
     pub(super) fn fault(&mut self, fault: StreamFault) {
@@ -45,7 +45,7 @@ impl Streams {
         }
     }
 
-    fn place(&self, who: Who) -> usize {
+    fn place(&self, who: ProcessId) -> usize {
         let found = self.processes.iter().position(|process| process.who == who);
         found.expect("a scenario's faults are of its processes")
     }

@@ -13,7 +13,7 @@ use crate::chaos::situations::{NEWCOMER, SUBJECT, history, requests_of};
 use crate::coverage::{Coverage, EventKind, NodeState, StoreState, Triple};
 use crate::fault::Fault;
 use crate::random::Random;
-use crate::scenario::{Arrival, Audit, Change, Scenario, policy_of_size};
+use crate::scenario::{Arrival, Audit, LimitChange, Scenario, policy_of_size};
 use crate::simulation::{Simulation, shard_of};
 use in_world::Regions;
 use tidegate_core::Nanos;
@@ -248,5 +248,5 @@ fn change(scenario: &mut Scenario, at: Nanos, random: &mut Random, size_of: impl
     let policy = policy_of_size(&key.policy, size_of(key.size()));
     let mut heard_at = vec![at.plus(Nanos::from_millis(random.below(500))); scenario.nodes];
     heard_at[SUBJECT] = at;
-    scenario.changes.push(Change { keys: 0..1, policy, heard_at });
+    scenario.changes.push(LimitChange { keys: 0..1, policy, heard_at });
 }

@@ -6,7 +6,7 @@ use super::oracle::{cell_of, faded, rounding};
 use super::scenario::away;
 use crate::chaos::describe;
 use crate::network::Network;
-use crate::scenario::{Arrival, LimitUse, Place, Scenario, Template};
+use crate::scenario::{Arrival, LimitUse, RegionShare, Scenario, Template};
 use crate::simulation::{Answered, Simulation};
 use crate::trace::AnswerPath;
 use tidegate_core::{Accuracy, Nanos};
@@ -40,7 +40,7 @@ impl WorldSimulation {
         let region = self.regions.len();
         let mut scenario = Scenario::calm(self.random.next_u64(), 1, self.scenario_keys().to_vec());
         let policy = super::scenario::HEADROOM;
-        scenario.world = Some(Place { region: format!("region-{region}"), policy });
+        scenario.world = Some(RegionShare { region: format!("region-{region}"), policy });
         (scenario.boots_at, scenario.ends_at) = (self.now, self.now);
         self.regions.push(Simulation::new(scenario));
         self.networks.push(Network::new(away(0), 1, self.random.fork()));

@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 use tidegate_core::world::world_credit;
 use tidegate_core::{CellId, Class, Nanos, Sequence};
 use tidegate_node::GivenPolicy;
-use tidegate_world::Store;
+use tidegate_world::WorldStore;
 
 /// A caller who is told to wait no longer may wait for a lease, or for the next publish.
 const SHORT_WAIT: Nanos = Nanos::from_millis(100);
@@ -88,7 +88,7 @@ impl CellAccounts {
 #[derive(Clone, Copy)]
 pub(super) struct Truth<'a> {
     pub(super) regions: &'a [Simulation],
-    pub(super) store: &'a Store,
+    pub(super) store: &'a WorldStore,
     pub(super) books: &'a Books,
 }
 

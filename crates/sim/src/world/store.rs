@@ -1,24 +1,25 @@
 //! The world store, and what it goes through.
 //!
-//! Real logic: `tidegate_world::Store`, which the SQL stores are compared with.
+//! Real logic: `tidegate_world::WorldStore`, which the SQL stores are compared with.
 
 use super::scenario::WorldFlaw;
 use crate::simulation::{LEAD_FOR, QuotaDone, QuotaStep, StoreDone, StoreStep};
 use std::collections::BTreeMap;
 use tidegate_core::{CellId, Nanos};
-use tidegate_node::world::{Done, Step};
+use tidegate_node::world::{Step, StepResult};
 use tidegate_world::{
-    Cursor, Imported, Joined, Joining, OwnerId, Published, RECONCILER, Row, Store, StoredCounts, WorldError,
+    Cursor, Imported, Joined, Joining, OwnerId, Published, RECONCILER, Row, StoredCounts, WorldError,
+    WorldStore,
 };
 
 #[derive(Debug)]
 pub(super) struct SimulatedStore {
-    pub(super) store: Store,
+    pub(super) store: WorldStore,
     offset_ns: i64,
     pub(super) is_down: bool,
     pub(super) paused_until: Nanos,
     /// A backup.
-    copy: Option<Box<Store>>,
+    copy: Option<Box<WorldStore>>,
     /// How often it was started: what wasn't committed before is undone.
     pub(super) life: u32,
     page_rows: usize,
@@ -35,7 +36,7 @@ const OVERDRAWN_TIMES: u64 = 16;
 impl SimulatedStore {
     pub(super) fn new(offset_ns: i64, page_rows: usize, flaw: Option<WorldFlaw>) -> Self {
         SimulatedStore {
-            store: Store::default(),
+            store: WorldStore::default(),
             offset_ns,
             is_down: false,
             paused_until: Nanos::ZERO,
@@ -105,13 +106,13 @@ impl SimulatedStore {
         }
     }
 
-    fn work(&mut self, step: &Step, stamp: Nanos) -> Done {
+    fn work(&mut self, step: &Step, stamp: Nanos) -> StepResult {
         match step {
-            Step::Join(joining) => Done::Joined(self.join(joining, stamp)),
-            Step::Publish(owner, rows) => Done::Published(Ok(self.publish(*owner, rows, stamp))),
-            Step::Import(since) => Done::Imported(Ok(self.import(*since, stamp))),
-            Step::Check(owner, cells) => Done::Checked(Ok(self.stored_counts(*owner, cells))),
-            Step::Delete => Done::Deleted(Ok(self.store.delete_expired(stamp))),
+            Step::Join(joining) => StepResult::Joined(self.join(joining, stamp)),
+            Step::Publish(owner, rows) => StepResult::Published(Ok(self.publish(*owner, rows, stamp))),
+            Step::Import(since) => StepResult::Imported(Ok(self.import(*since, stamp))),
+            Step::Check(owner, cells) => StepResult::Checked(Ok(self.stored_counts(*owner, cells))),
+            Step::Delete => StepResult::Deleted(Ok(self.store.delete_expired(stamp))),
             other => unreachable!("{other:?} is for the origin"),
         }
     }

@@ -3,10 +3,10 @@
 use crate::scene::Running;
 use std::sync::Arc;
 use std::thread;
-use tidegate_control::stream::{Endpoints, FollowOptions, FollowView, Identity, Role, follow};
+use tidegate_control::stream::{Endpoints, FollowOptions, FollowView, FollowerRole, Identity, follow};
 use tidegate_core::{FleetSecret, Nanos, Spec};
 use tidegate_node::driver::Tenancy;
-use tidegate_node::rules_driver::{Reading, RulesOnDisk};
+use tidegate_node::rules_driver::{RuleLoadOptions, RulesOnDisk};
 use tidegate_node::{Engine, EngineOptions};
 use tidegate_rules::envoy::Windows;
 use tidegate_rules::{Attributes, Effect, Matches};
@@ -25,7 +25,7 @@ impl Streams {
         let (mut engines, mut directories, mut followers) = (Vec::new(), Vec::new(), Vec::new());
         for index in 0..count {
             let directory = Directory::new();
-            let reading = Reading {
+            let reading = RuleLoadOptions {
                 secret: FleetSecret::BUILT_IN,
                 windows: Windows::Fixed,
                 tenancy: Tenancy::DefaultOnly,
@@ -87,7 +87,7 @@ fn options_of(index: usize, servers: &[&Running]) -> Result<FollowOptions, Strin
             node: format!("stream-{index}").into(),
             region: "bars".into(),
             software: env!("CARGO_PKG_VERSION").into(),
-            role: Role::Node,
+            role: FollowerRole::Node,
         },
         servers: Endpoints::parse(&urls.join(",")).map_err(|error| error.to_string())?,
         token: None,

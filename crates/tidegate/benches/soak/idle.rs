@@ -20,7 +20,7 @@ use std::cell::Cell;
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
-use tidegate_testkit::Reply;
+use tidegate_testkit::RespValue;
 
 /// What each node of the region is asked of the key that stays with room.
 const PART_PER_NODE: u64 = 10;
@@ -396,7 +396,7 @@ pub(crate) fn evict(run: &Run<'_>, region: usize, stems: &[String]) -> Result<()
         let pattern = format!("{stem}*");
         let names =
             run.scene.wait_for(redis.command(&["KEYS", &pattern])).map_err(|error| error.to_string())?;
-        for name in names.items().iter().filter_map(Reply::text) {
+        for name in names.items().iter().filter_map(RespValue::text) {
             run.scene.wait_for(redis.command(&["DEL", &name])).map_err(|error| error.to_string())?;
         }
     }

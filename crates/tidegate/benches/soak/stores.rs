@@ -17,7 +17,7 @@ use crate::watch::{Look, Seen, look};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tidegate_testkit::{Client, Redis, Reply};
+use tidegate_testkit::{Redis, RespClient, RespValue};
 use tokio::runtime::{Builder, Runtime};
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -70,7 +70,7 @@ pub(crate) type Cell = BTreeMap<String, u64>;
 #[derive(Debug)]
 pub(crate) struct Reader {
     runtime: Runtime,
-    client: Option<Client>,
+    client: Option<RespClient>,
 }
 
 impl Reader {
@@ -86,9 +86,9 @@ impl Reader {
         let stem = stem(key, epoch);
         let names = self.ask(redis, &["KEYS", &format!("{stem}*")])?;
         let mut cells = BTreeMap::new();
-        for name in names.items().iter().filter_map(Reply::text) {
+        for name in names.items().iter().filter_map(RespValue::text) {
             let fields = self.ask(redis, &["HGETALL", &name])?;
-            let texts: Vec<String> = fields.items().iter().filter_map(Reply::text).collect();
+            let texts: Vec<String> = fields.items().iter().filter_map(RespValue::text).collect();
             let numbers =
                 texts.chunks(2).filter_map(|pair| Some((pair.first()?.clone(), pair.get(1)?.parse().ok()?)));
             cells.insert(name.strip_prefix(&stem).unwrap_or_default().to_owned(), numbers.collect());
@@ -96,7 +96,7 @@ impl Reader {
         Some(cells)
     }
 
-    fn ask(&mut self, redis: &Redis, words: &[&str]) -> Option<Reply> {
+    fn ask(&mut self, redis: &Redis, words: &[&str]) -> Option<RespValue> {
         let Reader { runtime, client } = self;
         let asked = runtime.block_on(async {
             let work = async {
@@ -111,7 +111,7 @@ impl Reader {
         });
         let (open, reply) = asked.ok()?.ok()?;
         *client = Some(open);
-        (!matches!(reply, Reply::Error(_))).then_some(reply)
+        (!matches!(reply, RespValue::Error(_))).then_some(reply)
     }
 }
 

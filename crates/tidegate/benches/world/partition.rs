@@ -14,7 +14,7 @@ use crate::slices::{largest_sum, looks_with_slices};
 use crate::time::{Stopwatch, pause, poll, with_room_in_cell};
 use crate::watch::{Seen, watching};
 use std::time::Duration;
-use tidegate_testkit::Fault;
+use tidegate_testkit::ProxyFault;
 
 const BAR: u8 = 5;
 /// Where faults happen: the region that is farthest from the database, where something is always on its way.
@@ -145,8 +145,8 @@ fn make(scene: &Scene, trouble: Trouble) -> Result<Option<usize>, String> {
         region.heal();
     };
     match trouble {
-        Trouble::Unheard => lose(Fault::DropToUpstream),
-        Trouble::Untold => lose(Fault::DropToClient),
+        Trouble::Unheard => lose(ProxyFault::DropToUpstream),
+        Trouble::Untold => lose(ProxyFault::DropToClient),
         Trouble::Killed => {
             let worker = region.worker()?;
             region.fleet.0[worker].process.kill();

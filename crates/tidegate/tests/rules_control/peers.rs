@@ -7,7 +7,7 @@ use http::{Request, Response};
 use std::net::SocketAddr;
 use std::time::Duration;
 use tidegate_control::stream::{
-    Down, FOLLOW_PATH, Hello, PROTOCOL, Protocol, Role, SnapshotId, Up, Welcome, framed,
+    Down, FOLLOW_PATH, FollowerRole, Hello, PROTOCOL, Protocol, SnapshotId, Up, Welcome, framed,
 };
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
@@ -138,7 +138,7 @@ fn who_doesnt_speak_the_protocol_is_told_so() {
             node: "far-away".into(),
             region: "eu".into(),
             software: "99.0.0".into(),
-            role: Role::Node,
+            role: FollowerRole::Node,
             rule_version: 0,
             partial: None,
         })
@@ -172,7 +172,7 @@ async fn slow_follower(address: &str, number: usize) -> (h2::RecvStream, h2::Sen
         node: format!("slow-{number}").into(),
         region: "eu".into(),
         software: "99.0.0".into(),
-        role: Role::Node,
+        role: FollowerRole::Node,
         rule_version: 1,
         partial: None,
     });

@@ -6,7 +6,8 @@ use std::time::Duration;
 use tidegate_core::{KeyId, Nanos, Sequence};
 use tidegate_testkit::{MariaDb, Postgres};
 use tidegate_world::{
-    CellId, Cursor, Joining, KeyName, Policy, Publish, Row, SqlOptions, SqlWorld, World, WorldUrl,
+    CellId, Cursor, Joining, KeyName, PublishPolicy, PublishThreshold, Row, SqlOptions, SqlWorld, World,
+    WorldUrl,
 };
 use tokio::time::Instant;
 
@@ -63,7 +64,7 @@ async fn on(database: &str, url: &str, processor_time: &dyn Fn() -> Duration) {
         region: "eu".to_owned(),
         origin: 1,
         fingerprint: 1,
-        policy: Policy { publish: Publish::Headroom, interval: Nanos::from_secs(5) },
+        policy: PublishPolicy { publish: PublishThreshold::Headroom, interval: Nanos::from_secs(5) },
         applied: 0,
         known: 0,
         leaves: false,

@@ -9,8 +9,8 @@ use tidegate_core::world::{Unpublished, spenders};
 use tidegate_core::{KeyId, Nanos, Sequence, WorldPolicy};
 use tidegate_testkit::MariaDb;
 use tidegate_world::{
-    CellId, Cursor, Joining, KeyName, MERGED_MAX, OwnerId, Policy as FleetPolicy, Publish, Row, SqlOptions,
-    SqlWorld, World, WorldUrl,
+    CellId, Cursor, Joining, KeyName, MERGED_MAX, OwnerId, PublishPolicy as FleetPolicy, PublishThreshold,
+    Row, SqlOptions, SqlWorld, World, WorldUrl,
 };
 use tokio::time::Instant;
 
@@ -102,7 +102,10 @@ impl Worker {
             region: format!("us-east-{region}"),
             origin: u64::from(region),
             fingerprint: 1,
-            policy: FleetPolicy { publish: Publish::Floor(model::FLOOR), interval: Nanos::from_secs(10) },
+            policy: FleetPolicy {
+                publish: PublishThreshold::Floor(model::FLOOR),
+                interval: Nanos::from_secs(10),
+            },
             applied: 0,
             known: 0,
             leaves: false,

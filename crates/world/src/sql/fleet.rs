@@ -2,7 +2,10 @@
 
 use super::Session;
 use super::link::{Columns, Failure, from_micros, micros, nonsense};
-use crate::{Joined, Joining, Member, Membership, NAMESAKE_FOR, OwnerId, Policy, Publish, Term, WorldError};
+use crate::{
+    Joined, Joining, Member, Membership, NAMESAKE_FOR, OwnerId, PublishPolicy, PublishThreshold, Term,
+    WorldError,
+};
 use std::fmt::Display;
 use tidegate_core::Nanos;
 
@@ -19,7 +22,7 @@ const ACTIVE: u64 = 2;
 pub(super) struct Fleet {
     pub(super) now: Nanos,
     fingerprint: u64,
-    policy: Policy,
+    policy: PublishPolicy,
     version: u64,
     pub(super) revision: u64,
     owners: Vec<Owner>,
@@ -123,8 +126,8 @@ impl Session<'_> {
 
     fn fill(&self, text: &str, joining: &Joining, values: &[(&str, &(dyn Display + Sync))]) -> String {
         let (policy, floor_millionths) = match joining.policy.publish {
-            Publish::Headroom => (HEADROOM, 0),
-            Publish::Floor(floor) => (FLOOR, millionths(floor)),
+            PublishThreshold::Headroom => (HEADROOM, 0),
+            PublishThreshold::Floor(floor) => (FLOOR, millionths(floor)),
         };
         let own: [(&str, &(dyn Display + Sync)); 7] = [
             ("region", &self.dialect.text(&joining.region)),
@@ -204,14 +207,14 @@ impl Fleet {
 /// The fleet's columns, the same in every row, and an owner's.
 fn read(row: &dyn Columns) -> Result<(Fleet, Option<Owner>), sqlx::Error> {
     let publish = match row.text(2)?.as_deref() {
-        Some(HEADROOM) => Publish::Headroom,
-        Some(FLOOR) => Publish::Floor(from_millionths(row.number(3)?)),
+        Some(HEADROOM) => PublishThreshold::Headroom,
+        Some(FLOOR) => PublishThreshold::Floor(from_millionths(row.number(3)?)),
         _ => return Err(nonsense(2)),
     };
     let fleet = Fleet {
         now: row.instant(0)?,
         fingerprint: row.pattern(1)?,
-        policy: Policy { publish, interval: from_micros(row.number(4)?) },
+        policy: PublishPolicy { publish, interval: from_micros(row.number(4)?) },
         version: row.number(5)?,
         revision: row.number(6)?,
         owners: Vec::new(),

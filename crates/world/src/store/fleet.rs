@@ -1,6 +1,6 @@
 //! Who takes part, and what all must do alike.
 
-use crate::{Joined, Joining, Member, Membership, NAMESAKE_FOR, OwnerId, Policy, WorldError};
+use crate::{Joined, Joining, Member, Membership, NAMESAKE_FOR, OwnerId, PublishPolicy, WorldError};
 use std::collections::BTreeMap;
 use tidegate_core::Nanos;
 
@@ -16,7 +16,7 @@ pub(super) struct Fleet {
 #[derive(Clone, Copy, Debug)]
 struct Recorded {
     fingerprint: u64,
-    policy: Policy,
+    policy: PublishPolicy,
 }
 
 #[derive(Clone, Debug)]

@@ -4,7 +4,9 @@ use crate::fixture::{Fixture, LATER, cell, import_all, import_since, named, owne
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tidegate_core::{Nanos, Sequence};
-use tidegate_world::{CellId, Component, Cursor, DELETED_MAX, Merged, Published, Reply, Row, WorldError};
+use tidegate_world::{
+    CellId, Component, Cursor, DELETED_MAX, Merged, Published, Row, WorldError, WorldFuture,
+};
 
 pub(crate) async fn counts_are_merged_by_max_and_only_growth_is_a_change(fixture: Fixture) {
     let world = fixture.open();
@@ -301,7 +303,7 @@ pub(crate) async fn rows_are_deleted_in_small_batches_some_time_after_they_expir
 }
 
 /// As a worker does: a busy machine may take longer than a statement's deadline.
-async fn again<'a, T>(call: impl Fn() -> Reply<'a, T>) -> Result<T, WorldError> {
+async fn again<'a, T>(call: impl Fn() -> WorldFuture<'a, T>) -> Result<T, WorldError> {
     for _ in 0..50 {
         match call().await {
             Err(WorldError::Timeout { .. }) => {}

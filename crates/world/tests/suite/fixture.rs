@@ -9,8 +9,8 @@ use std::time::Duration;
 use tidegate_core::{KeyId, Nanos, Sequence};
 use tidegate_testkit::{MariaDb, Postgres};
 use tidegate_world::{
-    CellId, Component, Cursor, Joining, KeyName, MemoryWorld, OwnerId, Policy, Publish, Row, RuleLog,
-    SqlOptions, SqlWorld, World, WorldUrl,
+    CellId, Component, Cursor, Joining, KeyName, MemoryWorld, OwnerId, PublishPolicy, PublishThreshold, Row,
+    RuleLog, SqlOptions, SqlWorld, World, WorldUrl,
 };
 
 /// Generous: what is checked here isn't how fast a busy machine is.
@@ -165,7 +165,7 @@ pub(crate) fn joining(region: &str, number: u64) -> Joining {
         region: region.to_owned(),
         origin: of_name ^ number << 60,
         fingerprint: 0xfeed_f00d_dead_beef,
-        policy: Policy { publish: Publish::Floor(0.5), interval: Nanos::from_secs(5) },
+        policy: PublishPolicy { publish: PublishThreshold::Floor(0.5), interval: Nanos::from_secs(5) },
         applied: 0,
         known: 0,
         leaves: false,

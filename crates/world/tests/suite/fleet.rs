@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use tidegate_core::Nanos;
 use tidegate_world::{
-    Granted, Joining, Member, Membership, OwnerId, Policy, Publish, RECONCILER, Term, WorldError,
+    Granted, Joining, Member, Membership, OwnerId, PublishPolicy, PublishThreshold, RECONCILER, Term,
+    WorldError,
 };
 
 fn member(membership: &Membership, owner: OwnerId) -> &Member {
@@ -110,7 +111,7 @@ pub(crate) async fn policy_and_secret_are_the_first_regions(fixture: Fixture) {
     let world = fixture.open();
     let first = world.join(&joining("eu", 1)).await.unwrap();
     assert_eq!(first.policy, joining("eu", 1).policy);
-    let other = Policy { publish: Publish::Headroom, interval: Nanos::from_secs(9) };
+    let other = PublishPolicy { publish: PublishThreshold::Headroom, interval: Nanos::from_secs(9) };
     let second = world.join(&Joining { policy: other, ..joining("us", 1) }).await.unwrap();
     assert_eq!(second.policy, first.policy);
     let (theirs, ours) = (joining("eu", 1).fingerprint, u64::MAX);

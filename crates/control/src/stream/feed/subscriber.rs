@@ -3,7 +3,9 @@
 use super::Feed;
 use crate::stream::HEARTBEAT_EVERY;
 use crate::stream::frame::framed;
-use crate::stream::message::{AnswerPart, Down, Hello, PROTOCOL, Payload, Role, SnapshotId, Up, Welcome};
+use crate::stream::message::{
+    AnswerPart, Down, FollowerRole, Hello, PROTOCOL, Payload, SnapshotId, Up, Welcome,
+};
 use crate::stream::recent::Lack;
 use bytes::Bytes;
 use std::sync::Arc;
@@ -23,7 +25,7 @@ pub struct Subscriber {
     node: Arc<str>,
     connection: u64,
     position: Position,
-    role: Role,
+    role: FollowerRole,
     is_welcomed: bool,
     notices_seen: u64,
     questions_seen: u64,
@@ -227,7 +229,7 @@ impl Subscriber {
             Up::Nodes(reports) => self.feed.nodes.lock().heard_of(reports, now),
             // Only a broker speaks for others.
             Up::Answer(part) => {
-                let node = if self.role == Role::Broker { part.node } else { self.node.clone() };
+                let node = if self.role == FollowerRole::Broker { part.node } else { self.node.clone() };
                 self.feed.questions.lock().heard(AnswerPart { node, ..part });
             }
             // A second hello says nothing new; what isn't known is of a newer release.

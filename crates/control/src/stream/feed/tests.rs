@@ -3,9 +3,9 @@
 use super::subscriber::{CHUNK_BYTES, GATHERED_FOR, length};
 use super::*;
 use crate::stream::frame::take_first;
-use crate::stream::message::{Down, PROTOCOL, Role, SnapshotId, Up};
+use crate::stream::message::{Down, FollowerRole, PROTOCOL, SnapshotId, Up};
 use bytes::BytesMut;
-use tidegate_rules::{Change, LookupSeed, Override, OverrideName, SnapshotWriter};
+use tidegate_rules::{LookupSeed, Override, OverrideEffect, OverrideName, SnapshotWriter};
 
 const ROOM: usize = 64 << 10;
 
@@ -19,7 +19,7 @@ fn hello(node: &str, rule_version: u64) -> Hello {
         node: node.into(),
         region: "eu".into(),
         software: "1".into(),
-        role: Role::Node,
+        role: FollowerRole::Node,
         rule_version,
         partial: None,
     }
@@ -47,7 +47,7 @@ fn snapshot(version: u64, overrides: usize) -> Arc<Snapshot> {
             rule: "per-user".into(),
             parts: Box::new([format!("user-{number}").into()]),
         };
-        let applied = Override { change: Change::Unlimited, hot: false, until: Nanos::MAX };
+        let applied = Override { change: OverrideEffect::Unlimited, hot: false, until: Nanos::MAX };
         writer.set(&name, &applied).unwrap();
     }
     writer.finish().unwrap();
@@ -214,8 +214,8 @@ fn the_head_is_as_stale_as_it_was_last_confirmed() {
 fn notices_reach_everybody_once_and_reports_are_bounded() {
     let feed = feed_at(0);
     let payload = |text: &'static str| Bytes::from_static(text.as_bytes());
-    feed.notice(Payload { kind: Kind::HotSet, payload: payload("old") });
-    feed.notice(Payload { kind: Kind::HotSet, payload: payload("new") });
+    feed.notice(Payload { kind: PayloadKind::HotSet, payload: payload("old") });
+    feed.notice(Payload { kind: PayloadKind::HotSet, payload: payload("new") });
     let mut subscriber = feed.subscribe(&hello("a", 0), at(0));
     let notices = |heard: Vec<Down>| -> Vec<Bytes> {
         heard
@@ -226,7 +226,7 @@ fn notices_reach_everybody_once_and_reports_are_bounded() {
     assert_eq!(notices(sent(&mut subscriber, at(0))), [payload("new")]);
     assert!(notices(sent(&mut subscriber, at(200))).is_empty());
     for _ in 0..REPORTS_MAX + 3 {
-        let report = Payload { kind: Kind::Demand, payload: payload("x") };
+        let report = Payload { kind: PayloadKind::Demand, payload: payload("x") };
         subscriber.heard(Up::Report(report), at(1));
     }
     assert_eq!(feed.take_reports(usize::MAX).len(), REPORTS_MAX);
@@ -237,7 +237,7 @@ fn notices_reach_everybody_once_and_reports_are_bounded() {
 fn who_follows_by_which_rules_is_known() {
     let feed = feed_at(3);
     let mut subscriber = feed.subscribe(&hello("a", 2), at(0));
-    subscriber.heard(Up::Health(Health { rule_version: 3, ..Health::default() }), at(5));
+    subscriber.heard(Up::Health(FollowerHealth { rule_version: 3, ..FollowerHealth::default() }), at(5));
     let nodes = feed.nodes(at(10));
     assert_eq!((nodes[0].rule_version, nodes[0].is_connected, nodes[0].seen_ms_ago), (3, true, 5));
     drop(subscriber);

@@ -1,7 +1,7 @@
 //! How old the rules in force may be: heartbeats say which version is the newest, and since when that is known.
 
 use super::{ASK_AGAIN_EVERY, Action, Follower};
-use crate::stream::keeper::Keeper;
+use crate::stream::rule_store::RuleStore;
 use crate::stream::status::Staleness;
 use tidegate_core::Nanos;
 
@@ -26,10 +26,10 @@ impl Follower {
         &mut self,
         head: u64,
         stale_ms: u64,
-        keeper: &mut dyn Keeper,
+        rule_store: &mut dyn RuleStore,
         now: Nanos,
     ) -> Vec<Action> {
-        let mut actions = self.settle(keeper, now);
+        let mut actions = self.settle(rule_store, now);
         self.status.head = head;
         let stale_for = Nanos::from_millis(stale_ms);
         if self.status.is_ahead() {
@@ -38,7 +38,7 @@ impl Follower {
             self.ahead_since = None;
             // While changes keep coming, the head is always ahead: the first one that was named is waited for.
             self.awaited.get_or_insert(Awaited { head, stale_for, since: now });
-            self.confirm(keeper, now);
+            self.confirm(rule_store, now);
         }
         if self.is_stuck {
             actions.extend(self.ask(self.status.version, true, now));
@@ -80,7 +80,7 @@ impl Follower {
     }
 
     /// What a heartbeat named has come: the rules in force were the newest then.
-    pub(super) fn confirm(&mut self, keeper: &mut dyn Keeper, now: Nanos) {
+    pub(super) fn confirm(&mut self, rule_store: &mut dyn RuleStore, now: Nanos) {
         if let Some(awaited) = self.awaited
             && self.status.version >= awaited.head
             && !self.is_stuck
@@ -89,7 +89,7 @@ impl Follower {
             // It may be longer than this process lives: the keeper is told the length, not the instant.
             let ago = awaited.stale_for.plus(now.minus(awaited.since));
             self.status.confirmed_at = self.status.confirmed_at.max(now.minus(ago));
-            keeper.confirmed(ago);
+            rule_store.confirmed(ago);
         }
     }
 

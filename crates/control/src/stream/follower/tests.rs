@@ -1,9 +1,9 @@
 //! A follower between a server and a keeper that the test plays.
 
 use super::*;
-use crate::stream::keeper::Standing;
 use crate::stream::message::{Payload, Protocol};
 use crate::stream::resets::PastReset;
+use crate::stream::rule_store::RulesStatus;
 
 /// Keeps versions; refuses the ones that it is told to.
 #[derive(Debug, Default)]
@@ -19,9 +19,9 @@ struct Kept {
     resets: Vec<(u64, u64)>,
 }
 
-impl Keeper for Kept {
-    fn standing(&self) -> Standing {
-        Standing { version: self.version, partial: self.partial }
+impl RuleStore for Kept {
+    fn status(&self) -> RulesStatus {
+        RulesStatus { version: self.version, partial: self.partial }
     }
 
     fn begin(&mut self, id: &SnapshotId, _length: u64, offset: u64) -> Result<(), String> {
@@ -72,7 +72,8 @@ const fn at(millis: u64) -> Nanos {
 }
 
 fn follower(servers: usize) -> Follower {
-    let identity = Identity { node: "n".into(), region: "eu".into(), software: "1".into(), role: Role::Node };
+    let identity =
+        Identity { node: "n".into(), region: "eu".into(), software: "1".into(), role: FollowerRole::Node };
     Follower::new(identity, servers, 4, at(0))
 }
 
@@ -392,9 +393,9 @@ fn another_release_is_followed_and_told_of_and_one_too_far_away_is_not() {
 fn what_comes_down_for_others_is_kept() {
     let mut kept = Kept::default();
     let mut follower = following(&mut kept, 1);
-    let notice = Payload { kind: Kind::Slices, payload: Bytes::from_static(b"x") };
+    let notice = Payload { kind: PayloadKind::Slices, payload: Bytes::from_static(b"x") };
     follower.heard(Down::Notice(notice), &mut kept, at(1));
-    assert_eq!(follower.notice(Kind::Slices).map(|payload| &payload[..]), Some(&b"x"[..]));
+    assert_eq!(follower.notice(PayloadKind::Slices).map(|payload| &payload[..]), Some(&b"x"[..]));
     assert!(follower.heard(Down::Unknown, &mut kept, at(1)).is_empty());
 }
 

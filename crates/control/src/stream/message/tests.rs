@@ -14,7 +14,7 @@ fn id() -> impl Strategy<Value = SnapshotId> {
 }
 
 fn payload() -> impl Strategy<Value = Payload> {
-    let kind = prop::sample::select(&Kind::ALL[..]);
+    let kind = prop::sample::select(&PayloadKind::ALL[..]);
     (kind, bytes()).prop_map(|(kind, payload)| Payload { kind, payload })
 }
 
@@ -22,8 +22,8 @@ fn bytes() -> impl Strategy<Value = Bytes> {
     prop::collection::vec(any::<u8>(), 0..300).prop_map(Into::into)
 }
 
-fn role() -> impl Strategy<Value = Role> {
-    prop::sample::select(&[Role::Node, Role::Broker][..])
+fn role() -> impl Strategy<Value = FollowerRole> {
+    prop::sample::select(&[FollowerRole::Node, FollowerRole::Broker][..])
 }
 
 prop_compose! {
@@ -73,7 +73,7 @@ fn up() -> impl Strategy<Value = Up> {
         (any::<u64>(), any::<bool>())
             .prop_map(|(rule_version, wants_snapshot)| Up::Resume { rule_version, wants_snapshot }),
         (any::<u64>(), any::<u64>(), any::<u64>()).prop_map(|(rule_version, refused_version, stale_ms)| {
-            Up::Health(Health { rule_version, refused_version, stale_ms })
+            Up::Health(FollowerHealth { rule_version, refused_version, stale_ms })
         }),
         payload().prop_map(Up::Report),
         prop::collection::vec(node(), 0..5).prop_map(Up::Nodes),
@@ -151,13 +151,15 @@ fn what_is_too_long_is_refused() {
         node: long,
         region: "".into(),
         software: "".into(),
-        role: Role::Node,
+        role: FollowerRole::Node,
         rule_version: 0,
         partial: None,
     };
     assert!(Up::decode(&up_bytes(&Up::Hello(nobody)).into()).is_err());
     let payload = Bytes::from(vec![0; PAYLOAD_BYTES_MAX + 1]);
-    assert!(Up::decode(&up_bytes(&Up::Report(Payload { kind: Kind::Demand, payload })).into()).is_err());
+    assert!(
+        Up::decode(&up_bytes(&Up::Report(Payload { kind: PayloadKind::Demand, payload })).into()).is_err()
+    );
 }
 
 #[test]

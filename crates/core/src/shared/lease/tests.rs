@@ -3,7 +3,7 @@
 use super::*;
 use crate::identity::KeyId;
 use crate::limit::{Burst, Limit};
-use crate::state::{Publish, State as _};
+use crate::state::{PublishUrgency, State as _};
 use crate::time::Period;
 use smallvec::SmallVec;
 
@@ -54,11 +54,11 @@ fn it_is_renewed_when_an_eighth_is_left_and_nothing_else_is_spent() {
         let (decision, reason) = state.decide(&item, 2, NOW);
         assert!(decision.is_admitted() && reason.is_none(), "{spent}");
         let is_low = 64 - spent < 8;
-        assert_eq!(state.publish() == Publish::Now, is_low, "{spent}");
+        assert_eq!(state.publish() == PublishUrgency::Now, is_low, "{spent}");
     }
     assert!(state.decide(&item, 2, NOW).1.is_some(), "however much credit there would be");
     state.end_lease();
-    let mut state = SharedState { queued: Publish::Nothing, ..state };
+    let mut state = SharedState { queued: PublishUrgency::Nothing, ..state };
     assert_eq!(state.decide(&item, 2, NOW).1, None, "it keeps to its credit again");
 }
 

@@ -34,8 +34,8 @@ impl State for Told {
     fn is_evictable(&self) -> bool {
         self.is_known
     }
-    fn publish(&self) -> Publish {
-        Publish::Nothing
+    fn publish(&self) -> PublishUrgency {
+        PublishUrgency::Nothing
     }
 }
 

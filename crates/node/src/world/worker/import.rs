@@ -1,6 +1,6 @@
 //! From the world store to the origin: what changed, as far as it can be believed.
 
-use super::{IMPORT_EVERY, Lane, RESETS_MAX, RETRY_AFTER, Worker};
+use super::{IMPORT_EVERY, RESETS_MAX, RETRY_AFTER, WorkerTask, WorldWorker};
 use crate::world::WorldCounters;
 use crate::world::cells::Taken;
 use tidegate_core::{CellId, Nanos};
@@ -16,11 +16,11 @@ pub fn next_turn(page: &mut Imported) -> Option<Vec<Component>> {
     (page.components.len() > ROWS_PER_TURN).then(|| page.components.drain(..ROWS_PER_TURN).collect())
 }
 
-impl Worker {
+impl WorldWorker {
     /// A publish begins, after which changes are asked for in any case: since when, if that can go with it.
     pub fn import_along(&mut self, now: Nanos) -> Option<Cursor> {
-        let may = self.is_leader() && !self.has_more && self.busy.contains(&Lane::Publish);
-        (may && self.begin_at_store(Lane::Import, now)).then(|| {
+        let may = self.is_leader() && !self.has_more && self.busy.contains(&WorkerTask::Publish);
+        (may && self.begin_at_store(WorkerTask::Import, now)).then(|| {
             self.import_at = Nanos::MAX;
             self.since(now)
         })
@@ -28,15 +28,15 @@ impl Worker {
 
     /// A page begins: the store may not know the cursor any more. Before any of its rows is taken.
     pub fn page_begins(&mut self, page: &mut Imported) {
-        let is_asked_for = self.is_leader() && !self.stale.contains(&Lane::Import);
+        let is_asked_for = self.is_leader() && !self.stale.contains(&WorkerTask::Import);
         if std::mem::take(&mut page.is_restart) && is_asked_for {
             self.store_restarted();
         }
     }
 
-    /// Takes some rows of a page. The rest of it is still to be [`Worker::done`].
+    /// Takes some rows of a page. The rest of it is still to be [`WorldWorker::done`].
     pub fn imported_some(&mut self, rows: &[Component], now: Nanos, counters: &WorldCounters) {
-        let is_asked_for = self.is_leader() && !self.stale.contains(&Lane::Import);
+        let is_asked_for = self.is_leader() && !self.stale.contains(&WorkerTask::Import);
         if let Some(me) = self.standing.me().filter(|_| is_asked_for) {
             self.take_rows(me, rows, now, counters);
             self.standing.imported(now, rows.len(), true);
@@ -125,10 +125,10 @@ impl Worker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::world::{Done, Step, WorkerOptions};
+    use crate::world::{Step, StepResult, WorkerOptions};
     use tidegate_core::{KeyId, Sequence};
     use tidegate_origin::{Leading, OriginId};
-    use tidegate_world::{Joined, Member, Membership, Policy, Publish};
+    use tidegate_world::{Joined, Member, Membership, PublishPolicy, PublishThreshold};
 
     const NOW: Nanos = Nanos::from_secs(1_000);
 
@@ -144,15 +144,16 @@ mod tests {
         Imported { components, next: Cursor::default(), has_more: false, is_restart: false }
     }
 
-    const POLICY: Policy = Policy { publish: Publish::Headroom, interval: Nanos::from_secs(5) };
+    const POLICY: PublishPolicy =
+        PublishPolicy { publish: PublishThreshold::Headroom, interval: Nanos::from_secs(5) };
 
     /// It leads in a region with this store.
-    fn leads(worker: &mut Worker, id: u64) {
+    fn leads(worker: &mut WorldWorker, id: u64) {
         let origin = Some(OriginId { id, life: 1 });
         worker.led(Some(Leading { is_leader: true, origin, heard_by_all: 0, now: NOW }), NOW);
     }
 
-    fn joined(owner: u32) -> Done {
+    fn joined(owner: u32) -> StepResult {
         let me = Member {
             owner: OwnerId(owner),
             region: "eu".to_owned(),
@@ -162,21 +163,27 @@ mod tests {
             confirmed: NOW,
         };
         let membership = Membership { version: 1, members: vec![me] };
-        Done::Joined(Ok(Joined { me: OwnerId(owner), policy: POLICY, membership, namesakes: 0, now: NOW }))
+        StepResult::Joined(Ok(Joined {
+            me: OwnerId(owner),
+            policy: POLICY,
+            membership,
+            namesakes: 0,
+            now: NOW,
+        }))
     }
 
     /// A worker that says that the region is here.
-    fn joining(counters: &WorldCounters) -> Worker {
+    fn joining(counters: &WorldCounters) -> WorldWorker {
         let (region, policy) = ("eu".to_owned(), POLICY);
         let mut worker =
-            Worker::new(WorkerOptions { region, fingerprint: 1, policy, is_alone: false, seed: 1 }, NOW);
+            WorldWorker::new(WorkerOptions { region, fingerprint: 1, policy, is_alone: false, seed: 1 }, NOW);
         leads(&mut worker, 1);
         assert!(matches!(worker.steps(NOW, counters)[..], [Step::Join(_)]));
         worker
     }
 
     /// A worker that has asked for changes.
-    fn importing(counters: &WorldCounters) -> Worker {
+    fn importing(counters: &WorldCounters) -> WorldWorker {
         let mut worker = joining(counters);
         worker.done(joined(1), NOW, counters);
         assert!(worker.steps(NOW, counters).iter().any(|step| matches!(step, Step::Import(_))));
@@ -195,7 +202,7 @@ mod tests {
             assert_eq!(worker.state().imported_at, None, "there is more");
         }
         turns.push(page.components.len());
-        worker.done(Done::Imported(Ok(page)), NOW, &counters);
+        worker.done(StepResult::Imported(Ok(page)), NOW, &counters);
         assert!(turns.iter().all(|rows| *rows <= ROWS_PER_TURN), "{turns:?}");
         let state = worker.state();
         assert_eq!((state.cells_known, state.rows_in_last_import), (20_500, 20_500));
@@ -206,13 +213,13 @@ mod tests {
     fn changes_are_asked_for_along_with_a_publish_unless_that_is_under_way() {
         let counters = WorldCounters::default();
         let mut worker = importing(&counters);
-        worker.busy.insert(Lane::Publish);
+        worker.busy.insert(WorkerTask::Publish);
         assert_eq!(worker.import_along(NOW), None, "one is under way");
-        worker.done(Done::Imported(Ok(page(1))), NOW, &counters);
+        worker.done(StepResult::Imported(Ok(page(1))), NOW, &counters);
         assert_eq!(worker.import_along(NOW), Some(Cursor::default()));
         assert_eq!(worker.import_along(NOW), None, "it is under way now");
-        worker.done(Done::Imported(Ok(page(1))), NOW, &counters);
-        worker.busy.remove(&Lane::Publish);
+        worker.done(StepResult::Imported(Ok(page(1))), NOW, &counters);
+        worker.busy.remove(&WorkerTask::Publish);
         assert_eq!(worker.import_along(NOW), None, "nothing is being published");
     }
 
@@ -229,7 +236,7 @@ mod tests {
         assert_eq!(worker.membership().map(|(me, _)| me), Some(OwnerId(2)));
         let mut worker = importing(&counters);
         leads(&mut worker, 2);
-        worker.done(Done::Imported(Ok(page(10))), NOW, &counters);
+        worker.done(StepResult::Imported(Ok(page(10))), NOW, &counters);
         assert_eq!((worker.state().cells_known, worker.state().imported_at), (0, None));
     }
 

@@ -3,7 +3,7 @@
 //! A cell waits here until the store has accepted its count, or nobody needs it any more. A row that the store
 //! refuses is tried again later, alone in its fate; when the whole call fails, all of it is.
 
-use super::{Lane, MAIL_EVERY, RETRY_AFTER, Step, Worker};
+use super::{MAIL_EVERY, RETRY_AFTER, Step, WorkerTask, WorldWorker};
 use crate::world::{WorldCounters, key_name};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -104,7 +104,7 @@ impl Publishing {
     }
 }
 
-impl Worker {
+impl WorldWorker {
     pub(super) fn mail(
         &mut self,
         letters: Result<Vec<Letter>, OriginError>,
@@ -185,16 +185,16 @@ impl Worker {
     pub(super) fn publish_step(&mut self, now: Nanos) -> Option<Step> {
         if !self.publishing.rows.is_empty() {
             let owner = self.standing.me()?;
-            let begins = self.begin_at_store(Lane::Publish, now);
+            let begins = self.begin_at_store(WorkerTask::Publish, now);
             return begins.then(|| Step::Publish(owner, self.publishing.rows.clone()));
         }
         // What can't be written needn't be read.
-        if !self.breaker.admits() || !self.begin_at_origin(Lane::Publish, now) {
+        if !self.breaker.admits() || !self.begin_at_origin(WorkerTask::Publish, now) {
             return None;
         }
         let ready = self.publishing.take_ready(self.cells_per_call, now);
         if ready.is_empty() {
-            self.busy.remove(&Lane::Publish);
+            self.busy.remove(&WorkerTask::Publish);
             return None;
         }
         Some(Step::Totals(ready))

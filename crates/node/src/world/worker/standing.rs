@@ -1,9 +1,11 @@
 //! How the region stands in the world tier: who it is there, who else is, and what is wrong; what is said of it
 //! once, and what an operator is shown.
 
-use super::{IMPORT_EVERY, JOIN_EVERY, JOIN_SETTLED_EVERY, SETTLED_AFTER, Worker};
+use super::{IMPORT_EVERY, JOIN_EVERY, JOIN_SETTLED_EVERY, SETTLED_AFTER, WorldWorker};
 use tidegate_core::{Nanos, WorldPolicy, WorldView};
-use tidegate_world::{Component, Cursor, Joined, Member, Membership, OwnerId, Policy, Publish, WorldError};
+use tidegate_world::{
+    Component, Cursor, Joined, Member, Membership, OwnerId, PublishPolicy, PublishThreshold, WorldError,
+};
 
 #[derive(Debug, Default)]
 pub(super) struct Standing {
@@ -69,8 +71,8 @@ impl Standing {
         let joined = self.joined.as_ref()?;
         let regions = u32::try_from(joined.membership.members.len()).unwrap_or(u32::MAX).max(1);
         let policy = match joined.policy.publish {
-            Publish::Headroom => WorldPolicy::Headroom,
-            Publish::Floor(floor) => WorldPolicy::Floor { thousandths: thousandths(floor) },
+            PublishThreshold::Headroom => WorldPolicy::Headroom,
+            PublishThreshold::Floor(floor) => WorldPolicy::Floor { thousandths: thousandths(floor) },
         };
         Some(WorldView { regions, version: joined.membership.version, policy })
     }
@@ -147,7 +149,7 @@ impl Standing {
         }
     }
 
-    fn told_policy(&mut self, ours: Policy, recorded: Policy) {
+    fn told_policy(&mut self, ours: PublishPolicy, recorded: PublishPolicy) {
         if ours != recorded && !std::mem::replace(&mut self.told.other_policy, true) {
             tracing::warn!(
                 ?ours,
@@ -207,7 +209,7 @@ impl Standing {
     }
 }
 
-impl Worker {
+impl WorldWorker {
     pub(super) fn joined(&mut self, joined: Result<Joined, WorldError>, now: Nanos) {
         self.heard_from_store(joined.is_ok(), now);
         let joined = match joined {
@@ -259,7 +261,7 @@ mod tests {
     fn joined(version: u64, applied: u64, is_active: bool) -> Joined {
         let (owner, region) = (OwnerId(1), "eu".to_owned());
         let me = Member { owner, region, is_active, applied, seen: NOW, confirmed: NOW };
-        let policy = Policy { publish: Publish::Headroom, interval: Nanos::from_secs(5) };
+        let policy = PublishPolicy { publish: PublishThreshold::Headroom, interval: Nanos::from_secs(5) };
         let membership = Membership { version, members: vec![me] };
         Joined { me: owner, policy, membership, namesakes: 0, now: NOW }
     }

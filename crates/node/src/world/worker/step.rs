@@ -31,7 +31,7 @@ pub enum Step {
 
 /// What came of a step.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Done {
+pub enum StepResult {
     Joined(Result<Joined, WorldError>),
     Mail(Result<Vec<Letter>, OriginError>),
     Totals(Result<Vec<Result<CellTotal, KeyError>>, OriginError>),
@@ -47,7 +47,7 @@ pub enum Done {
 
 /// What is done one at a time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Lane {
+pub enum WorkerTask {
     Join,
     Mail,
     Publish,
@@ -79,19 +79,19 @@ impl Step {
     }
 }
 
-impl Done {
-    pub(super) fn lane(&self) -> Lane {
+impl StepResult {
+    pub(super) fn lane(&self) -> WorkerTask {
         match self {
-            Done::Joined(_) => Lane::Join,
-            Done::Mail(_) => Lane::Mail,
-            Done::Totals(_) | Done::Published(_) => Lane::Publish,
-            Done::Imported(_) => Lane::Import,
-            Done::Written(_) => Lane::Write,
-            Done::Told(_) => Lane::Tell,
-            Done::ToldResets(_) => Lane::Resets,
-            Done::Checked(_) => Lane::Check,
-            Done::Merged(_) => Lane::Merge,
-            Done::Deleted(_) => Lane::Delete,
+            StepResult::Joined(_) => WorkerTask::Join,
+            StepResult::Mail(_) => WorkerTask::Mail,
+            StepResult::Totals(_) | StepResult::Published(_) => WorkerTask::Publish,
+            StepResult::Imported(_) => WorkerTask::Import,
+            StepResult::Written(_) => WorkerTask::Write,
+            StepResult::Told(_) => WorkerTask::Tell,
+            StepResult::ToldResets(_) => WorkerTask::Resets,
+            StepResult::Checked(_) => WorkerTask::Check,
+            StepResult::Merged(_) => WorkerTask::Merge,
+            StepResult::Deleted(_) => WorkerTask::Delete,
         }
     }
 }

@@ -7,7 +7,7 @@ use tidegate_core::Nanos;
 
 /// What is there already.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Standing {
+pub struct RulesStatus {
     /// In force; 0: none.
     pub version: u64,
     /// A snapshot that is partly there, and how much of it.
@@ -23,10 +23,10 @@ pub struct Applied {
 }
 
 /// Refuses what is wrong with a reason, and stays as it was then.
-pub trait Keeper {
-    fn standing(&self) -> Standing;
+pub trait RuleStore {
+    fn status(&self) -> RulesStatus;
 
-    /// A snapshot file begins, or goes on at `offset`, which is 0 or what [`Standing`] said.
+    /// A snapshot file begins, or goes on at `offset`, which is 0 or what [`RulesStatus`] said.
     fn begin(&mut self, id: &SnapshotId, length: u64, offset: u64) -> Result<(), String>;
 
     /// The next bytes of it.

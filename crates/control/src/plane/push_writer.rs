@@ -7,13 +7,15 @@ use super::draft::{Draft, Overlay};
 use super::items;
 use super::json::EntryJson;
 use super::prune::{self, PushesSinceScan};
-use super::{Changed, Conflict, ControlPlane, Entry, Logged, Outcome, PlaneError, Push, Standing};
+use super::{
+    Changed, Conflict, ControlPlane, EncodedDelta, PlaneError, Push, PushOutcome, RuleState, RuleVersion,
+};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_core::Nanos;
 use tidegate_rules::{Delta, RuleChange};
-use tidegate_world::{ENTRIES_AT_ONCE_MAX, ItemsPage, NewEntry, WorldError};
+use tidegate_world::{ENTRIES_AT_ONCE_MAX, NewRuleLogEntry, RuleItemsPage, WorldError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::MissedTickBehavior;
 
@@ -28,12 +30,12 @@ type Answer<T> = oneshot::Sender<Result<T, PlaneError>>;
 
 #[derive(Debug)]
 pub(super) enum Queued {
-    Push { push: Box<Push>, reply: Answer<Outcome> },
+    Push { push: Box<Push>, reply: Answer<PushOutcome> },
     Restore { entries: Vec<EntryJson>, reply: Answer<u64> },
 }
 
 #[derive(Debug)]
-pub struct Worker {
+pub struct PushWriter {
     plane: Arc<ControlPlane>,
     queued: mpsc::Receiver<Queued>,
     is_loaded: bool,
@@ -43,12 +45,12 @@ pub struct Worker {
 /// A push on its way, and what came of it so far.
 struct Waiting {
     push: Box<Push>,
-    reply: Answer<Outcome>,
+    reply: Answer<PushOutcome>,
 }
 
-impl Worker {
+impl PushWriter {
     pub(super) fn new(plane: Arc<ControlPlane>, queued: mpsc::Receiver<Queued>) -> Self {
-        Worker { plane, queued, is_loaded: false, pushes_since_scan: PushesSinceScan::default() }
+        PushWriter { plane, queued, is_loaded: false, pushes_since_scan: PushesSinceScan::default() }
     }
 
     /// Runs for as long as it is polled.
@@ -96,7 +98,7 @@ impl Worker {
         let log = &self.plane.log;
         let head = log.head().await?;
         let mut changes = Vec::new();
-        let mut page = ItemsPage { place: Some(items::documents()), after: None };
+        let mut page = RuleItemsPage { place: Some(items::documents()), after: None };
         loop {
             let found = log.items(page).await?;
             let Some(last) = found.last() else { break };
@@ -108,7 +110,7 @@ impl Worker {
         for item in log.find(&[items::fleet_item()]).await? {
             changes.push(items::change_of(&item)?);
         }
-        let standing = Standing::of(head, changes)?;
+        let standing = RuleState::of(head, changes)?;
         self.plane.standing.store(Arc::new(standing));
         self.plane.head.send_replace(head);
         self.is_loaded = true;
@@ -127,7 +129,7 @@ impl Worker {
         while version < head {
             for entry in self.plane.log.entries(version).await? {
                 let changed = entry.changed.clone();
-                let entry = Entry::read(entry)?;
+                let entry = RuleVersion::read(entry)?;
                 if entry.is_pruned() {
                     // Too far behind for the log.
                     return Box::pin(self.load()).await;
@@ -151,7 +153,7 @@ impl Worker {
             return Err(PlaneError::Damaged(format!("version {version} follows {}", before.version)));
         }
         let next = before.after(&delta)?;
-        let logged = Arc::new(Logged { delta, bytes });
+        let logged = Arc::new(EncodedDelta { delta, bytes });
         plane.recent.lock().add(logged.clone());
         plane.standing.store(Arc::new(next));
         plane.head.send_replace(version);
@@ -240,11 +242,11 @@ impl Worker {
     /// Each upon what those before it change. Who can't have what they asked for is told so at once.
     async fn draft(
         &self,
-        before: &Arc<Standing>,
+        before: &Arc<RuleState>,
         pushes: Vec<Waiting>,
-    ) -> (Vec<(Waiting, Outcome)>, Vec<NewEntry>) {
+    ) -> (Vec<(Waiting, PushOutcome)>, Vec<NewRuleLogEntry>) {
         let (mut drafts, mut entries) = (Vec::new(), Vec::new());
-        let (mut standing, mut overlay) = (Standing::clone(before), Overlay::default());
+        let (mut standing, mut overlay) = (RuleState::clone(before), Overlay::default());
         for waiting in pushes {
             match self.draft_one(&standing, &overlay, &waiting.push).await {
                 Ok((Some(entry), after, outcome)) => {
@@ -262,20 +264,20 @@ impl Worker {
 
     async fn draft_one(
         &self,
-        standing: &Standing,
+        standing: &RuleState,
         overlay: &Overlay,
         push: &Push,
-    ) -> Result<(Option<NewEntry>, Standing, Outcome), PlaneError> {
+    ) -> Result<(Option<NewRuleLogEntry>, RuleState, PushOutcome), PlaneError> {
         let log = &*self.plane.log;
         let draft = Draft::of(log, standing, overlay, push).await?;
         let lines = draft.lines(log, standing).await?;
         let Draft { changes, after } = draft;
         if changes.is_empty() {
-            return Ok((None, after, Outcome { version: standing.version, changes, lines }));
+            return Ok((None, after, PushOutcome { version: standing.version, changes, lines }));
         }
         let version = standing.version + 1;
         let entry = new_entry(&changes, &push.author, &push.reason, version)?;
-        Ok((Some(entry), Standing { version, ..after }, Outcome { version, changes, lines }))
+        Ok((Some(entry), RuleState { version, ..after }, PushOutcome { version, changes, lines }))
     }
 
     /// Versions as they once were.
@@ -293,7 +295,7 @@ impl Worker {
     }
 }
 
-fn answer(drafts: Vec<(Waiting, Outcome)>) {
+fn answer(drafts: Vec<(Waiting, PushOutcome)>) {
     for (waiting, outcome) in drafts {
         // Who asked may have given up.
         let _ = waiting.reply.send(Ok(outcome));
@@ -306,11 +308,16 @@ fn fail(pushes: Vec<Waiting>, error: &PlaneError) {
     }
 }
 
-fn new_entry(changes: &[Changed], author: &str, reason: &str, version: u64) -> Result<NewEntry, PlaneError> {
+fn new_entry(
+    changes: &[Changed],
+    author: &str,
+    reason: &str,
+    version: u64,
+) -> Result<NewRuleLogEntry, PlaneError> {
     let (after, before) = changes.iter().map(|change| (change.after.clone(), change.before.clone())).unzip();
     let item =
         |change: &Changed| Ok((items::item_of(&change.after), items::value_of(&change.after, version)?));
-    Ok(NewEntry {
+    Ok(NewRuleLogEntry {
         author: author.to_owned(),
         reason: reason.to_owned(),
         changes: u32::try_from(changes.len()).unwrap_or(u32::MAX),
@@ -322,7 +329,7 @@ fn new_entry(changes: &[Changed], author: &str, reason: &str, version: u64) -> R
     })
 }
 
-fn restored(version: u64, entry: &EntryJson) -> Result<NewEntry, PlaneError> {
+fn restored(version: u64, entry: &EntryJson) -> Result<NewRuleLogEntry, PlaneError> {
     if entry.version != version {
         let message =
             format!("the backup goes on with version {}, and the store is at {}", entry.version, version - 1);
@@ -345,9 +352,9 @@ fn restored(version: u64, entry: &EntryJson) -> Result<NewEntry, PlaneError> {
     let changes: Vec<Changed> =
         after.into_iter().zip(before).map(|(after, before)| Changed { after, before }).collect();
     let at = Some(Nanos::new(entry.at_us.saturating_mul(1000)));
-    let restored = NewEntry { at, ..new_entry(&changes, &entry.author, &entry.reason, version)? };
+    let restored = NewRuleLogEntry { at, ..new_entry(&changes, &entry.author, &entry.reason, version)? };
     match is_pruned {
-        true => Ok(NewEntry { replaced: items::encode(version, Vec::new())?, ..restored }),
+        true => Ok(NewRuleLogEntry { replaced: items::encode(version, Vec::new())?, ..restored }),
         false => Ok(restored),
     }
 }
@@ -355,7 +362,7 @@ fn restored(version: u64, entry: &EntryJson) -> Result<NewEntry, PlaneError> {
 /// What others changed since a version.
 pub(super) async fn conflict(
     log: &dyn tidegate_world::RuleLog,
-    standing: &Standing,
+    standing: &RuleState,
     expected: u64,
     tenant: Option<&str>,
 ) -> Result<Conflict, PlaneError> {
@@ -366,7 +373,7 @@ pub(super) async fn conflict(
         let Some(last) = page.last() else { break };
         after = last.summary.version;
         for entry in page {
-            entries.push(Entry::read(entry)?);
+            entries.push(RuleVersion::read(entry)?);
         }
     }
     let mut changes = super::rollback::collapsed(&entries);
