@@ -197,7 +197,7 @@ impl Client {
         let status = response.status();
         let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
         let body = body.map_err(|_| Failure::Unreachable)?.to_bytes();
-        self.keep(connection);
+        self.return_idle(connection);
         if status.is_client_error() {
             let message = String::from_utf8_lossy(&body).trim().to_owned();
             return Err(Failure::Refused(ClientError { status: status.as_u16(), message }));
@@ -222,7 +222,7 @@ impl Client {
         Ok(sender)
     }
 
-    fn keep(&self, connection: SendRequest<Full<Bytes>>) {
+    fn return_idle(&self, connection: SendRequest<Full<Bytes>>) {
         let mut idle = self.idle.lock();
         if idle.len() < IDLE_MAX {
             idle.push(connection);

@@ -131,7 +131,7 @@ impl RedisClient {
     }
 
     async fn exchange(&self, command: &[u8]) -> io::Result<String> {
-        let mut stream = match self.kept().await {
+        let mut stream = match self.idle_stream().await {
             Some(stream) => stream,
             None => match self.connect().await? {
                 Ok(stream) => stream,
@@ -147,7 +147,7 @@ impl RedisClient {
         Ok(reply)
     }
 
-    async fn kept(&self) -> Option<Stream> {
+    async fn idle_stream(&self) -> Option<Stream> {
         loop {
             let Idle(mut stream) = self.idle.lock().pop()?;
             if is_silent(&mut stream).await {

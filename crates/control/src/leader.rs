@@ -40,7 +40,7 @@ pub struct LeaderCounters {
     dropped: AtomicU64,
     slices: AtomicU64,
     unacknowledged: AtomicU64,
-    turned_away: AtomicU64,
+    rejected: AtomicU64,
 }
 
 impl LeaderCounters {
@@ -63,7 +63,7 @@ impl LeaderCounters {
             ("reconciler_term", get(&self.term)),
             ("slices_of_all_regions", get(&self.slices)),
             ("slices_unacknowledged", get(&self.unacknowledged)),
-            ("slices_keys_turned_away", get(&self.turned_away)),
+            ("slices_keys_turned_away", get(&self.rejected)),
         ]
     }
 
@@ -77,11 +77,11 @@ impl LeaderCounters {
         add(&self.dropped, figures.dropped);
         self.slices.store(figures.slices, Ordering::Relaxed);
         self.unacknowledged.store(figures.unacknowledged, Ordering::Relaxed);
-        self.turned_away.store(figures.turned_away, Ordering::Relaxed);
+        self.rejected.store(figures.rejected, Ordering::Relaxed);
     }
 
     fn follows(&self) {
-        for gauge in [&self.term, &self.slices, &self.unacknowledged, &self.turned_away] {
+        for gauge in [&self.term, &self.slices, &self.unacknowledged, &self.rejected] {
             gauge.store(0, Ordering::Relaxed);
         }
     }

@@ -48,7 +48,7 @@ const BROADCAST_MAX: usize = 4096;
 /// How long a push waits to be written.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(20);
 /// How long a version of another process's may take to be heard of.
-const HEARD_WITHIN: Duration = Duration::from_secs(1);
+const NOTIFY_TIMEOUT: Duration = Duration::from_secs(1);
 /// Rows of a page of history.
 pub const HISTORY_ROWS_MAX: usize = 1000;
 
@@ -68,7 +68,7 @@ pub enum PushChange {
     },
     RemoveOverride {
         document: DocumentName,
-        who: OverrideTarget,
+        target: OverrideTarget,
     },
     FleetMode(Mode),
     /// A caller starts afresh.
@@ -195,7 +195,7 @@ impl RuleVersion {
 #[derive(Debug)]
 pub struct ControlPlane {
     log: Arc<dyn RuleLog>,
-    standing: ArcSwap<RuleState>,
+    rules: ArcSwap<RuleState>,
     queue: mpsc::Sender<Queued>,
     sent: broadcast::Sender<Arc<EncodedDelta>>,
     head: watch::Sender<u64>,
@@ -216,7 +216,7 @@ impl ControlPlane {
         let (queue, queued) = mpsc::channel(QUEUE_MAX);
         let plane = Arc::new(ControlPlane {
             log,
-            standing: ArcSwap::default(),
+            rules: ArcSwap::default(),
             queue,
             sent: broadcast::Sender::new(BROADCAST_MAX),
             head: watch::Sender::new(0),
@@ -228,8 +228,8 @@ impl ControlPlane {
     }
 
     /// The rules as they stand here.
-    pub fn standing(&self) -> Arc<RuleState> {
-        self.standing.load_full()
+    pub fn rules(&self) -> Arc<RuleState> {
+        self.rules.load_full()
     }
 
     /// Why they may be older than what the store has.
@@ -250,7 +250,7 @@ impl ControlPlane {
 
     /// The deltas that follow a version up to the present, from memory; `None` when that goes too far back.
     pub fn recent_after(&self, version: u64) -> Option<Vec<Arc<EncodedDelta>>> {
-        self.recent.lock().after(version, self.standing().version)
+        self.recent.lock().after(version, self.rules().version)
     }
 
     /// A page of the entries that follow a version, from the store.
@@ -287,9 +287,9 @@ impl ControlPlane {
         self.ready()?;
         // Who was told of a version by another process knows it before this one does.
         if let Some(before) = push.if_version.and_then(|version| version.checked_sub(1)) {
-            self.wait_beyond(before, HEARD_WITHIN).await;
+            self.wait_beyond(before, NOTIFY_TIMEOUT).await;
         }
-        let before = self.standing();
+        let before = self.rules();
         let draft = Draft::of(&*self.log, &before, &Overlay::default(), push).await?;
         let lines = draft.lines(&*self.log, &before).await?;
         Ok(PushOutcome { version: before.version, changes: draft.changes, lines })
@@ -298,7 +298,7 @@ impl ControlPlane {
     /// Whether the rules were ever read.
     pub fn ready(&self) -> Result<(), PlaneError> {
         match &*self.problem.lock() {
-            Some(problem) if self.standing().version == 0 => Err(PlaneError::NotReady(problem.clone())),
+            Some(problem) if self.rules().version == 0 => Err(PlaneError::NotReady(problem.clone())),
             _ => Ok(()),
         }
     }
@@ -387,6 +387,6 @@ impl ControlPlane {
         let past = versions.wait_for(|head| *head > version);
         // Whichever it is: the head is asked again.
         let _ = tokio::time::timeout(wait, past).await;
-        self.standing().version
+        self.rules().version
     }
 }

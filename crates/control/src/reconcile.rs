@@ -5,11 +5,11 @@
 //! be in force when, and nothing is renewed or raised but into what is left beside that. `docs/world-internals.md`
 //! has the clocks.
 
-mod crowd;
 mod flaw;
 mod holding;
 mod key;
 mod membership;
+mod oversubscription;
 #[cfg(test)]
 mod tests;
 
@@ -34,7 +34,7 @@ pub struct Figures {
     /// Slices that their regions haven't acknowledged.
     pub unacknowledged: u64,
     /// Keys that stay with the even split because others ask for more, and there is room for so many only.
-    pub turned_away: u64,
+    pub rejected: u64,
 }
 
 #[derive(Clone, PartialEq, Debug)]
@@ -74,7 +74,7 @@ fn pass(survey: &Survey) -> Reconciled {
     for held in &survey.slices {
         keys.entry(held.row.key).or_default().slices.push(held);
     }
-    let turned_away = crowd::turned_away(&keys, QUOTA_KEYS_MAX);
+    let turned_away = oversubscription::rejected(&keys, QUOTA_KEYS_MAX);
     let mut room = membership::Room { for_waiting: true, for_larger_parts: true };
     for (id, key) in &keys {
         let is_turned_away = turned_away.contains(id);

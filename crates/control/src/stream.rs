@@ -34,7 +34,7 @@ pub use message::{
 };
 pub use questions::{ANSWER_BYTES_MAX, Answers, NodeAnswer, TooManyQuestions};
 pub use relay::Relay;
-pub use resets::{PastReset, TOLD_FOR, TOLD_MAX};
+pub use resets::{PastReset, RESET_BROADCAST_MAX, RESET_BROADCAST_TTL};
 pub use rule_store::{Applied, RuleStore, RulesStatus};
 pub use status::{Following, Staleness, Status};
 pub use steady::Steady;

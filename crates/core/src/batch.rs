@@ -82,16 +82,16 @@ impl<S: State> Table<S> {
         moment: Moment,
         decisions: &mut Decisions,
     ) -> Result<Outcome, Undecided> {
-        self.decide_all_suspecting(items, None, moment, decisions)
+        self.decide_all_predicting(items, None, moment, decisions)
     }
 
     /// The same, where one item is likely to deny: it is looked at first, and when it does deny, the others are
     /// looked at for their answers only, instead of being charged and put back. Answers are the same either way.
     #[inline]
-    pub fn decide_all_suspecting(
+    pub fn decide_all_predicting(
         &self,
         items: &[Item],
-        suspect: Option<usize>,
+        predicted: Option<usize>,
         moment: Moment,
         decisions: &mut Decisions,
     ) -> Result<Outcome, Undecided> {
@@ -107,7 +107,7 @@ impl<S: State> Table<S> {
         }
         let mut locked = Locked(ArrayVec::new());
         let mut draft = Draft { undo: ArrayVec::new(), fresh: Vec::new(), must_ask: false };
-        let denying = suspect.filter(|suspect| self.denies(items, *suspect, moment, &mut locked));
+        let denying = predicted.filter(|suspect| self.denies(items, *suspect, moment, &mut locked));
         let mut uncertain = SmallVec::<[usize; 2]>::new();
         let outcome = if let Some(denying) = denying {
             decisions.fill(Decision::NONE);
@@ -161,11 +161,11 @@ impl<S: State> Table<S> {
     fn denies<'a>(
         &'a self,
         items: &[Item],
-        suspect: usize,
+        predicted: usize,
         moment: Moment,
         locked: &mut Locked<'a, S>,
     ) -> bool {
-        let Some(item) = items.get(suspect) else { return false };
+        let Some(item) = items.get(predicted) else { return false };
         if item.role != Role::Enforced || item.charge == Charge::Always {
             return false;
         }

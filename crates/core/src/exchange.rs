@@ -24,7 +24,7 @@ pub const LEASED_FOR: Nanos = Nanos::from_millis(100);
 
 /// A reservation of one request, the same at every key that it reserves. Unique among the live nodes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct ReservationId(pub u64);
+pub struct HoldId(pub u64);
 
 /// What a node sends about one key.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -33,9 +33,9 @@ pub struct KeySync {
     /// How often the key was reset, as far as the node knows. The store keeps the highest that it heard of.
     pub epoch: u16,
     pub counts: CountSync,
-    pub wants: Wants,
+    pub request: GrantRequest,
     /// Reservations of this node that are over: confirmed (their cost is in the component now) or released.
-    pub settled: SmallVec<[ReservationId; 2]>,
+    pub ended_holds: SmallVec<[HoldId; 2]>,
 }
 
 impl KeySync {
@@ -82,23 +82,23 @@ impl KeySync {
 
 /// What a node wants from the key beside publishing and reading.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Wants {
+pub struct GrantRequest {
     /// Costs to grant, in order, each if it fits. A granted one counts for everybody at once.
     pub asks: SmallVec<[u64; 4]>,
     /// Draw up to [`DRAW_AHEAD`] of refill beside the asks: the key is saturated and busy.
     pub draw: bool,
     /// Draw ahead for a key that is hot, beside the asks and of what they leave.
-    pub lease: Option<LeaseWish>,
+    pub lease: Option<LeaseRequest>,
     /// Hold the asks' costs back for this reservation instead of granting them: one request's, all of them.
-    pub reserve: Option<ReservationId>,
+    pub hold: Option<HoldId>,
     /// Only read the counts: a node that has published nothing doesn't become an owner by this.
     pub peek: bool,
 }
 
-impl Wants {
+impl GrantRequest {
     /// The most that may be granted by asks and a lease. What is drawn ahead of the refill isn't in it.
     pub fn most_granted(&self) -> u64 {
-        if self.reserve.is_some() {
+        if self.hold.is_some() {
             return 0;
         }
         let leased = self.lease.map_or(0, |lease| lease.most);
@@ -108,13 +108,13 @@ impl Wants {
 
 /// How much a node would draw ahead: so many units, and no more than one part of what is left of the limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LeaseWish {
+pub struct LeaseRequest {
     pub most: u64,
     /// Nodes that share what is left.
     pub parts: NonZeroU32,
 }
 
-impl LeaseWish {
+impl LeaseRequest {
     /// What is drawn where so much is left.
     pub fn of(self, left: u64) -> u64 {
         self.most.min(left / u64::from(self.parts.get()))
@@ -210,7 +210,8 @@ mod tests {
 
     fn overshoot(counts: CountSync, reply: CountReply) -> Option<u64> {
         let key = KeyId::from_hash(1);
-        let sync = KeySync { key, epoch: 1, counts, wants: Wants::default(), settled: SmallVec::new() };
+        let sync =
+            KeySync { key, epoch: 1, counts, request: GrantRequest::default(), ended_holds: SmallVec::new() };
         let granted = SmallVec::new();
         let reply = KeyReply {
             epoch: 1,
@@ -248,7 +249,7 @@ mod tests {
 
     #[test]
     fn a_lease_is_no_more_than_was_wished_for_and_than_a_part_of_what_is_left() {
-        let of = |most, left| LeaseWish { most, parts: NonZeroU32::new(3).unwrap() }.of(left);
+        let of = |most, left| LeaseRequest { most, parts: NonZeroU32::new(3).unwrap() }.of(left);
         assert_eq!([of(10, 100), of(10, 30), of(10, 29), of(10, 2), of(0, 100)], [10, 10, 9, 0, 0]);
     }
 

@@ -82,7 +82,7 @@ impl State for LocalState {
 
     #[inline(always)]
     fn decide(&mut self, item: &Item, _live_nodes: u32, now: Nanos) -> (Decision, Option<AskReason>) {
-        let (spec, cost, settle) = (&item.spec, item.cost, item.settle());
+        let (spec, cost, settle) = (&item.spec, item.cost, item.charge_mode());
         let [_, _, denominator, tag] = self.0;
         if let Spec::Gcra { rate, burst } = *spec {
             let tat = tat_at_rate(self.tat(), rate_of(denominator, tag), rate, now);

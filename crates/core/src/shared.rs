@@ -12,7 +12,7 @@ mod tests;
 
 use crate::ask::{Accuracy, AskReason, View, must_ask, must_publish, sharers, strict_for};
 use crate::counts::Counts;
-use crate::decision::{Decision, Settle, Verdict};
+use crate::decision::{ChargeMode, Decision, Verdict};
 use crate::gcra::{self, Tat};
 use crate::gcra_sync::{BurstMemory, Busy, OriginGcra};
 use crate::item::Item;
@@ -163,12 +163,12 @@ impl SharedState {
     /// GCRA: the burst is another one than before. Of a debt that was made by a larger one an empty bucket stays, also
     /// where it is the region's debt: the origin does the same. A burst of 0 blocks, and forgives nothing.
     #[cold]
-    fn change_burst(&mut self, rate: Rate, burst: u64, settle: Settle, now: Nanos) {
+    fn change_burst(&mut self, rate: Rate, burst: u64, settle: ChargeMode, now: Nanos) {
         let mut memory = BurstMemory { burst: self.sequence.0, ..BurstMemory::default() };
         let mut debt = OriginGcra { busy: self.busy(), ..OriginGcra::default() };
         let tat = self.tat_at(rate, now);
         // Until the first reply the debt is this node's own, and what was post-paid of it is owed whatever the burst was.
-        let is_owed = self.owners == 0 && (tat.overdrawn || settle == Settle::Always);
+        let is_owed = self.owners == 0 && (tat.overdrawn || settle == ChargeMode::Always);
         if payload_of(self.tag) != 0 && !is_owed {
             debt.busy.tat = tat.whole_ceil();
             if memory.apply(&mut debt, rate, burst, now) {
@@ -216,7 +216,8 @@ impl SharedState {
             sequence: self.sequence,
         };
         let prepaid = self.current.prepaid();
-        let (mut decision, _) = decide_window(counted, self.tag, &item.spec, item.cost, item.settle(), now);
+        let (mut decision, _) =
+            decide_window(counted, self.tag, &item.spec, item.cost, item.charge_mode(), now);
         if item.cost.get() <= prepaid && item.cost > Cost::PEEK {
             // What was granted is spent up to the limit in force: one that was lowered since holds at once.
             if !decision.is_admitted() && self.spends_drawn_ahead(counted, item, now) {
@@ -280,7 +281,7 @@ impl SharedState {
 
     #[cold]
     fn uncertain(&self, item: &Item, now: Nanos) -> Option<AskReason> {
-        if item.settle() != Settle::IfAdmitted || item.accuracy == Accuracy::Async {
+        if item.charge_mode() != ChargeMode::IfAdmitted || item.accuracy == Accuracy::Async {
             return None;
         }
         if item.cost > Cost::PEEK {
@@ -315,7 +316,7 @@ impl SharedState {
         now: Nanos,
     ) -> (Decision, Option<AskReason>) {
         if self.sequence.0 != burst.get() {
-            self.change_burst(rate, burst.get(), item.settle(), now);
+            self.change_burst(rate, burst.get(), item.charge_mode(), now);
         }
         let tat = self.tat_at(rate, now);
         let was_idle = tat.whole < now;
@@ -329,7 +330,7 @@ impl SharedState {
         let prepaid = self.current.prepaid();
         let extra = Cost::new(item.cost.get().saturating_sub(prepaid)).unwrap_or(Cost::MAX);
         let before = tat;
-        let (mut decision, mut tat) = gcra::decide(tat, rate, burst, extra, item.settle(), now);
+        let (mut decision, mut tat) = gcra::decide(tat, rate, burst, extra, item.charge_mode(), now);
         if tat.whole < before.whole && prepaid > 0 {
             // The burst was lowered and the debt forgiven: what was granted of the larger one is part of it.
             self.end_grants();
@@ -375,7 +376,7 @@ impl SharedState {
     fn denied(&mut self, item: &Item, now: Nanos) {
         if item.accuracy != Accuracy::Fast
             || self.lease.is_held()
-            || item.settle() == Settle::Never
+            || item.charge_mode() == ChargeMode::Never
             || item.cost.get() > item.spec.shown_limit()
         {
             return;

@@ -97,7 +97,7 @@ impl SliceSize {
 impl Spec {
     /// What is enforced of this limit by who holds `size` of it.
     #[must_use]
-    pub fn cut(&self, size: SliceSize) -> Spec {
+    pub fn apply(&self, size: SliceSize) -> Spec {
         let amount = |number: u64| size.amount.min(number);
         let limit_of = |limit: Limit| Limit::new(amount(limit.get())).unwrap_or(Limit::BLOCKED);
         match *self {

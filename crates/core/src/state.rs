@@ -4,7 +4,7 @@
 //! its counts (96 bytes). The table and the batches are the same code for both.
 
 use crate::ask::AskReason;
-use crate::decision::{Decision, Settle};
+use crate::decision::{ChargeMode, Decision};
 use crate::item::Item;
 use crate::limit::{Cost, Spec};
 use crate::packed::{payload_of, step_of, tag_with_step, window_expires, window_tag};
@@ -125,23 +125,23 @@ pub(crate) fn decide_window(
     tag: u64,
     spec: &Spec,
     cost: Cost,
-    settle: Settle,
+    charge: ChargeMode,
     now: Nanos,
 ) -> (Decision, Counted) {
     match *spec {
         Spec::Sliding { limit, period } => {
             let counted = counted.rolled_to(period.cell_at_after(now, counted.sequence).sequence);
-            window::decide_sliding(counted, limit, period, cost, settle, now)
+            window::decide_sliding(counted, limit, period, cost, charge, now)
         }
         Spec::Fixed { limit, period } => {
             let counted = counted.rolled_to(period.cell_at_after(now, counted.sequence).sequence);
             let cell_end = period.cell(counted.sequence).end;
-            window::decide_fixed(counted, limit, cell_end, cost, settle, now)
+            window::decide_fixed(counted, limit, cell_end, cost, charge, now)
         }
         Spec::Calendar { limit, cell, .. } => {
             let counted = counted.rolled_to(cell.sequence);
             let cell_end = window_expiry(spec, counted.sequence, window_expires(tag));
-            window::decide_fixed(counted, limit, cell_end, cost, settle, now)
+            window::decide_fixed(counted, limit, cell_end, cost, charge, now)
         }
         Spec::Gcra { .. } => unreachable!("a window's spec was asked for"),
     }

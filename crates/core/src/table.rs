@@ -219,7 +219,7 @@ impl<S: State> Table<S> {
         let holders = self.shares.counted();
         let swept = self.dropping(&mut shard, holders.as_deref(), |shard, left| shard.sweep(expired, left));
         if index == 0 {
-            self.occupancy.forget_given_up();
+            self.occupancy.reset_given_up();
         }
         self.publish_hint(index, &shard);
         swept

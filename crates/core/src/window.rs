@@ -3,7 +3,7 @@
 //! Exact integer arithmetic: a product of a count (below 2^64) and a length (below 2^55) is taken in
 //! 128 bits, so nothing here can overflow and nothing is rounded but by the definition's `floor`.
 
-use crate::decision::{Decision, Settle, Verdict};
+use crate::decision::{ChargeMode, Decision, Verdict};
 use crate::limit::{Cost, Limit};
 use crate::time::{Cell, Nanos, Period, Sequence};
 
@@ -72,13 +72,13 @@ pub fn decide_sliding(
     limit: Limit,
     period: Period,
     cost: Cost,
-    settle: Settle,
+    charge: ChargeMode,
     now: Nanos,
 ) -> (Decision, Counted) {
     let cell = period.cell(counted.sequence);
     let used = sliding_used(counted, cell, period, now);
     let admitted = used.saturating_add(cost.get()) <= limit.get();
-    let (counted, used) = if settle.charges(admitted) {
+    let (counted, used) = if charge.charges(admitted) {
         (counted.charged(cost), used.saturating_add(cost.get()))
     } else {
         (counted, used)
@@ -145,7 +145,7 @@ pub fn decide_fixed(
     limit: Limit,
     cell_end: Nanos,
     cost: Cost,
-    settle: Settle,
+    settle: ChargeMode,
     now: Nanos,
 ) -> (Decision, Counted) {
     let admitted = counted.current.saturating_add(cost.get()) <= limit.get();
@@ -168,7 +168,7 @@ mod tests {
         let counted = Counted { current, previous, sequence: Sequence(7) };
         let now = period.cell(Sequence(7)).start.plus(Nanos::from_secs(elapsed_percent));
         let limit = Limit::new(limit).unwrap();
-        decide_sliding(counted, limit, period, Cost::new(cost).unwrap(), Settle::IfAdmitted, now).0
+        decide_sliding(counted, limit, period, Cost::new(cost).unwrap(), ChargeMode::IfAdmitted, now).0
     }
 
     #[test]
@@ -223,7 +223,7 @@ mod tests {
     #[test]
     fn a_fixed_window_admits_up_to_its_limit_and_then_says_when_the_next_begins() {
         let (limit, end, now) = (Limit::new(10).unwrap(), Nanos::from_secs(100), Nanos::from_secs(30));
-        let decide = |current: u64, cost: u64, settle: Settle| {
+        let decide = |current: u64, cost: u64, settle: ChargeMode| {
             let counted = Counted { current, previous: 0, sequence: Sequence(0) };
             let (decision, after) = decide_fixed(counted, limit, end, Cost::new(cost).unwrap(), settle, now);
             assert_eq!((decision.limit, decision.reset), (10, end));
@@ -231,9 +231,9 @@ mod tests {
         };
         let wait = Verdict::Deny { retry_after: Some(Nanos::from_secs(70)) };
         let never = Verdict::Deny { retry_after: None };
-        assert_eq!(decide(6, 4, Settle::IfAdmitted), (Verdict::Admit, 0, 10));
-        assert_eq!(decide(6, 5, Settle::IfAdmitted), (wait, 4, 6));
-        assert_eq!(decide(6, 10, Settle::IfAdmitted), (wait, 4, 6));
-        assert_eq!(decide(6, 11, Settle::IfAdmitted), (never, 4, 6), "it would deny as well when empty");
+        assert_eq!(decide(6, 4, ChargeMode::IfAdmitted), (Verdict::Admit, 0, 10));
+        assert_eq!(decide(6, 5, ChargeMode::IfAdmitted), (wait, 4, 6));
+        assert_eq!(decide(6, 10, ChargeMode::IfAdmitted), (wait, 4, 6));
+        assert_eq!(decide(6, 11, ChargeMode::IfAdmitted), (never, 4, 6), "it would deny as well when empty");
     }
 }

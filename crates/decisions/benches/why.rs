@@ -8,10 +8,11 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
-use tidegate_core::{KeyId, Nanos, Seen};
+use tidegate_core::{KeyId, Nanos, TierCounts};
 use tidegate_decisions::{
-    Algorithm, CAP_BYTES_DEFAULT, Found, KeyForm, KeyHash, Log, LogOptions, Noted, Query, RECORDS_MAX,
-    Record, RecordOutcome, RecordPath, Recorder, RequestTag, RuleId, RuleName, ShardTag, Trace, Wanted, read,
+    Algorithm, CAP_BYTES_DEFAULT, Found, KeyForm, KeyHash, Log, LogOptions, Query, RECORDS_MAX, Record,
+    RecordHeader, RecordOutcome, RecordPath, Recorder, RequestTag, RuleId, RuleName, ShardTag, Trace, Wanted,
+    read,
 };
 
 const START: Nanos = Nanos::from_secs(1_800_000_000);
@@ -50,8 +51,8 @@ fn key_id(number: u64) -> KeyId {
     KeyId::from_hash(u128::from(mixed(number)) << 64 | u128::from(mixed(!number)))
 }
 
-fn noted(number: u64, at: Nanos) -> Noted {
-    Noted {
+fn header(number: u64, at: Nanos) -> RecordHeader {
+    RecordHeader {
         at,
         key: KeyHash::of(key_id(number)),
         rule: RuleId::of_overflow(key_id((1 << 50) | (number % 20))),
@@ -61,23 +62,23 @@ fn noted(number: u64, at: Nanos) -> Noted {
     }
 }
 
-fn record(noted: &Noted, request: u64) -> Record {
+fn record(header: &RecordHeader, request: u64) -> Record {
     Record {
-        at: noted.at,
-        key: noted.key,
-        rule: noted.rule,
-        rule_version: noted.rule_version,
-        outcome: noted.outcome,
-        path: noted.path,
+        at: header.at,
+        key: header.key,
+        rule: header.rule,
+        rule_version: header.rule_version,
+        outcome: header.outcome,
+        path: header.path,
         shard: ShardTag::of("10.0.0.1:6379"),
         request: RequestTag(mixed(request)),
         trace: Trace::NONE,
         cost: 1,
         limit: 1000,
-        seen: Seen { own: 200, others: 700, world: 50, previous: 50 },
+        counts: TierCounts { own: 200, others: 700, world: 50, previous: 50 },
         retry_after: Some(Nanos::from_millis(12_345)),
         more: 0,
-        last: noted.at,
+        last: header.at,
     }
 }
 
@@ -109,8 +110,8 @@ impl Bench {
     }
 
     fn deny(&self, number: u64, request: u64, at: Nanos) {
-        let noted = noted(number, at);
-        self.recorder.note(&noted, || record(&noted, request), || name(number), || None);
+        let header = header(number, at);
+        self.recorder.record(&header, || record(&header, request), || name(number), || None);
     }
 
     fn write(&mut self, now: Nanos) {

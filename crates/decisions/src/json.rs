@@ -19,7 +19,7 @@ pub(crate) fn record_fields(out: &mut String, record: &Record, rule: Option<&Rul
     {
         let _ = write!(out, "\"{name}\":{number},");
     }
-    let seen = record.seen;
+    let seen = record.counts;
     let _ = write!(
         out,
         "\"seen\":{{\"own\":{},\"others\":{},\"world\":{},\"previous\":{},\"total\":{}}},",

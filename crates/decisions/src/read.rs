@@ -3,9 +3,9 @@
 //! A complete segment says by its index which blocks to look into; one without is walked through. Nothing that is
 //! found in a file is believed before its checksum was compared; a block that is damaged costs what is in it.
 
-use crate::block::{HEAD_BYTES, Head, PAYLOAD_MAX, Place};
+use crate::block::{BlockPosition, HEAD_BYTES, Head, PAYLOAD_MAX};
 use crate::caller::{Caller, PartTag};
-use crate::entry::{Entries, Entry};
+use crate::entry::{BlockEntry, Entries};
 use crate::event::Event;
 use crate::index::{Index, Term};
 use crate::log::segments;
@@ -193,12 +193,12 @@ impl Opened {
         found.map_or_else(all, |found| found.into_iter().flatten().collect())
     }
 
-    fn place(&self, number: u32) -> Option<&Place> {
+    fn place(&self, number: u32) -> Option<&BlockPosition> {
         self.index.blocks.get(usize::try_from(number).ok()?)
     }
 
     /// What a block has after its head, in `buffer`.
-    fn payload<'b>(&self, place: &Place, buffer: &'b mut Vec<u8>) -> Option<&'b [u8]> {
+    fn payload<'b>(&self, place: &BlockPosition, buffer: &'b mut Vec<u8>) -> Option<&'b [u8]> {
         let mut head = [0; HEAD_BYTES];
         self.file.read_exact_at(&mut head, u64::from(place.offset)).ok()?;
         let head = Head::read(&head)?;
@@ -257,11 +257,11 @@ type WantedRules = HashMap<RuleId, Wanted>;
 
 impl Search<'_> {
     /// Hands on every entry of the blocks with this term.
-    fn each(&mut self, file: &Opened, term: Term, take: impl FnMut(&mut Found, Entry)) {
+    fn each(&mut self, file: &Opened, term: Term, take: impl FnMut(&mut Found, BlockEntry)) {
         self.each_of(file, &[term], take);
     }
 
-    fn each_of(&mut self, file: &Opened, terms: &[Term], take: impl FnMut(&mut Found, Entry)) {
+    fn each_of(&mut self, file: &Opened, terms: &[Term], take: impl FnMut(&mut Found, BlockEntry)) {
         self.each_in(file, file.blocks_with(terms), take);
     }
 
@@ -269,7 +269,7 @@ impl Search<'_> {
         &mut self,
         file: &Opened,
         numbers: impl IntoIterator<Item = u32>,
-        mut take: impl FnMut(&mut Found, Entry),
+        mut take: impl FnMut(&mut Found, BlockEntry),
     ) {
         for number in numbers {
             let Some(place) = file.place(number) else { continue };
@@ -284,13 +284,13 @@ impl Search<'_> {
     fn names(&mut self, file: &mut Opened) {
         let mut writer = Writer::default();
         self.each(file, Term::NAMES, |found, entry| match entry {
-            Entry::Rule(id, name) if found.rules.len() < NAMES_MAX => {
+            BlockEntry::Rule(id, name) if found.rules.len() < NAMES_MAX => {
                 found.rules.insert(id, name);
             }
-            Entry::Shard(tag, address) if found.shards.len() < NAMES_MAX => {
+            BlockEntry::Shard(tag, address) if found.shards.len() < NAMES_MAX => {
                 found.shards.insert(tag, address);
             }
-            Entry::Writer { region, node } => writer = Writer { region, node },
+            BlockEntry::Writer { region, node } => writer = Writer { region, node },
             _ => {}
         });
         let writers = &mut self.found.writers;
@@ -305,7 +305,7 @@ impl Search<'_> {
         let terms = wanted.terms();
         let mut matched = std::mem::take(&mut self.matched);
         self.each_of(file, &terms, |found, entry| {
-            if let Entry::Caller(key, caller) = entry
+            if let BlockEntry::Caller(key, caller) = entry
                 && matched.len() < CALLERS_MAX
                 && let Some(rule) = found.rules.get(&caller.rule)
                 && (wanted.of_rule)(rule)
@@ -334,7 +334,7 @@ impl Search<'_> {
         let of_callers = file.blocks_with(&[Term::CALLERS]);
         let numbers: Vec<u32> = file.blocks_with(&terms).intersection(&of_callers).copied().collect();
         self.each_in(file, numbers, |found, entry| {
-            if let Entry::Caller(key, caller) = entry
+            if let BlockEntry::Caller(key, caller) = entry
                 && unknown.contains(&key)
             {
                 found.callers.insert(key, caller);
@@ -386,7 +386,7 @@ impl Search<'_> {
                 admissions || request.is_some() || record.outcome != crate::RecordOutcome::Admitted;
             is_of_caller && is_in_time && is_asked && request.is_none_or(|tag| tag == record.request)
         };
-        let is_asked = |place: &Place| place.first <= until && place.last >= since;
+        let is_asked = |place: &BlockPosition| place.first <= until && place.last >= since;
         let writer = file.writer;
         let is_counted = |count: &RuleCount| {
             let is_asked = request.is_none() && wanted.get(&count.rule) == Some(&Wanted::All);
@@ -406,10 +406,10 @@ impl Search<'_> {
             let found = &mut self.found;
             for entry in Entries::new(payload) {
                 match entry {
-                    Entry::Record(record) if is_wanted(&record) => {
+                    BlockEntry::Record(record) if is_wanted(&record) => {
                         found.records.push(FoundRecord { record, writer });
                     }
-                    Entry::Count(count) if is_counted(&count) && found.counts.len() < RECORDS_MAX => {
+                    BlockEntry::Count(count) if is_counted(&count) && found.counts.len() < RECORDS_MAX => {
                         found.counts.push(count);
                     }
                     _ => {}
@@ -423,14 +423,14 @@ impl Search<'_> {
     }
 
     /// Whether there are as many records as were asked for, all of them newer than what a block has.
-    fn has_newer(&self, place: &Place, records_max: usize) -> bool {
+    fn has_newer(&self, place: &BlockPosition, records_max: usize) -> bool {
         let oldest = self.found.records.last().map_or(Nanos::ZERO, |found| found.record.at);
         self.found.records.len() == records_max && place.last < oldest
     }
 
     fn events(&mut self, file: &Opened) {
         self.each(file, Term::EVENTS, |found, entry| {
-            if let Entry::Event(event) = entry
+            if let BlockEntry::Event(event) = entry
                 && found.events.len() < EVENTS_MAX
             {
                 found.events.push(event);

@@ -3,7 +3,7 @@
 //! Small and of a fixed size, so that the hot path can put one down without allocating. Texts (names of rules,
 //! addresses of shards) are referred to by hashes that are the same in every segment and on every node.
 
-use tidegate_core::{KeyId, Nanos, Seen};
+use tidegate_core::{KeyId, Nanos, TierCounts};
 
 /// The bits of a key that don't depend on where it is kept: 96 of them.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -182,7 +182,7 @@ pub struct Record {
     pub trace: Trace,
     pub cost: u64,
     pub limit: u64,
-    pub seen: Seen,
+    pub counts: TierCounts,
     /// How long the caller would have had to wait; `None` when it passed, or when no wait helps. In whole
     /// milliseconds once it is written.
     pub retry_after: Option<Nanos>,

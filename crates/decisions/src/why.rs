@@ -8,7 +8,7 @@ mod json;
 mod words;
 
 use crate::caller::Caller;
-use crate::event::{Event, Standing};
+use crate::event::{ActiveEvents, Event};
 use crate::name::RuleName;
 use crate::read::{Found, FoundRecord, Writer};
 use crate::record::{KeyHash, Record, RecordOutcome, RuleCount, RuleId};
@@ -99,7 +99,7 @@ impl<'f> Explanation<'f> {
         let decisions = found.records.iter().map(|of| {
             let record = &of.record;
             let rule = found.rules.get(&record.rule);
-            let unwell = Standing::at(&found.events, record.at).events().to_vec();
+            let unwell = ActiveEvents::at(&found.events, record.at).events().to_vec();
             let recent = cause::recent(&found.events, record, rule);
             let shard = found.shards.get(&record.shard).map(String::as_str);
             let is_away = cause::is_away(&found.events, &unwell, record, shard);

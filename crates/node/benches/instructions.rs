@@ -9,7 +9,7 @@
 use smallvec::SmallVec;
 use std::hint::black_box;
 use tidegate_core::counts::CellReply;
-use tidegate_core::exchange::{CountReply, CountSync, KeyReply, KeySync, Wants};
+use tidegate_core::exchange::{CountReply, CountSync, GrantRequest, KeyReply, KeySync};
 use tidegate_core::gcra_sync::Busy;
 use tidegate_core::identity::Shape;
 use tidegate_core::origin_cell::NodeId;
@@ -112,7 +112,8 @@ fn hear(table: &Table<SharedState>, key: KeyId, spec: &Spec) {
             CountReply::Gcra { busy, stored: 0, owners: LIVE_NODES }
         }
     };
-    let sent = KeySync { key, epoch: 0, counts, wants: Wants::default(), settled: SmallVec::new() };
+    let sent =
+        KeySync { key, epoch: 0, counts, request: GrantRequest::default(), ended_holds: SmallVec::new() };
     let reply = KeyReply {
         epoch: 0,
         counts: heard,
@@ -166,7 +167,7 @@ fn five_denied(
     for number in 0..operations {
         let text = black_box(&texts[usize::try_from(number % KEYS).unwrap()]);
         let items: [Item; 5] = std::array::from_fn(|limit| item(prefixes[limit].key(text), specs[limit]));
-        let outcome = table.decide_all_suspecting(&items, black_box(suspect), NOW, &mut decisions);
+        let outcome = table.decide_all_predicting(&items, black_box(suspect), NOW, &mut decisions);
         assert_eq!(black_box(outcome), Ok(Outcome::Denied));
     }
 }

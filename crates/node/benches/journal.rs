@@ -94,7 +94,7 @@ fn counted(case: &str, denials: u64) {
     come(keys);
     if is_kept {
         // Nobody writes: what is counted is what those do who decide.
-        engine.keep_journal(Journal::new(1, None));
+        engine.set_journal(Journal::new(1, None));
     }
     (0..denials.div_ceil(keys)).for_each(|_| come(keys));
 }
@@ -128,7 +128,7 @@ impl Subjects {
         let clock = Arc::new(Clock::system());
         let journal = Journal::new(cores, directory.clone());
         let with = engine();
-        with.keep_journal(journal.clone());
+        with.set_journal(journal.clone());
         let (region, node) = ("r".into(), "n".into());
         let options = LogOptions { directory: directory.clone(), cap_bytes: CAP_BYTES_DEFAULT, region, node };
         let watched = clock.clone();
@@ -154,7 +154,7 @@ enum Subjected {
 
 /// What a thread is to do from now on; what it does from then until then counts.
 #[derive(Clone)]
-struct Order {
+struct BenchCommand {
     subjects: Arc<Subjects>,
     subjected: Subjected,
     offered: Offered,
@@ -200,7 +200,7 @@ impl Round {
 
 /// The threads that decide: the same for all rounds, as a node's are.
 struct Crew {
-    orders: Vec<Sender<Order>>,
+    orders: Vec<Sender<BenchCommand>>,
     done: Receiver<Round>,
 }
 
@@ -208,7 +208,7 @@ impl Crew {
     fn new(threads: usize) -> Self {
         let (report, done) = channel();
         let hire = |thread: usize| {
-            let ((order, orders), report) = (channel::<Order>(), report.clone());
+            let ((order, orders), report) = (channel::<BenchCommand>(), report.clone());
             std::thread::spawn(move || {
                 let mut number = (thread as u64) << 40;
                 // Until nobody wants anything any more.
@@ -222,8 +222,13 @@ impl Crew {
     /// One round on all cores; the log is written in the middle of it.
     fn round(&self, subjects: &Arc<Subjects>, subjected: Subjected, offered: Offered) -> Round {
         let from = subjects.clock.now().now.plus(nanos(WARM_UP));
-        let order =
-            Order { subjects: subjects.clone(), subjected, offered, from, until: from.plus(nanos(ROUND)) };
+        let order = BenchCommand {
+            subjects: subjects.clone(),
+            subjected,
+            offered,
+            from,
+            until: from.plus(nanos(ROUND)),
+        };
         self.orders.iter().for_each(|thread| thread.send(order.clone()).expect("it waits for orders"));
         drop(order);
         let before = writer_cpu_ns();
@@ -237,7 +242,7 @@ impl Crew {
 }
 
 /// What a front end calls for each request, over and over.
-fn decide(order: &Order, number: &mut u64) -> Round {
+fn decide(order: &BenchCommand, number: &mut u64) -> Round {
     let mut round = decide_until(order, order.from, number);
     let denied_before = round.denied;
     let begun = thread_cpu_ns("/proc/thread-self/schedstat");
@@ -246,8 +251,8 @@ fn decide(order: &Order, number: &mut u64) -> Round {
     Round { cpu_ns, denied_before, ..round }
 }
 
-fn decide_until(order: &Order, until: Nanos, number: &mut u64) -> Round {
-    let Order { subjects, subjected, offered, .. } = order;
+fn decide_until(order: &BenchCommand, until: Nanos, number: &mut u64) -> Round {
+    let BenchCommand { subjects, subjected, offered, .. } = order;
     let engine = if *subjected == Subjected::With { &subjects.with } else { &subjects.without };
     let (mut round, mut attacks) = (Round::default(), 0);
     let begun = subjects.clock.now().now;

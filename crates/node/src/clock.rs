@@ -64,8 +64,8 @@ impl Clock {
     }
 
     /// The region's store told its time: the node follows that from now on.
-    pub fn hear_region(&self, sample: &RegionSample) -> Option<ClockJump> {
-        self.steer(|discipline| discipline.hear_region(sample))
+    pub fn receive_region_time(&self, sample: &RegionSample) -> Option<ClockJump> {
+        self.steer(|discipline| discipline.receive_region_time(sample))
     }
 
     /// Returns how far the wall clock is ahead of the region's time; `None` for a node that has no region.

@@ -93,7 +93,7 @@ impl RulesWatch {
     }
 
     /// Looks once; `Some` when the texts changed.
-    pub fn look(&mut self, secret: &FleetSecret) -> Option<Result<RuleSet, String>> {
+    pub fn poll(&mut self, secret: &FleetSecret) -> Option<Result<RuleSet, String>> {
         match self.read_when_still() {
             Ok(None) => None,
             Ok(Some(sources)) => {
@@ -171,7 +171,7 @@ pub async fn watch_rules(engine: Arc<Engine>, mut watch: RulesWatch, tenancy: Te
         let secret = *engine.secret();
         // Reading and parsing may take seconds for a large set: not on a thread that serves requests.
         let looked = tokio::task::spawn_blocking(move || {
-            let outcome = watch.look(&secret);
+            let outcome = watch.poll(&secret);
             (watch, outcome)
         });
         let Ok((returned, outcome)) = looked.await else {

@@ -4,13 +4,15 @@
 //! thread: whose it is, and what is to be shown of it, is put together only where it is kept. `journal/writer.rs` is the
 //! thread that writes, `journal/health.rs` what it tells of the node itself.
 
-pub mod asked;
 mod callers;
 pub mod health;
 pub mod lines;
+pub mod log_query;
+mod selection;
 pub mod writer;
 
 pub use callers::CallerNames;
+pub(crate) use selection::RecordSelection;
 
 use crate::plan::{OVERFLOW_PARTS, Plan, Target};
 use crate::request::{DecisionPath, LimitAnswer, LimitOutcome, LimitSource, Request, Subject};
@@ -22,13 +24,13 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock};
 use tidegate_core::ask::AskReason;
 use tidegate_core::identity::Shape;
-use tidegate_core::{Decision, Item, KeyId, KeyPrefix, Moment, Nanos, Role, Seen, Spec, Verdict};
+use tidegate_core::{Decision, Item, KeyId, KeyPrefix, Moment, Nanos, Role, Spec, TierCounts, Verdict};
 use tidegate_decisions::{
-    self as decisions, Algorithm, Caller, DenialKind, Event, KeyForm, KeyHash, Noted, Record, RecordOutcome,
-    Recorder, RequestTag, RuleId, RuleName, ShardTag, Trace,
+    self as decisions, Algorithm, Caller, DenialKind, Event, KeyForm, KeyHash, Record, RecordHeader,
+    RecordOutcome, Recorder, RequestTag, RuleId, RuleName, ShardTag, Trace,
 };
 use tidegate_rules::{LogSampling, Rule};
-use writer::Order;
+use writer::WriterCommand;
 
 /// Namespaces of limits that requests give themselves, which are remembered for requests that wait.
 const GIVEN_MAX: usize = 4096;
@@ -86,7 +88,7 @@ pub struct Journal {
     /// Of requests that wait: when they go on, their attributes aren't at hand.
     waiting: Mutex<HashMap<KeyHash, Caller>>,
     /// To the thread that writes.
-    orders: OnceLock<Sender<Order>>,
+    commands: OnceLock<Sender<WriterCommand>>,
 }
 
 impl std::fmt::Debug for Journal {
@@ -95,24 +97,13 @@ impl std::fmt::Debug for Journal {
     }
 }
 
-/// What of a request is put down.
-#[derive(Clone, Copy)]
-pub(crate) enum Kept {
-    /// It was denied: by those of its limits that denied it, from this item on.
-    Denials { from: usize },
-    /// It passed, and a rule says how often it is to be told of.
-    ByRules,
-    /// It passed, and is one of the sample.
-    Sampled,
-}
-
 /// A decision's circumstances.
 pub(crate) struct Circumstances<'a> {
     pub(crate) rule_version: u64,
     pub(crate) moment: Moment,
     pub(crate) request: RequestTag,
     /// What the table knows of a key.
-    pub(crate) seen: &'a dyn Fn(&Item, &Decision) -> Seen,
+    pub(crate) tier_counts: &'a dyn Fn(&Item, &Decision) -> TierCounts,
 }
 
 impl Journal {
@@ -125,7 +116,7 @@ impl Journal {
             given: Mutex::new(HashMap::new()),
             callers: OnceLock::new(),
             waiting: Mutex::new(HashMap::new()),
-            orders: OnceLock::new(),
+            commands: OnceLock::new(),
         })
     }
 
@@ -173,13 +164,13 @@ impl Journal {
         has_denials: bool,
         rule_version: u64,
         now: Nanos,
-    ) -> Option<Kept> {
+    ) -> Option<RecordSelection> {
         if has_denials {
-            self.fold_denials(plan, rule_version, now).map(|from| Kept::Denials { from })
+            self.fold_denials(plan, rule_version, now).map(|from| RecordSelection::Denials { from })
         } else if plan.has_own_log {
-            Some(Kept::ByRules)
+            Some(RecordSelection::ByRules)
         } else {
-            is_sampled().then_some(Kept::Sampled)
+            is_sampled().then_some(RecordSelection::Sampled)
         }
     }
 
@@ -201,46 +192,46 @@ impl Journal {
     }
 
     /// Puts down what limits said of a request. `request` is `None` where it waited.
-    pub(crate) fn note(
+    pub(crate) fn record_answers(
         &self,
-        kept: Kept,
+        selection: RecordSelection,
         plan: &Plan<'_>,
         request: Option<&Request<'_>>,
         of: &Circumstances<'_>,
     ) {
-        match kept {
-            Kept::Denials { from } => {
+        match selection {
+            RecordSelection::Denials { from } => {
                 let is_noted = |answer: &LimitAnswer<'_>| !answer.is_allowed() && log_of(answer).denials;
-                self.note_items(from, plan, request, of, is_noted);
+                self.record_items(from, plan, request, of, is_noted);
                 if plan.decided().is_none() {
-                    self.note_other_denials(plan, of);
+                    self.record_other_denials(plan, of);
                 }
             }
-            Kept::ByRules => self.note_by_rules(plan, request, of),
-            Kept::Sampled => self.note_items(0, plan, request, of, |_| true),
+            RecordSelection::ByRules => self.record_by_rules(plan, request, of),
+            RecordSelection::Sampled => self.record_items(0, plan, request, of, |_| true),
         }
     }
 
     /// By limits that aren't among those that the table decided.
-    fn note_other_denials(&self, plan: &Plan<'_>, of: &Circumstances<'_>) {
+    fn record_other_denials(&self, plan: &Plan<'_>, of: &Circumstances<'_>) {
         for (index, answer) in plan.answers.iter().enumerate() {
             let is_denied = !answer.is_allowed() && log_of(answer).denials;
             if is_denied && !plan.targets.iter().any(|target| target.is_of(index)) {
-                self.note_keyless(answer, plan.path, of);
+                self.record_keyless(answer, plan.path, of);
             }
         }
     }
 
     /// The others than those of such a rule go by their own sample.
-    fn note_by_rules(&self, plan: &Plan<'_>, request: Option<&Request<'_>>, of: &Circumstances<'_>) {
+    fn record_by_rules(&self, plan: &Plan<'_>, request: Option<&Request<'_>>, of: &Circumstances<'_>) {
         let (default, is_sampled) = (LogSampling::default().admissions_one_in, is_sampled());
-        self.note_items(0, plan, request, of, |answer| match log_of(answer).admissions_one_in {
+        self.record_items(0, plan, request, of, |answer| match log_of(answer).admissions_one_in {
             one_in if one_in == default => is_sampled,
             one_in => is_drawn(one_in),
         });
     }
 
-    fn note_items(
+    fn record_items(
         &self,
         from: usize,
         plan: &Plan<'_>,
@@ -250,12 +241,12 @@ impl Journal {
     ) {
         for (item, target) in plan.items.iter().zip(&plan.targets).skip(from) {
             if is_noted(plan.answer_of(target)) {
-                self.note_item(item, target, plan, request, of);
+                self.record_item(item, target, plan, request, of);
             }
         }
     }
 
-    fn note_item(
+    fn record_item(
         &self,
         item: &Item,
         target: &Target,
@@ -265,7 +256,7 @@ impl Journal {
     ) {
         let answer = plan.answer_of(target);
         let LimitOutcome::Decided(decision) = &answer.outcome else { return };
-        let noted = Noted {
+        let header = RecordHeader {
             at: of.moment.now,
             key: KeyHash::of(item.key),
             rule: RuleId::of_overflow(target.overflow_key),
@@ -273,17 +264,17 @@ impl Journal {
             outcome: outcome_of(answer, decision.is_admitted()),
             path: path_of(plan.path),
         };
-        self.recorder.note(
-            &noted,
-            || self.record(&noted, item, decision, of),
-            || self.name(request, answer, item, noted.rule),
-            || self.caller(request, answer, item, noted.rule),
+        self.recorder.record(
+            &header,
+            || self.record(&header, item, decision, of),
+            || self.name(request, answer, item, header.rule),
+            || self.caller(request, answer, item, header.rule),
         );
     }
 
     /// A limit without a key: the table was full, or an attribute was missing.
     #[cold]
-    fn note_keyless(&self, answer: &LimitAnswer<'_>, path: DecisionPath, of: &Circumstances<'_>) {
+    fn record_keyless(&self, answer: &LimitAnswer<'_>, path: DecisionPath, of: &Circumstances<'_>) {
         let LimitSource::Rule(rule) = answer.source else { return };
         let (path, limit, retry_after) = match answer.outcome {
             LimitOutcome::Decided(Decision { verdict: Verdict::Deny { retry_after }, limit, .. }) => {
@@ -291,7 +282,7 @@ impl Journal {
             }
             _ => (decisions::RecordPath::Missing, 0, None),
         };
-        let noted = Noted {
+        let header = RecordHeader {
             at: of.moment.now,
             // Counted by rule: as nobody's, those of all rules would be one count.
             key: KeyHash::of(rule.overflow_key),
@@ -300,13 +291,13 @@ impl Journal {
             outcome: outcome_of(answer, false),
             path,
         };
-        let nobodys = Noted { key: KeyHash::default(), ..noted };
-        let record = || record_of(&nobodys, 1, limit, Seen::default(), of.request, retry_after);
-        self.recorder.note(&noted, record, || rule_name(rule), || None);
+        let nobodys = RecordHeader { key: KeyHash::default(), ..header };
+        let record = || record_of(&nobodys, 1, limit, TierCounts::default(), of.request, retry_after);
+        self.recorder.record(&header, record, || rule_name(rule), || None);
     }
 
     /// One limit of a request that was decided by itself.
-    pub(crate) fn note_single(
+    pub(crate) fn record_single(
         &self,
         (tenant, namespace, keys): (&str, &str, &KeyPrefix),
         item: &Item,
@@ -320,7 +311,7 @@ impl Journal {
             return;
         }
         let rule = RuleId::of_overflow(keys.key_of_parts(OVERFLOW_PARTS));
-        let noted = Noted { at, key, rule, rule_version, outcome, path };
+        let header = RecordHeader { at, key, rule, rule_version, outcome, path };
         let name = || RuleName {
             tenant: tenant.to_owned(),
             namespace: namespace.to_owned(),
@@ -328,17 +319,23 @@ impl Journal {
             algorithm: Algorithm::of(Shape::Gcra),
             key: KeyForm::Identifier,
         };
-        self.recorder.note(&noted, || self.record(&noted, item, decision, of), name, || None);
+        self.recorder.record(&header, || self.record(&header, item, decision, of), name, || None);
     }
 
-    fn record(&self, noted: &Noted, item: &Item, decision: &Decision, of: &Circumstances<'_>) -> Record {
+    fn record(
+        &self,
+        header: &RecordHeader,
+        item: &Item,
+        decision: &Decision,
+        of: &Circumstances<'_>,
+    ) -> Record {
         let retry_after = match decision.verdict {
             Verdict::Admit => None,
             Verdict::Deny { retry_after } => retry_after,
         };
-        let seen = (of.seen)(item, decision);
+        let counts = (of.tier_counts)(item, decision);
         let shard = self.shard_of.get().map_or(ShardTag::NONE, |name| self.recorder.shard(&name(item.key)));
-        let record = record_of(noted, item.cost.get(), decision.limit, seen, of.request, retry_after);
+        let record = record_of(header, item.cost.get(), decision.limit, counts, of.request, retry_after);
         Record { shard, ..record }
     }
 
@@ -397,29 +394,29 @@ fn log_of(answer: &LimitAnswer<'_>) -> LogSampling {
 }
 
 fn record_of(
-    noted: &Noted,
+    header: &RecordHeader,
     cost: u64,
     limit: u64,
-    seen: Seen,
+    counts: TierCounts,
     request: RequestTag,
     retry_after: Option<Nanos>,
 ) -> Record {
     Record {
-        at: noted.at,
-        key: noted.key,
-        rule: noted.rule,
-        rule_version: noted.rule_version,
-        outcome: noted.outcome,
-        path: noted.path,
+        at: header.at,
+        key: header.key,
+        rule: header.rule,
+        rule_version: header.rule_version,
+        outcome: header.outcome,
+        path: header.path,
         shard: ShardTag::NONE,
         request,
         trace: TRACE.get(),
         cost,
         limit,
-        seen,
+        counts,
         retry_after,
         more: 0,
-        last: noted.at,
+        last: header.at,
     }
 }
 

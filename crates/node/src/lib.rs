@@ -4,6 +4,7 @@
 //! and files; `clock.rs` alone reads the time.
 
 pub mod clock;
+mod denial_predictor;
 pub mod driver;
 pub mod engine;
 pub mod files;
@@ -23,7 +24,6 @@ pub mod sharing;
 pub mod snapshot;
 pub mod spans;
 pub mod stats;
-mod suspects;
 pub mod top;
 pub mod unknown_namespaces;
 pub mod world;

@@ -308,15 +308,15 @@ impl<'r> Plan<'r> {
     }
 
     /// Puts the part that is enforced here in the place of each whole limit.
-    pub(crate) fn cut(&mut self, quotas: &Quotas, now: Nanos) {
+    pub(crate) fn apply_slices(&mut self, quotas: &Quotas, now: Nanos) {
         let shared = self.items.iter_mut().zip(&self.targets).filter(|(_, target)| target.is_quota);
         for ((item, target), whole) in shared.zip(&self.quotas) {
-            item.spec = quotas.cut(item.key, whole, target.class, now);
+            item.spec = quotas.apply_slice(item.key, whole, target.class, now);
         }
     }
 
     /// Says of parts that were decided what is to be said of their wholes, and counts what was asked for.
-    pub(crate) fn settle_quotas(&mut self, quotas: &Quotas, now: Nanos) {
+    pub(crate) fn show_whole_limits(&mut self, quotas: &Quotas, now: Nanos) {
         let shared = self.items.iter().zip(&self.targets).filter(|(_, target)| target.is_quota);
         for ((item, target), whole) in shared.zip(&self.quotas) {
             let is_abuse = target.class == Class::Abuse;
@@ -330,18 +330,23 @@ impl<'r> Plan<'r> {
 
     /// Some limit is about to ask: the world's are put down, while their names are at hand.
     #[cold]
-    pub(crate) fn note(&self, world: Option<&WorldNode>, request: &Request<'_>, now: Nanos) {
-        self.note_if(world, request, now, |_| true);
+    pub(crate) fn record_world_keys(&self, world: Option<&WorldNode>, request: &Request<'_>, now: Nanos) {
+        self.record_world_keys_if(world, request, now, |_| true);
     }
 
     /// The same for those that were decided without an ask and may have been charged all the same: those that never
     /// ask, and those that are charged also when they are denied.
-    pub(crate) fn note_unasked(&self, world: Option<&WorldNode>, request: &Request<'_>, now: Nanos) {
+    pub(crate) fn record_unasked_world_keys(
+        &self,
+        world: Option<&WorldNode>,
+        request: &Request<'_>,
+        now: Nanos,
+    ) {
         let is_charged = |item: &Item| item.accuracy == Accuracy::Async || item.charge == Charge::Always;
-        self.note_if(world, request, now, is_charged);
+        self.record_world_keys_if(world, request, now, is_charged);
     }
 
-    fn note_if(
+    fn record_world_keys_if(
         &self,
         world: Option<&WorldNode>,
         request: &Request<'_>,
@@ -352,7 +357,7 @@ impl<'r> Plan<'r> {
         for (item, target) in self.items.iter().zip(&self.targets) {
             if target.is_world && item.cost > Cost::PEEK && is_noted(item) {
                 let answer = &self.answers[target.answer];
-                world.note(item, now, || name_of(request, answer));
+                world.record(item, now, || name_of(request, answer));
             }
         }
     }
@@ -375,7 +380,10 @@ impl<'r> Plan<'r> {
         let target = &self.targets[index];
         let wholes = self.targets[..index].iter().filter(|target| target.is_quota).count();
         let whole = target.is_quota.then(|| self.quotas.get(wholes).copied()).flatten();
-        PlannedLimit { limit: HotLimit { item: self.items[index], whole }, is_declared_hot: target.is_hot }
+        PlannedLimit {
+            limit: HotLimit { item: self.items[index], limit: whole },
+            is_declared_hot: target.is_hot,
+        }
     }
 
     pub(crate) fn is_denied(&self) -> bool {
@@ -391,7 +399,7 @@ impl<'r> Plan<'r> {
 
     /// The request is denied whatever the table says: look at its limits for the answer, charge only what is
     /// charged always.
-    pub(crate) fn only_look(&mut self) {
+    pub(crate) fn only_peek(&mut self) {
         for item in &mut self.items {
             if item.charge == Charge::IfAdmitted {
                 item.charge = Charge::Never;
@@ -400,7 +408,7 @@ impl<'r> Plan<'r> {
     }
 
     /// Answers for an item that gets no entry, and takes it out of what the table decides.
-    pub(crate) fn say(&mut self, index: usize, verdict: Verdict, moment: Moment) {
+    pub(crate) fn answer(&mut self, index: usize, verdict: Verdict, moment: Moment) {
         let limit = self.items[index].spec.shown_limit();
         let decision = Decision { verdict, limit, remaining: 0, reset: moment.now };
         self.answers[self.targets[index].answer].outcome = LimitOutcome::Decided(decision);
@@ -484,6 +492,6 @@ fn reason(matched: Matched) -> Result<Option<Reason>, RequestError> {
 }
 
 /// Stands in an answer until the table has decided it.
-const fn undecided(origin: LimitSource<'_>, role: Role, descriptor: u8) -> LimitAnswer<'_> {
-    LimitAnswer { source: origin, role, descriptor, outcome: LimitOutcome::Unlimited }
+const fn undecided(source: LimitSource<'_>, role: Role, descriptor: u8) -> LimitAnswer<'_> {
+    LimitAnswer { source, role, descriptor, outcome: LimitOutcome::Unlimited }
 }

@@ -93,7 +93,7 @@ type Chunk = [[AtomicU64; COLUMNS]; CHUNK];
 
 /// How a request came out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum CameOut {
+pub(crate) enum RuleOutcome {
     Admitted,
     Denied,
     /// It had passed already.
@@ -123,12 +123,12 @@ impl Stripe {
 impl RuleCounts {
     /// Counts a request and what its limits said.
     #[inline]
-    pub(crate) fn count(&self, came_out: CameOut, path: DecisionPath, answers: &[LimitAnswer<'_>]) {
+    pub(crate) fn count(&self, came_out: RuleOutcome, path: DecisionPath, answers: &[LimitAnswer<'_>]) {
         let stripe = self.stripe();
         let total = match came_out {
-            CameOut::Admitted => &stripe.admitted,
-            CameOut::Denied => &stripe.denied,
-            CameOut::Reported => &stripe.reported,
+            RuleOutcome::Admitted => &stripe.admitted,
+            RuleOutcome::Denied => &stripe.denied,
+            RuleOutcome::Reported => &stripe.reported,
         };
         total.fetch_add(1, Ordering::Relaxed);
         let first_column = PER_PATH * path_index(path);
@@ -138,7 +138,7 @@ impl RuleCounts {
                 LimitSource::Given { .. } => GIVEN,
             };
             let column = match answer.outcome {
-                _ if came_out == CameOut::Reported => REPORTED,
+                _ if came_out == RuleOutcome::Reported => REPORTED,
                 LimitOutcome::Decided(decision) => first_column + outcome_column(&decision, answer.role),
                 LimitOutcome::Unlimited => UNLIMITED,
                 LimitOutcome::Missing { .. } if answer.role == Role::Shadow => MISSING_WOULD_DENY,

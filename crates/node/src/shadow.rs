@@ -72,19 +72,19 @@ impl OfRule {
 type RuleName = (String, String, String);
 
 #[derive(Debug, Default)]
-pub struct Shadows(Mutex<HashMap<RuleName, OfRule>>);
+pub struct ShadowReport(Mutex<HashMap<RuleName, OfRule>>);
 
-impl Shadows {
+impl ShadowReport {
     /// Remembers what shadow rules said about a request, where they would have denied it.
     #[inline]
-    pub(crate) fn note(&self, request: &Request<'_>, limits: &[LimitAnswer<'_>]) {
+    pub(crate) fn record(&self, request: &Request<'_>, limits: &[LimitAnswer<'_>]) {
         if limits.iter().any(would_deny) {
-            self.note_denials(request, limits.iter().filter(|limit| would_deny(limit)));
+            self.record_denials(request, limits.iter().filter(|limit| would_deny(limit)));
         }
     }
 
     #[cold]
-    fn note_denials<'a>(&self, request: &Request<'_>, denials: impl Iterator<Item = &'a LimitAnswer<'a>>) {
+    fn record_denials<'a>(&self, request: &Request<'_>, denials: impl Iterator<Item = &'a LimitAnswer<'a>>) {
         for limit in denials {
             if let Some((rule, identifier)) = shown(request, limit) {
                 self.add(rule, &identifier);
@@ -93,7 +93,7 @@ impl Shadows {
     }
 
     /// The same of a request that waited.
-    pub(crate) fn note_waited(&self, watched: &Watched, limits: &[LimitAnswer<'_>]) {
+    pub(crate) fn record_waited(&self, watched: &Watched, limits: &[LimitAnswer<'_>]) {
         for (index, identifier) in &watched.0 {
             if let Some(limit) = limits.get(*index).filter(|limit| would_deny(limit))
                 && let LimitSource::Rule(rule) = limit.source

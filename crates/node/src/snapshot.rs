@@ -73,7 +73,7 @@ impl Snapshots {
         }
         match load(table, self.engine.secret(), &self.path(), self.clock.now()) {
             Ok(None) => {}
-            Ok(Some(loaded)) => self.tell_loaded(&loaded),
+            Ok(Some(loaded)) => self.log_loaded(&loaded),
             Err(problem) => self.refuse(&problem),
         }
     }
@@ -143,7 +143,7 @@ impl Snapshots {
         );
     }
 
-    fn tell_loaded(&self, loaded: &Loaded) {
+    fn log_loaded(&self, loaded: &Loaded) {
         let path = self.path();
         let Loaded { restored, expired, without_room, saved_at, .. } = *loaded;
         let saved_s_ago = self.clock.now().now.minus(saved_at).get() / Nanos::PER_SECOND;

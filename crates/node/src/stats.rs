@@ -2,7 +2,7 @@
 
 use crate::histogram::{DURATIONS, Histogram, Measured};
 use crate::request::{DecisionPath, LimitAnswer};
-use crate::rule_counts::{CameOut, RuleCounts, RuleSeries};
+use crate::rule_counts::{RuleCounts, RuleOutcome, RuleSeries};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -112,7 +112,7 @@ impl Stats {
     }
 
     #[inline]
-    pub(crate) fn decided(&self, came_out: CameOut, path: DecisionPath, answers: &[LimitAnswer<'_>]) {
+    pub(crate) fn decided(&self, came_out: RuleOutcome, path: DecisionPath, answers: &[LimitAnswer<'_>]) {
         self.decisions.count(came_out, path, answers);
     }
 

@@ -19,15 +19,15 @@ use tidegate_core::{Accuracy, Cost, KeyId, Nanos, Role};
 const BUCKETS: usize = 4096;
 const CALLERS_MAX: usize = 1000;
 /// Callers of each list that are told.
-pub const TOLD_MAX: usize = 100;
+pub const TOP_CALLERS_MAX: usize = 100;
 /// One in so many requests, when there are many.
 const SAMPLED_MAX: u32 = 64;
 /// Samples that come faster become fewer, slower ones more.
 const SAMPLE_FAST: Nanos = Nanos::new(250_000);
 const SAMPLE_SLOW: Nanos = Nanos::new(1_000_000);
 /// Rates are averaged again after so long, or when somebody asks for them, with this half-life.
-const SETTLED_EVERY: Nanos = Nanos::from_millis(250);
-const SETTLED_MIN: Nanos = Nanos::from_millis(1);
+const DECAY_EVERY: Nanos = Nanos::from_millis(250);
+const DECAY_MIN: Nanos = Nanos::from_millis(1);
 const HALF_LIFE_S: f64 = 0.5;
 /// Nothing is left of a rate after this.
 const FORGOTTEN_AFTER: Nanos = Nanos::from_secs(5);
@@ -109,20 +109,20 @@ impl Sampling {
 
     #[cold]
     fn take(&self, now: Nanos) -> u32 {
-        let stands_for = self.every.get();
+        let weight = self.every.get();
         let gap = now.minus(self.last.replace(now));
         let every = if gap < SAMPLE_FAST {
-            (stands_for * 2).min(SAMPLED_MAX)
+            (weight * 2).min(SAMPLED_MAX)
         } else if gap > SAMPLE_SLOW {
-            (stands_for / 2).max(1)
+            (weight / 2).max(1)
         } else {
-            stands_for
+            weight
         };
         self.every.set(every);
         // Not always as many: callers that come in a fixed order would be missed or met every time.
         let jitter = u32::try_from(now.get() / 64 % u64::from(every)).unwrap_or(0);
         self.left.set(every / 2 + jitter);
-        stands_for
+        weight
     }
 }
 
@@ -167,7 +167,7 @@ type List = HeavyHitters<Box<Rated>>;
 struct Lists {
     busiest: List,
     denied: List,
-    settled_at: Nanos,
+    decayed_at: Nanos,
     watched_at: Nanos,
     halved_at: Nanos,
 }
@@ -207,7 +207,7 @@ impl Default for Top {
         Top(Mutex::new(Lists {
             busiest: List::new(BUCKETS, CALLERS_MAX),
             denied: List::new(BUCKETS, CALLERS_MAX),
-            settled_at: Nanos::ZERO,
+            decayed_at: Nanos::ZERO,
             watched_at: Nanos::ZERO,
             halved_at: Nanos::ZERO,
         }))
@@ -218,9 +218,9 @@ impl Top {
     /// Takes a request into the list of those that come, for as many as it stands for. What it is answered may not be
     /// known yet.
     #[cold]
-    pub(crate) fn note(&self, request: &Request<'_>, plan: &Plan<'_>, stands_for: u32, now: Nanos) {
+    pub(crate) fn record(&self, request: &Request<'_>, plan: &Plan<'_>, stands_for: u32, now: Nanos) {
         let Some(mut lists) = self.0.try_lock() else { return };
-        lists.settle(SETTLED_EVERY, now);
+        lists.decay(DECAY_EVERY, now);
         for (planned, answer) in plan.limits() {
             lists.count(planned, stands_for, || name_of(request, answer));
         }
@@ -229,7 +229,7 @@ impl Top {
     /// Takes a request that was denied into the other one, by the limits that denied it. `request` is `None` where it
     /// waited: then its caller is known by name only if it has come before.
     #[cold]
-    pub(crate) fn note_denied(
+    pub(crate) fn record_denied(
         &self,
         request: Option<&Request<'_>>,
         plan: &Plan<'_>,
@@ -237,7 +237,7 @@ impl Top {
         now: Nanos,
     ) {
         let Some(mut lists) = self.0.try_lock() else { return };
-        lists.settle(SETTLED_EVERY, now);
+        lists.decay(DECAY_EVERY, now);
         for (planned, answer) in plan.limits().filter(|(_, answer)| !answer.is_allowed()) {
             lists.count_denied(planned, stands_for, || request.map(|request| name_of(request, answer)));
         }
@@ -245,7 +245,7 @@ impl Top {
 
     /// The same for a request of one limit that was decided the short way.
     #[cold]
-    pub(crate) fn note_single(
+    pub(crate) fn record_single(
         &self,
         limit: HotLimit,
         sample: Sample,
@@ -253,7 +253,7 @@ impl Top {
         name: impl Fn() -> Arc<str>,
     ) {
         let Some(mut lists) = self.0.try_lock() else { return };
-        lists.settle(SETTLED_EVERY, now);
+        lists.decay(DECAY_EVERY, now);
         let planned = PlannedLimit { limit, is_declared_hot: false };
         if sample.come > 0 {
             lists.count(planned, sample.come, &name);
@@ -284,7 +284,7 @@ impl Top {
     /// Of one tenant, or of all.
     pub fn report(&self, tenant: Option<&str>, now: Nanos) -> TopReport {
         let mut lists = self.0.lock();
-        lists.settle(SETTLED_MIN, now);
+        lists.decay(DECAY_MIN, now);
         let rate_in = |list: &List, key: KeyId| list.get(key).map_or(0.0, |heavy| heavy.label.per_second);
         let told = |list: &List, is_told: fn(&TopCaller) -> bool, rate: fn(&TopCaller) -> f64| {
             let named = list.heaviest().iter().filter(|heavy| heavy.label.per_second >= RATE_MIN);
@@ -312,7 +312,7 @@ impl Top {
                 .filter(|caller| is_told(caller) && tenant.is_none_or(|tenant| tenant == caller.tenant))
                 .collect();
             told.sort_by(|a, b| rate(b).total_cmp(&rate(a)).then_with(|| a.identifier.cmp(&b.identifier)));
-            told.truncate(TOLD_MAX);
+            told.truncate(TOP_CALLERS_MAX);
             told
         };
         TopReport {
@@ -345,15 +345,15 @@ impl Lists {
     }
 
     /// Averages rates, if that was done so long ago.
-    fn settle(&mut self, every: Nanos, now: Nanos) {
-        let elapsed = now.minus(self.settled_at);
+    fn decay(&mut self, every: Nanos, now: Nanos) {
+        let elapsed = now.minus(self.decayed_at);
         // A clock that was set back begins anew.
-        let is_back = now < self.settled_at;
+        let is_back = now < self.decayed_at;
         if elapsed < every && !is_back {
             return;
         }
-        let first = std::mem::replace(&mut self.settled_at, now) == Nanos::ZERO;
-        let seconds = if first || is_back { SETTLED_EVERY } else { elapsed };
+        let first = std::mem::replace(&mut self.decayed_at, now) == Nanos::ZERO;
+        let seconds = if first || is_back { DECAY_EVERY } else { elapsed };
         let seconds = std::time::Duration::from_nanos(seconds.get()).as_secs_f64();
         let is_over = elapsed >= FORGOTTEN_AFTER && !first;
         let kept = 0.5_f64.powf(seconds / HALF_LIFE_S);

@@ -2,14 +2,14 @@
 //! regions").
 //!
 //! Every node keeps a book of the keys that count over the world, sees from its region's replies which cells the
-//! others should hear of, and names those in the origin's mailbox ([`WorldNode`]). One node of the region carries
+//! others should hear of, and names those in the origin's publish queue ([`WorldNode`]). One node of the region carries
 //! them to the world store and brings back what the others have ([`WorldWorker`]). Both are sans-IO: the present is an
 //! argument, and what is to be done is returned. Nothing here is on the path of a request but a look at a number,
 //! and the book where a request asks anyway.
 
-mod book;
 mod cells;
 mod counters;
+mod key_index;
 mod node;
 mod pace;
 mod worker;
@@ -24,7 +24,7 @@ pub use worker::{
 use std::sync::Arc;
 use tidegate_world::KeyName;
 
-/// Between the parts of a name in the mailbox.
+/// Between the parts of a name in the publish queue.
 const NAME_SEPARATOR: char = '\u{1f}';
 
 /// A name as one text: for people only, so what separates its parts may be lost from them.

@@ -1,4 +1,4 @@
-//! Carries what the world's logic says: nodes' letters to the origin, the worker's steps to the origin and the
+//! Carries what the world's logic says: nodes' publish requests to the origin, the worker's steps to the origin and the
 //! world store, and the election.
 //!
 //! Decides nothing. Every step comes back to the logic, done or failed. A world store that hangs holds up nothing
@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tidegate_control::Leader;
 use tidegate_core::Nanos;
-use tidegate_origin::{Lead, LeadWish, OriginId};
+use tidegate_origin::{LeaderCandidate, LeaderRequest, OriginId};
 use tidegate_world::{Cursor, Imported, Joining, OwnerId, Published, Row, World, WorldError};
 use tokio::sync::Notify;
 use tokio::time::timeout;
@@ -30,9 +30,9 @@ const LEASE: Nanos = Nanos::from_secs(2);
 const LEAD_EVERY: Duration = Duration::from_millis(500);
 /// A node that has just started lets those that know speak first, so often: 1.5 s.
 const SILENCE_MAX: u32 = 3;
-/// How long letters wait for others to go with them.
-const MAIL_EVERY: Duration = Duration::from_millis(10);
-const LETTERS_PER_CALL: usize = 1_000;
+/// How long publish requests wait for others to go with them.
+const ENQUEUE_EVERY: Duration = Duration::from_millis(10);
+const PUBLISH_REQUESTS_PER_CALL: usize = 1_000;
 /// A call to the world store that takes longer has failed, whatever the store's own deadlines are.
 const STORE_WITHIN: Duration = Duration::from_secs(10);
 /// Merging the store's log is many statements, each with a deadline of the store's.
@@ -124,13 +124,13 @@ impl WorldDriver {
     /// Until the future is dropped. None of these waits for another.
     pub async fn run(self: Arc<Self>) {
         let counts = async {
-            tokio::join!(self.keep_leading(), self.keep_working(), self.keep_mailing(), self.keep_looking())
+            tokio::join!(self.run_leading(), self.run_worker(), self.run_enqueue(), self.run_scan())
         };
-        tokio::join!(counts, self.keep_reporting(), self.keep_slicing(), self.keep_reconciling());
+        tokio::join!(counts, self.run_reports(), self.run_slices(), self.run_reconciler());
     }
 
     /// Takes the lead when nobody has it, and keeps it.
-    async fn keep_leading(&self) {
+    async fn run_leading(&self) {
         let mut tick = calm_interval(LEAD_EVERY);
         let mut led_until = Nanos::ZERO;
         loop {
@@ -141,7 +141,7 @@ impl WorldDriver {
             let asked_at = self.now();
             let leading = match self.region.is_foreign() {
                 true => None,
-                false => self.lead(LeadWish::Lead { lease: LEASE }).await,
+                false => self.lead(LeaderRequest::Lead { lease: LEASE }).await,
             };
             let now = self.now();
             match leading {
@@ -157,9 +157,9 @@ impl WorldDriver {
         }
     }
 
-    async fn lead(&self, wish: LeadWish) -> Option<tidegate_origin::Leading> {
+    async fn lead(&self, request: LeaderRequest) -> Option<tidegate_origin::LeaderStatus> {
         let node = self.engine.shared()?.region.node();
-        let lead = Lead { node, wish, proposed: self.proposed() };
+        let lead = LeaderCandidate { node, request, proposed: self.proposed() };
         match self.region.origin().lead(lead).await {
             Ok(leading) => {
                 let mut origin = self.origin.lock();
@@ -183,10 +183,10 @@ impl WorldDriver {
         let origin = self.origin.lock();
         let id = origin.id.or_else(|| (origin.silence >= SILENCE_MAX || self.is_alone).then(random))?;
         // Every try is another life: the one that is taken says that everything was forgotten.
-        Some(OriginId { id, life: random() })
+        Some(OriginId { id, incarnation: random() })
     }
 
-    async fn keep_working(self: &Arc<Self>) {
+    async fn run_worker(self: &Arc<Self>) {
         loop {
             self.work();
             let now = self.now();
@@ -212,11 +212,13 @@ impl WorldDriver {
         let store = &self.store;
         let done = match step {
             Step::Join(joining) => StepResult::Joined(in_time(store.join(&joining)).await),
-            Step::TakeMail { most } => StepResult::Mail(origin.take_mail(most).await),
+            Step::DequeuePublishRequests { most } => {
+                StepResult::PublishRequests(origin.dequeue_publish_requests(most).await)
+            }
             Step::Totals(cells) => StepResult::Totals(origin.totals(&cells).await),
             Step::Publish(owner, rows) => {
                 let started = self.now();
-                let along = self.worker.lock().import_along(started);
+                let along = self.worker.lock().import_with_publish(started);
                 let (published, imported) = publish(store.as_ref(), owner, &rows, along).await;
                 self.trace_publish(rows.len(), published.is_err(), started);
                 if let Some(imported) = imported {
@@ -235,8 +237,10 @@ impl WorldDriver {
                 StepResult::Imported(self.take_in_turns(imported).await)
             }
             Step::Write(cells) => StepResult::Written(origin.import(&cells, self.now()).await),
-            Step::Tell(view) => StepResult::Told(origin.tell_world(view).await),
-            Step::TellResets(resets) => StepResult::ToldResets(self.region.share_resets(resets).await),
+            Step::PublishView(view) => StepResult::PublishedView(origin.publish_world_view(view).await),
+            Step::PublishResets(resets) => {
+                StepResult::PublishedResets(self.region.share_resets(resets).await)
+            }
             Step::Check(owner, cells) => {
                 StepResult::Checked(in_time(store.stored_counts(owner, &cells)).await)
             }
@@ -259,7 +263,7 @@ impl WorldDriver {
     }
 
     fn trace_publish(&self, rows: usize, is_error: bool, started: Nanos) {
-        if spans::are_kept() {
+        if spans::is_recording() {
             let span = Span::root("publish to the world's store", SpanKind::Client, started);
             let attributes = vec![("tidegate.rows", rows.to_string())];
             spans::record(Span { ended: self.now(), is_error, attributes, ..span });
@@ -267,45 +271,45 @@ impl WorldDriver {
     }
 
     /// Names the cells that the others should hear of.
-    async fn keep_mailing(&self) {
-        let mut tick = calm_interval(MAIL_EVERY);
+    async fn run_enqueue(&self) {
+        let mut tick = calm_interval(ENQUEUE_EVERY);
         loop {
             tick.tick().await;
             if self.node().has_due() {
-                self.mail().await;
+                self.enqueue().await;
             }
         }
     }
 
-    async fn mail(&self) {
+    async fn enqueue(&self) {
         let node = self.node();
-        let letters = node.take_due(LETTERS_PER_CALL);
-        match self.region.origin().put_mail(&letters).await {
+        let requests = node.take_due(PUBLISH_REQUESTS_PER_CALL);
+        match self.region.origin().enqueue_publish_requests(&requests).await {
             Ok(refused) => {
-                let count = u64::try_from(letters.len()).unwrap_or(u64::MAX);
-                node.counters().letters.add(count.saturating_sub(refused));
-                node.counters().letters_refused.add(refused);
+                let count = u64::try_from(requests.len()).unwrap_or(u64::MAX);
+                node.counters().publish_requests.add(count.saturating_sub(refused));
+                node.counters().publish_requests_refused.add(refused);
             }
             Err(error) => {
                 tracing::debug!(%error, "letters to the world worker couldn't be delivered");
-                node.put_back(letters);
+                node.put_back(requests);
             }
         }
     }
 
-    /// Looks at all keys of the world once in an interval: a lost letter is written again.
-    async fn keep_looking(&self) {
+    /// Looks at all keys of the world once in an interval: a lost publish request is written again.
+    async fn run_scan(&self) {
         let mut tick = calm_interval(self.interval);
         loop {
             tick.tick().await;
-            self.look();
+            self.scan();
         }
     }
 
-    fn look(&self) {
+    fn scan(&self) {
         let Some(sharing) = self.engine.shared() else { return };
-        for key in self.node().look(self.now()) {
-            sharing.region.owe(&sharing.table, key);
+        for key in self.node().scan(self.now()) {
+            sharing.region.mark_unpublished(&sharing.table, key);
         }
     }
 
@@ -313,8 +317,8 @@ impl WorldDriver {
     pub async fn leave(self: Arc<Self>) {
         self.is_leaving.store(true, Ordering::Relaxed);
         if self.worker.lock().is_leader() {
-            let rest = self.node().rest(self.now());
-            self.worker.lock().take_letters(rest, self.now(), self.node().counters());
+            let rest = self.node().unpublished_requests(self.now());
+            self.worker.lock().take_publish_requests(rest, self.now(), self.node().counters());
             let everything_published = async {
                 while !self.worker.lock().is_settled() {
                     self.work();
@@ -333,7 +337,7 @@ impl WorldDriver {
             }
         }
         self.leave_quotas().await;
-        self.lead(LeadWish::GiveUp).await;
+        self.lead(LeaderRequest::GiveUp).await;
     }
 
     /// What is said in the end, if anything; the worker begins nothing after it.

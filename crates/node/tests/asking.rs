@@ -50,7 +50,7 @@ fn beside(number: u128, role: Role) -> AskItem {
 fn a_shadow_limit_keeps_nobody_of_its_place_from_being_granted() {
     let grants = |role: Role| -> Vec<(Grant, bool)> {
         let calls = Node::new().ask(&[beside(1, Role::Enforced), beside(2, role)]).1;
-        let reserves = |call: &Outgoing| call.exchange.syncs.iter().all(|sync| sync.wants.reserve.is_some());
+        let reserves = |call: &Outgoing| call.exchange.syncs.iter().all(|sync| sync.request.hold.is_some());
         calls.iter().map(|call| (call.exchange.grant, reserves(call))).collect()
     };
     assert_eq!(grants(Role::Enforced), [(Grant::Together, false)]);
@@ -74,7 +74,7 @@ impl Node {
 
     fn ask(&self, items: &[AskItem]) -> (AskId, Vec<Outgoing>, mpsc::Receiver<AskOutcomes>) {
         let (id, effects, hear) = self.begin(items);
-        let mut calls = self.send_asked(&effects.asked);
+        let mut calls = self.send_asked(&effects.asked_keys);
         calls.extend(go_on(effects));
         (id, calls, hear)
     }
@@ -83,13 +83,13 @@ impl Node {
     fn begin(&self, items: &[AskItem]) -> (AskId, Effects, mpsc::Receiver<AskOutcomes>) {
         let (heard, hear) = mpsc::channel();
         // Some tests don't listen.
-        let wake = Box::new(move |standings| drop(heard.send(standings)));
+        let wake = Box::new(move |outcomes| drop(heard.send(outcomes)));
         let (id, effects) = self.region.ask(&self.table, items, NOW, &|_| ShardId(0), wake);
         (id, effects, hear)
     }
 
     fn send_asked(&self, keys: &[KeyId]) -> Vec<Outgoing> {
-        go_on(self.region.send_asked(&self.table, keys, NOW, &|_| ShardId(0)))
+        go_on(self.region.send_asks(&self.table, keys, NOW, &|_| ShardId(0)))
     }
 
     fn bring(&mut self, call: Outgoing) -> Vec<Outgoing> {
@@ -115,8 +115,8 @@ impl Node {
 
 /// Wakes who may go on, and says what is to be sent.
 fn go_on(effects: Effects) -> Vec<Outgoing> {
-    for (wake, standings) in effects.finished {
-        wake(standings);
+    for (wake, outcomes) in effects.finished {
+        wake(outcomes);
     }
     effects.send
 }
@@ -134,7 +134,7 @@ fn a_key_that_a_request_names_twice_is_asked_about_once_for_both() {
     let (_, calls, hear) = node.ask(&twice);
     let call = only(calls);
     let sync = &call.exchange.syncs[..];
-    assert!(matches!(sync, [sync] if sync.wants.asks[..] == [3, 3]), "one sync of the key: {sync:?}");
+    assert!(matches!(sync, [sync] if sync.request.asks[..] == [3, 3]), "one sync of the key: {sync:?}");
     node.bring(call);
     let refused = [AskOutcome::Refused { retry_after: None }; 2];
     assert_eq!(hear.try_recv().unwrap()[..], refused, "three and three are more than five");
@@ -167,7 +167,7 @@ fn a_key_that_a_request_names_twice_asks_for_both_if_for_either() {
     let sharing = engine.shared().unwrap();
     let (_, effects) =
         sharing.region.ask(&sharing.table, first.asks(), NOW, &|_| ShardId(0), Box::new(|_| {}));
-    let effects = sharing.region.send_asked(&sharing.table, &effects.asked, NOW, &|_| ShardId(0));
+    let effects = sharing.region.send_asks(&sharing.table, &effects.asked_keys, NOW, &|_| ShardId(0));
     let call = only(go_on(effects));
     let answer = OriginStore::default().exchange(&call.exchange, NOW.now);
     go_on(sharing.region.replied(&sharing.table, call, Ok(answer), NOW, &|_| ShardId(0)));
@@ -201,7 +201,7 @@ fn what_was_granted_is_spent_though_the_bucket_was_full_again_first() {
         let (wake, key) = (Box::new(|_| {}), asking.asks()[0].key);
         let (_, effects) = sharing.region.ask(&sharing.table, asking.asks(), sent, &|_| ShardId(0), wake);
         let call =
-            only(go_on(sharing.region.send_asked(&sharing.table, &effects.asked, sent, &|_| ShardId(0))));
+            only(go_on(sharing.region.send_asks(&sharing.table, &effects.asked_keys, sent, &|_| ShardId(0))));
         let answer = store.exchange(&call.exchange, sent.now);
         go_on(sharing.region.replied(&sharing.table, call, Ok(answer), heard, &|_| ShardId(0)));
         let Decided::Answer(answer) = engine.resume_or_ask(*asking, &[AskOutcome::Granted], heard) else {
@@ -226,7 +226,7 @@ fn a_key_of_which_nothing_is_known_has_one_call_in_flight() {
     assert_eq!(first.try_recv().unwrap()[..], [AskOutcome::Granted]);
     node.bring(batch);
     let held = both.try_recv().unwrap();
-    assert!(held.len() == 2 && held.iter().all(|standing| matches!(standing, AskOutcome::Reserved { .. })));
+    assert!(held.len() == 2 && held.iter().all(|outcome| matches!(outcome, AskOutcome::Held { .. })));
 }
 
 #[test]
@@ -246,10 +246,10 @@ fn nothing_is_drawn_while_something_drawn_is_left() {
     let bucket = Spec::Gcra { rate, burst: Burst::new(100).unwrap() };
     let ask = |cost| item(1, bucket, cost, AskReason::Credit);
     let first = only(node.ask(&[ask(1)]).1);
-    assert!(first.exchange.syncs[0].wants.draw);
+    assert!(first.exchange.syncs[0].request.draw);
     node.bring(first);
     let second = only(node.ask(&[ask(50)]).1);
-    assert!(!second.exchange.syncs[0].wants.draw, "ten are left of what the first drew");
+    assert!(!second.exchange.syncs[0].request.draw, "ten are left of what the first drew");
 }
 
 #[test]
@@ -271,7 +271,7 @@ fn a_probe_tells_what_is_known_when_it_is_sent() {
 }
 
 #[test]
-fn what_was_reserved_is_settled_once_and_also_while_a_call_is_in_flight() {
+fn holds_end_once_and_also_while_a_call_is_in_flight() {
     let mut node = Node::new();
     let both = [1, 2].map(|key| item(key, fixed(5), 1, AskReason::Cold));
     let (id, calls, reserved) = node.ask(&both);
@@ -279,10 +279,11 @@ fn what_was_reserved_is_settled_once_and_also_while_a_call_is_in_flight() {
         assert!(node.bring(call).is_empty());
     }
     let held = reserved.try_recv().unwrap();
-    assert!(held.len() == 2 && held.iter().all(|standing| matches!(standing, AskOutcome::Reserved { .. })));
+    assert!(held.len() == 2 && held.iter().all(|outcome| matches!(outcome, AskOutcome::Held { .. })));
     let in_flight = only(node.ask(&[AskItem { accuracy: Accuracy::Exact, ..both[0] }]).1);
-    node.region.settle(id);
-    let names = |call: &Outgoing| call.exchange.syncs.iter().filter(|sync| !sync.settled.is_empty()).count();
+    node.region.complete(id);
+    let names =
+        |call: &Outgoing| call.exchange.syncs.iter().filter(|sync| !sync.ended_holds.is_empty()).count();
     let release = only(node.flush(later(50)));
     assert_eq!(
         (release.exchange.syncs.len(), names(&release)),
@@ -295,13 +296,13 @@ fn what_was_reserved_is_settled_once_and_also_while_a_call_is_in_flight() {
     assert_eq!(names(&release), 1);
     node.bring(release);
     assert!(node.flush(later(150)).is_empty(), "there is nothing left to say");
-    assert!(node.region.is_settled());
+    assert!(node.region.is_idle());
 }
 
 /// Begins to ask about a key each.
 fn begin_all(node: &Node, items: &[AskItem]) -> (Vec<KeyId>, Vec<mpsc::Receiver<AskOutcomes>>) {
     let begun = items.iter().map(|item| node.begin(&[*item]));
-    let begun = begun.map(|(_, effects, hear)| (effects.asked.to_vec(), hear));
+    let begun = begun.map(|(_, effects, hear)| (effects.asked_keys.to_vec(), hear));
     let (keys, hear): (Vec<_>, Vec<_>) = begun.unzip();
     (keys.concat(), hear)
 }
@@ -313,7 +314,7 @@ fn asks_that_come_together_leave_in_one_call() {
     let items = limits.map(|(key, limit)| item(key, fixed(limit), 3, AskReason::Cold));
     let (keys, hear) = begin_all(&node, &items);
     let call = only(node.send_asked(&keys));
-    let asks: Vec<_> = call.exchange.syncs.iter().map(|sync| sync.wants.asks.to_vec()).collect();
+    let asks: Vec<_> = call.exchange.syncs.iter().map(|sync| sync.request.asks.to_vec()).collect();
     assert_eq!(asks, [vec![3, 3], vec![3], vec![3]], "one call, and a key is named once");
     assert_eq!(node.region.counters().named()[0], ("origin_exchanges", 1));
     assert!(node.bring(call).is_empty());
@@ -328,7 +329,7 @@ fn a_call_carries_so_many_keys_and_those_of_one_shard_alone() {
     let items: Vec<_> = (0..70).map(|key| item(key, fixed(5), 1, AskReason::Cold)).collect();
     let (keys, _hear) = begin_all(&node, &items);
     let shard_of = |key: KeyId| ShardId(u32::try_from(key.get() % 2).unwrap());
-    let calls = node.region.send_asked(&node.table, &keys, NOW, &shard_of).send;
+    let calls = node.region.send_asks(&node.table, &keys, NOW, &shard_of).send;
     let sizes = calls.iter().map(|call| (call.shard.0, call.exchange.syncs.len()));
     assert_eq!(sizes.collect::<Vec<_>>(), [(0, 32), (1, 32), (0, 3), (1, 3)]);
     assert!(calls.iter().all(|call| call.exchange.syncs.iter().all(|sync| shard_of(sync.key) == call.shard)));
@@ -344,7 +345,7 @@ fn who_asked_waits_for_a_publish_that_left_first() {
     node.admit(1, fixed(100), 2);
     let (_, begun, hear) = node.begin(&[asked]);
     let publish = only(node.flush(NOW));
-    assert!(node.send_asked(&begun.asked).is_empty(), "one call of a key at a time");
+    assert!(node.send_asked(&begun.asked_keys).is_empty(), "one call of a key at a time");
     for call in node.bring(publish) {
         node.bring(call);
     }
@@ -359,7 +360,7 @@ fn a_flush_that_has_nothing_to_say_of_a_key_forgets_nobody_who_asked() {
     let (_, effects, hear) = node.begin(&[item]);
     node.table.requeue(item.key, PublishUrgency::Soon);
     assert!(node.flush(NOW).is_empty());
-    let call = only(node.send_asked(&effects.asked));
+    let call = only(node.send_asked(&effects.asked_keys));
     node.bring(call);
     assert_eq!(hear.try_recv().unwrap()[..], [AskOutcome::Granted]);
 }
@@ -369,6 +370,6 @@ fn who_gave_up_before_the_call_left_isnt_asked_for() {
     let node = Node::new();
     let (id, begun, _hear) = node.begin(&[item(1, fixed(5), 1, AskReason::Cold)]);
     node.region.give_up(id);
-    assert!(node.send_asked(&begun.asked).is_empty());
-    assert!(node.region.is_settled());
+    assert!(node.send_asked(&begun.asked_keys).is_empty());
+    assert!(node.region.is_idle());
 }

@@ -15,11 +15,12 @@ use tidegate_node::{
 };
 use tidegate_origin::record::{Pulse, Pulsed};
 use tidegate_origin::{
-    Alive, CellTotal, DoneReset, Exchange, Exchanged, Expiry, Heartbeat, KeyError, Lead, Leading, Letter,
-    MemoryOrigin, Origin, OriginFuture, ResetLog, ResetNews, ShardId, WorldCell,
+    Alive, CellTotal, DoneReset, Exchange, Exchanged, Expiry, Heartbeat, KeyError, LeaderCandidate,
+    LeaderStatus, MemoryOrigin, Origin, OriginFuture, PublishRequest, ResetLog, ResetNews, ShardId,
+    WorldCell,
 };
 use tidegate_origin::{FoldStep, FoldedOwners, RememberedNodes};
-use tidegate_origin::{HotHeard, HotNews, HotReport, QuotaGathered, QuotaHeard, QuotaNews, QuotaReport};
+use tidegate_origin::{HotKeysReply, HotNews, HotReport, QuotaGathered, QuotaNews, QuotaReply, QuotaReport};
 use tidegate_rules::RuleSet;
 use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
@@ -71,7 +72,7 @@ impl Origin for BehindSocket {
         self.memory.beat(heartbeat)
     }
 
-    fn reset_by_order(
+    fn reset_once(
         &self,
         shard: ShardId,
         key: KeyId,
@@ -79,7 +80,7 @@ impl Origin for BehindSocket {
         expiry: Expiry,
         order: Option<u64>,
     ) -> OriginFuture<'_, u16> {
-        self.memory.reset_by_order(shard, key, known, expiry, order)
+        self.memory.reset_once(shard, key, known, expiry, order)
     }
 
     fn restore_reset(&self, shard: ShardId, done: DoneReset, now: Nanos) -> OriginFuture<'_, ()> {
@@ -94,16 +95,16 @@ impl Origin for BehindSocket {
         self.memory.pulse(shard, pulse)
     }
 
-    fn lead(&self, lead: Lead) -> OriginFuture<'_, Leading> {
+    fn lead(&self, lead: LeaderCandidate) -> OriginFuture<'_, LeaderStatus> {
         self.memory.lead(lead)
     }
 
-    fn put_mail<'a>(&'a self, letters: &'a [Letter]) -> OriginFuture<'a, u64> {
-        self.memory.put_mail(letters)
+    fn enqueue_publish_requests<'a>(&'a self, requests: &'a [PublishRequest]) -> OriginFuture<'a, u64> {
+        self.memory.enqueue_publish_requests(requests)
     }
 
-    fn take_mail(&self, most: u16) -> OriginFuture<'_, Vec<Letter>> {
-        self.memory.take_mail(most)
+    fn dequeue_publish_requests(&self, most: u16) -> OriginFuture<'_, Vec<PublishRequest>> {
+        self.memory.dequeue_publish_requests(most)
     }
 
     fn totals<'a>(&'a self, cells: &'a [CellId]) -> OriginFuture<'a, Vec<Result<CellTotal, KeyError>>> {
@@ -118,11 +119,11 @@ impl Origin for BehindSocket {
         self.memory.import(cells, now)
     }
 
-    fn tell_world(&self, view: WorldView) -> OriginFuture<'_, ()> {
-        self.memory.tell_world(view)
+    fn publish_world_view(&self, view: WorldView) -> OriginFuture<'_, ()> {
+        self.memory.publish_world_view(view)
     }
 
-    fn report_quotas<'a>(&'a self, report: &'a QuotaReport) -> OriginFuture<'a, QuotaHeard> {
+    fn report_quotas<'a>(&'a self, report: &'a QuotaReport) -> OriginFuture<'a, QuotaReply> {
         self.memory.report_quotas(report)
     }
 
@@ -130,11 +131,11 @@ impl Origin for BehindSocket {
         self.memory.gather_quotas(silent_for)
     }
 
-    fn tell_quotas<'a>(&'a self, news: &'a QuotaNews) -> OriginFuture<'a, ()> {
-        self.memory.tell_quotas(news)
+    fn publish_quotas<'a>(&'a self, news: &'a QuotaNews) -> OriginFuture<'a, ()> {
+        self.memory.publish_quotas(news)
     }
 
-    fn report_hot<'a>(&'a self, report: &'a HotReport) -> OriginFuture<'a, HotHeard> {
+    fn report_hot<'a>(&'a self, report: &'a HotReport) -> OriginFuture<'a, HotKeysReply> {
         self.memory.report_hot(report)
     }
 
@@ -142,8 +143,8 @@ impl Origin for BehindSocket {
         self.memory.gather_hot(silent_for)
     }
 
-    fn tell_hot<'a>(&'a self, news: &'a HotNews) -> OriginFuture<'a, ()> {
-        self.memory.tell_hot(news)
+    fn publish_hot_keys<'a>(&'a self, news: &'a HotNews) -> OriginFuture<'a, ()> {
+        self.memory.publish_hot_keys(news)
     }
 }
 

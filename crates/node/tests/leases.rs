@@ -46,7 +46,7 @@ impl Node {
         let first = Item { accuracy: Accuracy::Async, ..item(limit) };
         node.table.decide(&first, at(0)).unwrap();
         node.flush(store, 0);
-        node.region.heat(HotLimit { item: item(limit), whole: None }, per_second, at(0).now);
+        node.region.heat(HotLimit { item: item(limit), limit: None }, per_second, at(0).now);
         node.flush(store, 0);
         assert!(node.state().is_leased());
         node
@@ -156,7 +156,7 @@ fn spent(item: &Item, units: u64, store: &mut OriginStore) -> Node {
     node.carry(effects, store, at(0));
     node.flush(store, 0);
     assert_eq!(node.state().unsynced(), 0);
-    node.region.heat(HotLimit { item: *item, whole: None }, 10_000, at(0).now);
+    node.region.heat(HotLimit { item: *item, limit: None }, 10_000, at(0).now);
     node
 }
 
@@ -181,17 +181,17 @@ fn denials_of_a_hot_key_draw_nothing_and_what_refills_is_drawn() {
             for step in 0..50 {
                 let micros = (refilled - 1) / 50 * step;
                 assert!(!node.table.decide(&item, at(micros)).unwrap().is_admitted(), "{spec:?}");
-                node.region.heat(HotLimit { item, whole: None }, 10_000, at(micros).now);
+                node.region.heat(HotLimit { item, limit: None }, 10_000, at(micros).now);
                 node.flush(&mut store, micros);
             }
             assert_eq!(node.calls - before, 0, "calls because of denials: {accuracy:?}, {spec:?}");
             assert!(node.state().is_leased(), "it spends only what is granted from now on");
             let large = Item { cost: Cost::new(50).unwrap(), ..item };
-            node.region.heat(HotLimit { item: large, whole: None }, 10_000, at(refilled).now);
+            node.region.heat(HotLimit { item: large, limit: None }, 10_000, at(refilled).now);
             node.flush(&mut store, refilled);
             let fits = matches!(spec, Spec::Fixed { .. });
             assert_eq!(node.calls - before, usize::from(fits), "more than there is is denied: {spec:?}");
-            node.region.heat(HotLimit { item, whole: None }, 10_000, at(refilled).now);
+            node.region.heat(HotLimit { item, limit: None }, 10_000, at(refilled).now);
             node.flush(&mut store, refilled + MILLIS);
             assert_eq!(node.calls - before, 1, "what came back is drawn: {accuracy:?}, {spec:?}");
         }
@@ -203,7 +203,7 @@ fn a_lease_of_all_that_was_left_is_not_renewed() {
     let (mut store, limit) = (OriginStore::default(), 1_000);
     let mut node = Node::new(1);
     node.table.set_live_nodes(1);
-    node.region.heat(HotLimit { item: item(limit), whole: None }, 1_000_000, at(0).now);
+    node.region.heat(HotLimit { item: item(limit), limit: None }, 1_000_000, at(0).now);
     node.carry_ask(limit, &mut store, 0);
     let before = node.calls;
     for number in 0..1_000 {
@@ -224,7 +224,7 @@ fn a_changed_store_is_told_of_a_lease_that_is_spent() {
     let (mut store, limit) = (OriginStore::default(), 1_000);
     let mut node = Node::new(1);
     node.table.set_live_nodes(1);
-    node.region.heat(HotLimit { item: item(limit), whole: None }, 1_000_000, at(0).now);
+    node.region.heat(HotLimit { item: item(limit), limit: None }, 1_000_000, at(0).now);
     node.carry_ask(limit, &mut store, 0);
     assert!(node.state().is_dry(at(0).now), "everything was drawn");
     let mut next = OriginStore::default();
@@ -280,8 +280,8 @@ overrides:
         let Decided::Ask(asking) = engine.decide(&rules, &request, at(0)).unwrap() else { panic!("cold") };
         let (_, effects) =
             sharing.region.ask(&sharing.table, asking.asks(), at(0), &|_| ShardId(0), Box::new(|_| {}));
-        let effects = sharing.region.send_asked(&sharing.table, &effects.asked, at(0), &|_| ShardId(0));
-        let lease = effects.send[0].exchange.syncs[0].wants.lease;
+        let effects = sharing.region.send_asks(&sharing.table, &effects.asked_keys, at(0), &|_| ShardId(0));
+        let lease = effects.send[0].exchange.syncs[0].request.lease;
         assert_eq!(lease.is_some(), is_hot, "{user}");
     }
     assert_eq!(sharing.region.leased().len(), 1);
@@ -335,9 +335,9 @@ impl Node {
         let ask = tidegate_node::region::AskItem { key, spec, cost, accuracy, class, role, regions, reason };
         let wake = Box::new(|_| {});
         let (id, effects) = self.region.ask(&self.table, &[ask], at(micros), &|_| ShardId(0), wake);
-        let asked = self.region.send_asked(&self.table, &effects.asked, at(micros), &|_| ShardId(0));
+        let asked = self.region.send_asks(&self.table, &effects.asked_keys, at(micros), &|_| ShardId(0));
         self.carry(effects, store, at(micros));
         self.carry(asked, store, at(micros));
-        self.region.settle(id);
+        self.region.complete(id);
     }
 }

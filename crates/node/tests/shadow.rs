@@ -8,7 +8,7 @@ use tidegate_core::{Cost, FleetSecret, KeyId, Moment, Nanos};
 use tidegate_decisions::why::Audience;
 use tidegate_decisions::{Log, LogOptions};
 use tidegate_node::journal::Journal;
-use tidegate_node::journal::asked::LogQuery;
+use tidegate_node::journal::log_query::LogQuery;
 use tidegate_node::region::{AskOutcomes, Effects, Outgoing, RegionOptions};
 use tidegate_node::{
     Answer, Asking, Decided, DecisionPath, Engine, EngineOptions, Purpose, Request, Subject,
@@ -46,7 +46,7 @@ impl Node {
         let region = RegionOptions { node: NodeId(number), fresh_for: Nanos::from_secs(5), seed: number };
         let engine = Engine::sharing(EngineOptions { secret, keys_max: 1000 }, region, rules);
         let journal = Journal::new(1, directory.clone());
-        engine.keep_journal(journal.clone());
+        engine.set_journal(journal.clone());
         let (region, node) = ("here".into(), "one".into());
         let options = LogOptions { directory: directory.clone(), cap_bytes: 16 << 20, region, node };
         Node { engine, journal, log: Some(Log::open(options).unwrap()), directory }
@@ -70,16 +70,16 @@ impl Node {
     fn ask(&self, store: &mut OriginStore, asking: &Asking<'_>) -> AskOutcomes {
         let sharing = self.engine.shared().unwrap();
         let (heard, hear) = mpsc::channel();
-        let wake = Box::new(move |standings| heard.send(standings).unwrap());
+        let wake = Box::new(move |outcomes| heard.send(outcomes).unwrap());
         let (id, effects) = sharing.region.ask(&sharing.table, asking.asks(), NOW, &route, wake);
-        let asked = effects.asked.clone();
+        let asked = effects.asked_keys.clone();
         let mut calls = wake_all(effects);
-        calls.extend(wake_all(sharing.region.send_asked(&sharing.table, &asked, NOW, &route)));
+        calls.extend(wake_all(sharing.region.send_asks(&sharing.table, &asked, NOW, &route)));
         while let Some(call) = calls.pop() {
             let answer = store.exchange(&call.exchange, NOW.now);
             calls.extend(wake_all(sharing.region.replied(&sharing.table, call, Ok(answer), NOW, &route)));
         }
-        sharing.region.settle(id);
+        sharing.region.complete(id);
         hear.try_recv().unwrap()
     }
 
@@ -128,8 +128,8 @@ fn route(_: KeyId) -> ShardId {
 }
 
 fn wake_all(effects: Effects) -> Vec<Outgoing> {
-    for (wake, standings) in effects.finished {
-        wake(standings);
+    for (wake, outcomes) in effects.finished {
+        wake(outcomes);
     }
     effects.send
 }
@@ -153,7 +153,7 @@ fn a_node_that_asked_its_region_tells_of_it() {
 
 /// The other limit of the request is granted, and asks every time; the shadow's reservation is refused.
 #[test]
-fn a_request_of_several_limits_tells_of_each_refused_reservation_once() {
+fn each_refused_hold_of_a_request_is_reported_once() {
     let (mut here, mut store) = (Node::new("several", 1), OriginStore::default());
     for number in 0..5 {
         let (allowed, path) = here.check("api", Some(&mut store));

@@ -67,8 +67,8 @@ fn carry(engine: &Engine, store: &mut OriginStore, effects: Effects) {
 }
 
 fn wake(effects: Effects) -> Vec<Outgoing> {
-    for (wake, standings) in effects.finished {
-        wake(standings);
+    for (wake, outcomes) in effects.finished {
+        wake(outcomes);
     }
     effects.send
 }
@@ -77,9 +77,9 @@ fn wake(effects: Effects) -> Vec<Outgoing> {
 fn ask(engine: &Engine, store: &mut OriginStore, asking: &Asking<'_>) -> AskOutcomes {
     let sharing = engine.shared().unwrap();
     let (heard, hear) = mpsc::channel();
-    let wake = Box::new(move |standings| heard.send(standings).unwrap());
+    let wake = Box::new(move |outcomes| heard.send(outcomes).unwrap());
     let (_, effects) = sharing.region.ask(&sharing.table, asking.asks(), NOW, &route, wake);
-    let effects = sharing.region.send_asked(&sharing.table, &effects.asked, NOW, &route);
+    let effects = sharing.region.send_asks(&sharing.table, &effects.asked_keys, NOW, &route);
     carry(engine, store, effects);
     hear.try_recv().unwrap()
 }
@@ -137,11 +137,11 @@ fn credit_that_was_spent_while_a_request_waited_is_asked_for() {
     let heard: Vec<AskOutcomes> =
         waiting.iter().map(|(node, asking)| ask(&engines[*node], &mut store, asking)).collect();
     let mut admitted = 2;
-    for ((node, asking), standings) in waiting.into_iter().zip(heard) {
-        let mut decided = engines[node].resume_or_ask(*asking, &standings, NOW);
+    for ((node, asking), outcomes) in waiting.into_iter().zip(heard) {
+        let mut decided = engines[node].resume_or_ask(*asking, &outcomes, NOW);
         while let Decided::Ask(again) = decided {
-            let standings = ask(&engines[node], &mut store, &again);
-            decided = engines[node].resume_or_ask(*again, &standings, NOW);
+            let outcomes = ask(&engines[node], &mut store, &again);
+            decided = engines[node].resume_or_ask(*again, &outcomes, NOW);
         }
         admitted += u32::from(answer(decided).allowed);
     }
@@ -178,14 +178,14 @@ fn abandoned_calls_are_made_up_for() {
     assert!(answer(decide(&engine, &rules, &bounded)).allowed);
     assert_eq!(flush().send.len(), 1, "on its way, and lost");
     assert!(answer(decide(&engine, &rules, &bounded)).allowed);
-    assert!(flush().send.is_empty() && !sharing.region.is_settled(), "one call at a time");
+    assert!(flush().send.is_empty() && !sharing.region.is_idle(), "one call at a time");
 
     sharing.region.abandon_calls();
     let again = flush();
     let published = again.send.first().map(|call| call.exchange.syncs.len());
     assert_eq!(published, Some(1));
     carry(&engine, &mut store, again);
-    assert!(sharing.region.is_settled());
+    assert!(sharing.region.is_idle());
     let state = sharing.table.state(first_key(&engine)).unwrap();
     assert_eq!(state.unsynced(), 0);
 }
@@ -209,7 +209,7 @@ fn a_changed_origin_hears_of_keys_in_flight() {
     carry(&engine, &mut old, on_its_way);
     carry(&engine, &mut new, flush());
     assert_eq!((old.len(), new.len()), (1, 1));
-    assert!(sharing.region.is_settled());
+    assert!(sharing.region.is_idle());
 }
 
 fn first_key(engine: &Engine) -> KeyId {

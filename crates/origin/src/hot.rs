@@ -20,7 +20,7 @@ pub struct HotKey {
 pub struct HotReport {
     pub node: NodeId,
     /// The stamp of the news that it goes by; 0 when it heard none.
-    pub heard: u64,
+    pub applied: u64,
     pub keys: Vec<HotKey>,
 }
 
@@ -33,7 +33,7 @@ pub struct HotNews {
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct HotHeard {
+pub struct HotKeysReply {
     /// The origin's own present.
     pub now: Nanos,
     /// Later than what the node goes by; `None` when there is nothing new.

@@ -18,15 +18,17 @@ mod world;
 pub use crate::redis::fuzz;
 pub use crate::redis::{Connection, RedisOptions, RedisOrigin, RedisUrl, UrlError, client_config};
 pub use breaker::{Breaker, BreakerState};
-pub use hot::{HOT_KEYS_MAX, HotHeard, HotKey, HotNews, HotReport};
+pub use hot::{HOT_KEYS_MAX, HotKey, HotKeysReply, HotNews, HotReport};
 pub use memory::MemoryOrigin;
 pub use owners::{CrowdedCell, FoldStep, FoldedOwners, RememberedNodes};
 pub use quota::{
-    Offered, QUOTA_KEYS_MAX, QuotaGathered, QuotaHeard, QuotaNews, QuotaReport, Share, ToldSlice,
+    Offered, QUOTA_KEYS_MAX, QuotaGathered, QuotaNews, QuotaReply, QuotaReport, Share, SliceReport,
     quota_keys_max,
 };
 pub use store::{CellCondition, OriginStore};
-pub use world::{CellTotal, Lead, LeadWish, Leading, Letter, OriginId, WorldCell};
+pub use world::{
+    CellTotal, LeaderCandidate, LeaderRequest, LeaderStatus, OriginId, PublishRequest, WorldCell,
+};
 
 use record::{Pulse, Pulsed, RecordReading};
 use std::fmt::Debug;
@@ -129,7 +131,7 @@ pub struct Heartbeat {
     /// The node is stopping: forget it at once.
     pub leaves: bool,
     /// The version of the world's regions that the node goes by; 0 when it knows of none.
-    pub heard: u64,
+    pub applied: u64,
     /// How the store answered this node before.
     pub acceptance: Acceptance,
 }
@@ -200,7 +202,7 @@ pub struct Reset {
 pub struct DoneReset {
     pub reset: Reset,
     /// The number of the control plane's order, where it was one.
-    pub order: Option<u64>,
+    pub reset_id: Option<u64>,
     pub expires: Nanos,
 }
 
@@ -298,18 +300,18 @@ pub trait Origin: Debug + Send + Sync + 'static {
     /// Starts a key afresh for every node: raises its epoch, and says which it is now.
     /// Above `known`, too, which the node has heard of and a store may have forgotten.
     fn reset(&self, shard: ShardId, key: KeyId, known: u16, expiry: Expiry) -> OriginFuture<'_, u16> {
-        self.reset_by_order(shard, key, known, expiry, None)
+        self.reset_once(shard, key, known, expiry, None)
     }
 
     /// The same, and if there is an `order`, once for each, however many nodes ask: orders are numbered, and one
     /// that isn't above the last that was carried out here changes nothing.
-    fn reset_by_order(
+    fn reset_once(
         &self,
         shard: ShardId,
         key: KeyId,
         known: u16,
         expiry: Expiry,
-        order: Option<u64>,
+        reset_id: Option<u64>,
     ) -> OriginFuture<'_, u16>;
 
     /// Raises a key's epoch and its last order to what a node remembers of them.
@@ -320,31 +322,31 @@ pub trait Origin: Debug + Send + Sync + 'static {
     fn share_resets(&self, news: ResetNews) -> OriginFuture<'_, ResetLog>;
 
     /// Says what was asked for here of keys that are shared by quotas, and hears which slices the region holds.
-    fn report_quotas<'a>(&'a self, report: &'a QuotaReport) -> OriginFuture<'a, QuotaHeard>;
+    fn report_quotas<'a>(&'a self, report: &'a QuotaReport) -> OriginFuture<'a, QuotaReply>;
 
     /// What every node said last, those that said nothing for longer than `silent_for` left out and forgotten.
     fn gather_quotas(&self, silent_for: Nanos) -> OriginFuture<'_, QuotaGathered>;
 
     /// Tells all nodes which slices the region holds, unless they were told something later already.
-    fn tell_quotas<'a>(&'a self, news: &'a QuotaNews) -> OriginFuture<'a, ()>;
+    fn publish_quotas<'a>(&'a self, news: &'a QuotaNews) -> OriginFuture<'a, ()>;
 
     /// Says which keys come often to this node, and hears which are hot in the region.
-    fn report_hot<'a>(&'a self, report: &'a HotReport) -> OriginFuture<'a, HotHeard>;
+    fn report_hot<'a>(&'a self, report: &'a HotReport) -> OriginFuture<'a, HotKeysReply>;
 
     /// What every node said last of keys that come often, as with quotas.
     fn gather_hot(&self, silent_for: Nanos) -> OriginFuture<'_, Vec<HotReport>>;
 
     /// Tells all nodes which keys are hot, unless they were told something later already.
-    fn tell_hot<'a>(&'a self, news: &'a HotNews) -> OriginFuture<'a, ()>;
+    fn publish_hot_keys<'a>(&'a self, news: &'a HotNews) -> OriginFuture<'a, ()>;
 
     /// Takes, keeps or gives up the work for the region in the world tier, and says which origin this is.
-    fn lead(&self, lead: Lead) -> OriginFuture<'_, Leading>;
+    fn lead(&self, lead: LeaderCandidate) -> OriginFuture<'_, LeaderStatus>;
 
-    /// Names cells that the world tier should hear of. Says how many weren't taken because the mailbox is full.
-    fn put_mail<'a>(&'a self, letters: &'a [Letter]) -> OriginFuture<'a, u64>;
+    /// Names cells that the world tier should hear of. Says how many weren't taken because the publish queue is full.
+    fn enqueue_publish_requests<'a>(&'a self, requests: &'a [PublishRequest]) -> OriginFuture<'a, u64>;
 
-    /// Takes the oldest letters, `most` at most.
-    fn take_mail(&self, most: u16) -> OriginFuture<'_, Vec<Letter>>;
+    /// Takes the oldest publish requests, `most` at most.
+    fn dequeue_publish_requests(&self, most: u16) -> OriginFuture<'_, Vec<PublishRequest>>;
 
     /// The region's count of each cell, in order.
     fn totals<'a>(&'a self, cells: &'a [CellId]) -> OriginFuture<'a, Vec<Result<CellTotal, KeyError>>>;
@@ -358,5 +360,5 @@ pub trait Origin: Debug + Send + Sync + 'static {
     ) -> OriginFuture<'a, Vec<Result<u64, KeyError>>>;
 
     /// Tells all nodes, with their next heartbeats, how the world stands.
-    fn tell_world(&self, view: WorldView) -> OriginFuture<'_, ()>;
+    fn publish_world_view(&self, view: WorldView) -> OriginFuture<'_, ()>;
 }

@@ -5,12 +5,13 @@
 
 use crate::record::{Pulse, Pulsed};
 use crate::{
-    Alive, CellTotal, DoneReset, Exchange, Exchanged, Expiry, Heartbeat, KeyError, Lead, Leading, Letter,
-    Origin, OriginError, OriginFuture, OriginStore, ResetLog, ResetNews, ShardId, WorldCell,
+    Alive, CellTotal, DoneReset, Exchange, Exchanged, Expiry, Heartbeat, KeyError, LeaderCandidate,
+    LeaderStatus, Origin, OriginError, OriginFuture, OriginStore, PublishRequest, ResetLog, ResetNews,
+    ShardId, WorldCell,
 };
 use crate::{FoldStep, FoldedOwners, RememberedNodes};
-use crate::{HotHeard, HotNews, HotReport};
-use crate::{QuotaGathered, QuotaHeard, QuotaNews, QuotaReport};
+use crate::{HotKeysReply, HotNews, HotReport};
+use crate::{QuotaGathered, QuotaNews, QuotaReply, QuotaReport};
 use parking_lot::{Mutex, MutexGuard};
 use std::fmt;
 use tidegate_core::{CellId, KeyId, Nanos, WorldView};
@@ -105,17 +106,17 @@ impl Origin for MemoryOrigin {
         self.answer(|store, now| store.beat(&heartbeat, now))
     }
 
-    fn reset_by_order(
+    fn reset_once(
         &self,
         _shard: ShardId,
         key: KeyId,
         known: u16,
         expiry: Expiry,
-        order: Option<u64>,
+        reset_id: Option<u64>,
     ) -> OriginFuture<'_, u16> {
         self.answer(|store, now| {
-            Ok(match order {
-                Some(order) => store.reset_by_order(key, known, expiry, order, now),
+            Ok(match reset_id {
+                Some(order) => store.reset_once(key, known, expiry, order, now),
                 None => store.reset(key, known, expiry, now),
             })
         })
@@ -132,7 +133,7 @@ impl Origin for MemoryOrigin {
         self.answer(|store, _| Ok(store.share_resets(&news)))
     }
 
-    fn report_quotas<'a>(&'a self, report: &'a QuotaReport) -> OriginFuture<'a, QuotaHeard> {
+    fn report_quotas<'a>(&'a self, report: &'a QuotaReport) -> OriginFuture<'a, QuotaReply> {
         self.answer(|store, now| Ok(store.report_quotas(report, now)))
     }
 
@@ -140,14 +141,14 @@ impl Origin for MemoryOrigin {
         self.answer(|store, now| Ok(store.gather_quotas(silent_for, now)))
     }
 
-    fn tell_quotas<'a>(&'a self, news: &'a QuotaNews) -> OriginFuture<'a, ()> {
+    fn publish_quotas<'a>(&'a self, news: &'a QuotaNews) -> OriginFuture<'a, ()> {
         self.answer(|store, _| {
-            store.tell_quotas(news);
+            store.publish_quotas(news);
             Ok(())
         })
     }
 
-    fn report_hot<'a>(&'a self, report: &'a HotReport) -> OriginFuture<'a, HotHeard> {
+    fn report_hot<'a>(&'a self, report: &'a HotReport) -> OriginFuture<'a, HotKeysReply> {
         self.answer(|store, now| Ok(store.report_hot(report, now)))
     }
 
@@ -155,23 +156,23 @@ impl Origin for MemoryOrigin {
         self.answer(|store, now| Ok(store.gather_hot(silent_for, now)))
     }
 
-    fn tell_hot<'a>(&'a self, news: &'a HotNews) -> OriginFuture<'a, ()> {
+    fn publish_hot_keys<'a>(&'a self, news: &'a HotNews) -> OriginFuture<'a, ()> {
         self.answer(|store, _| {
-            store.tell_hot(news);
+            store.publish_hot_keys(news);
             Ok(())
         })
     }
 
-    fn lead(&self, lead: Lead) -> OriginFuture<'_, Leading> {
+    fn lead(&self, lead: LeaderCandidate) -> OriginFuture<'_, LeaderStatus> {
         self.answer(|store, now| Ok(store.lead(&lead, now)))
     }
 
-    fn put_mail<'a>(&'a self, letters: &'a [Letter]) -> OriginFuture<'a, u64> {
-        self.answer(|store, now| Ok(store.put_mail(letters, now)))
+    fn enqueue_publish_requests<'a>(&'a self, requests: &'a [PublishRequest]) -> OriginFuture<'a, u64> {
+        self.answer(|store, now| Ok(store.enqueue_publish_requests(requests, now)))
     }
 
-    fn take_mail(&self, most: u16) -> OriginFuture<'_, Vec<Letter>> {
-        self.answer(|store, _| Ok(store.take_mail(most)))
+    fn dequeue_publish_requests(&self, most: u16) -> OriginFuture<'_, Vec<PublishRequest>> {
+        self.answer(|store, _| Ok(store.dequeue_publish_requests(most)))
     }
 
     fn totals<'a>(&'a self, cells: &'a [CellId]) -> OriginFuture<'a, Vec<Result<CellTotal, KeyError>>> {
@@ -188,9 +189,9 @@ impl Origin for MemoryOrigin {
         Box::pin(std::future::ready(Ok(self.in_turns(cells, import))))
     }
 
-    fn tell_world(&self, view: WorldView) -> OriginFuture<'_, ()> {
+    fn publish_world_view(&self, view: WorldView) -> OriginFuture<'_, ()> {
         self.answer(|store, now| {
-            store.tell_world(view, now);
+            store.publish_world_view(view, now);
             Ok(())
         })
     }

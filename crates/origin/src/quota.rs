@@ -46,7 +46,7 @@ pub struct QuotaReport {
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct QuotaHeard {
+pub struct QuotaReply {
     /// The origin's own present.
     pub now: Nanos,
     /// Later than what the node goes by; `None` when there is nothing new.
@@ -68,7 +68,7 @@ pub struct Share {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ToldSlice {
+pub struct SliceReport {
     pub key: KeyId,
     /// By the origin's clock.
     pub lease: Lease,
@@ -80,7 +80,7 @@ pub struct QuotaNews {
     /// When it was read, in microseconds of the world store's time: what is later is newer.
     pub stamp: u64,
     pub share: Share,
-    pub slices: Vec<ToldSlice>,
+    pub slices: Vec<SliceReport>,
 }
 
 /// What the nodes of a region said.
@@ -90,6 +90,6 @@ pub struct QuotaGathered {
     pub now: Nanos,
     /// When the origin last noticed that it has forgotten something, by its own clock; 0 when it never did. Who
     /// reported before may be missing, and may act by what it heard for a lease from then on.
-    pub forgot_at: Nanos,
+    pub lost_data_at: Nanos,
     pub reports: Vec<QuotaReport>,
 }

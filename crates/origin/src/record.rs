@@ -15,7 +15,7 @@ pub const RECOVERY_MIN: Nanos = Nanos::from_millis(1_900);
 /// A shard waits no longer than this for its nodes.
 pub const RECOVERY_MAX: Nanos = Nanos::from_secs(30);
 /// A shard remembers the pulses of a node for so long. A node whose last one is older doesn't miss them.
-pub const PULSES_KEPT: Nanos = Nanos::from_secs(3_600);
+pub const PULSE_RETENTION: Nanos = Nanos::from_secs(3_600);
 
 /// The life of a shard's data, from one loss to the next.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

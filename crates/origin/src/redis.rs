@@ -10,14 +10,13 @@ mod backoff;
 mod call;
 mod cluster;
 mod connection;
+mod connection_task;
 mod deadline;
 mod dial;
 mod discover;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
 mod join;
-mod keeper;
-mod lanes;
 mod link;
 mod map;
 mod options;
@@ -26,6 +25,7 @@ mod script;
 mod sentinel;
 mod servers;
 mod shard;
+mod thread_connections;
 mod tls;
 mod url;
 mod wire;
@@ -36,30 +36,30 @@ pub use url::{RedisUrl, UrlError};
 
 use crate::record::{Pulse, Pulsed, RecordReading};
 use crate::{
-    Alive, CellTotal, DoneReset, Exchange, Exchanged, Expiry, Heartbeat, KeyError, Lead, Leading, Letter,
-    Origin, OriginError, OriginFuture, ResetLog, ResetNews, ShardId, WorldCell,
+    Alive, CellTotal, DoneReset, Exchange, Exchanged, Expiry, Heartbeat, KeyError, LeaderCandidate,
+    LeaderStatus, Origin, OriginError, OriginFuture, PublishRequest, ResetLog, ResetNews, ShardId, WorldCell,
 };
 use crate::{FoldStep, FoldedOwners, RememberedNodes};
-use crate::{HotHeard, HotNews, HotReport, QuotaGathered, QuotaHeard, QuotaNews, QuotaReport};
+use crate::{HotKeysReply, HotNews, HotReport, QuotaGathered, QuotaNews, QuotaReply, QuotaReport};
 use call::Script;
 use deadline::Deadline;
 use dial::{Dialer, Purpose};
 use map::SlotMap;
 use record_slots::RecordSlots;
 use script::{
-    FOLD_SCRIPT, HEARTBEAT_SCRIPT, IMPORT_SCRIPT, LEAD_SCRIPT, MEMBERS_SCRIPT, PULSE_SCRIPT, PUT_SCRIPT,
-    RESET_SCRIPT, RESETS_SCRIPT, SECRET_SCRIPT, SYNC_SCRIPT, ScriptCall, TAKE_SCRIPT, TELL_SCRIPT,
-    TOTALS_SCRIPT, slot_of,
+    FOLD_SCRIPT, HEARTBEAT_SCRIPT, IMPORT_SCRIPT, LEAD_SCRIPT, MEMBERS_SCRIPT, PUBLISH_VIEW_SCRIPT,
+    PULSE_SCRIPT, PUT_SCRIPT, RESET_SCRIPT, RESETS_SCRIPT, SECRET_SCRIPT, SYNC_SCRIPT, ScriptCall,
+    TAKE_SCRIPT, TOTALS_SCRIPT, slot_of,
 };
-use script::{QUOTA_GATHER_SCRIPT, QUOTA_REPORT_SCRIPT, QUOTA_TELL_SCRIPT};
+use script::{PUBLISH_QUOTAS_SCRIPT, QUOTA_GATHER_SCRIPT, QUOTA_REPORT_SCRIPT};
 use servers::Servers;
-use shard::Standing;
+use shard::ConnectionStatus;
 use std::fmt;
 use std::sync::Arc;
 use tidegate_core::{CellId, FleetSecret, KeyId, Nanos, StoredSecret, WorldView};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
-use url::Place;
+use url::Topology;
 use wire::Value;
 
 /// The region's counts in Redis. Dropping it ends its tasks and closes its connections.
@@ -118,16 +118,16 @@ impl RedisOrigin {
     /// may be awaited on another one, as long as that is tokio's and has timers.
     pub fn new(url: RedisUrl, options: RedisOptions, runtime: &Handle) -> Self {
         let (stop, stopped) = watch::channel(());
-        let (purpose, map) = match &url.place {
-            Place::Standalone(_) => (Purpose::Scripts, SlotMap::without_slots()),
-            Place::Cluster(_) => (Purpose::Scripts, SlotMap::with_slots()),
-            Place::Sentinel { .. } => (Purpose::Master, SlotMap::without_slots()),
+        let (purpose, map) = match &url.topology {
+            Topology::Standalone(_) => (Purpose::Scripts, SlotMap::without_slots()),
+            Topology::Cluster(_) => (Purpose::Scripts, SlotMap::with_slots()),
+            Topology::Sentinel { .. } => (Purpose::Master, SlotMap::without_slots()),
         };
         let has_slots = map.has_slots();
         let servers = Servers::new(Dialer::new(&url, options), purpose, map, runtime.clone(), stopped);
         let servers = Arc::new(servers);
-        match &url.place {
-            Place::Standalone(address) => servers.adopt_one(address),
+        match &url.topology {
+            Topology::Standalone(address) => servers.adopt_one(address),
             place => drop(runtime.spawn(discover::discover(servers.clone(), place.clone()))),
         }
         let [sync, heartbeat, pulse, reset, resets] =
@@ -135,10 +135,10 @@ impl RedisOrigin {
         let secret = Script::new(SECRET_SCRIPT);
         let [members, fold] = [MEMBERS_SCRIPT, FOLD_SCRIPT].map(Script::new);
         let [report, gather, tell] =
-            [QUOTA_REPORT_SCRIPT, QUOTA_GATHER_SCRIPT, QUOTA_TELL_SCRIPT].map(Script::new);
+            [QUOTA_REPORT_SCRIPT, QUOTA_GATHER_SCRIPT, PUBLISH_QUOTAS_SCRIPT].map(Script::new);
         let quotas = QuotaScripts { report, gather, tell };
         let [lead, put, take] = [LEAD_SCRIPT, PUT_SCRIPT, TAKE_SCRIPT].map(Script::new);
-        let [totals, import, tell] = [TOTALS_SCRIPT, IMPORT_SCRIPT, TELL_SCRIPT].map(Script::new);
+        let [totals, import, tell] = [TOTALS_SCRIPT, IMPORT_SCRIPT, PUBLISH_VIEW_SCRIPT].map(Script::new);
         let world = WorldScripts { lead, put, take, totals, import, tell };
         RedisOrigin {
             url,
@@ -165,10 +165,10 @@ impl RedisOrigin {
         let shards = map.shards().iter().map(|shard| Connection {
             shard: shard.id,
             server: shard.address.to_string(),
-            problem: match &*shard.standing() {
-                Standing::Up(_) => None,
-                Standing::New => Some("connecting for the first time".to_owned()),
-                Standing::Down { cause } => Some(cause.clone()),
+            problem: match &*shard.status() {
+                ConnectionStatus::Up(_) => None,
+                ConnectionStatus::New => Some("connecting for the first time".to_owned()),
+                ConnectionStatus::Down { cause } => Some(cause.clone()),
             },
             reconnects: shard.reconnects(),
         });
@@ -315,17 +315,17 @@ impl Origin for RedisOrigin {
         })
     }
 
-    fn reset_by_order(
+    fn reset_once(
         &self,
         _shard: ShardId,
         key: KeyId,
         known: u16,
         expiry: Expiry,
-        order: Option<u64>,
+        reset_id: Option<u64>,
     ) -> OriginFuture<'_, u16> {
         let deadline = self.deadline();
         Box::pin(async move {
-            let call = script::reset_call(key, known, expiry, order);
+            let call = script::reset_call(key, known, expiry, reset_id);
             let answer = self.run_one(&self.reset, call, deadline).await?;
             script::reset_reply(answer)
         })
@@ -347,11 +347,11 @@ impl Origin for RedisOrigin {
         })
     }
 
-    fn report_quotas<'a>(&'a self, report: &'a QuotaReport) -> OriginFuture<'a, QuotaHeard> {
+    fn report_quotas<'a>(&'a self, report: &'a QuotaReport) -> OriginFuture<'a, QuotaReply> {
         let deadline = self.deadline();
         Box::pin(async move {
             let call = script::quota::report_call(report);
-            script::quota::heard_reply(self.run_one(&self.quotas.report, call, deadline).await?)
+            script::quota::read_reply(self.run_one(&self.quotas.report, call, deadline).await?)
         })
     }
 
@@ -363,19 +363,19 @@ impl Origin for RedisOrigin {
         })
     }
 
-    fn tell_quotas<'a>(&'a self, news: &'a QuotaNews) -> OriginFuture<'a, ()> {
+    fn publish_quotas<'a>(&'a self, news: &'a QuotaNews) -> OriginFuture<'a, ()> {
         let deadline = self.deadline();
         Box::pin(async move {
-            let call = script::quota::tell_call(news);
-            script::quota::told_reply(self.run_one(&self.quotas.tell, call, deadline).await?)
+            let call = script::quota::publish_call(news);
+            script::quota::published_reply(self.run_one(&self.quotas.tell, call, deadline).await?)
         })
     }
 
-    fn report_hot<'a>(&'a self, report: &'a HotReport) -> OriginFuture<'a, HotHeard> {
+    fn report_hot<'a>(&'a self, report: &'a HotReport) -> OriginFuture<'a, HotKeysReply> {
         let deadline = self.deadline();
         Box::pin(async move {
             let call = script::hot::report_call(report);
-            script::hot::heard_reply(self.run_one(&self.quotas.report, call, deadline).await?)
+            script::hot::read_reply(self.run_one(&self.quotas.report, call, deadline).await?)
         })
     }
 
@@ -387,15 +387,15 @@ impl Origin for RedisOrigin {
         })
     }
 
-    fn tell_hot<'a>(&'a self, news: &'a HotNews) -> OriginFuture<'a, ()> {
+    fn publish_hot_keys<'a>(&'a self, news: &'a HotNews) -> OriginFuture<'a, ()> {
         let deadline = self.deadline();
         Box::pin(async move {
-            let call = script::hot::tell_call(news);
-            script::quota::told_reply(self.run_one(&self.quotas.tell, call, deadline).await?)
+            let call = script::hot::publish_call(news);
+            script::quota::published_reply(self.run_one(&self.quotas.tell, call, deadline).await?)
         })
     }
 
-    fn lead(&self, lead: Lead) -> OriginFuture<'_, Leading> {
+    fn lead(&self, lead: LeaderCandidate) -> OriginFuture<'_, LeaderStatus> {
         let deadline = self.deadline();
         Box::pin(async move {
             let answer = self.run_one(&self.world.lead, script::lead_call(&lead), deadline).await?;
@@ -403,15 +403,15 @@ impl Origin for RedisOrigin {
         })
     }
 
-    fn put_mail<'a>(&'a self, letters: &'a [Letter]) -> OriginFuture<'a, u64> {
+    fn enqueue_publish_requests<'a>(&'a self, requests: &'a [PublishRequest]) -> OriginFuture<'a, u64> {
         let deadline = self.deadline();
         Box::pin(async move {
-            let answer = self.run_one(&self.world.put, script::put_call(letters), deadline).await?;
+            let answer = self.run_one(&self.world.put, script::enqueue_call(requests), deadline).await?;
             script::put_reply(answer)
         })
     }
 
-    fn take_mail(&self, most: u16) -> OriginFuture<'_, Vec<Letter>> {
+    fn dequeue_publish_requests(&self, most: u16) -> OriginFuture<'_, Vec<PublishRequest>> {
         let deadline = self.deadline();
         Box::pin(async move {
             let answer = self.run_one(&self.world.take, script::take_call(most), deadline).await?;
@@ -433,11 +433,11 @@ impl Origin for RedisOrigin {
         Box::pin(self.run_cells(&self.world.import, (calls, cells.len()), script::cell_taken))
     }
 
-    fn tell_world(&self, view: WorldView) -> OriginFuture<'_, ()> {
+    fn publish_world_view(&self, view: WorldView) -> OriginFuture<'_, ()> {
         let deadline = self.deadline();
         Box::pin(async move {
-            let answer = self.run_one(&self.world.tell, script::tell_call(&view), deadline).await?;
-            script::tell_reply(answer)
+            let answer = self.run_one(&self.world.tell, script::publish_view_call(&view), deadline).await?;
+            script::published_view_reply(answer)
         })
     }
 }

@@ -1,9 +1,9 @@
 //! What a region's nodes and its world worker say to each other through the origin (docs/design.md, "Counts
 //! between regions").
 //!
-//! Any node sees that a cell is due and names it in the mailbox; one node, the world worker, carries counts to
+//! Any node sees that a cell is due and names it in the publish queue; one node, the world worker, carries counts to
 //! the world store and writes back what the other regions have. Everything in it is absolute and merged by max,
-//! so that two workers at once do no harm, and a lost letter is written again by the nodes' next look.
+//! so that two workers at once do no harm, and a lost publish request is written again by the nodes' next look.
 
 use std::sync::Arc;
 use tidegate_core::origin_cell::NodeId;
@@ -11,16 +11,16 @@ use tidegate_core::{CellId, Nanos};
 
 /// "I would do the work for the region in the world tier."
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Lead {
+pub struct LeaderCandidate {
     pub node: NodeId,
-    pub wish: LeadWish,
+    pub request: LeaderRequest,
     /// Which origin this is, as far as the node knows: an origin that has forgotten it takes this. A node that
     /// has just started lets others speak first, and makes one up when nobody does.
     pub proposed: Option<OriginId>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum LeadWish {
+pub enum LeaderRequest {
     /// For so long from now, if nobody else does.
     Lead { lease: Nanos },
     /// Another one may, at once.
@@ -33,24 +33,24 @@ pub enum LeadWish {
 pub struct OriginId {
     pub id: u64,
     /// Changes whenever the store has forgotten everything: what it was told must be told again.
-    pub life: u64,
+    pub incarnation: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Leading {
+pub struct LeaderStatus {
     /// This node is the region's world worker.
     pub is_leader: bool,
     /// `None` when nobody has said yet: then nobody leads.
     pub origin: Option<OriginId>,
     /// The lowest version of the world's regions that a live node goes by; told to the leader only.
-    pub heard_by_all: u64,
+    pub applied_by_all: u64,
     /// The origin's own present.
     pub now: Nanos,
 }
 
 /// A cell that the world tier should hear of.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Letter {
+pub struct PublishRequest {
     pub cell: CellId,
     pub limit: u64,
     /// When nobody needs the cell any more.

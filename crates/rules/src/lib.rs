@@ -50,7 +50,7 @@ pub use policy::Policy;
 pub use pushed::{Pushed, with_overrides};
 pub use rule::{Declared, LogSampling, Mode, OnMissing, Rule, Scope};
 pub use rule_files::{Compacted, Compaction, Download, Finding, RuleFiles, RuleFilesError};
-pub use series::SeriesPlace;
+pub use series::SeriesSlot;
 pub use set::{ApplyError, Namespace, RuleOptions, RuleSet, RuleSetSize};
 pub use shown::shown;
 pub use snapshot::{LookupSeed, Snapshot, SnapshotError, SnapshotId, SnapshotWriter, WriteError};

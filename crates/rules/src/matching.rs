@@ -5,11 +5,11 @@
 
 use crate::attributes::Attributes;
 use crate::bounds::FEW_ATTRIBUTES;
-use crate::condition::Holds;
+use crate::condition::ConditionMatch;
 use crate::form::Values;
 use crate::identifier::Identifier;
 use crate::overrides::{Override, OverrideEffect};
-use crate::place::Place;
+use crate::place::KeyPlacement;
 use crate::policy::Policy;
 use crate::rule::{Mode, OnMissing, Rule};
 use crate::set::{Namespace, RuleSet};
@@ -42,7 +42,7 @@ pub enum Effect<'s> {
 }
 
 impl Effect<'_> {
-    fn placed(self, place: Place) -> Self {
+    fn placed(self, place: KeyPlacement) -> Self {
         match self {
             Effect::Limited { key, spec } => Effect::Limited { key: place.of(key), spec },
             Effect::Unlimited { key } => Effect::Unlimited { key: place.of(key) },
@@ -228,11 +228,11 @@ impl RuleSet {
     /// What a rule says of a request; `None` when it isn't for it.
     fn apply_rule<'s>(&self, rule: &'s Rule, values: Values<'_>, now: Nanos) -> Option<Applied<'s>> {
         let malformed = match rule.when.hold(values) {
-            Holds::Yes => None,
-            Holds::No => return None,
-            Holds::Missing(attribute) => return rule.missing(attribute),
+            ConditionMatch::Yes => None,
+            ConditionMatch::No => return None,
+            ConditionMatch::Missing(attribute) => return rule.missing(attribute),
             // Whoever hides an address must not escape the rule: it applies.
-            Holds::Malformed(attribute) => Some(attribute),
+            ConditionMatch::Malformed(attribute) => Some(attribute),
         };
         let mut identifier = Identifier::new();
         if let Err(attribute) = identifier.fill(&rule.key, values) {

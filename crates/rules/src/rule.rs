@@ -8,7 +8,7 @@ use crate::form::{Forms, Value};
 use crate::identifier::{Identifier, KeyPart};
 use crate::overrides::Lookup;
 use crate::policy::Policy;
-use crate::series::SeriesPlace;
+use crate::series::SeriesSlot;
 use crate::shown::shown;
 use std::fmt;
 use std::sync::Arc;
@@ -96,7 +96,7 @@ pub struct Rule {
     /// Stands in for callers that get no entry in a full table. No caller has it.
     pub overflow_key: KeyId,
     /// Where its decisions are counted.
-    pub series: SeriesPlace,
+    pub series: SeriesSlot,
     pub(crate) when: Conditions,
     /// Of its namespace.
     pub(crate) forms: Arc<Forms>,

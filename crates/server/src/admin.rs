@@ -232,7 +232,7 @@ fn world(object: &mut Object<'_>, app: &App, driver: &WorldDriver) {
         };
         object.number("regions_sharing", u64::from(view.regions)).number("membership", view.version);
     }
-    object.count("keys", node.book_len());
+    object.count("keys", node.index_len());
     write::boolean(object.name("is_worker"), state.is_worker);
     if state.is_worker {
         world_work(object, &state, now);
@@ -256,7 +256,7 @@ fn world_quotas(object: &mut Object<'_>, quotas: &Quotas, driver: &WorldDriver, 
     object.list("in_force", &slices, |out, slice| {
         let mut object = Object::new(out);
         object.string("key", &format!("{:032x}", slice.key.get()));
-        object.number("amount", slice.amount).number("of", slice.whole);
+        object.number("amount", slice.amount).number("of", slice.limit);
         object.number("rate_billionths", u64::from(slice.rate_parts));
         write::boolean(object.name("is_leased"), slice.is_leased);
         object.end();

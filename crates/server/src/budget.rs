@@ -61,7 +61,7 @@ impl ConnectionBudget {
     }
 
     /// Returns a place for one more connection, or `None` when there is none to be had.
-    pub(crate) fn admit(self: &Arc<Self>, tokens: &Tokens) -> Option<Place> {
+    pub(crate) fn admit(self: &Arc<Self>, tokens: &Tokens) -> Option<ConnectionSlot> {
         let is_registered = tokens.are_required();
         if self.open.fetch_add(1, Ordering::Relaxed) >= self.max
             && !(is_registered && self.close_oldest_unauthenticated())
@@ -70,7 +70,7 @@ impl ConnectionBudget {
             return None;
         }
         let id = is_registered.then(|| self.registry.lock().insert(Instant::now()));
-        Some(Place { budget: Arc::clone(self), id })
+        Some(ConnectionSlot { budget: Arc::clone(self), id })
     }
 
     /// Whether connections that were told to close are still open beyond the budget.
@@ -159,18 +159,18 @@ impl Registry {
 
 /// A connection's place in the budget of its listener, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct ConnectionSlot {
     budget: Arc<ConnectionBudget>,
     id: Option<u64>,
 }
 
-impl Place {
+impl ConnectionSlot {
     pub(crate) fn registration(&self) -> Registration {
         Registration(self.id.map(|id| (Arc::clone(&self.budget), id)))
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.budget.open.fetch_sub(1, Ordering::Relaxed);
         if let Some(id) = self.id {

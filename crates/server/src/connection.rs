@@ -1,13 +1,13 @@
 //! One connection, from its first byte to its last: to its front end, and for HTTP/1.1 hyper with our bounds.
 
 use crate::access::LastCaller;
-use crate::budget::{Place, Registration};
+use crate::budget::{ConnectionSlot, Registration};
+use crate::connection_balancer::ThreadSlot;
 use crate::counters::COUNTERS;
+use crate::fast_path::FastPath;
 use crate::pipeline::{self, Ended};
-use crate::plain::PlainHttp;
 use crate::preface::{self, Protocol};
 use crate::progress::{Patience, Progress};
-use crate::rota::Seated;
 use crate::socket::Socket;
 use crate::transport::Transport;
 use crate::{App, Surface};
@@ -39,7 +39,7 @@ pub(crate) struct Arrived {
     pub(crate) app: Arc<App>,
     pub(crate) closing: Closing,
     /// Held until the connection ends.
-    pub(crate) place: (Place, Seated),
+    pub(crate) place: (ConnectionSlot, ThreadSlot),
 }
 
 /// Serves a connection until its client closes it, is too slow, or the listener shuts down.
@@ -89,21 +89,21 @@ fn on_surface(
     match surface {
         Surface::Admin => (None, Box::pin(serve_http(socket, surface, app, watcher, registration))),
         Surface::Api => (None, Box::pin(serve_api(socket, app, watcher, shutdown, registration))),
-        Surface::ApiAndGrpc => (None, Box::pin(serve_told(socket, app, watcher, shutdown, registration))),
+        Surface::ApiAndGrpc => (None, Box::pin(serve_protocol(socket, app, watcher, shutdown, registration))),
         Surface::Grpc => (Some(watcher), Box::pin(grpc::serve(socket, app, shutdown, registration))),
         Surface::Resp => (Some(watcher), Box::pin(resp::serve(socket, app, shutdown, registration))),
     }
 }
 
 /// By what the client speaks.
-async fn serve_told(
+async fn serve_protocol(
     socket: Socket,
     app: Arc<App>,
     watcher: Watcher,
     shutdown: watch::Receiver<bool>,
     registration: Registration,
 ) {
-    match Box::pin(preface::tell(socket)).await {
+    match Box::pin(preface::detect(socket)).await {
         Some((socket, Protocol::Http2)) => {
             Box::pin(grpc::serve(socket, app, shutdown, registration)).await;
             drop(watcher);
@@ -123,7 +123,7 @@ async fn serve_api(
     shutdown: watch::Receiver<bool>,
     registration: Registration,
 ) {
-    let mut session = PlainHttp::new(registration.clone());
+    let mut session = FastPath::new(registration.clone());
     let plain = Box::pin(pipeline::serve(&mut socket, &mut session, &app, shutdown)).await;
     if let Ended::HandedOver(first) = plain {
         let socket = Socket::LookedAt { first, rest: Box::new(socket) };

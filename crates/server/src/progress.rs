@@ -68,8 +68,8 @@ impl Progress {
 #[derive(Debug, Default)]
 struct Watch {
     answers: u64,
-    looks_owing: u32,
-    looks_idle: u32,
+    checks_unanswered: u32,
+    checks_idle: u32,
 }
 
 impl Watch {
@@ -79,11 +79,11 @@ impl Watch {
         if answers != self.answers {
             *self = Watch { answers, ..Watch::default() };
         } else if progress.owes_answer.load(Ordering::Relaxed) {
-            self.looks_owing += 1;
+            self.checks_unanswered += 1;
         } else {
-            self.looks_idle += 1;
+            self.checks_idle += 1;
         }
-        self.looks_owing > patience.looks_while_owing || self.looks_idle > patience.looks_while_idle
+        self.checks_unanswered > patience.looks_while_owing || self.checks_idle > patience.looks_while_idle
     }
 }
 

@@ -20,7 +20,7 @@ pub(crate) use connection::serve;
 #[cfg(feature = "fuzz")]
 pub(crate) fn fuzz(app: &crate::App, mut input: &[u8]) {
     use crate::pipeline::{Answered, PassEnd, Then};
-    use session::{Asked, Session};
+    use session::{Session, ThrottleRequest};
     let mut session = Session::new(app, crate::budget::Registration::default());
     loop {
         let mut output = Vec::new();
@@ -31,7 +31,7 @@ pub(crate) fn fuzz(app: &crate::App, mut input: &[u8]) {
             PassEnd::Then(Then::Write) => {
                 assert!(consumed > 0, "a pass that answers something has read something");
             }
-            PassEnd::Finish(pending) => match Asked::read(pending) {
+            PassEnd::Finish(pending) => match ThrottleRequest::read(pending) {
                 Some(asked) => input = &input[asked.length..],
                 None => unreachable!("the pass that asks has read it"),
             },

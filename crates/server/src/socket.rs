@@ -1,7 +1,7 @@
 //! A listening socket and a connection, over TCP, TLS or a Unix socket: front ends don't care which.
 
 use crate::budget::ConnectionBudget;
-use crate::rota::{Seated, Turn};
+use crate::connection_balancer::{BalancedListener, ThreadSlot};
 use crate::tls::ServerTls;
 use crate::{App, Surface};
 use std::io::{self, IoSlice, Write};
@@ -18,7 +18,7 @@ use tokio_rustls::server::TlsStream;
 #[derive(Debug)]
 pub struct Listener {
     socket: ListeningSocket,
-    turn: Turn,
+    turn: BalancedListener,
 }
 
 #[derive(Debug)]
@@ -29,13 +29,13 @@ pub enum ListeningSocket {
 }
 
 impl Listener {
-    pub fn new(socket: ListeningSocket, turn: Turn) -> Self {
+    pub fn new(socket: ListeningSocket, turn: BalancedListener) -> Self {
         Listener { socket, turn }
     }
 
     /// Served by one thread, with so many connections at one time.
     pub fn alone(socket: ListeningSocket, connections_max: usize) -> Self {
-        Listener::new(socket, Turn::alone(connections_max))
+        Listener::new(socket, BalancedListener::alone(connections_max))
     }
 
     pub(crate) fn budget(&self) -> Arc<ConnectionBudget> {
@@ -43,7 +43,7 @@ impl Listener {
     }
 
     /// The next connection for this thread. Dropping the future loses none.
-    pub(crate) async fn accept(&mut self) -> io::Result<(Socket, Seated)> {
+    pub(crate) async fn accept(&mut self) -> io::Result<(Socket, ThreadSlot)> {
         loop {
             tokio::select! {
                 handed = self.turn.handed() => return handed,

@@ -98,7 +98,7 @@ impl TraceContext {
     }
 
     /// The answer's `traceparent`, where a span was made.
-    pub(crate) fn told(&self) -> Option<String> {
+    pub(crate) fn response_header(&self) -> Option<String> {
         self.own.map(told)
     }
 
@@ -115,7 +115,7 @@ impl TraceContext {
     }
 
     pub(crate) fn header(&self) -> Option<HeaderValue> {
-        HeaderValue::from_str(&self.told()?).ok()
+        HeaderValue::from_str(&self.response_header()?).ok()
     }
 }
 
@@ -154,7 +154,7 @@ pub(crate) async fn during<T>(
 
 /// A span of the request that is at hand, if its trace wants one.
 pub(crate) fn begin(app: &App, name: &'static str) -> Option<Box<Span>> {
-    if !spans::are_kept() {
+    if !spans::is_recording() {
         return None;
     }
     CONTEXT.with_borrow_mut(|context| {

@@ -16,7 +16,7 @@ use tidegate_control::stream::{ANSWER_BYTES_MAX, Answering, Asker, NodeAnswer, Q
 use tidegate_core::Nanos;
 use tidegate_decisions::RECORDS_MAX;
 use tidegate_decisions::why::Audience;
-use tidegate_node::journal::asked::LogQuery;
+use tidegate_node::journal::log_query::LogQuery;
 use tokio::sync::Semaphore;
 
 static ROOM: Semaphore = Semaphore::const_new(2);
@@ -59,17 +59,17 @@ pub fn answers_questions(app: Arc<App>) -> Answering {
         let app = app.clone();
         Box::pin(for_caller::marked(async move {
             let within = Duration::from_millis(question.within_ms.min(WITHIN_MS_MAX));
-            let said = match tokio::time::timeout(within, said(&app, &question)).await {
-                Ok(said) => said.map(Bytes::from).map_err(|refusal| refusal.message),
+            let result = match tokio::time::timeout(within, answer_for(&app, &question)).await {
+                Ok(result) => result.map(Bytes::from).map_err(|refusal| refusal.message),
                 Err(_) => return Vec::new(),
             };
-            vec![NodeAnswer { node: app.node.as_str().into(), region: app.region.as_str().into(), said }]
+            vec![NodeAnswer { node: app.node.as_str().into(), region: app.region.as_str().into(), result }]
         }))
     })
 }
 
 /// As much as an answer may hold.
-async fn said(app: &App, question: &Question) -> Result<Vec<u8>, Refusal> {
+async fn answer_for(app: &App, question: &Question) -> Result<Vec<u8>, Refusal> {
     let asked = read(&question.query)?;
     let audience = match question.asker {
         Asker::Operator => Audience::Operator,

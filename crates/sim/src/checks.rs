@@ -10,7 +10,7 @@ use crate::oracle::{How, Oracle, Unit};
 use crate::origin::{SimulatedOrigin, taken};
 use crate::scenario::{Audit, KeyPlan, Scenario, Template};
 use crate::trace::AnswerPath;
-use crate::truth::{KeyTruth, Known};
+use crate::truth::{ComponentView, KeyTruth};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use tidegate_core::counts::Counts;
@@ -229,7 +229,7 @@ impl Auditor {
             }
             let asks = |call: &&Outgoing| {
                 let mut syncs = call.exchange.syncs.iter();
-                syncs.any(|sync| sync.key == self.ids[key] && !sync.wants.asks.is_empty())
+                syncs.any(|sync| sync.key == self.ids[key] && !sync.request.asks.is_empty())
             };
             // What a store granted that may have lost data is forfeited: the node counts it as its own.
             let state = node.sharing().table.state(self.ids[key]);
@@ -362,8 +362,8 @@ impl Auditor {
         }
     }
 
-    pub(crate) fn reset_is_told(&mut self, key: KeyId, epoch: u16) {
-        self.oracle.reset_is_told(key, epoch);
+    pub(crate) fn reset_is_sent(&mut self, key: KeyId, epoch: u16) {
+        self.oracle.reset_is_sent(key, epoch);
     }
 
     /// Whether nodes need to ask which keys were reset.
@@ -383,14 +383,14 @@ impl Auditor {
         &mut self.oracle
     }
 
-    pub(crate) fn note_forgotten_resets(
+    pub(crate) fn record_lost_resets(
         &mut self,
         nodes: &[SimulatedNode],
         origin: &SimulatedOrigin,
         now: Nanos,
     ) {
         if self.has_resets && !self.is_off {
-            self.oracle.note_forgotten_resets(nodes, origin, now);
+            self.oracle.record_lost_resets(nodes, origin, now);
         }
     }
 
@@ -410,16 +410,16 @@ impl Auditor {
     }
 
     /// The store lost what it had not told yet.
-    pub(crate) fn store_forgot(&mut self, nodes: &[SimulatedNode], origin: &SimulatedOrigin, now: Nanos) {
+    pub(crate) fn store_lost_data(&mut self, nodes: &[SimulatedNode], origin: &SimulatedOrigin, now: Nanos) {
         self.oracle.note_loss(nodes, origin, now);
         let node_of = |id| nodes.iter().find(|node| node.id == id && node.is_up);
         for (truth, key) in self.truths.iter_mut().zip(&self.ids) {
             truth.lapse(|id, cell| {
                 if !self.bounds.clocks_are_steady {
-                    return Known::ANYTHING;
+                    return ComponentView::ANYTHING;
                 }
                 // Who is dead or has left a cell behind is granted nothing in it, and may have sent something.
-                node_of(id).and_then(|node| node.known(*key, cell)).unwrap_or(Known::ALL)
+                node_of(id).and_then(|node| node.known(*key, cell)).unwrap_or(ComponentView::ALL)
             });
         }
     }

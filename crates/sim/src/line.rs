@@ -51,7 +51,7 @@ impl Line {
     }
 
     /// An answer came that nobody waits for any more.
-    pub(crate) fn heard(&mut self, now: Nanos) {
+    pub(crate) fn replied(&mut self, now: Nanos) {
         if let Some((_, quiet_since)) = &mut self.trouble {
             *quiet_since = now;
         }
@@ -110,7 +110,7 @@ mod tests {
         let mut slow = Line::default();
         for millis in (50..1_000).step_by(50) {
             assert!(!slow.timed_out(at(millis), TIMEOUT), "something comes, at {millis} ms");
-            slow.heard(at(millis));
+            slow.replied(at(millis));
         }
         assert!(slow.timed_out(at(1_000), TIMEOUT), "but no answer");
     }

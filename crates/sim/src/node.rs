@@ -4,7 +4,7 @@ use crate::line::Line;
 use crate::queue::DeadlineId;
 use crate::scenario::SECRET;
 use crate::simulation::{QuotaWork, UnheardByKey};
-use crate::truth::{Cell, Known};
+use crate::truth::{Cell, ComponentView};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use tidegate_core::counts::Counts;
@@ -175,7 +175,7 @@ pub(crate) struct Waiting {
     pub(crate) gives_up_at: Nanos,
     pub(crate) deadline: Option<DeadlineId>,
     /// What it was told, when it was woken already.
-    pub(crate) standings: Option<AskOutcomes>,
+    pub(crate) outcomes: Option<AskOutcomes>,
 }
 
 /// What a node would publish about a key, and what it knows of its cells.
@@ -283,9 +283,9 @@ impl SimulatedNode {
     }
 
     /// The store told its time, in answer to what left at `sent`.
-    pub(crate) fn hear_time(&mut self, sent: ClockReading, store: Nanos, now: Nanos) {
+    pub(crate) fn receive_time(&mut self, sent: ClockReading, store: Nanos, now: Nanos) {
         let sample = RegionSample { sent, received: self.clock.reading(now), store };
-        if let Some(step) = self.clock.discipline.hear_region(&sample) {
+        if let Some(step) = self.clock.discipline.receive_region_time(&sample) {
             self.follow_step(step, now);
         }
     }
@@ -305,13 +305,13 @@ impl SimulatedNode {
     pub(crate) fn has_nothing_to_flush(&self) -> bool {
         let region = &self.sharing().region;
         let is_closed = |state: &BreakerState| *state == BreakerState::Closed;
-        region.is_settled() && region.breakers().iter().all(|(_, state, _)| is_closed(state))
+        region.is_idle() && region.breakers().iter().all(|(_, state, _)| is_closed(state))
     }
 
     pub(crate) fn wake_for(&self, ticket: Ticket) -> Wake {
         let woken = self.woken.clone();
-        Box::new(move |standings| {
-            woken.lock().unwrap_or_else(PoisonError::into_inner).push((ticket, standings));
+        Box::new(move |outcomes| {
+            woken.lock().unwrap_or_else(PoisonError::into_inner).push((ticket, outcomes));
         })
     }
 
@@ -319,9 +319,9 @@ impl SimulatedNode {
     pub(crate) fn take_woken(&mut self) -> Vec<Ticket> {
         let woken = std::mem::take(&mut *self.woken.lock().unwrap_or_else(PoisonError::into_inner));
         let mut tickets = Vec::with_capacity(woken.len());
-        for (ticket, standings) in woken {
+        for (ticket, outcomes) in woken {
             if let Some(waiting) = self.waiting.get_mut(&ticket) {
-                waiting.standings = Some(standings);
+                waiting.outcomes = Some(outcomes);
                 tickets.push(ticket);
             }
         }
@@ -350,18 +350,18 @@ impl SimulatedNode {
     }
 
     /// What the node knows of its own part of a cell; `None` when it has left that cell behind.
-    pub(crate) fn known(&self, key: KeyId, (epoch, sequence): Cell) -> Option<Known> {
+    pub(crate) fn known(&self, key: KeyId, (epoch, sequence): Cell) -> Option<ComponentView> {
         let view = self.view(key);
         let hears_more = !self.calls.is_empty();
         if view.epoch > epoch {
             return None;
         }
         if view.epoch < epoch || view.cells().all(|(number, _)| number < sequence) {
-            return Some(Known { component: 0, is_cold: true, hears_more });
+            return Some(ComponentView { component: 0, is_cold: true, hears_more });
         }
         let (_, counts) = view.cells().find(|(number, _)| *number == sequence)?;
         let publishes = |window: WindowSync| window.current.component > 0 || window.current.claim > 0;
         let is_cold = !matches!(view.counts, Some(CountSync::Window(window)) if publishes(window));
-        Some(Known { component: counts.component(), is_cold, hears_more })
+        Some(ComponentView { component: counts.component(), is_cold, hears_more })
     }
 }

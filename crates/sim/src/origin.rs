@@ -58,8 +58,8 @@ struct Mirror {
 /// A store keeps a bucket so long after it is full again, which is what nodes rely on, and to spare so much longer,
 /// so that its expiry needn't move with every charge. Whether it has forgotten it in between depends on who joined
 /// and when a rate changed, which nobody may rely on: both are right, and nothing else is.
-const GCRA_KEPT_FOR: Nanos = Nanos::from_secs(60);
-const GCRA_KEPT_TO_SPARE: Nanos = Nanos::from_secs(15);
+const GCRA_STATE_TTL: Nanos = Nanos::from_secs(60);
+const GCRA_STATE_MARGIN: Nanos = Nanos::from_secs(15);
 /// GCRA has no cells.
 const NO_CELL: Sequence = Sequence(u64::MAX);
 
@@ -77,7 +77,7 @@ impl SimulatedOrigin {
     }
 
     /// Where what isn't of one key is kept.
-    pub(crate) fn desk(&mut self) -> &mut OriginStore {
+    pub(crate) fn coordination(&mut self) -> &mut OriginStore {
         &mut self.shards[0].store
     }
 
@@ -97,7 +97,7 @@ impl SimulatedOrigin {
     }
 
     /// Whether the one does that what isn't of one key is kept on.
-    pub(crate) fn desk_answers(&self) -> bool {
+    pub(crate) fn coordination_answers(&self) -> bool {
         self.answers(ShardId(0))
     }
 
@@ -191,7 +191,7 @@ impl SimulatedOrigin {
         self.shards.get(index_of(shard)).map_or(0, |shard| shard.generation)
     }
 
-    pub(crate) fn forget(&mut self) {
+    pub(crate) fn lose_data(&mut self) {
         for shard in &mut self.shards {
             shard.store.clear();
             shard.mirror = Mirror::default();
@@ -199,7 +199,7 @@ impl SimulatedOrigin {
     }
 
     /// One server loses everything.
-    pub(crate) fn forget_shard(&mut self, shard: usize) {
+    pub(crate) fn lose_shard_data(&mut self, shard: usize) {
         let index = shard % self.shards.len();
         self.shards[index].store.clear();
         self.shards[index].mirror = Mirror::default();
@@ -227,12 +227,12 @@ impl SimulatedOrigin {
         key: KeyId,
         known: u16,
         expiry: Expiry,
-        order: Option<u64>,
+        reset_id: Option<u64>,
         now: Nanos,
     ) -> u16 {
         let store = &mut self.shard_mut(key).store;
-        match order {
-            Some(order) => store.reset_by_order(key, known, expiry, order, now),
+        match reset_id {
+            Some(order) => store.reset_once(key, known, expiry, order, now),
             None => store.reset(key, known, expiry, now),
         }
     }
@@ -352,7 +352,7 @@ impl Mirror {
                 self.own(cell, node, sent.cumulative, taken, *stored)?;
                 let before = self.tats.insert((sync.key, epoch), (busy.tat, sent.rate));
                 let idle_from = kept_until(busy.tat.max(nodes_now));
-                self.keep(cell, idle_from.plus(GCRA_KEPT_FOR).plus(GCRA_KEPT_TO_SPARE));
+                self.keep(cell, idle_from.plus(GCRA_STATE_TTL).plus(GCRA_STATE_MARGIN));
                 let same_rate = before.filter(|(_, rate)| *rate == sent.rate && !is_lowered);
                 if let Some((tat, _)) = same_rate.filter(|(tat, _)| busy.tat < *tat) {
                     return Err(format!("INV-1: an arrival time went back from {tat:?} to {:?}", busy.tat));
@@ -365,7 +365,7 @@ impl Mirror {
 
     /// A bucket that was full for long enough is the store's to forget: from then on nobody can tell whether it did.
     fn doubt(&mut self, (key, epoch): (KeyId, u16), now: Nanos) {
-        if self.tats.get(&(key, epoch)).is_none_or(|(tat, _)| tat.plus(GCRA_KEPT_FOR) > now) {
+        if self.tats.get(&(key, epoch)).is_none_or(|(tat, _)| tat.plus(GCRA_STATE_TTL) > now) {
             return;
         }
         self.tats.remove(&(key, epoch));
@@ -454,10 +454,10 @@ impl Mirror {
 
 /// What an exchange added to a component by granting.
 pub(crate) fn taken(sync: &KeySync, reply: &KeyReply) -> u64 {
-    if sync.wants.reserve.is_some() {
+    if sync.request.hold.is_some() {
         return reply.drawn;
     }
-    let granted = sync.wants.asks.iter().zip(&reply.granted).filter(|(_, granted)| **granted);
+    let granted = sync.request.asks.iter().zip(&reply.granted).filter(|(_, granted)| **granted);
     reply.drawn + granted.map(|(cost, _)| cost).sum::<u64>()
 }
 

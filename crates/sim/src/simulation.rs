@@ -41,7 +41,7 @@ pub(crate) use free_share::UnheardByKey;
 pub(crate) use observing::Situation;
 pub(crate) use slicing::{LEAD_FOR, QuotaDone, QuotaStep, QuotaWork};
 pub(crate) use working::{
-    Admitted, CellView, Denied, DeskAnswer, Granted, StoreCall, StoreDone, StoreStep, WorldNote,
+    Admitted, CellView, Denied, Granted, StoreCall, StoreDone, StoreStep, WorkerReply, WorldNote,
 };
 
 #[derive(Debug)]
@@ -105,7 +105,7 @@ pub(crate) enum NodeEvent {
     Lead,
     /// Time to look at all keys that are the world's.
     Look,
-    /// Time to name cells in the mailbox.
+    /// Time to name cells in the publish queue.
     Mail,
     Work,
     /// Time to report what is asked for of quotas.
@@ -114,7 +114,7 @@ pub(crate) enum NodeEvent {
     Slice,
     /// Time to reconcile.
     Pass,
-    Told(Ticket, DeskAnswer),
+    Told(Ticket, WorkerReply),
 }
 
 /// So much never happens at one instant, unless something goes round in circles.
@@ -175,7 +175,7 @@ pub struct Simulation {
     /// The keys that are hot in the region.
     hot: Vec<KeyId>,
     /// The keys that the control plane ordered to be reset, in order.
-    orders: Vec<(Nanos, usize)>,
+    reset_ids: Vec<(Nanos, usize)>,
     /// A node of another fleet sends heartbeats to this store.
     has_foreign_node: bool,
     /// The store belongs to another fleet: that came while no node of this one lived that the store had accepted. Nobody
@@ -223,7 +223,7 @@ impl Simulation {
             fired: Fired::default(),
             load: RegionLoad::new(scenario.shards),
             hot: scenario.hot_keys(),
-            orders: Vec::new(),
+            reset_ids: Vec::new(),
             has_foreign_node: false,
             is_anothers: false,
             is_calm: false,
@@ -301,7 +301,7 @@ impl Simulation {
 
     /// Starts a node's timers, out of step with the others'.
     fn begin(&mut self, index: usize, after: Nanos) {
-        self.hear_of_orders(index);
+        self.receive_resets(index);
         let flush_at = self.now.plus(Nanos::new(self.random.below(FLUSH_EVERY.get())));
         self.push_of(index, self.now.plus(after), NodeEvent::Beat);
         self.push_of(index, flush_at, NodeEvent::Flush);
@@ -416,7 +416,7 @@ impl Simulation {
             }
             NodeEvent::Leaves { gives_up_at } => self.leaves(node, gives_up_at),
             NodeEvent::Alive(alive, sent) => {
-                self.hear_time(node, sent, alive.now);
+                self.receive_time(node, sent, alive.now);
                 self.nodes[node].is_refused = false;
                 self.is_anothers = false;
                 self.nodes[node].has_heard = true;
@@ -424,18 +424,18 @@ impl Simulation {
                 self.nodes[node].known_nodes = Some(alive.nodes);
                 self.nodes[node].sharing().set_live_nodes(alive.nodes);
                 if let (Some(world), Some(view)) = (self.nodes[node].engine.world(), alive.world) {
-                    world.heard(view);
+                    world.receive_view(view);
                 }
                 self.trace.note(self.now, node, Happened::Alive { nodes: alive.nodes });
             }
             NodeEvent::Lead => self.lead(node),
-            NodeEvent::Look => self.look(node),
-            NodeEvent::Mail => self.mail(node),
+            NodeEvent::Look => self.scan(node),
+            NodeEvent::Mail => self.enqueue(node),
             NodeEvent::Work => self.wake_worker(node),
             NodeEvent::Report => self.report_quotas(node),
             NodeEvent::Slice => self.slice(node),
             NodeEvent::Pass => self.pass(node),
-            NodeEvent::Told(call, answer) => self.told(node, call, answer),
+            NodeEvent::Told(call, answer) => self.coordination_replied(node, call, answer),
         }
     }
 

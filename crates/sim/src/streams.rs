@@ -160,7 +160,7 @@ impl Default for StreamScenario {
 
 /// When the nodes heard of what, and what went wrong.
 #[derive(Clone, Debug)]
-pub struct Travelled {
+pub struct RuleDeliveryTimes {
     /// For each change, for each node of all regions; `Nanos::MAX` for one that didn't.
     pub heard_at: Vec<Vec<Nanos>>,
     /// When each change was in the log.
@@ -255,25 +255,25 @@ impl Streams {
 
     /// Runs to the scenario's end.
     #[must_use]
-    pub fn run(mut self) -> Travelled {
+    pub fn run(mut self) -> RuleDeliveryTimes {
         self.run_until(self.scenario.ends_at);
         self.travelled()
     }
 
     /// Runs to the scenario's end, mends everything, and sees whether all is well a while later.
     #[must_use]
-    pub fn run_and_heal(mut self) -> Travelled {
+    pub fn run_and_heal(mut self) -> RuleDeliveryTimes {
         self.run_until(self.scenario.ends_at);
         // What was heard of later is no part of the scenario.
         let heard_at = self.heard_at.clone();
         self.mend_everything();
         self.run_until(self.scenario.ends_at.plus(HEALS_WITHIN));
         self.check_healed();
-        Travelled { heard_at, ..self.travelled() }
+        RuleDeliveryTimes { heard_at, ..self.travelled() }
     }
 
-    fn travelled(self) -> Travelled {
-        Travelled {
+    fn travelled(self) -> RuleDeliveryTimes {
+        RuleDeliveryTimes {
             heard_at: self.heard_at,
             pushed_at: self.log.pushed_at,
             fired: self.fired,

@@ -5,11 +5,11 @@
 //! each other with what is true. Decides nothing.
 
 mod ahead;
-mod books;
 pub mod chaos;
 mod conservation;
 mod epilogue;
 mod healing;
+mod ledger;
 mod oracle;
 pub mod quota_chaos;
 pub mod scenario;
@@ -26,7 +26,7 @@ use crate::scenario::{Arrival, Audit};
 use crate::simulation::{
     Answered, QuotaDone, QuotaStep, Simulation, Situation, StoreCall, StoreDone, StoreStep, WorldNote,
 };
-use books::Books;
+use ledger::WorldLedger;
 use oracle::{Truth, WorldOracle};
 use scenario::{WorldFault, WorldFlaw, WorldScenario};
 use std::collections::{BTreeMap, VecDeque};
@@ -46,7 +46,7 @@ enum Event {
     /// It is written from now on; nothing comes of it when the store was started anew meanwhile.
     Commits {
         sent: Box<Sent>,
-        life: u32,
+        incarnation: u32,
     },
     Fault(WorldFault),
     /// Time to look at which parts are in force.
@@ -69,7 +69,7 @@ pub struct WorldSimulation {
     networks: Vec<Network>,
     queue: Queue<Event>,
     store: SimulatedStore,
-    books: Books,
+    ledger: WorldLedger,
     oracle: WorldOracle,
     random: Random,
     /// Regions whose worker dies when its rows are next written, and after how long it comes back.
@@ -115,7 +115,7 @@ impl WorldSimulation {
             regions,
             networks,
             queue,
-            books: Books::default(),
+            ledger: WorldLedger::default(),
             oracle: WorldOracle::default(),
             random,
             dying: BTreeMap::new(),
@@ -202,7 +202,7 @@ impl WorldSimulation {
     /// Runs to the end of the scenario.
     pub fn run(&mut self) {
         self.run_until(self.scenario.ends_at);
-        let checked = self.books.all_there(&self.store.store);
+        let checked = self.ledger.all_there(&self.store.store);
         self.check(checked);
     }
 
@@ -251,7 +251,7 @@ impl WorldSimulation {
             self.check(checked);
         }
         if self.regions[region].take_sliced() && self.is_audited {
-            let checked = self.books.parts_fit(&self.regions, self.now);
+            let checked = self.ledger.parts_fit(&self.regions, self.now);
             self.check(checked);
         }
         for call in std::mem::take(&mut self.regions[region].outbox) {
@@ -262,7 +262,7 @@ impl WorldSimulation {
 
     /// Compares what a region noted with what is true.
     fn heard(&mut self, region: usize, note: WorldNote) -> Result<(), String> {
-        let WorldSimulation { regions, store, books, oracle, .. } = self;
+        let WorldSimulation { regions, store, ledger: books, oracle, .. } = self;
         let truth = Truth { regions, store: &store.store, books };
         match note {
             WorldNote::Granted(granted) => oracle.granted(region, &granted, truth),
@@ -282,8 +282,8 @@ impl WorldSimulation {
         let Some((_, event)) = self.queue.pop() else { return };
         match event {
             Event::AtStore(sent) => self.at_store(sent),
-            Event::Commits { sent, life } => {
-                if life == self.store.life {
+            Event::Commits { sent, incarnation } => {
+                if incarnation == self.store.life {
                     self.commits(&sent);
                 }
             }
@@ -296,7 +296,7 @@ impl WorldSimulation {
     /// Leases end between events too.
     fn probe(&mut self) {
         self.queue.push(self.now.plus(PROBE_EVERY), Event::Probe);
-        let checked = self.books.parts_fit(&self.regions, self.now);
+        let checked = self.ledger.parts_fit(&self.regions, self.now);
         self.check(checked);
     }
 
@@ -318,19 +318,19 @@ impl WorldSimulation {
         if after == Nanos::ZERO {
             return self.commits(&sent);
         }
-        let life = self.store.life;
-        self.queue.push(self.now.plus(after), Event::Commits { sent, life });
+        let incarnation = self.store.life;
+        self.queue.push(self.now.plus(after), Event::Commits { sent, incarnation });
     }
 
     fn commits(&mut self, sent: &Sent) {
         let Sent { region, call, .. } = sent;
         let done = self.store.execute(&call.step, self.store.present(self.now));
         self.note(|| format!("region {region} {:?}\n        {done:?}", call.step));
-        self.books.joined(*region, &call.step, &done);
+        self.ledger.joined(*region, &call.step, &done);
         let (written, read) = rows_of(&call.step, &done);
         self.load.asked(self.now, written, read);
         if self.is_audited {
-            let checked = self.books.written(&call.step, &self.store.store, &self.regions);
+            let checked = self.ledger.written(&call.step, &self.store.store, &self.regions);
             self.check(checked);
         }
         if matches!(call.step, StoreStep::Work(Step::Publish(..)))
@@ -385,14 +385,14 @@ impl WorldSimulation {
                 self.lose_rows(|cell, _| cell.key == lost);
             }
             WorldFault::RowsOfRegionAreLost { region } => {
-                let lost = self.books.owner_of(region);
+                let lost = self.ledger.owner_of(region);
                 self.lose_rows(|_, owner| Some(owner) == lost);
             }
             WorldFault::StoreIsCopied => self.store.copy(),
             WorldFault::StoreIsRestored => {
                 self.store.restore();
                 let networks = &self.networks;
-                self.books.was_restored(&self.store.store, |region| networks[region].is_cut(0));
+                self.ledger.was_restored(&self.store.store, |region| networks[region].is_cut(0));
             }
             WorldFault::RegionLeaves { region } => self.regions[region].abandon(self.now),
             WorldFault::RegionIsRenamed { region } => {
@@ -406,7 +406,7 @@ impl WorldSimulation {
 
     fn lose_rows(&mut self, is_lost: impl Fn(&CellId, OwnerId) -> bool) {
         self.store.store.lose_rows(is_lost);
-        self.books.rows_were_lost(&self.store.store);
+        self.ledger.rows_were_lost(&self.store.store);
     }
 
     fn calm(&mut self) {

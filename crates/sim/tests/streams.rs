@@ -3,7 +3,7 @@
 use tidegate_core::Nanos;
 use tidegate_sim::START;
 use tidegate_sim::streams::{
-    ProcessId, StreamFault, StreamFlaw, StreamRegion, StreamScenario, Streams, Travelled,
+    ProcessId, RuleDeliveryTimes, StreamFault, StreamFlaw, StreamRegion, StreamScenario, Streams,
 };
 
 const fn at(millis: u64) -> Nanos {
@@ -26,7 +26,7 @@ fn calm(seed: u64) -> StreamScenario {
 }
 
 /// How long the last node took to hear of each change.
-fn slowest(travelled: &Travelled) -> Vec<Nanos> {
+fn slowest(travelled: &RuleDeliveryTimes) -> Vec<Nanos> {
     let last = |heard_at: &Vec<Nanos>| *heard_at.iter().max().expect("nodes");
     travelled
         .heard_at

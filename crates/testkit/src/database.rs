@@ -153,9 +153,9 @@ impl DatabaseServer {
 }
 
 /// Where a server that several tests have is known; gone with the last of them.
-type Known<S> = tokio::sync::Mutex<Weak<S>>;
+type SharedServer<S> = tokio::sync::Mutex<Weak<S>>;
 
-async fn shared<S>(known: &Known<S>, start: impl Future<Output = S>) -> Arc<S> {
+async fn shared<S>(known: &SharedServer<S>, start: impl Future<Output = S>) -> Arc<S> {
     let mut known = known.lock().await;
     if let Some(server) = known.upgrade() {
         return server;

@@ -29,7 +29,7 @@ const OPEN_ATTEMPTS_MAX: u32 = 100;
 #[derive(Debug)]
 pub struct FaultProxy {
     address: SocketAddr,
-    orders: mpsc::UnboundedSender<Order>,
+    orders: mpsc::UnboundedSender<ProxyCommand>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -52,7 +52,7 @@ struct Counters {
 }
 
 /// What the proxy's thread is to do; it answers with the counts when it has.
-struct Order {
+struct ProxyCommand {
     fault: Option<ProxyFault>,
     done: std::sync::mpsc::Sender<ProxyCounts>,
 }
@@ -94,7 +94,7 @@ impl FaultProxy {
 
     fn order(&self, fault: Option<ProxyFault>) -> ProxyCounts {
         let (done, finished) = std::sync::mpsc::channel();
-        let sent = self.orders.send(Order { fault, done });
+        let sent = self.orders.send(ProxyCommand { fault, done });
         sent.ok().and_then(|()| finished.recv().ok()).expect("the proxy's thread runs")
     }
 }
@@ -130,7 +130,7 @@ struct Acceptor {
 }
 
 impl Acceptor {
-    async fn run(self, listener: TcpListener, mut orders: mpsc::UnboundedReceiver<Order>) {
+    async fn run(self, listener: TcpListener, mut orders: mpsc::UnboundedReceiver<ProxyCommand>) {
         let mut listener = Some(listener);
         let mut connections = JoinSet::new();
         loop {
@@ -138,7 +138,7 @@ impl Acceptor {
                 // A fault that was set holds for whoever connects afterwards.
                 biased;
                 order = orders.recv() => {
-                    let Some(Order { fault, done }) = order else { return };
+                    let Some(ProxyCommand { fault, done }) = order else { return };
                     if let Some(fault) = fault {
                         listener = self.listen(listener, fault).await;
                         self.change(fault, &mut connections).await;

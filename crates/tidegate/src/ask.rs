@@ -4,7 +4,7 @@
 
 mod answer;
 
-use crate::http_client::{self, HttpError, Manner, Response, Scheme, Url};
+use crate::http_client::{self, HttpError, RequestOptions, Response, Scheme, Url};
 use crate::output;
 use crate::settings::{self, SettingErrors, Settings, Sources};
 use answer::{Answer, Refused, Reset};
@@ -18,7 +18,7 @@ use tokio::runtime::Builder;
 use tokio_rustls::TlsConnector;
 
 /// Which node to ask.
-pub(crate) struct Whom {
+pub(crate) struct NodeArguments {
     /// As it was typed; otherwise the node that is started by the settings.
     pub(crate) url: Option<String>,
     /// As it was typed; otherwise of the environment.
@@ -29,14 +29,14 @@ pub(crate) struct Whom {
 }
 
 /// A node, and who asks it. Holds a secret: can't be shown.
-pub(crate) struct Asked {
+pub(crate) struct NodeEndpoint {
     url: String,
     token: Option<String>,
     authorities: Option<PathBuf>,
 }
 
-impl Whom {
-    pub(crate) fn asked(self) -> Result<Asked, SettingErrors> {
+impl NodeArguments {
+    pub(crate) fn endpoint(self) -> Result<NodeEndpoint, SettingErrors> {
         let token = match self.token {
             Some(token) => Some(token),
             None => settings::token(&self.settings.environment)?,
@@ -45,7 +45,7 @@ impl Whom {
             Some(url) => url,
             None => format!("http://{}", Settings::listen_http(self.settings)?),
         };
-        Ok(Asked { url, token, authorities: self.authorities })
+        Ok(NodeEndpoint { url, token, authorities: self.authorities })
     }
 }
 
@@ -94,7 +94,7 @@ pub(crate) enum AskError {
     NotANode { url: String, status: u16 },
 }
 
-pub(crate) fn check(asked: &Asked, question: &Question, form: Form) -> Result<ExitCode, AskError> {
+pub(crate) fn check(asked: &NodeEndpoint, question: &Question, form: Form) -> Result<ExitCode, AskError> {
     let response = ask(asked, question, "/v1/check")?;
     let answer: Answer = understood(&asked.url, &response)?;
     match form {
@@ -104,15 +104,15 @@ pub(crate) fn check(asked: &Asked, question: &Question, form: Form) -> Result<Ex
     Ok(if answer.allowed { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-pub(crate) fn reset(asked: &Asked, question: &Question) -> Result<ExitCode, AskError> {
+pub(crate) fn reset(asked: &NodeEndpoint, question: &Question) -> Result<ExitCode, AskError> {
     let response = ask(asked, question, "/v1/reset")?;
     let reset: Reset = understood(&asked.url, &response)?;
     output::print(&reset.in_words());
     Ok(ExitCode::SUCCESS)
 }
 
-fn ask(asked: &Asked, question: &Question, path: &str) -> Result<Response, AskError> {
-    let Asked { url, token, authorities } = asked;
+fn ask(asked: &NodeEndpoint, question: &Question, path: &str) -> Result<Response, AskError> {
+    let NodeEndpoint { url, token, authorities } = asked;
     let token = token.as_deref();
     if token.is_some_and(|token| !is_fit_for_a_header(token)) {
         return Err(AskError::Token);
@@ -123,7 +123,7 @@ fn ask(asked: &Asked, question: &Question, path: &str) -> Result<Response, AskEr
         (Scheme::Https, None) => return Err(AskError::NoAuthority),
         (Scheme::Https, Some(path)) => Some(TlsConnector::from(tidegate_server::trusting(path)?)),
     };
-    let manner = Manner { token, tls };
+    let manner = RequestOptions { token, tls };
     let body = body(question)?;
     let runtime = Builder::new_current_thread().enable_all().build().map_err(AskError::Start)?;
     let response = runtime.block_on(http_client::post(&node, path, &manner, &body));

@@ -55,7 +55,7 @@ impl DecisionLog {
         );
         match writer {
             Ok(writer) => {
-                app.engine.keep_journal(journal);
+                app.engine.set_journal(journal);
                 DecisionLog(Some(writer))
             }
             Err(error) => {
@@ -117,6 +117,6 @@ fn watch(app: &Arc<App>, journal: &Journal, supervisor: &Supervisor) -> Watch {
         let _ = &watched;
         let now = app.clock.now().now;
         let world = app.world.as_ref().map(|world| world.state());
-        (now, health.look(&app.engine, app.sharing.as_deref(), world.as_ref(), now))
+        (now, health.poll(&app.engine, app.sharing.as_deref(), world.as_ref(), now))
     })
 }

@@ -30,7 +30,7 @@ pub(crate) enum Scheme {
 }
 
 /// How a node is asked: as whom, and over TLS if that is what the URL says.
-pub(crate) struct Manner<'a> {
+pub(crate) struct RequestOptions<'a> {
     pub(crate) token: Option<&'a str>,
     pub(crate) tls: Option<TlsConnector>,
 }
@@ -99,7 +99,7 @@ impl Url {
 pub(crate) async fn post(
     url: &Url,
     path: &str,
-    manner: &Manner<'_>,
+    options: &RequestOptions<'_>,
     body: &str,
 ) -> Result<Response, HttpError> {
     let message = Message {
@@ -109,19 +109,23 @@ pub(crate) async fn post(
         answer_within: ANSWER_WITHIN,
         answer_bytes_max: ANSWER_BYTES_MAX,
     };
-    send(url, manner, message).await
+    send(url, options, message).await
 }
 
 pub(crate) async fn send(
     url: &Url,
-    manner: &Manner<'_>,
+    options: &RequestOptions<'_>,
     message: Message<'_>,
 ) -> Result<Response, HttpError> {
-    Response::parse(&exchanged(url, manner, message).await?).ok_or(HttpError::NotHttp)
+    Response::parse(&exchanged(url, options, message).await?).ok_or(HttpError::NotHttp)
 }
 
 /// All bytes of the answer.
-async fn exchanged(url: &Url, manner: &Manner<'_>, message: Message<'_>) -> Result<Vec<u8>, HttpError> {
+async fn exchanged(
+    url: &Url,
+    manner: &RequestOptions<'_>,
+    message: Message<'_>,
+) -> Result<Vec<u8>, HttpError> {
     let connecting = TcpStream::connect((url.host.as_str(), url.port));
     let stream = timeout(CONNECT_WITHIN, connecting).await.map_err(|_| HttpError::ConnectTimeout)?;
     let (stream, head) = (stream.map_err(HttpError::Connect)?, head(url, manner.token, message));
@@ -138,7 +142,11 @@ async fn exchanged(url: &Url, manner: &Manner<'_>, message: Message<'_>) -> Resu
 }
 
 /// The same, where only the status matters: the answer may come in any form.
-pub(crate) async fn status(url: &Url, manner: &Manner<'_>, message: Message<'_>) -> Result<u16, HttpError> {
+pub(crate) async fn status(
+    url: &Url,
+    manner: &RequestOptions<'_>,
+    message: Message<'_>,
+) -> Result<u16, HttpError> {
     let bytes = exchanged(url, manner, message).await?;
     let line = bytes.strip_prefix(b"HTTP/1.").and_then(|rest| rest.get(2..5));
     let digits = line.and_then(|digits| std::str::from_utf8(digits).ok());

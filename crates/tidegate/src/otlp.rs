@@ -4,7 +4,7 @@
 //! can't take now is tried again, ever more seldom; what it refuses, or doesn't take after several tries, is dropped
 //! and counted. Metrics aren't tried again: the next ones say the same and more.
 
-use crate::http_client::{self, Manner, Message, Url};
+use crate::http_client::{self, Message, RequestOptions, Url};
 use crate::node;
 use crate::supervisor::Supervisor;
 use std::fmt;
@@ -92,7 +92,7 @@ impl Sending {
         };
         match thread::Builder::new().name("otlp".to_owned()).spawn(run) {
             Ok(_) => {
-                spans::keep();
+                spans::start_recording();
                 Some(Sending { stop, stopped })
             }
             Err(error) => {
@@ -214,7 +214,7 @@ impl Exporter {
             answer_within: ANSWER_WITHIN,
             answer_bytes_max: ANSWER_BYTES_MAX,
         };
-        let manner = Manner { token: None, tls: None };
+        let manner = RequestOptions { token: None, tls: None };
         match self.runtime.block_on(http_client::status(url, &manner, message)) {
             Ok(200..=299) => Outcome::Taken,
             // Those that OTLP says are worth another try.

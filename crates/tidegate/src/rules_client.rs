@@ -13,7 +13,7 @@ mod transfer;
 
 pub(crate) use command_line::{Action, commands};
 
-use crate::ask::Whom;
+use crate::ask::NodeArguments;
 use crate::http_client::HttpError;
 use crate::settings::SettingErrors;
 pub(crate) use client::Client;
@@ -81,7 +81,7 @@ impl RulesError {
     }
 }
 
-pub(crate) fn run(whom: Whom, action: Action) -> Result<ExitCode, RulesError> {
+pub(crate) fn run(whom: NodeArguments, action: Action) -> Result<ExitCode, RulesError> {
     if let Action::ShadowReport(report) = &action {
         return shadow::run(&whom, report);
     }

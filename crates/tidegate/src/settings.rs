@@ -25,7 +25,7 @@ pub(crate) use world::WorldSettings;
 
 use crate::memory::{self, MemoryLimit};
 use crate::otlp::Collector;
-use error::{Place, SettingError};
+use error::{SettingError, ValueSource};
 use std::ffi::OsString;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -163,13 +163,13 @@ type Given = [Option<GivenValue>; TABLE.len()];
 
 struct GivenValue {
     text: String,
-    place: Place,
+    source: ValueSource,
 }
 
 /// The text may be a secret.
 impl fmt::Debug for GivenValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "given by {}", self.place)
+        write!(f, "given by {}", self.source)
     }
 }
 
@@ -271,7 +271,7 @@ impl Settings {
         environment::read(&sources.environment, &mut given, errors);
         for ((slot, setting), flag) in given.iter_mut().zip(&TABLE).zip(sources.flags) {
             if let Some(text) = flag {
-                *slot = Some(GivenValue { text, place: Place::Flag(key::flag(setting.key)) });
+                *slot = Some(GivenValue { text, source: ValueSource::Flag(key::flag(setting.key)) });
             }
         }
         given
@@ -293,9 +293,9 @@ impl Settings {
     }
 
     fn set(&mut self, setting: &Setting, given: Option<&GivenValue>) -> Option<SettingError> {
-        let GivenValue { text, place } = given?;
+        let GivenValue { text, source } = given?;
         let refusal = (setting.read)(text, self).err()?;
-        Some(SettingError::refused(setting, text, place, refusal))
+        Some(SettingError::refused(setting, text, source, refusal))
     }
 
     fn defaults() -> Self {
@@ -389,8 +389,8 @@ impl Settings {
     /// An error about a value that is valid by itself.
     fn refused(&self, key: &str, text: &str, refusal: parse::Refusal) -> Option<SettingError> {
         let index = TABLE.iter().position(|setting| setting.key == key)?;
-        let place = self.given[index].as_ref().map_or(&Place::Default, |given| &given.place);
-        Some(SettingError::refused(&TABLE[index], text, place, refusal))
+        let source = self.given[index].as_ref().map_or(&ValueSource::Default, |given| &given.source);
+        Some(SettingError::refused(&TABLE[index], text, source, refusal))
     }
 
     /// Where the certificates are; `None` without TLS.

@@ -14,7 +14,7 @@ pub(crate) use inputs::{Inputs, InputsError, command};
 
 use crate::ask::Form;
 use crate::output;
-use inputs::{ScenarioInputs, What};
+use inputs::{ScenarioInputs, SimulateCommand};
 use progress::Progress;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -48,15 +48,15 @@ pub(crate) enum SimError {
 }
 
 pub(crate) fn run(inputs: &Inputs) -> Result<ExitCode, SimError> {
-    match &inputs.what {
-        What::List => {
+    match &inputs.command {
+        SimulateCommand::List => {
             output::print(&list());
             Ok(ExitCode::SUCCESS)
         }
-        What::Scenario(scenario) => run_scenario(scenario),
-        What::Swarm(swarm) => swarm::run(swarm),
-        What::Coverage(inputs) => Ok(coverage::run(inputs)),
-        What::Replay(replay) => replay::run(replay),
+        SimulateCommand::Scenario(scenario) => run_scenario(scenario),
+        SimulateCommand::Swarm(swarm) => swarm::run(swarm),
+        SimulateCommand::Coverage(inputs) => Ok(coverage::run(inputs)),
+        SimulateCommand::Replay(replay) => replay::run(replay),
     }
 }
 

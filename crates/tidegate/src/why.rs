@@ -7,7 +7,7 @@ mod groups;
 mod nodes;
 mod time;
 
-use crate::ask::{Form, Whom};
+use crate::ask::{Form, NodeArguments};
 use crate::output::{self, plain};
 use crate::rules_client::RulesError;
 use crate::settings::{SettingErrors, Settings};
@@ -21,13 +21,13 @@ use tidegate_core::Nanos;
 use tidegate_decisions::LogReadError;
 use tidegate_decisions::why::{Audience, utc};
 use tidegate_node::clock::Clock;
-use tidegate_node::journal::asked::LogQuery;
+use tidegate_node::journal::log_query::LogQuery;
 
 /// What was typed.
 #[derive(Debug)]
 pub(crate) struct Options {
     /// Times are in [`Typed`].
-    asked: LogQuery,
+    query: LogQuery,
     typed: Typed,
     /// Of nodes' admin listeners; none: of the node that is started by the settings.
     admin: Vec<String>,
@@ -72,22 +72,22 @@ pub(crate) enum WhyError {
 }
 
 /// 0: something was found; 1: nothing was.
-pub(crate) fn run(whom: &Whom, mut options: Options) -> Result<ExitCode, WhyError> {
-    (options.asked.since, options.asked.until) = options.typed.range(Clock::system().now().now)?;
+pub(crate) fn run(whom: &NodeArguments, mut options: Options) -> Result<ExitCode, WhyError> {
+    (options.query.since, options.query.until) = options.typed.range(Clock::system().now().now)?;
     let answer = match &options.log {
         Some(directory) => {
             if is_empty_of_segments(directory) {
                 return Err(WhyError::NoLog(directory.clone()));
             }
             let secret = Settings::secret(whom.settings.clone())?;
-            let json = options.asked.answer(directory, &secret, Audience::Operator)?;
+            let json = options.query.answer(directory, &secret, Audience::Operator)?;
             serde_json::from_str(&json).map_err(|_| WhyError::Foreign)?
         }
         None => nodes::ask(whom, &options)?,
     };
     match options.form {
         Form::Json => output::print(&format!("{answer}\n")),
-        Form::Text => output::print(&in_words(&answer, &options.asked)),
+        Form::Text => output::print(&in_words(&answer, &options.query)),
     }
     let is_empty = |name: &str| answer[name].as_array().is_none_or(Vec::is_empty);
     Ok(ExitCode::from(u8::from(is_empty("decisions") && is_empty("counted"))))

@@ -11,7 +11,7 @@ mod sql;
 mod store;
 
 pub use memory::MemoryWorld;
-pub use quota::{Acknowledged, Acknowledgement, Demand, Granted, Held, SliceRow, Slices, Survey};
+pub use quota::{Acknowledged, Acknowledgement, Demand, Granted, SliceHolding, SliceRow, Slices, Survey};
 
 pub use rules::{
     AUTHOR_CHARS_MAX, ENTRIES_AT_ONCE_MAX, ENTRY_BYTES_MAX, HistoryPage, NewRuleLogEntry, REASON_CHARS_MAX,
@@ -25,7 +25,7 @@ use std::sync::Arc;
 pub use tidegate_core::CellId;
 use tidegate_core::Nanos;
 
-use sql::Seen;
+use sql::LogReadSet;
 pub use sql::{SqlOptions, SqlWorld, WorldUrl, WorldUrlError};
 pub use store::WorldStore;
 pub use tidegate_core::SliceSize;
@@ -39,14 +39,14 @@ pub const NAMESAKE_FOR: Nanos = Nanos::from_secs(60);
 /// A demand that isn't reported again is forgotten after this.
 pub const DEMAND_FOR: Nanos = Nanos::from_secs(30);
 /// Rows of counts are deleted so long after they expired: clocks differ.
-pub const COUNT_KEPT_FOR: Nanos = Nanos::from_secs(10);
+pub const COUNT_RETENTION: Nanos = Nanos::from_secs(10);
 /// How long a slice is leased for.
 pub const SLICE_LEASE: Nanos = Nanos::from_secs(15);
 /// A region that isn't acknowledging goes back to its even part after two leases and this: what may pass between
 /// a worker's look at its origin's clock and its read of the slices, and what clocks differ by meanwhile.
 pub const RISE_MARGIN: Nanos = Nanos::from_secs(15);
 /// Slices are deleted so long after they ran out: far longer than anybody goes by one that did.
-pub const SLICE_KEPT_FOR: Nanos = Nanos::from_secs(3600);
+pub const SLICE_RETENTION: Nanos = Nanos::from_secs(3600);
 /// How many rows [`World::delete_expired`] deletes of a table, at most.
 pub const DELETED_MAX: usize = 1000;
 /// How many rows [`World::merge_log`] writes, about, before it leaves the rest to the next call.
@@ -156,7 +156,7 @@ pub(crate) enum After {
     /// Up to this row: any number of rows may share an instant.
     Row(CellId, OwnerId),
     /// These entries of a store's log.
-    Entries(Seen),
+    Entries(LogReadSet),
 }
 
 impl Cursor {

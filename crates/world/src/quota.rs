@@ -81,7 +81,7 @@ pub struct Acknowledgement {
 
 /// A slice, and what is known of whether it holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Held {
+pub struct SliceHolding {
     pub row: SliceRow,
     /// The last generation that all nodes of the owner go by.
     pub acknowledged: u64,
@@ -96,7 +96,7 @@ pub struct Survey {
     pub revision: u64,
     pub membership: Membership,
     pub demands: Vec<(OwnerId, Demand)>,
-    pub slices: Vec<Held>,
+    pub slices: Vec<SliceHolding>,
     /// The store's own present.
     pub now: Nanos,
 }
@@ -108,7 +108,7 @@ pub struct Granted {
     /// up may still arrive, and must change nothing then.
     pub revision: u64,
     /// Written over what the owner held of the key.
-    pub slices: Vec<Held>,
+    pub slices: Vec<SliceHolding>,
     /// Nobody holds anything but the even part of these any more: their slices and demands are deleted.
     pub dropped: Vec<KeyId>,
     /// Replaces the membership, if it is still at the version before.

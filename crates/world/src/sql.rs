@@ -18,7 +18,7 @@ mod secret;
 mod tls;
 mod url;
 
-pub(crate) use log::Seen;
+pub(crate) use log::LogReadSet;
 pub use url::{WorldUrl, WorldUrlError};
 
 use crate::rules::{

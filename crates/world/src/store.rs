@@ -48,7 +48,7 @@ impl WorldStore {
         let before = self.fleet.membership();
         let joined = self.fleet.join(joining, now)?;
         if joining.leaves && before.members.iter().any(|member| member.owner == joined.me) {
-            self.quotas.forget(joined.me);
+            self.quotas.remove_owner(joined.me);
         }
         Ok(joined)
     }

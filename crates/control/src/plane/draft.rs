@@ -4,7 +4,7 @@
 //! override that it sets names a rule and fits it.
 
 use super::items::{self, Changed};
-use super::meaning::{Line, Orphans, Told, orphaning};
+use super::meaning::{Line, Orphans, PushSummary, orphaning};
 use super::rule_state::RuleState;
 use super::{
     CHANGES_MAX, OverrideRetention, OverrideTarget, PlaneError, Push, PushChange, Replace, check, prune,
@@ -40,24 +40,24 @@ pub(super) struct Draft {
 /// What a push is checked against.
 struct Before<'a> {
     log: &'a dyn RuleLog,
-    standing: &'a RuleState,
+    rules: &'a RuleState,
     overlay: &'a Overlay,
 }
 
 impl Draft {
     pub(super) async fn of(
         log: &dyn RuleLog,
-        standing: &RuleState,
+        rules: &RuleState,
         overlay: &Overlay,
         push: &Push,
     ) -> Result<Self, PlaneError> {
         if let Some(expected) = push.if_version
-            && expected != standing.version
+            && expected != rules.version
         {
-            let conflict = push_writer::conflict(log, standing, expected, push.tenant.as_deref()).await?;
+            let conflict = push_writer::conflict(log, rules, expected, push.tenant.as_deref()).await?;
             return Err(PlaneError::Conflict(Box::new(conflict)));
         }
-        let before = Before { log, standing, overlay };
+        let before = Before { log, rules, overlay };
         let mut wanted = before.wanted(push).await?;
         if let (Some(tenant), PushChange::RollBack { to }) = (&push.tenant, &push.change) {
             prune::check_undoable(log, tenant, *to).await?;
@@ -83,7 +83,7 @@ impl Draft {
             let count = self.count_orphans(log, &document, &rule).await?;
             orphans.insert((document, rule), count);
         }
-        Ok(Told { before, after: &self.after, changes: &self.changes, orphans: &orphans }.lines())
+        Ok(PushSummary { before, after: &self.after, changes: &self.changes, orphans: &orphans }.lines())
     }
 
     async fn count_orphans(
@@ -118,7 +118,7 @@ pub(super) fn lines_between(after: &RuleState, changes: &[Changed]) -> Vec<Line>
     // What was valid once is so still, unless an older Tidegate let it pass.
     let before = after.with(changes.iter().map(|change| &change.before));
     let before = before.unwrap_or_else(|_| after.clone());
-    Told { before: &before, after, changes, orphans: &BTreeMap::new() }.lines()
+    PushSummary { before: &before, after, changes, orphans: &BTreeMap::new() }.lines()
 }
 
 fn permitted(wanted: &[RuleChange], tenant: Option<&str>) -> Result<(), PlaneError> {
@@ -165,13 +165,13 @@ impl Before<'_> {
                 self.files(pushed, *replace, *overrides, push.tenant.as_deref()).await
             }
             PushChange::SetOverride { document, entry } => {
-                let read = self.standing.set.read_override(document, entry);
+                let read = self.rules.set.read_override(document, entry);
                 let (name, value) =
                     read.ok_or_else(|| no_namespace(document))?.map_err(PlaneError::Invalid)?;
                 Ok(vec![RuleChange::Override { name, value: Some(value) }])
             }
-            PushChange::RemoveOverride { document, who } => {
-                let name = match who {
+            PushChange::RemoveOverride { document, target } => {
+                let name = match target {
                     OverrideTarget::Entry(entry) => self.name(document, entry)?,
                     OverrideTarget::Name(name) => name.clone(),
                 };
@@ -180,17 +180,17 @@ impl Before<'_> {
             PushChange::FleetMode(mode) => Ok(vec![RuleChange::FleetMode(*mode)]),
             PushChange::Reset { document, entry } => self.reset(self.name(document, entry)?).await,
             PushChange::RollBack { to } => {
-                if *to > self.standing.version {
+                if *to > self.rules.version {
                     return Err(PlaneError::Unknown(format!("version {to}")));
                 }
-                rollback::undoing(self.log, *to, self.standing.version).await
+                rollback::undoing(self.log, *to, self.rules.version).await
             }
             PushChange::Changes(changes) => Ok(changes.clone()),
         }
     }
 
     fn name(&self, document: &DocumentName, entry: &Source) -> Result<OverrideName, PlaneError> {
-        let read = self.standing.set.read_override_name(document, entry);
+        let read = self.rules.set.read_override_name(document, entry);
         read.ok_or_else(|| no_namespace(document))?.map_err(PlaneError::Invalid)
     }
 
@@ -211,7 +211,7 @@ impl Before<'_> {
         &self,
         pushed: &Pushed,
         replace: Replace,
-        keep: OverrideRetention,
+        retention: OverrideRetention,
         tenant: Option<&str>,
     ) -> Result<Vec<RuleChange>, PlaneError> {
         let document =
@@ -221,7 +221,7 @@ impl Before<'_> {
         let mut replaced: Vec<DocumentName> = pushed.documents.keys().cloned().collect();
         if replace == Replace::All {
             let is_own = |name: &&DocumentName| tenant.is_none_or(|tenant| *name.tenant == *tenant);
-            for name in self.standing.documents.keys().filter(is_own) {
+            for name in self.rules.documents.keys().filter(is_own) {
                 if !pushed.documents.contains_key(name) {
                     wanted.push(document(name, None));
                     replaced.push(name.clone());
@@ -237,7 +237,7 @@ impl Before<'_> {
         }
         let new: BTreeMap<&OverrideName, &Override> =
             pushed.overrides.iter().map(|(name, value)| (name, value)).collect();
-        if keep == OverrideRetention::Pruned {
+        if retention == OverrideRetention::Pruned {
             for document in &replaced {
                 for name in self.override_names(document).await? {
                     if !new.contains_key(&name) {
@@ -287,12 +287,12 @@ impl Before<'_> {
     /// The rules with all of that, if they are valid.
     fn after(&self, wanted: &[RuleChange], tenant: Option<&str>) -> Result<RuleState, PlaneError> {
         check::check_documents(wanted)?;
-        let after = self.standing.with(wanted).map_err(|errors| match tenant {
+        let after = self.rules.with(wanted).map_err(|errors| match tenant {
             None => PlaneError::Invalid(errors),
             Some(tenant) => share::own_errors(&errors, tenant),
         })?;
         if let Some(tenant) = tenant {
-            share::check(self.standing, &after, tenant)?;
+            share::check(self.rules, &after, tenant)?;
         }
         check::fits(wanted, &after)?;
         Ok(after)
@@ -360,10 +360,10 @@ impl Before<'_> {
             }
             let before = match &after {
                 RuleChange::Document { name, .. } => {
-                    let text = self.standing.documents.get(name).cloned();
+                    let text = self.rules.documents.get(name).cloned();
                     RuleChange::Document { name: name.clone(), text }
                 }
-                RuleChange::FleetMode(_) => RuleChange::FleetMode(self.standing.fleet_mode),
+                RuleChange::FleetMode(_) => RuleChange::FleetMode(self.rules.fleet_mode),
                 other => known.get(&id).cloned().unwrap_or_else(|| items::absent(other)),
             };
             if before != after {

@@ -13,7 +13,7 @@ use tidegate_rules::{
 };
 
 /// The overrides that are named one by one; of the rest, how many.
-const NAMED_MAX: usize = 50;
+const LISTED_OVERRIDES_MAX: usize = 50;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sign {
@@ -86,7 +86,7 @@ pub(super) fn orphaning(before: &RuleState, after: &RuleState) -> Vec<(DocumentN
 }
 
 /// What is told of a push.
-pub(super) struct Told<'a> {
+pub(super) struct PushSummary<'a> {
     pub(super) before: &'a RuleState,
     pub(super) after: &'a RuleState,
     pub(super) changes: &'a [Changed],
@@ -94,7 +94,7 @@ pub(super) struct Told<'a> {
     pub(super) orphans: &'a BTreeMap<(DocumentName, String), Orphans>,
 }
 
-impl Told<'_> {
+impl PushSummary<'_> {
     pub(super) fn lines(&self) -> Vec<Line> {
         let mut lines = Vec::new();
         if self.before.fleet_mode != self.after.fleet_mode {
@@ -218,8 +218,8 @@ impl Told<'_> {
             let (overrides, are) = if removed == 1 { ("override", "is") } else { ("overrides", "are") };
             lines.push(Line { sign: Sign::Removed, text: format!("{removed} {overrides} {are} removed:") });
         }
-        lines.extend(told.iter().take(NAMED_MAX).filter_map(|change| self.override_line(change)));
-        if let Some(others) = told.len().checked_sub(NAMED_MAX).filter(|others| *others > 0) {
+        lines.extend(told.iter().take(LISTED_OVERRIDES_MAX).filter_map(|change| self.override_line(change)));
+        if let Some(others) = told.len().checked_sub(LISTED_OVERRIDES_MAX).filter(|others| *others > 0) {
             lines.push(Line { sign: Sign::Altered, text: format!("and {others} more overrides") });
         }
     }
@@ -285,7 +285,7 @@ struct Described {
 
 impl Described {
     /// Of nothing, where no document changes.
-    fn of(told: &Told<'_>) -> Self {
+    fn of(told: &PushSummary<'_>) -> Self {
         let is_same = Arc::ptr_eq(&told.before.set, &told.after.set);
         let all = |standing: &RuleState| {
             let all = if is_same { Vec::new() } else { standing.set.describe(Nanos::ZERO).namespaces };

@@ -79,7 +79,7 @@ impl PushWriter {
         match followed {
             Ok(()) => {
                 if problem.take().is_some() {
-                    let version = self.plane.standing().version;
+                    let version = self.plane.rules().version;
                     tracing::info!(version, "the rules are as the store has them");
                 }
             }
@@ -111,7 +111,7 @@ impl PushWriter {
             changes.push(items::change_of(&item)?);
         }
         let standing = RuleState::of(head, changes)?;
-        self.plane.standing.store(Arc::new(standing));
+        self.plane.rules.store(Arc::new(standing));
         self.plane.head.send_replace(head);
         self.is_loaded = true;
         self.catch_up().await
@@ -119,7 +119,7 @@ impl PushWriter {
 
     async fn catch_up(&mut self) -> Result<(), PlaneError> {
         let head = self.plane.log.head().await?;
-        let mut version = self.plane.standing().version;
+        let mut version = self.plane.rules().version;
         if head < version {
             return Err(PlaneError::Damaged(format!(
                 "it is at version {head}, and was at {version} before; was it replaced by an older one? Restore a \
@@ -136,7 +136,7 @@ impl PushWriter {
                 }
                 self.take_in(entry.changed, changed)?;
             }
-            let now = self.plane.standing().version;
+            let now = self.plane.rules().version;
             if now == version {
                 return Err(PlaneError::Damaged(format!("version {} is missing in its log", version + 1)));
             }
@@ -148,14 +148,14 @@ impl PushWriter {
     /// One more version is in force.
     fn take_in(&self, delta: Delta, bytes: Vec<u8>) -> Result<(), PlaneError> {
         let plane = &self.plane;
-        let (before, version) = (plane.standing(), delta.version);
+        let (before, version) = (plane.rules(), delta.version);
         if version != before.version + 1 {
             return Err(PlaneError::Damaged(format!("version {version} follows {}", before.version)));
         }
         let next = before.after(&delta)?;
         let logged = Arc::new(EncodedDelta { delta, bytes });
         plane.recent.lock().add(logged.clone());
-        plane.standing.store(Arc::new(next));
+        plane.rules.store(Arc::new(next));
         plane.head.send_replace(version);
         // Nobody may be listening.
         let _ = plane.sent.send(logged);
@@ -183,13 +183,13 @@ impl PushWriter {
                 return;
             }
             // Who was told of a version by another process knows it before this one does.
-            let known = self.plane.standing().version;
+            let known = self.plane.rules().version;
             if pushes.iter().any(|waiting| waiting.push.if_version.is_some_and(|version| version > known))
                 && let Err(error) = self.catch_up().await
             {
                 return fail(pushes, &error);
             }
-            let before = self.plane.standing();
+            let before = self.plane.rules();
             let (drafts, entries) = self.draft(&before, pushes).await;
             if entries.is_empty() {
                 return answer(drafts);
@@ -264,18 +264,18 @@ impl PushWriter {
 
     async fn draft_one(
         &self,
-        standing: &RuleState,
+        rules: &RuleState,
         overlay: &Overlay,
         push: &Push,
     ) -> Result<(Option<NewRuleLogEntry>, RuleState, PushOutcome), PlaneError> {
         let log = &*self.plane.log;
-        let draft = Draft::of(log, standing, overlay, push).await?;
-        let lines = draft.lines(log, standing).await?;
+        let draft = Draft::of(log, rules, overlay, push).await?;
+        let lines = draft.lines(log, rules).await?;
         let Draft { changes, after } = draft;
         if changes.is_empty() {
-            return Ok((None, after, PushOutcome { version: standing.version, changes, lines }));
+            return Ok((None, after, PushOutcome { version: rules.version, changes, lines }));
         }
-        let version = standing.version + 1;
+        let version = rules.version + 1;
         let entry = new_entry(&changes, &push.author, &push.reason, version)?;
         Ok((Some(entry), RuleState { version, ..after }, PushOutcome { version, changes, lines }))
     }
@@ -283,7 +283,7 @@ impl PushWriter {
     /// Versions as they once were.
     async fn restore(&mut self, entries: Vec<EntryJson>) -> Result<u64, PlaneError> {
         for chunk in entries.chunks(ENTRIES_AT_ONCE_MAX) {
-            let before = self.plane.standing();
+            let before = self.plane.rules();
             let mut new = Vec::new();
             for (version, entry) in (before.version + 1..).zip(chunk) {
                 new.push(restored(version, entry)?);
@@ -291,7 +291,7 @@ impl PushWriter {
             self.plane.log.append(before.version, &new).await?;
             self.catch_up().await?;
         }
-        Ok(self.plane.standing().version)
+        Ok(self.plane.rules().version)
     }
 }
 

@@ -29,7 +29,7 @@ pub enum WrittenOverrides {
 impl ControlPlane {
     /// Returns the documents that are asked for, each with its overrides at its end.
     pub async fn written(&self, is_asked: impl Fn(&DocumentName) -> bool) -> Result<Written, PlaneError> {
-        let standing = self.standing();
+        let standing = self.rules();
         let asked = standing.documents.iter().filter(|(name, _)| is_asked(name));
         let bare: BTreeMap<DocumentName, Arc<str>> =
             asked.map(|(name, text)| (name.clone(), text.clone())).collect();

@@ -4,7 +4,7 @@
 //! be wrong by it, and a node makes none.
 
 use super::{Reconciled, pass};
-use tidegate_world::{Granted, Held, Member, Membership, Survey};
+use tidegate_world::{Granted, Member, Membership, SliceHolding, Survey};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Flaw {
@@ -48,9 +48,9 @@ impl Flaw {
 }
 
 /// A unit more, where the slice before was of a limit with another number and leaves a remainder.
-fn round_up(held: &mut Held, survey: &Survey) {
+fn round_up(held: &mut SliceHolding, survey: &Survey) {
     let row = &mut held.row;
-    let is_before = |before: &&Held| (before.row.key, before.row.owner) == (row.key, row.owner);
+    let is_before = |before: &&SliceHolding| (before.row.key, before.row.owner) == (row.key, row.owner);
     if let Some(before) = survey.slices.iter().find(is_before)
         && before.row.whole != row.whole
         && before.row.size.of_other_whole(before.row.whole, row.whole).amount > row.size.amount

@@ -236,13 +236,13 @@ fn another_number_of_the_limit_is_cut_anew_and_never_above_it() {
 
 #[test]
 fn a_changed_number_raises_no_slice_before_the_others_are_lowered() {
-    use tidegate_world::{Held, SliceRow};
+    use tidegate_world::{SliceHolding, SliceRow};
     let mut fixture = Fixture::new(3);
     let key = KeyId::from_hash(5);
     let sizes =
         [1, 1, 3].map(|amount| SliceSize { amount, rate_parts: PARTS / 5 * u32::try_from(amount).unwrap() });
     let expires = fixture.now.plus(SLICE_LEASE);
-    let held = |(owner, size): (&OwnerId, SliceSize)| Held {
+    let held = |(owner, size): (&OwnerId, SliceSize)| SliceHolding {
         row: SliceRow { key, owner: *owner, generation: 1, size, whole: 5, expires },
         acknowledged: 1,
         before: None,
@@ -278,7 +278,7 @@ fn peaks_see_the_instant_at_which_a_silent_region_rises() {
         expires,
     };
     let held = |amount, expires| {
-        Some(tidegate_world::Held { row: row(amount, expires), acknowledged: 1, before: None })
+        Some(tidegate_world::SliceHolding { row: row(amount, expires), acknowledged: 1, before: None })
     };
     let end = now.plus(SLICE_LEASE);
     let lowered = |confirmed| Holding { is_active: true, even, confirmed, held: held(10, end) };

@@ -25,7 +25,7 @@ use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
 /// How often a broker tells who follows it, and reports go up.
-const TELL_EVERY: Duration = Duration::from_secs(1);
+const REPORT_EVERY: Duration = Duration::from_secs(1);
 /// Reports that wait to go up; what comes beyond is dropped, the oldest first.
 const REPORTS_MAX: usize = 64;
 
@@ -169,7 +169,7 @@ pub async fn follow(options: FollowOptions, rule_store: &mut dyn RuleStore, view
     let authorization = authorization(&options);
     let mut wire = Wire::None;
     let mut replies = Replies::default();
-    let mut tell = tokio::time::interval(TELL_EVERY);
+    let mut tell = tokio::time::interval(REPORT_EVERY);
     tell.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let actions = follower.tick(clock.now());
@@ -193,7 +193,7 @@ pub async fn follow(options: FollowOptions, rule_store: &mut dyn RuleStore, view
             }
             Event::Tell => {
                 rule_store.tend();
-                tell_upward(&options, view)
+                report_upstream(&options, view)
             }
             Event::Connected(Ok(link)) => {
                 wire = Wire::Open(link);
@@ -265,15 +265,15 @@ fn take(
                 if let Some(feed) = &options.feed {
                     feed.notice(notice.clone());
                 }
-                actions.extend(follower.heard(Down::Notice(notice), rule_store, now));
+                actions.extend(follower.receive(Down::Notice(notice), rule_store, now));
             }
             Ok(Down::Question(question)) => {
                 replies.begin(question.clone(), options);
-                actions.extend(follower.heard(Down::Question(question), rule_store, now));
+                actions.extend(follower.receive(Down::Question(question), rule_store, now));
             }
             Ok(down) => {
                 let is_loading = matches!(down, Down::Chunk { .. });
-                actions.extend(follower.heard(down, rule_store, now));
+                actions.extend(follower.receive(down, rule_store, now));
                 if is_loading {
                     // Millions of rules take a while, and it is shown how far they are.
                     *view.status.lock() = follower.status().clone();
@@ -285,12 +285,12 @@ fn take(
             }
         }
     }
-    actions.extend(follower.settle(rule_store, view.clock.now()));
+    actions.extend(follower.apply_pending(rule_store, view.clock.now()));
     actions
 }
 
 /// What a broker and those who have reports say from time to time.
-fn tell_upward(options: &FollowOptions, view: &FollowView) -> Vec<Action> {
+fn report_upstream(options: &FollowOptions, view: &FollowView) -> Vec<Action> {
     let mut actions: Vec<Action> =
         view.reports.lock().drain(..).map(|report| Action::Send(Up::Report(report))).collect();
     if let Some(feed) = &options.feed {

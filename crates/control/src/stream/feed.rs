@@ -115,7 +115,7 @@ impl Feed {
 
     /// What followers are told. Who has just started from its disk doesn't know how old its rules are: told as the time
     /// since the start, that would confirm them to everybody.
-    fn told_stale_ms(&self, now: Nanos) -> u64 {
+    fn reported_stale_ms(&self, now: Nanos) -> u64 {
         let confirmed_at = self.core.lock().confirmed_at;
         confirmed_at.map_or(u64::MAX, |confirmed_at| now.minus(confirmed_at).as_millis_ceil())
     }
@@ -125,7 +125,7 @@ impl Feed {
         let mut core = self.core.lock();
         core.recent.push(version, delta)?;
         core.revision += 1;
-        self.tell(core.revision);
+        self.notify(core.revision);
         Ok(())
     }
 
@@ -146,17 +146,17 @@ impl Feed {
         }
         self.publish(version, delta.clone()).map_err(|error| error.to_string())?;
         if let Some(reset) = PastReset::of(&decoded, Nanos::ZERO) {
-            self.hear_of_reset(reset, now);
+            self.receive_reset(reset, now);
         }
         Ok(())
     }
 
     /// What was reset, for those who get a file, or came by one.
-    pub fn hear_of_reset(&self, reset: PastReset, now: Nanos) {
+    pub fn receive_reset(&self, reset: PastReset, now: Nanos) {
         let mut core = self.core.lock();
-        if core.resets.hear(reset, now) {
+        if core.resets.receive(reset, now) {
             core.revision += 1;
-            self.tell(core.revision);
+            self.notify(core.revision);
         }
     }
 
@@ -168,11 +168,11 @@ impl Feed {
         }
         core.snapshot = Some(snapshot);
         core.revision += 1;
-        self.tell(core.revision);
+        self.notify(core.revision);
     }
 
     /// Whether somebody needs a newer snapshot than there is. Asked once, it is up to who asked.
-    pub fn takes_want_of_file(&self) -> bool {
+    pub fn takes_snapshot_request(&self) -> bool {
         std::mem::take(&mut self.core.lock().wants_file)
     }
 
@@ -191,7 +191,7 @@ impl Feed {
         core.revision += 1;
         let revision = core.revision;
         core.notices.insert(notice.kind, (revision, notice.payload));
-        self.tell(revision);
+        self.notify(revision);
     }
 
     /// What followers reported, with who did, oldest first.
@@ -222,7 +222,7 @@ impl Feed {
             let mut core = self.core.lock();
             core.revision += 1;
             let asked = self.questions.lock().ask(Asking { query, asker, within, of }, core.revision)?;
-            self.tell(core.revision);
+            self.notify(core.revision);
             asked
         };
         let open = OpenQuestion { feed: self, id };
@@ -231,7 +231,7 @@ impl Feed {
         Ok(open.take())
     }
 
-    fn tell(&self, revision: u64) {
+    fn notify(&self, revision: u64) {
         self.changed.send_replace(revision);
     }
 

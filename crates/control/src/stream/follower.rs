@@ -64,7 +64,7 @@ enum Phase {
     },
     /// Connected; the server was last heard then.
     Streaming {
-        heard_at: Nanos,
+        received_at: Nanos,
     },
 }
 
@@ -92,7 +92,7 @@ pub struct Follower {
     awaited: Option<Awaited>,
     server_changed_at: Nanos,
     health_at: Nanos,
-    told: Staleness,
+    reported_staleness: Staleness,
     notices: BTreeMap<PayloadKind, Bytes>,
     status: Status,
 }
@@ -118,7 +118,7 @@ impl Follower {
             awaited: None,
             server_changed_at: now,
             health_at: now,
-            told: Staleness::Fresh,
+            reported_staleness: Staleness::Fresh,
             notices: BTreeMap::new(),
             status: Status { server, confirmed_at: now, ..Status::default() },
         }
@@ -140,7 +140,7 @@ impl Follower {
 
     /// What time alone brings about.
     pub fn tick(&mut self, now: Nanos) -> Vec<Action> {
-        self.tell_staleness(now);
+        self.report_staleness(now);
         match self.phase {
             Phase::Waiting { until } if now >= until => {
                 self.phase = Phase::Connecting { since: now };
@@ -150,7 +150,7 @@ impl Follower {
                 self.failed("no connection within 2 s", now);
                 vec![Action::Disconnect]
             }
-            Phase::Streaming { heard_at } if now >= heard_at.plus(SILENT_MAX) => {
+            Phase::Streaming { received_at } if now >= received_at.plus(SILENT_MAX) => {
                 self.failed(SILENT, now);
                 vec![Action::Disconnect]
             }
@@ -167,7 +167,7 @@ impl Follower {
         match self.phase {
             Phase::Waiting { until } => until,
             Phase::Connecting { since } => since.plus(CONNECT_MAX),
-            Phase::Streaming { heard_at } => heard_at.plus(SILENT_MAX).min(self.health_at),
+            Phase::Streaming { received_at } => received_at.plus(SILENT_MAX).min(self.health_at),
         }
     }
 
@@ -181,7 +181,7 @@ impl Follower {
 
     /// A connection is there: says who this is and what it has.
     pub fn connected(&mut self, rule_store: &dyn RuleStore, now: Nanos) -> Vec<Action> {
-        self.phase = Phase::Streaming { heard_at: now };
+        self.phase = Phase::Streaming { received_at: now };
         self.status.connects += 1;
         let standing = rule_store.status();
         self.status.version = standing.version;
@@ -217,13 +217,13 @@ impl Follower {
         }
         self.status.problem = Some(problem.to_owned());
         self.failures = if had_begun { 0 } else { self.failures.saturating_add(1) };
-        self.forget_stream();
+        self.reset_stream();
         self.next_server(now);
         let wait = self.wait();
         self.phase = Phase::Waiting { until: now.plus(wait) };
     }
 
-    fn forget_stream(&mut self) {
+    fn reset_stream(&mut self) {
         self.pending.clear();
         self.pending_bytes = 0;
         self.snapshot = None;
@@ -249,10 +249,10 @@ impl Follower {
     }
 
     /// A message came. Changes are kept until [`Follower::settle`].
-    pub fn heard(&mut self, down: Down, rule_store: &mut dyn RuleStore, now: Nanos) -> Vec<Action> {
+    pub fn receive(&mut self, down: Down, rule_store: &mut dyn RuleStore, now: Nanos) -> Vec<Action> {
         // What came with the message that ended the stream is of no stream any more.
-        let Phase::Streaming { heard_at } = &mut self.phase else { return Vec::new() };
-        let last = std::mem::replace(heard_at, now);
+        let Phase::Streaming { received_at } = &mut self.phase else { return Vec::new() };
+        let last = std::mem::replace(received_at, now);
         // This process stood still: what waited meanwhile is as old, and would confirm rules that are.
         if now >= last.plus(SILENT_MAX) {
             self.failed(SILENT, now);
@@ -269,7 +269,7 @@ impl Follower {
                 Vec::new()
             }
             Down::Reset(reset) => {
-                let actions = self.settle(rule_store, now);
+                let actions = self.apply_pending(rule_store, now);
                 rule_store.reset(&reset);
                 actions
             }
@@ -309,7 +309,13 @@ impl Follower {
         Vec::new()
     }
 
-    fn change(&mut self, version: u64, delta: Bytes, rule_store: &mut dyn RuleStore, now: Nanos) -> Vec<Action> {
+    fn change(
+        &mut self,
+        version: u64,
+        delta: Bytes,
+        rule_store: &mut dyn RuleStore,
+        now: Nanos,
+    ) -> Vec<Action> {
         let newest = self.pending.last().map_or(self.status.version, |(version, _)| *version);
         if version <= newest || self.is_stuck {
             return Vec::new();
@@ -321,13 +327,13 @@ impl Follower {
         self.pending_bytes += delta.len();
         self.pending.push((version, delta));
         if self.pending.len() >= PENDING_MAX || self.pending_bytes >= PENDING_BYTES_MAX {
-            return self.settle(rule_store, now);
+            return self.apply_pending(rule_store, now);
         }
         Vec::new()
     }
 
     /// Puts in force what has come: to be called when nothing more is at hand.
-    pub fn settle(&mut self, rule_store: &mut dyn RuleStore, now: Nanos) -> Vec<Action> {
+    pub fn apply_pending(&mut self, rule_store: &mut dyn RuleStore, now: Nanos) -> Vec<Action> {
         if self.pending.is_empty() {
             return Vec::new();
         }

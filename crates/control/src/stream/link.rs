@@ -119,7 +119,9 @@ impl Link {
 
     async fn end(&mut self) -> String {
         match self.receive.trailers().await {
-            Ok(Some(trailers)) => said(&trailers).unwrap_or_else(|| "the server ended the stream".to_owned()),
+            Ok(Some(trailers)) => {
+                message_of(&trailers).unwrap_or_else(|| "the server ended the stream".to_owned())
+            }
             Ok(None) | Err(_) => "the server ended the stream".to_owned(),
         }
     }
@@ -144,14 +146,14 @@ fn refused<T>(response: &Response<T>) -> Result<(), String> {
     if !response.status().is_success() {
         return Err(format!("what answers there doesn't serve rules: HTTP {}", response.status()));
     }
-    match said(response.headers()) {
+    match message_of(response.headers()) {
         Some(problem) => Err(problem),
         None => Ok(()),
     }
 }
 
 /// gRPC's code and message, where it is about a failure.
-fn said(headers: &HeaderMap) -> Option<String> {
+fn message_of(headers: &HeaderMap) -> Option<String> {
     let code = headers.get("grpc-status")?.to_str().ok()?;
     if code == "0" {
         return None;

@@ -11,7 +11,7 @@ const NODES_MAX: usize = 20_000;
 const FORGOTTEN_AFTER: Nanos = Nanos::from_secs(600);
 
 #[derive(Debug)]
-struct Known {
+struct KnownNode {
     region: Arc<str>,
     software: Arc<str>,
     role: FollowerRole,
@@ -25,7 +25,7 @@ struct Known {
 
 #[derive(Debug, Default)]
 pub(super) struct Nodes {
-    by_name: BTreeMap<Arc<str>, Known>,
+    by_name: BTreeMap<Arc<str>, KnownNode>,
     /// That there was no room for.
     pub(super) refused: u64,
 }
@@ -33,7 +33,7 @@ pub(super) struct Nodes {
 impl Nodes {
     pub(super) fn joined(&mut self, hello: &Hello, connection: u64, now: Nanos) {
         let health = FollowerHealth { rule_version: hello.rule_version, ..FollowerHealth::default() };
-        let known = Known {
+        let known = KnownNode {
             region: hello.region.clone(),
             software: hello.software.clone(),
             role: hello.role,
@@ -46,7 +46,7 @@ impl Nodes {
     }
 
     /// Whichever connection it speaks on is the one that it has: the hello of one that it gave up may come later.
-    pub(super) fn told(&mut self, node: &str, connection: u64, health: FollowerHealth, now: Nanos) {
+    pub(super) fn record_health(&mut self, node: &str, connection: u64, health: FollowerHealth, now: Nanos) {
         if let Some(known) = self.by_name.get_mut(node) {
             known.health = health;
             known.seen_at = now;
@@ -64,7 +64,7 @@ impl Nodes {
     }
 
     /// What a broker knows of its own. What is known here at first hand, or is newer, stays.
-    pub(super) fn heard_of(&mut self, reports: Vec<NodeReport>, now: Nanos) {
+    pub(super) fn receive_reports(&mut self, reports: Vec<NodeReport>, now: Nanos) {
         for report in reports {
             let seen_at = now.minus(Nanos::from_millis(report.seen_ms_ago));
             let known = self.by_name.get(&report.node);
@@ -72,7 +72,7 @@ impl Nodes {
                 continue;
             }
             let (rule_version, refused_version) = (report.rule_version, report.refused_version);
-            let known = Known {
+            let known = KnownNode {
                 region: report.region,
                 software: report.software,
                 role: report.role,
@@ -85,9 +85,9 @@ impl Nodes {
         }
     }
 
-    fn insert(&mut self, node: Arc<str>, known: Known, now: Nanos) {
+    fn insert(&mut self, node: Arc<str>, known: KnownNode, now: Nanos) {
         if self.by_name.len() >= NODES_MAX && !self.by_name.contains_key(&node) {
-            self.forget(now);
+            self.remove_expired(now);
             if self.by_name.len() >= NODES_MAX {
                 self.refused += 1;
                 return;
@@ -96,15 +96,15 @@ impl Nodes {
         self.by_name.insert(node, known);
     }
 
-    fn forget(&mut self, now: Nanos) {
+    fn remove_expired(&mut self, now: Nanos) {
         self.by_name
             .retain(|_, known| known.connection.is_some() || now.minus(known.seen_at) < FORGOTTEN_AFTER);
     }
 
     /// All that are known, by name.
     pub(super) fn list(&mut self, now: Nanos) -> Vec<NodeReport> {
-        self.forget(now);
-        let report = |(node, known): (&Arc<str>, &Known)| NodeReport {
+        self.remove_expired(now);
+        let report = |(node, known): (&Arc<str>, &KnownNode)| NodeReport {
             node: node.clone(),
             region: known.region.clone(),
             software: known.software.clone(),
@@ -143,7 +143,7 @@ mod tests {
     fn a_node_is_known_until_it_was_gone_for_long() {
         let mut nodes = Nodes::default();
         nodes.joined(&hello("a", 3), 1, at(0));
-        nodes.told("a", 1, FollowerHealth { rule_version: 4, ..FollowerHealth::default() }, at(5));
+        nodes.record_health("a", 1, FollowerHealth { rule_version: 4, ..FollowerHealth::default() }, at(5));
         nodes.joined(&hello("a", 4), 2, at(6));
         nodes.left("a", 1);
         let [node] = &nodes.list(at(700))[..] else { panic!("one node") };
@@ -159,7 +159,7 @@ mod tests {
         nodes.joined(&hello("a", 3), 2, at(0));
         nodes.joined(&hello("a", 3), 1, at(1));
         nodes.left("a", 1);
-        nodes.told("a", 2, FollowerHealth { rule_version: 4, ..FollowerHealth::default() }, at(2));
+        nodes.record_health("a", 2, FollowerHealth { rule_version: 4, ..FollowerHealth::default() }, at(2));
         assert!(nodes.list(at(2))[0].is_connected);
         nodes.left("a", 2);
         assert!(!nodes.list(at(2))[0].is_connected);
@@ -172,7 +172,7 @@ mod tests {
         broker.joined(&hello("b", 3), 2, at(0));
         let mut nodes = Nodes::default();
         nodes.joined(&hello("a", 9), 1, at(1));
-        nodes.heard_of(broker.list(at(1)), at(1));
+        nodes.receive_reports(broker.list(at(1)), at(1));
         let versions: Vec<u64> = nodes.list(at(1)).iter().map(|node| node.rule_version).collect();
         assert_eq!(versions, [9, 3]);
     }

@@ -27,13 +27,13 @@ pub struct NodeAnswer {
     pub node: Arc<str>,
     pub region: Arc<str>,
     /// Or why it has none.
-    pub said: Result<Bytes, String>,
+    pub result: Result<Bytes, String>,
 }
 
 impl NodeAnswer {
     /// What goes up, in parts.
     pub(super) fn parts(&self, id: QuestionId) -> Vec<AnswerPart> {
-        let (bytes, is_problem) = match &self.said {
+        let (bytes, is_problem) = match &self.result {
             Ok(bytes) if bytes.len() <= ANSWER_BYTES_MAX => (bytes.clone(), false),
             Ok(_) => (Bytes::from_static(b"the answer is too long"), true),
             Err(problem) => {
@@ -122,7 +122,7 @@ impl Questions {
         let (done, is_done) = oneshot::channel();
         let (gathered, bytes) = (BTreeMap::new(), 0);
         let mut open = Open { revision, message, awaited: asking.of, gathered, bytes, done: Some(done) };
-        open.tell_if_done();
+        open.complete_if_done();
         self.open.insert(id, open);
         Ok((id, is_done))
     }
@@ -134,7 +134,7 @@ impl Questions {
     }
 
     /// What isn't asked any more is nobody's.
-    pub(super) fn heard(&mut self, part: AnswerPart) {
+    pub(super) fn receive(&mut self, part: AnswerPart) {
         let Some(open) = self.open.get_mut(&part.id) else { return };
         let gathered = open.gathered.entry(part.node.clone()).or_insert_with(|| Gathered {
             region: part.region.clone(),
@@ -160,7 +160,7 @@ impl Questions {
         }
         if gathered.is_whole {
             open.awaited.remove(&part.node);
-            open.tell_if_done();
+            open.complete_if_done();
         }
     }
 
@@ -170,18 +170,18 @@ impl Questions {
         let whole = open.gathered.into_iter().filter(|(_, gathered)| gathered.is_whole);
         let answer = |(node, gathered): (Arc<str>, Gathered)| {
             let bytes = gathered.bytes.freeze();
-            let said = match gathered.is_problem {
+            let result = match gathered.is_problem {
                 true => Err(String::from_utf8_lossy(&bytes).into_owned()),
                 false => Ok(bytes),
             };
-            NodeAnswer { node, region: gathered.region, said }
+            NodeAnswer { node, region: gathered.region, result }
         };
         Answers { answers: whole.map(answer).collect(), silent: open.awaited.into_iter().collect() }
     }
 }
 
 impl Open {
-    fn tell_if_done(&mut self) {
+    fn complete_if_done(&mut self) {
         if self.awaited.is_empty()
             && let Some(done) = self.done.take()
         {
@@ -204,9 +204,9 @@ mod tests {
         }
     }
 
-    fn answer(node: &str, said: Result<&[u8], &str>) -> NodeAnswer {
-        let said = said.map(Bytes::copy_from_slice).map_err(str::to_owned);
-        NodeAnswer { node: node.into(), region: "eu".into(), said }
+    fn answer(node: &str, result: Result<&[u8], &str>) -> NodeAnswer {
+        let result = result.map(Bytes::copy_from_slice).map_err(str::to_owned);
+        NodeAnswer { node: node.into(), region: "eu".into(), result }
     }
 
     #[test]
@@ -220,14 +220,14 @@ mod tests {
         assert!(parts.len() > 2);
         parts.insert(1, of_b.pop().unwrap());
         let last = parts.pop().unwrap();
-        parts.into_iter().for_each(|part| questions.heard(part));
+        parts.into_iter().for_each(|part| questions.receive(part));
         assert!(is_done.try_recv().is_err());
-        questions.heard(last.clone());
+        questions.receive(last.clone());
         assert!(is_done.try_recv().is_err(), "c is still awaited");
         let answers = questions.take(id);
         assert_eq!(answers.answers, [of_a, answer("b", Err("no log"))]);
         assert_eq!(answers.silent, ["c".into()]);
-        questions.heard(last);
+        questions.receive(last);
         assert_eq!(questions.take(id), Answers::default(), "too late");
     }
 
@@ -235,9 +235,9 @@ mod tests {
     fn who_asked_is_told_when_all_have_answered() {
         let mut questions = Questions::default();
         let (id, mut is_done) = questions.ask(asking(&["a"]), 1).unwrap();
-        questions.heard(answer("stranger", Ok(b"x")).parts(id).remove(0));
+        questions.receive(answer("stranger", Ok(b"x")).parts(id).remove(0));
         assert!(is_done.try_recv().is_err());
-        questions.heard(answer("a", Ok(b"")).parts(id).remove(0));
+        questions.receive(answer("a", Ok(b"")).parts(id).remove(0));
         assert!(is_done.try_recv().is_ok());
         let (_, mut nobody) = questions.ask(asking(&[]), 2).unwrap();
         assert!(nobody.try_recv().is_ok(), "nobody was asked");
@@ -250,10 +250,10 @@ mod tests {
         for _ in 0..ANSWER_BYTES_MAX / PART_BYTES + 1 {
             let bytes = vec![0; PART_BYTES].into();
             let (node, region) = ("a".into(), "eu".into());
-            questions.heard(AnswerPart { id, node, region, is_last: false, is_problem: false, bytes });
+            questions.receive(AnswerPart { id, node, region, is_last: false, is_problem: false, bytes });
         }
-        let said = questions.take(id).answers.remove(0).said;
-        assert!(said.unwrap_err().contains("too long"));
+        let result = questions.take(id).answers.remove(0).result;
+        assert!(result.unwrap_err().contains("too long"));
         let _open: Vec<_> = (0..QUESTIONS_MAX).map(|_| questions.ask(asking(&["a"]), 1).unwrap()).collect();
         assert_eq!(questions.ask(asking(&["a"]), 1).unwrap_err(), TooManyQuestions);
     }

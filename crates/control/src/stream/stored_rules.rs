@@ -88,7 +88,7 @@ impl StoredRules {
         self.files.delta(self.files.version())
     }
 
-    pub fn standing(&self, version: u64) -> RulesStatus {
+    pub fn status(&self, version: u64) -> RulesStatus {
         RulesStatus { version, partial: self.files.pending_download() }
     }
 

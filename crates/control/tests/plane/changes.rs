@@ -12,7 +12,7 @@ async fn a_push_is_logged_with_what_it_replaced_and_everybody_hears_of_it() {
     let plane = open(&store()).await;
     let mut heard = plane.subscribe();
     let first = pushed(&plane, files(RULES)).await;
-    assert_eq!((first.version, first.changes.len(), plane.standing().version), (1, 3, 1));
+    assert_eq!((first.version, first.changes.len(), plane.rules().version), (1, 3, 1));
     let meaning = said(&first);
     assert!(meaning.contains("+ per-user: about 100 over a sliding 1 minute, for each user"), "{meaning}");
     assert!(meaning.contains("+ per-user user=acme-*: limit 1000"), "{meaning}");
@@ -111,10 +111,10 @@ async fn overrides_are_set_removed_kept_and_replaced() {
     assert_eq!((kept.changes.len(), overrides(&plane).await.len()), (1, 4));
     let replaced = pushed(&plane, files(&RULES.replace("1000", "2000"))).await;
     assert_eq!((replaced.changes.len(), overrides(&plane).await.len()), (2, 2), "{}", said(&replaced));
-    let who = OverrideTarget::Entry(source("{ rule: per-user, user: mallory }"));
-    pushed(&plane, PushChange::RemoveOverride { document: api(), who: who.clone() }).await;
+    let target = OverrideTarget::Entry(source("{ rule: per-user, user: mallory }"));
+    pushed(&plane, PushChange::RemoveOverride { document: api(), target: target.clone() }).await;
     assert_eq!(overrides(&plane).await.len(), 1);
-    assert_eq!(pushed(&plane, PushChange::RemoveOverride { document: api(), who }).await.changes.len(), 0);
+    assert_eq!(pushed(&plane, PushChange::RemoveOverride { document: api(), target }).await.changes.len(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -146,14 +146,14 @@ async fn a_push_says_which_counts_start_afresh_and_whom_it_forgets() {
     assert!(
         preview(&format!("# a comment\n{rules}")).await.contains("the text changes, its meaning doesn't")
     );
-    assert_eq!(plane.standing().version, 1, "nothing of this was pushed");
+    assert_eq!(plane.rules().version, 1, "nothing of this was pushed");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_roll_back_is_a_new_version_with_the_old_content() {
     let plane = open(&store()).await;
     pushed(&plane, files(RULES)).await;
-    let (rules, known) = (plane.standing().documents.clone(), overrides(&plane).await);
+    let (rules, known) = (plane.rules().documents.clone(), overrides(&plane).await);
     pushed(
         &plane,
         files_as("namespace: web\nfleet_mode: shadow\nrules: []\n", Replace::All, OverrideRetention::Pruned),
@@ -161,12 +161,12 @@ async fn a_roll_back_is_a_new_version_with_the_old_content() {
     .await;
     pushed(&plane, files(&RULES.replace("mallory", "eve"))).await;
     pushed(&plane, set("{ rule: per-user, user: bob, limit: 7 }")).await;
-    assert_eq!(plane.standing().fleet_mode, Mode::Shadow);
+    assert_eq!(plane.rules().fleet_mode, Mode::Shadow);
     let back = pushed(&plane, PushChange::RollBack { to: 1 }).await;
-    assert_eq!((back.version, plane.standing().fleet_mode), (5, Mode::Enforce), "{}", said(&back));
-    assert_eq!((&plane.standing().documents, overrides(&plane).await), (&rules, known));
+    assert_eq!((back.version, plane.rules().fleet_mode), (5, Mode::Enforce), "{}", said(&back));
+    assert_eq!((&plane.rules().documents, overrides(&plane).await), (&rules, known));
     pushed(&plane, PushChange::RollBack { to: 0 }).await;
-    assert!(plane.standing().documents.is_empty() && overrides(&plane).await.is_empty());
+    assert!(plane.rules().documents.is_empty() && overrides(&plane).await.is_empty());
     assert!(matches!(refused(&plane, PushChange::RollBack { to: 7 }).await, PlaneError::Unknown(_)));
 }
 
@@ -254,14 +254,14 @@ async fn a_backup_restores_every_version_into_an_empty_store() {
         }));
         page.last().map(|entry| entry.summary.version)
     } {
-        assert!(last <= plane.standing().version);
+        assert!(last <= plane.rules().version);
     }
     let entries: Vec<EntryJson> = lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
     let other_store = store();
     let other = open(&other_store).await;
-    assert_eq!(other.restore(entries.clone()).await.unwrap(), plane.standing().version);
-    assert_eq!(other.standing().documents, plane.standing().documents);
-    assert_eq!(other.standing().fleet_mode, Mode::Shadow);
+    assert_eq!(other.restore(entries.clone()).await.unwrap(), plane.rules().version);
+    assert_eq!(other.rules().documents, plane.rules().documents);
+    assert_eq!(other.rules().fleet_mode, Mode::Shadow);
     assert_eq!(overrides(&other).await, overrides(&plane).await);
     let (theirs, ours) = (other.entries_after(0).await.unwrap(), plane.entries_after(0).await.unwrap());
     assert_eq!(format!("{theirs:?}"), format!("{ours:?}"), "times and authors too");
@@ -282,7 +282,7 @@ async fn patterns_that_make_a_check_slow_are_refused() {
         pushed(&plane, set(&format!("{{ rule: per-user, user: '{user}', limit: 8 }}"))).await;
     }
     let document = api();
-    let who = OverrideTarget::Entry(source("{ rule: per-user, user: '*bot1*' }"));
-    pushed(&plane, PushChange::RemoveOverride { document, who }).await;
+    let target = OverrideTarget::Entry(source("{ rule: per-user, user: '*bot1*' }"));
+    pushed(&plane, PushChange::RemoveOverride { document, target }).await;
     pushed(&plane, set("{ rule: per-user, user: '*more*', limit: 7 }")).await;
 }

@@ -83,7 +83,7 @@ async fn a_tenant_goes_back_within_its_history_and_an_operator_anywhere() {
     assert!(refused.contains("no longer kept"), "{refused}");
     plane.push(back(Some("mallory"), 39)).await.unwrap();
     let text = |tenant: &str, namespace: &str| {
-        let standing = plane.standing();
+        let standing = plane.rules();
         let found = standing
             .documents
             .iter()
@@ -127,7 +127,7 @@ async fn a_backup_of_a_pruned_history_restores_the_same_rules() {
     });
     let other = open(&store()).await;
     assert_eq!(other.restore(lines.collect()).await.unwrap(), 41);
-    assert_eq!(other.standing().documents, plane.standing().documents);
+    assert_eq!(other.rules().documents, plane.rules().documents);
 }
 
 /// A process that was away for longer than a tenant's history goes back reads the rules anew.
@@ -142,8 +142,8 @@ async fn who_is_behind_a_pruned_version_misses_nothing_that_was_removed() {
     for limit in 3..=40 {
         push_as(&plane, "mallory", document("mallory", "again", limit)).await;
     }
-    assert_eq!(late.standing().version, 1, "it has yet to look");
+    assert_eq!(late.rules().version, 1, "it has yet to look");
     assert!(pruned(&all_entries(&plane).await).contains(&2), "the version that removed it");
     assert_eq!(late.wait_beyond(39, std::time::Duration::from_secs(5)).await, 40);
-    assert_eq!(late.standing().documents, plane.standing().documents);
+    assert_eq!(late.rules().documents, plane.rules().documents);
 }

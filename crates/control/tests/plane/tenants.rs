@@ -29,7 +29,7 @@ async fn what_is_anothers_or_the_fleets_is_out_of_reach() {
         let error = plane.push(of_acme(ask)).await.expect_err("the fleet's");
         assert!(matches!(error, PlaneError::FleetIsForbidden), "{error}");
     }
-    assert_eq!(plane.standing().version, 2);
+    assert_eq!(plane.rules().version, 2);
 }
 
 #[tokio::test(start_paused = true)]
@@ -41,7 +41,7 @@ async fn all_and_back_mean_its_own() {
     plane.push(of_acme(files_as(&web, Replace::All, OverrideRetention::Pruned))).await.unwrap();
     let names = |plane: &tidegate_control::plane::ControlPlane| {
         plane
-            .standing()
+            .rules()
             .documents
             .keys()
             .map(|name| format!("{}/{}", name.tenant, name.namespace))
@@ -89,7 +89,7 @@ async fn two_hostile_tenants_leave_room_for_an_honest_one() {
         }
         plane.push(push_as(hostile, &many(hostile, 2_000))).await.unwrap();
         // Pushes, previews and what everybody hears of go on for the others.
-        let version = plane.standing().version;
+        let version = plane.rules().version;
         let number = if hostile == "mallory" { "6 per" } else { "7 per" };
         let next = push_as("honest", &honest.replace("5 per", number));
         assert_eq!(plane.preview(&next).await.unwrap().version, version);

@@ -5,7 +5,7 @@
 
 use super::{Deadline, OWNS_CURRENT, OWNS_PREVIOUS, SharedState, UNCONFIRMED, WORLD_SPENT};
 use crate::counts::{CellReply, Counts, ReplyError};
-use crate::decision::Settle;
+use crate::decision::ChargeMode;
 use crate::exchange::{CellSync, CountReply, CountSync, Fading, KeyReply, KeySync, WindowSync};
 use crate::gcra_sync::{Busy, GcraSync, adopt};
 use crate::limit::{Rate, Spec};
@@ -35,7 +35,7 @@ impl SharedState {
 
     /// The same as the origin last told it. What was admitted since isn't in it: nobody knows the others' part
     /// of that, and by its own alone a node that hears nothing would come to think that it is the only one.
-    pub fn share_when_last_heard(&self) -> (u64, u64) {
+    pub fn share_when_last_received(&self) -> (u64, u64) {
         if is_gcra(self.tag) {
             return (0, 0);
         }
@@ -50,7 +50,7 @@ impl SharedState {
             let mut state = *self;
             if state.sequence.0 != burst.get() {
                 // A decision that had to ask was taken back, and what it forgave with it.
-                state.change_burst(rate, burst.get(), Settle::IfAdmitted, now);
+                state.change_burst(rate, burst.get(), ChargeMode::IfAdmitted, now);
             }
             return CountSync::Gcra { sync: state.gcra_sync(rate, now), burst: burst.get() };
         }
@@ -163,18 +163,18 @@ impl SharedState {
             (CountSync::Gcra { sync, burst }, CountReply::Gcra { busy, stored, owners }) => {
                 // A late reply that was asked for with a larger burst must not bring that burst back.
                 if burst > 0 && (after.sequence.0 == 0 || burst < after.sequence.0) {
-                    after.change_burst(sync.rate, burst, Settle::IfAdmitted, sent_at);
+                    after.change_burst(sync.rate, burst, ChargeMode::IfAdmitted, sent_at);
                 }
                 after.merge_gcra(&sync, busy, stored, granted, sent_at)?;
                 owners
             }
             _ => return Err(ReplyError::OtherAlgorithm),
         };
-        if let Some(wish) = sent.wants.lease {
+        if let Some(wish) = sent.request.lease {
             after.take_lease(sent, wish, reply, sent_at);
         }
         after.owners = u16::try_from(owners).unwrap_or(u16::MAX).max(1);
-        if sent.wants.peek {
+        if sent.request.peek {
             // The node has looked, and owns no more than before.
             after.marks =
                 after.marks & !(OWNS_CURRENT | OWNS_PREVIOUS) | self.marks & (OWNS_CURRENT | OWNS_PREVIOUS);
@@ -328,9 +328,9 @@ impl WindowSync {
 
 /// How much of the replied component is new by this very exchange.
 fn granted_in(sent: &KeySync, reply: &KeyReply) -> u64 {
-    if sent.wants.reserve.is_some() {
+    if sent.request.hold.is_some() {
         return 0;
     }
-    let granted = sent.wants.asks.iter().zip(&reply.granted).filter(|(_, granted)| **granted);
+    let granted = sent.request.asks.iter().zip(&reply.granted).filter(|(_, granted)| **granted);
     granted.fold(reply.drawn, |sum, (cost, _)| add_count(sum, *cost))
 }

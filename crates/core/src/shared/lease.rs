@@ -8,9 +8,9 @@
 use super::{Deadline, SharedState};
 use crate::ask::{Accuracy, Class, View, sharers};
 use crate::counts::CellReply;
-use crate::decision::{Decision, Settle, Verdict};
+use crate::decision::{ChargeMode, Decision, Verdict};
 use crate::exchange::{
-    CountReply, CountSync, DRAW_AHEAD, KeyReply, KeySync, LEASED_FOR, LeaseWish, WindowSync,
+    CountReply, CountSync, DRAW_AHEAD, KeyReply, KeySync, LEASED_FOR, LeaseRequest, WindowSync,
 };
 use crate::gcra::{self, Tat};
 use crate::gcra_sync::{Busy, GcraSync, interval_times};
@@ -130,10 +130,10 @@ impl SharedState {
     }
 
     /// What to draw for a key of which so much is admitted while a lease lasts.
-    pub fn lease_wish(&self, item: &Item, demand: u64, live_nodes: u32, now: Nanos) -> LeaseWish {
+    pub fn lease_request(&self, item: &Item, demand: u64, live_nodes: u32, now: Nanos) -> LeaseRequest {
         let view = View { regions: item.regions, ..self.view(0, live_nodes, now) };
         if is_long(&item.spec) {
-            return self.long_lease_wish(item, demand, sharers(&view, Class::Abuse), now);
+            return self.long_lease_request(item, demand, sharers(&view, Class::Abuse), now);
         }
         let parts = NonZeroU32::new(sharers(&view, item.class)).unwrap_or(NonZeroU32::MIN);
         let spare = match item.spec {
@@ -144,12 +144,12 @@ impl SharedState {
             }
             _ => 0,
         };
-        LeaseWish { most: demand.max(spare).max(1), parts }
+        LeaseRequest { most: demand.max(spare).max(1), parts }
     }
 
     /// The same for a long window. A burst must not leave more on one node than the others can do without: all nodes
     /// together, also those that have yet to come to this key, draw a quarter of what is left, unless it is little anyway.
-    fn long_lease_wish(&self, item: &Item, demand: u64, nodes: u32, now: Nanos) -> LeaseWish {
+    fn long_lease_request(&self, item: &Item, demand: u64, nodes: u32, now: Nanos) -> LeaseRequest {
         let nodes = nodes.max(1);
         let little = item.spec.shown_limit() / (LITTLE_DIVISOR * u64::from(nodes));
         let quarter = self.left(item, now) / u64::from(nodes.saturating_mul(LONG_DIVISOR));
@@ -157,7 +157,7 @@ impl SharedState {
             true => (demand, nodes.saturating_mul(LONG_DIVISOR)),
             false => (demand.min(little), nodes),
         };
-        LeaseWish { most: most.max(1), parts: NonZeroU32::new(parts).unwrap_or(NonZeroU32::MIN) }
+        LeaseRequest { most: most.max(1), parts: NonZeroU32::new(parts).unwrap_or(NonZeroU32::MIN) }
     }
 
     /// What is left of the limit, as far as this node knows.
@@ -167,7 +167,7 @@ impl SharedState {
         }
         let (current, previous) = (self.current.effective(), self.previous.effective());
         let counted = Counted { current, previous, sequence: self.sequence };
-        decide_window(counted, self.tag, &item.spec, Cost::PEEK, Settle::Never, now).0.remaining
+        decide_window(counted, self.tag, &item.spec, Cost::PEEK, ChargeMode::Never, now).0.remaining
     }
 
     /// Whether there is anything to draw, as far as this node knows: room for a check of `item` beyond what was
@@ -176,17 +176,23 @@ impl SharedState {
         let beyond_prepaid = item.cost.get().saturating_sub(self.prepaid(&item.spec, now)).max(1);
         let Ok(cost) = Cost::new(beyond_prepaid) else { return false };
         let decision = if let Spec::Gcra { rate, burst } = item.spec {
-            gcra::decide(self.tat_at(rate, now), rate, burst, cost, Settle::Never, now).0
+            gcra::decide(self.tat_at(rate, now), rate, burst, cost, ChargeMode::Never, now).0
         } else {
             let (current, previous) = (self.current.effective(), self.previous.effective());
             let counted = Counted { current, previous, sequence: self.sequence };
-            decide_window(counted, self.tag, &item.spec, cost, Settle::Never, now).0
+            decide_window(counted, self.tag, &item.spec, cost, ChargeMode::Never, now).0
         };
         decision.is_admitted()
     }
 
     /// A lease was asked for: from here on the key spends only what was granted.
-    pub(super) fn take_lease(&mut self, sent: &KeySync, wish: LeaseWish, reply: &KeyReply, sent_at: Nanos) {
+    pub(super) fn take_lease(
+        &mut self,
+        sent: &KeySync,
+        request: LeaseRequest,
+        reply: &KeyReply,
+        sent_at: Nanos,
+    ) {
         let pause = match (&sent.counts, reply.counts) {
             (CountSync::Window(sync), CountReply::Window { current, previous, .. }) => {
                 sync.is_nearly_spent(current, previous, sent_at).then_some(LEASED_FOR)
@@ -196,7 +202,7 @@ impl SharedState {
             }
             _ => None,
         };
-        let pause = pause.filter(|_| reply.drawn < wish.most);
+        let pause = pause.filter(|_| reply.drawn < request.most);
         self.strict_until = pause.map_or(Deadline::default(), |pause| Deadline::at(sent_at.plus(pause)));
         let is_timed = matches!(reply.counts, CountReply::Gcra { busy, .. }
             if busy.tat.minus(sent_at) >= TIMED_FROM);

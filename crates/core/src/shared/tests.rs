@@ -4,7 +4,7 @@ use super::*;
 use crate::ask::Class;
 use crate::batch::Undecided;
 use crate::counts::CellReply;
-use crate::exchange::{CountReply, CountSync, KeyReply, KeySync, Wants, WindowSync};
+use crate::exchange::{CountReply, CountSync, GrantRequest, KeyReply, KeySync, WindowSync};
 use crate::gcra_sync::GcraSync;
 use crate::identity::KeyId;
 use crate::item::Charge;
@@ -38,13 +38,13 @@ fn local(spec: Spec, cost: u64) -> Item {
 
 /// A sync of what the state would ask about `spec` now, for `asks`.
 fn sync(state: &SharedState, spec: Spec, asks: &[u64], now: Nanos) -> KeySync {
-    let wants = Wants { asks: asks.into(), ..Wants::default() };
+    let request = GrantRequest { asks: asks.into(), ..GrantRequest::default() };
     KeySync {
         key: KeyId::from_hash(1),
         epoch: state.epoch(),
         counts: state.asking(&spec, 1, now),
-        wants,
-        settled: smallvec![],
+        request,
+        ended_holds: smallvec![],
     }
 }
 
@@ -264,11 +264,11 @@ fn a_share_stays_as_it_was_last_heard_of() {
         state.decide(&local(spec, 1), 4, NOW);
     }
     assert_eq!(state.unsynced(), 99);
-    assert_eq!(state.share_when_last_heard(), (1, 4));
+    assert_eq!(state.share_when_last_received(), (1, 4));
     // In the next cell, until something was heard of it.
     let next = NOW.plus(period().length());
     state.decide(&local(spec, 1), 4, next);
-    assert_eq!(state.share_when_last_heard(), (1, 4));
+    assert_eq!(state.share_when_last_received(), (1, 4));
 }
 
 fn window_of(counts: CountSync) -> WindowSync {
@@ -680,8 +680,8 @@ fn what_a_bucket_is_told_after_a_clock_step_is_of_the_time_after_it() {
     let told = gcra_reply(after.now.plus(Nanos::from_millis(100)), 1, 0);
     table.upsert(item.key, after, |state| {
         let counts = state.asking(&spec, 1, after.now);
-        let wants = Wants { asks: smallvec![1], ..Wants::default() };
-        let sent = KeySync { key: item.key, epoch: 0, counts, wants, settled: smallvec![] };
+        let request = GrantRequest { asks: smallvec![1], ..GrantRequest::default() };
+        let sent = KeySync { key: item.key, epoch: 0, counts, request, ended_holds: smallvec![] };
         merge(state, &sent, &told, after.now);
     });
     let later = Moment { now: after.now.plus(Nanos::from_secs(1)), step };

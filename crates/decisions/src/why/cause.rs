@@ -143,7 +143,7 @@ impl Change {
     fn felt_by(self, record: &Record) -> Felt {
         match self.before {
             _ if self.is_new => Felt::Yes,
-            Some(before) if record.seen.total().saturating_add(record.cost) <= before => Felt::Yes,
+            Some(before) if record.counts.total().saturating_add(record.cost) <= before => Felt::Yes,
             Some(_) => Felt::No,
             None => Felt::Perhaps,
         }

@@ -84,7 +84,7 @@ impl Explained<'_> {
     }
 
     fn counts(&self) -> String {
-        let (record, seen) = (self.record, self.record.seen);
+        let (record, seen) = (self.record, self.record.counts);
         let mut text = format!("{} of its limit of {} was in use", seen.total(), record.limit);
         let parts = [
             (seen.own, "admitted by this node"),

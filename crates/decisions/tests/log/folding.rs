@@ -1,9 +1,9 @@
 //! A flood: every denial is in the log, one by one or in an exact count.
 
-use crate::fixture::{Fixture, key, name, noted};
+use crate::fixture::{Fixture, header, key, name};
 use std::sync::atomic::{AtomicBool, Ordering};
 use tidegate_core::Nanos;
-use tidegate_decisions::{DenialKind, Found, KEYS_MAX, Noted, RecordOutcome, RecordPath, Wanted};
+use tidegate_decisions::{DenialKind, Found, KEYS_MAX, RecordHeader, RecordOutcome, RecordPath, Wanted};
 
 fn denials(found: &Found) -> u64 {
     found.records.iter().map(|found| 1 + u64::from(found.record.more)).sum()
@@ -63,8 +63,8 @@ fn denials_with_another_cause_are_told_apart() {
     let mut fixture = Fixture::new("causes-apart");
     for (version, path) in [(1, RecordPath::Local), (2, RecordPath::Local), (2, RecordPath::Unverified)] {
         for _ in 0..1000 {
-            let noted = Noted { rule_version: version, path, ..noted(7, 1, Nanos::from_secs(1)) };
-            Fixture::put_down(&fixture.recorder, &noted);
+            let header = RecordHeader { rule_version: version, path, ..header(7, 1, Nanos::from_secs(1)) };
+            Fixture::put_down(&fixture.recorder, &header);
         }
     }
     fixture.write();
@@ -120,8 +120,8 @@ fn nothing_is_lost_between_threads_and_the_writer() {
                 let recorder = &recorder;
                 scope.spawn(move || {
                     for number in 0..EACH {
-                        let noted = noted(thread * 50 + number % 50, 1, Nanos::new(thread * EACH + number));
-                        Fixture::put_down(recorder, &noted);
+                        let header = header(thread * 50 + number % 50, 1, Nanos::new(thread * EACH + number));
+                        Fixture::put_down(recorder, &header);
                     }
                 })
             })

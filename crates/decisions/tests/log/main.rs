@@ -5,7 +5,7 @@ mod damaged;
 mod fixture;
 mod folding;
 
-use fixture::{Fixture, KEY_ASKED, event, key, name, noted, record};
+use fixture::{Fixture, KEY_ASKED, event, header, key, name, record};
 use tidegate_core::Nanos;
 use tidegate_decisions::{EventKind, Log, LogError, RecordOutcome, Recorder, RequestTag, RuleId, Wanted};
 
@@ -38,8 +38,9 @@ fn a_denial_is_found_by_its_key_its_rule_and_its_request() {
 #[test]
 fn admissions_are_found_where_they_are_asked_for() {
     let mut fixture = Fixture::new("admissions");
-    let admitted = fixture::Noted { outcome: RecordOutcome::Admitted, ..noted(1, 1, Nanos::from_secs(5)) };
-    fixture.recorder.note(&admitted, || record(&admitted), || name(1), || None);
+    let admitted =
+        fixture::RecordHeader { outcome: RecordOutcome::Admitted, ..header(1, 1, Nanos::from_secs(5)) };
+    fixture.recorder.record(&admitted, || record(&admitted), || name(1), || None);
     fixture.write();
     assert!(fixture.read(&|_| Wanted::All).records.is_empty());
     assert_eq!(fixture.query(&|_| Wanted::All, |query| query.admissions = true).records.len(), 1);

@@ -113,7 +113,7 @@ impl RegionTime {
 pub struct Discipline {
     pub(super) line: Line,
     /// An error that may be a step, and how many samples have agreed on it.
-    suspect: Option<(i64, u32)>,
+    suspected_offset: Option<(i64, u32)>,
     region: Option<RegionTime>,
 }
 
@@ -121,7 +121,7 @@ impl Discipline {
     /// A clock that starts at the wall clock's time.
     pub fn new(reading: ClockReading) -> Self {
         let line = Line { steady: reading.steady, now: reading.wall, slew: 0, step: StepId(0) };
-        Discipline { line, suspect: None, region: None }
+        Discipline { line, suspected_offset: None, region: None }
     }
 
     /// Returns the present.
@@ -148,24 +148,24 @@ impl Discipline {
         let error_ns = beyond(apart_ns, self.region);
         self.line = Line { steady: reading.steady, now, slew: 0, step: self.line.step };
         if error_ns.abs() <= self.step_from_ns() {
-            self.suspect = None;
+            self.suspected_offset = None;
             let slew = i128::from(error_ns) * i128::from(SLEW_ONE) / i128::from(SLEW_OVER_NS);
             self.line.slew = i64::try_from(slew).unwrap_or(0).clamp(-SLEW_MAX, SLEW_MAX);
             return None;
         }
-        let agreed = match self.suspect {
+        let agreed = match self.suspected_offset {
             Some((suspected, count)) if apart_ns.abs_diff(suspected) <= STEP_AGREES_NS => count + 1,
             _ => 1,
         };
-        self.suspect = Some((apart_ns, agreed));
+        self.suspected_offset = Some((apart_ns, agreed));
         (agreed >= STEP_SAMPLES).then(|| {
-            self.suspect = None;
+            self.suspected_offset = None;
             ClockJump { delta_ns: apart_ns }
         })
     }
 
     /// The region's store told its time. The first sample may be a step: nothing was agreed with other nodes before.
-    pub fn hear_region(&mut self, sample: &RegionSample) -> Option<ClockJump> {
+    pub fn receive_region_time(&mut self, sample: &RegionSample) -> Option<ClockJump> {
         let newer = RegionTime::of(sample);
         let is_first = self.region.is_none();
         if self.region.is_none_or(|region| !region.is_better_than(&newer)) {
@@ -226,7 +226,7 @@ mod tests {
     }
 
     fn followed(discipline: &mut Discipline, sample: &RegionSample) -> Option<ClockJump> {
-        let step = discipline.hear_region(sample)?;
+        let step = discipline.receive_region_time(sample)?;
         discipline.follow(step, StepId(1), sample.received.steady);
         Some(step)
     }
@@ -238,14 +238,14 @@ mod tests {
         assert_eq!(distance_ms(&discipline, 10, -180_000), 0);
         assert_eq!(discipline.wall_offset_ns(), Some(180_000_000_000));
         let mut close = Discipline::new(reading(0, 0));
-        assert_eq!(close.hear_region(&sample(1, 40, 2, 0)), None, "slewed");
+        assert_eq!(close.receive_region_time(&sample(1, 40, 2, 0)), None, "slewed");
         assert!(close.is_right(reading(10, 0)) && close.sample(reading(10, 0)).is_none());
     }
 
     #[test]
     fn a_process_that_stood_still_is_not_slewed_all_the_while() {
         let mut discipline = Discipline::new(reading(0, 0));
-        assert_eq!(discipline.hear_region(&sample(0, 40, 1, 0)), None);
+        assert_eq!(discipline.receive_region_time(&sample(0, 40, 1, 0)), None);
         assert_eq!(discipline.sample(reading(10, 0)), None);
         let day_ms = 86_400_000;
         assert!((-40..0).contains(&distance_ms(&discipline, day_ms, 40)));
@@ -254,10 +254,10 @@ mod tests {
     #[test]
     fn a_wall_clock_that_is_set_changes_nothing_while_the_store_answers() {
         let mut discipline = Discipline::new(reading(0, 0));
-        assert_eq!(discipline.hear_region(&sample(0, 0, 1, 0)), None);
+        assert_eq!(discipline.receive_region_time(&sample(0, 0, 1, 0)), None);
         for beat in 1..100 {
             let at = beat * 400;
-            assert_eq!(discipline.hear_region(&sample(at, 0, 1, 3_600_000)), None);
+            assert_eq!(discipline.receive_region_time(&sample(at, 0, 1, 3_600_000)), None);
             assert_eq!(discipline.sample(reading(at + 100, 3_600_000)), None);
             assert_eq!(distance_ms(&discipline, at + 100, 0), 0);
         }
@@ -280,8 +280,8 @@ mod tests {
     #[test]
     fn a_store_whose_clock_is_set_is_followed_when_samples_agree() {
         let mut discipline = Discipline::new(reading(0, 0));
-        assert_eq!(discipline.hear_region(&sample(0, 0, 1, 0)), None);
-        assert_eq!(discipline.hear_region(&sample(400, 60_000, 1, 0)), None);
+        assert_eq!(discipline.receive_region_time(&sample(0, 0, 1, 0)), None);
+        assert_eq!(discipline.receive_region_time(&sample(400, 60_000, 1, 0)), None);
         let agreed: Vec<_> = [500, 750, 1_000].map(|at| discipline.sample(reading(at, 0))).into();
         assert_eq!(agreed, [None, None, Some(ClockJump { delta_ns: 60_000_000_000 })]);
     }
@@ -289,17 +289,17 @@ mod tests {
     #[test]
     fn the_shortest_round_trip_counts_for_four_seconds() {
         let mut discipline = Discipline::new(reading(0, 0));
-        assert_eq!(discipline.hear_region(&sample(0, 0, 2, 0)), None);
+        assert_eq!(discipline.receive_region_time(&sample(0, 0, 2, 0)), None);
         // An answer that took a second, nearly all of it on the way back, seems to be half a second old.
         let mut late = sample(400, -490, 1_000, 0);
-        assert_eq!(discipline.hear_region(&late), None);
+        assert_eq!(discipline.receive_region_time(&late), None);
         for at in [1_500, 1_750, 2_000] {
             assert_eq!(discipline.sample(reading(at, 0)), None);
         }
         assert_eq!(distance_ms(&discipline, 2_000, 0), 0);
         // Nothing better is left, and what the round trip explains isn't an error.
         late = sample(4_100, -490, 1_000, 0);
-        assert_eq!(discipline.hear_region(&late), None);
+        assert_eq!(discipline.receive_region_time(&late), None);
         for at in [5_200, 5_450, 5_700, 20_000] {
             assert_eq!(discipline.sample(reading(at, 0)), None);
             assert_eq!(distance_ms(&discipline, at, 0), 0);

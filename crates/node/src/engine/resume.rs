@@ -2,7 +2,7 @@
 //!
 //! Must never pass a limit by what another request has spent since.
 
-use super::{Along, Asking, Decided, Engine};
+use super::{AskContext, Asking, Decided, Engine};
 use crate::journal;
 use crate::plan::Plan;
 use crate::region::{AskItem, AskOutcome};
@@ -16,8 +16,8 @@ const RETRY_WHEN_UNVERIFIED: Nanos = Nanos::from_millis(300);
 impl Engine {
     /// Decides a request whose limits have been asked about, as far as they could be. It has the last word:
     /// nobody is asked again.
-    pub fn resume<'r>(&self, asking: Asking<'r>, standings: &[AskOutcome], moment: Moment) -> Answer<'r> {
-        match self.resume_or_ask(asking, standings, moment) {
+    pub fn resume<'r>(&self, asking: Asking<'r>, outcomes: &[AskOutcome], moment: Moment) -> Answer<'r> {
+        match self.resume_or_ask(asking, outcomes, moment) {
             Decided::Answer(answer) => answer,
             Decided::Ask(mut again) => {
                 for item in &mut again.plan.items {
@@ -35,20 +35,20 @@ impl Engine {
     pub fn resume_or_ask<'r>(
         &self,
         asking: Asking<'r>,
-        standings: &[AskOutcome],
+        outcomes: &[AskOutcome],
         moment: Moment,
     ) -> Decided<'r> {
-        let Asking { mut plan, asks, items, along, trace } = asking;
+        let Asking { mut plan, asks, items, context, trace } = asking;
         let Some(sharing) = self.shared() else {
-            return Decided::Answer(self.answer(plan, along.reason, Purpose::Check, along.rule_version));
+            return Decided::Answer(self.answer(plan, context.reason, Purpose::Check, context.rule_version));
         };
         plan.fallbacks.clear();
         for (position, (ask, item)) in asks.iter().zip(&items).enumerate() {
-            let standing = standings.get(position).copied().unwrap_or(AskOutcome::Unverified);
-            self.apply(sharing, &mut plan, *item, ask, standing, moment);
+            let outcome = outcomes.get(position).copied().unwrap_or(AskOutcome::Unverified);
+            self.apply(sharing, &mut plan, *item, ask, outcome, moment);
         }
         if plan.is_denied() {
-            plan.only_look();
+            plan.only_peek();
         }
         if self.decide_on(&sharing.table, &mut plan, moment).is_err() {
             for (ask, item) in asks.iter().zip(&items) {
@@ -57,14 +57,14 @@ impl Engine {
                     plan.items[*item].accuracy = ask.accuracy;
                 }
             }
-            return journal::traced(trace, || self.ask_first(sharing, plan, along, moment));
+            return journal::traced(trace, || self.ask_first(sharing, plan, context, moment));
         }
         if !plan.is_denied() {
             sharing.charge_fallbacks(&plan.fallbacks, moment);
         }
-        let Along { reason, rule_version, request, watched } = along;
-        journal::traced(trace, || self.keep(&plan, None, (rule_version, request), moment));
-        self.shadows.note_waited(&watched, &plan.answers);
+        let AskContext { reason, rule_version, request, watched } = context;
+        journal::traced(trace, || self.record(&plan, None, (rule_version, request), moment));
+        self.shadows.record_waited(&watched, &plan.answers);
         // What is reported never asks.
         Decided::Answer(self.answer(plan, reason, Purpose::Check, rule_version))
     }
@@ -75,12 +75,12 @@ impl Engine {
         plan: &mut Plan<'_>,
         index: usize,
         ask: &AskItem,
-        standing: AskOutcome,
+        outcome: AskOutcome,
         moment: Moment,
     ) {
         // It was asked about: what is needed now waits for the next request.
         plan.items[index].accuracy = Accuracy::Async;
-        match standing {
+        match outcome {
             AskOutcome::Granted if sharing.spends_lapsed(ask, moment) => {
                 plan.items[index].charge = Charge::Never;
             }
@@ -88,10 +88,10 @@ impl Engine {
             AskOutcome::Granted if sharing.table.state(ask.key).is_some() => {
                 plan.items[index].accuracy = ask.accuracy;
             }
-            AskOutcome::Reserved { until } if moment.now >= until => {
+            AskOutcome::Held { until } if moment.now >= until => {
                 self.unverified(sharing, plan, (index, ask), moment);
             }
-            AskOutcome::Granted | AskOutcome::Reserved { .. } => {}
+            AskOutcome::Granted | AskOutcome::Held { .. } => {}
             // One of several that were asked about together: another one was in the way.
             AskOutcome::Refused { retry_after: Some(Nanos::ZERO) } => {}
             AskOutcome::Refused { retry_after } => {

@@ -27,33 +27,33 @@ const REPORTED_LEAST: u64 = 10;
 #[derive(Debug)]
 struct Tracked {
     average: Average,
-    whole: Spec,
+    limit: Spec,
     is_abuse: bool,
 }
 
 #[derive(Debug)]
-pub(super) struct DemandBook {
+pub(super) struct DemandTable {
     shards: Vec<Mutex<KeyMap<Tracked>>>,
 }
 
-impl Default for DemandBook {
+impl Default for DemandTable {
     fn default() -> Self {
-        DemandBook { shards: (0..SHARDS).map(|_| Mutex::default()).collect() }
+        DemandTable { shards: (0..SHARDS).map(|_| Mutex::default()).collect() }
     }
 }
 
-impl DemandBook {
+impl DemandTable {
     pub(super) fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().len()).sum()
     }
 
     /// Counts what was asked for. False when there is no room for the key.
-    pub(super) fn add(&self, key: KeyId, whole: &Spec, is_abuse: bool, cost: u64, now: Nanos) -> bool {
+    pub(super) fn add(&self, key: KeyId, limit: &Spec, is_abuse: bool, cost: u64, now: Nanos) -> bool {
         // Below 64, so it fits.
         let index = usize::try_from(key.get() >> 122).unwrap_or(0) % SHARDS;
         let mut shard = self.shards[index].lock();
         if let Some(tracked) = shard.get_mut(&key) {
-            tracked.whole = *whole;
+            tracked.limit = *limit;
             tracked.average.add(cost);
             return true;
         }
@@ -62,7 +62,7 @@ impl DemandBook {
         }
         let mut average = Average::new(now);
         average.add(cost);
-        shard.insert(key, Tracked { average, whole: *whole, is_abuse });
+        shard.insert(key, Tracked { average, limit: *limit, is_abuse });
         true
     }
 
@@ -83,12 +83,12 @@ impl DemandBook {
                 tracked.average.fold(now, half_life);
                 let milli_per_second = tracked.average.milli_per_second();
                 let threshold =
-                    tracked.whole.milli_per_second() / divisor.saturating_mul(REPORTED_FROM).max(1);
+                    tracked.limit.milli_per_second() / divisor.saturating_mul(REPORTED_FROM).max(1);
                 let threshold = threshold.max(REPORTED_LEAST);
                 let is_sliced = held.contains_key(key);
                 if is_sliced || milli_per_second >= threshold {
-                    let Tracked { whole, is_abuse, .. } = *tracked;
-                    offered.push(Offered { key: *key, spec: whole, is_abuse, milli_per_second });
+                    let Tracked { limit, is_abuse, .. } = *tracked;
+                    offered.push(Offered { key: *key, spec: limit, is_abuse, milli_per_second });
                 }
                 is_sliced || milli_per_second >= threshold / 2
             });
@@ -115,17 +115,17 @@ fn thin(offered: &mut Vec<Offered>, most: usize, seed: u64) {
     // Far beyond any limit, and the book's keys together fit.
     offered.iter_mut().for_each(|offered| offered.milli_per_second = offered.milli_per_second.min(1 << 48));
     let mut rest: u64 = offered.iter().map(|offered| offered.milli_per_second).sum();
-    let mut whole = 0;
+    let mut limit = 0;
     // What one entry stands for, if the first ones are said as they are.
     let mut step = rest.div_ceil(most as u64).max(1);
-    while whole < most && offered[whole].milli_per_second >= step {
-        rest -= offered[whole].milli_per_second;
-        whole += 1;
-        step = rest.div_ceil((most - whole).max(1) as u64).max(1);
+    while limit < most && offered[limit].milli_per_second >= step {
+        rest -= offered[limit].milli_per_second;
+        limit += 1;
+        step = rest.div_ceil((most - limit).max(1) as u64).max(1);
     }
     // From another place in every report, so that nobody is passed over by all.
     let mut passed = mixed(seed) % step;
-    let mut thinned = offered.split_off(whole);
+    let mut thinned = offered.split_off(limit);
     thinned.retain_mut(|offered| {
         passed += std::mem::replace(&mut offered.milli_per_second, step);
         let is_said = passed >= step;

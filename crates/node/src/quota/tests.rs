@@ -2,7 +2,7 @@
 
 use super::*;
 use tidegate_core::{Burst, Rate};
-use tidegate_origin::{QuotaGathered, ToldSlice};
+use tidegate_origin::{QuotaGathered, SliceReport};
 use tidegate_world::{Acknowledged, Acknowledgement, Member, Membership, OwnerId, SliceRow, Slices};
 
 const START: Nanos = Nanos::from_secs(1_000_000);
@@ -19,12 +19,12 @@ fn spec() -> Spec {
     Spec::Gcra { rate: Rate::new(90, Nanos::from_secs(1)).unwrap(), burst: Burst::new(90).unwrap() }
 }
 
-fn news(stamp: u64, is_active: bool, slices: Vec<ToldSlice>) -> QuotaNews {
+fn news(stamp: u64, is_active: bool, slices: Vec<SliceReport>) -> QuotaNews {
     QuotaNews { stamp, share: Share { version: stamp, index: 0, members: 3, is_active }, slices }
 }
 
 /// A slice that the origin's clock, an hour ahead of the node's, ends in ten seconds.
-fn slice(number: u128, amount: u64) -> ToldSlice {
+fn slice(number: u128, amount: u64) -> SliceReport {
     let ahead = at(0).plus(Nanos::from_secs(3_600));
     let lease = Lease {
         size: SliceSize { amount, rate_parts: u32::try_from(amount * 1_000_000_000 / 90).unwrap() },
@@ -32,21 +32,21 @@ fn slice(number: u128, amount: u64) -> ToldSlice {
         until: ahead.plus(Nanos::from_secs(10)),
         rises: ahead.plus(Nanos::from_secs(40)),
     };
-    ToldSlice { key: key(number), lease }
+    SliceReport { key: key(number), lease }
 }
 
 fn hear(quotas: &Quotas, news: QuotaNews, sent: Nanos) {
     let now = sent.plus(Nanos::from_secs(3_600));
-    quotas.heard(&QuotaHeard { now, news: Some(std::sync::Arc::new(news)), is_behind: false }, sent);
+    quotas.receive(&QuotaReply { now, news: Some(std::sync::Arc::new(news)), is_behind: false }, sent);
 }
 
 /// The origin answers, and has nothing new.
 fn hear_nothing(quotas: &Quotas, sent: Nanos) {
-    quotas.heard(&QuotaHeard { now: at(0), news: None, is_behind: false }, sent);
+    quotas.receive(&QuotaReply { now: at(0), news: None, is_behind: false }, sent);
 }
 
 fn burst(quotas: &Quotas, number: u128, class: Class, now: Nanos) -> u64 {
-    quotas.cut(key(number), &spec(), class, now).shown_limit()
+    quotas.apply_slice(key(number), &spec(), class, now).shown_limit()
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn said(worker: &mut QuotaWorker, offered: &[(u128, u64)]) -> Vec<(KeyId, u64)> 
     };
     // None of them had to leave anything out.
     let reports = offered.chunks(5_000).map(report).collect();
-    let gathered = QuotaGathered { now: at(20_000), forgot_at: Nanos::ZERO, reports };
+    let gathered = QuotaGathered { now: at(20_000), lost_data_at: Nanos::ZERO, reports };
     worker.gathered(&gathered).demands.into_iter().map(|said| (said.key, said.milli_per_second)).collect()
 }
 
@@ -277,7 +277,7 @@ fn of_more_keys_than_a_message_holds_those_are_said_that_ask_for_most() {
 #[test]
 fn who_was_cut_off_stays_so_where_the_origin_has_forgotten_the_news() {
     let behind = |quotas: &Quotas, sent| {
-        quotas.heard(&QuotaHeard { now: at(0), news: None, is_behind: true }, sent);
+        quotas.receive(&QuotaReply { now: at(0), news: None, is_behind: true }, sent);
     };
     let cut_off = Quotas::new(NodeId(1));
     hear(&cut_off, news(1, true, vec![slice(1, 5)]), at(0));
@@ -303,7 +303,7 @@ fn a_change_is_not_acknowledged_while_a_node_may_be_forgotten() {
     let row = |generation| SliceRow { key: key(1), owner: me, generation, size, whole: 90, expires: at(0) };
     let mut worker = QuotaWorker::default();
     let mut stamp = 0;
-    let mut say = |generation: u64, version: u64, forgot_at: Nanos| {
+    let mut say = |generation: u64, version: u64, lost_data_at: Nanos| {
         let read = Nanos::from_secs(70 + generation);
         let slices = Slices { slices: vec![row(generation)], now: read, confirmed: read };
         stamp = worker
@@ -311,7 +311,7 @@ fn a_change_is_not_acknowledged_while_a_node_may_be_forgotten() {
             .map_or(stamp, |news| news.stamp);
         let report =
             QuotaReport { node: NodeId(1), applied: stamp, version, offered: Vec::new(), leaves: false };
-        let say = worker.gathered(&QuotaGathered { now: at(20_000), forgot_at, reports: vec![report] });
+        let say = worker.gathered(&QuotaGathered { now: at(20_000), lost_data_at, reports: vec![report] });
         let said = say.acknowledged.expect("all that are known go by it");
         assert_eq!(said.read, read, "that the region is there may always be said");
         (said.slices.len(), say.applied)
@@ -333,7 +333,7 @@ fn slices_that_are_read_long_after_the_round_began_are_not_told() {
     let row = SliceRow { key: key(1), owner: me, generation: 1, size, whole: 90, expires };
     for took in (0..60).map(Nanos::from_secs) {
         let mut worker = QuotaWorker::default();
-        let gathered = QuotaGathered { now: at(0), forgot_at: Nanos::ZERO, reports: Vec::new() };
+        let gathered = QuotaGathered { now: at(0), lost_data_at: Nanos::ZERO, reports: Vec::new() };
         let say = worker.gathered(&gathered);
         let slices = Slices { slices: vec![row], now: Nanos::from_secs(70), confirmed: Nanos::ZERO };
         let news = worker.read(me, &membership, &slices, &InForce::default(), say.before, took);
@@ -402,7 +402,7 @@ impl Rounds {
         self.round += 1;
         let now = at(500 * self.round);
         let report = QuotaReport { offered: Vec::new(), ..self.node.report(1, now) };
-        let gathered = QuotaGathered { now, forgot_at: Nanos::ZERO, reports: vec![report] };
+        let gathered = QuotaGathered { now, lost_data_at: Nanos::ZERO, reports: vec![report] };
         let say = self.worker.gathered(&gathered);
         self.row.expires = now.plus(SLICE_LEASE);
         let slices = Slices { slices: vec![self.row], now, confirmed: self.confirmed };
@@ -415,7 +415,7 @@ impl Rounds {
             self.worker.acknowledged(said);
         }
         let news = news.map(std::sync::Arc::new);
-        self.node.heard(&QuotaHeard { now, news, is_behind: false }, now);
+        self.node.receive(&QuotaReply { now, news, is_behind: false }, now);
         said
     }
 

@@ -66,7 +66,7 @@ impl Region {
                 key.in_flight = false;
             }
             if reply.as_ref().is_ok_and(|reply| ticket.shows_loss(sync, reply, moment.now)) {
-                pending.shard(shard).suspect();
+                pending.shard(shard).suspect_loss();
                 is_verified = false;
             }
             if reply.is_ok() {
@@ -91,16 +91,16 @@ impl Region {
             }
             match merged {
                 Ok(reply) => {
-                    pending.note_owners(sync, &reply, table.live_nodes());
+                    pending.record_owners(sync, &reply, table.live_nodes());
                     let verified_until = is_verified.then(|| exchange.now.plus(HELD_FOR));
                     self.answered(&mut pending, (sync, &ticket), &reply, verified_until, &mut effects);
                 }
                 Err(_) => self.unanswered(&mut pending, sync, &ticket, moment.now, &mut effects),
             }
-            self.settle_locally(&mut pending, table, sync.key, moment, &mut effects);
+            self.complete_locally(&mut pending, table, sync.key, moment, &mut effects);
             self.send_waiting(&mut pending, table, sync.key, moment, route, &mut effects);
             self.send_deferred(&mut pending, table, sync.key, moment, route, &mut effects);
-            pending.forget_if_idle(sync.key, moment.now);
+            pending.remove_if_idle(sync.key, moment.now);
         }
         self.republish_next(&mut pending, table, shard, moment, &mut effects);
         if !was_suspect && pending.shard(shard).health == ShardHealth::Suspect {
@@ -165,22 +165,21 @@ impl Region {
         }
         for (position, (id, index)) in ticket.asks.iter().enumerate() {
             let granted = reply.granted.get(position).copied().unwrap_or(false);
-            if granted && let Some(reservation) = sync.wants.reserve {
-                pending.reserved(*id, reservation, sync.key);
+            if granted && let Some(reservation) = sync.request.hold {
+                pending.add_hold(*id, reservation, sync.key);
             }
-            let standing = match verified_until {
+            let outcome = match verified_until {
                 // A refusal is right whatever the shard has lost: it counts no more than there was.
                 _ if !granted => AskOutcome::Refused { retry_after: reply.retry_after },
                 None => AskOutcome::Unverified,
-                Some(until) if sync.wants.reserve.is_some() => AskOutcome::Reserved { until },
+                Some(until) if sync.request.hold.is_some() => AskOutcome::Held { until },
                 Some(_) => AskOutcome::Granted,
             };
-            pending.stand(*id, *index, standing, &mut effects.finished);
+            pending.resolve(*id, *index, outcome, &mut effects.finished);
         }
         for (id, index) in &ticket.peeks {
-            let standing =
-                if verified_until.is_some() { AskOutcome::Granted } else { AskOutcome::Unverified };
-            pending.stand(*id, *index, standing, &mut effects.finished);
+            let outcome = if verified_until.is_some() { AskOutcome::Granted } else { AskOutcome::Unverified };
+            pending.resolve(*id, *index, outcome, &mut effects.finished);
         }
     }
 
@@ -194,8 +193,8 @@ impl Region {
     ) {
         RegionCounters::add(&self.counters.failed_keys, 1);
         pending.failed(sync.key, now);
-        for id in &sync.settled {
-            pending.settle_at(sync.key, *id);
+        for id in &sync.ended_holds {
+            pending.end_hold_at(sync.key, *id);
         }
         let waiting = pending.keys.get_mut(&sync.key).map(|key| std::mem::take(&mut key.waiting));
         let waiting = waiting.unwrap_or_default().into_iter().map(|waiting| (waiting.id, waiting.index));
@@ -205,7 +204,7 @@ impl Region {
             deferred.flat_map(|later| later.askable.into_iter().map(move |index| (later.id, index)));
         let asked = ticket.asks.iter().chain(&ticket.peeks).copied();
         for (id, index) in asked.chain(waiting).chain(deferred) {
-            pending.stand(id, index, AskOutcome::Unverified, &mut effects.finished);
+            pending.resolve(id, index, AskOutcome::Unverified, &mut effects.finished);
         }
     }
 }

@@ -9,13 +9,13 @@ use super::pending::{Deferred, Pending};
 use super::{AskId, AskItem, Effects, Outgoing, Region, Route, Ticket};
 use smallvec::{SmallVec, smallvec};
 use std::collections::BTreeMap;
-use tidegate_core::exchange::{KeySync, ReservationId, Wants};
+use tidegate_core::exchange::{GrantRequest, HoldId, KeySync};
 use tidegate_core::{KeyId, Moment, Role, SharedState, Table};
 use tidegate_origin::{Grant, ShardId};
 
 impl Region {
     #[expect(clippy::too_many_arguments, reason = "one request's context, passed on")]
-    pub(super) fn reserve(
+    pub(super) fn hold(
         &self,
         pending: &mut Pending,
         table: &Table<SharedState>,
@@ -44,14 +44,14 @@ impl Region {
         // A limit that doesn't deny by itself must not keep the others from being granted.
         let is_together = |item: &AskItem| item.key.place() == place && item.role == Role::Enforced;
         let together = askable.iter().all(|index| is_together(&items[*index]));
-        let reserve = (!together).then(|| self.reservation(id));
+        let reserve = (!together).then(|| self.hold_id(id));
         let mut by_shard = BTreeMap::<ShardId, Vec<(KeySync, Ticket)>>::new();
         for index in askable {
             let item = &items[*index];
             let syncs = by_shard.entry(route(item.key)).or_default();
             // A key that comes twice is named once, and asked for both costs in order.
             if let Some((sync, ticket)) = syncs.iter_mut().find(|(sync, _)| sync.key == item.key) {
-                sync.wants.asks.push(item.cost.get());
+                sync.request.asks.push(item.cost.get());
                 ticket.asks.push((id, *index));
                 ticket.classes.push(item.class);
                 continue;
@@ -88,7 +88,7 @@ impl Region {
         let deferred = pending.keys.get_mut(&key).map(|key| std::mem::take(&mut key.deferred));
         for Deferred { id, items, askable } in deferred.unwrap_or_default() {
             if pending.is_waiting(id) {
-                self.reserve(pending, table, &items, &askable, id, moment, route, effects);
+                self.hold(pending, table, &items, &askable, id, moment, route, effects);
             }
         }
     }
@@ -98,13 +98,13 @@ impl Region {
         pending: &mut Pending,
         table: &Table<SharedState>,
         item: &AskItem,
-        reserve: Option<ReservationId>,
+        hold: Option<HoldId>,
         moment: Moment,
     ) -> KeySync {
         let settled = pending.keys.get_mut(&item.key).map(|key| std::mem::take(&mut key.settled));
         let mut sync = KeySync {
-            wants: Wants { asks: smallvec![item.cost.get()], reserve, ..Wants::default() },
-            settled: settled.unwrap_or_default(),
+            request: GrantRequest { asks: smallvec![item.cost.get()], hold, ..GrantRequest::default() },
+            ended_holds: settled.unwrap_or_default(),
             ..self.read_only(table, item, moment)
         };
         pending.mark_sent(&mut sync);

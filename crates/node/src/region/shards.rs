@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tidegate_core::exchange::{CountSync, KeySync};
 use tidegate_core::{KeyId, Moment, Nanos, SharedState, Table};
 use tidegate_origin::record::{
-    Eviction, Incarnation, PULSES_KEPT, Pulse, Pulsed, RecordReading, ShardRecord,
+    Eviction, Incarnation, PULSE_RETENTION, Pulse, Pulsed, RecordReading, ShardRecord,
 };
 use tidegate_origin::{DoneReset, Grant, OriginError, ShardId};
 
@@ -165,7 +165,7 @@ impl ShardData {
     }
 
     /// An answer showed that something is gone.
-    pub(super) fn suspect(&mut self) {
+    pub(super) fn suspect_loss(&mut self) {
         if self.is_reliable() {
             self.health = ShardHealth::Suspect;
         }
@@ -176,7 +176,7 @@ impl ShardData {
         self.failed_pulses = self.failed_pulses.saturating_add(1);
         self.problem = Some(error.clone());
         if self.is_unavailable() && matches!(error, OriginError::Refused { .. }) {
-            self.suspect();
+            self.suspect_loss();
         }
     }
 
@@ -241,7 +241,7 @@ impl Region {
         let data = pending.shard(shard);
         data.sent += 1;
         data.sent_at = now;
-        let remembered = |(number, at): &(u64, Nanos)| (now.minus(*at) < PULSES_KEPT).then_some(*number);
+        let remembered = |(number, at): &(u64, Nanos)| (now.minus(*at) < PULSE_RETENTION).then_some(*number);
         let acked = data.acked.as_ref().and_then(remembered).unwrap_or(0);
         let (number, known, confirmed) = (data.sent, data.known, data.confirmed);
         let adopts = adopts && known.is_none();

@@ -18,7 +18,7 @@ const BEAT_EVERY: Duration = Duration::from_millis(400);
 const OFFSET_MAX_NS: i64 = 50_000_000;
 
 impl RegionDriver {
-    pub(super) async fn keep_beating(self: &Arc<Self>) {
+    pub(super) async fn run_heartbeats(self: &Arc<Self>) {
         let mut tick = calm_interval(BEAT_EVERY);
         let mut told = HeartbeatLog::default();
         loop {
@@ -28,7 +28,7 @@ impl RegionDriver {
             }
             let sent = self.clock.reading();
             let beaten = self.origin().beat(self.heartbeat(false)).await;
-            self.heard(beaten, sent, &mut told);
+            self.receive_heartbeat(beaten, sent, &mut told);
             self.pulse_all();
             if !self.is_foreign() {
                 // Who can't be asked is asked again with the next heartbeat.
@@ -39,22 +39,27 @@ impl RegionDriver {
 
     pub(super) fn heartbeat(&self, leaves: bool) -> Heartbeat {
         let node = self.shared().region.node();
-        let heard = self.engine.world().map_or(0, WorldNode::version);
+        let applied = self.engine.world().map_or(0, WorldNode::version);
         Heartbeat {
             node,
             fingerprint: self.engine.secret().fingerprint(),
             alive_for: ALIVE_FOR,
             leaves,
-            heard,
+            applied,
             acceptance: *self.acceptance.lock(),
         }
     }
 
     /// A heartbeat was answered, or wasn't; `sent` is when it left.
-    fn heard(&self, beaten: Result<Alive, OriginError>, sent: ClockReading, told: &mut HeartbeatLog) {
+    fn receive_heartbeat(
+        &self,
+        beaten: Result<Alive, OriginError>,
+        sent: ClockReading,
+        told: &mut HeartbeatLog,
+    ) {
         match &beaten {
             Ok(alive) => {
-                self.hear_time(sent, alive.now);
+                self.receive_time(sent, alive.now);
                 self.is_foreign.store(false, Ordering::Relaxed);
                 let mut acceptance = self.acceptance.lock();
                 *acceptance = acceptance.and_taken();
@@ -73,9 +78,9 @@ impl RegionDriver {
                 if alive.keeps_no_records {
                     self.shared().region.adopt_records();
                 }
-                self.note_nodes(alive.nodes);
+                self.record_nodes(alive.nodes);
                 if let (Some(world), Some(view)) = (self.engine.world(), alive.world) {
-                    world.heard(view);
+                    world.receive_view(view);
                 }
                 told.well(alive, self.clock.wall_offset_ns());
             }
@@ -90,12 +95,12 @@ impl RegionDriver {
     }
 
     /// Follows the store's time, so that all nodes of the region count in the same cells.
-    fn hear_time(&self, sent: ClockReading, store: Nanos) {
+    fn receive_time(&self, sent: ClockReading, store: Nanos) {
         if !self.origin().keeps_time() {
             return;
         }
         let sample = RegionSample { sent, received: self.clock.reading(), store };
-        if let Some(step) = self.clock.hear_region(&sample) {
+        if let Some(step) = self.clock.receive_region_time(&sample) {
             follow_step(&self.engine, &self.clock, step);
         }
         self.knows_time.send_if_modified(|knows_time| !std::mem::replace(knows_time, true));

@@ -28,7 +28,7 @@ impl RegionDriver {
                 let _ = pulse.await;
             }
             // An answer may leave something to publish.
-            while self.flush() || !self.shared().region.is_settled() {
+            while self.flush() || !self.shared().region.is_idle() {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };

@@ -36,7 +36,7 @@ fn counts_stay_with_a_rules_name_when_the_set_is_another() {
         // The second set has its rules in other places, and other objects for them.
         let set = rules("carried", ["first", "second"].map(str::to_owned));
         let rule = set.rules().last().unwrap();
-        counts.count(CameOut::Admitted, DecisionPath::Local, &[said(rule, 5, Role::Enforced)]);
+        counts.count(RuleOutcome::Admitted, DecisionPath::Local, &[said(rule, 5, Role::Enforced)]);
         assert!(rule.series.get().is_some());
     }
     let series = counts.series();
@@ -51,16 +51,16 @@ fn outcomes_and_paths_are_told_apart() {
     let set = rules("outcomes", ["only".to_owned()]);
     let rule = set.rules().next().unwrap();
     let answers = [said(rule, 1, Role::Enforced), said(rule, 2, Role::Enforced)];
-    counts.count(CameOut::Admitted, DecisionPath::Asked(AskReason::Credit), &answers);
+    counts.count(RuleOutcome::Admitted, DecisionPath::Asked(AskReason::Credit), &answers);
     let answers = [said(rule, OVER, Role::Enforced), said(rule, OVER, Role::Shadow)];
-    counts.count(CameOut::Denied, DecisionPath::Local, &answers);
-    counts.count(CameOut::Reported, DecisionPath::Local, &[said(rule, OVER, Role::Enforced)]);
+    counts.count(RuleOutcome::Denied, DecisionPath::Local, &answers);
+    counts.count(RuleOutcome::Reported, DecisionPath::Local, &[said(rule, OVER, Role::Enforced)]);
     let missing = LimitAnswer {
         outcome: LimitOutcome::Missing { attribute: "user", is_malformed: false },
         ..answers[0]
     };
     let lifted = LimitAnswer { outcome: LimitOutcome::Unlimited, ..answers[0] };
-    counts.count(CameOut::Denied, DecisionPath::Local, &[missing, lifted]);
+    counts.count(RuleOutcome::Denied, DecisionPath::Local, &[missing, lifted]);
     let series = counts.series();
     assert_eq!(
         series[0].decisions,

@@ -16,17 +16,17 @@ const PLAUSIBLE_TIMES: u64 = 16;
 /// How many cells are passed over, at most, to find some that the region has published.
 const PASSED_MAX: usize = 20_000;
 /// While the others use up a limit, the own count is looked at so many times at most.
-const WEIGHED_TIMES: u64 = 40;
+const REEVALUATIONS_MAX: u64 = 40;
 
 #[derive(Debug)]
 pub(super) struct Cells {
-    cells: BTreeMap<CellId, Known>,
+    cells: BTreeMap<CellId, CellRecord>,
     by_expiry: BTreeSet<(Nanos, CellId)>,
     cells_max: usize,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct CellRecord {
     /// The most that the store ever had of the region's own count, as far as this worker knows.
     own: u64,
     /// What the store has of it, by the last look: less than `own` when the store lost data.
@@ -38,7 +38,7 @@ struct Known {
     limit: u64,
     expires: Nanos,
     /// What the others had when the region's own count was last looked at for their sake.
-    weighed: u64,
+    reevaluated_at_total: u64,
 }
 
 /// What became of a component.
@@ -88,18 +88,18 @@ impl Cells {
     pub(super) fn is_worth_weighing(&mut self, cell: &CellId) -> Option<(u64, Nanos)> {
         let known = self.cells.get_mut(cell)?;
         let others = known.others();
-        if others.saturating_sub(known.weighed) < (known.limit / WEIGHED_TIMES).max(1) {
+        if others.saturating_sub(known.reevaluated_at_total) < (known.limit / REEVALUATIONS_MAX).max(1) {
             return None;
         }
-        known.weighed = others;
+        known.reevaluated_at_total = others;
         Some((known.limit, known.expires))
     }
 
     /// Those that the others have counted in: as if the region's own count had never been looked at for their sake.
-    pub(super) fn weigh_anew(&mut self) -> impl Iterator<Item = CellId> {
+    pub(super) fn reevaluate(&mut self) -> impl Iterator<Item = CellId> {
         let counted = self.cells.iter_mut().filter(|(_, known)| known.others() > 0);
         counted.map(|(cell, known)| {
-            known.weighed = 0;
+            known.reevaluated_at_total = 0;
             *cell
         })
     }
@@ -120,9 +120,9 @@ impl Cells {
     }
 
     /// The store may have lost anything: what it has is read again. Who the others were may have changed, too.
-    pub(super) fn forget_store(&mut self) {
+    pub(super) fn reset_stored(&mut self) {
         for known in self.cells.values_mut() {
-            (known.stored, known.weighed) = (0, 0);
+            (known.stored, known.reevaluated_at_total) = (0, 0);
             known.others.clear();
         }
     }
@@ -173,7 +173,7 @@ impl Cells {
     }
 
     /// What the origin is to be told of a cell.
-    pub(super) fn told(&self, cell: &CellId) -> Option<WorldCell> {
+    pub(super) fn world_cell(&self, cell: &CellId) -> Option<WorldCell> {
         let known = self.cells.get(cell)?;
         Some(WorldCell { cell: *cell, own: known.own, others: known.others(), expires: known.expires })
     }
@@ -206,7 +206,7 @@ impl Cells {
         dropped
     }
 
-    fn entry(&mut self, cell: CellId, expires: Nanos) -> &mut Known {
+    fn entry(&mut self, cell: CellId, expires: Nanos) -> &mut CellRecord {
         let Cells { cells, by_expiry, .. } = self;
         let known = cells.entry(cell).or_default();
         if expires > known.expires {
@@ -223,7 +223,7 @@ fn plausible(limit: u64) -> u64 {
     limit.max(1).saturating_mul(PLAUSIBLE_TIMES)
 }
 
-impl Known {
+impl CellRecord {
     /// The sum of the others, each as far as it is plausible. Only ever grows: so do the counts and the limit.
     fn others(&self) -> u64 {
         let most = plausible(self.limit);
@@ -276,7 +276,7 @@ mod tests {
         assert_eq!(cells.take(ME, &component(3, 1, 4), NOW), Taken::Known, "an overlap reads rows again");
         assert_eq!(cells.take(ME, &component(3, 1, 2), NOW), Taken::Known, "an older one came later");
         assert_eq!(cells.take(ME, &component(1, 1, 7), NOW), Taken::Raised);
-        let told = cells.told(&cell(1)).unwrap();
+        let told = cells.world_cell(&cell(1)).unwrap();
         assert_eq!((told.own, told.others, told.expires), (7, 9, Nanos::from_secs(101)));
         assert_eq!(cells.own(&cell(1)), 7);
     }
@@ -284,7 +284,7 @@ mod tests {
     #[test]
     fn what_is_more_than_16_times_the_largest_limit_counts_as_16_limits() {
         let mut cells = Cells::new(10);
-        let others = |cells: &Cells| cells.told(&cell(1)).map(|told| told.others);
+        let others = |cells: &Cells| cells.world_cell(&cell(1)).map(|told| told.others);
         assert!(cells.is_implausible(ME, &component(2, 1, 161)));
         assert!(!cells.is_implausible(ME, &component(2, 1, 160)));
         assert!(
@@ -316,9 +316,9 @@ mod tests {
         assert_eq!(cells.lost().collect::<Vec<_>>(), [cell(1)]);
         assert_eq!(cells.take(ME, &component(1, 1, 5), later), Taken::Known);
         assert_eq!(cells.lost().count(), 0, "it was published again");
-        cells.forget_store();
+        cells.reset_stored();
         assert_eq!(cells.lost().collect::<Vec<_>>(), [cell(1), cell(2)]);
-        let told = cells.told(&cell(1)).unwrap();
+        let told = cells.world_cell(&cell(1)).unwrap();
         assert_eq!((told.own, told.others), (5, 0));
     }
 

@@ -26,7 +26,7 @@ impl WorldDriver {
     }
 
     /// Every node says what is asked for, and hears which slices there are.
-    pub(super) async fn keep_reporting(&self) {
+    pub(super) async fn run_reports(&self) {
         let mut tick = calm_interval(REPORT_EVERY);
         loop {
             tick.tick().await;
@@ -41,7 +41,7 @@ impl WorldDriver {
         let sent = self.now();
         let report = quotas.report(sharing.table.live_nodes(), sent);
         match self.region.origin().report_quotas(&report).await {
-            Ok(heard) => quotas.heard(&heard, sent),
+            Ok(heard) => quotas.receive(&heard, sent),
             Err(error) => {
                 quotas.counters().failed_reports.add(1);
                 tracing::debug!(%error, "the origin doesn't take what was asked for of quotas");
@@ -50,7 +50,7 @@ impl WorldDriver {
     }
 
     /// The region's worker brings demands to the world store, and slices back.
-    pub(super) async fn keep_slicing(&self) {
+    pub(super) async fn run_slices(&self) {
         let mut tick = calm_interval(SLICE_EVERY);
         let mut idle = 0;
         loop {
@@ -79,7 +79,7 @@ impl WorldDriver {
             let news = self.quota_worker.lock().read(me, &membership, &slices, &in_force, before, took);
             let Some(news) = news else { continue };
             self.acknowledge(me, say.acknowledged).await;
-            if let Err(error) = self.region.origin().tell_quotas(&news).await {
+            if let Err(error) = self.region.origin().publish_quotas(&news).await {
                 tracing::debug!(%error, "the origin doesn't take slices");
             }
         }
@@ -101,7 +101,7 @@ impl WorldDriver {
     }
 
     /// Each region's worker would lead the reconciler.
-    pub(super) async fn keep_reconciling(&self) {
+    pub(super) async fn run_reconciler(&self) {
         self.reconciler.run(|| self.worker.lock().membership().is_some()).await;
     }
 

@@ -12,7 +12,7 @@ use tidegate_control::{Flaw, Reconciler};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{Burst, Class, KeyId, Nanos, Rate, Spec};
 use tidegate_node::quota::{QuotaWorker, Quotas};
-use tidegate_origin::{QuotaGathered, QuotaHeard, QuotaNews, QuotaReport};
+use tidegate_origin::{QuotaGathered, QuotaNews, QuotaReply, QuotaReport};
 use tidegate_world::{
     Acknowledgement, Demand, Granted, Joining, OwnerId, PublishPolicy, PublishThreshold, RECONCILER,
     SLICE_LEASE, Term, WorldStore,
@@ -103,14 +103,14 @@ impl Region {
     fn quotas(&self, now: Nanos) -> Quotas {
         let quotas = Quotas::new(NodeId(1));
         if let Some((news, at)) = &self.heard {
-            quotas.heard(&QuotaHeard { now: *at, news: Some(Arc::clone(news)), is_behind: false }, *at);
+            quotas.receive(&QuotaReply { now: *at, news: Some(Arc::clone(news)), is_behind: false }, *at);
         }
-        quotas.heard(&QuotaHeard { now, news: None, is_behind: false }, now);
+        quotas.receive(&QuotaReply { now, news: None, is_behind: false }, now);
         quotas
     }
 
     fn in_force(&self, now: Nanos) -> u64 {
-        match self.quotas(now).cut(key(), &whole(), Class::Paid, now) {
+        match self.quotas(now).apply_slice(key(), &whole(), Class::Paid, now) {
             Spec::Gcra { burst, .. } => burst.get(),
             _ => 0,
         }
@@ -168,7 +168,7 @@ impl Slices {
         let region = &mut self.regions[index];
         let report = region.quotas(before).report(1, before);
         let report = QuotaReport { offered: Vec::new(), ..report };
-        let gathered = QuotaGathered { now: before, forgot_at: Nanos::ZERO, reports: vec![report] };
+        let gathered = QuotaGathered { now: before, lost_data_at: Nanos::ZERO, reports: vec![report] };
         let say = region.worker.gathered(&gathered);
         self.now = before.plus(READ_TAKES);
         let joining = Joining {

@@ -248,7 +248,7 @@ impl Model {
         };
         self.call(Link::Origin { region, node }, act, move |model, heard| {
             if let Some(heard) = heard {
-                model.regions[region].nodes[node].quotas.heard(&heard, sent);
+                model.regions[region].nodes[node].quotas.receive(&heard, sent);
                 model.regions[region].nodes[node].was_given_up = false;
                 model.is_told |= heard.news.is_some();
             }
@@ -351,7 +351,7 @@ impl Model {
             if let Some(said) = said.and_then(|said| workers[worker].acknowledgement(said)) {
                 model.acknowledge(region, worker, me, said);
             }
-            let tell = move |model: &mut Model| model.regions[region].origin.tell_quotas(&news);
+            let tell = move |model: &mut Model| model.regions[region].origin.publish_quotas(&news);
             model.call(Link::Origin { region, node: 0 }, tell, |_, _| {});
         });
     }

@@ -2,7 +2,7 @@
 
 use crate::regions::{Ask, Regions};
 use tidegate_core::{CellId, Nanos, Sequence};
-use tidegate_origin::{Letter, WorldCell};
+use tidegate_origin::{PublishRequest, WorldCell};
 use tidegate_world::{OwnerId, PublishThreshold, Row};
 
 const SECOND: Nanos = Nanos::from_secs(1);
@@ -114,7 +114,9 @@ fn a_row_that_the_store_refuses_blocks_no_other() {
     let expires = now.plus(Nanos::from_secs(600));
     let region = &mut regions.regions[0];
     region.count(bad, 9, now);
-    region.origin.put_mail(&[Letter { cell: bad, limit: 10, expires, name: "".into() }], now);
+    region
+        .origin
+        .enqueue_publish_requests(&[PublishRequest { cell: bad, limit: 10, expires, name: "".into() }], now);
     regions.admitted(0, &ask, 400);
     regions.pass(SECOND);
     let now = regions.now;

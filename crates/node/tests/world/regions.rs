@@ -1,7 +1,7 @@
 //! Some regions of one node each, one world store, and the time between them.
 
 use std::sync::mpsc;
-use tidegate_core::exchange::{CellSync, CountSync, KeySync, Wants, WindowSync};
+use tidegate_core::exchange::{CellSync, CountSync, GrantRequest, KeySync, WindowSync};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::state::PublishUrgency;
 use tidegate_core::{
@@ -12,7 +12,8 @@ use tidegate_node::world::{Step, StepResult, WorkerOptions, WorldCounters, World
 use tidegate_node::{Decided, Engine, EngineOptions, GivenLimit, GivenPolicy, Purpose, Request, Subject};
 use tidegate_origin::{Acceptance, Expiry, ResetNews};
 use tidegate_origin::{
-    Exchange, Grant, Heartbeat, Lead, LeadWish, Letter, OriginId, OriginStore, Reset, ShardId,
+    Exchange, Grant, Heartbeat, LeaderCandidate, LeaderRequest, OriginId, OriginStore, PublishRequest, Reset,
+    ShardId,
 };
 use tidegate_rules::RuleSet;
 use tidegate_world::{Merged, PublishPolicy, WorldError};
@@ -94,7 +95,7 @@ impl Region {
             origin: OriginStore::default(),
             worker: WorldWorker::new(options, START),
             node: NodeId(number),
-            origin_id: OriginId { id: number * 100, life: 1 },
+            origin_id: OriginId { id: number * 100, incarnation: 1 },
             under_way: Vec::new(),
         }
     }
@@ -126,15 +127,15 @@ impl Region {
             Decided::Answer(answer) => return answer.allowed,
             Decided::Ask(asking) => asking,
         };
-        let (heard, hear) = mpsc::channel();
-        let wake = Box::new(move |standings| drop(heard.send(standings)));
+        let (applied, hear) = mpsc::channel();
+        let wake = Box::new(move |outcomes| drop(applied.send(outcomes)));
         let sharing = self.engine.shared().unwrap();
         let (id, effects) = sharing.region.ask(&sharing.table, asking.asks(), moment, &|_| SHARD, wake);
-        let effects = sharing.region.send_asked(&sharing.table, &effects.asked, moment, &|_| SHARD);
+        let effects = sharing.region.send_asks(&sharing.table, &effects.asked_keys, moment, &|_| SHARD);
         carry(&self.engine, &mut self.origin, effects, moment);
-        let standings = hear.try_recv().expect("an answer");
-        let answer = self.engine.resume(*asking, &standings, moment);
-        self.engine.shared().unwrap().region.settle(id);
+        let outcomes = hear.try_recv().expect("an answer");
+        let answer = self.engine.resume(*asking, &outcomes, moment);
+        self.engine.shared().unwrap().region.complete(id);
         answer.allowed
     }
 
@@ -150,9 +151,9 @@ impl Region {
             previous: None,
             fading: None,
         };
-        let (wants, settled) = (Wants::default(), Default::default());
+        let (request, ended_holds) = (GrantRequest::default(), Default::default());
         let counts = CountSync::Window(window);
-        let syncs = vec![KeySync { key: cell.key, epoch: cell.epoch, counts, wants, settled }];
+        let syncs = vec![KeySync { key: cell.key, epoch: cell.epoch, counts, request, ended_holds }];
         self.origin.exchange(
             &Exchange { node: NodeId(77), now, syncs, grant: Grant::Each, reads_record: false },
             now,
@@ -162,7 +163,7 @@ impl Region {
     /// The region's origin has forgotten everything.
     pub(crate) fn forget(&mut self) {
         self.origin.clear();
-        self.origin_id.life += 1;
+        self.origin_id.incarnation += 1;
     }
 
     /// Starts a key afresh, as an operator's request to one node of this region does.
@@ -208,28 +209,28 @@ impl Region {
         carry(&self.engine, &mut self.origin, effects, moment);
         if elapsed_ms.is_multiple_of(400) {
             let fingerprint = self.engine.secret().fingerprint();
-            let (alive_for, heard) = (Nanos::from_millis(1_500), world.version());
+            let (alive_for, applied) = (Nanos::from_millis(1_500), world.version());
             let (leaves, acceptance) = (false, Acceptance::Taken(2));
-            let beat = Heartbeat { node: self.node, fingerprint, alive_for, leaves, heard, acceptance };
+            let beat = Heartbeat { node: self.node, fingerprint, alive_for, leaves, applied, acceptance };
             let alive = self.origin.beat(&beat, now).unwrap();
             sharing.table.set_live_nodes(alive.nodes);
-            alive.world.into_iter().for_each(|view| world.heard(view));
+            alive.world.into_iter().for_each(|view| world.receive_view(view));
             let log = self.origin.share_resets(&sharing.region.reset_news(Vec::new()));
             sharing.region.take_resets(&sharing.table, &log, now);
         }
         if elapsed_ms.is_multiple_of(500) {
-            let lead = Lead {
+            let lead = LeaderCandidate {
                 node: self.node,
-                wish: LeadWish::Lead { lease: LEASE },
+                request: LeaderRequest::Lead { lease: LEASE },
                 proposed: Some(self.origin_id),
             };
             self.worker.led(Some(self.origin.lead(&lead, now)), now);
         }
         if elapsed_ms.is_multiple_of(5_000) {
-            world.look(now).into_iter().for_each(|key| sharing.table.requeue(key, PublishUrgency::Soon));
+            world.scan(now).into_iter().for_each(|key| sharing.table.requeue(key, PublishUrgency::Soon));
         }
-        let letters: Vec<Letter> = world.take_due(1_000);
-        self.origin.put_mail(&letters, now);
+        let requests: Vec<PublishRequest> = world.take_due(1_000);
+        self.origin.enqueue_publish_requests(&requests, now);
     }
 }
 
@@ -244,7 +245,7 @@ fn carry(engine: &Engine, origin: &mut OriginStore, effects: Effects, moment: Mo
 }
 
 fn wake(effects: Effects) -> Vec<Outgoing> {
-    effects.finished.into_iter().for_each(|(wake, standings)| wake(standings));
+    effects.finished.into_iter().for_each(|(wake, outcomes)| wake(outcomes));
     effects.send
 }
 
@@ -329,8 +330,10 @@ fn takes(step: &Step) -> Nanos {
         | Step::Merge
         | Step::Delete => STORE_TAKES,
         // An origin that is slow now and then: what changes meanwhile must not be lost.
-        Step::Tell(_) => STORE_TAKES.plus(STORE_TAKES),
-        Step::TakeMail { .. } | Step::Totals(_) | Step::Write(_) | Step::TellResets(_) => Nanos::ZERO,
+        Step::PublishView(_) => STORE_TAKES.plus(STORE_TAKES),
+        Step::DequeuePublishRequests { .. } | Step::Totals(_) | Step::Write(_) | Step::PublishResets(_) => {
+            Nanos::ZERO
+        }
     }
 }
 
@@ -357,20 +360,22 @@ fn perform(
         }
         Step::Merge => StepResult::Merged(if is_up { Ok(Merged::default()) } else { Err(gone()) }),
         Step::Delete => StepResult::Deleted(if is_up { Ok(store.delete_expired(now)) } else { Err(gone()) }),
-        Step::TakeMail { most } => StepResult::Mail(Ok(origin.take_mail(most))),
+        Step::DequeuePublishRequests { most } => {
+            StepResult::PublishRequests(Ok(origin.dequeue_publish_requests(most)))
+        }
         Step::Totals(cells) => {
             StepResult::Totals(Ok(cells.iter().map(|cell| Ok(origin.cell_total(cell, now))).collect()))
         }
         Step::Write(cells) => {
             StepResult::Written(Ok(cells.iter().map(|cell| Ok(origin.import(cell, now, now))).collect()))
         }
-        Step::TellResets(resets) => {
+        Step::PublishResets(resets) => {
             origin.share_resets(&ResetNews { resets, ..ResetNews::default() });
-            StepResult::ToldResets(Ok(()))
+            StepResult::PublishedResets(Ok(()))
         }
-        Step::Tell(view) => {
-            origin.tell_world(view, now);
-            StepResult::Told(Ok(()))
+        Step::PublishView(view) => {
+            origin.publish_world_view(view, now);
+            StepResult::PublishedView(Ok(()))
         }
     }
 }

@@ -8,10 +8,10 @@
 use super::address::Address;
 use super::deadline::Deadline;
 use super::join::join_all;
-use super::lanes::link_here;
 use super::script::ScriptCall;
 use super::servers::Servers;
 use super::shard::Shard;
+use super::thread_connections::link_here;
 use super::wire::{Commands, ServerError, Value};
 use crate::OriginError;
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};

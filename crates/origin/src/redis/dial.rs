@@ -8,7 +8,7 @@ use super::connection::{Bytes, Connection, Driver, Failed, connection};
 use super::options::RedisOptions;
 use super::script::{HEARTBEAT_SCRIPT, RESET_SCRIPT, RESETS_SCRIPT, SYNC_SCRIPT};
 use super::tls::{TlsSetup, server_name};
-use super::url::{Credentials, Place, RedisUrl};
+use super::url::{Credentials, RedisUrl, Topology};
 use super::wire::{Commands, ServerError, Value};
 use socket2::{SockRef, TcpKeepalive};
 use std::future::Future;
@@ -52,9 +52,9 @@ pub(super) struct Connected {
 
 impl Dialer {
     pub(super) fn new(url: &RedisUrl, options: RedisOptions) -> Self {
-        let sentinel_credentials = match &url.place {
-            Place::Sentinel { credentials, .. } => credentials.clone(),
-            Place::Standalone(_) | Place::Cluster(_) => Credentials::default(),
+        let sentinel_credentials = match &url.topology {
+            Topology::Sentinel { credentials, .. } => credentials.clone(),
+            Topology::Standalone(_) | Topology::Cluster(_) => Credentials::default(),
         };
         Dialer {
             credentials: url.credentials.clone(),

@@ -23,7 +23,7 @@ impl Sentinels {
     }
 
     /// Follows the master that the first sentinel names which names one.
-    pub(super) async fn look(&mut self, servers: &Arc<Servers>) -> Result<(), String> {
+    pub(super) async fn poll(&mut self, servers: &Arc<Servers>) -> Result<(), String> {
         let mut problems = Vec::new();
         for place in 0..self.addresses.len() {
             let sentinel = &self.addresses[place];

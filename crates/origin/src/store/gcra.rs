@@ -1,8 +1,8 @@
 //! GCRA in the store: one arrival time for all nodes, charged by the scheme of `tidegate_core::gcra_sync`.
 
-use super::reservations::Reservations;
+use super::grant_request::Allotted;
+use super::holds::Holds;
 use super::resolution::{micros_floor, units_ahead};
-use super::wants::Allotted;
 use super::{Occasion, OriginStore};
 use std::collections::BTreeMap;
 use tidegate_core::exchange::{CountReply, KeySync};
@@ -13,8 +13,8 @@ use tidegate_core::{KeyId, Nanos, Rate};
 
 /// A state outlives its arrival time by so much, and is set to live a little longer than that, so that its
 /// expiry needn't move with every charge.
-const KEPT_FOR: Nanos = Nanos::from_secs(60);
-const KEPT_TO_SPARE: Nanos = Nanos::from_secs(15);
+const GCRA_STATE_TTL: Nanos = Nanos::from_secs(60);
+const GCRA_STATE_MARGIN: Nanos = Nanos::from_secs(15);
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct GcraState {
@@ -26,7 +26,7 @@ pub(super) struct GcraState {
     components: BTreeMap<NodeId, u64>,
     /// The sum of the components of owners that are gone.
     folded: u64,
-    pub(super) reservations: Reservations,
+    pub(super) holds: Holds,
     /// Its expiry is to be set again: somebody joined, or the rate changed.
     moved: bool,
 }
@@ -90,16 +90,22 @@ impl OriginStore {
         state.moved = state.rate != Some(gcra.rate) || !state.components.contains_key(&occasion.node);
         state.rate = Some(gcra.rate);
         state.put(occasion.node, origin);
-        state.reservations.settle(sync, occasion.present);
+        state.holds.end_holds(sync, occasion.present);
     }
 
-    pub(super) fn weigh_gcra(&self, sync: &KeySync, rate: Rate, burst: u64, occasion: Occasion) -> Allotted {
+    pub(super) fn evaluate_gcra(
+        &self,
+        sync: &KeySync,
+        rate: Rate,
+        burst: u64,
+        occasion: Occasion,
+    ) -> Allotted {
         let Some(state) = self.gcras.get(&(sync.key, sync.epoch)) else {
-            return Allotted::nothing(&sync.wants);
+            return Allotted::nothing(&sync.request);
         };
         let (origin, burst) = (state.of(occasion.node), burst.min(NUMBER_MAX));
-        let reserved = state.reservations.amount(occasion.present);
-        Allotted::of(&sync.wants, units_ahead(rate), |units, ahead| {
+        let reserved = state.holds.amount(occasion.present);
+        Allotted::of(&sync.request, units_ahead(rate), |units, ahead| {
             let limit = burst.saturating_add(ahead).min(NUMBER_MAX);
             origin.fits(rate, limit, units.saturating_add(reserved), occasion.now)
         })
@@ -108,24 +114,24 @@ impl OriginStore {
     pub(super) fn grant_gcra(&mut self, sync: &KeySync, rate: Rate, allotted: &Allotted, occasion: Occasion) {
         let id = (sync.key, sync.epoch);
         let state = self.gcras.entry(id);
-        let taken = allotted.taken(&sync.wants);
+        let taken = allotted.taken(&sync.request);
         if taken > 0 {
             let mut origin = state.of(occasion.node);
             origin.take(rate, taken, occasion.now);
             state.put(occasion.node, origin);
         }
-        if let Some(reservation) = sync.wants.reserve.filter(|_| allotted.spent > 0) {
-            state.reservations.reserve(reservation, allotted.spent, occasion.present);
+        if let Some(reservation) = sync.request.hold.filter(|_| allotted.spent > 0) {
+            state.holds.hold(reservation, allotted.spent, occasion.present);
         }
         let moved = std::mem::take(&mut state.moved);
-        let idle_from = occasion.kept_until(idle_from(state.busy.tat, occasion.now));
+        let idle_from = occasion.stored_until(idle_from(state.busy.tat, occasion.now));
         let expires = self.gcras.expires(&id).unwrap_or_default();
-        if moved || expires < idle_from.plus(KEPT_FOR) {
-            self.gcras.set_expiry(id, idle_from.plus(KEPT_FOR).plus(KEPT_TO_SPARE));
+        if moved || expires < idle_from.plus(GCRA_STATE_TTL) {
+            self.gcras.set_expiry(id, idle_from.plus(GCRA_STATE_TTL).plus(GCRA_STATE_MARGIN));
         }
         if sync.epoch > 0 {
             let expires = self.gcras.expires(&id).unwrap_or_default();
-            self.keep_epoch(sync.key, sync.epoch, expires);
+            self.store_epoch(sync.key, sync.epoch, expires);
         }
     }
 
@@ -140,9 +146,9 @@ impl OriginStore {
         let state = self.gcras.get(&(sync.key, sync.epoch))?;
         let (origin, burst) = (state.of(occasion.node), burst.min(NUMBER_MAX));
         let wait = origin.wait(rate, burst, ask, occasion.now)?;
-        let reserved = state.reservations.amount(occasion.present);
+        let reserved = state.holds.amount(occasion.present);
         let fits = origin.fits(rate, burst, ask.saturating_add(reserved), occasion.now);
-        match state.reservations.earliest(occasion.present) {
+        match state.holds.earliest(occasion.present) {
             Some(earliest) if wait == Nanos::ZERO && !fits => Some(earliest),
             _ => Some(wait),
         }

@@ -1,7 +1,7 @@
 //! What nodes say to each other about hot keys, kept until the others come by.
 
 use super::OriginStore;
-use crate::{HotHeard, HotNews, HotReport};
+use crate::{HotKeysReply, HotNews, HotReport};
 use std::collections::BTreeMap;
 use tidegate_core::Nanos;
 use tidegate_core::origin_cell::NodeId;
@@ -15,11 +15,11 @@ pub(super) struct Hot {
 
 impl OriginStore {
     /// Keeps what comes often to a node, and says what is hot in the region.
-    pub fn report_hot(&mut self, report: &HotReport, now: Nanos) -> HotHeard {
+    pub fn report_hot(&mut self, report: &HotReport, now: Nanos) -> HotKeysReply {
         let now = self.wake(now);
         self.hot.reports.insert(report.node, (now, report.clone()));
-        let news = self.hot.news.clone().filter(|news| news.stamp > report.heard);
-        HotHeard { now, news }
+        let news = self.hot.news.clone().filter(|news| news.stamp > report.applied);
+        HotKeysReply { now, news }
     }
 
     /// What came often to every node lately.
@@ -30,7 +30,7 @@ impl OriginStore {
     }
 
     /// Keeps what is hot in the region.
-    pub fn tell_hot(&mut self, news: &HotNews) {
+    pub fn publish_hot_keys(&mut self, news: &HotNews) {
         if self.hot.news.as_ref().is_none_or(|told| told.stamp < news.stamp) {
             self.hot.news = Some(news.clone());
         }

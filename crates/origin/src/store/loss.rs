@@ -12,7 +12,7 @@ impl OriginStore {
         self.windows.remove_where(|cell| cell.key == key);
         self.gcras.remove_where(|(other, _)| *other == key);
         self.lose_epoch(key);
-        self.orders.remove_where(|other| *other == key);
+        self.reset_ids.remove_where(|other| *other == key);
     }
 
     /// Loses how often a key was reset.

@@ -3,7 +3,7 @@
 use super::OriginStore;
 use super::resolution::{from_micros, micros_ceil};
 use crate::owners::RememberedNodes;
-use crate::record::{Incarnation, PULSES_KEPT, Pulse, Pulsed, RECOVERY_MAX, RECOVERY_MIN};
+use crate::record::{Incarnation, PULSE_RETENTION, Pulse, Pulsed, RECOVERY_MAX, RECOVERY_MIN};
 use crate::record::{RecordReading, ShardRecord};
 use std::collections::BTreeMap;
 use tidegate_core::Nanos;
@@ -71,7 +71,7 @@ impl Record {
             let confirmed = pulse.confirmed;
             self.members.insert(pulse.node, Member { number: pulse.number, confirmed, alive_until });
         }
-        self.members.retain(|_, member| present < member.alive_until.plus(PULSES_KEPT));
+        self.members.retain(|_, member| present < member.alive_until.plus(PULSE_RETENTION));
         let mut unconfirmed = 0;
         if let Some(since) = record.recovering_since {
             let live = self.members.values().filter(|member| present < member.alive_until);

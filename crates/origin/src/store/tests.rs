@@ -2,7 +2,7 @@
 
 use super::OriginStore;
 use crate::{Exchange, Expiry, Grant};
-use tidegate_core::exchange::{CellSync, CountSync, KeySync, Wants, WindowSync};
+use tidegate_core::exchange::{CellSync, CountSync, GrantRequest, KeySync, WindowSync};
 use tidegate_core::gcra_sync::{Busy, GcraSync};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{KeyId, Nanos, Rate, Sequence};
@@ -23,8 +23,8 @@ fn gcra(key: u128) -> KeySync {
 }
 
 fn sync(key: u128, counts: CountSync) -> KeySync {
-    let wants = Wants { asks: [1].as_slice().into(), ..Wants::default() };
-    KeySync { key: KeyId::from_hash(key), epoch: 1, counts, wants, settled: Default::default() }
+    let request = GrantRequest { asks: [1].as_slice().into(), ..GrantRequest::default() };
+    KeySync { key: KeyId::from_hash(key), epoch: 1, counts, request, ended_holds: Default::default() }
 }
 
 fn exchange(now: Nanos, syncs: Vec<KeySync>) -> Exchange {

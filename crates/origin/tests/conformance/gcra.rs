@@ -1,6 +1,6 @@
 //! GCRA: publishes that arrive at once, late, twice, or at a store that lost its data.
 
-use crate::messages::{Said, Saying, gcra, millis, per_second, seconds};
+use crate::messages::{ReplyFields, Saying, gcra, millis, per_second, seconds};
 use crate::region::Region;
 use tidegate_core::gcra_sync::Busy;
 use tidegate_core::{Nanos, Rate};

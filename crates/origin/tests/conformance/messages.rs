@@ -2,7 +2,7 @@
 
 use tidegate_core::counts::CellReply;
 use tidegate_core::exchange::{
-    CellSync, CountReply, CountSync, Fading, KeyReply, KeySync, ReservationId, Wants, WindowSync,
+    CellSync, CountReply, CountSync, Fading, GrantRequest, HoldId, KeyReply, KeySync, WindowSync,
 };
 use tidegate_core::gcra_sync::{Busy, GcraSync};
 use tidegate_core::{KeyId, Nanos, Rate, Sequence};
@@ -52,7 +52,13 @@ pub(crate) fn per_second(count: u64) -> Rate {
 }
 
 fn sync(number: u64, counts: CountSync) -> KeySync {
-    KeySync { key: key(number), epoch: 0, counts, wants: Wants::default(), settled: Default::default() }
+    KeySync {
+        key: key(number),
+        epoch: 0,
+        counts,
+        request: GrantRequest::default(),
+        ended_holds: Default::default(),
+    }
 }
 
 /// What a sync says beside the usual.
@@ -90,19 +96,19 @@ pub(crate) trait Saying: Sized {
     }
 
     fn asking(self, asks: &[u64]) -> KeySync {
-        self.change(|sync| sync.wants.asks = asks.into())
+        self.change(|sync| sync.request.asks = asks.into())
     }
 
     fn drawing(self) -> KeySync {
-        self.change(|sync| sync.wants.draw = true)
+        self.change(|sync| sync.request.draw = true)
     }
 
-    fn reserving(self, id: u64) -> KeySync {
-        self.change(|sync| sync.wants.reserve = Some(ReservationId(id)))
+    fn holding(self, id: u64) -> KeySync {
+        self.change(|sync| sync.request.hold = Some(HoldId(id)))
     }
 
     fn settling(self, id: u64) -> KeySync {
-        self.change(|sync| sync.settled.push(ReservationId(id)))
+        self.change(|sync| sync.ended_holds.push(HoldId(id)))
     }
 
     fn at_epoch(self, epoch: u16) -> KeySync {
@@ -118,7 +124,7 @@ impl Saying for KeySync {
 }
 
 /// What a reply says.
-pub(crate) trait Said {
+pub(crate) trait ReplyFields {
     fn cell(&self) -> CellReply;
     fn previous(&self) -> CellReply;
     fn owners(&self) -> u32;
@@ -127,7 +133,7 @@ pub(crate) trait Said {
     fn own(&self) -> u64;
 }
 
-impl Said for KeyReply {
+impl ReplyFields for KeyReply {
     fn cell(&self) -> CellReply {
         let CountReply::Window { current, .. } = self.counts else { panic!("{self:?}") };
         current

@@ -1,6 +1,8 @@
 //! Redis: what doesn't belong into a key costs that key its answer, its neighbours nothing, and isn't touched.
 
-use crate::messages::{SEQUENCE, Said, Saying, fixed, gcra, key, millis, per_second, seconds, sliding};
+use crate::messages::{
+    ReplyFields, SEQUENCE, Saying, fixed, gcra, key, millis, per_second, seconds, sliding,
+};
 use crate::region::{Region, stem};
 use tidegate_core::Nanos;
 use tidegate_core::exchange::{Fading, KeySync};
@@ -132,7 +134,7 @@ async fn poisoned_heartbeats_are_told_apart_from_another_secret() {
         fingerprint: 5,
         alive_for: seconds(5),
         leaves: false,
-        heard: 0,
+        applied: 0,
         acceptance: tidegate_origin::Acceptance::New,
     };
     for command in [

@@ -8,7 +8,7 @@ use crate::random::Random;
 use crate::region::Region;
 use std::num::NonZeroU32;
 use tidegate_core::exchange::{
-    CellSync, CountReply, CountSync, Fading, KeyReply, KeySync, LeaseWish, ReservationId, Wants,
+    CellSync, CountReply, CountSync, Fading, GrantRequest, HoldId, KeyReply, KeySync, LeaseRequest,
 };
 use tidegate_core::gcra_sync::Busy;
 use tidegate_core::origin_cell::NodeId;
@@ -132,7 +132,7 @@ impl Run {
 
     /// A peek of a node that has counted nothing.
     fn peek(sync: &mut KeySync) {
-        sync.wants = Wants { peek: true, ..Wants::default() };
+        sync.request = GrantRequest { peek: true, ..GrantRequest::default() };
         match &mut sync.counts {
             CountSync::Window(window) => (window.current.component, window.current.acked) = (0, 0),
             CountSync::Gcra { sync, .. } => {
@@ -144,18 +144,18 @@ impl Run {
     fn want(&mut self, sync: &mut KeySync) {
         if self.random.one_in(2) {
             let asks = self.random.pick(&[1, 1, 2, 5]);
-            sync.wants.asks = (0..asks).map(|_| self.amount()).collect();
+            sync.request.asks = (0..asks).map(|_| self.amount()).collect();
         }
-        sync.wants.draw = self.random.one_in(4);
+        sync.request.draw = self.random.one_in(4);
         if self.random.one_in(4) {
             let parts = NonZeroU32::new(self.random.pick(&[1, 2, 3, 12])).unwrap();
-            sync.wants.lease = Some(LeaseWish { most: self.amount(), parts });
+            sync.request.lease = Some(LeaseRequest { most: self.amount(), parts });
         }
-        if sync.wants.asks.len() == 1 && self.random.one_in(4) {
-            sync.wants.reserve = Some(ReservationId(RESERVATIONS + self.random.below(4)));
+        if sync.request.asks.len() == 1 && self.random.one_in(4) {
+            sync.request.hold = Some(HoldId(RESERVATIONS + self.random.below(4)));
         }
         if self.random.one_in(6) {
-            sync.settled.push(ReservationId(RESERVATIONS + self.random.below(4)));
+            sync.ended_holds.push(HoldId(RESERVATIONS + self.random.below(4)));
         }
         if self.random.one_in(10) {
             sync.epoch = self.random.pick(&[0, 0, 1, 2]);

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 use tidegate_core::counts::CellReply;
-use tidegate_core::exchange::{CellSync, CountReply, CountSync, KeySync, Wants, WindowSync};
+use tidegate_core::exchange::{CellSync, CountReply, CountSync, GrantRequest, KeySync, WindowSync};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{KeyId, Nanos, Sequence};
 use tidegate_origin::{Exchange, Exchanged, Grant, Origin, OriginError, RedisOptions, RedisOrigin, RedisUrl};
@@ -53,8 +53,8 @@ pub(crate) fn exchange(keys: &[KeyId], component: u64) -> Exchange {
         key: *key,
         epoch: 0,
         counts: CountSync::Window(window),
-        wants: Wants::default(),
-        settled: Default::default(),
+        request: GrantRequest::default(),
+        ended_holds: Default::default(),
     };
     Exchange {
         node: NodeId(7),

@@ -6,7 +6,7 @@
 
 use super::cost::Cost;
 use super::cursor::Cursor;
-use super::document::{Head, Said, agree, is_list, read_head};
+use super::document::{Head, Located, agree, is_list, read_head};
 use super::fields::Fields;
 use super::files::{File, read_files, refuse_file, says_nothing};
 use super::normalize::{DeclaredForms, forms_of, warn_of_addresses};
@@ -15,7 +15,7 @@ use super::policy_fields::Calendars;
 use super::pushed::Listing;
 use super::rule_entry::{self, Home, read_rule};
 use super::syntax::Syntax;
-use super::tree::{Place, Value};
+use super::tree::{SourcePosition, Value};
 use super::value;
 use crate::bounds::{NESTING_MAX, RULES_MAX};
 use crate::error::{Problems, Refusal, RuleErrors, Warning, quoted};
@@ -93,7 +93,7 @@ fn refuse_silence(files: &[File<'_>], sources: &[&Source], problems: &mut Proble
     {
         let refusal =
             Refusal::new("there is nothing in it", "for no rules at all, write `namespace: default`");
-        refuse_file(&first.name.as_str().into(), Place::START, refusal, problems);
+        refuse_file(&first.name.as_str().into(), SourcePosition::START, refusal, problems);
     }
 }
 
@@ -108,9 +108,9 @@ enum Slot {
 struct DraftNamespace {
     tenant: Arc<str>,
     name: Arc<str>,
-    mode: Option<Said<Mode>>,
-    place_by: Option<Said<Box<str>>>,
-    normalize: Option<Said<DeclaredForms>>,
+    mode: Option<Located<Mode>>,
+    place_by: Option<Located<Box<str>>>,
+    normalize: Option<Located<DeclaredForms>>,
     /// Known when all documents are read.
     forms: Arc<Forms>,
     rules: Vec<Rule>,
@@ -125,7 +125,7 @@ struct DraftNamespace {
 struct Draft {
     namespaces: Vec<DraftNamespace>,
     index: HashMap<(Box<str>, Box<str>), usize>,
-    fleet_mode: Option<Said<Mode>>,
+    fleet_mode: Option<Located<Mode>>,
     calendars: Calendars,
     rules_total: usize,
     overrides: Collected,

@@ -5,7 +5,7 @@ use super::fields::Fields;
 use super::files::read_files;
 use super::override_entry::{self, EXAMPLE};
 use super::syntax::Syntax;
-use super::tree::Place;
+use super::tree::SourcePosition;
 use super::value;
 use crate::bounds::NESTING_MAX;
 use crate::change::OverrideName;
@@ -87,7 +87,12 @@ fn read_one<T>(
             }
             _ => {
                 let refusal = Refusal::new("there should be one override here", format!("write {EXAMPLE}"));
-                super::refuse_file(&source.name.as_str().into(), Place::START, refusal, &mut problems);
+                super::refuse_file(
+                    &source.name.as_str().into(),
+                    SourcePosition::START,
+                    refusal,
+                    &mut problems,
+                );
             }
         }
     }

@@ -83,13 +83,13 @@ pub(super) enum Made {
 }
 
 /// What a request says besides its body.
-pub(super) struct Asked<'a> {
+pub(super) struct ControlRequest<'a> {
     pub(super) plane: &'a ControlPlane,
     pub(super) caller: &'a Caller,
     pub(super) query: Option<&'a str>,
 }
 
-impl Asked<'_> {
+impl ControlRequest<'_> {
     pub(super) fn query(&self, known: &[&str]) -> Result<Query, Problem> {
         Query::read(self.query, known)
     }
@@ -204,7 +204,7 @@ async fn made(
         return Ok(made);
     }
     let Some(plane) = &app.plane else { return Err(broker()) };
-    let asked = Asked { plane, caller, query };
+    let asked = ControlRequest { plane, caller, query };
     let body = match endpoint.takes_body() {
         true => body::read_up_to(incoming, BODY_BYTES_MAX).await?,
         false => Bytes::new(),

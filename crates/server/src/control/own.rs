@@ -46,7 +46,7 @@ pub(super) fn state_for_tenant(app: &ControlApp, caller: &Caller) -> Vec<u8> {
         "stale_ms": app.feed.stale_for(app.feed.clock().now()).as_millis_ceil(),
     });
     if let Some(plane) = &app.plane {
-        let standing = plane.standing();
+        let standing = plane.rules();
         let namespaces = standing.set.namespaces();
         let own = namespaces.iter().filter(|namespace| *namespace.tenant == *caller.tenant());
         state["version"] = json!(standing.version);
@@ -68,7 +68,7 @@ pub(super) fn state(app: &ControlApp) -> Vec<u8> {
         "problem": problem(app),
     });
     if let Some(plane) = &app.plane {
-        let standing = plane.standing();
+        let standing = plane.rules();
         let counts = standing.set.counts();
         state["version"] = json!(standing.version);
         state["fleet_mode"] = json!(standing.fleet_mode.to_string());

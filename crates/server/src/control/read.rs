@@ -1,6 +1,6 @@
 //! What callers ask for: bodies become asks, every field named when it is wrong.
 
-use super::answer::{Asked, Made};
+use super::answer::{ControlRequest, Made};
 use super::problem::Problem;
 use super::write;
 use serde_json::{Map, Value};
@@ -89,10 +89,10 @@ struct Terms {
 }
 
 impl Terms {
-    fn read(fields: &mut Fields, asked: &Asked<'_>) -> Result<Self, Problem> {
+    fn read(fields: &mut Fields, request: &ControlRequest<'_>) -> Result<Self, Problem> {
         let (author, reason) = (fields.text("author")?, fields.text("reason")?);
         Terms::of(
-            asked,
+            request,
             fields.number("if_version")?,
             author.as_deref(),
             reason.as_deref(),
@@ -101,7 +101,7 @@ impl Terms {
     }
 
     fn of(
-        asked: &Asked<'_>,
+        asked: &ControlRequest<'_>,
         if_version: Option<u64>,
         author: Option<&str>,
         reason: Option<&str>,
@@ -128,17 +128,17 @@ impl Terms {
         Ok(Terms { if_version, author, reason, is_dry })
     }
 
-    async fn carry_out(self, asked: &Asked<'_>, ask: PushChange) -> Result<Made, Problem> {
+    async fn carry_out(self, asked: &ControlRequest<'_>, change: PushChange) -> Result<Made, Problem> {
         let Terms { if_version, author, reason, is_dry } = self;
         let tenant = asked.tenant().map(Arc::from);
-        let push = Push { change: ask, if_version, author, reason, tenant };
+        let push = Push { change, if_version, author, reason, tenant };
         let plane = asked.plane;
         let outcome = if is_dry { plane.preview(&push).await? } else { plane.push(push).await? };
         Ok(Made::Json(write::outcome(&outcome, is_dry)))
     }
 }
 
-pub(super) async fn push(asked: &Asked<'_>, body: &[u8]) -> Result<Made, Problem> {
+pub(super) async fn push(asked: &ControlRequest<'_>, body: &[u8]) -> Result<Made, Problem> {
     let mut fields = Fields::read(body)?;
     let terms = Terms::read(&mut fields, asked)?;
     let replace = match fields.text("replace")?.as_deref() {
@@ -202,7 +202,7 @@ fn sources(files: Option<Value>) -> Result<Vec<Source>, Problem> {
 }
 
 /// The namespace of a body that is about one of its rules.
-fn document(fields: &mut Fields, asked: &Asked<'_>) -> Result<DocumentName, Problem> {
+fn document(fields: &mut Fields, asked: &ControlRequest<'_>) -> Result<DocumentName, Problem> {
     let tenant = fields.text("tenant")?.unwrap_or_else(|| asked.caller.tenant().to_owned());
     let namespace = fields.required("namespace")?;
     Ok(DocumentName { tenant: tenant.into(), namespace: namespace.into() })
@@ -220,7 +220,7 @@ fn required_entry(fields: &mut Fields, example: &str) -> Result<Value, Problem> 
     }
 }
 
-pub(super) async fn set_override(asked: &Asked<'_>, body: &[u8]) -> Result<Made, Problem> {
+pub(super) async fn set_override(asked: &ControlRequest<'_>, body: &[u8]) -> Result<Made, Problem> {
     let mut fields = Fields::read(body)?;
     let terms = Terms::read(&mut fields, asked)?;
     let document = document(&mut fields, asked)?;
@@ -230,14 +230,14 @@ pub(super) async fn set_override(asked: &Asked<'_>, body: &[u8]) -> Result<Made,
     terms.carry_out(asked, PushChange::SetOverride { document, entry: entry(&value) }).await
 }
 
-pub(super) async fn remove_override(asked: &Asked<'_>, body: &[u8]) -> Result<Made, Problem> {
+pub(super) async fn remove_override(asked: &ControlRequest<'_>, body: &[u8]) -> Result<Made, Problem> {
     let mut fields = Fields::read(body)?;
     let terms = Terms::read(&mut fields, asked)?;
     let document = document(&mut fields, asked)?;
     let value = required_entry(&mut fields, r#"send {"rule":"per-user","user":"acme"}"#)?;
     fields.end()?;
     own(asked, &document)?;
-    let who = match (value.get("rule"), value.get("key")) {
+    let target = match (value.get("rule"), value.get("key")) {
         // By the parts of its name: the rule may be gone.
         (Some(Value::String(rule)), Some(Value::Array(key))) => {
             let key: Option<Vec<String>> = key.iter().map(|part| part.as_str().map(str::to_owned)).collect();
@@ -246,10 +246,10 @@ pub(super) async fn remove_override(asked: &Asked<'_>, body: &[u8]) -> Result<Ma
         }
         _ => OverrideTarget::Entry(entry(&value)),
     };
-    terms.carry_out(asked, PushChange::RemoveOverride { document, who }).await
+    terms.carry_out(asked, PushChange::RemoveOverride { document, target }).await
 }
 
-pub(super) async fn reset(asked: &Asked<'_>, body: &[u8]) -> Result<Made, Problem> {
+pub(super) async fn reset(asked: &ControlRequest<'_>, body: &[u8]) -> Result<Made, Problem> {
     let mut fields = Fields::read(body)?;
     let terms = Terms::read(&mut fields, asked)?;
     let document = document(&mut fields, asked)?;
@@ -260,7 +260,7 @@ pub(super) async fn reset(asked: &Asked<'_>, body: &[u8]) -> Result<Made, Proble
 }
 
 /// Before anything is said about what another tenant has.
-fn own(asked: &Asked<'_>, document: &DocumentName) -> Result<(), Problem> {
+fn own(asked: &ControlRequest<'_>, document: &DocumentName) -> Result<(), Problem> {
     match asked.tenant() {
         Some(tenant) if *document.tenant != *tenant => {
             let tenant = document.tenant.to_string();
@@ -270,7 +270,7 @@ fn own(asked: &Asked<'_>, document: &DocumentName) -> Result<(), Problem> {
     }
 }
 
-pub(super) async fn mode(asked: &Asked<'_>, body: &[u8]) -> Result<Made, Problem> {
+pub(super) async fn mode(asked: &ControlRequest<'_>, body: &[u8]) -> Result<Made, Problem> {
     let mut fields = Fields::read(body)?;
     let terms = Terms::read(&mut fields, asked)?;
     let mode = mode_of(&fields.required("mode")?)?;
@@ -278,7 +278,7 @@ pub(super) async fn mode(asked: &Asked<'_>, body: &[u8]) -> Result<Made, Problem
     terms.carry_out(asked, PushChange::FleetMode(mode)).await
 }
 
-pub(super) async fn roll_back(asked: &Asked<'_>, body: &[u8]) -> Result<Made, Problem> {
+pub(super) async fn roll_back(asked: &ControlRequest<'_>, body: &[u8]) -> Result<Made, Problem> {
     let mut fields = Fields::read(body)?;
     let terms = Terms::read(&mut fields, asked)?;
     let to = fields.number("version")?;
@@ -288,7 +288,7 @@ pub(super) async fn roll_back(asked: &Asked<'_>, body: &[u8]) -> Result<Made, Pr
 }
 
 /// JSON lines of an export, all in one version.
-pub(super) async fn import(asked: &Asked<'_>, body: &[u8]) -> Result<Made, Problem> {
+pub(super) async fn import(asked: &ControlRequest<'_>, body: &[u8]) -> Result<Made, Problem> {
     let query = asked.query(&["author", "reason", "if_version", "dry_run"])?;
     let (if_version, is_dry) = (query.number("if_version")?, query.flag("dry_run")?);
     let terms = Terms::of(asked, if_version, query.get("author"), query.get("reason"), is_dry)?;
@@ -305,7 +305,7 @@ pub(super) async fn import(asked: &Asked<'_>, body: &[u8]) -> Result<Made, Probl
 }
 
 /// JSON lines of a backup.
-pub(super) async fn restore(asked: &Asked<'_>, body: &[u8]) -> Result<Made, Problem> {
+pub(super) async fn restore(asked: &ControlRequest<'_>, body: &[u8]) -> Result<Made, Problem> {
     asked.caller.require_operator()?;
     asked.query(&[])?;
     let mut entries: Vec<EntryJson> = Vec::new();

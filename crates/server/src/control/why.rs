@@ -45,20 +45,20 @@ fn merged(Answers { answers, silent }: Answers, records_max: usize, audience: Au
     let (mut decisions, mut counted, mut nearest) = (Vec::new(), Vec::new(), Vec::new());
     let (mut is_cut, mut damaged, mut answered) = (false, 0, 0);
     let mut problems = Vec::new();
-    for NodeAnswer { node, said, .. } in answers {
-        let said = said.and_then(|bytes| {
+    for NodeAnswer { node, result, .. } in answers {
+        let result = result.and_then(|bytes| {
             serde_json::from_slice::<Value>(&bytes).map_err(|_| "its answer can't be read".to_owned())
         });
-        match said {
-            Ok(mut said) => {
+        match result {
+            Ok(mut result) => {
                 answered += 1;
                 for (name, all) in
                     [("decisions", &mut decisions), ("counted", &mut counted), ("nearest", &mut nearest)]
                 {
-                    all.extend(said[name].as_array_mut().map(std::mem::take).unwrap_or_default());
+                    all.extend(result[name].as_array_mut().map(std::mem::take).unwrap_or_default());
                 }
-                is_cut |= said["is_cut"] == true;
-                damaged += said["damaged"].as_u64().unwrap_or(0);
+                is_cut |= result["is_cut"] == true;
+                damaged += result["damaged"].as_u64().unwrap_or(0);
             }
             Err(problem) => problems.push(json!({ "node": &*node, "problem": problem })),
         }
@@ -91,9 +91,9 @@ fn merged(Answers { answers, silent }: Answers, records_max: usize, audience: Au
 mod tests {
     use super::*;
 
-    fn answer(node: &str, said: Result<&'static str, &str>) -> NodeAnswer {
-        let said = said.map(|text| text.as_bytes().into()).map_err(str::to_owned);
-        NodeAnswer { node: node.into(), region: "eu".into(), said }
+    fn answer(node: &str, result: Result<&'static str, &str>) -> NodeAnswer {
+        let result = result.map(|text| text.as_bytes().into()).map_err(str::to_owned);
+        NodeAnswer { node: node.into(), region: "eu".into(), result }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What callers are told: rules, history, lines of exports and backups, and this process.
 
-use super::answer::{Asked, Made};
+use super::answer::{ControlRequest, Made};
 use super::problem::{Problem, line, summary};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -53,14 +53,14 @@ fn document_json(name: &DocumentName, text: &str) -> Value {
     json!({ "tenant": &*name.tenant, "namespace": &*name.namespace, "text": text })
 }
 
-fn is_visible(asked: &Asked<'_>, tenant: &str) -> bool {
+fn is_visible(asked: &ControlRequest<'_>, tenant: &str) -> bool {
     asked.tenant().is_none_or(|own| own == tenant)
 }
 
-pub(super) async fn rules(asked: &Asked<'_>) -> Result<Made, Problem> {
+pub(super) async fn rules(asked: &ControlRequest<'_>) -> Result<Made, Problem> {
     let query = asked.query(&["namespace", "tenant", "overrides"])?;
     asked.plane.ready()?;
-    let standing = asked.plane.standing();
+    let standing = asked.plane.rules();
     let is_asked = |name: &DocumentName| {
         is_visible(asked, &name.tenant)
             && query.get("tenant").is_none_or(|tenant| *name.tenant == *tenant)
@@ -92,7 +92,7 @@ pub(super) async fn rules(asked: &Asked<'_>) -> Result<Made, Problem> {
     }))))
 }
 
-pub(super) async fn history(asked: &Asked<'_>) -> Result<Made, Problem> {
+pub(super) async fn history(asked: &ControlRequest<'_>) -> Result<Made, Problem> {
     let query = asked.query(&["namespace", "tenant", "before", "limit"])?;
     let given = query.get("tenant").unwrap_or_else(|| asked.caller.tenant());
     if !is_visible(asked, given) {
@@ -107,10 +107,10 @@ pub(super) async fn history(asked: &Asked<'_>) -> Result<Made, Problem> {
     let rows = usize::try_from(rows).unwrap_or(usize::MAX);
     let found = asked.plane.history(tenant, namespace.as_ref(), before, rows).await?;
     let entries: Vec<Value> = found.iter().map(summary).collect();
-    Ok(Made::Json(document(&json!({ "version": asked.plane.standing().version, "history": entries }))))
+    Ok(Made::Json(document(&json!({ "version": asked.plane.rules().version, "history": entries }))))
 }
 
-fn visible_changes(asked: &Asked<'_>, entry: &RuleVersion) -> Vec<Changed> {
+fn visible_changes(asked: &ControlRequest<'_>, entry: &RuleVersion) -> Vec<Changed> {
     let pairs = entry.changed.changes.iter().zip(&entry.replaced.changes);
     let pairs = pairs.map(|(after, before)| Changed { after: after.clone(), before: before.clone() });
     let is_seen = |change: &Changed| {
@@ -119,7 +119,7 @@ fn visible_changes(asked: &Asked<'_>, entry: &RuleVersion) -> Vec<Changed> {
     pairs.filter(is_seen).collect()
 }
 
-fn entry_json(asked: &Asked<'_>, entry: &RuleVersion) -> Value {
+fn entry_json(asked: &ControlRequest<'_>, entry: &RuleVersion) -> Value {
     let both = |Changed { after, before }: &Changed| json!({ "after": ChangeJson::from(after), "before": ChangeJson::from(before) });
     let changes: Vec<Value> = visible_changes(asked, entry).iter().map(both).collect();
     let mut value = summary(&entry.summary);
@@ -127,7 +127,7 @@ fn entry_json(asked: &Asked<'_>, entry: &RuleVersion) -> Value {
     value
 }
 
-pub(super) async fn version(asked: &Asked<'_>, version: u64) -> Result<Made, Problem> {
+pub(super) async fn version(asked: &ControlRequest<'_>, version: u64) -> Result<Made, Problem> {
     asked.query(&[])?;
     let entry = asked.plane.entry(version).await?;
     if asked.tenant().is_some() && visible_changes(asked, &entry).is_empty() {
@@ -137,10 +137,10 @@ pub(super) async fn version(asked: &Asked<'_>, version: u64) -> Result<Made, Pro
 }
 
 /// Waits for news, and tells them.
-pub(super) async fn watch(asked: &Asked<'_>) -> Result<Made, Problem> {
+pub(super) async fn watch(asked: &ControlRequest<'_>) -> Result<Made, Problem> {
     let query = asked.query(&["after"])?;
     let plane = asked.plane;
-    let after = query.number("after")?.unwrap_or_else(|| plane.standing().version);
+    let after = query.number("after")?.unwrap_or_else(|| plane.rules().version);
     let version = plane.wait_beyond(after, WATCH_FOR).await;
     let mut entries = if version > after { plane.entries_after(after).await? } else { Vec::new() };
     let seen = entries.last().map_or(after, |entry| entry.summary.version);
@@ -157,13 +157,13 @@ fn json_line(lines: &mut Vec<u8>, value: &impl serde::Serialize) -> Result<(), P
 }
 
 /// Documents and the fleet's mode first, then overrides, a page at a time.
-pub(super) async fn export(asked: &Asked<'_>) -> Result<Made, Problem> {
+pub(super) async fn export(asked: &ControlRequest<'_>) -> Result<Made, Problem> {
     let query = asked.query(&["after"])?;
     let mut lines = Vec::new();
     let after = match query.get("after") {
         None => {
             asked.plane.ready()?;
-            let standing = asked.plane.standing();
+            let standing = asked.plane.rules();
             json_line(&mut lines, &json!({ "tidegate_rules": 1, "version": standing.version }))?;
             if asked.tenant().is_none() {
                 json_line(&mut lines, &ChangeJson::from(&RuleChange::FleetMode(standing.fleet_mode)))?;
@@ -188,7 +188,7 @@ pub(super) async fn export(asked: &Asked<'_>) -> Result<Made, Problem> {
     Ok(Made::Lines(lines, next.map(|id| shown(&id))))
 }
 
-pub(super) async fn overrides(asked: &Asked<'_>) -> Result<Made, Problem> {
+pub(super) async fn overrides(asked: &ControlRequest<'_>) -> Result<Made, Problem> {
     let query = asked.query(&["tenant", "namespace", "after"])?;
     let tenant = query.get("tenant").unwrap_or_else(|| asked.caller.tenant());
     if !is_visible(asked, tenant) {
@@ -209,13 +209,13 @@ pub(super) async fn overrides(asked: &Asked<'_>) -> Result<Made, Problem> {
 }
 
 /// Every version with all that it changed and replaced, a page at a time.
-pub(super) async fn backup(asked: &Asked<'_>) -> Result<Made, Problem> {
+pub(super) async fn backup(asked: &ControlRequest<'_>) -> Result<Made, Problem> {
     asked.caller.require_operator()?;
     let query = asked.query(&["after"])?;
     let after = query.number("after")?.unwrap_or(0);
     let mut lines = Vec::new();
     if after == 0 {
-        let version = asked.plane.standing().version;
+        let version = asked.plane.rules().version;
         json_line(&mut lines, &json!({ "tidegate_backup": 1, "version": version }))?;
     }
     let entries = asked.plane.entries_after(after).await?;

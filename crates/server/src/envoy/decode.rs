@@ -4,12 +4,14 @@
 //! are skipped, as protobuf requires. Bounds are checked while reading, so that a small message can't become a large
 //! list.
 
-use crate::envoy::asked::{Asked, AskedDescriptor, AskedLimit, no_refunds, push_descriptor};
 use crate::envoy::protobuf::{ProtobufError, Reader, Value, low_u32};
+use crate::envoy::rate_limit_request::{
+    DescriptorLimit, RateLimitRequest, RequestDescriptor, no_refunds, push_descriptor,
+};
 use crate::refusal::{Code, Refusal};
 
-pub(crate) fn decode(bytes: &[u8]) -> Result<Asked<'_>, Refusal> {
-    let mut asked = Asked::default();
+pub(crate) fn decode(bytes: &[u8]) -> Result<RateLimitRequest<'_>, Refusal> {
+    let mut asked = RateLimitRequest::default();
     let mut reader = Reader::new(bytes);
     while let Some((number, value)) = reader.field()? {
         match (number, value) {
@@ -22,8 +24,8 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Asked<'_>, Refusal> {
     Ok(asked)
 }
 
-fn descriptor<'b>(asked: &mut Asked<'b>, message: &'b [u8]) -> Result<(), Refusal> {
-    let mut found = AskedDescriptor::default();
+fn descriptor<'b>(asked: &mut RateLimitRequest<'b>, message: &'b [u8]) -> Result<(), Refusal> {
+    let mut found = RequestDescriptor::default();
     let mut reader = Reader::new(message);
     while let Some((number, value)) = reader.field()? {
         match (number, value) {
@@ -54,8 +56,8 @@ fn entry(message: &[u8]) -> Result<(&str, &str), ProtobufError> {
     Ok((key, value))
 }
 
-fn limit(message: &[u8]) -> Result<AskedLimit, ProtobufError> {
-    let mut limit = AskedLimit::default();
+fn limit(message: &[u8]) -> Result<DescriptorLimit, ProtobufError> {
+    let mut limit = DescriptorLimit::default();
     let mut reader = Reader::new(message);
     while let Some((number, field)) = reader.field()? {
         match (number, field) {
@@ -143,7 +145,7 @@ mod tests {
             prop_assert_eq!(asked.descriptors.len(), descriptors.len());
             let mut begin = 0;
             for (found, (entries, hits, limit)) in asked.descriptors.iter().zip(&descriptors) {
-                let limit = limit.map(|(requests_per_unit, unit)| AskedLimit {
+                let limit = limit.map(|(requests_per_unit, unit)| DescriptorLimit {
                     requests_per_unit,
                     unit,
                     unit_multiplier: None,

@@ -4,8 +4,8 @@
 //! the one with least left. A shadow rule is told only where nothing else limits, and never as over its limit.
 
 use crate::answer::retry_after_seconds;
-use crate::envoy::asked::Descriptors;
-use crate::rate_headers::{self, Header, Told};
+use crate::envoy::rate_limit_request::Descriptors;
+use crate::rate_headers::{self, Header, RateLimitHeaders};
 use smallvec::SmallVec;
 use tidegate_core::{Nanos, Role};
 use tidegate_node::{Answer, LimitAnswer, LimitOutcome, LimitSource};
@@ -69,7 +69,7 @@ impl<'r> Verdict<'r> {
 
     /// Gives each header and its value to `take`; all are about the one limit that is strictest.
     pub(crate) fn each_header(&self, take: impl FnMut(Header, &[u8])) {
-        let told = self.strictest().map(|(status, limit)| Told {
+        let told = self.strictest().map(|(status, limit)| RateLimitHeaders {
             name: limit.name,
             limit: limit.requests,
             remaining: status.remaining,

@@ -9,7 +9,7 @@ use crate::budget::Registration;
 use crate::counters::COUNTERS;
 use crate::for_caller;
 use crate::grpc::call;
-use crate::grpc::message::{Held, Incoming};
+use crate::grpc::message::{BufferedBytes, Incoming};
 use crate::grpc::status::{self, Failure, GrpcCode};
 use crate::refusal::excerpt;
 use h2::server::SendResponse;
@@ -39,7 +39,7 @@ pub(super) struct RulesService {
     feed: Arc<Feed>,
     tokens: Arc<Tokens>,
     last_caller: LastCaller,
-    held: Arc<Held>,
+    held: Arc<BufferedBytes>,
     shutdown: watch::Receiver<bool>,
 }
 
@@ -50,7 +50,7 @@ impl RulesService {
         shutdown: watch::Receiver<bool>,
         registration: Registration,
     ) -> Self {
-        let (last_caller, held) = (LastCaller::of(registration), Arc::new(Held::of_callers()));
+        let (last_caller, held) = (LastCaller::of(registration), Arc::new(BufferedBytes::of_callers()));
         RulesService { feed, tokens, last_caller, held, shutdown }
     }
 
@@ -88,7 +88,7 @@ impl RulesService {
 /// Serves a follower until it leaves, is stuck, its token is `revoked`, or the process shuts down.
 async fn serve(
     feed: &Arc<Feed>,
-    held: &Held,
+    held: &BufferedBytes,
     body: RecvStream,
     mut respond: SendResponse<Bytes>,
     mut shutdown: watch::Receiver<bool>,
@@ -179,7 +179,7 @@ async fn converse(
                     return Ok(Ended::Left);
                 }
                 while let Some(message) = incoming.take()? {
-                    subscriber.heard(decode(message)?, clock.now());
+                    subscriber.receive(decode(message)?, clock.now());
                 }
             }
             sent = timeout(STUCK_MAX, poll_fn(|cx| outgoing.poll_send(stream, cx))), if !outgoing.is_empty() => {

@@ -89,34 +89,34 @@ pub(super) fn arrived(body: &mut RecvStream) -> Arrived {
 
 /// Bytes of incomplete messages, of several streams of a connection.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct BufferedBytes {
     bytes: AtomicUsize,
     bytes_max: usize,
 }
 
-impl Held {
+impl BufferedBytes {
     /// Of calls that need a token.
     pub(super) fn of_callers() -> Self {
-        Held { bytes: AtomicUsize::new(0), bytes_max: HELD_BYTES_MAX }
+        BufferedBytes { bytes: AtomicUsize::new(0), bytes_max: HELD_BYTES_MAX }
     }
 
     /// Of calls that need none.
     pub(super) fn of_anybody() -> Self {
-        Held { bytes: AtomicUsize::new(0), bytes_max: HELD_WITHOUT_TOKEN_BYTES_MAX }
+        BufferedBytes { bytes: AtomicUsize::new(0), bytes_max: HELD_WITHOUT_TOKEN_BYTES_MAX }
     }
 }
 
 /// A body as it comes. What it holds is given back when it is dropped.
 pub(super) struct Incoming<'h> {
     body: RecvStream,
-    held: &'h Held,
+    held: &'h BufferedBytes,
     bytes: Vec<u8>,
     counted: usize,
     message_bytes_max: usize,
 }
 
 impl<'h> Incoming<'h> {
-    pub(super) fn new(body: RecvStream, held: &'h Held, message_bytes_max: usize) -> Self {
+    pub(super) fn new(body: RecvStream, held: &'h BufferedBytes, message_bytes_max: usize) -> Self {
         Incoming { body, held, bytes: Vec::new(), counted: 0, message_bytes_max }
     }
 
@@ -162,7 +162,7 @@ impl Drop for Incoming<'_> {
 pub(super) async fn whole(
     body: RecvStream,
     first: &[u8],
-    held: &Held,
+    held: &BufferedBytes,
     message_bytes_max: usize,
 ) -> Result<Vec<u8>, Failure> {
     let mut incoming = Incoming::new(body, held, message_bytes_max);

@@ -91,7 +91,7 @@ impl Ring {
     }
 
     /// A second that ended then.
-    pub(super) fn note(&mut self, at: Nanos, counts: &Counts, open_breakers: u32, names: &mut Names) {
+    pub(super) fn record(&mut self, at: Nanos, counts: &Counts, open_breakers: u32, names: &mut Names) {
         // A clock that was set back: what follows must not stand among what was before.
         while self.steps.back().is_some_and(|step| step.at >= at) {
             self.steps.pop_back();

@@ -9,7 +9,7 @@ fn at(second: u64) -> Nanos {
 
 fn noted(past: &mut Past, second: u64, admitted: u64) {
     let totals = Counts { admitted, denied: 2 * admitted, ..Counts::default() };
-    past.note(at(second), totals, 0);
+    past.record(at(second), totals, 0);
 }
 
 fn steps(past: &mut Past, ring: usize, after: u64) -> Vec<Step> {
@@ -54,14 +54,14 @@ fn a_week_takes_the_room_of_a_day() {
 #[test]
 fn of_many_rules_the_busiest_are_named_and_the_others_are_counted_together() {
     let mut past = Past::default();
-    past.note(at(1), Counts::default(), 0);
+    past.record(at(1), Counts::default(), 0);
     let labels = |rule: u64| RuleLabels {
         tenant: "default".into(),
         namespace: "api".into(),
         rule: format!("rule-{rule}").into(),
     };
     let rules = (1..=100).map(|rule| (labels(rule), [rule, 0, 0])).collect();
-    past.note(at(2), Counts { rules, ..Counts::default() }, 0);
+    past.record(at(2), Counts { rules, ..Counts::default() }, 0);
     let second = &steps(&mut past, 0, 0)[0];
     let named: Vec<_> = second.rules.iter().map(|(place, [admitted, ..])| (*place, *admitted)).collect();
     assert_eq!((named.len(), named[0], named[8]), (9, (0, 100), (OTHERS, (1..=92).sum())));

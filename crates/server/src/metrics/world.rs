@@ -17,7 +17,7 @@ pub(super) fn collect(families: &mut Families, app: &App, driver: &WorldDriver) 
         families.gauge("quota_keys_tracked", quotas.tracked_keys() as u64);
         driver.reconciler().gauges().into_iter().for_each(|(name, value)| families.gauge(name, value));
     }
-    families.gauge("world_keys", node.book_len() as u64);
+    families.gauge("world_keys", node.index_len() as u64);
     families.gauge("world_regions", node.view().map_or(0, |view| u64::from(view.regions)));
     families.gauge("world_membership", node.version());
     let state = driver.state();

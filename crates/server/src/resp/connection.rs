@@ -2,7 +2,7 @@
 
 use super::login::Login;
 use super::reply;
-use super::session::{Asked, Session};
+use super::session::{Session, ThrottleRequest};
 use super::throttle::{self, LastLimit, Throttle};
 use crate::App;
 use crate::budget::Registration;
@@ -61,7 +61,8 @@ impl pipeline::Session for Session {
 }
 
 async fn finish(app: &App, login: &Login, pending: &[u8], output: &mut Vec<u8>) -> usize {
-    let asked = Asked::read(pending).unwrap_or_else(|| unreachable!("the pass that asks has read it"));
+    let asked =
+        ThrottleRequest::read(pending).unwrap_or_else(|| unreachable!("the pass that asks has read it"));
     let words = asked.words();
     match Throttle::read(&words, &mut LastLimit::default()) {
         Ok(throttle) => decide_slowly(app, login, &throttle, output).await,

@@ -21,7 +21,7 @@ pub(crate) fn line(input: &[u8]) -> Result<Next<'_>, ProtocolError> {
 
 /// The words of a line, without their quotes.
 pub(crate) fn split(line: &[u8]) -> Result<Vec<Vec<u8>>, ProtocolError> {
-    let mut rest = Rest(line);
+    let mut rest = UnreadBytes(line);
     let mut words = Vec::new();
     while rest.skip_spaces() {
         if words.len() == WORDS_MAX {
@@ -32,9 +32,9 @@ pub(crate) fn split(line: &[u8]) -> Result<Vec<Vec<u8>>, ProtocolError> {
     Ok(words)
 }
 
-struct Rest<'a>(&'a [u8]);
+struct UnreadBytes<'a>(&'a [u8]);
 
-impl Rest<'_> {
+impl UnreadBytes<'_> {
     /// Whether anything comes after them.
     fn skip_spaces(&mut self) -> bool {
         self.0 = self.0.trim_ascii_start();

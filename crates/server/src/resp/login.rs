@@ -71,9 +71,9 @@ impl Login {
 
     /// Leaves a denial to be found again.
     #[inline]
-    pub(crate) fn keep_denial(&self, app: &App, item: &Item, decision: &Decision, moment: Moment) {
+    pub(crate) fn record_denial(&self, app: &App, item: &Item, decision: &Decision, moment: Moment) {
         if let (Some(caller), Some(keys)) = (&self.caller, &self.keys) {
-            app.engine.keep_single((caller.tenant(), throttle::NAMESPACE, keys), item, decision, moment);
+            app.engine.record_single((caller.tenant(), throttle::NAMESPACE, keys), item, decision, moment);
         }
     }
 

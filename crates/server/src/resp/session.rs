@@ -84,7 +84,7 @@ impl Session {
             at: 0,
         };
         let walked = pass.walk();
-        let walked = walked.and_then(|then| pass.settle().map(|()| then));
+        let walked = walked.and_then(|then| pass.complete().map(|()| then));
         pass.count();
         match walked {
             Ok(then) => Answered { consumed: pass.at, then: PassEnd::Then(then) },
@@ -137,7 +137,7 @@ impl Pass<'_> {
     fn command(&mut self, words: &[&[u8]]) -> Result<(), Stop> {
         let Some((name, _)) = words.split_first() else { return Ok(()) };
         if !is_throttle(name) {
-            self.settle()?;
+            self.complete()?;
             if words.len() > UNAUTHENTICATED_WORDS_MAX && !self.session.login.is_known() {
                 return Err(self.refuse(ProtocolError::UnauthenticatedWordCount)?);
             }
@@ -148,7 +148,7 @@ impl Pass<'_> {
             };
         }
         let Some(keys) = self.session.login.keys() else {
-            self.settle()?;
+            self.complete()?;
             self.session.login.refuse(self.out, name);
             return Ok(());
         };
@@ -157,10 +157,10 @@ impl Pass<'_> {
                 let item = throttle.item(keys);
                 self.app.engine.prefetch_shard(item.key);
                 self.queue.push(Queued { item, start: self.at });
-                if self.queue.len() < QUEUE_MAX { Ok(()) } else { self.settle() }
+                if self.queue.len() < QUEUE_MAX { Ok(()) } else { self.complete() }
             }
             Err(wrong) => {
-                self.settle()?;
+                self.complete()?;
                 COUNTERS.resp_commands_refused.add_one();
                 reply::error(self.out, format!("ERR {wrong}").as_bytes());
                 Ok(())
@@ -180,7 +180,7 @@ impl Pass<'_> {
     }
 
     /// Decides and answers what is queued, in order.
-    fn settle(&mut self) -> Result<(), Stop> {
+    fn complete(&mut self) -> Result<(), Stop> {
         for queued in &self.queue {
             self.app.engine.prefetch(queued.item.key);
         }
@@ -190,11 +190,11 @@ impl Pass<'_> {
             };
             self.tally.add(&decision);
             if !decision.is_admitted() {
-                self.session.login.keep_denial(self.app, &queued.item, &decision, self.moment);
+                self.session.login.record_denial(self.app, &queued.item, &decision, self.moment);
             }
             throttle::answer(self.out, &decision, self.moment.now);
             if let Some(sample) = self.app.engine.sampled(&decision, self.moment) {
-                self.note(queued, sample);
+                self.record(queued, sample);
             }
         }
         self.queue.clear();
@@ -203,21 +203,21 @@ impl Pass<'_> {
 
     /// Takes a command into the sample of those that come most often. Its key's name is read once more for that.
     #[cold]
-    fn note(&self, queued: &Queued, sample: Sample) {
+    fn record(&self, queued: &Queued, sample: Sample) {
         let mut words = Words::new();
         // Who types a command as a line doesn't come often.
         let Ok(Next::Command { .. }) = parse::next(&self.input[queued.start..], &mut words) else { return };
         if let Ok(throttle) = Throttle::read(words.get(), &mut LastLimit::default()) {
             let tenant = self.session.login.tenant();
             let limit = (&throttle.given(), &queued.item);
-            self.app.engine.note_single(tenant, limit, sample, self.moment);
+            self.app.engine.sample_single(tenant, limit, sample, self.moment);
         }
     }
 
     /// Says what can't be understood, as the last thing that is said.
     #[cold]
     fn refuse(&mut self, problem: ProtocolError) -> Result<Stop, Stop> {
-        self.settle()?;
+        self.complete()?;
         COUNTERS.resp_commands_refused.add_one();
         reply::error(self.out, format!("ERR Protocol error: {problem}").as_bytes());
         Ok(Stop::Close)
@@ -238,20 +238,23 @@ impl Pass<'_> {
 
 /// A throttle command that has to be asked about.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct ThrottleRequest {
     words: Vec<Vec<u8>>,
     pub(crate) length: usize,
 }
 
-impl Asked {
+impl ThrottleRequest {
     /// The command that `input` begins with; `None` when there is none.
     pub(crate) fn read(input: &[u8]) -> Option<Self> {
         let mut words = Words::new();
         match parse::next(input, &mut words) {
-            Ok(Next::Command { length }) => {
-                Some(Asked { words: words.get().iter().map(|word| word.to_vec()).collect(), length })
+            Ok(Next::Command { length }) => Some(ThrottleRequest {
+                words: words.get().iter().map(|word| word.to_vec()).collect(),
+                length,
+            }),
+            Ok(Next::Inline { line, length }) => {
+                Some(ThrottleRequest { words: inline::split(line).ok()?, length })
             }
-            Ok(Next::Inline { line, length }) => Some(Asked { words: inline::split(line).ok()?, length }),
             _ => None,
         }
     }

@@ -6,7 +6,7 @@
 //! itself from before stays in force there, below these.
 
 use super::overrides::Override;
-use super::requests::{Named, Setting};
+use super::requests::{LimitTarget, Setting};
 use crate::App;
 use crate::control_relay::{Answered, Question, ask};
 use crate::refusal::{Code, Refusal};
@@ -32,10 +32,10 @@ const NAMESPACE_CHARS_MAX: usize = 128 - NAMESPACE_START.len();
 const PAGES_MAX: usize = 40;
 /// How long a change waits until this node has it too; others have it at about the same time.
 const HERE_WITHIN: Duration = Duration::from_secs(1);
-const LOOK_EVERY: Duration = Duration::from_millis(2);
+const POLL_EVERY: Duration = Duration::from_millis(2);
 
 /// Whether overrides go to a control plane.
-pub(super) fn is_kept_there(app: &App) -> bool {
+pub(super) fn is_stored_there(app: &App) -> bool {
     app.following.is_some()
 }
 
@@ -44,7 +44,7 @@ pub(super) fn is_kept_there(app: &App) -> bool {
 pub(super) fn applied(
     rules: &VersionedRules,
     tenant: &str,
-    named: &Named<'_>,
+    named: &LimitTarget<'_>,
     own: Period,
     now: Nanos,
 ) -> Option<Override> {
@@ -124,7 +124,7 @@ fn document_text(tenant: &str, namespace: &str) -> String {
 }
 
 /// The override of an identifier, to be kept or removed.
-fn line(tenant: &str, named: &Named<'_>, rate: Option<RateJson>) -> Result<ChangeJson, Refusal> {
+fn line(tenant: &str, named: &LimitTarget<'_>, rate: Option<RateJson>) -> Result<ChangeJson, Refusal> {
     Ok(ChangeJson::Override(OverrideJson {
         tenant: tenant.to_owned(),
         namespace: checked_document_name(&named.namespace)?,
@@ -160,7 +160,7 @@ pub(super) async fn remove(
     app: &App,
     tenant: &str,
     token: Option<&[u8]>,
-    named: &Named<'_>,
+    named: &LimitTarget<'_>,
 ) -> Result<bool, Refusal> {
     if !all(app, tenant, token, &named.namespace).await?.contains_key(&*named.identifier) {
         return Ok(false);
@@ -178,7 +178,7 @@ async fn import(app: &App, token: Option<&[u8]>, lines: &[Value], reason: &str) 
     let version = made["version"].as_u64().unwrap_or(0);
     let is_here = async {
         while app.engine.rules().set.version() < version {
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(POLL_EVERY).await;
         }
     };
     if tokio::time::timeout(HERE_WITHIN, is_here).await.is_err() {

@@ -95,18 +95,18 @@ impl Journal {
             "overrides couldn't all be restored"
         );
         if in_force.count() > 0 {
-            self.keep_or_report(None, in_force);
+            self.append_or_report(None, in_force);
         }
     }
 
     /// Keeps a change, after which `in_force` is in force. Blocks for as long as the disk does.
-    pub(super) fn keep(&mut self, change: &Change, in_force: &InForce) {
-        self.keep_or_report(Some(change), in_force);
+    pub(super) fn append(&mut self, change: &Change, in_force: &InForce) {
+        self.append_or_report(Some(change), in_force);
     }
 
-    fn keep_or_report(&mut self, change: Option<&Change>, in_force: &InForce) {
+    fn append_or_report(&mut self, change: Option<&Change>, in_force: &InForce) {
         let Some(directory) = self.directory.clone() else { return };
-        match self.try_keep(&directory, change, in_force) {
+        match self.try_append(&directory, change, in_force) {
             Ok(()) => {
                 if std::mem::take(&mut self.is_failing) {
                     tracing::info!(path = %directory.display(), "overrides are kept over a restart again");
@@ -125,7 +125,7 @@ impl Journal {
         }
     }
 
-    fn try_keep(
+    fn try_append(
         &mut self,
         directory: &Path,
         change: Option<&Change>,

@@ -6,7 +6,7 @@
 
 use super::journal::Journal;
 use super::namespace::Namespace;
-use super::requests::Named;
+use super::requests::LimitTarget;
 use super::unknown_override;
 use crate::for_caller::spawn_blocking;
 use crate::refusal::{Code, Refusal, excerpt};
@@ -41,7 +41,7 @@ pub struct Overrides {
 
 impl Overrides {
     /// Those that were kept in a directory; changes are kept there too.
-    pub fn kept_in(directory: PathBuf) -> Self {
+    pub fn stored_in(directory: PathBuf) -> Self {
         let mut journal = Journal::new(directory);
         let in_force = ArcSwap::from_pointee(journal.read());
         Overrides { in_force, journal: Arc::new(Mutex::new(journal)) }
@@ -66,7 +66,7 @@ impl Overrides {
         let old = self.in_force.swap(next.clone());
         let set = change.to.clone();
         let keeping = spawn_blocking(move || {
-            journal.keep(&change, &next);
+            journal.append(&change, &next);
             // Takes a while too when there are thousands.
             drop(old);
         });
@@ -123,7 +123,7 @@ pub(super) struct Change {
 }
 
 impl Change {
-    pub(super) fn new(tenant: &str, named: &Named<'_>, to: Option<Override>) -> Self {
+    pub(super) fn new(tenant: &str, named: &LimitTarget<'_>, to: Option<Override>) -> Self {
         let (namespace, identifier) = ((&*named.namespace).into(), (&*named.identifier).into());
         Change { tenant: tenant.into(), namespace, identifier, to }
     }

@@ -39,14 +39,14 @@ const SETTING: Form = Form {
     // Unkey names no longest one; this is the engine's.
     duration_ms: Range { min: SECOND_MS, max: 366 * DAY_MS },
 };
-const NAMED: Form = Form { known: &["namespace", "identifier"], ..SETTING };
+const TARGET: Form = Form { known: &["namespace", "identifier"], ..SETTING };
 const LISTING: Form =
     Form { known: &["namespace", "cursor", "limit"], limit: Range { min: 1, max: PAGE_MAX }, ..SETTING };
 
 /// One limit to be checked.
 #[derive(Debug)]
 pub(super) struct Check<'b> {
-    pub(super) named: Named<'b>,
+    pub(super) named: LimitTarget<'b>,
     pub(super) limit: Limit,
     pub(super) period: Period,
     pub(super) cost: Cost,
@@ -54,7 +54,7 @@ pub(super) struct Check<'b> {
 
 /// Whom a request is about.
 #[derive(Debug)]
-pub(super) struct Named<'b> {
+pub(super) struct LimitTarget<'b> {
     pub(super) namespace: Cow<'b, str>,
     pub(super) identifier: Cow<'b, str>,
 }
@@ -62,7 +62,7 @@ pub(super) struct Named<'b> {
 /// An override to be set.
 #[derive(Debug)]
 pub(super) struct Setting<'b> {
-    pub(super) named: Named<'b>,
+    pub(super) named: LimitTarget<'b>,
     pub(super) limit: Limit,
     pub(super) period: Period,
 }
@@ -106,10 +106,10 @@ pub(super) fn many_checks(body: &[u8]) -> Result<Checks<'_>, Refusal> {
     if checks.is_empty() { Err(wrong_count("none")) } else { Ok(checks) }
 }
 
-impl<'b> Named<'b> {
+impl<'b> LimitTarget<'b> {
     /// The body of `getOverride` and `deleteOverride`.
     pub(super) fn read(body: &'b [u8]) -> Result<Self, Refusal> {
-        whole(body, &NAMED)?.named()
+        whole(body, &TARGET)?.named()
     }
 }
 
@@ -173,9 +173,9 @@ impl<'b> Fields<'b> {
         Ok(Check { named: self.named()?, limit: self.limit()?, period: self.period()?, cost })
     }
 
-    fn named(&mut self) -> Result<Named<'b>, Refusal> {
+    fn named(&mut self) -> Result<LimitTarget<'b>, Refusal> {
         let identifier = self.identifier.take().ok_or_else(|| missing("identifier", "\"user_42\""));
-        Ok(Named { namespace: self.namespace()?, identifier: identifier? })
+        Ok(LimitTarget { namespace: self.namespace()?, identifier: identifier? })
     }
 
     fn namespace(&mut self) -> Result<Cow<'b, str>, Refusal> {

@@ -54,7 +54,7 @@ impl Figure {
 }
 
 /// What a scheme did, to be read off.
-pub(crate) struct Seen<'a> {
+pub(crate) struct SchemeTotals<'a> {
     pub(crate) tally: &'a Tally,
     pub(crate) perfect: &'a Tally,
     pub(crate) operations: &'a [u64],
@@ -66,7 +66,7 @@ pub(crate) struct Seen<'a> {
     pub(crate) rules_heard_ms: &'a [u64],
 }
 
-impl Seen<'_> {
+impl SchemeTotals<'_> {
     /// A figure of a stretch, which is the seconds `from` to `until`.
     pub(crate) fn figure(&self, figure: Figure, stretch: usize, from: usize, until: usize) -> f64 {
         let (ours, perfect) = (self.tally.keys(stretch), self.perfect.keys(stretch));

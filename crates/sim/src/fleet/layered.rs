@@ -22,7 +22,7 @@ const STRICT_MAX: Nanos = Nanos::from_secs(60);
 
 /// A process's entry of a key.
 #[derive(Clone, Copy, Debug, Default)]
-struct Entry {
+struct LayeredEntry {
     sequence: u64,
     count: u64,
     previous: u64,
@@ -46,7 +46,7 @@ struct Stored {
 
 #[derive(Debug, Default)]
 struct Process {
-    entries: BTreeMap<usize, Entry>,
+    entries: BTreeMap<usize, LayeredEntry>,
     dirty: Vec<usize>,
     replays_at: Nanos,
     publishes_at: Nanos,
@@ -261,14 +261,14 @@ impl Scheme for Layered<'_> {
     }
 }
 
-impl Entry {
+impl LayeredEntry {
     /// As it is in a cell.
-    fn rolled(self, sequence: u64) -> Entry {
+    fn rolled(self, sequence: u64) -> LayeredEntry {
         if self.sequence == sequence {
             return self;
         }
         let is_next = self.sequence + 1 == sequence;
-        Entry {
+        LayeredEntry {
             sequence,
             count: 0,
             previous: if is_next { self.count } else { 0 },

@@ -53,7 +53,7 @@ pub(crate) struct Quotas<'p> {
 }
 
 /// What a scheme is told of a fleet.
-pub(crate) struct Told<'p> {
+pub(crate) struct SchemeInputs<'p> {
     pub(crate) keys: &'p [KeyPlan],
     pub(crate) templates: &'p [Template],
     pub(crate) nodes: Vec<usize>,
@@ -64,8 +64,8 @@ pub(crate) struct Told<'p> {
 }
 
 impl<'p> Quotas<'p> {
-    pub(crate) fn new(told: Told<'p>) -> Self {
-        let Told { keys, templates, nodes, joined_at, hot_at, changes, outages } = told;
+    pub(crate) fn new(told: SchemeInputs<'p>) -> Self {
+        let SchemeInputs { keys, templates, nodes, joined_at, hot_at, changes, outages } = told;
         let there = joined_at.iter().filter(|at| **at <= START).count().max(1);
         let part = |region: usize| Part {
             // One that comes later has the floor until slices are made anew.

@@ -10,16 +10,17 @@ use crate::streams::{ProcessId, StreamFault, StreamRegion, StreamScenario, Strea
 use tidegate_core::Nanos;
 
 /// What nodes hear of, and how long that takes.
-pub(crate) struct Heard {
+pub(crate) struct RuleDelivery {
     /// For each region.
     pub(crate) changes: Vec<Vec<LimitChange>>,
     /// How long the last node took, for the changes of each second.
     pub(crate) slowest_ms: Vec<u64>,
 }
 
-impl Heard {
+impl RuleDelivery {
     pub(crate) fn new(plan: &Plan, seed: u64) -> Self {
-        let mut heard = Heard { changes: vec![Vec::new(); plan.region_count()], slowest_ms: Vec::new() };
+        let mut heard =
+            RuleDelivery { changes: vec![Vec::new(); plan.region_count()], slowest_ms: Vec::new() };
         for (change, by_node) in changes_at_once(plan).into_iter().zip(heard_at(plan, seed)) {
             let at = change.heard_at[0];
             let second = usize::try_from(at.minus(START).get() / Nanos::PER_SECOND).unwrap_or(0);

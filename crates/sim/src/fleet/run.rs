@@ -2,12 +2,12 @@
 //! each answers is counted.
 
 use super::course::{Clock, Course, Others};
-use super::figures::{Judged, Seen};
+use super::figures::{Judged, SchemeTotals};
 use super::layered::Layered;
 use super::perfect::{Perfect, changes_at_once};
 use super::plan::{Beside, FaultName, Plan, PolicyName, instant, length};
-use super::quotas::{Quotas, Told};
-use super::rules::Heard;
+use super::quotas::{Quotas, SchemeInputs};
+use super::rules::RuleDelivery;
 use super::tally::{Stretch, Tally};
 use super::traffic::{Traffic, first_keys, templates};
 use crate::fault::Fault;
@@ -108,7 +108,7 @@ pub fn run(plan: &Plan, seed: u64, told: &mut dyn FnMut(Progress)) -> FleetRepor
     let templates: Vec<Template> = templates(plan);
     let stretches = stretches_of(plan);
     let mut ours = Tally::new(&stretches, keys.len());
-    let Heard { changes, slowest_ms } = Heard::new(plan, seed);
+    let RuleDelivery { changes, slowest_ms } = RuleDelivery::new(plan, seed);
     let mut others = Others {
         templates: &templates,
         perfect: Perfect::new(&keys, &templates, changes_at_once(plan)),
@@ -144,7 +144,7 @@ fn judge(
     let operations_beside = sum(beside.loads().iter().map(|load| &load.operations));
     let busiest_beside = busiest_of(beside.loads());
     let (load, load_beside) = (world.load(), beside.world_load());
-    let seen = Seen {
+    let seen = SchemeTotals {
         tally: ours,
         perfect,
         operations: &operations,
@@ -154,7 +154,7 @@ fn judge(
         statements: &load.statements,
         rules_heard_ms,
     };
-    let seen_beside = Seen {
+    let seen_beside = SchemeTotals {
         tally: beside_tally,
         perfect,
         operations: &operations_beside,
@@ -171,7 +171,7 @@ fn judge(
         let second =
             |at: Nanos| usize::try_from(at.minus(START).get().div_ceil(Nanos::PER_SECOND)).unwrap_or(0);
         let (from, until) = (second(stretch.from), second(stretch.until));
-        let figure = |seen: &Seen<'_>| seen.figure(expect.figure, index, from, until);
+        let figure = |seen: &SchemeTotals<'_>| seen.figure(expect.figure, index, from, until);
         Judged::new(expect, plan.seconds as f64, figure(&seen), figure(&seen_beside))
     });
     let judged = judged.collect();
@@ -270,7 +270,15 @@ fn scheme<'p>(
         Beside::Layered => Box::new(Layered::new(keys, templates, &nodes, changes, outages, seed)),
         Beside::Quotas => {
             let hot_at = hot_keys(plan);
-            Box::new(Quotas::new(Told { keys, templates, nodes, joined_at, hot_at, changes, outages }))
+            Box::new(Quotas::new(SchemeInputs {
+                keys,
+                templates,
+                nodes,
+                joined_at,
+                hot_at,
+                changes,
+                outages,
+            }))
         }
     }
 }

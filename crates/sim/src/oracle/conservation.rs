@@ -11,7 +11,7 @@ use tidegate_node::GivenPolicy;
 use tidegate_origin::Exchange;
 
 /// What the store and the living nodes know of a cell.
-struct Known {
+struct CellKnowledge {
     /// The most that they can tell of it together.
     total: u64,
     /// What is left of that without claims: the components of living nodes, and of those that the store has.
@@ -30,7 +30,7 @@ impl Oracle {
             let Some(accounts) = self.keys.iter_mut().find(|accounts| accounts.id == sync.key) else {
                 continue;
             };
-            let asked: u64 = sync.wants.asks.iter().sum();
+            let asked: u64 = sync.request.asks.iter().sum();
             let view = node.view(sync.key);
             let published = view.cells().find(|(sequence, _)| *sequence == window.sequence);
             let unconfirmed = published.map_or(0, |(_, counts)| counts.unsynced());
@@ -51,7 +51,7 @@ impl KeyAccounts {
                     self.used(cell, now).saturating_sub(self.units_between(now, known))
                 }
                 _ => {
-                    let Known { total, of_components, unpublished } =
+                    let CellKnowledge { total, of_components, unpublished } =
                         self.known(self.id_of(cell), nodes, origin);
                     let accounts = self.cells.entry(cell).or_default();
                     accounts.claimed = accounts.claimed.max(total - of_components);
@@ -113,7 +113,7 @@ impl KeyAccounts {
                     self.used(cell, now).saturating_sub(self.units_between(now, known))
                 }
                 _ => {
-                    let Known { total, .. } = self.known(self.id_of(cell), nodes, origin);
+                    let CellKnowledge { total, .. } = self.known(self.id_of(cell), nodes, origin);
                     self.admitted_in(cell).saturating_sub(total)
                 }
             };
@@ -135,7 +135,7 @@ impl KeyAccounts {
     }
 
     /// What the store and the living nodes together can tell of a cell.
-    fn known(&self, cell: CellId, nodes: &[SimulatedNode], origin: &SimulatedOrigin) -> Known {
+    fn known(&self, cell: CellId, nodes: &[SimulatedNode], origin: &SimulatedOrigin) -> CellKnowledge {
         let mut components: BTreeMap<NodeId, u64> = origin.counters(&cell).collect();
         let (mut known, mut unpublished) = (origin.total(&cell), 0);
         for node in nodes.iter().filter(|node| node.is_up) {
@@ -150,7 +150,7 @@ impl KeyAccounts {
             }
         }
         let of_components = components.values().sum();
-        Known { total: known.max(of_components), of_components, unpublished }
+        CellKnowledge { total: known.max(of_components), of_components, unpublished }
     }
 
     fn known_tat(&self, epoch: u16, nodes: &[SimulatedNode], origin: &SimulatedOrigin) -> Nanos {

@@ -12,7 +12,7 @@ pub(super) struct Generations {
     /// The cell that was the current one when the last reset was carried out.
     began_in: Option<Sequence>,
     /// The highest that all nodes are told of.
-    told: u64,
+    sent: u64,
     by_epoch: BTreeMap<u16, u64>,
     by_order: BTreeMap<u64, u64>,
 }
@@ -46,8 +46,8 @@ impl Generations {
         epochs.map(|(epoch, _)| *epoch).max().unwrap_or(0)
     }
 
-    pub(super) fn told(&mut self, epoch: u16) {
-        self.told = self.told.max(self.of(epoch));
+    pub(super) fn sent(&mut self, epoch: u16) {
+        self.sent = self.sent.max(self.of(epoch));
     }
 
     /// Neither the store nor a living node knows of an epoch beyond this one. Once the cells are over that counted when the
@@ -57,12 +57,12 @@ impl Generations {
         if is_over && self.epoch_of(self.newest) > epoch {
             self.by_epoch.retain(|known, _| *known < epoch);
             self.by_epoch.insert(epoch, self.newest);
-            self.told = self.newest;
+            self.sent = self.newest;
         }
     }
 
     pub(super) fn newest_is_told(&self) -> bool {
-        self.told >= self.newest
+        self.sent >= self.newest
     }
 }
 

@@ -3,7 +3,7 @@
 use super::coming::ResetCall;
 use super::deadlines::DeadlineOf;
 use super::driving::ALIVE_FOR;
-use super::working::DeskCall;
+use super::working::WorkerCall;
 use super::{Event, ExchangeNote, NodeEvent, Simulation, shard_of};
 use crate::line::CONNECT_WITHIN;
 use crate::network::Way;
@@ -51,15 +51,15 @@ pub(super) enum Body {
     Beat(Heartbeat, ClockReading),
     Pulse(ShardId, Pulse),
     Restore(ShardId, DoneReset),
-    Desk(Ticket, DeskCall),
+    Coordination(Ticket, WorkerCall),
     Reset(ResetCall),
     ShareResets(ResetNews),
 }
 
 impl Simulation {
     pub(super) fn execute(&mut self, node: usize, effects: Effects) {
-        for (wake, standings) in effects.finished {
-            wake(standings);
+        for (wake, outcomes) in effects.finished {
+            wake(outcomes);
         }
         for ticket in self.nodes[node].take_woken() {
             let after = Nanos::new(self.random.below(self.scenario.wakes_within.get() + 1));
@@ -78,24 +78,24 @@ impl Simulation {
                 self.send(node, Body::Restore(shard, done));
             }
         }
-        if !effects.asked.is_empty() {
+        if !effects.asked_keys.is_empty() {
             // The tasks of a thread that wait for their turn have it first: they may ask too.
             let after = Nanos::new(self.random.below(self.scenario.wakes_within.get() + 1));
-            self.push_of(node, self.now.plus(after), NodeEvent::SendAsked(effects.asked));
+            self.push_of(node, self.now.plus(after), NodeEvent::SendAsked(effects.asked_keys));
         }
     }
 
     pub(super) fn send_asked(&mut self, node: usize, keys: &[KeyId]) {
         let (state, shards) = (&self.nodes[node], self.scenario.shards);
         let (sharing, moment) = (state.sharing(), state.moment(self.now));
-        let effects = sharing.region.send_asked(&sharing.table, keys, moment, &|key| shard_of(key, shards));
+        let effects = sharing.region.send_asks(&sharing.table, keys, moment, &|key| shard_of(key, shards));
         self.execute(node, effects);
     }
 
     fn call(&mut self, node: usize, mut outgoing: Outgoing) {
         let call = self.new_ticket();
         if self.scenario.node_flaw == Some(NodeFlaw::DrawsHalf) {
-            let wants = outgoing.exchange.syncs.iter_mut().map(|sync| &mut sync.wants);
+            let wants = outgoing.exchange.syncs.iter_mut().map(|sync| &mut sync.request);
             wants.filter_map(|wants| wants.lease.as_mut()).for_each(|wish| wish.parts = HALF);
         }
         if self.has_flaw(NodeFlaw::MergesFloorByMax) {
@@ -125,7 +125,7 @@ impl Simulation {
         let checked = self.auditor.may_be_sent(&exchange);
         self.check(checked);
         let syncs = exchange.syncs.len();
-        let asks = exchange.syncs.iter().map(|sync| sync.wants.asks.len()).sum();
+        let asks = exchange.syncs.iter().map(|sync| sync.request.asks.len()).sum();
         if !self.auditor.is_off() {
             self.exchanges.push(ExchangeNote { at: self.now, node, syncs, asks });
         }
@@ -176,11 +176,11 @@ impl Simulation {
             sharing.region.pulsed(&sharing.table, (shard, pulse), &Ok(pulsed), clock, &route);
         self.tell(node, || format!("{shard:?} {pulsed:?} {event:?}"));
         self.execute(node, effects);
-        self.keep_flushing(node);
+        self.run_flush(node);
     }
 
-    pub(super) fn send_to_desk(&mut self, node: usize, call: Ticket, what: DeskCall) {
-        self.send(node, Body::Desk(call, what));
+    pub(super) fn send_to_origin(&mut self, node: usize, call: Ticket, what: WorkerCall) {
+        self.send(node, Body::Coordination(call, what));
     }
 
     pub(super) fn send(&mut self, node: usize, body: Body) {
@@ -207,7 +207,7 @@ impl Simulation {
                 let error = OriginError::Unreachable { cause: "connection refused".to_owned() };
                 NodeEvent::Ends(call, Err(error))
             }
-            Body::Beat(..) | Body::ShareResets(_) if !self.origin.desk_answers() => return,
+            Body::Beat(..) | Body::ShareResets(_) if !self.origin.coordination_answers() => return,
             Body::Pulse(shard, _) | Body::Restore(shard, _) if !self.origin.answers(shard) => return,
             Body::Pulse(shard, pulse) => {
                 let now = self.origin_now();
@@ -226,7 +226,7 @@ impl Simulation {
             Body::Reset(call) if !self.origin.answers(self.shard_of_key(call.key())) => return,
             Body::Reset(call) => self.reset_at_store(call),
             Body::ShareResets(news) => self.share_resets_at_store(&news),
-            Body::Desk(call, what) => NodeEvent::Told(call, self.at_desk(what)),
+            Body::Coordination(call, what) => NodeEvent::Told(call, self.at_coordination(what)),
             Body::Exchange(call, shard, exchange) => self.exchanged(node, call, shard, &exchange),
             Body::Beat(heartbeat, sent) => match self.origin_beat(&heartbeat) {
                 Ok(alive) => NodeEvent::Alive(alive, sent),
@@ -241,7 +241,7 @@ impl Simulation {
 
     fn origin_beat(&mut self, heartbeat: &Heartbeat) -> Result<Alive, OriginError> {
         let now = self.origin_now();
-        self.origin.desk().beat(heartbeat, now)
+        self.origin.coordination().beat(heartbeat, now)
     }
 
     fn exchanged(&mut self, node: usize, call: Ticket, shard: ShardId, exchange: &Exchange) -> NodeEvent {
@@ -343,7 +343,7 @@ impl Simulation {
     pub(super) fn ends(&mut self, node: usize, call: Ticket, result: Result<Exchanged, OriginError>) {
         let state = &mut self.nodes[node];
         let Some(Call { outgoing, deadline }) = state.calls.remove(&call) else {
-            return state.lines.values_mut().for_each(|line| line.heard(self.now));
+            return state.lines.values_mut().for_each(|line| line.replied(self.now));
         };
         deadline.into_iter().for_each(|deadline| self.queue.call_off(deadline));
         self.heard_on_line(node, outgoing.shard, &result);
@@ -366,9 +366,9 @@ impl Simulation {
         let effects = sharing.region.replied(&sharing.table, outgoing, result, moment, &route);
         let checked = self.auditor.heard(&self.nodes[node], &keys, &before);
         self.check(checked);
-        self.note_heard(node, &keys);
+        self.record_views(node, &keys);
         self.observe_entries(node);
         self.execute(node, effects);
-        self.keep_flushing(node);
+        self.run_flush(node);
     }
 }

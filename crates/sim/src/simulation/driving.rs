@@ -49,7 +49,7 @@ impl Simulation {
         self.decided(node, template, decided, &before, self.now.plus(WAIT));
         self.observe_entries(node);
         self.publish_urgent(node);
-        self.keep_flushing(node);
+        self.run_flush(node);
     }
 
     fn decide(&self, node: usize, template: usize, moment: Moment) -> Decided<'static> {
@@ -127,7 +127,7 @@ impl Simulation {
             state.wake_for(ticket),
         );
         let deadline = self.set_deadline(node, gives_up_at, DeadlineOf::Wait(ticket));
-        let waiting = Waiting { asking, id, template, gives_up_at, deadline, standings: None };
+        let waiting = Waiting { asking, id, template, gives_up_at, deadline, outcomes: None };
         self.nodes[node].waiting.insert(ticket, waiting);
         self.execute(node, effects);
     }
@@ -136,31 +136,31 @@ impl Simulation {
     pub(super) fn resume(&mut self, node: usize, ticket: Ticket) {
         let state = &mut self.nodes[node];
         let Some(waiting) = state.waiting.remove(&ticket) else { return };
-        let Waiting { asking, id, template, gives_up_at, deadline, standings } = waiting;
+        let Waiting { asking, id, template, gives_up_at, deadline, outcomes } = waiting;
         deadline.into_iter().for_each(|deadline| self.queue.call_off(deadline));
         let before = self.auditor.views(state, template);
         let moment = state.moment(self.now);
         let region = &state.sharing().region;
-        let mut standings = standings.or_else(|| region.give_up(id)).unwrap_or_default();
+        let mut outcomes = outcomes.or_else(|| region.give_up(id)).unwrap_or_default();
         if self.scenario.node_flaw == Some(NodeFlaw::TrustsExpiredHolds) {
-            standings.iter_mut().for_each(|standing| {
-                if let AskOutcome::Reserved { until } = standing {
+            outcomes.iter_mut().for_each(|outcome| {
+                if let AskOutcome::Held { until } = outcome {
                     *until = Nanos::MAX;
                 }
             });
         }
         let decided = if self.now >= gives_up_at {
-            Decided::Answer(state.engine.resume(*asking, &standings, moment))
+            Decided::Answer(state.engine.resume(*asking, &outcomes, moment))
         } else {
-            state.engine.resume_or_ask(*asking, &standings, moment)
+            state.engine.resume_or_ask(*asking, &outcomes, moment)
         };
         region.give_up(id);
-        region.settle(id);
-        self.tell(node, || format!("goes on with {standings:?}"));
+        region.complete(id);
+        self.tell(node, || format!("goes on with {outcomes:?}"));
         self.decided(node, template, decided, &before, gives_up_at);
         self.observe_entries(node);
         self.publish_urgent(node);
-        self.keep_flushing(node);
+        self.run_flush(node);
     }
 
     fn decided(
@@ -206,7 +206,7 @@ impl Simulation {
         let checked = if is_charged {
             let is_report = self.is_after_the_fact(answered);
             let now = (&self.origin, [self.now, self.origin_now()]);
-            self.auditor.note_forgotten_resets(&self.nodes, &self.origin, now.1[1]);
+            self.auditor.record_lost_resets(&self.nodes, &self.origin, now.1[1]);
             self.auditor.admitted(state, (node, template, is_report), path, before, now)
         } else {
             self.auditor.denied(state, template, before)
@@ -283,7 +283,7 @@ impl Simulation {
     }
 
     /// Something happened at a node: its flush, which was left out while it had nothing to do, keeps its pace.
-    pub(super) fn keep_flushing(&mut self, node: usize) {
+    pub(super) fn run_flush(&mut self, node: usize) {
         let state = &mut self.nodes[node];
         if state.is_flushing {
             return;
@@ -297,9 +297,9 @@ impl Simulation {
     pub(super) fn heartbeat(&self, node: usize) -> Heartbeat {
         let state = &self.nodes[node];
         let fingerprint = state.engine.secret().fingerprint();
-        let heard = state.engine.world().map_or(0, tidegate_node::world::WorldNode::version);
+        let applied = state.engine.world().map_or(0, tidegate_node::world::WorldNode::version);
         let acceptance = self.remembered(state.acceptance);
-        Heartbeat { node: state.id, fingerprint, alive_for: ALIVE_FOR, leaves: false, heard, acceptance }
+        Heartbeat { node: state.id, fingerprint, alive_for: ALIVE_FOR, leaves: false, applied, acceptance }
     }
 
     /// How a store answered before, unless that is forgotten on purpose.
@@ -312,11 +312,11 @@ impl Simulation {
     }
 
     /// The store's time came with the answer to a heartbeat.
-    pub(super) fn hear_time(&mut self, node: usize, sent: ClockReading, store: Nanos) {
+    pub(super) fn receive_time(&mut self, node: usize, sent: ClockReading, store: Nanos) {
         let ignores = self.has_flaw(NodeFlaw::FollowsWallClock);
         let state = &mut self.nodes[node];
         let store = if ignores { state.reading(self.now).wall } else { store };
-        state.hear_time(sent, store, self.now);
+        state.receive_time(sent, store, self.now);
     }
 
     pub(super) fn beat(&mut self, node: usize) {

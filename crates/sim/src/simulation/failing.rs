@@ -41,7 +41,7 @@ impl Simulation {
             Fault::Start { .. } => {}
             Fault::Leave { node } => self.leave(node),
             Fault::Reset { node, key } => self.reset(node, key, None),
-            Fault::ResetIsOrdered { key } => self.order_reset(key),
+            Fault::ResetIsOrdered { key } => self.command_reset(key),
             Fault::ForeignNodeStarts => {
                 self.has_foreign_node = true;
                 self.foreign_beat();
@@ -59,11 +59,11 @@ impl Simulation {
             }
             Fault::StepClock { .. } => {}
             Fault::StoreForgets => {
-                self.origin.forget();
+                self.origin.lose_data();
                 self.note_loss();
             }
             Fault::ShardForgets { shard } => {
-                self.origin.forget_shard(shard);
+                self.origin.lose_shard_data(shard);
                 self.note_loss();
             }
             Fault::KeyIsLost { key } => {
@@ -80,7 +80,7 @@ impl Simulation {
                 self.origin.lose_component(self.scenario.keys[key].id(), self.nodes[node].id);
                 self.note_loss();
             }
-            Fault::CoordinationIsLost => self.origin.desk().lose_coordination(),
+            Fault::CoordinationIsLost => self.origin.coordination().lose_coordination(),
             Fault::StoreIsCopied => self.origin.copy(),
             Fault::StoreFailsOver => {
                 if self.origin.fail_over() {
@@ -132,7 +132,7 @@ impl Simulation {
     /// The store lost something.
     fn note_loss(&mut self) {
         let now = self.origin_now();
-        self.auditor.store_forgot(&self.nodes, &self.origin, now);
+        self.auditor.store_lost_data(&self.nodes, &self.origin, now);
     }
 
     fn start(&mut self, node: usize) {

@@ -67,7 +67,7 @@ impl Simulation {
             if reply.drawn == 0 && !reply.granted.contains(&true) {
                 continue;
             }
-            let first = sync.wants.asks.first().copied().unwrap_or(0);
+            let first = sync.request.asks.first().copied().unwrap_or(0);
             let (key, sequence, regions) = (sync.key, window.sequence, window.regions);
             self.notes.push(WorldNote::Granted(Granted { key, sequence, regions, first, now }));
         }

@@ -6,7 +6,7 @@ use crate::fault::Fault;
 use crate::scenario::{LimitUse, size_of};
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_core::ask::{exceeds_credit, sharers};
-use tidegate_core::exchange::{CountSync, RESERVED_FOR, ReservationId};
+use tidegate_core::exchange::{CountSync, HoldId, RESERVED_FOR};
 use tidegate_core::{CellId, KeyId, Nanos, Rate, SharedState};
 use tidegate_node::GivenPolicy;
 use tidegate_origin::{Exchange, Exchanged};
@@ -25,7 +25,7 @@ pub(super) struct Observer {
     /// Keys that a node's process has had an entry for.
     known: BTreeSet<(usize, u32, KeyId)>,
     /// What is held back at the store for a node's requests, and until when.
-    holds: BTreeMap<(usize, KeyId), (ReservationId, Nanos)>,
+    holds: BTreeMap<(usize, KeyId), (HoldId, Nanos)>,
     /// When the store last granted a lease of key 0 to node 0.
     drawn_at: Option<Nanos>,
     /// The window that each key was last seen in, and the events there so far.
@@ -196,10 +196,10 @@ impl Simulation {
             if node == 0 && key == Some(sync.key) && reply.drawn > 0 {
                 observer.drawn_at = Some(self.now);
             }
-            if observer.holds.get(&id).is_some_and(|(held, _)| sync.settled.contains(held)) {
+            if observer.holds.get(&id).is_some_and(|(held, _)| sync.ended_holds.contains(held)) {
                 observer.holds.remove(&id);
             }
-            if let Some(reservation) = sync.wants.reserve.filter(|_| reply.granted.contains(&true)) {
+            if let Some(reservation) = sync.request.hold.filter(|_| reply.granted.contains(&true)) {
                 observer.holds.insert(id, (reservation, until));
             }
         }

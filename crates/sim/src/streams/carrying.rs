@@ -132,7 +132,7 @@ impl Streams {
     }
 
     pub(super) fn start(&mut self, process: usize) {
-        if self.processes[process].life.is_some() {
+        if self.processes[process].run.is_some() {
             return;
         }
         let (seed, now) = (self.random.next_u64(), self.now);
@@ -152,7 +152,7 @@ impl Streams {
     /// The first control plane that can takes it.
     fn push(&mut self, change: usize) {
         let takes = |state: &Process| {
-            let has_begun = state.life.as_ref().is_some_and(|life| life.has_begun);
+            let has_begun = state.run.as_ref().is_some_and(|life| life.has_begun);
             has_begun
                 && state.reaches_log
                 && state.paused_until <= self.now
@@ -178,13 +178,13 @@ impl Streams {
     fn look_at_log(&mut self, process: usize) {
         let now = self.processes[process].clock(self.now);
         let state = &mut self.processes[process];
-        let Some(life) = state.life.as_mut() else { return };
+        let Some(life) = state.run.as_mut() else { return };
         let Some(feed) = &life.feed else { return };
         if state.reaches_log {
             if !std::mem::replace(&mut life.has_begun, true) {
                 // As a publisher does: what was reset is in the store, and a file that was lost is built anew from it.
                 for (reset, pushed_at) in self.log.resets() {
-                    feed.hear_of_reset(PastReset { age: self.now.minus(pushed_at), ..reset }, now);
+                    feed.receive_reset(PastReset { age: self.now.minus(pushed_at), ..reset }, now);
                 }
                 let file = state.disk.file.get_or_insert_with(|| file_of(self.log.head()));
                 feed.offer(file.clone());
@@ -211,7 +211,7 @@ impl Streams {
         let now = self.processes[process].clock(self.now);
         let state = &mut self.processes[process];
         let had = state.disk.version();
-        let Some(life) = state.life.as_mut() else { return };
+        let Some(life) = state.run.as_mut() else { return };
         let Some(follower) = life.follower.as_mut() else { return };
         let feed = life.feed.as_deref();
         let mut actions = act(follower, &mut Keeping { disk: &mut state.disk, feed, now }, now);
@@ -246,7 +246,7 @@ impl Streams {
 
     fn tick(&mut self, process: usize) {
         let is_due = self.processes[process]
-            .life
+            .run
             .as_ref()
             .is_some_and(|life| life.ticks_at <= self.now || life.ticks_at == Nanos::MAX);
         if is_due {
@@ -272,7 +272,7 @@ impl Streams {
         let server = state.servers[server % state.servers.len()];
         let there_and_back = self.latency(process).plus(self.latency(process));
         self.note((process, server));
-        let is_up = self.processes[server].life.is_some();
+        let is_up = self.processes[server].run.is_some();
         if !is_up {
             let life = self.processes[process].lives;
             // Who is cut off hears nothing of a refusal either; it gives up by itself.
@@ -284,7 +284,7 @@ impl Streams {
         self.links_made += 1;
         let link = LinkId(self.links_made);
         self.links.insert(link, Link::new(process, server));
-        if let Some(life) = &mut self.processes[process].life {
+        if let Some(life) = &mut self.processes[process].run {
             life.link = Some(link);
         }
         self.queue.push(self.now.plus(there_and_back), Event::Connected { link });
@@ -292,7 +292,7 @@ impl Streams {
 
     /// The follower's end is closed; the server hears of it.
     pub(super) fn leave(&mut self, process: usize) {
-        let Some(link) = self.processes[process].life.as_mut().and_then(|life| life.link.take()) else {
+        let Some(link) = self.processes[process].run.as_mut().and_then(|life| life.link.take()) else {
             return;
         };
         self.close(link, End::Follower);
@@ -325,7 +325,7 @@ impl Streams {
             End::Server => self.close(link, End::Server),
             End::Follower => {
                 let is_its = self.processes[follower].link() == Some(link);
-                if is_its && let Some(life) = &mut self.processes[follower].life {
+                if is_its && let Some(life) = &mut self.processes[follower].run {
                     life.link = None;
                 }
                 self.close(link, End::Follower);
@@ -372,7 +372,7 @@ impl Streams {
         let (now, Some(feed)) = (server.clock(self.now), server.feed()) else { return };
         match (up, &mut state.subscriber) {
             (Up::Hello(hello), None) => state.subscriber = Some(feed.subscribe(&hello, now)),
-            (up, Some(subscriber)) => subscriber.heard(up, now),
+            (up, Some(subscriber)) => subscriber.receive(up, now),
             (_, None) => panic!("rules: a follower says something before its hello"),
         }
         self.fill(link);
@@ -389,8 +389,8 @@ impl Streams {
         let follower = state.follower;
         self.follow(follower, |follower, rule_store, now| {
             let mut actions: Vec<Action> =
-                frames.iter().flat_map(|frame| follower.heard(unframed(frame), rule_store, now)).collect();
-            actions.extend(follower.settle(rule_store, now));
+                frames.iter().flat_map(|frame| follower.receive(unframed(frame), rule_store, now)).collect();
+            actions.extend(follower.apply_pending(rule_store, now));
             actions
         });
         self.fill(link);
@@ -412,7 +412,7 @@ impl Streams {
     fn fill(&mut self, link: LinkId) {
         let Some(state) = self.links.get_mut(&link) else { return };
         let now = self.processes[state.server].clock(self.now);
-        let began_at = self.processes[state.server].life.as_ref().map_or(Nanos::ZERO, |life| life.began_at);
+        let began_at = self.processes[state.server].run.as_ref().map_or(Nanos::ZERO, |life| life.began_at);
         let Some(subscriber) = state.subscriber.as_mut().filter(|_| state.bytes_on_the_way < WINDOW_BYTES)
         else {
             return;
@@ -453,11 +453,11 @@ impl Streams {
         self.queue.push(self.now.plus(TEND_EVERY), Event::Tend { process, life });
         let now = self.processes[process].clock(self.now);
         let Some(feed) = self.processes[process].feed().cloned() else { return };
-        let wants_file = feed.takes_want_of_file() || self.random.one_in(COMPACTS_ONE_IN);
+        let wants_file = feed.takes_snapshot_request() || self.random.one_in(COMPACTS_ONE_IN);
         let state = &mut self.processes[process];
         let version = state.disk.version();
         let link = state.link();
-        if let Some(life) = state.life.as_mut()
+        if let Some(life) = state.run.as_mut()
             && wants_file
             && version > 0
             && !std::mem::replace(&mut life.is_compacting, true)
@@ -474,7 +474,7 @@ impl Streams {
 
     fn written(&mut self, process: usize, version: u64) {
         let state = &mut self.processes[process];
-        let Some(life) = state.life.as_mut() else { return };
+        let Some(life) = state.run.as_mut() else { return };
         life.is_compacting = false;
         // A file that came meanwhile may be newer.
         if state.disk.file.as_ref().is_some_and(|file| file.version() < version) {

@@ -21,7 +21,7 @@ impl Streams {
     /// After whatever a process heard.
     pub(super) fn check(&self, process: usize) {
         let state = &self.processes[process];
-        let Some(life) = &state.life else { return };
+        let Some(life) = &state.run else { return };
         let (name, version) = (state.name(), state.disk.version());
         assert!(version <= self.log.head(), "rules: {name} has version {version}, which nobody pushed");
         if let Some(feed) = &life.feed {
@@ -49,7 +49,7 @@ impl Streams {
         let resets: Vec<u64> = (FIRST_VERSION + 1..=head).filter(|version| resets_in(*version)).collect();
         for state in &self.processes {
             let name = state.name();
-            let Some(life) = &state.life else { panic!("seed {seed}: liveness: {name} is down") };
+            let Some(life) = &state.run else { panic!("seed {seed}: liveness: {name} is down") };
             if let Some(feed) = &life.feed {
                 let served = feed.head();
                 assert!(served == head, "seed {seed}: liveness: {name} serves version {served} of {head}");

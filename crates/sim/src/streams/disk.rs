@@ -107,7 +107,7 @@ impl RuleStore for Keeping<'_> {
         assert!(resets_in(reset.version), "rules: version {} reset nobody", reset.version);
         self.disk.resets.insert(reset.version);
         if let Some(feed) = self.feed {
-            feed.hear_of_reset(reset.clone(), self.now);
+            feed.receive_reset(reset.clone(), self.now);
         }
     }
 

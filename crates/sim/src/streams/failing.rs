@@ -15,7 +15,7 @@ impl Streams {
             StreamFault::Crash { who } => self.crash(self.place(who)),
             StreamFault::Start { who, forgets } => {
                 let process = self.place(who);
-                if forgets && self.processes[process].life.is_none() {
+                if forgets && self.processes[process].run.is_none() {
                     self.processes[process].disk = Disk::default();
                 }
                 self.start(process);
@@ -57,6 +57,6 @@ impl Streams {
         for link in links.map(|(link, _)| *link).collect::<Vec<_>>() {
             self.close(link, End::Server);
         }
-        self.processes[process].life = None;
+        self.processes[process].run = None;
     }
 }

@@ -14,7 +14,7 @@ pub(super) struct Process {
     pub(super) who: ProcessId,
     pub(super) disk: Disk,
     /// `None` while it is down.
-    pub(super) life: Option<Life>,
+    pub(super) run: Option<ProcessRun>,
     pub(super) lives: u64,
     pub(super) paused_until: Nanos,
     pub(super) is_cut: bool,
@@ -29,7 +29,7 @@ pub(super) struct Process {
 
 /// From a start to an end.
 #[derive(Debug)]
-pub(super) struct Life {
+pub(super) struct ProcessRun {
     pub(super) number: u64,
     /// Its own clock begins here.
     pub(super) began_at: Nanos,
@@ -76,7 +76,7 @@ impl Process {
         Process {
             who,
             disk: Disk::default(),
-            life: None,
+            run: None,
             lives: 0,
             paused_until: Nanos::ZERO,
             is_cut: false,
@@ -117,7 +117,7 @@ impl Process {
         if let Some(follower) = &mut follower {
             follower.begins_with(&Keeping { disk: &mut self.disk, feed: None, now: Nanos::ZERO });
         }
-        self.life = Some(Life {
+        self.run = Some(ProcessRun {
             number: self.lives,
             began_at: now,
             feed,
@@ -131,18 +131,18 @@ impl Process {
 
     /// How long it lives.
     pub(super) fn clock(&self, now: Nanos) -> Nanos {
-        self.life.as_ref().map_or(Nanos::ZERO, |life| now.minus(life.began_at))
+        self.run.as_ref().map_or(Nanos::ZERO, |life| now.minus(life.began_at))
     }
 
     pub(super) fn is_life(&self, number: u64) -> bool {
-        self.life.as_ref().is_some_and(|life| life.number == number)
+        self.run.as_ref().is_some_and(|life| life.number == number)
     }
 
     pub(super) fn link(&self) -> Option<LinkId> {
-        self.life.as_ref()?.link
+        self.run.as_ref()?.link
     }
 
     pub(super) fn feed(&self) -> Option<&Arc<Feed>> {
-        self.life.as_ref()?.feed.as_ref()
+        self.run.as_ref()?.feed.as_ref()
     }
 }

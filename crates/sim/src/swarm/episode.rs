@@ -8,7 +8,7 @@ use crate::fired::Fired;
 use crate::random::Random;
 use crate::scenario::{Audit, LimitChange, NodeFlaw, Scenario, burst_of, gcra, limit_of, size_of};
 use crate::simulation::Simulation;
-use crate::streams::{StreamScenario, Streams, Travelled, chaos as stream_chaos};
+use crate::streams::{RuleDeliveryTimes, StreamScenario, Streams, chaos as stream_chaos};
 use crate::world::chaos::{self as world_chaos, WorldTrouble};
 use crate::world::quota_chaos;
 use crate::world::scenario::{WorldFlaw, WorldScenario};
@@ -340,7 +340,7 @@ fn run_region(
 }
 
 /// Lets the changed rules travel to the nodes, and notes when each of them arrives.
-fn deliver_rules(scenario: &mut Scenario, streams: Option<&StreamScenario>) -> Option<Travelled> {
+fn deliver_rules(scenario: &mut Scenario, streams: Option<&StreamScenario>) -> Option<RuleDeliveryTimes> {
     let travelled = Streams::new(streams?.clone()).run_and_heal();
     for (change, heard_at) in scenario.changes.iter_mut().zip(&travelled.heard_at) {
         change.heard_at.clone_from(heard_at);

@@ -87,7 +87,7 @@ impl WorldSimulation {
         for sequence in self.live_cells(plan) {
             let cell = cell_of(plan, sequence);
             let of = |region: usize| {
-                let row = self.books.row(&self.store.store, region, &cell);
+                let row = self.ledger.row(&self.store.store, region, &cell);
                 self.oracle.admitted_by(region, key, sequence).saturating_sub(row)
             };
             let units: u64 = (0..self.regions.len()).filter(|region| *region != cold).map(of).sum();

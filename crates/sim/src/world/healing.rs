@@ -36,7 +36,7 @@ impl WorldSimulation {
                     continue;
                 }
                 let total = region.counted(&cell);
-                let owner = self.books.owner_of(index);
+                let owner = self.ledger.owner_of(index);
                 let published = owner.and_then(|owner| rows.get(&owner)).copied().unwrap_or_default();
                 if published > 0 && published != total {
                     problems.push(format!(

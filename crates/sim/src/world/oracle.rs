@@ -17,7 +17,7 @@
 //! Nothing is excused by when it happened. That what was lost is published again is what the oracle of conservation
 //! sees to.
 
-use super::books::Books;
+use super::ledger::WorldLedger;
 use crate::chaos::describe;
 use crate::oracle::How;
 use crate::scenario::KeyPlan;
@@ -89,7 +89,7 @@ impl CellAccounts {
 pub(super) struct Truth<'a> {
     pub(super) regions: &'a [Simulation],
     pub(super) store: &'a WorldStore,
-    pub(super) books: &'a Books,
+    pub(super) books: &'a WorldLedger,
 }
 
 impl Truth<'_> {

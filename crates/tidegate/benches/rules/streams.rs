@@ -33,7 +33,7 @@ impl Streams {
             let on_disk = RulesOnDisk::read(directory.root(), reading).map_err(|error| error.to_string())?;
             let options = EngineOptions { secret: FleetSecret::BUILT_IN, keys_max: 1000 };
             let engine = Arc::new(Engine::new(options, on_disk.set.clone()));
-            followers.push((on_disk.keeper(engine.clone()), options_of(index, servers)?));
+            followers.push((on_disk.rule_store(engine.clone()), options_of(index, servers)?));
             engines.push(engine);
             directories.push(directory);
         }
@@ -42,10 +42,10 @@ impl Streams {
             .spawn(move || {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
                 let (runtime, tasks) = (runtime.expect("a runtime"), LocalSet::new());
-                for ((mut keeper, _orders), options) in followers {
+                for ((mut rule_store, _orders), options) in followers {
                     tasks.spawn_local(async move {
                         let view = FollowView::new(options.servers.clone(), 0);
-                        follow(options, &mut keeper, &view).await;
+                        follow(options, &mut rule_store, &view).await;
                     });
                 }
                 runtime.block_on(tasks);

@@ -8,7 +8,7 @@
 //! - *two-sided denials*: nobody is denied while there is room by the newest epoch.
 
 use crate::client::Client;
-use crate::fleet::{Asked, read_decision};
+use crate::fleet::{RequestOutcome, read_decision};
 use crate::running::{Running, version_of};
 use crate::scene::{NODES_PER_REGION, sibling};
 use crate::stores::{Reader, Run, stem, total};
@@ -94,8 +94,8 @@ fn asked(address: SocketAddr, request: &[u8]) -> Outcome {
         .map_err(|error| error.to_string())
         .and_then(read_decision);
     match answer {
-        Ok(Asked { allowed: false, .. }) => Outcome::Denied,
-        Ok(Asked { unverified: true, .. }) => Outcome::Unverified,
+        Ok(RequestOutcome { allowed: false, .. }) => Outcome::Denied,
+        Ok(RequestOutcome { unverified: true, .. }) => Outcome::Unverified,
         Ok(_) => Outcome::Admitted,
         Err(_) => Outcome::Failed,
     }

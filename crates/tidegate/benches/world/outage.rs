@@ -14,7 +14,7 @@ use crate::plan::{Limit, Nodes, Plan, Stream};
 use crate::samples::{Kind, Samples};
 use crate::scene::{Policy, REGIONS, Region, Scene, nodes_of};
 use crate::time::{Stopwatch, pause, with_room_in_cell};
-use crate::watch::{Seen, watching};
+use crate::watch::{WatchLog, watching};
 use std::time::Duration;
 use tidegate_testkit::{ProxyFault, RespValue};
 
@@ -65,7 +65,7 @@ impl Outage {
 /// What one outage was like.
 struct Observed {
     samples: Samples,
-    seen: Seen,
+    seen: WatchLog,
     /// When it began, since the start of the run, and until when nobody looked at what it had done.
     from: Duration,
     until: Duration,

@@ -5,7 +5,7 @@ use crate::ask::Form;
 use clap::{Arg, ArgAction, ArgMatches, Command as Clap, value_parser};
 use std::path::PathBuf;
 use tidegate_decisions::RECORDS_MAX;
-use tidegate_node::journal::asked::LogQuery;
+use tidegate_node::journal::log_query::LogQuery;
 
 const NOTE: &str =
     "WHO is a caller as any output shows it ('alice,/search'), one value of it (alice, user=alice), the
@@ -64,7 +64,7 @@ pub(crate) fn options(matches: &ArgMatches) -> Options {
         matches.get_many::<String>("who").into_iter().flatten().map(String::as_str).collect();
     let is_json = matches.get_flag("json");
     let records_max = if is_json { LogQuery::default().records_max } else { GROUPED_MAX };
-    let asked = LogQuery {
+    let query = LogQuery {
         tenant: text("tenant"),
         namespace: text("namespace"),
         rule: text("rule"),
@@ -75,7 +75,7 @@ pub(crate) fn options(matches: &ArgMatches) -> Options {
         ..LogQuery::default()
     };
     Options {
-        asked,
+        query,
         typed: Typed { at: text("at"), since: text("since"), until: text("until") },
         admin: matches.get_many::<String>("admin").into_iter().flatten().cloned().collect(),
         control: text("control"),

@@ -3,11 +3,11 @@
 
 use super::Session;
 use super::link::{Columns, Failure, micros, nonsense};
-use super::log::{Seen, pack, pack_names, unpack};
+use super::log::{LogReadSet, pack, pack_names, unpack};
 use super::quotas::owner;
 use crate::{
-    After, COUNT_KEPT_FOR, CellId, Component, Cursor, DELETED_MAX, DEMAND_FOR, Imported, OwnerId, Published,
-    Row, SLICE_KEPT_FOR, StoredCounts,
+    After, COUNT_RETENTION, CellId, Component, Cursor, DELETED_MAX, DEMAND_FOR, Imported, OwnerId, Published,
+    Row, SLICE_RETENTION, StoredCounts,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -16,7 +16,7 @@ use tidegate_core::{KeyId, Nanos, Sequence};
 /// How many entries of the log a page has.
 const LOG_ENTRIES_MAX: usize = 40;
 /// How long entries are kept after they were merged into the table.
-const LOG_KEPT_FOR: Nanos = Nanos::from_secs(300);
+const LOG_RETENTION: Nanos = Nanos::from_secs(300);
 /// Who was away for longer reads everything.
 const LOG_READ_FOR: Nanos = Nanos::from_secs(240);
 /// What was written longer ago than this can be seen by everybody.
@@ -24,7 +24,7 @@ const OVERTAKEN_FOR: Nanos = Nanos::from_secs(2);
 
 /// An entry of the log, and when it was read. Without content it is one that needn't be read again, or tells how far
 /// back the log reaches.
-struct Entry {
+struct CachedLogEntry {
     written: Nanos,
     id: u64,
     content: Option<Vec<Component>>,
@@ -122,9 +122,9 @@ impl Session<'_> {
         let first =
             entries.iter().find(|entry| entry.content.is_some()).map(|entry| entry.id.saturating_sub(1));
         let newest = entries.last().map_or(0, |entry| entry.id);
-        let mut seen = known.unwrap_or_else(|| Seen::up_to(first.unwrap_or(newest)));
+        let mut seen = known.unwrap_or_else(|| LogReadSet::up_to(first.unwrap_or(newest)));
         let mut components = Vec::new();
-        for Entry { id, written, content, .. } in entries {
+        for CachedLogEntry { id, written, content, .. } in entries {
             if let Some(content) = content {
                 seen.read(id, written);
                 components.extend(content);
@@ -135,7 +135,7 @@ impl Session<'_> {
     }
 
     /// Entries that weren't seen, or of that time on.
-    fn import_log_text(&self, seen: Option<Seen>, changed: Nanos) -> String {
+    fn import_log_text(&self, seen: Option<LogReadSet>, changed: Nanos) -> String {
         let entries_max = LOG_ENTRIES_MAX + 1;
         let Some(seen) = seen else {
             let values: [(&str, &(dyn Display + Sync)); 2] =
@@ -213,10 +213,10 @@ impl Session<'_> {
 
     pub(super) async fn delete_expired(self) -> Result<u64, Failure> {
         let values: [(&str, &(dyn Display + Sync)); 5] = [
-            ("counts_before", &micros(COUNT_KEPT_FOR)),
-            ("log_before", &micros(LOG_KEPT_FOR)),
+            ("counts_before", &micros(COUNT_RETENTION)),
+            ("log_before", &micros(LOG_RETENTION)),
             ("demands_before", &micros(DEMAND_FOR)),
-            ("slices_before", &micros(SLICE_KEPT_FOR)),
+            ("slices_before", &micros(SLICE_RETENTION)),
             ("rows_max", &DELETED_MAX),
         ];
         self.link.run(self.dialect.fill(self.dialect.texts.delete_expired, &values)).await
@@ -238,11 +238,11 @@ fn sorted(rows: &[Row]) -> (Vec<&Row>, Vec<(usize, String)>) {
     (sorted, refused)
 }
 
-fn read_entry(row: &dyn Columns) -> Result<Entry, sqlx::Error> {
+fn read_entry(row: &dyn Columns) -> Result<CachedLogEntry, sqlx::Error> {
     let (written, id, now) = (row.instant(0)?, row.number(1)?, row.instant(4)?);
-    let Some(payload) = row.bytes(3)? else { return Ok(Entry { written, id, content: None, now }) };
+    let Some(payload) = row.bytes(3)? else { return Ok(CachedLogEntry { written, id, content: None, now }) };
     let content = unpack(owner(row, 2)?, &payload).ok_or_else(|| nonsense(3))?;
-    Ok(Entry { written, id, content: Some(content), now })
+    Ok(CachedLogEntry { written, id, content: Some(content), now })
 }
 
 /// A row of [`Session::stored_counts`].

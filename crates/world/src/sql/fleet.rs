@@ -33,7 +33,7 @@ struct Owner {
     id: OwnerId,
     region: String,
     origin: u64,
-    standing: u64,
+    state: u64,
     applied: u64,
     seen: Nanos,
     confirmed: Nanos,
@@ -48,7 +48,7 @@ impl Session<'_> {
         if let Some(fleet) = known {
             fleet.check(joining)?;
             let known = fleet.owner_of(joining).filter(|owner| owner.region == joining.region);
-            let is_member = known.is_some_and(|owner| owner.standing != GONE);
+            let is_member = known.is_some_and(|owner| owner.state != GONE);
             if is_member != joining.leaves
                 && joining.known <= fleet.version
                 && let Some(me) = known.map(|owner| owner.id)
@@ -79,10 +79,10 @@ impl Session<'_> {
             }
             Some(_) => {}
         }
-        let mut others = fleet.owners.iter().filter(|owner| owner.id != me).map(|owner| owner.standing);
+        let mut others = fleet.owners.iter().filter(|owner| owner.id != me).map(|owner| owner.state);
         let is_alone = others.clone().all(|standing| standing == GONE);
         let nobody_holds_anything = others.all(|standing| standing != ACTIVE);
-        let before = known.map_or(GONE, |owner| owner.standing);
+        let before = known.map_or(GONE, |owner| owner.state);
         let standing = match before {
             _ if joining.leaves && is_alone => GONE,
             GONE if joining.leaves => GONE,
@@ -117,7 +117,7 @@ impl Session<'_> {
     }
 
     /// The same for one who only looks.
-    pub(super) async fn look(&mut self, before: &str) -> Result<Fleet, Failure> {
+    pub(super) async fn read_fleet(&mut self, before: &str) -> Result<Fleet, Failure> {
         let text = self.dialect.fill(before, &[])
             + &self.dialect.fill(include_str!("common/fleet.sql"), &[("mine", &"1 = 0")]);
         let fleet = Fleet::of(self.link.rows(text, read).await?);
@@ -171,14 +171,14 @@ impl Fleet {
     /// with this name, or else the one that was heard of last.
     fn owner_of(&self, joining: &Joining) -> Option<&Owner> {
         let of_origin = self.owners.iter().filter(|owner| owner.origin == joining.origin);
-        of_origin.max_by_key(|owner| (owner.region == joining.region, owner.standing != GONE, owner.seen))
+        of_origin.max_by_key(|owner| (owner.region == joining.region, owner.state != GONE, owner.seen))
     }
 
     pub(super) fn membership(&self) -> Membership {
-        let members = self.owners.iter().filter(|owner| owner.standing != GONE).map(|owner| Member {
+        let members = self.owners.iter().filter(|owner| owner.state != GONE).map(|owner| Member {
             owner: owner.id,
             region: owner.region.clone(),
-            is_active: owner.standing == ACTIVE,
+            is_active: owner.state == ACTIVE,
             applied: owner.applied,
             seen: owner.seen,
             confirmed: owner.confirmed,
@@ -190,7 +190,7 @@ impl Fleet {
         let is_namesake = |owner: &&Owner| {
             owner.region == joining.region
                 && owner.origin != joining.origin
-                && owner.standing != GONE
+                && owner.state != GONE
                 && owner.seen.plus(NAMESAKE_FOR) > self.now
         };
         let namesakes = self.owners.iter().filter(is_namesake).count();
@@ -224,7 +224,7 @@ fn read(row: &dyn Columns) -> Result<(Fleet, Option<Owner>), sqlx::Error> {
         id: OwnerId(u32::try_from(id).map_err(|_| nonsense(8))?),
         region: row.text(9)?.ok_or_else(|| nonsense(9))?,
         origin: row.pattern(10)?,
-        standing: row.number(11)?,
+        state: row.number(11)?,
         applied: row.pattern(12)?,
         seen: row.instant(13)?,
         confirmed: row.instant(14)?,

@@ -4,8 +4,8 @@ use super::Session;
 use super::dialect::Dialect;
 use super::link::{Columns, Failure, from_micros, micros, nonsense};
 use crate::{
-    Acknowledged, Acknowledgement, DEMAND_FOR, Demand, Granted, Held, KeyName, Membership, OwnerId,
-    RECONCILER, SliceRow, SliceSize, Slices, Survey, Term, WorldError,
+    Acknowledged, Acknowledgement, DEMAND_FOR, Demand, Granted, KeyName, Membership, OwnerId, RECONCILER,
+    SliceHolding, SliceRow, SliceSize, Slices, Survey, Term, WorldError,
 };
 use std::fmt::Display;
 use tidegate_core::{Burst, KeyId, Limit, Nanos, Period, Rate, Spec};
@@ -101,7 +101,7 @@ impl Session<'_> {
 
     /// Three reads of one snapshot.
     pub(super) async fn survey(mut self) -> Result<Survey, Failure> {
-        let fleet = self.look(self.dialect.texts.snapshot).await?;
+        let fleet = self.read_fleet(self.dialect.texts.snapshot).await?;
         let rows_max = SURVEY_ROWS_MAX + 1;
         let values: [(&str, &(dyn Display + Sync)); 2] =
             [("since_us", &micros(DEMAND_FOR)), ("rows_max", &rows_max)];
@@ -140,7 +140,7 @@ impl Session<'_> {
             let keys: Vec<String> = keys.iter().map(|key| self.key(*key)).collect();
             text += &self.dialect.fill(include_str!("common/drop_slices.sql"), &[("keys", &keys.join(","))]);
         }
-        let mut sorted: Vec<&Held> = granted.slices.iter().collect();
+        let mut sorted: Vec<&SliceHolding> = granted.slices.iter().collect();
         sorted.sort_by_key(|held| (held.row.key, held.row.owner));
         for chunk in sorted.chunks(chunk_rows) {
             let rows: Vec<String> = chunk.iter().map(|held| self.held(held)).collect();
@@ -162,7 +162,7 @@ impl Session<'_> {
         self.dialect.fill(include_str!("common/set_membership.sql"), &values)
     }
 
-    fn held(&self, held: &Held) -> String {
+    fn held(&self, held: &SliceHolding) -> String {
         let SliceRow { key, owner, generation, size, whole, expires } = held.row;
         let before = match held.before {
             Some((before, until)) => format!("{},{},{}", before.amount, before.rate_parts, micros(until)),
@@ -246,7 +246,7 @@ fn rate(interval_ns: u64, interval_of: u64) -> Option<Rate> {
     Rate::new(interval_of.checked_mul(times)?, Nanos::new(interval_ns.checked_mul(times)?)).ok()
 }
 
-fn read_held(row: &dyn Columns) -> Result<Held, sqlx::Error> {
+fn read_held(row: &dyn Columns) -> Result<SliceHolding, sqlx::Error> {
     let before = match row.number_if_any(8)? {
         Some(_) => Some((size(row, 8)?, from_micros(row.number(10)?))),
         None => None,
@@ -259,5 +259,5 @@ fn read_held(row: &dyn Columns) -> Result<Held, sqlx::Error> {
         whole: row.number(5)?,
         expires: row.instant(6)?,
     };
-    Ok(Held { row: slice, acknowledged: row.number(7)?, before })
+    Ok(SliceHolding { row: slice, acknowledged: row.number(7)?, before })
 }

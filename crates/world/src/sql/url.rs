@@ -4,7 +4,7 @@
 //! error about it, nor its debug output may ever show a password, or a piece of one.
 
 use super::link::Address;
-use super::tls::{Place, Protection, Remedies, Server};
+use super::tls::{Protection, Remedies, Server, ServerAddress};
 use sqlx::ConnectOptions as _;
 use sqlx::mysql::{MySqlConnectOptions, MySqlSslMode};
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
@@ -136,7 +136,7 @@ fn mysql(options: MySqlConnectOptions, parts: &Parts<'_>) -> Server<MySqlConnect
     let host = without_brackets(options.get_host()).to_owned();
     let options = options.host(&host);
     let is_socket = options.get_socket().is_some();
-    let place = Place { host: &host, is_socket, names_mode: parts.names("ssl-mode") };
+    let place = ServerAddress { host: &host, is_socket, names_mode: parts.names("ssl-mode") };
     match Protection::of(place) {
         Protection::AsWritten => Server::as_written(options, MYSQL_REMEDIES),
         Protection::Verified => {
@@ -152,7 +152,7 @@ fn postgres(options: PgConnectOptions, parts: &Parts<'_>) -> Server<PgConnectOpt
     let options = options.host(&host);
     // sqlx takes the mode from the environment, as PostgreSQL's own programs do.
     let names_mode = parts.names("sslmode") || std::env::var_os("PGSSLMODE").is_some();
-    match Protection::of(Place { host: &host, is_socket, names_mode }) {
+    match Protection::of(ServerAddress { host: &host, is_socket, names_mode }) {
         Protection::AsWritten => Server::as_written(options, POSTGRES_REMEDIES),
         Protection::Verified => {
             let open = options.clone().ssl_mode(PgSslMode::Disable);

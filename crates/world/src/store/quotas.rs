@@ -1,7 +1,7 @@
 //! What regions ask for, and which slices they hold.
 
 use crate::{
-    Acknowledged, DELETED_MAX, DEMAND_FOR, Demand, Granted, Held, OwnerId, SLICE_KEPT_FOR, SliceRow,
+    Acknowledged, DELETED_MAX, DEMAND_FOR, Demand, Granted, OwnerId, SLICE_RETENTION, SliceHolding, SliceRow,
     WorldError,
 };
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ type Id = (KeyId, OwnerId);
 pub(super) struct Quotas {
     /// When it was reported, and what.
     demands: BTreeMap<Id, (Nanos, Demand)>,
-    slices: BTreeMap<Id, Held>,
+    slices: BTreeMap<Id, SliceHolding>,
 }
 
 impl Quotas {
@@ -41,7 +41,7 @@ impl Quotas {
         self.slices.values().filter(|held| held.row.owner == owner).map(|held| held.row).collect()
     }
 
-    pub(super) fn held(&self) -> Vec<Held> {
+    pub(super) fn held(&self) -> Vec<SliceHolding> {
         self.slices.values().copied().collect()
     }
 
@@ -75,14 +75,14 @@ impl Quotas {
     }
 
     /// What an owner that left asked for and held.
-    pub(super) fn forget(&mut self, owner: OwnerId) {
+    pub(super) fn remove_owner(&mut self, owner: OwnerId) {
         self.demands.retain(|(_, of), _| *of != owner);
         self.slices.retain(|(_, of), _| *of != owner);
     }
 
     pub(super) fn delete_expired(&mut self, now: Nanos) -> u64 {
         let too_old = |(reported, _): &(Nanos, Demand)| reported.plus(DEMAND_FOR) < now;
-        let ran_out = |held: &Held| held.row.expires.plus(SLICE_KEPT_FOR) < now;
+        let ran_out = |held: &SliceHolding| held.row.expires.plus(SLICE_RETENTION) < now;
         delete(&mut self.demands, too_old) + delete(&mut self.slices, ran_out)
     }
 }

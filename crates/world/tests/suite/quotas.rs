@@ -4,8 +4,8 @@ use crate::fixture::{Fixture, LATER, joining, key, owner};
 use std::time::Duration;
 use tidegate_core::{Burst, Limit, Nanos, Period, Rate, Spec};
 use tidegate_world::{
-    Acknowledged, Acknowledgement, Demand, Granted, Held, Joining, OwnerId, RECONCILER, SliceRow, SliceSize,
-    Term, WorldError,
+    Acknowledged, Acknowledgement, Demand, Granted, Joining, OwnerId, RECONCILER, SliceHolding, SliceRow,
+    SliceSize, Term, WorldError,
 };
 
 pub(crate) fn demand(number: u128, milli_per_second: u64) -> Demand {
@@ -14,10 +14,10 @@ pub(crate) fn demand(number: u128, milli_per_second: u64) -> Demand {
     Demand { key: key(number), spec, is_abuse: false, milli_per_second, name: None }
 }
 
-pub(crate) fn held(number: u128, owner: OwnerId, generation: u64, amount: u64) -> Held {
+pub(crate) fn held(number: u128, owner: OwnerId, generation: u64, amount: u64) -> SliceHolding {
     let size = SliceSize { amount, rate_parts: 500_000_000 };
     let row = SliceRow { key: key(number), owner, generation, size, whole: 100, expires: LATER };
-    Held { row, acknowledged: 0, before: None }
+    SliceHolding { row, acknowledged: 0, before: None }
 }
 
 pub(crate) async fn demands_of_every_kind_come_back_as_they_were(fixture: Fixture) {
@@ -85,24 +85,24 @@ pub(crate) async fn a_slice_never_goes_back_to_an_older_generation(fixture: Fixt
     let me = owner(&world, "eu").await;
     let term = world.lead(RECONCILER, 1, Nanos::from_secs(60)).await.unwrap().unwrap();
     let mut revision = 0;
-    let mut grant = async |held: Held| {
+    let mut grant = async |held: SliceHolding| {
         world.grant(term, &Granted { revision, slices: vec![held], ..Granted::default() }).await.unwrap();
         revision += 1;
         world.survey().await.unwrap().slices[0]
     };
     let sooner = LATER.minus(Nanos::from_secs(5));
     let before = Some((SliceSize { amount: 3, rate_parts: 7 }, sooner));
-    let second = Held { acknowledged: 1, before, ..held(1, me, 2, 60) };
+    let second = SliceHolding { acknowledged: 1, before, ..held(1, me, 2, 60) };
     assert_eq!(grant(second).await, second);
     assert_eq!(grant(held(1, me, 1, 99)).await, second);
     world.acknowledge(me, &acknowledged(2)).await.unwrap();
     // A renewal: never shorter, and what was acknowledged stays so.
     let mut renewed = second;
     renewed.row.expires = sooner;
-    assert_eq!(grant(renewed).await, Held { acknowledged: 2, ..second });
-    let third = Held { acknowledged: 0, ..held(1, me, 3, 10) };
-    let third = Held { row: SliceRow { expires: sooner, ..third.row }, ..third };
-    assert_eq!(grant(third).await, Held { acknowledged: 2, ..third });
+    assert_eq!(grant(renewed).await, SliceHolding { acknowledged: 2, ..second });
+    let third = SliceHolding { acknowledged: 0, ..held(1, me, 3, 10) };
+    let third = SliceHolding { row: SliceRow { expires: sooner, ..third.row }, ..third };
+    assert_eq!(grant(third).await, SliceHolding { acknowledged: 2, ..third });
     // Nobody can go by what was never written, and nothing is taken back.
     world.acknowledge(me, &acknowledged(9)).await.unwrap();
     world.acknowledge(me, &acknowledged(1)).await.unwrap();

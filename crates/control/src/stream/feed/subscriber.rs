@@ -32,7 +32,7 @@ pub struct Subscriber {
     /// The version that it had at first, or that the last file had: what followed it was sent.
     came_with: u64,
     /// The number of the last.
-    resets_told: u64,
+    resets_sent: u64,
     heartbeat_at: Nanos,
     /// What comes before is sent together.
     gathers_until: Nanos,
@@ -65,7 +65,7 @@ impl Subscriber {
             is_welcomed: false,
             notices_seen: 0,
             came_with: hello.rule_version,
-            resets_told: 0,
+            resets_sent: 0,
             // Who comes later isn't waited for.
             questions_seen: revision,
             heartbeat_at: now,
@@ -86,7 +86,7 @@ impl Subscriber {
         }
         if now >= self.heartbeat_at {
             self.heartbeat_at = now.plus(HEARTBEAT_EVERY);
-            let (head, stale_ms) = (self.feed.head(), self.feed.told_stale_ms(now));
+            let (head, stale_ms) = (self.feed.head(), self.feed.reported_stale_ms(now));
             out.push(message(&Down::Heartbeat { head, stale_ms }));
         }
         self.fill_notices(out);
@@ -107,8 +107,8 @@ impl Subscriber {
     fn fill_resets(&mut self, now: Nanos, room: usize, out: &mut Vec<Bytes>) {
         let mut bytes = 0;
         while bytes < room && self.lacks_resets() {
-            let (number, reset) = self.feed.core.lock().resets.next(self.resets_told, self.came_with, now);
-            self.resets_told = number;
+            let (number, reset) = self.feed.core.lock().resets.next(self.resets_sent, self.came_with, now);
+            self.resets_sent = number;
             let Some(reset) = reset else { return };
             let message = message(&Down::Reset(reset));
             bytes += message.len();
@@ -119,7 +119,7 @@ impl Subscriber {
     /// Whether it is to be looked for some that it wasn't told of.
     fn lacks_resets(&self) -> bool {
         matches!(self.position, Position::After(_))
-            && self.resets_told < self.feed.core.lock().resets.last_number()
+            && self.resets_sent < self.feed.core.lock().resets.last_number()
     }
 
     fn fill_notices(&mut self, out: &mut Vec<Bytes>) {
@@ -196,7 +196,7 @@ impl Subscriber {
         if end >= length(snapshot) {
             let version = snapshot.version();
             self.position = Position::After(version);
-            (self.came_with, self.resets_told) = (self.came_with.max(version), 0);
+            (self.came_with, self.resets_sent) = (self.came_with.max(version), 0);
         }
     }
 
@@ -217,20 +217,22 @@ impl Subscriber {
     }
 
     /// What the follower said.
-    pub fn heard(&mut self, up: Up, now: Nanos) {
+    pub fn receive(&mut self, up: Up, now: Nanos) {
         match up {
             // One that isn't newer than what it has would help it to nothing.
             Up::Resume { wants_snapshot: true, rule_version } => {
                 self.position = Position::Waits { at_least: rule_version.saturating_add(1) };
             }
             Up::Resume { rule_version, .. } => self.position = Position::After(rule_version),
-            Up::Health(health) => self.feed.nodes.lock().told(&self.node, self.connection, health, now),
+            Up::Health(health) => {
+                self.feed.nodes.lock().record_health(&self.node, self.connection, health, now)
+            }
             Up::Report(payload) => self.feed.report(self.node.clone(), payload),
-            Up::Nodes(reports) => self.feed.nodes.lock().heard_of(reports, now),
+            Up::Nodes(reports) => self.feed.nodes.lock().receive_reports(reports, now),
             // Only a broker speaks for others.
             Up::Answer(part) => {
                 let node = if self.role == FollowerRole::Broker { part.node } else { self.node.clone() };
-                self.feed.questions.lock().heard(AnswerPart { node, ..part });
+                self.feed.questions.lock().receive(AnswerPart { node, ..part });
             }
             // A second hello says nothing new; what isn't known is of a newer release.
             Up::Hello(_) | Up::Unknown => {}

@@ -174,13 +174,13 @@ fn who_asks_again_gets_it_again() {
     (1..=3).for_each(|version| publish(&feed, version));
     let mut subscriber = feed.subscribe(&hello("a", 1), at(0));
     assert_eq!(versions(&sent(&mut subscriber, at(0))), [2, 3]);
-    subscriber.heard(Up::Resume { rule_version: 1, wants_snapshot: false }, at(50));
+    subscriber.receive(Up::Resume { rule_version: 1, wants_snapshot: false }, at(50));
     assert_eq!(versions(&sent(&mut subscriber, at(50))), [2, 3]);
     feed.offer(snapshot(2, 10));
-    subscriber.heard(Up::Resume { rule_version: 2, wants_snapshot: true }, at(60));
+    subscriber.receive(Up::Resume { rule_version: 2, wants_snapshot: true }, at(60));
     let is_file = |heard: &[Down]| heard.iter().any(|down| matches!(down, Down::Chunk { .. }));
     assert!(!is_file(&sent(&mut subscriber, at(60))), "what isn't newer is of no use");
-    assert!(feed.takes_want_of_file() && !feed.takes_want_of_file());
+    assert!(feed.takes_snapshot_request() && !feed.takes_snapshot_request());
     feed.offer(snapshot(3, 10));
     assert!(is_file(&sent(&mut subscriber, at(61))));
 }
@@ -227,7 +227,7 @@ fn notices_reach_everybody_once_and_reports_are_bounded() {
     assert!(notices(sent(&mut subscriber, at(200))).is_empty());
     for _ in 0..REPORTS_MAX + 3 {
         let report = Payload { kind: PayloadKind::Demand, payload: payload("x") };
-        subscriber.heard(Up::Report(report), at(1));
+        subscriber.receive(Up::Report(report), at(1));
     }
     assert_eq!(feed.take_reports(usize::MAX).len(), REPORTS_MAX);
     assert_eq!(feed.counters().named()[3].1, 3);
@@ -237,7 +237,7 @@ fn notices_reach_everybody_once_and_reports_are_bounded() {
 fn who_follows_by_which_rules_is_known() {
     let feed = feed_at(3);
     let mut subscriber = feed.subscribe(&hello("a", 2), at(0));
-    subscriber.heard(Up::Health(FollowerHealth { rule_version: 3, ..FollowerHealth::default() }), at(5));
+    subscriber.receive(Up::Health(FollowerHealth { rule_version: 3, ..FollowerHealth::default() }), at(5));
     let nodes = feed.nodes(at(10));
     assert_eq!((nodes[0].rule_version, nodes[0].is_connected, nodes[0].seen_ms_ago), (3, true, 5));
     drop(subscriber);
@@ -256,8 +256,8 @@ fn resets(sent: &[Down]) -> Vec<u64> {
 #[test]
 fn who_came_by_a_file_is_told_of_the_resets_before_it_and_hears_of_others_as_changes() {
     let feed = feed_at(0);
-    feed.hear_of_reset(reset(4), at(0));
-    feed.hear_of_reset(reset(7), at(0));
+    feed.receive_reset(reset(4), at(0));
+    feed.receive_reset(reset(7), at(0));
     feed.offer(snapshot(5, 10));
     (6..=8).for_each(|version| publish(&feed, version));
     let mut newcomer = feed.subscribe(&hello("new", 0), at(0));
@@ -267,8 +267,8 @@ fn who_came_by_a_file_is_told_of_the_resets_before_it_and_hears_of_others_as_cha
     let mut other = feed.subscribe(&hello("other", 7), at(0));
     assert_eq!(resets(&sent(&mut other, at(0))), [4, 7]);
     // A broker hears of an old one only now.
-    feed.hear_of_reset(reset(3), at(0));
-    feed.hear_of_reset(reset(8), at(0));
+    feed.receive_reset(reset(3), at(0));
+    feed.receive_reset(reset(8), at(0));
     assert_eq!(resets(&sent(&mut newcomer, at(2000))), [3]);
     assert_eq!(resets(&sent(&mut other, at(2000))), [3]);
 }
@@ -279,9 +279,9 @@ fn a_follower_that_gets_a_file_in_between_is_told_of_the_resets_that_it_missed()
     feed.offer(snapshot(5, 10));
     let mut follower = feed.subscribe(&hello("a", 5), at(0));
     sent(&mut follower, at(0));
-    feed.hear_of_reset(reset(6), at(0));
+    feed.receive_reset(reset(6), at(0));
     feed.offer(snapshot(9, 10));
-    follower.heard(Up::Resume { rule_version: 5, wants_snapshot: true }, at(1000));
+    follower.receive(Up::Resume { rule_version: 5, wants_snapshot: true }, at(1000));
     let received = sent(&mut follower, at(1000));
     let is_chunk = |down: &Down| matches!(down, Down::Chunk { .. });
     let is_reset = |down: &Down| matches!(down, Down::Reset(_));
@@ -293,8 +293,8 @@ fn a_follower_that_gets_a_file_in_between_is_told_of_the_resets_that_it_missed()
 #[test]
 fn many_resets_are_told_in_pieces() {
     let feed = feed_at(100_000);
-    let count = crate::stream::TOLD_MAX;
-    (1..=u64::try_from(count).unwrap()).for_each(|version| feed.hear_of_reset(reset(version), at(0)));
+    let count = crate::stream::RESET_BROADCAST_MAX;
+    (1..=u64::try_from(count).unwrap()).for_each(|version| feed.receive_reset(reset(version), at(0)));
     let mut follower = feed.subscribe(&hello("a", 100_000), at(0));
     let mut told = 0;
     while told < count {

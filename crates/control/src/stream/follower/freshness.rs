@@ -29,7 +29,7 @@ impl Follower {
         rule_store: &mut dyn RuleStore,
         now: Nanos,
     ) -> Vec<Action> {
-        let mut actions = self.settle(rule_store, now);
+        let mut actions = self.apply_pending(rule_store, now);
         self.status.head = head;
         let stale_for = Nanos::from_millis(stale_ms);
         if self.status.is_ahead() {
@@ -53,7 +53,7 @@ impl Follower {
             self.failed("the server itself has heard nothing of the control plane for 10 s", now);
             actions.push(Action::Disconnect);
         }
-        self.tell_staleness(now);
+        self.report_staleness(now);
         actions
     }
 
@@ -100,10 +100,10 @@ impl Follower {
     }
 
     /// Says how old the rules may be, once for each grade.
-    pub(super) fn tell_staleness(&mut self, now: Nanos) {
+    pub(super) fn report_staleness(&mut self, now: Nanos) {
         let stale_for = self.status.stale_for(now);
         let staleness = Staleness::of(stale_for);
-        if staleness == self.told {
+        if staleness == self.reported_staleness {
             return;
         }
         let (version, seconds) = (self.status.version, stale_for.as_millis_ceil() / 1000);
@@ -129,6 +129,6 @@ impl Follower {
                 "the rules are out of date, or may be: nobody has confirmed them for a minute"
             ),
         }
-        self.told = staleness;
+        self.reported_staleness = staleness;
     }
 }

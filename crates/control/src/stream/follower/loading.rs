@@ -15,7 +15,7 @@ impl Follower {
         rule_store: &mut dyn RuleStore,
         now: Nanos,
     ) -> Vec<Action> {
-        let mut actions = self.settle(rule_store, now);
+        let mut actions = self.apply_pending(rule_store, now);
         let version = id.version;
         if version <= self.status.version && self.status.version > 0 {
             // Not newer than what is in force: it is let pass, and nothing of it is kept.

@@ -28,10 +28,10 @@ fn leased(item: &Item, most: u64, drawn: u64) -> SharedState {
 }
 
 fn draw(state: &mut SharedState, item: &Item, most: u64, drawn: u64) {
-    let lease = Some(LeaseWish { most, parts: NonZeroU32::MIN });
+    let lease = Some(LeaseRequest { most, parts: NonZeroU32::MIN });
     let counts = state.asking(&item.spec, 1, NOW);
-    let wants = crate::exchange::Wants { lease, ..Default::default() };
-    let sent = KeySync { key: item.key, epoch: 0, counts, wants, settled: SmallVec::new() };
+    let request = crate::exchange::GrantRequest { lease, ..Default::default() };
+    let sent = KeySync { key: item.key, epoch: 0, counts, request, ended_holds: SmallVec::new() };
     let cell = CellReply { component: drawn, total: drawn, world: 0, published: 0 };
     let heard = match item.spec {
         Spec::Gcra { rate, .. } => {
@@ -128,7 +128,7 @@ fn a_request_that_is_charged_to_nothing_is_denied() {
         let items = items.map(|item| Item { accuracy: Accuracy::Async, ..item });
         table.upsert(paid.key, moment, |state: &mut SharedState| *state = leased(&paid, 11, 11));
         let mut decisions = crate::Decisions::new();
-        let outcome = table.decide_all_suspecting(&items, suspect, moment, &mut decisions).unwrap();
+        let outcome = table.decide_all_predicting(&items, suspect, moment, &mut decisions).unwrap();
         let is_charged = table.state(other.key).is_some_and(|state| state.unsynced() == 1);
         let is_admitted = decisions.iter().all(crate::Decision::is_admitted);
         assert_eq!(is_admitted, is_charged, "{outcome:?} by {suspect:?}: {decisions:?}");
@@ -260,12 +260,12 @@ fn what_was_drawn_at_a_rate_of_thirds_lapses_as_exactly() {
 
 #[test]
 fn a_bucket_far_from_empty_is_drawn_from_for_as_long_as_it_takes_to_refill() {
-    let wish = |item: &Item, demand| SharedState::default().lease_wish(item, demand, 1, NOW).most;
+    let wish = |item: &Item, demand| SharedState::default().lease_request(item, demand, 1, NOW).most;
     assert_eq!(wish(&bucket(1_000, 1_000), 3), 100, "100 ms of its rate");
     assert_eq!(wish(&bucket(1_000, 200), 3), 50, "a quarter of what is there");
     assert_eq!((wish(&fixed(1_000), 3), wish(&fixed(1_000), 0)), (3, 1));
     let abuse = |spec| Item { class: crate::Class::Abuse, regions: 3, ..spec };
-    let wish = |item: Item| SharedState::default().lease_wish(&item, 3, 2, NOW);
+    let wish = |item: Item| SharedState::default().lease_request(&item, 3, 2, NOW);
     let (of_bucket, of_window) = (wish(abuse(bucket(1_000, 240))), wish(abuse(fixed(1_000))));
     assert_eq!((of_bucket.most, of_bucket.parts.get()), (10, 6), "two nodes in each of three regions");
     assert_eq!((of_window.most, of_window.parts.get()), (3, 6));

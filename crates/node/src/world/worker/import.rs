@@ -18,7 +18,7 @@ pub fn next_turn(page: &mut Imported) -> Option<Vec<Component>> {
 
 impl WorldWorker {
     /// A publish begins, after which changes are asked for in any case: since when, if that can go with it.
-    pub fn import_along(&mut self, now: Nanos) -> Option<Cursor> {
+    pub fn import_with_publish(&mut self, now: Nanos) -> Option<Cursor> {
         let may = self.is_leader() && !self.has_more && self.busy.contains(&WorkerTask::Publish);
         (may && self.begin_at_store(WorkerTask::Import, now)).then(|| {
             self.import_at = Nanos::MAX;
@@ -37,9 +37,9 @@ impl WorldWorker {
     /// Takes some rows of a page. The rest of it is still to be [`WorldWorker::done`].
     pub fn imported_some(&mut self, rows: &[Component], now: Nanos, counters: &WorldCounters) {
         let is_asked_for = self.is_leader() && !self.stale.contains(&WorkerTask::Import);
-        if let Some(me) = self.standing.me().filter(|_| is_asked_for) {
+        if let Some(me) = self.status.me().filter(|_| is_asked_for) {
             self.take_rows(me, rows, now, counters);
-            self.standing.imported(now, rows.len(), true);
+            self.status.imported(now, rows.len(), true);
         }
     }
 
@@ -49,8 +49,8 @@ impl WorldWorker {
         now: Nanos,
         counters: &WorldCounters,
     ) {
-        self.heard_from_store(imported.is_ok(), now);
-        let (mut imported, me) = match (imported, self.standing.me()) {
+        self.record_store_reply(imported.is_ok(), now);
+        let (mut imported, me) = match (imported, self.status.me()) {
             (Ok(imported), Some(me)) => (imported, me),
             (Ok(_), None) => {
                 self.import_at = now;
@@ -58,7 +58,7 @@ impl WorldWorker {
             }
             (Err(error), _) => {
                 counters.import_errors.add(1);
-                self.standing.failed("importing", &error);
+                self.status.failed("importing", &error);
                 self.import_at = self.import_at.min(now.plus(RETRY_AFTER));
                 return;
             }
@@ -66,7 +66,7 @@ impl WorldWorker {
         self.page_begins(&mut imported);
         let Imported { components, next, has_more, .. } = imported;
         self.take_rows(me, &components, now, counters);
-        self.standing.imported(now, components.len(), has_more);
+        self.status.imported(now, components.len(), has_more);
         if !has_more {
             self.everything_read(now, counters);
         }
@@ -86,7 +86,7 @@ impl WorldWorker {
     }
 
     /// A cell of a later epoch: its key was reset in another region.
-    fn note_reset(&mut self, component: &Component) {
+    fn record_reset(&mut self, component: &Component) {
         let CellId { key, epoch, .. } = component.cell;
         if epoch > 0 && self.resets.len() < RESETS_MAX {
             self.resets.push(Reset { key, epoch });
@@ -99,24 +99,24 @@ impl WorldWorker {
         }
         if self.cells.is_implausible(me, component) {
             counters.implausible_rows.add(1);
-            self.standing.implausible(component);
+            self.status.implausible(component);
         }
         match self.cells.take(me, component, now) {
             Taken::Known => {}
-            Taken::Raised if component.owner == me => drop(self.untold.insert(component.cell)),
+            Taken::Raised if component.owner == me => drop(self.unwritten.insert(component.cell)),
             Taken::New if component.owner == me => {
-                self.untold.insert(component.cell);
+                self.unwritten.insert(component.cell);
                 // Of an earlier worker, which may have died with what it was about to publish.
-                if !self.standing.has_read_all() {
-                    self.look_again(component, now);
+                if !self.status.has_read_all() {
+                    self.recheck_row(component, now);
                 }
             }
             taken @ (Taken::Raised | Taken::New) => {
                 if taken == Taken::New {
                     counters.cells_imported.add(1);
-                    self.note_reset(component);
+                    self.record_reset(component);
                 }
-                self.untold.insert(component.cell);
+                self.unwritten.insert(component.cell);
             }
         }
     }
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
     use crate::world::{Step, StepResult, WorkerOptions};
     use tidegate_core::{KeyId, Sequence};
-    use tidegate_origin::{Leading, OriginId};
+    use tidegate_origin::{LeaderStatus, OriginId};
     use tidegate_world::{Joined, Member, Membership, PublishPolicy, PublishThreshold};
 
     const NOW: Nanos = Nanos::from_secs(1_000);
@@ -149,8 +149,8 @@ mod tests {
 
     /// It leads in a region with this store.
     fn leads(worker: &mut WorldWorker, id: u64) {
-        let origin = Some(OriginId { id, life: 1 });
-        worker.led(Some(Leading { is_leader: true, origin, heard_by_all: 0, now: NOW }), NOW);
+        let origin = Some(OriginId { id, incarnation: 1 });
+        worker.led(Some(LeaderStatus { is_leader: true, origin, applied_by_all: 0, now: NOW }), NOW);
     }
 
     fn joined(owner: u32) -> StepResult {
@@ -214,13 +214,13 @@ mod tests {
         let counters = WorldCounters::default();
         let mut worker = importing(&counters);
         worker.busy.insert(WorkerTask::Publish);
-        assert_eq!(worker.import_along(NOW), None, "one is under way");
+        assert_eq!(worker.import_with_publish(NOW), None, "one is under way");
         worker.done(StepResult::Imported(Ok(page(1))), NOW, &counters);
-        assert_eq!(worker.import_along(NOW), Some(Cursor::default()));
-        assert_eq!(worker.import_along(NOW), None, "it is under way now");
+        assert_eq!(worker.import_with_publish(NOW), Some(Cursor::default()));
+        assert_eq!(worker.import_with_publish(NOW), None, "it is under way now");
         worker.done(StepResult::Imported(Ok(page(1))), NOW, &counters);
         worker.busy.remove(&WorkerTask::Publish);
-        assert_eq!(worker.import_along(NOW), None, "nothing is being published");
+        assert_eq!(worker.import_with_publish(NOW), None, "nothing is being published");
     }
 
     #[test]

@@ -32,7 +32,7 @@ impl LossCheck {
 impl WorldWorker {
     /// The store may have lost anything: all of it is read again from here on.
     pub(super) fn store_restarted(&mut self) {
-        self.cells.forget_store();
+        self.cells.reset_stored();
         self.loss.rereads = true;
     }
 
@@ -47,8 +47,8 @@ impl WorldWorker {
 
     /// Asks what the store has of the next of the region's rows.
     pub(super) fn check_step(&mut self, now: Nanos) -> Option<Step> {
-        let owner = self.standing.me()?;
-        let may = self.loss.is_due && !self.loss.rereads && self.standing.has_read_all();
+        let owner = self.status.me()?;
+        let may = self.loss.is_due && !self.loss.rereads && self.status.has_read_all();
         // Nobody waits for it: it is no probe of a sick store.
         if !may || !self.breaker.admits() || self.busy.contains(&WorkerTask::Check) {
             return None;
@@ -71,7 +71,7 @@ impl WorldWorker {
         let asked = std::mem::take(&mut self.loss.asked);
         let StoredCounts { counts, lag } = match checked {
             Ok(stored) => stored,
-            Err(error) => return self.standing.failed("checking the region's rows", &error),
+            Err(error) => return self.status.failed("checking the region's rows", &error),
         };
         let rows = asked.into_iter().zip(counts);
         let lost: Vec<CellId> = rows

@@ -18,7 +18,7 @@ impl WorldWorker {
         // A clock that was set back makes it no longer.
         let waits = self.merge_at > now && self.merge_at.minus(now) <= QUIET_MAX;
         // Nobody waits for it: it is no probe of a sick store, and keeps nobody else from being one.
-        let may = !waits && self.standing.is_first() && self.breaker.admits();
+        let may = !waits && self.status.is_first() && self.breaker.admits();
         (may && self.busy.insert(WorkerTask::Merge)).then_some(Step::Merge)
     }
 
@@ -31,7 +31,7 @@ impl WorldWorker {
         let Merged { rows, refused } = match merged {
             Ok(merged) => merged,
             Err(error) => {
-                self.standing.failed("merging the log", &error);
+                self.status.failed("merging the log", &error);
                 self.merge_at = now.plus(QUIET_MIN);
                 return;
             }

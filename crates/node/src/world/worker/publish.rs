@@ -1,18 +1,18 @@
-//! From the mailbox to the world store: letters, then the region's totals, then rows.
+//! From the publish queue to the world store: publish requests, then the region's totals, then rows.
 //!
 //! A cell waits here until the store has accepted its count, or nobody needs it any more. A row that the store
 //! refuses is tried again later, alone in its fate; when the whole call fails, all of it is.
 
-use super::{MAIL_EVERY, RETRY_AFTER, Step, WorkerTask, WorldWorker};
+use super::{DEQUEUE_EVERY, RETRY_AFTER, Step, WorkerTask, WorldWorker};
 use crate::world::{WorldCounters, key_name};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate_core::world::{Unpublished, is_due};
 use tidegate_core::{CellId, Nanos, WorldPolicy};
-use tidegate_origin::{CellTotal, KeyError, Letter, OriginError};
+use tidegate_origin::{CellTotal, KeyError, OriginError, PublishRequest};
 use tidegate_world::{Component, Published, Row, WorldError};
 
-/// Cells that wait to be published; letters beyond that are named again by the nodes' next look.
+/// Cells that wait to be published; publish requests beyond that are named again by the nodes' next look.
 const WAITING_MAX: usize = 100_000;
 /// A cell waits so long for others to go with it.
 const COALESCE: Nanos = Nanos::from_millis(5);
@@ -105,29 +105,29 @@ impl Publishing {
 }
 
 impl WorldWorker {
-    pub(super) fn mail(
+    pub(super) fn receive_publish_requests(
         &mut self,
-        letters: Result<Vec<Letter>, OriginError>,
+        requests: Result<Vec<PublishRequest>, OriginError>,
         now: Nanos,
         counters: &WorldCounters,
     ) {
-        self.mail_at = now.plus(MAIL_EVERY);
-        self.heard_from_origin(&letters, now);
-        let letters = letters.unwrap_or_default();
-        if letters.len() >= usize::from(super::LETTERS_MAX) {
-            self.mail_at = now;
+        self.dequeue_at = now.plus(DEQUEUE_EVERY);
+        self.record_origin_reply(&requests, now);
+        let requests = requests.unwrap_or_default();
+        if requests.len() >= usize::from(super::PUBLISH_REQUESTS_MAX) {
+            self.dequeue_at = now;
         }
-        for Letter { cell, limit, expires, name } in letters {
+        for PublishRequest { cell, limit, expires, name } in requests {
             let not_before = now.plus(COALESCE);
             let waiting = Waiting { limit, expires, name, not_before, refusals: 0, is_named: true };
             if !self.publishing.wait(cell, waiting) {
-                counters.letters_dropped.add(1);
+                counters.publish_requests_dropped.add(1);
             }
         }
     }
 
     /// The region may have counted more than its row says.
-    pub(super) fn look_again(&mut self, row: &Component, now: Nanos) {
+    pub(super) fn recheck_row(&mut self, row: &Component, now: Nanos) {
         let Component { cell, limit, expires, .. } = *row;
         let (name, not_before) = (Arc::from(""), now.plus(COALESCE));
         self.publishing.wait(cell, Waiting { limit, expires, name, not_before, refusals: 0, is_named: true });
@@ -142,7 +142,7 @@ impl WorldWorker {
     }
 
     /// Nodes hear of the region's row from now on. What they counted without knowing of it is in the total by now.
-    pub(super) fn told_of_row(&mut self, cell: CellId, now: Nanos) {
+    pub(super) fn receive_row(&mut self, cell: CellId, now: Nanos) {
         if let Some(waiting) = self.publishing.unasked.remove(&cell) {
             let not_before = now.plus(COALESCE);
             self.publishing.wait(cell, Waiting { not_before, is_named: true, ..waiting });
@@ -151,14 +151,14 @@ impl WorldWorker {
 
     /// The others use more of a cell's limit: of the own count less may stay unheard of than when nodes last looked,
     /// and those that rest don't look.
-    pub(super) fn weigh(&mut self, cell: CellId, now: Nanos) {
-        let is_by_headroom = self.standing.view().is_some_and(|view| view.policy == WorldPolicy::Headroom);
+    pub(super) fn reevaluate(&mut self, cell: CellId, now: Nanos) {
+        let is_by_headroom = self.status.view().is_some_and(|view| view.policy == WorldPolicy::Headroom);
         let Some((limit, expires)) = self.cells.is_worth_weighing(&cell).filter(|_| is_by_headroom) else {
             return;
         };
         let (name, not_before) = (Arc::from(""), now.plus(COALESCE));
         let waiting = Waiting { limit, expires, name, not_before, refusals: 0, is_named: false };
-        // Without room for it the next letter says it.
+        // Without room for it the next publish request says it.
         self.publishing.wait(cell, waiting);
     }
 
@@ -167,7 +167,7 @@ impl WorldWorker {
     /// own row is raised, since what was told can't be taken back.
     pub(super) fn make_true(&mut self, cell: CellId, published: u64, now: Nanos) {
         // Until all is read, the row may be there already.
-        if published <= self.cells.stored(&cell) || !self.standing.has_read_all() {
+        if published <= self.cells.stored(&cell) || !self.status.has_read_all() {
             return;
         }
         let Some((limit, expires)) = self.cells.limit(&cell) else { return };
@@ -178,13 +178,13 @@ impl WorldWorker {
     fn is_due(&self, cell: &CellId, limit: u64, total: u64) -> bool {
         let (published, used) = (self.cells.stored(cell), self.cells.used(cell, total));
         let unpublished = Unpublished { limit, used, total, published };
-        self.standing.view().is_some_and(|view| is_due(view.policy, &unpublished, view.regions))
+        self.status.view().is_some_and(|view| is_due(view.policy, &unpublished, view.regions))
     }
 
     /// Reads totals, or writes the rows that were made of them.
     pub(super) fn publish_step(&mut self, now: Nanos) -> Option<Step> {
         if !self.publishing.rows.is_empty() {
-            let owner = self.standing.me()?;
+            let owner = self.status.me()?;
             let begins = self.begin_at_store(WorkerTask::Publish, now);
             return begins.then(|| Step::Publish(owner, self.publishing.rows.clone()));
         }
@@ -205,7 +205,7 @@ impl WorldWorker {
         totals: Result<Vec<Result<CellTotal, KeyError>>, OriginError>,
         now: Nanos,
     ) {
-        self.heard_from_origin(&totals, now);
+        self.record_origin_reply(&totals, now);
         let Ok(totals) = totals else { return self.publishing.try_again(now) };
         let reading = std::mem::take(&mut self.publishing.reading);
         let mut totals = totals.into_iter();
@@ -228,7 +228,7 @@ impl WorldWorker {
                         self.publishing.reading.push((cell, waiting));
                     } else if total > published {
                         // The store has it, and the origin forgot that.
-                        self.untold.insert(cell);
+                        self.unwritten.insert(cell);
                     }
                 }
                 // That cell's counts can't be read: its own trouble.
@@ -246,12 +246,12 @@ impl WorldWorker {
         now: Nanos,
         counters: &WorldCounters,
     ) {
-        self.heard_from_store(published.is_ok(), now);
+        self.record_store_reply(published.is_ok(), now);
         let refused = match published {
             Ok(Published { refused }) => refused,
             Err(error) => {
                 counters.publish_errors.add(1);
-                self.standing.failed("publishing", &error);
+                self.status.failed("publishing", &error);
                 return self.publishing.try_again(now);
             }
         };
@@ -274,7 +274,7 @@ impl WorldWorker {
             }
         }
         self.publishing.unasked.retain(|_, waiting| waiting.expires > now);
-        self.standing.published(now);
+        self.status.published(now);
         // The origin hears that a row is published when it is read back, with what the others have published
         // meanwhile: told before, the region would go on by what it knew of them when it stopped.
         self.import_at = now;

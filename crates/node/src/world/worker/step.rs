@@ -1,7 +1,7 @@
 //! What a worker begins, and what comes of it.
 
 use tidegate_core::{CellId, WorldView};
-use tidegate_origin::{CellTotal, KeyError, Letter, OriginError, Reset, WorldCell};
+use tidegate_origin::{CellTotal, KeyError, OriginError, PublishRequest, Reset, WorldCell};
 use tidegate_world::{
     Cursor, Imported, Joined, Joining, Merged, OwnerId, Published, Row, StoredCounts, WorldError,
 };
@@ -10,7 +10,7 @@ use tidegate_world::{
 #[derive(Clone, PartialEq, Debug)]
 pub enum Step {
     Join(Joining),
-    TakeMail {
+    DequeuePublishRequests {
         most: u16,
     },
     Totals(Vec<CellId>),
@@ -19,9 +19,9 @@ pub enum Step {
     /// Tell the origin what the world has.
     Write(Vec<WorldCell>),
     /// Tell the nodes how the world stands.
-    Tell(WorldView),
+    PublishView(WorldView),
     /// Tell the nodes which keys were reset elsewhere.
-    TellResets(Vec<Reset>),
+    PublishResets(Vec<Reset>),
     /// Ask the store what it has of the region's own rows.
     Check(OwnerId, Vec<CellId>),
     /// Bring the store's log into its table.
@@ -33,13 +33,13 @@ pub enum Step {
 #[derive(Clone, PartialEq, Debug)]
 pub enum StepResult {
     Joined(Result<Joined, WorldError>),
-    Mail(Result<Vec<Letter>, OriginError>),
+    PublishRequests(Result<Vec<PublishRequest>, OriginError>),
     Totals(Result<Vec<Result<CellTotal, KeyError>>, OriginError>),
     Published(Result<Published, WorldError>),
     Imported(Result<Imported, WorldError>),
     Written(Result<Vec<Result<u64, KeyError>>, OriginError>),
-    Told(Result<(), OriginError>),
-    ToldResets(Result<(), OriginError>),
+    PublishedView(Result<(), OriginError>),
+    PublishedResets(Result<(), OriginError>),
     Checked(Result<StoredCounts, WorldError>),
     Merged(Result<Merged, WorldError>),
     Deleted(Result<u64, WorldError>),
@@ -49,11 +49,11 @@ pub enum StepResult {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum WorkerTask {
     Join,
-    Mail,
+    Dequeue,
     Publish,
     Import,
     Write,
-    Tell,
+    PublishView,
     Resets,
     Check,
     Merge,
@@ -64,11 +64,11 @@ impl Step {
     /// Whether the region's origin is asked; else the world store is.
     pub fn is_at_origin(&self) -> bool {
         match self {
-            Step::TakeMail { .. }
+            Step::DequeuePublishRequests { .. }
             | Step::Totals(_)
             | Step::Write(_)
-            | Step::Tell(_)
-            | Step::TellResets(_) => true,
+            | Step::PublishView(_)
+            | Step::PublishResets(_) => true,
             Step::Join(_)
             | Step::Publish(..)
             | Step::Import(_)
@@ -80,15 +80,15 @@ impl Step {
 }
 
 impl StepResult {
-    pub(super) fn lane(&self) -> WorkerTask {
+    pub(super) fn task(&self) -> WorkerTask {
         match self {
             StepResult::Joined(_) => WorkerTask::Join,
-            StepResult::Mail(_) => WorkerTask::Mail,
+            StepResult::PublishRequests(_) => WorkerTask::Dequeue,
             StepResult::Totals(_) | StepResult::Published(_) => WorkerTask::Publish,
             StepResult::Imported(_) => WorkerTask::Import,
             StepResult::Written(_) => WorkerTask::Write,
-            StepResult::Told(_) => WorkerTask::Tell,
-            StepResult::ToldResets(_) => WorkerTask::Resets,
+            StepResult::PublishedView(_) => WorkerTask::PublishView,
+            StepResult::PublishedResets(_) => WorkerTask::Resets,
             StepResult::Checked(_) => WorkerTask::Check,
             StepResult::Merged(_) => WorkerTask::Merge,
             StepResult::Deleted(_) => WorkerTask::Delete,

@@ -63,7 +63,7 @@ impl Region {
     }
 
     fn may_reset(&self, node: &Node) -> bool {
-        let has_asks = self.messages.iter().any(|message| !message.sync.wants.asks.is_empty());
+        let has_asks = self.messages.iter().any(|message| !message.sync.request.asks.is_empty());
         let is_late = self.leaves_out(Combination::LateReply) && node.call.is_some();
         let is_ask_late = self.leaves_out(Combination::AskByOldEpoch) && has_asks;
         !(is_late || is_ask_late)

@@ -106,7 +106,7 @@ fn key_reply(sync: &KeySync, mut fields: Fields) -> Result<KeyReply, OriginError
         }
         CountSync::Gcra { .. } => (fields.gcra_counts()?, fields.count()?, fields.optional_instant()?),
     };
-    let granted = fields.granted(sync.wants.asks.len())?;
+    let granted = fields.granted(sync.request.asks.len())?;
     let component_before = fields.number()?;
     fields.end()?;
     Ok(KeyReply { epoch, counts, granted, drawn, retry_after, component_before })

@@ -1,7 +1,7 @@
 //! What is on the disk after a change, a crash, and damage.
 
 use super::*;
-use crate::unkey::requests::Named;
+use crate::unkey::requests::LimitTarget;
 use std::borrow::Cow;
 use std::fs;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -43,7 +43,7 @@ impl Drop for Directory {
 }
 
 fn change(identifier: &str, limit: Option<u64>) -> Change {
-    let named = Named { namespace: Cow::Borrowed("n \"é\""), identifier: Cow::Borrowed(identifier) };
+    let named = LimitTarget { namespace: Cow::Borrowed("n \"é\""), identifier: Cow::Borrowed(identifier) };
     let period = Period::new(Nanos::from_secs(60)).unwrap();
     Change::new("default", &named, limit.map(|limit| Override::new(Limit::new(limit).unwrap(), period)))
 }
@@ -60,7 +60,7 @@ fn names(in_force: &InForce) -> Vec<(String, u64)> {
 
 fn made(journal: &mut Journal, in_force: &mut InForce, mut change: Change) {
     in_force.apply(&mut change).unwrap();
-    journal.keep(&change, in_force);
+    journal.append(&change, in_force);
 }
 
 #[test]

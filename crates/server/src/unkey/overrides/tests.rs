@@ -10,7 +10,7 @@ fn to(limit: u64) -> Option<Override> {
 }
 
 fn change(namespace: &str, identifier: &str, to: Option<Override>) -> Change {
-    let named = Named { namespace: Cow::Borrowed(namespace), identifier: Cow::Borrowed(identifier) };
+    let named = LimitTarget { namespace: Cow::Borrowed(namespace), identifier: Cow::Borrowed(identifier) };
     Change::new("default", &named, to)
 }
 

@@ -95,7 +95,10 @@ fn overrides_are_read_within_their_own_bounds() {
     let body = r#"{"namespace":"n","identifier":"vip_*","limit":0,"duration":31622400000}"#;
     assert_eq!(setting(body), Ok(0));
     assert_eq!(setting(&body.replace("00000}", "00001}")), Err(Code::OutOfRange));
-    assert_eq!(refused(Named::read(br#"{"namespace":"n"}"#)), (Code::MissingField, "identifier".to_owned()));
+    assert_eq!(
+        refused(LimitTarget::read(br#"{"namespace":"n"}"#)),
+        (Code::MissingField, "identifier".to_owned())
+    );
     let listing = Listing::read(br#"{"namespace":"n"}"#).unwrap();
     assert_eq!((listing.count_max, listing.cursor.is_none()), (10, true));
     let listing = Listing::read(br#"{"namespace":"n","limit":100,"cursor":"c"}"#).unwrap();
@@ -112,6 +115,6 @@ proptest! {
         text in r#"(\{|\}|\[|\]|"namespace"|"identifier"|"limit"|"duration"|"cost"|"cursor"|:|,|1|60000|null|"x"| ){0,40}"#
     ) {
         let body = text.as_bytes();
-        let _ = (one_check(body), many_checks(body), Named::read(body), Setting::read(body), Listing::read(body));
+        let _ = (one_check(body), many_checks(body), LimitTarget::read(body), Setting::read(body), Listing::read(body));
     }
 }

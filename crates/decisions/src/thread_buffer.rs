@@ -23,7 +23,7 @@ const RULES_MAX: usize = 1024;
 
 /// What tells a decision from others of its thread, at hand before anything else is looked up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Noted {
+pub struct RecordHeader {
     pub at: Nanos,
     pub key: KeyHash,
     pub rule: RuleId,
@@ -77,7 +77,7 @@ impl Tally {
     }
 }
 
-impl Noted {
+impl RecordHeader {
     #[inline]
     fn kind(&self) -> DenialKind {
         DenialKind::of(self.rule_version, self.outcome, self.path)
@@ -104,27 +104,27 @@ impl Hasher for AsItIs {
 
 /// A rule as one lane knows it: its name, and what of it is only counted.
 #[derive(Debug)]
-pub(crate) struct RuleSeen {
+pub(crate) struct RuleTally {
     pub(crate) name: Option<RuleName>,
     pub(crate) count: Option<RuleCount>,
 }
 
 #[derive(Debug)]
-pub(crate) struct Lane {
+pub(crate) struct ThreadBuffer {
     slots: Box<[Tally; SLOTS]>,
     /// The first record of each key.
     firsts: Vec<Record>,
     singles: Vec<Record>,
-    rules: HashMap<RuleId, RuleSeen, BuildHasherDefault<AsItIs>>,
+    rules: HashMap<RuleId, RuleTally, BuildHasherDefault<AsItIs>>,
     /// Of the records above.
     callers: Vec<(KeyHash, Caller)>,
     /// Admissions of the sample that found no room.
     pub(crate) admissions_dropped: u64,
 }
 
-impl Default for Lane {
+impl Default for ThreadBuffer {
     fn default() -> Self {
-        Lane {
+        ThreadBuffer {
             slots: empty_slots(),
             firsts: Vec::with_capacity(KEYS_MAX),
             singles: Vec::with_capacity(SINGLES_MAX),
@@ -141,7 +141,7 @@ fn empty_slots() -> Box<[Tally; SLOTS]> {
     slots.try_into().unwrap_or_else(|_| unreachable!("as many as were made"))
 }
 
-impl Lane {
+impl ThreadBuffer {
     /// Counts a denial of a key in a flood; false, and nothing is done, where it isn't in one.
     #[inline]
     pub(crate) fn fold(&mut self, key: KeyHash, kind: DenialKind, at: Nanos) -> bool {
@@ -152,61 +152,61 @@ impl Lane {
             && tally.fold(at)
     }
 
-    pub(crate) fn note(
+    pub(crate) fn record(
         &mut self,
-        noted: &Noted,
+        header: &RecordHeader,
         record: impl FnOnce() -> Record,
         name: impl FnOnce() -> RuleName,
         caller: impl FnOnce() -> Option<Caller>,
     ) {
-        if noted.outcome == RecordOutcome::Admitted {
-            return self.note_admission(noted, record, name, caller);
+        if header.outcome == RecordOutcome::Admitted {
+            return self.record_admission(header, record, name, caller);
         }
-        let slot = self.find(noted.key, noted.kind());
+        let slot = self.find(header.key, header.kind());
         let tally = &mut self.slots[slot];
         if tally.kind == DenialKind::NONE {
-            self.note_new(slot, noted, record, name, caller);
+            self.record_new(slot, header, record, name, caller);
         } else if tally.singles < SINGLES_OF_KEY_MAX && self.singles.len() < SINGLES_MAX {
             tally.singles += 1;
             self.singles.push(record());
-        } else if !tally.fold(noted.at) {
-            self.count(noted, name);
+        } else if !tally.fold(header.at) {
+            self.count(header, name);
         }
     }
 
-    fn note_admission(
+    fn record_admission(
         &mut self,
-        noted: &Noted,
+        header: &RecordHeader,
         record: impl FnOnce() -> Record,
         name: impl FnOnce() -> RuleName,
         caller: impl FnOnce() -> Option<Caller>,
     ) {
         if self.singles.len() < SINGLES_MAX {
             self.singles.push(record());
-            self.rule(noted.rule, name);
-            self.callers.extend(caller().map(|caller| (noted.key, caller)));
+            self.rule(header.rule, name);
+            self.callers.extend(caller().map(|caller| (header.key, caller)));
         } else {
             self.admissions_dropped += 1;
         }
     }
 
-    fn note_new(
+    fn record_new(
         &mut self,
         slot: usize,
-        noted: &Noted,
+        header: &RecordHeader,
         record: impl FnOnce() -> Record,
         name: impl FnOnce() -> RuleName,
         caller: impl FnOnce() -> Option<Caller>,
     ) {
         if self.firsts.len() == KEYS_MAX {
-            return self.count(noted, name);
+            return self.count(header, name);
         }
-        let (KeyHash { high, low }, kind) = (noted.key, noted.kind());
+        let (KeyHash { high, low }, kind) = (header.key, header.kind());
         let record_at = u16::try_from(self.firsts.len()).unwrap_or(u16::MAX);
-        self.slots[slot] = Tally { high, last: noted.at, low, kind, more: 0, record: record_at, singles: 1 };
+        self.slots[slot] = Tally { high, last: header.at, low, kind, more: 0, record: record_at, singles: 1 };
         self.firsts.push(record());
-        self.rule(noted.rule, name);
-        self.callers.extend(caller().map(|caller| (noted.key, caller)));
+        self.rule(header.rule, name);
+        self.callers.extend(caller().map(|caller| (header.key, caller)));
     }
 
     /// The slot of a key: its own, or the empty one that would be.
@@ -224,13 +224,13 @@ impl Lane {
         }
     }
 
-    fn count(&mut self, noted: &Noted, name: impl FnOnce() -> RuleName) {
-        self.count_many(RuleCount { rule: noted.rule, first: noted.at, last: noted.at, count: 1 }, name);
+    fn count(&mut self, header: &RecordHeader, name: impl FnOnce() -> RuleName) {
+        self.count_many(RuleCount { rule: header.rule, first: header.at, last: header.at, count: 1 }, name);
     }
 
     pub(crate) fn count_many(&mut self, more: RuleCount, name: impl FnOnce() -> RuleName) {
         let rule = if self.rule(more.rule, name) { more.rule } else { RuleId::UNKNOWN };
-        let seen = self.rules.entry(rule).or_insert(RuleSeen { name: None, count: None });
+        let seen = self.rules.entry(rule).or_insert(RuleTally { name: None, count: None });
         let count = seen.count.get_or_insert(RuleCount { rule, count: 0, ..more });
         count.count += more.count;
         count.last = more.last;
@@ -244,7 +244,7 @@ impl Lane {
         if rule == RuleId::UNKNOWN || self.rules.len() >= RULES_MAX {
             return false;
         }
-        self.rules.insert(rule, RuleSeen { name: Some(name()), count: None });
+        self.rules.insert(rule, RuleTally { name: Some(name()), count: None });
         true
     }
 
@@ -253,7 +253,7 @@ impl Lane {
     }
 
     /// Puts what was counted into the records that it belongs to. Nothing is noted any more until it is cleared.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn flush_dropped(&mut self) {
         if self.firsts.is_empty() {
             return;
         }
@@ -268,7 +268,7 @@ impl Lane {
         self.firsts.iter().chain(&self.singles)
     }
 
-    pub(crate) fn rules(&self) -> impl Iterator<Item = (&RuleId, &RuleSeen)> {
+    pub(crate) fn rules(&self) -> impl Iterator<Item = (&RuleId, &RuleTally)> {
         self.rules.iter()
     }
 

@@ -11,54 +11,54 @@ use tidegate_core::counts::CellReply;
 use tidegate_core::window::add_count;
 use tidegate_core::world::{Unpublished, WorldPolicy, is_due, spenders};
 use tidegate_core::{CellId, Class, Item, KeyId, Nanos, Sequence, Spec};
-use tidegate_origin::Letter;
+use tidegate_origin::PublishRequest;
 
 /// Threads that note keys seldom meet.
 const SHARDS: usize = 64;
 /// A cell that was named isn't named again before this, unless it grew by as much again.
-const NAMED_FOR: Nanos = Nanos::from_secs(1);
+const PUBLISH_REQUEST_TTL: Nanos = Nanos::from_secs(1);
 /// A cell whose count stands still for so long has come to rest: its row is made exact with the next look, so that
 /// rows are right within 10 s.
-const RESTS_AFTER: Nanos = Nanos::from_secs(2);
+const IDLE_AFTER: Nanos = Nanos::from_secs(2);
 /// A cell that ended isn't worth a row for less than half of a fortieth of the limit, over all regions: see
 /// `world_credit`.
 const RESIDUE_DIVISOR: u64 = 40;
 
 /// About so many idle keys are named with a look, of very many more: each about once in an hour.
-const IDLE_PER_LOOK: usize = 64;
-const TURN_LENGTH: Nanos = Nanos::from_secs(5);
-const TURNS_MAX: usize = 720;
+const IDLE_PER_SCAN: usize = 64;
+const IDLE_SCAN_TURN: Nanos = Nanos::from_secs(5);
+const IDLE_SCAN_TURNS_MAX: usize = 720;
 
 #[derive(Debug)]
-pub(super) struct Book {
-    shards: Box<[Mutex<HashMap<KeyId, Entry>>]>,
+pub(super) struct WorldKeyIndex {
+    shards: Box<[Mutex<HashMap<KeyId, KeyEntry>>]>,
     /// Of each shard.
     keys_max: usize,
     names_max: usize,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct KeyEntry {
     spec: Spec,
     /// Asks keep to the world credit.
     is_abuse: bool,
     name: Option<Arc<str>>,
     epoch: u16,
-    current: Heard,
-    /// The cell before, while it matters: a letter about it may have been lost.
-    previous: Heard,
+    current: CellObservation,
+    /// The cell before, while it matters: a publish request about it may have been lost.
+    previous: CellObservation,
     /// Nobody needs to look at it after this.
     expires: Nanos,
     /// When its count last changed: one that stands still has come to rest.
     changed_at: Nanos,
     /// The next reply names the cell whatever has grown.
-    is_resting: bool,
-    named: [Named; 2],
+    is_idle: bool,
+    requested: [PublishRequested; 2],
 }
 
 /// A cell, as it was last heard of.
 #[derive(Clone, Copy, Debug, Default)]
-struct Heard {
+struct CellObservation {
     sequence: Sequence,
     total: u64,
     published: u64,
@@ -69,7 +69,7 @@ struct Heard {
 
 /// What was named last, and when.
 #[derive(Clone, Copy, Debug, Default)]
-struct Named {
+struct PublishRequested {
     sequence: Sequence,
     total: u64,
     at: Nanos,
@@ -90,7 +90,7 @@ pub(super) struct Judge {
 
 /// A reply about a key's cells.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Told {
+pub(super) struct CellUpdate {
     pub(super) epoch: u16,
     pub(super) sequence: Sequence,
     pub(super) current: CellReply,
@@ -98,23 +98,23 @@ pub(super) struct Told {
     pub(super) expires: Nanos,
 }
 
-impl Book {
+impl WorldKeyIndex {
     pub(super) fn new(keys_max: usize, names_max: usize) -> Self {
-        Book {
+        WorldKeyIndex {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             keys_max: keys_max.div_ceil(SHARDS).max(1),
             names_max: names_max.div_ceil(SHARDS).max(1),
         }
     }
 
-    fn shard(&self, key: KeyId) -> &Mutex<HashMap<KeyId, Entry>> {
+    fn shard(&self, key: KeyId) -> &Mutex<HashMap<KeyId, KeyEntry>> {
         // The high bits spread the table, the low ones are the key's place: these are neither.
         let index = usize::try_from((key.get() >> 64) % SHARDS as u128).unwrap_or(0);
         &self.shards[index]
     }
 
     /// Notes a key, or what its limit is by now. False when there is no room for it.
-    pub(super) fn note(&self, item: &Item, now: Nanos, name: impl FnOnce() -> Arc<str>) -> bool {
+    pub(super) fn record(&self, item: &Item, now: Nanos, name: impl FnOnce() -> Arc<str>) -> bool {
         let Item { key, spec, class, .. } = item;
         let is_abuse = *class == Class::Abuse;
         let mut shard = self.shard(*key).lock();
@@ -128,17 +128,17 @@ impl Book {
             return false;
         }
         let name = (shard.len() < self.names_max).then(name);
-        let entry = Entry {
+        let entry = KeyEntry {
             spec: *spec,
             is_abuse,
             name,
             epoch: 0,
-            current: Heard::default(),
-            previous: Heard::default(),
+            current: CellObservation::default(),
+            previous: CellObservation::default(),
             expires,
             changed_at: now,
-            is_resting: false,
-            named: [Named::default(); 2],
+            is_idle: false,
+            requested: [PublishRequested::default(); 2],
         };
         shard.insert(*key, entry);
         true
@@ -150,44 +150,52 @@ impl Book {
     }
 
     /// What of a reply the others should hear of.
-    pub(super) fn told(&self, key: KeyId, told: &Told, judge: Judge, mut due: impl FnMut(Letter)) {
+    pub(super) fn receive(
+        &self,
+        key: KeyId,
+        update: &CellUpdate,
+        judge: Judge,
+        mut due: impl FnMut(PublishRequest),
+    ) {
         let mut shard = self.shard(key).lock();
         let Some(entry) = shard.get_mut(&key) else { return };
-        if told.epoch < entry.epoch || (told.epoch == entry.epoch && told.sequence < entry.current.sequence) {
+        if update.epoch < entry.epoch
+            || (update.epoch == entry.epoch && update.sequence < entry.current.sequence)
+        {
             return;
         }
-        entry.epoch = told.epoch;
-        entry.expires = entry.expires.max(told.expires);
-        let used = entry.used(told, judge.now);
-        let mut cells = told.previous.iter().chain([&told.current]);
+        entry.epoch = update.epoch;
+        entry.expires = entry.expires.max(update.expires);
+        let used = entry.used(update, judge.now);
+        let mut cells = update.previous.iter().chain([&update.current]);
         let is_alone = cells.clone().all(|cell| cell.world == 0) && cells.any(|cell| cell.published > 0);
-        if let (Some(cell), Some(before)) = (told.previous, told.sequence.0.checked_sub(1)) {
+        if let (Some(cell), Some(before)) = (update.previous, update.sequence.0.checked_sub(1)) {
             let CellReply { total, published, .. } = cell;
-            let heard = Heard { sequence: Sequence(before), total, published, used, is_alone };
+            let heard = CellObservation { sequence: Sequence(before), total, published, used, is_alone };
             entry.previous = heard;
             if entry.is_residue(&heard, judge) {
-                due(entry.letter(key, &heard, told.expires, judge));
+                due(entry.request_publish(key, &heard, update.expires, judge));
             }
         }
-        let CellReply { total, published, .. } = told.current;
-        let heard = Heard { sequence: told.sequence, total, published, used, is_alone };
+        let CellReply { total, published, .. } = update.current;
+        let heard = CellObservation { sequence: update.sequence, total, published, used, is_alone };
         if (heard.sequence, heard.total) != (entry.current.sequence, entry.current.total) {
             entry.changed_at = judge.now;
         }
         entry.current = heard;
-        let is_rest = std::mem::take(&mut entry.is_resting) && total > published;
-        if is_rest || entry.is_unheard(&heard, judge) || entry.is_late(&heard, judge) {
-            due(entry.letter(key, &heard, told.expires, judge));
+        let is_rest = std::mem::take(&mut entry.is_idle) && total > published;
+        if is_rest || entry.is_unpublished(&heard, judge) || entry.is_late(&heard, judge) {
+            due(entry.request_publish(key, &heard, update.expires, judge));
         }
     }
 
     /// Looks at every key once: which of them should be synced, so that their replies say whether the others
     /// must hear of them; forgets what is over.
-    pub(super) fn look(&self, judge: Judge) -> Vec<KeyId> {
+    pub(super) fn scan(&self, judge: Judge) -> Vec<KeyId> {
         let mut keys = Vec::new();
         for shard in &self.shards {
             shard.lock().retain(|key, entry| {
-                if entry.looks_due(judge) {
+                if entry.is_due_on_scan(judge) {
                     keys.push(*key);
                 }
                 entry.expires > judge.now
@@ -198,34 +206,34 @@ impl Book {
 
     /// Some of the cells that are published, and idle: named once more, in turns, so that a worker that took over from
     /// another one finds out what the store lost meanwhile. Those that grow are published anyway. All nodes name the
-    /// same keys at about the same time, so that the mailbox has them once.
-    pub(super) fn idle(&self, now: Nanos) -> Vec<Letter> {
-        let turns = (self.len() / IDLE_PER_LOOK).clamp(1, TURNS_MAX) as u128;
+    /// same keys at about the same time, so that the publish queue has them once.
+    pub(super) fn idle_requests(&self, now: Nanos) -> Vec<PublishRequest> {
+        let turns = (self.len() / IDLE_PER_SCAN).clamp(1, IDLE_SCAN_TURNS_MAX) as u128;
         // By chance, so that looks of any interval come upon all of them.
-        let chance = u128::from(now.get() / TURN_LENGTH.get()).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let chance = u128::from(now.get() / IDLE_SCAN_TURN.get()).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         let turn = chance % turns;
-        let mut letters = Vec::new();
+        let mut requests = Vec::new();
         for shard in &self.shards {
             // Other bits than those that choose the shard.
             for (key, entry) in shard.lock().iter().filter(|(key, _)| (key.get() >> 96) % turns == turn) {
-                letters.extend(entry.idle_letters(*key, now));
+                requests.extend(entry.idle_requests(*key, now));
             }
         }
-        letters
+        requests
     }
 
     /// Everything that the others haven't heard of, however little.
-    pub(super) fn rest(&self, now: Nanos) -> Vec<Letter> {
-        let mut letters = Vec::new();
+    pub(super) fn unpublished_requests(&self, now: Nanos) -> Vec<PublishRequest> {
+        let mut requests = Vec::new();
         for shard in &self.shards {
             for (key, entry) in &mut *shard.lock() {
                 let heard = entry.current;
                 if heard.total > heard.published && entry.expires > now {
-                    letters.push(entry.letter_of(*key, &heard, entry.expires));
+                    requests.push(entry.publish_request(*key, &heard, entry.expires));
                 }
             }
         }
-        letters
+        requests
     }
 
     pub(super) fn len(&self) -> usize {
@@ -233,9 +241,9 @@ impl Book {
     }
 }
 
-impl Entry {
+impl KeyEntry {
     /// How much of the limit is used, by all regions: what still weighs of the previous cell included.
-    fn used(&self, told: &Told, now: Nanos) -> u64 {
+    fn used(&self, told: &CellUpdate, now: Nanos) -> u64 {
         let in_use = |cell: CellReply| add_count(cell.total, cell.world);
         let faded = match (self.spec, told.previous) {
             (Spec::Sliding { period, .. }, Some(previous)) => {
@@ -248,30 +256,31 @@ impl Entry {
         add_count(in_use(told.current), faded)
     }
 
-    fn unpublished(&self, heard: &Heard) -> Unpublished {
-        let Heard { total, published, used, .. } = *heard;
+    fn unpublished(&self, heard: &CellObservation) -> Unpublished {
+        let CellObservation { total, published, used, .. } = *heard;
         Unpublished { limit: self.spec.shown_limit(), used, total, published }
     }
 
     /// How a cell was named last, if it was.
-    fn named(&self, sequence: Sequence) -> Option<Named> {
-        Some(self.named[slot_of(sequence)]).filter(|named| named.sequence == sequence)
+    fn last_request(&self, sequence: Sequence) -> Option<PublishRequested> {
+        Some(self.requested[slot_of(sequence)]).filter(|named| named.sequence == sequence)
     }
 
     /// Due, and not named just now.
-    fn is_unheard(&self, heard: &Heard, judge: Judge) -> bool {
-        let named = self.named(heard.sequence).filter(|named| judge.now.minus(named.at) < NAMED_FOR);
+    fn is_unpublished(&self, heard: &CellObservation, judge: Judge) -> bool {
+        let named =
+            self.last_request(heard.sequence).filter(|named| judge.now.minus(named.at) < PUBLISH_REQUEST_TTL);
         let published = heard.published.max(named.map_or(0, |named| named.total));
         let regions = spenders(judge.regions, self.is_abuse, heard.is_alone);
-        is_due(judge.policy, &self.unpublished(&Heard { published, ..*heard }), regions)
+        is_due(judge.policy, &self.unpublished(&CellObservation { published, ..*heard }), regions)
     }
 
     /// It has ended, and what grew since it was last published is worth a row.
-    fn is_residue(&self, heard: &Heard, judge: Judge) -> bool {
+    fn is_residue(&self, heard: &CellObservation, judge: Judge) -> bool {
         let growth = heard.total.saturating_sub(heard.published);
-        let was_named = self
-            .named(heard.sequence)
-            .is_some_and(|named| named.total >= heard.total && judge.now.minus(named.at) < NAMED_FOR);
+        let was_named = self.last_request(heard.sequence).is_some_and(|named| {
+            named.total >= heard.total && judge.now.minus(named.at) < PUBLISH_REQUEST_TTL
+        });
         if growth == 0 || was_named {
             return false;
         }
@@ -288,7 +297,7 @@ impl Entry {
     }
 
     /// It has ended, and nobody has counted in the next one.
-    fn is_late(&self, heard: &Heard, judge: Judge) -> bool {
+    fn is_late(&self, heard: &CellObservation, judge: Judge) -> bool {
         self.end_of(heard.sequence).is_some_and(|end| end <= judge.now) && self.is_residue(heard, judge)
     }
 
@@ -301,35 +310,41 @@ impl Entry {
         }
     }
 
-    fn looks_due(&mut self, judge: Judge) -> bool {
+    fn is_due_on_scan(&mut self, judge: Judge) -> bool {
         let heard = self.current;
-        let stands_still = judge.now.minus(self.changed_at) >= RESTS_AFTER;
+        let stands_still = judge.now.minus(self.changed_at) >= IDLE_AFTER;
         // Once begun, the row of a cell that has come to rest is made exact. Whether it was, the last reply may have
         // come too early to say.
-        let is_begun = heard.published > 0 || self.named(heard.sequence).is_some();
+        let is_begun = heard.published > 0 || self.last_request(heard.sequence).is_some();
         let is_resting = stands_still && is_begun && heard.total > heard.published;
         let is_resting = is_resting && judge.policy == WorldPolicy::Headroom;
-        self.is_resting |= is_resting;
+        self.is_idle |= is_resting;
         let is_left = self.is_residue(&self.previous, judge);
-        is_resting || is_left || self.is_unheard(&heard, judge) || self.is_late(&heard, judge)
+        is_resting || is_left || self.is_unpublished(&heard, judge) || self.is_late(&heard, judge)
     }
 
-    fn idle_letters(&self, key: KeyId, now: Nanos) -> impl Iterator<Item = Letter> {
-        let is_idle = now.minus(self.changed_at) >= RESTS_AFTER && self.expires > now;
+    fn idle_requests(&self, key: KeyId, now: Nanos) -> impl Iterator<Item = PublishRequest> {
+        let is_idle = now.minus(self.changed_at) >= IDLE_AFTER && self.expires > now;
         let cells = [self.current, self.previous]
             .into_iter()
             .filter(move |heard| is_idle && heard.published > 0 && heard.total <= heard.published);
-        cells.map(move |heard| self.letter_of(key, &heard, self.expires))
+        cells.map(move |heard| self.publish_request(key, &heard, self.expires))
     }
 
-    fn letter(&mut self, key: KeyId, heard: &Heard, expires: Nanos, judge: Judge) -> Letter {
-        let named = Named { sequence: heard.sequence, total: heard.total, at: judge.now };
-        self.named[slot_of(heard.sequence)] = named;
-        self.letter_of(key, heard, expires)
+    fn request_publish(
+        &mut self,
+        key: KeyId,
+        heard: &CellObservation,
+        expires: Nanos,
+        judge: Judge,
+    ) -> PublishRequest {
+        let named = PublishRequested { sequence: heard.sequence, total: heard.total, at: judge.now };
+        self.requested[slot_of(heard.sequence)] = named;
+        self.publish_request(key, heard, expires)
     }
 
-    fn letter_of(&self, key: KeyId, heard: &Heard, expires: Nanos) -> Letter {
-        Letter {
+    fn publish_request(&self, key: KeyId, heard: &CellObservation, expires: Nanos) -> PublishRequest {
+        PublishRequest {
             cell: CellId { key, epoch: self.epoch, sequence: heard.sequence },
             limit: self.spec.shown_limit(),
             expires,

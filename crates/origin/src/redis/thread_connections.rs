@@ -13,22 +13,22 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// Threads beyond this many share lanes: a node has at most so many connections more to a server.
-const LANES: usize = 8;
+const THREAD_CONNECTIONS_MAX: usize = 8;
 /// After a failed attempt; the main connection serves meanwhile.
 const PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
-pub(super) struct Lanes {
-    lanes: [Lane; LANES],
+pub(super) struct ThreadConnections {
+    connections: [ThreadConnection; THREAD_CONNECTIONS_MAX],
     /// The thread of the main connection needs none.
     main: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
-struct Lane {
+struct ThreadConnection {
     open: ArcSwapOption<Open>,
     /// A task opens it or holds it open.
-    is_kept: AtomicBool,
+    has_task: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -42,12 +42,12 @@ struct Open {
 fn here() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
-        static HERE: usize = NEXT.fetch_add(1, Ordering::Relaxed) % LANES;
+        static HERE: usize = NEXT.fetch_add(1, Ordering::Relaxed) % THREAD_CONNECTIONS_MAX;
     }
     HERE.with(|lane| *lane)
 }
 
-impl Lanes {
+impl ThreadConnections {
     /// This thread drives the main connection.
     pub(super) fn main_is_here(&self) {
         self.main.store(here(), Ordering::Relaxed);
@@ -57,24 +57,24 @@ impl Lanes {
 /// This thread's connection to a server whose main one is `main`; that one itself, as long as there is no other.
 pub(super) fn link_here(servers: &Arc<Servers>, shard: &Arc<Shard>, main: Arc<Link>) -> Arc<Link> {
     let here = here();
-    if here == shard.lanes.main.load(Ordering::Relaxed) {
+    if here == shard.thread_connections.main.load(Ordering::Relaxed) {
         return main;
     }
-    let lane = &shard.lanes.lanes[here];
+    let lane = &shard.thread_connections.connections[here];
     if let Some(open) = &*lane.open.load()
         && Arc::ptr_eq(&open.beside, &main)
     {
         return open.link.clone();
     }
-    if !lane.is_kept.swap(true, Ordering::Relaxed) {
-        tokio::spawn(keep(servers.clone(), shard.clone(), here, main.clone()));
+    if !lane.has_task.swap(true, Ordering::Relaxed) {
+        tokio::spawn(maintain(servers.clone(), shard.clone(), here, main.clone()));
     }
     main
 }
 
 /// Opens a lane and holds it open, on the runtime of the thread whose lane it is.
-async fn keep(servers: Arc<Servers>, shard: Arc<Shard>, here: usize, beside: Arc<Link>) {
-    let lane = &shard.lanes.lanes[here];
+async fn maintain(servers: Arc<Servers>, shard: Arc<Shard>, here: usize, beside: Arc<Link>) {
+    let lane = &shard.thread_connections.connections[here];
     let _closes = Closes(lane);
     tokio::select! {
         () = connect_and_hold(&servers, &shard, lane, &beside) => {}
@@ -83,7 +83,7 @@ async fn keep(servers: Arc<Servers>, shard: Arc<Shard>, here: usize, beside: Arc
     }
 }
 
-async fn connect_and_hold(servers: &Servers, shard: &Shard, lane: &Lane, beside: &Arc<Link>) {
+async fn connect_and_hold(servers: &Servers, shard: &Shard, lane: &ThreadConnection, beside: &Arc<Link>) {
     let Ok(connected) = servers.dialer.connect(&shard.address, servers.purpose).await else {
         return tokio::time::sleep(PAUSE).await;
     };
@@ -96,11 +96,11 @@ async fn connect_and_hold(servers: &Servers, shard: &Shard, lane: &Lane, beside:
 }
 
 /// Also when the thread ends, and its tasks with it.
-struct Closes<'a>(&'a Lane);
+struct Closes<'a>(&'a ThreadConnection);
 
 impl Drop for Closes<'_> {
     fn drop(&mut self) {
         self.0.open.store(None);
-        self.0.is_kept.store(false, Ordering::Relaxed);
+        self.0.has_task.store(false, Ordering::Relaxed);
     }
 }

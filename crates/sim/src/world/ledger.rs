@@ -9,7 +9,7 @@ use tidegate_node::world::{Step, StepResult};
 use tidegate_world::{OwnerId, WorldStore};
 
 #[derive(Debug, Default)]
-pub(super) struct Books {
+pub(super) struct WorldLedger {
     /// The highest that each component ever was.
     components: BTreeMap<(CellId, OwnerId), u64>,
     /// Whose each owner is.
@@ -24,7 +24,7 @@ pub(super) struct Books {
     unknown: BTreeSet<usize>,
 }
 
-impl Books {
+impl WorldLedger {
     /// A region was told who it is.
     pub(super) fn joined(&mut self, region: usize, step: &StoreStep, done: &StoreDone) {
         if let (StoreStep::Work(Step::Join(joining)), StoreDone::Work(StepResult::Joined(Ok(joined)))) =

@@ -1,14 +1,14 @@
 //! How the region stands in the world tier: who it is there, who else is, and what is wrong; what is said of it
 //! once, and what an operator is shown.
 
-use super::{IMPORT_EVERY, JOIN_EVERY, JOIN_SETTLED_EVERY, SETTLED_AFTER, WorldWorker};
+use super::{IMPORT_EVERY, JOIN_EVERY, JOIN_STEADY_EVERY, STEADY_AFTER, WorldWorker};
 use tidegate_core::{Nanos, WorldPolicy, WorldView};
 use tidegate_world::{
     Component, Cursor, Joined, Member, Membership, OwnerId, PublishPolicy, PublishThreshold, WorldError,
 };
 
 #[derive(Debug, Default)]
-pub(super) struct Standing {
+pub(super) struct RegionStatus {
     pub(super) joined: Option<Joined>,
     /// All regions that were heard of lately have divided limits by this one too, at some time.
     is_counted_in: bool,
@@ -20,12 +20,12 @@ pub(super) struct Standing {
     rows_in_this_import: usize,
     /// Why nothing works, since it stopped working.
     problem: Option<String>,
-    told: Told,
+    logged: LoggedWarnings,
 }
 
 /// What was said, so that it is said once.
 #[derive(Debug, Default)]
-struct Told {
+struct LoggedWarnings {
     other_policy: bool,
     namesakes: bool,
     implausible: u64,
@@ -61,7 +61,7 @@ pub struct WorkState {
     pub problem: Option<String>,
 }
 
-impl Standing {
+impl RegionStatus {
     pub(super) fn me(&self) -> Option<OwnerId> {
         self.joined.as_ref().map(|joined| joined.me)
     }
@@ -84,7 +84,7 @@ impl Standing {
         joined.membership.members.iter().filter(lately).map(|member| member.owner).min() == Some(joined.me)
     }
 
-    fn settle(&mut self, joined: &Joined, now: Nanos) {
+    fn update_settled(&mut self, joined: &Joined, now: Nanos) {
         let Membership { version, members } = &joined.membership;
         let is_silent = |member: &Member| member.seen.plus(tidegate_world::NAMESAKE_FOR) < joined.now;
         self.is_counted_in |= members.iter().all(|member| member.applied >= *version || is_silent(member));
@@ -95,8 +95,8 @@ impl Standing {
 
     /// Who waits to share limits shouldn't wait for many intervals.
     fn joins_every(&self, now: Nanos) -> Nanos {
-        let is_settled = self.settled_since.is_some_and(|since| now.minus(since) >= SETTLED_AFTER);
-        if is_settled { JOIN_SETTLED_EVERY } else { JOIN_EVERY }
+        let is_settled = self.settled_since.is_some_and(|since| now.minus(since) >= STEADY_AFTER);
+        if is_settled { JOIN_STEADY_EVERY } else { JOIN_EVERY }
     }
 
     pub(super) fn published(&mut self, now: Nanos) {
@@ -135,22 +135,22 @@ impl Standing {
 
     /// At 1, 2, 4, 8 … of them: told at once, and never a flood.
     pub(super) fn implausible(&mut self, component: &Component) {
-        self.told.implausible += 1;
-        if self.told.implausible.is_power_of_two() {
+        self.logged.implausible += 1;
+        if self.logged.implausible.is_power_of_two() {
             let Component { owner, cell, count, limit, .. } = component;
             tracing::error!(
                 ?owner,
                 ?cell,
                 count,
                 limit,
-                rows = self.told.implausible,
+                rows = self.logged.implausible,
                 "another region's count is more than 16 limits: it counts as 16 limits; look at that region"
             );
         }
     }
 
-    fn told_policy(&mut self, ours: PublishPolicy, recorded: PublishPolicy) {
-        if ours != recorded && !std::mem::replace(&mut self.told.other_policy, true) {
+    fn log_policy(&mut self, ours: PublishPolicy, recorded: PublishPolicy) {
+        if ours != recorded && !std::mem::replace(&mut self.logged.other_policy, true) {
             tracing::warn!(
                 ?ours,
                 ?recorded,
@@ -159,10 +159,10 @@ impl Standing {
         }
     }
 
-    fn told_namesakes(&mut self, namesakes: u32, region: &str, is_alone: bool) {
+    fn log_namesakes(&mut self, namesakes: u32, region: &str, is_alone: bool) {
         // Processes without a store of their own are an owner each, whatever they are called.
         let is_alarm = namesakes > 0 && !is_alone;
-        if is_alarm && !self.told.namesakes {
+        if is_alarm && !self.logged.namesakes {
             tracing::error!(
                 region,
                 namesakes,
@@ -170,7 +170,7 @@ impl Standing {
                  region the same origin.url"
             );
         }
-        self.told.namesakes = is_alarm;
+        self.logged.namesakes = is_alarm;
     }
 
     pub(super) fn shown(
@@ -196,7 +196,7 @@ impl Standing {
             owner: joined.map(|joined| joined.me.0),
             regions: regions.into_iter().flatten().collect(),
             membership_version: joined.map_or(0, |joined| joined.membership.version),
-            namesakes: joined.filter(|_| self.told.namesakes).map_or(0, |joined| joined.namesakes),
+            namesakes: joined.filter(|_| self.logged.namesakes).map_or(0, |joined| joined.namesakes),
             is_breaker_open,
             breaker_opened,
             published_at: self.published_at,
@@ -211,37 +211,37 @@ impl Standing {
 
 impl WorldWorker {
     pub(super) fn joined(&mut self, joined: Result<Joined, WorldError>, now: Nanos) {
-        self.heard_from_store(joined.is_ok(), now);
+        self.record_store_reply(joined.is_ok(), now);
         let joined = match joined {
             Ok(joined) => joined,
             Err(error) => {
-                self.standing.failed("joining", &error);
+                self.status.failed("joining", &error);
                 // The breaker makes it rarer.
                 self.join_at = now.plus(IMPORT_EVERY);
                 return;
             }
         };
-        self.standing.works();
-        self.standing.told_policy(self.options.policy, joined.policy);
-        self.standing.told_namesakes(joined.namesakes, &self.options.region, self.options.is_alone);
+        self.status.works();
+        self.status.log_policy(self.options.policy, joined.policy);
+        self.status.log_namesakes(joined.namesakes, &self.options.region, self.options.is_alone);
         self.pace.set_interval(joined.policy.interval.max(IMPORT_EVERY));
-        if self.standing.me() != Some(joined.me) {
+        if self.status.me() != Some(joined.me) {
             // As another owner, or for the first time: everything is read.
             (self.cursor, self.has_more, self.import_at) = (Cursor::default(), true, now);
             self.store_restarted();
         }
-        let before = self.standing.view();
-        self.standing.settle(&joined, now);
-        self.standing.joined = Some(joined);
-        self.join_at = now.plus(self.standing.joins_every(now));
-        let after = self.standing.view();
+        let before = self.status.view();
+        self.status.update_settled(&joined, now);
+        self.status.joined = Some(joined);
+        self.join_at = now.plus(self.status.joins_every(now));
+        let after = self.status.view();
         if after != before {
             self.view_at = now;
         }
         let regions = |view: Option<WorldView>| view.map_or(0, |view| view.regions);
         if regions(after) > regions(before) {
             // Each may leave less unheard of than when its cells were last weighed.
-            self.untold.extend(self.cells.weigh_anew());
+            self.unwritten.extend(self.cells.reevaluate());
         }
     }
 }
@@ -268,20 +268,20 @@ mod tests {
 
     #[test]
     fn a_region_says_seldom_that_it_is_here_once_nothing_has_changed_for_some_time() {
-        let mut standing = Standing::default();
+        let mut status = RegionStatus::default();
         let mut joins = |joined: Joined, now: Nanos| {
-            standing.settle(&joined, now);
-            standing.joined = Some(joined);
-            standing.joins_every(now)
+            status.update_settled(&joined, now);
+            status.joined = Some(joined);
+            status.joins_every(now)
         };
-        let later = NOW.plus(SETTLED_AFTER);
+        let later = NOW.plus(STEADY_AFTER);
         assert_eq!(joins(joined(1, 1, true), NOW), JOIN_EVERY);
-        assert_eq!(joins(joined(1, 1, true), later), JOIN_SETTLED_EVERY);
+        assert_eq!(joins(joined(1, 1, true), later), JOIN_STEADY_EVERY);
         // Somebody came: all are asked often until they go by it, and for some time after that.
         assert_eq!(joins(joined(2, 1, true), later), JOIN_EVERY);
         assert_eq!(joins(joined(2, 2, false), later), JOIN_EVERY);
         assert_eq!(joins(joined(2, 2, true), later), JOIN_EVERY);
-        assert_eq!(joins(joined(2, 2, true), later.plus(SETTLED_AFTER)), JOIN_SETTLED_EVERY);
+        assert_eq!(joins(joined(2, 2, true), later.plus(STEADY_AFTER)), JOIN_STEADY_EVERY);
         // A clock that was set back makes it no rarer.
         assert_eq!(joins(joined(2, 2, true), NOW), JOIN_EVERY);
     }

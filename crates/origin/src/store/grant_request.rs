@@ -3,7 +3,7 @@
 //! Windows and GCRA differ only in what fits; the order, the all-or-none and the draw are here.
 
 use smallvec::SmallVec;
-use tidegate_core::exchange::Wants;
+use tidegate_core::exchange::GrantRequest;
 use tidegate_core::limit::NUMBER_MAX;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -17,12 +17,12 @@ pub(super) struct Allotted {
 }
 
 impl Allotted {
-    pub(super) fn nothing(wants: &Wants) -> Self {
+    pub(super) fn nothing(wants: &GrantRequest) -> Self {
         Allotted { granted: SmallVec::from_elem(false, wants.asks.len()), spent: 0, drawn: 0, refused: None }
     }
 
     /// `fits(units, ahead)`: whether so many more fit when the limit reaches `ahead` further.
-    pub(super) fn of(wants: &Wants, ahead: u64, fits: impl Fn(u64, u64) -> bool) -> Self {
+    pub(super) fn of(wants: &GrantRequest, ahead: u64, fits: impl Fn(u64, u64) -> bool) -> Self {
         // A lease is of what is there.
         let ahead = if wants.draw && wants.lease.is_none() && fits(1, 0) { ahead } else { 0 };
         let mut allotted = Allotted { granted: SmallVec::new(), spent: 0, drawn: 0, refused: None };
@@ -45,14 +45,14 @@ impl Allotted {
     }
 
     /// Nothing is granted after all: what waits can only pass as a whole.
-    pub(super) fn cancel(&mut self, wants: &Wants) {
+    pub(super) fn cancel(&mut self, wants: &GrantRequest) {
         let asked = wants.asks.iter().fold(0_u64, |sum, ask| sum.saturating_add(*ask).min(NUMBER_MAX));
         *self = Allotted { refused: (!wants.asks.is_empty()).then_some(asked), ..Allotted::nothing(wants) };
     }
 
     /// What counts at once.
-    pub(super) fn taken(&self, wants: &Wants) -> u64 {
-        let granted = if wants.reserve.is_some() { 0 } else { self.spent };
+    pub(super) fn taken(&self, wants: &GrantRequest) -> u64 {
+        let granted = if wants.hold.is_some() { 0 } else { self.spent };
         granted.saturating_add(self.drawn)
     }
 }
@@ -75,10 +75,10 @@ fn largest(most: u64, passes: impl Fn(u64) -> bool) -> u64 {
 mod tests {
     use super::*;
     use std::num::NonZeroU32;
-    use tidegate_core::exchange::LeaseWish;
+    use tidegate_core::exchange::LeaseRequest;
 
-    fn wants(asks: &[u64], draw: bool) -> Wants {
-        Wants { asks: asks.into(), draw, ..Wants::default() }
+    fn wants(asks: &[u64], draw: bool) -> GrantRequest {
+        GrantRequest { asks: asks.into(), draw, ..GrantRequest::default() }
     }
 
     #[test]
@@ -100,8 +100,9 @@ mod tests {
     #[test]
     fn a_lease_is_what_was_wished_for_and_at_most_a_part_of_what_the_asks_leave() {
         let lease = |asks: &[u64], most, parts| {
-            let lease = Some(LeaseWish { most, parts: NonZeroU32::new(parts).unwrap() });
-            Allotted::of(&Wants { lease, ..wants(asks, true) }, 5, |units, ahead| units <= 30 + ahead).drawn
+            let lease = Some(LeaseRequest { most, parts: NonZeroU32::new(parts).unwrap() });
+            Allotted::of(&GrantRequest { lease, ..wants(asks, true) }, 5, |units, ahead| units <= 30 + ahead)
+                .drawn
         };
         assert_eq!((lease(&[], 7, 3), lease(&[], 100, 3), lease(&[15, 40], 100, 3)), (7, 10, 5));
         assert_eq!((lease(&[30], 100, 1), lease(&[], u64::MAX, 1)), (0, 30));

@@ -12,30 +12,30 @@ use tidegate_rules::Attributes;
 use tidegate_rules::envoy::{EnvoyUnit, GivenByRequest};
 
 pub(crate) type Entries<'a> = SmallVec<[(&'a str, &'a str); 8]>;
-pub(crate) type AskedDescriptors = SmallVec<[AskedDescriptor; 4]>;
+pub(crate) type RequestDescriptors = SmallVec<[RequestDescriptor; 4]>;
 pub(crate) type Descriptors<'a> = SmallVec<[Descriptor<'a>; 4]>;
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct RateLimitRequest<'a> {
     pub domain: &'a str,
     /// Of all descriptors, one after the other.
     pub entries: Entries<'a>,
-    pub descriptors: AskedDescriptors,
+    pub descriptors: RequestDescriptors,
     /// 0 when it wasn't given: counts 1.
     pub hits_addend: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct AskedDescriptor {
+pub(crate) struct RequestDescriptor {
     /// Where its entries end; they begin where those of the descriptor before it do.
     pub entries_end: usize,
     /// Stands for the request's own, also when it is 0, which peeks.
     pub hits_addend: Option<u64>,
-    pub limit: Option<AskedLimit>,
+    pub limit: Option<DescriptorLimit>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct AskedLimit {
+pub(crate) struct DescriptorLimit {
     pub requests_per_unit: u32,
     /// As the enum's number.
     pub unit: u64,
@@ -43,7 +43,7 @@ pub(crate) struct AskedLimit {
     pub unit_multiplier: Option<u32>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> RateLimitRequest<'a> {
     /// The request as the engine takes it.
     pub(crate) fn descriptors(&self) -> Result<Descriptors<'_>, Refusal> {
         if self.domain.is_empty() {
@@ -62,7 +62,7 @@ impl<'a> Asked<'a> {
             }
             let hits = asked.hits_addend.unwrap_or(u64::from(self.hits_addend.max(1)));
             let cost = Cost::new(hits).map_err(|_| hits_too_large(hits).within("descriptors", index))?;
-            let limit = asked.limit.map(AskedLimit::given).transpose();
+            let limit = asked.limit.map(DescriptorLimit::given).transpose();
             let limit = limit.map_err(|refusal| refusal.within("descriptors", index))?;
             list.push(Descriptor { attributes: Attributes(entries), cost, limit });
         }
@@ -81,7 +81,10 @@ impl<'a> Asked<'a> {
 }
 
 /// Refuses one descriptor more than a request may have.
-pub(crate) fn push_descriptor(list: &mut AskedDescriptors, asked: AskedDescriptor) -> Result<(), Refusal> {
+pub(crate) fn push_descriptor(
+    list: &mut RequestDescriptors,
+    asked: RequestDescriptor,
+) -> Result<(), Refusal> {
     if list.len() == ITEMS_MAX {
         let message = format!("`descriptors` has more than {ITEMS_MAX} of them");
         let fix = "send 1 to 100 descriptors; split more over requests";
@@ -91,7 +94,7 @@ pub(crate) fn push_descriptor(list: &mut AskedDescriptors, asked: AskedDescripto
     Ok(())
 }
 
-impl AskedLimit {
+impl DescriptorLimit {
     fn given(self) -> Result<GivenByRequest, Refusal> {
         let unit = EnvoyUnit::from_number(self.unit).ok_or_else(|| self.no_unit())?;
         let given = GivenByRequest::new(self.requests_per_unit, unit, self.unit_multiplier.unwrap_or(1));

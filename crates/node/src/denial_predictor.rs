@@ -16,17 +16,17 @@ const KIND_BITS: u32 = KINDS.trailing_zeros();
 /// Limits of a request that can be suspected: the first so many.
 const LIMITS_MAX: usize = 16;
 /// A guess is made anew after so many requests of the sample.
-const LEARNED_FROM: u8 = 32;
+const SAMPLES_PER_PREDICTION: u8 = 32;
 /// Of as many, one is suspected when it denies more than this.
-const SUSPECTED_FROM: u8 = LEARNED_FROM / 8 * 3;
+const PREDICT_DENIALS_MIN: u8 = SAMPLES_PER_PREDICTION / 8 * 3;
 const NOBODY: u8 = u8::MAX;
 
 #[derive(Debug)]
-pub(crate) struct Suspects {
+pub(crate) struct DenialPredictor {
     /// For each kind, the limit that is suspected.
     published: [AtomicU8; KINDS],
     /// How many kinds have one.
-    suspected: AtomicUsize,
+    predictions: AtomicUsize,
     learning: Mutex<Box<[Learning; KINDS]>>,
 }
 
@@ -46,10 +46,10 @@ impl Learning {
         for (denials, is_denied) in self.denials.iter_mut().zip(denied) {
             *denials += u8::from(is_denied);
         }
-        if self.seen < LEARNED_FROM {
+        if self.seen < SAMPLES_PER_PREDICTION {
             return None;
         }
-        let mut suspect = (SUSPECTED_FROM, NOBODY);
+        let mut suspect = (PREDICT_DENIALS_MIN, NOBODY);
         for (index, denials) in (0..).zip(self.denials) {
             // Of two that deny as many, the first.
             if denials > suspect.0 {
@@ -61,21 +61,21 @@ impl Learning {
     }
 }
 
-impl Default for Suspects {
+impl Default for DenialPredictor {
     fn default() -> Self {
-        Suspects {
+        DenialPredictor {
             published: [const { AtomicU8::new(NOBODY) }; KINDS],
-            suspected: AtomicUsize::new(0),
+            predictions: AtomicUsize::new(0),
             learning: Mutex::new(Box::new([Learning::NOTHING; KINDS])),
         }
     }
 }
 
-impl Suspects {
+impl DenialPredictor {
     /// The limit to look at first, if any is likely to deny.
     #[inline]
     pub(crate) fn of(&self, plan: &Plan<'_>) -> Option<usize> {
-        if self.suspected.load(Ordering::Relaxed) == 0 || plan.items.len() < 2 {
+        if self.predictions.load(Ordering::Relaxed) == 0 || plan.items.len() < 2 {
             return None;
         }
         match self.published[kind(plan)].load(Ordering::Relaxed) {
@@ -86,7 +86,7 @@ impl Suspects {
 
     /// Learns from a request of the sample that was decided.
     #[cold]
-    pub(crate) fn learn(&self, plan: &Plan<'_>) {
+    pub(crate) fn observe(&self, plan: &Plan<'_>) {
         if plan.items.len() < 2 {
             return;
         }
@@ -98,8 +98,8 @@ impl Suspects {
         // Under the lock: nobody else counts.
         match (before, suspect) {
             (NOBODY, NOBODY) => {}
-            (NOBODY, _) => _ = self.suspected.fetch_add(1, Ordering::Relaxed),
-            (_, NOBODY) => _ = self.suspected.fetch_sub(1, Ordering::Relaxed),
+            (NOBODY, _) => _ = self.predictions.fetch_add(1, Ordering::Relaxed),
+            (_, NOBODY) => _ = self.predictions.fetch_sub(1, Ordering::Relaxed),
             _ => {}
         }
     }
@@ -184,12 +184,12 @@ mod tests {
 
     #[test]
     fn callers_of_the_same_rules_are_of_one_kind_and_learned_from_together() {
-        let suspects = Suspects::default();
+        let suspects = DenialPredictor::default();
         assert_eq!(suspects.of(&plan("mallory", None)), None);
-        (0..32).for_each(|number| suspects.learn(&plan(&format!("caller {number}"), Some(4))));
+        (0..32).for_each(|number| suspects.observe(&plan(&format!("caller {number}"), Some(4))));
         assert_eq!(suspects.of(&plan("mallory", None)), Some(4));
-        (0..32).for_each(|_| suspects.learn(&plan("mallory", None)));
+        (0..32).for_each(|_| suspects.observe(&plan("mallory", None)));
         assert_eq!(suspects.of(&plan("mallory", None)), None);
-        assert_eq!(suspects.suspected.load(Ordering::Relaxed), 0);
+        assert_eq!(suspects.predictions.load(Ordering::Relaxed), 0);
     }
 }

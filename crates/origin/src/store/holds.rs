@@ -4,19 +4,19 @@
 
 use std::collections::BTreeMap;
 use tidegate_core::Nanos;
-use tidegate_core::exchange::{KeySync, RESERVED_FOR, ReservationId};
+use tidegate_core::exchange::{HoldId, KeySync, RESERVED_FOR};
 use tidegate_core::limit::NUMBER_MAX;
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Reservations(BTreeMap<ReservationId, Held>);
+pub(super) struct Holds(BTreeMap<HoldId, Hold>);
 
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct Hold {
     amount: u64,
     expires: Nanos,
 }
 
-impl Held {
+impl Hold {
     /// One that ends later than it can was made before the store's clock was set back.
     fn is_live(&self, present: Nanos) -> bool {
         let left = self.expires.minus(present);
@@ -24,15 +24,15 @@ impl Held {
     }
 }
 
-impl Reservations {
+impl Holds {
     /// Drops what a sync settles or replaces, and what has lapsed.
-    pub(super) fn settle(&mut self, sync: &KeySync, present: Nanos) {
-        let is_over = |id: &ReservationId| sync.settled.contains(id) || sync.wants.reserve == Some(*id);
+    pub(super) fn end_holds(&mut self, sync: &KeySync, present: Nanos) {
+        let is_over = |id: &HoldId| sync.ended_holds.contains(id) || sync.request.hold == Some(*id);
         self.0.retain(|id, held| held.is_live(present) && !is_over(id));
     }
 
-    pub(super) fn reserve(&mut self, id: ReservationId, amount: u64, present: Nanos) {
-        self.0.insert(id, Held { amount, expires: present.plus(RESERVED_FOR) });
+    pub(super) fn hold(&mut self, id: HoldId, amount: u64, present: Nanos) {
+        self.0.insert(id, Hold { amount, expires: present.plus(RESERVED_FOR) });
     }
 
     /// How much is held back.
@@ -45,7 +45,7 @@ impl Reservations {
         self.live(present).map(|held| held.expires.minus(present)).min()
     }
 
-    fn live(&self, present: Nanos) -> impl Iterator<Item = &Held> {
+    fn live(&self, present: Nanos) -> impl Iterator<Item = &Hold> {
         self.0.values().filter(move |held| held.is_live(present))
     }
 }
