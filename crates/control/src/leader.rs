@@ -15,7 +15,7 @@ use tokio::time::MissedTickBehavior;
 /// How often is reconciled. A survey reads the same rows for rules of every class, so all get what `abuse` needs.
 const PASS_EVERY: Duration = Duration::from_secs(1);
 /// A leader that is killed is replaced within this and a pass.
-const LEAD_FOR: Nanos = Nanos::from_secs(3);
+const LEADER_LEASE_TTL: Nanos = Nanos::from_secs(3);
 /// Rows that nobody needs are deleted with every so many passes.
 const DELETE_EVERY: u64 = 5;
 
@@ -123,7 +123,7 @@ impl Leader {
 
     /// Leads, if it may, and reconciles once.
     async fn pass(&self, pass: u64) -> Result<(), WorldError> {
-        let Some(term) = self.world.lead(RECONCILER, self.holder, LEAD_FOR).await? else {
+        let Some(term) = self.world.lead(RECONCILER, self.holder, LEADER_LEASE_TTL).await? else {
             self.counters.follows();
             return Ok(());
         };

@@ -46,7 +46,7 @@ const QUEUE_MAX: usize = 4096;
 /// Deltas that a subscriber may lag behind before it has to ask for them.
 const BROADCAST_MAX: usize = 4096;
 /// How long a push waits to be written.
-const WRITTEN_WITHIN: Duration = Duration::from_secs(20);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long a version of another process's may take to be heard of.
 const NOTIFY_TIMEOUT: Duration = Duration::from_secs(1);
 /// Rows of a page of history.
@@ -276,7 +276,7 @@ impl ControlPlane {
     ) -> Result<T, PlaneError> {
         let (reply, answer) = oneshot::channel();
         self.queue.try_send(queued(reply)).map_err(|_| PlaneError::Busy)?;
-        match tokio::time::timeout(WRITTEN_WITHIN, answer).await {
+        match tokio::time::timeout(WRITE_TIMEOUT, answer).await {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(_)) | Err(_) => Err(PlaneError::Busy),
         }

@@ -16,11 +16,11 @@ use std::num::NonZeroU32;
 /// The most asks that one exchange carries for one key; what waits beyond them joins the next.
 pub const ASKS_MAX: usize = 1000;
 /// How long a reservation lasts by the origin's time, unless it is settled before.
-pub const RESERVED_FOR: Nanos = Nanos::from_millis(250);
+pub const HOLD_TTL: Nanos = Nanos::from_millis(250);
 /// How much of its refill a saturated key may give out in advance.
 pub const DRAW_AHEAD: Nanos = Nanos::from_millis(10);
 /// How long a lease is meant to last: a hot key's node asks its region ten times a second.
-pub const LEASED_FOR: Nanos = Nanos::from_millis(100);
+pub const KEY_LEASE_TTL: Nanos = Nanos::from_millis(100);
 
 /// A reservation of one request, the same at every key that it reserves. Unique among the live nodes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -36,14 +36,14 @@ struct State {
 
 impl HotKeys {
     /// Whose last report is older isn't there any more.
-    pub const SILENT_FOR: Nanos = Nanos::from_secs(3);
+    pub const REPORT_TTL: Nanos = Nanos::from_secs(3);
 
     /// Looks at what came lately. To be done a few times a second.
     pub fn watch(&self, top: &Top, region: &Region, live_nodes: u32, now: Nanos) {
         // Half of an even part: of a key that is hot in the region, some node sees as much.
         let part = HOT_FROM / (2 * u64::from(live_nodes.max(1)));
         let told_from = part.max(EXACT_REPORTED_PER_SECOND_MIN);
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for often in top.often(f64::from(u32::try_from(told_from).unwrap_or(u32::MAX)), now) {
             let is_exact = often.limit.item.accuracy == Accuracy::Exact;
             let told_from = if is_exact { told_from } else { part.max(REPORTED_PER_SECOND_MIN) };
@@ -52,10 +52,10 @@ impl HotKeys {
                 region.heat(often.limit, per_second, now);
             }
             if per_second >= told_from {
-                told.push(HotKey { key: often.limit.item.key, per_second });
+                reported.push(HotKey { key: often.limit.item.key, per_second });
             }
         }
-        self.0.lock().often = most_often(told);
+        self.0.lock().often = most_often(reported);
     }
 
     /// What to tell the region.

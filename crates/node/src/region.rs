@@ -43,7 +43,7 @@ const BUCKET_TTL: Nanos = Nanos::from_secs(60);
 /// Nodes follow the same clock up to so much: the one that set an expiry may have been ahead.
 const CLOCKS_DIFFER: Nanos = Nanos::from_millis(50);
 /// For so long after a failed sync of a key, ± a fifth, its admissions don't ask.
-const FAILED_FOR: Nanos = Nanos::from_millis(300);
+const FAILED_SYNC_RETRY_AFTER: Nanos = Nanos::from_millis(300);
 
 #[derive(Debug, Clone, Copy)]
 pub struct RegionOptions {
@@ -348,7 +348,8 @@ impl Region {
         if pending.keys.get(&key).is_none_or(|entry| entry.in_flight) {
             return;
         }
-        let Some(TakenAsks { spec, regions, asks, classes, peeks, mut wants }) = pending.take_asks(key)
+        let Some(TakenAsks { spec, regions, asks, classes, peeks, request: mut wants }) =
+            pending.take_asks(key)
         else {
             return;
         };

@@ -42,7 +42,7 @@ const TIMER_SLACK: Duration = Duration::from_millis(1);
 /// From the socket to the connection's task, from there to the exchange's, from there to the request's.
 const TURNS: usize = 3;
 /// A reset waits so long for a store that is recovering.
-const RESET_WITHIN: Duration = Duration::from_secs(5);
+const RESET_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub struct RegionDriver {
@@ -192,10 +192,10 @@ impl RegionDriver {
         patience: Pin<&mut Wait<'_>>,
     ) -> (Waiter<'s>, AskOutcomes) {
         let Sharing { table, region, .. } = self.shared();
-        let (heard, mut hear) = oneshot::channel::<AskOutcomes>();
+        let (waker, mut woken) = oneshot::channel::<AskOutcomes>();
         let wake: Wake = Box::new(move |outcomes| {
             // Nobody listens any more when the request gave up.
-            let _ = heard.send(outcomes);
+            let _ = waker.send(outcomes);
         });
         let origin = self.origin();
         let route = |key: KeyId| origin.shard_of(key);
@@ -204,11 +204,11 @@ impl RegionDriver {
         self.execute(effects);
         let in_time = tokio::select! {
             biased;
-            outcomes = &mut hear => outcomes.ok(),
-            () = patience => poll_once_more(&mut hear).await,
+            outcomes = &mut woken => outcomes.ok(),
+            () = patience => poll_once_more(&mut woken).await,
         };
         // It may have been woken at the last moment.
-        let in_time = in_time.or_else(|| region.give_up(id)).or_else(|| hear.try_recv().ok());
+        let in_time = in_time.or_else(|| region.give_up(id)).or_else(|| woken.try_recv().ok());
         (waiter, in_time.unwrap_or_default())
     }
 
@@ -365,7 +365,7 @@ impl RegionDriver {
             }
         };
         let cause = "the store is recovering from a loss of data; try again in some seconds".to_owned();
-        timeout(RESET_WITHIN, recovered).await.map_err(|_| OriginError::Unreachable { cause })
+        timeout(RESET_TIMEOUT, recovered).await.map_err(|_| OriginError::Unreachable { cause })
     }
 
     fn take_resets(&self, log: &ResetLog) {

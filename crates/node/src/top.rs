@@ -286,9 +286,9 @@ impl Top {
         let mut lists = self.0.lock();
         lists.decay(DECAY_MIN, now);
         let rate_in = |list: &List, key: KeyId| list.get(key).map_or(0.0, |heavy| heavy.label.per_second);
-        let told = |list: &List, is_told: fn(&TopCaller) -> bool, rate: fn(&TopCaller) -> f64| {
+        let listed = |list: &List, is_listed: fn(&TopCaller) -> bool, rate: fn(&TopCaller) -> f64| {
             let named = list.heaviest().iter().filter(|heavy| heavy.label.per_second >= RATE_MIN);
-            let mut told: Vec<TopCaller> = named
+            let mut callers: Vec<TopCaller> = named
                 .filter_map(|heavy| {
                     let name = key_name(&heavy.label.name)?;
                     let over_per_second = rate_in(&lists.denied, heavy.key);
@@ -309,20 +309,20 @@ impl Top {
                         is_leased: false,
                     })
                 })
-                .filter(|caller| is_told(caller) && tenant.is_none_or(|tenant| tenant == caller.tenant))
+                .filter(|caller| is_listed(caller) && tenant.is_none_or(|tenant| tenant == caller.tenant))
                 .collect();
-            told.sort_by(|a, b| rate(b).total_cmp(&rate(a)).then_with(|| a.identifier.cmp(&b.identifier)));
-            told.truncate(TOP_CALLERS_MAX);
-            told
+            callers.sort_by(|a, b| rate(b).total_cmp(&rate(a)).then_with(|| a.identifier.cmp(&b.identifier)));
+            callers.truncate(TOP_CALLERS_MAX);
+            callers
         };
         TopReport {
-            busiest: told(&lists.busiest, |_| true, |caller| caller.per_second),
-            denied: told(
+            busiest: listed(&lists.busiest, |_| true, |caller| caller.per_second),
+            denied: listed(
                 &lists.denied,
                 |caller| caller.denied_per_second > 0.0,
                 |caller| caller.denied_per_second,
             ),
-            would_deny: told(
+            would_deny: listed(
                 &lists.denied,
                 |caller| caller.would_deny_per_second > 0.0,
                 |caller| caller.would_deny_per_second,

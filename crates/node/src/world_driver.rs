@@ -34,11 +34,11 @@ const SILENCE_MAX: u32 = 3;
 const ENQUEUE_EVERY: Duration = Duration::from_millis(10);
 const PUBLISH_REQUESTS_PER_CALL: usize = 1_000;
 /// A call to the world store that takes longer has failed, whatever the store's own deadlines are.
-const STORE_WITHIN: Duration = Duration::from_secs(10);
+const STORE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Merging the store's log is many statements, each with a deadline of the store's.
-const MERGED_WITHIN: Duration = Duration::from_secs(60);
+const MERGE_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a worker that stops tries to publish what is left.
-const LEAVE_WITHIN: Duration = Duration::from_secs(2);
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Which origin this is, as far as it is known.
 #[derive(Debug, Default)]
@@ -244,7 +244,7 @@ impl WorldDriver {
             Step::Check(owner, cells) => {
                 StepResult::Checked(in_time(store.stored_counts(owner, &cells)).await)
             }
-            Step::Merge => StepResult::Merged(within(MERGED_WITHIN, store.merge_log()).await),
+            Step::Merge => StepResult::Merged(within(MERGE_TIMEOUT, store.merge_log()).await),
             Step::Delete => StepResult::Deleted(in_time(store.delete_expired()).await),
         };
         self.worker.lock().done(done, self.now(), self.node().counters());
@@ -325,7 +325,7 @@ impl WorldDriver {
                     tokio::time::sleep(Duration::from_millis(5)).await;
                 }
             };
-            if timeout(LEAVE_WITHIN, everything_published).await.is_err() {
+            if timeout(LEAVE_TIMEOUT, everything_published).await.is_err() {
                 tracing::warn!(
                     "the world store can't be reached: other nodes of the region publish the rest"
                 );
@@ -333,7 +333,7 @@ impl WorldDriver {
             let leaving = self.last_word();
             if let Some(leaving) = leaving {
                 // Whoever can't be told finds out by its silence.
-                let _ = timeout(LEAVE_WITHIN, self.store.join(&leaving)).await;
+                let _ = timeout(LEAVE_TIMEOUT, self.store.join(&leaving)).await;
             }
         }
         self.leave_quotas().await;
@@ -365,7 +365,7 @@ async fn publish(
 
 /// The store's answer, or that it took too long.
 async fn in_time<T>(reply: tidegate_world::WorldFuture<'_, T>) -> Result<T, WorldError> {
-    within(STORE_WITHIN, reply).await
+    within(STORE_TIMEOUT, reply).await
 }
 
 async fn within<T>(length: Duration, reply: tidegate_world::WorldFuture<'_, T>) -> Result<T, WorldError> {

@@ -19,7 +19,7 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 /// From a connection's beginning, or the revocation of its token, to a valid token.
-const AUTHENTICATE_WITHIN: Duration = Duration::from_secs(10);
+const AUTHENTICATION_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often a listener calls [`ConnectionBudget::sweep`].
 pub(crate) const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
@@ -93,7 +93,7 @@ impl ConnectionBudget {
         let now = Instant::now();
         let mut registry = self.registry.lock();
         registry.apply_revocations(tokens, now);
-        let Some(until) = now.checked_sub(AUTHENTICATE_WITHIN) else { return };
+        let Some(until) = now.checked_sub(AUTHENTICATION_TIMEOUT) else { return };
         while let Some(task) = registry.take_oldest(until) {
             COUNTERS.connections_unauthenticated.add_one();
             task.abort();

@@ -23,9 +23,9 @@ use tidegate_control::stream::Endpoint;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-const CONNECT_WITHIN: Duration = Duration::from_secs(2);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Less than a caller's own patience: whoever waits is told.
-const ANSWER_WITHIN: Duration = Duration::from_secs(6);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(6);
 const ANSWER_BYTES_MAX: usize = 4 << 20;
 /// Where a control plane says that the next page begins.
 const NEXT: HeaderName = HeaderName::from_static("x-tidegate-next");
@@ -172,7 +172,7 @@ pub(crate) async fn ask(app: &App, question: &Question<'_>) -> Result<Answered, 
     let first = view.status().0.server.min(servers.len().saturating_sub(1));
     let mut problem = no_control_plane();
     for server in servers[first..].iter().chain(&servers[..first]) {
-        match timeout(ANSWER_WITHIN, send(server, question)).await {
+        match timeout(REPLY_TIMEOUT, send(server, question)).await {
             Ok(Ok(answered)) if answered.is_of_a_broker() => problem = broker(server),
             Ok(Ok(answered)) => return Ok(answered),
             // It may have been made: trying another could make it twice.
@@ -192,7 +192,7 @@ enum Failed {
 
 async fn send(server: &Endpoint, question: &Question<'_>) -> Result<Answered, Failed> {
     let unanswered = |error: hyper::Error| Failed::Unanswered(error.to_string());
-    let stream = timeout(CONNECT_WITHIN, server.connect_for_http()).await;
+    let stream = timeout(CONNECT_TIMEOUT, server.connect_for_http()).await;
     let stream =
         stream.unwrap_or_else(|_| Err("no connection in time".to_owned())).map_err(Failed::Unreached)?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(unanswered)?;

@@ -11,7 +11,7 @@ const QUIET_TIMEOUTS: u64 = 3;
 /// Something comes, but no answer in time: after this many timeouts a new connection is worth a try.
 const UNANSWERED_TIMEOUTS: u64 = 20;
 /// An attempt to connect takes so long at most.
-pub(crate) const CONNECT_WITHIN: Nanos = Nanos::from_millis(500);
+pub(crate) const CONNECT_TIMEOUT: Nanos = Nanos::from_millis(500);
 const FIRST_WAIT_MS: u64 = 50;
 const LAST_WAIT_MS: u64 = 333;
 

@@ -21,12 +21,12 @@ use tidegate_origin::{Acceptance, BreakerState, ShardId};
 use tidegate_rules::RuleSet;
 
 /// How long a reply keeps a view fresh: the default.
-pub(crate) const FRESH_FOR: Nanos = Nanos::from_secs(5);
+pub(crate) const VIEW_TTL: Nanos = Nanos::from_secs(5);
 
 /// A clock that is off by less needs no step to follow the store's time.
 const SLEWED_NS: i64 = 50_000_000;
 /// As in `crates/tidegate/src/node.rs`.
-const TIME_KNOWN_WITHIN: Nanos = Nanos::from_millis(100);
+const CLOCK_SYNC_TIMEOUT: Nanos = Nanos::from_millis(100);
 
 /// Limits are given in the requests, so all nodes have the same rules: none.
 pub(crate) static RULES: LazyLock<VersionedRules> =
@@ -205,7 +205,7 @@ impl SimulatedNode {
         clock: NodeClock,
         world: Option<WorldWork>,
     ) -> Self {
-        let region = RegionOptions { node: id, fresh_for: FRESH_FOR, seed: id.0 };
+        let region = RegionOptions { node: id, fresh_for: VIEW_TTL, seed: id.0 };
         let options = EngineOptions { secret: SECRET, keys_max };
         SimulatedNode {
             id,
@@ -249,7 +249,7 @@ impl SimulatedNode {
 
     /// Whether requests are answered: a node that starts waits a moment for the store to tell its time.
     pub(crate) fn listens(&self, now: Nanos) -> bool {
-        self.knows_time() || now.minus(self.clock.drift.since) >= TIME_KNOWN_WITHIN
+        self.knows_time() || now.minus(self.clock.drift.since) >= CLOCK_SYNC_TIMEOUT
     }
 
     /// Whether the store has told its time. A node whose clock is right already goes on by it: waiting for the store's time

@@ -39,7 +39,7 @@ mod working;
 
 pub(crate) use free_share::UnheardByKey;
 pub(crate) use observing::Situation;
-pub(crate) use slicing::{LEAD_FOR, QuotaDone, QuotaStep, QuotaWork};
+pub(crate) use slicing::{LEADER_LEASE_TTL, QuotaDone, QuotaStep, QuotaWork};
 pub(crate) use working::{
     Admitted, CellView, Denied, Granted, StoreCall, StoreDone, StoreStep, WorkerReply, WorldNote,
 };

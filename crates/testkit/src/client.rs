@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 
 /// A stopped server's sockets still accept; nobody waits for it longer than this.
-const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 
 trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
@@ -64,7 +64,7 @@ impl RespClient {
 }
 
 async fn within_deadline<T>(work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
-    let done = tokio::time::timeout(ANSWER_WITHIN, work).await;
+    let done = tokio::time::timeout(REPLY_TIMEOUT, work).await;
     done.unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, "no answer in time")))
 }
 

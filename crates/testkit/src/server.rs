@@ -8,7 +8,7 @@ use crate::directory::Directory;
 use crate::port::free_port;
 use crate::process::{Process, guarded};
 use crate::reply::RespValue;
-use crate::wait::{READY_WITHIN, attempt};
+use crate::wait::{READY_TIMEOUT, attempt};
 use std::fs::OpenOptions;
 use std::io;
 use std::path::PathBuf;
@@ -65,7 +65,7 @@ impl Server {
     }
 
     async fn wait_ready(&self) -> Result<(), String> {
-        let ready = attempt(READY_WITHIN, || async {
+        let ready = attempt(READY_TIMEOUT, || async {
             if let Some(status) = self.process().exit_status() {
                 // No use in asking again.
                 return Ok(Err(format!("it ended with {status}")));

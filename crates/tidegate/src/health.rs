@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::runtime::Builder;
 use tokio_rustls::TlsConnector;
 
-const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(2);
 const ANSWER_BYTES_MAX: u64 = 64 * 1024;
 
 pub(crate) fn run(whom: NodeArguments) -> Result<ExitCode, Failure> {
@@ -34,7 +34,7 @@ pub(crate) fn run(whom: NodeArguments) -> Result<ExitCode, Failure> {
         method: "GET",
         path: "/readyz",
         body: b"",
-        answer_within: ANSWER_WITHIN,
+        answer_within: REPLY_TIMEOUT,
         answer_bytes_max: ANSWER_BYTES_MAX,
     };
     let runtime = Builder::new_current_thread().enable_all().build().map_err(AskError::Start)?;

@@ -11,8 +11,8 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 
-const CONNECT_WITHIN: Duration = Duration::from_secs(2);
-const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(2);
 const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
 
 /// `http://host:port` or `https://host:port`, nothing more.
@@ -58,7 +58,7 @@ pub(crate) struct Response {
 pub(crate) enum HttpError {
     #[error("can't connect: {0}")]
     Connect(io::Error),
-    #[error("can't connect within {} s", CONNECT_WITHIN.as_secs())]
+    #[error("can't connect within {} s", CONNECT_TIMEOUT.as_secs())]
     ConnectTimeout,
     #[error("TLS: {0}")]
     Tls(io::Error),
@@ -106,7 +106,7 @@ pub(crate) async fn post(
         method: "POST",
         path,
         body: body.as_bytes(),
-        answer_within: ANSWER_WITHIN,
+        answer_within: REPLY_TIMEOUT,
         answer_bytes_max: ANSWER_BYTES_MAX,
     };
     send(url, options, message).await
@@ -127,7 +127,7 @@ async fn exchanged(
     message: Message<'_>,
 ) -> Result<Vec<u8>, HttpError> {
     let connecting = TcpStream::connect((url.host.as_str(), url.port));
-    let stream = timeout(CONNECT_WITHIN, connecting).await.map_err(|_| HttpError::ConnectTimeout)?;
+    let stream = timeout(CONNECT_TIMEOUT, connecting).await.map_err(|_| HttpError::ConnectTimeout)?;
     let (stream, head) = (stream.map_err(HttpError::Connect)?, head(url, manner.token, message));
     let answered = timeout(message.answer_within, async {
         match &manner.tls {

@@ -29,7 +29,7 @@ use tokio::task::JoinSet;
 const DRAIN_SLACK: Duration = Duration::from_millis(250);
 /// A node that starts waits so long for its region's store to tell its time: a request that must ask before that is
 /// unverified.
-const TIME_KNOWN_WITHIN: Duration = Duration::from_millis(100);
+const CLOCK_SYNC_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// What a node is made of.
 #[derive(Debug)]
@@ -143,7 +143,7 @@ impl Node {
         }
         if let Some(driver) = app.sharing.clone() {
             supervisor.spawn("the region driver", driver.clone().run());
-            runtime.block_on(driver.until_time_is_known(TIME_KNOWN_WITHIN));
+            runtime.block_on(driver.until_time_is_known(CLOCK_SYNC_TIMEOUT));
         }
         if let Some((world, apart)) = app.world.clone().zip(apart) {
             supervisor.spawn_on(&apart, "the world worker", world.run());

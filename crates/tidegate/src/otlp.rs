@@ -19,7 +19,7 @@ use tidegate_server::otlp::{self, LogQueue, Resource};
 use tokio::runtime::Runtime;
 
 /// For a collector to answer.
-const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 const ANSWER_BYTES_MAX: u64 = 64 << 10;
 /// Log records or spans of one message.
 const BATCH_MAX: usize = 1000;
@@ -211,7 +211,7 @@ impl Exporter {
             method: "POST",
             path: &path,
             body: message.as_bytes(),
-            answer_within: ANSWER_WITHIN,
+            answer_within: REPLY_TIMEOUT,
             answer_bytes_max: ANSWER_BYTES_MAX,
         };
         let manner = RequestOptions { token: None, tls: None };

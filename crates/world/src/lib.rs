@@ -35,9 +35,9 @@ pub const REGION_NAME_MAX: usize = 48;
 /// The job whose leader may [`World::grant`].
 pub const RECONCILER: &str = "reconciler";
 /// How long a region counts as heard of lately, for [`Joined::namesakes`].
-pub const NAMESAKE_FOR: Nanos = Nanos::from_secs(60);
+pub const NAMESAKE_TTL: Nanos = Nanos::from_secs(60);
 /// A demand that isn't reported again is forgotten after this.
-pub const DEMAND_FOR: Nanos = Nanos::from_secs(30);
+pub const DEMAND_TTL: Nanos = Nanos::from_secs(30);
 /// Rows of counts are deleted so long after they expired: clocks differ.
 pub const COUNT_RETENTION: Nanos = Nanos::from_secs(10);
 /// How long a slice is leased for.

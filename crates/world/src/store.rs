@@ -15,7 +15,7 @@ use crate::rules::{
     RuleLogEntrySize, RuleLogSubject, Summary,
 };
 use crate::{
-    Acknowledgement, CellId, Component, Cursor, DEMAND_FOR, Demand, Granted, Imported, Joined, Joining,
+    Acknowledgement, CellId, Component, Cursor, DEMAND_TTL, Demand, Granted, Imported, Joined, Joining,
     Membership, OwnerId, Published, RECONCILER, Row, Slices, StoredCounts, Survey, Term, WorldError,
 };
 use counts::Counts;
@@ -116,7 +116,7 @@ impl WorldStore {
         Survey {
             revision: self.revision,
             membership: self.fleet.membership(),
-            demands: self.quotas.demands(now.minus(DEMAND_FOR)),
+            demands: self.quotas.demands(now.minus(DEMAND_TTL)),
             slices: self.quotas.held(),
             now,
         }

@@ -207,19 +207,20 @@ impl PushSummary<'_> {
     }
 
     fn overrides(&self, changes: &[&Changed], lines: &mut Vec<Line>) {
-        let is_told = |change: &&&Changed| {
+        let is_listed = |change: &&&Changed| {
             matches!(change.after, RuleChange::Override { .. } | RuleChange::Reset { .. })
         };
-        let told: Vec<&&Changed> = changes.iter().filter(is_told).collect();
+        let listed: Vec<&&Changed> = changes.iter().filter(is_listed).collect();
         let is_removed =
             |change: &&&&Changed| matches!(change.after, RuleChange::Override { value: None, .. });
-        let removed = told.iter().filter(is_removed).count();
+        let removed = listed.iter().filter(is_removed).count();
         if removed > 0 {
             let (overrides, are) = if removed == 1 { ("override", "is") } else { ("overrides", "are") };
             lines.push(Line { sign: Sign::Removed, text: format!("{removed} {overrides} {are} removed:") });
         }
-        lines.extend(told.iter().take(LISTED_OVERRIDES_MAX).filter_map(|change| self.override_line(change)));
-        if let Some(others) = told.len().checked_sub(LISTED_OVERRIDES_MAX).filter(|others| *others > 0) {
+        lines
+            .extend(listed.iter().take(LISTED_OVERRIDES_MAX).filter_map(|change| self.override_line(change)));
+        if let Some(others) = listed.len().checked_sub(LISTED_OVERRIDES_MAX).filter(|others| *others > 0) {
             lines.push(Line { sign: Sign::Altered, text: format!("and {others} more overrides") });
         }
     }
@@ -272,8 +273,8 @@ impl PushSummary<'_> {
     }
 }
 
-fn find<'s>(standing: &'s RuleState, document: &DocumentName, rule: &str) -> Option<&'s Rule> {
-    let namespace = standing.set.namespace(&document.tenant, &document.namespace)?;
+fn find<'s>(rules: &'s RuleState, document: &DocumentName, rule: &str) -> Option<&'s Rule> {
+    let namespace = rules.set.namespace(&document.tenant, &document.namespace)?;
     namespace.rules.iter().find(|other| &*other.name == rule)
 }
 
@@ -285,13 +286,13 @@ struct Described {
 
 impl Described {
     /// Of nothing, where no document changes.
-    fn of(told: &PushSummary<'_>) -> Self {
-        let is_same = Arc::ptr_eq(&told.before.set, &told.after.set);
+    fn of(push: &PushSummary<'_>) -> Self {
+        let is_same = Arc::ptr_eq(&push.before.set, &push.after.set);
         let all = |standing: &RuleState| {
             let all = if is_same { Vec::new() } else { standing.set.describe(Nanos::ZERO).namespaces };
             all.into_iter().map(|one| ((one.tenant.clone(), one.namespace.clone()), one)).collect()
         };
-        Described { before: all(told.before), after: all(told.after) }
+        Described { before: all(push.before), after: all(push.after) }
     }
 }
 

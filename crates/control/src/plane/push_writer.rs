@@ -110,8 +110,8 @@ impl PushWriter {
         for item in log.find(&[items::fleet_item()]).await? {
             changes.push(items::change_of(&item)?);
         }
-        let standing = RuleState::of(head, changes)?;
-        self.plane.rules.store(Arc::new(standing));
+        let rules = RuleState::of(head, changes)?;
+        self.plane.rules.store(Arc::new(rules));
         self.plane.head.send_replace(head);
         self.is_loaded = true;
         self.catch_up().await
@@ -246,13 +246,13 @@ impl PushWriter {
         pushes: Vec<Waiting>,
     ) -> (Vec<(Waiting, PushOutcome)>, Vec<NewRuleLogEntry>) {
         let (mut drafts, mut entries) = (Vec::new(), Vec::new());
-        let (mut standing, mut overlay) = (RuleState::clone(before), Overlay::default());
+        let (mut rules, mut overlay) = (RuleState::clone(before), Overlay::default());
         for waiting in pushes {
-            match self.draft_one(&standing, &overlay, &waiting.push).await {
+            match self.draft_one(&rules, &overlay, &waiting.push).await {
                 Ok((Some(entry), after, outcome)) => {
                     entries.push(entry);
                     overlay.take(&outcome.changes);
-                    standing = after;
+                    rules = after;
                     drafts.push((waiting, outcome));
                 }
                 Ok((None, _, outcome)) => drafts.push((waiting, outcome)),
@@ -362,13 +362,13 @@ fn restored(version: u64, entry: &EntryJson) -> Result<NewRuleLogEntry, PlaneErr
 /// What others changed since a version.
 pub(super) async fn conflict(
     log: &dyn tidegate_world::RuleLog,
-    standing: &RuleState,
+    rules: &RuleState,
     expected: u64,
     tenant: Option<&str>,
 ) -> Result<Conflict, PlaneError> {
     let mut entries = Vec::new();
     let mut after = expected;
-    while after < standing.version && entries.len() < 100 {
+    while after < rules.version && entries.len() < 100 {
         let page = log.entries(after).await?;
         let Some(last) = page.last() else { break };
         after = last.summary.version;
@@ -380,12 +380,12 @@ pub(super) async fn conflict(
     changes.retain(|change| {
         tenant.is_none_or(|tenant| items::owner(&change.after).is_some_and(|owner| *owner.tenant == *tenant))
     });
-    let lines = super::draft::lines_between(standing, &changes);
+    let lines = super::draft::lines_between(rules, &changes);
     let mut summaries: Vec<_> = entries.into_iter().map(|entry| entry.summary).collect();
     summaries.reverse();
     if tenant.is_some() {
         // Who else changed what is none of a tenant's business.
         summaries.clear();
     }
-    Ok(Conflict { expected, head: standing.version, lines, entries: summaries })
+    Ok(Conflict { expected, head: rules.version, lines, entries: summaries })
 }

@@ -32,18 +32,18 @@ impl Flaw {
                 shown.membership.members.iter_mut().for_each(|member| member.confirmed = survey.now);
             }
         }
-        let mut said = pass(&shown);
+        let mut pass_result = pass(&shown);
         if self == Flaw::ActivatesAtOnce && survey.membership.members.iter().any(|member| !member.is_active) {
             let none = || Granted { revision: survey.revision, ..Granted::default() };
-            let granted = said.granted.get_or_insert_with(none);
+            let granted = pass_result.granted.get_or_insert_with(none);
             granted.membership.get_or_insert_with(|| all_active(&survey.membership));
         }
         if self == Flaw::RoundsUp
-            && let Some(granted) = &mut said.granted
+            && let Some(granted) = &mut pass_result.granted
         {
             granted.slices.iter_mut().for_each(|held| round_up(held, survey));
         }
-        said
+        pass_result
     }
 }
 

@@ -21,8 +21,8 @@ use tidegate_core::Nanos;
 
 /// Waits between attempts: twice the one before, ± a quarter. The longest is short, because a broker and then its
 /// nodes have to come back within a second of the control plane.
-const WAIT_FIRST: Nanos = Nanos::from_millis(50);
-const WAIT_LONGEST: Nanos = Nanos::from_millis(300);
+const RECONNECT_DELAY_MIN: Nanos = Nanos::from_millis(50);
+const RECONNECT_DELAY_MAX: Nanos = Nanos::from_millis(300);
 /// From an attempt's begin to the server's first message.
 const CONNECT_MAX: Nanos = Nanos::from_secs(2);
 /// See [`SILENT_MAX`].
@@ -31,7 +31,7 @@ const SILENT: &str = "nothing was heard for 1 s";
 const ASK_AGAIN_EVERY: Nanos = Nanos::from_secs(3);
 const HEALTH_EVERY: Nanos = Nanos::from_secs(1);
 /// A version that is in force is told of sooner.
-const NEWS_WITHIN: Nanos = Nanos::from_millis(200);
+const VERSION_REPORT_DELAY: Nanos = Nanos::from_millis(200);
 /// Changes that are put in force together at most.
 const PENDING_MAX: usize = 4096;
 const PENDING_BYTES_MAX: usize = 4 << 20;
@@ -183,8 +183,8 @@ impl Follower {
     pub fn connected(&mut self, rule_store: &dyn RuleStore, now: Nanos) -> Vec<Action> {
         self.phase = Phase::Streaming { received_at: now };
         self.status.connects += 1;
-        let standing = rule_store.status();
-        self.status.version = standing.version;
+        let stored = rule_store.status();
+        self.status.version = stored.version;
         let Identity { node, region, software, role } = self.identity.clone();
         self.health_at = now.plus(HEALTH_EVERY);
         vec![Action::Send(Up::Hello(Hello {
@@ -193,8 +193,8 @@ impl Follower {
             region,
             software,
             role,
-            rule_version: standing.version,
-            partial: standing.partial,
+            rule_version: stored.version,
+            partial: stored.partial,
         }))]
     }
 
@@ -240,8 +240,8 @@ impl Follower {
     }
 
     fn wait(&mut self) -> Nanos {
-        let doubled = WAIT_FIRST.get() << self.failures.min(8);
-        let wait = doubled.min(WAIT_LONGEST.get());
+        let doubled = RECONNECT_DELAY_MIN.get() << self.failures.min(8);
+        let wait = doubled.min(RECONNECT_DELAY_MAX.get());
         // Three quarters to five quarters of it, by chance.
         self.random =
             self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -340,7 +340,7 @@ impl Follower {
         let Applied { version, refused } = rule_store.apply(&self.pending);
         self.status.changes += version.saturating_sub(self.status.version);
         self.status.version = version;
-        self.health_at = self.health_at.min(now.plus(NEWS_WITHIN));
+        self.health_at = self.health_at.min(now.plus(VERSION_REPORT_DELAY));
         self.pending.clear();
         self.pending_bytes = 0;
         match refused {

@@ -10,7 +10,7 @@ use crate::ask::{Accuracy, Class, View, sharers};
 use crate::counts::CellReply;
 use crate::decision::{ChargeMode, Decision, Verdict};
 use crate::exchange::{
-    CountReply, CountSync, DRAW_AHEAD, KeyReply, KeySync, LEASED_FOR, LeaseRequest, WindowSync,
+    CountReply, CountSync, DRAW_AHEAD, KEY_LEASE_TTL, KeyReply, KeySync, LeaseRequest, WindowSync,
 };
 use crate::gcra::{self, Tat};
 use crate::gcra_sync::{Busy, GcraSync, interval_times};
@@ -81,7 +81,7 @@ impl Lease {
 pub fn is_leasable(spec: &Spec, live_nodes: u32) -> bool {
     let is_large = spec.shown_limit() >= LEASED_FROM * u64::from(live_nodes.max(1));
     match *spec {
-        Spec::Gcra { rate, burst } => is_large && interval_times(rate, burst.get()) >= LEASED_FOR,
+        Spec::Gcra { rate, burst } => is_large && interval_times(rate, burst.get()) >= KEY_LEASE_TTL,
         _ => is_large,
     }
 }
@@ -140,7 +140,7 @@ impl SharedState {
             // A bucket far from empty refills faster than it is spent, and what is drawn of it lapses as fast.
             Spec::Gcra { rate, burst } => {
                 let left = left_of_bucket(rate, burst.get(), self.busy(), now);
-                rate.burst_over(LEASED_FOR).get().min(left / (SPARE_DIVISOR * u64::from(parts.get())))
+                rate.burst_over(KEY_LEASE_TTL).get().min(left / (SPARE_DIVISOR * u64::from(parts.get())))
             }
             _ => 0,
         };
@@ -195,7 +195,7 @@ impl SharedState {
     ) {
         let pause = match (&sent.counts, reply.counts) {
             (CountSync::Window(sync), CountReply::Window { current, previous, .. }) => {
-                sync.is_nearly_spent(current, previous, sent_at).then_some(LEASED_FOR)
+                sync.is_nearly_spent(current, previous, sent_at).then_some(KEY_LEASE_TTL)
             }
             (CountSync::Gcra { sync, burst }, CountReply::Gcra { busy, .. }) => {
                 sync.pause(*burst, busy, sent_at)
@@ -326,7 +326,7 @@ impl WindowSync {
     /// Whether what is left of the limit is no more than what refills until the next draw, or nearly nothing.
     fn is_nearly_spent(&self, current: CellReply, previous: Option<CellReply>, now: Nanos) -> bool {
         let left = self.limit.saturating_sub(self.used(current, previous, now));
-        left <= self.faded_in(previous, LEASED_FOR).max(self.limit / NEARLY_NOTHING)
+        left <= self.faded_in(previous, KEY_LEASE_TTL).max(self.limit / NEARLY_NOTHING)
     }
 }
 
@@ -334,7 +334,7 @@ impl GcraSync {
     /// The same for a bucket: how long to wait for its refill. A small one is looked at more often, or it would
     /// be full before.
     fn pause(&self, burst: u64, busy: Busy, now: Nanos) -> Option<Nanos> {
-        let pause = Nanos::new(interval_times(self.rate, burst).get() / 4).min(LEASED_FOR);
+        let pause = Nanos::new(interval_times(self.rate, burst).get() / 4).min(KEY_LEASE_TTL);
         let left = left_of_bucket(self.rate, burst, busy, now);
         (left <= self.rate.burst_over(pause).get().max(burst / NEARLY_NOTHING)).then_some(pause)
     }

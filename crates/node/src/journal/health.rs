@@ -151,12 +151,12 @@ fn changed_rules(before: &RuleSet, after: &RuleSet) -> Vec<(String, String)> {
     let name = |rule: &Rule| rule_subject(&rule.tenant, &rule.namespace, &rule.name);
     let old: BTreeMap<String, String> =
         before.rules().map(|rule| (name(rule), shown(&rule.policy))).collect();
-    let told = after.rules().filter_map(|rule| {
+    let changed = after.rules().filter_map(|rule| {
         let (subject, now) = (name(rule), shown(&rule.policy));
         let before = old.get(&subject);
         (before != Some(&now)).then(|| (subject.clone(), change_words(before.map(String::as_str), &now)))
     });
-    told.take(RULES_REPORTED_MAX).collect()
+    changed.take(RULES_REPORTED_MAX).collect()
 }
 
 /// A limit for people.

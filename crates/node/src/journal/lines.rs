@@ -81,8 +81,8 @@ impl Lines {
 }
 
 impl Shipper for Lines {
-    fn ship(&mut self, told: &LogRecordRef<'_>) {
-        told.line(&self.writer, &mut self.chunk.text);
+    fn ship(&mut self, record: &LogRecordRef<'_>) {
+        record.line(&self.writer, &mut self.chunk.text);
         self.chunk.lines += 1;
         if self.chunk.text.len() >= CHUNK_BYTES {
             self.hand_over();

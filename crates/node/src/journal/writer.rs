@@ -24,7 +24,7 @@ pub type Watch = Box<dyn FnMut() -> (Nanos, Vec<Event>) + Send>;
 
 /// Who is told what is logged, on the log's thread: it must not wait.
 pub trait Shipper: Send {
-    fn ship(&mut self, told: &LogRecordRef<'_>);
+    fn ship(&mut self, record: &LogRecordRef<'_>);
 
     /// A write is over: what was gathered may leave.
     fn written(&mut self) {}
@@ -114,8 +114,8 @@ fn run(
             continue;
         }
         looks = 0;
-        let mut tell = |told: LogRecordRef<'_>| shippers.iter_mut().for_each(|shipper| shipper.ship(&told));
-        if let Err(error) = log.write_telling(journal.recorder(), now, Some(&mut tell)) {
+        let mut ship = |told: LogRecordRef<'_>| shippers.iter_mut().for_each(|shipper| shipper.ship(&told));
+        if let Err(error) = log.write_telling(journal.recorder(), now, Some(&mut ship)) {
             tracing::warn!(
                 %error,
                 directory = ?journal.directory(),

@@ -35,13 +35,13 @@ fn slice(number: u128, amount: u64) -> SliceReport {
     SliceReport { key: key(number), lease }
 }
 
-fn hear(quotas: &Quotas, news: QuotaNews, sent: Nanos) {
+fn receive(quotas: &Quotas, news: QuotaNews, sent: Nanos) {
     let now = sent.plus(Nanos::from_secs(3_600));
     quotas.receive(&QuotaReply { now, news: Some(std::sync::Arc::new(news)), is_behind: false }, sent);
 }
 
 /// The origin answers, and has nothing new.
-fn hear_nothing(quotas: &Quotas, sent: Nanos) {
+fn receive_nothing(quotas: &Quotas, sent: Nanos) {
     quotas.receive(&QuotaReply { now: at(0), news: None, is_behind: false }, sent);
 }
 
@@ -54,21 +54,21 @@ fn who_heard_nothing_goes_alone_and_abuse_not_at_all() {
     let quotas = Quotas::new(NodeId(1));
     assert_eq!(burst(&quotas, 1, Class::Paid, at(0)), 90);
     assert_eq!(burst(&quotas, 1, Class::Abuse, at(0)), 0);
-    hear(&quotas, news(1, false, vec![]), at(0));
+    receive(&quotas, news(1, false, vec![]), at(0));
     assert_eq!(burst(&quotas, 1, Class::Paid, at(0)), 0, "a region that isn't active holds nothing");
-    hear(&quotas, news(2, true, vec![]), at(0));
+    receive(&quotas, news(2, true, vec![]), at(0));
     assert_eq!(burst(&quotas, 1, Class::Abuse, at(0)), 30);
 }
 
 #[test]
 fn a_slice_ends_by_this_nodes_clock_and_then_the_smaller_part_holds() {
     let quotas = Quotas::new(NodeId(1));
-    hear(&quotas, news(1, true, vec![slice(1, 70), slice(2, 5)]), at(0));
+    receive(&quotas, news(1, true, vec![slice(1, 70), slice(2, 5)]), at(0));
     let both = |millis| [1, 2].map(|number| burst(&quotas, number, Class::Paid, at(millis)));
     assert_eq!(both(10_000), [70, 5]);
     assert_eq!(both(10_001), [30, 5]);
     assert_eq!(both(40_001), [30, 5], "nothing was heard for a lease: the region may hold anything");
-    hear_nothing(&quotas, at(40_001));
+    receive_nothing(&quotas, at(40_001));
     assert_eq!(
         both(40_001),
         [30, 30],
@@ -79,23 +79,23 @@ fn a_slice_ends_by_this_nodes_clock_and_then_the_smaller_part_holds() {
 #[test]
 fn abuse_holds_nothing_where_the_region_was_not_heard_for_a_lease() {
     let quotas = Quotas::new(NodeId(1));
-    hear(&quotas, news(1, true, vec![]), at(0));
+    receive(&quotas, news(1, true, vec![]), at(0));
     let both = |millis| [Class::Abuse, Class::Paid].map(|class| burst(&quotas, 1, class, at(millis)));
     assert_eq!(both(15_000), [30, 30]);
     assert_eq!(both(15_001), [0, 30], "its region may have acknowledged less without it");
-    hear_nothing(&quotas, at(15_001));
+    receive_nothing(&quotas, at(15_001));
     assert_eq!(both(15_001), [30, 30]);
 }
 
 #[test]
 fn older_news_and_an_older_membership_change_nothing() {
     let quotas = Quotas::new(NodeId(1));
-    hear(&quotas, news(5, true, vec![slice(1, 5)]), at(0));
-    hear(&quotas, news(4, true, vec![slice(1, 70)]), at(1));
+    receive(&quotas, news(5, true, vec![slice(1, 5)]), at(0));
+    receive(&quotas, news(4, true, vec![slice(1, 70)]), at(1));
     assert_eq!(burst(&quotas, 1, Class::Paid, at(1)), 5);
     let mut old = news(6, true, vec![]);
     old.share = Share { version: 4, index: 0, members: 1, is_active: true };
-    hear(&quotas, old, at(2));
+    receive(&quotas, old, at(2));
     assert_eq!(burst(&quotas, 1, Class::Paid, at(2)), 30, "another worker read the membership earlier");
     assert_eq!(quotas.report(1, at(3)).applied, 6);
 }
@@ -103,7 +103,7 @@ fn older_news_and_an_older_membership_change_nothing() {
 #[test]
 fn a_clock_that_is_set_neither_ends_nor_extends_a_slice() {
     let quotas = Quotas::new(NodeId(1));
-    hear(&quotas, news(1, true, vec![slice(1, 70)]), at(0));
+    receive(&quotas, news(1, true, vec![slice(1, 70)]), at(0));
     quotas.clock_stepped(-500_000_000_000);
     let before = |millis| at(millis).minus(Nanos::from_secs(500));
     assert_eq!(burst(&quotas, 1, Class::Paid, before(10_000)), 70);
@@ -113,7 +113,7 @@ fn a_clock_that_is_set_neither_ends_nor_extends_a_slice() {
 #[test]
 fn a_decision_is_shown_as_the_whole_limits_and_counts_as_demand() {
     let quotas = Quotas::new(NodeId(1));
-    hear(&quotas, news(1, true, vec![]), at(0));
+    receive(&quotas, news(1, true, vec![]), at(0));
     let decide = |number, verdict, remaining, cost| {
         let mut decision = Decision { verdict, limit: 30, remaining, reset: at(0) };
         let asked = DemandSample { key: key(number), whole: &spec(), cost, is_abuse: false };
@@ -140,7 +140,7 @@ fn a_decision_is_shown_as_the_whole_limits_and_counts_as_demand() {
 #[test]
 fn a_key_that_came_once_leaves_the_book_in_a_large_fleet_too() {
     let quotas = Quotas::new(NodeId(1));
-    hear(&quotas, news(1, true, vec![]), at(0));
+    receive(&quotas, news(1, true, vec![]), at(0));
     let whole =
         Spec::Gcra { rate: Rate::new(5, Nanos::from_secs(1)).unwrap(), burst: Burst::new(10).unwrap() };
     assert!(quotas.demand.add(key(1), &whole, false, 1, at(0)));
@@ -179,7 +179,7 @@ fn what_many_callers_ask_for_adds_up_over_nodes_that_can_not_name_them_all() {
     let mut all = 0;
     for quarter in 0..8_u64 {
         for (place, node) in (0_u64..).zip(&nodes) {
-            hear(node, news(1, true, vec![]), at(0));
+            receive(node, news(1, true, vec![]), at(0));
             (0..3_000).filter(|number| (number * 7 + place * 13 + quarter) % 4 == 0).for_each(|number| {
                 assert!(node.demand.add(spread(number), &whole, false, 1, at(250 * quarter)));
             });
@@ -212,7 +212,7 @@ fn the_largest_costs_of_many_keys_are_reported_without_overflow() {
     assert!((4_500..=5_000).contains(&offered.len()), "{}", offered.len());
 }
 
-fn said(worker: &mut QuotaWorker, offered: &[(u128, u64)]) -> Vec<(KeyId, u64)> {
+fn reported_demand(worker: &mut QuotaWorker, offered: &[(u128, u64)]) -> Vec<(KeyId, u64)> {
     let of = |(number, milli_per_second): &(u128, u64)| tidegate_origin::Offered {
         key: key(*number),
         spec: spec(),
@@ -233,13 +233,21 @@ fn said(worker: &mut QuotaWorker, offered: &[(u128, u64)]) -> Vec<(KeyId, u64)> 
 #[test]
 fn what_is_asked_for_is_said_when_it_is_much_or_changes_and_that_it_is_over_once() {
     let mut worker = QuotaWorker::default();
-    assert_eq!(said(&mut worker, &[(1, 80_000), (2, 1_000)]), [(key(1), 80_000)], "a little needs no slice");
-    assert_eq!(said(&mut worker, &[(1, 81_000), (2, 1_000)]), [], "it hardly changed");
-    assert_eq!(said(&mut worker, &[(1, 70_000)]), [(key(1), 70_000)]);
-    assert_eq!(said(&mut worker, &[]), [(key(1), 0)], "the store would believe in it for half a minute");
-    assert!((0..100).all(|_| said(&mut worker, &[]).is_empty()));
+    assert_eq!(
+        reported_demand(&mut worker, &[(1, 80_000), (2, 1_000)]),
+        [(key(1), 80_000)],
+        "a little needs no slice"
+    );
+    assert_eq!(reported_demand(&mut worker, &[(1, 81_000), (2, 1_000)]), [], "it hardly changed");
+    assert_eq!(reported_demand(&mut worker, &[(1, 70_000)]), [(key(1), 70_000)]);
+    assert_eq!(
+        reported_demand(&mut worker, &[]),
+        [(key(1), 0)],
+        "the store would believe in it for half a minute"
+    );
+    assert!((0..100).all(|_| reported_demand(&mut worker, &[]).is_empty()));
     worker.report_failed();
-    assert_eq!(said(&mut worker, &[(1, 70_000)]), [(key(1), 70_000)]);
+    assert_eq!(reported_demand(&mut worker, &[(1, 70_000)]), [(key(1), 70_000)]);
 }
 
 #[test]
@@ -257,18 +265,18 @@ fn a_worker_that_takes_over_says_of_its_slices_that_nobody_asks_for_them() {
         at(0),
         Nanos::ZERO,
     );
-    assert_eq!(said(&mut worker, &[(1, 0), (2, 0)]), [(key(1), 0)]);
-    assert_eq!(said(&mut worker, &[(1, 0)]), []);
+    assert_eq!(reported_demand(&mut worker, &[(1, 0), (2, 0)]), [(key(1), 0)]);
+    assert_eq!(reported_demand(&mut worker, &[(1, 0)]), []);
 }
 
 #[test]
 fn of_more_keys_than_a_message_holds_those_are_said_that_ask_for_most() {
     let mut worker = QuotaWorker::default();
     let many: Vec<(u128, u64)> = (1..=9_000).map(|number| (number, 40_000)).collect();
-    assert_eq!(said(&mut worker, &many[..5_000]).len(), 5_000);
+    assert_eq!(reported_demand(&mut worker, &many[..5_000]).len(), 5_000);
     let more: Vec<(u128, u64)> = (1..=4_900).map(|number| (20_000 + number, 50_000)).collect();
     let all: Vec<(u128, u64)> = many.iter().chain(&more).copied().collect();
-    let keys: Vec<KeyId> = said(&mut worker, &all[4_000..]).iter().map(|(key, _)| *key).collect();
+    let keys: Vec<KeyId> = reported_demand(&mut worker, &all[4_000..]).iter().map(|(key, _)| *key).collect();
     assert_eq!(keys.len(), 10_000);
     let asks_most = |number: &(u128, u64)| keys.contains(&key(number.0));
     assert!(more.iter().all(asks_most));
@@ -280,12 +288,12 @@ fn who_was_cut_off_stays_so_where_the_origin_has_forgotten_the_news() {
         quotas.receive(&QuotaReply { now: at(0), news: None, is_behind: true }, sent);
     };
     let cut_off = Quotas::new(NodeId(1));
-    hear(&cut_off, news(1, true, vec![slice(1, 5)]), at(0));
+    receive(&cut_off, news(1, true, vec![slice(1, 5)]), at(0));
     behind(&cut_off, at(40_001));
     assert_eq!(burst(&cut_off, 1, Class::Abuse, at(40_001)), 0, "its region may hold less by now");
     assert_eq!(burst(&cut_off, 1, Class::Paid, at(40_001)), 5);
     let waited_for = Quotas::new(NodeId(2));
-    hear(&waited_for, news(1, true, vec![slice(1, 5)]), at(0));
+    receive(&waited_for, news(1, true, vec![slice(1, 5)]), at(0));
     for sent in [10_000, 20_000, 30_000, 40_001].map(at) {
         behind(&waited_for, sent);
     }

@@ -29,7 +29,7 @@ const SENT_SLICES_MAX: usize = 32;
 const ROUND_MAX: Nanos = Nanos::from_secs(8);
 /// After the world store went back to older data, nothing is raised for so long. By then every lease that the lost data
 /// gave out is over, and the reconciler counts every region that was silent meanwhile at its even part.
-const RESTORED_FOR: Nanos = Nanos::new(2 * SLICE_LEASE.get() + RISE_MARGIN.get());
+const RISE_FREEZE: Nanos = Nanos::new(2 * SLICE_LEASE.get() + RISE_MARGIN.get());
 /// A worker that takes over doesn't know what the one before acknowledged last. It was no more than so much older than
 /// what all nodes go by.
 const ACKNOWLEDGED_WITHIN: Nanos = Nanos::from_secs(5);
@@ -292,7 +292,7 @@ impl QuotaWorker {
 
     /// The world store knows less than it acknowledged: older data took its place.
     fn world_went_back(&mut self, slices: &Slices) {
-        self.raises_after = slices.now.plus(RESTORED_FOR);
+        self.raises_after = slices.now.plus(RISE_FREEZE);
         self.sent.clear();
         self.acknowledged.clear();
         self.report_failed();
@@ -317,7 +317,7 @@ fn share_at_most(share: Share, in_force: Option<Share>) -> Share {
 /// Example: region A was lowered to 3 of 10 after the backup was made, and B raised to 7. The backup says 5 each. A keeps
 /// its 3, and B goes by 5.
 fn leases_at_most(read: &[SliceReport], in_force: &InForce, before: Nanos) -> Vec<SliceReport> {
-    let rises = before.plus(RESTORED_FOR);
+    let rises = before.plus(RISE_FREEZE);
     let held = &in_force.held.0;
     let of_both = |SliceReport { key, lease }: &SliceReport| {
         let lease = match held.get(key) {

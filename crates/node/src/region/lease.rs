@@ -8,7 +8,7 @@ use super::{Effects, Region, Route, Ticket};
 use crate::quota::{KeySet, Quotas};
 use std::collections::HashMap;
 use std::sync::Arc;
-use tidegate_core::exchange::{GrantRequest, KeySync, LEASED_FOR, LeaseRequest};
+use tidegate_core::exchange::{GrantRequest, KEY_LEASE_TTL, KeySync, LeaseRequest};
 use tidegate_core::state::{PublishUrgency, State as _};
 use tidegate_core::{Accuracy, Item, KeyId, Moment, Nanos, Sequence, SharedState, Spec, Table, is_leasable};
 use tidegate_origin::{Grant, ShardId};
@@ -16,7 +16,7 @@ use tidegate_origin::{Grant, ShardId};
 /// So many keys are leased at a time; the next ones keep to their credit.
 pub const HOT_MAX: usize = 1000;
 /// A key is treated as hot for so long after it last was.
-const HOT_FOR: Nanos = Nanos::from_secs(5);
+const HOT_KEY_TTL: Nanos = Nanos::from_secs(5);
 /// A lease that was spent sooner than this was too small to tell how fast it is spent.
 const MEASURED_MIN: Nanos = Nanos::from_millis(1);
 /// So much more is drawn than seems to be needed, and so much less seems to be each time: an eighth.
@@ -62,8 +62,8 @@ impl HotKeyLease {
         if let Some((at, before_sequence, before)) = self.drawn {
             let more = if sequence == before_sequence { admitted.saturating_sub(before) } else { admitted };
             let elapsed = now.minus(at);
-            let recent = scaled(more, LEASED_FOR, elapsed.max(MEASURED_MIN));
-            let is_old = elapsed > LEASED_FOR.plus(LEASED_FOR);
+            let recent = scaled(more, KEY_LEASE_TTL, elapsed.max(MEASURED_MIN));
+            let is_old = elapsed > KEY_LEASE_TTL.plus(KEY_LEASE_TTL);
             self.demand = if is_old { recent } else { recent.max(self.demand - self.demand / MARGIN) };
         }
         self.drawn = Some((now, sequence, admitted));
@@ -111,12 +111,12 @@ impl Region {
             return;
         }
         let Leases(leases) = &mut self.pending.lock().leases;
-        let hot_until = now.plus(HOT_FOR);
+        let hot_until = now.plus(HOT_KEY_TTL);
         let has_room = leases.len() < HOT_MAX;
         if let Some(held) = leases.get_mut(&limit.item.key) {
             (held.limit, held.hot_until) = (limit, hot_until);
         } else if has_room {
-            let demand = scaled(per_second, LEASED_FOR, Nanos::from_secs(1));
+            let demand = scaled(per_second, KEY_LEASE_TTL, Nanos::from_secs(1));
             leases.insert(limit.item.key, HotKeyLease { limit, hot_until, drawn: None, demand });
         }
     }

@@ -4,7 +4,7 @@ use super::figures::Figures;
 use super::lease::Leases;
 use super::owners::CrowdedCells;
 use super::shards::ShardData;
-use super::{AskId, AskItem, AskOutcome, AskOutcomes, FAILED_FOR, Wake};
+use super::{AskId, AskItem, AskOutcome, AskOutcomes, FAILED_SYNC_RETRY_AFTER, Wake};
 use crate::quota::KeyMap;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
@@ -18,7 +18,7 @@ use tidegate_origin::{Breaker, DoneReset, ResetPosition, ShardId};
 
 /// The longest that [`Pending::jittered`] makes of [`FAILED_FOR`]: an instant further away was made before the clock
 /// was set back.
-const FAILED_FOR_MAX: Nanos = Nanos::new(FAILED_FOR.get() / 5 * 6);
+const FAILED_FOR_MAX: Nanos = Nanos::new(FAILED_SYNC_RETRY_AFTER.get() / 5 * 6);
 /// At most so many keys are remembered as failed; beyond that a failure is only the breaker's business.
 const FAILED_MAX: usize = 100_000;
 
@@ -82,7 +82,7 @@ pub(super) struct TakenAsks {
     pub(super) asks: Asks,
     pub(super) classes: SmallVec<[Class; 4]>,
     pub(super) peeks: Asks,
-    pub(super) wants: GrantRequest,
+    pub(super) request: GrantRequest,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -274,7 +274,7 @@ impl Pending {
             }
             waiting.pop_front();
         }
-        Some(TakenAsks { spec: spec?, regions, asks: tickets, classes, peeks, wants })
+        Some(TakenAsks { spec: spec?, regions, asks: tickets, classes, peeks, request: wants })
     }
 
     /// A key's counts leave. What was sent or asked for before, and not answered, may have been counted: it isn't new to
@@ -364,7 +364,7 @@ impl Pending {
 
     /// Notes that a key's sync failed: for a while it isn't asked about, then it is published again.
     pub(super) fn failed(&mut self, key: KeyId, now: Nanos) {
-        let until = now.plus(self.jittered(FAILED_FOR));
+        let until = now.plus(self.jittered(FAILED_SYNC_RETRY_AFTER));
         if self.retries.len() < FAILED_MAX {
             self.keys.entry(key).or_default().failed_until = Some(until);
         }

@@ -2,7 +2,7 @@
 
 use super::pending::Pending;
 use super::{AskOutcome, Effects, Outgoing, Region, RegionCounters, Route, ShardHealth, Ticket};
-use tidegate_core::exchange::{KeyReply, KeySync, RESERVED_FOR};
+use tidegate_core::exchange::{HOLD_TTL, KeyReply, KeySync};
 use tidegate_core::state::{PublishUrgency, State as _};
 use tidegate_core::{Moment, Nanos, SharedState, Table};
 use tidegate_origin::record::RecordReading;
@@ -10,7 +10,7 @@ use tidegate_origin::{Exchanged, KeyError, OriginError};
 
 /// How long after it was asked for, by the node's own clock, a hold may be relied on: its confirmation leaves with the next
 /// flush, and has to arrive before the hold expires.
-const HELD_FOR: Nanos = Nanos::new(RESERVED_FOR.get() - Nanos::from_millis(80).get());
+const HOLD_USABLE_TTL: Nanos = Nanos::new(HOLD_TTL.get() - Nanos::from_millis(80).get());
 
 /// Whether what a reply granted can be relied on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -92,7 +92,7 @@ impl Region {
             match merged {
                 Ok(reply) => {
                     pending.record_owners(sync, &reply, table.live_nodes());
-                    let verified_until = is_verified.then(|| exchange.now.plus(HELD_FOR));
+                    let verified_until = is_verified.then(|| exchange.now.plus(HOLD_USABLE_TTL));
                     self.answered(&mut pending, (sync, &ticket), &reply, verified_until, &mut effects);
                 }
                 Err(_) => self.unanswered(&mut pending, sync, &ticket, moment.now, &mut effects),

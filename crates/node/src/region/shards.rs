@@ -26,7 +26,7 @@ const KEYS_PER_CALL: usize = 32;
 const SLOW_FROM: Nanos = Nanos::from_millis(10);
 
 /// A pulse that took longer than a call may doesn't show how the shard's clock differs.
-const PULSE_WITHIN: Nanos = Nanos::from_millis(50);
+const PULSE_TIMEOUT: Nanos = Nanos::from_millis(50);
 
 /// Whether the data of a shard can be relied on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -291,7 +291,7 @@ impl Region {
             data.acked = Some((sent.number, moment.now));
             (data.failed_pulses, data.problem) = (0, None);
             let took = moment.now.minus(data.sent_at);
-            if clock_is_right && sent.number == data.sent && took <= PULSE_WITHIN {
+            if clock_is_right && sent.number == data.sent && took <= PULSE_TIMEOUT {
                 data.clock = Some(ShardClock::measured(*shown, data.sent_at, moment.now));
             }
             let before = data.known.replace(record.incarnation);

@@ -20,7 +20,7 @@ const OFFSET_MAX_NS: i64 = 50_000_000;
 impl RegionDriver {
     pub(super) async fn run_heartbeats(self: &Arc<Self>) {
         let mut tick = calm_interval(BEAT_EVERY);
-        let mut told = HeartbeatLog::default();
+        let mut log = HeartbeatLog::default();
         loop {
             tick.tick().await;
             if self.is_leaving.load(Ordering::Relaxed) {
@@ -28,7 +28,7 @@ impl RegionDriver {
             }
             let sent = self.clock.reading();
             let beaten = self.origin().beat(self.heartbeat(false)).await;
-            self.receive_heartbeat(beaten, sent, &mut told);
+            self.receive_heartbeat(beaten, sent, &mut log);
             self.pulse_all();
             if !self.is_foreign() {
                 // Who can't be asked is asked again with the next heartbeat.
@@ -55,7 +55,7 @@ impl RegionDriver {
         &self,
         beaten: Result<Alive, OriginError>,
         sent: ClockReading,
-        told: &mut HeartbeatLog,
+        log: &mut HeartbeatLog,
     ) {
         match &beaten {
             Ok(alive) => {
@@ -82,14 +82,14 @@ impl RegionDriver {
                 if let (Some(world), Some(view)) = (self.engine.world(), alive.world) {
                     world.receive_view(view);
                 }
-                told.well(alive, self.clock.wall_offset_ns());
+                log.well(alive, self.clock.wall_offset_ns());
             }
             // What was known of the other nodes is still the best guess.
             Err(error) => {
                 self.never_answered(&error);
                 // A refusal of the store itself is told by the pulses, of every shard.
                 let is_told = self.pulses.have_begun() && !self.is_foreign();
-                told.ill(&error, is_told && matches!(error, OriginError::Refused { .. }));
+                log.ill(&error, is_told && matches!(error, OriginError::Refused { .. }));
             }
         }
     }

@@ -30,24 +30,24 @@ impl RegionDriver {
         let mut is_ill = false;
         loop {
             tick.tick().await;
-            let told = if self.is_foreign() { Ok(()) } else { self.publish_hot_keys().await };
-            if let Err(error) = &told
+            let published = if self.is_foreign() { Ok(()) } else { self.publish_hot_keys().await };
+            if let Err(error) = &published
                 && !is_ill
             {
                 tracing::debug!(%error, "the region can't be told which keys are hot");
             }
-            is_ill = told.is_err();
+            is_ill = published.is_err();
         }
     }
 
     async fn publish_hot_keys(&self) -> Result<(), OriginError> {
         let Sharing { region, hot, .. } = self.shared();
         let origin = self.origin();
-        let heard = origin.report_hot(&hot.report(region.node())).await?;
-        hot.receive(heard.news, region);
-        if hot.is_to_be_merged(heard.now) {
-            let reports = origin.gather_hot(HotKeys::SILENT_FOR).await?;
-            let news = HotKeys::merged(&reports, heard.now);
+        let reply = origin.report_hot(&hot.report(region.node())).await?;
+        hot.receive(reply.news, region);
+        if hot.is_to_be_merged(reply.now) {
+            let reports = origin.gather_hot(HotKeys::REPORT_TTL).await?;
+            let news = HotKeys::merged(&reports, reply.now);
             origin.publish_hot_keys(&news).await?;
             hot.receive(Some(news), region);
         }

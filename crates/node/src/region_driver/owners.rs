@@ -14,8 +14,8 @@ const POLL_EVERY: Duration = Duration::from_secs(1);
 /// Between two steps, for each live node: all nodes together make a hundred steps a second at most.
 const STEP_EVERY: Duration = Duration::from_millis(10);
 /// How long what a shard remembers of nodes is used. Short against [`PULSES_KEPT`]: nobody is forgotten meanwhile who lives.
-const REMEMBERED_FOR: Nanos = Nanos::from_secs(60);
-const _: () = assert!(REMEMBERED_FOR.get() * 10 < PULSE_RETENTION.get(), "else live nodes are folded");
+const REMEMBERED_NODES_TTL: Nanos = Nanos::from_secs(60);
+const _: () = assert!(REMEMBERED_NODES_TTL.get() * 10 < PULSE_RETENTION.get(), "else live nodes are folded");
 
 /// What each shard remembered, and when it said so.
 type Remembered = BTreeMap<ShardId, (Nanos, RememberedNodes)>;
@@ -41,7 +41,7 @@ impl RegionDriver {
         let Sharing { table, region, .. } = self.shared();
         let shard = origin.shard_of(cell.key);
         let now = self.clock.now().now;
-        let is_current = |(at, _): &(Nanos, RememberedNodes)| now.minus(*at) < REMEMBERED_FOR;
+        let is_current = |(at, _): &(Nanos, RememberedNodes)| now.minus(*at) < REMEMBERED_NODES_TTL;
         if !remembered.get(&shard).is_some_and(is_current) {
             remembered.insert(shard, (now, origin.remembered_nodes(shard).await?));
         }

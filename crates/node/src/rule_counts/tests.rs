@@ -14,7 +14,7 @@ fn rules(namespace: &str, names: impl IntoIterator<Item = String>) -> RuleSet {
     RuleSet::parse(&[source], &FleetSecret::new([7; 16])).unwrap_or_else(|errors| panic!("{errors}"))
 }
 
-fn said(rule: &Rule, remaining: u64, role: Role) -> LimitAnswer<'_> {
+fn limit_answer(rule: &Rule, remaining: u64, role: Role) -> LimitAnswer<'_> {
     let verdict = if remaining > 10 { Verdict::Deny { retry_after: None } } else { Verdict::Admit };
     let remaining = if remaining > 10 { 0 } else { remaining };
     let decision = Decision { verdict, limit: 10, remaining, reset: Nanos::ZERO };
@@ -36,7 +36,7 @@ fn counts_stay_with_a_rules_name_when_the_set_is_another() {
         // The second set has its rules in other places, and other objects for them.
         let set = rules("carried", ["first", "second"].map(str::to_owned));
         let rule = set.rules().last().unwrap();
-        counts.count(RuleOutcome::Admitted, DecisionPath::Local, &[said(rule, 5, Role::Enforced)]);
+        counts.count(RuleOutcome::Admitted, DecisionPath::Local, &[limit_answer(rule, 5, Role::Enforced)]);
         assert!(rule.series.get().is_some());
     }
     let series = counts.series();
@@ -50,11 +50,11 @@ fn outcomes_and_paths_are_told_apart() {
     let counts = RuleCounts::default();
     let set = rules("outcomes", ["only".to_owned()]);
     let rule = set.rules().next().unwrap();
-    let answers = [said(rule, 1, Role::Enforced), said(rule, 2, Role::Enforced)];
+    let answers = [limit_answer(rule, 1, Role::Enforced), limit_answer(rule, 2, Role::Enforced)];
     counts.count(RuleOutcome::Admitted, DecisionPath::Asked(AskReason::Credit), &answers);
-    let answers = [said(rule, OVER, Role::Enforced), said(rule, OVER, Role::Shadow)];
+    let answers = [limit_answer(rule, OVER, Role::Enforced), limit_answer(rule, OVER, Role::Shadow)];
     counts.count(RuleOutcome::Denied, DecisionPath::Local, &answers);
-    counts.count(RuleOutcome::Reported, DecisionPath::Local, &[said(rule, OVER, Role::Enforced)]);
+    counts.count(RuleOutcome::Reported, DecisionPath::Local, &[limit_answer(rule, OVER, Role::Enforced)]);
     let missing = LimitAnswer {
         outcome: LimitOutcome::Missing { attribute: "user", is_malformed: false },
         ..answers[0]

@@ -86,8 +86,8 @@ mod tests {
 
     #[test]
     fn what_was_on_the_disk_or_came_before_is_no_news() {
-        let mut heard = RecentResets::up_to(5);
-        let news: Vec<bool> = [5, 9, 7, 9, 7, 3].into_iter().map(|version| heard.is_news(version)).collect();
+        let mut recent = RecentResets::up_to(5);
+        let news: Vec<bool> = [5, 9, 7, 9, 7, 3].into_iter().map(|version| recent.is_news(version)).collect();
         assert_eq!(news, [false, true, true, false, false, false]);
     }
 

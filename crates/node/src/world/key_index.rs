@@ -53,7 +53,7 @@ struct KeyEntry {
     changed_at: Nanos,
     /// The next reply names the cell whatever has grown.
     is_idle: bool,
-    requested: [PublishRequested; 2],
+    requested: [LastRequest; 2],
 }
 
 /// A cell, as it was last heard of.
@@ -69,7 +69,7 @@ struct CellObservation {
 
 /// What was named last, and when.
 #[derive(Clone, Copy, Debug, Default)]
-struct PublishRequested {
+struct LastRequest {
     sequence: Sequence,
     total: u64,
     at: Nanos,
@@ -138,7 +138,7 @@ impl WorldKeyIndex {
             expires,
             changed_at: now,
             is_idle: false,
-            requested: [PublishRequested::default(); 2],
+            requested: [LastRequest::default(); 2],
         };
         shard.insert(*key, entry);
         true
@@ -171,21 +171,21 @@ impl WorldKeyIndex {
         let is_alone = cells.clone().all(|cell| cell.world == 0) && cells.any(|cell| cell.published > 0);
         if let (Some(cell), Some(before)) = (update.previous, update.sequence.0.checked_sub(1)) {
             let CellReply { total, published, .. } = cell;
-            let heard = CellObservation { sequence: Sequence(before), total, published, used, is_alone };
-            entry.previous = heard;
-            if entry.is_residue(&heard, judge) {
-                due(entry.request_publish(key, &heard, update.expires, judge));
+            let observed = CellObservation { sequence: Sequence(before), total, published, used, is_alone };
+            entry.previous = observed;
+            if entry.is_residue(&observed, judge) {
+                due(entry.request_publish(key, &observed, update.expires, judge));
             }
         }
         let CellReply { total, published, .. } = update.current;
-        let heard = CellObservation { sequence: update.sequence, total, published, used, is_alone };
-        if (heard.sequence, heard.total) != (entry.current.sequence, entry.current.total) {
+        let observed = CellObservation { sequence: update.sequence, total, published, used, is_alone };
+        if (observed.sequence, observed.total) != (entry.current.sequence, entry.current.total) {
             entry.changed_at = judge.now;
         }
-        entry.current = heard;
+        entry.current = observed;
         let is_rest = std::mem::take(&mut entry.is_idle) && total > published;
-        if is_rest || entry.is_unpublished(&heard, judge) || entry.is_late(&heard, judge) {
-            due(entry.request_publish(key, &heard, update.expires, judge));
+        if is_rest || entry.is_unpublished(&observed, judge) || entry.is_late(&observed, judge) {
+            due(entry.request_publish(key, &observed, update.expires, judge));
         }
     }
 
@@ -227,9 +227,9 @@ impl WorldKeyIndex {
         let mut requests = Vec::new();
         for shard in &self.shards {
             for (key, entry) in &mut *shard.lock() {
-                let heard = entry.current;
-                if heard.total > heard.published && entry.expires > now {
-                    requests.push(entry.publish_request(*key, &heard, entry.expires));
+                let observed = entry.current;
+                if observed.total > observed.published && entry.expires > now {
+                    requests.push(entry.publish_request(*key, &observed, entry.expires));
                 }
             }
         }
@@ -243,43 +243,44 @@ impl WorldKeyIndex {
 
 impl KeyEntry {
     /// How much of the limit is used, by all regions: what still weighs of the previous cell included.
-    fn used(&self, told: &CellUpdate, now: Nanos) -> u64 {
+    fn used(&self, update: &CellUpdate, now: Nanos) -> u64 {
         let in_use = |cell: CellReply| add_count(cell.total, cell.world);
-        let faded = match (self.spec, told.previous) {
+        let faded = match (self.spec, update.previous) {
             (Spec::Sliding { period, .. }, Some(previous)) => {
-                let rest = period.cell(told.sequence).end.minus(now).min(period.length());
+                let rest = period.cell(update.sequence).end.minus(now).min(period.length());
                 let faded = u128::from(in_use(previous)) * u128::from(rest.get());
                 u64::try_from(faded / u128::from(period.length().get().max(1))).unwrap_or(u64::MAX)
             }
             _ => 0,
         };
-        add_count(in_use(told.current), faded)
+        add_count(in_use(update.current), faded)
     }
 
-    fn unpublished(&self, heard: &CellObservation) -> Unpublished {
-        let CellObservation { total, published, used, .. } = *heard;
+    fn unpublished(&self, observed: &CellObservation) -> Unpublished {
+        let CellObservation { total, published, used, .. } = *observed;
         Unpublished { limit: self.spec.shown_limit(), used, total, published }
     }
 
     /// How a cell was named last, if it was.
-    fn last_request(&self, sequence: Sequence) -> Option<PublishRequested> {
-        Some(self.requested[slot_of(sequence)]).filter(|named| named.sequence == sequence)
+    fn last_request(&self, sequence: Sequence) -> Option<LastRequest> {
+        Some(self.requested[slot_of(sequence)]).filter(|last| last.sequence == sequence)
     }
 
     /// Due, and not named just now.
-    fn is_unpublished(&self, heard: &CellObservation, judge: Judge) -> bool {
-        let named =
-            self.last_request(heard.sequence).filter(|named| judge.now.minus(named.at) < PUBLISH_REQUEST_TTL);
-        let published = heard.published.max(named.map_or(0, |named| named.total));
-        let regions = spenders(judge.regions, self.is_abuse, heard.is_alone);
-        is_due(judge.policy, &self.unpublished(&CellObservation { published, ..*heard }), regions)
+    fn is_unpublished(&self, observed: &CellObservation, judge: Judge) -> bool {
+        let last = self
+            .last_request(observed.sequence)
+            .filter(|last| judge.now.minus(last.at) < PUBLISH_REQUEST_TTL);
+        let published = observed.published.max(last.map_or(0, |last| last.total));
+        let regions = spenders(judge.regions, self.is_abuse, observed.is_alone);
+        is_due(judge.policy, &self.unpublished(&CellObservation { published, ..*observed }), regions)
     }
 
     /// It has ended, and what grew since it was last published is worth a row.
-    fn is_residue(&self, heard: &CellObservation, judge: Judge) -> bool {
-        let growth = heard.total.saturating_sub(heard.published);
-        let was_named = self.last_request(heard.sequence).is_some_and(|named| {
-            named.total >= heard.total && judge.now.minus(named.at) < PUBLISH_REQUEST_TTL
+    fn is_residue(&self, observed: &CellObservation, judge: Judge) -> bool {
+        let growth = observed.total.saturating_sub(observed.published);
+        let was_named = self.last_request(observed.sequence).is_some_and(|last| {
+            last.total >= observed.total && judge.now.minus(last.at) < PUBLISH_REQUEST_TTL
         });
         if growth == 0 || was_named {
             return false;
@@ -290,15 +291,15 @@ impl KeyEntry {
             WorldPolicy::Headroom => {
                 let share = limit / (RESIDUE_DIVISOR * u64::from(judge.regions.max(1)));
                 let fades = matches!(self.spec, Spec::Sliding { .. });
-                heard.published > 0 || (fades && growth.saturating_mul(2) >= share)
+                observed.published > 0 || (fades && growth.saturating_mul(2) >= share)
             }
-            WorldPolicy::Floor { .. } => is_due(judge.policy, &self.unpublished(heard), judge.regions),
+            WorldPolicy::Floor { .. } => is_due(judge.policy, &self.unpublished(observed), judge.regions),
         }
     }
 
     /// It has ended, and nobody has counted in the next one.
-    fn is_late(&self, heard: &CellObservation, judge: Judge) -> bool {
-        self.end_of(heard.sequence).is_some_and(|end| end <= judge.now) && self.is_residue(heard, judge)
+    fn is_late(&self, observed: &CellObservation, judge: Judge) -> bool {
+        self.end_of(observed.sequence).is_some_and(|end| end <= judge.now) && self.is_residue(observed, judge)
     }
 
     /// When a cell ends; `None` when it isn't known.
@@ -311,41 +312,41 @@ impl KeyEntry {
     }
 
     fn is_due_on_scan(&mut self, judge: Judge) -> bool {
-        let heard = self.current;
+        let observed = self.current;
         let stands_still = judge.now.minus(self.changed_at) >= IDLE_AFTER;
         // Once begun, the row of a cell that has come to rest is made exact. Whether it was, the last reply may have
         // come too early to say.
-        let is_begun = heard.published > 0 || self.last_request(heard.sequence).is_some();
-        let is_resting = stands_still && is_begun && heard.total > heard.published;
+        let is_begun = observed.published > 0 || self.last_request(observed.sequence).is_some();
+        let is_resting = stands_still && is_begun && observed.total > observed.published;
         let is_resting = is_resting && judge.policy == WorldPolicy::Headroom;
         self.is_idle |= is_resting;
         let is_left = self.is_residue(&self.previous, judge);
-        is_resting || is_left || self.is_unpublished(&heard, judge) || self.is_late(&heard, judge)
+        is_resting || is_left || self.is_unpublished(&observed, judge) || self.is_late(&observed, judge)
     }
 
     fn idle_requests(&self, key: KeyId, now: Nanos) -> impl Iterator<Item = PublishRequest> {
         let is_idle = now.minus(self.changed_at) >= IDLE_AFTER && self.expires > now;
-        let cells = [self.current, self.previous]
-            .into_iter()
-            .filter(move |heard| is_idle && heard.published > 0 && heard.total <= heard.published);
-        cells.map(move |heard| self.publish_request(key, &heard, self.expires))
+        let cells = [self.current, self.previous].into_iter().filter(move |observed| {
+            is_idle && observed.published > 0 && observed.total <= observed.published
+        });
+        cells.map(move |observed| self.publish_request(key, &observed, self.expires))
     }
 
     fn request_publish(
         &mut self,
         key: KeyId,
-        heard: &CellObservation,
+        observed: &CellObservation,
         expires: Nanos,
         judge: Judge,
     ) -> PublishRequest {
-        let named = PublishRequested { sequence: heard.sequence, total: heard.total, at: judge.now };
-        self.requested[slot_of(heard.sequence)] = named;
-        self.publish_request(key, heard, expires)
+        let last = LastRequest { sequence: observed.sequence, total: observed.total, at: judge.now };
+        self.requested[slot_of(observed.sequence)] = last;
+        self.publish_request(key, observed, expires)
     }
 
-    fn publish_request(&self, key: KeyId, heard: &CellObservation, expires: Nanos) -> PublishRequest {
+    fn publish_request(&self, key: KeyId, observed: &CellObservation, expires: Nanos) -> PublishRequest {
         PublishRequest {
-            cell: CellId { key, epoch: self.epoch, sequence: heard.sequence },
+            cell: CellId { key, epoch: self.epoch, sequence: observed.sequence },
             limit: self.spec.shown_limit(),
             expires,
             name: self.name.clone().unwrap_or_else(|| Arc::from("")),

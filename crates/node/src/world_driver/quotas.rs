@@ -17,7 +17,7 @@ const SLICE_EVERY: Duration = Duration::from_millis(500);
 /// While nobody asks for anything and there is no slice, the world store is spoken to with every so many rounds.
 const IDLE_ROUNDS: u32 = 4;
 /// A call that takes longer has failed.
-const STORE_WITHIN: Duration = Duration::from_secs(2);
+const STORE_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl WorldDriver {
     /// What the reconciler does here: it works where it leads.
@@ -111,11 +111,11 @@ impl WorldDriver {
             // Who can't be told finds out.
             let _ = self.region.origin().report_quotas(&quotas.farewell()).await;
         }
-        let _ = timeout(STORE_WITHIN, self.reconciler.resign()).await;
+        let _ = timeout(STORE_TIMEOUT, self.reconciler.resign()).await;
     }
 }
 
 async fn within<T>(reply: WorldFuture<'_, T>) -> Result<T, WorldError> {
-    let waited_ms = u64::try_from(STORE_WITHIN.as_millis()).unwrap_or(u64::MAX);
-    timeout(STORE_WITHIN, reply).await.unwrap_or(Err(WorldError::Timeout { waited_ms }))
+    let waited_ms = u64::try_from(STORE_TIMEOUT.as_millis()).unwrap_or(u64::MAX);
+    timeout(STORE_TIMEOUT, reply).await.unwrap_or(Err(WorldError::Timeout { waited_ms }))
 }

@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 
 /// How long a connected member may take to answer before the next is asked.
-const ANSWER_WITHIN: Duration = Duration::from_millis(250);
+const REPLY_TIMEOUT: Duration = Duration::from_millis(250);
 /// Connected members to ask before others are connected to.
 const CONNECTED_MAX: usize = 3;
 /// Members to connect to at the same time.
@@ -73,7 +73,7 @@ impl Members {
         let connected: Vec<_> = connected.collect();
         let turn = self.turn.checked_rem(connected.len()).unwrap_or(0);
         for (link, address) in connected[turn..].iter().chain(&connected[..turn]).take(CONNECTED_MAX) {
-            heard.take(address, ask(link, address, ANSWER_WITHIN).await);
+            heard.take(address, ask(link, address, REPLY_TIMEOUT).await);
             if self.is_settled(heard) {
                 return;
             }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// A connection that nobody used but that lasted so long was a good one.
-const LASTING: Duration = Duration::from_secs(10);
+const STABLE_CONNECTION_MIN: Duration = Duration::from_secs(10);
 
 /// A server that stays read-only is connected to again and again: that is told so often.
 const CONDEMNED_LOG_EVERY: Duration = Duration::from_secs(60);
@@ -46,7 +46,7 @@ async fn connect_forever(servers: &Servers, shard: &Shard) {
                 shard.up(link.clone());
                 let began = Instant::now();
                 let problem = hold(connected, &link).await;
-                if link.was_useful() || began.elapsed() >= LASTING {
+                if link.was_useful() || began.elapsed() >= STABLE_CONNECTION_MIN {
                     backoff.succeeded();
                 }
                 problem.to_owned()

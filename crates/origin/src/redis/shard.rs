@@ -81,8 +81,8 @@ impl Shard {
     }
 
     /// Lets calls pass while fewer than `max` wait for their answers.
-    pub(super) fn enter(&self, calls: usize, max: usize) -> Result<BreakerPermit<'_>, OriginError> {
-        let passage = BreakerPermit { shard: self, calls };
+    pub(super) fn enter(&self, calls: usize, max: usize) -> Result<InFlightPermit<'_>, OriginError> {
+        let passage = InFlightPermit { shard: self, calls };
         let before = self.in_flight.fetch_add(calls, Ordering::Relaxed);
         if before >= max {
             return Err(self.unreachable(&format!("the queue is full ({before} calls wait)")));
@@ -147,12 +147,12 @@ impl Shard {
 
 /// Calls on their way to a shard. Dropping it makes room for others.
 #[derive(Debug)]
-pub(super) struct BreakerPermit<'a> {
+pub(super) struct InFlightPermit<'a> {
     shard: &'a Shard,
     calls: usize,
 }
 
-impl Drop for BreakerPermit<'_> {
+impl Drop for InFlightPermit<'_> {
     fn drop(&mut self) {
         self.shard.in_flight.fetch_sub(self.calls, Ordering::Relaxed);
     }

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use tidegate_core::Nanos;
-use tidegate_core::exchange::{HoldId, KeySync, RESERVED_FOR};
+use tidegate_core::exchange::{HOLD_TTL, HoldId, KeySync};
 use tidegate_core::limit::NUMBER_MAX;
 
 #[derive(Clone, Debug, Default)]
@@ -20,7 +20,7 @@ impl Hold {
     /// One that ends later than it can was made before the store's clock was set back.
     fn is_live(&self, present: Nanos) -> bool {
         let left = self.expires.minus(present);
-        left > Nanos::ZERO && left <= RESERVED_FOR
+        left > Nanos::ZERO && left <= HOLD_TTL
     }
 }
 
@@ -32,7 +32,7 @@ impl Holds {
     }
 
     pub(super) fn hold(&mut self, id: HoldId, amount: u64, present: Nanos) {
-        self.0.insert(id, Hold { amount, expires: present.plus(RESERVED_FOR) });
+        self.0.insert(id, Hold { amount, expires: present.plus(HOLD_TTL) });
     }
 
     /// How much is held back.

@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     const NOW: Nanos = Nanos::from_secs(1_000);
-    const ALIVE_FOR: Nanos = Nanos::from_millis(1_500);
+    const HEARTBEAT_TTL: Nanos = Nanos::from_millis(1_500);
 
     fn pulse(node: u64, number: u64) -> Pulse {
         Pulse {
@@ -126,7 +126,7 @@ mod tests {
             acked: number - 1,
             known: Some(Incarnation(1)),
             confirmed: None,
-            alive_for: ALIVE_FOR,
+            alive_for: HEARTBEAT_TTL,
             leaves: false,
             adopts: false,
         }

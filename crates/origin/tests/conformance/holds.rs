@@ -2,7 +2,7 @@
 
 use crate::messages::{ReplyFields, Saying, fixed, gcra, millis, seconds};
 use crate::region::Region;
-use tidegate_core::exchange::{KeySync, RESERVED_FOR};
+use tidegate_core::exchange::{HOLD_TTL, KeySync};
 use tidegate_core::{Nanos, Rate};
 
 /// A window of 10 and a burst of 10 that doesn't refill in a test: reservations are alike in both.
@@ -30,7 +30,7 @@ pub(crate) async fn only_granting_sees_a_hold(region: &Region) {
         let asked = region.sync(2, sync.clone().asking(&[3, 2])).await;
         assert_eq!(asked.granted.as_slice(), [false, true]);
         let wait = asked.retry_after.unwrap();
-        assert!(wait > Nanos::ZERO && wait <= RESERVED_FOR, "its earliest expiry: {wait:?}");
+        assert!(wait > Nanos::ZERO && wait <= HOLD_TTL, "its earliest expiry: {wait:?}");
     }
 }
 
@@ -43,7 +43,7 @@ pub(crate) async fn a_hold_expires_after_250_ms_of_the_stores_time(region: &Regi
         let wait = refused.retry_after.unwrap();
         assert!(wait <= millis(230), "{wait:?}");
         region.wait(wait).await;
-        assert!(region.now().await.minus(before) >= RESERVED_FOR);
+        assert!(region.now().await.minus(before) >= HOLD_TTL);
         assert!(region.sync(2, sync.clone().asking(&[3])).await.granted[0]);
     }
 }
@@ -56,7 +56,7 @@ pub(crate) async fn a_publish_that_names_it_confirms_a_hold(region: &Region) {
         assert_eq!(confirmed.own(), 8);
         let asked = region.sync(2, sync.clone().asking(&[3, 2])).await;
         assert_eq!(asked.granted.as_slice(), [false, true], "counted once: neither twice nor not at all");
-        assert_ne!(asked.retry_after, Some(RESERVED_FOR));
+        assert_ne!(asked.retry_after, Some(HOLD_TTL));
         // The same confirmation again, and one of a reservation that nobody knows.
         region.sync(1, admitted(sync.clone(), 8, now).settling(71).settling(999)).await;
     }
@@ -78,7 +78,7 @@ pub(crate) async fn two_requests_that_hold_at_once_share_the_room(region: &Regio
         let second = region.sync(2, sync.clone().asking(&[5]).holding(72)).await;
         let third = region.sync(2, sync.clone().asking(&[4]).holding(73)).await;
         assert_eq!([first.granted[0], second.granted[0], third.granted[0]], [true, false, true]);
-        assert!(second.retry_after.is_some_and(|wait| wait <= RESERVED_FOR));
+        assert!(second.retry_after.is_some_and(|wait| wait <= HOLD_TTL));
     }
 }
 

@@ -13,7 +13,7 @@ use tidegate_world::{RuleItemId, RuleLogSubject};
 pub(super) const EXPORT_HEADING: &str = "{\"tidegate_rules\":1";
 pub(super) const BACKUP_HEADING: &str = "{\"tidegate_backup\":1";
 /// How long somebody who watches waits for news.
-const WATCH_FOR: Duration = Duration::from_secs(25);
+const WATCH_TIMEOUT: Duration = Duration::from_secs(25);
 const HISTORY_ROWS: u64 = 50;
 /// Two for each byte of an item's id.
 const CURSOR_DIGITS: usize = 96;
@@ -141,7 +141,7 @@ pub(super) async fn watch(asked: &ControlRequest<'_>) -> Result<Made, Problem> {
     let query = asked.query(&["after"])?;
     let plane = asked.plane;
     let after = query.number("after")?.unwrap_or_else(|| plane.rules().version);
-    let version = plane.wait_beyond(after, WATCH_FOR).await;
+    let version = plane.wait_beyond(after, WATCH_TIMEOUT).await;
     let mut entries = if version > after { plane.entries_after(after).await? } else { Vec::new() };
     let seen = entries.last().map_or(after, |entry| entry.summary.version);
     entries.retain(|entry| asked.tenant().is_none() || !visible_changes(asked, entry).is_empty());

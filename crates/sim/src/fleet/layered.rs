@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use tidegate_core::Nanos;
 use tidegate_node::GivenPolicy;
 
-const FRESH_FOR: Nanos = Nanos::from_secs(5);
+const VIEW_TTL: Nanos = Nanos::from_secs(5);
 const REPLAYED_EVERY: Nanos = Nanos::from_millis(50);
 const PUBLISHED_EVERY: Nanos = Nanos::from_secs(5);
 /// A tick comes up to a fifth sooner or later.
@@ -121,7 +121,7 @@ impl<'p> Layered<'p> {
         if asks && is_reachable {
             entry.count = entry.count.max(stored.count);
             entry.previous = entry.previous.max(stored.previous);
-            entry.fresh_until = now.plus(FRESH_FOR);
+            entry.fresh_until = now.plus(VIEW_TTL);
             entry.is_known = true;
             self.loads[region].called(now, self.outages.shard(key), 1);
         }
@@ -187,7 +187,7 @@ impl<'p> Layered<'p> {
                 stored.previous += unplayed;
                 entry.previous = entry.previous.max(stored.previous);
             }
-            entry.fresh_until = now.plus(FRESH_FOR);
+            entry.fresh_until = now.plus(VIEW_TTL);
             self.loads[region].called(now, self.outages.shard(key), 1);
         }
     }

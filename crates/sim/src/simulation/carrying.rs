@@ -2,10 +2,10 @@
 
 use super::coming::ResetCall;
 use super::deadlines::DeadlineOf;
-use super::driving::ALIVE_FOR;
+use super::driving::HEARTBEAT_TTL;
 use super::working::WorkerCall;
 use super::{Event, ExchangeNote, NodeEvent, Simulation, shard_of};
-use crate::line::CONNECT_WITHIN;
+use crate::line::CONNECT_TIMEOUT;
 use crate::network::Way;
 use crate::node::{Call, Ticket};
 use crate::origin::taken;
@@ -153,7 +153,7 @@ impl Simulation {
             return;
         }
         let now = self.nodes[node].moment(self.now).now;
-        let pulse = self.nodes[node].sharing().region.pulse(shard, ALIVE_FOR, now);
+        let pulse = self.nodes[node].sharing().region.pulse(shard, HEARTBEAT_TTL, now);
         self.send(node, Body::Pulse(shard, pulse));
     }
 
@@ -308,10 +308,10 @@ impl Simulation {
             (Some(out), Some(back)) if self.origin.paused_until <= self.now => {
                 out.plus(out).plus(back).plus(back)
             }
-            _ => CONNECT_WITHIN,
+            _ => CONNECT_TIMEOUT,
         };
-        let is_up = took < CONNECT_WITHIN && self.origin.answers(shard);
-        let at = self.now.plus(took.min(CONNECT_WITHIN));
+        let is_up = took < CONNECT_TIMEOUT && self.origin.answers(shard);
+        let at = self.now.plus(took.min(CONNECT_TIMEOUT));
         self.push_of(node, at, NodeEvent::Dialed { shard, attempt, is_up });
     }
 

@@ -16,7 +16,7 @@ const RESET_RETRY_AFTER: Nanos = Nanos::from_millis(500);
 /// As in `crates/node/src/engine/resets.rs`.
 const RESET_MARGIN: Nanos = Nanos::from_secs(60);
 /// As in `crates/node/src/region_driver.rs`.
-const LEAVE_WITHIN: Nanos = Nanos::from_secs(2);
+const LEAVE_TIMEOUT: Nanos = Nanos::from_secs(2);
 const LOOK_WHETHER_SETTLED_EVERY: Nanos = Nanos::from_millis(5);
 /// As in `crates/core/src/gcra_sync.rs`.
 const FORGIVEN_BEYOND: Nanos = Nanos::from_secs(1);
@@ -145,7 +145,7 @@ impl Simulation {
     pub(super) fn leave(&mut self, node: usize) {
         if self.nodes[node].is_up && !self.nodes[node].is_leaving {
             self.nodes[node].is_leaving = true;
-            let gives_up_at = self.now.plus(LEAVE_WITHIN);
+            let gives_up_at = self.now.plus(LEAVE_TIMEOUT);
             self.push_of(node, self.now, NodeEvent::Leaves { gives_up_at });
         }
     }

@@ -23,7 +23,7 @@ use tidegate_rules::Attributes;
 /// As in `crates/node/src/region_driver.rs`.
 pub(super) const FLUSH_EVERY: Nanos = Nanos::from_millis(50);
 pub(super) const BEAT_EVERY: Nanos = Nanos::from_millis(400);
-pub(super) const ALIVE_FOR: Nanos = Nanos::from_millis(1500);
+pub(super) const HEARTBEAT_TTL: Nanos = Nanos::from_millis(1500);
 /// A request waits no longer than this.
 const WAIT: Nanos = Nanos::from_millis(5);
 /// Every shard of a node's table is swept once in this time.
@@ -299,7 +299,14 @@ impl Simulation {
         let fingerprint = state.engine.secret().fingerprint();
         let applied = state.engine.world().map_or(0, tidegate_node::world::WorldNode::version);
         let acceptance = self.remembered(state.acceptance);
-        Heartbeat { node: state.id, fingerprint, alive_for: ALIVE_FOR, leaves: false, applied, acceptance }
+        Heartbeat {
+            node: state.id,
+            fingerprint,
+            alive_for: HEARTBEAT_TTL,
+            leaves: false,
+            applied,
+            acceptance,
+        }
     }
 
     /// How a store answered before, unless that is forgotten on purpose.

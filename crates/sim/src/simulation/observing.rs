@@ -6,7 +6,7 @@ use crate::fault::Fault;
 use crate::scenario::{LimitUse, size_of};
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_core::ask::{exceeds_credit, sharers};
-use tidegate_core::exchange::{CountSync, HoldId, RESERVED_FOR};
+use tidegate_core::exchange::{CountSync, HOLD_TTL, HoldId};
 use tidegate_core::{CellId, KeyId, Nanos, Rate, SharedState};
 use tidegate_node::GivenPolicy;
 use tidegate_origin::{Exchange, Exchanged};
@@ -188,7 +188,7 @@ impl Simulation {
 
     /// The store executed an exchange: holds begin and end with it.
     pub(super) fn observe_holds(&mut self, node: usize, exchange: &Exchange, exchanged: &Exchanged) {
-        let until = self.now.plus(RESERVED_FOR);
+        let until = self.now.plus(HOLD_TTL);
         let key = self.scenario.keys.first().map(crate::KeyPlan::id).filter(|key| self.hot.contains(key));
         let Some(observer) = &mut self.observer else { return };
         for (sync, reply) in exchange.syncs.iter().zip(exchanged.replies.iter().flatten()) {

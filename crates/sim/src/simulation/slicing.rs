@@ -17,7 +17,7 @@ const REPORT_EVERY: Nanos = Nanos::from_millis(250);
 const SLICE_EVERY: Nanos = Nanos::from_millis(500);
 const IDLE_ROUNDS: u32 = 4;
 const PASS_EVERY: Nanos = Nanos::from_secs(1);
-pub(crate) const LEAD_FOR: Nanos = Nanos::from_secs(3);
+pub(crate) const LEADER_LEASE_TTL: Nanos = Nanos::from_secs(3);
 
 /// What is asked of the world store for quotas' sake.
 #[derive(Debug, Clone)]

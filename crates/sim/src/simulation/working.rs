@@ -26,7 +26,7 @@ const SILENCE_MAX: u32 = 3;
 const ENQUEUE_EVERY: Nanos = Nanos::from_millis(10);
 const PUBLISH_REQUESTS_PER_CALL: usize = 1_000;
 /// A statement's deadline, as in `crates/world/src/sql.rs`.
-pub(crate) const STATEMENT_WITHIN: Nanos = Nanos::from_secs(2);
+pub(crate) const STATEMENT_TIMEOUT: Nanos = Nanos::from_secs(2);
 
 /// What is asked of the origin for the world's sake.
 #[derive(Debug, Clone)]
@@ -290,9 +290,9 @@ impl Simulation {
             world.calls.insert(call);
         }
         let incarnation = state.incarnation;
-        let waited_ms = STATEMENT_WITHIN.as_millis_ceil();
+        let waited_ms = STATEMENT_TIMEOUT.as_millis_ceil();
         let timeout = step.failed(&WorldError::Timeout { waited_ms });
-        self.push_of(node, self.now.plus(STATEMENT_WITHIN), NodeEvent::Told(call, timeout.into()));
+        self.push_of(node, self.now.plus(STATEMENT_TIMEOUT), NodeEvent::Told(call, timeout.into()));
         self.outbox.push(StoreCall { at: self.now, node, incarnation, call, step });
     }
 

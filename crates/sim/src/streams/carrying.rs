@@ -11,11 +11,11 @@ use tidegate_control::stream::{
 use tidegate_core::Nanos;
 
 /// How often a control plane looks at its log.
-const LOOK_EVERY: Nanos = Nanos::from_millis(100);
+const POLL_EVERY: Nanos = Nanos::from_millis(100);
 /// How often files are looked after, and brokers tell who follows them.
 const TEND_EVERY: Nanos = Nanos::from_secs(1);
 /// A new file is written within this.
-const WRITTEN_WITHIN: Nanos = Nanos::from_millis(300);
+const WRITE_TIMEOUT: Nanos = Nanos::from_millis(300);
 /// Files are written anew in one look of so many, without need.
 const COMPACTS_ONE_IN: u64 = 20;
 /// What a server takes from a feed at once.
@@ -79,7 +79,7 @@ impl Streams {
         }
         match event {
             Event::Push { change } => self.push(change),
-            Event::Look { process, life } if self.processes[process].is_life(life) => self.look(process),
+            Event::Look { process, life } if self.processes[process].is_life(life) => self.poll(process),
             Event::Tick { process, life } if self.processes[process].is_life(life) => self.tick(process),
             Event::Tend { process, life } if self.processes[process].is_life(life) => self.tend(process),
             Event::Written { process, life, version } if self.processes[process].is_life(life) => {
@@ -163,19 +163,19 @@ impl Streams {
         match self.processes.iter().position(takes).filter(|_| is_next) {
             Some(plane) => {
                 self.log.push(self.now);
-                self.look_at_log(plane);
+                self.poll_log(plane);
             }
             None => self.queue.push(self.now.plus(PUSHED_AGAIN_AFTER), Event::Push { change }),
         }
     }
 
-    fn look(&mut self, process: usize) {
+    fn poll(&mut self, process: usize) {
         let life = self.processes[process].lives;
-        self.queue.push(self.now.plus(LOOK_EVERY), Event::Look { process, life });
-        self.look_at_log(process);
+        self.queue.push(self.now.plus(POLL_EVERY), Event::Look { process, life });
+        self.poll_log(process);
     }
 
-    fn look_at_log(&mut self, process: usize) {
+    fn poll_log(&mut self, process: usize) {
         let now = self.processes[process].clock(self.now);
         let state = &mut self.processes[process];
         let Some(life) = state.run.as_mut() else { return };
@@ -224,7 +224,7 @@ impl Streams {
         self.check(process);
         if has != had {
             self.note((process, has));
-            self.heard(process, had, has);
+            self.received(process, had, has);
         }
         for action in actions {
             self.perform(process, action);
@@ -232,7 +232,7 @@ impl Streams {
         self.fill_all(process);
     }
 
-    fn heard(&mut self, process: usize, had: u64, has: u64) {
+    fn received(&mut self, process: usize, had: u64, has: u64) {
         let name = self.processes[process].name();
         assert!(has > had, "rules: {name} went back from version {had} to {has}");
         let ProcessId::Node(node) = self.processes[process].who else { return };
@@ -462,7 +462,7 @@ impl Streams {
             && version > 0
             && !std::mem::replace(&mut life.is_compacting, true)
         {
-            let after = self.random.nanos_between(AT_ONCE, WRITTEN_WITHIN);
+            let after = self.random.nanos_between(AT_ONCE, WRITE_TIMEOUT);
             self.queue.push(self.now.plus(after), Event::Written { process, life: life.number, version });
         }
         if let (ProcessId::Broker(_), Some(link)) = (self.processes[process].who, link)

@@ -3,7 +3,7 @@
 
 use super::WorldSimulation;
 use crate::chaos::describe;
-use crate::node::FRESH_FOR;
+use crate::node::VIEW_TTL;
 use crate::scenario::{Arrival, KeyPlan};
 use std::collections::BTreeMap;
 use tidegate_core::world::{Unpublished, is_due, spenders};
@@ -72,7 +72,7 @@ impl WorldSimulation {
     pub fn admits_what_is_spent(&mut self) -> Vec<String> {
         let mut spent: Vec<usize> =
             (0..self.scenario_keys().len()).filter(|key| self.is_spent(*key)).collect();
-        self.run_until(self.now.plus(FRESH_FOR));
+        self.run_until(self.now.plus(VIEW_TTL));
         spent.retain(|key| self.is_spent(*key));
         let now = self.now;
         let admitted = |world: &WorldSimulation, key: usize| -> Vec<u64> {

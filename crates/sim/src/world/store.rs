@@ -3,7 +3,7 @@
 //! Real logic: `tidegate_world::WorldStore`, which the SQL stores are compared with.
 
 use super::scenario::WorldFlaw;
-use crate::simulation::{LEAD_FOR, QuotaDone, QuotaStep, StoreDone, StoreStep};
+use crate::simulation::{LEADER_LEASE_TTL, QuotaDone, QuotaStep, StoreDone, StoreStep};
 use std::collections::BTreeMap;
 use tidegate_core::{CellId, Nanos};
 use tidegate_node::world::{Step, StepResult};
@@ -95,7 +95,7 @@ impl SimulatedStore {
                 QuotaDone::Slices(Some(slices))
             }
             QuotaStep::Lead { holder } => {
-                QuotaDone::Led(self.store.lead(RECONCILER, *holder, LEAD_FOR, stamp))
+                QuotaDone::Led(self.store.lead(RECONCILER, *holder, LEADER_LEASE_TTL, stamp))
             }
             QuotaStep::Survey => QuotaDone::Surveyed(Some(Box::new(self.store.survey(stamp)))),
             QuotaStep::Grant(term, granted) => {

@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// A node that is stopped doesn't answer; the others' views count without it.
-const ANSWER_WITHIN: Duration = Duration::from_secs(1);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct View {
@@ -38,7 +38,7 @@ impl View {
             let is_ok = info.lines().any(|line| line == "cluster_state:ok");
             Ok(View { is_ok, nodes: nodes.lines().filter_map(NodeView::parse).collect() })
         };
-        tokio::time::timeout(ANSWER_WITHIN, asked).await.unwrap_or_else(|late| Err(late.into()))
+        tokio::time::timeout(REPLY_TIMEOUT, asked).await.unwrap_or_else(|late| Err(late.into()))
     }
 
     pub(super) fn at(&self, address: SocketAddr) -> Option<&NodeView> {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// A path of a Unix socket has at most 107 bytes; a host's name 253.
 const TARGET_BYTES_MAX: usize = 512;
-const CONNECT_WITHIN: Duration = Duration::from_secs(2);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Protocol {
@@ -80,7 +80,7 @@ impl Target {
     pub(crate) fn connect(&self) -> io::Result<Socket> {
         match &self.address {
             TargetAddress::Tcp(address) => {
-                let stream = TcpStream::connect_timeout(address, CONNECT_WITHIN)?;
+                let stream = TcpStream::connect_timeout(address, CONNECT_TIMEOUT)?;
                 stream.set_nodelay(true)?;
                 stream.set_nonblocking(true)?;
                 Ok(Socket::Tcp(stream))

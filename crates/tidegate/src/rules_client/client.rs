@@ -13,7 +13,7 @@ use tokio_rustls::TlsConnector;
 /// Of an export or a backup.
 pub(super) const LINE_BYTES_MAX: usize = 16 << 20;
 /// A push waits for a database, and who watches waits for a push.
-const ANSWER_WITHIN: Duration = Duration::from_secs(60);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 const ANSWER_BYTES_MAX: u64 = 256 << 20;
 
 /// A control plane, and who asks it. Holds a secret: can't be shown.
@@ -56,7 +56,7 @@ impl Client {
     /// An answer that isn't a refusal.
     pub(super) fn ask(&self, method: &'static str, path: &str, body: &[u8]) -> Result<Response, RulesError> {
         let message =
-            Message { method, path, body, answer_within: ANSWER_WITHIN, answer_bytes_max: ANSWER_BYTES_MAX };
+            Message { method, path, body, answer_within: REPLY_TIMEOUT, answer_bytes_max: ANSWER_BYTES_MAX };
         let manner = RequestOptions { token: self.token.as_deref(), tls: self.tls.clone() };
         let sent = self.runtime.block_on(http_client::send(&self.url, &manner, message));
         let response = sent.map_err(|source| RulesError::Unreachable { url: self.shown.clone(), source })?;

@@ -6,7 +6,7 @@ use super::link::{Columns, Failure, micros, nonsense};
 use super::log::{LogReadSet, pack, pack_names, unpack};
 use super::quotas::owner;
 use crate::{
-    After, COUNT_RETENTION, CellId, Component, Cursor, DELETED_MAX, DEMAND_FOR, Imported, OwnerId, Published,
+    After, COUNT_RETENTION, CellId, Component, Cursor, DELETED_MAX, DEMAND_TTL, Imported, OwnerId, Published,
     Row, SLICE_RETENTION, StoredCounts,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,9 +18,9 @@ const LOG_ENTRIES_MAX: usize = 40;
 /// How long entries are kept after they were merged into the table.
 const LOG_RETENTION: Nanos = Nanos::from_secs(300);
 /// Who was away for longer reads everything.
-const LOG_READ_FOR: Nanos = Nanos::from_secs(240);
+const LOG_READ_WINDOW: Nanos = Nanos::from_secs(240);
 /// What was written longer ago than this can be seen by everybody.
-const OVERTAKEN_FOR: Nanos = Nanos::from_secs(2);
+const COMMIT_REORDER_WINDOW: Nanos = Nanos::from_secs(2);
 
 /// An entry of the log, and when it was read. Without content it is one that needn't be read again, or tells how far
 /// back the log reaches.
@@ -111,9 +111,9 @@ impl Session<'_> {
         let is_same = was_empty
             || known.is_none_or(|seen| entries.iter().any(|entry| seen.is_last(entry.id, entry.written)));
         // What isn't merged stays, however old it is.
-        let reaches_back =
-            known.is_none() && entries.iter().any(|entry| entry.written <= since.changed.plus(OVERTAKEN_FOR));
-        if !is_same || !(reaches_back || since.changed.plus(LOG_READ_FOR) >= present) {
+        let reaches_back = known.is_none()
+            && entries.iter().any(|entry| entry.written <= since.changed.plus(COMMIT_REORDER_WINDOW));
+        if !is_same || !(reaches_back || since.changed.plus(LOG_READ_WINDOW) >= present) {
             return Ok(None);
         }
         let has_more = entries.len() > LOG_ENTRIES_MAX;
@@ -178,7 +178,7 @@ impl Session<'_> {
                 Err(written) => oldest = written,
             }
         }
-        let unmerged = if unmerged == Nanos::ZERO { oldest.minus(OVERTAKEN_FOR) } else { unmerged };
+        let unmerged = if unmerged == Nanos::ZERO { oldest.minus(COMMIT_REORDER_WINDOW) } else { unmerged };
         let last = components.iter().map(|component| (component.cell, component.owner)).max();
         let after = match last {
             Some((cell, owner)) if components.len() >= page_rows => After::Row(cell, owner),
@@ -203,7 +203,7 @@ impl Session<'_> {
             for row in self.link.rows(text, read_stored).await? {
                 match row {
                     Stored::Count(cell, count) => drop(found.insert(cell, count)),
-                    Stored::Lag(behind) => lag = lag.max(behind.plus(OVERTAKEN_FOR)),
+                    Stored::Lag(behind) => lag = lag.max(behind.plus(COMMIT_REORDER_WINDOW)),
                 }
             }
         }
@@ -215,7 +215,7 @@ impl Session<'_> {
         let values: [(&str, &(dyn Display + Sync)); 5] = [
             ("counts_before", &micros(COUNT_RETENTION)),
             ("log_before", &micros(LOG_RETENTION)),
-            ("demands_before", &micros(DEMAND_FOR)),
+            ("demands_before", &micros(DEMAND_TTL)),
             ("slices_before", &micros(SLICE_RETENTION)),
             ("rows_max", &DELETED_MAX),
         ];

@@ -3,7 +3,7 @@
 use super::Session;
 use super::link::{Columns, Failure, from_micros, micros, nonsense};
 use crate::{
-    Joined, Joining, Member, Membership, NAMESAKE_FOR, OwnerId, PublishPolicy, PublishThreshold, Term,
+    Joined, Joining, Member, Membership, NAMESAKE_TTL, OwnerId, PublishPolicy, PublishThreshold, Term,
     WorldError,
 };
 use std::fmt::Display;
@@ -191,7 +191,7 @@ impl Fleet {
             owner.region == joining.region
                 && owner.origin != joining.origin
                 && owner.state != GONE
-                && owner.seen.plus(NAMESAKE_FOR) > self.now
+                && owner.seen.plus(NAMESAKE_TTL) > self.now
         };
         let namesakes = self.owners.iter().filter(is_namesake).count();
         Joined {

@@ -15,7 +15,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
 /// How long a connection may take to be made, its schema included. Longer than any call waits: where one takes
 /// longer than a call, the next call finds it made.
-const CONNECT_WITHIN: Duration = Duration::from_secs(15);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 
 #[derive(Debug)]
 pub(super) struct Pool {
@@ -104,8 +104,8 @@ impl Pool {
         let (made, result) = oneshot::channel();
         let shared = self.shared.clone();
         self.runtime.spawn(async move {
-            let link = tokio::time::timeout(CONNECT_WITHIN, connect(&shared.address)).await;
-            let slow = || Failure::Lost(format!("no connection within {} s", CONNECT_WITHIN.as_secs()));
+            let link = tokio::time::timeout(CONNECT_TIMEOUT, connect(&shared.address)).await;
+            let slow = || Failure::Lost(format!("no connection within {} s", CONNECT_TIMEOUT.as_secs()));
             let link = link.unwrap_or_else(|_| Err(slow()));
             if let Err(Ok(link)) = made.send(link) {
                 shared.keep(link);

@@ -4,7 +4,7 @@ use super::Session;
 use super::dialect::Dialect;
 use super::link::{Columns, Failure, from_micros, micros, nonsense};
 use crate::{
-    Acknowledged, Acknowledgement, DEMAND_FOR, Demand, Granted, KeyName, Membership, OwnerId, RECONCILER,
+    Acknowledged, Acknowledgement, DEMAND_TTL, Demand, Granted, KeyName, Membership, OwnerId, RECONCILER,
     SliceHolding, SliceRow, SliceSize, Slices, Survey, Term, WorldError,
 };
 use std::fmt::Display;
@@ -104,7 +104,7 @@ impl Session<'_> {
         let fleet = self.read_fleet(self.dialect.texts.snapshot).await?;
         let rows_max = SURVEY_ROWS_MAX + 1;
         let values: [(&str, &(dyn Display + Sync)); 2] =
-            [("since_us", &micros(DEMAND_FOR)), ("rows_max", &rows_max)];
+            [("since_us", &micros(DEMAND_TTL)), ("rows_max", &rows_max)];
         let text = self.dialect.fill(include_str!("common/survey_demands.sql"), &values);
         let demands = bounded(self.link.rows(text, read_demand).await?, "demands")?;
         let text = self.dialect.fill(include_str!("common/survey_slices.sql"), &values);

@@ -14,7 +14,7 @@ use std::str::FromStr as _;
 use std::time::Duration;
 
 /// How long a process waits for another one that writes to the same SQLite file: less than a call waits.
-const SQLITE_BUSY_FOR: Duration = Duration::from_millis(1500);
+const SQLITE_BUSY_TIMEOUT: Duration = Duration::from_millis(1500);
 const REMEDY: &str = "write sqlite:PATH, mysql://USER:PASSWORD@HOST:3306/DATABASE or \
                       postgres://USER:PASSWORD@HOST:5432/DATABASE";
 const MYSQL_REMEDIES: Remedies = Remedies {
@@ -127,7 +127,7 @@ fn sqlite(rest: &str) -> Result<WorldUrl, WorldUrlError> {
         .create_if_missing(true)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Normal)
-        .busy_timeout(SQLITE_BUSY_FOR)
+        .busy_timeout(SQLITE_BUSY_TIMEOUT)
         .disable_statement_logging();
     Ok(WorldUrl { shown: format!("sqlite:{path}"), address: Address::Sqlite(options) })
 }

@@ -1,6 +1,6 @@
 //! Who takes part, and what all must do alike.
 
-use crate::{Joined, Joining, Member, Membership, NAMESAKE_FOR, OwnerId, PublishPolicy, WorldError};
+use crate::{Joined, Joining, Member, Membership, NAMESAKE_TTL, OwnerId, PublishPolicy, WorldError};
 use std::collections::BTreeMap;
 use tidegate_core::Nanos;
 
@@ -49,7 +49,7 @@ impl Fleet {
         }
         let me = self.owner_of(joining);
         self.record(me, joining, now);
-        let lately = |owner: &Owner| owner.state != MemberState::Gone && owner.seen.plus(NAMESAKE_FOR) > now;
+        let lately = |owner: &Owner| owner.state != MemberState::Gone && owner.seen.plus(NAMESAKE_TTL) > now;
         let is_namesake = |owner: &&Owner| {
             owner.region == joining.region && owner.origin != joining.origin && lately(owner)
         };

@@ -1,7 +1,7 @@
 //! What regions ask for, and which slices they hold.
 
 use crate::{
-    Acknowledged, DELETED_MAX, DEMAND_FOR, Demand, Granted, OwnerId, SLICE_RETENTION, SliceHolding, SliceRow,
+    Acknowledged, DELETED_MAX, DEMAND_TTL, Demand, Granted, OwnerId, SLICE_RETENTION, SliceHolding, SliceRow,
     WorldError,
 };
 use std::collections::BTreeMap;
@@ -81,7 +81,7 @@ impl Quotas {
     }
 
     pub(super) fn delete_expired(&mut self, now: Nanos) -> u64 {
-        let too_old = |(reported, _): &(Nanos, Demand)| reported.plus(DEMAND_FOR) < now;
+        let too_old = |(reported, _): &(Nanos, Demand)| reported.plus(DEMAND_TTL) < now;
         let ran_out = |held: &SliceHolding| held.row.expires.plus(SLICE_RETENTION) < now;
         delete(&mut self.demands, too_old) + delete(&mut self.slices, ran_out)
     }

@@ -16,7 +16,7 @@ use tidegate_rules::Snapshot;
 /// Of the snapshot file, in one message.
 pub(super) const CHUNK_BYTES: usize = 64 << 10;
 /// Changes that come in quick succession leave together: a message for each would cost more than it says.
-pub(super) const GATHERED_FOR: Nanos = Nanos::from_millis(40);
+pub(super) const BATCH_DELAY: Nanos = Nanos::from_millis(40);
 
 /// One follower's place.
 #[derive(Debug)]
@@ -149,7 +149,7 @@ impl Subscriber {
             Lack::Changes(changes) => {
                 let count = u64::try_from(changes.len()).unwrap_or(0);
                 self.position = Position::After(version + count);
-                self.gathers_until = now.plus(GATHERED_FOR);
+                self.gathers_until = now.plus(BATCH_DELAY);
                 out.extend(changes);
             }
             Lack::TooMuch => {

@@ -1,6 +1,6 @@
 //! Followers of a feed, without a connection: what each is sent, and when.
 
-use super::subscriber::{CHUNK_BYTES, GATHERED_FOR, length};
+use super::subscriber::{BATCH_DELAY, CHUNK_BYTES, length};
 use super::*;
 use crate::stream::frame::take_first;
 use crate::stream::message::{Down, FollowerRole, PROTOCOL, SnapshotId, Up};
@@ -92,8 +92,8 @@ fn changes_in_quick_succession_leave_together() {
     publish(&feed, 3);
     publish(&feed, 4);
     assert!(sent(&mut subscriber, at(5)).is_empty());
-    assert_eq!(subscriber.wakes_at(at(5)), GATHERED_FOR);
-    assert_eq!(versions(&sent(&mut subscriber, GATHERED_FOR)), [3, 4]);
+    assert_eq!(subscriber.wakes_at(at(5)), BATCH_DELAY);
+    assert_eq!(versions(&sent(&mut subscriber, BATCH_DELAY)), [3, 4]);
 }
 
 #[test]

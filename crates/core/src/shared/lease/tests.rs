@@ -66,7 +66,7 @@ fn it_is_renewed_when_an_eighth_is_left_and_nothing_else_is_spent() {
 fn a_lease_of_all_that_was_left_is_waited_for() {
     let item = fixed(1_000);
     let mut state = leased(&item, 2_000, 1_000);
-    assert!(state.is_dry(NOW) && !state.is_dry(NOW.plus(LEASED_FOR)));
+    assert!(state.is_dry(NOW) && !state.is_dry(NOW.plus(KEY_LEASE_TTL)));
     let mut state_with_room = leased(&item, 2_000, 500);
     assert!(!state_with_room.is_dry(NOW), "half of it is left: asking for more is worth it");
     state_with_room.end_lease();
@@ -78,11 +78,11 @@ fn a_lease_of_all_that_was_left_is_waited_for() {
     let before = nearly;
     for charge in [Charge::IfAdmitted, Charge::Never] {
         let (denied, reason) = nearly.decide(&Item { charge, ..item }, 2, NOW);
-        assert_eq!(denied.verdict, Verdict::Deny { retry_after: Some(LEASED_FOR) }, "{charge:?}");
+        assert_eq!(denied.verdict, Verdict::Deny { retry_after: Some(KEY_LEASE_TTL) }, "{charge:?}");
         assert_eq!((denied.remaining, reason), (5, None));
         assert_eq!(nearly, before, "a denial consumes nothing (INV-4)");
     }
-    assert!(nearly.decide(&item, 2, NOW.plus(LEASED_FOR)).1.is_some(), "then it asks");
+    assert!(nearly.decide(&item, 2, NOW.plus(KEY_LEASE_TTL)).1.is_some(), "then it asks");
     assert!(nearly.decide(&Item { accuracy: Accuracy::Async, ..item }, 2, NOW).0.is_admitted());
     assert!(!state.decide(&Item { cost: Cost::new(1_001).unwrap(), ..item }, 2, NOW).0.is_admitted());
 }
@@ -223,7 +223,7 @@ fn only_what_would_pass_waits_for_the_next_lease() {
     let mut state = leased(&item, 2_000, 995);
     state.decide(&Item { cost: Cost::new(995).unwrap(), ..item }, 2, NOW);
     let verdict = |changed: Item| SharedState::clone(&state).decide(&changed, 2, NOW).0.verdict;
-    let waits = Verdict::Deny { retry_after: Some(LEASED_FOR) };
+    let waits = Verdict::Deny { retry_after: Some(KEY_LEASE_TTL) };
     assert_eq!(verdict(item), waits);
     assert_eq!(verdict(Item { cost: Cost::PEEK, ..item }), Verdict::Admit);
     assert_eq!(verdict(Item { charge: Charge::Always, ..item }), Verdict::Admit);

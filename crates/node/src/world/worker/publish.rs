@@ -21,7 +21,7 @@ const COALESCE: Nanos = Nanos::from_millis(5);
 const QUIET_PER_ROW: Nanos = Nanos::from_millis(4);
 const QUIET_MAX: Nanos = Nanos::from_millis(400);
 /// How long a refused row waits before it is tried again: doubled each time, up to a minute.
-const REFUSED_FOR: Nanos = Nanos::from_secs(1);
+const REFUSED_ROW_RETRY_AFTER: Nanos = Nanos::from_secs(1);
 const REFUSALS_MAX: u32 = 6;
 
 #[derive(Debug, Default)]
@@ -233,7 +233,7 @@ impl WorldWorker {
                 }
                 // That cell's counts can't be read: its own trouble.
                 Some(Err(_)) | None => {
-                    let not_before = now.plus(REFUSED_FOR);
+                    let not_before = now.plus(REFUSED_ROW_RETRY_AFTER);
                     self.publishing.wait(cell, Waiting { not_before, ..waiting });
                 }
             }
@@ -265,7 +265,7 @@ impl WorldWorker {
             if let Some(reason) = refused.get(&index) {
                 counters.rows_refused.add(1);
                 tracing::warn!(?cell, reason, "the world store refuses a count; it is tried again later");
-                let length = REFUSED_FOR.get() << waiting.refusals.min(REFUSALS_MAX);
+                let length = REFUSED_ROW_RETRY_AFTER.get() << waiting.refusals.min(REFUSALS_MAX);
                 let refusals = waiting.refusals.saturating_add(1);
                 let not_before = now.plus(Nanos::new(length));
                 self.publishing.wait(cell, Waiting { not_before, refusals, ..waiting });

@@ -80,13 +80,13 @@ impl RegionStatus {
     /// Of the regions that were heard of lately, this is the first: it does what only one needs to do.
     pub(super) fn is_first(&self) -> bool {
         let Some(joined) = &self.joined else { return false };
-        let lately = |member: &&Member| joined.now.minus(member.seen) < tidegate_world::NAMESAKE_FOR;
+        let lately = |member: &&Member| joined.now.minus(member.seen) < tidegate_world::NAMESAKE_TTL;
         joined.membership.members.iter().filter(lately).map(|member| member.owner).min() == Some(joined.me)
     }
 
     fn update_settled(&mut self, joined: &Joined, now: Nanos) {
         let Membership { version, members } = &joined.membership;
-        let is_silent = |member: &Member| member.seen.plus(tidegate_world::NAMESAKE_FOR) < joined.now;
+        let is_silent = |member: &Member| member.seen.plus(tidegate_world::NAMESAKE_TTL) < joined.now;
         self.is_counted_in |= members.iter().all(|member| member.applied >= *version || is_silent(member));
         let is_settled = members.iter().all(|member| member.is_active && member.applied >= *version);
         let is_same = self.joined.as_ref().is_some_and(|before| before.membership.version == *version);
