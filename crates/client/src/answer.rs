@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use std::time::Duration;
 
+/// The response to a check: whether the request may pass, and the state of each limit.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 pub struct CheckResponse {
     pub allowed: bool,
@@ -13,7 +14,7 @@ pub struct CheckResponse {
     pub source: ResponseSource,
 }
 
-/// Who decided.
+/// Names who decided a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ResponseSource {
     /// A node, or the limiter in this process.
@@ -23,6 +24,7 @@ pub enum ResponseSource {
     Failure,
 }
 
+/// The state of one limit after a check.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 pub struct LimitStatus {
     /// The rule's; empty for a limit that was given in the request.

@@ -19,7 +19,7 @@ use tower_service::Service;
 const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 
-/// Whom a request is charged to.
+/// A check to be made: the namespace, the attributes that name the caller, and the cost.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CheckRequest {
     pub namespace: String,

@@ -52,7 +52,7 @@ const NOTIFY_TIMEOUT: Duration = Duration::from_secs(1);
 /// Rows of a page of history.
 pub const HISTORY_ROWS_MAX: usize = 1000;
 
-/// What somebody wants changed.
+/// A change that a push makes to the rules.
 #[derive(Clone, Debug)]
 pub enum PushChange {
     /// What rules files say, in the place of what is there.
@@ -92,7 +92,7 @@ pub enum Replace {
     All,
 }
 
-/// What becomes of the overrides of a namespace that is replaced.
+/// What happens to the overrides of a namespace that a push replaces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OverrideRetention {
     /// Removes overrides that the files don't list.
@@ -101,7 +101,7 @@ pub enum OverrideRetention {
     Kept,
 }
 
-/// Whose override: by attributes, or by the parts of its name, for rules that aren't there any more.
+/// The override that a push removes: by its attributes, or by its name if its rule no longer exists.
 #[derive(Clone, Debug)]
 pub enum OverrideTarget {
     Entry(Source),
@@ -119,7 +119,7 @@ pub struct Push {
     pub tenant: Option<Arc<str>>,
 }
 
-/// What came of a push, or would.
+/// The result of a push, or of its preview.
 #[derive(Clone, Debug)]
 pub struct PushOutcome {
     /// That the rules have now; of a preview, that they have without it.
@@ -172,7 +172,7 @@ impl PlaneError {
     }
 }
 
-/// A version, read.
+/// One version of the rules, decoded from the log.
 #[derive(Clone, Debug)]
 pub struct RuleVersion {
     pub summary: Summary,
@@ -227,7 +227,7 @@ impl ControlPlane {
         (plane.clone(), PushWriter::new(plane, queued))
     }
 
-    /// The rules as they stand here.
+    /// Returns the rules in force here.
     pub fn rules(&self) -> Arc<RuleState> {
         self.rules.load_full()
     }
@@ -258,7 +258,7 @@ impl ControlPlane {
         self.log.entries(version).await?.into_iter().map(RuleVersion::read).collect()
     }
 
-    /// Has a change written, and says what came of it.
+    /// Queues a change, and returns its outcome when it is written.
     pub async fn push(&self, push: Push) -> Result<PushOutcome, PlaneError> {
         self.ready()?;
         self.queued(|reply| Queued::Push { push: Box::new(push), reply }).await

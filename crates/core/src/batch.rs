@@ -85,8 +85,8 @@ impl<S: State> Table<S> {
         self.decide_all_predicting(items, None, moment, decisions)
     }
 
-    /// The same, where one item is likely to deny: it is looked at first, and when it does deny, the others are
-    /// looked at for their answers only, instead of being charged and put back. Answers are the same either way.
+    /// Decides like [`Table::decide_all`], and evaluates the item first that is predicted to deny. If it does, the others
+    /// are only evaluated for their answers, instead of being charged and rolled back. The answers are the same.
     #[inline]
     pub fn decide_all_predicting(
         &self,

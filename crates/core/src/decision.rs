@@ -33,7 +33,7 @@ impl Decision {
     }
 }
 
-/// What a check does to the count that it looks at.
+/// What a check does to the count that it reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ChargeMode {
     /// Charge the cost if it passes.

@@ -15,14 +15,14 @@ use std::num::NonZeroU32;
 
 /// The most asks that one exchange carries for one key; what waits beyond them joins the next.
 pub const ASKS_MAX: usize = 1000;
-/// How long a reservation lasts by the origin's time, unless it is settled before.
+/// How long a hold lasts by the origin's time, unless it is confirmed or released before.
 pub const HOLD_TTL: Nanos = Nanos::from_millis(250);
 /// How much of its refill a saturated key may give out in advance.
 pub const DRAW_AHEAD: Nanos = Nanos::from_millis(10);
 /// How long a lease is meant to last: a hot key's node asks its region ten times a second.
 pub const KEY_LEASE_TTL: Nanos = Nanos::from_millis(100);
 
-/// A reservation of one request, the same at every key that it reserves. Unique among the live nodes.
+/// Identifies the hold of one request, the same at every key. Unique among the live nodes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct HoldId(pub u64);
 
@@ -34,7 +34,7 @@ pub struct KeySync {
     pub epoch: u16,
     pub counts: CountSync,
     pub request: GrantRequest,
-    /// Reservations of this node that are over: confirmed (their cost is in the component now) or released.
+    /// Holds of this node that are over: confirmed (their cost is in the component now) or released.
     pub ended_holds: SmallVec<[HoldId; 2]>,
 }
 
@@ -80,7 +80,7 @@ impl KeySync {
     }
 }
 
-/// What a node wants from the key beside publishing and reading.
+/// What a node requests from the key, beside publishing and reading.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct GrantRequest {
     /// Costs to grant, in order, each if it fits. A granted one counts for everybody at once.
@@ -89,7 +89,7 @@ pub struct GrantRequest {
     pub draw: bool,
     /// Draw ahead for a key that is hot, beside the asks and of what they leave.
     pub lease: Option<LeaseRequest>,
-    /// Hold the asks' costs back for this reservation instead of granting them: one request's, all of them.
+    /// Holds the costs of the asks under this id instead of granting them: those of one request, all or none.
     pub hold: Option<HoldId>,
     /// Only read the counts: a node that has published nothing doesn't become an owner by this.
     pub peek: bool,
@@ -106,7 +106,7 @@ impl GrantRequest {
     }
 }
 
-/// How much a node would draw ahead: so many units, and no more than one part of what is left of the limit.
+/// A request to draw units ahead: at most `most`, and at most one of `parts` of what is left of the limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LeaseRequest {
     pub most: u64,

@@ -95,7 +95,7 @@ impl SliceSize {
 }
 
 impl Spec {
-    /// What is enforced of this limit by who holds `size` of it.
+    /// Returns the part of this limit that the holder of `size` enforces.
     #[must_use]
     pub fn apply(&self, size: SliceSize) -> Spec {
         let amount = |number: u64| size.amount.min(number);

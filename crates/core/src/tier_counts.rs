@@ -9,8 +9,8 @@ use crate::shared::SharedState;
 use crate::time::Nanos;
 use crate::window::{Counted, sliding_used};
 
-/// Counts of the present window by where they were admitted, and what is left of the window before. A rate has no
-/// counts: `own` is what of its burst is in use.
+/// Counts of the present window by where they were admitted, and the weighted count of the window before.
+/// For a rate, `own` is the used part of its burst, and the other counts are 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TierCounts {
     pub own: u64,

@@ -62,7 +62,7 @@ impl Head {
     }
 }
 
-/// Where a block is, and of which time.
+/// The offset of a block in its segment, and the times that it covers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct BlockPosition {
     pub(crate) offset: u32,

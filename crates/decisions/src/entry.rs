@@ -11,7 +11,7 @@ use crate::record::{
 };
 use tidegate_core::{CalendarUnit, Nanos, Period, TierCounts};
 
-/// What a block is made of.
+/// One entry of a block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum BlockEntry {
     Record(Record),

@@ -63,7 +63,7 @@ pub struct Event {
     pub text: String,
 }
 
-/// What is unwell now: the last word about each subject, as long as that isn't good.
+/// The latest event of each subject that isn't healthy.
 #[derive(Debug, Default)]
 pub(crate) struct ActiveEvents(Vec<Event>);
 

@@ -156,10 +156,10 @@ impl Log {
     ) -> Result<(), io::Error> {
         self.write_events(recorder, now, &mut tell);
         let mut spare = std::mem::take(&mut self.spare);
-        recorder.take(&mut spare, now, |lane| {
-            self.write_buffer(recorder, lane, now);
+        recorder.take(&mut spare, now, |buffer| {
+            self.write_buffer(recorder, buffer, now);
             if let Some(tell) = &mut tell {
-                self.ship_buffer(recorder, lane, tell);
+                self.ship_buffer(recorder, buffer, tell);
             }
         });
         self.spare = spare;
@@ -199,8 +199,8 @@ impl Log {
         self.append(recorder);
     }
 
-    fn write_buffer(&mut self, recorder: &Recorder, lane: &ThreadBuffer, now: Nanos) {
-        for (rule, seen) in lane.rules() {
+    fn write_buffer(&mut self, recorder: &Recorder, buffer: &ThreadBuffer, now: Nanos) {
+        for (rule, seen) in buffer.rules() {
             if let Some(name) = &seen.name
                 && self.rules.len() < RULES_MAX
             {
@@ -208,38 +208,43 @@ impl Log {
             }
         }
         self.begin_segment(recorder, now);
-        self.write_names(recorder, lane, now);
-        self.write_callers(recorder, lane, now);
+        self.write_names(recorder, buffer, now);
+        self.write_callers(recorder, buffer, now);
         // So that blocks hardly overlap, and who wants the newest reads few.
-        let mut records: Vec<&Record> = lane.records().collect();
+        let mut records: Vec<&Record> = buffer.records().collect();
         records.sort_by_key(|record| record.at);
         for record in records {
             self.push(recorder, &BlockEntry::Record(*record), record.at, record.last.max(record.at));
         }
-        for count in lane.rules().filter_map(|(_, seen)| seen.count) {
+        for count in buffer.rules().filter_map(|(_, seen)| seen.count) {
             self.push(recorder, &BlockEntry::Count(count), count.first, count.last);
         }
     }
 
-    fn ship_buffer(&self, recorder: &Recorder, lane: &ThreadBuffer, ship: &mut dyn FnMut(LogRecordRef<'_>)) {
-        for record in lane.records() {
+    fn ship_buffer(
+        &self,
+        recorder: &Recorder,
+        buffer: &ThreadBuffer,
+        ship: &mut dyn FnMut(LogRecordRef<'_>),
+    ) {
+        for record in buffer.records() {
             let shard = recorder.shard_address(record.shard);
             let rule = self.rules.get(&record.rule);
             ship(LogRecordRef::Decision { record, rule, shard: shard.as_deref() });
         }
-        for count in lane.rules().filter_map(|(_, seen)| seen.count) {
+        for count in buffer.rules().filter_map(|(_, seen)| seen.count) {
             ship(LogRecordRef::Count { count: &count, rule: self.rules.get(&count.rule) });
         }
     }
 
     /// Names that the present segment lacks, in a block of their own.
-    fn write_names(&mut self, recorder: &Recorder, lane: &ThreadBuffer, now: Nanos) {
+    fn write_names(&mut self, recorder: &Recorder, buffer: &ThreadBuffer, now: Nanos) {
         let is_new_rule = |rule: &RuleId| !self.rules_written.contains(rule);
-        let rules: Vec<RuleId> = lane.rules().map(|(rule, _)| *rule).filter(is_new_rule).collect();
+        let rules: Vec<RuleId> = buffer.rules().map(|(rule, _)| *rule).filter(is_new_rule).collect();
         let is_new_shard =
             |shard: &ShardTag| *shard != ShardTag::NONE && !self.shards_written.contains(shard);
         let shards: HashSet<ShardTag> =
-            lane.records().map(|record| record.shard).filter(is_new_shard).collect();
+            buffer.records().map(|record| record.shard).filter(is_new_shard).collect();
         if rules.is_empty() && shards.is_empty() {
             return;
         }
@@ -260,9 +265,9 @@ impl Log {
     }
 
     /// Callers that the present segment lacks, in blocks of their own.
-    fn write_callers(&mut self, recorder: &Recorder, lane: &ThreadBuffer, now: Nanos) {
+    fn write_callers(&mut self, recorder: &Recorder, buffer: &ThreadBuffer, now: Nanos) {
         self.append(recorder);
-        for (key, caller) in lane.callers() {
+        for (key, caller) in buffer.callers() {
             if self.callers_written.len() >= CALLERS_MAX {
                 self.callers_written.clear();
             }

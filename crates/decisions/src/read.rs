@@ -114,6 +114,7 @@ impl fmt::Debug for Query<'_> {
     }
 }
 
+/// Reading the decision log failed.
 #[derive(Debug, thiserror::Error)]
 #[error("the decision log {path} can't be read: {source}; is that the directory that log.decisions names?")]
 pub struct LogReadError {

@@ -102,6 +102,7 @@ fn text_hash(text: &str) -> u64 {
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 
+/// The outcome of a recorded decision.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecordOutcome {
     Admitted,
@@ -110,7 +111,7 @@ pub enum RecordOutcome {
     WouldDeny,
 }
 
-/// How it was decided.
+/// How a recorded decision was made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecordPath {
     Local,

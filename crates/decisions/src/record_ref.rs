@@ -10,6 +10,7 @@ use crate::record::{Record, RuleCount};
 use crate::why::utc;
 use std::fmt::Write as _;
 
+/// A record as it is handed to those who ship the log elsewhere.
 #[derive(Clone, Copy, Debug)]
 pub enum LogRecordRef<'a> {
     Decision {

@@ -1,6 +1,6 @@
 //! What decisions are handed to: lanes that are never waited for, and a short queue of events.
 //!
-//! A thread has a lane of its own, which only the writer takes from it, for as long as a swap takes. Who finds it
+//! A thread has a buffer of its own, which only the writer takes from it, for as long as a swap takes. Who finds it
 //! taken goes to the next one; who finds all taken, which nobody has seen yet, counts a drop.
 
 use crate::caller::Caller;
@@ -24,7 +24,7 @@ thread_local! {
 }
 static NEXT_BUFFER: AtomicUsize = AtomicUsize::new(0);
 
-/// A lane behind its lock, in lines of the cache that no other is in: each thread writes to its own with every denial.
+/// A buffer behind its lock, in lines of the cache that no other is in: each thread writes to its own with every denial.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Guarded(Mutex<ThreadBuffer>);
@@ -40,7 +40,7 @@ pub struct Recorder {
 /// What was noted, and what became of it.
 #[derive(Debug, Default)]
 pub struct Counters {
-    /// Denials that found every lane taken: they are in the log as a number.
+    /// Denials that found every buffer taken: they are in the log as a number.
     pub(crate) denials_dropped: AtomicU64,
     pub(crate) denials_dropped_told: AtomicU64,
     pub(crate) admissions_dropped: AtomicU64,
@@ -101,11 +101,11 @@ impl Recorder {
     /// where that can't be said without waiting: it is to be noted then.
     #[inline]
     pub fn fold(&self, key: KeyHash, kind: DenialKind, at: Nanos) -> bool {
-        self.buffers[self.own_buffer()].0.try_lock().is_some_and(|mut lane| lane.fold(key, kind, at))
+        self.buffers[self.own_buffer()].0.try_lock().is_some_and(|mut buffer| buffer.fold(key, kind, at))
     }
 
-    /// Puts a decision down. `record`, `name` and `caller` are asked only where they are kept: of a flood, hardly ever.
-    /// They run while the thread's lane is held, so they mustn't note anything themselves.
+    /// Records a decision. `record`, `name` and `caller` are called only where their result is stored: in a flood, rarely.
+    /// They run while the thread's buffer is locked, so they mustn't record anything themselves.
     pub fn record(
         &self,
         header: &RecordHeader,
@@ -114,8 +114,8 @@ impl Recorder {
         caller: impl FnOnce() -> Option<Caller>,
     ) {
         let own = self.own_buffer();
-        if let Some(mut lane) = self.buffers[own].0.try_lock() {
-            return lane.record(header, record, name, caller);
+        if let Some(mut buffer) = self.buffers[own].0.try_lock() {
+            return buffer.record(header, record, name, caller);
         }
         self.record_elsewhere(own, header, record, name, caller);
     }
@@ -126,7 +126,7 @@ impl Recorder {
         if own < self.buffers.len() { own } else { self.buffer_of(own) }
     }
 
-    /// The lane of a thread that comes first, or of one more than was said.
+    /// Assigns a buffer to a thread that records for the first time, or to one more than was announced.
     #[cold]
     fn buffer_of(&self, own: usize) -> usize {
         let own = if own == usize::MAX { NEXT_BUFFER.fetch_add(1, Ordering::Relaxed) } else { own };
@@ -134,7 +134,7 @@ impl Recorder {
         own % self.buffers.len()
     }
 
-    /// The writer has the thread's own lane, or another thread does.
+    /// Records into another buffer, because the writer or another thread has the thread's own.
     #[cold]
     fn record_elsewhere(
         &self,
@@ -145,8 +145,8 @@ impl Recorder {
         caller: impl FnOnce() -> Option<Caller>,
     ) {
         let (before, from_own) = self.buffers.split_at(own);
-        match from_own.iter().chain(before).find_map(|lane| lane.0.try_lock()) {
-            Some(mut lane) => lane.record(header, record, name, caller),
+        match from_own.iter().chain(before).find_map(|buffer| buffer.0.try_lock()) {
+            Some(mut buffer) => buffer.record(header, record, name, caller),
             None => self.drop_one(header.outcome),
         }
     }
@@ -187,29 +187,29 @@ impl Recorder {
         self.events.lock().drain(..).collect()
     }
 
-    /// Takes what was put down, lane by lane, and leaves the empty `spare` in its place.
+    /// Takes what was put down, buffer by buffer, and leaves the empty `spare` in its place.
     pub(crate) fn take(&self, spare: &mut ThreadBuffer, now: Nanos, mut each: impl FnMut(&ThreadBuffer)) {
-        for (index, lane) in self.buffers.iter().enumerate() {
-            std::mem::swap(&mut *lane.0.lock(), spare);
+        for (index, buffer) in self.buffers.iter().enumerate() {
+            std::mem::swap(&mut *buffer.0.lock(), spare);
             self.counters.admissions_dropped.fetch_add(spare.admissions_dropped, Ordering::Relaxed);
             if index == 0 {
                 self.record_dropped(spare, now);
             }
             if !spare.is_empty() {
-                spare.flush_dropped();
+                spare.flush_counts();
                 each(spare);
             }
             spare.clear();
         }
     }
 
-    /// What was dropped is in the log as a number.
-    fn record_dropped(&self, lane: &mut ThreadBuffer, now: Nanos) {
+    /// Writes the number of dropped denials into the buffer.
+    fn record_dropped(&self, buffer: &mut ThreadBuffer, now: Nanos) {
         let dropped = self.counters.denials_dropped.load(Ordering::Relaxed);
         let told = self.counters.denials_dropped_told.swap(dropped, Ordering::Relaxed);
         if dropped > told {
             let count = RuleCount { rule: RuleId::UNKNOWN, first: now, last: now, count: dropped - told };
-            lane.count_many(count, || unreachable!("nobody's rule has no name"));
+            buffer.count_many(count, || unreachable!("nobody's rule has no name"));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Where decisions are put down until they are written: one lane for each thread that decides, folded as they come.
+//! Where decisions are put down until they are written: one buffer for each thread that decides, folded as they come.
 //!
 //! The first denials of a key are kept one by one; what follows within the same second is counted, exactly, with the
 //! first of them. Nothing grows past its bound: keys beyond it are counted by rule. Nothing here allocates but the
@@ -21,7 +21,7 @@ const SINGLES_MAX: usize = 4096;
 /// Rules whose names are kept; denials by further ones are counted together.
 const RULES_MAX: usize = 1024;
 
-/// What tells a decision from others of its thread, at hand before anything else is looked up.
+/// The part of a record that is known before anything else is looked up. It tells decisions of one thread apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RecordHeader {
     pub at: Nanos,
@@ -32,7 +32,7 @@ pub struct RecordHeader {
     pub path: RecordPath,
 }
 
-/// What tells denials of one key apart: of another version, or decided in another way, one has another cause.
+/// Identifies the cause of denials of one key: the rule's version, the outcome and the path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DenialKind(u32);
 
@@ -102,13 +102,14 @@ impl Hasher for AsItIs {
     }
 }
 
-/// A rule as one lane knows it: its name, and what of it is only counted.
+/// A rule in one thread's buffer: its name, and the number of its denials that are only counted.
 #[derive(Debug)]
 pub(crate) struct RuleTally {
     pub(crate) name: Option<RuleName>,
     pub(crate) count: Option<RuleCount>,
 }
 
+/// The records of one deciding thread since the last write.
 #[derive(Debug)]
 pub(crate) struct ThreadBuffer {
     slots: Box<[Tally; SLOTS]>,
@@ -252,8 +253,8 @@ impl ThreadBuffer {
         self.firsts.is_empty() && self.singles.is_empty() && self.rules.is_empty()
     }
 
-    /// Puts what was counted into the records that it belongs to. Nothing is noted any more until it is cleared.
-    pub(crate) fn flush_dropped(&mut self) {
+    /// Adds the counts to the records that they belong to. Nothing is recorded until the buffer is cleared.
+    pub(crate) fn flush_counts(&mut self) {
         if self.firsts.is_empty() {
             return;
         }

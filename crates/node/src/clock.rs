@@ -63,7 +63,7 @@ impl Clock {
         self.steer(|discipline| discipline.sample(reading))
     }
 
-    /// The region's store told its time: the node follows that from now on.
+    /// Follows the time of the region's store, from a new sample.
     pub fn receive_region_time(&self, sample: &RegionSample) -> Option<ClockJump> {
         self.steer(|discipline| discipline.receive_region_time(sample))
     }

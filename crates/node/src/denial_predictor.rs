@@ -21,6 +21,7 @@ const SAMPLES_PER_PREDICTION: u8 = 32;
 const PREDICT_DENIALS_MIN: u8 = SAMPLES_PER_PREDICTION / 8 * 3;
 const NOBODY: u8 = u8::MAX;
 
+/// Predicts which limit of a request denies it, from a sample of the requests that were like it.
 #[derive(Debug)]
 pub(crate) struct DenialPredictor {
     /// For each kind, the limit that is suspected.
@@ -84,7 +85,7 @@ impl DenialPredictor {
         }
     }
 
-    /// Learns from a request of the sample that was decided.
+    /// Learns from a decided request of the sample.
     #[cold]
     pub(crate) fn observe(&self, plan: &Plan<'_>) {
         if plan.items.len() < 2 {

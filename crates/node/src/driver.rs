@@ -92,7 +92,7 @@ impl RulesWatch {
         &self.path
     }
 
-    /// Looks once; `Some` when the texts changed.
+    /// Polls the files once. Returns `Some` if their texts changed.
     pub fn poll(&mut self, secret: &FleetSecret) -> Option<Result<RuleSet, String>> {
         match self.read_when_still() {
             Ok(None) => None,

@@ -97,7 +97,7 @@ pub struct Asking<'r> {
     trace: Trace,
 }
 
-/// What a request that waits takes along: for its answer, and for what is told of it afterwards.
+/// The context that a waiting request needs for its answer, and for what is recorded of it afterwards.
 #[derive(Debug)]
 struct AskContext {
     reason: Option<Reason>,

@@ -58,13 +58,13 @@ impl HotKeys {
         self.0.lock().often = most_often(reported);
     }
 
-    /// What to tell the region.
+    /// Returns the report for the region.
     pub fn report(&self, node: NodeId) -> HotReport {
         let state = self.0.lock();
         HotReport { node, applied: state.stamp, keys: state.often.clone() }
     }
 
-    /// What the region says, if it says anything new.
+    /// Applies the region's hot keys, if there are newer ones.
     pub fn receive(&self, news: Option<HotNews>, region: &Region) {
         let mut state = self.0.lock();
         if let Some(news) = news.filter(|news| news.stamp > state.stamp) {

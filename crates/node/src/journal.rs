@@ -212,7 +212,7 @@ impl Journal {
         }
     }
 
-    /// By limits that aren't among those that the table decided.
+    /// Records denials by limits that the table didn't decide.
     fn record_other_denials(&self, plan: &Plan<'_>, of: &Circumstances<'_>) {
         for (index, answer) in plan.answers.iter().enumerate() {
             let is_denied = !answer.is_allowed() && log_of(answer).denials;
@@ -272,7 +272,7 @@ impl Journal {
         );
     }
 
-    /// A limit without a key: the table was full, or an attribute was missing.
+    /// Records a limit without a key: the table was full, or an attribute was missing.
     #[cold]
     fn record_keyless(&self, answer: &LimitAnswer<'_>, path: DecisionPath, of: &Circumstances<'_>) {
         let LimitSource::Rule(rule) = answer.source else { return };
@@ -296,7 +296,7 @@ impl Journal {
         self.recorder.record(&header, record, || rule_name(rule), || None);
     }
 
-    /// One limit of a request that was decided by itself.
+    /// Records one limit of a request that was decided by itself.
     pub(crate) fn record_single(
         &self,
         (tenant, namespace, keys): (&str, &str, &KeyPrefix),

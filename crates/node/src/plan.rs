@@ -307,7 +307,7 @@ impl<'r> Plan<'r> {
         !self.quotas.is_empty()
     }
 
-    /// Puts the part that is enforced here in the place of each whole limit.
+    /// Replaces each limit that regions share with the slice that is enforced here.
     pub(crate) fn apply_slices(&mut self, quotas: &Quotas, now: Nanos) {
         let shared = self.items.iter_mut().zip(&self.targets).filter(|(_, target)| target.is_quota);
         for ((item, target), whole) in shared.zip(&self.quotas) {
@@ -315,7 +315,7 @@ impl<'r> Plan<'r> {
         }
     }
 
-    /// Says of parts that were decided what is to be said of their wholes, and counts what was asked for.
+    /// Rewrites decisions of slices in terms of their whole limits, and counts the demand.
     pub(crate) fn show_whole_limits(&mut self, quotas: &Quotas, now: Nanos) {
         let shared = self.items.iter().zip(&self.targets).filter(|(_, target)| target.is_quota);
         for ((item, target), whole) in shared.zip(&self.quotas) {
@@ -328,14 +328,14 @@ impl<'r> Plan<'r> {
         }
     }
 
-    /// Some limit is about to ask: the world's are put down, while their names are at hand.
+    /// Records the keys of world limits before an ask, while their names are at hand.
     #[cold]
     pub(crate) fn record_world_keys(&self, world: Option<&WorldNode>, request: &Request<'_>, now: Nanos) {
         self.record_world_keys_if(world, request, now, |_| true);
     }
 
-    /// The same for those that were decided without an ask and may have been charged all the same: those that never
-    /// ask, and those that are charged also when they are denied.
+    /// Records the keys of world limits that were charged without an ask: those that never ask, and those that are charged
+    /// also when they are denied.
     pub(crate) fn record_unasked_world_keys(
         &self,
         world: Option<&WorldNode>,
@@ -397,8 +397,7 @@ impl<'r> Plan<'r> {
         }
     }
 
-    /// The request is denied whatever the table says: look at its limits for the answer, charge only what is
-    /// charged always.
+    /// Makes the items of a denied request peeks. Items that are always charged stay so.
     pub(crate) fn only_peek(&mut self) {
         for item in &mut self.items {
             if item.charge == Charge::IfAdmitted {
@@ -407,7 +406,7 @@ impl<'r> Plan<'r> {
         }
     }
 
-    /// Answers for an item that gets no entry, and takes it out of what the table decides.
+    /// Answers for an item that gets no entry, and removes it from what the table decides.
     pub(crate) fn answer(&mut self, index: usize, verdict: Verdict, moment: Moment) {
         let limit = self.items[index].spec.shown_limit();
         let decision = Decision { verdict, limit, remaining: 0, reset: moment.now };

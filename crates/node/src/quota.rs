@@ -69,7 +69,7 @@ pub struct InForce {
     pub held: Arc<HeldSlices>,
 }
 
-/// What this node goes by.
+/// The slices that this node enforces, as it last received them.
 #[derive(Clone, Debug, Default)]
 struct ReceivedSlices {
     stamp: u64,
@@ -105,7 +105,7 @@ pub struct Quotas {
 pub struct QuotaCounters {
     /// Requests that the part of this region denied.
     pub denied: Counter,
-    /// Keys whose demand wasn't tracked because the book was full.
+    /// Keys whose demand wasn't tracked because the demand table was full.
     pub untracked: Counter,
     pub news: Counter,
     pub failed_reports: Counter,
@@ -185,7 +185,7 @@ impl Quotas {
         ShownSlice { key, amount: size.amount, limit: lease.whole, rate_parts: size.rate_parts, is_leased }
     }
 
-    /// What is enforced here now of a limit of the world.
+    /// Returns the part of a world limit that is enforced here now.
     #[inline]
     pub fn apply_slice(&self, key: KeyId, whole: &Spec, class: Class, now: Nanos) -> Spec {
         whole.apply(self.part(key, whole.shown_limit(), class, now))
@@ -204,7 +204,7 @@ impl Quotas {
         }
     }
 
-    /// The origin wasn't heard for a lease.
+    /// Returns whether nothing was received from the origin for the length of a lease.
     fn is_isolated(&self, now: Nanos) -> bool {
         now > Nanos::new(self.received_at.load(Ordering::Relaxed)).plus(SLICE_LEASE)
     }
@@ -246,7 +246,7 @@ impl Quotas {
         }
     }
 
-    /// What to say to the worker, at a node's regular time.
+    /// Returns the report for the worker, at a node's regular time.
     pub fn report(&self, live_nodes: u32, now: Nanos) -> QuotaReport {
         let tidings = self.slices.load();
         let members = tidings.share.map_or(1, |share| share.members.max(1));
@@ -262,12 +262,12 @@ impl Quotas {
         QuotaReport { node: self.node, applied: 0, version: 0, offered: Vec::new(), leaves: true }
     }
 
-    /// The origin answered a report that was sent at `sent`.
+    /// Applies the origin's reply to a report that was sent at `sent`.
     pub fn receive(&self, reply: &QuotaReply, sent: Nanos) {
         self.receive_with(reply, sent, |news| Arc::new(HeldSlices::of(news)));
     }
 
-    /// The same for one of many nodes in a process, which hear the same news.
+    /// Applies a reply for one of many nodes in a process, which share the same news.
     pub fn receive_with(
         &self,
         heard: &QuotaReply,
@@ -304,7 +304,7 @@ impl Quotas {
     }
 }
 
-/// A limit of the world that was decided here.
+/// A decision about a limit that regions share, counted as demand.
 #[derive(Debug)]
 pub struct DemandSample<'a> {
     pub key: KeyId,

@@ -6,10 +6,10 @@
 
 mod heartbeats;
 mod hot;
+mod lanes;
 mod leaving;
 mod owners;
 mod pulses;
-mod thread_queues;
 
 use crate::clock::Clock;
 use crate::driver::calm_interval;
@@ -19,13 +19,13 @@ use crate::region::{AskId, AskOutcomes, Effects, Outgoing, Region, Wake};
 use crate::request::Answer;
 use crate::sharing::Sharing;
 use arc_swap::ArcSwap;
+use lanes::{Sender, ThreadQueues, Wait};
 use parking_lot::Mutex;
 use pulses::Pulses;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use thread_queues::{Sender, ThreadQueues, Wait};
 use tidegate_core::{KeyId, Nanos};
 use tidegate_origin::{Acceptance, DoneReset, Expiry, Reset, ResetLog, ShardId};
 pub use tidegate_origin::{BreakerState, Origin, OriginError};
@@ -91,7 +91,7 @@ impl RegionDriver {
         let knows_time = watch::Sender::new(!origin.keeps_time());
         let origin = ArcSwap::from_pointee(origin);
         let [is_foreign, is_leaving] = [AtomicBool::new(false), AtomicBool::new(false)];
-        let (lanes, is_held) = (ThreadQueues::default(), watch::Sender::new(false));
+        let (thread_queues, is_held) = (ThreadQueues::default(), watch::Sender::new(false));
         let known_nodes = OnceLock::new();
         let pulses = Pulses::default();
         Some(Arc::new(RegionDriver {
@@ -99,7 +99,7 @@ impl RegionDriver {
             clock,
             origin,
             wait,
-            thread_queues: lanes,
+            thread_queues,
             is_foreign,
             is_held,
             knows_time,

@@ -154,7 +154,7 @@ pub struct Answer<'r> {
     pub rule_version: u64,
 }
 
-/// Where a limit came from.
+/// The source of a limit: a rule, or the request itself.
 #[derive(Clone, Copy, Debug)]
 pub enum LimitSource<'r> {
     Rule(&'r Rule),
@@ -173,7 +173,7 @@ pub struct LimitAnswer<'r> {
     pub outcome: LimitOutcome<'r>,
 }
 
-/// What one limit said.
+/// The outcome of one limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LimitOutcome<'r> {
     Decided(Decision),

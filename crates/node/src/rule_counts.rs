@@ -91,7 +91,7 @@ struct Stripe {
 
 type Chunk = [[AtomicU64; COLUMNS]; CHUNK];
 
-/// How a request came out.
+/// The outcome of a request, as a rule counts it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RuleOutcome {
     Admitted,

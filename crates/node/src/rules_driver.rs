@@ -22,7 +22,7 @@ use tokio::sync::mpsc;
 /// Resets that wait to be carried out; what comes beyond isn't, and is said.
 const RESET_COMMANDS_MAX: usize = 10_000;
 
-/// How a node reads rules.
+/// Options for loading rules.
 #[derive(Clone, Copy, Debug)]
 pub struct RuleLoadOptions {
     pub secret: FleetSecret,

@@ -71,6 +71,7 @@ impl OfRule {
 
 type RuleName = (String, String, String);
 
+/// What shadow rules would have denied: by rule, with the callers that they would have denied most.
 #[derive(Debug, Default)]
 pub struct ShadowReport(Mutex<HashMap<RuleName, OfRule>>);
 

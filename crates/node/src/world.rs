@@ -5,7 +5,7 @@
 //! others should hear of, and names those in the origin's publish queue ([`WorldNode`]). One node of the region carries
 //! them to the world store and brings back what the others have ([`WorldWorker`]). Both are sans-IO: the present is an
 //! argument, and what is to be done is returned. Nothing here is on the path of a request but a look at a number,
-//! and the book where a request asks anyway.
+//! and the index where a request asks anyway.
 
 mod cells;
 mod counters;

@@ -1,5 +1,5 @@
 //! What shadow rules would have denied is told once for each request, whichever way it was decided: by itself, after an
-//! ask, by a reservation, by its class. In the report of callers, in the counts by rule, and in the log alike.
+//! ask, by a hold, by its class. In the report of callers, in the counts by rule, and in the log alike.
 
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
@@ -151,7 +151,7 @@ fn a_node_that_asked_its_region_tells_of_it() {
     here.assert_told("watched-alone", 0);
 }
 
-/// The other limit of the request is granted, and asks every time; the shadow's reservation is refused.
+/// The other limit of the request is granted, and asks every time; the shadow's hold is refused.
 #[test]
 fn each_refused_hold_of_a_request_is_reported_once() {
     let (mut here, mut store) = (Node::new("several", 1), OriginStore::default());

@@ -32,6 +32,7 @@ pub struct HotNews {
     pub keys: Vec<HotKey>,
 }
 
+/// The reply to a report of hot keys.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HotKeysReply {
     /// The origin's own present.

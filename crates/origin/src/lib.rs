@@ -251,7 +251,7 @@ pub struct ResetLog {
     pub resets: Vec<Reset>,
 }
 
-/// An answer that is on its way.
+/// A pending reply of the origin.
 pub type OriginFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, OriginError>> + Send + 'a>>;
 
 pub trait Origin: Debug + Send + Sync + 'static {

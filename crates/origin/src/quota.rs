@@ -45,6 +45,7 @@ pub struct QuotaReport {
     pub leaves: bool,
 }
 
+/// The reply to a report of demand.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct QuotaReply {
     /// The origin's own present.
@@ -67,6 +68,7 @@ pub struct Share {
     pub is_active: bool,
 }
 
+/// The lease of one slice, as nodes receive it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SliceReport {
     pub key: KeyId,

@@ -1,7 +1,7 @@
 //! The region tier on Redis: standalone, behind sentinels, or a cluster.
 //!
 //! One connection per server, kept in the background by tasks on the runtime that owns the origin (and one more
-//! for each other thread that calls, `lanes.rs`); calls only find it there or fail. So an unreachable server costs its own calls a deadline at most and the others
+//! for each other thread that calls, `thread_connections.rs`); calls only find it there or fail. So an unreachable server costs its own calls a deadline at most and the others
 //! nothing, and an origin whose servers can't be reached at all still starts. Nothing here retries, believes
 //! a server's numbers, or waits past the deadline.
 

@@ -71,7 +71,7 @@ struct Occasion {
 }
 
 impl Occasion {
-    /// When something expires by the store's clock that does so then by the node's.
+    /// Returns when, by the store's clock, something expires that expires then by the node's clock.
     fn stored_until(&self, expires: Nanos) -> Nanos {
         Expiry { at: expires, now: self.now }.by_store(self.present)
     }
@@ -119,7 +119,7 @@ impl OriginStore {
         epoch
     }
 
-    /// The same for an order that wasn't carried out yet.
+    /// Resets a key, unless the reset with this id was carried out already.
     pub fn reset_once(&mut self, key: KeyId, known: u16, expiry: Expiry, reset_id: u64, now: Nanos) -> u16 {
         let present = self.wake(now);
         if self.reset_ids.get(&key).is_some_and(|last| reset_id <= *last) {
@@ -163,7 +163,7 @@ impl OriginStore {
         self.quotas.gather(silent_for, present)
     }
 
-    /// Keeps what all nodes are to hear of quotas.
+    /// Stores the slices for all nodes.
     pub fn publish_quotas(&mut self, news: &QuotaNews) {
         self.quotas.publish(news);
     }
@@ -264,7 +264,7 @@ impl OriginStore {
         }
     }
 
-    /// Counts what was granted, and says how the key stands now.
+    /// Counts what was granted, and returns the key's counts.
     fn complete(&mut self, sync: &KeySync, allotted: Allotted, occasion: Occasion) -> KeyReply {
         let (counts, retry_after) = match &sync.counts {
             CountSync::Window(window) => {

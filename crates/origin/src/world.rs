@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{CellId, Nanos};
 
-/// "I would do the work for the region in the world tier."
+/// A node that offers to be the region's world worker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LeaderCandidate {
     pub node: NodeId,
@@ -19,6 +19,7 @@ pub struct LeaderCandidate {
     pub proposed: Option<OriginId>,
 }
 
+/// What a node requests of the election.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LeaderRequest {
     /// For so long from now, if nobody else does.
@@ -36,6 +37,7 @@ pub struct OriginId {
     pub incarnation: u64,
 }
 
+/// The state of the election, as one node sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LeaderStatus {
     /// This node is the region's world worker.
@@ -48,7 +50,7 @@ pub struct LeaderStatus {
     pub now: Nanos,
 }
 
-/// A cell that the world tier should hear of.
+/// A request to publish one cell to the other regions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PublishRequest {
     pub cell: CellId,

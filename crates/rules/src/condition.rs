@@ -30,7 +30,7 @@ pub(crate) struct ValueSet {
     networks: Vec<Cidr>,
 }
 
-/// Whether a rule is for a request.
+/// Whether a rule applies to a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ConditionMatch<'s> {
     Yes,

@@ -20,6 +20,7 @@ use crate::identifier::PartValue;
 use crate::pattern::Pattern;
 use tidegate_core::{Burst, Limit, Nanos, Rate};
 
+/// What an override does to the limit of its rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OverrideEffect {
     /// The rule's own numbers: the override only marks.

@@ -45,7 +45,7 @@ impl PlaceBy {
     }
 }
 
-/// Where one request's keys are kept.
+/// The placement bits of one request's keys.
 #[derive(Clone, Copy)]
 pub(crate) struct KeyPlacement(u32);
 

@@ -40,7 +40,7 @@ pub enum OnMissing {
     Deny,
 }
 
-/// What of a rule's decisions is put into the decision log.
+/// Which of a rule's decisions are written to the decision log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LogSampling {
     /// All of them, or none.

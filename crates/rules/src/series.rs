@@ -6,7 +6,7 @@
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// 0 until it is given.
+/// The index of a rule's counters; 0 until it is given.
 #[derive(Debug, Default)]
 pub struct SeriesSlot(AtomicU32);
 

@@ -44,6 +44,7 @@ impl Namespace {
     }
 }
 
+/// The number of namespaces, rules and overrides of a set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RuleSetSize {
     pub namespaces: usize,

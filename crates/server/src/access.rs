@@ -145,6 +145,7 @@ pub struct Tokens {
     changes: watch::Sender<()>,
 }
 
+/// The hash and the caller of each token, by its id.
 type TokensById = HashMap<TokenId, (TokenHash, Caller)>;
 
 impl Tokens {

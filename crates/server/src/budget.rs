@@ -157,7 +157,7 @@ impl Registry {
     }
 }
 
-/// A connection's place in the budget of its listener, until it is dropped.
+/// A connection's slot in the budget of its listener, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct ConnectionSlot {
     budget: Arc<ConnectionBudget>,

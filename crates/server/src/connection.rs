@@ -95,7 +95,7 @@ fn on_surface(
     }
 }
 
-/// By what the client speaks.
+/// Serves a connection by the protocol that was detected.
 async fn serve_protocol(
     socket: Socket,
     app: Arc<App>,

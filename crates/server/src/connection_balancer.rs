@@ -18,7 +18,7 @@ const HANDOVER_QUEUE_MAX: usize = 256;
 /// As many connections of short requests are a thread's before the next thread gets any.
 const TOGETHER_MAX: usize = 64;
 
-/// Which thread a connection is dealt to.
+/// Which thread serves a new connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BalancePolicy {
     /// The one with the fewest.
@@ -27,13 +27,14 @@ pub enum BalancePolicy {
     Together,
 }
 
+/// The number of connections of one thread, and the channel to it.
 #[derive(Debug)]
 struct ThreadLoad {
     connections: AtomicUsize,
     hand: mpsc::Sender<(Handed, ThreadSlot)>,
 }
 
-/// A connection's place at a thread, until it is dropped.
+/// A connection's slot at a thread, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct ThreadSlot {
     seats: Arc<[ThreadLoad]>,
@@ -46,7 +47,7 @@ impl Drop for ThreadSlot {
     }
 }
 
-/// One thread's part in serving an address.
+/// One thread's share of serving an address.
 #[derive(Debug)]
 pub struct BalancedListener {
     seats: Arc<[ThreadLoad]>,

@@ -25,7 +25,7 @@ use std::pin::pin;
 use tidegate_node::{VersionedRules, journal};
 use write::Head;
 
-/// What a connection remembers.
+/// The fast path of one connection, and what it remembers between requests.
 #[derive(Debug, Default)]
 pub(crate) struct FastPath {
     last_caller: LastCaller,

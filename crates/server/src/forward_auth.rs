@@ -187,7 +187,7 @@ pub(crate) fn each_header(decided: &Answer<'_>, now: Nanos, take: impl FnMut(Hea
     rate_headers::each(&limit_headers(decided, now), answer::retry_after_seconds(decided), take);
 }
 
-/// The limits that headers are about, the strictest first. Shadow limits aren't told.
+/// Returns the limits that headers are written for, the strictest first, without shadow limits.
 fn limit_headers<'r>(answer: &Answer<'r>, now: Nanos) -> SmallVec<[RateLimitHeaders<'r>; LIMITS_MAX]> {
     let enforced = answer.limits.iter().filter(|limit| limit.role != Role::Shadow);
     let mut decided: SmallVec<[(&'r Rule, Decision); LIMITS_MAX]> = enforced
@@ -218,7 +218,7 @@ fn window_seconds(rule: &Rule, now: Nanos) -> Option<u64> {
     Some(length.get().div_ceil(Nanos::PER_SECOND))
 }
 
-/// What the headers and the query say.
+/// A forward-auth request: its headers and its query.
 pub(crate) struct AuthRequest<'a> {
     namespace: Cow<'a, str>,
     cost: Cost,

@@ -50,7 +50,7 @@ impl Past {
     }
 }
 
-/// Notes each second what the node has counted, until the future is dropped.
+/// Records each second what the node has counted, until the future is dropped.
 pub async fn record_history(app: Arc<App>) {
     let mut tick = tokio::time::interval(EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -61,7 +61,7 @@ pub async fn record_history(app: Arc<App>) {
     }
 }
 
-/// What is asked for.
+/// The query of `GET /v1/history`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct HistoryQuery {
     /// `None`: the last quarter of an hour in short.

@@ -17,7 +17,7 @@ pub(crate) enum Protocol {
     Http2,
 }
 
-/// What the client speaks, and the socket with nothing taken from it; `None` when it is gone or too slow.
+/// Detects the protocol, and returns the socket with nothing taken from it; `None` when it is gone or too slow.
 pub(crate) async fn detect(mut socket: Socket) -> Option<(Socket, Protocol)> {
     let mut first = Vec::with_capacity(1024);
     let read = async {

@@ -10,7 +10,7 @@ use hyper::header::{HeaderName, RETRY_AFTER};
 /// The largest integer of a structured field.
 const INTEGER_MAX: u64 = 999_999_999_999_999;
 
-/// What is told about one limit.
+/// The values of the rate limit headers, for one limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct RateLimitHeaders<'a> {
     pub name: &'a str,

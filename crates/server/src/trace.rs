@@ -97,7 +97,7 @@ impl TraceContext {
         Some(TraceContext::new(parent, headers.get_all(STATE).iter().map(HeaderValue::as_bytes)))
     }
 
-    /// The answer's `traceparent`, where a span was made.
+    /// Returns the answer's `traceparent`, if a span was made.
     pub(crate) fn response_header(&self) -> Option<String> {
         self.own.map(told)
     }

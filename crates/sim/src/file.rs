@@ -55,7 +55,7 @@ pub enum Expectation {
     Violation(String),
 }
 
-/// What became of a scenario, beside what was expected of it.
+/// The result of a scenario, compared with what was expected of it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ScenarioVerdict {
     Passed,

@@ -3,7 +3,7 @@
 use crate::fault::Fault;
 use crate::world::scenario::WorldFault;
 
-/// Everything that can go wrong here.
+/// A kind of fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FaultKind {
     Delayed,

@@ -1,7 +1,7 @@
 //! A node's connection to one server, as `crates/origin/src/redis` keeps it: given up when nothing came for some
 //! timeouts, and made anew in the background. While there is none, a call fails at once, and the server hears nothing.
 //!
-//! Follows `link.rs`, `keeper.rs` and `backoff.rs` there. Must never be asked by anything that real nodes decide.
+//! Follows `link.rs`, `connection_task.rs` and `backoff.rs` there. Must never be asked by anything that real nodes decide.
 
 use crate::random::Random;
 use tidegate_core::Nanos;

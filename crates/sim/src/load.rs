@@ -22,7 +22,7 @@ pub(crate) fn add(seconds: &mut Vec<u64>, second: usize, amount: u64) {
     seconds[second] += amount;
 }
 
-/// Of a region's store.
+/// Load of a region's store.
 #[derive(Clone, Debug, Default)]
 pub struct RegionLoad {
     shards: usize,

@@ -22,7 +22,7 @@ pub(crate) struct Queue<E, D = E> {
 /// Deadlines of so many lengths have lanes.
 const DEADLINE_LANES: usize = 3;
 
-/// Compared in the order of its fields.
+/// An event's instant and slot. Ordered by its fields.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct QueueEntry {
     at: Nanos,
@@ -30,7 +30,7 @@ struct QueueEntry {
     place: u32,
 }
 
-/// The first is never one that was called off.
+/// Deadlines of one length. The first is never one that was called off.
 #[derive(Debug)]
 struct DeadlineLane<D> {
     /// How many have left it.

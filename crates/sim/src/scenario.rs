@@ -232,7 +232,7 @@ pub struct Arrival {
     pub template: usize,
 }
 
-/// Another limit for some keys, which each node hears of at its own time.
+/// Another limit for some keys, which each node receives at its own time.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LimitChange {

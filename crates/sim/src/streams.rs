@@ -34,7 +34,7 @@ use tidegate_rules::Delta;
 /// Everybody has the newest rules so long after everything is mended.
 pub const HEALS_WITHIN: Nanos = Nanos::from_secs(15);
 
-/// A process, counted over all regions.
+/// Identifies a process; numbered over all regions.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProcessId {
@@ -158,7 +158,7 @@ impl Default for StreamScenario {
     }
 }
 
-/// When the nodes heard of what, and what went wrong.
+/// When each node received each change, and which checks failed.
 #[derive(Clone, Debug)]
 pub struct RuleDeliveryTimes {
     /// For each change, for each node of all regions; `Nanos::MAX` for one that didn't.

@@ -109,7 +109,7 @@ impl CellTruth {
     }
 }
 
-/// What a node knows of its own part of a cell.
+/// What a node knows of its own component of a cell.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ComponentView {
     pub(crate) component: u64,

@@ -18,6 +18,7 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
+/// A RESP connection that sends one command at a time.
 pub struct RespClient {
     stream: Box<dyn Stream>,
     received: Vec<u8>,

@@ -7,6 +7,7 @@ use std::io;
 /// Deeper than any reply that we know; a bound, since garbage is parsed too.
 const DEPTH_MAX: usize = 8;
 
+/// A RESP2 value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RespValue {
     Simple(String),

@@ -17,7 +17,7 @@ use tidegate_server::ServerTlsError;
 use tokio::runtime::Builder;
 use tokio_rustls::TlsConnector;
 
-/// Which node to ask.
+/// The arguments that choose the node to ask.
 pub(crate) struct NodeArguments {
     /// As it was typed; otherwise the node that is started by the settings.
     pub(crate) url: Option<String>,
@@ -28,7 +28,7 @@ pub(crate) struct NodeArguments {
     pub(crate) settings: Sources,
 }
 
-/// A node, and who asks it. Holds a secret: can't be shown.
+/// A node's URL, and the token to ask it with. Holds a secret: has no `Debug`.
 pub(crate) struct NodeEndpoint {
     url: String,
     token: Option<String>,

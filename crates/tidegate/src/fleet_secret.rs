@@ -260,7 +260,7 @@ fn cache(directory: &Path, secret: &FleetSecret) {
     }
 }
 
-/// Gives the secret back to stores that lost it, and finds out the fleet's where a start couldn't.
+/// Restores the fleet's secret to stores that lost it, and reads it where a start couldn't.
 #[derive(Debug)]
 pub(crate) struct SecretRestorer {
     pub(crate) resolved: Resolved,

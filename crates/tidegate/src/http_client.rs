@@ -29,7 +29,7 @@ pub(crate) enum Scheme {
     Https,
 }
 
-/// How a node is asked: as whom, and over TLS if that is what the URL says.
+/// Options of a request to a node: its token, and TLS if the URL says so.
 pub(crate) struct RequestOptions<'a> {
     pub(crate) token: Option<&'a str>,
     pub(crate) tls: Option<TlsConnector>,

@@ -76,7 +76,7 @@ struct Answering {
     ended: mpsc::UnboundedSender<()>,
 }
 
-/// Tells also when its thread or task panics.
+/// Notifies when it is dropped, also when its thread or task panics.
 struct NotifyOnDrop(mpsc::UnboundedSender<()>);
 
 impl Drop for NotifyOnDrop {

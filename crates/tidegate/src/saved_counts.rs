@@ -14,6 +14,7 @@ use tidegate_server::App;
 /// How long the end waits for the last save. Millions of counts take a second.
 const LAST_SAVE_MAX: Duration = Duration::from_secs(10);
 
+/// Counts that a node saves when it stops and restores when it starts.
 #[derive(Debug)]
 pub(crate) struct SavedCounts {
     snapshots: Option<Arc<Snapshots>>,

@@ -420,7 +420,7 @@ impl Settings {
 
 impl KeysMax {
     /// Entry and slack, both cells in use, by whether the counts are shared, and with whom: what other regions
-    /// hear of is also in the book of `crates/node/src/world`.
+    /// hear of is also in the index of `crates/node/src/world`.
     const BYTES_PER_KEY: u64 = 80;
     const BYTES_PER_SHARED_KEY: u64 = 160;
     const BYTES_PER_WORLD_KEY: u64 = 400;

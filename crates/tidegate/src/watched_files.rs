@@ -23,7 +23,7 @@ pub(crate) struct WatchedFiles {
     stamps: Option<FileStamps>,
 }
 
-/// What the file system says of the files, without their being read; else which of them is in the way.
+/// The stamps of the watched files, or which of them can't be read.
 type FileStamps = Result<Vec<Stamp>, String>;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -42,7 +42,7 @@ impl WatchedFiles {
         WatchedFiles { paths, read, stamps: None }
     }
 
-    /// Looks once; `Some` when the files have changed, with what `read` makes of them.
+    /// Polls the files once. Returns `Some` if they changed, with what `read` makes of them.
     fn poll<T>(&mut self, read: impl FnOnce() -> Result<T, String>) -> Option<Result<T, String>> {
         let now = stamps(&self.paths);
         if self.read.as_ref() == Some(&now) {

@@ -194,13 +194,14 @@ pub struct StoredCounts {
     pub lag: Nanos,
 }
 
-/// What all regions must do alike. The first region's settings are recorded; one that differs uses those.
+/// The policy that all regions share. The first region's settings are recorded; regions with other settings use those.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct PublishPolicy {
     pub publish: PublishThreshold,
     pub interval: Nanos,
 }
 
+/// When a region publishes a count.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum PublishThreshold {
     /// By the credit of what is left of a limit.
@@ -282,7 +283,7 @@ pub struct Member {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Term(pub u64);
 
-/// An answer that is on its way.
+/// A pending reply of the world store.
 pub type WorldFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, WorldError>> + Send + 'a>>;
 
 /// The call failed as a whole. What was sent may or may not have been written.

@@ -79,7 +79,7 @@ pub struct Acknowledgement {
     pub known: Nanos,
 }
 
-/// A slice, and what is known of whether it holds.
+/// A region's slice of a key, with what it has acknowledged of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SliceHolding {
     pub row: SliceRow,

@@ -18,18 +18,18 @@ pub const ENTRY_BYTES_MAX: usize = 6 << 20;
 /// The most entries that are appended at once.
 pub const ENTRIES_AT_ONCE_MAX: usize = 1000;
 
-/// What an entry is about, so that history is found by it: a tenant, or a namespace.
+/// The subject of an entry, by which history is searched: a tenant, or a namespace.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RuleLogSubject(pub [u8; 16]);
 
-/// One thing that rules are made of: a namespace's document, an override. Those of a namespace lie together.
+/// Identifies a part of the rules: a namespace's document, or an override. Those of a namespace are adjacent.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RuleItemId {
     pub place: RuleLogSubject,
     pub item: [u8; 32],
 }
 
-/// An item as it is now.
+/// The present value of a part of the rules.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RuleItem {
     pub id: RuleItemId,
@@ -38,7 +38,7 @@ pub struct RuleItem {
     pub version: u64,
 }
 
-/// One version, to be written.
+/// One version of the rules, to be appended to the log.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct NewRuleLogEntry {
     pub author: String,
@@ -84,7 +84,7 @@ pub struct Summary {
     pub changes: u32,
 }
 
-/// One version.
+/// One version of the rules, as the log has it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RuleLogEntry {
     pub summary: Summary,
@@ -118,7 +118,7 @@ pub struct HistoryPage {
     pub rows_max: usize,
 }
 
-/// Which items, in the order of their ids.
+/// A page of items, in the order of their ids.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RuleItemsPage {
     /// All, or those of one place.

@@ -25,6 +25,7 @@ use rules::Rules;
 use std::collections::BTreeMap;
 use tidegate_core::Nanos;
 
+/// The world store as a plain value: what the SQL stores are compared with.
 #[derive(Clone, Debug, Default)]
 pub struct WorldStore {
     fleet: Fleet,

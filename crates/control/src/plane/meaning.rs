@@ -85,7 +85,7 @@ pub(super) fn orphaning(before: &RuleState, after: &RuleState) -> Vec<(DocumentN
     found
 }
 
-/// What is told of a push.
+/// Everything from which the summary of a push is written.
 pub(super) struct PushSummary<'a> {
     pub(super) before: &'a RuleState,
     pub(super) after: &'a RuleState,

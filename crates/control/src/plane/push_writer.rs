@@ -34,6 +34,7 @@ pub(super) enum Queued {
     Restore { entries: Vec<EntryJson>, reply: Answer<u64> },
 }
 
+/// Writes queued pushes to the log, and follows what other control planes write.
 #[derive(Debug)]
 pub struct PushWriter {
     plane: Arc<ControlPlane>,
@@ -72,7 +73,7 @@ impl PushWriter {
         }
     }
 
-    /// Takes over what others wrote; says so once when that fails, and once when it works again.
+    /// Applies what other control planes wrote. Logs the first failure, and the recovery.
     async fn poll(&mut self) {
         let followed = if self.is_loaded { self.catch_up().await } else { self.load().await };
         let mut problem = self.plane.problem.lock();

@@ -7,7 +7,7 @@ use tidegate_rules::Delta;
 const DELTAS_MAX: usize = 8192;
 const BYTES_MAX: usize = 32 << 20;
 
-/// A delta that is in force.
+/// A delta in force, with its encoded bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EncodedDelta {
     pub delta: Delta,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tidegate_core::FleetSecret;
 use tidegate_rules::{ApplyError, Delta, DocumentName, Mode, RuleChange, RuleErrors, RuleOptions, RuleSet};
 
+/// The rules at one version, without overrides.
 #[derive(Clone, Debug, Default)]
 pub struct RuleState {
     pub version: u64,

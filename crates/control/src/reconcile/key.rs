@@ -26,7 +26,7 @@ pub(super) struct Key<'s> {
     pub(super) slices: Vec<&'s SliceHolding>,
 }
 
-/// One region's part in a step.
+/// One region's part of a limit, in one step of the reconciler.
 #[derive(Clone, Copy, Debug)]
 struct RegionPart {
     owner: OwnerId,

@@ -12,7 +12,7 @@ use tidegate_core::KeyId;
 /// How much more another key must ask for to take a key's place.
 const TAKES_OVER_AT: u64 = 2;
 
-/// Of some keys, those that there is no room for beside the others.
+/// Returns the keys for which there is no room beside the others.
 pub(super) fn rejected(keys: &BTreeMap<KeyId, Key<'_>>, most: usize) -> BTreeSet<KeyId> {
     if keys.len() <= most {
         return BTreeSet::new();

@@ -289,7 +289,7 @@ fn take(
     actions
 }
 
-/// What a broker and those who have reports say from time to time.
+/// Returns the messages that a follower sends to its server from time to time.
 fn report_upstream(options: &FollowOptions, view: &FollowView) -> Vec<Action> {
     let mut actions: Vec<Action> =
         view.reports.lock().drain(..).map(|report| Action::Send(Up::Report(report))).collect();

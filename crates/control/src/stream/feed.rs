@@ -113,8 +113,8 @@ impl Feed {
         now.minus(self.core.lock().confirmed_at.unwrap_or_default())
     }
 
-    /// What followers are told. Who has just started from its disk doesn't know how old its rules are: told as the time
-    /// since the start, that would confirm them to everybody.
+    /// Returns how old the rules are, as followers are told. A process that just started from its disk doesn't know: it
+    /// reports no age, because the time since its start would confirm old rules to everybody.
     fn reported_stale_ms(&self, now: Nanos) -> u64 {
         let confirmed_at = self.core.lock().confirmed_at;
         confirmed_at.map_or(u64::MAX, |confirmed_at| now.minus(confirmed_at).as_millis_ceil())
@@ -151,7 +151,7 @@ impl Feed {
         Ok(())
     }
 
-    /// What was reset, for those who get a file, or came by one.
+    /// Stores a reset for followers that get a snapshot, or came by one.
     pub fn receive_reset(&self, reset: PastReset, now: Nanos) {
         let mut core = self.core.lock();
         if core.resets.receive(reset, now) {
@@ -171,7 +171,7 @@ impl Feed {
         self.notify(core.revision);
     }
 
-    /// Whether somebody needs a newer snapshot than there is. Asked once, it is up to who asked.
+    /// Returns whether a follower needs a newer snapshot, and clears the request: the caller must build one.
     pub fn takes_snapshot_request(&self) -> bool {
         std::mem::take(&mut self.core.lock().wants_file)
     }

@@ -248,7 +248,7 @@ impl Follower {
         Nanos::new(wait - wait / 4 + (self.random >> 33) % (wait / 2).max(1))
     }
 
-    /// A message came. Changes are kept until [`Follower::settle`].
+    /// Handles a message of the server. Changes stay pending until [`Follower::apply_pending`].
     pub fn receive(&mut self, down: Down, rule_store: &mut dyn RuleStore, now: Nanos) -> Vec<Action> {
         // What came with the message that ended the stream is of no stream any more.
         let Phase::Streaming { received_at } = &mut self.phase else { return Vec::new() };
@@ -332,7 +332,7 @@ impl Follower {
         Vec::new()
     }
 
-    /// Puts in force what has come: to be called when nothing more is at hand.
+    /// Applies the pending changes. Call it when no further message is at hand.
     pub fn apply_pending(&mut self, rule_store: &mut dyn RuleStore, now: Nanos) -> Vec<Action> {
         if self.pending.is_empty() {
             return Vec::new();

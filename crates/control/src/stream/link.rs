@@ -152,7 +152,7 @@ fn refused<T>(response: &Response<T>) -> Result<(), String> {
     }
 }
 
-/// gRPC's code and message, where it is about a failure.
+/// Returns gRPC's code and message of a failure.
 fn message_of(headers: &HeaderMap) -> Option<String> {
     let code = headers.get("grpc-status")?.to_str().ok()?;
     if code == "0" {

@@ -37,6 +37,7 @@ impl Protocol {
     }
 }
 
+/// The kind of process that follows the rules.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum FollowerRole {
     #[default]
@@ -64,6 +65,7 @@ pub struct Welcome {
     pub software: Arc<str>,
 }
 
+/// The rules that a follower has in force, and how old they are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FollowerHealth {
     pub rule_version: u64,
@@ -72,7 +74,7 @@ pub struct FollowerHealth {
     pub stale_ms: u64,
 }
 
-/// What others than the rules use the stream for.
+/// The kind of a payload that other parts of the system send over the stream.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum PayloadKind {
     HeavyHitters = 1,

@@ -10,6 +10,7 @@ use tidegate_core::Nanos;
 const NODES_MAX: usize = 20_000;
 const FORGOTTEN_AFTER: Nanos = Nanos::from_secs(600);
 
+/// The last reported state of a node.
 #[derive(Debug)]
 struct KnownNode {
     region: Arc<str>,
@@ -45,7 +46,8 @@ impl Nodes {
         self.insert(hello.node.clone(), known, now);
     }
 
-    /// Whichever connection it speaks on is the one that it has: the hello of one that it gave up may come later.
+    /// Records a node's health, and the connection that it reports on. The hello of a connection that it gave up may come
+    /// later.
     pub(super) fn record_health(&mut self, node: &str, connection: u64, health: FollowerHealth, now: Nanos) {
         if let Some(known) = self.by_name.get_mut(node) {
             known.health = health;
@@ -63,7 +65,7 @@ impl Nodes {
         }
     }
 
-    /// What a broker knows of its own. What is known here at first hand, or is newer, stays.
+    /// Takes over what a broker knows of its nodes, unless this server knows it at first hand, or newer.
     pub(super) fn receive_reports(&mut self, reports: Vec<NodeReport>, now: Nanos) {
         for report in reports {
             let seen_at = now.minus(Nanos::from_millis(report.seen_ms_ago));

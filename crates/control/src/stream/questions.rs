@@ -21,7 +21,7 @@ const ANSWERS_BYTES_MAX: usize = 64 << 20;
 /// Of one part, so that parts find room on a stream that others wait for too.
 const PART_BYTES: usize = 16 << 10;
 
-/// What one node said.
+/// One node's answer to a question.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NodeAnswer {
     pub node: Arc<str>,
@@ -133,7 +133,7 @@ impl Questions {
         newer.map(|open| (open.revision, open.message.clone()))
     }
 
-    /// What isn't asked any more is nobody's.
+    /// Handles a part of an answer. Parts of questions that are over are dropped.
     pub(super) fn receive(&mut self, part: AnswerPart) {
         let Some(open) = self.open.get_mut(&part.id) else { return };
         let gathered = open.gathered.entry(part.node.clone()).or_insert_with(|| Gathered {

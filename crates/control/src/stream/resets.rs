@@ -55,6 +55,7 @@ pub(super) struct Resets {
     number: u64,
 }
 
+/// A reset that is still sent to followers, and when it was received.
 #[derive(Debug)]
 struct BroadcastReset {
     reset: PastReset,
@@ -68,7 +69,7 @@ impl BroadcastReset {
 }
 
 impl Resets {
-    /// Says whether it is news.
+    /// Stores a reset. Returns whether it is new.
     pub(super) fn receive(&mut self, reset: PastReset, now: Nanos) -> bool {
         self.remove_expired(now);
         if reset.age >= RESET_BROADCAST_TTL || !self.versions.insert(reset.version) {

@@ -5,7 +5,7 @@ use super::resets::PastReset;
 use bytes::Bytes;
 use tidegate_core::Nanos;
 
-/// What is there already.
+/// The rules that a store has already.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RulesStatus {
     /// In force; 0: none.
@@ -22,7 +22,7 @@ pub struct Applied {
     pub refused: Option<String>,
 }
 
-/// Refuses what is wrong with a reason, and stays as it was then.
+/// Stores and applies received rules. An invalid change is refused with a reason, and the rules in force stay.
 pub trait RuleStore {
     fn status(&self) -> RulesStatus;
 

@@ -16,6 +16,7 @@ use tidegate_rules::{Compacted, Download, Finding, RuleFiles, RuleFilesError, Sn
 /// Changes that the disk hasn't taken; beyond, they are in memory only, until a snapshot comes.
 const UNSAVED_MAX: usize = 10_000;
 
+/// The rules that a directory stores: a snapshot file, and the changes since.
 #[derive(Debug)]
 pub struct StoredRules {
     files: RuleFiles,

@@ -33,8 +33,8 @@ impl SharedState {
         if regional > 0 { (own, regional) } else { (self.previous.own, self.previous.regional()) }
     }
 
-    /// The same as the origin last told it. What was admitted since isn't in it: nobody knows the others' part
-    /// of that, and by its own alone a node that hears nothing would come to think that it is the only one.
+    /// Returns the node's share and the total, as the origin last reported them. What was admitted since isn't counted:
+    /// the others' part of that is unknown, and with its own alone, an isolated node would take itself for the only one.
     pub fn share_when_last_received(&self) -> (u64, u64) {
         if is_gcra(self.tag) {
             return (0, 0);

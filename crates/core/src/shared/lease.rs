@@ -129,7 +129,7 @@ impl SharedState {
         (self.sequence, self.current.own)
     }
 
-    /// What to draw for a key of which so much is admitted while a lease lasts.
+    /// Returns what to draw for a key of which `demand` units are admitted while a lease lasts.
     pub fn lease_request(&self, item: &Item, demand: u64, live_nodes: u32, now: Nanos) -> LeaseRequest {
         let view = View { regions: item.regions, ..self.view(0, live_nodes, now) };
         if is_long(&item.spec) {

@@ -56,7 +56,7 @@ impl Occupancy {
         self.held() + more <= self.keys_max + RESERVED_PER_SHARD * self.shards
     }
 
-    /// Whether a shard of so many entries holds its even part of the table, or more.
+    /// Returns whether a shard of so many entries holds its even part of the table, or more.
     pub(super) fn is_oversubscribed(&self, len: usize) -> bool {
         len * self.shards >= self.keys_max
     }

@@ -295,7 +295,7 @@ impl<S: State> Shard<S> {
         going.len()
     }
 
-    /// Keeps the entries that `stays` names, and tells of each of the others.
+    /// Retains the entries that `stays` accepts, and reports each of the others to `left`.
     fn retain(&mut self, homes: usize, stays: impl Fn(KeyId, &S) -> bool, left: Option<&dyn Fn(KeyId)>) {
         if let Some(left) = left {
             self.iter().filter(|(key, state)| !stays(*key, state)).for_each(|(key, _)| left(key));

@@ -23,7 +23,7 @@ const SAMPLE_USED_FOR_NS: u64 = 4_000_000_000;
 /// Two samples disagree when they differ by more than their round trips explain, and this.
 const SAMPLES_AGREE_NS: u64 = 1_000_000;
 
-/// A clock that moves at once. Tell the table, then follow it.
+/// A step of the clock that is made at once. Tell the table first, then follow it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub struct ClockJump {
@@ -164,7 +164,7 @@ impl Discipline {
         })
     }
 
-    /// The region's store told its time. The first sample may be a step: nothing was agreed with other nodes before.
+    /// Follows the time of the region's store. The first sample may make a step: nothing was agreed with other nodes yet.
     pub fn receive_region_time(&mut self, sample: &RegionSample) -> Option<ClockJump> {
         let newer = RegionTime::of(sample);
         let is_first = self.region.is_none();

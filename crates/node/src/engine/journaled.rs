@@ -11,7 +11,7 @@ use tidegate_core::{Decision, Item, KeyPrefix, Moment, Nanos, TierCounts};
 use tidegate_decisions::{Event, EventKind, RequestTag};
 
 impl Engine {
-    /// Puts down from here on what is decided. Once, before the first request.
+    /// Sets the journal that decisions are recorded in. Call it once, before the first request.
     pub fn set_journal(&self, journal: Arc<Journal>) {
         // A second one would be kept by nobody.
         let _ = self.journal.set(journal);
@@ -70,7 +70,7 @@ impl Engine {
         }
     }
 
-    /// What [`Engine::decide_single`] denied, of the keys that [`Engine::gcra_keys`] gave.
+    /// Records what [`Engine::decide_single`] denied, of the keys that [`Engine::gcra_keys`] gave.
     pub fn record_single(
         &self,
         (tenant, namespace, keys): (&str, &str, &KeyPrefix),
@@ -95,7 +95,7 @@ impl Engine {
         }
     }
 
-    /// What is known of a key, for people.
+    /// Returns what is known of a key, to be shown.
     fn tier_counts(&self, item: &Item, decision: &Decision, now: Nanos) -> TierCounts {
         let known = match &self.counters {
             Counters::Alone(table) => {

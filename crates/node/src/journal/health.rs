@@ -20,6 +20,7 @@ const RULES_COMPARED_MAX: usize = 10_000;
 /// The other regions have been out of hearing for long enough to say so.
 const IMPORT_LAG: Nanos = Nanos::from_secs(30);
 
+/// Compares the node's health with what it was at the last poll, and reports the differences as events.
 #[derive(Debug)]
 pub struct HealthMonitor {
     checked_at: Nanos,
@@ -79,7 +80,7 @@ impl HealthMonitor {
         events
     }
 
-    /// Rules came into force after the last look: from then on they may have been felt.
+    /// Reports rules that came into force since the last poll: from then on callers may have felt them.
     fn poll_rules(&mut self, engine: &Engine, events: &mut Vec<Event>) {
         let rules = Arc::clone(&engine.rules());
         if rules.version == self.rules.version {
@@ -93,8 +94,8 @@ impl HealthMonitor {
         }
     }
 
-    /// A shard is away while its breaker is open, and while it doesn't answer heartbeats or refuses them: most faults
-    /// show there first, and on a quiet node there only.
+    /// Reports shards that became unavailable or recovered. A shard is unavailable while its breaker is open, and while it
+    /// doesn't answer heartbeats or refuses them: most faults show there first, and on a quiet node there only.
     fn poll_shards(&mut self, region: &Region, driver: &RegionDriver, now: Nanos, events: &mut Vec<Event>) {
         let origin = driver.origin();
         let conditions = region.shard_conditions();

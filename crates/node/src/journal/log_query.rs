@@ -16,7 +16,7 @@ use tidegate_rules::{Attributes, KeyPart, address_values, caller_key, suggest};
 /// Between the entries of a descriptor, as lists show it.
 const BETWEEN_PARTS: &str = ", ";
 
-/// What is asked for; what isn't given is any.
+/// A query of the decision log. A field that isn't given matches everything.
 #[derive(Clone, Debug)]
 pub struct LogQuery {
     pub tenant: Option<String>,

@@ -30,7 +30,7 @@ pub trait Shipper: Send {
     fn written(&mut self) {}
 }
 
-/// What the thread is told.
+/// A command to the thread that writes the log.
 #[derive(Debug)]
 pub(super) enum WriterCommand {
     /// Write now, and say so here.

@@ -31,6 +31,7 @@ struct Tracked {
     is_abuse: bool,
 }
 
+/// Demand of keys whose limits regions share, on this node. Bounded.
 #[derive(Debug)]
 pub(super) struct DemandTable {
     shards: Vec<Mutex<KeyMap<Tracked>>>,

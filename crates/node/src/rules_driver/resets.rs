@@ -16,7 +16,7 @@ const ATTEMPTS_MAX: u32 = 120;
 const RECENT_RESETS_MAX: usize = 2 * RESET_BROADCAST_MAX;
 const RESET_RETRY_DELAY: Duration = Duration::from_millis(500);
 
-/// A caller that is to start afresh.
+/// A command to reset one caller's count.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ResetCommand {
     /// Of the change that it came with: an order of a lower number comes too late.
@@ -24,8 +24,8 @@ pub struct ResetCommand {
     pub name: OverrideName,
 }
 
-/// Which versions' resets were heard of here. They come as changes, and again apart, because a snapshot has none: a
-/// region sees to it that none is carried out twice, but for a node that is alone this does.
+/// Versions whose resets were received here. Resets come as changes and again apart, because a snapshot has none.
+/// A region carries out each reset once; this does the same for a node that is alone.
 #[derive(Debug)]
 pub(super) struct RecentResets {
     /// Everything up to here: it was on the disk.

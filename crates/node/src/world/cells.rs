@@ -25,6 +25,7 @@ pub(super) struct Cells {
     cells_max: usize,
 }
 
+/// What the worker knows of one cell.
 #[derive(Debug, Default)]
 struct CellRecord {
     /// The most that the store ever had of the region's own count, as far as this worker knows.

@@ -7,7 +7,7 @@ pub struct WorldCounters {
     /// Cells that this node named in the publish queue, and those that found it full.
     pub publish_requests: Counter,
     pub publish_requests_refused: Counter,
-    /// Keys that found no room in the book: the others don't hear of them from this node.
+    /// Keys that found no room in the index: the others don't hear of them from this node.
     pub keys_refused: Counter,
     /// Requests of class `abuse` that were told to wait until the others have heard.
     pub credit_waits: Counter,

@@ -29,6 +29,7 @@ const IDLE_PER_SCAN: usize = 64;
 const IDLE_SCAN_TURN: Nanos = Nanos::from_secs(5);
 const IDLE_SCAN_TURNS_MAX: usize = 720;
 
+/// Keys whose counts other regions need, with their limits and the last observation of their cells. Bounded.
 #[derive(Debug)]
 pub(super) struct WorldKeyIndex {
     shards: Box<[Mutex<HashMap<KeyId, KeyEntry>>]>,
@@ -37,6 +38,7 @@ pub(super) struct WorldKeyIndex {
     names_max: usize,
 }
 
+/// One key, and the last observation of its cells.
 #[derive(Debug)]
 struct KeyEntry {
     spec: Spec,
@@ -56,7 +58,7 @@ struct KeyEntry {
     requested: [LastRequest; 2],
 }
 
-/// A cell, as it was last heard of.
+/// A cell's counts in the last reply about it.
 #[derive(Clone, Copy, Debug, Default)]
 struct CellObservation {
     sequence: Sequence,
@@ -67,7 +69,7 @@ struct CellObservation {
     is_alone: bool,
 }
 
-/// What was named last, and when.
+/// The last publish request of a cell: its total then, and when.
 #[derive(Clone, Copy, Debug, Default)]
 struct LastRequest {
     sequence: Sequence,

@@ -1,7 +1,7 @@
 //! The region's work in the world tier, done by one of its nodes: carry counts to the store, bring back the others'.
 //!
 //! Sans-IO: [`WorldWorker::steps`] says what is to be begun, [`WorldWorker::done`] takes what came of it, and the driver, or
-//! the simulator, does the steps. One step of each lane is under way at a time. A worker that isn't the leader
+//! the simulator, does the steps. One step of each kind is under way at a time. A worker that isn't the leader
 //! forgets everything; one that becomes it reads everything. Two at once do no harm: every number is absolute and
 //! merged by max.
 
@@ -68,6 +68,7 @@ pub struct WorkerOptions {
     pub seed: u64,
 }
 
+/// Exchanges counts between the region's origin and the world store. Sans-IO.
 #[derive(Debug)]
 pub struct WorldWorker {
     options: WorkerOptions,
@@ -376,19 +377,19 @@ impl WorldWorker {
     }
 
     /// Begins something at the world store, if that isn't sick and nothing of it is under way.
-    fn begin_at_store(&mut self, lane: WorkerTask, now: Nanos) -> bool {
-        if self.busy.contains(&lane) {
+    fn begin_at_store(&mut self, task: WorkerTask, now: Nanos) -> bool {
+        if self.busy.contains(&task) {
             return false;
         }
         let is_idle = ![WorkerTask::Join, WorkerTask::Publish, WorkerTask::Import, WorkerTask::Delete]
             .iter()
-            .any(|lane| self.busy.contains(lane));
+            .any(|task| self.busy.contains(task));
         let begins = self.breaker.admits() || (is_idle && self.breaker.probe_due(now));
-        begins && self.busy.insert(lane)
+        begins && self.busy.insert(task)
     }
 
-    fn begin_at_origin(&mut self, lane: WorkerTask, now: Nanos) -> bool {
-        now >= self.origin_at && self.busy.insert(lane)
+    fn begin_at_origin(&mut self, task: WorkerTask, now: Nanos) -> bool {
+        now >= self.origin_at && self.busy.insert(task)
     }
 
     fn record_store_reply(&mut self, is_good: bool, now: Nanos) {

@@ -113,7 +113,7 @@ impl Members {
     }
 }
 
-/// What members said during one look.
+/// The best answer of a poll of the cluster's members, and the problems of the others.
 #[derive(Default)]
 struct PollResult {
     best: Option<Answer>,

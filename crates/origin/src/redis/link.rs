@@ -101,7 +101,7 @@ impl Link {
         self.was_useful.load(Ordering::Relaxed)
     }
 
-    /// Gives the connection up; its keeper closes it and makes another.
+    /// Gives the connection up; its connection task closes it and makes another.
     pub(super) fn condemn(&self) {
         self.condemned.notify_one();
     }

@@ -1,6 +1,6 @@
 //! One server that keeps keys: how it stands with it, and how many calls wait for it.
 //!
-//! Calls and the keeper meet here. Nothing of one shard is shared with another, and no lock is held while
+//! Calls and the connection task meet here. Nothing of one shard is shared with another, and no lock is held while
 //! anybody waits, so a dead server is nobody else's business.
 
 use super::address::Address;
@@ -27,6 +27,7 @@ pub(super) struct Shard {
     retired: Notify,
 }
 
+/// The state of a shard's main connection.
 #[derive(Debug)]
 pub(super) enum ConnectionStatus {
     /// The first attempt to connect is under way.
@@ -135,7 +136,7 @@ impl Shard {
         self.connects.load(Ordering::Relaxed)
     }
 
-    /// It keeps no keys any more: its keeper ends when the calls in flight have had their time.
+    /// It keeps no keys any more: its connection task ends when the calls in flight have had their time.
     pub(super) fn retire(&self) {
         self.retired.notify_one();
     }
@@ -145,7 +146,7 @@ impl Shard {
     }
 }
 
-/// Calls on their way to a shard. Dropping it makes room for others.
+/// A permit for calls in flight to a shard. Dropping it makes room for others.
 #[derive(Debug)]
 pub(super) struct InFlightPermit<'a> {
     shard: &'a Shard,

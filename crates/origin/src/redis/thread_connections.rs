@@ -1,8 +1,8 @@
 //! Connections beside a server's main one, for threads other than that one's: a thread that drives its own
 //! connection wakes no other to send a call or to take its answer, which would cost more than the call.
 //!
-//! Only a convenience: a lane is opened by the first call of its thread, which takes the main connection as
-//! every call does while there is no lane. It goes when the main connection it was opened beside goes.
+//! Only a convenience: a connection is opened by the first call of its thread, which takes the main connection as
+//! every call does while there is no connection. It goes when the main connection it was opened beside goes.
 
 use super::link::Link;
 use super::servers::Servers;
@@ -17,6 +17,7 @@ const THREAD_CONNECTIONS_MAX: usize = 8;
 /// After a failed attempt; the main connection serves meanwhile.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// Connections to one server, for threads other than the one of its main connection.
 #[derive(Debug, Default)]
 pub(super) struct ThreadConnections {
     connections: [ThreadConnection; THREAD_CONNECTIONS_MAX],
@@ -24,6 +25,7 @@ pub(super) struct ThreadConnections {
     main: AtomicUsize,
 }
 
+/// One thread's connection to a server.
 #[derive(Debug, Default)]
 struct ThreadConnection {
     open: ArcSwapOption<Open>,
@@ -38,13 +40,13 @@ struct Open {
     beside: Arc<Link>,
 }
 
-/// Which lane is this thread's.
+/// Which connection is this thread's.
 fn here() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
         static HERE: usize = NEXT.fetch_add(1, Ordering::Relaxed) % THREAD_CONNECTIONS_MAX;
     }
-    HERE.with(|lane| *lane)
+    HERE.with(|connection| *connection)
 }
 
 impl ThreadConnections {
@@ -60,35 +62,40 @@ pub(super) fn link_here(servers: &Arc<Servers>, shard: &Arc<Shard>, main: Arc<Li
     if here == shard.thread_connections.main.load(Ordering::Relaxed) {
         return main;
     }
-    let lane = &shard.thread_connections.connections[here];
-    if let Some(open) = &*lane.open.load()
+    let connection = &shard.thread_connections.connections[here];
+    if let Some(open) = &*connection.open.load()
         && Arc::ptr_eq(&open.beside, &main)
     {
         return open.link.clone();
     }
-    if !lane.has_task.swap(true, Ordering::Relaxed) {
+    if !connection.has_task.swap(true, Ordering::Relaxed) {
         tokio::spawn(maintain(servers.clone(), shard.clone(), here, main.clone()));
     }
     main
 }
 
-/// Opens a lane and holds it open, on the runtime of the thread whose lane it is.
+/// Opens a connection and holds it open, on the runtime of the thread whose connection it is.
 async fn maintain(servers: Arc<Servers>, shard: Arc<Shard>, here: usize, beside: Arc<Link>) {
-    let lane = &shard.thread_connections.connections[here];
-    let _closes = Closes(lane);
+    let connection = &shard.thread_connections.connections[here];
+    let _closes = Closes(connection);
     tokio::select! {
-        () = connect_and_hold(&servers, &shard, lane, &beside) => {}
+        () = connect_and_hold(&servers, &shard, connection, &beside) => {}
         () = shard.is_no_longer(&beside) => {}
         () = servers.stopped() => {}
     }
 }
 
-async fn connect_and_hold(servers: &Servers, shard: &Shard, lane: &ThreadConnection, beside: &Arc<Link>) {
+async fn connect_and_hold(
+    servers: &Servers,
+    shard: &Shard,
+    connection: &ThreadConnection,
+    beside: &Arc<Link>,
+) {
     let Ok(connected) = servers.dialer.connect(&shard.address, servers.purpose).await else {
         return tokio::time::sleep(PAUSE).await;
     };
     let link = Arc::new(Link::new(&connected));
-    lane.open.store(Some(Arc::new(Open { link: link.clone(), beside: beside.clone() })));
+    connection.open.store(Some(Arc::new(Open { link: link.clone(), beside: beside.clone() })));
     tokio::select! {
         () = connected.driver => {}
         () = link.is_condemned() => {}

@@ -23,6 +23,7 @@ pub struct RedisUrl {
     pub(super) tls: Option<Tls>,
 }
 
+/// How Redis is deployed, and at which addresses.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Topology {
     Standalone(Address),

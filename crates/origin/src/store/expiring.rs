@@ -17,6 +17,7 @@ pub(super) struct Expiring<K, V> {
     new: Vec<K>,
 }
 
+/// A value, and when it expires.
 #[derive(Clone, Debug, Default)]
 struct ExpiringEntry<V> {
     expires: Nanos,
@@ -54,7 +55,7 @@ impl<K: Ord + Copy, V: Default> Expiring<K, V> {
         &mut entry.value
     }
 
-    /// Keeps an entry until `expires`, in whole milliseconds, or longer if that was said before.
+    /// Stores an entry until `expires`, in whole milliseconds, or longer if it was stored for longer before.
     pub(super) fn store_until(&mut self, key: K, expires: Nanos) {
         let expires = Nanos::from_millis(expires.as_millis_ceil());
         if self.expires(&key).is_some_and(|before| before < expires) {

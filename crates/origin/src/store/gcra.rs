@@ -120,8 +120,8 @@ impl OriginStore {
             origin.take(rate, taken, occasion.now);
             state.put(occasion.node, origin);
         }
-        if let Some(reservation) = sync.request.hold.filter(|_| allotted.spent > 0) {
-            state.holds.hold(reservation, allotted.spent, occasion.present);
+        if let Some(hold) = sync.request.hold.filter(|_| allotted.spent > 0) {
+            state.holds.hold(hold, allotted.spent, occasion.present);
         }
         let moved = std::mem::take(&mut state.moved);
         let idle_from = occasion.stored_until(idle_from(state.busy.tat, occasion.now));

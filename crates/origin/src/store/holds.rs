@@ -1,15 +1,17 @@
 //! What is held back for requests that ask several shards at once.
 //!
-//! A reservation is no count: it is in no total, only granting sees it, and it lapses by itself.
+//! A hold is no count: it is in no total, only granting sees it, and it lapses by itself.
 
 use std::collections::BTreeMap;
 use tidegate_core::Nanos;
 use tidegate_core::exchange::{HOLD_TTL, HoldId, KeySync};
 use tidegate_core::limit::NUMBER_MAX;
 
+/// The unexpired holds of one cell.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Holds(BTreeMap<HoldId, Hold>);
 
+/// Units that are held for one request, until it confirms or releases them, or the hold expires.
 #[derive(Clone, Copy, Debug)]
 struct Hold {
     amount: u64,
@@ -25,7 +27,7 @@ impl Hold {
 }
 
 impl Holds {
-    /// Drops what a sync settles or replaces, and what has lapsed.
+    /// Drops the holds that a sync ends or replaces, and those that expired.
     pub(super) fn end_holds(&mut self, sync: &KeySync, present: Nanos) {
         let is_over = |id: &HoldId| sync.ended_holds.contains(id) || sync.request.hold == Some(*id);
         self.0.retain(|id, held| held.is_live(present) && !is_over(id));

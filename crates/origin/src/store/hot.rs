@@ -29,7 +29,7 @@ impl OriginStore {
         self.hot.reports.values().map(|(_, report)| report.clone()).collect()
     }
 
-    /// Keeps what is hot in the region.
+    /// Stores the region's hot keys for all nodes.
     pub fn publish_hot_keys(&mut self, news: &HotNews) {
         if self.hot.news.as_ref().is_none_or(|told| told.stamp < news.stamp) {
             self.hot.news = Some(news.clone());

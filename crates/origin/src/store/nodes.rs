@@ -70,7 +70,7 @@ impl Nodes {
         Ok(Alive { nodes, now: present, world: None, keeps_no_records: false })
     }
 
-    /// The lowest version of the world's regions that a live node goes by; 0 when there is none.
+    /// Returns the lowest version of the membership that a live node applies; 0 when there is none.
     pub(super) fn applied_by_all(&mut self, present: Nanos) -> u64 {
         let is_alive = |node: &NodeId| self.alive_until.get(node).is_some_and(|until| *until > present);
         self.applied_versions.retain(|node, _| is_alive(node));

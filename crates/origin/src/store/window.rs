@@ -19,7 +19,7 @@ pub(super) struct WindowCell {
     pub(super) holds: Holds,
 }
 
-/// What an ask is compared with.
+/// The counts that an ask is compared with.
 #[derive(Clone, Copy, Debug)]
 struct Evaluation {
     limit: u64,

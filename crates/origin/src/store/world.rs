@@ -15,6 +15,7 @@ const PUBLISH_QUEUE_MAX: usize = 20_000;
 /// While no worker reaches the world store, what it last said is the best guess.
 const WORLD_VIEW_TTL: Nanos = Nanos::from_secs(7 * 86_400);
 
+/// What a region's nodes share to coordinate: the leader, the origin's id, the publish queue and the world's view.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CoordinationStore {
     worker: Option<(NodeId, Nanos)>,
@@ -72,14 +73,14 @@ impl OriginStore {
         LeaderStatus { is_leader, origin, applied_by_all, now: present }
     }
 
-    /// Names cells that the world tier should hear of. Says how many weren't taken.
+    /// Enqueues publish requests. Returns how many were rejected because the queue is full.
     pub fn enqueue_publish_requests(&mut self, requests: &[PublishRequest], now: Nanos) -> u64 {
         let now_us = micros_floor(self.wake(now));
         let refused = requests.iter().filter(|request| !self.coordination.enqueue(request, now_us)).count();
         u64::try_from(refused).unwrap_or(u64::MAX)
     }
 
-    /// Takes the oldest publish requests.
+    /// Dequeues the oldest publish requests.
     pub fn dequeue_publish_requests(&mut self, most: u16) -> Vec<PublishRequest> {
         (0..most).map_while(|_| self.coordination.dequeue()).collect()
     }
@@ -113,7 +114,7 @@ impl OriginStore {
         published
     }
 
-    /// Tells all nodes how the world stands. An older worker may be slower than the next.
+    /// Stores the world's view for all nodes. An older worker may write later than the next one.
     pub fn publish_world_view(&mut self, view: WorldView, now: Nanos) {
         let present = self.wake(now);
         if self.coordination.view(present).is_none_or(|before| view.version >= before.version) {

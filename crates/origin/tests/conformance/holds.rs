@@ -1,11 +1,11 @@
-//! Reservations: held for 250 ms, seen only by granting, confirmed by a publish or released.
+//! Holds: held for 250 ms, seen only by granting, confirmed by a publish or released.
 
 use crate::messages::{ReplyFields, Saying, fixed, gcra, millis, seconds};
 use crate::region::Region;
 use tidegate_core::exchange::{HOLD_TTL, KeySync};
 use tidegate_core::{Nanos, Rate};
 
-/// A window of 10 and a burst of 10 that doesn't refill in a test: reservations are alike in both.
+/// A window of 10 and a burst of 10 that doesn't refill in a test: holds are alike in both.
 async fn limits_of_ten(region: &Region) -> [KeySync; 2] {
     let slow = Rate::new(1, seconds(86_400)).unwrap();
     [fixed(1, 10, region.now().await), gcra(2, slow, 10)]
@@ -57,7 +57,7 @@ pub(crate) async fn a_publish_that_names_it_confirms_a_hold(region: &Region) {
         let asked = region.sync(2, sync.clone().asking(&[3, 2])).await;
         assert_eq!(asked.granted.as_slice(), [false, true], "counted once: neither twice nor not at all");
         assert_ne!(asked.retry_after, Some(HOLD_TTL));
-        // The same confirmation again, and one of a reservation that nobody knows.
+        // The same confirmation again, and one of a hold that nobody knows.
         region.sync(1, admitted(sync.clone(), 8, now).settling(71).settling(999)).await;
     }
 }

@@ -18,7 +18,7 @@ use tidegate_origin::{Exchange, Exchanged, Expiry, Grant, OriginStore, WorldCell
 const STEPS: u64 = 60;
 const NODES: u64 = 3;
 const KEYS: u64 = 5;
-/// The ids of reservations follow this one: digits that mean something else beside them.
+/// The ids of holds follow this one: digits that mean something else beside them.
 const RESERVATIONS: u64 = 0xdddd_0000_0000_0000;
 
 /// A run's keys, whose limits stay as they are for most of it.

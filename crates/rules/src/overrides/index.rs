@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Where an anchor must be.
+/// Where in a value an anchor must be.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 enum AnchorPosition {
     /// It is the whole value.
@@ -63,7 +63,7 @@ pub(super) struct PatternIndex {
     loose: Vec<u32>,
 }
 
-/// A bit for each name, in a set of bits so small that it stays in a cache.
+/// A Bloom filter of names: so few bits that it stays in a cache.
 #[derive(Debug, Default)]
 struct NameFilter {
     bits: Vec<u64>,

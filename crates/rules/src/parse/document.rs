@@ -21,7 +21,7 @@ const OF_A_RULE: [&str; 10] =
 const EXAMPLE: &str = "`namespace: api` with `rules:` below it";
 pub(crate) const DEFAULT_TENANT: &str = "default";
 
-/// Something that holds for a namespace or the fleet, and where it was said.
+/// A value that holds for a namespace or the fleet, and where it is declared.
 pub(crate) type Located<T> = (T, Declared);
 
 pub(crate) struct Head<'p> {

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-/// Line and column, both from 1.
+/// A position in a rules file: line and column, both from 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SourcePosition {
     pub(crate) line: u32,
@@ -30,6 +30,7 @@ pub(crate) enum Value<'t> {
     Map(Vec<MappingEntry<'t>>),
 }
 
+/// One key of a YAML mapping, with its value.
 #[derive(Debug)]
 pub(crate) struct MappingEntry<'t> {
     pub(crate) key: Cow<'t, str>,

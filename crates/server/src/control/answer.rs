@@ -82,7 +82,7 @@ pub(super) enum Made {
     Unready(Vec<u8>),
 }
 
-/// What a request says besides its body.
+/// A request to the control plane's API, without its body.
 pub(super) struct ControlRequest<'a> {
     pub(super) plane: &'a ControlPlane,
     pub(super) caller: &'a Caller,

@@ -15,6 +15,7 @@ pub(crate) type Entries<'a> = SmallVec<[(&'a str, &'a str); 8]>;
 pub(crate) type RequestDescriptors = SmallVec<[RequestDescriptor; 4]>;
 pub(crate) type Descriptors<'a> = SmallVec<[Descriptor<'a>; 4]>;
 
+/// Envoy's rate limit request, before it is checked.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct RateLimitRequest<'a> {
     pub domain: &'a str,
@@ -25,6 +26,7 @@ pub(crate) struct RateLimitRequest<'a> {
     pub hits_addend: u32,
 }
 
+/// One descriptor of Envoy's request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct RequestDescriptor {
     /// Where its entries end; they begin where those of the descriptor before it do.
@@ -34,6 +36,7 @@ pub(crate) struct RequestDescriptor {
     pub limit: Option<DescriptorLimit>,
 }
 
+/// The limit that a descriptor gives itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct DescriptorLimit {
     pub requests_per_unit: u32,

@@ -11,7 +11,7 @@ use hyper::header::{HeaderName, HeaderValue};
 /// More than any plain caller sends; hyper's bound is higher.
 const HEADERS_MAX: usize = 32;
 
-/// What the bytes that came so far are.
+/// What the bytes received so far are.
 #[expect(clippy::large_enum_variant, reason = "made on the hot path, without allocating")]
 pub(super) enum ReadProgress<'a> {
     Plain(FastRequest<'a>),
@@ -20,6 +20,7 @@ pub(super) enum ReadProgress<'a> {
     Other,
 }
 
+/// A request that the fast path answers.
 pub(super) struct FastRequest<'a> {
     pub(super) wanted: FastCall<'a>,
     pub(super) id: RequestId,
@@ -30,12 +31,14 @@ pub(super) struct FastRequest<'a> {
     pub(super) length: usize,
 }
 
+/// The endpoint that a request calls, with its input.
 pub(super) enum FastCall<'a> {
     Decision { call: Call, body: &'a [u8] },
     ForwardAuth { query: &'a str, headers: HeaderMap },
 }
 
-/// `checks_host`: whether a report's `Host` must be one that no name server answers for.
+/// Reads a request from the bytes received so far. `checks_host`: whether a report's `Host` must be one that no name
+/// server answers for.
 pub(super) fn read(input: &[u8], checks_host: bool) -> ReadProgress<'_> {
     if input.is_empty() {
         return ReadProgress::Incomplete;
@@ -100,7 +103,7 @@ fn auth_query(path: &str) -> Option<&str> {
     if rest.is_empty() { Some("") } else { rest.strip_prefix('?') }
 }
 
-/// What the headers of a plain request say.
+/// The headers that matter to a request on the fast path.
 #[derive(Default)]
 struct FastHeaders<'a> {
     body_length: Option<usize>,

@@ -19,6 +19,7 @@ pub(super) struct KeepAlive {
     watch: Watch,
 }
 
+/// The result of a keep-alive check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum KeepAliveCheck {
     Alive,
@@ -40,7 +41,7 @@ impl KeepAlive {
         self.watch.had_call = true;
     }
 
-    /// Waits for the next look, and looks.
+    /// Waits for the next check, and makes it.
     pub(super) async fn check(&mut self) -> KeepAliveCheck {
         self.checks.tick().await;
         let Some(pings) = &mut self.pings else { return KeepAliveCheck::Alive };

@@ -69,7 +69,7 @@ impl Login {
         }
     }
 
-    /// Leaves a denial to be found again.
+    /// Records a denial in the journal.
     #[inline]
     pub(crate) fn record_denial(&self, app: &App, item: &Item, decision: &Decision, moment: Moment) {
         if let (Some(caller), Some(keys)) = (&self.caller, &self.keys) {

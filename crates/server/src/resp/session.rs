@@ -201,7 +201,7 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Takes a command into the sample of those that come most often. Its key's name is read once more for that.
+    /// Records a command in the sample of the most frequent ones. Its key's name is read once more for that.
     #[cold]
     fn record(&self, queued: &Queued, sample: Sample) {
         let mut words = Words::new();
@@ -236,7 +236,7 @@ impl Pass<'_> {
     }
 }
 
-/// A throttle command that has to be asked about.
+/// A throttle command that waits for its ask.
 #[derive(Debug)]
 pub(crate) struct ThrottleRequest {
     words: Vec<Vec<u8>>,

@@ -11,7 +11,7 @@ use crate::request_id::RequestId;
 use hyper::StatusCode;
 use tidegate_core::Nanos;
 
-/// What is told about one limit.
+/// One limit, as Unkey's envelope reports it.
 #[derive(Debug)]
 pub(super) struct UnkeyEnvelope<'a> {
     pub(super) named: &'a LimitTarget<'a>,

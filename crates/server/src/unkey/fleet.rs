@@ -34,7 +34,7 @@ const PAGES_MAX: usize = 40;
 const HERE_WITHIN: Duration = Duration::from_secs(1);
 const POLL_EVERY: Duration = Duration::from_millis(2);
 
-/// Whether overrides go to a control plane.
+/// Returns whether overrides are stored by a control plane.
 pub(super) fn is_stored_there(app: &App) -> bool {
     app.following.is_some()
 }

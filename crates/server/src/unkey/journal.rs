@@ -99,7 +99,7 @@ impl Journal {
         }
     }
 
-    /// Keeps a change, after which `in_force` is in force. Blocks for as long as the disk does.
+    /// Appends a change, after which `in_force` is in force. Blocks for as long as the disk does.
     pub(super) fn append(&mut self, change: &Change, in_force: &InForce) {
         self.append_or_report(Some(change), in_force);
     }

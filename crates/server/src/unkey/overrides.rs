@@ -40,7 +40,7 @@ pub struct Overrides {
 }
 
 impl Overrides {
-    /// Those that were kept in a directory; changes are kept there too.
+    /// Opens the overrides that are stored in a directory. Changes are stored there too.
     pub fn stored_in(directory: PathBuf) -> Self {
         let mut journal = Journal::new(directory);
         let in_force = ArcSwap::from_pointee(journal.read());

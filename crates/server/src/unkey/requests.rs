@@ -52,7 +52,7 @@ pub(super) struct Check<'b> {
     pub(super) cost: Cost,
 }
 
-/// Whom a request is about.
+/// The namespace and the identifier that a request is about.
 #[derive(Debug)]
 pub(super) struct LimitTarget<'b> {
     pub(super) namespace: Cow<'b, str>,

@@ -53,7 +53,7 @@ impl Figure {
     }
 }
 
-/// What a scheme did, to be read off.
+/// The totals of a scheme, from which figures are read.
 pub(crate) struct SchemeTotals<'a> {
     pub(crate) tally: &'a Tally,
     pub(crate) perfect: &'a Tally,

@@ -52,7 +52,7 @@ pub(crate) struct Quotas<'p> {
     rebalances: u64,
 }
 
-/// What a scheme is told of a fleet.
+/// The fleet that a scheme is run with.
 pub(crate) struct SchemeInputs<'p> {
     pub(crate) keys: &'p [KeyPlan],
     pub(crate) templates: &'p [Template],

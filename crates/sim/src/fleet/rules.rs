@@ -9,7 +9,7 @@ use crate::scenario::LimitChange;
 use crate::streams::{ProcessId, StreamFault, StreamRegion, StreamScenario, Streams};
 use tidegate_core::Nanos;
 
-/// What nodes hear of, and how long that takes.
+/// The changed limits that nodes receive, and how long that takes.
 pub(crate) struct RuleDelivery {
     /// For each region.
     pub(crate) changes: Vec<Vec<LimitChange>>,

@@ -27,7 +27,7 @@ pub(super) struct Process {
     region: usize,
 }
 
-/// From a start to an end.
+/// One run of a process, from its start to its end.
 #[derive(Debug)]
 pub(super) struct ProcessRun {
     pub(super) number: u64,

@@ -153,7 +153,7 @@ pub enum Episode {
     Quotas(Box<WorldScenario>),
 }
 
-/// An episode that went well.
+/// The report of an episode that passed.
 #[derive(Clone, Debug)]
 pub struct EpisodeReport {
     pub fired: Fired,

@@ -8,6 +8,7 @@ use tidegate_core::{CellId, Nanos};
 use tidegate_node::world::{Step, StepResult};
 use tidegate_world::{OwnerId, WorldStore};
 
+/// The highest counts that each component and row ever had, against which every step is checked.
 #[derive(Debug, Default)]
 pub(super) struct WorldLedger {
     /// The highest that each component ever was.

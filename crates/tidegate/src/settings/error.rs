@@ -9,7 +9,7 @@ use super::table::{Secrecy, Setting};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Where a value was given.
+/// The source of a setting's value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ValueSource {
     Default,

@@ -93,7 +93,7 @@ impl Total {
     }
 }
 
-/// A failure as people need it: what is violated, how to replay it, and how little is left of it.
+/// Returns the report of a failure: what is violated, how to replay it, and how little is left of it.
 fn failure_text(inputs: &SwarmInputs, seed: u64, failure: &Failure) -> Result<String, SimError> {
     let mistake = inputs.mistake.map(|(name, _)| format!(" --mistake {name}")).unwrap_or_default();
     let mut text = format!("seed {seed}, episode {}: {}\n", failure.episode, failure.message);
@@ -116,7 +116,7 @@ fn failure_text(inputs: &SwarmInputs, seed: u64, failure: &Failure) -> Result<St
     Ok(text)
 }
 
-/// Writes the scenario file if that is asked for, and says where it is, or how to get it.
+/// Writes the scenario file if that was requested. Returns where it is, or how to get it.
 fn save_smallest(
     inputs: &SwarmInputs,
     seed: u64,

@@ -22,7 +22,7 @@ const LOG_READ_WINDOW: Nanos = Nanos::from_secs(240);
 /// What was written longer ago than this can be seen by everybody.
 const COMMIT_REORDER_WINDOW: Nanos = Nanos::from_secs(2);
 
-/// An entry of the log, and when it was read. Without content it is one that needn't be read again, or tells how far
+/// An entry of the log, and when it was read. One without content needn't be read again, or marks how far
 /// back the log reaches.
 struct CachedLogEntry {
     written: Nanos,

@@ -116,7 +116,7 @@ impl Session<'_> {
         Ok(Fleet::of(self.link.rows(text, read).await?))
     }
 
-    /// The same for one who only looks.
+    /// Reads the fleet without changing it.
     pub(super) async fn read_fleet(&mut self, before: &str) -> Result<Fleet, Failure> {
         let text = self.dialect.fill(before, &[])
             + &self.dialect.fill(include_str!("common/fleet.sql"), &[("mine", &"1 = 0")]);

@@ -80,8 +80,8 @@ pub(super) fn unpack_names(mut packed: &[u8]) -> Option<Vec<(usize, Arc<KeyName>
     Some(names)
 }
 
-/// Which entries of the log a reader has seen. Entries are numbered when they are written and appear when they are
-/// committed: for a moment, a number can be missing that comes later.
+/// The entries of the log that a reader has read. Entries are numbered when they are written and appear when they are
+/// committed: for a moment, a number can be missing while a later one is there.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct LogReadSet {
     last: u64,

@@ -21,7 +21,7 @@ pub(super) const DEADLINES: u32 = 15;
 /// How many entries of the log a page has.
 const ENTRIES_MAX: usize = 40;
 
-/// An entry that isn't merged, and when it was read.
+/// An entry that isn't merged yet, and when it was read.
 struct PendingLogEntry {
     written: Nanos,
     id: u64,

@@ -15,7 +15,7 @@ const NOT_OFFERED: &str = "server does not support TLS";
 /// How rustls begins what it says of a certificate that it refuses.
 const UNVERIFIED: &str = "invalid peer certificate";
 
-/// Where a server is, and whether its URL names a TLS mode.
+/// A server's address, and whether its URL names a TLS mode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct ServerAddress<'a> {
     pub(super) host: &'a str,

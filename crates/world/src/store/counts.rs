@@ -16,6 +16,7 @@ pub(super) struct Counts {
     writes: u64,
 }
 
+/// One row of the table of counts.
 #[derive(Clone, Copy, Debug)]
 struct StoredCount {
     count: u64,

@@ -29,6 +29,7 @@ struct Owner {
     confirmed: Nanos,
 }
 
+/// The state of a region's membership.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum MemberState {
     Gone,

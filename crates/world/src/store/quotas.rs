@@ -74,7 +74,7 @@ impl Quotas {
         }
     }
 
-    /// What an owner that left asked for and held.
+    /// Removes the demands and the slices of an owner that left.
     pub(super) fn remove_owner(&mut self, owner: OwnerId) {
         self.demands.retain(|(_, of), _| *of != owner);
         self.slices.retain(|(_, of), _| *of != owner);

@@ -216,7 +216,7 @@ impl Subscriber {
         matches!(self.position, Position::After(_)) && now < self.gathers_until
     }
 
-    /// What the follower said.
+    /// Handles a message of the follower.
     pub fn receive(&mut self, up: Up, now: Nanos) {
         match up {
             // One that isn't newer than what it has would help it to nothing.

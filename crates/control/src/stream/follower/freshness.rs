@@ -99,7 +99,7 @@ impl Follower {
             && self.awaited.is_some_and(|awaited| now.minus(awaited.since) > ASK_AGAIN_EVERY)
     }
 
-    /// Says how old the rules may be, once for each grade.
+    /// Logs how old the rules may be, once for each grade.
     pub(super) fn report_staleness(&mut self, now: Nanos) {
         let stale_for = self.status.stale_for(now);
         let staleness = Staleness::of(stale_for);

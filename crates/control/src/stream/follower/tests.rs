@@ -1,4 +1,4 @@
-//! A follower between a server and a keeper that the test plays.
+//! A follower between a server and a rule store that the test plays.
 
 use super::*;
 use crate::stream::message::{Payload, Protocol};

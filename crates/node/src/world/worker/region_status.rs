@@ -7,6 +7,7 @@ use tidegate_world::{
     Component, Cursor, Joined, Member, Membership, OwnerId, PublishPolicy, PublishThreshold, WorldError,
 };
 
+/// The region's membership in the world tier, and when it last published and imported.
 #[derive(Debug, Default)]
 pub(super) struct RegionStatus {
     pub(super) joined: Option<Joined>,
@@ -23,7 +24,7 @@ pub(super) struct RegionStatus {
     logged: LoggedWarnings,
 }
 
-/// What was said, so that it is said once.
+/// Warnings that were logged, so that each is logged once.
 #[derive(Debug, Default)]
 struct LoggedWarnings {
     other_policy: bool,

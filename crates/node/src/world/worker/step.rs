@@ -29,7 +29,7 @@ pub enum Step {
     Delete,
 }
 
-/// What came of a step.
+/// The result of a step.
 #[derive(Clone, PartialEq, Debug)]
 pub enum StepResult {
     Joined(Result<Joined, WorldError>),
@@ -45,7 +45,7 @@ pub enum StepResult {
     Deleted(Result<u64, WorldError>),
 }
 
-/// What is done one at a time.
+/// A kind of step. At most one step of each kind runs at a time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum WorkerTask {
     Join,

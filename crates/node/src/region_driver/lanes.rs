@@ -18,7 +18,7 @@ use std::time::Duration;
 use tidegate_core::KeyId;
 use tokio::time::{Instant, sleep_until};
 
-/// Threads beyond this many share lanes.
+/// Threads beyond this many share queues.
 const THREAD_QUEUES_MAX: usize = 8;
 
 #[derive(Debug, Default)]
@@ -62,7 +62,7 @@ impl ThreadQueues {
         thread_local! {
             static HERE: usize = NEXT.fetch_add(1, Ordering::Relaxed) % THREAD_QUEUES_MAX;
         }
-        HERE.with(|lane| &self.0[*lane])
+        HERE.with(|queue| &self.0[*queue])
     }
 }
 
@@ -75,7 +75,7 @@ impl ThreadQueue {
         (!has_sender).then(|| Sender(Some(self.clone())))
     }
 
-    /// Returns after so long. Of one lane, nobody's may end before that of who came earlier.
+    /// Returns after so long. Of one queue, nobody's may end before that of who came earlier.
     pub(super) fn wait(self: &Arc<Self>, length: Duration) -> Wait<'_> {
         Wait { queue: self, until: Instant::now() + length, number: None }
     }
@@ -97,20 +97,20 @@ impl ThreadQueue {
     }
 }
 
-/// Whoever holds it sends what its lane has. If it is dropped with its runtime, who asks next sends.
+/// Whoever holds it sends what its queue has. If it is dropped with its runtime, who asks next sends.
 #[derive(Debug)]
 pub(super) struct Sender(Option<Arc<ThreadQueue>>);
 
 impl Sender {
     pub(super) fn take(mut self) -> Vec<KeyId> {
-        self.0.take().map(|lane| lane.pending.lock().take()).unwrap_or_default()
+        self.0.take().map(|queue| queue.pending.lock().take()).unwrap_or_default()
     }
 }
 
 impl Drop for Sender {
     fn drop(&mut self) {
-        if let Some(lane) = &self.0 {
-            lane.pending.lock().has_sender = false;
+        if let Some(queue) = &self.0 {
+            queue.pending.lock().has_sender = false;
         }
     }
 }
@@ -127,7 +127,7 @@ impl PendingKeys {
 pub(super) struct Wait<'a> {
     queue: &'a Arc<ThreadQueue>,
     until: Instant,
-    /// Which one of its lane it is, once it was polled.
+    /// Which one of its queue it is, once it was polled.
     number: Option<u64>,
 }
 
@@ -144,12 +144,12 @@ impl Future for Wait<'_> {
         if self.is_over() {
             return Poll::Ready(());
         }
-        let lane = self.queue;
-        let mut waits = lane.waits.lock();
+        let queue = self.queue;
+        let mut waits = queue.waits.lock();
         let number = waits.put(self.number, self.until, context.waker());
         self.number = Some(number);
         if !std::mem::replace(&mut waits.has_timer, true) {
-            tokio::spawn(WaitTimer(lane.clone()).run());
+            tokio::spawn(WaitTimer(queue.clone()).run());
         }
         Poll::Pending
     }
